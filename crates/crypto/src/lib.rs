@@ -1,1 +1,3 @@
 //! crypto
+
+pub mod ed25519;
