@@ -1,1 +1,20 @@
-//! wire
+//! wire: the bytes on the network and nothing else.
+//!
+//! reads   byte slices as they arrive: transactions, entries, shreds
+//! writes  byte buffers that the caller owns
+//! memory  parsers borrow and allocate nothing; builders own one `Vec` for what they build
+//! drops   nothing itself: each refusal is a `Copy` error with a kind and a byte offset, which the
+//!         caller counts
+//! source  the wire formats of the cluster's published crates (`solana-message`,
+//!         `solana-transaction`, `solana-entry`), which are the oracles of this crate's tests
+//!
+//! No I/O, no clock, no threads, no unsafe code.
+
+pub mod account_set;
+pub mod compact;
+pub mod consts;
+pub mod txn;
+
+pub use account_set::AccountSet;
+pub use consts::{Hash, PACKET_DATA_SIZE, Pubkey, Signature};
+pub use txn::{ParseError, ParseErrorKind, Txn, Version};
