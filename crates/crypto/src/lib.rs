@@ -1,3 +1,4 @@
 //! crypto
 
 pub mod ed25519;
+pub mod sha256;

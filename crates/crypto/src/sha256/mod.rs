@@ -1,0 +1,173 @@
+//! SHA-256: one message, a chain of hashes (proof of history), and many messages side by side.
+//!
+//! reads   byte slices; nothing else
+//! writes  32-byte digests
+//! memory  none beyond the stack
+//! drops   nothing: every function is total, except that unequal lanes are a caller's bug (panic)
+//! source  FIPS 180-4; the oracle of the tests is the crate `sha2`
+//!
+//! The SHA extensions of x86-64 are detected at run time; elsewhere the crate `sha2` compresses.
+//! Why not `sha2` everywhere: it hashes one message at a time and knows nothing of the constant
+//! half of a chained block, and it was seen to fall a hundredfold under `-C target-cpu=native`.
+
+mod portable;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod shani;
+
+/// Bytes in a block of the compression function.
+pub const BLOCK_SIZE: usize = 64;
+
+/// Bytes in a digest.
+pub const DIGEST_SIZE: usize = 32;
+
+/// The initial state: the fractional parts of the square roots of the first eight primes.
+const INITIAL: [u32; 8] =
+    [0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19];
+
+/// The state of a hash after a whole number of blocks.
+///
+/// It is `Copy`, so that a common beginning is compressed once and continued many times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sha256State {
+    words: [u32; 8],
+    blocks: u64,
+}
+
+impl Default for Sha256State {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sha256State {
+    /// The state before the first block.
+    pub const fn new() -> Self {
+        Self { words: INITIAL, blocks: 0 }
+    }
+
+    /// Bytes absorbed so far.
+    pub const fn len_bytes(&self) -> u64 {
+        self.blocks * BLOCK_SIZE as u64
+    }
+
+    /// Absorbs whole blocks. Panics unless `bytes.len()` is a multiple of [`BLOCK_SIZE`].
+    pub fn absorb(&mut self, bytes: &[u8]) {
+        compress([self], [bytes]);
+    }
+
+    /// Absorbs the rest of the message, of any length, and returns the digest.
+    pub fn finish(mut self, rest: &[u8]) -> [u8; 32] {
+        let whole = rest.len() - rest.len() % BLOCK_SIZE;
+        self.absorb(&rest[..whole]);
+        let (tail, used) = self.padded(&rest[whole..]);
+        self.absorb(&tail[..used]);
+        self.digest()
+    }
+
+    /// The last one or two blocks: `rest` (under a block), a one bit, zeros, the length in bits.
+    fn padded(&self, rest: &[u8]) -> ([u8; 2 * BLOCK_SIZE], usize) {
+        let mut tail = [0u8; 2 * BLOCK_SIZE];
+        tail[..rest.len()].copy_from_slice(rest);
+        tail[rest.len()] = 0x80;
+        let used = if rest.len() < BLOCK_SIZE - 8 { BLOCK_SIZE } else { 2 * BLOCK_SIZE };
+        let bits = (self.len_bytes() + rest.len() as u64) * 8;
+        tail[used - 8..used].copy_from_slice(&bits.to_be_bytes());
+        (tail, used)
+    }
+
+    fn digest(&self) -> [u8; 32] {
+        let mut out = [0u8; 32];
+        for (bytes, word) in out.chunks_exact_mut(4).zip(self.words) {
+            bytes.copy_from_slice(&word.to_be_bytes());
+        }
+        out
+    }
+}
+
+/// The digest of the concatenation of `parts`.
+pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+    if let [one] = parts {
+        return Sha256State::new().finish(one);
+    }
+    let mut state = Sha256State::new();
+    let mut block = [0u8; BLOCK_SIZE];
+    let mut used = 0;
+    for mut part in parts.iter().copied() {
+        if used > 0 {
+            let take = part.len().min(BLOCK_SIZE - used);
+            block[used..used + take].copy_from_slice(&part[..take]);
+            (used, part) = (used + take, &part[take..]);
+            if used < BLOCK_SIZE {
+                continue;
+            }
+            state.absorb(&block);
+        }
+        let whole = part.len() - part.len() % BLOCK_SIZE;
+        state.absorb(&part[..whole]);
+        used = part.len() - whole;
+        block[..used].copy_from_slice(&part[whole..]);
+    }
+    state.finish(&block[..used])
+}
+
+/// Applies SHA-256 to a 32-byte value `n` times: the proof-of-history chain. `n = 0` changes nothing.
+pub fn sha256_chain(state: [u8; 32], n: u64) -> [u8; 32] {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(out) = shani::chain(&state, n) {
+        return out;
+    }
+    portable::chain(state, n)
+}
+
+/// One step of the chain that records `mixin`: the digest of `state` followed by `mixin`.
+pub fn sha256_mix(state: [u8; 32], mixin: [u8; 32]) -> [u8; 32] {
+    let mut block = [0u8; BLOCK_SIZE];
+    block[..32].copy_from_slice(&state);
+    block[32..].copy_from_slice(&mixin);
+    Sha256State::new().finish(&block)
+}
+
+/// Absorbs whole blocks into two states at once; faster than one after the other.
+/// Panics unless both inputs have the same length, a multiple of [`BLOCK_SIZE`].
+pub fn absorb_pair(states: [&mut Sha256State; 2], bytes: [&[u8]; 2]) {
+    compress(states, bytes);
+}
+
+/// Finishes two messages at once; faster than one after the other.
+/// Panics unless both rests have the same length.
+pub fn finish_pair(mut states: [Sha256State; 2], rests: [&[u8]; 2]) -> [[u8; 32]; 2] {
+    assert_eq!(rests[0].len(), rests[1].len(), "lanes must be of equal length");
+    let whole = rests[0].len() - rests[0].len() % BLOCK_SIZE;
+    let [a, b] = &mut states;
+    if whole > 0 {
+        compress([a, b], [&rests[0][..whole], &rests[1][..whole]]);
+    }
+    let (tail_a, used) = a.padded(&rests[0][whole..]);
+    let (tail_b, _) = b.padded(&rests[1][whole..]);
+    compress([a, b], [&tail_a[..used], &tail_b[..used]]);
+    [a.digest(), b.digest()]
+}
+
+/// Feeds equally many whole blocks to each of `N` states.
+fn compress<const N: usize>(states: [&mut Sha256State; N], bytes: [&[u8]; N]) {
+    let len = bytes[0].len();
+    assert!(bytes.iter().all(|b| b.len() == len), "lanes must be of equal length");
+    assert!(len.is_multiple_of(BLOCK_SIZE), "only whole blocks can be absorbed");
+    let blocks = bytes.map(|b| b.as_chunks::<BLOCK_SIZE>().0);
+    let words = states.map(|s| {
+        s.blocks += (len / BLOCK_SIZE) as u64;
+        &mut s.words
+    });
+    #[cfg(target_arch = "x86_64")]
+    let words = match shani::compress(words, blocks) {
+        Ok(()) => return,
+        Err(words) => words,
+    };
+    for (words, blocks) in words.into_iter().zip(blocks) {
+        portable::compress(words, blocks);
+    }
+}
+
+#[cfg(test)]
+mod tests;

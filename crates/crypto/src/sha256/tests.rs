@@ -1,0 +1,83 @@
+//! SHA-256 against the crate `sha2`, its published vectors, and itself by other paths.
+
+use super::*;
+use proptest::prelude::*;
+use sha2::{Digest, Sha256};
+
+fn oracle(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
+}
+
+#[test]
+fn published_vectors() {
+    let two_blocks = b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+    for (message, digest) in [
+        (&b""[..], "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+        (b"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+        (two_blocks, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"),
+    ] {
+        assert_eq!(sha256(&[message])[..], hex(digest));
+    }
+}
+
+#[test]
+fn every_length_up_to_four_blocks() {
+    let bytes: Vec<u8> = (0..=255).collect();
+    for len in 0..bytes.len() {
+        assert_eq!(sha256(&[&bytes[..len]]), oracle(&bytes[..len]), "length {len}");
+    }
+}
+
+#[test]
+fn chain_is_repeated_hashing() {
+    let mut expected = oracle(b"seed");
+    let start = expected;
+    for n in 0..100 {
+        assert_eq!(sha256_chain(start, n), expected, "after {n}");
+        assert_eq!(portable::chain(start, n), expected, "portable, after {n}");
+        expected = oracle(&expected);
+    }
+}
+
+proptest! {
+    #[test]
+    fn parts_are_concatenated(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..150), 0..6)) {
+        let slices: Vec<&[u8]> = parts.iter().map(|p| &p[..]).collect();
+        prop_assert_eq!(sha256(&slices), oracle(&parts.concat()));
+    }
+
+    #[test]
+    fn mixing_is_hashing_both(state: [u8; 32], mixin: [u8; 32]) {
+        prop_assert_eq!(sha256_mix(state, mixin), oracle(&[state, mixin].concat()));
+    }
+
+    #[test]
+    fn a_state_resumes(head_blocks in 0usize..5, bytes in prop::collection::vec(any::<u8>(), 320..700)) {
+        let mut state = Sha256State::new();
+        state.absorb(&bytes[..64 * head_blocks]);
+        prop_assert_eq!(state.finish(&bytes[64 * head_blocks..]), oracle(&bytes));
+    }
+
+    #[test]
+    fn pairs_are_two_messages(blocks in 0usize..4, a in prop::collection::vec(any::<u8>(), 256..500)) {
+        let b: Vec<u8> = a.iter().map(|x| x.wrapping_mul(31).wrapping_add(7)).collect();
+        let (head, (mut s, mut t)) = (64 * blocks, (Sha256State::new(), Sha256State::new()));
+        absorb_pair([&mut s, &mut t], [&a[..head], &b[..head]]);
+        prop_assert_eq!(finish_pair([s, t], [&a[head..], &b[head..]]), [oracle(&a), oracle(&b)]);
+    }
+
+    #[test]
+    fn portable_blocks_agree(words: [u32; 8], block: [u8; 32], more: [u8; 32]) {
+        let mut whole = [0u8; 64];
+        whole[..32].copy_from_slice(&block);
+        whole[32..].copy_from_slice(&more);
+        let (mut ours, mut theirs) = (Sha256State { words, blocks: 0 }, words);
+        ours.absorb(&whole);
+        portable::compress(&mut theirs, &[whole]);
+        prop_assert_eq!(ours.words, theirs);
+    }
+}
