@@ -1,0 +1,299 @@
+//! The set of the most recent tags: what `dedup` and each `verify` ask whether a transaction was seen.
+//!
+//! reads   64-bit tags, by [`hash64`] of a transaction's first signature
+//! writes  nothing but itself
+//! memory  [`TagCache::bytes`]: history × 24 B + 8 B, taken and touched in [`TagCache::new`]
+//! drops   nothing; forgets the oldest tag when a new one comes to a full history
+//! source  a FIFO of the last `history` distinct tags; oracle `matches_model` below
+//!
+//! Open addressing with linear probing over 2 × history words, half full, so a probe rarely
+//! leaves its cache line. A tag that leaves is taken out by shifting its followers back, so there
+//! are no tombstones and nothing to rebuild. A ring in order of arrival says which tag leaves next,
+//! and therefore which cache line the next insert will need: it is loaded ahead of time.
+//!
+//! Two signatures of one 64-bit tag make a false duplicate: odds history / 2^64 for each insert, and
+//! a sender cannot look for one, because the tags depend on a secret.
+
+use std::collections::TryReserveError;
+use std::hint::black_box;
+
+use thiserror::Error;
+
+/// How many inserts ahead of its turn a leaving tag's cache line is loaded.
+const LOOKAHEAD: usize = 8;
+/// The word of a free place. A tag of this value is stored as [`ZERO_TAG`].
+const FREE: u64 = 0;
+const ZERO_TAG: u64 = 0x9e37_79b9_7f4a_7c15;
+const WORDS_PER_PAGE: usize = 4096 / size_of::<u64>();
+
+/// Why a [`TagCache`] could not be made.
+#[derive(Debug, Error)]
+pub enum TagCacheError {
+    /// A history of no tags would pass every duplicate.
+    #[error("a tag cache needs a history of at least one tag")]
+    NoHistory,
+    /// The memory for it is not to be had.
+    #[error("no memory for a tag cache of {history} tags ({bytes} bytes)")]
+    NoMemory {
+        /// The history asked for, in tags.
+        history: usize,
+        /// What it takes.
+        bytes: u64,
+    },
+}
+
+/// The last `history` distinct tags.
+#[derive(Debug)]
+pub struct TagCache {
+    map: Vec<u64>,
+    ring: Vec<u64>,
+    next: usize,
+    len: usize,
+    secret: u64,
+}
+
+impl TagCache {
+    /// The memory that a cache of `history` tags takes, in bytes.
+    pub const fn bytes(history: usize) -> u64 {
+        (map_words(history) + history) as u64 * size_of::<u64>() as u64
+    }
+
+    /// An empty cache of the last `history` tags. `secret` decides which places collide; take it
+    /// from the host's entropy.
+    pub fn new(history: usize, secret: u64) -> Result<Self, TagCacheError> {
+        if history == 0 {
+            return Err(TagCacheError::NoHistory);
+        }
+        let no_memory = |_: TryReserveError| TagCacheError::NoMemory { history, bytes: Self::bytes(history) };
+        let map = resident_words(map_words(history)).map_err(no_memory)?;
+        let ring = resident_words(history).map_err(no_memory)?;
+        Ok(Self { map, ring, next: 0, len: 0, secret })
+    }
+
+    /// How many tags it holds now.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True before the first insert.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many tags it remembers.
+    pub fn history(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// True when `tag` is among the last `history`.
+    #[inline]
+    pub fn contains(&self, tag: u64) -> bool {
+        let tag = stored(tag);
+        self.map[self.find(tag)] == tag
+    }
+
+    /// Remembers `tag`: true when it is new, false when it is among the last `history` (its age
+    /// stays as it was). The oldest tag leaves when the history is full.
+    #[inline]
+    pub fn insert(&mut self, tag: u64) -> bool {
+        let tag = stored(tag);
+        let place = self.find(tag);
+        if self.map[place] == tag {
+            return false;
+        }
+        self.map[place] = tag;
+        let oldest = std::mem::replace(&mut self.ring[self.next], tag);
+        if oldest == FREE {
+            self.len += 1;
+        } else {
+            self.remove(oldest);
+        }
+        self.next += 1;
+        if self.next == self.ring.len() {
+            self.next = 0;
+        }
+        self.load_ahead();
+        true
+    }
+
+    /// Loads the cache lines that inserting `tags` will need, all at once. Call it with the tags of
+    /// a burst before inserting them: their cache misses then overlap instead of adding up.
+    #[inline]
+    pub fn prefetch(&self, tags: &[u64]) {
+        let mut any = 0;
+        for &tag in tags {
+            any |= self.map[self.home(stored(tag))];
+        }
+        black_box(any);
+    }
+
+    #[inline]
+    fn load_ahead(&self) {
+        let ahead = self.next + LOOKAHEAD;
+        let leaving = self.ring[if ahead < self.ring.len() { ahead } else { ahead % self.ring.len() }];
+        black_box(self.map[self.home(leaving)]);
+    }
+
+    /// The first place of `tag`'s chain. The top bits of a product with an odd constant spread over
+    /// a map of any length.
+    #[inline]
+    fn home(&self, tag: u64) -> usize {
+        let mixed = (tag ^ self.secret).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        ((u128::from(mixed) * self.map.len() as u128) >> 64) as usize
+    }
+
+    /// Where `tag` is, or the free place where it belongs.
+    #[inline]
+    fn find(&self, tag: u64) -> usize {
+        let mut place = self.home(tag);
+        loop {
+            let there = self.map[place];
+            if there == tag || there == FREE {
+                return place;
+            }
+            place = self.after(place);
+        }
+    }
+
+    #[inline]
+    fn after(&self, place: usize) -> usize {
+        let next = place + 1;
+        if next == self.map.len() { 0 } else { next }
+    }
+
+    /// How far `place` lies behind `from`, around the end of the map.
+    #[inline]
+    fn distance(&self, from: usize, place: usize) -> usize {
+        if place >= from { place - from } else { place + self.map.len() - from }
+    }
+
+    /// Takes `tag` out and moves back each follower whose chain ran over the gap.
+    #[inline]
+    fn remove(&mut self, tag: u64) {
+        let mut gap = self.find(tag);
+        assert_eq!(self.map[gap], tag, "the ring and the map hold the same tags");
+        let mut place = gap;
+        loop {
+            place = self.after(place);
+            let follower = self.map[place];
+            if follower == FREE {
+                break;
+            }
+            if self.distance(self.home(follower), place) >= self.distance(gap, place) {
+                self.map[gap] = follower;
+                gap = place;
+            }
+        }
+        self.map[gap] = FREE;
+    }
+}
+
+/// Half full at most, and never without a free place while an insert holds one tag too many.
+const fn map_words(history: usize) -> usize {
+    history.saturating_mul(2).saturating_add(1)
+}
+
+#[inline]
+fn stored(tag: u64) -> u64 {
+    if tag == FREE { ZERO_TAG } else { tag }
+}
+
+/// `len` words, each page of them written to, so that no page fault is left for later.
+fn resident_words(len: usize) -> Result<Vec<u64>, TryReserveError> {
+    let mut words: Vec<u64> = Vec::new();
+    words.try_reserve_exact(len)?;
+    words.resize(len, FREE);
+    for word in words.iter_mut().step_by(WORDS_PER_PAGE) {
+        *black_box(word) = FREE;
+    }
+    Ok(words)
+}
+
+/// The tag of a first signature under a secret `key`: a chain of folded 128-bit products in which
+/// both factors depend on the key, so that tags of equal value cannot be sought without it.
+#[inline]
+pub fn hash64(key: u64, signature: &[u8; 64]) -> u64 {
+    let (words, _) = signature.as_chunks::<8>();
+    let mut hash = key ^ 0xa076_1d64_78bd_642f;
+    for pair in words.chunks_exact(2) {
+        let left = u64::from_le_bytes(pair[0]) ^ hash;
+        let right = u64::from_le_bytes(pair[1]) ^ hash.rotate_left(29) ^ key;
+        hash = fold(left, right) ^ hash.rotate_left(17);
+    }
+    fold(hash ^ key.rotate_left(32), 0xe703_7ed1_a0b4_28db)
+}
+
+#[inline]
+fn fold(left: u64, right: u64) -> u64 {
+    let product = u128::from(left) * u128::from(right);
+    product as u64 ^ (product >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against the plain definition: a queue of the last `history` accepted tags. Small tags
+        /// and histories, so that duplicates, wrap-around and leaving tags all happen often.
+        #[test]
+        fn matches_model(
+            history in 1usize..40,
+            secret in any::<u64>(),
+            tags in prop::collection::vec(prop_oneof![0u64..60, any::<u64>()], 0..400),
+        ) {
+            let mut cache = TagCache::new(history, secret).unwrap();
+            let mut model: VecDeque<u64> = VecDeque::new();
+            for tag in tags {
+                cache.prefetch(&[tag]);
+                let new = !model.contains(&tag);
+                prop_assert_eq!(cache.contains(tag), !new);
+                prop_assert_eq!(cache.insert(tag), new);
+                if new {
+                    model.push_back(tag);
+                    if model.len() > history {
+                        model.pop_front();
+                    }
+                }
+                prop_assert_eq!(cache.len(), model.len());
+                for held in &model {
+                    prop_assert!(cache.contains(*held));
+                }
+                let used = cache.map.iter().filter(|w| **w != FREE).count();
+                prop_assert_eq!(used, model.len());
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_what_bytes_says() {
+        let cache = TagCache::new(1000, 7).unwrap();
+        let words = cache.map.capacity() + cache.ring.capacity();
+        assert_eq!(words as u64 * 8, TagCache::bytes(1000));
+    }
+
+    #[test]
+    fn refuses_no_history_and_too_much() {
+        assert!(matches!(TagCache::new(0, 1), Err(TagCacheError::NoHistory)));
+        assert!(matches!(TagCache::new(1 << 60, 1), Err(TagCacheError::NoMemory { .. })));
+    }
+
+    #[test]
+    fn every_bit_of_a_signature_and_of_the_key_moves_the_tag() {
+        let signature: [u8; 64] = std::array::from_fn(|i| (i * 37) as u8);
+        let tag = hash64(42, &signature);
+        for bit in 0..512 {
+            let mut other = signature;
+            other[bit / 8] ^= 1 << (bit % 8);
+            let flipped = (hash64(42, &other) ^ tag).count_ones();
+            assert!((8..=56).contains(&flipped), "bit {bit} moved {flipped} bits");
+        }
+        for bit in 0..64 {
+            assert_ne!(hash64(42 ^ (1 << bit), &signature), tag);
+        }
+    }
+}
