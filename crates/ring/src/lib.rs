@@ -1,1 +1,62 @@
-//! ring
+//! ring: the shared-memory workspace, its links and counters; the only lock-free code of Hearth.
+//!
+//! A node owns one workspace: one mapped file that holds the topology, every link and every counter.
+//! A link joins one producer to many consumers. Each fragment (frag) has 32 bytes of metadata in a ring of
+//! `depth` entries, and a payload of at most `mtu` bytes beside it. A *reliable* consumer holds credits: the
+//! producer never overtakes it. A *lossy* consumer is overtaken when it is slow, notices, and counts it.
+//!
+//! Another process may map the file read-only with [`Observer`], without privileges, while the node runs and
+//! after it crashed.
+//!
+//! reads   the workspace file of a stale or running node
+//! writes  the workspace file
+//! memory  [`WorkspacePlan::size`] bytes, all reserved at start; one `mtu` more per lossy consumer
+//! drops   frags overtaken on lossy consumers, counted per consumer as `overrun_poll` and `overrun_read`
+//! source  Firedancer's tango (mcache, dcache, fseq) for the division of labour; the seqlock after
+//!         H.-J. Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012
+
+#[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod consumer;
+#[cfg(not(loom))]
+mod directory;
+#[cfg(not(loom))]
+mod error;
+mod frag;
+#[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod map;
+#[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod observer;
+#[cfg(not(loom))]
+mod plan;
+#[allow(unsafe_code)]
+mod prefetch;
+#[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod producer;
+mod protocol;
+mod sync;
+#[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod workspace;
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+#[cfg(not(loom))]
+pub use consumer::{Consumer, Overrun, Polled};
+#[cfg(not(loom))]
+pub use error::WorkspaceError;
+pub use frag::FragMeta;
+#[cfg(not(loom))]
+pub use observer::{ConsumerView, LinkView, Observer};
+#[cfg(not(loom))]
+pub use plan::{ConsumerPlan, CountersPlan, HugePages, LinkPlan, WorkspacePlan};
+#[cfg(not(loom))]
+pub use producer::Producer;
+#[cfg(not(loom))]
+pub use workspace::{Counters, Workspace};

@@ -1,0 +1,210 @@
+//! A consumer's end of a link.
+//!
+//! reads   ring entries and payloads
+//! writes  its progress and its counts, once per [`Consumer::release`]
+//! memory  `mtu` bytes where it is lossy, for the copy that it hands out
+//! drops   where it is lossy, frags that the producer overtook: `overrun_poll`, `overrun_read`
+
+use crate::frag::FragMeta;
+use crate::map::ConsumerLines;
+use crate::plan::{CHUNK, LinkPlan};
+use crate::protocol::{Entry, Found, Receiver, load_words};
+use crate::sync::{AtomicU64, Ordering};
+use crate::workspace::Workspace;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+/// What [`Consumer::poll`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polled {
+    /// Nothing new.
+    Empty,
+    /// The next frag. Take its payload if wanted, then [`Consumer::advance`].
+    Ready(FragMeta),
+    /// The producer overtook this lossy consumer, which has been moved on; poll again.
+    Overrun {
+        /// Frags missed.
+        lost: u64,
+    },
+}
+
+/// The producer overtook this lossy consumer while it read a payload. The consumer has been moved on: poll again, do
+/// not advance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("overtaken by the producer, {lost} frags lost")]
+pub struct Overrun {
+    /// Frags missed.
+    pub lost: u64,
+}
+
+/// One consumer of a link.
+pub struct Consumer {
+    receiver: Receiver<'static>,
+    payload: NonNull<u8>,
+    payload_size: usize,
+    /// Frags below this were seen by `poll`.
+    polled: u64,
+    /// Frags below this were given back to the producer.
+    released: u64,
+    scratch: Box<[[u8; 8]]>,
+    reliable: bool,
+    overrun_poll: u64,
+    overrun_read: u64,
+    filtered: u64,
+    bytes: u64,
+    lines: &'static ConsumerLines,
+    link: String,
+    name: String,
+    // Keeps what the references above point into.
+    _workspace: Workspace,
+    _not_sync: PhantomData<Cell<()>>,
+}
+
+// SAFETY: `payload` points into the workspace, which the consumer keeps and which is not tied to a thread.
+unsafe impl Send for Consumer {}
+
+impl Consumer {
+    pub(crate) fn new(
+        workspace: Workspace,
+        plan: &LinkPlan,
+        position: usize,
+        entries: &'static [Entry],
+        payload: NonNull<u8>,
+        lines: &'static ConsumerLines,
+    ) -> Self {
+        let reliable = plan.consumers[position].reliable;
+        let scratch = if reliable { 0 } else { (plan.mtu as usize).div_ceil(8) };
+        Self {
+            receiver: Receiver::new(entries, !reliable),
+            payload,
+            payload_size: plan.payload_size() as usize,
+            polled: 0,
+            released: 0,
+            scratch: vec![[0; 8]; scratch].into(),
+            reliable,
+            overrun_poll: 0,
+            overrun_read: 0,
+            filtered: 0,
+            bytes: 0,
+            lines,
+            link: plan.name.clone(),
+            name: plan.consumers[position].name.clone(),
+            _workspace: workspace,
+            _not_sync: PhantomData,
+        }
+    }
+
+    /// Looks at the next frag without moving past it; an overrun moves this consumer on by itself.
+    #[inline(always)]
+    pub fn poll(&mut self) -> Polled {
+        match self.receiver.poll() {
+            Found::Ready(meta) => {
+                self.polled = meta.seq + 1;
+                Polled::Ready(meta)
+            }
+            Found::Empty => Polled::Empty,
+            Found::Overrun(lost) => {
+                self.overrun_poll += lost;
+                Polled::Overrun { lost }
+            }
+        }
+    }
+
+    /// The payload of a frag that `poll` found and that is not released yet.
+    ///
+    /// A reliable consumer borrows it in place. A lossy one gets a copy, made and then checked; `Err` when the producer
+    /// overtook it meanwhile. Panics when a reliable consumer asks for a frag that it does not hold.
+    #[inline(always)]
+    pub fn payload(&mut self, meta: &FragMeta) -> Result<&[u8], Overrun> {
+        if !self.reliable {
+            return self.copied(meta);
+        }
+        assert!(self.released <= meta.seq && meta.seq < self.polled, "the payload of a frag that is not held");
+        // What the ring says, not what the caller says: the range is then right whatever `meta` has become.
+        let held = self.receiver.peek(meta.seq).expect("a reliable consumer's frag stays until it is released");
+        let (start, size) = (held.chunk as usize * CHUNK, usize::from(held.size));
+        assert!(start + size <= self.payload_size);
+        self.bytes += size as u64;
+        // SAFETY: inside the payload region. The frag is published and not released, so the producer writes neither its
+        // ring entry nor its slot until `release`, which the borrow of `self` forbids while the slice lives.
+        Ok(unsafe { std::slice::from_raw_parts(self.payload.add(start).as_ptr(), size) })
+    }
+
+    /// Moves past the frag that `poll` found. Panics when it found none.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        assert!(self.receiver.seq() < self.polled, "advance without a frag");
+        self.receiver.advance();
+    }
+
+    /// Moves past the frag that `poll` found and counts it as filtered, not read. Panics when it found none.
+    #[inline(always)]
+    pub fn skip(&mut self) {
+        self.advance();
+        self.filtered += 1;
+    }
+
+    /// Tells the producer and observers how far this consumer is. To be called once a burst, and before waiting.
+    #[inline]
+    pub fn release(&mut self) {
+        let lines = self.lines;
+        lines.filtered.store(self.filtered, Ordering::Relaxed);
+        lines.bytes.store(self.bytes, Ordering::Relaxed);
+        if !self.reliable {
+            lines.overrun_poll.store(self.overrun_poll, Ordering::Relaxed);
+            lines.overrun_read.store(self.overrun_read, Ordering::Relaxed);
+        }
+        self.released = self.receiver.seq();
+        // Release: our reads of the payloads happen before the producer writes there again.
+        lines.progress.store(self.released, Ordering::Release);
+    }
+
+    /// Sequence number of the next frag.
+    #[inline]
+    pub fn seq(&self) -> u64 {
+        self.receiver.seq()
+    }
+
+    /// Whether the producer waits for this consumer.
+    #[inline]
+    pub fn reliable(&self) -> bool {
+        self.reliable
+    }
+
+    /// This consumer's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The link's name.
+    pub fn link(&self) -> &str {
+        &self.link
+    }
+
+    fn copied(&mut self, meta: &FragMeta) -> Result<&[u8], Overrun> {
+        let (start, size) = (meta.chunk as usize * CHUNK, usize::from(meta.size));
+        let words = size.div_ceil(8);
+        assert!(start + words * 8 <= self.payload_size && words <= self.scratch.len(), "metadata of another link");
+        // SAFETY: inside the payload region, aligned to a chunk; a link with a lossy consumer has its payloads written
+        // by atomic words only.
+        let shared = unsafe { std::slice::from_raw_parts(self.payload.add(start).as_ptr().cast::<AtomicU64>(), words) };
+        load_words(shared, &mut self.scratch[..words]);
+        match self.receiver.recheck(meta.seq) {
+            Ok(()) => {
+                self.bytes += size as u64;
+                Ok(&self.scratch.as_flattened()[..size])
+            }
+            Err(lost) => {
+                self.overrun_read += lost;
+                Err(Overrun { lost })
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Consumer").field("link", &self.link).field("name", &self.name).field("seq", &self.seq()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,179 @@
+//! The producer's end of a link.
+//!
+//! reads   progress of reliable consumers, only when the credits it knows of run short
+//! writes  ring entries, payloads, the `slow` count of the consumer that holds it back, its own sequence number
+//! memory  `mtu` bytes of scratch where a consumer is lossy
+//! drops   nothing: without a credit it must not publish, and a lossy consumer counts what it misses
+
+use crate::map::{ConsumerLines, ProducerLines};
+use crate::plan::{CHUNK, LinkPlan};
+use crate::protocol::{Entry, Label, Sender, store_words};
+use crate::sync::{AtomicU64, Ordering};
+use crate::workspace::Workspace;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+/// Frags between two updates of the sequence number that observers start from; at most `depth`.
+const SEQ_EVERY: u64 = 64;
+
+/// The one producer of a link.
+///
+/// Ask for [`Producer::credits`], fill [`Producer::buffer`], then [`Producer::publish`]; or [`Producer::send`] a
+/// payload that lies elsewhere.
+pub struct Producer {
+    sender: Sender<'static>,
+    payload: NonNull<u8>,
+    mtu: usize,
+    /// Payloads in preparation, where a lossy consumer may look at the shared slot at any time. Empty otherwise.
+    scratch: Box<[u8]>,
+    lossy: bool,
+    seq_mask: u64,
+    shared: &'static ProducerLines,
+    reliable: Vec<&'static ConsumerLines>,
+    name: String,
+    // Keeps what the references above point into.
+    _workspace: Workspace,
+    _not_sync: PhantomData<Cell<()>>,
+}
+
+// SAFETY: `payload` points into the workspace, which the producer keeps and which is not tied to a thread.
+unsafe impl Send for Producer {}
+
+impl Producer {
+    pub(crate) fn new(
+        workspace: Workspace,
+        plan: &LinkPlan,
+        entries: &'static [Entry],
+        payload: NonNull<u8>,
+        shared: &'static ProducerLines,
+        reliable: Vec<&'static ConsumerLines>,
+    ) -> Self {
+        let lossy = plan.consumers.iter().any(|consumer| !consumer.reliable);
+        let mtu = plan.mtu as usize;
+        Self {
+            sender: Sender::new(entries, plan.stride() as u32, lossy, !reliable.is_empty()),
+            payload,
+            mtu,
+            scratch: vec![0; if lossy { mtu } else { 0 }].into(),
+            lossy,
+            seq_mask: SEQ_EVERY.min(u64::from(plan.depth)) - 1,
+            shared,
+            reliable,
+            name: plan.name.clone(),
+            _workspace: workspace,
+            _not_sync: PhantomData,
+        }
+    }
+
+    /// Frags that may be published without overtaking a reliable consumer; [`usize::MAX`] when none is reliable.
+    ///
+    /// Looks at the consumers only when fewer than `wanted` are known of. When it stays short, that is counted as
+    /// `slow` for the consumer that limits it.
+    #[inline(always)]
+    pub fn credits(&mut self, wanted: usize) -> usize {
+        if self.reliable.is_empty() {
+            return usize::MAX;
+        }
+        let cached = self.sender.cached_credits();
+        if cached >= wanted { cached } else { self.refresh(wanted) }
+    }
+
+    /// Room for the payload of the next frag, `mtu` bytes. What it holds at first is left over from earlier frags.
+    #[inline(always)]
+    pub fn buffer(&mut self) -> &mut [u8] {
+        if self.lossy {
+            return &mut self.scratch;
+        }
+        // SAFETY: the slot in preparation lies inside the payload region. Nobody else uses it: no consumer is lossy,
+        // and the frag that was there before is `depth + 1` back, behind what every reliable consumer has released.
+        unsafe { std::slice::from_raw_parts_mut(self.slot().as_ptr(), self.mtu) }
+    }
+
+    /// Publishes the first `size` bytes of [`Producer::buffer`].
+    ///
+    /// Panics when `size` is over `mtu` and when there is no credit.
+    #[inline]
+    pub fn publish(&mut self, size: usize, tag: u64, control: u16, origin_ns: u32, publish_ns: u32) {
+        assert!(size <= self.mtu, "a payload larger than the link's mtu");
+        if self.lossy {
+            self.sender.begin_payload();
+            store_words(self.slot_words(), &self.scratch[..size]);
+        }
+        self.publish_label(Label { tag, size: size as u16, control, origin_ns, publish_ns });
+    }
+
+    /// Publishes a copy of `payload`. Panics as [`Producer::publish`] does.
+    #[inline]
+    pub fn send(&mut self, payload: &[u8], tag: u64, control: u16, origin_ns: u32, publish_ns: u32) {
+        assert!(payload.len() <= self.mtu, "a payload larger than the link's mtu");
+        if self.lossy {
+            self.sender.begin_payload();
+            store_words(self.slot_words(), payload);
+        } else {
+            self.buffer()[..payload.len()].copy_from_slice(payload);
+        }
+        self.publish_label(Label { tag, size: payload.len() as u16, control, origin_ns, publish_ns });
+    }
+
+    /// Sequence number of the next frag.
+    #[inline]
+    pub fn seq(&self) -> u64 {
+        self.sender.seq()
+    }
+
+    /// Most bytes of a payload.
+    #[inline]
+    pub fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// Frags in flight at most.
+    #[inline]
+    pub fn depth(&self) -> usize {
+        self.sender.depth()
+    }
+
+    /// The link's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[inline(always)]
+    fn publish_label(&mut self, label: Label) {
+        self.sender.publish(label);
+        if self.sender.seq() & self.seq_mask == 0 {
+            self.shared.seq.store(self.sender.seq(), Ordering::Release);
+        }
+    }
+
+    #[cold]
+    fn refresh(&mut self, wanted: usize) -> usize {
+        let (credits, slowest) = self.sender.refresh_credits(self.reliable.iter().map(|lines| &lines.progress));
+        if credits < wanted
+            && let Some(position) = slowest
+        {
+            let slow = &self.reliable[position].slow;
+            slow.store(slow.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        credits
+    }
+
+    #[inline(always)]
+    fn slot(&self) -> NonNull<u8> {
+        // SAFETY: `Sender` keeps its chunk inside the `depth + 1` slots of the payload region.
+        unsafe { self.payload.add(self.sender.chunk() as usize * CHUNK) }
+    }
+
+    fn slot_words(&self) -> &[AtomicU64] {
+        // SAFETY: inside the slot, aligned to a chunk; on a link with a lossy consumer all writes here are atomic, and
+        // reliable consumers borrow other slots only.
+        unsafe { std::slice::from_raw_parts(self.slot().as_ptr().cast(), self.mtu.div_ceil(8)) }
+    }
+}
+
+impl std::fmt::Debug for Producer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Producer").field("link", &self.name).field("seq", &self.seq()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,182 @@
+//! A workspace that this process creates, and from which its tiles take their ends of links.
+//!
+//! reads   a plan
+//! writes  the workspace file, removed again when the last handle goes
+//! memory  [`WorkspacePlan::size`] bytes, shared
+//! drops   nothing
+
+use crate::consumer::Consumer;
+use crate::directory::{self, header};
+use crate::error::WorkspaceError;
+use crate::map::{ConsumerLines, LockedFile, ProducerLines, Region};
+use crate::plan::{Layout, LinkPlan, WorkspacePlan};
+use crate::producer::Producer;
+use crate::protocol::{Entry, initial_seq};
+use crate::sync::{AtomicU64, Ordering};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A workspace held by this process. Clones share it; the file goes when the last clone, producer, consumer and
+/// counters handle has gone. After a crash it stays, for observers, until the next node of that path starts.
+#[derive(Clone, Debug)]
+pub struct Workspace(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    // Dropped in this order: unmapped, then unlinked and unlocked.
+    region: Region,
+    _file: Option<LockedFile>,
+    path: PathBuf,
+    plan: WorkspacePlan,
+    layout: Layout,
+    taken: Mutex<HashSet<(usize, Option<usize>)>>,
+}
+
+impl Workspace {
+    /// Creates the workspace file at `path` with mode 0644, replacing one whose node no longer runs.
+    ///
+    /// The file appears at `path` complete. All its room is reserved first, so a full file system is
+    /// [`WorkspaceError::NoRoom`] and never a signal later. A running node there is [`WorkspaceError::InUse`].
+    pub fn create(path: &Path, plan: &WorkspacePlan) -> Result<Self, WorkspaceError> {
+        plan.check()?;
+        let layout = Layout::of(plan);
+        let mut file = LockedFile::reserve(path, layout.size, plan.huge_pages)?;
+        let region = Region::map(&file.file, layout.size, true).map_err(|e| WorkspaceError::io(path, "map the workspace", e))?;
+        region.populate();
+        let workspace = Self::laid_out(region, path, plan, layout);
+        workspace.initialise(&plan.topology);
+        file.appear(path)?;
+        let mut inner = Arc::into_inner(workspace.0).expect("nobody else has it yet");
+        inner._file = Some(file);
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// A workspace in plain memory, for tests without files.
+    #[cfg(test)]
+    pub(crate) fn in_heap(plan: &WorkspacePlan) -> Result<Self, WorkspaceError> {
+        plan.check()?;
+        let layout = Layout::of(plan);
+        let workspace = Self::laid_out(Region::heap(layout.size), Path::new("heap"), plan, layout);
+        workspace.initialise(&plan.topology);
+        Ok(workspace)
+    }
+
+    /// The workspace file.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// The producer of `link`. Each can be taken once.
+    pub fn producer(&self, link: &str) -> Result<Producer, WorkspaceError> {
+        let (index, plan) = self.link(link)?;
+        self.take(index, None, || format!("the producer of link {link}"))?;
+        let place = &self.0.layout.links[index];
+        // SAFETY: `Producer` keeps the workspace; these ranges are only ever used as atomics.
+        let (entries, shared) = unsafe { (self.slice::<Entry>(place.entries, plan.depth as usize), &self.slice::<ProducerLines>(place.start, 1)[0]) };
+        // SAFETY: as above.
+        let consumers = place.consumers.iter().map(|&lines| unsafe { &self.slice::<ConsumerLines>(lines, 1)[0] });
+        let reliable = consumers.zip(&plan.consumers).filter(|(_, plan)| plan.reliable).map(|(lines, _)| lines).collect();
+        Ok(Producer::new(self.clone(), plan, entries, self.payload(index), shared, reliable))
+    }
+
+    /// The consumer called `consumer` of `link`. Each can be taken once.
+    pub fn consumer(&self, link: &str, consumer: &str) -> Result<Consumer, WorkspaceError> {
+        let (index, plan) = self.link(link)?;
+        let position = plan.consumers.iter().position(|plan| plan.name == consumer);
+        let position = position.ok_or_else(|| WorkspaceError::Unknown { what: format!("consumer {consumer} of link {link}") })?;
+        self.take(index, Some(position), || format!("consumer {consumer} of link {link}"))?;
+        let place = &self.0.layout.links[index];
+        // SAFETY: `Consumer` keeps the workspace; these ranges are only ever used as atomics.
+        let (entries, lines) = unsafe {
+            (self.slice::<Entry>(place.entries, plan.depth as usize), &self.slice::<ConsumerLines>(place.consumers[position], 1)[0])
+        };
+        Ok(Consumer::new(self.clone(), plan, position, entries, self.payload(index), lines))
+    }
+
+    /// The counters region called `name`; any number of handles may be taken.
+    pub fn counters(&self, name: &str) -> Result<Counters, WorkspaceError> {
+        let position = self.0.plan.counters.iter().position(|plan| plan.name == name);
+        let position = position.ok_or_else(|| WorkspaceError::Unknown { what: format!("counters region {name}") })?;
+        Ok(Counters { workspace: self.clone(), position })
+    }
+
+    fn laid_out(region: Region, path: &Path, plan: &WorkspacePlan, layout: Layout) -> Self {
+        let plan = WorkspacePlan { topology: vec![], ..plan.clone() };
+        let taken = Mutex::default();
+        Self(Arc::new(Inner { region, _file: None, path: path.to_owned(), plan, layout, taken }))
+    }
+
+    fn initialise(&self, topology: &[u8]) {
+        let (plan, layout) = (&self.0.plan, &self.0.layout);
+        self.store_bytes(crate::plan::HEADER, &directory::encode(plan, layout));
+        self.store_bytes(layout.topology, topology);
+        for (link, place) in plan.links.iter().zip(&layout.links) {
+            // SAFETY: used within this function; only ever used as atomics.
+            let entries = unsafe { self.slice::<Entry>(place.entries, link.depth as usize) };
+            for (index, entry) in entries.iter().enumerate() {
+                entry.0[0].store(initial_seq(index, entries.len()), Ordering::Relaxed);
+            }
+        }
+        // SAFETY: used within this function; only ever used as atomics.
+        let words = unsafe { self.slice::<AtomicU64>(0, header::WORDS) };
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let set = |word: usize, value: u64| words[word].store(value, Ordering::Relaxed);
+        set(header::VERSION, u64::from(directory::VERSION));
+        set(header::SIZE, layout.size);
+        set(header::PID, u64::from(std::process::id()));
+        set(header::STARTED_UNIX_NS, since_epoch.as_nanos() as u64);
+        set(header::DIRECTORY, crate::plan::HEADER);
+        set(header::DIRECTORY_SIZE, layout.directory_size);
+        set(header::TOPOLOGY, layout.topology);
+        set(header::TOPOLOGY_SIZE, topology.len() as u64);
+        words[header::MAGIC].store(directory::MAGIC, Ordering::Release);
+    }
+
+    fn store_bytes(&self, offset: u64, bytes: &[u8]) {
+        // SAFETY: used within this function; only ever used as atomics.
+        let words = unsafe { self.slice::<AtomicU64>(offset, bytes.len().div_ceil(8)) };
+        crate::protocol::store_words(words, bytes);
+    }
+
+    fn link(&self, name: &str) -> Result<(usize, &LinkPlan), WorkspaceError> {
+        let found = self.0.plan.links.iter().enumerate().find(|(_, link)| link.name == name);
+        found.ok_or_else(|| WorkspaceError::Unknown { what: format!("link {name}") })
+    }
+
+    fn take(&self, link: usize, consumer: Option<usize>, what: impl Fn() -> String) -> Result<(), WorkspaceError> {
+        let fresh = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner).insert((link, consumer));
+        if fresh { Ok(()) } else { Err(WorkspaceError::Taken { what: what() }) }
+    }
+
+    fn payload(&self, link: usize) -> NonNull<u8> {
+        let size = self.0.plan.links[link].payload_size() as usize;
+        self.0.region.start_of(self.0.layout.links[link].payload, size).expect("the layout lies inside the region")
+    }
+
+    /// # Safety
+    /// The caller keeps the workspace as long as the slice, and the range is only ever used as atomics.
+    unsafe fn slice<T: crate::map::Shared>(&self, offset: u64, count: usize) -> &'static [T] {
+        // SAFETY: passed on to our caller.
+        unsafe { self.0.region.slice(offset, count) }.expect("the layout lies inside the region")
+    }
+}
+
+/// A region of 64-bit counters, each written by one thread, readable by all and by observers.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    workspace: Workspace,
+    position: usize,
+}
+
+impl Counters {
+    /// The counters, zero at start.
+    pub fn words(&self) -> &[AtomicU64] {
+        let inner = &self.workspace.0;
+        // SAFETY: the returned borrow keeps `self` and so the workspace; the range is only ever used as atomics.
+        let words = unsafe { inner.region.slice(inner.layout.counters[self.position], inner.plan.counters[self.position].words) };
+        words.expect("the layout lies inside the region")
+    }
+}
