@@ -11,10 +11,18 @@
 //! No I/O, no clock, no threads, no unsafe code.
 
 pub mod account_set;
+pub mod base58;
 pub mod compact;
 pub mod consts;
+pub mod entry;
+pub mod hash64;
+pub mod message;
+pub mod program;
+pub mod transfer;
 pub mod txn;
 
 pub use account_set::AccountSet;
 pub use consts::{Hash, PACKET_DATA_SIZE, Pubkey, Signature};
-pub use txn::{ParseError, ParseErrorKind, Txn, Version};
+pub use hash64::hash64;
+pub use transfer::TransferTemplate;
+pub use txn::{CompiledInstruction, ParseError, ParseErrorKind, Txn, Version};

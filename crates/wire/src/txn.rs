@@ -215,7 +215,7 @@ impl<'a> Txn<'a> {
 
 /// One instruction: a view of the transaction's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Instruction<'a> {
+pub struct CompiledInstruction<'a> {
     /// The program's index among the static accounts; never 0.
     pub program_id_index: u8,
     /// Indexes of the accounts passed to the program; each is below [`Txn::account_count`].
@@ -233,7 +233,7 @@ pub struct Instructions<'a> {
 }
 
 impl<'a> Iterator for Instructions<'a> {
-    type Item = Instruction<'a>;
+    type Item = CompiledInstruction<'a>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -242,7 +242,7 @@ impl<'a> Iterator for Instructions<'a> {
         let (accounts, at) = short_bytes(self.bytes, self.at + 1)?;
         let (data, at) = short_bytes(self.bytes, at)?;
         self.at = at;
-        Some(Instruction { program_id_index, accounts, data })
+        Some(CompiledInstruction { program_id_index, accounts, data })
     }
 
     #[inline]

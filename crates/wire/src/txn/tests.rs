@@ -43,7 +43,7 @@ fn a_transfer_shows_its_fields() {
     assert_eq!((txn.fee_payer(), txn.recent_blockhash()), (&[1; 32], &[7; 32]));
     assert_eq!([0, 1, 2].map(|i| (txn.is_signer(i), txn.is_writable(i))), [(true, true), (false, true), (false, false)]);
     let data = &[2, 0, 0, 0, 42, 0, 0, 0, 0, 0, 0, 0];
-    let expected = Instruction { program_id_index: 2, accounts: &[0, 1], data };
+    let expected = CompiledInstruction { program_id_index: 2, accounts: &[0, 1], data };
     assert_eq!(txn.instructions().collect::<Vec<_>>(), [expected]);
     assert_eq!((txn.address_table_lookups().len(), txn.has_duplicate_accounts()), (0, false));
 }

@@ -1,0 +1,286 @@
+//! Entries: what a block is made of. A tick, or a microblock of transactions mixed into the hash chain.
+//!
+//! reads   the bytes of one entry, or of a batch of entries as shreds carry it
+//! writes  the same, into the caller's buffer
+//! memory  an `Entry` borrows; nothing is allocated
+//! drops   batches that do not parse to the last byte: an [`EntryError`] at its offset
+//! source  `solana-entry` 4.2: the bincode of `Vec<Entry>`
+//!
+//! ```text
+//! batch   entry count u64, entries
+//! entry   hash count u64, hash 32 B, transaction count u64, transactions as on the wire
+//! ```
+//!
+//! All integers are little endian. A batch that counts no entries is a block marker of a later
+//! protocol and refused as such.
+
+use crate::consts::Hash;
+use crate::txn::{ParseErrorKind, Txn};
+
+/// Bytes of an entry before its transactions.
+pub const ENTRY_HEADER_SIZE: usize = 8 + 32 + 8;
+/// The least bytes of a transaction: one signature, header, one account, blockhash, no instruction.
+pub const MIN_TRANSACTION_SIZE: usize = 1 + 64 + 3 + 1 + 32 + 32 + 1;
+
+/// Why bytes are no entry or no batch, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} (at byte {offset})")]
+pub struct EntryError {
+    /// The rule that is broken.
+    pub kind: EntryErrorKind,
+    /// Offset of the field that breaks it, from the first byte of what was parsed.
+    pub offset: u32,
+}
+
+/// A rule of the entry format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum EntryErrorKind {
+    /// The bytes end within a field.
+    #[error("ends within a field")]
+    Truncated,
+    /// A count of entries or transactions that the bytes left cannot hold.
+    #[error("count exceeds what the bytes can hold")]
+    Count,
+    /// A batch of no entries, the sign of a block marker.
+    #[error("block marker")]
+    BlockMarker,
+    /// Bytes after the end.
+    #[error("trailing bytes")]
+    TrailingBytes,
+    /// A transaction that does not parse.
+    #[error("transaction {0}")]
+    Transaction(ParseErrorKind),
+}
+
+fn fail<T>(kind: EntryErrorKind, offset: usize) -> Result<T, EntryError> {
+    Err(EntryError { kind, offset: u32::try_from(offset).unwrap_or(u32::MAX) })
+}
+
+/// One entry: a view of its bytes in which every transaction parses.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// Hashes since the entry before, the mixing one included.
+    pub num_hashes: u64,
+    /// The chain's hash after them.
+    pub hash: &'a Hash,
+    transaction_count: usize,
+    transactions: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// Parses exactly one entry.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, EntryError> {
+        let (entry, end) = parse_at(bytes, 0)?;
+        if end != bytes.len() {
+            return fail(EntryErrorKind::TrailingBytes, end);
+        }
+        Ok(entry)
+    }
+
+    /// Whether it is a tick: no transactions.
+    pub fn is_tick(&self) -> bool {
+        self.transaction_count == 0
+    }
+
+    /// How many transactions it holds.
+    pub fn transaction_count(&self) -> usize {
+        self.transaction_count
+    }
+
+    /// The transactions' bytes, one after the other.
+    pub fn transaction_bytes(&self) -> &'a [u8] {
+        self.transactions
+    }
+
+    /// The transactions, in order.
+    pub fn transactions(&self) -> Transactions<'a> {
+        Transactions { left: self.transaction_count, bytes: self.transactions }
+    }
+}
+
+/// Iterator over the transactions of an [`Entry`].
+#[derive(Clone, Debug)]
+pub struct Transactions<'a> {
+    left: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Iterator for Transactions<'a> {
+    type Item = Txn<'a>;
+
+    fn next(&mut self) -> Option<Txn<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let txn = Txn::parse_prefix(self.bytes).ok()?;
+        self.bytes = &self.bytes[txn.bytes().len()..];
+        Some(txn)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Transactions<'_> {}
+
+/// Iterator over the entries of a batch. After an error it ends.
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    left: usize,
+}
+
+impl<'a> Entries<'a> {
+    /// Starts on a batch. Each entry is parsed as the iterator comes to it, and after the last one
+    /// nothing may follow.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, EntryError> {
+        let (left, at) = count_at(bytes, 0, ENTRY_HEADER_SIZE)?;
+        if left == 0 {
+            return fail(EntryErrorKind::BlockMarker, 0);
+        }
+        Ok(Self { bytes, at, left })
+    }
+
+    /// Entries not yet given out, as the batch counts them.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    fn step(&mut self) -> Result<Entry<'a>, EntryError> {
+        let (entry, at) = parse_at(self.bytes, self.at)?;
+        if self.left == 1 && at != self.bytes.len() {
+            return fail(EntryErrorKind::TrailingBytes, at);
+        }
+        self.at = at;
+        self.left -= 1;
+        Ok(entry)
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<Entry<'a>, EntryError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let entry = self.step();
+        if entry.is_err() {
+            self.left = 0;
+        }
+        Some(entry)
+    }
+}
+
+/// The u64 count at `at` of things that take `size` bytes each at least, and the offset after it.
+fn count_at(bytes: &[u8], at: usize, size: usize) -> Result<(usize, usize), EntryError> {
+    let Some((count, rest)) = bytes.get(at..).and_then(|bytes| bytes.split_first_chunk()) else {
+        return fail(EntryErrorKind::Truncated, bytes.len());
+    };
+    let count = u64::from_le_bytes(*count);
+    if count > (rest.len() / size) as u64 {
+        return fail(EntryErrorKind::Count, at);
+    }
+    Ok((count as usize, at + 8))
+}
+
+fn parse_at(bytes: &[u8], at: usize) -> Result<(Entry<'_>, usize), EntryError> {
+    let Some((num_hashes, rest)) = bytes.get(at..).and_then(|bytes| bytes.split_first_chunk()) else {
+        return fail(EntryErrorKind::Truncated, bytes.len());
+    };
+    let Some((hash, _)) = rest.split_first_chunk() else {
+        return fail(EntryErrorKind::Truncated, bytes.len());
+    };
+    let (transaction_count, start) = count_at(bytes, at + 40, MIN_TRANSACTION_SIZE)?;
+    let mut end = start;
+    for _ in 0..transaction_count {
+        match Txn::parse_prefix(&bytes[end..]) {
+            Ok(txn) => end += txn.bytes().len(),
+            Err(error) => return fail(EntryErrorKind::Transaction(error.kind), end + usize::from(error.offset)),
+        }
+    }
+    let num_hashes = u64::from_le_bytes(*num_hashes);
+    Ok((Entry { num_hashes, hash, transaction_count, transactions: &bytes[start..end] }, end))
+}
+
+/// Appends one entry whose `transaction_count` transactions are `transactions`, one after the other.
+pub fn write_entry(num_hashes: u64, hash: &Hash, transaction_count: usize, transactions: &[u8], out: &mut Vec<u8>) {
+    out.reserve(ENTRY_HEADER_SIZE + transactions.len());
+    out.extend_from_slice(&num_hashes.to_le_bytes());
+    out.extend_from_slice(hash);
+    out.extend_from_slice(&(transaction_count as u64).to_le_bytes());
+    out.extend_from_slice(transactions);
+}
+
+/// Appends the count that a batch of entries starts with. `entry_count` entries have to follow, and
+/// at least one.
+pub fn write_batch_header(entry_count: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(entry_count as u64).to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::{TRANSFER_SIZE, TransferTemplate};
+
+    /// A batch of a tick and of an entry with three transfers.
+    fn batch() -> Vec<u8> {
+        let mut template = TransferTemplate::new();
+        let transfers: Vec<u8> = (0..3)
+            .flat_map(|lamports| {
+                template.set_lamports(lamports);
+                template.bytes().to_vec()
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        write_batch_header(2, &mut bytes);
+        write_entry(5, &[1; 32], 0, &[], &mut bytes);
+        write_entry(9, &[2; 32], 3, &transfers, &mut bytes);
+        bytes
+    }
+
+    fn parse_all(bytes: &[u8]) -> Result<Vec<Entry<'_>>, EntryError> {
+        Entries::parse(bytes)?.collect()
+    }
+
+    #[test]
+    fn a_batch_round_trips() {
+        let bytes = batch();
+        let entries = parse_all(&bytes).unwrap();
+        assert_eq!(entries.iter().map(|e| (e.num_hashes, *e.hash)).collect::<Vec<_>>(), [(5, [1; 32]), (9, [2; 32])]);
+        assert_eq!(entries.iter().map(Entry::is_tick).collect::<Vec<_>>(), [true, false]);
+        let last_bytes: Vec<u8> = entries[1].transactions().map(|txn| txn.bytes()[TRANSFER_SIZE - 8]).collect();
+        assert_eq!((last_bytes, entries[1].transactions().len()), (vec![0, 1, 2], 3));
+        let second = &bytes[8 + ENTRY_HEADER_SIZE..];
+        assert_eq!(Entry::parse(second).unwrap().transaction_bytes(), &second[ENTRY_HEADER_SIZE..]);
+    }
+
+    #[test]
+    fn each_rule_has_its_error() {
+        let bytes = batch();
+        let refused = |bytes: &[u8]| {
+            let error = parse_all(bytes).expect_err("must be refused");
+            (error.kind, error.offset as usize)
+        };
+        for len in 0..bytes.len() {
+            let (kind, offset) = refused(&bytes[..len]);
+            assert!(offset <= len, "{kind:?}");
+        }
+        assert_eq!(refused(&bytes[..8 + ENTRY_HEADER_SIZE * 2 - 1]), (EntryErrorKind::Count, 0));
+        assert_eq!(refused(&[&bytes[..], &[0]].concat()), (EntryErrorKind::TrailingBytes, bytes.len()));
+        assert_eq!(refused(&[0; 64]), (EntryErrorKind::BlockMarker, 0));
+        assert_eq!(refused(&[0xff; 64]), (EntryErrorKind::Count, 0));
+        let transactions = 8 + 2 * ENTRY_HEADER_SIZE;
+        let mut broken = bytes.clone();
+        broken[transactions - 8..transactions].copy_from_slice(&6u64.to_le_bytes());
+        assert_eq!(refused(&broken), (EntryErrorKind::Count, transactions - 8));
+        broken[transactions - 8] = 4;
+        let end = EntryErrorKind::Transaction(ParseErrorKind::Truncated);
+        assert_eq!(refused(&broken), (end, bytes.len()));
+        broken[transactions + TRANSFER_SIZE] = 0;
+        let count = EntryErrorKind::Transaction(ParseErrorKind::SignatureCount);
+        assert_eq!(refused(&broken), (count, transactions + TRANSFER_SIZE));
+        let mut entries = Entries::parse(&broken).unwrap();
+        assert!(entries.next().unwrap().is_ok() && entries.next().unwrap().is_err() && entries.next().is_none());
+    }
+}

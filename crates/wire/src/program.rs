@@ -1,0 +1,11 @@
+//! Instructions of the programs that are part of the cluster: their data, read and written.
+//!
+//! reads   the data of one instruction
+//! writes  [`crate::message::Instruction`]s
+//! memory  readers borrow; builders own what they build
+//! drops   data that the program would refuse: `None`
+//! source  `solana-system-interface`, `solana-compute-budget-interface`, `spl-memo-interface`
+
+pub mod compute_budget;
+pub mod memo;
+pub mod system;
