@@ -23,6 +23,6 @@ pub mod txn;
 
 pub use account_set::AccountSet;
 pub use consts::{Hash, PACKET_DATA_SIZE, Pubkey, Signature};
-pub use hash64::hash64;
+pub use hash64::{TagHasher, hash64};
 pub use transfer::TransferTemplate;
 pub use txn::{CompiledInstruction, ParseError, ParseErrorKind, Txn, Version};
