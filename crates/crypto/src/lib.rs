@@ -1,4 +1,5 @@
 //! crypto
 
 pub mod ed25519;
+pub mod reed_solomon;
 pub mod sha256;
