@@ -1,0 +1,344 @@
+//! Which tile runs on which core: affinity strings and the automatic layout.
+//!
+//! reads   the string of the configuration, the tiles in the order of the data flow, the cores there are
+//! writes  a core (or none: floating) for each tile
+//! source  Firedancer's `layout.affinity`: a comma list of `N`, `A-B`, `A-B/S`, `fN`; and `Nh` in the blocklist.
+//!         `N*K` is ours: the next K tiles share core N.
+//!
+//! A wrong string is refused with the assignment drawn as far as it goes, since counting tiles by hand is how
+//! such mistakes come about.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What the layout needs to know of one tile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seat {
+    /// Full name, `verify:1`.
+    pub name: String,
+    /// Cost in CPU time per transaction, relative to the other tiles.
+    pub weight: f64,
+    /// Observers float: they have little to do and must not take a core.
+    pub floats: bool,
+    /// One on each core in turn where cores are shared: the tiles that take what load is there.
+    pub spread: bool,
+    /// On a core of its own, its hyperthread sibling is left free where there is room.
+    pub quiet: bool,
+}
+
+/// The machine's cores that may be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cores {
+    /// Cores that this process may run on, ascending.
+    pub allowed: Vec<usize>,
+    /// Hyperthread siblings of each core, itself excluded.
+    pub siblings: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Cores {
+    /// Reads the machine. Siblings are empty where the kernel does not tell.
+    pub fn of_machine() -> std::io::Result<Self> {
+        let allowed = crate::sys::thread::allowed_cores()?;
+        let sibling = |core: &usize| {
+            let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+            let list = std::fs::read_to_string(path).unwrap_or_default();
+            let all = list.trim().split(',').filter_map(|part| range(part).ok()).flatten();
+            (*core, all.filter(|c| c != core).collect())
+        };
+        let siblings = allowed.iter().map(sibling).collect();
+        Ok(Self { allowed, siblings })
+    }
+
+    /// Without the cores of a blocklist (`0`, `4-7`, `2h` for core 2 and its siblings).
+    pub fn without(mut self, blocklist: &str) -> Result<Self, AffinityError> {
+        for part in blocklist.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            let (cores, with_siblings) = match part.strip_suffix('h') {
+                Some(core) => (range(core), true),
+                None => (range(part), false),
+            };
+            let cores = cores.map_err(|why| AffinityError::Syntax { part: part.into(), why })?;
+            let siblings = cores.iter().flat_map(|c| self.siblings.get(c).cloned().unwrap_or_default());
+            let blocked: Vec<usize> =
+                if with_siblings { siblings.chain(cores.iter().copied()).collect() } else { cores };
+            self.allowed.retain(|c| !blocked.contains(c));
+        }
+        if self.allowed.is_empty() {
+            return Err(AffinityError::NoCores);
+        }
+        Ok(self)
+    }
+}
+
+/// Why an affinity string is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AffinityError {
+    /// A part that is no form of the grammar.
+    #[error(
+        "affinity `{part}`: {why}; the forms are `auto`, `3`, `1-16`, `0-10/2`, `f2` (two tiles float) and `0*6` (six tiles share core 0)"
+    )]
+    Syntax {
+        /// The part.
+        part: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The string does not give each tile a place.
+    #[error("affinity gives places to {given} tiles, but the layout has {tiles}:\n{drawing}")]
+    Count {
+        /// Places in the string.
+        given: usize,
+        /// Tiles in the layout.
+        tiles: usize,
+        /// The assignment so far.
+        drawing: String,
+    },
+    /// A core that does not exist or that this process may not use.
+    #[error("affinity uses core {core}, but this process may use {allowed}:\n{drawing}")]
+    NoSuchCore {
+        /// The core.
+        core: usize,
+        /// What there is.
+        allowed: String,
+        /// The assignment so far.
+        drawing: String,
+    },
+    /// A core given to two tiles without the sharing form.
+    #[error("affinity gives core {core} to more than one tile; write `{core}*K` to share it:\n{drawing}")]
+    Twice {
+        /// The core.
+        core: usize,
+        /// The assignment so far.
+        drawing: String,
+    },
+    /// The blocklist leaves nothing.
+    #[error("the blocklist leaves no core to run on")]
+    NoCores,
+}
+
+/// Assigns cores by an affinity string, `auto` included.
+pub fn assign(affinity: &str, seats: &[Seat], cores: &Cores) -> Result<Vec<Option<usize>>, AffinityError> {
+    if affinity.trim() == "auto" {
+        return Ok(auto(seats, cores));
+    }
+    let mut places: Vec<Option<usize>> = vec![];
+    let mut shared = vec![];
+    for part in affinity.split(',').map(str::trim) {
+        let syntax = |why: String| AffinityError::Syntax { part: part.into(), why };
+        if let Some(count) = part.strip_prefix('f') {
+            let count = if count.is_empty() { Ok(1) } else { number(count) }.map_err(syntax)?;
+            places.extend(std::iter::repeat_n(None, count));
+        } else if let Some((core, count)) = part.split_once('*') {
+            let (core, count) = (number(core).map_err(syntax)?, number(count).map_err(syntax)?);
+            shared.push(core);
+            places.extend(std::iter::repeat_n(Some(core), count));
+        } else {
+            places.extend(range(part).map_err(syntax)?.into_iter().map(Some));
+        }
+    }
+    check(places, &shared, seats, cores)
+}
+
+fn check(
+    places: Vec<Option<usize>>,
+    shared: &[usize],
+    seats: &[Seat],
+    cores: &Cores,
+) -> Result<Vec<Option<usize>>, AffinityError> {
+    let drawing = || draw(&places, seats);
+    if places.len() != seats.len() {
+        return Err(AffinityError::Count { given: places.len(), tiles: seats.len(), drawing: drawing() });
+    }
+    if let Some(core) = places.iter().flatten().find(|c| !cores.allowed.contains(c)) {
+        let allowed = show(&cores.allowed);
+        return Err(AffinityError::NoSuchCore { core: *core, allowed, drawing: drawing() });
+    }
+    let mut used = BTreeMap::new();
+    for core in places.iter().flatten() {
+        *used.entry(*core).or_insert(0) += 1;
+    }
+    if let Some((core, _)) = used.iter().find(|(core, count)| **count > 1 && !shared.contains(core)) {
+        return Err(AffinityError::Twice { core: *core, drawing: drawing() });
+    }
+    Ok(places)
+}
+
+/// The automatic layout. A core for each tile where there are enough (one is left to the operating system);
+/// otherwise tiles share cores: the tiles that spread sit on every core in turn, the others are cut into
+/// contiguous runs of the data flow of about equal weight.
+pub fn auto(seats: &[Seat], cores: &Cores) -> Vec<Option<usize>> {
+    let seated = seats.iter().filter(|s| !s.floats).count();
+    if seated < cores.allowed.len() { alone(seats, cores) } else { together(seats, cores) }
+}
+
+fn alone(seats: &[Seat], cores: &Cores) -> Vec<Option<usize>> {
+    let seated = seats.iter().filter(|s| !s.floats).count();
+    // The first core is where interrupts and everything else run.
+    let mut free: Vec<usize> = cores.allowed[1..].to_vec();
+    let mut spare = free.len() - seated;
+    let mut places = Vec::with_capacity(seats.len());
+    for seat in seats {
+        if seat.floats {
+            places.push(None);
+            continue;
+        }
+        let core = free.remove(0);
+        if seat.quiet && spare > 0 {
+            let before = free.len();
+            free.retain(|c| spare == 0 || !cores.siblings.get(&core).is_some_and(|s| s.contains(c)));
+            spare = spare.saturating_sub(before - free.len());
+        }
+        places.push(Some(core));
+    }
+    places
+}
+
+fn together(seats: &[Seat], cores: &Cores) -> Vec<Option<usize>> {
+    let cores = &cores.allowed;
+    let in_runs = |s: &&Seat| !s.floats && !s.spread;
+    let total: f64 = seats.iter().filter(in_runs).map(|s| s.weight).sum();
+    let (mut before, mut next_spread) = (0.0, 0);
+    let place = |seat: &Seat| {
+        if seat.floats {
+            return None;
+        }
+        if seat.spread {
+            next_spread += 1;
+            return Some(cores[(next_spread - 1) % cores.len()]);
+        }
+        // A seat belongs to the run in which its middle lies.
+        let middle = (before + seat.weight / 2.0) / total.max(f64::MIN_POSITIVE);
+        before += seat.weight;
+        Some(cores[((middle * cores.len() as f64) as usize).min(cores.len() - 1)])
+    };
+    seats.iter().map(place).collect()
+}
+
+/// The assignment as a picture: a line a core, floating tiles last, tiles without a place named.
+pub fn draw(places: &[Option<usize>], seats: &[Seat]) -> String {
+    let mut cores: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    let mut floating = vec![];
+    for (place, seat) in places.iter().zip(seats) {
+        match place {
+            Some(core) => cores.entry(*core).or_default().push(&seat.name),
+            None => floating.push(seat.name.as_str()),
+        }
+    }
+    let mut picture = String::new();
+    for (core, names) in cores {
+        // Writing to a String cannot fail.
+        let _ = writeln!(picture, "  core {core:>3}  {}", names.join(" "));
+    }
+    if !floating.is_empty() {
+        let _ = writeln!(picture, "  floating  {}", floating.join(" "));
+    }
+    if let Some(rest) = seats.get(places.len()..).filter(|r| !r.is_empty()) {
+        let names: Vec<&str> = rest.iter().map(|s| s.name.as_str()).collect();
+        let _ = writeln!(picture, "  no place  {}", names.join(" "));
+    }
+    if places.len() > seats.len() {
+        let _ = writeln!(picture, "  {} places are left over", places.len() - seats.len());
+    }
+    picture
+}
+
+/// `N`, `A-B` or `A-B/S`.
+fn range(part: &str) -> Result<Vec<usize>, String> {
+    let Some((first, rest)) = part.split_once('-') else {
+        return number(part).map(|n| vec![n]);
+    };
+    let (last, step) = rest.split_once('/').unwrap_or((rest, "1"));
+    let (first, last, step) = (number(first)?, number(last)?, number(step)?);
+    if step == 0 {
+        return Err("a step of 0 never ends".into());
+    }
+    if first > last {
+        return Err(format!("{first} is greater than {last}"));
+    }
+    Ok((first..=last).step_by(step).collect())
+}
+
+fn number(text: &str) -> Result<usize, String> {
+    let number: usize = text.trim().parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if number < 1024 { Ok(number) } else { Err(format!("{number} is beyond the 1024 cores supported")) }
+}
+
+fn show(cores: &[usize]) -> String {
+    let (Some(first), Some(last)) = (cores.first(), cores.last()) else { return "no core".into() };
+    if last - first + 1 == cores.len() && cores.len() > 1 {
+        return format!("cores {first}-{last}");
+    }
+    let list: Vec<String> = cores.iter().map(usize::to_string).collect();
+    format!("cores {}", list.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seats(names: &[&str]) -> Vec<Seat> {
+        let seat = |n: &&str| Seat {
+            name: (*n).into(),
+            weight: 1.0,
+            floats: n.starts_with("metric"),
+            spread: n.starts_with("verify"),
+            quiet: n.starts_with("poh"),
+        };
+        names.iter().map(seat).collect()
+    }
+
+    fn cores(count: usize) -> Cores {
+        let siblings = (0..count).map(|c| (c, vec![c ^ 1])).collect();
+        Cores { allowed: (0..count).collect(), siblings }
+    }
+
+    fn given(affinity: &str, tiles: usize) -> Result<Vec<Option<usize>>, AffinityError> {
+        let names: Vec<String> = (0..tiles).map(|i| format!("tile:{i}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        assign(affinity, &seats(&names), &cores(12))
+    }
+
+    #[test]
+    fn the_grammar() {
+        assert_eq!(given("1-3", 3).unwrap(), [Some(1), Some(2), Some(3)]);
+        assert_eq!(given("0-10/5,f2,1", 6).unwrap(), [Some(0), Some(5), Some(10), None, None, Some(1)]);
+        assert_eq!(given("0*2, 1*1, f", 4).unwrap(), [Some(0), Some(0), Some(1), None]);
+        for wrong in ["", "x", "3-1", "0-4/0", "1-", "f-1", "0*", "99999", "1;2"] {
+            assert!(matches!(given(wrong, 1), Err(AffinityError::Syntax { .. })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn wrong_assignments_are_drawn() {
+        let short = given("0-1", 3).unwrap_err().to_string();
+        assert!(short.contains("places to 2 tiles") && short.contains("no place  tile:2"), "{short}");
+        assert!(matches!(given("40", 1), Err(AffinityError::NoSuchCore { core: 40, .. })));
+        let twice = given("1,1", 2).unwrap_err().to_string();
+        assert!(twice.contains("1*K") && twice.contains("core   1  tile:0 tile:1"), "{twice}");
+    }
+
+    #[test]
+    fn blocklist_with_siblings() {
+        let left = cores(8).without("2h,5-6").unwrap();
+        assert_eq!(left.allowed, [0, 1, 4, 7]);
+        assert_eq!(cores(2).without("0-1"), Err(AffinityError::NoCores));
+        assert!(matches!(cores(2).without("0g"), Err(AffinityError::Syntax { .. })));
+    }
+
+    #[test]
+    fn auto_gives_a_core_each_when_there_are_enough() {
+        let seats = seats(&["net:0", "poh:0", "store:0", "metric:0"]);
+        let places = assign("auto", &seats, &cores(8)).unwrap();
+        assert_eq!(places, [Some(1), Some(2), Some(4), None], "poh's sibling 3 stays free");
+        assert_eq!(assign("auto", &seats, &cores(4)).unwrap(), [Some(1), Some(2), Some(3), None]);
+    }
+
+    #[test]
+    fn auto_shares_by_weight_and_spreads_verify() {
+        let mut seats = seats(&["benchg:0", "benchs:0", "net:0", "verify:0", "verify:1", "pack:0", "metric:0"]);
+        seats[0].weight = 3.0;
+        let places = assign("auto", &seats, &cores(2)).unwrap();
+        assert_eq!(places, [Some(0), Some(1), Some(1), Some(0), Some(1), Some(1), None]);
+        let one = assign("auto", &seats, &cores(1)).unwrap();
+        assert!(one.iter().flatten().all(|c| *c == 0));
+    }
+}

@@ -1,0 +1,127 @@
+//! The one source of time for tiles: nanoseconds, real or virtual.
+//!
+//! reads   the processor's time stamp counter (x86-64 with an invariant one), else the monotonic clock
+//! source  `Host::now` in production is calibrated against CLOCK_MONOTONIC; in tests it is set by hand
+//!
+//! Reading the counter costs a few nanoseconds, so the loop can account every frag it handles.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::sys;
+
+/// A clock that can be cloned into every tile; all clones show the same time.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Counter { start_ticks: u64, ns_per_tick: f64, origin: Origin },
+    Monotonic(Origin),
+    Virtual(Arc<AtomicU64>, Origin),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Origin {
+    instant: Instant,
+    unix_ns: u64,
+}
+
+impl Origin {
+    fn now() -> Self {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { instant: Instant::now(), unix_ns: unix.as_nanos() as u64 }
+    }
+}
+
+impl Clock {
+    /// The machine's clock, zero at the time of the call. Takes about 5 ms to calibrate.
+    pub fn real() -> Self {
+        let origin = Origin::now();
+        let Some(start_ticks) = sys::tsc::read_if_invariant() else {
+            return Self(Source::Monotonic(origin));
+        };
+        while origin.instant.elapsed() < Duration::from_millis(5) {
+            std::hint::spin_loop();
+        }
+        let (elapsed, end) = (origin.instant.elapsed(), sys::tsc::read());
+        let ns_per_tick = elapsed.as_nanos() as f64 / (end - start_ticks).max(1) as f64;
+        Self(Source::Counter { start_ticks, ns_per_tick, origin })
+    }
+
+    /// A clock that stands still until [`Clock::advance`] moves it.
+    pub fn manual() -> Self {
+        Self(Source::Virtual(Arc::new(AtomicU64::new(0)), Origin::now()))
+    }
+
+    /// Nanoseconds since the clock was made.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        match &self.0 {
+            Source::Counter { start_ticks, ns_per_tick, .. } => {
+                (sys::tsc::read().saturating_sub(*start_ticks) as f64 * ns_per_tick) as u64
+            }
+            Source::Monotonic(origin) => origin.instant.elapsed().as_nanos() as u64,
+            Source::Virtual(now, _) => now.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Moves a virtual clock forward. Panics on a real one: time there is not ours to move.
+    pub fn advance(&self, by: Duration) {
+        match &self.0 {
+            Source::Virtual(now, _) => {
+                now.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
+            }
+            _ => panic!("only a virtual clock can be advanced"),
+        }
+    }
+
+    /// `now` of this clock as an [`Instant`], for libraries that want one.
+    pub fn instant(&self, now: u64) -> Instant {
+        self.origin().instant + Duration::from_nanos(now)
+    }
+
+    /// An [`Instant`] as this clock's nanoseconds; zero for one before the clock was made.
+    pub fn at(&self, instant: Instant) -> u64 {
+        instant.saturating_duration_since(self.origin().instant).as_nanos() as u64
+    }
+
+    /// `now` of this clock as nanoseconds since the Unix epoch.
+    pub fn unix_ns(&self, now: u64) -> u64 {
+        self.origin().unix_ns + now
+    }
+
+    fn origin(&self) -> &Origin {
+        match &self.0 {
+            Source::Counter { origin, .. } | Source::Monotonic(origin) | Source::Virtual(_, origin) => origin,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_pace_with_the_monotonic_clock() {
+        let clock = Clock::real();
+        let (a, start) = (clock.now(), Instant::now());
+        while start.elapsed() < Duration::from_millis(50) {
+            std::hint::spin_loop();
+        }
+        let (b, elapsed) = (clock.now(), start.elapsed().as_nanos() as f64);
+        let ratio = (b - a) as f64 / elapsed;
+        assert!((0.95..1.05).contains(&ratio), "clock ran at {ratio} of the monotonic clock");
+    }
+
+    #[test]
+    fn a_virtual_clock_moves_only_by_hand() {
+        let clock = Clock::manual();
+        let other = clock.clone();
+        assert_eq!(clock.now(), 0);
+        clock.advance(Duration::from_micros(3));
+        assert_eq!(other.now(), 3000);
+        assert_eq!(clock.at(clock.instant(3000)), 3000);
+    }
+}

@@ -1,0 +1,180 @@
+//! The rig for tile tests: frags in, frags out, no sockets, time by hand.
+//!
+//! reads   frags that the test gives
+//! writes  frags that the tile publishes, for the test to take
+//! memory  one small workspace in a file that is removed at the end
+//!
+//! ```
+//! # use hearth_tile::{rig::Rig, *};
+//! # struct Echo(Port);
+//! # impl Tile for Echo {
+//! #     const NAME: &'static str = "echo";
+//! #     type Config = ();
+//! #     type Counters = ();
+//! #     fn new(_: &(), host: &mut Host<'_>) -> Result<Self, InitError> { Ok(Echo(host.output("echo_out")?)) }
+//! #     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) { out.publish(self.0, frag.tag(), frag.payload()) }
+//! # }
+//! let mut rig = Rig::<Echo>::new(&(), &["in_echo"], &["echo_out"]);
+//! rig.give("in_echo", 7, b"hello");
+//! rig.run();
+//! assert_eq!(rig.take("echo_out"), [(7, b"hello".to_vec())]);
+//! ```
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hearth_ring::{Consumer, HugePages, Polled, Producer, Workspace};
+
+use crate::clock::Clock;
+use crate::regime::REGIMES;
+use crate::runner::{Activity, Parts, Runnable, Runner};
+use crate::tile::{InitError, Tile};
+use crate::topology::{Consumption, LinkSpec, TileSpec, Topology};
+use crate::wake::Waker;
+
+/// Frags each link of a rig holds.
+pub const DEPTH: u32 = 256;
+
+/// A tile between links whose other ends the test holds.
+pub struct Rig<T: Tile> {
+    runner: Runner<T>,
+    clock: Clock,
+    feeds: Vec<Producer>,
+    drains: Vec<Consumer>,
+    path: PathBuf,
+}
+
+impl<T: Tile> Rig<T> {
+    /// A tile that reads `inputs` and writes `outputs`, all reliable. Panics when it cannot be made.
+    pub fn new(config: &T::Config, inputs: &[&str], outputs: &[&str]) -> Self {
+        Self::try_new(config, inputs, outputs).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`Rig::new`], with the tile's own error.
+    pub fn try_new(config: &T::Config, inputs: &[&str], outputs: &[&str]) -> Result<Self, InitError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let unique = format!("hearth-rig-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(unique);
+        let tile = format!("{}:0", T::NAME);
+        let link = |name: &str, producer: &str, consumer: &str| LinkSpec {
+            name: name.into(),
+            depth: DEPTH,
+            mtu: u32::from(u16::MAX),
+            producer: producer.into(),
+            consumers: vec![Consumption { tile: consumer.into(), reliable: true }],
+        };
+        let links = inputs.iter().map(|n| link(n, "test:0", &tile));
+        let links = links.chain(outputs.iter().map(|n| link(n, &tile, "test:0"))).collect();
+        let tiles = vec![TileSpec::new::<T::Counters>(T::NAME, 0), TileSpec::new::<()>("test", 0)];
+        let topology = Topology { name: "rig".into(), tiles, links };
+        topology.check().expect("a rig's links have different names");
+        let workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).expect("workspace");
+        let producer = |n: &&str| workspace.producer(n).expect("link");
+        let consumer = |n: &&str, tile: &str| workspace.consumer(n, tile).expect("link");
+        let (clock, waker) = (Clock::manual(), Waker::new().expect("eventfd"));
+        let feeds = inputs.iter().map(producer).collect();
+        let drains = outputs.iter().map(|n| consumer(n, "test:0")).collect();
+        let parts = Parts {
+            name: tile.clone(),
+            index: 0,
+            peers: 1,
+            clock: clock.clone(),
+            inputs: inputs.iter().map(|n| consumer(n, &tile)).collect(),
+            outputs: outputs.iter().map(producer).collect(),
+            counters: workspace.counters(&tile).expect("counters"),
+            waker,
+            neighbours: vec![],
+            entropy: 42,
+        };
+        let runner = Runner::new(config, parts);
+        let runner = match runner {
+            Ok(runner) => runner,
+            Err(error) => {
+                let _ = std::fs::remove_file(&path);
+                return Err(error);
+            }
+        };
+        Ok(Self { runner, clock, feeds, drains, path })
+    }
+
+    /// Publishes a frag on an input. Panics when the link is full.
+    pub fn give(&mut self, link: &str, tag: u64, payload: &[u8]) {
+        let now = self.clock.now() as u32;
+        let feed = self.feeds.iter_mut().find(|f| f.name() == link).expect("no such input");
+        assert!(feed.credits(1) >= 1, "{link} is full: the tile does not read it");
+        feed.send(payload, tag, 0, now, now);
+    }
+
+    /// Lets the tile take turns until it has nothing to do.
+    pub fn run(&mut self) {
+        for _ in 0..1_000_000 {
+            if self.runner.turn(0) == Activity::Idle {
+                return;
+            }
+        }
+        panic!("{} never becomes idle", T::NAME);
+    }
+
+    /// Lets the tile take one turn.
+    pub fn turn(&mut self) -> Activity {
+        self.runner.turn(0)
+    }
+
+    /// Takes what the tile has published on an output: tag and payload.
+    pub fn take(&mut self, link: &str) -> Vec<(u64, Vec<u8>)> {
+        let drain = self.drains.iter_mut().find(|d| d.link() == link).expect("no such output");
+        let mut taken = vec![];
+        loop {
+            match drain.poll() {
+                Polled::Ready(meta) => {
+                    let payload = drain.payload(&meta).expect("reliable").to_vec();
+                    taken.push((meta.tag, payload));
+                    drain.advance();
+                }
+                Polled::Empty => break,
+                Polled::Overrun { .. } => unreachable!("the rig's links are reliable"),
+            }
+        }
+        drain.release();
+        taken
+    }
+
+    /// Moves the tile's clock.
+    pub fn advance(&mut self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// The tile's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// What the tile has counted.
+    pub fn count(&self) -> &T::Counters {
+        self.runner.count()
+    }
+
+    /// The tile itself.
+    pub fn tile(&mut self) -> &mut T {
+        self.runner.tile()
+    }
+
+    /// Nanoseconds in each regime so far.
+    pub fn regimes(&self) -> &[u64; REGIMES] {
+        self.runner.time_line().ns()
+    }
+
+    /// Stops the tile.
+    pub fn stop(&mut self) {
+        self.runner.stop();
+    }
+}
+
+impl<T: Tile> Drop for Rig<T> {
+    fn drop(&mut self) {
+        // A file that stays behind in the temporary folder harms nobody.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+

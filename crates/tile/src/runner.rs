@@ -1,0 +1,356 @@
+//! One tile's loop, a bounded turn at a time.
+//!
+//! reads   the tile's links
+//! writes  the tile's links, its counters, its regimes
+//! memory  the tile's own
+//!
+//! A turn: housekeeping when due, room on the outputs checked, [`Tile::poll`], then at most
+//! [`Tile::FRAGS_PER_RUN`] frags over the inputs in turn, [`Tile::end_burst`], progress released. The core
+//! decides when the next turn comes.
+
+use std::os::fd::RawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use hearth_ring::{Consumer, Counters, Polled};
+
+use crate::clock::Clock;
+use crate::counters::{CounterSet, LoopCounters};
+use crate::regime::{Regime, TimeLine};
+use crate::sys;
+use crate::tile::{Filter, Frag, Host, In, InitError, Out, OutPort, Poll, Tile, WaitFor};
+use crate::wake::Waker;
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// Something was done.
+    Worked,
+    /// Nothing to do, or no room to do it.
+    Idle,
+}
+
+/// The time between two housekeepings, nanoseconds.
+pub const HOUSEKEEPING_NS: u64 = 1_000_000;
+
+/// What a tile's loop is given.
+pub struct Parts {
+    /// Full name, `verify:1`.
+    pub name: String,
+    /// Which of its kind, from 0.
+    pub index: usize,
+    /// How many of its kind.
+    pub peers: usize,
+    /// The host's clock.
+    pub clock: Clock,
+    /// Inputs in the topology's order.
+    pub inputs: Vec<Consumer>,
+    /// Outputs in the topology's order.
+    pub outputs: Vec<hearth_ring::Producer>,
+    /// Counters: [`LoopCounters`] first, the tile's own after.
+    pub counters: Counters,
+    /// Wakes the core that runs this tile.
+    pub waker: Waker,
+    /// Cores at the other ends of the tile's links.
+    pub neighbours: Vec<Waker>,
+    /// Seed of the tile's secrets.
+    pub entropy: u64,
+}
+
+/// A tile of any kind, as its core sees it.
+pub trait Runnable: Send {
+    /// Full name.
+    fn name(&self) -> &str;
+    /// The thread that runs the turns has started.
+    fn started(&mut self);
+    /// One bounded turn. `parked_ns` of the time since the last one was spent asleep.
+    fn turn(&mut self, parked_ns: u64) -> Activity;
+    /// What to wait for while parked.
+    fn wait_for(&self) -> WaitFor;
+    /// Wakes the cores at the other ends if the last turns moved anything.
+    fn wake_neighbours(&mut self);
+    /// Time the tile has used the core, nanoseconds.
+    fn busy_ns(&self) -> u64;
+    /// Attributes CPU time and context switches of the thread.
+    fn charge(&mut self, cpu_ns: u64, switches: (u64, u64));
+    /// Counters to shared memory, now.
+    fn flush(&mut self);
+    /// The node stops.
+    fn stop(&mut self);
+    /// The tile's thread died of a panic.
+    fn died(&mut self);
+}
+
+/// A tile with its links and its time line.
+pub struct Runner<T: Tile> {
+    tile: T,
+    name: String,
+    clock: Clock,
+    inputs: Vec<Consumer>,
+    ports: Vec<OutPort>,
+    words: Counters,
+    count: T::Counters,
+    shared: LoopCounters,
+    line: TimeLine,
+    neighbours: Vec<Waker>,
+    next_housekeeping: u64,
+    next_input: usize,
+    moved: bool,
+    blocked: bool,
+}
+
+impl<T: Tile> Runner<T> {
+    /// Makes the tile and its loop.
+    pub fn new(config: &T::Config, mut parts: Parts) -> Result<Self, InitError> {
+        let need = LoopCounters::DECLS.len() + T::Counters::DECLS.len();
+        assert!(parts.counters.words().len() >= need, "{}: counters region too small", parts.name);
+        let outputs = std::mem::take(&mut parts.outputs);
+        let mut ports: Vec<OutPort> =
+            outputs.into_iter().map(|producer| OutPort { producer, elective: false, published: 0 }).collect();
+        let tile = T::new(
+            config,
+            &mut Host {
+                name: &parts.name,
+                index: parts.index,
+                peers: parts.peers,
+                clock: &parts.clock,
+                inputs: &parts.inputs,
+                ports: &mut ports,
+                waker: &parts.waker,
+                entropy: parts.entropy,
+            },
+        )?;
+        for port in &ports {
+            assert!(T::BURST <= port.producer.depth(), "{}: burst exceeds the depth of {}", parts.name, port.producer.name());
+        }
+        let now = parts.clock.now();
+        Ok(Self {
+            tile,
+            name: parts.name,
+            clock: parts.clock,
+            inputs: parts.inputs,
+            ports,
+            words: parts.counters,
+            count: T::Counters::default(),
+            shared: LoopCounters::default(),
+            line: TimeLine::new(now),
+            neighbours: parts.neighbours,
+            next_housekeeping: now,
+            next_input: 0,
+            moved: false,
+            blocked: false,
+        })
+    }
+
+    /// The tile itself, for its tests.
+    pub fn tile(&mut self) -> &mut T {
+        &mut self.tile
+    }
+
+    /// The tile's counters as they stand.
+    pub fn count(&self) -> &T::Counters {
+        &self.count
+    }
+
+    /// The time line so far.
+    pub fn time_line(&self) -> &TimeLine {
+        &self.line
+    }
+
+    fn has_room(&mut self) -> bool {
+        T::BURST == 0 || self.ports.iter_mut().all(|p| p.elective || p.producer.credits(T::BURST) >= T::BURST)
+    }
+
+    fn call(&mut self, now: u64, origin_ns: u32, f: impl FnOnce(&mut T, &mut Out<'_, T>)) -> bool {
+        let mut out = Out {
+            count: &mut self.count,
+            ports: &mut self.ports,
+            now,
+            clock: &self.clock,
+            origin_ns,
+            filtered: false,
+        };
+        f(&mut self.tile, &mut out);
+        out.filtered
+    }
+
+    fn housekeep(&mut self, now: u64) {
+        self.call(now, now as u32, |tile, out| tile.housekeep(out));
+        self.shared.heartbeat_unix_ns = self.clock.unix_ns(now);
+        self.next_housekeeping = now + HOUSEKEEPING_NS;
+        self.write_counters();
+    }
+
+    fn write_counters(&mut self) {
+        self.shared.set_regimes(self.line.ns());
+        self.shared.frags_out = self.ports.iter().map(|p| p.published).sum();
+        let words = self.words.words();
+        self.shared.flush(words);
+        self.count.flush(&words[LoopCounters::DECLS.len()..]);
+    }
+
+    fn enter_backpressure(&mut self) {
+        if !self.blocked {
+            self.blocked = true;
+            self.shared.in_backpressure = 1;
+            self.shared.backpressure_count += 1;
+        }
+        self.line.spent(Regime::Backpressure, self.clock.now());
+    }
+
+    /// Reads frags from the inputs in turn. Returns how many were passed, and whether room ran out.
+    fn read_frags(&mut self) -> (usize, bool) {
+        let (mut taken, mut passed, count) = (0, 0, self.inputs.len());
+        let first = self.next_input;
+        for step in 0..count {
+            let i = (first + step) % count;
+            while passed < T::FRAGS_PER_RUN {
+                let meta = match self.inputs[i].poll() {
+                    Polled::Empty => break,
+                    Polled::Overrun { .. } => {
+                        self.line.spent(Regime::OverrunPolling, self.clock.now());
+                        continue;
+                    }
+                    Polled::Ready(meta) => meta,
+                };
+                match self.tile.filter(&meta, In(i as u16)) {
+                    Filter::Later => break,
+                    Filter::Skip => {
+                        self.inputs[i].skip();
+                        passed += 1;
+                        self.line.spent(Regime::FilteredBefore, self.clock.now());
+                        continue;
+                    }
+                    Filter::Take => {}
+                }
+                if !self.has_room() {
+                    return (passed, true);
+                }
+                let now = self.clock.now();
+                let Ok(payload) = self.inputs[i].payload(&meta) else {
+                    self.inputs[i].advance();
+                    self.line.spent(Regime::OverrunReading, self.clock.now());
+                    continue;
+                };
+                let mut out = Out {
+                    count: &mut self.count,
+                    ports: &mut self.ports,
+                    now,
+                    clock: &self.clock,
+                    origin_ns: meta.origin_ns,
+                    filtered: false,
+                };
+                self.tile.on_frag(Frag { meta, input: In(i as u16), payload }, &mut out);
+                let regime = if out.filtered {
+                    self.inputs[i].skip();
+                    Regime::FilteredAfter
+                } else {
+                    self.inputs[i].advance();
+                    Regime::Finish
+                };
+                (taken, passed) = (taken + 1, passed + 1);
+                self.line.spent(regime, self.clock.now());
+            }
+        }
+        self.next_input = if count == 0 { 0 } else { (first + 1) % count };
+        self.shared.frags_in += taken as u64;
+        (passed, false)
+    }
+}
+
+impl<T: Tile> Runnable for Runner<T> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn started(&mut self) {
+        self.line = TimeLine::new(self.clock.now());
+        self.shared.tid = sys::thread::id();
+        self.shared.state = 1;
+        self.flush();
+    }
+
+    fn turn(&mut self, parked_ns: u64) -> Activity {
+        let now = self.clock.now();
+        self.line.resumed(parked_ns, now);
+        if now >= self.next_housekeeping {
+            self.housekeep(now);
+            self.line.spent(Regime::Housekeeping, self.clock.now());
+        }
+        if !self.has_room() {
+            self.enter_backpressure();
+            return Activity::Idle;
+        }
+        let published: u64 = self.ports.iter().map(|p| p.published).sum();
+        let now = self.clock.now();
+        let mut polled = Poll::Idle;
+        self.call(now, now as u32, |tile, out| polled = tile.poll(out));
+        let regime = if polled == Poll::Busy { Regime::Finish } else { Regime::Wait };
+        self.line.spent(regime, self.clock.now());
+
+        let (passed, out_of_room) = self.read_frags();
+        if passed > 0 {
+            let now = self.clock.now();
+            self.call(now, now as u32, |tile, out| tile.end_burst(out));
+            for input in &mut self.inputs {
+                input.release();
+            }
+            self.line.spent(Regime::Finish, self.clock.now());
+        }
+        if out_of_room {
+            self.enter_backpressure();
+        } else if self.blocked {
+            self.blocked = false;
+            self.shared.in_backpressure = 0;
+        }
+        let moved = passed > 0 || self.ports.iter().map(|p| p.published).sum::<u64>() != published;
+        self.moved |= moved;
+        if moved || polled == Poll::Busy { Activity::Worked } else { Activity::Idle }
+    }
+
+    fn wait_for(&self) -> WaitFor {
+        self.tile.wait_for()
+    }
+
+    fn wake_neighbours(&mut self) {
+        if std::mem::take(&mut self.moved) {
+            for waker in &self.neighbours {
+                waker.wake();
+            }
+        }
+    }
+
+    fn busy_ns(&self) -> u64 {
+        self.line.busy_ns()
+    }
+
+    fn charge(&mut self, cpu_ns: u64, switches: (u64, u64)) {
+        self.shared.cpu_ns += cpu_ns;
+        (self.shared.context_switches_voluntary, self.shared.context_switches_involuntary) = switches;
+    }
+
+    fn flush(&mut self) {
+        self.shared.heartbeat_unix_ns = self.clock.unix_ns(self.clock.now());
+        self.write_counters();
+    }
+
+    fn stop(&mut self) {
+        let now = self.clock.now();
+        // A tile that fails while it stops must not keep the others from stopping.
+        let result = catch_unwind(AssertUnwindSafe(|| self.call(now, now as u32, |tile, out| tile.stop(out))));
+        self.shared.state = if result.is_ok() { 2 } else { 3 };
+        self.flush();
+        self.moved = true;
+        self.wake_neighbours();
+    }
+
+    fn died(&mut self) {
+        self.shared.state = 3;
+        self.flush();
+    }
+}
+
+/// The descriptors and the earliest deadline of a set of tiles.
+pub(crate) fn merged(tiles: &[Box<dyn Runnable>]) -> (Vec<RawFd>, Option<u64>) {
+    let waits: Vec<WaitFor> = tiles.iter().map(|t| t.wait_for()).collect();
+    (waits.iter().flat_map(|w| w.readable.clone()).collect(), waits.iter().filter_map(|w| w.deadline).min())
+}

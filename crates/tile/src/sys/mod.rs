@@ -1,0 +1,10 @@
+//! sys: the calls into the operating system that the standard library lacks, each behind a safe function.
+//!
+//! With `ring` and `crypto` this is the only place in the project with `unsafe`.
+
+#![allow(unsafe_code)]
+
+pub mod event;
+pub mod thread;
+pub mod tsc;
+pub mod udp;

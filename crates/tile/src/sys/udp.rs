@@ -1,0 +1,377 @@
+//! UDP in batches: `recvmmsg` with GRO, `sendmmsg` with GSO.
+//!
+//! reads   datagrams of one socket into buffers taken once
+//! memory  [`RecvBatch`]: its slots × 64 KiB (a GRO buffer holds a whole run of datagrams)
+//! drops   nothing by itself: a full kernel buffer makes `send` take fewer; what the kernel drops is in
+//!         [`UdpSocket::kernel_drops`]
+//! source  udp(7), recvmmsg(2), sendmmsg(2)
+
+use std::io::{Error, ErrorKind, Result};
+use std::mem::{size_of, zeroed};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// A buffer's size: the largest UDP payload, which is also the largest run that GRO joins.
+const SLOT: usize = 65_536;
+/// The most messages one system call moves.
+pub const MAX_BATCH: usize = 64;
+const CONTROL: usize = 128;
+
+/// How a socket is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Several sockets share the port; the kernel spreads flows over them.
+    pub reuse_port: bool,
+    /// Kernel buffer asked for in each direction, bytes. The kernel may give less.
+    pub buffer_bytes: usize,
+}
+
+/// A non-blocking UDP socket.
+#[derive(Debug)]
+pub struct UdpSocket {
+    fd: OwnedFd,
+    local: SocketAddr,
+    gso: bool,
+}
+
+impl UdpSocket {
+    /// Opens and binds a socket.
+    pub fn bind(addr: SocketAddr, options: Options) -> Result<Self> {
+        let family = if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: socket takes no pointers; the result is checked before use.
+        let raw = unsafe { libc::socket(family, kind, 0) };
+        if raw < 0 {
+            return Err(Error::last_os_error());
+        }
+        // SAFETY: `raw` is a descriptor just opened, owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+        if options.reuse_port {
+            set_option(raw, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+        }
+        let bytes = options.buffer_bytes.min(i32::MAX as usize) as i32;
+        for option in [libc::SO_RCVBUF, libc::SO_SNDBUF] {
+            set_option(raw, libc::SOL_SOCKET, option, bytes)?;
+        }
+        // GRO and GSO are speed, not function: a kernel without them still works.
+        let _ = set_option(raw, libc::SOL_UDP, libc::UDP_GRO, 1);
+        let gso = set_option(raw, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
+        let (name, len) = to_raw(addr);
+        // SAFETY: `name` holds a socket address of `len` bytes.
+        if unsafe { libc::bind(raw, (&raw const name).cast(), len) } != 0 {
+            return Err(Error::last_os_error());
+        }
+        let local = local_addr(raw)?;
+        Ok(Self { fd, local, gso })
+    }
+
+    /// The address it is bound to, the port filled in.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Whether the kernel cuts a long buffer into datagrams by itself.
+    pub fn gso(&self) -> bool {
+        self.gso
+    }
+
+    /// The descriptor, to wait for.
+    pub fn raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Datagrams that the kernel dropped since the socket was opened because its buffer was full.
+    pub fn kernel_drops(&self) -> u64 {
+        const DROPS: usize = 8;
+        let mut info = [0u32; DROPS + 1];
+        let mut len = size_of_val(&info) as u32;
+        // SAFETY: `info` is writable and `len` its size; the kernel writes at most that much.
+        let rc = unsafe {
+            libc::getsockopt(self.raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, info.as_mut_ptr().cast(), &mut len)
+        };
+        if rc == 0 && len as usize == size_of_val(&info) { info[DROPS].into() } else { 0 }
+    }
+
+    /// Receives what is there, at most the batch's size. Zero when there is nothing.
+    pub fn receive(&self, batch: &mut RecvBatch) -> Result<usize> {
+        batch.received = 0;
+        let count = batch.slots();
+        let mut iovecs: [libc::iovec; MAX_BATCH] =
+            std::array::from_fn(|_| libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 });
+        // SAFETY: an all-zero mmsghdr is a valid empty message.
+        let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { zeroed() };
+        for (i, buffer) in batch.buffers.chunks_exact_mut(SLOT).enumerate() {
+            iovecs[i] = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: SLOT };
+            let header = &mut messages[i].msg_hdr;
+            header.msg_iov = &mut iovecs[i];
+            header.msg_iovlen = 1;
+            header.msg_name = (&raw mut batch.names[i]).cast();
+            header.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
+            header.msg_control = batch.controls[i].0.as_mut_ptr().cast();
+            header.msg_controllen = CONTROL;
+        }
+        // SAFETY: the first `count` messages point at buffers, names and controls of `batch`, each of the length
+        // given, all of which outlive the call.
+        let got = unsafe {
+            libc::recvmmsg(self.raw_fd(), messages.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT, std::ptr::null_mut())
+        };
+        if got < 0 {
+            let error = Error::last_os_error();
+            return match error.kind() {
+                // A reset is an ICMP answer to something sent earlier; it says nothing about receiving.
+                ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused => Ok(0),
+                _ => Err(error),
+            };
+        }
+        for (i, message) in messages.iter().take(got as usize).enumerate() {
+            batch.lengths[i] = message.msg_len as usize;
+            batch.segments[i] = gro_segment(&message.msg_hdr).unwrap_or(0);
+        }
+        batch.received = got as usize;
+        Ok(batch.received)
+    }
+
+    /// Sends `messages` in order; returns how many the kernel took (fewer when its buffer is full). An address that
+    /// cannot be reached counts as sent: datagrams may be lost.
+    pub fn send(&self, messages: &[Message<'_>]) -> Result<usize> {
+        let count = messages.len().min(MAX_BATCH);
+        if count == 0 {
+            return Ok(0);
+        }
+        // SAFETY: all-zero values of these plain C structs are valid.
+        let mut names: [libc::sockaddr_storage; MAX_BATCH] = unsafe { zeroed() };
+        let mut iovecs: [libc::iovec; MAX_BATCH] =
+            std::array::from_fn(|_| libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 });
+        let mut controls = [Control([0; CONTROL]); MAX_BATCH];
+        // SAFETY: an all-zero mmsghdr is a valid empty message.
+        let mut headers: [libc::mmsghdr; MAX_BATCH] = unsafe { zeroed() };
+        for (i, message) in messages.iter().take(count).enumerate() {
+            let (name, len) = to_raw(message.to);
+            names[i] = name;
+            iovecs[i] = libc::iovec { iov_base: message.data.as_ptr().cast_mut().cast(), iov_len: message.data.len() };
+            let header = &mut headers[i].msg_hdr;
+            header.msg_name = (&raw mut names[i]).cast();
+            header.msg_namelen = len;
+            header.msg_iov = &mut iovecs[i];
+            header.msg_iovlen = 1;
+            if let Some(segment) = message.segment.filter(|s| usize::from(*s) < message.data.len()) {
+                header.msg_control = controls[i].0.as_mut_ptr().cast();
+                header.msg_controllen = put_gso_segment(&mut controls[i], segment);
+            }
+        }
+        // SAFETY: the first `count` headers point at names, buffers and controls that outlive the call; the kernel
+        // only reads the payload.
+        let sent = unsafe { libc::sendmmsg(self.raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
+        if sent >= 0 {
+            return Ok(sent as usize);
+        }
+        let error = Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => Ok(0),
+            Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EPERM) => Ok(1),
+            _ => Err(error),
+        }
+    }
+}
+
+/// One send: a datagram, or a run of equal datagrams (the last may be shorter) to one address.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Where to.
+    pub to: SocketAddr,
+    /// The bytes of all datagrams, one after the other.
+    pub data: &'a [u8],
+    /// Size of each datagram but the last; `None` where `data` is one datagram.
+    pub segment: Option<u16>,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+/// Buffers for [`UdpSocket::receive`], taken once.
+pub struct RecvBatch {
+    buffers: Vec<u8>,
+    names: Vec<libc::sockaddr_storage>,
+    controls: Vec<Control>,
+    lengths: Vec<usize>,
+    segments: Vec<usize>,
+    received: usize,
+}
+
+impl RecvBatch {
+    /// Takes `slots` buffers, 1 to [`MAX_BATCH`].
+    pub fn new(slots: usize) -> Self {
+        assert!((1..=MAX_BATCH).contains(&slots), "a batch has 1 to {MAX_BATCH} slots");
+        Self {
+            buffers: vec![0; slots * SLOT],
+            // SAFETY: an all-zero sockaddr_storage is a valid empty address.
+            names: vec![unsafe { zeroed() }; slots],
+            controls: vec![Control([0; CONTROL]); slots],
+            lengths: vec![0; slots],
+            segments: vec![0; slots],
+            received: 0,
+        }
+    }
+
+    fn slots(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The datagrams of the last receive, with their sender, in order.
+    pub fn datagrams(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
+        (0..self.received).filter_map(|i| Some((i, from_raw(&self.names[i])?))).flat_map(|(i, from)| {
+            let data = &self.buffers[i * SLOT..][..self.lengths[i]];
+            let segment = if self.segments[i] == 0 { data.len().max(1) } else { self.segments[i] };
+            data.chunks(segment).map(move |datagram| (from, datagram))
+        })
+    }
+}
+
+fn set_option(fd: RawFd, level: i32, option: i32, value: i32) -> Result<()> {
+    // SAFETY: `value` is a readable int of the length given.
+    let rc = unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), size_of::<i32>() as u32) };
+    if rc == 0 { Ok(()) } else { Err(Error::last_os_error()) }
+}
+
+fn local_addr(fd: RawFd) -> Result<SocketAddr> {
+    // SAFETY: an all-zero sockaddr_storage is a valid empty address.
+    let mut name: libc::sockaddr_storage = unsafe { zeroed() };
+    let mut len = size_of::<libc::sockaddr_storage>() as u32;
+    // SAFETY: `name` is writable and `len` its length.
+    if unsafe { libc::getsockname(fd, (&raw mut name).cast(), &mut len) } != 0 {
+        return Err(Error::last_os_error());
+    }
+    from_raw(&name).ok_or_else(|| Error::from(ErrorKind::Unsupported))
+}
+
+/// The datagram size in a run that GRO joined.
+fn gro_segment(header: &libc::msghdr) -> Option<usize> {
+    // SAFETY: the kernel filled `header` and its control buffer, which is alive; the CMSG macros stay within
+    // msg_controllen. UDP_GRO carries an int.
+    unsafe {
+        let mut control = libc::CMSG_FIRSTHDR(header);
+        while !control.is_null() {
+            if (*control).cmsg_level == libc::SOL_UDP && (*control).cmsg_type == libc::UDP_GRO {
+                let segment: i32 = std::ptr::read_unaligned(libc::CMSG_DATA(control).cast());
+                return usize::try_from(segment).ok().filter(|s| *s > 0);
+            }
+            control = libc::CMSG_NXTHDR(header, control);
+        }
+    }
+    None
+}
+
+/// Writes the GSO segment size as a control message; returns the control's length.
+fn put_gso_segment(control: &mut Control, segment: u16) -> usize {
+    // SAFETY: CMSG_SPACE and CMSG_LEN are arithmetic. The buffer is CONTROL (≥ CMSG_SPACE(2)) bytes, aligned to 8,
+    // so it holds one header and the u16.
+    unsafe {
+        let space = libc::CMSG_SPACE(size_of::<u16>() as u32) as usize;
+        let header: *mut libc::cmsghdr = control.0.as_mut_ptr().cast();
+        (*header).cmsg_level = libc::SOL_UDP;
+        (*header).cmsg_type = libc::UDP_SEGMENT;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as usize;
+        std::ptr::write_unaligned(libc::CMSG_DATA(header).cast(), segment);
+        space
+    }
+}
+
+const _: () = assert!(CONTROL >= 64 && size_of::<libc::cmsghdr>() + 8 <= CONTROL);
+
+fn to_raw(addr: SocketAddr) -> (libc::sockaddr_storage, u32) {
+    // SAFETY: an all-zero sockaddr_storage is a valid empty address.
+    let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
+    let len = match addr {
+        SocketAddr::V4(v4) => {
+            let raw = libc::sockaddr_in {
+                sin_family: libc::AF_INET as u16,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from(*v4.ip()).to_be() },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: sockaddr_storage is at least as large and as aligned as sockaddr_in.
+            unsafe { std::ptr::write((&raw mut storage).cast(), raw) };
+            size_of::<libc::sockaddr_in>()
+        }
+        SocketAddr::V6(v6) => {
+            let raw = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as u16,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            // SAFETY: sockaddr_storage is at least as large and as aligned as sockaddr_in6.
+            unsafe { std::ptr::write((&raw mut storage).cast(), raw) };
+            size_of::<libc::sockaddr_in6>()
+        }
+    };
+    (storage, len as u32)
+}
+
+fn from_raw(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    match i32::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says that the storage holds a sockaddr_in.
+            let raw: libc::sockaddr_in = unsafe { std::ptr::read((&raw const *storage).cast()) };
+            let ip = Ipv4Addr::from(u32::from_be(raw.sin_addr.s_addr));
+            Some(SocketAddr::new(IpAddr::V4(ip), u16::from_be(raw.sin_port)))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that the storage holds a sockaddr_in6.
+            let raw: libc::sockaddr_in6 = unsafe { std::ptr::read((&raw const *storage).cast()) };
+            let ip = Ipv6Addr::from(raw.sin6_addr.s6_addr);
+            Some(SocketAddr::new(IpAddr::V6(ip), u16::from_be(raw.sin6_port)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    const OPTIONS: Options = Options { reuse_port: false, buffer_bytes: 1 << 20 };
+
+    fn receive_all(socket: &UdpSocket, want: usize) -> Vec<Vec<u8>> {
+        let (mut batch, mut all) = (RecvBatch::new(8), vec![]);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while all.len() < want && Instant::now() < deadline {
+            socket.receive(&mut batch).unwrap();
+            all.extend(batch.datagrams().map(|(_, d)| d.to_vec()));
+        }
+        all
+    }
+
+    #[test]
+    fn runs_and_single_datagrams_arrive_whole() {
+        for local in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(receiver) = UdpSocket::bind(local.parse().unwrap(), OPTIONS) else {
+                assert!(local.starts_with('['), "IPv4 loopback must bind");
+                continue;
+            };
+            let sender = UdpSocket::bind(local.parse().unwrap(), OPTIONS).unwrap();
+            let to = receiver.local_addr();
+            let run: Vec<u8> = (0..2500u32).map(|i| i as u8).collect();
+            let segment = sender.gso().then_some(1000);
+            let one = Message { to, data: &run[..700], segment: None };
+            let many = Message { to, data: &run, segment };
+            assert_eq!(sender.send(&[one, many]).unwrap(), 2);
+            let got = receive_all(&receiver, if segment.is_some() { 4 } else { 2 });
+            assert_eq!(got[0], &run[..700]);
+            assert_eq!(got[1..].concat(), run);
+            if segment.is_some() {
+                assert_eq!(got.iter().map(Vec::len).collect::<Vec<_>>(), [700, 1000, 1000, 500]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_in_use_is_an_error() {
+        let first = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), OPTIONS).unwrap();
+        let error = UdpSocket::bind(first.local_addr(), OPTIONS).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AddrInUse);
+    }
+}

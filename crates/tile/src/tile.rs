@@ -1,0 +1,361 @@
+//! What a tile is: the [`Tile`] trait and what it is given.
+//!
+//! A tile reads frags ([`Tile::on_frag`]), works on its own account ([`Tile::poll`]: sockets, timers, hashing),
+//! writes frags and counts through [`Out`]. It never blocks, never logs in the loop, never learns which core
+//! it is on. [`Host`] is what it may ask for when it is made.
+
+use std::os::fd::RawFd;
+
+use hearth_ring::{Consumer, FragMeta, Producer};
+
+use crate::clock::Clock;
+use crate::counters::CounterSet;
+use crate::wake::Waker;
+
+/// A job on a thread on a core.
+pub trait Tile: Sized + Send + 'static {
+    /// The kind, as topology, configuration and monitor name it.
+    const NAME: &'static str;
+    /// The most frags that one callback ([`Tile::on_frag`], [`Tile::end_burst`], [`Tile::poll`]) publishes to any
+    /// one output. The loop calls only when every output that is not elective has so much room.
+    const BURST: usize = 1;
+    /// The most frags read between two calls of [`Tile::end_burst`].
+    const FRAGS_PER_RUN: usize = 32;
+    /// What the tile is made from.
+    type Config: Send;
+    /// What it counts, declared with [`counters!`](crate::counters!).
+    type Counters: CounterSet;
+
+    /// Makes the tile: takes all its memory, opens its sockets, looks up its links.
+    fn new(config: &Self::Config, host: &mut Host<'_>) -> Result<Self, InitError>;
+
+    /// Decides by metadata alone whether the frag is taken, skipped, or left in place to be offered again.
+    fn filter(&mut self, _meta: &FragMeta, _input: In) -> Filter {
+        Filter::Take
+    }
+
+    /// Handles one frag. The payload is gone after the call.
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>);
+
+    /// Called once after at most [`Tile::FRAGS_PER_RUN`] frags, if there was any: the place for work in batches.
+    fn end_burst(&mut self, _out: &mut Out<'_, Self>) {}
+
+    /// Work that no frag brings. Called once a turn, before frags are read. Must be bounded (a few tens of
+    /// microseconds), since other tiles may share the core.
+    fn poll(&mut self, _out: &mut Out<'_, Self>) -> Poll {
+        Poll::Idle
+    }
+
+    /// Called now and then (about every millisecond while running), before counters are flushed: gauges, ageing.
+    fn housekeep(&mut self, _out: &mut Out<'_, Self>) {}
+
+    /// What besides a frag gives this tile something to do. Asked before its core parks.
+    fn wait_for(&self) -> WaitFor {
+        WaitFor::default()
+    }
+
+    /// The node stops: last chance to publish or to flush to disk. Called once.
+    fn stop(&mut self, _out: &mut Out<'_, Self>) {}
+}
+
+/// An input of a tile, in the order in which the topology lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct In(pub(crate) u16);
+
+/// An output of a tile, in the order in which the topology lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Port(pub(crate) u16);
+
+impl In {
+    /// Position among the tile's inputs.
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// The answer of [`Tile::filter`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// Read it.
+    Take,
+    /// Pass over it; it will not be offered again.
+    Skip,
+    /// Leave it; it will be offered again. Other inputs go on.
+    Later,
+}
+
+/// The answer of [`Tile::poll`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Poll {
+    /// Something was done; call again soon.
+    Busy,
+    /// Nothing to do.
+    Idle,
+}
+
+/// What a parked core waits for on behalf of a tile, besides frags.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaitFor {
+    /// Descriptors that become readable.
+    pub readable: Vec<RawFd>,
+    /// A time on the host's clock, in nanoseconds.
+    pub deadline: Option<u64>,
+}
+
+/// One frag as a tile sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Frag<'a> {
+    pub(crate) meta: FragMeta,
+    pub(crate) input: In,
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Frag<'a> {
+    /// The bytes.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// The input it came by.
+    pub fn input(&self) -> In {
+        self.input
+    }
+
+    /// The producer's tag.
+    pub fn tag(&self) -> u64 {
+        self.meta.tag
+    }
+
+    /// The producer's control bits.
+    pub fn control(&self) -> u16 {
+        self.meta.control
+    }
+
+    /// Sequence number on its link.
+    pub fn seq(&self) -> u64 {
+        self.meta.seq
+    }
+}
+
+pub(crate) struct OutPort {
+    pub(crate) producer: Producer,
+    pub(crate) elective: bool,
+    pub(crate) published: u64,
+}
+
+/// What a callback may do: publish, count, read the time.
+pub struct Out<'a, T: Tile> {
+    /// The tile's counters: plain integers, flushed by the loop.
+    pub count: &'a mut T::Counters,
+    pub(crate) ports: &'a mut [OutPort],
+    pub(crate) now: u64,
+    pub(crate) clock: &'a Clock,
+    pub(crate) origin_ns: u32,
+    pub(crate) filtered: bool,
+}
+
+impl<T: Tile> Out<'_, T> {
+    /// The time at which this callback began, on the host's clock.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Reads the host's clock.
+    pub fn fresh_now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// Nanoseconds since the Unix epoch at `now`.
+    pub fn unix_ns(&self) -> u64 {
+        self.clock.unix_ns(self.now)
+    }
+
+    /// Publishes a copy of `payload`. Panics when the output has no room: more than [`Tile::BURST`] frags were
+    /// published, or an elective output was not asked for its [`Out::credits`].
+    #[inline]
+    pub fn publish(&mut self, port: Port, tag: u64, payload: &[u8]) {
+        self.publish_control(port, tag, 0, payload);
+    }
+
+    /// As [`Out::publish`], with control bits.
+    #[inline]
+    pub fn publish_control(&mut self, port: Port, tag: u64, control: u16, payload: &[u8]) {
+        let (origin, now) = (self.origin_ns, self.now as u32);
+        let port = &mut self.ports[usize::from(port.0)];
+        port.producer.send(payload, tag, control, origin, now);
+        port.published += 1;
+    }
+
+    /// Publishes what `fill` writes into the link's own memory; it gets `mtu` bytes and returns how many it used.
+    #[inline]
+    pub fn publish_with(&mut self, port: Port, tag: u64, fill: impl FnOnce(&mut [u8]) -> usize) {
+        let (origin, now) = (self.origin_ns, self.now as u32);
+        let port = &mut self.ports[usize::from(port.0)];
+        let size = fill(port.producer.buffer());
+        port.producer.publish(size, tag, 0, origin, now);
+        port.published += 1;
+    }
+
+    /// How many frags the output has room for, at least when it is `wanted` or fewer.
+    #[inline]
+    pub fn credits(&mut self, port: Port, wanted: usize) -> usize {
+        self.ports[usize::from(port.0)].producer.credits(wanted)
+    }
+
+    /// Says that the frag in hand was dropped after looking at it, so that its time counts as filtered.
+    pub fn filtered(&mut self) {
+        self.filtered = true;
+    }
+
+    /// The time at which the transaction in hand entered the node (low 32 bits of nanoseconds).
+    pub fn origin_ns(&self) -> u32 {
+        self.origin_ns
+    }
+
+    /// Sets the origin time of what is published next; frags carry it on by themselves.
+    pub fn set_origin(&mut self, origin_ns: u32) {
+        self.origin_ns = origin_ns;
+    }
+}
+
+/// Why a tile could not be made. Shown to the operator: says what failed and what to try.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    /// The topology gives the tile no such link.
+    #[error("tile {tile} has no {direction} named `{link}` in the topology")]
+    NoLink {
+        /// The tile.
+        tile: String,
+        /// `input` or `output`.
+        direction: &'static str,
+        /// The link's name.
+        link: String,
+    },
+    /// A socket could not be opened.
+    #[error("tile {tile} cannot open {what}: {source}{}", hint(source))]
+    Socket {
+        /// The tile.
+        tile: String,
+        /// Address and protocol.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Anything else, said by the tile.
+    #[error("tile {tile}: {why}")]
+    Other {
+        /// The tile.
+        tile: String,
+        /// What failed and what to try.
+        why: String,
+    },
+}
+
+fn hint(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::AddrInUse => " (another program listens there; choose another port or stop it)",
+        std::io::ErrorKind::PermissionDenied => " (ports below 1024 need privileges; choose a higher one)",
+        _ => "",
+    }
+}
+
+/// What a tile may ask for while it is made.
+pub struct Host<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) index: usize,
+    pub(crate) peers: usize,
+    pub(crate) clock: &'a Clock,
+    pub(crate) inputs: &'a [Consumer],
+    pub(crate) ports: &'a mut [OutPort],
+    pub(crate) waker: &'a Waker,
+    pub(crate) entropy: u64,
+}
+
+impl Host<'_> {
+    /// The tile's full name, `verify:1`.
+    pub fn name(&self) -> &str {
+        self.name
+    }
+
+    /// Which of its kind the tile is, from 0.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// How many tiles of its kind there are.
+    pub fn peers(&self) -> usize {
+        self.peers
+    }
+
+    /// The host's clock: real in production, virtual in tests.
+    pub fn clock(&self) -> &Clock {
+        self.clock
+    }
+
+    /// Wakes the core that runs this tile, from any thread.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// A fresh secret word; the same sequence each time in tests.
+    pub fn entropy(&mut self) -> u64 {
+        // SplitMix64 over a seed that the launcher takes from the operating system.
+        self.entropy = self.entropy.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.entropy;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// The output named `link` (`dedup_pack`), the first where there are several.
+    pub fn output(&self, link: &str) -> Result<Port, InitError> {
+        self.outputs(link).first().copied().ok_or_else(|| self.no_link("output", link))
+    }
+
+    /// All outputs named `link` or `link:0`, `link:1`, …, in order.
+    pub fn outputs(&self, link: &str) -> Vec<Port> {
+        let names = self.ports.iter().map(|p| p.producer.name());
+        names.enumerate().filter(|(_, n)| kind_of(n) == link).map(|(i, _)| Port(i as u16)).collect()
+    }
+
+    /// The input named `link`, the first where there are several.
+    pub fn input(&self, link: &str) -> Result<In, InitError> {
+        self.inputs_named(link).first().copied().ok_or_else(|| self.no_link("input", link))
+    }
+
+    /// All inputs named `link` or `link:0`, `link:1`, …, in order.
+    pub fn inputs_named(&self, link: &str) -> Vec<In> {
+        let names = self.inputs.iter().map(|c| c.link());
+        names.enumerate().filter(|(_, n)| kind_of(n) == link).map(|(i, _)| In(i as u16)).collect()
+    }
+
+    /// Largest payload of an output, bytes.
+    pub fn mtu(&self, port: Port) -> usize {
+        self.ports[usize::from(port.0)].producer.mtu()
+    }
+
+    /// The tile itself asks for [`Out::credits`] of this output before publishing; the loop does not hold it up
+    /// when the output is full.
+    pub fn elective(&mut self, port: Port) {
+        self.ports[usize::from(port.0)].elective = true;
+    }
+
+    /// An error that carries the tile's name.
+    pub fn error(&self, why: impl std::fmt::Display) -> InitError {
+        InitError::Other { tile: self.name.into(), why: why.to_string() }
+    }
+
+    /// A socket error that carries the tile's name.
+    pub fn socket_error(&self, what: impl std::fmt::Display, source: std::io::Error) -> InitError {
+        InitError::Socket { tile: self.name.into(), what: what.to_string(), source }
+    }
+
+    fn no_link(&self, direction: &'static str, link: &str) -> InitError {
+        InitError::NoLink { tile: self.name.into(), direction, link: link.into() }
+    }
+}
+
+/// `quic_verify` of `quic_verify:3`.
+pub(crate) fn kind_of(name: &str) -> &str {
+    name.split(':').next().unwrap_or(name)
+}

@@ -1,0 +1,103 @@
+//! Parking and waking: a core whose tiles are all idle sleeps, and whoever gives them work wakes it.
+//!
+//! reads   an eventfd, and the descriptors its tiles wait for
+//! writes  the eventfd of a parked core
+//! source  Dekker's handshake: the sleeper raises `parked`, then looks once more at its inputs; the waker
+//!         publishes, then looks at `parked`. Both have a sequentially consistent fence in between, so at least
+//!         one of them sees the other.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use crate::sys::event::{EventFd, wait_readable};
+
+#[derive(Debug)]
+struct Inner {
+    parked: AtomicBool,
+    event: EventFd,
+}
+
+/// Wakes one core. Cheap to clone, and cheap to call when the core is awake.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<Inner>);
+
+impl Waker {
+    /// A waker for a core that is awake. Fails when the process is out of descriptors.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self(Arc::new(Inner { parked: AtomicBool::new(false), event: EventFd::new()? })))
+    }
+
+    /// Wakes the core if it is parked. Call after publishing.
+    pub fn wake(&self) {
+        fence(Ordering::SeqCst);
+        self.wake_fenced();
+    }
+
+    /// As [`Waker::wake`] where the caller has fenced since it published.
+    #[inline]
+    pub(crate) fn wake_fenced(&self) {
+        if self.0.parked.load(Ordering::Relaxed) && self.0.parked.swap(false, Ordering::AcqRel) {
+            self.0.event.signal();
+        }
+    }
+
+    /// Two handles of the same core?
+    pub fn same_core(&self, other: &Waker) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The sleeper: says that it is about to sleep. It must look at all its inputs again before [`Waker::sleep`].
+    pub(crate) fn announce(&self) {
+        self.0.parked.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The sleeper changed its mind.
+    pub(crate) fn cancel(&self) {
+        if !self.0.parked.swap(false, Ordering::AcqRel) {
+            self.0.event.drain();
+        }
+    }
+
+    /// Sleeps until woken, until one of `readable` is readable, or for `timeout_ns`.
+    pub(crate) fn sleep(&self, readable: &[RawFd], timeout_ns: u64) {
+        wait_readable(&self.0.event, readable, timeout_ns);
+        self.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn no_wake_up_is_lost() {
+        let (waker, work) = (Waker::new().unwrap(), Arc::new(AtomicU64::new(0)));
+        let (their_waker, their_work) = (waker.clone(), work.clone());
+        let rounds = 20_000u64;
+        let giver = std::thread::spawn(move || {
+            for _ in 0..rounds {
+                their_work.fetch_add(1, Ordering::Release);
+                their_waker.wake();
+            }
+        });
+        let (mut done, mut longest) = (0, Duration::ZERO);
+        while done < rounds {
+            waker.announce();
+            let now = work.load(Ordering::Acquire);
+            if now != done {
+                waker.cancel();
+                done = now;
+                continue;
+            }
+            let start = Instant::now();
+            waker.sleep(&[], 20_000_000_000);
+            longest = longest.max(start.elapsed());
+        }
+        giver.join().unwrap();
+        assert!(longest < Duration::from_secs(10), "slept {longest:?}: a wake-up was lost");
+    }
+}
