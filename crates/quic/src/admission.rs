@@ -1,0 +1,277 @@
+//! How many connections, and how fast: in all, per address and per key.
+//!
+//! reads   addresses and keys of connections, the caller's time
+//! writes  a verdict
+//! memory  at most 65,536 addresses (about 100 B each) and one key per open connection
+//! drops   nothing itself; the server counts each refusal by its reason
+//! source  token buckets; Agave's limits by address and key
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+use crate::config::ServerConfig;
+
+/// Addresses remembered at once.
+const ADDRESSES_MAX: usize = 1 << 16;
+/// The table of addresses is swept no more often than this.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Why a connection attempt was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Too many new connections in all.
+    Rate,
+    /// Too many new connections from this address.
+    IpRate,
+    /// Too many connections from this address.
+    IpCount,
+    /// Too many addresses.
+    IpTable,
+}
+
+/// A token bucket: `rate` a second, at most `burst` at once.
+struct Bucket {
+    tokens: f64,
+    filled: Instant,
+}
+
+impl Bucket {
+    fn full(burst: f64, now: Instant) -> Self {
+        Self { tokens: burst, filled: now }
+    }
+
+    fn fill(&mut self, rate: f64, burst: f64, now: Instant) {
+        let elapsed = now.saturating_duration_since(self.filled).as_secs_f64();
+        self.tokens = (self.tokens + elapsed * rate).min(burst);
+        self.filled = now;
+    }
+
+    fn has(&self) -> bool {
+        self.tokens >= 1.0
+    }
+
+    fn take(&mut self) {
+        self.tokens -= 1.0;
+    }
+}
+
+struct Address {
+    open: usize,
+    bucket: Bucket,
+}
+
+/// The server's door-keeper.
+pub(crate) struct Admission {
+    all: Bucket,
+    all_rate: f64,
+    all_burst: f64,
+    ip_rate: f64,
+    ip_burst: f64,
+    per_ip: usize,
+    per_key: usize,
+    // SipHash: peers choose these keys.
+    addresses: HashMap<IpAddr, Address>,
+    keys: HashMap<[u8; 32], usize>,
+    swept: Instant,
+}
+
+impl Admission {
+    pub(crate) fn new(config: &ServerConfig, now: Instant) -> Self {
+        let all_rate = f64::from(config.connects_per_second);
+        let all_burst = f64::from(config.connects_burst.max(1));
+        Self {
+            all: Bucket::full(all_burst, now),
+            all_rate,
+            all_burst,
+            ip_rate: f64::from(config.connects_per_ip_per_minute) / 60.0,
+            ip_burst: f64::from(config.connects_per_ip_per_minute.max(1)),
+            per_ip: config.connections_per_ip,
+            per_key: config.connections_per_key,
+            addresses: HashMap::new(),
+            keys: HashMap::new(),
+            swept: now,
+        }
+    }
+
+    /// Asks for one more connection from `ip`, and enters it when granted; to be followed by one
+    /// [`Self::leave`] when it ends.
+    pub(crate) fn enter(&mut self, ip: IpAddr, now: Instant) -> Result<(), Refusal> {
+        let ip = bucket_address(ip);
+        self.all.fill(self.all_rate, self.all_burst, now);
+        if !self.all.has() {
+            return Err(Refusal::Rate);
+        }
+        if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&ip) {
+            self.sweep(now);
+            if self.addresses.len() >= ADDRESSES_MAX {
+                return Err(Refusal::IpTable);
+            }
+        }
+        let address = self
+            .addresses
+            .entry(ip)
+            .or_insert_with(|| Address { open: 0, bucket: Bucket::full(self.ip_burst, now) });
+        address.bucket.fill(self.ip_rate, self.ip_burst, now);
+        if !address.bucket.has() {
+            return Err(Refusal::IpRate);
+        }
+        if address.open >= self.per_ip {
+            return Err(Refusal::IpCount);
+        }
+        address.bucket.take();
+        address.open += 1;
+        self.all.take();
+        Ok(())
+    }
+
+    /// A connection from `ip` has ended.
+    pub(crate) fn leave(&mut self, ip: IpAddr) {
+        let address = self.addresses.get_mut(&bucket_address(ip)).expect("it has entered");
+        address.open -= 1;
+    }
+
+    /// A connection has shown `key`: false if that key has too many already.
+    pub(crate) fn enter_key(&mut self, key: [u8; 32]) -> bool {
+        let open = self.keys.entry(key).or_default();
+        let admitted = *open < self.per_key;
+        if admitted {
+            *open += 1;
+        } else if *open == 0 {
+            self.keys.remove(&key);
+        }
+        admitted
+    }
+
+    /// A connection admitted under `key` has ended.
+    pub(crate) fn leave_key(&mut self, key: &[u8; 32]) {
+        let open = self.keys.get_mut(key).expect("it has entered");
+        *open -= 1;
+        if *open == 0 {
+            self.keys.remove(key);
+        }
+    }
+
+    /// Forgets addresses without connections whose bucket is full again.
+    fn sweep(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.swept) < SWEEP_INTERVAL {
+            return;
+        }
+        self.swept = now;
+        let (rate, burst) = (self.ip_rate, self.ip_burst);
+        self.addresses.retain(|_, a| {
+            a.bucket.fill(rate, burst, now);
+            a.open > 0 || a.bucket.tokens < burst
+        });
+    }
+}
+
+/// Whoever holds an IPv6 address usually holds its /64.
+fn bucket_address(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V4(v4) => IpAddr::V4(v4),
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, ..] = v6.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> ServerConfig {
+        ServerConfig {
+            connections_per_ip: 3,
+            connections_per_key: 2,
+            connects_per_ip_per_minute: 6,
+            connects_per_second: 10,
+            connects_burst: 10,
+            ..ServerConfig::agave()
+        }
+    }
+
+    #[test]
+    fn address_has_count_and_rate() {
+        let start = Instant::now();
+        let mut door = Admission::new(&config(), start);
+        let ip: IpAddr = "10.0.0.1".parse().unwrap();
+        for _ in 0..3 {
+            assert_eq!(door.enter(ip, start), Ok(()));
+        }
+        assert_eq!(door.enter(ip, start), Err(Refusal::IpCount));
+        for _ in 0..3 {
+            door.leave(ip);
+        }
+        for _ in 0..3 {
+            assert_eq!(door.enter(ip, start), Ok(()));
+            door.leave(ip);
+        }
+        assert_eq!(door.enter(ip, start), Err(Refusal::IpRate));
+        assert_eq!(door.enter(ip, start + Duration::from_secs(9)), Err(Refusal::IpRate));
+        assert_eq!(door.enter(ip, start + Duration::from_secs(11)), Ok(()));
+    }
+
+    #[test]
+    fn total_rate_holds_over_addresses() {
+        let start = Instant::now();
+        let mut door = Admission::new(&config(), start);
+        let ip = |n: u8| IpAddr::from([10, 0, 0, n]);
+        for n in 0..10 {
+            assert_eq!(door.enter(ip(n), start), Ok(()));
+        }
+        assert_eq!(door.enter(ip(10), start), Err(Refusal::Rate));
+        assert_eq!(door.enter(ip(10), start + Duration::from_millis(101)), Ok(()));
+        assert_eq!(door.enter(ip(11), start + Duration::from_millis(101)), Err(Refusal::Rate));
+    }
+
+    #[test]
+    fn ipv6_counts_by_prefix_and_mapped_ipv4_as_ipv4() {
+        let start = Instant::now();
+        let mut door = Admission::new(&config(), start);
+        for host in ["fd00::1", "fd00::2", "fd00::ffff:1"] {
+            assert_eq!(door.enter(host.parse().unwrap(), start), Ok(()));
+        }
+        assert_eq!(door.enter("fd00::9".parse().unwrap(), start), Err(Refusal::IpCount));
+        assert_eq!(door.enter("fd00:0:0:1::9".parse().unwrap(), start), Ok(()));
+        for host in ["10.0.0.1", "::ffff:10.0.0.1", "10.0.0.1"] {
+            assert_eq!(door.enter(host.parse().unwrap(), start), Ok(()));
+        }
+        assert_eq!(door.enter("10.0.0.1".parse().unwrap(), start), Err(Refusal::IpCount));
+    }
+
+    #[test]
+    fn key_has_a_count() {
+        let mut door = Admission::new(&config(), Instant::now());
+        assert!(door.enter_key([1; 32]) && door.enter_key([1; 32]));
+        assert!(!door.enter_key([1; 32]));
+        assert!(door.enter_key([2; 32]));
+        door.leave_key(&[1; 32]);
+        assert!(door.enter_key([1; 32]));
+    }
+
+    #[test]
+    fn full_table_refuses_until_swept() {
+        let start = Instant::now();
+        let limits = ServerConfig {
+            connects_per_second: 1 << 20,
+            connects_burst: 1 << 20,
+            connects_per_ip_per_minute: 60,
+            ..config()
+        };
+        let mut door = Admission::new(&limits, start);
+        let ip = |n: u32| IpAddr::from(n.to_be_bytes());
+        for n in 0..ADDRESSES_MAX as u32 {
+            assert_eq!(door.enter(ip(n), start), Ok(()));
+            if n > 0 {
+                door.leave(ip(n));
+            }
+        }
+        assert_eq!(door.enter(ip(1 << 20), start), Err(Refusal::IpTable));
+        // Each bucket needs one second for the token that was taken.
+        let later = start + Duration::from_secs(2);
+        assert_eq!(door.enter(ip(1 << 20), later), Ok(()));
+        assert_eq!(door.addresses.len(), 2, "the open one and the new one");
+    }
+}

@@ -1,0 +1,465 @@
+//! The TPU client: many connections, each reconnecting by itself, with an exact account of every
+//! transaction.
+//!
+//! A transaction taken by [`Client::send_transaction`] is later counted exactly once: acknowledged
+//! by the server's transport, stopped by the server, or lost with its connection. A lost one may
+//! have arrived; the client never sends a transaction twice by itself.
+//!
+//! reads   transactions, UDP payloads
+//! writes  UDP payloads, in batches of equal segments
+//! memory  `send_window_bytes` a connection, plus about 1 KiB a stream in flight
+//! drops   nothing: without room `send_transaction` refuses, counted as `would_block`
+//! source  RFC 9000; the behaviour of Agave 4.2's `solana-quic-client`
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::{
+    Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointEvent, Event,
+    StreamEvent, StreamId, WriteError,
+};
+
+use crate::config::ClientConfig;
+use crate::deadlines::Deadlines;
+use crate::entropy::{Entropy, initial_cids, varint};
+use crate::{ALPN_TPU, ClientCounters, ConfigError, Transmit, tls};
+
+/// The name put into the TLS handshake; servers know each other by key, not by name.
+const SERVER_NAME: &str = "localhost";
+
+/// One of the client's connections, for the client's whole life (through reconnects).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientConnectionId(u32);
+
+/// How a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionState {
+    /// The handshake is under way.
+    Connecting,
+    /// Ready to send.
+    Connected,
+    /// Pausing before the next attempt.
+    Waiting,
+    /// Closed by [`Client::close`].
+    Closed,
+}
+
+/// A transaction was taken and will be counted as acknowledged, stopped or lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The connection that carries it.
+    pub connection: ClientConnectionId,
+}
+
+/// There is no room for the transaction now: not connected, or the server has yet to give credit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no connection has room for a transaction now")]
+pub struct WouldBlock;
+
+/// The rest of a transaction whose stream the peer's flow control holds up.
+struct Rest {
+    id: StreamId,
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+struct Line {
+    address: SocketAddr,
+    state: ConnectionState,
+    quic: Option<(ConnectionHandle, Box<Connection>)>,
+    rest: Option<Rest>,
+    in_flight: u64,
+    pause: Duration,
+    reconnect_at: Option<Instant>,
+    transmit_queued: bool,
+    last_error: Option<String>,
+}
+
+/// A TPU client for one UDP socket.
+pub struct Client {
+    config: ClientConfig,
+    quic_config: quinn_proto::ClientConfig,
+    endpoint: Endpoint,
+    lines: Vec<Line>,
+    /// The line of each of the endpoint's handles.
+    by_handle: Vec<Option<u32>>,
+    deadlines: Deadlines,
+    to_transmit: VecDeque<u32>,
+    responses: VecDeque<(Transmit, Box<[u8]>)>,
+    scratch: Vec<u8>,
+    next_line: usize,
+    counters: ClientCounters,
+}
+
+impl Client {
+    /// A client that shows the identity of `identity_seed`, or none; all else that is random comes
+    /// from `entropy`.
+    pub fn new(
+        config: ClientConfig,
+        identity_seed: Option<&[u8; 32]>,
+        entropy: &[u8; 32],
+    ) -> Result<Self, ConfigError> {
+        Self::with_alpn(config, identity_seed, entropy, ALPN_TPU)
+    }
+
+    /// As [`Self::new`], with another protocol name than a TPU server takes.
+    pub fn with_alpn(
+        config: ClientConfig,
+        identity_seed: Option<&[u8; 32]>,
+        entropy: &[u8; 32],
+        alpn: &[u8],
+    ) -> Result<Self, ConfigError> {
+        Self::with_tls(config, tls::client(identity_seed, alpn)?, entropy)
+    }
+
+    /// As [`Self::new`], with the caller's own TLS settings.
+    pub fn with_tls(
+        config: ClientConfig,
+        tls: rustls::ClientConfig,
+        entropy: &[u8; 32],
+    ) -> Result<Self, ConfigError> {
+        config.check()?;
+        let entropy = Entropy::new(entropy);
+        let crypto = QuicClientConfig::try_from(tls)?;
+        let mut quic_config = quinn_proto::ClientConfig::new(Arc::new(crypto));
+        quic_config
+            .transport_config(Arc::new(config.transport()))
+            .initial_dst_cid_provider(initial_cids(&entropy));
+        let endpoint_config = entropy.endpoint(config.udp_payload_max.max(1472));
+        Ok(Self {
+            endpoint: Endpoint::new(Arc::new(endpoint_config), None, true, None),
+            config,
+            quic_config,
+            lines: Vec::new(),
+            by_handle: Vec::new(),
+            deadlines: Deadlines::default(),
+            to_transmit: VecDeque::new(),
+            responses: VecDeque::new(),
+            scratch: Vec::new(),
+            next_line: 0,
+            counters: ClientCounters::default(),
+        })
+    }
+
+    /// What has been done so far.
+    pub fn counters(&self) -> &ClientCounters {
+        &self.counters
+    }
+
+    /// Transactions taken and not yet acknowledged, stopped or lost.
+    pub fn in_flight(&self) -> u64 {
+        self.lines.iter().map(|line| line.in_flight).sum()
+    }
+
+    /// How a connection stands.
+    pub fn state(&self, id: ClientConnectionId) -> ConnectionState {
+        self.lines[id.0 as usize].state
+    }
+
+    /// Why a connection last ended, in words.
+    pub fn last_error(&self, id: ClientConnectionId) -> Option<&str> {
+        self.lines[id.0 as usize].last_error.as_deref()
+    }
+
+    /// Adds a connection to `address`, and keeps it up from now on.
+    pub fn connect(&mut self, now: Instant, address: SocketAddr) -> ClientConnectionId {
+        let id = self.lines.len() as u32;
+        self.lines.push(Line {
+            address,
+            state: ConnectionState::Connecting,
+            quic: None,
+            rest: None,
+            in_flight: 0,
+            pause: self.config.reconnect_initial,
+            reconnect_at: None,
+            transmit_queued: false,
+            last_error: None,
+        });
+        self.dial(id, now);
+        ClientConnectionId(id)
+    }
+
+    /// Closes a connection for good. What is unacknowledged counts as lost.
+    pub fn close(&mut self, now: Instant, id: ClientConnectionId) {
+        let line = &mut self.lines[id.0 as usize];
+        line.state = ConnectionState::Closed;
+        line.reconnect_at = None;
+        if let Some((_, quic)) = &mut line.quic {
+            quic.close(now, varint(0), bytes::Bytes::new());
+            self.settle(id.0);
+            self.queue_transmit(id.0);
+        }
+    }
+
+    /// Sends a transaction on whichever connection has room, in turn.
+    pub fn send_transaction(&mut self, bytes: &[u8]) -> Result<Sent, WouldBlock> {
+        for _ in 0..self.lines.len() {
+            let line = self.next_line;
+            self.next_line = (line + 1) % self.lines.len();
+            if self.try_send(line as u32, bytes) {
+                return Ok(Sent { connection: ClientConnectionId(line as u32) });
+            }
+        }
+        self.counters.would_block += 1;
+        Err(WouldBlock)
+    }
+
+    /// Sends a transaction on this connection.
+    pub fn send_transaction_on(
+        &mut self,
+        connection: ClientConnectionId,
+        bytes: &[u8],
+    ) -> Result<Sent, WouldBlock> {
+        if self.try_send(connection.0, bytes) {
+            return Ok(Sent { connection });
+        }
+        self.counters.would_block += 1;
+        Err(WouldBlock)
+    }
+
+    /// Takes in one UDP payload from `from`. Copies it.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        ecn: Option<EcnCodepoint>,
+        payload: &[u8],
+    ) {
+        self.counters.datagrams_in += 1;
+        self.scratch.clear();
+        let payload = BytesMut::from(payload);
+        match self.endpoint.handle(now, from, None, ecn, payload, &mut self.scratch) {
+            None => self.counters.datagrams_ignored += 1,
+            Some(DatagramEvent::Response(transmit)) => {
+                // Only stateless resets, and the endpoint limits their rate.
+                let payload = self.scratch[..transmit.size].into();
+                self.responses.push_back((Transmit::from_quinn(transmit), payload));
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                let Some(&Some(id)) = self.by_handle.get(handle.0) else { return };
+                let (_, quic) = self.lines[id as usize].quic.as_mut().expect("a known handle");
+                quic.handle_event(event);
+                self.take_events(id, now);
+                self.queue_transmit(id);
+            }
+        }
+    }
+
+    /// The time at which [`Self::handle_timeout`] is next wanted. Calling it early or late is safe.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.deadlines.next()
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(id) = self.deadlines.pop_due(now) {
+            let line = &mut self.lines[id as usize];
+            if line.reconnect_at.is_some_and(|at| at <= now) {
+                line.reconnect_at = None;
+                self.dial(id, now);
+            } else if let Some((_, quic)) = &mut line.quic {
+                quic.handle_timeout(now);
+                self.take_events(id, now);
+                self.queue_transmit(id);
+            }
+            self.after_activity(id, now);
+        }
+    }
+
+    /// Writes the next datagrams to be sent into `buffer` (cleared first) and says where they go.
+    pub fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        buffer.clear();
+        if let Some((transmit, payload)) = self.responses.pop_front() {
+            buffer.extend_from_slice(&payload);
+            self.counters.datagrams_out += 1;
+            return Some(transmit);
+        }
+        while let Some(&id) = self.to_transmit.front() {
+            let line = &mut self.lines[id as usize];
+            if let Some((_, quic)) = &mut line.quic
+                && let Some(transmit) = quic.poll_transmit(now, self.config.segments_max, buffer)
+            {
+                let transmit = Transmit::from_quinn(transmit);
+                self.counters.datagrams_out += transmit.datagram_count() as u64;
+                return Some(transmit);
+            }
+            line.transmit_queued = false;
+            self.to_transmit.pop_front();
+            let over = line.state != ConnectionState::Connected
+                && line.quic.as_ref().is_some_and(|(_, quic)| quic.is_closed());
+            if over {
+                // The close, if any, is sent: nothing is gained by lingering.
+                self.hang_up(id);
+            }
+            self.after_activity(id, now);
+        }
+        None
+    }
+
+    /// Begins a handshake.
+    fn dial(&mut self, id: u32, now: Instant) {
+        let address = self.lines[id as usize].address;
+        self.counters.connects += 1;
+        let config = self.quic_config.clone();
+        match self.endpoint.connect(now, config, address, SERVER_NAME) {
+            Ok((handle, quic)) => {
+                if self.by_handle.len() <= handle.0 {
+                    self.by_handle.resize(handle.0 + 1, None);
+                }
+                self.by_handle[handle.0] = Some(id);
+                let line = &mut self.lines[id as usize];
+                line.state = ConnectionState::Connecting;
+                line.quic = Some((handle, Box::new(quic)));
+                self.queue_transmit(id);
+            }
+            Err(error) => self.disconnected(id, now, error.to_string()),
+        }
+    }
+
+    /// Frees the transport of a line.
+    fn hang_up(&mut self, id: u32) {
+        if let Some((handle, _)) = self.lines[id as usize].quic.take() {
+            self.by_handle[handle.0] = None;
+            self.endpoint.handle_event(handle, EndpointEvent::drained());
+        }
+    }
+
+    /// The connection has ended: account for what was in flight, and plan the next attempt.
+    fn disconnected(&mut self, id: u32, now: Instant, error: String) {
+        self.counters.disconnected += 1;
+        self.settle(id);
+        let line = &mut self.lines[id as usize];
+        line.last_error = Some(error);
+        if line.state != ConnectionState::Closed {
+            line.state = ConnectionState::Waiting;
+            let at = now + line.pause;
+            line.reconnect_at = Some(at);
+            line.pause = (line.pause * 2).min(self.config.reconnect_max);
+            self.deadlines.advance(id, at);
+        }
+    }
+
+    /// Counts what is in flight on a line as lost.
+    fn settle(&mut self, id: u32) {
+        let line = &mut self.lines[id as usize];
+        self.counters.lost += std::mem::take(&mut line.in_flight);
+        line.rest = None;
+    }
+
+    fn take_events(&mut self, id: u32, now: Instant) {
+        loop {
+            let line = &mut self.lines[id as usize];
+            let Some((_, quic)) = &mut line.quic else { return };
+            match quic.poll() {
+                Some(Event::Stream(StreamEvent::Finished { .. })) => {
+                    // After a close of ours, what was in flight is already counted as lost.
+                    if line.in_flight > 0 {
+                        line.in_flight -= 1;
+                        self.counters.acknowledged += 1;
+                    }
+                }
+                Some(Event::Stream(StreamEvent::Stopped { id: stream, .. })) => {
+                    if line.rest.as_ref().is_some_and(|rest| rest.id == stream) {
+                        line.rest = None;
+                    }
+                    // If it fails, the stream was acknowledged meanwhile, and an event says so.
+                    if quic.send_stream(stream).reset(varint(0)).is_ok() && line.in_flight > 0 {
+                        line.in_flight -= 1;
+                        self.counters.stopped += 1;
+                    }
+                }
+                Some(Event::Stream(StreamEvent::Writable { .. })) => line.write_rest(),
+                Some(Event::Connected) => {
+                    self.counters.connected += 1;
+                    line.state = ConnectionState::Connected;
+                    line.pause = self.config.reconnect_initial;
+                }
+                Some(Event::ConnectionLost { reason }) => {
+                    self.disconnected(id, now, reason.to_string());
+                }
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+
+    fn try_send(&mut self, id: u32, bytes: &[u8]) -> bool {
+        let line = &mut self.lines[id as usize];
+        if line.state != ConnectionState::Connected || line.rest.is_some() {
+            return false;
+        }
+        let Some((_, quic)) = &mut line.quic else { return false };
+        let Some(stream) = quic.streams().open(Dir::Uni) else { return false };
+        let mut send = quic.send_stream(stream);
+        let written = match send.write(bytes) {
+            Ok(written) => written,
+            Err(WriteError::Blocked) => 0,
+            Err(error) => unreachable!("a stream just opened takes bytes: {error}"),
+        };
+        if written == bytes.len() {
+            send.finish().expect("a stream just opened can be finished");
+        } else {
+            line.rest = Some(Rest { id: stream, bytes: bytes.to_vec(), written });
+        }
+        line.in_flight += 1;
+        self.counters.sent += 1;
+        self.queue_transmit(id);
+        true
+    }
+
+    fn queue_transmit(&mut self, id: u32) {
+        let line = &mut self.lines[id as usize];
+        if !line.transmit_queued {
+            line.transmit_queued = true;
+            self.to_transmit.push_back(id);
+        }
+    }
+
+    /// Keeps the endpoint and the deadline of a line up to date.
+    fn after_activity(&mut self, id: u32, now: Instant) {
+        let line = &mut self.lines[id as usize];
+        let mut deadline = line.reconnect_at;
+        if let Some((handle, quic)) = &mut line.quic {
+            while let Some(event) = quic.poll_endpoint_events() {
+                if event.is_drained() {
+                    continue; // `hang_up` tells the endpoint
+                }
+                if let Some(event) = self.endpoint.handle_event(*handle, event) {
+                    quic.handle_event(event);
+                    if !line.transmit_queued {
+                        line.transmit_queued = true;
+                        self.to_transmit.push_back(id);
+                    }
+                }
+            }
+            deadline = [deadline, quic.poll_timeout()].into_iter().flatten().min();
+        }
+        if let Some(at) = deadline {
+            // A deadline in the past must not keep `handle_timeout` from returning.
+            self.deadlines.advance(id, at.max(now + Duration::from_micros(1)));
+        }
+    }
+}
+
+impl Line {
+    /// Writes on a stream that flow control held up.
+    fn write_rest(&mut self) {
+        let (Some(rest), Some((_, quic))) = (&mut self.rest, &mut self.quic) else { return };
+        let mut send = quic.send_stream(rest.id);
+        while rest.written < rest.bytes.len() {
+            match send.write(&rest.bytes[rest.written..]) {
+                Ok(written) => rest.written += written,
+                // Stopped streams are dealt with by their own event.
+                Err(_) => return,
+            }
+        }
+        if send.finish().is_ok() {
+            self.rest = None;
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Limits and tuning of the server and the client, as typed data.
+//!
+//! reads   –
+//! writes  –
+//! memory  a server holds at most, in bytes,
+//!         `connections_max` × (about 16 KiB + min(`receive_window_bytes`, `streams_concurrent` ×
+//!         1232)) + `reassembly_bytes_max`, and about 100 B for each of at most 65,536 addresses
+//! source  the defaults of Agave 4.2 (crates solana-streamer and solana-tls-utils)
+
+use std::time::Duration;
+
+use quinn_proto::{
+    AckFrequencyConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt,
+};
+
+use crate::{ConfigError, TRANSACTION_BYTES_MAX};
+
+/// Both sides give a silent connection up after this.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Limits of a [`crate::Server`].
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Connections at once, half-open ones included. At the limit, the connection without a
+    /// transaction for longest gives way, if that is `evict_idle`; else the newcomer is refused. Agave: 2000 unstaked and
+    /// 2000 staked.
+    pub connections_max: usize,
+    /// Connections at once that show the same key. Agave: 8 unstaked.
+    pub connections_per_key: usize,
+    /// Connections at once from one IPv4 address or IPv6 /64. Agave: 8 unstaked.
+    pub connections_per_ip: usize,
+    /// New connections a minute from one IPv4 address or IPv6 /64. Agave: 8.
+    pub connects_per_ip_per_minute: u32,
+    /// New connections a second in all. Agave: 2500.
+    pub connects_per_second: u32,
+    /// How far a burst may exceed `connects_per_second`. Agave: 1000.
+    pub connects_burst: u32,
+    /// A connection may be evicted once it has sent no transaction for this long.
+    pub evict_idle: Duration,
+    /// A handshake must be done within this time, or its state is forgotten. Agave: 2 s.
+    pub handshake_timeout: Duration,
+    /// Half-open connections from which on a newcomer must first prove its address (a Retry).
+    pub half_open_retry: usize,
+    /// Half-open connections at once; more are not answered, even with a proven address.
+    pub half_open_max: usize,
+    /// Streams that a peer may have open at once. Agave: 128 unstaked, up to 512 staked.
+    pub streams_concurrent: u32,
+    /// Streams read per second and connection; beyond, the connection is not read until the next
+    /// window of 100 ms. `None` does not throttle. Agave: 200 unstaked.
+    pub streams_per_second: Option<u32>,
+    /// Bytes that a peer may send on a connection before they are read. Agave: 8 MiB.
+    pub receive_window_bytes: u32,
+    /// Longest stream; a longer one closes the connection with code 5. 1 to 1232.
+    pub stream_bytes_max: usize,
+    /// A stream without news for this long is stopped. Agave: 2 s.
+    pub stream_timeout: Duration,
+    /// Bytes of unfinished streams held in all; beyond, a stream that comes in parts is stopped.
+    pub reassembly_bytes_max: usize,
+    /// Largest UDP payload that peers may send. Agave: 1472. 1200 to 65,527.
+    pub udp_payload_max: u16,
+    /// Answers that belong to no connection (Retry, refusals) queued at once.
+    pub responses_max: usize,
+}
+
+impl ServerConfig {
+    /// Agave's production values for peers without stake.
+    pub fn agave() -> Self {
+        Self {
+            connections_max: 2000,
+            connections_per_key: 8,
+            connections_per_ip: 8,
+            connects_per_ip_per_minute: 8,
+            connects_per_second: 2500,
+            connects_burst: 1000,
+            evict_idle: Duration::from_secs(2),
+            handshake_timeout: Duration::from_secs(2),
+            half_open_retry: 128,
+            half_open_max: 1024,
+            streams_concurrent: 128,
+            streams_per_second: Some(200),
+            receive_window_bytes: 8 << 20,
+            stream_bytes_max: TRANSACTION_BYTES_MAX,
+            stream_timeout: Duration::from_secs(2),
+            reassembly_bytes_max: 64 << 20,
+            udp_payload_max: 1472,
+            responses_max: 1024,
+        }
+    }
+
+    /// For a development chain: no throttle by stake, key or address; memory stays bounded.
+    pub fn local() -> Self {
+        Self {
+            connections_max: 512,
+            connections_per_key: 512,
+            connections_per_ip: 512,
+            connects_per_ip_per_minute: 60_000,
+            streams_concurrent: 1024,
+            streams_per_second: None,
+            receive_window_bytes: 2 << 20,
+            ..Self::agave()
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let out = |key, value, range| Err(ConfigError::OutOfRange { key, value, range });
+        let bytes = self.stream_bytes_max;
+        if bytes == 0 || bytes > TRANSACTION_BYTES_MAX {
+            return out("stream_bytes_max", bytes as u64, "1 to 1232");
+        }
+        if (self.receive_window_bytes as usize) < bytes {
+            let window = u64::from(self.receive_window_bytes);
+            return out("receive_window_bytes", window, "at least stream_bytes_max");
+        }
+        if self.connections_max == 0 {
+            return out("connections_max", 0, "at least 1");
+        }
+        if self.streams_concurrent == 0 {
+            return out("streams_concurrent", 0, "at least 1");
+        }
+        if self.streams_per_second == Some(0) {
+            return out("streams_per_second", 0, "at least 1");
+        }
+        check_udp_payload(self.udp_payload_max)
+    }
+
+    pub(crate) fn transport(&self) -> TransportConfig {
+        let mut t = TransportConfig::default();
+        t.max_concurrent_bidi_streams(VarInt::from_u32(0))
+            // Raised when the handshake is done and the peer admitted.
+            .max_concurrent_uni_streams(VarInt::from_u32(0))
+            .datagram_receive_buffer_size(None)
+            .stream_receive_window(VarInt::from_u32(self.stream_bytes_max as u32))
+            .receive_window(VarInt::from_u32(self.receive_window_bytes))
+            .max_idle_timeout(Some(idle_timeout()))
+            // The server sends acknowledgements and credit only: one datagram each.
+            .enable_segmentation_offload(false)
+            .mtu_discovery_config(None);
+        t
+    }
+}
+
+/// Tuning of a [`crate::Client`].
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// A packet is sent after this much silence. Solana clients: 1 s.
+    pub keep_alive: Duration,
+    /// Bytes kept for retransmission per connection.
+    pub send_window_bytes: u64,
+    /// UDP payload before path MTU discovery. 1200 is safe anywhere; loopback takes more.
+    pub udp_payload_initial: u16,
+    /// Upper bound of path MTU discovery; equal to `udp_payload_initial` switches it off.
+    pub udp_payload_max: u16,
+    /// Datagrams in one [`crate::Transmit`] at most; 1 where the socket has no segmentation offload.
+    pub segments_max: usize,
+    /// Ask the server for an acknowledgement every so many packets only (if it knows how).
+    pub ack_every_packets: u32,
+    /// Bytes in flight before the first acknowledgement.
+    pub congestion_window_initial: u64,
+    /// First pause before reconnecting; doubles up to `reconnect_max`.
+    pub reconnect_initial: Duration,
+    /// Longest pause before reconnecting.
+    pub reconnect_max: Duration,
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        Self {
+            keep_alive: Duration::from_secs(1),
+            send_window_bytes: 8 << 20,
+            udp_payload_initial: 1200,
+            udp_payload_max: 1452,
+            segments_max: 10,
+            ack_every_packets: 8,
+            // Ten datagrams of 1472 B, the RFC 9002 window.
+            congestion_window_initial: 14_720,
+            reconnect_initial: Duration::from_millis(100),
+            reconnect_max: Duration::from_secs(5),
+        }
+    }
+}
+
+impl ClientConfig {
+    /// For a server on this machine: full-size datagrams from the first, long bursts, few
+    /// acknowledgements.
+    pub fn local() -> Self {
+        Self {
+            udp_payload_initial: 1472,
+            udp_payload_max: 1472,
+            segments_max: 32,
+            ack_every_packets: 32,
+            congestion_window_initial: 256 << 10,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        check_udp_payload(self.udp_payload_initial)?;
+        check_udp_payload(self.udp_payload_max)?;
+        if self.segments_max == 0 {
+            return Err(ConfigError::OutOfRange {
+                key: "segments_max",
+                value: 0,
+                range: "at least 1",
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn transport(&self) -> TransportConfig {
+        let mut cubic = quinn_proto::congestion::CubicConfig::default();
+        cubic.initial_window(self.congestion_window_initial);
+        let mut acks = AckFrequencyConfig::default();
+        acks.ack_eliciting_threshold(VarInt::from_u32(self.ack_every_packets));
+        let mtu = (self.udp_payload_max > self.udp_payload_initial).then(|| {
+            let mut mtu = MtuDiscoveryConfig::default();
+            mtu.upper_bound(self.udp_payload_max);
+            mtu
+        });
+        let mut t = TransportConfig::default();
+        t.max_concurrent_bidi_streams(VarInt::from_u32(0))
+            .max_concurrent_uni_streams(VarInt::from_u32(0))
+            .datagram_receive_buffer_size(None)
+            .max_idle_timeout(Some(idle_timeout()))
+            .keep_alive_interval(Some(self.keep_alive))
+            .send_fairness(false)
+            .send_window(self.send_window_bytes)
+            .initial_mtu(self.udp_payload_initial)
+            .mtu_discovery_config(mtu)
+            .ack_frequency_config(Some(acks))
+            .congestion_controller_factory(std::sync::Arc::new(cubic));
+        t
+    }
+}
+
+fn check_udp_payload(value: u16) -> Result<(), ConfigError> {
+    let mut probe = EndpointConfig::default();
+    match probe.max_udp_payload_size(value) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(ConfigError::OutOfRange {
+            key: "udp_payload_max",
+            value: u64::from(value),
+            range: "1200 to 65527",
+        }),
+    }
+}
+
+fn idle_timeout() -> IdleTimeout {
+    IdleTimeout::try_from(IDLE_TIMEOUT).expect("30 s is a valid idle time-out")
+}

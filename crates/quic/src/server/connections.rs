@@ -1,0 +1,291 @@
+//! Connections from their first datagram to their end.
+//!
+//! reads   datagrams, timeouts
+//! writes  slots of the server, answers outside a connection
+//! memory  a slot a connection, at most `connections_max`; `responses_max` answers
+//! drops   attempts over a limit, handshakes that fail or take too long; all counted
+//! source  RFC 9000 sections 5, 8.1 and 10
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use quinn_proto::{
+    ConnectionError, DatagramEvent, Dir, EcnCodepoint, Event, Incoming, StreamEvent,
+};
+use rustls::pki_types::CertificateDer;
+
+use super::streams::Streams;
+use super::{Peer, Server, Slot, Stage};
+use crate::admission::Refusal;
+use crate::{Transmit, close_code, entropy, tls};
+
+impl Server {
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        ecn: Option<EcnCodepoint>,
+        payload: BytesMut,
+    ) {
+        self.scratch.clear();
+        match self.endpoint.handle(now, from, None, ecn, payload, &mut self.scratch) {
+            None => self.counters.datagrams_ignored += 1,
+            Some(DatagramEvent::Response(transmit)) => self.respond(transmit),
+            Some(DatagramEvent::NewConnection(incoming)) => self.admit(now, incoming),
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                let index = handle.0 as u32;
+                if let Some(slot) = self.slot(index) {
+                    slot.quic.handle_event(event);
+                    self.take_events(index, now);
+                    self.queue_transmit(index);
+                }
+            }
+        }
+    }
+
+    /// Queues the datagram in `scratch`.
+    fn respond(&mut self, transmit: quinn_proto::Transmit) {
+        if self.responses.len() >= self.config.responses_max {
+            self.counters.responses_dropped += 1;
+            return;
+        }
+        let payload = self.scratch[..transmit.size].into();
+        self.responses.push_back((Transmit::from_quinn(transmit), payload));
+    }
+
+    /// Decides on a connection attempt.
+    fn admit(&mut self, now: Instant, incoming: Incoming) {
+        self.counters.connects += 1;
+        let from = incoming.remote_address();
+        // Before anything is remembered for an address under load, it must be proven.
+        if self.half_open >= self.config.half_open_retry
+            && !incoming.remote_address_validated()
+            && incoming.may_retry()
+        {
+            self.counters.retries_sent += 1;
+            let retry = self.endpoint.retry(incoming, &mut self.scratch);
+            return self.respond(retry.expect("may_retry was asked"));
+        }
+        if self.half_open >= self.config.half_open_max {
+            self.counters.refused_half_open += 1;
+            return self.endpoint.ignore(incoming);
+        }
+        if self.slot_count >= self.config.connections_max && !self.evict(now) {
+            self.counters.refused_connections_max += 1;
+            return self.refuse(incoming);
+        }
+        match self.admission.enter(from.ip(), now) {
+            Ok(()) => self.begin(now, incoming),
+            Err(refusal) => {
+                let count = &mut self.counters;
+                match refusal {
+                    Refusal::Rate => count.refused_rate += 1,
+                    Refusal::IpRate => count.refused_ip_rate += 1,
+                    Refusal::IpTable => count.refused_ip_table += 1,
+                    Refusal::IpCount => {
+                        count.refused_ip_count += 1;
+                        return self.refuse(incoming);
+                    }
+                }
+                self.endpoint.ignore(incoming);
+            }
+        }
+    }
+
+    fn refuse(&mut self, incoming: Incoming) {
+        let transmit = self.endpoint.refuse(incoming, &mut self.scratch);
+        self.respond(transmit);
+    }
+
+    /// Makes room by closing the connection that has been unused longest, if long enough.
+    fn evict(&mut self, now: Instant) -> bool {
+        let idle = |s: &Slot| now.saturating_duration_since(s.used);
+        let longest = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter_map(|(i, s)| s.as_deref().map(|s| (i as u32, s)))
+            .filter(|(_, s)| s.stage == Stage::Open)
+            .max_by_key(|(_, s)| idle(s));
+        let Some((index, slot)) = longest else { return false };
+        if idle(slot) < self.config.evict_idle {
+            return false;
+        }
+        self.counters.connections_evicted += 1;
+        self.close(index, now, close_code::DROPPED, "dropped");
+        // The newcomer needs the room now: send the close as an answer outside the connection.
+        let slot = self.slots[index as usize].as_mut().expect("just closed");
+        self.scratch.clear();
+        if let Some(transmit) = slot.quic.poll_transmit(now, 1, &mut self.scratch) {
+            self.respond(transmit);
+        }
+        self.forget(index);
+        self.scratch.clear();
+        true
+    }
+
+    /// Starts the handshake of an admitted connection.
+    fn begin(&mut self, now: Instant, incoming: Incoming) {
+        let address = incoming.remote_address();
+        match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
+            Ok((handle, quic)) => {
+                let index = handle.0;
+                if self.slots.len() <= index {
+                    self.slots.resize_with(index + 1, || None);
+                }
+                let deadline = now + self.config.handshake_timeout;
+                let connection = self.connection_next;
+                self.connection_next += 1;
+                self.slots[index] = Some(Box::new(Slot {
+                    quic,
+                    peer: Peer { connection, address, key: None },
+                    stage: Stage::HalfOpen(deadline),
+                    key_admitted: false,
+                    transmit_queued: false,
+                    closing: false,
+                    used: now,
+                    streams: Streams::new(now),
+                }));
+                self.slot_count += 1;
+                self.half_open += 1;
+                self.counters.handshakes_begun += 1;
+                self.deadlines.set(index as u32, Some(deadline));
+                self.take_events(index as u32, now);
+                self.queue_transmit(index as u32);
+            }
+            Err(error) => {
+                self.counters.refused_malformed += 1;
+                self.admission.leave(address.ip());
+                if let Some(transmit) = error.response {
+                    self.respond(transmit);
+                }
+            }
+        }
+    }
+
+    /// Takes what the connection has to tell after a datagram or a timeout.
+    pub(super) fn take_events(&mut self, index: u32, now: Instant) {
+        let mut readable = false;
+        loop {
+            let Some(slot) = self.slots[index as usize].as_mut() else { return };
+            match slot.quic.poll() {
+                Some(Event::Stream(StreamEvent::Opened { dir: Dir::Uni })) => readable = true,
+                Some(Event::Stream(StreamEvent::Readable { id })) => {
+                    readable |= slot.streams.on_readable(id, now);
+                }
+                Some(Event::Connected) => self.opened(index, now),
+                Some(Event::ConnectionLost { reason }) => {
+                    readable = true;
+                    self.lost(index, &reason);
+                }
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let Some(slot) = self.slots[index as usize].as_mut() else { return };
+        if readable && slot.streams.queue_read() {
+            self.to_read.push_back(index);
+        }
+    }
+
+    /// The handshake is done: learn the peer's key, and let it open streams.
+    fn opened(&mut self, index: u32, now: Instant) {
+        let streams = entropy::varint(self.config.streams_concurrent);
+        let slot = self.slots[index as usize].as_mut().expect("an occupied slot");
+        if slot.closing {
+            return;
+        }
+        slot.stage = Stage::Open;
+        self.half_open -= 1;
+        self.counters.connections_opened += 1;
+        let certificates = slot.quic.crypto_session().peer_identity();
+        let certificates =
+            certificates.and_then(|c| c.downcast::<Vec<CertificateDer<'static>>>().ok());
+        slot.peer.key = match certificates.as_deref().map(Vec::as_slice) {
+            Some([only]) => tls::peer_key(only),
+            _ => None,
+        };
+        match slot.peer.key {
+            None => self.counters.connections_without_key += 1,
+            Some(key) => {
+                slot.key_admitted = self.admission.enter_key(key);
+                if !slot.key_admitted {
+                    self.counters.refused_key_count += 1;
+                    return self.close(index, now, close_code::TOO_MANY, "too_many");
+                }
+            }
+        }
+        slot.quic.set_max_concurrent_streams(Dir::Uni, streams);
+    }
+
+    /// The connection is over. Its finished streams can still be read.
+    fn lost(&mut self, index: u32, reason: &ConnectionError) {
+        let slot = self.slots[index as usize].as_mut().expect("an occupied slot");
+        let count = &mut self.counters;
+        match slot.stage {
+            Stage::Ended => return,
+            Stage::HalfOpen(_) => {
+                self.half_open -= 1;
+                count.handshakes_failed += 1;
+            }
+            Stage::Open => match reason {
+                ConnectionError::TimedOut => count.connections_timed_out += 1,
+                ConnectionError::TransportError(_)
+                | ConnectionError::VersionMismatch
+                | ConnectionError::CidsExhausted => count.connections_violated += 1,
+                ConnectionError::ConnectionClosed(_)
+                | ConnectionError::ApplicationClosed(_)
+                | ConnectionError::Reset
+                | ConnectionError::LocallyClosed => count.connections_closed_by_peer += 1,
+            },
+        }
+        slot.stage = Stage::Ended;
+    }
+
+    /// A deadline of the connection has passed: the handshake's, the transport's, a stream's or
+    /// the throttle's.
+    pub(super) fn timeout(&mut self, index: u32, now: Instant) {
+        let Some(slot) = self.slot(index) else { return };
+        if let Stage::HalfOpen(deadline) = slot.stage
+            && deadline <= now
+        {
+            self.counters.handshakes_timed_out += 1;
+            return self.forget(index);
+        }
+        slot.quic.handle_timeout(now);
+        self.take_events(index, now);
+        self.stream_timeouts(index, now);
+        self.unthrottle(index, now);
+        self.queue_transmit(index);
+        self.after_activity(index, now);
+    }
+
+    /// Keeps the endpoint and the deadline of a connection up to date.
+    pub(super) fn after_activity(&mut self, index: u32, now: Instant) {
+        let Some(slot) = self.slots[index as usize].as_deref_mut() else { return };
+        while let Some(event) = slot.quic.poll_endpoint_events() {
+            if event.is_drained() {
+                // `forget` tells the endpoint, once the streams are read.
+                continue;
+            }
+            let handle = quinn_proto::ConnectionHandle(index as usize);
+            if let Some(event) = self.endpoint.handle_event(handle, event) {
+                slot.quic.handle_event(event);
+                if !slot.transmit_queued {
+                    slot.transmit_queued = true;
+                    self.to_transmit.push_back(index);
+                }
+            }
+        }
+        let handshake = match slot.stage {
+            Stage::HalfOpen(deadline) => Some(deadline),
+            _ => None,
+        };
+        let streams = slot.streams.deadline(now, self.config.stream_timeout);
+        for at in [slot.quic.poll_timeout(), handshake, streams].into_iter().flatten() {
+            // A deadline in the past must not keep `handle_timeout` from returning.
+            self.deadlines.advance(index, at.max(now + Duration::from_micros(1)));
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The TPU server: admits connections and hands out whole transactions.
+//!
+//! The caller feeds datagrams and time, then calls [`Server::poll_transaction`] for as long as it
+//! has room, then [`Server::poll_transmit`] until it is empty. Nothing is read from a connection
+//! until the caller asks, so a caller without room fills the peers' flow-control windows and they
+//! stop sending: back-pressure reaches the sender and nothing is dropped.
+//!
+//! reads   UDP payloads
+//! writes  UDP payloads (acknowledgements, credit, closes), transactions with their [`Peer`]
+//! memory  see [`crate::config`]
+//! drops   connections and streams that break a limit, each counted in [`ServerCounters`]
+//! source  RFC 9000; Agave 4.2's `solana-streamer`
+
+mod connections;
+mod streams;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::{Connection, ConnectionHandle, Dir, EcnCodepoint, Endpoint};
+
+use crate::admission::Admission;
+use crate::config::ServerConfig;
+use crate::deadlines::Deadlines;
+use crate::entropy::{Entropy, TokenClock};
+use crate::{ConfigError, ServerCounters, Transmit, tls};
+use streams::Streams;
+
+/// Who sent a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Number of the connection; never used twice by one server.
+    pub connection: u64,
+    /// The address the connection was made from.
+    pub address: SocketAddr,
+    /// The ed25519 key that the peer has proven to hold, if it showed one.
+    pub key: Option<[u8; 32]>,
+}
+
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The handshake is under way until this time.
+    HalfOpen(Instant),
+    Open,
+    /// Over for the peer; finished streams may still wait for the caller.
+    Ended,
+}
+
+struct Slot {
+    quic: Connection,
+    peer: Peer,
+    stage: Stage,
+    /// Whether `peer.key` is entered with the admission.
+    key_admitted: bool,
+    /// In `Server::to_transmit`.
+    transmit_queued: bool,
+    /// We have closed it: forget it as soon as the close is sent.
+    closing: bool,
+    /// When a transaction was last read from it, or it was made.
+    used: Instant,
+    streams: Streams,
+}
+
+/// A TPU server for one UDP socket (or several with one address).
+pub struct Server {
+    config: ServerConfig,
+    endpoint: Endpoint,
+    slots: Vec<Option<Box<Slot>>>,
+    slot_count: usize,
+    half_open: usize,
+    connection_next: u64,
+    admission: Admission,
+    deadlines: Deadlines,
+    clock: Arc<TokenClock>,
+    /// Connections that may have something to send.
+    to_transmit: VecDeque<u32>,
+    /// Connections that may have something to read.
+    to_read: VecDeque<u32>,
+    /// Answers that belong to no connection.
+    responses: VecDeque<(Transmit, Box<[u8]>)>,
+    scratch: Vec<u8>,
+    /// Bytes held in unfinished streams, over all connections.
+    reassembly_bytes: usize,
+    counters: ServerCounters,
+}
+
+impl Server {
+    /// A server whose TLS key is `tls_seed` (its own, best ephemeral, as the validator's identity
+    /// key need not be here), and whose other secrets all come from `entropy`. `now` is the start of
+    /// the caller's clock.
+    pub fn new(
+        config: ServerConfig,
+        tls_seed: &[u8; 32],
+        entropy: &[u8; 32],
+        now: Instant,
+    ) -> Result<Self, ConfigError> {
+        config.check()?;
+        let entropy = Entropy::new(entropy);
+        let crypto = QuicServerConfig::try_from(tls::server(tls_seed)?)?;
+        let mut quic =
+            quinn_proto::ServerConfig::new(Arc::new(crypto), Arc::new(entropy.token_key()));
+        let clock = TokenClock::new(now);
+        quic.transport_config(Arc::new(config.transport()))
+            .migration(false)
+            .time_source(clock.clone());
+        let endpoint = Endpoint::new(
+            Arc::new(entropy.endpoint(config.udp_payload_max)),
+            Some(Arc::new(quic)),
+            false,
+            None,
+        );
+        Ok(Self {
+            admission: Admission::new(&config, now),
+            config,
+            endpoint,
+            slots: Vec::new(),
+            slot_count: 0,
+            half_open: 0,
+            connection_next: 0,
+            deadlines: Deadlines::default(),
+            clock,
+            to_transmit: VecDeque::new(),
+            to_read: VecDeque::new(),
+            responses: VecDeque::new(),
+            scratch: Vec::with_capacity(2048),
+            reassembly_bytes: 0,
+            counters: ServerCounters::default(),
+        })
+    }
+
+    /// What has been done and refused so far.
+    pub fn counters(&self) -> &ServerCounters {
+        &self.counters
+    }
+
+    /// Connections now held, half-open and ended ones included.
+    pub fn connection_count(&self) -> usize {
+        self.slot_count
+    }
+
+    /// Connections whose handshake is under way.
+    pub fn half_open_count(&self) -> usize {
+        self.half_open
+    }
+
+    /// Takes in one UDP payload from `from`. Copies it.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        ecn: Option<EcnCodepoint>,
+        payload: &[u8],
+    ) {
+        self.counters.datagrams_in += 1;
+        self.clock.set(now);
+        self.receive(now, from, ecn, BytesMut::from(payload));
+    }
+
+    /// The time at which [`Self::handle_timeout`] is next wanted. Calling it early or late is safe.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.deadlines.next()
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.clock.set(now);
+        while let Some(slot) = self.deadlines.pop_due(now) {
+            self.timeout(slot, now);
+        }
+    }
+
+    /// Writes the next datagram to be sent into `buffer` (cleared first) and says where it goes.
+    pub fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        buffer.clear();
+        if let Some((transmit, payload)) = self.responses.pop_front() {
+            buffer.extend_from_slice(&payload);
+            self.counters.datagrams_out += 1;
+            return Some(transmit);
+        }
+        while let Some(&index) = self.to_transmit.front() {
+            let Some(slot) = &mut self.slots[index as usize] else {
+                self.to_transmit.pop_front();
+                continue;
+            };
+            if let Some(transmit) = slot.quic.poll_transmit(now, 1, buffer) {
+                self.counters.datagrams_out += 1;
+                if slot.closing {
+                    self.to_transmit.pop_front();
+                    self.forget(index);
+                }
+                return Some(Transmit::from_quinn(transmit));
+            }
+            slot.transmit_queued = false;
+            self.to_transmit.pop_front();
+            if slot.closing {
+                self.forget(index);
+            } else {
+                self.after_activity(index, now);
+            }
+        }
+        None
+    }
+
+    /// Gives the next whole transaction to `take`, whose result it returns; `None` when there is no
+    /// transaction to be had now. To be called only when the caller has room for one.
+    pub fn poll_transaction<R>(
+        &mut self,
+        now: Instant,
+        take: impl FnOnce(&Peer, &[u8]) -> R,
+    ) -> Option<R> {
+        self.read_next(now, take)
+    }
+
+    /// Copies the next whole transaction into `buffer`; its sender and length.
+    pub fn next_transaction(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8; crate::TRANSACTION_BYTES_MAX],
+    ) -> Option<(Peer, usize)> {
+        self.read_next(now, |peer, bytes| {
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            (*peer, bytes.len())
+        })
+    }
+
+    /// Whether [`Self::poll_transaction`] might now return something.
+    pub fn has_readable(&self) -> bool {
+        !self.to_read.is_empty()
+    }
+
+    /// Closes a connection with an application code, as in [`crate::close_code`].
+    fn close(&mut self, index: u32, now: Instant, code: u32, reason: &'static str) {
+        let slot = self.slots[index as usize].as_mut().expect("an open slot");
+        let code = crate::entropy::varint(code);
+        slot.quic.close(now, code, Bytes::from_static(reason.as_bytes()));
+        slot.closing = true;
+        if let Stage::HalfOpen(_) = slot.stage {
+            self.half_open -= 1;
+        }
+        slot.stage = Stage::Ended;
+        self.queue_transmit(index);
+    }
+
+    fn queue_transmit(&mut self, index: u32) {
+        if let Some(slot) = &mut self.slots[index as usize]
+            && !slot.transmit_queued
+        {
+            slot.transmit_queued = true;
+            self.to_transmit.push_back(index);
+        }
+    }
+
+    /// Drops all that is known of a connection, at once.
+    fn forget(&mut self, index: u32) {
+        let mut slot = self.slots[index as usize].take().expect("an occupied slot");
+        self.slot_count -= 1;
+        if let Stage::HalfOpen(_) = slot.stage {
+            self.half_open -= 1;
+        }
+        self.admission.leave(slot.peer.address.ip());
+        if slot.key_admitted {
+            self.admission.leave_key(&slot.peer.key.expect("an admitted key"));
+        }
+        self.counters.streams_abandoned += slot.streams.unfinished() as u64;
+        while slot.quic.streams().accept(Dir::Uni).is_some() {
+            self.counters.streams_unread += 1;
+        }
+        self.reassembly_bytes -= slot.streams.held_bytes();
+        self.deadlines.set(index, None);
+        let handle = ConnectionHandle(index as usize);
+        self.endpoint.handle_event(handle, quinn_proto::EndpointEvent::drained());
+    }
+
+    fn slot(&mut self, index: u32) -> Option<&mut Slot> {
+        self.slots.get_mut(index as usize)?.as_deref_mut()
+    }
+}
+
+/// How long a throttled connection waits at most.
+const THROTTLE_WINDOW: Duration = Duration::from_millis(100);

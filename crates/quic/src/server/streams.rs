@@ -1,0 +1,357 @@
+//! Reading: whole streams out of the connections, in turn, as far as the caller has room.
+//!
+//! Most transactions arrive in one piece, finished: the piece is lent to the caller straight from
+//! the decrypted datagram, so it is copied once, by the caller. A stream that comes in parts is
+//! gathered beside its connection until it is finished, too long, or too late.
+//!
+//! reads   streams of connections that have something new
+//! writes  transactions
+//! memory  `reassembly_bytes_max` for parts, over all connections
+//! drops   empty, reset, late and over-long streams, each counted
+//! source  Agave 4.2: chunk timeout 2 s; throttle in windows of 100 ms
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quinn_proto::{Chunk, Chunks, Dir, ReadError, StreamId};
+use rustc_hash::FxHashMap;
+
+use super::{Peer, Server, Stage, THROTTLE_WINDOW};
+use crate::{close_code, entropy};
+
+/// Transactions read from one connection before it is the next one's turn.
+const TURN: u32 = 32;
+
+/// A stream taken up that has not ended.
+struct Part {
+    bytes: Vec<u8>,
+    /// When something last came.
+    heard: Instant,
+    /// In `Streams::readable`.
+    queued: bool,
+}
+
+/// The reading side of one connection.
+pub(super) struct Streams {
+    parts: FxHashMap<StreamId, Part>,
+    /// Parts with news, in the order of arrival.
+    readable: VecDeque<StreamId>,
+    /// Parts in the order in which they may time out; entries of finished parts are skipped.
+    timeouts: VecDeque<(Instant, StreamId)>,
+    held_bytes: usize,
+    /// In `Server::to_read`.
+    read_queued: bool,
+    turn: u32,
+    window_start: Instant,
+    window_count: u32,
+    /// Not to be read before this time.
+    throttled_until: Option<Instant>,
+}
+
+impl Streams {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            parts: FxHashMap::default(),
+            readable: VecDeque::new(),
+            timeouts: VecDeque::new(),
+            held_bytes: 0,
+            read_queued: false,
+            turn: 0,
+            window_start: now,
+            window_count: 0,
+            throttled_until: None,
+        }
+    }
+
+    /// Streams taken up that have not ended.
+    pub(super) fn unfinished(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// A stream has news. Whether it must be read: those not yet taken up are found otherwise.
+    pub(super) fn on_readable(&mut self, id: StreamId, now: Instant) -> bool {
+        let Some(part) = self.parts.get_mut(&id) else { return false };
+        part.heard = now;
+        if !part.queued {
+            part.queued = true;
+            self.readable.push_back(id);
+        }
+        true
+    }
+
+    /// Whether the connection must now be put into the queue of those to read.
+    pub(super) fn queue_read(&mut self) -> bool {
+        let queue = !self.read_queued && self.throttled_until.is_none();
+        self.read_queued |= queue;
+        queue
+    }
+
+    /// The part of a stream, new if there is none.
+    fn part(&mut self, id: StreamId, now: Instant) -> &mut Part {
+        self.parts.entry(id).or_insert_with(|| {
+            self.timeouts.push_back((now, id));
+            Part { bytes: Vec::new(), heard: now, queued: false }
+        })
+    }
+
+    /// Forgets a part of which `held` bytes were accounted for.
+    fn remove(&mut self, id: StreamId, held: usize, total: &mut usize) {
+        self.parts.remove(&id);
+        self.held_bytes -= held;
+        *total -= held;
+        // Entries of ended parts linger behind a slow one; keep them in proportion.
+        if self.timeouts.len() > 2 * self.parts.len() + 64 {
+            self.timeouts.retain(|(_, id)| self.parts.contains_key(id));
+        }
+    }
+
+    /// Accounts for what a part now holds over `held` bytes.
+    fn grow(&mut self, id: StreamId, held: usize, total: &mut usize) {
+        let grown = self.parts[&id].bytes.len() - held;
+        self.held_bytes += grown;
+        *total += grown;
+    }
+
+    /// When this side next wants to be woken.
+    pub(super) fn deadline(&mut self, now: Instant, timeout: Duration) -> Option<Instant> {
+        while let Some((_, id)) = self.timeouts.front()
+            && !self.parts.contains_key(id)
+        {
+            self.timeouts.pop_front();
+        }
+        let first = self.timeouts.front().map(|&(heard, _)| (heard + timeout).max(now));
+        [first, self.throttled_until].into_iter().flatten().min()
+    }
+}
+
+/// What reading one stream came to.
+enum Read {
+    /// A whole transaction in one piece.
+    Piece(Bytes),
+    /// A whole transaction out of several.
+    Gathered(Vec<u8>),
+    /// Nothing to give out (yet).
+    Nothing,
+    /// Longer than may be.
+    Oversize,
+}
+
+/// How a stream ended.
+enum End {
+    Whole(Vec<u8>),
+    Oversize,
+    Reset,
+}
+
+/// Appends to `bytes` what a stream has: the two reads already made, then the rest. `None` if more
+/// is to come.
+fn gather(
+    bytes: &mut Vec<u8>,
+    limit: usize,
+    chunks: &mut Chunks<'_>,
+    first: Result<Option<Chunk>, ReadError>,
+    mut second: Option<Result<Option<Chunk>, ReadError>>,
+) -> Option<End> {
+    let mut next = first;
+    loop {
+        match next {
+            Ok(Some(chunk)) if bytes.len() + chunk.bytes.len() > limit => {
+                return Some(End::Oversize);
+            }
+            Ok(Some(chunk)) => bytes.extend_from_slice(&chunk.bytes),
+            Ok(None) => return Some(End::Whole(std::mem::take(bytes))),
+            Err(ReadError::Reset(_)) => return Some(End::Reset),
+            Err(ReadError::Blocked) => return None,
+        }
+        next = second.take().unwrap_or_else(|| chunks.next(usize::MAX));
+    }
+}
+
+impl Server {
+    pub(super) fn read_next<R>(
+        &mut self,
+        now: Instant,
+        take: impl FnOnce(&Peer, &[u8]) -> R,
+    ) -> Option<R> {
+        while let Some(&index) = self.to_read.front() {
+            let Some(id) = self.next_stream(index, now) else {
+                self.to_read.pop_front();
+                continue;
+            };
+            let read = self.read_stream(index, id, now);
+            let (bytes, gathered): (&[u8], bool) = match &read {
+                Read::Piece(piece) => (piece, false),
+                Read::Gathered(bytes) => (bytes, true),
+                Read::Nothing => continue,
+                Read::Oversize => {
+                    self.counters.streams_oversize += 1;
+                    let code = close_code::INVALID_STREAM;
+                    self.close(index, now, code, "invalid_stream");
+                    continue;
+                }
+            };
+            self.counters.transactions += 1;
+            self.counters.transaction_bytes += bytes.len() as u64;
+            self.counters.transactions_reassembled += u64::from(gathered);
+            let slot = self.slots[index as usize].as_mut().expect("just read from");
+            slot.used = now;
+            slot.streams.turn += 1;
+            let result = take(&slot.peer, bytes);
+            if slot.streams.turn >= TURN {
+                slot.streams.turn = 0;
+                self.to_read.rotate_left(1);
+            }
+            return Some(result);
+        }
+        None
+    }
+
+    /// The stream of this connection to read next. `None` takes it out of the queue.
+    fn next_stream(&mut self, index: u32, now: Instant) -> Option<StreamId> {
+        let slot = self.slots.get_mut(index as usize)?.as_deref_mut()?;
+        let streams = &mut slot.streams;
+        if slot.closing {
+            streams.read_queued = false;
+            return None;
+        }
+        while let Some(id) = streams.readable.pop_front() {
+            if let Some(part) = streams.parts.get_mut(&id) {
+                part.queued = false;
+                return Some(id);
+            }
+        }
+        if let Some(rate) = self.config.streams_per_second {
+            // Windows of 100 ms; a rate below ten a second still allows one in each.
+            let per_window = (rate / 10).max(1);
+            if now.saturating_duration_since(streams.window_start) >= THROTTLE_WINDOW {
+                streams.window_start = now;
+                streams.window_count = 0;
+            }
+            if streams.window_count >= per_window {
+                let until = streams.window_start + THROTTLE_WINDOW;
+                streams.throttled_until = Some(until);
+                streams.read_queued = false;
+                self.counters.throttled += 1;
+                self.deadlines.advance(index, until);
+                return None;
+            }
+        }
+        if let Some(id) = slot.quic.streams().accept(Dir::Uni) {
+            streams.window_count += 1;
+            self.counters.streams_accepted += 1;
+            return Some(id);
+        }
+        streams.read_queued = false;
+        streams.turn = 0;
+        if slot.stage == Stage::Ended {
+            if slot.transmit_queued {
+                // Its close has yet to be sent.
+                slot.closing = true;
+            } else {
+                self.forget(index);
+            }
+        }
+        None
+    }
+
+    /// Reads all that is there of a stream.
+    fn read_stream(&mut self, index: u32, id: StreamId, now: Instant) -> Read {
+        let limit = self.config.stream_bytes_max;
+        let slot = self.slots[index as usize].as_deref_mut().expect("an occupied slot");
+        let streams = &mut slot.streams;
+        let mut stream = slot.quic.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else {
+            // Only a stream that we have stopped is gone; its part went with it.
+            return Read::Nothing;
+        };
+        let first = chunks.next(usize::MAX);
+        let mut second = None;
+        if let Ok(Some(chunk)) = &first
+            && chunk.bytes.len() <= limit
+            && (streams.parts.is_empty() || !streams.parts.contains_key(&id))
+        {
+            // The common case: one piece, finished.
+            let next = chunks.next(usize::MAX);
+            if let Ok(None) = next {
+                let piece = Read::Piece(chunk.bytes.clone());
+                if chunks.finalize().should_transmit() {
+                    self.queue_transmit(index);
+                }
+                return piece;
+            }
+            second = Some(next);
+        }
+        let part = streams.part(id, now);
+        let held = part.bytes.len();
+        let end = gather(&mut part.bytes, limit, &mut chunks, first, second);
+        let transmit = chunks.finalize().should_transmit();
+        match end {
+            Some(_) => streams.remove(id, held, &mut self.reassembly_bytes),
+            None => streams.grow(id, held, &mut self.reassembly_bytes),
+        }
+        if transmit {
+            self.queue_transmit(index);
+        }
+        match end {
+            Some(End::Whole(bytes)) if bytes.is_empty() => self.counters.streams_empty += 1,
+            Some(End::Whole(bytes)) => return Read::Gathered(bytes),
+            Some(End::Oversize) => return Read::Oversize,
+            Some(End::Reset) => self.counters.streams_reset += 1,
+            None if self.reassembly_bytes > self.config.reassembly_bytes_max => {
+                self.counters.streams_over_memory += 1;
+                self.stop(index, id);
+            }
+            None => self.deadlines.advance(index, now + self.config.stream_timeout),
+        }
+        Read::Nothing
+    }
+
+    /// Refuses the rest of an unfinished stream and frees what is held of it.
+    fn stop(&mut self, index: u32, id: StreamId) {
+        let slot = self.slots[index as usize].as_deref_mut().expect("an occupied slot");
+        let held = slot.streams.parts.get(&id).map_or(0, |part| part.bytes.len());
+        slot.streams.remove(id, held, &mut self.reassembly_bytes);
+        // An error means that the stream is gone already, which is what we want.
+        let _ = slot.quic.recv_stream(id).stop(entropy::varint(0));
+        self.queue_transmit(index);
+    }
+
+    /// Stops the streams of a connection that have had no news for too long.
+    pub(super) fn stream_timeouts(&mut self, index: u32, now: Instant) {
+        let timeout = self.config.stream_timeout;
+        loop {
+            let Some(slot) = self.slots[index as usize].as_deref_mut() else { return };
+            let streams = &mut slot.streams;
+            let Some(&(heard, id)) = streams.timeouts.front() else { return };
+            if heard + timeout > now {
+                return;
+            }
+            streams.timeouts.pop_front();
+            let Some(part) = streams.parts.get(&id) else { continue };
+            if part.queued || part.heard + timeout > now {
+                // News came meanwhile, or waits for the caller: not the peer's delay.
+                let heard = if part.queued { now } else { part.heard };
+                streams.timeouts.push_back((heard, id));
+                continue;
+            }
+            self.counters.streams_timed_out += 1;
+            self.stop(index, id);
+        }
+    }
+
+    /// Lets a throttled connection be read again when its window is over.
+    pub(super) fn unthrottle(&mut self, index: u32, now: Instant) {
+        let Some(slot) = self.slots[index as usize].as_deref_mut() else { return };
+        if slot.streams.throttled_until.is_some_and(|until| until <= now) {
+            slot.streams.throttled_until = None;
+            if slot.streams.queue_read() {
+                self.to_read.push_back(index);
+            }
+        }
+    }
+}
