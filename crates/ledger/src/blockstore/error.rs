@@ -1,0 +1,142 @@
+//! error: what can go wrong in the block store, each naming the file.
+//!
+//! reads   nothing
+//! writes  nothing
+//! memory  none
+//! source  `std::io::ErrorKind` tells a full disk from a broken one
+
+use super::record::Fault;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A failure of the block store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process has the store open.
+    #[error("the block store in {} is in use by process {pid}; stop it, or choose another [ledger] path", dir.display())]
+    InUse {
+        /// The store's directory.
+        dir: PathBuf,
+        /// What the lock file says, or `unknown`.
+        pid: String,
+    },
+    /// The store was written in another format.
+    #[error("{} is of block store format {found}, this program reads {expected}; move the directory away to start anew", file.display())]
+    Version {
+        /// The segment file.
+        file: PathBuf,
+        /// Its version.
+        found: u32,
+        /// Ours.
+        expected: u32,
+    },
+    /// The store holds blocks of another chain.
+    #[error("{} holds blocks of another genesis; move the directory away, or choose another [ledger] path", file.display())]
+    OtherChain {
+        /// The segment file.
+        file: PathBuf,
+    },
+    /// Limits that contradict each other.
+    #[error("ledger.limit_size of {limit_size} bytes is too little for segments of {segment_size}: at least {needed}")]
+    Limit {
+        /// The configured limit, bytes.
+        limit_size: u64,
+        /// The configured segment size, bytes.
+        segment_size: u64,
+        /// The least limit for that segment size.
+        needed: u64,
+    },
+    /// No room on the device (or a quota, or a limit on file size). Nothing was appended; the same call may be
+    /// made again when there is room.
+    #[error("no room for blocks in {}: {source}; free some space or lower ledger.limit_size", file.display())]
+    NoRoom {
+        /// The file that could not grow.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another failure of the file system.
+    #[error("{doing} {}: {source}", file.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On which file.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Data could not be brought to stable storage. What was not durable before may be lost, so the store
+    /// takes no more.
+    #[error("writing blocks to stable storage failed, the store takes no more: {0}")]
+    SyncFailed(String),
+    /// A set that no block can hold.
+    #[error("slot {slot}, FEC set {fec_set_index}: {why}")]
+    BadSet {
+        /// The set's slot.
+        slot: u64,
+        /// The set's index.
+        fec_set_index: u32,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Bytes on disk that are not what was written.
+    #[error("{0}")]
+    Corrupt(Damage),
+}
+
+impl StoreError {
+    pub(super) fn io(doing: &'static str, file: &Path, source: io::Error) -> Self {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let file = file.to_path_buf();
+        match source.kind() {
+            StorageFull | QuotaExceeded | FileTooLarge => Self::NoRoom { file, source },
+            _ => Self::Io { doing, file, source },
+        }
+    }
+}
+
+/// A place in the log that does not hold what was written there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The segment file.
+    pub file: PathBuf,
+    /// Offset of the first wrong record, bytes.
+    pub offset: u64,
+    /// Bytes from there to the next record that verifies, or to the end of the file.
+    pub length: u64,
+    /// What is wrong.
+    pub what: Finding,
+}
+
+/// What is wrong with a place in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// A record that does not verify.
+    Record(Fault),
+    /// The whole segment file is missing between its neighbours.
+    MissingSegment,
+    /// Sets of a slot are missing though its closing record is there.
+    MissingSets {
+        /// The slot.
+        slot: u64,
+        /// Sets found.
+        found: u32,
+        /// Sets written.
+        written: u32,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, offset, length, what } = self;
+        write!(f, "{} at byte {offset} ({length} bytes): ", file.display())?;
+        match what {
+            Finding::Record(fault) => write!(f, "{fault}"),
+            Finding::MissingSegment => write!(f, "the segment file is missing"),
+            Finding::MissingSets { slot, found, written } => {
+                write!(f, "slot {slot} has {found} of the {written} FEC sets that were written")
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! keeper: the store's own thread, which does all that may block.
+//!
+//! reads   positions the writer has reached, jobs from the writer
+//! writes  index checkpoints; syncs segments; deletes dropped ones
+//! memory  one job per segment and per checkpoint, a checkpoint holds 56 B for each slot that changed
+//! drops   nothing
+//! source  fdatasync(2): after it failed the kernel may have dropped the pages, so a failure is final
+
+use super::index::{Checkpoint, Index};
+use super::medium::Medium;
+use super::{LogPosition, StoreError, SyncPolicy, index_path, log_path};
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// Index entries forgotten under one hold of the lock.
+const FORGET_AT_ONCE: usize = 128;
+
+/// What the writer, the keeper and the readers share.
+pub(super) struct Shared {
+    pub dir: PathBuf,
+    pub index: RwLock<Index>,
+    /// End of what the kernel has.
+    pub written: AtomicU64,
+    /// End of what the keeper is asked to sync.
+    pub sync_to: AtomicU64,
+    /// End of what is on stable storage.
+    pub durable: AtomicU64,
+    /// One above the highest whole slot; 0 when there is none.
+    pub whole_slot: AtomicU64,
+    /// One above the highest whole slot that is durable; 0 when there is none.
+    pub durable_slot: AtomicU64,
+    /// Bytes of all files, those of segments about to be deleted included.
+    pub disk_bytes: AtomicU64,
+    /// Bytes of segments about to be deleted.
+    pub doomed_bytes: AtomicU64,
+    /// The oldest segment that is not about to be deleted.
+    pub oldest_segment: AtomicU32,
+    /// The keeper waits for a job and nothing else.
+    pub idle: AtomicBool,
+    /// Why the keeper could not bring data to stable storage.
+    pub failure: OnceLock<String>,
+    doomed: Mutex<VecDeque<Doomed>>,
+}
+
+struct Doomed {
+    segment: u32,
+    bytes: u64,
+}
+
+impl Shared {
+    /// The state of a store that holds `index` and whose log, all of it durable, ends at `end`.
+    pub fn new(dir: &Path, index: Index, end: LogPosition, oldest_segment: u32, disk_bytes: u64) -> Self {
+        let whole = index.slots.values().rev().find(|e| e.complete).map_or(0, |e| e.slot + 1);
+        Self {
+            dir: dir.to_path_buf(),
+            index: RwLock::new(index),
+            written: AtomicU64::new(end.to_bits()),
+            sync_to: AtomicU64::new(end.to_bits()),
+            durable: AtomicU64::new(end.to_bits()),
+            whole_slot: AtomicU64::new(whole),
+            durable_slot: AtomicU64::new(whole),
+            disk_bytes: AtomicU64::new(disk_bytes),
+            doomed_bytes: AtomicU64::new(0),
+            oldest_segment: AtomicU32::new(oldest_segment),
+            idle: AtomicBool::new(false),
+            failure: OnceLock::new(),
+            doomed: Mutex::default(),
+        }
+    }
+
+    /// Marks a segment for deletion.
+    pub fn doom(&self, segment: u32, log_bytes: u64) {
+        let index_bytes = fs::metadata(index_path(&self.dir, segment)).map_or(0, |m| m.len());
+        let bytes = log_bytes + index_bytes;
+        self.oldest_segment.store(segment + 1, SeqCst);
+        self.doomed_bytes.fetch_add(bytes, SeqCst);
+        self.doomed.lock().unwrap_or_else(PoisonError::into_inner).push_back(Doomed { segment, bytes });
+    }
+
+    /// Deletes what is marked; returns when it is gone, even if another thread was at it.
+    pub fn delete_doomed(&self) {
+        let mut doomed = self.doomed.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(Doomed { segment, bytes }) = doomed.pop_front() {
+            while self.index.write().unwrap_or_else(PoisonError::into_inner).forget(segment, FORGET_AT_ONCE) {}
+            // Readers that have the file open keep it until they are done. A file that cannot be deleted is
+            // found and counted at the next start.
+            let _ = fs::remove_file(index_path(&self.dir, segment));
+            let _ = fs::remove_file(log_path(&self.dir, segment));
+            self.disk_bytes.fetch_sub(bytes, SeqCst);
+            self.doomed_bytes.fetch_sub(bytes, SeqCst);
+        }
+    }
+}
+
+/// What the writer tells the keeper.
+pub(super) enum Job {
+    /// A new segment is being written; the one before it is finished.
+    Segment { segment: u32, file: Arc<dyn Medium> },
+    /// To be written once the log is durable that far.
+    Checkpoint(Checkpoint),
+    /// Segments were marked for deletion.
+    Delete,
+    /// `sync_to` has moved while the keeper was idle.
+    Wake,
+    /// Sync everything and end.
+    Stop,
+}
+
+pub(super) struct Keeper {
+    shared: Arc<Shared>,
+    jobs: Receiver<Job>,
+    policy: SyncPolicy,
+    /// Segments written to since they were last synced for good; the last is the one being written.
+    unsynced: VecDeque<(u32, Arc<dyn Medium>)>,
+    checkpoints: VecDeque<Checkpoint>,
+    new_names: bool,
+    last_sync: Instant,
+    stopping: bool,
+}
+
+impl Keeper {
+    pub fn new(shared: Arc<Shared>, jobs: Receiver<Job>, policy: SyncPolicy) -> Self {
+        Self {
+            shared,
+            jobs,
+            policy,
+            unsynced: VecDeque::new(),
+            checkpoints: VecDeque::new(),
+            new_names: false,
+            last_sync: Instant::now(),
+            stopping: false,
+        }
+    }
+
+    /// Serves until told to stop or until the writer is gone.
+    pub fn run(mut self) {
+        while !self.stopping {
+            self.wait();
+            // In this order: what is whole lies before the target, and the segments that the target needs were
+            // announced before it was set.
+            let whole = self.shared.whole_slot.load(SeqCst);
+            let target = self.shared.sync_to.load(SeqCst);
+            self.take_jobs();
+            if self.sync_due().is_some_and(|due| due.is_zero()) {
+                self.sync(target, whole);
+            }
+            self.write_checkpoints();
+        }
+        if self.policy != SyncPolicy::Kernel && self.shared.failure.get().is_none() {
+            let (whole, target) = (self.shared.whole_slot.load(SeqCst), self.shared.written.load(SeqCst));
+            self.sync(target, whole);
+        }
+        self.write_checkpoints();
+    }
+
+    /// How long until a sync should begin; `None` when there is nothing to sync.
+    fn sync_due(&self) -> Option<Duration> {
+        let shared = &self.shared;
+        let behind = shared.sync_to.load(SeqCst) > shared.durable.load(SeqCst);
+        (behind && shared.failure.get().is_none()).then(|| match self.policy {
+            SyncPolicy::EachSlot | SyncPolicy::Kernel => Duration::ZERO,
+            SyncPolicy::Every(period) => period.saturating_sub(self.last_sync.elapsed()),
+        })
+    }
+
+    /// Waits for a job or until a sync is due.
+    fn wait(&mut self) {
+        let job = match self.sync_due() {
+            Some(due) if due.is_zero() => return,
+            Some(due) => self.jobs.recv_timeout(due),
+            None => {
+                self.shared.idle.store(true, SeqCst);
+                if self.sync_due().is_some() {
+                    self.shared.idle.store(false, SeqCst);
+                    return;
+                }
+                let job = self.jobs.recv().map_err(|_| RecvTimeoutError::Disconnected);
+                self.shared.idle.store(false, SeqCst);
+                job
+            }
+        };
+        match job {
+            Ok(job) => self.take(job),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => self.stopping = true,
+        }
+    }
+
+    fn take_jobs(&mut self) {
+        loop {
+            match self.jobs.try_recv() {
+                Ok(job) => self.take(job),
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    self.stopping = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, job: Job) {
+        match job {
+            Job::Segment { segment, file } => {
+                self.unsynced.push_back((segment, file));
+                self.new_names = true;
+            }
+            Job::Checkpoint(checkpoint) => self.checkpoints.push_back(checkpoint),
+            Job::Delete => self.shared.delete_doomed(),
+            Job::Wake => {}
+            Job::Stop => self.stopping = true,
+        }
+    }
+
+    fn sync(&mut self, target: u64, whole: u64) {
+        self.last_sync = Instant::now();
+        match self.try_sync() {
+            Ok(()) => {
+                self.shared.durable.fetch_max(target, SeqCst);
+                self.shared.durable_slot.fetch_max(whole, SeqCst);
+            }
+            Err(e) => {
+                let _ = self.shared.failure.set(e.to_string());
+            }
+        }
+    }
+
+    fn try_sync(&mut self) -> Result<(), StoreError> {
+        let dir = &self.shared.dir;
+        if self.new_names {
+            File::open(dir).and_then(|d| d.sync_all()).map_err(|e| StoreError::io("syncing", dir, e))?;
+            self.new_names = false;
+        }
+        while let Some((segment, file)) = self.unsynced.front() {
+            file.sync().map_err(|e| StoreError::io("syncing", &log_path(dir, *segment), e))?;
+            if self.unsynced.len() == 1 {
+                break;
+            }
+            self.unsynced.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Writes the checkpoints that the durable log has reached. One that cannot be written is tried again later:
+    /// those after it would claim that its entries are there.
+    fn write_checkpoints(&mut self) {
+        while let Some(checkpoint) = self.checkpoints.front() {
+            let reached = checkpoint.upto.to_bits() <= self.shared.durable.load(SeqCst);
+            if !reached || self.append_checkpoint(checkpoint).is_err() {
+                return;
+            }
+            self.checkpoints.pop_front();
+        }
+    }
+
+    fn append_checkpoint(&self, checkpoint: &Checkpoint) -> std::io::Result<()> {
+        let segment = checkpoint.upto.segment();
+        if segment < self.shared.oldest_segment.load(SeqCst) {
+            return Ok(());
+        }
+        let block = checkpoint.encode();
+        let path = index_path(&self.shared.dir, segment);
+        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+        let before = file.metadata()?.len();
+        if let Err(e) = file.write_all(&block) {
+            file.set_len(before)?;
+            return Err(e);
+        }
+        self.shared.disk_bytes.fetch_add(block.len() as u64, SeqCst);
+        match checkpoint.sealed && self.policy != SyncPolicy::Kernel {
+            true => file.sync_data(),
+            false => Ok(()),
+        }
+    }
+}

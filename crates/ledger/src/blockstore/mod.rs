@@ -1,0 +1,122 @@
+//! blockstore: blocks on disk, an append-only log of checksummed records with an index.
+//!
+//! reads   FEC sets from the store tile; any thread reads blocks back through a [`Reader`]
+//! writes  `DIR/NNNNNNNNNN.log` (segments), `DIR/NNNNNNNNNN.index` beside each, `DIR/lock`
+//! memory  about 64 B for each slot kept, plus 8 KiB for each slot being written (256 at most)
+//! disk    at most `limit_size`: the oldest segments go, whole
+//! drops   sets seen before, sets of dropped slots, sets from `disable_from_slot` on: told by [`Appended`]
+//! source  our own format (record.rs, index.rs); the tests kill the process, flip bits and fill the disk
+//!
+//! Blocks are written once, in order, and dropped by age: a log needs no compaction, no memory table and no
+//! write amplification. [`BlockStore::append_set`] is one write(2) in the caller's thread; what may block
+//! (fdatasync, index files, deletion) is done by a thread of the store's own, the keeper.
+//!
+//! A slot is *whole* when the log holds all its sets; it is then closed by a record in the same write as its last
+//! set. It is *durable* when that record and all before it are on stable storage ([`SyncPolicy`]). A kill at any
+//! time loses at most the record being written; a power failure at most what was not yet durable.
+
+mod error;
+mod index;
+mod keeper;
+mod medium;
+mod open;
+mod reader;
+mod record;
+mod scan;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use error::{Damage, Finding, StoreError};
+pub use open::Recovery;
+pub use reader::{Block, Reader, SlotInfo};
+pub use record::{FecSetRecord, Fault, SET_DATA_SIZE_MAX, VERSION};
+pub use store::{Appended, BlockStore};
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A place in the log: segment number and byte offset in it; later appends have greater positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LogPosition(u64);
+
+impl LogPosition {
+    const fn new(segment: u32, offset: u32) -> Self {
+        Self((segment as u64) << 32 | offset as u64)
+    }
+
+    const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    const fn segment(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    const fn offset(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// When appended data are brought to stable storage. A kill of the process never loses what was appended; this
+/// is about power failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// As soon as a slot is whole. While one sync is under way further slots wait for the next.
+    EachSlot,
+    /// At most this often.
+    Every(Duration),
+    /// When the kernel likes. A slot counts as durable once the kernel has its data.
+    Kernel,
+}
+
+/// How a block store is kept.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Bytes the store may take on disk; at least three segments.
+    pub limit_size: u64,
+    /// Bytes of one segment, 256 KiB to 1 GiB. The oldest segment is dropped as a whole.
+    pub segment_size: u64,
+    /// When data are brought to stable storage.
+    pub sync: SyncPolicy,
+    /// From this slot on nothing is stored (`disable_blockstore_from_slot`).
+    pub disable_from_slot: Option<u64>,
+    /// Blocks of another genesis are refused at opening.
+    pub genesis_hash: [u8; 32],
+}
+
+/// The smallest segment: room for a few of the longest records.
+pub const SEGMENT_SIZE_MIN: u64 = 256 << 10;
+/// The largest segment: offsets are 32 bits, and a drop should free little at a time.
+pub const SEGMENT_SIZE_MAX: u64 = 1 << 30;
+/// Segments that `limit_size` must have room for: one being written, one being dropped, one to keep.
+const SEGMENTS_MIN: u64 = 3;
+
+impl Config {
+    /// A store of at most `limit_size` bytes, in about 32 segments, synced as each slot becomes whole.
+    pub fn new(limit_size: u64, genesis_hash: [u8; 32]) -> Self {
+        let segment_size = (limit_size / 32).clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX / 4);
+        Self { limit_size, segment_size, sync: SyncPolicy::EachSlot, disable_from_slot: None, genesis_hash }
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        let needed = SEGMENTS_MIN * self.segment_size.max(SEGMENT_SIZE_MIN);
+        let sized = (SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(&self.segment_size);
+        if sized && self.limit_size >= needed {
+            return Ok(());
+        }
+        Err(StoreError::Limit { limit_size: self.limit_size, segment_size: self.segment_size, needed })
+    }
+}
+
+fn log_path(dir: &Path, segment: u32) -> PathBuf {
+    dir.join(format!("{segment:010}.log"))
+}
+
+fn index_path(dir: &Path, segment: u32) -> PathBuf {
+    dir.join(format!("{segment:010}.index"))
+}

@@ -1,0 +1,322 @@
+//! open: take the lock, find out what the log holds, cut off a torn tail.
+//!
+//! reads   all index files; of the log, what no checkpoint covers
+//! writes  truncates the last segment, or creates the first
+//! memory  one index file at a time beside the index itself
+//! drops   a torn tail: bytes and place in [`Recovery`]
+//! source  after a kill only the last record can be torn; after a power failure any record that was not durable
+
+use super::index::{self, Index, SlotEntry};
+use super::keeper::Shared;
+use super::medium::{FileSystem, Volume};
+use super::record::{Fault, Record, SEGMENT_HEAD_SIZE, VERSION};
+use super::scan::{Step, Walk};
+use super::store::{BlockStore, Tail, create_segment};
+use super::{Config, Damage, Finding, LogPosition, StoreError, index_path, log_path, reader};
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What opening a store found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Segment files kept.
+    pub segment_count: usize,
+    /// Bytes of the log that were read because no index checkpoint covered them.
+    pub bytes_scanned: u64,
+    /// Bytes cut off the end of the log.
+    pub bytes_dropped: u64,
+    /// Where the torn tail began and why it is one.
+    pub torn: Option<Damage>,
+    /// Stretches in the part that was read which do not verify though good records follow.
+    pub damage: Vec<Damage>,
+    /// The lowest slot kept.
+    pub first_slot: Option<u64>,
+    /// The highest slot whose sets are all there.
+    pub last_whole_slot: Option<u64>,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.first_slot, self.last_whole_slot) {
+            (Some(first), Some(last)) => write!(f, "blocks from slot {first} to {last}")?,
+            _ => write!(f, "no whole block")?,
+        }
+        write!(f, " in {} segments, {} bytes scanned", self.segment_count, self.bytes_scanned)?;
+        if let Some(torn) = &self.torn {
+            write!(f, "; {} bytes of an unfinished record dropped: {torn}", self.bytes_dropped)?;
+        }
+        self.damage.iter().try_for_each(|d| write!(f, "; damaged: {d}"))
+    }
+}
+
+impl BlockStore {
+    /// Opens the store in `dir`, creating it when there is none, and says what was found.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`], [`StoreError::Version`], [`StoreError::OtherChain`], [`StoreError::Limit`], or a
+    /// failure of the file system. Damage to blocks is no error here: it is in [`Recovery`].
+    pub fn open(dir: &Path, config: Config) -> Result<(Self, Recovery), StoreError> {
+        Self::open_on(Arc::new(FileSystem), dir, config)
+    }
+
+    pub(super) fn open_on(
+        volume: Arc<dyn Volume>,
+        dir: &Path,
+        config: Config,
+    ) -> Result<(Self, Recovery), StoreError> {
+        config.check()?;
+        fs::create_dir_all(dir).map_err(|e| StoreError::io("creating", dir, e))?;
+        let lock = take_lock(dir)?;
+        let mut found = Found::default();
+        let mut segments = list_segments(dir)?;
+        remove_orphan_indexes(dir, &segments)?;
+        if let Some(&last) = segments.last()
+            && file_len(&log_path(dir, last))? < SEGMENT_HEAD_SIZE as u64
+        {
+            found.remove_unborn(dir, last)?;
+            segments.pop();
+        }
+        for (nth, &segment) in segments.iter().enumerate() {
+            let expected = if nth == 0 { segment } else { segments[nth - 1] + 1 };
+            let missing = (expected..segment).map(|s| reader::whole_file(log_path(dir, s), Finding::MissingSegment));
+            found.recovery.damage.extend(missing);
+            check_head(&log_path(dir, segment), &config)?;
+            found.segment(dir, segment, nth + 1 == segments.len())?;
+        }
+        let first = segments.first().copied().unwrap_or(1);
+        found.index.forget_before(first);
+        let active = match segments.pop() {
+            Some(segment) => open_active(&*volume, dir, segment, &config)?,
+            None => create_segment(&*volume, dir, found.next_segment, &config.genesis_hash)?,
+        };
+        found.finish(lock, volume, dir, config, first, active)
+    }
+}
+
+/// What has been found of the log so far.
+struct Found {
+    index: Index,
+    recovery: Recovery,
+    sealed: VecDeque<(u32, u64)>,
+    disk_bytes: u64,
+    next_segment: u32,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self {
+            index: Index::default(),
+            recovery: Recovery::default(),
+            sealed: VecDeque::new(),
+            disk_bytes: 0,
+            next_segment: 1,
+        }
+    }
+}
+
+impl Found {
+    /// A segment whose first record was never finished holds nothing.
+    fn remove_unborn(&mut self, dir: &Path, segment: u32) -> Result<(), StoreError> {
+        let path = log_path(dir, segment);
+        let length = file_len(&path)?;
+        fs::remove_file(&path).map_err(|e| StoreError::io("removing", &path, e))?;
+        self.recovery.bytes_dropped += length;
+        let what = Finding::Record(Fault::HeaderCut);
+        self.recovery.torn = Some(Damage { file: path, offset: 0, length, what });
+        self.next_segment = segment;
+        Ok(())
+    }
+
+    /// Indexes one segment; cuts off its torn tail when it is the last.
+    fn segment(&mut self, dir: &Path, segment: u32, last: bool) -> Result<(), StoreError> {
+        let (path, index_path) = (log_path(dir, segment), index_path(dir, segment));
+        let mut len = file_len(&path)?;
+        let blocks = match fs::read(&index_path) {
+            Ok(blocks) => blocks,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => vec![],
+            Err(e) => return Err(StoreError::io("reading", &index_path, e)),
+        };
+        let indexed = index::load(segment, &blocks, len, &mut self.index);
+        if indexed.size < blocks.len() as u64 {
+            let cut = OpenOptions::new().write(true).open(&index_path).and_then(|f| f.set_len(indexed.size));
+            cut.map_err(|e| StoreError::io("truncating", &index_path, e))?;
+        }
+        let from = indexed.upto.unwrap_or(LogPosition::new(segment, 0));
+        if u64::from(from.offset()) < len {
+            len = self.scan(&path, from, len, last)?;
+        }
+        self.disk_bytes += len + indexed.size;
+        self.recovery.segment_count += 1;
+        self.next_segment = segment + 1;
+        if !last {
+            self.sealed.push_back((segment, len));
+        }
+        Ok(())
+    }
+
+    /// Reads what no checkpoint covers; returns the segment's length afterwards.
+    fn scan(&mut self, path: &Path, from: LogPosition, len: u64, last: bool) -> Result<u64, StoreError> {
+        let file = File::open(path).map_err(|e| StoreError::io("opening", path, e))?;
+        let mut walk = Walk::new(&file, from, len);
+        self.recovery.bytes_scanned += len - u64::from(from.offset());
+        loop {
+            match walk.step(None).map_err(|e| StoreError::io("reading", path, e))? {
+                Step::End => return Ok(len),
+                Step::Skipped => {}
+                Step::Record { record, at, end } => self.record(path, &record, at, end),
+                Step::Damage { at, length, fault, to_end } => {
+                    let offset = u64::from(at.offset());
+                    let damage = Damage { file: path.into(), offset, length, what: Finding::Record(fault) };
+                    if !(last && to_end) {
+                        self.recovery.damage.push(damage);
+                        continue;
+                    }
+                    let cut = OpenOptions::new().write(true).open(path).and_then(|f| f.set_len(offset));
+                    cut.map_err(|e| StoreError::io("truncating", path, e))?;
+                    self.recovery.bytes_dropped += length;
+                    self.recovery.torn = Some(damage);
+                    return Ok(offset);
+                }
+            }
+        }
+    }
+
+    fn record(&mut self, path: &Path, record: &Record<'_>, at: LogPosition, end: LogPosition) {
+        match record {
+            Record::Segment(_) => {}
+            Record::Set(set) => {
+                let new = SlotEntry {
+                    slot: set.slot,
+                    parent_slot: set.parent_slot,
+                    first: at,
+                    end,
+                    set_count: 0,
+                    complete: false,
+                };
+                let held = self.index.slots.get(&set.slot).copied().unwrap_or(new);
+                self.index.put(SlotEntry { end, set_count: held.set_count + 1, ..held });
+            }
+            Record::Complete(complete) => {
+                let held = self.index.slots.get(&complete.slot).copied();
+                let found = held.map_or(0, |e| e.set_count);
+                match held {
+                    Some(held) if found == complete.set_count => {
+                        self.index.put(SlotEntry { end, complete: true, ..held });
+                    }
+                    _ => {
+                        let (slot, written) = (complete.slot, complete.set_count);
+                        let what = Finding::MissingSets { slot, found, written };
+                        let offset = at.offset().into();
+                        self.recovery.damage.push(Damage { file: path.into(), offset, length: 0, what });
+                    }
+                }
+            }
+        }
+    }
+
+    fn finish(
+        mut self,
+        lock: File,
+        volume: Arc<dyn Volume>,
+        dir: &Path,
+        config: Config,
+        first: u32,
+        tail: Tail,
+    ) -> Result<(BlockStore, Recovery), StoreError> {
+        let slots = &self.index.slots;
+        self.recovery.first_slot = slots.first_key_value().map(|(slot, _)| *slot);
+        self.recovery.last_whole_slot = slots.values().rev().find(|e| e.complete).map(|e| e.slot);
+        if self.recovery.segment_count == 0 {
+            self.disk_bytes += tail.at;
+            self.recovery.segment_count = 1;
+        }
+        let shared = Shared::new(dir, self.index, tail.position(), first, self.disk_bytes);
+        let mut store = BlockStore::start(lock, volume, config, Arc::new(shared), tail, self.sealed);
+        store.resume()?;
+        Ok((store, self.recovery))
+    }
+}
+
+/// The numbers of the segment files in `dir`, ascending.
+pub(super) fn list_segments(dir: &Path) -> Result<Vec<u32>, StoreError> {
+    numbered(dir, "log")
+}
+
+fn numbered(dir: &Path, extension: &str) -> Result<Vec<u32>, StoreError> {
+    let failed = |e| StoreError::io("listing", dir, e);
+    let mut numbers = vec![];
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|e| e == extension)
+            && let Some(number) = path.file_stem().and_then(|s| s.to_str()).and_then(|s| s.parse().ok())
+        {
+            numbers.push(number);
+        }
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+fn remove_orphan_indexes(dir: &Path, segments: &[u32]) -> Result<(), StoreError> {
+    for segment in numbered(dir, "index")? {
+        if segments.binary_search(&segment).is_err() {
+            let path = index_path(dir, segment);
+            fs::remove_file(&path).map_err(|e| StoreError::io("removing", &path, e))?;
+        }
+    }
+    Ok(())
+}
+
+fn file_len(path: &Path) -> Result<u64, StoreError> {
+    fs::metadata(path).map(|m| m.len()).map_err(|e| StoreError::io("looking at", path, e))
+}
+
+/// Refuses a segment of another format or another chain. A damaged head is found by the scan.
+fn check_head(path: &Path, config: &Config) -> Result<(), StoreError> {
+    let file = File::open(path).map_err(|e| StoreError::io("opening", path, e))?;
+    let segment = path.file_stem().and_then(|s| s.to_str()).and_then(|s| s.parse().ok()).unwrap_or(0);
+    let mut walk = Walk::new(&file, LogPosition::new(segment, 0), SEGMENT_HEAD_SIZE as u64);
+    match walk.step(None).map_err(|e| StoreError::io("reading", path, e))? {
+        Step::Record { record: Record::Segment(head), .. } if head.version != VERSION => {
+            Err(StoreError::Version { file: path.into(), found: head.version, expected: VERSION })
+        }
+        Step::Record { record: Record::Segment(head), .. } if head.genesis_hash != config.genesis_hash => {
+            Err(StoreError::OtherChain { file: path.into() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens the last segment to go on writing, and makes what it holds durable.
+fn open_active(volume: &dyn Volume, dir: &Path, segment: u32, config: &Config) -> Result<Tail, StoreError> {
+    let path = log_path(dir, segment);
+    let file = volume.open(&path).map_err(|e| StoreError::io("opening", &path, e))?;
+    if config.sync != super::SyncPolicy::Kernel {
+        file.sync().map_err(|e| StoreError::io("syncing", &path, e))?;
+    }
+    Ok(Tail { segment, file, at: file_len(&path)? })
+}
+
+fn take_lock(dir: &Path) -> Result<File, StoreError> {
+    let path = dir.join("lock");
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = open.map_err(|e| StoreError::io("opening", &path, e))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            let read = file.read_to_string(&mut pid).is_ok() && !pid.trim().is_empty();
+            let pid = if read { pid.trim().to_owned() } else { "unknown".to_owned() };
+            return Err(StoreError::InUse { dir: dir.to_path_buf(), pid });
+        }
+        Err(TryLockError::Error(e)) => return Err(StoreError::io("locking", &path, e)),
+    }
+    // The number only serves the message above: a disk too full for it is no reason to refuse reading blocks.
+    let pid = format!("{}\n", std::process::id());
+    let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(pid.as_bytes()));
+    Ok(file)
+}

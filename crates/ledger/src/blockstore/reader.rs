@@ -1,0 +1,217 @@
+//! reader: blocks out of the log, from any thread, while it is being written.
+//!
+//! reads   segment files; the index under a lock held for one look-up
+//! writes  nothing
+//! memory  one window per call, and what is returned
+//! drops   nothing; bytes that do not verify are an error that names file and offset
+//! source  record.rs
+
+use super::index::SlotEntry;
+use super::keeper::Shared;
+use super::open::list_segments;
+use super::record::Record;
+use super::scan::{Step, Walk};
+use super::{Damage, FecSetRecord, Finding, LogPosition, StoreError, log_path};
+use std::fs::File;
+use std::io;
+use std::ops::RangeBounds;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, PoisonError};
+
+/// Reads blocks; cheap to clone, and usable after the store itself was closed.
+#[derive(Clone)]
+pub struct Reader {
+    shared: Arc<Shared>,
+}
+
+/// What the index knows of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotInfo {
+    /// The slot.
+    pub slot: u64,
+    /// Its parent.
+    pub parent_slot: u64,
+    /// FEC sets in the log.
+    pub set_count: u32,
+    /// Whether all its sets are there.
+    pub whole: bool,
+}
+
+/// A block's entries as they were shredded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The block's slot, parent and state.
+    pub info: SlotInfo,
+    /// Merkle root of the last set here: the block's id when it is whole.
+    pub block_id: [u8; 32],
+    /// The sets' data in order; up to the first missing set when the block is not whole.
+    pub data: Vec<u8>,
+}
+
+impl From<&SlotEntry> for SlotInfo {
+    fn from(e: &SlotEntry) -> Self {
+        Self { slot: e.slot, parent_slot: e.parent_slot, set_count: e.set_count, whole: e.complete }
+    }
+}
+
+impl Reader {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// The slots in `range`, ascending, at most `count` of them.
+    pub fn slots(&self, range: impl RangeBounds<u64>, count: usize) -> Vec<SlotInfo> {
+        let index = self.shared.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.slots.range(range).take(count).map(|(_, e)| e.into()).collect()
+    }
+
+    /// What is known of one slot.
+    pub fn slot(&self, slot: u64) -> Option<SlotInfo> {
+        self.entry(slot).as_ref().map(SlotInfo::from)
+    }
+
+    /// The lowest slot kept.
+    pub fn first_slot(&self) -> Option<u64> {
+        let index = self.shared.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.slots.first_key_value().map(|(slot, _)| *slot)
+    }
+
+    /// The highest slot kept, whole or not.
+    pub fn last_slot(&self) -> Option<u64> {
+        let index = self.shared.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.slots.last_key_value().map(|(slot, _)| *slot)
+    }
+
+    /// The highest whole slot that survives a power failure.
+    pub fn durable_slot(&self) -> Option<u64> {
+        self.shared.durable_slot.load(SeqCst).checked_sub(1)
+    }
+
+    /// Bytes the store takes on disk.
+    pub fn disk_bytes(&self) -> u64 {
+        self.shared.disk_bytes.load(SeqCst)
+    }
+
+    /// One slot's entry bytes. `None` when the slot is not (or no longer) kept.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] when bytes on disk changed, [`StoreError::Io`] when they cannot be read.
+    pub fn block(&self, slot: u64) -> Result<Option<Block>, StoreError> {
+        let Some(entry) = self.entry(slot) else { return Ok(None) };
+        let mut sets: Vec<(u32, [u8; 32], Vec<u8>)> = Vec::with_capacity(entry.set_count as usize);
+        let there = self.visit(&entry, |set| sets.push((set.fec_set_index, set.merkle_root, set.data.to_vec())))?;
+        if !there {
+            return Ok(None);
+        }
+        sets.sort_unstable_by_key(|s| s.0);
+        let ordered = sets.iter().zip((0..).step_by(32)).take_while(|((index, ..), expected)| index == expected);
+        let (mut data, mut block_id) = (Vec::with_capacity(sets.iter().map(|s| s.2.len()).sum()), [0; 32]);
+        for ((_, root, bytes), _) in ordered {
+            data.extend_from_slice(bytes);
+            block_id = *root;
+        }
+        Ok(Some(Block { info: (&entry).into(), block_id, data }))
+    }
+
+    /// Calls `visit` with each FEC set of a slot, in the order in which they were appended. False when the slot
+    /// is not (or no longer) kept.
+    ///
+    /// # Errors
+    /// As [`block`](Self::block); `visit` may have been called for some sets by then.
+    pub fn sets(&self, slot: u64, visit: impl FnMut(&FecSetRecord<'_>)) -> Result<bool, StoreError> {
+        self.entry(slot).map_or(Ok(false), |entry| self.visit(&entry, visit))
+    }
+
+    /// Reads and checks every record of the log; returns each stretch that is not as it was written. What is
+    /// appended or dropped meanwhile is passed over.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when the files cannot be read.
+    pub fn verify(&self) -> Result<Vec<Damage>, StoreError> {
+        let dir = &self.shared.dir;
+        let end = LogPosition::from_bits(self.shared.written.load(SeqCst));
+        let segments = list_segments(dir)?;
+        let mut damage = vec![];
+        for (at, &segment) in segments.iter().enumerate().filter(|(_, s)| **s <= end.segment()) {
+            let expected = if at == 0 { segment } else { segments[at - 1] + 1 };
+            let missing = (expected..segment).map(|s| whole_file(log_path(dir, s), Finding::MissingSegment));
+            damage.extend(missing);
+            let from = LogPosition::new(segment, 0);
+            self.walk(from, end, None, |step| {
+                if let Step::Damage { at, length, fault, .. } = step {
+                    damage.push(self.damage(*at, *length, Finding::Record(*fault)));
+                }
+            })?;
+        }
+        Ok(damage)
+    }
+
+    fn entry(&self, slot: u64) -> Option<SlotEntry> {
+        self.shared.index.read().unwrap_or_else(PoisonError::into_inner).slots.get(&slot).copied()
+    }
+
+    /// Calls `visit` with the sets of one slot; false when a segment was dropped meanwhile.
+    pub(super) fn visit(
+        &self,
+        entry: &SlotEntry,
+        mut visit: impl FnMut(&FecSetRecord<'_>),
+    ) -> Result<bool, StoreError> {
+        let (mut found, mut damage) = (0, None);
+        for segment in entry.first.segment()..=entry.end.segment() {
+            let from = if segment == entry.first.segment() { entry.first } else { LogPosition::new(segment, 0) };
+            let there = self.walk(from, entry.end, Some(entry.slot), |step| match step {
+                Step::Record { record: Record::Set(set), .. } if set.slot == entry.slot => {
+                    found += 1;
+                    visit(set);
+                }
+                Step::Damage { at, length, fault, .. } if damage.is_none() => {
+                    damage = Some(self.damage(*at, *length, Finding::Record(*fault)));
+                }
+                _ => {}
+            })?;
+            if !there {
+                return Ok(false);
+            }
+        }
+        if found >= entry.set_count {
+            return Ok(true);
+        }
+        // A header that was changed may have been passed over as another slot's: then there is no fault to name.
+        let what = Finding::MissingSets { slot: entry.slot, found, written: entry.set_count };
+        Err(StoreError::Corrupt(damage.unwrap_or_else(|| self.damage(entry.first, 0, what))))
+    }
+
+    /// Walks one segment from `from` to `end` (or to the segment's end); false when its file is gone.
+    fn walk(
+        &self,
+        from: LogPosition,
+        end: LogPosition,
+        only: Option<u64>,
+        mut visit: impl FnMut(&Step<'_>),
+    ) -> Result<bool, StoreError> {
+        let path = log_path(&self.shared.dir, from.segment());
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(StoreError::io("opening", &path, e)),
+        };
+        let failed = |e| StoreError::io("reading", &path, e);
+        let size = file.metadata().map_err(failed)?.len();
+        let end = if from.segment() == end.segment() { size.min(end.offset().into()) } else { size };
+        let mut walk = Walk::new(&file, from, end);
+        loop {
+            match walk.step(only).map_err(failed)? {
+                Step::End => return Ok(true),
+                step => visit(&step),
+            }
+        }
+    }
+
+    fn damage(&self, at: LogPosition, length: u64, what: Finding) -> Damage {
+        Damage { file: log_path(&self.shared.dir, at.segment()), offset: at.offset().into(), length, what }
+    }
+}
+
+pub(super) fn whole_file(file: std::path::PathBuf, what: Finding) -> Damage {
+    Damage { file, offset: 0, length: 0, what }
+}

@@ -1,0 +1,256 @@
+//! Tests of the store as a whole: kills, flipped bits, full disks, a model, readers beside the writer.
+
+mod faults;
+mod kill;
+mod model;
+
+use super::*;
+use std::time::Instant;
+
+pub(super) const GENESIS: [u8; 32] = [42; 32];
+
+pub(super) fn config(segments: u64) -> Config {
+    Config { segment_size: SEGMENT_SIZE_MIN, ..Config::new(segments * SEGMENT_SIZE_MIN, GENESIS) }
+}
+
+/// A set whose content follows from its place, so that a reader can tell what it should be.
+pub(super) fn set_of(slot: u64, number: u32, last: bool, data: &[u8]) -> FecSetRecord<'_> {
+    FecSetRecord {
+        slot,
+        parent_slot: slot.saturating_sub(1),
+        fec_set_index: number * 32,
+        last_in_slot: last,
+        merkle_root: [number as u8; 32],
+        chained_root: [slot as u8; 32],
+        signature: [7; 64],
+        data,
+    }
+}
+
+pub(super) fn data_of(slot: u64, number: u32, len: usize) -> Vec<u8> {
+    let seed = slot.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(number);
+    (0..len as u64).map(|i| (seed.wrapping_mul(i + 1) >> 32) as u8).collect()
+}
+
+/// Appends a whole slot of `sets` sets of `len` bytes each.
+pub(super) fn append_slot(store: &mut BlockStore, slot: u64, sets: u32, len: usize) -> Result<(), StoreError> {
+    for number in 0..sets {
+        let last = number + 1 == sets;
+        let data = data_of(slot, number, len);
+        let done = store.append_set(&set_of(slot, number, last, &data))?;
+        assert_eq!(done, Appended::Stored { slot_whole: last });
+    }
+    Ok(())
+}
+
+pub(super) fn expect_slot(reader: &Reader, slot: u64, sets: u32, len: usize) {
+    let block = reader.block(slot).expect("readable").unwrap_or_else(|| panic!("slot {slot} is kept"));
+    assert!(block.info.whole, "slot {slot}");
+    assert_eq!(block.info.set_count, sets);
+    let data: Vec<u8> = (0..sets).flat_map(|number| data_of(slot, number, len)).collect();
+    assert!(block.data == data, "slot {slot} reads back as it was appended");
+    assert_eq!(block.block_id, [(sets - 1) as u8; 32]);
+}
+
+pub(super) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited a minute for: {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn blocks_come_back_now_and_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, found) = BlockStore::open(dir.path(), config(8)).unwrap();
+    assert_eq!((found.first_slot, found.last_whole_slot, found.bytes_dropped), (None, None, 0));
+    for slot in 1..=20 {
+        append_slot(&mut store, slot, 3, 5000).unwrap();
+        expect_slot(&store.reader(), slot, 3, 5000);
+    }
+    let reader = store.reader();
+    wait_for("slot 20 to be durable", || store.durable_slot() == Some(20));
+    assert_eq!(store.durable_slots().collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
+    assert_eq!(store.durable_slots().count(), 0);
+    drop(store);
+    expect_slot(&reader, 7, 3, 5000);
+    let (store, found) = BlockStore::open(dir.path(), config(8)).unwrap();
+    assert_eq!((found.first_slot, found.last_whole_slot), (Some(1), Some(20)));
+    assert_eq!(found.bytes_scanned, 0, "closing wrote a checkpoint");
+    (1..=20).for_each(|slot| expect_slot(&store.reader(), slot, 3, 5000));
+    assert_eq!(store.reader().verify().unwrap(), vec![]);
+    assert_eq!(store.durable_slot(), Some(20));
+}
+
+#[test]
+fn an_unfinished_slot_goes_on_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = BlockStore::open(dir.path(), config(4)).unwrap();
+    let data = [data_of(3, 0, 999), data_of(3, 1, 999), data_of(3, 2, 999)];
+    store.append_set(&set_of(3, 2, true, &data[2])).unwrap();
+    store.append_set(&set_of(3, 0, false, &data[0])).unwrap();
+    assert_eq!(store.reader().block(3).unwrap().unwrap().data, data[0], "up to the first missing set");
+    drop(store);
+    let (mut store, found) = BlockStore::open(dir.path(), config(4)).unwrap();
+    assert_eq!((found.first_slot, found.last_whole_slot), (Some(3), None));
+    assert_eq!(store.append_set(&set_of(3, 0, false, &data[0])).unwrap(), Appended::Duplicate);
+    let done = store.append_set(&set_of(3, 1, false, &data[1])).unwrap();
+    assert_eq!(done, Appended::Stored { slot_whole: true });
+    assert_eq!(store.append_set(&set_of(3, 1, false, &data[1])).unwrap(), Appended::Duplicate);
+    let block = store.reader().block(3).unwrap().unwrap();
+    assert_eq!((block.data, block.block_id), (data.concat(), [2; 32]));
+}
+
+#[test]
+fn sets_that_cannot_be_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = BlockStore::open(dir.path(), config(4)).unwrap();
+    store.append_set(&set_of(9, 1, false, b"one")).unwrap();
+    store.append_set(&set_of(9, 3, false, b"three")).unwrap();
+    let long = vec![0; SET_DATA_SIZE_MAX + 1];
+    let bad = [
+        FecSetRecord { fec_set_index: 33, ..set_of(9, 0, false, b"") },
+        FecSetRecord { fec_set_index: 65_536 * 32, ..set_of(9, 0, false, b"") },
+        FecSetRecord { parent_slot: 9, ..set_of(9, 0, false, b"") },
+        FecSetRecord { parent_slot: 7, ..set_of(9, 0, false, b"") },
+        set_of(9, 0, false, &long),
+        set_of(9, 2, true, b"the last below a higher one"),
+    ];
+    for set in &bad {
+        assert!(matches!(store.append_set(set), Err(StoreError::BadSet { slot: 9, .. })), "{}", set.fec_set_index);
+    }
+    store.append_set(&set_of(9, 4, true, b"last")).unwrap();
+    for number in [5, 2] {
+        let beyond = store.append_set(&set_of(9, number, number == 2, b""));
+        assert!(matches!(beyond, Err(StoreError::BadSet { .. })), "set {number}");
+    }
+    assert_eq!(store.reader().slot(9).unwrap().set_count, 3);
+    assert_eq!(store.reader().verify().unwrap(), vec![]);
+}
+
+#[test]
+fn nothing_is_stored_from_the_slot_on_that_switches_it_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let off = Config { disable_from_slot: Some(3), ..config(4) };
+    let (mut store, _) = BlockStore::open(dir.path(), off).unwrap();
+    append_slot(&mut store, 2, 1, 100).unwrap();
+    let bytes = store.disk_bytes();
+    assert_eq!(store.append_set(&set_of(3, 0, true, b"x")).unwrap(), Appended::Disabled);
+    assert_eq!((store.disk_bytes(), store.reader().last_slot()), (bytes, Some(2)));
+}
+
+#[test]
+fn the_oldest_segments_go_and_the_limit_holds_at_any_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let limit = 6 * SEGMENT_SIZE_MIN;
+    let (mut store, _) = BlockStore::open(dir.path(), config(6)).unwrap();
+    for slot in 1..=200 {
+        append_slot(&mut store, slot, 2, 30_000).unwrap();
+        let bytes = fs_bytes(dir.path());
+        assert!(bytes <= limit, "{bytes} bytes at slot {slot}");
+    }
+    let reader = store.reader();
+    wait_for("deletions", || reader.first_slot().is_some_and(|s| s > 150));
+    let first = reader.first_slot().unwrap();
+    assert!(reader.block(first - 1).unwrap().is_none());
+    (first..=200).for_each(|slot| expect_slot(&reader, slot, 2, 30_000));
+    drop(store);
+    let (store, found) = BlockStore::open(dir.path(), config(6)).unwrap();
+    assert_eq!((found.last_whole_slot, found.damage), (Some(200), vec![]));
+    assert!(store.disk_bytes() <= limit && store.disk_bytes() == fs_bytes(dir.path()));
+}
+
+/// Bytes of logs and indexes as the file system has them.
+fn fs_bytes(dir: &Path) -> u64 {
+    let files = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).filter(|p| !p.ends_with("lock"));
+    files.filter_map(|p| std::fs::metadata(p).ok()).map(|m| m.len()).sum()
+}
+
+#[test]
+fn a_slot_longer_than_the_whole_log_is_not_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = BlockStore::open(dir.path(), config(3)).unwrap();
+    append_slot(&mut store, 1, 40, 60_000).unwrap();
+    append_slot(&mut store, 2, 1, 1000).unwrap();
+    assert!(store.reader().block(1).unwrap().is_none());
+    expect_slot(&store.reader(), 2, 1, 1000);
+    drop(store);
+    let (store, found) = BlockStore::open(dir.path(), config(3)).unwrap();
+    assert_eq!(found.first_slot, Some(2));
+    expect_slot(&store.reader(), 2, 1, 1000);
+}
+
+#[test]
+fn one_process_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = BlockStore::open(dir.path(), config(4)).unwrap();
+    let Err(second) = BlockStore::open(dir.path(), config(4)) else { panic!("opened twice") };
+    let text = second.to_string();
+    assert!(text.contains(&std::process::id().to_string()) && text.contains("in use"), "{text}");
+    drop(store);
+    BlockStore::open(dir.path(), config(4)).unwrap();
+}
+
+#[test]
+fn another_chain_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(BlockStore::open(dir.path(), config(4)).unwrap());
+    let other = BlockStore::open(dir.path(), Config { genesis_hash: [1; 32], ..config(4) });
+    assert!(matches!(other, Err(StoreError::OtherChain { .. })));
+    let small = BlockStore::open(dir.path(), config(2));
+    assert!(matches!(small, Err(StoreError::Limit { needed, .. }) if needed == 3 * SEGMENT_SIZE_MIN));
+}
+
+#[test]
+fn each_sync_policy_reports_durable_slots() {
+    for sync in [SyncPolicy::EachSlot, SyncPolicy::Every(Duration::from_millis(3)), SyncPolicy::Kernel] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut store, _) = BlockStore::open(dir.path(), Config { sync, ..config(4) }).unwrap();
+        assert_eq!(store.durable_slot(), None);
+        for slot in 0..30 {
+            append_slot(&mut store, slot, 2, 8000).unwrap();
+            if slot % 10 == 9 {
+                wait_for("durability", || store.durable_slot() == Some(slot));
+            }
+        }
+        assert_eq!(store.durable_slots().collect::<Vec<_>>(), (0..30).collect::<Vec<_>>(), "{sync:?}");
+    }
+}
+
+#[test]
+fn readers_see_whole_blocks_while_they_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = BlockStore::open(dir.path(), config(12)).unwrap();
+    let reader = store.reader();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let read = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let (reader, done) = (reader.clone(), &done);
+                scope.spawn(move || {
+                    let mut read = 0;
+                    while !done.load(std::sync::atomic::Ordering::SeqCst) || read == 0 {
+                        for info in reader.slots(.., usize::MAX).into_iter().rev().take(8) {
+                            // Dropped since it was listed is the only way not to be there.
+                            let Some(block) = reader.block(info.slot).unwrap() else { continue };
+                            assert!(!info.whole || block.info.whole);
+                            let (sets, len) = (block.info.set_count, 20_000);
+                            let data: Vec<u8> = (0..sets).flat_map(|n| data_of(info.slot, n, len)).collect();
+                            assert!(block.data == data);
+                            read += 1;
+                        }
+                        assert_eq!(reader.verify().unwrap(), vec![]);
+                    }
+                    read
+                })
+            })
+            .collect();
+        for slot in 1..=400 {
+            append_slot(&mut store, slot, 3, 20_000).unwrap();
+        }
+        done.store(true, std::sync::atomic::Ordering::SeqCst);
+        readers.into_iter().map(|r| r.join().unwrap()).collect::<Vec<u64>>()
+    });
+    assert!(read.iter().all(|n| *n > 0));
+}

@@ -1,0 +1,149 @@
+//! A disk that is full or fails, by a medium that behaves so, and a real small file system where one can be mounted.
+
+use super::*;
+use crate::blockstore::medium::{FileSystem, Medium, Volume};
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+
+/// A file system with so many bytes left; writes what fits and then says that it is full.
+#[derive(Clone)]
+struct Limited {
+    left: Arc<AtomicI64>,
+    fail_sync: Arc<AtomicBool>,
+    fail_truncate: Arc<AtomicBool>,
+}
+
+impl Limited {
+    fn new(left: i64) -> Self {
+        Self { left: Arc::new(left.into()), fail_sync: Arc::default(), fail_truncate: Arc::default() }
+    }
+}
+
+struct LimitedFile {
+    file: Arc<dyn Medium>,
+    volume: Limited,
+}
+
+impl Volume for Limited {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn Medium>> {
+        Ok(Arc::new(LimitedFile { file: FileSystem.create(path)?, volume: self.clone() }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn Medium>> {
+        Ok(Arc::new(LimitedFile { file: FileSystem.open(path)?, volume: self.clone() }))
+    }
+}
+
+impl Medium for LimitedFile {
+    fn append(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let first = parts.iter().find(|p| !p.is_empty()).map_or(&[][..], |p| p);
+        let fits = first.len().min(self.volume.left.load(SeqCst).max(0) as usize);
+        if fits == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let written = self.file.append(&[IoSlice::new(&first[..fits])])?;
+        self.volume.left.fetch_sub(written as i64, SeqCst);
+        Ok(written)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        if self.volume.fail_truncate.load(SeqCst) {
+            return Err(io::ErrorKind::Other.into());
+        }
+        self.file.truncate(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if self.volume.fail_sync.load(SeqCst) {
+            return Err(io::Error::other("the device is gone"));
+        }
+        self.file.sync()
+    }
+}
+
+/// At every amount of room from none to plenty: the append that does not fit leaves nothing behind, and succeeds
+/// when there is room.
+#[test]
+fn a_full_disk_loses_nothing_and_appending_resumes() {
+    for room in (100..70_000).step_by(1571) {
+        for fail_truncate in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let volume = Limited::new(room);
+            volume.fail_truncate.store(fail_truncate, SeqCst);
+            let (mut store, _) = BlockStore::open_on(Arc::new(volume.clone()), dir.path(), config(4)).unwrap();
+            let mut refused = 0;
+            for slot in 1..=4 {
+                for number in 0..3 {
+                    let data = data_of(slot, number, 5000);
+                    let set = set_of(slot, number, number == 2, &data);
+                    let mut outcome = store.append_set(&set);
+                    if let Err(StoreError::NoRoom { file, .. }) = &outcome {
+                        assert_eq!(*file, log_path(dir.path(), 1));
+                        refused += 1;
+                        if fail_truncate {
+                            volume.left.store(0, SeqCst);
+                            assert!(matches!(store.append_set(&set), Err(StoreError::Io { .. })));
+                            volume.fail_truncate.store(false, SeqCst);
+                        }
+                        assert!(matches!(store.append_set(&set), Err(StoreError::NoRoom { .. })));
+                        volume.left.store(1 << 20, SeqCst);
+                        outcome = store.append_set(&set);
+                    }
+                    assert_eq!(outcome.unwrap(), Appended::Stored { slot_whole: number == 2 });
+                }
+            }
+            assert_eq!(refused, i32::from(room < 62_000), "room for {room}");
+            (1..=4).for_each(|slot| expect_slot(&store.reader(), slot, 3, 5000));
+            assert_eq!(store.reader().verify().unwrap(), vec![]);
+            drop(store);
+            let (_, found) = BlockStore::open(dir.path(), config(4)).unwrap();
+            assert_eq!((found.bytes_dropped, found.last_whole_slot, found.damage), (0, Some(4), vec![]));
+        }
+    }
+}
+
+/// The room ends where a new segment would begin.
+#[test]
+fn a_segment_that_cannot_begin_is_begun_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = Limited::new(SEGMENT_SIZE_MIN as i64);
+    let (mut store, _) = BlockStore::open_on(Arc::new(volume.clone()), dir.path(), config(4)).unwrap();
+    let data = data_of(1, 0, 60_000);
+    for number in 0..4 {
+        store.append_set(&set_of(1, number, false, &data)).unwrap();
+    }
+    volume.left.store(10, SeqCst);
+    for _ in 0..3 {
+        let refused = store.append_set(&set_of(1, 4, true, &data));
+        assert!(matches!(refused, Err(StoreError::NoRoom { .. })));
+    }
+    assert_eq!(store.disk_bytes(), std::fs::metadata(log_path(dir.path(), 1)).unwrap().len());
+    volume.left.store(1 << 20, SeqCst);
+    let done = store.append_set(&set_of(1, 4, true, &data)).unwrap();
+    assert_eq!(done, Appended::Stored { slot_whole: true });
+    assert_eq!(store.reader().block(1).unwrap().unwrap().data, data.repeat(5));
+}
+
+#[test]
+fn a_failed_sync_is_final_and_nothing_more_counts_as_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = Limited::new(1 << 30);
+    let (mut store, _) = BlockStore::open_on(Arc::new(volume.clone()), dir.path(), config(4)).unwrap();
+    append_slot(&mut store, 1, 1, 1000).unwrap();
+    wait_for("the first sync", || store.durable_slot() == Some(1));
+    volume.fail_sync.store(true, SeqCst);
+    let mut slot = 2;
+    wait_for("the failure to be told", || {
+        slot += 1;
+        let data = data_of(slot, 0, 1000);
+        match store.append_set(&set_of(slot, 0, true, &data)) {
+            Ok(_) => false,
+            Err(StoreError::SyncFailed(why)) => why.contains("the device is gone"),
+            Err(other) => panic!("{other}"),
+        }
+    });
+    volume.fail_sync.store(false, SeqCst);
+    assert!(matches!(store.append_set(&set_of(900, 0, true, b"")), Err(StoreError::SyncFailed(_))));
+    assert_eq!(store.durable_slot(), Some(1));
+}
