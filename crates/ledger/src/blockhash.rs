@@ -1,0 +1,92 @@
+//! The recent blockhashes: a transaction names one, and lives as long as it is recent.
+//!
+//! reads   the last hash of each block, when the block ends
+//! writes  the block height of a hash that is still good
+//! memory  152 hashes of 56 B
+//! drops   hashes too old for any transaction
+//! source  `blockhash_queue.rs` of `solana-accounts-db` 4.2: a hash is good while at most 150 were
+//!         registered after it
+
+use std::collections::{HashMap, VecDeque};
+
+use hearth_wire::Hash;
+use hearth_wire::consts::MAX_BLOCKHASH_AGE_BLOCKS;
+
+/// The blockhashes that transactions may name, by the height of the block that ended with them.
+/// Genesis has height 0.
+#[derive(Clone, Debug)]
+pub struct BlockhashQueue {
+    heights: HashMap<Hash, u64>,
+    by_age: VecDeque<Hash>,
+    last_height: u64,
+}
+
+/// The last block height at which a transaction may land that names the blockhash of a block of
+/// height `height`.
+pub const fn last_valid_block_height(height: u64) -> u64 {
+    height + MAX_BLOCKHASH_AGE_BLOCKS + 1
+}
+
+impl BlockhashQueue {
+    /// The queue at genesis: transactions name the genesis hash until the first block ends.
+    pub fn new(genesis_hash: Hash) -> Self {
+        Self { heights: HashMap::from([(genesis_hash, 0)]), by_age: VecDeque::from([genesis_hash]), last_height: 0 }
+    }
+
+    /// Registers the last hash of the next block. Panics if it is one that is still good: a hash
+    /// chain does not repeat itself.
+    pub fn register(&mut self, hash: Hash) {
+        self.last_height += 1;
+        let unseen = self.heights.insert(hash, self.last_height).is_none();
+        assert!(unseen, "block {} ends with the hash of an earlier one", self.last_height);
+        self.by_age.push_back(hash);
+        while self.by_age.len() as u64 > MAX_BLOCKHASH_AGE_BLOCKS + 1 {
+            let oldest = self.by_age.pop_front().expect("the queue is not empty");
+            self.heights.remove(&oldest);
+        }
+    }
+
+    /// The height of the block that ended with `hash`, if a transaction may still name it.
+    #[inline]
+    pub fn height_of(&self, hash: &Hash) -> Option<u64> {
+        self.heights.get(hash).copied()
+    }
+
+    /// The newest blockhash.
+    pub fn last(&self) -> &Hash {
+        self.by_age.back().expect("the queue is never empty")
+    }
+
+    /// The height of the block that ended with the newest blockhash.
+    pub fn last_height(&self) -> u64 {
+        self.last_height
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(n: u64) -> Hash {
+        let mut hash = [0; 32];
+        hash[..8].copy_from_slice(&n.to_le_bytes());
+        hash
+    }
+
+    #[test]
+    fn a_hash_is_good_for_150_more() {
+        let mut queue = BlockhashQueue::new(hash(0));
+        assert_eq!((queue.last(), queue.height_of(&hash(0))), (&hash(0), Some(0)));
+        for height in 1..=150 {
+            queue.register(hash(height));
+            assert_eq!(queue.height_of(&hash(0)), Some(0), "at {height}");
+        }
+        queue.register(hash(151));
+        assert_eq!(queue.height_of(&hash(0)), None);
+        assert_eq!(queue.height_of(&hash(1)), Some(1));
+        assert_eq!((queue.last(), queue.last_height()), (&hash(151), 151));
+        assert_eq!((queue.heights.len(), queue.by_age.len()), (151, 151));
+        // With 150 registered the next block, of height 151, is the last that takes the genesis hash.
+        assert_eq!(last_valid_block_height(0), 151);
+    }
+}

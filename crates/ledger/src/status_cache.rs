@@ -1,0 +1,335 @@
+//! What has landed lately: so that a transaction lands once, and so that its result can be asked.
+//!
+//! reads   messages, signatures, block heights
+//! writes  claims on messages; the slot and result of signatures
+//! memory  21 B a message and 26 B a signature where tables are full, twice that at the load for
+//!         which they are made; taken and touched at the start for
+//!         [`StatusCacheConfig::capacity_txns`], and doubled shard by shard when more is alive
+//! drops   a claim when its blockhash expires; a status [`STATUS_RETENTION_BLOCKS`] blocks after
+//!         its transaction landed
+//! source  the rule of `solana-runtime` 4.2: keyed by the message, so that another signature of the
+//!         same message does not land, and by the signature for queries
+//!
+//! Buckets are one pair of cache lines. An entry is never removed: it carries the block height from
+//! which it is dead, and a dead entry is free. So a claim is one read and one write of one bucket,
+//! and time passing costs nothing. A full bucket lets entries spill into the next and notes until
+//! when a search must go on.
+
+use std::sync::{Mutex, MutexGuard};
+
+use hearth_wire::{Signature, Txn};
+
+use crate::blockhash::last_valid_block_height;
+use crate::error::{PackedStatus, TransactionError};
+use crate::seed::Seed;
+
+/// Blocks for which the result of a transaction can be asked, counted from the one it landed in.
+pub const STATUS_RETENTION_BLOCKS: u64 = 300;
+
+/// Shards of each of the two tables; a power of two.
+const SHARDS: usize = 256;
+/// A search over more buckets than this makes the shard grow.
+const MAX_SPILL_BUCKETS: usize = 4;
+
+/// How a status cache is made.
+#[derive(Clone, Copy, Debug)]
+pub struct StatusCacheConfig {
+    /// Off: nothing is remembered, a transaction may land twice, statuses are unknown.
+    pub enabled: bool,
+    /// Landed transactions for which memory is taken at the start, about 85 B each. More may be
+    /// alive; the tables then grow.
+    pub capacity_txns: usize,
+}
+
+impl Default for StatusCacheConfig {
+    fn default() -> Self {
+        Self { enabled: true, capacity_txns: 1 << 20 }
+    }
+}
+
+/// The result of a transaction that landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LandedStatus {
+    /// The slot in which it landed.
+    pub slot: u64,
+    /// Success, or why it failed.
+    pub result: Result<(), TransactionError>,
+}
+
+/// The right to commit one message, got by [`StatusCache::claim`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim(u128);
+
+/// One bucket of a table: entries of which each is dead from a height on.
+trait Bucket: Copy {
+    const EMPTY: Self;
+    type Key: Copy + PartialEq;
+    type Value: Copy;
+    const WAYS: usize;
+
+    fn dead_from(&mut self) -> &mut [u32];
+    fn key(&self, way: usize) -> Self::Key;
+    fn value(&self, way: usize) -> Self::Value;
+    fn set(&mut self, way: usize, key: Self::Key, value: Self::Value);
+    /// The height from which no entry that spilled out of this bucket is alive.
+    fn spilled_until(&mut self) -> &mut u32;
+    /// Bits that choose the bucket.
+    fn home(key: Self::Key) -> u64;
+
+    fn find(&mut self, key: Self::Key, now: u32) -> Option<usize> {
+        (0..Self::WAYS).find(|&way| self.key(way) == key && self.dead_from()[way] > now)
+    }
+}
+
+/// Messages that landed: 6 of 128 bits.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(128))]
+struct MessageBucket {
+    keys: [u128; 6],
+    dead_from: [u32; 6],
+    spilled_until: u32,
+}
+
+/// Signatures that landed: 5 of 64 bits, each with slot and result.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(128))]
+struct SignatureBucket {
+    keys: [u64; 5],
+    /// The status in the low 56 bits, above it bits 32 to 39 of the slot.
+    status: [u64; 5],
+    slot_low: [u32; 5],
+    dead_from: [u32; 5],
+    spilled_until: u32,
+}
+
+const _: () = assert!(size_of::<MessageBucket>() == 128 && size_of::<SignatureBucket>() == 128);
+
+impl Bucket for MessageBucket {
+    const EMPTY: Self = Self { keys: [0; 6], dead_from: [0; 6], spilled_until: 0 };
+    type Key = u128;
+    type Value = ();
+    const WAYS: usize = 6;
+
+    fn dead_from(&mut self) -> &mut [u32] {
+        &mut self.dead_from
+    }
+    fn key(&self, way: usize) -> u128 {
+        self.keys[way]
+    }
+    fn value(&self, _way: usize) {}
+    fn set(&mut self, way: usize, key: u128, (): ()) {
+        self.keys[way] = key;
+    }
+    fn spilled_until(&mut self) -> &mut u32 {
+        &mut self.spilled_until
+    }
+    fn home(key: u128) -> u64 {
+        key as u64
+    }
+}
+
+impl Bucket for SignatureBucket {
+    const EMPTY: Self =
+        Self { keys: [0; 5], status: [0; 5], slot_low: [0; 5], dead_from: [0; 5], spilled_until: 0 };
+    type Key = u64;
+    type Value = (u64, PackedStatus);
+    const WAYS: usize = 5;
+
+    fn dead_from(&mut self) -> &mut [u32] {
+        &mut self.dead_from
+    }
+    fn key(&self, way: usize) -> u64 {
+        self.keys[way]
+    }
+    fn value(&self, way: usize) -> (u64, PackedStatus) {
+        let slot = u64::from(self.slot_low[way]) | (self.status[way] >> PackedStatus::BITS) << 32;
+        (slot, PackedStatus::from_bits(self.status[way]))
+    }
+    fn set(&mut self, way: usize, key: u64, (slot, status): (u64, PackedStatus)) {
+        assert!(slot < 1 << 40, "slot {slot} is past what the status cache can hold");
+        self.keys[way] = key;
+        self.slot_low[way] = slot as u32;
+        self.status[way] = (slot >> 32) << PackedStatus::BITS | status.to_bits();
+    }
+    fn spilled_until(&mut self) -> &mut u32 {
+        &mut self.spilled_until
+    }
+    fn home(key: u64) -> u64 {
+        key
+    }
+}
+
+/// A shard's buckets; their count is a power of two.
+#[derive(Debug)]
+struct Table<B> {
+    buckets: Vec<B>,
+}
+
+impl<B: Bucket> Table<B> {
+    fn new(buckets: usize) -> Self {
+        Self { buckets: vec![B::EMPTY; buckets] }
+    }
+
+    /// The buckets in which `key` may be, from its home on.
+    fn path(&self, key: B::Key) -> impl Iterator<Item = usize> + use<B> {
+        let (count, home) = (self.buckets.len(), (B::home(key) >> 8) as usize);
+        (0..count).map(move |step| (home + step) & (count - 1))
+    }
+
+    fn find(&mut self, key: B::Key, now: u32) -> Option<(usize, usize)> {
+        for at in self.path(key) {
+            let bucket = &mut self.buckets[at];
+            if let Some(way) = bucket.find(key, now) {
+                return Some((at, way));
+            }
+            if *bucket.spilled_until() <= now {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Adds an entry that is alive until before `dead_from`. The key must not be in the table.
+    fn insert(&mut self, key: B::Key, value: B::Value, now: u32, dead_from: u32) {
+        for (spilled, at) in self.path(key).enumerate() {
+            if spilled > MAX_SPILL_BUCKETS {
+                break;
+            }
+            let bucket = &mut self.buckets[at];
+            if let Some(way) = bucket.dead_from().iter().position(|&dead| dead <= now) {
+                bucket.set(way, key, value);
+                bucket.dead_from()[way] = dead_from;
+                return;
+            }
+            let until = bucket.spilled_until();
+            *until = dead_from.max(*until);
+        }
+        self.grow(now);
+        self.insert(key, value, now, dead_from);
+    }
+
+    fn grow(&mut self, now: u32) {
+        let doubled = Self::new(self.buckets.len() * 2);
+        for mut bucket in std::mem::replace(self, doubled).buckets {
+            for way in 0..B::WAYS {
+                let dead_from = bucket.dead_from()[way];
+                if dead_from > now {
+                    self.insert(bucket.key(way), bucket.value(way), now, dead_from);
+                }
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shard<B>(Mutex<Table<B>>);
+
+impl<B: Bucket> Shard<B> {
+    fn of(shards: &[Self], home: u64) -> MutexGuard<'_, Table<B>> {
+        // A panic while the lock is held (an assertion on the slot) leaves the table as it was.
+        shards[home as usize % SHARDS].0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Shards that hold `entries` at half their ways.
+    fn all(entries: usize) -> Box<[Self]> {
+        let buckets = (entries * 2 / B::WAYS / SHARDS).max(1).next_power_of_two();
+        (0..SHARDS).map(|_| Self(Mutex::new(Table::new(buckets)))).collect()
+    }
+}
+
+/// The transactions that landed lately.
+#[derive(Debug)]
+pub struct StatusCache {
+    seed: Seed,
+    enabled: bool,
+    messages: Box<[Shard<MessageBucket>]>,
+    signatures: Box<[Shard<SignatureBucket>]>,
+}
+
+/// Heights are kept in 32 bits: 54 years of blocks.
+fn height32(height: u64) -> u32 {
+    u32::try_from(height).expect("the status cache holds block heights below 2^32")
+}
+
+impl StatusCache {
+    /// An empty cache; takes and touches its memory.
+    pub fn new(config: &StatusCacheConfig) -> Self {
+        let capacity = if config.enabled { config.capacity_txns } else { 0 };
+        Self {
+            seed: Seed::random(),
+            enabled: config.enabled,
+            messages: Shard::all(capacity),
+            signatures: Shard::all(capacity),
+        }
+    }
+
+    /// Whether anything is remembered.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Claims the transaction's message for the block of height `now`: `None` if it has landed or is
+    /// claimed. `blockhash_height` is the height of the block whose hash it names.
+    #[inline]
+    pub fn claim(&self, txn: &Txn<'_>, blockhash_height: u64, now: u64) -> Option<Claim> {
+        self.claim_message(txn.message(), last_valid_block_height(blockhash_height) + 1, now)
+    }
+
+    #[inline]
+    fn claim_message(&self, message: &[u8], dead_from: u64, now: u64) -> Option<Claim> {
+        if !self.enabled {
+            return Some(Claim(0));
+        }
+        let key = self.seed.message(message);
+        let (now, dead_from) = (height32(now), height32(dead_from));
+        let mut table = Shard::of(&self.messages, MessageBucket::home(key));
+        if table.find(key, now).is_some() {
+            return None;
+        }
+        table.insert(key, (), now, dead_from);
+        Some(Claim(key))
+    }
+
+    /// Gives a claim back: the transaction did not land and may be tried again.
+    pub fn release(&self, claim: Claim, now: u64) {
+        if !self.enabled {
+            return;
+        }
+        let mut table = Shard::of(&self.messages, MessageBucket::home(claim.0));
+        if let Some((at, way)) = table.find(claim.0, height32(now)) {
+            table.buckets[at].dead_from()[way] = 0;
+        }
+    }
+
+    /// Notes the result of a transaction that landed in `slot`, at height `now`.
+    #[inline]
+    pub fn record(&self, signature: &Signature, status: LandedStatus, now: u64) {
+        if !self.enabled {
+            return;
+        }
+        let key = self.seed.signature(signature);
+        let value = (status.slot, PackedStatus::pack(status.result));
+        let (now, dead_from) = (height32(now), height32(now + STATUS_RETENTION_BLOCKS));
+        Shard::of(&self.signatures, SignatureBucket::home(key)).insert(key, value, now, dead_from);
+    }
+
+    /// The result of the transaction with this first signature, if it landed lately.
+    pub fn status(&self, signature: &Signature, now: u64) -> Option<LandedStatus> {
+        let key = self.seed.signature(signature);
+        let mut table = Shard::of(&self.signatures, SignatureBucket::home(key));
+        let (at, way) = table.find(key, height32(now))?;
+        let (slot, status) = table.buckets[at].value(way);
+        Some(LandedStatus { slot, result: status.unpack() })
+    }
+
+    /// Bytes that the tables take now.
+    pub fn memory_bytes(&self) -> usize {
+        let messages = self.messages.iter().map(|shard| shard.0.lock().map_or(0, |table| table.buckets.len()));
+        let signatures = self.signatures.iter().map(|shard| shard.0.lock().map_or(0, |table| table.buckets.len()));
+        128 * (messages.sum::<usize>() + signatures.sum::<usize>())
+    }
+}
+
+#[cfg(test)]
+mod tests;

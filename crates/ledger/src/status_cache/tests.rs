@@ -1,0 +1,126 @@
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::error::InstructionError;
+
+fn signature(n: u64) -> Signature {
+    let mut signature = [0; 64];
+    signature[..8].copy_from_slice(&n.to_le_bytes());
+    signature[56..].copy_from_slice(&n.to_be_bytes());
+    signature
+}
+
+fn small() -> StatusCache {
+    StatusCache::new(&StatusCacheConfig { enabled: true, capacity_txns: 0 })
+}
+
+#[test]
+fn a_message_lands_once_until_its_blockhash_expires() {
+    let cache = small();
+    let dead_from = last_valid_block_height(10) + 1;
+    let claim = cache.claim_message(b"transfer", dead_from, 11).unwrap();
+    assert_eq!(cache.claim_message(b"transfer", dead_from, 11), None);
+    assert_eq!(cache.claim_message(b"transfer", dead_from, 161), None, "150 blocks later");
+    assert!(cache.claim_message(b"another", dead_from, 11).is_some());
+    cache.release(claim, 11);
+    assert!(cache.claim_message(b"transfer", dead_from, 11).is_some());
+    assert!(cache.claim_message(b"transfer", dead_from + 1, dead_from).is_some());
+}
+
+#[test]
+fn statuses_tell_slot_and_result() {
+    let cache = small();
+    let failed = Err(TransactionError::InstructionError(3, InstructionError::Custom(u32::MAX)));
+    let statuses = [
+        LandedStatus { slot: 0, result: Ok(()) },
+        LandedStatus { slot: (1 << 40) - 1, result: failed },
+        LandedStatus { slot: 77, result: Err(TransactionError::ProgramAccountNotFound) },
+    ];
+    for (n, status) in statuses.iter().enumerate() {
+        cache.record(&signature(n as u64), *status, 50);
+    }
+    for (n, status) in statuses.iter().enumerate() {
+        assert_eq!(cache.status(&signature(n as u64), 349), Some(*status));
+        assert_eq!(cache.status(&signature(n as u64), 350), None);
+    }
+    assert_eq!(cache.status(&signature(9), 50), None);
+}
+
+#[test]
+fn disabled_it_remembers_nothing() {
+    let cache = StatusCache::new(&StatusCacheConfig { enabled: false, capacity_txns: 1 << 20 });
+    assert!(cache.claim_message(b"transfer", 152, 1).is_some());
+    assert!(cache.claim_message(b"transfer", 152, 1).is_some());
+    cache.record(&signature(1), LandedStatus { slot: 1, result: Ok(()) }, 1);
+    assert_eq!(cache.status(&signature(1), 1), None);
+    assert!(cache.memory_bytes() <= 2 * SHARDS * 128);
+}
+
+#[test]
+fn grows_past_its_capacity_and_reuses_what_is_dead() {
+    let cache = StatusCache::new(&StatusCacheConfig { enabled: true, capacity_txns: 1000 });
+    let fill = |now: u64, base: u64| {
+        for n in base..base + 50_000 {
+            assert!(cache.claim_message(&n.to_le_bytes(), now + 152, now).is_some());
+            cache.record(&signature(n), LandedStatus { slot: now, result: Ok(()) }, now);
+        }
+    };
+    fill(1, 0);
+    let grown = cache.memory_bytes();
+    for n in 0..50_000u64 {
+        assert!(cache.claim_message(&n.to_le_bytes(), 153, 1).is_none());
+        assert_eq!(cache.status(&signature(n), 1).unwrap().slot, 1);
+    }
+    for round in 1..6u64 {
+        fill(1 + 300 * round, 50_000 * round);
+    }
+    assert!(cache.memory_bytes() <= 2 * grown, "{} after {grown}", cache.memory_bytes());
+}
+
+#[test]
+fn one_of_many_threads_gets_the_claim() {
+    let cache = small();
+    let won: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    (0..5000u64).filter(|n| cache.claim_message(&n.to_le_bytes(), 152, 1).is_some()).count()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(won, 5000);
+}
+
+proptest! {
+    /// Against a map: claims, releases and time in any order.
+    #[test]
+    fn claims_match_a_model(steps in prop::collection::vec((0u8..3, 0u16..200, 0u64..40), 1..600)) {
+        let cache = small();
+        let mut model: HashMap<u16, (u64, Claim)> = HashMap::new();
+        let mut now = 1;
+        for (kind, message, amount) in steps {
+            match kind {
+                0 => now += amount,
+                1 => {
+                    let dead_from = now + 1 + amount;
+                    let claim = cache.claim_message(&message.to_le_bytes(), dead_from, now);
+                    let taken = model.get(&message).is_some_and(|(dead_from, _)| *dead_from > now);
+                    prop_assert_eq!(claim.is_none(), taken);
+                    if let Some(claim) = claim {
+                        model.insert(message, (dead_from, claim));
+                    }
+                }
+                _ => {
+                    if let Some((dead_from, claim)) = model.get(&message).copied() && dead_from > now {
+                        cache.release(claim, now);
+                        model.remove(&message);
+                    }
+                }
+            }
+        }
+    }
+}
