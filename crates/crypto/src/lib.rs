@@ -1,5 +1,6 @@
 //! crypto
 
 pub mod ed25519;
+pub mod merkle;
 pub mod reed_solomon;
 pub mod sha256;

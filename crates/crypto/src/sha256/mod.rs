@@ -21,6 +21,9 @@ pub const BLOCK_SIZE: usize = 64;
 /// Bytes in a digest.
 pub const DIGEST_SIZE: usize = 32;
 
+/// Messages that are compressed together at most.
+const LANES_MAX: usize = 16;
+
 /// The initial state: the fractional parts of the square roots of the first eight primes.
 const INITIAL: [u32; 8] =
     [0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19];
@@ -128,25 +131,54 @@ pub fn sha256_mix(state: [u8; 32], mixin: [u8; 32]) -> [u8; 32] {
     Sha256State::new().finish(&block)
 }
 
-/// Absorbs whole blocks into two states at once; faster than one after the other.
-/// Panics unless both inputs have the same length, a multiple of [`BLOCK_SIZE`].
-pub fn absorb_pair(states: [&mut Sha256State; 2], bytes: [&[u8]; 2]) {
-    compress(states, bytes);
+/// Absorbs whole blocks into many states, which is faster than into one after the other.
+/// Panics unless there is an input for each state and all have the same length, a multiple of
+/// [`BLOCK_SIZE`].
+pub fn absorb_each(states: &mut [Sha256State], inputs: &[&[u8]]) {
+    assert_eq!(states.len(), inputs.len(), "an input for each state");
+    let (pairs, odd) = states.as_chunks_mut::<2>();
+    let (input_pairs, odd_input) = inputs.as_chunks::<2>();
+    for (pair, inputs) in pairs.iter_mut().zip(input_pairs) {
+        compress(pair.each_mut(), *inputs);
+    }
+    if let ([state], [input]) = (odd, odd_input) {
+        assert_eq!(input.len(), inputs[0].len(), "inputs must be of equal length");
+        state.absorb(input);
+    }
 }
 
-/// Finishes two messages at once; faster than one after the other.
-/// Panics unless both rests have the same length.
-pub fn finish_pair(mut states: [Sha256State; 2], rests: [&[u8]; 2]) -> [[u8; 32]; 2] {
-    assert_eq!(rests[0].len(), rests[1].len(), "lanes must be of equal length");
-    let whole = rests[0].len() - rests[0].len() % BLOCK_SIZE;
-    let [a, b] = &mut states;
-    if whole > 0 {
-        compress([a, b], [&rests[0][..whole], &rests[1][..whole]]);
+/// Finishes many messages of equal length, each from a state of its own, all after equally many
+/// blocks: the digests of what was absorbed and then `rests`. Overwrites the states.
+/// Panics unless the three slices are equally long, and the rests too.
+pub fn finish_each(states: &mut [Sha256State], rests: &[&[u8]], digests: &mut [[u8; 32]]) {
+    assert_eq!(states.len(), digests.len(), "a digest for each state");
+    let Some(len) = rests.first().map(|r| r.len()) else {
+        return assert!(states.is_empty(), "an input for each state");
+    };
+    assert!(rests.iter().all(|r| r.len() == len), "inputs must be of equal length");
+    let whole = len - len % BLOCK_SIZE;
+    let groups = states.chunks_mut(LANES_MAX).zip(rests.chunks(LANES_MAX));
+    for ((states, rests), digests) in groups.zip(digests.chunks_mut(LANES_MAX)) {
+        let mut inputs = [&[][..]; LANES_MAX];
+        if whole > 0 {
+            for (input, rest) in inputs.iter_mut().zip(rests) {
+                *input = &rest[..whole];
+            }
+            absorb_each(states, &inputs[..rests.len()]);
+        }
+        let mut tails = [[0; 2 * BLOCK_SIZE]; LANES_MAX];
+        let mut used = 0;
+        for ((tail, rest), state) in tails.iter_mut().zip(rests).zip(&*states) {
+            (*tail, used) = state.padded(&rest[whole..]);
+        }
+        for (input, tail) in inputs.iter_mut().zip(&tails) {
+            *input = &tail[..used];
+        }
+        absorb_each(states, &inputs[..rests.len()]);
+        for (digest, state) in digests.iter_mut().zip(states) {
+            *digest = state.digest();
+        }
     }
-    let (tail_a, used) = a.padded(&rests[0][whole..]);
-    let (tail_b, _) = b.padded(&rests[1][whole..]);
-    compress([a, b], [&tail_a[..used], &tail_b[..used]]);
-    [a.digest(), b.digest()]
 }
 
 /// Feeds equally many whole blocks to each of `N` states.

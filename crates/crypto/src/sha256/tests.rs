@@ -63,11 +63,19 @@ proptest! {
     }
 
     #[test]
-    fn pairs_are_two_messages(blocks in 0usize..4, a in prop::collection::vec(any::<u8>(), 256..500)) {
-        let b: Vec<u8> = a.iter().map(|x| x.wrapping_mul(31).wrapping_add(7)).collect();
-        let (head, (mut s, mut t)) = (64 * blocks, (Sha256State::new(), Sha256State::new()));
-        absorb_pair([&mut s, &mut t], [&a[..head], &b[..head]]);
-        prop_assert_eq!(finish_pair([s, t], [&a[head..], &b[head..]]), [oracle(&a), oracle(&b)]);
+    fn many_are_one_after_the_other(count in 0usize..40, blocks in 0usize..4, rest in 0usize..200, seed: u8) {
+        let message = |i: usize| -> Vec<u8> {
+            (0..64 * blocks + rest).map(|j| (i * 31 + j * 7) as u8 ^ seed).collect()
+        };
+        let messages: Vec<Vec<u8>> = (0..count).map(message).collect();
+        let heads: Vec<&[u8]> = messages.iter().map(|m| &m[..64 * blocks]).collect();
+        let rests: Vec<&[u8]> = messages.iter().map(|m| &m[64 * blocks..]).collect();
+        let mut states = vec![Sha256State::new(); count];
+        absorb_each(&mut states, &heads);
+        let mut digests = vec![[0; 32]; count];
+        finish_each(&mut states, &rests, &mut digests);
+        let expected: Vec<[u8; 32]> = messages.iter().map(|m| oracle(m)).collect();
+        prop_assert_eq!(digests, expected);
     }
 
     #[test]

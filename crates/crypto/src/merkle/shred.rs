@@ -1,0 +1,170 @@
+//! The tree over the 64 shreds of a set: its root is what the leader signs.
+//!
+//! reads   64 digests of leaves, data shreds first
+//! writes  the root, and for every leaf the nodes that prove it
+//! memory  127 nodes
+//! drops   nothing; a proof of the wrong length or for an index outside its tree has no root
+//! source  the Merkle shreds of Solana; a node is a hash over its children cut to 20 bytes
+
+use crate::sha256::{Sha256State, finish_each, sha256};
+
+/// What a leaf's hash begins with. The rest is the shred from its variant byte to its proof.
+pub const LEAF_PREFIX: &[u8; 26] = b"\x00SOLANA_MERKLE_SHREDS_LEAF";
+
+/// What an inner node's hash begins with.
+const NODE_PREFIX: &[u8; 26] = b"\x01SOLANA_MERKLE_SHREDS_NODE";
+
+/// Bytes of a node that count: in proofs and in the hash of the parent.
+pub const NODE_SIZE: usize = 20;
+
+/// Leaves in the tree of a full set.
+pub const SHRED_LEAVES: usize = 64;
+
+/// Levels below the root of a full set's tree.
+const DEPTH: usize = SHRED_LEAVES.ilog2() as usize;
+
+/// Bytes in the proof of a leaf of a full set.
+pub const PROOF_SIZE: usize = DEPTH * NODE_SIZE;
+
+/// Nodes in the tree of a full set.
+const NODES: usize = 2 * SHRED_LEAVES - 1;
+
+/// The hash of a leaf, given the shred's bytes from its variant byte to its proof.
+pub fn shred_leaf(shred: &[u8]) -> [u8; 32] {
+    sha256(&[LEAF_PREFIX, shred])
+}
+
+/// What the hash of a parent is taken of.
+fn parent_message(left: &[u8; 32], right: &[u8; 32]) -> [u8; 66] {
+    let mut message = [0; 66];
+    message[..26].copy_from_slice(NODE_PREFIX);
+    message[26..46].copy_from_slice(&left[..NODE_SIZE]);
+    message[46..].copy_from_slice(&right[..NODE_SIZE]);
+    message
+}
+
+/// The tree over the 64 shreds of a set.
+#[derive(Clone, Debug)]
+pub struct ShredTree {
+    /// The leaves, then each level above, then the root.
+    nodes: [[u8; 32]; NODES],
+}
+
+impl ShredTree {
+    /// The tree over hashed leaves.
+    pub fn new(leaves: &[[u8; 32]; SHRED_LEAVES]) -> Self {
+        let mut nodes = [[0; 32]; NODES];
+        nodes[..SHRED_LEAVES].copy_from_slice(leaves);
+        let (mut from, mut width) = (0, SHRED_LEAVES);
+        while width > 1 {
+            let (below, above) = nodes.split_at_mut(from + width);
+            let children = &below[from..];
+            let parents = &mut above[..width / 2];
+            let mut messages = [[0; 66]; SHRED_LEAVES / 2];
+            for (message, pair) in messages.iter_mut().zip(children.as_chunks::<2>().0) {
+                *message = parent_message(&pair[0], &pair[1]);
+            }
+            let inputs: [&[u8]; SHRED_LEAVES / 2] = messages.each_ref().map(|m| &m[..]);
+            let mut states = [Sha256State::new(); SHRED_LEAVES / 2];
+            finish_each(&mut states[..width / 2], &inputs[..width / 2], parents);
+            (from, width) = (from + width, width / 2);
+        }
+        Self { nodes }
+    }
+
+    /// The root, which is signed, and to which the next set is chained.
+    pub fn root(&self) -> &[u8; 32] {
+        &self.nodes[NODES - 1]
+    }
+
+    /// The proof of leaf `index`: its sibling, then the sibling of each ancestor below the root.
+    /// Panics unless `index` is below [`SHRED_LEAVES`].
+    pub fn proof(&self, index: usize) -> [u8; PROOF_SIZE] {
+        assert!(index < SHRED_LEAVES, "no such leaf");
+        let mut proof = [0; PROOF_SIZE];
+        let (mut from, mut width, mut at) = (0, SHRED_LEAVES, index);
+        for node in proof.chunks_exact_mut(NODE_SIZE) {
+            node.copy_from_slice(&self.nodes[from + (at ^ 1)][..NODE_SIZE]);
+            (from, width, at) = (from + width, width / 2, at / 2);
+        }
+        proof
+    }
+}
+
+/// The root that `proof` leads to from the hashed leaf `index`, in a tree of any size. `None` where
+/// the proof is not whole nodes, or too short for the index.
+pub fn shred_root(leaf: [u8; 32], index: usize, proof: &[u8]) -> Option<[u8; 32]> {
+    let (siblings, rest) = proof.as_chunks::<NODE_SIZE>();
+    let (mut node, mut at) = (leaf, index);
+    for sibling in siblings {
+        let mut other = [0; 32];
+        other[..NODE_SIZE].copy_from_slice(sibling);
+        let message =
+            if at.is_multiple_of(2) { parent_message(&node, &other) } else { parent_message(&other, &node) };
+        node = Sha256State::new().finish(&message);
+        at /= 2;
+    }
+    (rest.is_empty() && at == 0).then_some(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use sha2::{Digest, Sha256};
+
+    fn leaves(seed: u8) -> [[u8; 32]; SHRED_LEAVES] {
+        std::array::from_fn(|i| shred_leaf(&[seed, i as u8]))
+    }
+
+    /// The root by the definition, level by level.
+    fn root_by_definition(leaves: &[[u8; 32]]) -> [u8; 32] {
+        let mut level = leaves.to_vec();
+        while level.len() > 1 {
+            level = level
+                .chunks(2)
+                .map(|pair| {
+                    let hash = Sha256::new().chain_update(b"\x01SOLANA_MERKLE_SHREDS_NODE");
+                    hash.chain_update(&pair[0][..20]).chain_update(&pair[1][..20]).finalize().into()
+                })
+                .collect();
+        }
+        level[0]
+    }
+
+    #[test]
+    fn root_is_that_of_the_definition() {
+        assert_eq!(*ShredTree::new(&leaves(1)).root(), root_by_definition(&leaves(1)));
+    }
+
+    #[test]
+    fn every_proof_leads_to_the_root() {
+        let (leaves, tree) = (leaves(2), ShredTree::new(&leaves(2)));
+        for (i, leaf) in leaves.iter().enumerate() {
+            assert_eq!(shred_root(*leaf, i, &tree.proof(i)), Some(*tree.root()));
+        }
+    }
+
+    #[test]
+    fn a_leaf_is_the_hash_of_prefix_and_bytes() {
+        let expected: [u8; 32] = Sha256::digest(b"\x00SOLANA_MERKLE_SHREDS_LEAFxyz").into();
+        assert_eq!(shred_leaf(b"xyz"), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_proof_leads_elsewhere(index in 0..SHRED_LEAVES, byte in 0..PROOF_SIZE, flip in 1..=255u8) {
+            let (leaves, tree) = (leaves(3), ShredTree::new(&leaves(3)));
+            let mut proof = tree.proof(index);
+            proof[byte] ^= flip;
+            prop_assert_ne!(shred_root(leaves[index], index, &proof), Some(*tree.root()));
+        }
+
+        #[test]
+        fn a_proof_that_does_not_fit_has_no_root(index in SHRED_LEAVES..10_000, cut in 1..NODE_SIZE) {
+            let proof = ShredTree::new(&leaves(4)).proof(5);
+            prop_assert_eq!(shred_root([1; 32], index, &proof), None);
+            prop_assert_eq!(shred_root([1; 32], 0, &proof[cut..]), None);
+        }
+    }
+}
