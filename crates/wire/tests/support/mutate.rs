@@ -1,0 +1,75 @@
+//! Seeded mutations of inputs that are known to be good, near the fields that matter.
+
+/// SplitMix64: the same seed gives the same mutations on every machine.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    /// A number below `bound`, which is at least 1.
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}
+
+/// Bytes at the borders of the formats: counts, version prefixes, compact-u16 steps.
+const EDGES: [u8; 12] = [0, 1, 2, 3, 4, 0x7e, 0x7f, 0x80, 0x81, 0x82, 0xfe, 0xff];
+
+/// Changes `bytes` in one to four places. `fields` are offsets worth hitting (counts, lengths,
+/// indexes); `other` is a second input to take a piece of.
+pub fn mutate(bytes: &mut Vec<u8>, fields: &[usize], other: &[u8], random: &mut Random) {
+    for _ in 0..1 + random.below(4) {
+        let at = match (random.below(2), fields.is_empty()) {
+            (0, false) => fields[random.below(fields.len())] + random.below(2),
+            _ => random.below(bytes.len() + 1),
+        };
+        let at = at.min(bytes.len());
+        match random.below(10) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            1 if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(1),
+            2 if at < bytes.len() => bytes[at] = bytes[at].wrapping_sub(1),
+            3 if at < bytes.len() => bytes[at] = random.next() as u8,
+            4 if at < bytes.len() => drop(bytes.remove(at)),
+            5 => bytes.insert(at, EDGES[random.below(EDGES.len())]),
+            6 => bytes.truncate(at),
+            7 if !other.is_empty() => {
+                let start = random.below(other.len());
+                let end = start + random.below((other.len() - start).min(80) + 1);
+                bytes.splice(at..at, other[start..end].iter().copied());
+            }
+            8 => {
+                let end = at + random.below((bytes.len() - at).min(40) + 1);
+                bytes.drain(at..end);
+            }
+            _ if at < bytes.len() => bytes[at] = EDGES[random.below(EDGES.len())],
+            _ => bytes.push(EDGES[random.below(EDGES.len())]),
+        }
+    }
+}
+
+/// The seed of a randomised test: `HEARTH_SEED`, or one from the clock. A failure prints it.
+pub fn seed() -> u64 {
+    match std::env::var("HEARTH_SEED") {
+        Ok(text) => text.parse().expect("HEARTH_SEED is a number"),
+        Err(_) => std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |d| d.as_nanos() as u64),
+    }
+}
+
+/// Prints the seed and the command that runs the test again, if the test panics.
+pub struct SeedOnPanic {
+    pub seed: u64,
+    pub test: &'static str,
+}
+
+impl Drop for SeedOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("again: HEARTH_SEED={} cargo test --release -p hearth-wire {}", self.seed, self.test);
+        }
+    }
+}
