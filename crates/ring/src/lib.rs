@@ -15,6 +15,9 @@
 //! source  Firedancer's tango (mcache, dcache, fseq) for the division of labour; the seqlock after
 //!         H.-J. Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012
 
+// Loom models the core alone, without memory maps.
+#![cfg_attr(loom, allow(dead_code))]
+
 #[cfg(not(loom))]
 #[allow(unsafe_code)]
 mod consumer;
@@ -43,6 +46,7 @@ mod sync;
 mod workspace;
 
 #[cfg(all(test, loom))]
+#[allow(unsafe_code)]
 mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
