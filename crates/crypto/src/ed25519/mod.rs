@@ -6,11 +6,40 @@
 //! drops   nothing; a signature that is refused has a [`VerifyError`]
 //! source  RFC 8032; the acceptance set is that of `verify_strict` in ed25519-dalek 2
 
+mod base;
+mod cache;
+mod comb;
+mod field;
+#[cfg(target_arch = "x86_64")]
+mod field4;
+mod point;
+mod verifier;
 mod verify;
 
 use ed25519_dalek::Signer;
 
-pub use verify::{Verifier, VerifierConfig, VerifyError, VerifyItem, verify_strict};
+pub use verifier::{Verifier, VerifierConfig, VerifyItem};
+pub use verify::{VerifyError, verify_strict};
+
+/// Which field arithmetic to use. The results are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Arithmetic {
+    /// Four lanes where the processor has AVX2 and FMA, else portable.
+    #[default]
+    Detect,
+    /// Portable: one element at a time, in 64-bit registers.
+    Portable,
+}
+
+impl Arithmetic {
+    /// Whether to compute in four lanes on this processor.
+    fn four_lanes(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self == Self::Detect && field4::available();
+        #[cfg(not(target_arch = "x86_64"))]
+        return false;
+    }
+}
 
 /// A secret key, expanded from its seed. Wiped from memory on drop.
 pub struct SigningKey(ed25519_dalek::SigningKey);

@@ -1,0 +1,108 @@
+//! Ed25519 beside stock ed25519-dalek, in alternating rounds.
+//!
+//! reads   the bench's name filter
+//! writes  rates, and the ratio ours ÷ dalek's
+//! memory  signatures over 214-byte messages, the size of a transfer
+
+use ed25519_dalek::Signer;
+use hearth_crypto::ed25519::{Arithmetic, SigningKey, Verifier, VerifierConfig, VerifyItem};
+use hearth_testkit::bench::{Bench, Unit};
+use std::hint::black_box;
+
+struct Signed {
+    public_key: [u8; 32],
+    signature: [u8; 64],
+    message: [u8; 150],
+}
+
+/// A cheap generator: benches need no more than different numbers.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
+fn seed(n: u64) -> [u8; 32] {
+    let mut state = n;
+    let mut seed = [0; 32];
+    seed.chunks_exact_mut(8).for_each(|c| c.copy_from_slice(&next(&mut state).to_le_bytes()));
+    seed
+}
+
+/// One signature for each of `keys` keys.
+fn signed(keys: u64) -> Vec<Signed> {
+    (0..keys)
+        .map(|n| {
+            let key = SigningKey::from_seed(&seed(n));
+            let message = std::array::from_fn(|i| (n as u8).wrapping_add(i as u8));
+            Signed { public_key: key.public_key(), signature: key.sign(&message), message }
+        })
+        .collect()
+}
+
+fn dalek_verify(s: &Signed) -> u64 {
+    let key = ed25519_dalek::VerifyingKey::from_bytes(&s.public_key).expect("a key");
+    let signature = ed25519_dalek::Signature::from_bytes(&s.signature);
+    key.verify_strict(black_box(&s.message), &signature).expect("valid");
+    1
+}
+
+/// Bursts of `burst` signatures in random order, beside dalek one by one over the same set.
+fn verify(bench: &Bench, name: &str, goal: f64, set: &[Signed], burst: usize, config: VerifierConfig, warm: usize) {
+    let mut verifier = Verifier::new(config);
+    let mut results = Vec::new();
+    for _ in 0..warm {
+        for s in set {
+            let item = VerifyItem { public_key: &s.public_key, signature: &s.signature, message: &s.message };
+            verifier.verify_burst(&[item], &mut results);
+        }
+    }
+    let (mut state, mut other) = (1u64, 1u64);
+    bench.paired(
+        name,
+        Unit::PerSecond,
+        Some(goal),
+        || {
+            let items: Vec<_> = (0..burst)
+                .map(|_| &set[next(&mut state) as usize % set.len()])
+                .map(|s| VerifyItem { public_key: &s.public_key, signature: &s.signature, message: &s.message })
+                .collect();
+            verifier.verify_burst(black_box(&items), &mut results);
+            assert!(results.iter().all(Result::is_ok));
+            burst as u64
+        },
+        || (0..8).map(|_| dalek_verify(&set[next(&mut other) as usize % set.len()])).sum(),
+    );
+}
+
+fn main() {
+    let bench = Bench::from_args();
+    let key = SigningKey::from_seed(&seed(1));
+    let stock = ed25519_dalek::SigningKey::from_bytes(&seed(1));
+    let message = [7u8; 150];
+    bench.paired(
+        "ed25519 sign, 150 B",
+        Unit::PerSecond,
+        Some(2.8),
+        || {
+            black_box(key.sign(black_box(&message)));
+            1
+        },
+        || {
+            black_box(stock.sign(black_box(&message)));
+            1
+        },
+    );
+    let set = signed(8192);
+    let default = VerifierConfig::default();
+    let portable = VerifierConfig { arithmetic: Arithmetic::Portable, ..default };
+    let large = VerifierConfig { cache_bytes: 480 << 20, ..default };
+    let none = VerifierConfig { cache_bytes: 0, ..default };
+    verify(&bench, "ed25519 verify, 1024 keys, bursts of 32", 2.3, &set[..1024], 32, default, 3);
+    verify(&bench, "ed25519 verify, 1024 keys, bursts of 4", 2.3, &set[..1024], 4, default, 3);
+    verify(&bench, "ed25519 verify, 1024 keys, single", 1.4, &set[..1024], 1, default, 3);
+    verify(&bench, "ed25519 verify, 1024 keys, portable", 1.4, &set[..1024], 32, portable, 3);
+    verify(&bench, "ed25519 verify, 8192 keys, all cached", 2.0, &set, 32, large, 3);
+    verify(&bench, "ed25519 verify, 8192 keys, 96 MB", 1.0, &set, 32, default, 3);
+    verify(&bench, "ed25519 verify, keys never cached", 1.0, &set[..1024], 32, none, 0);
+}
