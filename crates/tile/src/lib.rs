@@ -22,4 +22,4 @@ pub mod wake;
 pub use clock::Clock;
 pub use counters::{CounterDecl, CounterKind, CounterSet};
 pub use hearth_ring::FragMeta;
-pub use tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+pub use tile::{Entropy, Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};

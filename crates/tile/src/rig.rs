@@ -29,7 +29,7 @@ use hearth_ring::{Consumer, HugePages, Polled, Producer, Workspace};
 use crate::clock::Clock;
 use crate::regime::REGIMES;
 use crate::runner::{Activity, Parts, Runnable, Runner};
-use crate::tile::{InitError, Tile};
+use crate::tile::{Entropy, InitError, Tile};
 use crate::topology::{Consumption, LinkSpec, TileSpec, Topology};
 use crate::wake::Waker;
 
@@ -85,7 +85,7 @@ impl<T: Tile> Rig<T> {
             counters: workspace.counters(&tile).expect("counters"),
             waker,
             neighbours: vec![],
-            entropy: 42,
+            entropy: Entropy::Seeded(42),
         };
         let runner = Runner::new(config, parts);
         let runner = match runner {

@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::counters::{CounterSet, LoopCounters};
 use crate::regime::{Regime, TimeLine};
 use crate::sys;
-use crate::tile::{Filter, Frag, Host, In, InitError, Out, OutPort, Poll, Tile, WaitFor};
+use crate::tile::{Entropy, Filter, Frag, Host, In, InitError, Out, OutPort, Poll, Tile, WaitFor};
 use crate::wake::Waker;
 
 /// What a turn came to.
@@ -52,8 +52,8 @@ pub struct Parts {
     pub waker: Waker,
     /// Cores at the other ends of the tile's links.
     pub neighbours: Vec<Waker>,
-    /// Seed of the tile's secrets.
-    pub entropy: u64,
+    /// Where the tile's secrets come from.
+    pub entropy: Entropy,
 }
 
 /// A tile of any kind, as its core sees it.
@@ -116,7 +116,7 @@ impl<T: Tile> Runner<T> {
                 inputs: &parts.inputs,
                 ports: &mut ports,
                 waker: &parts.waker,
-                entropy: parts.entropy,
+                entropy: &mut parts.entropy,
             },
         )?;
         for port in &ports {

@@ -259,6 +259,24 @@ fn hint(source: &std::io::Error) -> &'static str {
     }
 }
 
+/// Where a tile's secrets come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entropy {
+    /// The operating system.
+    System,
+    /// A seed: for tests.
+    Seeded(u64),
+}
+
+/// SplitMix64.
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
 /// What a tile may ask for while it is made.
 pub struct Host<'a> {
     pub(crate) name: &'a str,
@@ -268,7 +286,7 @@ pub struct Host<'a> {
     pub(crate) inputs: &'a [Consumer],
     pub(crate) ports: &'a mut [OutPort],
     pub(crate) waker: &'a Waker,
-    pub(crate) entropy: u64,
+    pub(crate) entropy: &'a mut Entropy,
 }
 
 impl Host<'_> {
@@ -299,12 +317,22 @@ impl Host<'_> {
 
     /// A fresh secret word; the same sequence each time in tests.
     pub fn entropy(&mut self) -> u64 {
-        // SplitMix64 over a seed that the launcher takes from the operating system.
-        self.entropy = self.entropy.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.entropy;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        match self.entropy {
+            Entropy::System => {
+                let mut bytes = [0; 8];
+                crate::sys::random::fill(&mut bytes);
+                u64::from_ne_bytes(bytes)
+            }
+            Entropy::Seeded(state) => split_mix(state),
+        }
+    }
+
+    /// A fresh 32-byte secret; the same sequence each time in tests.
+    pub fn secret(&mut self) -> [u8; 32] {
+        let words: [[u8; 8]; 4] = std::array::from_fn(|_| self.entropy().to_le_bytes());
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(words.as_flattened());
+        bytes
     }
 
     /// The output named `link` (`dedup_pack`), the first where there are several.

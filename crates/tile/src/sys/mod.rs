@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 pub mod event;
+pub mod random;
 pub mod thread;
 pub mod tsc;
 pub mod udp;
