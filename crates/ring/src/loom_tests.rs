@@ -150,7 +150,6 @@ fn bytes(seq: u64) -> [u8; 16] {
 fn publish_lossily(link: &Lossy, frags: u64) {
     let mut sender = Sender::new(&link.entries, 1, true, false);
     for seq in 0..frags {
-        sender.begin_payload();
         store_words(&link.slots[sender.chunk() as usize], &bytes(seq));
         sender.publish(label(seq));
     }

@@ -97,7 +97,6 @@ impl Producer {
     pub fn publish(&mut self, size: usize, tag: u64, control: u16, origin_ns: u32, publish_ns: u32) {
         assert!(size <= self.mtu, "a payload larger than the link's mtu");
         if self.lossy {
-            self.sender.begin_payload();
             store_words(self.slot_words(), &self.scratch[..size]);
         }
         self.publish_label(Label { tag, size: size as u16, control, origin_ns, publish_ns });
@@ -108,7 +107,6 @@ impl Producer {
     pub fn send(&mut self, payload: &[u8], tag: u64, control: u16, origin_ns: u32, publish_ns: u32) {
         assert!(payload.len() <= self.mtu, "a payload larger than the link's mtu");
         if self.lossy {
-            self.sender.begin_payload();
             store_words(self.slot_words(), payload);
         } else {
             self.buffer()[..payload.len()].copy_from_slice(payload);

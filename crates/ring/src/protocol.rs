@@ -108,13 +108,6 @@ impl<'a> Sender<'a> {
         (self.cached_credits(), slowest)
     }
 
-    /// To be called before the first payload word of the frag in preparation is written, where a consumer is lossy:
-    /// the entry published before must be seen by whoever sees one of those words.
-    #[inline(always)]
-    pub(crate) fn begin_payload(&self) {
-        fence(Ordering::Release);
-    }
-
     /// Publishes the frag in preparation and moves to the next slot.
     ///
     /// Panics when that would overtake a reliable consumer.
@@ -135,7 +128,8 @@ impl<'a> Sender<'a> {
         let [seq, tag, place, times] = meta.to_words();
         if self.lossy {
             entry.0[0].store(seq.wrapping_sub(1), Ordering::Relaxed);
-            // Whoever sees one of the new words sees that the old frag is gone.
+            // Whoever sees one of the words written from here on, up to the payload of the frag after this one, sees
+            // that the old frag is gone. Loom shows that one fence is enough.
             fence(Ordering::Release);
         }
         entry.0[1].store(tag, Ordering::Relaxed);
