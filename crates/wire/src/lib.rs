@@ -18,6 +18,7 @@ pub mod entry;
 pub mod hash64;
 pub mod message;
 pub mod program;
+pub mod shred;
 pub mod transfer;
 pub mod txn;
 
