@@ -10,10 +10,16 @@ pub mod account;
 pub mod accounts;
 pub mod blockhash;
 pub mod blockstore;
+pub mod budget;
+pub mod cost;
 pub mod error;
+pub mod fees;
+pub mod programs;
 pub mod rent;
 mod seed;
 pub mod status_cache;
+#[cfg(test)]
+mod testing;
 
 pub use account::Account;
 pub use accounts::Accounts;
