@@ -5,7 +5,9 @@
 //! memory  signatures over 214-byte messages, the size of a transfer
 
 use ed25519_dalek::Signer;
-use hearth_crypto::ed25519::{Arithmetic, SigningKey, Verifier, VerifierConfig, VerifyItem};
+use hearth_crypto::ed25519::{
+    Arithmetic, SignItem, SigningKey, TableAccess, Verifier, VerifierConfig, VerifyItem, sign_burst,
+};
 use hearth_testkit::bench::{Bench, Unit};
 use std::hint::black_box;
 
@@ -75,24 +77,37 @@ fn verify(bench: &Bench, name: &str, goal: f64, set: &[Signed], burst: usize, co
     );
 }
 
+/// One message at a time, and bursts of 32 from 32 keys.
+fn sign(bench: &Bench) {
+    let message = [7u8; 150];
+    let keys: Vec<_> = (0..32).map(|n| SigningKey::from_seed(&seed(n))).collect();
+    let stock = ed25519_dalek::SigningKey::from_bytes(&seed(1));
+    let items: Vec<_> = keys.iter().map(|key| SignItem { key, message: &message }).collect();
+    let yardstick = || {
+        (0..8).for_each(|_| _ = black_box(stock.sign(black_box(&message))));
+        8
+    };
+    let one_by_one = || {
+        keys.iter().for_each(|key| _ = black_box(key.sign(black_box(&message))));
+        32
+    };
+    bench.paired("ed25519 sign, single", Unit::PerSecond, Some(2.8), one_by_one, yardstick);
+    for (name, goal, access) in [
+        ("ed25519 sign, bursts of 32", 2.8, TableAccess::Hidden),
+        ("ed25519 sign, bursts of 32, indexed", 4.0, TableAccess::Indexed),
+    ] {
+        let mut signatures = Vec::new();
+        let burst = || {
+            sign_burst(black_box(&items), access, &mut signatures);
+            black_box(signatures.len() as u64)
+        };
+        bench.paired(name, Unit::PerSecond, Some(goal), burst, yardstick);
+    }
+}
+
 fn main() {
     let bench = Bench::from_args();
-    let key = SigningKey::from_seed(&seed(1));
-    let stock = ed25519_dalek::SigningKey::from_bytes(&seed(1));
-    let message = [7u8; 150];
-    bench.paired(
-        "ed25519 sign, 150 B",
-        Unit::PerSecond,
-        Some(2.8),
-        || {
-            black_box(key.sign(black_box(&message)));
-            1
-        },
-        || {
-            black_box(stock.sign(black_box(&message)));
-            1
-        },
-    );
+    sign(&bench);
     let set = signed(8192);
     let default = VerifierConfig::default();
     let portable = VerifierConfig { arithmetic: Arithmetic::Portable, ..default };

@@ -19,6 +19,9 @@ use super::point::{Entry, Point};
 /// Most digits that any width in use has.
 pub(super) const DIGITS_MAX: usize = 64;
 
+/// Most lanes that any field has.
+const LANES_MAX: usize = 4;
+
 /// A scalar in signed digits, least significant first.
 pub(super) type Digits = [i16; DIGITS_MAX];
 
@@ -114,6 +117,36 @@ impl<const WIDTH: usize, const SPACING: usize> Comb<WIDTH, SPACING> {
                     |l| digit(l) < 0,
                 );
             }
+        }
+        point
+    }
+
+    /// start + Σ over the tables, reading each table whole, so that neither time nor addresses tell of the
+    /// digits. Lane l takes every `stride`-th table from table l·(stride > 1) on; `lane(l)` gives its digits.
+    /// For a spacing of 1.
+    #[inline(always)]
+    pub(super) fn sum_hidden<'a, F: Field>(
+        entries: &[Entry],
+        stride: usize,
+        lane: impl Fn(usize) -> &'a Digits,
+    ) -> Point<F> {
+        const { assert!(SPACING == 1) };
+        let mut point = Point::<F>::neutral();
+        for first in (0..Self::TABLES).step_by(stride) {
+            let mut selected = [Entry::NEUTRAL; LANES_MAX];
+            let mut negative = [false; LANES_MAX];
+            for l in 0..F::LANES {
+                let table = first + l * usize::from(stride > 1);
+                if table < Self::TABLES {
+                    let digit = i64::from(lane(l)[table]);
+                    let sign = digit >> 63;
+                    negative[l] = sign != 0;
+                    let end = if table + 1 == Self::TABLES { Self::ENTRIES } else { (table + 1) * Self::HALF };
+                    let of_table = &entries[table * Self::HALF..end];
+                    selected[l] = Entry::select(of_table, ((digit ^ sign) - sign) as u64, negative[l]);
+                }
+            }
+            point = point.add_selected(|l| &selected[l], |l| negative[l]);
         }
         point
     }

@@ -13,11 +13,11 @@ mod field;
 #[cfg(target_arch = "x86_64")]
 mod field4;
 mod point;
+mod sign;
 mod verifier;
 mod verify;
 
-use ed25519_dalek::Signer;
-
+pub use sign::{SignItem, SigningKey, TableAccess, sign_burst};
 pub use verifier::{Verifier, VerifierConfig, VerifyItem};
 pub use verify::{VerifyError, verify_strict};
 
@@ -38,25 +38,5 @@ impl Arithmetic {
         return self == Self::Detect && field4::available();
         #[cfg(not(target_arch = "x86_64"))]
         return false;
-    }
-}
-
-/// A secret key, expanded from its seed. Wiped from memory on drop.
-pub struct SigningKey(ed25519_dalek::SigningKey);
-
-impl SigningKey {
-    /// Expands a 32-byte seed as RFC 8032 §5.1.5 says.
-    pub fn from_seed(seed: &[u8; 32]) -> Self {
-        Self(ed25519_dalek::SigningKey::from_bytes(seed))
-    }
-
-    /// The encoded public key.
-    pub fn public_key(&self) -> [u8; 32] {
-        self.0.verifying_key().to_bytes()
-    }
-
-    /// The signature R ‖ S over `message`.
-    pub fn sign(&self, message: &[u8]) -> [u8; 64] {
-        self.0.sign(message).to_bytes()
     }
 }

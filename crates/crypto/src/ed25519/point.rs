@@ -21,6 +21,15 @@ pub(super) struct Point<F> {
     t: F,
 }
 
+/// A point made ready to be added: 2·d·T in place of T.
+#[derive(Clone, Copy)]
+pub(super) struct Addend<F> {
+    minus: F,
+    plus: F,
+    z: F,
+    t_2d: F,
+}
+
 /// An affine point as tables hold it: (y + x)/2, (y − x)/2 and d·x·y, each below p. The halves save the
 /// doubling of Z1 in the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +49,30 @@ impl Entry {
         const HALF: [u64; 4] = [0xffff_ffff_ffff_fff7, u64::MAX, u64::MAX, 0x3fff_ffff_ffff_ffff];
         Self { halves: [HALF, HALF], product: [0; 4] }
     };
+
+    /// Entry number `magnitude` of a table that starts with 1·P, the neutral element for 0, with the halves
+    /// exchanged as for the negative if `negative`. Reads the whole table and branches on neither.
+    #[inline(always)]
+    pub(super) fn select(table: &[Entry], magnitude: u64, negative: bool) -> Entry {
+        let is = |n: u64| ((n ^ magnitude).wrapping_sub(1) >> 63).wrapping_neg();
+        let pick = |mask: u64, words: &[u64; 4]| words.map(|word| word & mask);
+        let or = |to: &mut [u64; 4], words: [u64; 4]| to.iter_mut().zip(words).for_each(|(t, w)| *t |= w);
+        let mut out = Entry { halves: [pick(is(0), &Entry::NEUTRAL.halves[0]); 2], product: [0; 4] };
+        for (n, entry) in table.iter().enumerate() {
+            let mask = std::hint::black_box(is(n as u64 + 1));
+            or(&mut out.halves[0], pick(mask, &entry.halves[0]));
+            or(&mut out.halves[1], pick(mask, &entry.halves[1]));
+            or(&mut out.product, pick(mask, &entry.product));
+        }
+        let exchange = std::hint::black_box(u64::from(negative).wrapping_neg());
+        let [plus, minus] = out.halves;
+        for i in 0..4 {
+            let change = exchange & (plus[i] ^ minus[i]);
+            out.halves[0][i] ^= change;
+            out.halves[1][i] ^= change;
+        }
+        out
+    }
 
     /// The entry of an affine point.
     pub(super) fn new(x: &Fe, y: &Fe) -> Self {
@@ -71,6 +104,19 @@ impl<F: Field> Point<F> {
         self.add_affine::<T>(&plus, &minus, &product)
     }
 
+    /// self + `entry(lane)`, whose halves are already in the order that `negative(lane)` asks for.
+    #[inline(always)]
+    pub(super) fn add_selected<'a>(
+        &self,
+        entry: impl Fn(usize) -> &'a Entry,
+        negative: impl Fn(usize) -> bool,
+    ) -> Self {
+        let plus = F::load(|lane| &entry(lane).halves[0]);
+        let minus = F::load(|lane| &entry(lane).halves[1]);
+        let product = F::load(|lane| &entry(lane).product).negate_if(negative);
+        self.add_affine::<true>(&plus, &minus, &product)
+    }
+
     /// self + the point with the halves `plus` = (y + x)/2 and `minus` = (y − x)/2 and `product` = d·x·y.
     #[inline(always)]
     pub(super) fn add_affine<const T: bool>(&self, plus: &F, minus: &F, product: &F) -> Self {
@@ -83,6 +129,27 @@ impl<F: Field> Point<F> {
         let f = F::reduce::<-1>(F::sub(d, c));
         let g = F::reduce::<1>(F::add(d, c));
         Self::from_efgh::<T>(&e, &f, &g, &h)
+    }
+
+    /// self + other.
+    #[inline(always)]
+    pub(super) fn add_point<const T: bool>(&self, other: &Addend<F>) -> Self {
+        let a = self.minus.mul(&other.minus);
+        let b = self.plus.mul(&other.plus);
+        let c = self.t.mul(&other.t_2d);
+        let zz = self.z.mul(&other.z);
+        let d = F::add(zz, zz);
+        let e = F::reduce::<0>(F::sub(b, a));
+        let h = F::reduce::<2>(F::add(b, a));
+        let f = F::reduce::<1>(F::sub(d, c));
+        let g = F::reduce::<3>(F::add(d, c));
+        Self::from_efgh::<T>(&e, &f, &g, &h)
+    }
+
+    /// self as the second operand of a sum, with `two_d` = 2·d.
+    #[inline(always)]
+    pub(super) fn addend(&self, two_d: &F) -> Addend<F> {
+        Addend { minus: self.minus, plus: self.plus, z: self.z, t_2d: F::reduce::<1>(self.t.mul(two_d)) }
     }
 
     /// 2·self. Does not read self's t.
@@ -139,6 +206,11 @@ impl Point<Fe> {
     /// The point (x, y).
     pub(super) fn from_affine(x: &Fe, y: &Fe) -> Self {
         Self { minus: y.minus(x), plus: y.plus(x), z: Fe::ONE, t: x.mul(y) }
+    }
+
+    /// self + other.
+    pub(super) fn plus_point(&self, other: &Self) -> Self {
+        self.add_point::<true>(&other.addend(&Fe::D.plus(&Fe::D)))
     }
 
     /// −self.
