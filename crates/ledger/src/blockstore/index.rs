@@ -45,6 +45,15 @@ impl Index {
         }
     }
 
+    /// Removes one slot.
+    pub fn remove(&mut self, slot: u64) {
+        if let Some(entry) = self.slots.remove(&slot)
+            && let Some(began) = self.began.get_mut(&entry.first.segment())
+        {
+            began.retain(|s| *s != slot);
+        }
+    }
+
     /// Forgets the slots that began before `segment`.
     pub fn forget_before(&mut self, segment: u32) {
         let segments: Vec<u32> = self.began.keys().copied().filter(|s| *s < segment).collect();

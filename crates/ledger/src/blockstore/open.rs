@@ -6,14 +6,14 @@
 //! drops   a torn tail: bytes and place in [`Recovery`]
 //! source  after a kill only the last record can be torn; after a power failure any record that was not durable
 
-use super::index::{self, Index, SlotEntry};
+use super::index::{self, Checkpoint, Index, SlotEntry};
 use super::keeper::Shared;
 use super::medium::{FileSystem, Volume};
 use super::record::{Fault, Record, SEGMENT_HEAD_SIZE, VERSION};
 use super::scan::{Step, Walk};
 use super::store::{BlockStore, Tail, create_segment};
 use super::{Config, Damage, Finding, LogPosition, StoreError, index_path, log_path, reader};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -80,6 +80,7 @@ impl BlockStore {
             found.remove_unborn(dir, last)?;
             segments.pop();
         }
+        found.oldest_segment = segments.first().copied().unwrap_or(found.next_segment);
         for (nth, &segment) in segments.iter().enumerate() {
             let expected = if nth == 0 { segment } else { segments[nth - 1] + 1 };
             let missing = (expected..segment).map(|s| reader::whole_file(log_path(dir, s), Finding::MissingSegment));
@@ -87,13 +88,12 @@ impl BlockStore {
             check_head(&log_path(dir, segment), &config)?;
             found.segment(dir, segment, nth + 1 == segments.len())?;
         }
-        let first = segments.first().copied().unwrap_or(1);
-        found.index.forget_before(first);
+        found.index.forget_before(found.oldest_segment);
         let active = match segments.pop() {
             Some(segment) => open_active(&*volume, dir, segment, &config)?,
             None => create_segment(&*volume, dir, found.next_segment, &config.genesis_hash)?,
         };
-        found.finish(lock, volume, dir, config, first, active)
+        found.finish(lock, volume, dir, config, active)
     }
 }
 
@@ -103,7 +103,12 @@ struct Found {
     recovery: Recovery,
     sealed: VecDeque<(u32, u64)>,
     disk_bytes: u64,
+    oldest_segment: u32,
     next_segment: u32,
+    /// Slots that the scan of one segment met.
+    touched: BTreeSet<u64>,
+    /// What the index files lack.
+    checkpoints: Vec<Checkpoint>,
 }
 
 impl Default for Found {
@@ -113,7 +118,10 @@ impl Default for Found {
             recovery: Recovery::default(),
             sealed: VecDeque::new(),
             disk_bytes: 0,
+            oldest_segment: 1,
             next_segment: 1,
+            touched: BTreeSet::new(),
+            checkpoints: Vec::new(),
         }
     }
 }
@@ -147,7 +155,11 @@ impl Found {
         }
         let from = indexed.upto.unwrap_or(LogPosition::new(segment, 0));
         if u64::from(from.offset()) < len {
+            self.touched.clear();
             len = self.scan(&path, from, len, last)?;
+            // Later checkpoints cover this stretch too, and the next start should not read it again.
+            let entries = self.touched.iter().filter_map(|slot| self.index.slots.get(slot).copied()).collect();
+            self.checkpoints.push(Checkpoint { upto: LogPosition::new(segment, len as u32), sealed: !last, entries });
         }
         self.disk_bytes += len + indexed.size;
         self.recovery.segment_count += 1;
@@ -189,6 +201,7 @@ impl Found {
         match record {
             Record::Segment(_) => {}
             Record::Set(set) => {
+                self.touched.insert(set.slot);
                 let new = SlotEntry {
                     slot: set.slot,
                     parent_slot: set.parent_slot,
@@ -201,12 +214,16 @@ impl Found {
                 self.index.put(SlotEntry { end, set_count: held.set_count + 1, ..held });
             }
             Record::Complete(complete) => {
+                self.touched.insert(complete.slot);
                 let held = self.index.slots.get(&complete.slot).copied();
                 let found = held.map_or(0, |e| e.set_count);
+                // A slot whose beginning went with an older segment is not kept, and not damaged either.
+                let aged = held.is_none_or(|e| e.first.segment() == self.oldest_segment) && self.oldest_segment > 1;
                 match held {
                     Some(held) if found == complete.set_count => {
                         self.index.put(SlotEntry { end, complete: true, ..held });
                     }
+                    _ if aged => self.index.remove(complete.slot),
                     _ => {
                         let (slot, written) = (complete.slot, complete.set_count);
                         let what = Finding::MissingSets { slot, found, written };
@@ -224,7 +241,6 @@ impl Found {
         volume: Arc<dyn Volume>,
         dir: &Path,
         config: Config,
-        first: u32,
         tail: Tail,
     ) -> Result<(BlockStore, Recovery), StoreError> {
         let slots = &self.index.slots;
@@ -234,9 +250,9 @@ impl Found {
             self.disk_bytes += tail.at;
             self.recovery.segment_count = 1;
         }
-        let shared = Shared::new(dir, self.index, tail.position(), first, self.disk_bytes);
+        let shared = Shared::new(dir, self.index, tail.position(), self.oldest_segment, self.disk_bytes);
         let mut store = BlockStore::start(lock, volume, config, Arc::new(shared), tail, self.sealed);
-        store.resume()?;
+        store.resume(self.checkpoints)?;
         Ok((store, self.recovery))
     }
 }

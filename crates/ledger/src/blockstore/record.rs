@@ -32,7 +32,7 @@ pub(super) const MAGIC_BYTES: [u8; 4] = *b"hRec";
 const KIND_SEGMENT: u32 = 1;
 const KIND_SET: u32 = 2;
 const KIND_COMPLETE: u32 = 3;
-const FLAG_LAST: u32 = 1;
+const FLAG_LAST: u8 = 1;
 
 const _: () = assert!(RECORD_SIZE_MAX.is_multiple_of(8) && SEGMENT_HEAD_SIZE.is_multiple_of(8) && COMPLETE_SIZE.is_multiple_of(8));
 
@@ -45,6 +45,8 @@ pub struct FecSetRecord<'a> {
     pub parent_slot: u64,
     /// Index of the set's first data shred, a multiple of 32.
     pub fec_set_index: u32,
+    /// Reference tick of the set's shreds.
+    pub reference_tick: u8,
     /// Whether this set ends the block.
     pub last_in_slot: bool,
     /// Merkle root over the set's shreds.
@@ -180,7 +182,8 @@ pub(super) fn encode_set(set: &FecSetRecord<'_>, position: LogPosition) -> ([u8;
     body[0..8].copy_from_slice(&set.slot.to_le_bytes());
     body[8..16].copy_from_slice(&set.parent_slot.to_le_bytes());
     body[16..20].copy_from_slice(&set.fec_set_index.to_le_bytes());
-    body[20..24].copy_from_slice(&(if set.last_in_slot { FLAG_LAST } else { 0 }).to_le_bytes());
+    body[20] = if set.last_in_slot { FLAG_LAST } else { 0 };
+    body[21] = set.reference_tick;
     body[24..28].copy_from_slice(&(set.data.len() as u32).to_le_bytes());
     body[32..64].copy_from_slice(&set.merkle_root);
     body[64..96].copy_from_slice(&set.chained_root);
@@ -225,7 +228,8 @@ fn decode_set(body: &[u8]) -> Option<FecSetRecord<'_>> {
         slot: u64_at(head, 0),
         parent_slot: u64_at(head, 8),
         fec_set_index: u32_at(head, 16),
-        last_in_slot: u32_at(head, 20) & FLAG_LAST != 0,
+        reference_tick: head[21],
+        last_in_slot: head[20] & FLAG_LAST != 0,
         merkle_root: array_at(head, 32),
         chained_root: array_at(head, 64),
         signature: array_at(head, 96),
@@ -290,6 +294,7 @@ mod tests {
             slot: 7,
             parent_slot: 5,
             fec_set_index: 64,
+            reference_tick: 63,
             last_in_slot: true,
             merkle_root: [1; 32],
             chained_root: [2; 32],

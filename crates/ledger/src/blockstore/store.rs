@@ -45,7 +45,7 @@ pub enum Appended {
         /// It was the last one missing of its slot.
         slot_whole: bool,
     },
-    /// A set of this slot and index is in the log already.
+    /// A set of this slot and index is in the log already, or the slot is whole.
     Duplicate,
     /// Storing is switched off for this slot.
     Disabled,
@@ -83,7 +83,7 @@ pub struct BlockStore {
     changed: BTreeMap<u64, SlotEntry>,
     checkpoint_at: u64,
     whole: VecDeque<(u64, u64)>,
-    _lock: File,
+    lock: File,
 }
 
 /// Which sets of a slot are in the log.
@@ -175,12 +175,16 @@ impl BlockStore {
             unpublished: Vec::new(),
             changed: BTreeMap::new(),
             whole: VecDeque::new(),
-            _lock: lock,
+            lock,
         }
     }
 
-    /// Closes slots whose sets are all there but whose closing record was torn, and drops what is over the limit.
-    pub(super) fn resume(&mut self) -> Result<(), StoreError> {
+    /// Completes the index files, closes slots whose sets are all there but whose closing record was torn, and
+    /// drops what is over the limit.
+    pub(super) fn resume(&mut self, checkpoints: Vec<Checkpoint>) -> Result<(), StoreError> {
+        for checkpoint in checkpoints {
+            let _ = self.jobs.send(Job::Checkpoint(checkpoint));
+        }
         let unfinished: Vec<SlotEntry> = {
             let index = self.shared.index.read().unwrap_or_else(PoisonError::into_inner);
             index.slots.values().rev().filter(|e| !e.complete).take(OPEN_SLOTS_MAX).copied().collect()
@@ -466,6 +470,8 @@ impl Drop for BlockStore {
         if let Some(keeper) = self.keeper.take() {
             let _ = keeper.join();
         }
+        // Closing the file would do, were it not for a child process that is just being started and has it too.
+        let _ = self.lock.unlock();
     }
 }
 
