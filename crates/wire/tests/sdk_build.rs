@@ -15,7 +15,7 @@ use solana_compute_budget_interface::ComputeBudgetInstruction as SdkBudget;
 use solana_message::{Address, Hash};
 use solana_system_interface::instruction::{self as sdk_system, SystemInstruction as SdkSystem};
 use solana_transaction::versioned::VersionedTransaction;
-use support::{address, valid_transaction};
+use support::{address, transaction};
 
 fn meta() -> impl Strategy<Value = AccountMeta> {
     (address(), any::<bool>(), any::<bool>())
@@ -151,7 +151,7 @@ proptest! {
     #[test]
     fn batches_of_entries_are_the_sdks(
         batch in prop::collection::vec(
-            (any::<u64>(), any::<[u8; 32]>(), prop::collection::vec(valid_transaction(), 0..4)), 1..4),
+            (any::<u64>(), any::<[u8; 32]>(), prop::collection::vec(transaction(), 0..4)), 1..4),
         noise in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
     ) {
         // An entry of `solana-entry` is these three fields.

@@ -12,7 +12,7 @@ use solana_message::v0::{LoadedAddresses, LoadedMessage};
 use solana_message::{Address, VersionedMessage};
 use solana_transaction::versioned::VersionedTransaction;
 use support::mutate::{Random, SeedOnPanic, mutate, seed};
-use support::{address, sdk_accepts, valid_transaction};
+use support::{address, sdk_accepts, transaction};
 
 fn reserved() -> HashSet<Address> {
     [SYSTEM_PROGRAM, SYSVAR_CLOCK].map(Address::from).into()
@@ -60,7 +60,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
     #[test]
-    fn valid_transactions_show_the_same_fields(sdk in valid_transaction()) {
+    fn transactions_show_the_same_fields(sdk in transaction()) {
         let bytes = bincode::serialize(&sdk).unwrap();
         prop_assert_eq!(Txn::parse(&bytes).is_ok(), sdk_accepts(&bytes));
         if let Ok(txn) = Txn::parse(&bytes) {
@@ -72,7 +72,7 @@ proptest! {
 
     #[test]
     fn loaded_addresses_are_locked_as_the_sdk_locks_them(
-        sdk in valid_transaction(),
+        sdk in transaction(),
         pool in prop::collection::vec(address(), 40),
     ) {
         let bytes = bincode::serialize(&sdk).unwrap();
@@ -131,7 +131,7 @@ fn mutations_get_the_same_verdict() {
     let rng = proptest::test_runner::TestRng::from_seed(algorithm, &rng_seed);
     let mut runner = proptest::test_runner::TestRunner::new_with_rng(ProptestConfig::default(), rng);
     let mut draw = || {
-        let tree = valid_transaction().new_tree(&mut runner).expect("a transaction");
+        let tree = transaction().new_tree(&mut runner).expect("a transaction");
         bincode::serialize(&tree.current()).expect("serialises")
     };
     let mut accepted = 0;

@@ -40,10 +40,10 @@ fn sdk_address() -> impl Strategy<Value = Address> {
     address().prop_map(Address::from)
 }
 
+/// A lookup; one in 25 loads nothing, which the SDK refuses.
 fn lookup() -> impl Strategy<Value = MessageAddressTableLookup> {
     let indexes = || prop::collection::vec(any::<u8>(), 0..5);
-    let some = |(_, w, r): &(Address, Vec<u8>, Vec<u8>)| !(w.is_empty() && r.is_empty());
-    (sdk_address(), indexes(), indexes()).prop_filter("loads something", some).prop_map(
+    (sdk_address(), indexes(), indexes()).prop_map(
         |(account_key, writable_indexes, readonly_indexes)| MessageAddressTableLookup {
             account_key,
             writable_indexes,
@@ -66,8 +66,9 @@ fn instructions(static_count: usize, total: usize) -> impl Strategy<Value = Vec<
     prop::collection::vec(one, 0..if static_count > 1 { 5 } else { 1 })
 }
 
-/// A transaction that the SDK accepts, legacy or version 0; now and then over 1232 bytes.
-pub fn valid_transaction() -> impl Strategy<Value = VersionedTransaction> {
+/// A transaction, legacy or version 0. Nearly all are accepted; some have over 1232 bytes, and some
+/// a lookup that loads nothing.
+pub fn transaction() -> impl Strategy<Value = VersionedTransaction> {
     let counts = (any::<bool>(), 1usize..5, 0usize..9, prop::collection::vec(lookup(), 0..4));
     counts
         .prop_flat_map(|(versioned, signers, others, lookups)| {

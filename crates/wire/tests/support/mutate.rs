@@ -29,7 +29,7 @@ pub fn mutate(bytes: &mut Vec<u8>, fields: &[usize], other: &[u8], random: &mut 
             _ => random.below(bytes.len() + 1),
         };
         let at = at.min(bytes.len());
-        match random.below(10) {
+        match random.below(13) {
             0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
             1 if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(1),
             2 if at < bytes.len() => bytes[at] = bytes[at].wrapping_sub(1),
@@ -45,6 +45,21 @@ pub fn mutate(bytes: &mut Vec<u8>, fields: &[usize], other: &[u8], random: &mut 
             8 => {
                 let end = at + random.below((bytes.len() - at).min(40) + 1);
                 bytes.drain(at..end);
+            }
+            // The same value in a longer encoding: a length's last byte goes on, with nothing.
+            9 if at < bytes.len() && bytes[at] < 0x80 => {
+                bytes[at] |= 0x80;
+                bytes.insert(at + 1, 0);
+            }
+            // A length and what it counts, emptied or grown by one.
+            10 if at < bytes.len() => {
+                let end = (at + 1 + usize::from(bytes[at])).min(bytes.len());
+                bytes.drain(at + 1..end);
+                bytes[at] = 0;
+            }
+            11 if at < bytes.len() => {
+                bytes[at] = bytes[at].wrapping_add(1);
+                bytes.insert(at + 1, random.next() as u8 % 8);
             }
             _ if at < bytes.len() => bytes[at] = EDGES[random.below(EDGES.len())],
             _ => bytes.push(EDGES[random.below(EDGES.len())]),
