@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointEvent, Event,
@@ -30,6 +30,10 @@ use crate::{ALPN_TPU, ClientCounters, ConfigError, Transmit, tls};
 
 /// The name put into the TLS handshake; servers know each other by key, not by name.
 const SERVER_NAME: &str = "localhost";
+
+/// Bytes of transactions copied into one allocation. It is freed when all of them are
+/// acknowledged, so it is also the most that one slow transaction can pin.
+const ARENA_BYTES: usize = 32 << 10;
 
 /// One of the client's connections, for the client's whole life (through reconnects).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,8 +67,7 @@ pub struct WouldBlock;
 /// The rest of a transaction whose stream the peer's flow control holds up.
 struct Rest {
     id: StreamId,
-    bytes: Vec<u8>,
-    written: usize,
+    bytes: Bytes,
 }
 
 struct Line {
@@ -91,6 +94,8 @@ pub struct Client {
     to_transmit: VecDeque<u32>,
     responses: VecDeque<(Transmit, Box<[u8]>)>,
     scratch: Vec<u8>,
+    /// Where transactions are copied to be kept for retransmission: one allocation for many.
+    arena: BytesMut,
     next_line: usize,
     counters: ClientCounters,
 }
@@ -140,6 +145,7 @@ impl Client {
             to_transmit: VecDeque::new(),
             responses: VecDeque::new(),
             scratch: Vec::new(),
+            arena: BytesMut::new(),
             next_line: 0,
             counters: ClientCounters::default(),
         })
@@ -189,7 +195,7 @@ impl Client {
         line.state = ConnectionState::Closed;
         line.reconnect_at = None;
         if let Some((_, quic)) = &mut line.quic {
-            quic.close(now, varint(0), bytes::Bytes::new());
+            quic.close(now, varint(0), Bytes::new());
             self.settle(id.0);
             self.queue_transmit(id.0);
         }
@@ -380,7 +386,11 @@ impl Client {
                     line.pause = self.config.reconnect_initial;
                 }
                 Some(Event::ConnectionLost { reason }) => {
-                    self.disconnected(id, now, reason.to_string());
+                    // A second reason may follow the first.
+                    if matches!(line.state, ConnectionState::Connecting | ConnectionState::Connected)
+                    {
+                        self.disconnected(id, now, reason.to_string());
+                    }
                 }
                 Some(_) => {}
                 None => return,
@@ -396,15 +406,21 @@ impl Client {
         let Some((_, quic)) = &mut line.quic else { return false };
         let Some(stream) = quic.streams().open(Dir::Uni) else { return false };
         let mut send = quic.send_stream(stream);
-        let written = match send.write(bytes) {
-            Ok(written) => written,
-            Err(WriteError::Blocked) => 0,
+        send.set_priority(oldest_first(stream)).expect("a stream just opened");
+        if self.arena.capacity() < bytes.len() {
+            self.arena = BytesMut::with_capacity(ARENA_BYTES.max(bytes.len()));
+        }
+        self.arena.extend_from_slice(bytes);
+        let mut chunk = [self.arena.split().freeze()];
+        match send.write_chunks(&mut chunk) {
+            Ok(_) | Err(WriteError::Blocked) => {}
             Err(error) => unreachable!("a stream just opened takes bytes: {error}"),
-        };
-        if written == bytes.len() {
+        }
+        let [rest] = chunk;
+        if rest.is_empty() {
             send.finish().expect("a stream just opened can be finished");
         } else {
-            line.rest = Some(Rest { id: stream, bytes: bytes.to_vec(), written });
+            line.rest = Some(Rest { id: stream, bytes: rest });
         }
         line.in_flight += 1;
         self.counters.sent += 1;
@@ -446,16 +462,22 @@ impl Client {
     }
 }
 
+/// Priority of a stream's data: what was sent first is also repeated first. At equal priority a
+/// lost transaction would queue behind all that was taken after it, and on a poor path reach the
+/// server after its stream time-out. In steps of 64 streams an `i32` lasts for 2^37 of them.
+fn oldest_first(stream: StreamId) -> i32 {
+    -((stream.index() >> 6).min(i32::MAX as u64) as i32)
+}
+
 impl Line {
     /// Writes on a stream that flow control held up.
     fn write_rest(&mut self) {
         let (Some(rest), Some((_, quic))) = (&mut self.rest, &mut self.quic) else { return };
         let mut send = quic.send_stream(rest.id);
-        while rest.written < rest.bytes.len() {
-            match send.write(&rest.bytes[rest.written..]) {
-                Ok(written) => rest.written += written,
-                // Stopped streams are dealt with by their own event.
-                Err(_) => return,
+        while !rest.bytes.is_empty() {
+            // Leaves in the slice what was not written. Stopped streams have their own event.
+            if send.write_chunks(std::slice::from_mut(&mut rest.bytes)).is_err() {
+                return;
             }
         }
         if send.finish().is_ok() {

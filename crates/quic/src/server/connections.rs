@@ -155,7 +155,13 @@ impl Server {
                 self.queue_transmit(index as u32);
             }
             Err(error) => {
-                self.counters.refused_malformed += 1;
+                // A ClientHello that TLS refuses fails here already.
+                if is_tls_alert(&error.cause) {
+                    self.counters.handshakes_begun += 1;
+                    self.counters.handshakes_failed += 1;
+                } else {
+                    self.counters.refused_malformed += 1;
+                }
                 self.admission.leave(address.ip());
                 if let Some(transmit) = error.response {
                     self.respond(transmit);
@@ -288,4 +294,10 @@ impl Server {
             self.deadlines.advance(index, at.max(now + Duration::from_micros(1)));
         }
     }
+}
+
+/// Whether a connection failed by a TLS alert: codes 0x100 to 0x1ff of RFC 9000, section 20.1.
+fn is_tls_alert(error: &ConnectionError) -> bool {
+    let ConnectionError::TransportError(error) = error else { return false };
+    (0x100..0x200).contains(&u64::from(error.code))
 }
