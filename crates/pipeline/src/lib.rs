@@ -1,1 +1,17 @@
-//! pipeline
+//! pipeline: the tiles, one folder each, in the order in which a packet meets them.
+//!
+//! `net` → `quic` → `verify` → `dedup` → `pack` → `bank` → `poh` → `shred` → `store`; `sign` answers `shred`,
+//! `metric` reads everyone's counters; `benchg` → `benchs` make load, `bencho` observes it.
+//!
+//! [`topology`] says which tiles there are and which links join them; [`links`] says what travels on each link.
+
+pub mod bencho;
+pub mod benchg;
+pub mod benchs;
+pub mod links;
+pub mod metric;
+pub mod net;
+pub mod quic;
+pub mod sign;
+pub mod tag_cache;
+pub mod verify;

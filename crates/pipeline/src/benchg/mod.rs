@@ -1,0 +1,377 @@
+//! benchg: generates and signs transfers.
+//!
+//! reads   `bencho_benchg`, reliable: the latest blockhash; [`Control`]: what to do
+//! writes  `benchg_benchs`, reliable: signed transfers
+//! memory  the keys of the accounts (shared by all benchg); with signing ahead, 215 B a transfer
+//! drops   nothing: with no room downstream it stops generating
+//!
+//! Each benchg sends from accounts of its own (every `peers`-th), so that no two make the same transfer; amounts
+//! count up, so that no transfer is a duplicate while its blockhash lives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use hearth_crypto::ed25519::SigningKey;
+use hearth_tile::{Frag, Host, InitError, Out, Poll, Port, Tile};
+use hearth_wire::transfer::{TRANSFER_SIZE, TransferTemplate};
+
+use crate::links::BENCHG_BENCHS;
+
+hearth_tile::counters! {
+    /// What benchg counts.
+    pub struct Counters {
+        /// Transfers signed.
+        signed: Counter,
+        /// Transfers passed on to benchs.
+        generated: Counter,
+        /// Transfers signed ahead that are left.
+        presigned_left: Gauge,
+        /// With a fixed rate: how far behind the schedule the latest transfer left, nanoseconds.
+        lag_ns: Gauge,
+    }
+}
+
+/// What the load generator is to do; shared by whoever steers it and all benchg.
+#[derive(Debug, Default)]
+pub struct Control {
+    phase: AtomicU8,
+    presigned: AtomicU64,
+    exhausted: AtomicU64,
+}
+
+/// See [`Control::set`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Do nothing.
+    Idle = 0,
+    /// Sign ahead, send nothing.
+    Presign = 1,
+    /// Send.
+    Run = 2,
+}
+
+impl Control {
+    /// Tells every benchg what to do from now on.
+    pub fn set(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// What they are told to do.
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            1 => Phase::Presign,
+            2 => Phase::Run,
+            _ => Phase::Idle,
+        }
+    }
+
+    /// Transfers signed ahead so far, all benchg together.
+    pub fn presigned(&self) -> u64 {
+        self.presigned.load(Ordering::Relaxed)
+    }
+
+    /// How many benchg have sent all that they had signed ahead.
+    pub fn exhausted(&self) -> u64 {
+        self.exhausted.load(Ordering::Relaxed)
+    }
+}
+
+/// An account that the generator can sign for.
+pub struct Account {
+    /// Its key.
+    pub key: SigningKey,
+    /// Its address.
+    pub address: [u8; 32],
+}
+
+/// What is generated.
+#[derive(Clone)]
+pub struct Config {
+    /// All accounts; shared.
+    pub accounts: Arc<Vec<Account>>,
+    /// The first so many send.
+    pub senders: usize,
+    /// The first so many receive.
+    pub receivers: usize,
+    /// Share of transfers, 0 to 1, that pay to one and the same account and so conflict with each other.
+    pub conflict: f64,
+    /// Transfers a second, all benchg together; `None` is flat out.
+    pub rate: Option<f64>,
+    /// Transfers to sign ahead, all benchg together; 0 signs while sending.
+    pub presign: u64,
+    /// What to do.
+    pub control: Arc<Control>,
+}
+
+/// Transfers made in one turn, at most.
+const BATCH: usize = 16;
+/// Amounts count from 1 to this and begin again; see the module's comment.
+const AMOUNTS: u64 = 1_000_000;
+
+/// The tile.
+pub struct Benchg {
+    config: Config,
+    template: TransferTemplate,
+    ready: bool,
+    benchs: Port,
+    first: usize,
+    step: usize,
+    sequence: u64,
+    random: u64,
+    pool: Vec<[u8; TRANSFER_SIZE]>,
+    sent_from_pool: usize,
+    quota: u64,
+    started_ns: Option<u64>,
+    emitted: u64,
+}
+
+impl Tile for Benchg {
+    const NAME: &'static str = "benchg";
+    const BURST: usize = BATCH;
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        let (index, peers) = (host.index(), host.peers());
+        if config.senders < peers || config.receivers < 2 || config.accounts.len() < config.senders.max(config.receivers) {
+            return Err(host.error(format_args!(
+                "cannot generate transfers from {} to {} of {} accounts with {peers} benchg tiles; fund more accounts (`development.genesis.fund_initial_accounts`) or use fewer",
+                config.senders, config.receivers, config.accounts.len(),
+            )));
+        }
+        let quota = config.presign / peers as u64 + u64::from((index as u64) < config.presign % peers as u64);
+        Ok(Self {
+            config: config.clone(),
+            template: TransferTemplate::new(),
+            ready: false,
+            benchs: host.output(BENCHG_BENCHS)?,
+            first: index,
+            step: peers,
+            sequence: 0,
+            random: host.entropy() | 1,
+            pool: Vec::with_capacity(quota as usize),
+            sent_from_pool: 0,
+            quota,
+            started_ns: None,
+            emitted: 0,
+        })
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, _: &mut Out<'_, Self>) {
+        let blockhash = frag.payload().try_into().expect("a blockhash from bencho");
+        self.template.set_recent_blockhash(blockhash);
+        self.ready = true;
+    }
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        if !self.ready {
+            return Poll::Idle;
+        }
+        match self.config.control.phase() {
+            Phase::Idle => Poll::Idle,
+            Phase::Presign => self.presign(out),
+            Phase::Run => self.emit(out),
+        }
+    }
+
+    fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        out.count.presigned_left = (self.pool.len() - self.sent_from_pool) as u64;
+    }
+
+    fn wait_for(&self) -> hearth_tile::WaitFor {
+        // A phase change comes from outside the links, and a rate from the clock: look again soon.
+        let deadline = self.next_due_ns();
+        hearth_tile::WaitFor { deadline, ..Default::default() }
+    }
+}
+
+impl Benchg {
+    fn presign(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let left = self.quota - self.pool.len() as u64;
+        let batch = left.min(BATCH as u64);
+        for _ in 0..batch {
+            let transfer: [u8; TRANSFER_SIZE] = self.next_transfer().try_into().expect("a plain transfer");
+            self.pool.push(transfer);
+        }
+        out.count.signed += batch;
+        self.config.control.presigned.fetch_add(batch, Ordering::Relaxed);
+        if batch > 0 { Poll::Busy } else { Poll::Idle }
+    }
+
+    fn emit(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let started = *self.started_ns.get_or_insert(out.now());
+        let due = match self.per_tile_rate() {
+            None => BATCH as u64,
+            Some(rate) => {
+                let elapsed = (out.now() - started) as f64 / 1e9;
+                ((elapsed * rate) as u64 + 1).saturating_sub(self.emitted).min(BATCH as u64)
+            }
+        };
+        if due == 0 {
+            return Poll::Idle;
+        }
+        if let Some(rate) = self.per_tile_rate() {
+            let intended = started + (self.emitted as f64 / rate * 1e9) as u64;
+            out.count.lag_ns = out.now().saturating_sub(intended);
+        }
+        let made = if self.quota > 0 { self.emit_presigned(due as usize, out) } else { self.emit_fresh(due as usize, out) };
+        self.emitted += made;
+        if made > 0 { Poll::Busy } else { Poll::Idle }
+    }
+
+    fn emit_fresh(&mut self, due: usize, out: &mut Out<'_, Self>) -> u64 {
+        for _ in 0..due {
+            let port = self.benchs;
+            let transfer = self.next_transfer();
+            out.publish(port, 0, transfer);
+        }
+        out.count.signed += due as u64;
+        out.count.generated += due as u64;
+        due as u64
+    }
+
+    fn emit_presigned(&mut self, due: usize, out: &mut Out<'_, Self>) -> u64 {
+        let end = self.pool.len().min(self.sent_from_pool + due);
+        let batch = &self.pool[self.sent_from_pool..end];
+        for transfer in batch {
+            out.publish(self.benchs, 0, transfer);
+        }
+        let made = batch.len() as u64;
+        if made > 0 && end == self.pool.len() {
+            self.config.control.exhausted.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sent_from_pool = end;
+        out.count.generated += made;
+        made
+    }
+
+    fn next_transfer(&mut self) -> &[u8] {
+        let own = self.config.senders.saturating_sub(self.first).div_ceil(self.step);
+        let from = self.first + self.step * (self.sequence % own as u64) as usize;
+        let to = self.receiver(from);
+        let sender = &self.config.accounts[from];
+        self.template.set_from(&sender.address);
+        self.template.set_to(&self.config.accounts[to].address);
+        self.template.set_lamports(1 + self.sequence % AMOUNTS);
+        self.sequence += 1;
+        self.template.sign_with(|message| sender.key.sign(message))
+    }
+
+    /// Another account than `from`: the hot one for the conflicting share, else any.
+    fn receiver(&mut self, from: usize) -> usize {
+        let hot = (self.next_random() >> 11) as f64 / (1u64 << 53) as f64 >= 1.0 - self.config.conflict;
+        let other = self.next_random() % (self.config.receivers as u64 - 1);
+        let to = if hot { 0 } else { (from + 1 + other as usize) % self.config.receivers };
+        if to == from { (to + 1) % self.config.receivers } else { to }
+    }
+
+    /// xorshift64*: spread is all that is asked of it.
+    fn next_random(&mut self) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn per_tile_rate(&self) -> Option<f64> {
+        self.config.rate.map(|rate| rate / self.step as f64)
+    }
+
+    fn next_due_ns(&self) -> Option<u64> {
+        let (started, rate) = (self.started_ns?, self.per_tile_rate()?);
+        (self.config.control.phase() == Phase::Run).then(|| started + (self.emitted as f64 / rate * 1e9) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hearth_crypto::ed25519::verify_strict;
+    use hearth_tile::rig::Rig;
+    use hearth_wire::txn::Txn;
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    fn config(count: usize) -> Config {
+        let account = |i: usize| {
+            let key = SigningKey::from_seed(&[i as u8; 32]);
+            Account { address: key.public_key(), key }
+        };
+        Config {
+            accounts: Arc::new((0..count).map(account).collect()),
+            senders: count,
+            receivers: count,
+            conflict: 0.0,
+            rate: None,
+            presign: 0,
+            control: Arc::default(),
+        }
+    }
+
+    fn rig(config: &Config) -> Rig<Benchg> {
+        let mut rig = Rig::<Benchg>::new(config, &["bencho_benchg"], &["benchg_benchs"]);
+        rig.give("bencho_benchg", 0, &[9; 32]);
+        rig.run();
+        rig
+    }
+
+    #[test]
+    fn transfers_are_valid_and_all_different() {
+        let config = config(8);
+        let mut rig = rig(&config);
+        assert!(rig.take("benchg_benchs").is_empty(), "nothing before it is told to run");
+        config.control.set(Phase::Run);
+        rig.run();
+        let made = rig.take("benchg_benchs");
+        assert_eq!(made.len() as u32, hearth_tile::rig::DEPTH, "it fills the link and stops");
+        let mut seen = BTreeSet::new();
+        for (_, bytes) in &made {
+            let txn = Txn::parse(bytes).unwrap();
+            assert!(verify_strict(txn.fee_payer(), txn.first_signature(), txn.message()).is_ok());
+            assert_eq!(txn.recent_blockhash(), &[9; 32]);
+            assert!(!txn.has_duplicate_accounts());
+            assert!(seen.insert(*txn.first_signature()));
+        }
+    }
+
+    #[test]
+    fn a_rate_is_kept_on_virtual_time() {
+        let config = Config { rate: Some(100.0), ..config(4) };
+        let mut rig = rig(&config);
+        config.control.set(Phase::Run);
+        let mut made = 0;
+        for _ in 0..100 {
+            rig.run();
+            made += rig.take("benchg_benchs").len();
+            rig.advance(Duration::from_millis(10));
+        }
+        assert!((99..=101).contains(&made), "{made} in a second at 100/s");
+    }
+
+    #[test]
+    fn what_is_signed_ahead_is_sent_once() {
+        let config = Config { presign: 100, ..config(4) };
+        let mut rig = rig(&config);
+        config.control.set(Phase::Presign);
+        rig.run();
+        assert_eq!(config.control.presigned(), 100);
+        assert!(rig.take("benchg_benchs").is_empty());
+        config.control.set(Phase::Run);
+        rig.run();
+        assert_eq!(rig.take("benchg_benchs").len(), 100);
+        assert_eq!((rig.count().signed, rig.count().generated, config.control.exhausted()), (100, 100, 1));
+    }
+
+    #[test]
+    fn conflicts_share_a_receiver() {
+        let config = Config { conflict: 1.0, ..config(8) };
+        let mut rig = rig(&config);
+        config.control.set(Phase::Run);
+        rig.run();
+        let hot = config.accounts[0].address;
+        let made = rig.take("benchg_benchs");
+        let paid = made.iter().filter(|(_, b)| Txn::parse(b).unwrap().account_keys()[..2].contains(&hot)).count();
+        assert_eq!(paid, made.len());
+    }
+}

@@ -1,0 +1,126 @@
+//! A JSON-RPC caller that never blocks: one keep-alive connection, one request at a time.
+//!
+//! reads   one HTTP response with a Content-Length, 64 KiB at most
+//! writes  one HTTP request
+//! memory  the response's buffer
+//! drops   the connection, on anything that is not such a response
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+const MAX_RESPONSE: usize = 64 << 10;
+/// The node is on this machine or near: connecting is quick or not at all.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// What has come of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Not all there yet.
+    Waiting,
+    /// The response's body.
+    Body(Vec<u8>),
+    /// The connection broke, or the response is none.
+    Broken,
+}
+
+/// A connection to one server, made when needed.
+pub struct HttpClient {
+    server: SocketAddr,
+    stream: Option<TcpStream>,
+    response: Vec<u8>,
+}
+
+impl HttpClient {
+    /// A client of `server`, not yet connected.
+    pub fn new(server: SocketAddr) -> Self {
+        Self { server, stream: None, response: Vec::with_capacity(1024) }
+    }
+
+    /// The socket, to wait for.
+    pub fn raw_fd(&self) -> Option<RawFd> {
+        self.stream.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Sends a JSON body. An earlier request must be answered or given up by [`HttpClient::disconnect`].
+    pub fn ask(&mut self, body: &str) -> std::io::Result<()> {
+        if self.stream.is_none() {
+            let stream = TcpStream::connect_timeout(&self.server, CONNECT_TIMEOUT)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            self.stream = Some(stream);
+        }
+        self.response.clear();
+        let request = format!(
+            "POST / HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.server,
+            body.len()
+        );
+        let stream = self.stream.as_mut().expect("connected above");
+        // A request of a few hundred bytes fits an idle connection's buffer, or the connection is broken.
+        let sent = stream.write_all(request.as_bytes());
+        if sent.is_err() {
+            self.disconnect();
+        }
+        sent
+    }
+
+    /// Reads what is there.
+    pub fn poll(&mut self) -> Answer {
+        let Some(stream) = &mut self.stream else { return Answer::Broken };
+        let mut buffer = [0; 4096];
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => return Answer::Broken,
+                Ok(n) => self.response.extend_from_slice(&buffer[..n]),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Answer::Broken,
+            }
+            if self.response.len() > MAX_RESPONSE {
+                return Answer::Broken;
+            }
+        }
+        body_of(&self.response)
+    }
+
+    /// Gives the connection up.
+    pub fn disconnect(&mut self) {
+        self.stream = None;
+    }
+}
+
+fn body_of(response: &[u8]) -> Answer {
+    let Some(end) = response.windows(4).position(|w| w == b"\r\n\r\n") else { return Answer::Waiting };
+    let Ok(head) = std::str::from_utf8(&response[..end]) else { return Answer::Broken };
+    let mut lines = head.split("\r\n");
+    if !lines.next().is_some_and(|status| status.starts_with("HTTP/1.1 200")) {
+        return Answer::Broken;
+    }
+    let length = lines
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .and_then(|(_, value)| value.trim().parse::<usize>().ok());
+    let Some(length) = length else { return Answer::Broken };
+    match response[end + 4..].get(..length) {
+        Some(body) => Answer::Body(body.to_vec()),
+        None => Answer::Waiting,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_found_when_complete() {
+        let whole = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc";
+        for cut in 0..whole.len() {
+            assert_eq!(body_of(&whole[..cut]), Answer::Waiting, "cut at {cut}");
+        }
+        assert_eq!(body_of(whole), Answer::Body(b"abc".to_vec()));
+        assert_eq!(body_of(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n"), Answer::Broken);
+        assert_eq!(body_of(b"HTTP/1.1 200 OK\r\n\r\n"), Answer::Broken);
+    }
+}

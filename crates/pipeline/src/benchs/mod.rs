@@ -1,0 +1,185 @@
+//! benchs: sends transactions to a TPU over QUIC.
+//!
+//! reads   `benchg_benchs`, reliable: signed transactions; its UDP socket
+//! writes  its UDP socket
+//! memory  the client's send window per connection; 16 receive buffers × 64 KiB
+//! drops   nothing by itself: with no room it stops reading. What the transport gave up is counted as lost or
+//!         stopped, so sent = acknowledged + stopped + lost + in flight
+//! source  [`hearth_quic::Client`]
+
+use std::net::SocketAddr;
+
+use hearth_quic::{Client, ClientConfig};
+use hearth_tile::sys::udp::{Message, Options, RecvBatch, UdpSocket};
+use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Tile, WaitFor};
+
+use crate::links::{OUTGOING_MTU, TXN_MTU};
+
+hearth_tile::counters! {
+    /// What benchs counts.
+    pub struct Counters {
+        /// Transactions taken by the transport.
+        sent: Counter,
+        /// Transactions that the server's transport acknowledged in full.
+        acknowledged: Counter,
+        /// Transactions that the server refused to read on.
+        stopped: Counter,
+        /// Transactions without acknowledgement when their connection ended.
+        lost: Counter,
+        /// Transactions not yet acknowledged.
+        in_flight: Gauge,
+        /// Handshakes done.
+        connected: Counter,
+        /// Connections that ended or could not be made.
+        disconnected: Counter,
+        /// Datagrams received.
+        datagrams_in: Counter,
+        /// Datagrams sent.
+        datagrams_out: Counter,
+        /// Sends that the kernel refused with an error other than a full buffer.
+        send_errors: Counter,
+        /// Receives that failed with an error.
+        receive_errors: Counter,
+    }
+}
+
+/// Where to send.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The TPU's QUIC port.
+    pub target: SocketAddr,
+    /// Connections of each benchs.
+    pub connections: usize,
+    /// The client's tuning.
+    pub client: ClientConfig,
+}
+
+const SLOTS: usize = 16;
+const SOCKET_BUFFER: usize = 4 << 20;
+/// Runs of datagrams handed to the kernel in one turn, at most.
+const SENDS_PER_TURN: usize = 8;
+
+/// The tile.
+pub struct Benchs {
+    client: Client,
+    clock: Clock,
+    socket: UdpSocket,
+    batch: RecvBatch,
+    waiting: Option<([u8; TXN_MTU], usize)>,
+    unsent: Option<(SocketAddr, Option<u16>)>,
+    buffer: Vec<u8>,
+}
+
+impl Tile for Benchs {
+    const NAME: &'static str = "benchs";
+    const BURST: usize = 0;
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        let any: SocketAddr = if config.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().expect("an address");
+        let options = Options { reuse_port: false, buffer_bytes: SOCKET_BUFFER };
+        let socket = UdpSocket::bind(any, options).map_err(|e| host.socket_error("a UDP port to send from", e))?;
+        let (identity, entropy) = (host.secret(), host.secret());
+        let client_config =
+            if socket.gso() { config.client.clone() } else { ClientConfig { segments_max: 1, ..config.client.clone() } };
+        let mut client =
+            Client::new(client_config, Some(&identity), &entropy).map_err(|e| host.error(e))?;
+        let clock = host.clock().clone();
+        for _ in 0..config.connections {
+            client.connect(clock.instant(clock.now()), config.target);
+        }
+        let buffer = Vec::with_capacity(OUTGOING_MTU);
+        Ok(Self { client, clock, socket, batch: RecvBatch::new(SLOTS), waiting: None, unsent: None, buffer })
+    }
+
+    fn filter(&mut self, _: &FragMeta, _: In) -> Filter {
+        if self.waiting.is_some() { Filter::Later } else { Filter::Take }
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, _: &mut Out<'_, Self>) {
+        if self.client.send_transaction(frag.payload()).is_err() {
+            let mut bytes = [0; TXN_MTU];
+            bytes[..frag.payload().len()].copy_from_slice(frag.payload());
+            self.waiting = Some((bytes, frag.payload().len()));
+        }
+    }
+
+    fn end_burst(&mut self, out: &mut Out<'_, Self>) {
+        self.transmit(out);
+    }
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let now = self.clock.instant(out.now());
+        let mut busy = self.receive(out);
+        if self.client.next_timeout().is_some_and(|due| due <= now) {
+            self.client.handle_timeout(now);
+            busy = true;
+        }
+        if let Some((bytes, len)) = &self.waiting
+            && self.client.send_transaction(&bytes[..*len]).is_ok()
+        {
+            self.waiting = None;
+            busy = true;
+        }
+        busy |= self.transmit(out);
+        if busy { Poll::Busy } else { Poll::Idle }
+    }
+
+    fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        let c = self.client.counters();
+        out.count.sent = c.sent;
+        out.count.acknowledged = c.acknowledged;
+        out.count.stopped = c.stopped;
+        out.count.lost = c.lost;
+        out.count.in_flight = self.client.in_flight();
+        out.count.connected = c.connected;
+        out.count.disconnected = c.disconnected;
+        out.count.datagrams_in = c.datagrams_in;
+        out.count.datagrams_out = c.datagrams_out;
+    }
+
+    fn wait_for(&self) -> WaitFor {
+        let deadline = self.client.next_timeout().map(|due| self.clock.at(due));
+        WaitFor { readable: vec![self.socket.raw_fd()], deadline }
+    }
+}
+
+impl Benchs {
+    fn receive(&mut self, out: &mut Out<'_, Self>) -> bool {
+        let now = self.clock.instant(out.now());
+        match self.socket.receive(&mut self.batch) {
+            Ok(0) => false,
+            Ok(_) => {
+                for (from, data) in self.batch.datagrams() {
+                    self.client.handle_datagram(now, from, None, data);
+                }
+                true
+            }
+            Err(_) => {
+                out.count.receive_errors += 1;
+                false
+            }
+        }
+    }
+
+    fn transmit(&mut self, out: &mut Out<'_, Self>) -> bool {
+        let now = self.clock.instant(out.fresh_now());
+        let mut moved = false;
+        for _ in 0..SENDS_PER_TURN {
+            if self.unsent.is_none() {
+                let Some(transmit) = self.client.poll_transmit(now, &mut self.buffer) else { break };
+                self.unsent = Some((transmit.to, transmit.segment_size.map(|s| s as u16)));
+            }
+            let Some((to, segment)) = self.unsent else { break };
+            match self.socket.send(&[Message { to, data: &self.buffer, segment }]) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(_) => out.count.send_errors += 1,
+            }
+            self.unsent = None;
+            moved = true;
+        }
+        moved
+    }
+}

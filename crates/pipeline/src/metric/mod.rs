@@ -1,0 +1,104 @@
+//! metric: every tile's counters as Prometheus text over HTTP.
+//!
+//! reads   the workspace, read-only: counters and links of all tiles; its TCP socket
+//! writes  HTTP responses
+//! memory  at most 16 connections, 4 KiB of request and one response each
+//! drops   connections beyond 16, requests that are malformed, longer than 4 KiB or unfinished after 5 s; counted
+//! source  the Prometheus text exposition format, version 0.0.4
+//!
+//! It never slows another tile: it only loads words that they store, and all its sockets are non-blocking.
+
+mod connection;
+pub mod text;
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+
+use hearth_ring::Observer;
+use hearth_tile::topology::Topology;
+use hearth_tile::{Frag, Host, InitError, Out, Poll, Tile, WaitFor};
+
+use connection::{Connection, Progress};
+
+hearth_tile::counters! {
+    /// What metric counts.
+    pub struct Counters {
+        /// Requests answered with metrics.
+        scrapes: Counter,
+        /// Requests answered with an error.
+        bad_requests: Counter,
+        /// Connections dropped: too many, too slow, or broken.
+        dropped_connections: Counter,
+    }
+}
+
+/// Where metrics are served.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The HTTP address.
+    pub listen: SocketAddr,
+    /// The node's workspace.
+    pub workspace: PathBuf,
+}
+
+const MAX_CONNECTIONS: usize = 16;
+
+/// The tile.
+pub struct Metric {
+    listener: TcpListener,
+    connections: Vec<Connection>,
+    observer: Observer,
+    topology: Topology,
+}
+
+impl Tile for Metric {
+    const NAME: &'static str = "metric";
+    const BURST: usize = 0;
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        let what = format!("the metrics port {}", config.listen);
+        let listener = TcpListener::bind(config.listen).map_err(|e| host.socket_error(&what, e))?;
+        listener.set_nonblocking(true).map_err(|e| host.socket_error(&what, e))?;
+        let observer = Observer::attach(&config.workspace).map_err(|e| host.error(e))?;
+        let topology = Topology::from_workspace(observer.topology()).map_err(|e| host.error(e))?;
+        Ok(Self { listener, connections: vec![], observer, topology })
+    }
+
+    fn on_frag(&mut self, _: Frag<'_>, _: &mut Out<'_, Self>) {}
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let mut busy = false;
+        while let Ok((stream, _)) = self.listener.accept() {
+            busy = true;
+            if self.connections.len() == MAX_CONNECTIONS || stream.set_nonblocking(true).is_err() {
+                out.count.dropped_connections += 1;
+                continue;
+            }
+            self.connections.push(Connection::new(stream, out.now()));
+        }
+        let (observer, topology) = (&self.observer, &self.topology);
+        self.connections.retain_mut(|connection| {
+            match connection.step(out.now(), || text::render(topology, observer)) {
+                Progress::Waiting => return true,
+                Progress::Served => out.count.scrapes += 1,
+                Progress::Refused => out.count.bad_requests += 1,
+                Progress::Broken => out.count.dropped_connections += 1,
+            }
+            busy = true;
+            false
+        });
+        if busy { Poll::Busy } else { Poll::Idle }
+    }
+
+    fn wait_for(&self) -> WaitFor {
+        let sockets = self.connections.iter().map(Connection::raw_fd);
+        let readable = std::iter::once(self.listener.as_raw_fd()).chain(sockets).collect();
+        WaitFor { readable, deadline: self.connections.iter().map(|c| c.deadline()).min() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+use hearth_ring::{HugePages, Workspace};
+use hearth_tile::CounterSet;
+use hearth_tile::counters::LoopCounters;
+use hearth_tile::rig::Rig;
+use hearth_tile::topology::TileSpec;
+
+use super::*;
+use crate::sign;
+
+fn workspace(path: &Path) -> Workspace {
+    let tiles = vec![TileSpec::new::<sign::Counters>("sign", 0)];
+    let topology = Topology { name: "metric".into(), tiles, links: vec![] };
+    Workspace::create(path, &topology.workspace_plan(HugePages::None)).unwrap()
+}
+
+fn ask(rig: &mut Rig<Metric>, request: &[u8]) -> String {
+    let addr = rig.tile().listener.local_addr().unwrap();
+    let mut client = TcpStream::connect(addr).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    client.write_all(request).unwrap();
+    let before = *rig.count();
+    let answered = |c: &Counters| c.scrapes + c.bad_requests + c.dropped_connections;
+    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    while answered(rig.count()) == answered(&before) {
+        rig.turn();
+        assert!(std::time::Instant::now() < deadline, "metric did not answer");
+    }
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn serves_what_tiles_count() {
+    let path = std::env::temp_dir().join(format!("hearth-metric-{}", std::process::id()));
+    let workspace = workspace(&path);
+    let counters = workspace.counters("sign:0").unwrap();
+    let words = counters.words();
+    sign::Counters { signed_shred: 12, refused: 1 }.flush(&words[LoopCounters::DECLS.len()..]);
+    LoopCounters { regime_finish_ns: 1_500_000_000, ..Default::default() }.flush(words);
+
+    let config = Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone() };
+    let mut rig = Rig::<Metric>::new(&config, &[], &[]);
+    let answer = ask(&mut rig, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    for line in [
+        "# TYPE hearth_sign_signed_shred_total counter",
+        "hearth_sign_signed_shred_total{tile=\"sign:0\"} 12",
+        "hearth_tile_regime_seconds_total{tile=\"sign:0\",kind=\"sign\",regime=\"finish\"} 1.5",
+    ] {
+        assert!(answer.lines().any(|l| l == line), "{line} is missing in\n{answer}");
+    }
+    assert!(ask(&mut rig, b"GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(ask(&mut rig, b"POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    assert!(ask(&mut rig, b"\x16\x03\x01\r\n\r\n").starts_with("HTTP/1.1 400"));
+    assert!(ask(&mut rig, &[b'x'; 5000]).starts_with("HTTP/1.1 400"));
+    assert_eq!((rig.count().scrapes, rig.count().bad_requests), (1, 4));
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_silent_client_is_dropped() {
+    let path = std::env::temp_dir().join(format!("hearth-metric-silent-{}", std::process::id()));
+    let _workspace = workspace(&path);
+    let config = Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone() };
+    let mut rig = Rig::<Metric>::new(&config, &[], &[]);
+    let _client = TcpStream::connect(rig.tile().listener.local_addr().unwrap()).unwrap();
+    while rig.tile().connections.is_empty() {
+        rig.turn();
+    }
+    rig.advance(Duration::from_secs(6));
+    rig.run();
+    assert_eq!(rig.count().dropped_connections, 1);
+    std::fs::remove_file(path).unwrap();
+}

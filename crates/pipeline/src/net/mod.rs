@@ -1,0 +1,198 @@
+//! net: datagrams in and out of the node's UDP ports, in batches.
+//!
+//! reads   `quic_net` ×Q, `shred_net`, reliable: datagrams to send; its sockets
+//! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that their sender's address hashes to
+//! memory  16 receive buffers × 64 KiB a socket, one send queue of 64 messages
+//! drops   datagrams longer than the link's MTU; the kernel's own (socket buffer full), read from the socket;
+//!         outgoing ones that the kernel refuses. All counted
+//! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
+
+use std::net::SocketAddr;
+
+use hearth_tile::sys::udp::{Message, Options, RecvBatch, UdpSocket};
+use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+
+use crate::links::{DATAGRAM_MTU, Datagram, NET_QUIC, Outgoing, PortKind};
+
+hearth_tile::counters! {
+    /// What net counts.
+    pub struct Counters {
+        /// Datagrams received.
+        received: Counter,
+        /// Bytes received.
+        received_bytes: Counter,
+        /// Datagrams sent.
+        sent: Counter,
+        /// Bytes sent.
+        sent_bytes: Counter,
+        /// Datagrams dropped because they were longer than a link carries.
+        dropped_oversize: Counter,
+        /// Datagrams the kernel dropped because the socket's buffer was full.
+        dropped_by_kernel: Counter,
+        /// Sends that the kernel refused with an error other than a full buffer.
+        send_errors: Counter,
+        /// Receives that failed with an error.
+        receive_errors: Counter,
+    }
+}
+
+/// Where net listens.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// TPU over QUIC.
+    pub quic: SocketAddr,
+    /// Plain UDP TPU port.
+    pub udp: SocketAddr,
+    /// Kernel buffer asked for per socket and direction, bytes.
+    pub socket_buffer_bytes: usize,
+}
+
+/// Receive buffers per socket.
+const SLOTS: usize = 16;
+/// The longest queue of sends that wait for the kernel.
+const MAX_UNSENT: usize = 64;
+
+/// The tile.
+pub struct Net {
+    sockets: [(PortKind, UdpSocket); 2],
+    batch: RecvBatch,
+    /// Received but not yet published, since a link was full: datagrams of the batch from this one on.
+    resume: Option<(usize, usize)>,
+    quic: Vec<Port>,
+    unsent: Vec<Unsent>,
+    next: usize,
+}
+
+struct Unsent {
+    to: SocketAddr,
+    segment: u16,
+    data: Vec<u8>,
+}
+
+impl Tile for Net {
+    const NAME: &'static str = "net";
+    const BURST: usize = 0;
+    const FRAGS_PER_RUN: usize = MAX_UNSENT;
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        let options = Options { reuse_port: host.peers() > 1, buffer_bytes: config.socket_buffer_bytes };
+        let bind = |addr: SocketAddr, what: &str| {
+            UdpSocket::bind(addr, options).map_err(|e| host.socket_error(format!("{what} {addr}"), e))
+        };
+        let sockets = [
+            (PortKind::Quic, bind(config.quic, "the QUIC TPU port")?),
+            (PortKind::Udp, bind(config.udp, "the UDP TPU port")?),
+        ];
+        let quic = host.outputs(NET_QUIC);
+        for port in &quic {
+            host.elective(*port);
+        }
+        Ok(Self { sockets, batch: RecvBatch::new(SLOTS), resume: None, quic, unsent: Vec::new(), next: 0 })
+    }
+
+    fn filter(&mut self, _: &FragMeta, _: In) -> Filter {
+        if self.unsent.len() < MAX_UNSENT { Filter::Take } else { Filter::Later }
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, _: &mut Out<'_, Self>) {
+        let Outgoing { to, segment, data } = Outgoing::read(frag.payload());
+        self.unsent.push(Unsent { to, segment, data: data.to_vec() });
+    }
+
+    fn end_burst(&mut self, out: &mut Out<'_, Self>) {
+        self.send(out);
+    }
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let sent = !self.unsent.is_empty() && self.send(out);
+        let received = match self.resume.take() {
+            Some((socket, datagram)) => self.publish(socket, datagram, out),
+            None => self.receive(out),
+        };
+        if sent || received { Poll::Busy } else { Poll::Idle }
+    }
+
+    fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        out.count.dropped_by_kernel = self.sockets.iter().map(|(_, s)| s.kernel_drops()).sum();
+    }
+
+    fn wait_for(&self) -> WaitFor {
+        WaitFor { readable: self.sockets.iter().map(|(_, s)| s.raw_fd()).collect(), deadline: None }
+    }
+}
+
+impl Net {
+    fn receive(&mut self, out: &mut Out<'_, Self>) -> bool {
+        for _ in 0..self.sockets.len() {
+            let socket = self.next % self.sockets.len();
+            self.next += 1;
+            match self.sockets[socket].1.receive(&mut self.batch) {
+                Ok(0) => {}
+                Ok(_) => return self.publish(socket, 0, out),
+                Err(_) => out.count.receive_errors += 1,
+            }
+        }
+        false
+    }
+
+    /// Publishes the batch's datagrams from number `first` on, as far as there is room.
+    fn publish(&mut self, socket: usize, first: usize, out: &mut Out<'_, Self>) -> bool {
+        let kind = self.sockets[socket].0;
+        for (number, (from, data)) in self.batch.datagrams().enumerate().skip(first) {
+            if data.len() > DATAGRAM_MTU - Datagram::HEADER {
+                out.count.dropped_oversize += 1;
+                continue;
+            }
+            let port = self.quic[flow_hash(from) as usize % self.quic.len()];
+            if out.credits(port, 1) == 0 {
+                self.resume = Some((socket, number));
+                return number > first;
+            }
+            out.publish_with(port, 0, |buffer| Datagram { from, port: kind, data }.write(buffer));
+            out.count.received += 1;
+            out.count.received_bytes += data.len() as u64;
+        }
+        true
+    }
+
+    /// Hands queued datagrams to the kernel. True when it took any.
+    fn send(&mut self, out: &mut Out<'_, Self>) -> bool {
+        let socket = &self.sockets[0].1;
+        let mut done = 0;
+        while done < self.unsent.len() {
+            let batch: Vec<Message<'_>> = self.unsent[done..]
+                .iter()
+                .map(|u| Message { to: u.to, data: &u.data, segment: (u.segment > 0).then_some(u.segment) })
+                .collect();
+            match socket.send(&batch) {
+                Ok(0) => break,
+                Ok(sent) => {
+                    for u in &self.unsent[done..done + sent] {
+                        let datagrams = if u.segment == 0 { 1 } else { u.data.len().div_ceil(u.segment.into()) };
+                        out.count.sent += datagrams as u64;
+                        out.count.sent_bytes += u.data.len() as u64;
+                    }
+                    done += sent;
+                }
+                Err(_) => {
+                    out.count.send_errors += 1;
+                    done += 1;
+                }
+            }
+        }
+        self.unsent.drain(..done);
+        done > 0
+    }
+}
+
+/// One flow always goes to the same quic tile, since that holds the connection.
+fn flow_hash(from: SocketAddr) -> u64 {
+    let ip = match from.ip() {
+        std::net::IpAddr::V4(v4) => u64::from(v4.to_bits()),
+        std::net::IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64 ^ v6.to_bits() as u64,
+    };
+    let mixed = (ip ^ u64::from(from.port()).rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed >> 32
+}

@@ -1,0 +1,241 @@
+//! quic: the Solana TPU protocol; datagrams in, whole transactions out.
+//!
+//! reads   `net_quic` ×N, reliable: datagrams of the QUIC port and of the plain UDP port
+//! writes  `quic_verify` ×V, elective: a transaction's bytes, to the verify tile with the shortest queue;
+//!         `quic_net`, elective: datagrams to send
+//! memory  the server's limits: connections × receive window (see [`hearth_quic::ServerConfig`])
+//! drops   over QUIC nothing that arrived whole: with no room downstream, streams wait in their connection's flow
+//!         control. Over UDP a transaction that finds no room, or is longer than a packet. All counted
+//! source  facts of Agave's streamer: a transaction per unidirectional stream, ALPN `solana-tpu`
+
+use hearth_quic::{Server, ServerConfig, ServerCounters};
+use hearth_tile::{Clock, Frag, Host, InitError, Out, Poll, Port, Tile, WaitFor};
+
+use crate::links::{Datagram, NET_QUIC, OUTGOING_MTU, Outgoing, PortKind, QUIC_NET, QUIC_VERIFY, TXN_MTU};
+
+/// Declares the tile's own counters and all of the server's, which keep their names.
+macro_rules! with_server_counters {
+    ($($(#[doc = $help:literal])+ $field:ident,)*) => {
+        hearth_tile::counters! {
+            /// What quic counts.
+            pub struct Counters {
+                /// Transactions passed on.
+                forwarded: Counter,
+                /// Transactions received by plain UDP.
+                udp_received: Counter,
+                /// Transactions received by plain UDP and dropped, since no verify tile had room.
+                udp_dropped_full: Counter,
+                /// Datagrams on the plain UDP port that are empty or longer than a transaction may be.
+                udp_dropped_size: Counter,
+                /// Connections now held.
+                connections: Gauge,
+                /// Connections whose handshake is under way.
+                half_open: Gauge,
+                $($(#[doc = $help])+ $field: Counter,)*
+            }
+        }
+
+        fn copy_server_counters(to: &mut Counters, from: &ServerCounters) {
+            $(to.$field = from.$field;)*
+        }
+    };
+}
+
+with_server_counters! {
+    /// QUIC datagrams handed to the server.
+    datagrams_in,
+    /// QUIC datagrams that belong to no connection and start none.
+    datagrams_ignored,
+    /// QUIC datagrams sent.
+    datagrams_out,
+    /// Answers outside a connection that found the response queue full.
+    responses_dropped,
+    /// Connection attempts seen.
+    connects,
+    /// Attempts answered with a Retry, to have the address proven.
+    retries_sent,
+    /// Attempts left unanswered: too many half-open connections.
+    refused_half_open,
+    /// Attempts refused: all connections taken and none idle.
+    refused_connections_max,
+    /// Attempts left unanswered: too many new connections in all.
+    refused_rate,
+    /// Attempts left unanswered: too many new connections from the address.
+    refused_ip_rate,
+    /// Attempts refused: too many connections from the address.
+    refused_ip_count,
+    /// Attempts left unanswered: the table of addresses is full.
+    refused_ip_table,
+    /// Attempts whose first packet was malformed.
+    refused_malformed,
+    /// Connections closed after the handshake: too many with the same key.
+    refused_key_count,
+    /// Handshakes begun.
+    handshakes_begun,
+    /// Handshakes that failed: wrong protocol name, bad signature, transport error.
+    handshakes_failed,
+    /// Handshakes given up after the time allowed.
+    handshakes_timed_out,
+    /// Handshakes done.
+    connections_opened,
+    /// Handshakes done in which the peer showed no usable key.
+    connections_without_key,
+    /// Open connections closed to make room.
+    connections_evicted,
+    /// Open connections that the peer closed.
+    connections_closed_by_peer,
+    /// Open connections that fell silent.
+    connections_timed_out,
+    /// Open connections ended by a protocol violation of the peer.
+    connections_violated,
+    /// Streams taken up.
+    streams_accepted,
+    /// Transactions read from streams.
+    transactions,
+    /// Their bytes.
+    transaction_bytes,
+    /// Transactions put together from several reads.
+    transactions_reassembled,
+    /// Streams that ended without a byte.
+    streams_empty,
+    /// Streams that the peer took back.
+    streams_reset,
+    /// Streams never finished, stopped.
+    streams_timed_out,
+    /// Streams stopped because unfinished ones held too much memory.
+    streams_over_memory,
+    /// Streams longer than a transaction may be.
+    streams_oversize,
+    /// Streams unfinished when their connection ended.
+    streams_abandoned,
+    /// Times that a connection was not read until the next window of 100 ms.
+    throttled,
+}
+
+/// Limits, and the seed of the server's TLS key: its own, since the identity key lives in `sign` alone and
+/// clients do not compare the two.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The server's limits.
+    pub server: ServerConfig,
+}
+
+/// The room in a verify link from which on more room makes no difference to the choice.
+const ROOM: usize = 32;
+/// Transactions passed on and datagrams sent in one turn, at most.
+const PER_TURN: usize = 64;
+
+/// The tile.
+pub struct Quic {
+    server: Server,
+    clock: Clock,
+    verify: Vec<Port>,
+    net: Port,
+    buffer: Vec<u8>,
+}
+
+impl Tile for Quic {
+    const NAME: &'static str = "quic";
+    const BURST: usize = 0;
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        let (tls_seed, entropy) = (host.secret(), host.secret());
+        let clock = host.clock().clone();
+        let server = Server::new(config.server.clone(), &tls_seed, &entropy, clock.instant(clock.now()))
+            .map_err(|e| host.error(e))?;
+        let (verify, net) = (host.outputs(QUIC_VERIFY), host.output(QUIC_NET)?);
+        for port in verify.iter().chain([&net]) {
+            host.elective(*port);
+        }
+        host.input(NET_QUIC)?;
+        Ok(Self { server, clock, verify, net, buffer: Vec::with_capacity(OUTGOING_MTU) })
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        let datagram = Datagram::read(frag.payload());
+        match datagram.port {
+            PortKind::Quic => {
+                let now = self.clock.instant(out.now());
+                self.server.handle_datagram(now, datagram.from, None, datagram.data);
+            }
+            PortKind::Udp => self.on_udp(datagram.data, out),
+        }
+    }
+
+    fn end_burst(&mut self, out: &mut Out<'_, Self>) {
+        self.pump(out);
+    }
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let now = self.clock.instant(out.now());
+        if self.server.next_timeout().is_some_and(|due| due <= now) {
+            self.server.handle_timeout(now);
+        }
+        if self.pump(out) { Poll::Busy } else { Poll::Idle }
+    }
+
+    fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        copy_server_counters(out.count, self.server.counters());
+        out.count.connections = self.server.connection_count() as u64;
+        out.count.half_open = self.server.half_open_count() as u64;
+    }
+
+    fn wait_for(&self) -> WaitFor {
+        WaitFor { deadline: self.server.next_timeout().map(|due| self.clock.at(due)), ..WaitFor::default() }
+    }
+}
+
+impl Quic {
+    fn on_udp(&mut self, data: &[u8], out: &mut Out<'_, Self>) {
+        out.count.udp_received += 1;
+        if data.is_empty() || data.len() > TXN_MTU {
+            out.count.udp_dropped_size += 1;
+            return out.filtered();
+        }
+        let Some(port) = emptiest(&self.verify, out) else {
+            out.count.udp_dropped_full += 1;
+            return out.filtered();
+        };
+        out.publish(port, 0, data);
+        out.count.forwarded += 1;
+    }
+
+    /// Passes transactions on and sends datagrams while there is room. True when anything moved.
+    fn pump(&mut self, out: &mut Out<'_, Self>) -> bool {
+        let now = self.clock.instant(out.now());
+        let mut moved = false;
+        for _ in 0..PER_TURN {
+            if !self.server.has_readable() {
+                break;
+            }
+            let Some(port) = emptiest(&self.verify, out) else { break };
+            let passed = self.server.poll_transaction(now, |_, bytes| out.publish(port, 0, bytes));
+            if passed.is_none() {
+                break;
+            }
+            out.count.forwarded += 1;
+            moved = true;
+        }
+        for _ in 0..PER_TURN {
+            if out.credits(self.net, 1) == 0 {
+                break;
+            }
+            let Some(transmit) = self.server.poll_transmit(now, &mut self.buffer) else { break };
+            let (segment, data) = (transmit.segment_size.unwrap_or(0), &self.buffer[..transmit.len]);
+            out.publish_with(self.net, 0, |buffer| {
+                buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(data);
+                Outgoing::write_header(buffer, transmit.to, segment as u16, data.len())
+            });
+            moved = true;
+        }
+        moved
+    }
+}
+
+/// The verify link with the most room: a verify tile whose core is busy with other work gets less.
+fn emptiest(verify: &[Port], out: &mut Out<'_, Quic>) -> Option<Port> {
+    let room = verify.iter().map(|port| (out.credits(*port, ROOM), *port));
+    room.max_by_key(|(room, _)| *room).filter(|(room, _)| *room > 0).map(|(_, port)| port)
+}

@@ -1,0 +1,259 @@
+//! Which tiles a node has, which links join them: the one place.
+//!
+//! reads   tile counts and affinity strings
+//! writes  the [`Topology`] that everything else derives from
+//!
+//! Counts of 0 mean «choose»: [`Counts::auto`] fits them to the cores there are.
+
+use hearth_tile::CounterSet;
+use hearth_tile::affinity::{self, AffinityError, Cores, Seat};
+use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
+
+use crate::links::*;
+use crate::{bank, bencho, benchg, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+
+/// How many tiles of the kinds of which there may be several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// `layout.net_tile_count`
+    pub net: usize,
+    /// `layout.quic_tile_count`
+    pub quic: usize,
+    /// `layout.verify_tile_count`
+    pub verify: usize,
+    /// `layout.bank_tile_count`
+    pub bank: usize,
+    /// `layout.shred_tile_count`
+    pub shred: usize,
+    /// `development.bench.benchg_tile_count`; 0 without a load generator
+    pub benchg: usize,
+    /// `development.bench.benchs_tile_count`; 0 without a load generator
+    pub benchs: usize,
+}
+
+/// CPU time per transfer of each kind, in microseconds: what the automatic layout balances by. Rounded from
+/// `bench --yardstick` runs; only the proportions matter.
+const WEIGHTS: [(&str, f64); 14] = [
+    ("benchg", 20.0),
+    ("benchs", 6.0),
+    ("net", 4.0),
+    ("quic", 5.0),
+    ("verify", 40.0),
+    ("dedup", 0.5),
+    ("pack", 1.5),
+    ("bank", 2.5),
+    ("poh", 0.5),
+    ("shred", 1.5),
+    ("store", 0.5),
+    ("sign", 0.2),
+    ("metric", 0.1),
+    ("bencho", 0.1),
+];
+
+fn weight(kind: &str) -> f64 {
+    WEIGHTS.iter().find(|(k, _)| *k == kind).map_or(1.0, |(_, w)| *w)
+}
+
+impl Counts {
+    /// Fills in the zeros for a machine of `cores` cores, with or without a load generator on it: verify on every
+    /// core, since it is most of the work and takes whatever a core has left; the others by their share.
+    pub fn auto(self, cores: usize, load: bool) -> Self {
+        let total: f64 = WEIGHTS.iter().map(|(_, w)| w).sum();
+        let share = |kind: &str| ((cores as f64 * weight(kind) / total).ceil() as usize).max(1);
+        let or = |given: usize, auto: usize| if given == 0 { auto } else { given };
+        let load_or = |given: usize, auto: usize| if load { or(given, auto) } else { 0 };
+        Self {
+            net: or(self.net, share("net")),
+            quic: or(self.quic, share("quic")),
+            verify: or(self.verify, cores.max(1)),
+            bank: or(self.bank, share("bank")),
+            shred: or(self.shred, 1),
+            benchg: load_or(self.benchg, share("benchg")),
+            benchs: load_or(self.benchs, share("benchs")),
+        }
+    }
+}
+
+/// Affinity of the node's tiles and of the load's.
+#[derive(Clone, Debug)]
+pub struct Affinity {
+    /// `layout.affinity`
+    pub node: String,
+    /// `development.bench.affinity`
+    pub load: String,
+}
+
+/// Why a layout cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// `layout.affinity` is wrong.
+    #[error("layout.{0}")]
+    Node(AffinityError),
+    /// `development.bench.affinity` is wrong.
+    #[error("development.bench.{0}")]
+    Load(AffinityError),
+    /// One is `auto` and the other is not.
+    #[error(
+        "layout.affinity and development.bench.affinity must both be `auto` or both be given: tiles of one would land on cores of the other"
+    )]
+    HalfAuto,
+}
+
+/// The topology of a node named `name`.
+pub fn build(name: &str, counts: Counts, affinity: &Affinity, cores: &Cores) -> Result<Topology, LayoutError> {
+    let mut topology = Topology { name: name.into(), tiles: tiles(counts), links: links(counts) };
+    place(&mut topology.tiles, affinity, cores)?;
+    topology.check().expect("the declarations below fit together");
+    Ok(topology)
+}
+
+/// The tiles in the order of the data flow: load first, then as a packet meets them.
+fn tiles(c: Counts) -> Vec<TileSpec> {
+    fn of<C: CounterSet>(kind: &'static str, count: usize, load: bool) -> impl Iterator<Item = TileSpec> {
+        (0..count).map(move |i| TileSpec { load, ..TileSpec::new::<C>(kind, i) })
+    }
+    let with_load = usize::from(c.benchg > 0);
+    of::<benchg::Counters>("benchg", c.benchg, true)
+        .chain(of::<benchs::Counters>("benchs", c.benchs, true))
+        .chain(of::<bencho::Counters>("bencho", with_load, true))
+        .chain(of::<net::Counters>("net", c.net, false))
+        .chain(of::<quic::Counters>("quic", c.quic, false))
+        .chain(of::<verify::Counters>("verify", c.verify, false))
+        .chain(of::<dedup::Counters>("dedup", 1, false))
+        .chain(of::<pack::Counters>("pack", 1, false))
+        .chain(of::<bank::Counters>("bank", c.bank, false))
+        .chain(of::<poh::Counters>("poh", 1, false))
+        .chain(of::<shred::Counters>("shred", c.shred, false))
+        .chain(of::<store::Counters>("store", 1, false))
+        .chain(of::<metric::Counters>("metric", 1, false))
+        .chain(of::<sign::Counters>("sign", 1, false))
+        .collect()
+}
+
+/// The links, in the order of the data flow. All are reliable: a full link holds its producer, and at the edge of
+/// the node it is the network that waits.
+fn links(c: Counts) -> Vec<LinkSpec> {
+    let mut links = vec![];
+    let mut link = |name: String, depth: u32, mtu: usize, producer: String, consumers: Vec<String>| {
+        let consumers = consumers.into_iter().map(|tile| Consumption { tile, reliable: true }).collect();
+        links.push(LinkSpec { name, depth, mtu: mtu as u32, producer, consumers });
+    };
+    let tile = |kind: &str, i: usize| format!("{kind}:{i}");
+    if c.benchg > 0 {
+        let all = (0..c.benchg).map(|g| tile("benchg", g)).collect();
+        link(BENCHO_BENCHG.into(), 16, 32, tile("bencho", 0), all);
+    }
+    for g in 0..c.benchg {
+        link(tile(BENCHG_BENCHS, g), 1024, TXN_MTU, tile("benchg", g), vec![tile("benchs", g % c.benchs.max(1))]);
+    }
+    for n in 0..c.net {
+        for q in 0..c.quic {
+            link(tile(NET_QUIC, n * c.quic + q), 1024, DATAGRAM_MTU, tile("net", n), vec![tile("quic", q)]);
+        }
+    }
+    for q in 0..c.quic {
+        link(tile(QUIC_NET, q), 256, OUTGOING_MTU, tile("quic", q), vec![tile("net", q % c.net)]);
+        for v in 0..c.verify {
+            link(tile(QUIC_VERIFY, q * c.verify + v), 128, TXN_MTU, tile("quic", q), vec![tile("verify", v)]);
+        }
+    }
+    link(RPC_VERIFY.into(), 1024, TXN_MTU, "rpc:0".into(), vec![tile("verify", 0)]);
+    for v in 0..c.verify {
+        link(tile(VERIFY_DEDUP, v), 512, TXN_MTU, tile("verify", v), vec![tile("dedup", 0)]);
+    }
+    link(DEDUP_PACK.into(), 1024, TXN_MTU, tile("dedup", 0), vec![tile("pack", 0)]);
+    for b in 0..c.bank {
+        link(tile(PACK_BANK, b), 4, MICROBLOCK_MTU, tile("pack", 0), vec![tile("bank", b)]);
+        link(tile(BANK_POH, b), 16, MICROBLOCK_MTU, tile("bank", b), vec![tile("poh", 0)]);
+        link(tile(BANK_PACK, b), 64, Completion::SIZE, tile("bank", b), vec![tile("pack", 0)]);
+    }
+    link(POH_PACK.into(), 64, LeaderSlot::SIZE, tile("poh", 0), vec![tile("pack", 0)]);
+    link(PACK_POH.into(), 64, DonePacking::SIZE, tile("pack", 0), vec![tile("poh", 0)]);
+    let shreds = (0..c.shred).map(|s| tile("shred", s)).collect();
+    link(POH_SHRED.into(), 256, MICROBLOCK_MTU, tile("poh", 0), shreds);
+    for s in 0..c.shred {
+        link(tile(SHRED_SIGN, s), 64, 32, tile("shred", s), vec![tile("sign", 0)]);
+        link(tile(SIGN_SHRED, s), 64, 64, tile("sign", 0), vec![tile("shred", s)]);
+        link(tile(SHRED_STORE, s), 128, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
+    }
+    links
+}
+
+fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores) -> Result<(), LayoutError> {
+    let has_load = tiles.iter().any(|t| t.load);
+    let autos = (affinity.node.trim() == "auto", affinity.load.trim() == "auto");
+    if has_load && autos.0 != autos.1 {
+        return Err(LayoutError::HalfAuto);
+    }
+    let places = if autos.0 {
+        affinity::auto(&tiles.iter().map(seat).collect::<Vec<_>>(), cores)
+    } else {
+        let (load, node): (Vec<_>, Vec<_>) = tiles.iter().partition(|t| t.load);
+        let seats = |tiles: Vec<&TileSpec>| tiles.into_iter().map(seat).collect::<Vec<_>>();
+        let mut places = match has_load {
+            true => affinity::assign(&affinity.load, &seats(load), cores).map_err(LayoutError::Load)?,
+            false => vec![],
+        };
+        places.extend(affinity::assign(&affinity.node, &seats(node), cores).map_err(LayoutError::Node)?);
+        places
+    };
+    for (tile, place) in tiles.iter_mut().zip(places) {
+        tile.core = place;
+    }
+    Ok(())
+}
+
+fn seat(tile: &TileSpec) -> Seat {
+    Seat {
+        name: tile.name(),
+        weight: weight(&tile.kind),
+        floats: matches!(tile.kind.as_str(), "metric" | "bencho"),
+        spread: tile.kind == "verify",
+        quiet: matches!(tile.kind.as_str(), "pack" | "poh"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cores(count: usize) -> Cores {
+        Cores { allowed: (0..count).collect(), siblings: (0..count).map(|c| (c, vec![])).collect() }
+    }
+
+    fn auto() -> Affinity {
+        Affinity { node: "auto".into(), load: "auto".into() }
+    }
+
+    #[test]
+    fn the_same_declarations_fit_2_cores_and_80() {
+        for count in [1, 2, 4, 16, 80] {
+            for load in [false, true] {
+                let counts = Counts::default().auto(count, load);
+                let topology = build("hearth", counts, &auto(), &cores(count)).unwrap();
+                let kinds: std::collections::BTreeSet<_> =
+                    topology.tiles.iter().filter(|t| !t.load).map(|t| t.kind.as_str()).collect();
+                assert_eq!(kinds.len(), 11, "eleven kinds on {count} cores");
+                let used: std::collections::BTreeSet<_> = topology.tiles.iter().filter_map(|t| t.core).collect();
+                assert_eq!(used.len(), count, "every core has work");
+            }
+        }
+    }
+
+    #[test]
+    fn every_link_has_both_ends() {
+        let counts = Counts { net: 2, quic: 3, verify: 5, bank: 4, shred: 2, benchg: 3, benchs: 2 };
+        let topology = build("hearth", counts, &auto(), &cores(64)).unwrap();
+        for link in &topology.links {
+            assert!(link.producer == "rpc:0" || topology.tile(&link.producer).is_some(), "{}", link.name);
+            assert!(!link.consumers.is_empty(), "{}", link.name);
+        }
+    }
+
+    #[test]
+    fn half_auto_is_refused() {
+        let affinity = Affinity { node: "auto".into(), load: "0-3".into() };
+        let counts = Counts::default().auto(2, true);
+        assert_eq!(build("hearth", counts, &affinity, &cores(2)), Err(LayoutError::HalfAuto));
+    }
+}

@@ -1,0 +1,135 @@
+//! verify: strict parsing, and every signature by the cluster's strict rule.
+//!
+//! reads   `quic_verify` ×Q and, for the first, `rpc_verify`, reliable: a transaction's bytes
+//! writes  `verify_dedup`, reliable: the same bytes, tag = hash64(key, first signature)
+//! memory  `history` tags, the signature tables of repeat signers (`table_bytes`), one burst of transactions
+//! drops   transactions that do not parse, duplicates seen by this tile, bad signatures; each counted
+//! source  ed25519-dalek 2's `verify_strict` is the rule; see [`hearth_crypto::ed25519`]
+//!
+//! A duplicate is remembered only once its signature is known to be good: a forged copy must not be able to
+//! push out the original.
+
+use hearth_crypto::ed25519::{Verifier, VerifierConfig, VerifyError, VerifyItem};
+use hearth_tile::{Frag, Host, InitError, Out, Port, Tile};
+use hearth_wire::hash64;
+use hearth_wire::txn::Txn;
+
+use crate::links::{TXN_MTU, VERIFY_DEDUP};
+use crate::tag_cache::TagCache;
+
+hearth_tile::counters! {
+    /// What verify counts.
+    pub struct Counters {
+        /// Transactions passed on.
+        forwarded: Counter,
+        /// Signatures checked.
+        signatures: Counter,
+        /// Transactions dropped: they do not parse.
+        dropped_malformed: Counter,
+        /// Transactions dropped: this tile has verified the same one before.
+        dropped_duplicate: Counter,
+        /// Transactions dropped: a signature is wrong.
+        dropped_signature: Counter,
+    }
+}
+
+/// How much verify remembers.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Transactions remembered by this tile's own filter.
+    pub history: usize,
+    /// Bytes for the tables of keys that sign again and again.
+    pub table_bytes: usize,
+    /// Secret of the tags, the same in every verify tile.
+    pub tag_key: u64,
+}
+
+/// Transactions verified together.
+const BATCH: usize = 32;
+
+struct Pending {
+    len: usize,
+    origin_ns: u32,
+    tag: u64,
+    signatures: usize,
+}
+
+/// The tile.
+pub struct Verify {
+    verifier: Verifier,
+    seen: TagCache,
+    key: u64,
+    dedup: Port,
+    bytes: Box<[[u8; TXN_MTU]; BATCH]>,
+    pending: Vec<Pending>,
+    verdicts: Vec<Result<(), VerifyError>>,
+}
+
+impl Tile for Verify {
+    const NAME: &'static str = "verify";
+    const BURST: usize = BATCH;
+    const FRAGS_PER_RUN: usize = BATCH;
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        let seen = TagCache::new(config.history, host.entropy()).map_err(|e| host.error(e))?;
+        Ok(Self {
+            verifier: Verifier::new(VerifierConfig { cache_bytes: config.table_bytes, ..Default::default() }),
+            seen,
+            key: config.tag_key,
+            dedup: host.output(VERIFY_DEDUP)?,
+            bytes: Box::new([[0; TXN_MTU]; BATCH]),
+            pending: Vec::with_capacity(BATCH),
+            verdicts: Vec::with_capacity(BATCH),
+        })
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        let Ok(txn) = Txn::parse(frag.payload()) else {
+            out.count.dropped_malformed += 1;
+            return out.filtered();
+        };
+        let tag = hash64(self.key, txn.first_signature());
+        if self.seen.contains(tag) {
+            out.count.dropped_duplicate += 1;
+            return out.filtered();
+        }
+        let signatures = txn.signatures().len();
+        self.bytes[self.pending.len()][..frag.payload().len()].copy_from_slice(frag.payload());
+        self.pending.push(Pending { len: frag.payload().len(), origin_ns: out.origin_ns(), tag, signatures });
+    }
+
+    fn end_burst(&mut self, out: &mut Out<'_, Self>) {
+        let Self { verifier, bytes, pending, verdicts, .. } = self;
+        let txns = pending.iter().zip(bytes.iter()).map(|(p, b)| Txn::parse(&b[..p.len]).expect("parsed above"));
+        let items: Vec<VerifyItem<'_>> = txns.flat_map(items).collect();
+        verifier.verify_burst(&items, verdicts);
+        out.count.signatures += items.len() as u64;
+        let mut at = 0;
+        for (p, bytes) in pending.iter().zip(bytes.iter()) {
+            let verdicts = &verdicts[at..at + p.signatures];
+            at += p.signatures;
+            if verdicts.iter().any(Result::is_err) {
+                out.count.dropped_signature += 1;
+            } else if !self.seen.insert(p.tag) {
+                // The same transaction twice in one burst.
+                out.count.dropped_duplicate += 1;
+            } else {
+                out.set_origin(p.origin_ns);
+                out.publish(self.dedup, p.tag, &bytes[..p.len]);
+                out.count.forwarded += 1;
+            }
+        }
+        self.pending.clear();
+    }
+}
+
+fn items(txn: Txn<'_>) -> impl Iterator<Item = VerifyItem<'_>> {
+    let message = txn.message();
+    let pairs = txn.signatures().iter().zip(txn.signer_keys());
+    pairs.map(move |(signature, public_key)| VerifyItem { public_key, signature, message })
+}
+
+#[cfg(test)]
+mod tests;
