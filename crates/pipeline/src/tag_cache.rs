@@ -1,6 +1,6 @@
 //! The set of the most recent tags: what `dedup` and each `verify` ask whether a transaction was seen.
 //!
-//! reads   64-bit tags, by [`hash64`] of a transaction's first signature
+//! reads   64-bit tags, by [`hearth_wire::hash64`] of a transaction's first signature
 //! writes  nothing but itself
 //! memory  [`TagCache::bytes`]: history × 24 B + 8 B, taken and touched in [`TagCache::new`]
 //! drops   nothing; forgets the oldest tag when a new one comes to a full history
@@ -209,26 +209,6 @@ fn resident_words(len: usize) -> Result<Vec<u64>, TryReserveError> {
     Ok(words)
 }
 
-/// The tag of a first signature under a secret `key`: a chain of folded 128-bit products in which
-/// both factors depend on the key, so that tags of equal value cannot be sought without it.
-#[inline]
-pub fn hash64(key: u64, signature: &[u8; 64]) -> u64 {
-    let (words, _) = signature.as_chunks::<8>();
-    let mut hash = key ^ 0xa076_1d64_78bd_642f;
-    for pair in words.chunks_exact(2) {
-        let left = u64::from_le_bytes(pair[0]) ^ hash;
-        let right = u64::from_le_bytes(pair[1]) ^ hash.rotate_left(29) ^ key;
-        hash = fold(left, right) ^ hash.rotate_left(17);
-    }
-    fold(hash ^ key.rotate_left(32), 0xe703_7ed1_a0b4_28db)
-}
-
-#[inline]
-fn fold(left: u64, right: u64) -> u64 {
-    let product = u128::from(left) * u128::from(right);
-    product as u64 ^ (product >> 64) as u64
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
@@ -280,20 +260,5 @@ mod tests {
     fn refuses_no_history_and_too_much() {
         assert!(matches!(TagCache::new(0, 1), Err(TagCacheError::NoHistory)));
         assert!(matches!(TagCache::new(1 << 60, 1), Err(TagCacheError::NoMemory { .. })));
-    }
-
-    #[test]
-    fn every_bit_of_a_signature_and_of_the_key_moves_the_tag() {
-        let signature: [u8; 64] = std::array::from_fn(|i| (i * 37) as u8);
-        let tag = hash64(42, &signature);
-        for bit in 0..512 {
-            let mut other = signature;
-            other[bit / 8] ^= 1 << (bit % 8);
-            let flipped = (hash64(42, &other) ^ tag).count_ones();
-            assert!((8..=56).contains(&flipped), "bit {bit} moved {flipped} bits");
-        }
-        for bit in 0..64 {
-            assert_ne!(hash64(42 ^ (1 << bit), &signature), tag);
-        }
     }
 }

@@ -1,0 +1,243 @@
+//! The accounts that pending and executing transactions name: who holds a lock, who waits for it,
+//! and what was spent on writing it in this block.
+//!
+//! reads   account addresses of transactions
+//! writes  nothing but itself
+//! memory  [`Accounts::bytes`], taken in [`Accounts::new`]: 80 B for each account known at a time
+//!         and 2 MiB for what was spent on accounts not known any more
+//! drops   nothing; when no more accounts fit, the caller hears of it
+//! source  the cluster's lock rules: many readers or one writer
+//!
+//! An account that no transaction names is forgotten, but the block's limit on writing it must hold
+//! until the block ends. Its sum then lives on in a cell that it shares with other accounts, at the
+//! greatest of their sums: an account that comes back starts from the cell, so the limit is never
+//! exceeded, and only an account that shares its cell with a hot one (odds 2^-18 for each pair, by
+//! a secret hash) may meet it early.
+
+use hearth_wire::TagHasher;
+use hearth_wire::consts::Pubkey;
+
+use super::table::IndexTable;
+
+/// No queue, no slot.
+pub const NONE: u32 = u32::MAX;
+/// Cells for the sums of forgotten accounts.
+const CELLS: usize = 1 << 18;
+
+/// One account. A cache line.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub struct Account {
+    key: Pubkey,
+    /// Pending and executing transactions that name it.
+    pub references: u32,
+    /// Executing transactions that read it.
+    pub readers: u32,
+    spent: u32,
+    spent_block: u32,
+    /// Queue of the transactions that wait for it, or [`NONE`].
+    pub queue: u32,
+    /// Slot of the transaction that left the queue and now competes for all of them, or [`NONE`].
+    pub delegate: u32,
+    /// Upper half of its hash.
+    hash: u32,
+    /// An executing transaction writes it.
+    pub writer: bool,
+    /// Its write limit in this block is used up.
+    pub capped: bool,
+}
+
+const _: () = assert!(size_of::<Account>() == 64);
+
+impl Account {
+    /// Whether an executing transaction keeps one that writes it (or only reads it) from running.
+    #[inline]
+    pub fn is_locked_for(&self, write: bool) -> bool {
+        self.writer || (write && self.readers > 0)
+    }
+
+    /// Whether a transaction that writes it (or only reads it) has to wait.
+    #[inline]
+    pub fn is_closed_to(&self, write: bool) -> bool {
+        self.is_locked_for(write) || (write && self.capped)
+    }
+
+    /// Whether no executing transaction names it.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        !self.writer && self.readers == 0
+    }
+}
+
+/// All accounts known.
+#[derive(Debug)]
+pub struct Accounts {
+    table: IndexTable,
+    entries: Vec<Account>,
+    free: Vec<u32>,
+    /// Block (upper half) and sum of forgotten accounts.
+    cells: Vec<u64>,
+    hasher: TagHasher,
+    block: u32,
+}
+
+impl Accounts {
+    /// Memory that `capacity` accounts take, in bytes.
+    pub const fn bytes(capacity: usize) -> u64 {
+        (capacity * (size_of::<Account>() + 16 + 4) + 8 * CELLS) as u64
+    }
+
+    /// Room for `capacity` accounts at a time; `secret` keys their hashes.
+    pub fn new(capacity: usize, secret: u64) -> Self {
+        let vacant = Account {
+            key: [0; 32],
+            references: 0,
+            readers: 0,
+            spent: 0,
+            spent_block: 0,
+            queue: NONE,
+            delegate: NONE,
+            hash: 0,
+            writer: false,
+            capped: false,
+        };
+        Self {
+            table: IndexTable::new(capacity),
+            entries: vec![vacant; capacity],
+            free: (0..capacity as u32).rev().collect(),
+            cells: vec![0; CELLS],
+            hasher: TagHasher::new(secret),
+            block: 1,
+        }
+    }
+
+    /// How many accounts are known.
+    pub fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// The account `id`.
+    #[inline]
+    pub fn get(&self, id: u32) -> &Account {
+        &self.entries[id as usize]
+    }
+
+    /// The account `id`.
+    #[inline]
+    pub fn get_mut(&mut self, id: u32) -> &mut Account {
+        &mut self.entries[id as usize]
+    }
+
+    /// Counts a reference to the account `key` and gives its id; `None` when no more accounts fit.
+    #[inline]
+    pub fn refer(&mut self, key: &Pubkey) -> Option<u32> {
+        let hash = self.hasher.hash64(key);
+        let entries = &self.entries;
+        if let Some(id) = self.table.find(hash, |id| entries[id].key == *key) {
+            self.entries[id].references += 1;
+            return Some(id as u32);
+        }
+        let id = self.free.pop()?;
+        self.table.insert(hash, id as usize);
+        let hash = (hash >> 32) as u32;
+        let cell = self.cells[cell(hash)];
+        let spent = if (cell >> 32) as u32 == self.block { cell as u32 } else { 0 };
+        let spent_block = self.block;
+        let account = &mut self.entries[id as usize];
+        (account.key, account.hash, account.references) = (*key, hash, 1);
+        (account.spent, account.spent_block) = (spent, spent_block);
+        Some(id)
+    }
+
+    /// Takes a reference back; an account without any is forgotten.
+    #[inline]
+    pub fn forgo(&mut self, id: u32) {
+        let account = &mut self.entries[id as usize];
+        account.references -= 1;
+        if account.references > 0 {
+            return;
+        }
+        assert!(account.is_free() && account.queue == NONE, "who locks or waits also refers");
+        account.capped = false;
+        let hash = account.hash;
+        if account.spent > 0 && account.spent_block == self.block {
+            let place = cell(hash);
+            // A cell of an earlier block has a smaller upper half.
+            self.cells[place] = self.cells[place].max(u64::from(self.block) << 32 | u64::from(account.spent));
+        }
+        self.table.remove(u64::from(hash) << 32, id as usize);
+        self.free.push(id);
+    }
+
+    /// A new block: nothing is spent yet.
+    pub fn begin_block(&mut self) {
+        self.block = self.block.checked_add(1).expect("fewer than 2^32 blocks");
+    }
+
+    /// The block's number here.
+    pub fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// Compute units spent in this block on transactions that write the account; never too few.
+    #[inline]
+    pub fn spent(&self, id: u32) -> u32 {
+        let account = &self.entries[id as usize];
+        if account.spent_block == self.block { account.spent } else { 0 }
+    }
+
+    /// Adds to what is spent.
+    #[inline]
+    pub fn spend(&mut self, id: u32, cost: u32) {
+        let spent = self.spent(id) + cost;
+        let block = self.block;
+        let account = &mut self.entries[id as usize];
+        (account.spent, account.spent_block) = (spent, block);
+    }
+
+    /// Takes back from what was spent in `block`.
+    #[inline]
+    pub fn refund(&mut self, id: u32, block: u32, cost: u32) {
+        if block == self.block {
+            let spent = self.spent(id).checked_sub(cost).expect("no more comes back than was spent");
+            self.entries[id as usize].spent = spent;
+        }
+    }
+}
+
+/// The lower bits of the half hash that is kept: the table uses the upper ones.
+#[inline]
+fn cell(hash: u32) -> usize {
+    hash as usize % CELLS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forgotten_account_keeps_its_sum_within_the_block() {
+        let mut accounts = Accounts::new(4, 9);
+        let id = accounts.refer(&[1; 32]).unwrap();
+        accounts.spend(id, 700);
+        accounts.forgo(id);
+        assert_eq!(accounts.len(), 0);
+        let id = accounts.refer(&[1; 32]).unwrap();
+        assert_eq!(accounts.spent(id), 700);
+        accounts.spend(id, 5);
+        accounts.forgo(id);
+        accounts.begin_block();
+        let id = accounts.refer(&[1; 32]).unwrap();
+        assert_eq!(accounts.spent(id), 0);
+    }
+
+    #[test]
+    fn no_more_accounts_than_room() {
+        let mut accounts = Accounts::new(2, 9);
+        let ids: Vec<_> = (0..3).map(|i| accounts.refer(&[i; 32])).collect();
+        assert!(ids[0].is_some() && ids[1].is_some() && ids[2].is_none());
+        assert_eq!(accounts.refer(&[0; 32]), ids[0]);
+        accounts.forgo(ids[1].unwrap());
+        assert!(accounts.refer(&[2; 32]).is_some());
+    }
+}

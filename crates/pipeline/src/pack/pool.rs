@@ -1,0 +1,271 @@
+//! The slots in which pending transactions lie.
+//!
+//! reads   transactions that the scheduler has admitted
+//! writes  nothing but itself
+//! memory  [`Pool::bytes`], taken in [`Pool::new`]: about 1.9 KB a slot
+//! drops   nothing; the scheduler takes transactions out and counts why
+//! source  –
+
+use super::Candidate;
+use super::heap::Entry;
+use super::lists::Lists;
+use super::table::IndexTable;
+
+/// Largest transaction, bytes: the cluster's packet size.
+pub const TXN_BYTES: usize = hearth_wire::consts::PACKET_DATA_SIZE;
+/// The most accounts that a transaction may lock: the cluster refuses more.
+pub const TXN_LOCKS: usize = hearth_wire::consts::MAX_ACCOUNT_LOCKS;
+
+/// Classes of pay: see [`pay_class`].
+const PAY_CLASSES: usize = 64 << PAY_FRACTION_BITS;
+const PAY_FRACTION_BITS: u32 = 6;
+/// Expiry times that are told apart; a transaction lives this many slots at most.
+pub const EXPIRY_SPAN: u64 = 512;
+
+/// An account of a transaction, and whether it is locked for writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockId(u32);
+
+impl LockId {
+    /// Of account `id`, below 2^31.
+    #[inline]
+    pub fn new(id: u32, write: bool) -> Self {
+        Self(id << 1 | u32::from(write))
+    }
+
+    /// The account.
+    #[inline]
+    pub fn account(self) -> u32 {
+        self.0 >> 1
+    }
+
+    /// Whether the lock is for writing.
+    #[inline]
+    pub fn write(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+/// Where a pending transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The slot is empty.
+    Vacant,
+    /// Among those that compete for the next microblock.
+    Ready,
+    /// In the queue of an account.
+    Waiting(u32),
+    /// Put off until the block has room again.
+    BlockShort,
+    /// Put off until the next block: an account's write limit.
+    AccountShort,
+}
+
+/// What is known of a transaction beside its bytes and locks.
+#[derive(Clone, Debug)]
+pub struct Meta {
+    /// Its turn.
+    pub entry: Entry,
+    /// Keyed hash of its first signature.
+    pub tag: u64,
+    /// When it entered the node, low 32 bits of nanoseconds.
+    pub origin_ns: u32,
+    /// The account whose queue it left in order to compete for all that wait there.
+    pub delegate_of: Option<u32>,
+    /// Where it stands.
+    pub state: State,
+    len: u16,
+    locks: u16,
+    pay: u16,
+    expiry: u16,
+}
+
+const _: () = assert!(size_of::<Meta>() <= 64);
+
+/// The slots.
+#[derive(Debug)]
+pub struct Pool {
+    metas: Vec<Meta>,
+    bytes: Vec<u8>,
+    locks: Vec<LockId>,
+    /// Position of each slot in the heap or list that its state names.
+    pub places: Vec<u32>,
+    free: Vec<u32>,
+    signatures: IndexTable,
+    by_pay: Lists,
+    by_expiry: Lists,
+}
+
+impl Pool {
+    /// Memory that `capacity` slots take, in bytes.
+    pub const fn bytes(capacity: usize) -> u64 {
+        let slot = size_of::<Meta>() + TXN_BYTES + TXN_LOCKS * size_of::<LockId>() + 4 + 4 + 16 + 8 + 8;
+        (capacity * slot) as u64
+    }
+
+    /// Empty slots. Panics when `capacity` is 0 or has more than 31 bits.
+    pub fn new(capacity: usize) -> Self {
+        assert!(capacity > 0 && capacity < 1 << 31, "a pool has 1 to 2^31 - 1 slots");
+        let vacant = Meta {
+            entry: Entry { reward: 0, seq: 0, cost: 1, slot: 0 },
+            tag: 0,
+            origin_ns: 0,
+            delegate_of: None,
+            state: State::Vacant,
+            len: 0,
+            locks: 0,
+            pay: 0,
+            expiry: 0,
+        };
+        Self {
+            metas: vec![vacant; capacity],
+            // Not zero, so that the pages are there before the first transaction.
+            bytes: vec![0xff; capacity * TXN_BYTES],
+            locks: vec![LockId(u32::MAX); capacity * TXN_LOCKS],
+            places: vec![u32::MAX; capacity],
+            free: (0..capacity as u32).rev().collect(),
+            signatures: IndexTable::new(capacity),
+            by_pay: Lists::new(PAY_CLASSES, capacity),
+            by_expiry: Lists::new(EXPIRY_SPAN as usize, capacity),
+        }
+    }
+
+    /// How many transactions are pending.
+    pub fn len(&self) -> usize {
+        self.metas.len() - self.free.len()
+    }
+
+    /// Whether every slot is taken.
+    pub fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// Whether a transaction of this signature is pending.
+    #[inline]
+    pub fn contains(&self, tag: u64) -> bool {
+        self.signatures.find(tag, |slot| self.metas[slot].tag == tag).is_some()
+    }
+
+    /// Puts a transaction into a free slot, as [`State::Ready`], and gives its turn.
+    pub fn put(&mut self, candidate: &Candidate<'_>, locks: &[LockId], seq: u64, expires_at: u64) -> Entry {
+        let slot = self.free.pop().expect("the caller has made room");
+        let at = slot as usize;
+        let entry = Entry { reward: candidate.reward, seq, cost: candidate.cost, slot };
+        let (pay, expiry) = (pay_class(candidate.reward, candidate.cost), expires_at % EXPIRY_SPAN);
+        self.bytes[at * TXN_BYTES..][..candidate.bytes.len()].copy_from_slice(candidate.bytes);
+        self.locks[at * TXN_LOCKS..][..locks.len()].copy_from_slice(locks);
+        self.metas[at] = Meta {
+            entry,
+            tag: candidate.tag,
+            origin_ns: candidate.origin_ns,
+            delegate_of: None,
+            state: State::Ready,
+            len: candidate.bytes.len() as u16,
+            locks: locks.len() as u16,
+            pay: pay as u16,
+            expiry: expiry as u16,
+        };
+        self.signatures.insert(candidate.tag, at);
+        self.by_pay.push(pay, at);
+        self.by_expiry.push(expiry as usize, at);
+        entry
+    }
+
+    /// Frees a slot. Its bytes and locks stay readable until the next [`Pool::put`].
+    pub fn free(&mut self, slot: usize) {
+        let meta = &mut self.metas[slot];
+        assert_ne!(meta.state, State::Vacant, "a slot is freed once");
+        meta.state = State::Vacant;
+        let (tag, pay, expiry) = (meta.tag, meta.pay, meta.expiry);
+        self.signatures.remove(tag, slot);
+        self.by_pay.remove(pay.into(), slot);
+        self.by_expiry.remove(expiry.into(), slot);
+        self.free.push(slot as u32);
+    }
+
+    /// What is known of a transaction.
+    #[inline]
+    pub fn meta(&self, slot: usize) -> &Meta {
+        &self.metas[slot]
+    }
+
+    /// What is known of a transaction.
+    #[inline]
+    pub fn meta_mut(&mut self, slot: usize) -> &mut Meta {
+        &mut self.metas[slot]
+    }
+
+    /// Its wire bytes.
+    #[inline]
+    pub fn txn(&self, slot: usize) -> &[u8] {
+        &self.bytes[slot * TXN_BYTES..][..usize::from(self.metas[slot].len)]
+    }
+
+    /// The accounts it locks.
+    #[inline]
+    pub fn locks(&self, slot: usize) -> &[LockId] {
+        &self.locks[slot * TXN_LOCKS..][..usize::from(self.metas[slot].locks)]
+    }
+
+    /// The newest transaction of the class that pays worst, and the class.
+    pub fn worst(&self) -> Option<(usize, usize)> {
+        let class = self.by_pay.first_used()?;
+        Some((self.by_pay.newest(class).expect("the list is used"), class))
+    }
+
+    /// Some transaction whose last slot is `time`, or differs from it by a multiple of [`EXPIRY_SPAN`].
+    pub fn expiring_at(&self, time: u64) -> Option<usize> {
+        self.by_expiry.newest((time % EXPIRY_SPAN) as usize)
+    }
+}
+
+/// The class of pay, for choosing whom to evict: reward per cost to two significant digits (64
+/// steps to each doubling), the greater the better. The turn of a transaction does not depend on it.
+#[inline]
+pub fn pay_class(reward: u64, cost: u32) -> usize {
+    const SCALE_BITS: u32 = 20;
+    let reward = reward.min(u64::MAX >> SCALE_BITS);
+    let rate = (reward << SCALE_BITS) / u64::from(cost.max(1));
+    // A floating-point number by hand: exponent, then the bits after the leading one.
+    let exponent = (rate | 1).ilog2().max(PAY_FRACTION_BITS);
+    let fraction = (rate >> (exponent - PAY_FRACTION_BITS)) & !(1 << PAY_FRACTION_BITS);
+    let class = (((exponent - PAY_FRACTION_BITS) as usize) << PAY_FRACTION_BITS) | fraction as usize;
+    // Below the first doubling there is no leading one.
+    if rate >> PAY_FRACTION_BITS == 0 { rate as usize } else { class + (1 << PAY_FRACTION_BITS) }
+}
+
+const _: () = assert!((64 - PAY_FRACTION_BITS as usize + 1) << PAY_FRACTION_BITS <= PAY_CLASSES);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Who pays more is in the same class or a better one; who pays 1/32 more, in a better one.
+        #[test]
+        fn classes_follow_pay(
+            (reward, other_reward) in (0u64..1 << 43, 0u64..1 << 43),
+            (cost, other_cost) in (1u32..2_000_000, 1u32..2_000_000),
+        ) {
+            let (ours, theirs) = (pay_class(reward, cost), pay_class(other_reward, other_cost));
+            prop_assert!(ours < PAY_CLASSES);
+            let (a, b) = (u128::from(reward) * u128::from(other_cost), u128::from(other_reward) * u128::from(cost));
+            if a >= b {
+                prop_assert!(ours >= theirs);
+            }
+            // Rates below 2^-13 lamports a unit are not told apart so finely.
+            if a * 32 > b * 33 && reward << 13 > u64::from(cost) && other_reward << 13 > u64::from(other_cost) {
+                prop_assert!(ours > theirs, "{} {}", ours, theirs);
+            }
+        }
+    }
+
+    #[test]
+    fn extreme_pay_has_a_class() {
+        assert_eq!(pay_class(0, 1), 0);
+        assert!(pay_class(u64::MAX, 1) < PAY_CLASSES);
+        assert!(pay_class(u64::MAX, 1) > pay_class(u64::MAX, 100));
+    }
+}
