@@ -1,0 +1,114 @@
+//! What must hold for any bytes that the wire parsers are given.
+//!
+//! reads   arbitrary bytes
+//! writes  nothing; panics where a property does not hold
+//! memory  what the parsers take
+//! source  the documentation of the parsers
+//!
+//! The fuzz targets call these functions under coverage guidance (nightly compiler); the test
+//! `crates/wire/tests/replay_corpus.rs` takes this file as a module and calls them on the committed
+//! corpus and on seeded mutations of it (stable compiler, in CI).
+
+use hearth_wire::entry::{Entries, Entry, write_batch_header, write_entry};
+use hearth_wire::shred::{SHREDS_PER_SLOT_MAX, Shred};
+use hearth_wire::{PACKET_DATA_SIZE, Txn};
+
+/// One transaction.
+pub fn txn(bytes: &[u8]) {
+    let exact = Txn::parse(bytes);
+    let prefix = Txn::parse_prefix(bytes);
+    match &exact {
+        Ok(txn) => {
+            assert_eq!(txn.bytes(), bytes);
+            assert_eq!(prefix.as_ref().map(|t| t.bytes().len()).ok(), Some(bytes.len()));
+            walk(txn);
+        }
+        Err(error) => {
+            assert!(usize::from(error.offset) <= bytes.len().min(PACKET_DATA_SIZE), "{error}");
+            assert!(prefix.is_err_and(|_| true) || prefix.is_ok_and(|t| t.bytes().len() < bytes.len()));
+        }
+    }
+    if let Ok(txn) = prefix {
+        walk(&txn);
+        assert!(Txn::parse(txn.bytes()).is_ok());
+    }
+}
+
+/// Reads every field of a transaction and puts its bytes together again.
+fn walk(txn: &Txn<'_>) {
+    let accounts = txn.account_count();
+    assert!(txn.bytes().len() <= PACKET_DATA_SIZE && (1..=256).contains(&accounts));
+    assert_eq!(txn.signatures().len(), txn.signer_keys().len());
+    assert_eq!(txn.first_signature(), &txn.signatures()[0]);
+    assert_eq!((txn.fee_payer(), txn.is_signer(0), txn.is_writable(0)), (&txn.account_keys()[0], true, true));
+    assert_eq!(1 + 64 * txn.signatures().len() + txn.message().len(), txn.bytes().len());
+    assert!(txn.message().windows(32).any(|window| window == txn.recent_blockhash()));
+    assert_eq!(txn.instructions().count(), txn.instruction_count());
+    for instruction in txn.instructions() {
+        let program = usize::from(instruction.program_id_index);
+        assert!(program != 0 && program < txn.account_keys().len());
+        assert!(instruction.accounts.iter().all(|&index| usize::from(index) < accounts));
+    }
+    let (mut writable, mut readonly) = (0, 0);
+    for lookup in txn.address_table_lookups() {
+        writable += lookup.writable_indexes.len();
+        readonly += lookup.readonly_indexes.len();
+    }
+    assert_eq!((writable, writable + readonly), (txn.loaded_writable_count(), txn.loaded_count()));
+    let locks = txn.write_locks(&[], |_| false);
+    assert!(locks.iter().all(|index| index < accounts && txn.is_writable(index)));
+    assert!(!txn.is_writable(accounts) && !locks.contains(accounts));
+    std::hint::black_box(txn.has_duplicate_accounts());
+}
+
+/// A batch of entries, and one entry.
+pub fn entry(bytes: &[u8]) {
+    let batch = Entries::parse(bytes).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    match &batch {
+        Ok(entries) => {
+            let mut written = Vec::new();
+            write_batch_header(entries.len(), &mut written);
+            entries.iter().for_each(|entry| rewrite(entry, &mut written));
+            assert_eq!(written, bytes);
+        }
+        Err(error) => assert!(error.offset as usize <= bytes.len(), "{error}"),
+    }
+    match Entry::parse(bytes) {
+        Ok(entry) => {
+            let mut written = Vec::new();
+            rewrite(&entry, &mut written);
+            assert_eq!(written, bytes);
+        }
+        Err(error) => assert!(error.offset as usize <= bytes.len(), "{error}"),
+    }
+}
+
+fn rewrite(entry: &Entry<'_>, out: &mut Vec<u8>) {
+    assert_eq!(entry.transactions().count(), entry.transaction_count());
+    assert_eq!(entry.is_tick(), entry.transaction_bytes().is_empty());
+    let transactions: Vec<u8> = entry.transactions().flat_map(|txn| txn.bytes()).copied().collect();
+    write_entry(entry.num_hashes, entry.hash, entry.transaction_count(), &transactions, out);
+}
+
+/// One shred.
+pub fn shred(bytes: &[u8]) {
+    let shred = match Shred::parse(bytes) {
+        Ok(shred) => shred,
+        Err(error) => return assert!(usize::from(error.offset) <= bytes.len(), "{error}"),
+    };
+    assert_eq!(shred.bytes(), bytes);
+    assert_eq!(shred.signature()[..], bytes[..64]);
+    assert_eq!(shred.variant().to_byte(), bytes[64]);
+    assert_eq!(shred.parent_slot().is_some(), shred.entry_bytes().is_some());
+    assert!(shred.parent_slot().is_none_or(|parent| parent < shred.slot() || shred.slot() == 0));
+    assert!(!shred.ends_slot() || shred.ends_batch());
+    assert!(shred.entry_bytes().is_none_or(|entries| entries.len() <= bytes.len()));
+    assert_eq!(shred.retransmitter_signature().is_some(), shred.variant().resigned);
+    assert!(shred.leaf_bytes().len() < bytes.len() && shred.erasure_shard().len() < bytes.len());
+    assert_eq!(shred.proof().len() % 20, 0);
+    std::hint::black_box((shred.chained_root(), shred.shard_index(), shred.index(), shred.set_index()));
+    std::hint::black_box((shred.version(), shred.fields()));
+    if let Err(error) = shred.check_set(SHREDS_PER_SLOT_MAX) {
+        assert!(usize::from(error.offset) < bytes.len(), "{error}");
+    }
+}
