@@ -5,6 +5,7 @@
 //!
 //! [`topology`] says which tiles there are and which links join them; [`links`] says what travels on each link.
 
+pub mod bank;
 pub mod bencho;
 pub mod benchg;
 pub mod benchs;
@@ -12,6 +13,7 @@ pub mod links;
 pub mod metric;
 pub mod net;
 pub mod quic;
+pub mod shred;
 pub mod sign;
 pub mod tag_cache;
 pub mod verify;

@@ -1,0 +1,18 @@
+//! shred: entries into FEC sets, and shreds back into entries.
+//!
+//! reads   entries of the slots that this node leads
+//! writes  FEC sets of 32 data and 32 parity shreds, byte for byte as the cluster makes them
+//! memory  one batch of entries and one set at a time, see the modules
+//! drops   nothing of its own making; what it refuses of others' is counted by the caller
+//! source  `solana-ledger` 4.2; `oracle/` makes the vectors of the tests with that very crate
+
+mod deshredder;
+mod set;
+mod shredder;
+
+pub use deshredder::{Added, DeshredError, Deshredder, merkle_root};
+pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
+pub use shredder::{Shredder, ShredderConfig, ShredderError};
+
+#[cfg(test)]
+mod tests;

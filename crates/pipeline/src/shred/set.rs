@@ -1,0 +1,278 @@
+//! One FEC set: 32 data shreds, their 32 parity shreds, and the Merkle tree over them.
+//!
+//! reads   entry bytes, the root of the set before, a signature
+//! writes  64 shreds
+//! memory  77,792 B of shreds and 6 KiB of hash states, reused from set to set
+//! drops   nothing
+//! source  `solana-ledger` 4.2, shred/merkle.rs
+//!
+//! The work is in three steps, so that little of it waits for others. [`FecSet::prepare`] needs the
+//! entry bytes only: headers, parity, and the hashes of the leaves as far as they go without the
+//! chained root, which is four fifths of all hashing. [`FecSet::chain`] needs the root of the set before
+//! and gives this set's. [`FecSet::sign`] puts the signature of the root in, whenever it comes.
+
+use hearth_crypto::merkle::{LEAF_PREFIX, SHRED_LEAVES, ShredTree};
+use hearth_crypto::reed_solomon::{FIXED_SHARDS, encode_32};
+use hearth_crypto::sha256::{BLOCK_SIZE, Sha256State, absorb_each, finish_each};
+use hearth_wire::shred::*;
+use hearth_wire::{Hash, Signature};
+
+/// Where the message of a leaf's hash begins: its prefix borrows the end of the signature's place,
+/// so that prefix and shred lie in one piece.
+const LEAF_START: usize = SIGNATURE.end - LEAF_PREFIX.len();
+
+/// Entry bytes that a set has room for.
+pub const SET_CAPACITY: usize = set_capacity(false);
+
+/// Entry bytes that the last set of a slot has room for.
+pub const LAST_SET_CAPACITY: usize = set_capacity(true);
+
+const fn set_capacity(resigned: bool) -> usize {
+    DATA_PER_SET * Variant::of_full_set(ShredKind::Data, resigned).capacity()
+}
+
+const _: () = assert!(SET_CAPACITY == 30_816 && LAST_SET_CAPACITY == 28_768);
+const _: () = assert!(FIXED_SHARDS == DATA_PER_SET && SHRED_LEAVES == SHREDS_PER_SET);
+
+/// What the headers of a set's shreds say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetHeader {
+    /// The slot of the block.
+    pub slot: u64,
+    /// Slots back to the parent; at least one but in slot 0.
+    pub parent_offset: u16,
+    /// The cluster's shred version.
+    pub version: u16,
+    /// The index of the first data shred, a multiple of 32.
+    pub set_index: u32,
+    /// The tick within the slot at which the entries were taken.
+    pub reference_tick: u8,
+    /// Whether the last data shred ends a batch of entries.
+    pub ends_batch: bool,
+    /// Whether the last data shred ends the slot.
+    pub ends_slot: bool,
+    /// Whether there is room for a retransmitter's signature: in the last set of a slot.
+    pub resigned: bool,
+}
+
+impl SetHeader {
+    /// Entry bytes that the set has room for.
+    pub const fn capacity(&self) -> usize {
+        set_capacity(self.resigned)
+    }
+
+    pub(super) const fn variant(&self, kind: ShredKind) -> Variant {
+        Variant::of_full_set(kind, self.resigned)
+    }
+
+    const fn common(&self, kind: ShredKind, place: usize) -> CommonHeader {
+        CommonHeader {
+            variant: self.variant(kind),
+            slot: self.slot,
+            index: self.set_index + place as u32,
+            version: self.version,
+            set_index: self.set_index,
+        }
+    }
+}
+
+/// The 64 shreds of a set. Not to be sent before it is signed.
+#[derive(Clone, Debug)]
+pub struct FecSet {
+    pub(super) header: SetHeader,
+    chained_root: Hash,
+    root: Hash,
+    pub(super) data: Box<[[u8; DATA_SHRED_SIZE]; DATA_PER_SET]>,
+    pub(super) code: Box<[[u8; CODE_SHRED_SIZE]; CODE_PER_SET]>,
+    leaf_states: Box<[Sha256State; SHREDS_PER_SET]>,
+}
+
+impl Default for FecSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FecSet {
+    /// Memory for a set.
+    pub fn new() -> Self {
+        Self {
+            header: SetHeader::default(),
+            chained_root: [0; 32],
+            root: [0; 32],
+            data: Box::new([[0; DATA_SHRED_SIZE]; DATA_PER_SET]),
+            code: Box::new([[0; CODE_SHRED_SIZE]; CODE_PER_SET]),
+            leaf_states: Box::new([Sha256State::new(); SHREDS_PER_SET]),
+        }
+    }
+
+    /// Puts entry bytes into data shreds, padded with zeros, makes the parity, and hashes the leaves as
+    /// far as they go. Panics when the bytes exceed the set's capacity.
+    pub fn prepare(&mut self, header: SetHeader, entry_bytes: &[u8]) {
+        assert!(entry_bytes.len() <= header.capacity(), "more entry bytes than the set has room for");
+        self.header = header;
+        self.write_data(entry_bytes);
+        self.write_code();
+        self.hash_leaf_heads();
+    }
+
+    fn write_data(&mut self, entry_bytes: &[u8]) {
+        let header = self.header;
+        let variant = header.variant(ShredKind::Data);
+        let capacity = variant.capacity();
+        for (place, shred) in self.data.iter_mut().enumerate() {
+            let from = (place * capacity).min(entry_bytes.len());
+            let chunk = &entry_bytes[from..(from + capacity).min(entry_bytes.len())];
+            let last = place == DATA_PER_SET - 1;
+            let ends = (last && header.ends_batch, last && header.ends_slot);
+            shred[LEAF_START..SIGNATURE.end].copy_from_slice(LEAF_PREFIX);
+            DataHeader {
+                common: header.common(ShredKind::Data, place),
+                parent_offset: header.parent_offset,
+                flags: flags_for(header.reference_tick, ends.0, ends.1),
+                entry_bytes: chunk.len() as u16,
+            }
+            .write(shred);
+            let end = DATA_HEADER_SIZE + chunk.len();
+            shred[DATA_HEADER_SIZE..end].copy_from_slice(chunk);
+            shred[end..variant.chained_root().start].fill(0);
+            if let Some(place) = variant.retransmitter_signature() {
+                shred[place].fill(0);
+            }
+        }
+    }
+
+    fn write_code(&mut self) {
+        self.write_code_headers();
+        let of_data = self.header.variant(ShredKind::Data).erasure_shard();
+        let of_code = self.header.variant(ShredKind::Code).erasure_shard();
+        let data = self.data.each_ref().map(|s| &s[of_data.clone()]);
+        let mut parity = self.code.each_mut().map(|s| &mut s[of_code.clone()]);
+        encode_32(&data, &mut parity);
+    }
+
+    /// All of the parity shreds that is neither parity nor of the tree nor signed.
+    pub(super) fn write_code_headers(&mut self) {
+        let retransmitter_signature = self.header.variant(ShredKind::Code).retransmitter_signature();
+        for (place, shred) in self.code.iter_mut().enumerate() {
+            shred[LEAF_START..SIGNATURE.end].copy_from_slice(LEAF_PREFIX);
+            CodeHeader {
+                common: self.header.common(ShredKind::Code, place),
+                data_count: DATA_PER_SET as u16,
+                code_count: CODE_PER_SET as u16,
+                position: place as u16,
+            }
+            .write(shred);
+            if let Some(place) = &retransmitter_signature {
+                shred[place.clone()].fill(0);
+            }
+        }
+    }
+
+    /// Hashes anew the leaves of a set whose shards were recovered rather than made.
+    pub(super) fn rehash(&mut self, chained_root: &Hash) -> &Hash {
+        for shred in self.data.iter_mut() {
+            shred[LEAF_START..SIGNATURE.end].copy_from_slice(LEAF_PREFIX);
+        }
+        self.hash_leaf_heads();
+        self.chain(chained_root)
+    }
+
+    /// The whole blocks of the leaves' messages that end before the chained root.
+    fn hash_leaf_heads(&mut self) {
+        let head = |variant: Variant| LEAF_START..LEAF_START + head_len(variant);
+        let (of_data, of_code) =
+            (head(self.header.variant(ShredKind::Data)), head(self.header.variant(ShredKind::Code)));
+        self.leaf_states.fill(Sha256State::new());
+        let (data_states, code_states) = self.leaf_states.split_at_mut(DATA_PER_SET);
+        absorb_each(data_states, &self.data.each_ref().map(|s| &s[of_data.clone()]));
+        absorb_each(code_states, &self.code.each_ref().map(|s| &s[of_code.clone()]));
+    }
+
+    /// Chains the prepared set to the root of the one before (of a slot's first set: to the last root
+    /// of the parent block), and returns this set's root, which is to be signed.
+    pub fn chain(&mut self, chained_root: &Hash) -> &Hash {
+        let (of_data, of_code) = (self.header.variant(ShredKind::Data), self.header.variant(ShredKind::Code));
+        for shred in self.data.iter_mut() {
+            shred[of_data.chained_root()].copy_from_slice(chained_root);
+        }
+        for shred in self.code.iter_mut() {
+            shred[of_code.chained_root()].copy_from_slice(chained_root);
+        }
+        let rest = |variant: Variant| LEAF_START + head_len(variant)..variant.proof_offset();
+        let mut leaves = [[0; 32]; SHREDS_PER_SET];
+        let (data_leaves, code_leaves) = leaves.split_at_mut(DATA_PER_SET);
+        let (data_states, code_states) = self.leaf_states.split_at_mut(DATA_PER_SET);
+        finish_each(data_states, &self.data.each_ref().map(|s| &s[rest(of_data)]), data_leaves);
+        finish_each(code_states, &self.code.each_ref().map(|s| &s[rest(of_code)]), code_leaves);
+        let tree = ShredTree::new(&leaves);
+        for (place, shred) in self.data.iter_mut().enumerate() {
+            shred[of_data.proof()].copy_from_slice(&tree.proof(place));
+        }
+        for (place, shred) in self.code.iter_mut().enumerate() {
+            shred[of_code.proof()].copy_from_slice(&tree.proof(DATA_PER_SET + place));
+        }
+        (self.chained_root, self.root) = (*chained_root, *tree.root());
+        &self.root
+    }
+
+    /// Puts the leader's signature of the root into every shred. After this the set may be sent.
+    pub fn sign(&mut self, signature: &Signature) {
+        for shred in self.data.iter_mut() {
+            shred[SIGNATURE].copy_from_slice(signature);
+        }
+        for shred in self.code.iter_mut() {
+            shred[SIGNATURE].copy_from_slice(signature);
+        }
+    }
+
+    /// Puts a retransmitter's signature into every shred, where there is room for one.
+    pub(super) fn set_retransmitter_signature(&mut self, signature: &Signature) {
+        if let Some(place) = self.header.variant(ShredKind::Data).retransmitter_signature() {
+            self.data.iter_mut().for_each(|s| s[place.clone()].copy_from_slice(signature));
+        }
+        if let Some(place) = self.header.variant(ShredKind::Code).retransmitter_signature() {
+            self.code.iter_mut().for_each(|s| s[place.clone()].copy_from_slice(signature));
+        }
+    }
+
+    /// What the headers say.
+    pub fn header(&self) -> &SetHeader {
+        &self.header
+    }
+
+    /// The Merkle root; all zeros before [`chain`](Self::chain).
+    pub fn root(&self) -> &Hash {
+        &self.root
+    }
+
+    /// The root that the set is chained to.
+    pub fn chained_root(&self) -> &Hash {
+        &self.chained_root
+    }
+
+    /// All shreds, data first, each in the order of its index.
+    pub fn shreds(&self) -> impl Iterator<Item = &[u8]> {
+        self.data.iter().map(|s| &s[..]).chain(self.code.iter().map(|s| &s[..]))
+    }
+
+    /// How many entry bytes the set carries.
+    pub fn entry_len(&self) -> usize {
+        self.entry_chunks().map(<[u8]>::len).sum()
+    }
+
+    /// The entry bytes, piece by piece as the data shreds carry them.
+    pub fn entry_chunks(&self) -> impl Iterator<Item = &[u8]> {
+        let room = DATA_HEADER_SIZE..=DATA_HEADER_SIZE + self.header.variant(ShredKind::Data).capacity();
+        self.data.iter().map(move |shred| {
+            let size = usize::from(u16::from_le_bytes([shred[SIZE], shred[SIZE + 1]]));
+            &shred[DATA_HEADER_SIZE..size.clamp(*room.start(), *room.end())]
+        })
+    }
+}
+
+/// Bytes of a leaf's message that do not depend on the chained root, cut to whole blocks.
+const fn head_len(variant: Variant) -> usize {
+    let independent = variant.chained_root().start - LEAF_START;
+    independent - independent % BLOCK_SIZE
+}
