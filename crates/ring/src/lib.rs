@@ -34,8 +34,6 @@ mod map;
 mod observer;
 #[cfg(not(loom))]
 mod plan;
-#[allow(unsafe_code)]
-mod prefetch;
 #[cfg(not(loom))]
 #[allow(unsafe_code)]
 mod producer;

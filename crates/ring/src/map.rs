@@ -357,7 +357,7 @@ fn check_pages(path: &Path, file: &File, pages: HugePages) -> Result<(), Workspa
     }
     let found = statfs(file).map_err(|e| WorkspaceError::io(path, "look at the file system", e))?;
     let page_size = found.f_bsize as u64;
-    if found.f_type as i64 != libc::HUGETLBFS_MAGIC as i64 || page_size != pages.page_size() {
+    if found.f_type as u64 != libc::HUGETLBFS_MAGIC as u64 || page_size != pages.page_size() {
         return Err(WorkspaceError::HugePages { path: path.to_owned(), wanted: pages.page_size(), found: page_size });
     }
     Ok(())

@@ -13,7 +13,6 @@
 //! drops   nothing; an overrun is reported to the caller, who counts it
 
 use crate::frag::FragMeta;
-use crate::prefetch;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// One entry of the metadata ring: the words of a [`FragMeta`].
@@ -23,9 +22,6 @@ pub(crate) struct Entry(pub(crate) [AtomicU64; 4]);
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Entry>() == 32);
-
-/// Entries that the producer asks for ahead of the one it writes (two to a line).
-const ENTRIES_AHEAD: u64 = 16;
 
 /// What the first word of entry `index` holds before anything is published: the frag one lap before frag `index`.
 pub(crate) fn initial_seq(index: usize, depth: usize) -> u64 {
@@ -115,7 +111,6 @@ impl<'a> Sender<'a> {
     pub(crate) fn publish(&mut self, label: Label) {
         assert!(self.seq != self.limit, "published without a credit");
         let entry = self.entry(self.seq);
-        prefetch::for_write(self.entry(self.seq.wrapping_add(ENTRIES_AHEAD)));
         let meta = FragMeta {
             seq: self.seq,
             tag: label.tag,

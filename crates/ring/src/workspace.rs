@@ -47,7 +47,8 @@ impl Workspace {
         let region = Region::map(&file.file, layout.size, true).map_err(|e| WorkspaceError::io(path, "map the workspace", e))?;
         region.populate();
         let workspace = Self::laid_out(region, path, plan, layout);
-        workspace.initialise(&plan.topology);
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        workspace.initialise(&plan.topology, std::process::id(), since_epoch.as_nanos() as u64);
         file.appear(path)?;
         let mut inner = Arc::into_inner(workspace.0).expect("nobody else has it yet");
         inner._file = Some(file);
@@ -60,7 +61,7 @@ impl Workspace {
         plan.check()?;
         let layout = Layout::of(plan);
         let workspace = Self::laid_out(Region::heap(layout.size), Path::new("heap"), plan, layout);
-        workspace.initialise(&plan.topology);
+        workspace.initialise(&plan.topology, 0, 0);
         Ok(workspace)
     }
 
@@ -109,7 +110,7 @@ impl Workspace {
         Self(Arc::new(Inner { region, _file: None, path: path.to_owned(), plan, layout, taken }))
     }
 
-    fn initialise(&self, topology: &[u8]) {
+    fn initialise(&self, topology: &[u8], pid: u32, started_unix_ns: u64) {
         let (plan, layout) = (&self.0.plan, &self.0.layout);
         self.store_bytes(crate::plan::HEADER, &directory::encode(plan, layout));
         self.store_bytes(layout.topology, topology);
@@ -122,12 +123,11 @@ impl Workspace {
         }
         // SAFETY: used within this function; only ever used as atomics.
         let words = unsafe { self.slice::<AtomicU64>(0, header::WORDS) };
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let set = |word: usize, value: u64| words[word].store(value, Ordering::Relaxed);
         set(header::VERSION, u64::from(directory::VERSION));
         set(header::SIZE, layout.size);
-        set(header::PID, u64::from(std::process::id()));
-        set(header::STARTED_UNIX_NS, since_epoch.as_nanos() as u64);
+        set(header::PID, u64::from(pid));
+        set(header::STARTED_UNIX_NS, started_unix_ns);
         set(header::DIRECTORY, crate::plan::HEADER);
         set(header::DIRECTORY_SIZE, layout.directory_size);
         set(header::TOPOLOGY, layout.topology);

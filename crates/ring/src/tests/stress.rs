@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const MTU: usize = 1232;
-const FRAGS: u64 = if cfg!(miri) { 300 } else { 300_000 };
+const FRAGS: u64 = if cfg!(miri) { 300 } else { 100_000 };
 const DEADLINE: Duration = Duration::from_secs(300);
 
 /// splitmix64: a generator of which every seed is good.
