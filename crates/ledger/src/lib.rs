@@ -1,26 +1,41 @@
-//! ledger: what the chain holds: accounts, statuses, blockhashes, blocks on disk; and the rules by
-//! which a transaction changes them.
+//! ledger: what the chain holds (accounts, statuses, blockhashes, blocks on disk) and the rules by
+//! which a transaction changes it.
 //!
-//! reads   transactions (as `hearth_wire::txn::Txn`), the genesis file, blocks
+//! reads   transactions (as `hearth_wire::Txn`), the genesis file, blocks
 //! writes  accounts in memory, one outcome per transaction, blocks on disk
 //! memory  accounts and statuses, each bounded where it is kept
 //! drops   nothing in silence: a transaction that does not land has an outcome that says why
+//!
+//! The walk: [`genesis`] → [`ledger`] (the life of a slot) → [`bank`] (a microblock) → its checks
+//! ([`budget`], [`fees`], [`blockhash`], [`status_cache`]) → [`accounts`] → [`view`] (what clients ask).
 
 pub mod account;
 pub mod accounts;
+pub mod bank;
 pub mod blockhash;
 pub mod blockstore;
 pub mod budget;
 pub mod cost;
 pub mod error;
 pub mod fees;
+pub mod genesis;
+pub mod ledger;
 pub mod programs;
 pub mod rent;
 mod seed;
 pub mod status_cache;
 #[cfg(test)]
 mod testing;
+pub mod view;
 
 pub use account::Account;
 pub use accounts::Accounts;
+pub use bank::{Bank, BankCounts, Committed, Executor, Outcome};
+pub use budget::Budget;
+pub use cost::{BlockLimits, Cost};
 pub use error::{InstructionError, TransactionError};
+pub use fees::Fee;
+pub use genesis::{Genesis, GenesisConfig, GenesisError};
+pub use ledger::{BlockSummary, Ledger, LedgerConfig, SlotError};
+pub use status_cache::{StatusCache, StatusCacheConfig};
+pub use view::{Commitment, LatestBlockhash, SignatureStatus};

@@ -291,6 +291,12 @@ impl StatusCache {
         Some(Claim(key))
     }
 
+    /// Whether the transaction's message has landed or is claimed.
+    pub fn has_landed(&self, txn: &Txn<'_>, now: u64) -> bool {
+        let key = self.seed.message(txn.message());
+        self.enabled && Shard::of(&self.messages, MessageBucket::home(key)).find(key, height32(now)).is_some()
+    }
+
     /// Gives a claim back: the transaction did not land and may be tried again.
     pub fn release(&self, claim: Claim, now: u64) {
         if !self.enabled {

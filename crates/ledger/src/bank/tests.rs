@@ -1,0 +1,5 @@
+//! Each rule by itself; against a model; many threads.
+
+mod model;
+mod rules;
+mod seam;

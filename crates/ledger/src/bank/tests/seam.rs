@@ -1,0 +1,117 @@
+//! The general path's seam, simulation, and the end of a slot.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use hearth_wire::consts::{LAMPORTS_PER_SOL, VOTE_PROGRAM};
+use hearth_wire::message::Instruction;
+use hearth_wire::program::system;
+
+use crate::TransactionError::{self, *};
+use crate::account::Account;
+use crate::bank::{GeneralOutcome, GeneralPath, GeneralRequest, Outcome};
+use crate::testing::{Chain, landed, wallet};
+use crate::{Commitment, LedgerConfig};
+
+const RICH: u64 = LAMPORTS_PER_SOL;
+
+fn transfer(from: u64, to: u64, lamports: u64) -> Instruction {
+    system::transfer(&wallet(from), &wallet(to), lamports)
+}
+
+/// A call that the fast path leaves alone.
+fn call(data: u8) -> Instruction {
+    Instruction { program_id: VOTE_PROGRAM, accounts: vec![], data: vec![data] }
+}
+
+/// Gives wallet 5 what the payer holds, as `scripted` says, and counts its calls.
+#[derive(Clone, Default)]
+struct Scripted {
+    calls: Arc<AtomicU64>,
+    refuse: Arc<Mutex<Option<TransactionError>>>,
+}
+
+impl GeneralPath for Scripted {
+    fn execute(&self, request: &GeneralRequest<'_>) -> GeneralOutcome {
+        self.calls.fetch_add(1, Relaxed);
+        if let Some(error) = *self.refuse.lock().unwrap() {
+            return GeneralOutcome::Refused(error);
+        }
+        let payer = request.accounts.load(request.txn.fee_payer()).unwrap();
+        assert!(!request.needs_nonce);
+        GeneralOutcome::Committed {
+            result: Ok(()),
+            fee: request.fee,
+            compute_units: 1234,
+            loaded_bytes: 64,
+            writes: vec![
+                (*request.txn.fee_payer(), Account::wallet(0)),
+                (wallet(5), Account::wallet(payer.lamports - request.fee.total())),
+            ],
+        }
+    }
+}
+
+#[test]
+fn the_general_path_sees_and_leaves_what_the_microblock_has() {
+    let general = Scripted::default();
+    let config = LedgerConfig { general: Box::new(general.clone()), ..LedgerConfig::default() };
+    let mut chain = Chain::with_config(&[RICH, RICH], config);
+    let total = chain.total_lamports();
+    let txns = [
+        chain.txn(&wallet(0), &[transfer(0, 1, 100)]),
+        chain.txn(&wallet(1), &[call(1)]),
+        chain.txn(&wallet(1), &[transfer(1, 0, 0)]),
+        chain.txn(&wallet(5), &[transfer(5, 0, 7)]),
+    ];
+    let outcomes = chain.run(&txns);
+    assert_eq!((landed(outcomes[1]).err, landed(outcomes[1]).compute_units), (None, 1234));
+    assert_eq!(outcomes[2], Outcome::NotCommitted(AccountNotFound), "its lamports went to 5");
+    assert_eq!(landed(outcomes[3]).err, None);
+    let left = [0, 1, 5].map(|n| chain.balance(n));
+    assert_eq!(left, [RICH - 100 - 5_000 + 7, 0, RICH + 100 - 5_000 - 5_000 - 7]);
+    assert_eq!((chain.total_lamports(), general.calls.load(Relaxed)), (total, 1));
+    assert_eq!(chain.run(&txns[1..2])[0], Outcome::NotCommitted(AlreadyProcessed));
+    // What it refuses may be tried again.
+    *general.refuse.lock().unwrap() = Some(InsufficientFundsForFee);
+    for _ in 0..2 {
+        assert_eq!(chain.run_one(&wallet(0), &[call(2)]), Outcome::NotCommitted(InsufficientFundsForFee));
+    }
+}
+
+#[test]
+fn without_a_general_path_nothing_happens() {
+    let mut chain = Chain::new(&[RICH]);
+    for _ in 0..2 {
+        assert_eq!(chain.run_one(&wallet(0), &[call(1)]), Outcome::Unsupported);
+    }
+    assert_eq!((chain.balance(0), chain.bank.counts().unsupported), (RICH, 2));
+    assert_eq!(chain.ledger.transaction_count(Commitment::Processed), 0);
+}
+
+#[test]
+fn a_simulation_changes_nothing() {
+    let mut chain = Chain::new(&[RICH, RICH]);
+    let good = [transfer(0, 1, 5)];
+    for _ in 0..2 {
+        assert_eq!(landed(chain.simulate(&wallet(0), &good)).err, None);
+    }
+    let bad = landed(chain.simulate(&wallet(0), &[transfer(0, 1, 2 * RICH)]));
+    assert_eq!(bad.err, Some(InstructionError(0, crate::InstructionError::Custom(1))));
+    assert_eq!(chain.simulate(&wallet(9), &[]), Outcome::NotCommitted(AccountNotFound));
+    assert_eq!((chain.balance(0), chain.balance(1), chain.bank.counts()), (RICH, RICH, Default::default()));
+    assert_eq!(landed(chain.run_one(&wallet(0), &good)).err, None);
+    assert_eq!(chain.simulate(&wallet(0), &good), Outcome::NotCommitted(AlreadyProcessed));
+}
+
+#[test]
+fn nothing_runs_after_the_end() {
+    let mut chain = Chain::new(&[RICH, RICH]);
+    let txn = chain.txn(&wallet(0), &[transfer(0, 1, 5)]);
+    let ended = Arc::clone(&chain.bank);
+    chain.next_slot();
+    let next = std::mem::replace(&mut chain.bank, ended);
+    assert_eq!(chain.run(std::slice::from_ref(&txn))[0], Outcome::SlotEnded);
+    chain.bank = next;
+    assert_eq!(landed(chain.run(&[txn])[0]).err, None, "no trace was left");
+}

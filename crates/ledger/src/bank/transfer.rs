@@ -1,0 +1,295 @@
+//! The fast path: transactions made of transfers and compute-budget requests.
+//!
+//! reads   the accounts of a transaction, from the working set
+//! writes  balances in the working set; what fails is undone but for the fee
+//! memory  a list of the accounts that one transaction touches
+//! drops   nothing: what it cannot run, it says so before it has changed anything
+//! source  `account_loader.rs`, `transaction_processor.rs` of `solana-svm` 4.2,
+//!         `system_processor.rs` of `solana-system-program` 4.2, `instruction_accounts.rs` of
+//!         `solana-transaction-context` 4.2, every feature active. The order of the checks is theirs:
+//!         it decides which error is reported
+
+use hearth_wire::consts::*;
+use hearth_wire::program::system::SystemInstruction;
+use hearth_wire::txn::CompiledInstruction;
+use hearth_wire::Txn;
+
+use super::working_set::{Place, WorkingSet};
+use crate::error::{InstructionError, TransactionError};
+use crate::programs::{is_loader, is_reserved};
+use crate::rent;
+
+/// Compute units of an instruction to the system program or the compute-budget program.
+const INSTRUCTION_UNITS: u64 = 150;
+/// Bytes that a loaded account counts beyond its data.
+const ACCOUNT_BASE_BYTES: usize = 64;
+/// Bytes of a nonce account's data.
+const NONCE_BYTES: usize = 80;
+
+/// How far the fast path got.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Run {
+    /// It lands and has paid; `Err` when it failed.
+    Landed { result: Result<(), TransactionError>, compute_units: u64, loaded_bytes: u32 },
+    /// It cannot pay or may not; nothing has changed.
+    Refused(TransactionError),
+    /// It needs the general path; nothing has changed.
+    General,
+}
+
+/// An account that the transaction at hand has touched, as it was after the fee.
+#[derive(Clone, Copy, Debug)]
+struct Touched {
+    index: u8,
+    lamports: u64,
+    rent_epoch: u64,
+}
+
+/// A transaction on its way through the fast path.
+pub(super) struct Transfers<'a> {
+    pub(super) txn: &'a Txn<'a>,
+    /// Place of each account, in the transaction's numbering.
+    pub(super) places: &'a [Place],
+    pub(super) fee: u64,
+    pub(super) compute_unit_limit: u64,
+    pub(super) loaded_bytes_limit: u32,
+}
+
+/// What the accounts of a transaction came to.
+enum Loaded {
+    /// They can be executed; this many bytes.
+    Ready(u32),
+    /// The transaction lands, pays and does nothing else.
+    Failed(TransactionError, u32),
+    General,
+}
+
+impl Transfers<'_> {
+    /// Runs the transaction. `touched` is room for its bookkeeping.
+    pub(super) fn run(&self, set: &mut WorkingSet, touched: &mut TouchedAccounts) -> Run {
+        let payer = set.get(self.places[0]);
+        let before_fee = payer.lamports;
+        match self.check_payer(payer) {
+            Ok(()) => {}
+            Err(None) => return Run::General,
+            Err(Some(error)) => return Run::Refused(error),
+        }
+        let loaded = self.check_loaded(set);
+        let (result, compute_units, loaded_bytes) = match loaded {
+            Loaded::General => return Run::General,
+            Loaded::Failed(error, bytes) => {
+                set.get_mut(self.places[0]).lamports -= self.fee;
+                (Err(error), 0, bytes)
+            }
+            Loaded::Ready(bytes) => {
+                let payer = set.get_mut(self.places[0]);
+                payer.lamports -= self.fee;
+                let rent_epoch = payer.rent_epoch;
+                touched.begin(payer.lamports, rent_epoch);
+                // The payer's epoch is settled by what it held before the fee.
+                settle_rent_epoch(&mut payer.rent_epoch, before_fee, 0);
+                let (result, units) = self.execute(set, touched);
+                touched.finish(self.places, set, result.is_ok());
+                (result, units, bytes)
+            }
+        };
+        set.commit(self.places[0]);
+        Run::Landed { result, compute_units, loaded_bytes }
+    }
+
+    /// Whether the payer can pay: `Err(None)` when it may be a nonce account.
+    fn check_payer(&self, payer: &crate::Account) -> Result<(), Option<TransactionError>> {
+        if payer.lamports == 0 {
+            return Err(Some(TransactionError::AccountNotFound));
+        }
+        if !payer.is_system_owned() || !payer.data().is_empty() {
+            let may_be_nonce = payer.is_system_owned() && payer.data().len() == NONCE_BYTES;
+            return Err((!may_be_nonce).then_some(TransactionError::InvalidAccountForFee));
+        }
+        let Some(after) = payer.lamports.checked_sub(self.fee) else {
+            return Err(Some(TransactionError::InsufficientFundsForFee));
+        };
+        if !rent::transition_allowed(payer.lamports, after, 0) {
+            return Err(Some(TransactionError::InsufficientFundsForRent { account_index: 0 }));
+        }
+        Ok(())
+    }
+
+    /// Adds up the accounts' bytes and looks for the programs, in the cluster's order.
+    fn check_loaded(&self, set: &WorkingSet) -> Loaded {
+        let limit = self.loaded_bytes_limit;
+        let mut bytes = 0u32;
+        for (key, &place) in self.txn.account_keys().iter().zip(self.places) {
+            let account = set.get(place);
+            if account.lamports == 0 {
+                // A sysvar is not kept as an account here, but the cluster would load it.
+                if is_reserved(key) {
+                    return Loaded::General;
+                }
+                continue;
+            }
+            let size = u32::try_from(ACCOUNT_BASE_BYTES + account.data().len()).unwrap_or(u32::MAX);
+            bytes = bytes.saturating_add(size);
+            if bytes > limit {
+                return Loaded::Failed(TransactionError::MaxLoadedAccountsDataSizeExceeded, limit);
+            }
+            if account.owner == BPF_LOADER_UPGRADEABLE {
+                // Its code counts too, and is in another account.
+                return Loaded::General;
+            }
+        }
+        let mut ready = true;
+        for instruction in self.txn.instructions() {
+            let index = usize::from(instruction.program_id_index);
+            let program = set.get(self.places[index]);
+            if program.lamports == 0 {
+                return Loaded::Failed(TransactionError::ProgramAccountNotFound, bytes);
+            }
+            if !is_loader(&program.owner) {
+                return Loaded::Failed(TransactionError::InvalidProgramForExecution, bytes);
+            }
+            ready &= match self.txn.account_keys()[index] {
+                SYSTEM_PROGRAM => is_transfer_or_invalid(instruction.data),
+                COMPUTE_BUDGET_PROGRAM => true,
+                _ => false,
+            };
+        }
+        if ready { Loaded::Ready(bytes) } else { Loaded::General }
+    }
+
+    /// Runs the instructions and checks the rent; the result and the compute units used.
+    fn execute(&self, set: &mut WorkingSet, touched: &mut TouchedAccounts) -> (Result<(), TransactionError>, u64) {
+        let keys = self.txn.account_keys();
+        let mut units_left = self.compute_unit_limit;
+        for (index, instruction) in self.txn.instructions().enumerate() {
+            let used = units_left.min(INSTRUCTION_UNITS);
+            units_left -= used;
+            let result = if used < INSTRUCTION_UNITS {
+                Err(InstructionError::ComputationalBudgetExceeded)
+            } else if keys[usize::from(instruction.program_id_index)] == SYSTEM_PROGRAM {
+                self.transfer(&instruction, set, touched)
+            } else {
+                Ok(())
+            };
+            if let Err(error) = result {
+                let error = TransactionError::InstructionError(index as u8, error);
+                return (Err(error), self.compute_unit_limit - units_left);
+            }
+        }
+        (touched.check_rent(keys, self.places, set), self.compute_unit_limit - units_left)
+    }
+
+    /// One transfer, check by check as the system program and the runtime beneath it do.
+    fn transfer(
+        &self,
+        instruction: &CompiledInstruction<'_>,
+        set: &mut WorkingSet,
+        touched: &mut TouchedAccounts,
+    ) -> Result<(), InstructionError> {
+        let Some(SystemInstruction::Transfer { lamports }) = SystemInstruction::decode(instruction.data) else {
+            return Err(InstructionError::InvalidInstructionData);
+        };
+        let &[from, to, ..] = instruction.accounts else {
+            return Err(InstructionError::MissingAccount);
+        };
+        if !self.txn.is_signer(usize::from(from)) {
+            return Err(InstructionError::MissingRequiredSignature);
+        }
+        let account = set.get(self.places[usize::from(from)]);
+        if !account.data().is_empty() {
+            return Err(InstructionError::InvalidArgument);
+        }
+        let Some(left) = account.lamports.checked_sub(lamports) else {
+            // The system program's error 1: a result with negative lamports.
+            return Err(InstructionError::Custom(1));
+        };
+        if lamports != 0 && !account.is_system_owned() {
+            return Err(InstructionError::ExternalAccountLamportSpend);
+        }
+        if !self.may_write(from) {
+            return Err(InstructionError::ReadonlyLamportChange);
+        }
+        touched.set_lamports(from, left, self.places, set);
+
+        let account = set.get(self.places[usize::from(to)]);
+        let Some(sum) = account.lamports.checked_add(lamports) else {
+            return Err(InstructionError::ArithmeticOverflow);
+        };
+        if !self.may_write(to) {
+            return Err(InstructionError::ReadonlyLamportChange);
+        }
+        touched.set_lamports(to, sum, self.places, set);
+        Ok(())
+    }
+
+    /// Whether the account is locked for writing after the demotions: of reserved accounts, and of
+    /// programs, which here are reserved all of them.
+    fn may_write(&self, index: u8) -> bool {
+        let index = usize::from(index);
+        self.txn.is_writable(index) && !is_reserved(&self.txn.account_keys()[index])
+    }
+}
+
+/// Whether an instruction to the system program is a transfer, or none that it knows.
+fn is_transfer_or_invalid(data: &[u8]) -> bool {
+    matches!(SystemInstruction::decode(data), Some(SystemInstruction::Transfer { .. }) | None)
+}
+
+/// An account that was exempt from rent when it was loaded is marked so for good.
+fn settle_rent_epoch(rent_epoch: &mut u64, lamports: u64, data_len: usize) {
+    if *rent_epoch != rent::RENT_EXEMPT_EPOCH && lamports >= rent::minimum_balance(data_len) {
+        *rent_epoch = rent::RENT_EXEMPT_EPOCH;
+    }
+}
+
+/// The accounts that one transaction touches, as they were when it began.
+#[derive(Debug, Default)]
+pub(super) struct TouchedAccounts(Vec<Touched>);
+
+impl TouchedAccounts {
+    /// Starts with the payer, whose fee is paid.
+    fn begin(&mut self, lamports: u64, rent_epoch: u64) {
+        self.0.clear();
+        self.0.push(Touched { index: 0, lamports, rent_epoch });
+    }
+
+    /// Sets a balance, remembering what it was.
+    fn set_lamports(&mut self, index: u8, lamports: u64, places: &[Place], set: &mut WorkingSet) {
+        let account = set.get_mut(places[usize::from(index)]);
+        if account.lamports == lamports {
+            return;
+        }
+        if !self.0.iter().any(|touched| touched.index == index) {
+            self.0.push(Touched { index, lamports: account.lamports, rent_epoch: account.rent_epoch });
+            let (before, data_len) = (account.lamports, account.data().len());
+            settle_rent_epoch(&mut account.rent_epoch, before, data_len);
+        }
+        account.lamports = lamports;
+    }
+
+    /// Whether every account may be left with what it has; the first that may not, by its index.
+    fn check_rent(&self, keys: &[Pubkey], places: &[Place], set: &WorkingSet) -> Result<(), TransactionError> {
+        let broken = self.0.iter().filter(|touched| {
+            let account = set.get(places[usize::from(touched.index)]);
+            keys[usize::from(touched.index)] != INCINERATOR
+                && !rent::transition_allowed(touched.lamports, account.lamports, account.data().len())
+        });
+        match broken.map(|touched| touched.index).min() {
+            Some(account_index) => Err(TransactionError::InsufficientFundsForRent { account_index }),
+            None => Ok(()),
+        }
+    }
+
+    /// Commits or undoes the changes. The fee stays paid either way.
+    fn finish(&self, places: &[Place], set: &mut WorkingSet, commit: bool) {
+        for touched in &self.0 {
+            let place = places[usize::from(touched.index)];
+            if commit {
+                set.commit(place);
+            } else {
+                let account = set.get_mut(place);
+                (account.lamports, account.rent_epoch) = (touched.lamports, touched.rent_epoch);
+            }
+        }
+    }
+}

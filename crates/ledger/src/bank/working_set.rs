@@ -1,0 +1,107 @@
+//! The accounts that a microblock touches, copied out of the store once and written back once.
+//!
+//! reads   the account store, each account once a microblock
+//! writes  the account store: the accounts that a committed transaction changed, once a microblock
+//! memory  136 B an account; at most 64 transactions of 35 accounts, and what the general path adds
+//!
+//! All addresses are looked up in one loop, so that the loads of many accounts from memory overlap.
+
+use hashbrown::HashTable;
+use hearth_wire::Pubkey;
+
+use crate::account::Account;
+use crate::accounts::{Accounts, HashedKey};
+
+/// One account of the microblock.
+#[derive(Debug)]
+struct Working {
+    key: HashedKey,
+    account: Account,
+    changed: bool,
+}
+
+/// An account's place in the working set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(u32);
+
+#[derive(Debug, Default)]
+pub(super) struct WorkingSet {
+    accounts: Vec<Working>,
+    places: HashTable<u32>,
+    loaded: usize,
+}
+
+impl WorkingSet {
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.accounts.clear();
+        self.places.clear();
+        self.loaded = 0;
+    }
+
+    /// The place of an account, to be loaded by the next [`WorkingSet::load`].
+    #[inline]
+    pub(super) fn place(&mut self, store: &Accounts, key: &Pubkey) -> Place {
+        let key = store.hashed(key);
+        let accounts = &mut self.accounts;
+        let found = self.places.find(key.hash, |&place| accounts[place as usize].key.key == key.key);
+        if let Some(&place) = found {
+            return Place(place);
+        }
+        let place = accounts.len() as u32;
+        accounts.push(Working { key, account: Account::default(), changed: false });
+        self.places.insert_unique(key.hash, place, |&place| accounts[place as usize].key.hash);
+        Place(place)
+    }
+
+    /// Loads the accounts that have got a place since the last time.
+    pub(super) fn load(&mut self, store: &Accounts) {
+        for working in &mut self.accounts[self.loaded..] {
+            if let Some(account) = store.load_hashed(&working.key) {
+                working.account = account;
+            }
+        }
+        self.loaded = self.accounts.len();
+    }
+
+    /// The account at a place; the default, without lamports, where there is none.
+    #[inline]
+    pub(super) fn get(&self, place: Place) -> &Account {
+        &self.accounts[place.0 as usize].account
+    }
+
+    /// The same, to be changed. Only [`WorkingSet::commit`] makes a change last.
+    #[inline]
+    pub(super) fn get_mut(&mut self, place: Place) -> &mut Account {
+        &mut self.accounts[place.0 as usize].account
+    }
+
+    /// Declares the account's present state committed. An account without lamports ceases to be.
+    #[inline]
+    pub(super) fn commit(&mut self, place: Place) {
+        let working = &mut self.accounts[place.0 as usize];
+        working.changed = true;
+        if working.account.lamports == 0 {
+            working.account = Account::default();
+        }
+    }
+
+    /// The account at an address as the microblock has left it so far.
+    pub(super) fn find(&self, store: &Accounts, key: &Pubkey) -> Option<Account> {
+        let key = store.hashed(key);
+        let found = self.places.find(key.hash, |&place| self.accounts[place as usize].key.key == key.key);
+        match found {
+            Some(&place) => Some(self.get(Place(place)).clone()).filter(|account| account.lamports != 0),
+            None => store.load_hashed(&key),
+        }
+    }
+
+    /// Writes what was committed to the store.
+    pub(super) fn write_back(&mut self, store: &Accounts) {
+        for working in &mut self.accounts {
+            if working.changed {
+                store.store_hashed(&working.key, std::mem::take(&mut working.account));
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The ledger: everything that the chain holds, shared by every thread of the node, and the life of
+//! its slots.
+//!
+//! reads   the genesis; the last hash of each block; which blocks are durable
+//! writes  banks, one at a time; the fees' distribution; a summary of each block
+//! memory  accounts and statuses as said there; 512 block summaries of 88 B
+//! drops   a slot that does not follow on the last: a [`SlotError`]
+//! source  `bank.rs`, `bank/fee_distribution.rs` of `solana-runtime` 4.2 for what the end of a block does
+//!
+//! The chain is a line: each block follows on the last that ended. Slots may be left out.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use hearth_wire::consts::INCINERATOR;
+use hearth_wire::{Hash, Pubkey};
+
+use crate::accounts::Accounts;
+use crate::bank::{Bank, BankCounts, GeneralPath, NoGeneralPath};
+use crate::blockhash::BlockhashQueue;
+use crate::genesis::Genesis;
+use crate::programs::is_reserved;
+use crate::rent;
+use crate::status_cache::{StatusCache, StatusCacheConfig};
+
+/// Block summaries that are kept.
+const RECENT_BLOCKS: usize = 512;
+
+/// How a ledger is set up.
+pub struct LedgerConfig {
+    /// The memory of transactions that landed.
+    pub status_cache: StatusCacheConfig,
+    /// What runs transactions that are not made of transfers alone.
+    pub general: Box<dyn GeneralPath>,
+}
+
+impl Default for LedgerConfig {
+    fn default() -> Self {
+        Self { status_cache: StatusCacheConfig::default(), general: Box::new(NoGeneralPath) }
+    }
+}
+
+/// Why a slot cannot begin or end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SlotError {
+    /// Another slot has begun and not ended.
+    #[error("slot {0} has not ended")]
+    Unfinished(u64),
+    /// The slot is not in the making.
+    #[error("slot {0} has not begun, or has ended")]
+    NotBegun(u64),
+    /// The parent is not the last block.
+    #[error("slot {slot} names slot {parent} as its parent, the last block is of slot {last}")]
+    WrongParent {
+        /// The slot that should begin.
+        slot: u64,
+        /// The parent it names.
+        parent: u64,
+        /// The slot of the last block.
+        last: u64,
+    },
+}
+
+/// A block that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockSummary {
+    /// Its slot.
+    pub slot: u64,
+    /// The slot of the block before.
+    pub parent: u64,
+    /// How many blocks precede it.
+    pub height: u64,
+    /// Its last hash: what transactions may name from now on.
+    pub blockhash: Hash,
+    /// Transactions committed since genesis, failed ones included.
+    pub transaction_count: u64,
+    /// What became of its transactions.
+    pub counts: BankCounts,
+}
+
+/// What banks and readers share.
+pub(crate) struct Shared {
+    pub(crate) accounts: Accounts,
+    pub(crate) statuses: StatusCache,
+    pub(crate) general: Box<dyn GeneralPath>,
+    pub(crate) transaction_count: AtomicU64,
+}
+
+/// The line of blocks.
+pub(crate) struct Chain {
+    pub(crate) blockhashes: Arc<BlockhashQueue>,
+    pub(crate) working: Option<Arc<Bank>>,
+    /// The newest last; never empty.
+    pub(crate) blocks: VecDeque<BlockSummary>,
+}
+
+/// Everything that the chain holds.
+pub struct Ledger {
+    pub(crate) shared: Arc<Shared>,
+    chain: RwLock<Chain>,
+    pub(crate) stored_slot: AtomicU64,
+    collector: Pubkey,
+    burned_lamports: AtomicU64,
+    genesis_hash: Hash,
+    slots_per_epoch: u64,
+}
+
+impl Ledger {
+    /// The ledger at genesis: slot 0 has ended with the genesis hash, slot 1 may begin.
+    pub fn new(genesis: &Genesis, config: LedgerConfig) -> Arc<Self> {
+        let accounts = Accounts::new();
+        for (key, account) in genesis.accounts() {
+            accounts.store(&key, account);
+        }
+        let block = BlockSummary {
+            slot: 0,
+            parent: 0,
+            height: 0,
+            blockhash: *genesis.hash(),
+            transaction_count: 0,
+            counts: BankCounts::default(),
+        };
+        let shared = Shared {
+            accounts,
+            statuses: StatusCache::new(&config.status_cache),
+            general: config.general,
+            transaction_count: AtomicU64::new(0),
+        };
+        let chain = Chain {
+            blockhashes: Arc::new(BlockhashQueue::new(*genesis.hash())),
+            working: None,
+            blocks: VecDeque::from([block]),
+        };
+        Arc::new(Self {
+            shared: Arc::new(shared),
+            chain: RwLock::new(chain),
+            stored_slot: AtomicU64::new(0),
+            collector: genesis.config().identity,
+            burned_lamports: AtomicU64::new(0),
+            genesis_hash: *genesis.hash(),
+            slots_per_epoch: genesis.config().slots_per_epoch,
+        })
+    }
+
+    pub(crate) fn chain(&self) -> RwLockReadGuard<'_, Chain> {
+        self.chain.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn chain_mut(&self) -> RwLockWriteGuard<'_, Chain> {
+        self.chain.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Begins a slot on the last block.
+    pub fn begin_slot(&self, slot: u64, parent: u64) -> Result<Arc<Bank>, SlotError> {
+        let mut chain = self.chain_mut();
+        if let Some(bank) = &chain.working {
+            return Err(SlotError::Unfinished(bank.slot()));
+        }
+        let last = chain.last().slot;
+        if parent != last || slot <= parent {
+            return Err(SlotError::WrongParent { slot, parent, last });
+        }
+        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes));
+        let bank = Arc::new(bank);
+        chain.working = Some(Arc::clone(&bank));
+        Ok(bank)
+    }
+
+    /// The bank of the slot in the making, if it is this one.
+    pub fn bank(&self, slot: u64) -> Option<Arc<Bank>> {
+        self.working_bank().filter(|bank| bank.slot() == slot)
+    }
+
+    /// The bank of the slot in the making.
+    pub fn working_bank(&self) -> Option<Arc<Bank>> {
+        self.chain().working.clone()
+    }
+
+    /// Ends a slot with the hash of its last tick: pays the fees out, registers the hash. Waits for
+    /// microblocks that are still running.
+    pub fn end_slot(&self, slot: u64, last_hash: Hash) -> Result<BlockSummary, SlotError> {
+        let bank = self.bank(slot).ok_or(SlotError::NotBegun(slot))?;
+        bank.end();
+        let counts = bank.counts();
+        let mut chain = self.chain_mut();
+        if chain.working.as_ref().is_none_or(|working| working.slot() != slot) {
+            return Err(SlotError::NotBegun(slot));
+        }
+        chain.working = None;
+        self.pay_out(&counts);
+        Arc::make_mut(&mut chain.blockhashes).register(last_hash);
+        let block = BlockSummary {
+            slot,
+            parent: bank.parent(),
+            height: bank.height(),
+            blockhash: last_hash,
+            transaction_count: chain.last().transaction_count + counts.committed,
+            counts,
+        };
+        chain.blocks.push_back(block);
+        if chain.blocks.len() > RECENT_BLOCKS {
+            chain.blocks.pop_front();
+        }
+        Ok(block)
+    }
+
+    /// Burns its part of a block's fees and whatever was sent to the incinerator; the rest goes to
+    /// the collector, or is burned too when the collector cannot take it.
+    fn pay_out(&self, counts: &BankCounts) {
+        let (mut burned, reward) = (counts.fees.burned(), counts.fees.reward());
+        if reward != 0 && !self.deposit(reward) {
+            burned += reward;
+        }
+        burned += self.shared.accounts.update(&INCINERATOR, |account| std::mem::take(&mut account.lamports));
+        self.burned_lamports.fetch_add(burned, Relaxed);
+    }
+
+    fn deposit(&self, lamports: u64) -> bool {
+        let collector = &self.collector;
+        self.shared.accounts.update(collector, |account| {
+            let (before, Some(after)) = (account.lamports, account.lamports.checked_add(lamports)) else {
+                return false;
+            };
+            let lasting = before != 0 || after >= rent::minimum_balance(account.data().len());
+            let may = account.is_system_owned() && !is_reserved(collector) && (lasting || *collector == INCINERATOR);
+            if may {
+                account.lamports = after;
+            }
+            may
+        })
+    }
+
+    /// Declares every block up to `slot` durable: confirmed from now on, and final 32 slots later.
+    pub fn mark_stored(&self, slot: u64) {
+        self.stored_slot.fetch_max(slot, Relaxed);
+    }
+
+    /// The accounts.
+    pub fn accounts(&self) -> &Accounts {
+        &self.shared.accounts
+    }
+
+    /// The statuses.
+    pub fn statuses(&self) -> &StatusCache {
+        &self.shared.statuses
+    }
+
+    /// Lamports burned since genesis. With those of all accounts and the fees of the slot in the
+    /// making they are as many as at genesis.
+    pub fn burned_lamports(&self) -> u64 {
+        self.burned_lamports.load(Relaxed)
+    }
+
+    /// Names the chain.
+    pub fn genesis_hash(&self) -> &Hash {
+        &self.genesis_hash
+    }
+
+    /// Slots in an epoch.
+    pub fn slots_per_epoch(&self) -> u64 {
+        self.slots_per_epoch
+    }
+}
+
+impl Chain {
+    /// The last block that ended.
+    pub(crate) fn last(&self) -> &BlockSummary {
+        self.blocks.back().expect("genesis is a block")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! What clients ask: balances, statuses, blockhashes, heights, each as sure as they want it.
+//!
+//! reads   the ledger
+//! writes  answers
+//! memory  none kept
+//! source  `rpc.rs` of `solana-rpc` 4.2 for what the answers mean
+//!
+//! A block in the making is processed; it is confirmed once it is durable on disk, and final once
+//! the chain is confirmed 32 slots further. The chain is a line, so nothing processed is ever taken
+//! back while the node runs: balances are those of the newest state, whatever the commitment asked
+//! for, while slots, heights and blockhashes are those of the block that has it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use hearth_wire::{Hash, Pubkey, Signature};
+use serde::{Deserialize, Serialize};
+
+use crate::account::Account;
+use crate::blockhash::last_valid_block_height;
+use crate::error::TransactionError;
+use crate::ledger::{BlockSummary, Chain, Ledger};
+
+/// Slots from confirmed to final.
+pub const SLOTS_TO_FINAL: u64 = 32;
+
+/// How sure an answer shall be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Commitment {
+    /// Executed, in a block that may not have ended.
+    Processed,
+    /// In a block that is durable.
+    Confirmed,
+    /// 32 slots further.
+    #[default]
+    Finalized,
+}
+
+/// A blockhash that a transaction may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatestBlockhash {
+    /// The slot that the answer is from.
+    pub slot: u64,
+    /// The hash.
+    pub blockhash: Hash,
+    /// The last block height at which a transaction that names it may land.
+    pub last_valid_block_height: u64,
+}
+
+/// The status of a transaction that landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignatureStatus {
+    /// The slot in which it landed.
+    pub slot: u64,
+    /// Success, or why it failed.
+    pub result: Result<(), TransactionError>,
+    /// Slots since; `None` once it is final.
+    pub confirmations: Option<u64>,
+    /// How sure it is.
+    pub commitment: Commitment,
+}
+
+impl Ledger {
+    /// The balance at an address, in lamports.
+    pub fn balance(&self, key: &Pubkey) -> u64 {
+        self.shared.accounts.with(key, |account| account.lamports).unwrap_or(0)
+    }
+
+    /// The account at an address.
+    pub fn account(&self, key: &Pubkey) -> Option<Account> {
+        self.shared.accounts.load(key)
+    }
+
+    /// The slot that an answer of this commitment is from.
+    pub fn slot(&self, commitment: Commitment) -> u64 {
+        let chain = self.chain();
+        match (commitment, &chain.working) {
+            (Commitment::Processed, Some(bank)) => bank.slot(),
+            _ => self.block(&chain, commitment).slot,
+        }
+    }
+
+    /// The height of the block that an answer of this commitment is from.
+    pub fn block_height(&self, commitment: Commitment) -> u64 {
+        let chain = self.chain();
+        match (commitment, &chain.working) {
+            (Commitment::Processed, Some(bank)) => bank.height(),
+            _ => self.block(&chain, commitment).height,
+        }
+    }
+
+    /// Transactions committed since genesis, failed ones included: up to this instant for
+    /// `Processed`, else up to the end of the block of that commitment.
+    pub fn transaction_count(&self, commitment: Commitment) -> u64 {
+        match commitment {
+            Commitment::Processed => self.shared.transaction_count.load(Relaxed),
+            _ => self.block(&self.chain(), commitment).transaction_count,
+        }
+    }
+
+    /// The newest blockhash that a block of this commitment ended with.
+    pub fn latest_blockhash(&self, commitment: Commitment) -> LatestBlockhash {
+        let chain = self.chain();
+        let block = self.block(&chain, commitment);
+        let slot = match (commitment, &chain.working) {
+            (Commitment::Processed, Some(bank)) => bank.slot(),
+            _ => block.slot,
+        };
+        LatestBlockhash {
+            slot,
+            blockhash: block.blockhash,
+            last_valid_block_height: last_valid_block_height(block.height),
+        }
+    }
+
+    /// Whether a transaction that names `blockhash` may still land.
+    pub fn is_blockhash_valid(&self, blockhash: &Hash) -> bool {
+        self.chain().blockhashes.height_of(blockhash).is_some()
+    }
+
+    /// The status of the transaction with this first signature, if it landed in the last 300 blocks.
+    pub fn signature_status(&self, signature: &Signature) -> Option<SignatureStatus> {
+        let chain = self.chain();
+        let status = self.shared.statuses.status(signature, chain.height_now())?;
+        let slot_of = |commitment| self.block(&chain, commitment).slot;
+        let commitment = [Commitment::Finalized, Commitment::Confirmed]
+            .into_iter()
+            .find(|&commitment| status.slot <= slot_of(commitment))
+            .unwrap_or(Commitment::Processed);
+        let newest = chain.working.as_ref().map_or(chain.last().slot, |bank| bank.slot());
+        let confirmations = (commitment != Commitment::Finalized).then(|| newest.saturating_sub(status.slot));
+        Some(SignatureStatus { slot: status.slot, result: status.result, confirmations, commitment })
+    }
+
+    /// The last blocks that ended, at most `count`, the newest first.
+    pub fn recent_blocks(&self, count: usize) -> Vec<BlockSummary> {
+        self.chain().blocks.iter().rev().take(count).copied().collect()
+    }
+
+    /// The newest block that ended and has this commitment; the oldest that is known if none has.
+    fn block<'a>(&self, chain: &'a Chain, commitment: Commitment) -> &'a BlockSummary {
+        let stored = self.stored_slot.load(Relaxed).min(chain.last().slot);
+        let newest = match commitment {
+            Commitment::Processed => return chain.last(),
+            Commitment::Confirmed => stored,
+            Commitment::Finalized => stored.saturating_sub(SLOTS_TO_FINAL),
+        };
+        let after = chain.blocks.partition_point(|block| block.slot <= newest);
+        &chain.blocks[after.saturating_sub(1)]
+    }
+}
+
+impl Chain {
+    fn height_now(&self) -> u64 {
+        self.working.as_ref().map_or(self.last().height, |bank| bank.height())
+    }
+}
