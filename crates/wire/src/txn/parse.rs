@@ -146,25 +146,7 @@ fn parse_window(bytes: &[u8]) -> Result<(Layout, usize), ParseError> {
     }
 
     let (instruction_count, instructions) = length(bytes, blockhash_end)?;
-    let mut at = instructions;
-    let (mut top_account, mut top_account_at) = (0u8, at);
-    for _ in 0..instruction_count {
-        let Some(&program) = bytes.get(at) else { return fail(Truncated, bytes.len()) };
-        if program == 0 || usize::from(program) >= account_count {
-            return fail(ProgramIndex, at);
-        }
-        let (len, accounts) = length(bytes, at + 1)?;
-        let Some(indexes) = bytes.get(accounts..accounts + len) else { return fail(Truncated, bytes.len()) };
-        let top = indexes.iter().fold(0, |top, &index| top.max(index));
-        if top > top_account {
-            (top_account, top_account_at) = (top, accounts);
-        }
-        let (len, data) = length(bytes, accounts + len)?;
-        at = data + len;
-        if at > bytes.len() {
-            return fail(Truncated, bytes.len());
-        }
-    }
+    let (mut at, top_account) = parse_instructions(bytes, instructions, instruction_count, account_count)?;
 
     let mut layout = Layout {
         message: message as u16,
@@ -187,10 +169,48 @@ fn parse_window(bytes: &[u8]) -> Result<(Layout, usize), ParseError> {
     let total = account_count
         + usize::from(layout.loaded_writable_count)
         + usize::from(layout.loaded_readonly_count);
-    if usize::from(top_account) >= total {
-        return fail(AccountIndex, top_account_at);
+    if usize::from(top_account.index) >= total {
+        return fail(AccountIndex, top_account.list);
     }
     Ok((layout, at))
+}
+
+/// The largest account index that an instruction names, and the offset of the list that names it.
+/// How many accounts there are is known only after the lookups, which come last.
+struct TopAccount {
+    index: u8,
+    list: usize,
+}
+
+/// `count` instructions from `at` on; returns their end.
+#[inline(always)]
+fn parse_instructions(
+    bytes: &[u8],
+    mut at: usize,
+    count: usize,
+    account_count: usize,
+) -> Result<(usize, TopAccount), ParseError> {
+    let mut top = TopAccount { index: 0, list: at };
+    for _ in 0..count {
+        let Some(&program) = bytes.get(at) else { return fail(ParseErrorKind::Truncated, bytes.len()) };
+        if program == 0 || usize::from(program) >= account_count {
+            return fail(ParseErrorKind::ProgramIndex, at);
+        }
+        let (len, accounts) = length(bytes, at + 1)?;
+        let Some(indexes) = bytes.get(accounts..accounts + len) else {
+            return fail(ParseErrorKind::Truncated, bytes.len());
+        };
+        let index = indexes.iter().fold(0, |top, &index| top.max(index));
+        if index > top.index {
+            top = TopAccount { index, list: accounts };
+        }
+        let (len, data) = length(bytes, accounts + len)?;
+        at = data + len;
+        if at > bytes.len() {
+            return fail(ParseErrorKind::Truncated, bytes.len());
+        }
+    }
+    Ok((at, top))
 }
 
 /// The lookups of a version 0 message; returns the message's end.
