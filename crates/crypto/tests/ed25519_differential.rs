@@ -1,57 +1,12 @@
 //! Every path against `verify_strict` of ed25519-dalek 2: the same verdict on whatever is signed, bent or forged.
 
+mod ed25519_paths;
+
 use curve25519_dalek::constants::EIGHT_TORSION;
 use curve25519_dalek::edwards::CompressedEdwardsY;
-use hearth_crypto::ed25519::{Arithmetic, SigningKey, Verifier, VerifierConfig, VerifyItem, verify_strict};
+use ed25519_paths::{Case, check_all_paths};
+use hearth_crypto::ed25519::SigningKey;
 use proptest::prelude::*;
-
-#[derive(Clone, Debug)]
-struct Case {
-    public_key: [u8; 32],
-    signature: [u8; 64],
-    message: Vec<u8>,
-}
-
-/// dalek's verdict, key decoding included.
-fn oracle(case: &Case) -> bool {
-    let signature = ed25519_dalek::Signature::from_bytes(&case.signature);
-    ed25519_dalek::VerifyingKey::from_bytes(&case.public_key)
-        .is_ok_and(|key| key.verify_strict(&case.message, &signature).is_ok())
-}
-
-fn item(case: &Case) -> VerifyItem<'_> {
-    VerifyItem { public_key: &case.public_key, signature: &case.signature, message: &case.message }
-}
-
-/// Panics unless all paths agree with the oracle on all cases.
-fn check_all_paths(cases: &[Case]) {
-    let want: Vec<bool> = cases.iter().map(oracle).collect();
-    let show = |path: &str, i: usize| format!("{path}, case {i}: {:02x?}", cases[i]);
-    for (i, case) in cases.iter().enumerate() {
-        let got = verify_strict(&case.public_key, &case.signature, &case.message).is_ok();
-        assert_eq!(got, want[i], "{}", show("stateless", i));
-    }
-    for arithmetic in [Arithmetic::Detect, Arithmetic::Portable] {
-        for build_after in [0, 255] {
-            let mut verifier = Verifier::new(VerifierConfig { cache_bytes: 8 << 20, build_after, arithmetic });
-            let mut results = Vec::new();
-            let items: Vec<_> = cases.iter().map(item).collect();
-            // The first pass builds the tables where they are built at once, the second uses them.
-            for pass in 0..2 {
-                verifier.verify_burst(&items, &mut results);
-                let got: Vec<bool> = results.iter().map(Result::is_ok).collect();
-                for i in 0..cases.len() {
-                    let path = format!("{arithmetic:?}, build after {build_after}, pass {pass}");
-                    assert_eq!(got[i], want[i], "{}", show(&path, i));
-                }
-            }
-            for (i, case) in cases.iter().enumerate() {
-                let got = verifier.verify(&case.public_key, &case.signature, &case.message).is_ok();
-                assert_eq!(got, want[i], "{}", show("single", i));
-            }
-        }
-    }
-}
 
 const ORDER: [u8; 32] = [
     0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0, 0, 0, 0, 0,
