@@ -1,0 +1,154 @@
+//! bank: executes microblocks and commits what lands.
+//!
+//! reads   `pack_bank`, reliable: a microblock that conflicts with nothing in flight
+//! writes  `bank_poh`, reliable: what was committed, in order, and its mix-in; `bank_pack`, reliable: the
+//!         microblock is finished, and what it really cost
+//! memory  the accounts of one microblock; the ledger is shared by all banks
+//! drops   transactions that may not land, each counted by its error; nothing of them is in the block
+//! source  [`hearth_ledger::Bank`]
+//!
+//! poh hears of a microblock before pack does: a microblock that conflicts with this one is scheduled only after
+//! this one is on its way into the block.
+
+use std::sync::Arc;
+
+use hearth_crypto::merkle::MixinTree;
+use hearth_ledger::{Executor, Ledger, Outcome, TransactionError};
+use hearth_tile::{Frag, Host, InitError, Out, Port, Tile};
+use hearth_wire::txn::Txn;
+
+use crate::links::{BANK_PACK, BANK_POH, Completion, Executed, MICROBLOCK_TXNS, Microblock, PACK_BANK};
+
+hearth_tile::counters! {
+    /// What bank counts.
+    pub struct Counters {
+        /// Microblocks executed.
+        microblocks: Counter,
+        /// Transactions committed with success.
+        landed: Counter,
+        /// Transactions committed with an error; the fee was paid.
+        failed: Counter,
+        /// Transactions dropped: their blockhash is unknown or too old.
+        dropped_blockhash_not_found: Counter,
+        /// Transactions dropped: they have landed before.
+        dropped_already_processed: Counter,
+        /// Transactions dropped: the payer cannot pay the fee.
+        dropped_insufficient_funds_for_fee: Counter,
+        /// Transactions dropped: the payer does not exist.
+        dropped_account_not_found: Counter,
+        /// Transactions dropped: any other error that keeps a transaction out of the block.
+        dropped_other: Counter,
+        /// Transactions dropped: they need a program that this node does not run.
+        dropped_unsupported: Counter,
+        /// Transactions dropped: the block had ended.
+        dropped_slot_ended: Counter,
+        /// Compute units of what was committed.
+        compute_units: Counter,
+    }
+}
+
+/// The ledger.
+#[derive(Clone)]
+pub struct Config {
+    /// Shared by all banks, poh, store and the RPC.
+    pub ledger: Arc<Ledger>,
+}
+
+/// The tile.
+pub struct Bank {
+    ledger: Arc<Ledger>,
+    current: Option<Arc<hearth_ledger::Bank>>,
+    executor: Executor,
+    outcomes: Vec<Outcome>,
+    mixin: MixinTree,
+    poh: Port,
+    pack: Port,
+}
+
+impl Tile for Bank {
+    const NAME: &'static str = "bank";
+    const FRAGS_PER_RUN: usize = 2;
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        host.input(PACK_BANK)?;
+        Ok(Self {
+            ledger: config.ledger.clone(),
+            current: None,
+            executor: Executor::new(),
+            outcomes: Vec::with_capacity(MICROBLOCK_TXNS),
+            mixin: MixinTree::with_capacity(2 * MICROBLOCK_TXNS),
+            poh: host.output(BANK_POH)?,
+            pack: host.output(BANK_PACK)?,
+        })
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        let microblock = Microblock::read(frag.payload());
+        let txns: Vec<Txn<'_>> =
+            microblock.txns().map(|t| Txn::parse(t.bytes).expect("verify has parsed it")).collect();
+        match bank_of(&mut self.current, &self.ledger, microblock.slot) {
+            Some(bank) => bank.execute(&mut self.executor, &txns, &mut self.outcomes),
+            None => {
+                self.outcomes.clear();
+                self.outcomes.resize(txns.len(), Outcome::SlotEnded);
+            }
+        }
+        let mut actual_cost = 0;
+        for (txn, outcome) in txns.iter().zip(&self.outcomes) {
+            count(out.count, outcome);
+            if outcome.is_committed() {
+                actual_cost += outcome.cost(txn);
+                txn.signatures().iter().for_each(|s| self.mixin.push(s));
+            }
+        }
+        out.count.microblocks += 1;
+        out.count.compute_units += actual_cost;
+        let committed = txns.iter().zip(&self.outcomes).filter(|(_, o)| o.is_committed()).map(|(txn, _)| txn);
+        let mixin = self.mixin.take_root();
+        let (slot, id) = (microblock.slot, microblock.id);
+        out.publish_with(self.poh, id, |buffer| {
+            let (mut at, mut txn_count) = (Executed::HEADER, 0);
+            for txn in committed {
+                buffer[at..at + txn.bytes().len()].copy_from_slice(txn.bytes());
+                at += txn.bytes().len();
+                txn_count += 1;
+            }
+            Executed::write_header(buffer, slot, id, &mixin, txn_count, at - Executed::HEADER)
+        });
+        out.publish(self.pack, id, &Completion { slot, id, actual_cost }.encode());
+    }
+}
+
+/// The bank of `slot`; it changes once a slot.
+fn bank_of<'a>(
+    current: &'a mut Option<Arc<hearth_ledger::Bank>>,
+    ledger: &Ledger,
+    slot: u64,
+) -> Option<&'a hearth_ledger::Bank> {
+    if current.as_ref().is_none_or(|bank| bank.slot() != slot) {
+        *current = ledger.bank(slot);
+    }
+    current.as_deref()
+}
+
+fn count(count: &mut Counters, outcome: &Outcome) {
+    let counter = match outcome {
+        Outcome::Committed(landed) if landed.err.is_none() => &mut count.landed,
+        Outcome::Committed(_) => &mut count.failed,
+        Outcome::Unsupported => &mut count.dropped_unsupported,
+        Outcome::SlotEnded => &mut count.dropped_slot_ended,
+        Outcome::NotCommitted(error) => match error {
+            TransactionError::BlockhashNotFound => &mut count.dropped_blockhash_not_found,
+            TransactionError::AlreadyProcessed => &mut count.dropped_already_processed,
+            TransactionError::InsufficientFundsForFee => &mut count.dropped_insufficient_funds_for_fee,
+            TransactionError::AccountNotFound => &mut count.dropped_account_not_found,
+            _ => &mut count.dropped_other,
+        },
+    };
+    *counter += 1;
+}
+
+#[cfg(test)]
+mod tests;

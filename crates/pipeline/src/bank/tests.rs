@@ -1,0 +1,77 @@
+use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::genesis::{Genesis, GenesisConfig, funded_account_key};
+use hearth_ledger::ledger::LedgerConfig;
+use hearth_tile::rig::Rig;
+use hearth_wire::transfer::TransferTemplate;
+
+use super::*;
+use crate::links::MicroblockTxn;
+
+fn ledger() -> Arc<Ledger> {
+    let config = GenesisConfig { fund_initial_accounts: 4, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+    let genesis = Genesis::create(config, |_| {}).unwrap();
+    let ledger = Ledger::new(&genesis, LedgerConfig::default());
+    ledger.begin_slot(1, 0).unwrap();
+    ledger
+}
+
+fn transfer(ledger: &Ledger, key: &SigningKey, to: &[u8; 32], lamports: u64) -> Vec<u8> {
+    let mut template = TransferTemplate::new();
+    template.set_from(&key.public_key());
+    template.set_to(to);
+    template.set_lamports(lamports);
+    template.set_recent_blockhash(ledger.genesis_hash());
+    template.sign_with(|message| key.sign(message)).to_vec()
+}
+
+fn give(rig: &mut Rig<Bank>, slot: u64, id: u64, txns: &[Vec<u8>]) {
+    let mut buffer = vec![0; 60_000];
+    let txns = txns.iter().map(|bytes| MicroblockTxn { reserved_cost: 20_707, bytes });
+    let size = Microblock::write(&mut buffer, slot, id, txns);
+    rig.give("pack_bank:0", 0, &buffer[..size]);
+}
+
+#[test]
+fn what_lands_goes_to_poh_and_the_rest_is_counted() {
+    let ledger = ledger();
+    let mut rig =
+        Rig::<Bank>::new(&Config { ledger: ledger.clone() }, &["pack_bank:0"], &["bank_poh:0", "bank_pack:0"]);
+    let (rich, poor) = (funded_account_key(0), SigningKey::from_seed(&[77; 32]));
+    let to = funded_account_key(1).public_key();
+    let good = transfer(&ledger, &rich, &to, 5);
+    let overdrawn = transfer(&ledger, &rich, &to, u64::MAX / 2);
+    let penniless = transfer(&ledger, &poor, &to, 1);
+    let mut stale = transfer(&ledger, &rich, &to, 6);
+    let hash = stale.windows(32).position(|w| w == ledger.genesis_hash()).unwrap();
+    stale[hash] ^= 1;
+    give(&mut rig, 1, 0, &[good.clone(), overdrawn.clone(), penniless, stale, good.clone()]);
+    rig.run();
+
+    let executed = rig.take("bank_poh:0");
+    let executed = Executed::read(&executed[0].1);
+    assert_eq!((executed.slot, executed.id, executed.txn_count), (1, 0, 2));
+    assert_eq!(executed.txns, [good, overdrawn].concat());
+    assert_ne!(executed.mixin, [0; 32]);
+    let done = Completion::read(&rig.take("bank_pack:0")[0].1);
+    assert_eq!((done.slot, done.id), (1, 0));
+    assert!(done.actual_cost > 0 && done.actual_cost < 2 * 20_707, "{}", done.actual_cost);
+    let count = rig.count();
+    assert_eq!((count.landed, count.failed), (1, 1));
+    assert_eq!((count.dropped_account_not_found, count.dropped_blockhash_not_found), (1, 1));
+    assert_eq!(count.dropped_already_processed, 1);
+}
+
+#[test]
+fn an_empty_microblock_still_reaches_poh() {
+    let ledger = ledger();
+    let mut rig =
+        Rig::<Bank>::new(&Config { ledger: ledger.clone() }, &["pack_bank:0"], &["bank_poh:0", "bank_pack:0"]);
+    let txn = transfer(&ledger, &funded_account_key(0), &funded_account_key(1).public_key(), 5);
+    give(&mut rig, 9, 3, &[txn]); // a slot that has not begun
+    rig.run();
+    let executed = rig.take("bank_poh:0");
+    let executed = Executed::read(&executed[0].1);
+    assert_eq!((executed.id, executed.txn_count, executed.mixin), (3, 0, [0; 32]));
+    assert_eq!(rig.count().dropped_slot_ended, 1);
+    assert_eq!(rig.take("bank_pack:0").len(), 1);
+}
