@@ -1,0 +1,240 @@
+//! The result of a bench: what a person reads and what `--json` writes.
+//!
+//! reads   samples of the transaction count, counters before and after
+//! writes  a summary, a JSON object
+//! source  percentiles are nearest rank over whole seconds after warm-up
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+/// Order statistics of the rate, in transactions a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Rate {
+    /// Arithmetic mean: all transactions of the measured seconds over their time.
+    pub mean: f64,
+    /// Median second.
+    pub median: f64,
+    /// 5th percentile second.
+    pub p5: f64,
+    /// 95th percentile second.
+    pub p95: f64,
+    /// Best second.
+    pub max: f64,
+}
+
+/// CPU time per committed transaction, microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CpuPerTxn {
+    /// The node's tiles and its RPC.
+    pub node: f64,
+    /// The load generator's tiles.
+    pub load: f64,
+}
+
+/// The tile that limits the rate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Bottleneck {
+    /// Its kind.
+    pub tile: String,
+    /// The figures that say so.
+    pub why: String,
+}
+
+/// One thread's time for one stock ed25519-dalek operation, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct YardstickNs {
+    /// Sign.
+    pub sign: f64,
+    /// Strict verification, the key decoded each time.
+    pub verify_strict: f64,
+}
+
+/// The machine's description.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Machine {
+    /// Processor model.
+    pub cpu: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// Share of CPU time that the hypervisor gave to others while measuring, 0 to 1.
+    pub steal: f64,
+}
+
+/// Everything that was measured. The names are a contract: `bench --json` writes them as they are.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// Transactions executed and committed per second.
+    pub txn_per_s: Rate,
+    /// Measured time, warm-up excluded.
+    pub duration_s: f64,
+    /// Warm-up, not measured.
+    pub warmup_s: f64,
+    /// Cores that the process may use: affinity ∩ cgroup quota.
+    pub cores: f64,
+    /// Transactions that the load generator's transport took.
+    pub sent: u64,
+    /// Committed with success.
+    pub landed: u64,
+    /// Committed with an error; the fee was paid.
+    pub failed: u64,
+    /// Dropped, by the place that dropped and counted them.
+    pub dropped: BTreeMap<String, u64>,
+    /// Sent and accounted for nowhere.
+    pub unresolved: i64,
+    /// CPU time per committed transaction.
+    pub cpu_us_per_txn: CpuPerTxn,
+    /// Highest resident memory of the process, bytes.
+    pub rss_bytes_max: u64,
+    /// Growth of resident memory from 10 s after the start of measuring to its end, bytes.
+    pub rss_growth_bytes: i64,
+    /// The longest time between two answers that showed a higher count, seconds.
+    pub longest_stall_s: f64,
+    /// The tile that limits the rate.
+    pub bottleneck: Bottleneck,
+    /// Checks and work that are switched off, for speed or by the configuration.
+    pub switched_off: Vec<String>,
+    /// Time for one stock operation, the mean of before and after the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub yardstick_ns: Option<YardstickNs>,
+    /// Rate × (sign + verify) ÷ cores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub efficiency: Option<f64>,
+    /// Each whole second's rate, warm-up excluded.
+    pub seconds: Vec<f64>,
+    /// Share of its own time that each tile was busy while measuring, 0 to 1, and of all of a core's time.
+    pub tiles: Vec<TileUse>,
+    /// The configuration in effect.
+    pub config: serde_json::Value,
+    /// The machine.
+    pub machine: Machine,
+    /// Commit that the binary was built from; empty when unknown.
+    pub commit: String,
+    /// Whether it was interrupted before its time.
+    pub interrupted: bool,
+}
+
+/// How a tile spent the measured time, each a share from 0 to 1; they sum to 1.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TileUse {
+    /// Full name.
+    pub tile: String,
+    /// The core it ran on; none floats.
+    pub core: Option<usize>,
+    /// Useful work and housekeeping.
+    pub busy: f64,
+    /// Held up by a consumer.
+    pub backpressure: f64,
+    /// Nothing to do.
+    pub wait: f64,
+    /// The core ran other tiles.
+    pub elsewhere: f64,
+}
+
+impl Rate {
+    /// Order statistics over seconds; `total` transactions in `elapsed_s`.
+    pub fn of(seconds: &[f64], total: u64, elapsed_s: f64) -> Self {
+        let mut sorted = seconds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |q: f64| match sorted.len() {
+            0 => 0.0,
+            n => sorted[((n as f64 * q).ceil() as usize).clamp(1, n) - 1],
+        };
+        let mean = if elapsed_s > 0.0 { total as f64 / elapsed_s } else { 0.0 };
+        Self { mean, median: at(0.5), p5: at(0.05), p95: at(0.95), max: at(1.0) }
+    }
+}
+
+impl Report {
+    /// sent − landed − failed − every kind of drop.
+    pub fn balance(&self) -> i64 {
+        let accounted = self.landed + self.failed + self.dropped.values().sum::<u64>();
+        self.sent as i64 - accounted as i64
+    }
+
+    /// The summary for a person.
+    pub fn summary(&self) -> String {
+        let mut s = String::new();
+        // Writing to a String cannot fail.
+        let _ = self.write_summary(&mut s);
+        s
+    }
+
+    fn write_summary(&self, s: &mut String) -> std::fmt::Result {
+        let r = &self.txn_per_s;
+        let (duration, warmup) = (self.duration_s, self.warmup_s);
+        writeln!(s)?;
+        if self.interrupted {
+            writeln!(s, "  interrupted: the figures cover the time until then")?;
+        }
+        writeln!(s, "  txn/s      mean {}   median {}   p5–p95 {}–{}   max {}", n(r.mean), n(r.median), n(r.p5), n(r.p95), n(r.max))?;
+        writeln!(s, "  measured   {duration:.0} s after {warmup:.0} s of warm-up, as getTransactionCount counts them; longest stall {:.2} s", self.longest_stall_s)?;
+        writeln!(s, "  sent       {} = landed {} + failed {} + dropped {} + unresolved {}", i(self.sent), i(self.landed), i(self.failed), i(self.dropped.values().sum()), self.unresolved)?;
+        for (place, count) in self.dropped.iter().filter(|(_, c)| **c > 0) {
+            writeln!(s, "             dropped in {place}: {}", i(*count))?;
+        }
+        let cpu = &self.cpu_us_per_txn;
+        writeln!(s, "  cpu        {:.1} µs a transaction: node {:.1}, load {:.1}; {} cores", cpu.node + cpu.load, cpu.node, cpu.load, self.cores)?;
+        writeln!(s, "  memory     {} MB at most, {:+.1} MB after the first 10 s", self.rss_bytes_max / 1_000_000, self.rss_growth_bytes as f64 / 1e6)?;
+        writeln!(s, "  limit      {}: {}", self.bottleneck.tile, self.bottleneck.why)?;
+        if let (Some(y), Some(e)) = (&self.yardstick_ns, self.efficiency) {
+            writeln!(s, "  yardstick  sign {:.1} µs, verify_strict {:.1} µs (stock ed25519-dalek, one thread)", y.sign / 1e3, y.verify_strict / 1e3)?;
+            writeln!(s, "  efficiency {e:.2} = txn/s × (sign + verify_strict) ÷ cores")?;
+        }
+        match self.switched_off.as_slice() {
+            [] => writeln!(s, "  off        nothing is switched off"),
+            off => writeln!(s, "  off        {}", off.join("; ")),
+        }
+    }
+}
+
+/// 12,345
+fn i(v: u64) -> String {
+    let digits = v.to_string();
+    let mut out = String::new();
+    for (k, c) in digits.chars().enumerate() {
+        if k > 0 && (digits.len() - k).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A rate without decimals.
+pub fn n(v: f64) -> String {
+    i(v.max(0.0).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_nearest_rank() {
+        let seconds: Vec<f64> = (1..=20).map(f64::from).collect();
+        let rate = Rate::of(&seconds, 210, 20.0);
+        assert_eq!((rate.mean, rate.median, rate.p5, rate.p95, rate.max), (10.5, 10.0, 1.0, 19.0, 20.0));
+        assert_eq!(Rate::of(&[], 0, 0.0), Rate::default());
+    }
+
+    #[test]
+    fn the_sum_is_checked() {
+        let dropped = [("pack expired".to_owned(), 3), ("verify signature".to_owned(), 2)].into();
+        let report = Report { sent: 100, landed: 90, failed: 5, dropped, ..Default::default() };
+        assert_eq!(report.balance(), 0);
+        let report = Report { sent: 101, ..report };
+        assert_eq!(report.balance(), 1);
+    }
+
+    #[test]
+    fn the_summary_says_what_is_off() {
+        let off = vec!["a".to_owned(), "b".to_owned()];
+        let report = Report { sent: 1_234_567, switched_off: off, ..Default::default() };
+        let text = report.summary();
+        assert!(text.contains("sent       1,234,567 =") && text.contains("off        a; b"), "{text}");
+    }
+}
