@@ -1,7 +1,8 @@
 //! How many frags a link carries: `cargo bench -p hearth-ring`.
 //!
 //! Two threads on two cores (0 and 1): the producer publishes as fast as credits allow, the consumer reads every frag
-//! and releases once a burst. A round is one link's life from the first frag to the last, threads already running.
+//! and releases once a burst. A round is four million frags, threads already running. Where the system lets us, both
+//! run at real-time priority: when either is off its core, both stand still, and a busy machine would be what is measured.
 //! `same thread` alternates bursts of publishing and consuming on one core, as tiles do that share one.
 
 #![allow(unsafe_code)]
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 const DEPTH: u32 = 1024;
+const DEEP: u32 = 16384;
 const BURST: usize = 64;
 /// Frags a round of two threads.
 const FRAGS: u64 = 4_000_000;
@@ -21,19 +23,21 @@ const PAYLOAD: usize = 200;
 
 fn main() {
     let bench = Bench::from_args();
-    two_cores(&bench, "ring 1→1, metadata only", None, 0, true);
-    two_cores(&bench, "ring 1→1, 200 B written and read", Some(20e6), PAYLOAD, true);
-    two_cores(&bench, "ring 1→1 lossy, 200 B written and copied", None, PAYLOAD, false);
+    two_cores(&bench, "ring 1→1, metadata only", None, DEPTH, 0, true);
+    two_cores(&bench, "ring 1→1, metadata only, depth 16384", None, DEEP, 0, true);
+    two_cores(&bench, "ring 1→1, 200 B written and read", Some(20e6), DEPTH, PAYLOAD, true);
+    two_cores(&bench, "ring 1→1, 200 B, depth 16384", None, DEEP, PAYLOAD, true);
+    two_cores(&bench, "ring 1→1 lossy, 200 B written and copied", None, DEPTH, PAYLOAD, false);
     same_thread(&bench, "ring same thread, metadata only", 0);
     same_thread(&bench, "ring same thread, 200 B written and read", PAYLOAD);
 }
 
-fn link(mtu: u32, reliable: bool) -> (Workspace, Producer, Consumer) {
+fn link(depth: u32, mtu: u32, reliable: bool) -> (Workspace, Producer, Consumer) {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = format!("hearth-bench-ring-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let path = std::path::Path::new("/dev/shm").join(name);
     let consumers = vec![ConsumerPlan { name: "b".into(), reliable }];
-    let links = vec![LinkPlan { name: "a_b".into(), depth: DEPTH, mtu, consumers }];
+    let links = vec![LinkPlan { name: "a_b".into(), depth, mtu, consumers }];
     let workspace = Workspace::create(&path, &WorkspacePlan { links, ..WorkspacePlan::default() }).expect("room in /dev/shm");
     let (producer, consumer) = (workspace.producer("a_b").expect("free"), workspace.consumer("a_b", "b").expect("free"));
     (workspace, producer, consumer)
@@ -81,13 +85,13 @@ fn consume_burst(consumer: &mut Consumer, sum: &mut u64) -> usize {
     BURST
 }
 
-fn two_cores(bench: &Bench, name: &str, floor: Option<f64>, size: usize, reliable: bool) {
-    let (_workspace, mut producer, mut consumer) = link(size as u32, reliable);
+fn two_cores(bench: &Bench, name: &str, floor: Option<f64>, depth: u32, size: usize, reliable: bool) {
+    let (_workspace, mut producer, mut consumer) = link(depth, size as u32, reliable);
     let (start, target) = (Barrier::new(2), AtomicU64::new(0));
     thread::scope(|scope| {
         let (start, target) = (&start, &target);
         scope.spawn(move || {
-            pin(1);
+            take_core(1);
             let mut sum = 0;
             loop {
                 start.wait();
@@ -103,7 +107,7 @@ fn two_cores(bench: &Bench, name: &str, floor: Option<f64>, size: usize, reliabl
                 start.wait();
             }
         });
-        pin(0);
+        take_core(0);
         bench.run(name, Unit::PerSecond, floor, || {
             let until = producer.seq() + FRAGS;
             target.store(until, Ordering::Release);
@@ -119,11 +123,12 @@ fn two_cores(bench: &Bench, name: &str, floor: Option<f64>, size: usize, reliabl
         });
         target.store(u64::MAX, Ordering::Release);
         start.wait();
+        schedule(libc::SCHED_OTHER, 0);
     });
 }
 
 fn same_thread(bench: &Bench, name: &str, size: usize) {
-    let (_workspace, mut producer, mut consumer) = link(size as u32, true);
+    let (_workspace, mut producer, mut consumer) = link(DEPTH, size as u32, true);
     let mut sum = 0;
     bench.run(name, Unit::PerSecond, None, || {
         for _ in 0..1000 {
@@ -135,7 +140,8 @@ fn same_thread(bench: &Bench, name: &str, size: usize) {
     black_box(sum);
 }
 
-fn pin(core: usize) {
+/// Pins this thread to `core` and asks for real-time priority there.
+fn take_core(core: usize) {
     // SAFETY: plain bits; an empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: within the set as long as `core` is below 1024.
@@ -145,4 +151,12 @@ fn pin(core: usize) {
     if result != 0 {
         println!("ring: cannot pin a thread to core {core}; figures will be lower");
     }
+    schedule(libc::SCHED_FIFO, 1);
+}
+
+/// Sets this thread's scheduling policy where the system lets us; without the privilege it stays as it is.
+fn schedule(policy: libc::c_int, priority: libc::c_int) {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: a system call that reads `parameters`.
+    unsafe { libc::sched_setscheduler(0, policy, &parameters) };
 }

@@ -29,8 +29,7 @@ pub enum Polled {
     },
 }
 
-/// The producer overtook this lossy consumer while it read a payload. The consumer has been moved on: poll again, do
-/// not advance.
+/// The producer overtook this lossy consumer while it read a payload. The consumer has been moved on: poll again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("overtaken by the producer, {lost} frags lost")]
 pub struct Overrun {
@@ -131,18 +130,17 @@ impl Consumer {
         Ok(unsafe { std::slice::from_raw_parts(self.payload.add(start).as_ptr(), size) })
     }
 
-    /// Moves past the frag that `poll` found. Panics when it found none.
+    /// Moves past the frag that `poll` found. Does nothing after an overrun, which has moved this consumer on already.
+    /// Panics when a reliable consumer has found none.
     #[inline(always)]
     pub fn advance(&mut self) {
-        assert!(self.receiver.seq() < self.polled, "advance without a frag");
-        self.receiver.advance();
+        self.pass();
     }
 
-    /// Moves past the frag that `poll` found and counts it as filtered, not read. Panics when it found none.
+    /// Moves as [`Consumer::advance`] does and counts the frag as filtered, not read.
     #[inline(always)]
     pub fn skip(&mut self) {
-        self.advance();
-        self.filtered += 1;
+        self.filtered += u64::from(self.pass());
     }
 
     /// Tells the producer and observers how far this consumer is. To be called once a burst, and before waiting.
@@ -180,6 +178,17 @@ impl Consumer {
     /// The link's name.
     pub fn link(&self) -> &str {
         &self.link
+    }
+
+    #[inline(always)]
+    fn pass(&mut self) -> bool {
+        let found = self.receiver.seq() < self.polled;
+        if found {
+            self.receiver.advance();
+        } else {
+            assert!(!self.reliable, "advance without a frag");
+        }
+        found
     }
 
     fn copied(&mut self, meta: &FragMeta) -> Result<&[u8], Overrun> {

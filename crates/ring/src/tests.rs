@@ -90,7 +90,7 @@ fn without_a_reliable_consumer_credits_are_endless() {
 fn payloads_in_flight_are_intact_while_the_next_is_prepared() {
     for mtu in [1, 63, 64, 65, 128, 1232] {
         let (mut producer, mut consumers) = link(4, mtu, &[("b", true)]);
-        for round in 0..50u8 {
+        for round in 0..if cfg!(miri) { 2 } else { 50u8 } {
             for frag in 0..4 {
                 producer.buffer().fill(round ^ frag);
                 assert!(producer.credits(1) > 0);
@@ -137,6 +137,9 @@ fn a_payload_overtaken_between_poll_and_read_is_refused() {
         producer.send(&seq.to_le_bytes(), seq, 0, 0, 0);
     }
     assert_eq!(consumer.payload(&meta), Err(Overrun { lost: 3 }));
+    consumer.advance();
+    consumer.skip();
+    assert_eq!(consumer.seq(), 3, "the overrun has moved it on, nothing else does");
     assert_eq!(ready(consumer).seq, 3);
 }
 
