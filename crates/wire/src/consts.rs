@@ -24,6 +24,12 @@ pub const MAX_ACCOUNT_INDEXES: usize = 256;
 /// not when it parses (128 by feature `increase_tx_account_lock_limit`, 64 before).
 pub const MAX_ACCOUNT_LOCKS: usize = 128;
 
+/// The most instructions of one transaction (feature `static_instruction_limit`).
+pub const MAX_INSTRUCTIONS: usize = 64;
+
+/// The most accounts passed to one instruction (feature `limit_instruction_accounts`).
+pub const MAX_ACCOUNTS_PER_INSTRUCTION: usize = 255;
+
 /// Transactions in one entry, at most, as the leader builds them.
 pub const MAX_TRANSACTIONS_PER_ENTRY: usize = 64;
 

@@ -28,7 +28,7 @@ mod parse;
 pub use parse::{ParseError, ParseErrorKind};
 
 use crate::compact;
-use crate::consts::{Hash, Pubkey, Signature};
+use crate::consts::{Hash, MAX_ACCOUNTS_PER_INSTRUCTION, MAX_INSTRUCTIONS, Pubkey, Signature};
 
 /// The message version of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +203,14 @@ impl<'a> Txn<'a> {
             at: usize::from(self.layout.lookups),
             left: self.layout.lookup_count,
         }
+    }
+
+    /// Whether there are at most [`MAX_INSTRUCTIONS`] instructions, each with at most
+    /// [`MAX_ACCOUNTS_PER_INSTRUCTION`] accounts. These rules are newer than the format: the cluster
+    /// applies them by feature, beside parsing, and a block that breaks them is refused.
+    pub fn within_instruction_limits(&self) -> bool {
+        self.instruction_count() <= MAX_INSTRUCTIONS
+            && self.instructions().all(|instruction| instruction.accounts.len() <= MAX_ACCOUNTS_PER_INSTRUCTION)
     }
 
     /// Whether a static account is named twice. The cluster parses such a transaction and refuses

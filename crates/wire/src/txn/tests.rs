@@ -137,3 +137,17 @@ fn duplicates_are_parsed_and_told() {
     bytes[KEYS + 32..KEYS + 64].copy_from_slice(&[1; 32]);
     assert!(Txn::parse(&bytes).unwrap().has_duplicate_accounts());
 }
+
+#[test]
+fn limits_count_instructions_and_their_accounts() {
+    let with = |instructions: &[u8]| [&transfer()[..INSTRUCTION - 1], instructions].concat();
+    let calls = |count: u8| [&[count][..], &[2, 0, 0].repeat(usize::from(count))].concat();
+    let accounts = |count: u8, high: u8| [&[1, 2, count | 0x80, high][..], &[0; 256], &[0]].concat();
+    let within = |bytes: &[u8]| Txn::parse(bytes).unwrap().within_instruction_limits();
+    assert!(within(&transfer()) && within(&with(&calls(64))));
+    assert!(!within(&with(&calls(65))));
+    let mut most = accounts(0x7f, 1);
+    most.pop();
+    assert!(within(&with(&most)));
+    assert!(!within(&with(&accounts(0, 2))));
+}
