@@ -38,8 +38,10 @@ fn link(depth: u32, mtu: u32, reliable: bool) -> (Workspace, Producer, Consumer)
     let path = std::path::Path::new("/dev/shm").join(name);
     let consumers = vec![ConsumerPlan { name: "b".into(), reliable }];
     let links = vec![LinkPlan { name: "a_b".into(), depth, mtu, consumers }];
-    let workspace = Workspace::create(&path, &WorkspacePlan { links, ..WorkspacePlan::default() }).expect("room in /dev/shm");
-    let (producer, consumer) = (workspace.producer("a_b").expect("free"), workspace.consumer("a_b", "b").expect("free"));
+    let workspace =
+        Workspace::create(&path, &WorkspacePlan { links, ..WorkspacePlan::default() }).expect("room in /dev/shm");
+    let (producer, consumer) =
+        (workspace.producer("a_b").expect("free"), workspace.consumer("a_b", "b").expect("free"));
     (workspace, producer, consumer)
 }
 
@@ -68,7 +70,13 @@ fn consume_burst(consumer: &mut Consumer, sum: &mut u64) -> usize {
                 *sum = sum.wrapping_add(meta.tag);
                 if meta.size > 0 {
                     match consumer.payload(&meta) {
-                        Ok(payload) => *sum = payload.as_chunks::<8>().0.iter().fold(*sum, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word))),
+                        Ok(payload) => {
+                            *sum = payload
+                                .as_chunks::<8>()
+                                .0
+                                .iter()
+                                .fold(*sum, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word)))
+                        }
                         Err(_) => continue,
                     }
                 }

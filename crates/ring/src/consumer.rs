@@ -6,7 +6,7 @@
 //! drops   where it is lossy, frags that the producer overtook: `overrun_poll`, `overrun_read`
 
 use crate::frag::FragMeta;
-use crate::map::ConsumerLines;
+use crate::lines::ConsumerLines;
 use crate::plan::{CHUNK, LinkPlan};
 use crate::protocol::{Entry, Found, Receiver, load_words};
 use crate::sync::{AtomicU64, Ordering};
@@ -214,6 +214,10 @@ impl Consumer {
 
 impl std::fmt::Debug for Consumer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Consumer").field("link", &self.link).field("name", &self.name).field("seq", &self.seq()).finish_non_exhaustive()
+        f.debug_struct("Consumer")
+            .field("link", &self.link)
+            .field("name", &self.name)
+            .field("seq", &self.seq())
+            .finish_non_exhaustive()
     }
 }

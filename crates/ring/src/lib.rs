@@ -25,7 +25,12 @@ mod consumer;
 mod directory;
 #[cfg(not(loom))]
 mod error;
+#[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod file;
 mod frag;
+#[cfg(not(loom))]
+mod lines;
 #[cfg(not(loom))]
 #[allow(unsafe_code)]
 mod map;

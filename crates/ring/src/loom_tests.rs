@@ -19,7 +19,13 @@ fn ring() -> Vec<Entry> {
 
 /// A label by which torn metadata shows: every field follows from the sequence number.
 fn label(seq: u64) -> Label {
-    Label { tag: seq * 3 + 1, size: 16, control: seq as u16 + 5, origin_ns: seq as u32 + 7, publish_ns: seq as u32 + 11 }
+    Label {
+        tag: seq * 3 + 1,
+        size: 16,
+        control: seq as u16 + 5,
+        origin_ns: seq as u32 + 7,
+        publish_ns: seq as u32 + 11,
+    }
 }
 
 fn check(meta: &crate::FragMeta) {
@@ -214,7 +220,8 @@ fn an_overrun_consumer_goes_on_and_counts_what_it_lost() {
 #[test]
 fn an_overrun_is_certain_when_the_producer_laps_a_consumer_that_waits() {
     model(None, || {
-        let link = Lossy { entries: ring(), slots: (0..SLOTS).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect() };
+        let link =
+            Lossy { entries: ring(), slots: (0..SLOTS).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect() };
         publish_lossily(&link, 3);
         assert_eq!(consume_lossily(&link, 4), (1, 2, 3));
     });

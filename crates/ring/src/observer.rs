@@ -7,7 +7,9 @@
 
 use crate::directory::{self, Directory, LinkEntry, header};
 use crate::error::WorkspaceError;
-use crate::map::{ConsumerLines, ProducerLines, Region, is_locked};
+use crate::file::is_locked;
+use crate::lines::{ConsumerLines, ProducerLines};
+use crate::map::Region;
 use crate::protocol::{Entry, load_words, read_entry};
 use crate::sync::{AtomicU64, Ordering};
 use std::fs::{File, OpenOptions};
@@ -77,7 +79,8 @@ impl Observer {
         if !found.is_file() || found.len() < crate::plan::HEADER {
             return Err(WorkspaceError::NotWorkspace { path: path.to_owned() });
         }
-        let region = Region::map(&file, found.len(), false).map_err(|e| WorkspaceError::io(path, "map the workspace", e))?;
+        let region =
+            Region::map(&file, found.len(), false).map_err(|e| WorkspaceError::io(path, "map the workspace", e))?;
         let torn = |what| WorkspaceError::Torn { path: path.to_owned(), what };
         let words = words(&region, 0, header::WORDS as u64).ok_or_else(|| torn("no header"))?;
         let word = |position: usize| words[position].load(Ordering::Relaxed);
@@ -140,7 +143,9 @@ impl Observer {
     fn link(&self, link: &LinkEntry) -> LinkView {
         let consumers = link.consumers.iter().map(|consumer| {
             // SAFETY: used within this function; other processes write this range by atomics only.
-            let lines = unsafe { &self.region.slice::<ConsumerLines>(consumer.lines, 1).expect("the directory was checked")[0] };
+            let lines = unsafe {
+                &self.region.slice::<ConsumerLines>(consumer.lines, 1).expect("the directory was checked")[0]
+            };
             // Before the counts, so that these are at least as new.
             let seq = lines.progress.load(Ordering::Acquire);
             let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
@@ -156,18 +161,31 @@ impl Observer {
             }
         });
         let consumers = consumers.collect();
-        LinkView { name: link.name.clone(), depth: link.depth, mtu: link.mtu, producer_seq: self.producer_seq(link), consumers }
+        LinkView {
+            name: link.name.clone(),
+            depth: link.depth,
+            mtu: link.mtu,
+            producer_seq: self.producer_seq(link),
+            consumers,
+        }
     }
 
     /// The producer tells its sequence number now and then; from there the ring itself tells.
     fn producer_seq(&self, link: &LinkEntry) -> u64 {
         // SAFETY: used within this function; other processes write these ranges by atomics only.
         let (shared, entries) = unsafe {
-            (self.region.slice::<ProducerLines>(link.start, 1), self.region.slice::<Entry>(link.entries, link.depth as usize))
+            (
+                self.region.slice::<ProducerLines>(link.start, 1),
+                self.region.slice::<Entry>(link.entries, link.depth as usize),
+            )
         };
-        let (shared, entries) = (shared.expect("the directory was checked"), entries.expect("the directory was checked"));
+        let (shared, entries) =
+            (shared.expect("the directory was checked"), entries.expect("the directory was checked"));
         let told = shared[0].seq.load(Ordering::Acquire);
-        (0..WALK_MAX).map(|step| told.wrapping_add(step)).find(|&seq| read_entry(entries, seq).is_none()).unwrap_or(told.wrapping_add(WALK_MAX))
+        (0..WALK_MAX)
+            .map(|step| told.wrapping_add(step))
+            .find(|&seq| read_entry(entries, seq).is_none())
+            .unwrap_or(told.wrapping_add(WALK_MAX))
     }
 }
 

@@ -107,7 +107,8 @@ impl WorkspacePlan {
         let counters = self.counters.iter().map(|region| format!("counters {}", region.name));
         let names = ["header and directory".to_owned(), "topology".to_owned()].into_iter().chain(links).chain(counters);
         let ends = starts.iter().skip(1).copied().chain([layout.end]);
-        let mut parts: Vec<_> = names.zip(starts.iter().zip(ends)).map(|(name, (start, end))| (name, end - start)).collect();
+        let mut parts: Vec<_> =
+            names.zip(starts.iter().zip(ends)).map(|(name, (start, end))| (name, end - start)).collect();
         parts.push(("rounding to whole pages".to_owned(), layout.size - layout.end));
         parts
     }
@@ -118,7 +119,10 @@ impl WorkspacePlan {
             let name = &link.name;
             check_name("link", name, &mut links)?;
             if !link.depth.is_power_of_two() || !(2..=DEPTH_MAX).contains(&link.depth) {
-                return refuse(format!("link {name}: depth {} is not a power of two from 2 to {DEPTH_MAX}", link.depth));
+                return refuse(format!(
+                    "link {name}: depth {} is not a power of two from 2 to {DEPTH_MAX}",
+                    link.depth
+                ));
             }
             if link.mtu > u32::from(u16::MAX) {
                 return refuse(format!("link {name}: mtu {} is over 65,535", link.mtu));

@@ -5,7 +5,7 @@
 //! memory  `mtu` bytes of scratch where a consumer is lossy
 //! drops   nothing: without a credit it must not publish, and a lossy consumer counts what it misses
 
-use crate::map::{ConsumerLines, ProducerLines};
+use crate::lines::{ConsumerLines, ProducerLines};
 use crate::plan::{CHUNK, LinkPlan};
 use crate::protocol::{Entry, Label, Sender, store_words};
 use crate::sync::{AtomicU64, Ordering};

@@ -89,7 +89,10 @@ impl<'a> Sender<'a> {
 
     /// Reads the progress of every reliable consumer anew; returns the credits and the position in `progress` of
     /// the consumer that limits them.
-    pub(crate) fn refresh_credits<'p>(&mut self, progress: impl Iterator<Item = &'p AtomicU64>) -> (usize, Option<usize>) {
+    pub(crate) fn refresh_credits<'p>(
+        &mut self,
+        progress: impl Iterator<Item = &'p AtomicU64>,
+    ) -> (usize, Option<usize>) {
         let (mut slowest, mut least) = (None, u64::MAX);
         for (position, consumed) in progress.enumerate() {
             // Acquire: the consumer's reads of the payload happen before we write there again.
@@ -189,7 +192,12 @@ impl<'a> Receiver<'a> {
         if found != self.seq {
             return self.not_next(found);
         }
-        let words = [found, entry.0[1].load(Ordering::Relaxed), entry.0[2].load(Ordering::Relaxed), entry.0[3].load(Ordering::Relaxed)];
+        let words = [
+            found,
+            entry.0[1].load(Ordering::Relaxed),
+            entry.0[2].load(Ordering::Relaxed),
+            entry.0[3].load(Ordering::Relaxed),
+        ];
         if self.lossy {
             fence(Ordering::Acquire);
             let again = entry.0[0].load(Ordering::Relaxed);
@@ -247,7 +255,12 @@ pub(crate) fn read_entry(entries: &[Entry], seq: u64) -> Option<FragMeta> {
     if entry.0[0].load(Ordering::Acquire) != seq {
         return None;
     }
-    let words = [seq, entry.0[1].load(Ordering::Relaxed), entry.0[2].load(Ordering::Relaxed), entry.0[3].load(Ordering::Relaxed)];
+    let words = [
+        seq,
+        entry.0[1].load(Ordering::Relaxed),
+        entry.0[2].load(Ordering::Relaxed),
+        entry.0[3].load(Ordering::Relaxed),
+    ];
     fence(Ordering::Acquire);
     (entry.0[0].load(Ordering::Relaxed) == seq).then(|| FragMeta::from_words(words))
 }

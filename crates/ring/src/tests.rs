@@ -36,7 +36,10 @@ fn a_frag_arrives_with_its_metadata_and_payload() {
         producer.publish(5, round, 7, 8, 9);
         producer.send(&[round as u8; 100], 1, 2, 3, 4);
         let meta = ready(consumer);
-        assert_eq!((meta.seq, meta.tag, meta.size, meta.control, meta.origin_ns, meta.publish_ns), (2 * round, round, 5, 7, 8, 9));
+        assert_eq!(
+            (meta.seq, meta.tag, meta.size, meta.control, meta.origin_ns, meta.publish_ns),
+            (2 * round, round, 5, 7, 8, 9)
+        );
         assert_eq!(consumer.payload(&meta), Ok(&b"heart"[..]));
         consumer.advance();
         let meta = ready(consumer);
@@ -50,7 +53,15 @@ fn a_frag_arrives_with_its_metadata_and_payload() {
 
 #[test]
 fn metadata_survives_the_way_through_words() {
-    let meta = FragMeta { seq: 1 << 40, tag: u64::MAX - 1, chunk: 0x8765_4321, size: 0xfedc, control: 0x1234, origin_ns: 0xdead_beef, publish_ns: 7 };
+    let meta = FragMeta {
+        seq: 1 << 40,
+        tag: u64::MAX - 1,
+        chunk: 0x8765_4321,
+        size: 0xfedc,
+        control: 0x1234,
+        origin_ns: 0xdead_beef,
+        publish_ns: 7,
+    };
     assert_eq!(FragMeta::from_words(meta.to_words()), meta);
 }
 
@@ -209,7 +220,9 @@ fn counters_of_one_name_are_the_same_words() {
     let workspace = Workspace::in_heap(&WorkspacePlan { counters, ..WorkspacePlan::default() }).unwrap();
     let (net, quic) = (workspace.counters("net").unwrap(), workspace.counters("quic").unwrap());
     net.words()[2].store(5, std::sync::atomic::Ordering::Relaxed);
-    let loaded = |counters: &Counters| counters.words().iter().map(|word| word.load(std::sync::atomic::Ordering::Relaxed)).collect::<Vec<_>>();
+    let loaded = |counters: &Counters| {
+        counters.words().iter().map(|word| word.load(std::sync::atomic::Ordering::Relaxed)).collect::<Vec<_>>()
+    };
     assert_eq!(loaded(&workspace.counters("net").unwrap()), [0, 0, 5]);
     assert_eq!(loaded(&quic), [0]);
 }
@@ -262,7 +275,10 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let publish = (0..200usize, any::<bool>()).prop_map(|(size, in_place)| Step::Publish { size, in_place });
     let take = any::<bool>().prop_map(|read| Step::Take { read });
-    proptest::collection::vec(prop_oneof![4 => publish, 4 => take, 1 => Just(Step::Release)], 0..if cfg!(miri) { 40 } else { 400 })
+    proptest::collection::vec(
+        prop_oneof![4 => publish, 4 => take, 1 => Just(Step::Release)],
+        0..if cfg!(miri) { 40 } else { 400 },
+    )
 }
 
 proptest! {

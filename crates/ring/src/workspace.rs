@@ -8,7 +8,9 @@
 use crate::consumer::Consumer;
 use crate::directory::{self, header};
 use crate::error::WorkspaceError;
-use crate::map::{ConsumerLines, LockedFile, ProducerLines, Region};
+use crate::file::LockedFile;
+use crate::lines::{ConsumerLines, ProducerLines};
+use crate::map::{Region, Shared};
 use crate::plan::{Layout, LinkPlan, WorkspacePlan};
 use crate::producer::Producer;
 use crate::protocol::{Entry, initial_seq};
@@ -44,7 +46,8 @@ impl Workspace {
         plan.check()?;
         let layout = Layout::of(plan);
         let mut file = LockedFile::reserve(path, layout.size, plan.huge_pages)?;
-        let region = Region::map(&file.file, layout.size, true).map_err(|e| WorkspaceError::io(path, "map the workspace", e))?;
+        let region =
+            Region::map(&file.file, layout.size, true).map_err(|e| WorkspaceError::io(path, "map the workspace", e))?;
         region.populate();
         let workspace = Self::laid_out(region, path, plan, layout);
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -76,10 +79,13 @@ impl Workspace {
         self.take(index, None, || format!("the producer of link {link}"))?;
         let place = &self.0.layout.links[index];
         // SAFETY: `Producer` keeps the workspace; these ranges are only ever used as atomics.
-        let (entries, shared) = unsafe { (self.slice::<Entry>(place.entries, plan.depth as usize), &self.slice::<ProducerLines>(place.start, 1)[0]) };
+        let (entries, shared) = unsafe {
+            (self.slice::<Entry>(place.entries, plan.depth as usize), &self.slice::<ProducerLines>(place.start, 1)[0])
+        };
         // SAFETY: as above.
         let consumers = place.consumers.iter().map(|&lines| unsafe { &self.slice::<ConsumerLines>(lines, 1)[0] });
-        let reliable = consumers.zip(&plan.consumers).filter(|(_, plan)| plan.reliable).map(|(lines, _)| lines).collect();
+        let reliable =
+            consumers.zip(&plan.consumers).filter(|(_, plan)| plan.reliable).map(|(lines, _)| lines).collect();
         Ok(Producer::new(self.clone(), plan, entries, self.payload(index), shared, reliable))
     }
 
@@ -87,12 +93,16 @@ impl Workspace {
     pub fn consumer(&self, link: &str, consumer: &str) -> Result<Consumer, WorkspaceError> {
         let (index, plan) = self.link(link)?;
         let position = plan.consumers.iter().position(|plan| plan.name == consumer);
-        let position = position.ok_or_else(|| WorkspaceError::Unknown { what: format!("consumer {consumer} of link {link}") })?;
+        let position =
+            position.ok_or_else(|| WorkspaceError::Unknown { what: format!("consumer {consumer} of link {link}") })?;
         self.take(index, Some(position), || format!("consumer {consumer} of link {link}"))?;
         let place = &self.0.layout.links[index];
         // SAFETY: `Consumer` keeps the workspace; these ranges are only ever used as atomics.
         let (entries, lines) = unsafe {
-            (self.slice::<Entry>(place.entries, plan.depth as usize), &self.slice::<ConsumerLines>(place.consumers[position], 1)[0])
+            (
+                self.slice::<Entry>(place.entries, plan.depth as usize),
+                &self.slice::<ConsumerLines>(place.consumers[position], 1)[0],
+            )
         };
         Ok(Consumer::new(self.clone(), plan, position, entries, self.payload(index), lines))
     }
@@ -158,7 +168,7 @@ impl Workspace {
 
     /// # Safety
     /// The caller keeps the workspace as long as the slice, and the range is only ever used as atomics.
-    unsafe fn slice<T: crate::map::Shared>(&self, offset: u64, count: usize) -> &'static [T] {
+    unsafe fn slice<T: Shared>(&self, offset: u64, count: usize) -> &'static [T] {
         // SAFETY: passed on to our caller.
         unsafe { self.0.region.slice(offset, count) }.expect("the layout lies inside the region")
     }
@@ -176,7 +186,9 @@ impl Counters {
     pub fn words(&self) -> &[AtomicU64] {
         let inner = &self.workspace.0;
         // SAFETY: the returned borrow keeps `self` and so the workspace; the range is only ever used as atomics.
-        let words = unsafe { inner.region.slice(inner.layout.counters[self.position], inner.plan.counters[self.position].words) };
+        let words = unsafe {
+            inner.region.slice(inner.layout.counters[self.position], inner.plan.counters[self.position].words)
+        };
         words.expect("the layout lies inside the region")
     }
 }

@@ -1,6 +1,8 @@
 //! The workspace file: who may make it, who may look at it, and what becomes of damaged ones.
 
-use hearth_ring::{ConsumerPlan, CountersPlan, HugePages, LinkPlan, Observer, Polled, Workspace, WorkspaceError, WorkspacePlan};
+use hearth_ring::{
+    ConsumerPlan, CountersPlan, HugePages, LinkPlan, Observer, Polled, Workspace, WorkspaceError, WorkspacePlan,
+};
 use proptest::prelude::*;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -31,9 +33,13 @@ impl Drop for TestPath {
 }
 
 fn plan() -> WorkspacePlan {
-    let consumers = vec![ConsumerPlan { name: "sink".into(), reliable: true }, ConsumerPlan { name: "spy".into(), reliable: false }];
+    let consumers = vec![
+        ConsumerPlan { name: "sink".into(), reliable: true },
+        ConsumerPlan { name: "spy".into(), reliable: false },
+    ];
     let links = vec![LinkPlan { name: "source_sink".into(), depth: 16, mtu: 100, consumers }];
-    let counters = vec![CountersPlan { name: "source".into(), words: 2 }, CountersPlan { name: "sink".into(), words: 1 }];
+    let counters =
+        vec![CountersPlan { name: "source".into(), words: 2 }, CountersPlan { name: "sink".into(), words: 1 }];
     WorkspacePlan { links, counters, topology: b"source -> sink".to_vec(), huge_pages: HugePages::None }
 }
 
@@ -139,7 +145,8 @@ fn observers_see_overruns_and_who_held_the_producer() {
     let workspace = Workspace::create(&path.0, &plan()).unwrap();
     let observer = Observer::attach(&path.0).unwrap();
     let mut producer = workspace.producer("source_sink").unwrap();
-    let (mut sink, mut spy) = (workspace.consumer("source_sink", "sink").unwrap(), workspace.consumer("source_sink", "spy").unwrap());
+    let (mut sink, mut spy) =
+        (workspace.consumer("source_sink", "sink").unwrap(), workspace.consumer("source_sink", "spy").unwrap());
     for _ in 0..5 {
         while producer.credits(1) > 0 {
             producer.send(b"frag", 0, 0, 0, 0);
@@ -184,7 +191,9 @@ fn no_room_is_said_with_figures_and_costs_nothing() {
     vast.counters.push(CountersPlan { name: "vast".into(), words: 1 << 50 });
     for _ in 0..2 {
         let error = Workspace::create(&path.0, &vast).unwrap_err();
-        let WorkspaceError::NoRoom { needed, available, .. } = error else { panic!("{error} for {} bytes", vast.size()) };
+        let WorkspaceError::NoRoom { needed, available, .. } = error else {
+            panic!("{error} for {} bytes", vast.size())
+        };
         assert_eq!(needed, vast.size());
         assert!(available < needed);
         assert!(error.to_string().contains(&needed.to_string()) && error.to_string().contains(&available.to_string()));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const MTU: usize = 1232;
+const MTU: usize = if cfg!(miri) { 100 } else { 1232 };
 const FRAGS: u64 = if cfg!(miri) { 300 } else { 100_000 };
 const DEADLINE: Duration = Duration::from_secs(300);
 
@@ -27,7 +27,9 @@ fn fill(payload: &mut [u8], seq: u64) -> usize {
 }
 
 fn checksum(payload: &[u8]) -> u64 {
-    payload.iter().fold(payload.len() as u64, |sum, &byte| sum.rotate_left(5).wrapping_mul(0x100_0000_01b3) ^ u64::from(byte))
+    payload
+        .iter()
+        .fold(payload.len() as u64, |sum, &byte| sum.rotate_left(5).wrapping_mul(0x100_0000_01b3) ^ u64::from(byte))
 }
 
 fn consume(consumer: &mut Consumer, done: &AtomicBool, mut before_each: impl FnMut(u64)) -> (u64, u64) {
@@ -104,7 +106,7 @@ fn stress(depth: u32) {
         assert_eq!(reliable.join().unwrap(), (FRAGS, 0));
         let (accepted, lost) = lossy.join().unwrap();
         assert_eq!(accepted + lost, FRAGS);
-        assert!(lost >= lap, "it was overtaken ({lost} lost)");
+        assert!(lost > lap / 2, "it was overtaken ({lost} lost)");
         assert!(accepted > 0, "it went on");
     });
 }
