@@ -83,32 +83,85 @@ fn main() {
     run(&bench, "16 connections", ClientConfig::local(), 16);
     run(&bench, "one connection, 8952 B datagrams", large, 1);
     run(&bench, "one connection, client for any path", ClientConfig::default(), 1);
+    handshakes(&bench);
+    flood(&bench);
+}
+
+/// Whole handshakes of client and server: two key exchanges, two signatures, four verifications.
+fn handshakes(bench: &Bench) {
+    measure(bench, "handshake, client + server", None, || {
+        drop(Pair::new(ServerConfig::local(), ClientConfig::local(), 8));
+        8
+    });
+}
+
+/// First packets of connections that never come about, under load answered by Retry.
+fn flood(bench: &Bench) {
+    let now = Instant::now();
+    let config = ServerConfig {
+        half_open_retry: 0,
+        initials_per_second: u32::MAX,
+        ..ServerConfig::agave()
+    };
+    let mut server = Server::new(config, &[3; 32], &[4; 32], now).expect("server");
+    let mut client = Client::new(ClientConfig::local(), None, &[2; 32]).expect("client");
+    let mut buffer = Vec::new();
+    let mut initials = Vec::new();
+    for _ in 0..256 {
+        client.connect(now, "127.0.0.1:8009".parse().expect("address"));
+        while client.poll_transmit(now, &mut buffer).is_some() {
+            initials.push(buffer.clone());
+        }
+    }
+    measure(bench, "flood of first packets, answered by Retry", None, || {
+        for (i, initial) in initials.iter().enumerate() {
+            let from = SocketAddr::from(([10, 0, (i >> 8) as u8, i as u8], 9000));
+            server.handle_datagram(now, from, None, initial);
+        }
+        while server.poll_transmit(now, &mut buffer).is_some() {}
+        initials.len() as u64
+    });
+    assert_eq!(server.counters().handshakes_begun, 0);
 }
 
 fn run(bench: &Bench, name: &str, client: ClientConfig, connections: usize) {
     let server = ServerConfig { udp_payload_max: 8952, ..ServerConfig::local() };
     let mut pair = Pair::new(server, client, connections);
-    let start = cpu_ns();
     let name = format!("client + server, {name}");
-    if bench.run(&name, Unit::PerSecond, Some(0.4e6), || pair.step()).is_some() {
-        print_ratios(&pair, cpu_ns() - start);
+    if measure(bench, &name, Some(0.4e6), || pair.step()) {
+        let (c, s) = (pair.client.counters(), pair.server.counters());
+        println!(
+            "    transactions per datagram {:.2}, acknowledgements per datagram {:.3}, lost {}",
+            s.transactions as f64 / c.datagrams_out as f64,
+            s.datagrams_out as f64 / c.datagrams_out as f64,
+            c.lost,
+        );
     }
+}
+
+/// Prints the rate by the wall clock, and by the CPU time of this thread; false if filtered out.
+fn measure(
+    bench: &Bench,
+    name: &str,
+    floor: Option<f64>,
+    mut work: impl FnMut() -> u64,
+) -> bool {
+    let (mut items, start) = (0, cpu_ns());
+    let counted = || {
+        let n = work();
+        items += n;
+        n
+    };
+    let ran = bench.run(name, Unit::PerSecond, floor, counted).is_some();
+    if ran {
+        let rate = items as f64 * 1e6 / (cpu_ns() - start) as f64;
+        println!("    {rate:.1} K per CPU-second");
+    }
+    ran
 }
 
 /// CPU time of this thread so far, in ns: on a busy machine, a steadier measure than the wall's.
 fn cpu_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
-}
-
-/// The rate by CPU time, and how well streams are packed and acknowledgements batched.
-fn print_ratios(pair: &Pair, cpu_ns: u64) {
-    let (c, s) = (pair.client.counters(), pair.server.counters());
-    println!(
-        "    {:.2} M per CPU-second; transactions per datagram {:.2}, acknowledgements {:.3}, lost {}",
-        s.transactions as f64 * 1e3 / cpu_ns as f64,
-        s.transactions as f64 / c.datagrams_out as f64,
-        s.datagrams_out as f64 / c.datagrams_out as f64,
-        c.lost,
-    );
 }

@@ -31,6 +31,9 @@ use crate::{ALPN_TPU, ClientCounters, ConfigError, Transmit, tls};
 /// The name put into the TLS handshake; servers know each other by key, not by name.
 const SERVER_NAME: &str = "localhost";
 
+/// Transactions sent on one connection before it is the next one's turn: enough to fill datagrams.
+const TURN: u32 = 64;
+
 /// Bytes of transactions copied into one allocation. It is freed when all of them are
 /// acknowledged, so it is also the most that one slow transaction can pin.
 const ARENA_BYTES: usize = 32 << 10;
@@ -96,7 +99,8 @@ pub struct Client {
     scratch: Vec<u8>,
     /// Where transactions are copied to be kept for retransmission: one allocation for many.
     arena: BytesMut,
-    next_line: usize,
+    turn_line: usize,
+    turn_count: u32,
     counters: ClientCounters,
 }
 
@@ -146,7 +150,8 @@ impl Client {
             responses: VecDeque::new(),
             scratch: Vec::new(),
             arena: BytesMut::new(),
-            next_line: 0,
+            turn_line: 0,
+            turn_count: 0,
             counters: ClientCounters::default(),
         })
     }
@@ -201,14 +206,22 @@ impl Client {
         }
     }
 
-    /// Sends a transaction on whichever connection has room, in turn.
+    /// Sends a transaction on whichever connection has room, in turns of [`TURN`] transactions.
     pub fn send_transaction(&mut self, bytes: &[u8]) -> Result<Sent, WouldBlock> {
         for _ in 0..self.lines.len() {
-            let line = self.next_line;
-            self.next_line = (line + 1) % self.lines.len();
-            if self.try_send(line as u32, bytes) {
+            let line = self.turn_line;
+            if self.turn_count < TURN && self.try_send(line as u32, bytes) {
+                self.turn_count += 1;
                 return Ok(Sent { connection: ClientConnectionId(line as u32) });
             }
+            self.turn_line = (line + 1) % self.lines.len();
+            self.turn_count = 0;
+        }
+        // All others are full; the one whose turn was over may not be.
+        let line = self.turn_line;
+        if !self.lines.is_empty() && self.try_send(line as u32, bytes) {
+            self.turn_count += 1;
+            return Ok(Sent { connection: ClientConnectionId(line as u32) });
         }
         self.counters.would_block += 1;
         Err(WouldBlock)

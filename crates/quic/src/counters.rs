@@ -15,6 +15,8 @@ pub struct ServerCounters {
     pub datagrams_in: u64,
     /// Datagrams that belong to no connection and start none: garbage, strays, stale.
     pub datagrams_ignored: u64,
+    /// First packets dropped unread: more than `initials_per_second`.
+    pub initials_dropped: u64,
     /// Datagrams given out to be sent.
     pub datagrams_out: u64,
     /// Answers outside a connection that found the response queue full.

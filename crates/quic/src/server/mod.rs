@@ -23,7 +23,7 @@ use bytes::{Bytes, BytesMut};
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{Connection, ConnectionHandle, Dir, EcnCodepoint, Endpoint};
 
-use crate::admission::Admission;
+use crate::admission::{Admission, initial_token};
 use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::entropy::{Entropy, TokenClock};
@@ -158,6 +158,12 @@ impl Server {
     ) {
         self.counters.datagrams_in += 1;
         self.clock.set(now);
+        if let Some(has_token) = initial_token(payload)
+            && !self.admission.initial(has_token, now)
+        {
+            self.counters.initials_dropped += 1;
+            return;
+        }
         self.receive(now, from, ecn, BytesMut::from(payload));
     }
 
