@@ -1,0 +1,146 @@
+//! The bank and its parts, on one thread: transfers a second, and nanoseconds of each table.
+//!
+//! reads   the name filter
+//! writes  one line per figure
+//! memory  about 300 MB
+//! source  floors: 400 K simple transfers a second, checks of blockhash and status included
+
+use std::hint::black_box;
+
+use hearth_ledger::status_cache::LandedStatus;
+use hearth_ledger::{Account, Accounts, Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome};
+use hearth_ledger::{StatusCache, StatusCacheConfig};
+use hearth_testkit::bench::{Bench, Unit};
+use hearth_wire::{Hash, Pubkey, TransferTemplate, Txn};
+
+/// Transactions in a microblock, and in a block.
+const MICROBLOCK: usize = 64;
+const BLOCK: usize = 375 * MICROBLOCK;
+
+fn address(n: usize) -> Pubkey {
+    let mut state = n as u64;
+    let mut key = [0; 32];
+    key.as_chunks_mut().0.iter_mut().for_each(|word| *word = next(&mut state).to_le_bytes());
+    key
+}
+
+/// SplitMix64.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Transfers between random accounts, made anew for each microblock.
+struct Load {
+    accounts: Vec<Pubkey>,
+    templates: Vec<TransferTemplate>,
+    state: u64,
+    made: u64,
+}
+
+impl Load {
+    fn new(accounts: usize) -> Self {
+        let accounts = (0..accounts).map(address).collect();
+        Self { accounts, templates: vec![TransferTemplate::new(); MICROBLOCK], state: 7, made: 0 }
+    }
+
+    fn microblock(&mut self, blockhash: &Hash) -> Vec<Txn<'_>> {
+        for template in &mut self.templates {
+            let random = next(&mut self.state);
+            let from = random as usize % self.accounts.len();
+            let to = (from + 1 + (random >> 32) as usize % (self.accounts.len() - 1)) % self.accounts.len();
+            self.made += 1;
+            template.set_from(&self.accounts[from]);
+            template.set_to(&self.accounts[to]);
+            template.set_lamports(self.made);
+            template.set_recent_blockhash(blockhash);
+            template.set_signature(&signature(self.made));
+        }
+        self.templates.iter().map(|template| Txn::parse(template.bytes()).expect("a transfer")).collect()
+    }
+}
+
+fn signature(n: u64) -> [u8; 64] {
+    let mut signature = [0; 64];
+    let mut state = n;
+    signature.as_chunks_mut().0.iter_mut().for_each(|word| *word = next(&mut state).to_le_bytes());
+    signature
+}
+
+fn ledger(load: &Load) -> std::sync::Arc<Ledger> {
+    let config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+    let genesis = Genesis::create(config, |_| {}).expect("a chain");
+    let ledger = Ledger::new(&genesis, LedgerConfig::default());
+    load.accounts.iter().for_each(|key| ledger.accounts().store(key, Account::wallet(1 << 50)));
+    ledger
+}
+
+/// Runs microblock after microblock, block after block.
+fn bank_transfers(bench: &Bench, name: &str, accounts: usize, floor: Option<f64>) {
+    let mut load = Load::new(accounts);
+    let ledger = ledger(&load);
+    let mut bank = ledger.begin_slot(1, 0).expect("the first slot");
+    let (mut executor, mut outcomes, mut in_block) = (Executor::new(), vec![], 0);
+    bench.run(name, Unit::PerSecond, floor, || {
+        if in_block == BLOCK {
+            let slot = bank.slot();
+            ledger.end_slot(slot, address(slot as usize)).expect("the slot ends");
+            bank = ledger.begin_slot(slot + 1, slot).expect("the next slot");
+            in_block = 0;
+        }
+        let txns = load.microblock(bank.parent_blockhash());
+        bank.execute(&mut executor, &txns, &mut outcomes);
+        assert!(outcomes.iter().all(Outcome::is_committed), "every transfer lands");
+        in_block += MICROBLOCK;
+        MICROBLOCK as u64
+    });
+}
+
+fn status_cache(bench: &Bench) {
+    let cache = StatusCache::new(&StatusCacheConfig::default());
+    let mut load = Load::new(1024);
+    let mut made = 0u64;
+    bench.run("status cache: claim and record", Unit::NanosPerItem, Some(250.0), || {
+        let txns = load.microblock(&[3; 32]);
+        let height = 1 + made / BLOCK as u64;
+        for txn in &txns {
+            assert!(cache.claim(txn, height - 1, height).is_some());
+            cache.record(txn.first_signature(), LandedStatus { slot: height, result: Ok(()) }, height);
+        }
+        made += MICROBLOCK as u64;
+        MICROBLOCK as u64
+    });
+}
+
+fn account_store(bench: &Bench) {
+    let keys: Vec<Pubkey> = (0..32_768).map(address).collect();
+    let accounts = Accounts::new();
+    keys.iter().for_each(|key| accounts.store(key, Account::wallet(1)));
+    let mut state = 1;
+    let mut random = || &keys[next(&mut state) as usize % 32_768];
+    bench.run("accounts: load, 32,768 accounts", Unit::NanosPerItem, None, || {
+        (0..MICROBLOCK).for_each(|_| drop(black_box(accounts.load(random()))));
+        MICROBLOCK as u64
+    });
+    let mut state = 2;
+    let mut random = || &keys[next(&mut state) as usize % 32_768];
+    bench.run("accounts: store, 32,768 accounts", Unit::NanosPerItem, None, || {
+        (0..MICROBLOCK).for_each(|n| accounts.store(random(), Account::wallet(1 + n as u64)));
+        MICROBLOCK as u64
+    });
+}
+
+fn main() {
+    let bench = Bench::from_args();
+    bank_transfers(&bench, "bank: transfers, 1,024 accounts", 1024, Some(400e3));
+    bank_transfers(&bench, "bank: transfers, 32,768 accounts", 32_768, Some(400e3));
+    let mut load = Load::new(32_768);
+    bench.run("  of which making and parsing them", Unit::PerSecond, None, || {
+        black_box(load.microblock(&[3; 32])).len() as u64
+    });
+    status_cache(&bench);
+    account_store(&bench);
+}
