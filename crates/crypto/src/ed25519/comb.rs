@@ -14,13 +14,16 @@
 #![allow(unsafe_code)]
 
 use super::field::{Fe, Field};
-use super::point::{Entry, Point};
+use super::point::{Addend, Entry, Point};
 
 /// Most digits that any width in use has.
 pub(super) const DIGITS_MAX: usize = 64;
 
 /// Most lanes that any field has.
 const LANES_MAX: usize = 4;
+
+/// Most multiples that [`Comb::multiply`] has at hand.
+const MULTIPLES_MAX: usize = 16;
 
 /// A scalar in signed digits, least significant first.
 pub(super) type Digits = [i16; DIGITS_MAX];
@@ -149,6 +152,33 @@ impl<const WIDTH: usize, const SPACING: usize> Comb<WIDTH, SPACING> {
             point = point.add_selected(|l| &selected[l], |l| negative[l]);
         }
         point
+    }
+
+    /// Σ digit·2^(WIDTH·i)·point with doublings and a table made for the purpose, for points that are not
+    /// worth a comb; `digits(l)` are lane l's.
+    #[inline(always)]
+    pub(super) fn multiply<'a, F: Field>(point: &Point<F>, digits: impl Fn(usize) -> &'a Digits) -> Point<F> {
+        const { assert!(SPACING == 1 && !Self::WIDE_TOP && Self::HALF <= MULTIPLES_MAX) };
+        let two_d = F::splat(&Fe::D.plus(&Fe::D));
+        let mut multiples = [Addend::neutral(); MULTIPLES_MAX + 1];
+        multiples[1] = point.addend(&two_d);
+        let mut multiple = *point;
+        for n in 2..=Self::HALF {
+            multiple = multiple.add_point::<true>(&multiples[1]);
+            multiples[n] = multiple.addend(&two_d);
+        }
+        let mut sum = Point::neutral();
+        for i in (0..Self::DIGITS).rev() {
+            for step in 0..WIDTH {
+                sum = if step + 1 == WIDTH { sum.double::<true>() } else { sum.double::<false>() };
+            }
+            let addend = Addend::pick(
+                |l| &multiples[usize::from(digits(l)[i].unsigned_abs())],
+                |l| digits(l)[i] < 0,
+            );
+            sum = sum.add_point::<true>(&addend);
+        }
+        sum
     }
 
     /// Fills `entries` (of length `ENTRIES`) with the tables of `point`.

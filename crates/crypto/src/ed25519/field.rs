@@ -38,6 +38,10 @@ pub(super) trait Field: Copy {
     fn add(a: Self::Wide, b: Self::Wide) -> Self::Wide;
     /// a − b.
     fn sub(a: Self::Wide, b: Self::Wide) -> Self::Wide;
+    /// Lane l of `from(l)`, for each lane.
+    fn pick<'a>(from: impl Fn(usize) -> &'a Self) -> Self
+    where
+        Self: 'a;
     /// Carries a sum of `PRODUCTS` products.
     fn reduce<const PRODUCTS: i32>(wide: Self::Wide) -> Self;
 }
@@ -133,48 +137,26 @@ impl Fe {
         <Self as Field>::sub(*self, *other).carried()
     }
 
-    /// self^(2^n).
-    fn square_times(&self, n: u32) -> Self {
-        (0..n).fold(*self, |x, _| x.square())
-    }
-
-    /// (self^(2^250 − 1), self^11), the common part of both exponentiations.
-    fn chain(&self) -> (Self, Self) {
-        let x2 = self.square();
-        let x9 = x2.square_times(2).mul(self);
-        let x11 = x9.mul(&x2);
-        let e5 = x11.square().mul(&x9);
-        let e10 = e5.square_times(5).mul(&e5);
-        let e20 = e10.square_times(10).mul(&e10);
-        let e40 = e20.square_times(20).mul(&e20);
-        let e50 = e40.square_times(10).mul(&e10);
-        let e100 = e50.square_times(50).mul(&e50);
-        let e200 = e100.square_times(100).mul(&e100);
-        (e200.square_times(50).mul(&e50), x11)
-    }
-
     /// self^(p − 2): the inverse, and 0 for 0. Time does not depend on the value.
     pub(super) fn invert(&self) -> Self {
-        let (e250, x11) = self.chain();
-        e250.square_times(5).mul(&x11)
-    }
-
-    /// self^((p − 5) / 8).
-    fn power_for_root(&self) -> Self {
-        self.chain().0.square_times(2).mul(self)
+        let (e250, x11) = chain(self);
+        product(&square_times(&e250, 5), &x11)
     }
 
     /// The non-negative (even) square root of u / v, if there is one.
     pub(super) fn root_of_ratio(u: &Self, v: &Self) -> Option<Self> {
-        let v3 = v.square().mul(v);
-        let v7 = v3.square().mul(v);
-        let mut r = u.mul(&v3).mul(&u.mul(&v7).power_for_root());
+        Self::checked_root(u, v, &root_candidate(u, v))
+    }
+
+    /// The non-negative square root of u / v, given the [`root_candidate`].
+    pub(super) fn checked_root(u: &Self, v: &Self, candidate: &Self) -> Option<Self> {
+        let mut r = *candidate;
         let check = v.mul(&r.square()).to_words();
-        let negative_u = Self::ZERO.minus(u);
-        if check == negative_u.to_words() && check != u.to_words() {
+        if check != u.to_words() {
+            if check != Self::ZERO.minus(u).to_words() {
+                return None;
+            }
             r = r.mul(&Self::SQRT_M1);
-        } else if check != u.to_words() {
-            return None;
         }
         Some(if r.is_odd() { Self::ZERO.minus(&r) } else { r })
     }
@@ -274,9 +256,54 @@ impl Field for Fe {
     }
 
     #[inline(always)]
+    fn pick<'a>(from: impl Fn(usize) -> &'a Self) -> Self {
+        *from(0)
+    }
+
+    #[inline(always)]
     fn reduce<const PRODUCTS: i32>(wide: Self) -> Self {
         wide
     }
+}
+
+#[inline(always)]
+fn product<F: Field>(a: &F, b: &F) -> F {
+    F::reduce::<1>(a.mul(b))
+}
+
+/// x^(2^n).
+#[inline(always)]
+fn square_times<F: Field>(x: &F, n: u32) -> F {
+    let mut x = *x;
+    for _ in 0..n {
+        x = F::reduce::<1>(x.square());
+    }
+    x
+}
+
+/// (x^(2^250 − 1), x^11), the common part of both exponentiations.
+#[inline(always)]
+fn chain<F: Field>(x: &F) -> (F, F) {
+    let x2 = square_times(x, 1);
+    let x9 = product(&square_times(&x2, 2), x);
+    let x11 = product(&x9, &x2);
+    let e5 = product(&square_times(&x11, 1), &x9);
+    let e10 = product(&square_times(&e5, 5), &e5);
+    let e20 = product(&square_times(&e10, 10), &e10);
+    let e40 = product(&square_times(&e20, 20), &e20);
+    let e50 = product(&square_times(&e40, 10), &e10);
+    let e100 = product(&square_times(&e50, 50), &e50);
+    let e200 = product(&square_times(&e100, 100), &e100);
+    (product(&square_times(&e200, 50), &e50), x11)
+}
+
+/// u·v³·(u·v⁷)^((p − 5)/8), whose square is u/v or −u/v where one of these is a square.
+#[inline(always)]
+pub(super) fn root_candidate<F: Field>(u: &F, v: &F) -> F {
+    let v3 = product(&square_times(v, 1), v);
+    let base = product(u, &product(&square_times(&v3, 1), v));
+    let power = product(&square_times(&chain(&base).0, 2), &base);
+    product(&product(u, &v3), &power)
 }
 
 /// Carries five column sums into limbs.

@@ -342,6 +342,18 @@ impl Field for Fe4 {
     }
 
     #[inline(always)]
+    fn pick<'a>(from: impl Fn(usize) -> &'a Self) -> Self {
+        let (f0, f1, f2, f3) = (from(0), from(1), from(2), from(3));
+        // SAFETY: `Fe4`s exist, so AVX is available.
+        unsafe {
+            Self(five!(I => _mm256_blend_pd::<0b1100>(
+                _mm256_blend_pd::<0b0010>(f0.0[I], f1.0[I]),
+                _mm256_blend_pd::<0b1000>(f2.0[I], f3.0[I])
+            )))
+        }
+    }
+
+    #[inline(always)]
     fn reduce<const PRODUCTS: i32>(wide: Wide4) -> Self {
         // SAFETY: a `Wide4` is made from `Fe4`s, so AVX2 and FMA are available.
         unsafe { carry::<PRODUCTS>(wide) }

@@ -82,7 +82,42 @@ impl Entry {
     }
 }
 
+impl<F: Field> Addend<F> {
+    /// The neutral element in each lane.
+    #[inline(always)]
+    pub(super) fn neutral() -> Self {
+        let one = F::splat(&Fe::ONE);
+        Self { minus: one, plus: one, z: one, t_2d: F::splat(&Fe::ZERO) }
+    }
+
+    /// Lane l of `from(l)`, negated where `negative(l)`.
+    #[inline(always)]
+    pub(super) fn pick<'a>(from: impl Fn(usize) -> &'a Self, negative: impl Fn(usize) -> bool) -> Self
+    where
+        F: 'a,
+    {
+        Self {
+            minus: F::pick(|l| if negative(l) { &from(l).plus } else { &from(l).minus }),
+            plus: F::pick(|l| if negative(l) { &from(l).minus } else { &from(l).plus }),
+            z: F::pick(|l| &from(l).z),
+            t_2d: F::pick(|l| &from(l).t_2d).negate_if(negative),
+        }
+    }
+}
+
 impl<F: Field> Point<F> {
+    /// The point that is (x(l), y(l)) in lane l.
+    #[inline(always)]
+    pub(super) fn gather(affine: impl Fn(usize) -> (Fe, Fe)) -> Self {
+        let mut words = [[[0; 4]; 3]; 4];
+        for (l, words) in words.iter_mut().enumerate().take(F::LANES) {
+            let (x, y) = affine(l);
+            *words = [y.minus(&x).to_words(), y.plus(&x).to_words(), x.mul(&y).to_words()];
+        }
+        let [minus, plus, t] = [0, 1, 2].map(|c| F::load(|l| &words[l][c]));
+        Self { minus, plus, z: F::splat(&Fe::ONE), t }
+    }
+
     /// The neutral element in each lane.
     #[inline(always)]
     pub(super) fn neutral() -> Self {
@@ -195,12 +230,9 @@ impl Point<Fe> {
     /// Decodes a point as ed25519-dalek does: y may be p or more, and a set sign bit with x = 0 is accepted.
     pub(super) fn decode(bytes: &[u8; 32]) -> Option<Self> {
         let y = Fe::from_bytes(bytes);
-        let yy = y.square();
-        let mut x = Fe::root_of_ratio(&yy.minus(&Fe::ONE), &yy.mul(&Fe::D).plus(&Fe::ONE))?;
-        if bytes[31] >> 7 == 1 {
-            x = Fe::ZERO.minus(&x);
-        }
-        Some(Self::from_affine(&x, &y))
+        let (u, v) = ratio(&y);
+        let x = Fe::root_of_ratio(&u, &v)?;
+        Some(Self::from_affine(&signed(x, bytes), &y))
     }
 
     /// The point (x, y).
@@ -237,6 +269,17 @@ impl Point<Fe> {
         bytes[31] |= u8::from(x.is_odd()) << 7;
         bytes
     }
+}
+
+/// (y² − 1, d·y² + 1), whose ratio is x².
+pub(super) fn ratio(y: &Fe) -> (Fe, Fe) {
+    let yy = y.square();
+    (yy.minus(&Fe::ONE), yy.mul(&Fe::D).plus(&Fe::ONE))
+}
+
+/// x with the sign that the encoding asks for.
+pub(super) fn signed(x: Fe, bytes: &[u8; 32]) -> Fe {
+    if bytes[31] >> 7 == 1 { Fe::ZERO.minus(&x) } else { x }
 }
 
 /// The y of the eight points of small order, without sign: 0, 1, −1 and the two of order eight.

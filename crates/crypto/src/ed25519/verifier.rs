@@ -52,10 +52,9 @@ impl Default for VerifierConfig {
     }
 }
 
-/// A signature whose key has a table.
+/// A signature in work: k and S in the digits of the combs that will be used.
 struct Job {
     item: usize,
-    slot: u32,
     k: Digits,
     s: Digits,
     r: [u8; 32],
@@ -67,6 +66,9 @@ pub struct Verifier {
     four_lanes: bool,
     base: &'static [Entry],
     jobs: Vec<Job>,
+    /// The slots of the jobs' tables.
+    slots: Vec<u32>,
+    /// Items whose keys have no table.
     cold: Vec<usize>,
     points: Vec<Point<Fe>>,
     inverses: Vec<Fe>,
@@ -82,6 +84,7 @@ impl Verifier {
             four_lanes: config.arithmetic.four_lanes(),
             base: base::verifying_table(),
             jobs: Vec::new(),
+            slots: Vec::new(),
             cold: Vec::new(),
             points: Vec::new(),
             inverses: Vec::new(),
@@ -110,6 +113,7 @@ impl Verifier {
         results.clear();
         results.resize(items.len(), Ok(()));
         self.jobs.clear();
+        self.slots.clear();
         self.cold.clear();
         for (i, item) in items.iter().enumerate() {
             let (r, s) = split(item.signature);
@@ -117,49 +121,65 @@ impl Verifier {
                 Err(error) => results[i] = Err(error),
                 Ok(s) => match self.cache.find(item.public_key) {
                     None => self.cold.push(i),
-                    Some(slot) => self.jobs.push(job(i, slot, item, &s, r)),
+                    Some(slot) => {
+                        self.slots.push(slot);
+                        self.jobs.push(job(i, item, &s, r));
+                    }
                 },
             }
         }
         self.run_jobs(results);
-        // Only now: a new table may take the slot of one that the jobs above used.
-        for at in 0..self.cold.len() {
-            let i = self.cold[at];
-            results[i] = self.verify_cold(&items[i]);
-        }
+        self.verify_cold(items, results);
     }
 
     fn run_jobs(&mut self, results: &mut [Result<(), VerifyError>]) {
-        let Self { cache, base, jobs, points, inverses, scratch, .. } = self;
+        let Self { cache, base, jobs, slots, points, inverses, scratch, .. } = self;
         points.clear();
-        let mut rest = jobs.as_slice();
+        let tables = |at: usize| cache.table(slots[at]);
+        let mut done = 0;
         #[cfg(target_arch = "x86_64")]
-        while self.four_lanes && rest.len() >= 2 {
+        while self.four_lanes && jobs.len() - done >= 2 {
+            let count = (jobs.len() - done).min(4);
             // Lanes without a signature repeat the last one.
-            let lane = |l: usize| &rest[l.min(rest.len() - 1)];
-            let lanes: [(&[Entry], &Job); 4] = std::array::from_fn(|l| (cache.table(lane(l).slot), lane(l)));
-            let count = rest.len().min(4);
+            let at = |l: usize| done + l.min(count - 1);
+            let lanes: [(&[Entry], &Job); 4] = std::array::from_fn(|l| (tables(at(l)), &jobs[at(l)]));
             // SAFETY: `four_lanes` is set only where AVX2 and FMA were detected.
             let sum = unsafe { sum_four(&lanes, base) };
             points.extend((0..count).map(|l| sum.lane(l)));
-            rest = &rest[count..];
+            done += count;
         }
-        points.extend(rest.iter().map(|job| sum_one(cache.table(job.slot), job, base)));
-        inverses.clear();
-        inverses.extend(points.iter().map(Point::z));
-        Fe::invert_all(inverses, scratch);
-        for ((job, point), inverse) in jobs.iter().zip(points.iter()).zip(inverses.iter()) {
-            results[job.item] = compare(&point.encode(inverse), &job.r);
-        }
+        points.extend((done..jobs.len()).map(|at| sum_one(tables(at), &jobs[at], base)));
+        finish(jobs, points, inverses, scratch, results);
     }
 
-    fn verify_cold(&mut self, item: &VerifyItem<'_>) -> Result<(), VerifyError> {
-        if self.cache.wants_table(item.public_key) && !has_small_order_y(item.public_key) {
-            if let Some(point) = Point::decode(item.public_key) {
-                self.cache.insert(*item.public_key, |entries| KeyComb::build(&point.negated(), entries));
+    /// The items in `cold`, whose keys have no table.
+    fn verify_cold(&mut self, items: &[VerifyItem<'_>], results: &mut [Result<(), VerifyError>]) {
+        let Self { cold, .. } = self;
+        let mut rest = cold.as_slice();
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.jobs.clear();
+            self.points.clear();
+            while self.four_lanes && rest.len() >= 2 {
+                let count = rest.len().min(4);
+                let four = std::array::from_fn(|l| rest[l.min(count - 1)]);
+                fresh::four(four, count, items, self.base, &mut self.jobs, &mut self.points, results);
+                rest = &rest[count..];
+            }
+            finish(&self.jobs, &self.points, &mut self.inverses, &mut self.scratch, results);
+        }
+        for i in rest {
+            results[*i] = verify_strict(items[*i].public_key, items[*i].signature, items[*i].message);
+        }
+        for i in cold.iter() {
+            let key = items[*i].public_key;
+            // A key that comes several times in one burst may have got its table a moment ago.
+            if self.cache.wants_table(key) && !has_small_order_y(key) && self.cache.find(key).is_none() {
+                if let Some(point) = Point::decode(key) {
+                    self.cache.insert(*key, |entries| KeyComb::build(&point.negated(), entries));
+                }
             }
         }
-        verify_strict(item.public_key, item.signature, item.message)
     }
 
     #[cfg(test)]
@@ -168,9 +188,25 @@ impl Verifier {
     }
 }
 
-fn job(index: usize, slot: u32, item: &VerifyItem<'_>, s: &[u64; 4], r: [u8; 32]) -> Job {
+/// Compares the encodings of `points` with R, with one inversion for all.
+fn finish(
+    jobs: &[Job],
+    points: &[Point<Fe>],
+    inverses: &mut Vec<Fe>,
+    scratch: &mut Vec<Fe>,
+    results: &mut [Result<(), VerifyError>],
+) {
+    inverses.clear();
+    inverses.extend(points.iter().map(Point::z));
+    Fe::invert_all(inverses, scratch);
+    for ((job, point), inverse) in jobs.iter().zip(points).zip(inverses.iter()) {
+        results[job.item] = compare(&point.encode(inverse), &job.r);
+    }
+}
+
+fn job(index: usize, item: &VerifyItem<'_>, s: &[u64; 4], r: [u8; 32]) -> Job {
     let k = challenge(&r, item.public_key, item.message);
-    Job { item: index, slot, k: KeyComb::digits(&words_of(k.as_bytes())), s: base::VerifyingComb::digits(s), r }
+    Job { item: index, k: KeyComb::digits(&words_of(k.as_bytes())), s: base::VerifyingComb::digits(s), r }
 }
 
 fn sum_one(table: &[Entry], job: &Job, base: &[Entry]) -> Point<Fe> {
@@ -184,6 +220,84 @@ fn sum_four(lanes: &[(&[Entry], &Job); 4], base: &[Entry]) -> Point<super::field
     let start = Point::<super::field4::Fe4>::neutral();
     let from_key = KeyComb::sum(start, |l| (lanes[l].0, &lanes[l].1.k));
     base::VerifyingComb::sum(from_key, |l| (base, &lanes[l].1.s))
+}
+
+/// Four signatures of keys without tables.
+#[cfg(target_arch = "x86_64")]
+mod fresh {
+    use super::super::field::{Field, root_candidate};
+    use super::super::field4::Fe4;
+    use super::super::point::{ratio, signed};
+    use super::*;
+
+    /// The shape of the scalars that multiply a key without a table.
+    type FreshComb = Comb<5, 1>;
+
+    /// Sums the first `count` of the four items with lane arithmetic, into `jobs` and `points`; those whose
+    /// key is no good have their verdict at once.
+    pub(super) fn four(
+        four: [usize; 4],
+        count: usize,
+        items: &[VerifyItem<'_>],
+        base: &[Entry],
+        jobs: &mut Vec<Job>,
+        points: &mut Vec<Point<Fe>>,
+        results: &mut [Result<(), VerifyError>],
+    ) {
+        let keys = four.map(|i| items[i].public_key);
+        let ys = keys.map(Fe::from_bytes);
+        let ratios = ys.map(|y| ratio(&y));
+        let words = ratios.map(|(u, v)| [u.to_words(), v.to_words()]);
+        // SAFETY: the caller has detected AVX2 and FMA.
+        let roots = unsafe { roots(&words) };
+        let mut affine = [(Fe::ZERO, Fe::ONE); 4];
+        let mut good = [false; 4];
+        for l in 0..4 {
+            let root = Fe::checked_root(&ratios[l].0, &ratios[l].1, &roots.lane(l));
+            results[four[l]] = match root {
+                None => Err(VerifyError::BadKey),
+                Some(_) if has_small_order_y(keys[l]) => Err(VerifyError::SmallOrderKey),
+                Some(x) => {
+                    good[l] = true;
+                    affine[l] = (Fe::ZERO.minus(&signed(x, keys[l])), ys[l]);
+                    Ok(())
+                }
+            };
+        }
+        let lanes: [Job; 4] = std::array::from_fn(|l| {
+            let item = &items[four[l]];
+            let (r, s) = split(item.signature);
+            let k = challenge(&r, item.public_key, item.message);
+            Job {
+                item: four[l],
+                k: FreshComb::digits(&words_of(k.as_bytes())),
+                s: base::VerifyingComb::digits(&words_of(&s)),
+                r,
+            }
+        });
+        // SAFETY: the caller has detected AVX2 and FMA.
+        let sum = unsafe { sum(&affine, &lanes, base) };
+        for (l, job) in lanes.into_iter().enumerate().take(count) {
+            if good[l] {
+                jobs.push(job);
+                points.push(sum.lane(l));
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    fn roots(ratios: &[[[u64; 4]; 2]; 4]) -> Fe4 {
+        let u = Fe4::load(|l| &ratios[l][0]);
+        let v = Fe4::load(|l| &ratios[l][1]);
+        root_candidate(&u, &v)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    fn sum(affine: &[(Fe, Fe); 4], lanes: &[Job; 4], base: &[Entry]) -> Point<Fe4> {
+        let keys = Point::<Fe4>::gather(|l| affine[l]);
+        let from_keys = FreshComb::multiply(&keys, |l| &lanes[l].k);
+        base::VerifyingComb::sum(from_keys, |l| (base, &lanes[l].s))
+    }
 }
 
 #[cfg(test)]
