@@ -10,6 +10,9 @@
 //! Why not `sha2` everywhere: it hashes one message at a time and knows nothing of the constant
 //! half of a chained block, and it was seen to fall a hundredfold under `-C target-cpu=native`.
 
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod avx512;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
@@ -136,13 +139,24 @@ pub fn sha256_mix(state: [u8; 32], mixin: [u8; 32]) -> [u8; 32] {
 /// [`BLOCK_SIZE`].
 pub fn absorb_each(states: &mut [Sha256State], inputs: &[&[u8]]) {
     assert_eq!(states.len(), inputs.len(), "an input for each state");
+    for (states, inputs) in states.chunks_mut(LANES_MAX).zip(inputs.chunks(LANES_MAX)) {
+        assert!(inputs.iter().all(|i| i.len() == inputs[0].len()), "inputs must be of equal length");
+        #[cfg(target_arch = "x86_64")]
+        if avx512::absorb(states, inputs) {
+            continue;
+        }
+        absorb_pairs(states, inputs);
+    }
+}
+
+/// [`absorb_each`] two by two, since the SHA unit can overlap two messages.
+fn absorb_pairs(states: &mut [Sha256State], inputs: &[&[u8]]) {
     let (pairs, odd) = states.as_chunks_mut::<2>();
     let (input_pairs, odd_input) = inputs.as_chunks::<2>();
     for (pair, inputs) in pairs.iter_mut().zip(input_pairs) {
         compress(pair.each_mut(), *inputs);
     }
     if let ([state], [input]) = (odd, odd_input) {
-        assert_eq!(input.len(), inputs[0].len(), "inputs must be of equal length");
         state.absorb(input);
     }
 }

@@ -79,6 +79,18 @@ proptest! {
     }
 
     #[test]
+    fn pairs_agree_with_whatever_is_fastest(count in 1usize..20, blocks in 0usize..4, seed: u8) {
+        let heads: Vec<Vec<u8>> = (0..count)
+            .map(|i| (0..64 * blocks).map(|j| (i * 31 + j * 7) as u8 ^ seed).collect())
+            .collect();
+        let heads: Vec<&[u8]> = heads.iter().map(|h| &h[..]).collect();
+        let (mut ours, mut theirs) = (vec![Sha256State::new(); count], vec![Sha256State::new(); count]);
+        absorb_each(&mut ours, &heads);
+        absorb_pairs(&mut theirs, &heads);
+        prop_assert_eq!(ours, theirs);
+    }
+
+    #[test]
     fn portable_blocks_agree(words: [u32; 8], block: [u8; 32], more: [u8; 32]) {
         let mut whole = [0u8; 64];
         whole[..32].copy_from_slice(&block);
