@@ -1,7 +1,14 @@
 //! pack: which transactions go into the block, in which order, on which bank.
 //!
-//! The scheduler is plain logic without links or clocks: [`Scheduler`]. What pays most for its cost
-//! goes first; what conflicts with something that executes waits for exactly that account.
+//! reads   `dedup_pack`, reliable: a transaction's bytes, tag = keyed hash of its first signature;
+//!         `bank_pack` ×B, reliable: [`Completion`]; `poh_pack`, reliable: [`LeaderSlot`]
+//! writes  `pack_bank` ×B, elective: [`Microblock`]; `pack_poh`, reliable: [`DonePacking`]
+//! memory  [`Scheduler::bytes`], taken at the start: 1.9 KB for each pending transaction and 84 B for
+//!         each account that they name
+//! drops   see [`Counters`]; each kind is counted, and what is neither dropped nor pending is in a microblock
+//! source  the order is reward per cost by the cluster's cost model, see [`hearth_ledger::cost`]
+//!
+//! The decisions are [`Scheduler`]'s, plain logic without links or clocks; the tile translates.
 
 mod accounts;
 mod heap;
@@ -9,212 +16,359 @@ mod lists;
 mod pool;
 mod scheduler;
 mod table;
+mod terms;
+
+use hearth_ledger::budget::Budget;
+use hearth_ledger::cost::{BlockLimits, Cost};
+use hearth_ledger::fees::Fee;
+use hearth_ledger::programs::is_reserved;
+use hearth_tile::{Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+use hearth_wire::consts::MAX_BLOCKHASH_AGE_BLOCKS;
+use hearth_wire::{AccountSet, Txn};
+
+use crate::links::{
+    BANK_PACK, Completion, DEDUP_PACK, DonePacking, LeaderSlot, MICROBLOCK_MTU, MICROBLOCK_TXNS, Microblock,
+    MicroblockTxn, PACK_BANK, PACK_POH, POH_PACK, PohEntry, SLOT_BEGINS,
+};
 
 pub use pool::{TXN_BYTES, TXN_LOCKS};
 pub use scheduler::{Scheduled, Scheduler};
+pub use terms::{Candidate, Counts, Idle, Limits, Pacing, Refused, SchedulerConfig};
 
-use hearth_wire::consts::Pubkey;
-
-/// A transaction as the scheduler sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Candidate<'a> {
-    /// Wire bytes, at most [`TXN_BYTES`].
-    pub bytes: &'a [u8],
-    /// Keyed 64-bit hash of the first signature; equal tags are taken for equal transactions.
-    pub tag: u64,
-    /// Lamports that it pays to the leader.
-    pub reward: u64,
-    /// Compute units to reserve: at least what it can cost.
-    pub cost: u32,
-    /// The last slot in which it is valid.
-    pub expires_at: u64,
-    /// When it entered the node, low 32 bits of nanoseconds.
-    pub origin_ns: u32,
-    /// Its accounts, each once, at most [`TXN_LOCKS`].
-    pub locks: &'a [Lock<'a>],
+hearth_tile::counters! {
+    /// What pack counts. Received = scheduled + dropped of all kinds + pending.
+    pub struct Counters {
+        /// Transactions received.
+        received: Counter,
+        /// Transactions put into microblocks.
+        scheduled: Counter,
+        /// Microblocks sent to banks.
+        microblocks: Counter,
+        /// Blocks packed to their end.
+        blocks: Counter,
+        /// Transactions pending.
+        pending: Gauge,
+        /// Pending transactions that no account or limit holds back.
+        ready: Gauge,
+        /// Accounts that pending and executing transactions name.
+        accounts: Gauge,
+        /// Transactions dropped: accounts in lookup tables, which this node cannot resolve.
+        dropped_lookups: Counter,
+        /// Transactions dropped: the compute budget asked for is invalid.
+        dropped_budget: Counter,
+        /// Transactions dropped: too long, or too many accounts.
+        dropped_size: Counter,
+        /// Transactions dropped: an account named twice.
+        dropped_account_twice: Counter,
+        /// Transactions dropped: they cost more than a block, or writing one account, may.
+        dropped_too_costly: Counter,
+        /// Transactions dropped: pending already.
+        dropped_duplicate: Counter,
+        /// Transactions dropped: the pool is full of others that pay as well or better.
+        dropped_pool_full: Counter,
+        /// Transactions dropped: the pool has no room for their accounts.
+        dropped_accounts_full: Counter,
+        /// Pending transactions dropped for one that pays better.
+        dropped_evicted: Counter,
+        /// Pending transactions dropped: their blockhash became too old.
+        dropped_expired: Counter,
+        /// Times a transaction was put off to the next block by an account's write limit.
+        put_off_account_limit: Counter,
+        /// Times a transaction joined the queue of a locked account.
+        waited: Counter,
+        /// Compute units reserved, not used and given back to the block.
+        cost_given_back: Counter,
+    }
 }
 
-/// An account that a transaction locks.
-#[derive(Clone, Copy, Debug)]
-pub struct Lock<'a> {
-    /// The account's address.
-    pub key: &'a Pubkey,
-    /// For writing, or only for reading.
-    pub write: bool,
-}
-
-/// What a block and a microblock may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Compute units of a block.
-    pub block_cost: u64,
-    /// Compute units, within a block, of transactions that write one account; below 2^31.
-    pub account_cost: u32,
-    /// Entry bytes of a block.
-    pub block_bytes: u64,
-    /// Transactions of a microblock.
-    pub microblock_txns: usize,
-    /// Bytes of a microblock's transactions, each with [`Config::TXN_HEADER`].
-    pub microblock_bytes: usize,
-}
-
-/// How fast a block is filled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pacing {
-    /// As fast as the banks go.
-    #[default]
-    None,
-    /// So that the block's cost is used up at the slot's end and no sooner: transactions that pay
-    /// better and come late find room.
-    Even,
-}
-
-/// How a [`Scheduler`] is made.
-#[derive(Clone, Copy, Debug)]
+/// How pack works.
+#[derive(Clone, Debug)]
 pub struct Config {
-    /// Pending transactions at a time.
+    /// Pending transactions at most.
     pub capacity: usize,
-    /// Accounts that pending and executing transactions name, at a time.
+    /// Accounts that they may name, at most.
     pub accounts: usize,
-    /// Banks.
-    pub banks: usize,
-    /// Microblocks that a bank may have before it completes the first.
-    pub flights_per_bank: u32,
-    /// Limits of blocks and microblocks.
-    pub limits: Limits,
-    /// Whether reserved compute that a microblock did not use may be used again in the block.
+    /// What a block may hold.
+    pub limits: BlockLimits,
+    /// Whether reserved compute that was not used is used again within the block.
     pub use_consumed_cus: bool,
     /// How fast a block is filled.
     pub pacing: Pacing,
-    /// Keys the hashes of accounts, so that nobody can choose addresses that collide.
-    pub secret: u64,
+    /// How long transactions wait for others to fill a microblock, nanoseconds.
+    pub fill_wait_ns: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            capacity: 1 << 16,
+            accounts: 1 << 19,
+            limits: BlockLimits::default(),
+            use_consumed_cus: true,
+            pacing: Pacing::None,
+            fill_wait_ns: 500_000,
+        }
+    }
 }
 
 impl Config {
-    /// Bytes before each transaction in a microblock.
-    pub const TXN_HEADER: usize = 6;
+    /// Memory that pack takes for `banks` banks, in bytes.
+    pub fn bytes(&self, banks: usize) -> u64 {
+        Scheduler::bytes(&self.scheduler(banks, 0))
+    }
 
-    /// The most locks that one microblock can hold.
-    fn microblock_locks(&self) -> usize {
-        self.limits.microblock_txns * TXN_LOCKS
+    fn scheduler(&self, banks: usize, secret: u64) -> SchedulerConfig {
+        let limits = Limits {
+            block_cost: self.limits.block_cost,
+            account_cost: u32::try_from(self.limits.account_cost).unwrap_or(u32::MAX).min(u32::MAX / 2),
+            block_bytes: self.limits.entry_bytes,
+            microblock_txns: MICROBLOCK_TXNS,
+            // The same transactions travel in three messages; this one's headers are the longest.
+            microblock_bytes: MICROBLOCK_MTU - PohEntry::HEADER - PohEntry::ENTRY_HEADER,
+        };
+        SchedulerConfig {
+            capacity: self.capacity,
+            accounts: self.accounts,
+            banks,
+            flights_per_bank: FLIGHTS_PER_BANK,
+            limits,
+            use_consumed_cus: self.use_consumed_cus,
+            pacing: self.pacing,
+            secret,
+        }
     }
 }
 
-/// Why a transaction was not taken in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// More than [`TXN_BYTES`].
-    #[error("the transaction is too long")]
-    TooLong,
-    /// No account, or more than [`TXN_LOCKS`].
-    #[error("the transaction locks too many accounts")]
-    TooManyAccounts,
-    /// An account is named twice, which the cluster refuses.
-    #[error("the transaction names an account twice")]
-    AccountTwice,
-    /// It costs more than a block, or writing one account, may.
-    #[error("the transaction costs more than a block may")]
-    TooCostly,
-    /// Its blockhash is too old.
-    #[error("the transaction has expired")]
-    Expired,
-    /// It is pending already.
-    #[error("the transaction is pending already")]
-    Duplicate,
-    /// No slot is free and none pays worse.
-    #[error("the pool is full of transactions that pay as well or better")]
-    PoolFull,
-    /// There is no memory for its accounts, and too few pay worse.
-    #[error("the pool has no room for its accounts")]
-    AccountsFull,
+/// Microblocks that a bank has at a time: one to execute, one to go on with.
+const FLIGHTS_PER_BANK: u32 = 2;
+/// Transactions looked at for one microblock.
+const BUDGET: usize = 4 * MICROBLOCK_TXNS;
+
+const _: () = assert!(SchedulerConfig::TXN_HEADER == Microblock::TXN_HEADER);
+const _: () = assert!(Microblock::HEADER <= PohEntry::HEADER + PohEntry::ENTRY_HEADER);
+
+/// Where a frag comes from.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Dedup,
+    Bank(usize),
+    Poh,
 }
 
-/// Why there is no microblock now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Idle {
-    /// No leader slot is under way.
-    NoSlot,
-    /// The bank has as many microblocks as it may.
-    BankBusy,
-    /// Everything pending waits for accounts, or nothing is pending.
-    NothingReady,
-    /// The block has reached a limit, which may lift when compute is given back.
-    BlockFull,
-    /// The block is ahead of its pace.
-    Paced {
-        /// When to ask again, on the host's clock, nanoseconds.
-        until_ns: u64,
-    },
-    /// The budget was spent on transactions that have to wait: ask again.
-    OutOfBudget,
+/// The tile.
+pub struct Pack {
+    scheduler: Scheduler,
+    sources: Vec<Source>,
+    banks: Vec<Port>,
+    poh: Port,
+    fill_wait_ns: u64,
+    /// The current slot, or the last one.
+    slot: u64,
+    /// When the leader slot under way ends.
+    end_ns: Option<u64>,
+    /// Since when there is something ready.
+    ready_since: Option<u64>,
+    paced_until: Option<u64>,
+    /// The last try made nothing; only a frag can change that.
+    held: bool,
 }
 
-/// What a scheduler did. `offered` = `scheduled` + everything refused, evicted or expired + pending.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Transactions that came in.
-    pub offered: u64,
-    /// Transactions in microblocks.
-    pub scheduled: u64,
-    /// Microblocks.
-    pub microblocks: u64,
-    /// Refused: too long.
-    pub too_long: u64,
-    /// Refused: no account or too many.
-    pub too_many_accounts: u64,
-    /// Refused: an account named twice.
-    pub account_twice: u64,
-    /// Refused: costs more than a block may.
-    pub too_costly: u64,
-    /// Refused: expired when it came.
-    pub expired_on_arrival: u64,
-    /// Refused: pending already.
-    pub duplicate: u64,
-    /// Refused: no slot free and none pays worse.
-    pub pool_full: u64,
-    /// Refused: no room for its accounts.
-    pub accounts_full: u64,
-    /// Dropped while pending, for one that pays better.
-    pub evicted: u64,
-    /// Dropped while pending: its blockhash became too old.
-    pub expired: u64,
-    /// Times a transaction was put off because of an account's write limit.
-    pub put_off_account_limit: u64,
-    /// Times a transaction joined an account's queue.
-    pub waited: u64,
-    /// Ready transactions looked at.
-    pub looked_at: u64,
-    /// Compute units reserved, not used and given back to the block.
-    pub cost_given_back: u64,
-}
+impl Tile for Pack {
+    const NAME: &'static str = "pack";
+    type Config = Config;
+    type Counters = Counters;
 
-impl Counts {
-    /// The counter of a refusal.
-    fn refused_mut(&mut self, why: Refused) -> &mut u64 {
-        match why {
-            Refused::TooLong => &mut self.too_long,
-            Refused::TooManyAccounts => &mut self.too_many_accounts,
-            Refused::AccountTwice => &mut self.account_twice,
-            Refused::TooCostly => &mut self.too_costly,
-            Refused::Expired => &mut self.expired_on_arrival,
-            Refused::Duplicate => &mut self.duplicate,
-            Refused::PoolFull => &mut self.pool_full,
-            Refused::AccountsFull => &mut self.accounts_full,
+    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        let banks = host.outputs(PACK_BANK);
+        if banks.is_empty() {
+            return Err(host.error("there is no bank to pack for: give the layout a bank tile"));
+        }
+        if config.capacity == 0 || config.accounts < TXN_LOCKS {
+            return Err(host.error(format!("pack needs room for a transaction and {TXN_LOCKS} accounts at least")));
+        }
+        banks.iter().for_each(|port| host.elective(*port));
+        let mut sources: Vec<(In, Source)> = vec![(host.input(DEDUP_PACK)?, Source::Dedup)];
+        sources.push((host.input(POH_PACK)?, Source::Poh));
+        let completions = host.inputs_named(BANK_PACK);
+        sources.extend(completions.into_iter().enumerate().map(|(bank, input)| (input, Source::Bank(bank))));
+        sources.sort_by_key(|(input, _)| input.index());
+        Ok(Self {
+            scheduler: Scheduler::new(config.scheduler(banks.len(), host.entropy())),
+            sources: sources.into_iter().map(|(_, source)| source).collect(),
+            banks,
+            poh: host.output(PACK_POH)?,
+            fill_wait_ns: config.fill_wait_ns,
+            slot: 0,
+            end_ns: None,
+            ready_since: None,
+            paced_until: None,
+            held: false,
+        })
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        self.held = false;
+        match self.sources[frag.input().index()] {
+            Source::Dedup => self.take(&frag, out),
+            Source::Bank(bank) => {
+                let done = Completion::read(frag.payload());
+                self.scheduler.complete(bank, done.slot, done.id, done.actual_cost);
+            }
+            Source::Poh => {
+                let leader = LeaderSlot::read(frag.payload());
+                if frag.control() == SLOT_BEGINS {
+                    self.begin(&leader);
+                }
+            }
         }
     }
 
-    /// Everything that was dropped, on arrival or later.
-    pub fn dropped(&self) -> u64 {
-        let on_arrival = [
-            self.too_long,
-            self.too_many_accounts,
-            self.account_twice,
-            self.too_costly,
-            self.expired_on_arrival,
-            self.duplicate,
-            self.pool_full,
-            self.accounts_full,
-        ];
-        on_arrival.iter().sum::<u64>() + self.evicted + self.expired
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let now = out.now();
+        if self.end_ns.is_some_and(|end| now >= end) {
+            self.end(out);
+            return Poll::Busy;
+        }
+        if self.end_ns.is_none() || self.held || !self.is_worth_scheduling(now) {
+            return Poll::Idle;
+        }
+        let mut done = Poll::Idle;
+        for bank in 0..self.banks.len() {
+            if self.schedule(bank, now, out) {
+                done = Poll::Busy;
+            }
+        }
+        match done {
+            Poll::Busy => self.ready_since = None,
+            Poll::Idle => self.held = self.paced_until.is_none(),
+        }
+        done
+    }
+
+    fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        self.report(out.count);
+    }
+
+    fn wait_for(&self) -> WaitFor {
+        let filled_at = self.ready_since.map(|since| since + self.fill_wait_ns);
+        let next = self.paced_until.or(filled_at).filter(|_| !self.held);
+        WaitFor { deadline: self.end_ns.map(|end| next.map_or(end, |at| at.min(end))), ..WaitFor::default() }
+    }
+
+    fn stop(&mut self, out: &mut Out<'_, Self>) {
+        self.report(out.count);
     }
 }
+
+impl Pack {
+    fn take(&mut self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        out.count.received += 1;
+        let txn = Txn::parse(frag.payload()).expect("verify has parsed it");
+        if txn.loaded_count() > 0 {
+            out.count.dropped_lookups += 1;
+            return out.filtered();
+        }
+        let Ok(budget) = Budget::of(&txn) else {
+            out.count.dropped_budget += 1;
+            return out.filtered();
+        };
+        let candidate = candidate(&txn, &budget, frag.tag(), self.slot + MAX_BLOCKHASH_AGE_BLOCKS, out.origin_ns());
+        if self.scheduler.insert(&candidate).is_err() {
+            out.filtered();
+        }
+    }
+
+    fn begin(&mut self, leader: &LeaderSlot) {
+        self.slot = leader.slot;
+        self.end_ns = Some(leader.end_ns);
+        self.paced_until = None;
+        self.scheduler.expire(leader.slot);
+        self.scheduler.begin_slot(leader.slot, leader.start_ns, leader.end_ns, leader.max_microblocks);
+    }
+
+    fn end(&mut self, out: &mut Out<'_, Self>) {
+        self.end_ns = None;
+        let (slot, microblocks) = self.scheduler.end_slot().expect("a slot is under way");
+        out.publish(self.poh, slot, &DonePacking { slot, microblocks }.encode());
+        out.count.blocks += 1;
+    }
+
+    /// Whether a microblock would be full, or has been waited for long enough.
+    fn is_worth_scheduling(&mut self, now: u64) -> bool {
+        let ready = self.scheduler.ready();
+        if ready == 0 {
+            self.ready_since = None;
+            return false;
+        }
+        let since = *self.ready_since.get_or_insert(now);
+        ready >= MICROBLOCK_TXNS || now >= since + self.fill_wait_ns
+    }
+
+    /// Sends a bank its next microblock, if there is one; whether anything was done.
+    fn schedule(&mut self, bank: usize, now: u64, out: &mut Out<'_, Self>) -> bool {
+        let port = self.banks[bank];
+        if out.credits(port, 1) == 0 {
+            return false;
+        }
+        match self.scheduler.schedule(bank, now, BUDGET) {
+            Ok(made) => {
+                let txns = made.txns().map(|(reserved_cost, bytes)| MicroblockTxn { reserved_cost, bytes });
+                out.set_origin(made.origin_ns());
+                out.publish_with(port, made.id, |buffer| Microblock::write(buffer, made.slot, made.id, txns));
+                self.paced_until = None;
+                true
+            }
+            Err(Idle::OutOfBudget) => true,
+            Err(Idle::Paced { until_ns }) => {
+                self.paced_until = Some(until_ns);
+                false
+            }
+            Err(Idle::NoSlot | Idle::BankBusy | Idle::NothingReady | Idle::BlockFull) => false,
+        }
+    }
+
+    fn report(&self, count: &mut Counters) {
+        let c = self.scheduler.counts();
+        *count = Counters {
+            scheduled: c.scheduled,
+            microblocks: c.microblocks,
+            pending: self.scheduler.pending() as u64,
+            ready: self.scheduler.ready() as u64,
+            accounts: self.scheduler.accounts() as u64,
+            dropped_size: c.too_long + c.too_many_accounts,
+            dropped_account_twice: c.account_twice,
+            dropped_too_costly: c.too_costly,
+            dropped_duplicate: c.duplicate,
+            dropped_pool_full: c.pool_full,
+            dropped_accounts_full: c.accounts_full,
+            dropped_evicted: c.evicted,
+            dropped_expired: c.expired + c.expired_on_arrival,
+            put_off_account_limit: c.put_off_account_limit,
+            waited: c.waited,
+            cost_given_back: c.cost_given_back,
+            ..*count
+        };
+    }
+}
+
+/// The scheduler's view of a transaction.
+fn candidate<'a>(txn: &Txn<'a>, budget: &Budget, tag: u64, expires_at: u64, origin_ns: u32) -> Candidate<'a> {
+    let keys = txn.account_keys();
+    let mut unlocked = AccountSet::default();
+    let reserved = keys.iter().enumerate().filter(|(_, key)| is_reserved(key));
+    reserved.for_each(|(index, _)| unlocked.insert(index as u8));
+    Candidate {
+        bytes: txn.bytes(),
+        tag,
+        reward: Fee::of(txn, budget).reward(),
+        cost: Cost::estimate(txn, Some(budget)).total().try_into().unwrap_or(u32::MAX),
+        expires_at,
+        origin_ns,
+        keys,
+        writes: txn.write_locks(&[], |key| is_reserved(key)),
+        unlocked,
+    }
+}
+
+#[cfg(test)]
+mod tests;

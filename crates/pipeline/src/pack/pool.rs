@@ -6,10 +6,10 @@
 //! drops   nothing; the scheduler takes transactions out and counts why
 //! source  –
 
-use super::Candidate;
 use super::heap::Entry;
 use super::lists::Lists;
 use super::table::IndexTable;
+use super::terms::Candidate;
 
 /// Largest transaction, bytes: the cluster's packet size.
 pub const TXN_BYTES: usize = hearth_wire::consts::PACKET_DATA_SIZE;

@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use super::accounts::{Accounts, NONE};
 use super::heap::{Entry, Heap};
 use super::pool::{EXPIRY_SPAN, LockId, Pool, State, TXN_BYTES, TXN_LOCKS, pay_class};
-use super::{Candidate, Config, Counts, Idle, Pacing, Refused};
+use super::terms::{Candidate, Counts, Idle, Pacing, Refused, SchedulerConfig};
 
 /// Bytes that an entry has besides its transactions: hash count, hash, transaction count.
 const ENTRY_BYTES: u64 = 8 + 32 + 8;
@@ -96,7 +96,7 @@ impl<'a> Scheduled<'a> {
 /// Pending and executing transactions.
 #[derive(Debug)]
 pub struct Scheduler {
-    config: Config,
+    config: SchedulerConfig,
     pool: Pool,
     accounts: Accounts,
     ready: Heap,
@@ -118,17 +118,17 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Memory that a scheduler of this configuration takes, in bytes.
-    pub fn bytes(config: &Config) -> u64 {
+    pub fn bytes(config: &SchedulerConfig) -> u64 {
         let heaps = config.capacity as u64 * (size_of::<Entry>() as u64 + 96);
         let flights = config.banks as u64 * u64::from(config.flights_per_bank) * 4 * config.microblock_locks() as u64;
         Pool::bytes(config.capacity) + Accounts::bytes(config.accounts) + heaps + flights
     }
 
     /// An empty scheduler. Panics when the configuration has no slot, account, bank or cost.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: SchedulerConfig) -> Self {
         assert!(config.banks > 0 && config.flights_per_bank > 0, "somebody has to execute");
         assert!(config.accounts >= TXN_LOCKS, "one transaction's accounts fit");
-        assert!(config.limits.microblock_bytes >= TXN_BYTES + Config::TXN_HEADER, "one transaction fits");
+        assert!(config.limits.microblock_bytes >= TXN_BYTES + SchedulerConfig::TXN_HEADER, "one transaction fits");
         let flight = || Flight {
             txns: Vec::with_capacity(config.limits.microblock_txns),
             locks: Vec::with_capacity(config.microblock_locks()),
@@ -219,7 +219,7 @@ impl Scheduler {
         if candidate.bytes.len() > TXN_BYTES {
             return Err(Refused::TooLong);
         }
-        if candidate.locks.is_empty() || candidate.locks.len() > TXN_LOCKS {
+        if candidate.keys.is_empty() || candidate.keys.len() > TXN_LOCKS {
             return Err(Refused::TooManyAccounts);
         }
         if candidate.cost > limits.account_cost || u64::from(candidate.cost) > limits.block_cost {
@@ -244,11 +244,14 @@ impl Scheduler {
         let mut evictions = 0;
         let mut count = 0;
         let mut refused = None;
-        for lock in candidate.locks {
-            let mut id = self.accounts.refer(lock.key);
+        for (index, key) in candidate.keys.iter().enumerate() {
+            if candidate.unlocked.contains(index) {
+                continue;
+            }
+            let mut id = self.accounts.refer(key);
             while id.is_none() && evictions < EVICTIONS && self.evict_below(pay) {
                 evictions += 1;
-                id = self.accounts.refer(lock.key);
+                id = self.accounts.refer(key);
             }
             let Some(id) = id else {
                 refused = Some(Refused::AccountsFull);
@@ -257,7 +260,7 @@ impl Scheduler {
             if locks[..count].iter().any(|l| l.account() == id) {
                 refused = Some(Refused::AccountTwice);
             }
-            locks[count] = LockId::new(id, lock.write);
+            locks[count] = LockId::new(id, candidate.writes.contains(index));
             count += 1;
         }
         match refused {
@@ -329,7 +332,7 @@ impl Scheduler {
             let Some(&top) = self.ready.top() else { break };
             let at = top.slot as usize;
             let len = self.pool.txn(at).len();
-            if len + Config::TXN_HEADER > bytes_left || slot.misfits >= MISFITS {
+            if len + SchedulerConfig::TXN_HEADER > bytes_left || slot.misfits >= MISFITS {
                 break;
             }
             looked += 1;
@@ -344,7 +347,7 @@ impl Scheduler {
                 self.refuse_spent(&top, account);
             } else {
                 self.launch(&top, &mut flight);
-                bytes_left -= len + Config::TXN_HEADER;
+                bytes_left -= len + SchedulerConfig::TXN_HEADER;
                 slot.cost += u64::from(top.cost);
                 slot.bytes += len as u64;
                 slot.misfits = 0;

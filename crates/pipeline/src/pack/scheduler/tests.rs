@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use hearth_wire::AccountSet;
 use hearth_wire::consts::Pubkey;
 use proptest::prelude::*;
 
 use super::*;
-use crate::pack::{Limits, Lock};
+use crate::pack::Limits;
 
-fn config() -> Config {
-    Config {
+fn config() -> SchedulerConfig {
+    SchedulerConfig {
         capacity: 64,
         accounts: 256,
         banks: 2,
@@ -31,6 +32,18 @@ fn key(n: u16) -> Pubkey {
     let mut key = [0; 32];
     key[..2].copy_from_slice(&n.to_le_bytes());
     key
+}
+
+fn set(indexes: impl IntoIterator<Item = usize>) -> AccountSet {
+    let mut set = AccountSet::default();
+    indexes.into_iter().for_each(|index| set.insert(index as u8));
+    set
+}
+
+/// A small transaction that writes all its accounts.
+fn plain<'a>(bytes: &'a [u8], tag: u64, reward: u64, keys: &'a [Pubkey]) -> Candidate<'a> {
+    let (writes, unlocked) = (set(0..keys.len()), AccountSet::default());
+    Candidate { bytes, tag, reward, cost: 1000, expires_at: 9, origin_ns: 0, keys, writes, unlocked }
 }
 
 #[derive(Clone, Debug)]
@@ -55,7 +68,7 @@ impl Spec {
 /// A scheduler, and everything known about it from outside.
 struct Watched {
     scheduler: Scheduler,
-    config: Config,
+    config: SchedulerConfig,
     pending: HashMap<u64, (Spec, u64)>,
     flights: Vec<Vec<(u64, u64, Vec<Spec>)>>,
     arrivals: u64,
@@ -68,7 +81,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(config: Config) -> Self {
+    fn new(config: SchedulerConfig) -> Self {
         Self {
             scheduler: Scheduler::new(config),
             config,
@@ -113,8 +126,8 @@ impl Watched {
     fn insert_tagged(&mut self, tag: u64, spec: &Spec) -> Result<(), Refused> {
         let mut bytes = vec![0; spec.len];
         bytes[..8].copy_from_slice(&tag.to_le_bytes());
-        let keys: Vec<_> = spec.locks.iter().map(|(n, write)| (key(*n), *write)).collect();
-        let locks: Vec<_> = keys.iter().map(|(key, write)| Lock { key, write: *write }).collect();
+        let keys: Vec<_> = spec.locks.keys().map(|n| key(*n)).collect();
+        let writes = set(spec.locks.values().enumerate().filter(|(_, write)| **write).map(|(index, _)| index));
         self.scheduler.insert(&Candidate {
             bytes: &bytes,
             tag,
@@ -122,7 +135,9 @@ impl Watched {
             cost: spec.cost,
             expires_at: spec.expires_at,
             origin_ns: 0,
-            locks: &locks,
+            keys: &keys,
+            writes,
+            unlocked: AccountSet::default(),
         })
     }
 
@@ -146,7 +161,7 @@ impl Watched {
         assert_eq!((made.slot, made.id), (self.slot, self.next_id));
         self.next_id += 1;
         let tags: Vec<u64> = made.txns().map(|(_, b)| u64::from_le_bytes(*b.first_chunk().unwrap())).collect();
-        let bytes: usize = made.txns().map(|(_, b)| b.len() + Config::TXN_HEADER).sum();
+        let bytes: usize = made.txns().map(|(_, b)| b.len() + SchedulerConfig::TXN_HEADER).sum();
         assert!(!tags.is_empty() && tags.len() <= self.config.limits.microblock_txns);
         assert!(bytes <= self.config.limits.microblock_bytes);
         let mut microblock: Vec<Spec> = vec![];
@@ -287,7 +302,7 @@ fn ops(accounts: u16, len: usize) -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..len)
 }
 
-fn run(config: Config, ops: Vec<Op>) -> Watched {
+fn run(config: SchedulerConfig, ops: Vec<Op>) -> Watched {
     let mut watched = Watched::new(config);
     watched.begin();
     for op in ops {
@@ -351,9 +366,9 @@ proptest! {
             account_cost: 4_000,
             block_bytes: 3_000,
             microblock_txns: 3,
-            microblock_bytes: TXN_BYTES + Config::TXN_HEADER,
+            microblock_bytes: TXN_BYTES + SchedulerConfig::TXN_HEADER,
         };
-        let mut watched = run(Config { limits, use_consumed_cus, capacity: 20, ..config() }, ops);
+        let mut watched = run(SchedulerConfig { limits, use_consumed_cus, capacity: 20, ..config() }, ops);
         drain(&mut watched);
     }
 
@@ -399,7 +414,7 @@ proptest! {
     #[test]
     fn order_does_not_depend_on_the_secret(specs in prop::collection::vec(spec(9), 0..60)) {
         let trace = |secret| {
-            let mut watched = Watched::new(Config { secret, ..config() });
+            let mut watched = Watched::new(SchedulerConfig { secret, ..config() });
             watched.begin();
             for spec in specs.clone() {
                 let _ = watched.insert(spec);
@@ -466,7 +481,7 @@ fn readers_run_together_and_do_not_starve_a_writer() {
 fn a_hundred_thousand_writers_of_one_account_are_not_quadratic() {
     let count = 100_000u64;
     let capacity = count as usize;
-    let mut scheduler = Scheduler::new(Config { capacity, accounts: 2 * capacity, ..config() });
+    let mut scheduler = Scheduler::new(SchedulerConfig { capacity, accounts: 2 * capacity, ..config() });
     scheduler.begin_slot(1, 0, 1, u64::MAX);
     let payer = |n: u64| {
         let mut key = [1; 32];
@@ -474,12 +489,9 @@ fn a_hundred_thousand_writers_of_one_account_are_not_quadratic() {
         key
     };
     for n in 0..count {
-        let (own, hot) = (payer(n), key(0));
-        let locks = [Lock { key: &own, write: true }, Lock { key: &hot, write: true }];
+        let tag = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // Every later one pays better, so that each one passes through the ready ones.
-        let candidate =
-            Candidate { bytes: &n.to_le_bytes(), tag: n.wrapping_mul(0x9e37_79b9_7f4a_7c15), reward: n, cost: 1000, expires_at: 9, origin_ns: 0, locks: &locks };
-        scheduler.insert(&candidate).unwrap();
+        scheduler.insert(&plain(&n.to_le_bytes(), tag, n, &[payer(n), key(0)])).unwrap();
     }
     let mut expected = count;
     for _ in 0..count {
@@ -504,7 +516,7 @@ fn a_hundred_thousand_writers_of_one_account_are_not_quadratic() {
 
 #[test]
 fn a_full_pool_evicts_the_worst() {
-    let mut w = Watched::new(Config { capacity: 3, ..config() });
+    let mut w = Watched::new(SchedulerConfig { capacity: 3, ..config() });
     w.begin();
     for (n, reward) in [30, 10, 20].into_iter().enumerate() {
         w.insert(Spec::new(reward, &[(n as u16, true)])).unwrap();
@@ -517,7 +529,7 @@ fn a_full_pool_evicts_the_worst() {
 
 #[test]
 fn few_accounts_evict_the_worst_too() {
-    let mut w = Watched::new(Config { accounts: TXN_LOCKS, ..config() });
+    let mut w = Watched::new(SchedulerConfig { accounts: TXN_LOCKS, ..config() });
     w.begin();
     let wide = |from: u16, reward| Spec::new(reward, &(from..from + 60).map(|n| (n, true)).collect::<Vec<_>>());
     w.insert(wide(0, 5)).unwrap();
@@ -539,9 +551,7 @@ fn each_refusal_is_counted() {
     assert_eq!(w.insert_tagged(8, &Spec { cost: u32::MAX, ..good.clone() }), Err(Refused::TooCostly));
     assert_eq!(w.insert_tagged(8, &Spec { len: TXN_BYTES + 1, ..good.clone() }), Err(Refused::TooLong));
     assert_eq!(w.insert_tagged(8, &Spec { locks: BTreeMap::new(), ..good }), Err(Refused::TooManyAccounts));
-    let locks = [Lock { key: &key(1), write: true }, Lock { key: &key(1), write: false }];
-    let twice = Candidate { bytes: &[0; 9], tag: 8, reward: 1, cost: 1, expires_at: 9, origin_ns: 0, locks: &locks };
-    assert_eq!(w.scheduler.insert(&twice), Err(Refused::AccountTwice));
+    assert_eq!(w.scheduler.insert(&plain(&[0; 9], 8, 1, &[key(1), key(1)])), Err(Refused::AccountTwice));
     let c = *w.scheduler.counts();
     let refused = [c.duplicate, c.expired_on_arrival, c.too_costly, c.too_long, c.too_many_accounts, c.account_twice];
     assert_eq!(refused, [1; 6]);
@@ -550,8 +560,8 @@ fn each_refusal_is_counted() {
 
 #[test]
 fn a_microblock_holds_no_more_bytes_than_it_may() {
-    let limits = Limits { microblock_bytes: 2 * (1000 + Config::TXN_HEADER), ..config().limits };
-    let mut w = Watched::new(Config { limits, ..config() });
+    let limits = Limits { microblock_bytes: 2 * (1000 + SchedulerConfig::TXN_HEADER), ..config().limits };
+    let mut w = Watched::new(SchedulerConfig { limits, ..config() });
     w.begin();
     for n in 0..3 {
         w.insert(Spec { len: 1000, ..Spec::new(1, &[(n, true)]) }).unwrap();
@@ -564,7 +574,7 @@ fn a_microblock_holds_no_more_bytes_than_it_may() {
 fn unused_compute_comes_back_within_the_block_or_not() {
     for (use_consumed_cus, expected) in [(true, Ok(vec![2, 3])), (false, Err(Idle::NothingReady))] {
         let limits = Limits { block_cost: 2000, ..config().limits };
-        let mut w = Watched::new(Config { limits, use_consumed_cus, ..config() });
+        let mut w = Watched::new(SchedulerConfig { limits, use_consumed_cus, ..config() });
         w.begin();
         for n in 0..5 {
             w.insert(Spec::new(1, &[(n, true)])).unwrap();
@@ -581,7 +591,7 @@ fn unused_compute_comes_back_within_the_block_or_not() {
 #[test]
 fn a_block_that_nothing_fits_is_full() {
     let limits = Limits { block_cost: 1500, ..config().limits };
-    let mut w = Watched::new(Config { limits, capacity: 100, ..config() });
+    let mut w = Watched::new(SchedulerConfig { limits, capacity: 100, ..config() });
     w.begin();
     for n in 0..100 {
         w.insert(Spec::new(1, &[(n, true)])).unwrap();
@@ -596,7 +606,7 @@ fn a_block_that_nothing_fits_is_full() {
 #[test]
 fn writers_of_a_spent_account_wait_for_the_next_block_and_readers_do_not() {
     let limits = Limits { account_cost: 3000, ..config().limits };
-    let mut w = Watched::new(Config { limits, use_consumed_cus: false, ..config() });
+    let mut w = Watched::new(SchedulerConfig { limits, use_consumed_cus: false, ..config() });
     w.begin();
     for n in 1..8 {
         w.insert(Spec::new(5, &[(0, true), (n, true)])).unwrap();
@@ -631,14 +641,10 @@ fn microblocks_are_no_more_than_poh_can_mix_in() {
 #[test]
 fn even_pacing_fills_the_block_by_its_end() {
     let limits = Limits { block_cost: 8000, ..config().limits };
-    let mut scheduler = Scheduler::new(Config { limits, pacing: Pacing::Even, ..config() });
+    let mut scheduler = Scheduler::new(SchedulerConfig { limits, pacing: Pacing::Even, ..config() });
     scheduler.begin_slot(1, 1_000, 9_000, u64::MAX);
     for n in 0..8u64 {
-        let account = key(n as u16);
-        let locks = [Lock { key: &account, write: true }];
-        let candidate =
-            Candidate { bytes: &[0; 9], tag: n, reward: 1, cost: 1000, expires_at: 9, origin_ns: 0, locks: &locks };
-        scheduler.insert(&candidate).unwrap();
+        scheduler.insert(&plain(&[0; 9], n, 1, &[key(n as u16)])).unwrap();
     }
     assert_eq!(scheduler.schedule(0, 1_000, 100).unwrap().txn_count(), 4);
     assert_eq!(scheduler.schedule(1, 4_999, 100).unwrap_err(), Idle::Paced { until_ns: 5_000 });
@@ -659,4 +665,17 @@ fn expiry_reaches_transactions_wherever_they_stand() {
     w.complete(0, 256);
     w.expire(EXPIRY_SPAN * 3);
     assert_eq!((w.scheduler.counts().expired, w.scheduler.pending(), w.scheduler.accounts()), (3, 0, 0));
+}
+
+#[test]
+fn accounts_that_nobody_may_write_need_no_lock() {
+    let mut w = Watched::new(config());
+    w.begin();
+    for n in 0..2 {
+        let keys = [key(n), key(9)];
+        let candidate = Candidate { unlocked: set([1]), writes: set([0]), ..plain(&[0; 9], n.into(), 1, &keys) };
+        w.scheduler.insert(&candidate).unwrap();
+    }
+    assert_eq!(w.scheduler.accounts(), 2);
+    assert_eq!(w.scheduler.schedule(0, 0, 100).unwrap().txn_count(), 2);
 }

@@ -1,0 +1,223 @@
+//! pack and dedup: how many transactions a second they carry on one core.
+//!
+//! reads   made-up transfers of 215 bytes between random accounts
+//! writes  one line per figure, beside the floor it must keep
+//! memory  a pool of 65,536 transactions; 2^22 tags
+
+use std::hint::black_box;
+
+use hearth_pipeline::pack::{Candidate, Idle, Limits, Pacing, Scheduler, SchedulerConfig};
+use hearth_pipeline::tag_cache::TagCache;
+use hearth_testkit::bench::{Bench, Unit};
+use hearth_wire::AccountSet;
+use hearth_wire::consts::Pubkey;
+
+const CAPACITY: usize = 1 << 16;
+const BANKS: usize = 4;
+/// Transactions in one piece of work.
+const ROUND: usize = 1 << 14;
+
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn account(n: u64) -> Pubkey {
+    let mut state = n;
+    let words: [[u8; 8]; 4] = std::array::from_fn(|_| random(&mut state).to_le_bytes());
+    words.as_flattened().try_into().expect("four words")
+}
+
+fn scheduler() -> Scheduler {
+    let limits = Limits {
+        block_cost: u64::MAX / 2,
+        account_cost: u32::MAX / 2,
+        block_bytes: u64::MAX / 2,
+        microblock_txns: 64,
+        microblock_bytes: 59_934,
+    };
+    let mut scheduler = Scheduler::new(SchedulerConfig {
+        capacity: CAPACITY,
+        accounts: 8 * CAPACITY,
+        banks: BANKS,
+        flights_per_bank: 2,
+        limits,
+        use_consumed_cus: true,
+        pacing: Pacing::None,
+        secret: 3,
+    });
+    scheduler.begin_slot(1, 0, 1, u64::MAX);
+    scheduler
+}
+
+/// Transfers: the payer and the receiver write, the system program needs no lock.
+struct Transfers {
+    keys: Vec<[Pubkey; 3]>,
+    rewards: Vec<u64>,
+    next: usize,
+    tag: u64,
+}
+
+const SYSTEM_PROGRAM: Pubkey = [0; 32];
+
+impl Transfers {
+    /// Payers and receivers by `pick`, which gets a source of random words.
+    fn new(count: usize, mut pick: impl FnMut(&mut u64) -> (u64, u64), random_rewards: bool) -> Self {
+        let mut state = 7;
+        let mut keys = || {
+            let (from, to) = pick(&mut state);
+            [account(from), account(to + (u64::from(from == to) << 60)), SYSTEM_PROGRAM]
+        };
+        let keys = (0..count).map(|_| keys()).collect();
+        let mut state = 9;
+        let mut reward = || if random_rewards { 2_500 + random(&mut state) % 100_000 } else { 2_500 };
+        let rewards = (0..count).map(|_| reward()).collect();
+        Self { keys, rewards, next: 0, tag: 1 }
+    }
+
+    fn insert(&mut self, scheduler: &mut Scheduler) {
+        let mut writes = AccountSet::default();
+        writes.insert(0);
+        writes.insert(1);
+        let mut unlocked = AccountSet::default();
+        unlocked.insert(2);
+        let tag = random(&mut self.tag);
+        let mut bytes = [0x5a; 215];
+        bytes[..8].copy_from_slice(&tag.to_le_bytes());
+        let candidate = Candidate {
+            bytes: &bytes,
+            tag,
+            reward: self.rewards[self.next],
+            cost: 1_900,
+            expires_at: 150,
+            origin_ns: 0,
+            keys: &self.keys[self.next],
+            writes,
+            unlocked,
+        };
+        scheduler.insert(&candidate).expect("there is room");
+        self.next = (self.next + 1) % self.keys.len();
+    }
+}
+
+/// What a bank gets: the bytes are copied out, as into a link.
+struct Banks {
+    flights: [std::collections::VecDeque<(u64, u64, u64)>; BANKS],
+    bank: usize,
+    link: Vec<u8>,
+}
+
+impl Banks {
+    fn new() -> Self {
+        Self { flights: Default::default(), bank: 0, link: Vec::with_capacity(60_000) }
+    }
+
+    /// One microblock for the next bank, which completes an older one when it has two.
+    fn turn(&mut self, scheduler: &mut Scheduler) -> u64 {
+        let bank = self.bank;
+        self.bank = (bank + 1) % BANKS;
+        if self.flights[bank].len() == 2 {
+            self.complete(bank, scheduler);
+        }
+        match scheduler.schedule(bank, 0, 256) {
+            Ok(made) => {
+                self.link.clear();
+                made.txns().for_each(|(_, bytes)| self.link.extend_from_slice(bytes));
+                black_box(&self.link);
+                self.flights[bank].push_back((made.slot, made.id, made.cost));
+                made.txn_count() as u64
+            }
+            Err(Idle::NothingReady) => {
+                self.complete(bank, scheduler);
+                0
+            }
+            Err(_) => 0,
+        }
+    }
+
+    fn complete(&mut self, bank: usize, scheduler: &mut Scheduler) {
+        if let Some((slot, id, cost)) = self.flights[bank].pop_front() {
+            scheduler.complete(bank, slot, id, cost / 2);
+        }
+    }
+}
+
+/// Insert, schedule and complete, with about `depth` transactions pending all the time.
+fn whole_way(transfers: &mut Transfers, depth: usize) -> impl FnMut() -> u64 {
+    let (mut scheduler, mut banks) = (scheduler(), Banks::new());
+    for _ in 0..depth {
+        transfers.insert(&mut scheduler);
+    }
+    move || {
+        let mut done = 0;
+        while done < ROUND as u64 {
+            let scheduled = banks.turn(&mut scheduler);
+            (0..scheduled).for_each(|_| transfers.insert(&mut scheduler));
+            done += scheduled;
+        }
+        done
+    }
+}
+
+/// A number from 0 to `count` - 1, the lower the likelier: odds of n about 1 / (n + 1).
+fn zipf(state: &mut u64, count: u64) -> u64 {
+    let uniform = (random(state) >> 11) as f64 / (1u64 << 53) as f64;
+    ((count as f64).powf(uniform) - 1.0) as u64
+}
+
+fn insert_only(bench: &Bench) {
+    let mut transfers = Transfers::new(4 * CAPACITY, |s| (random(s), random(s)), true);
+    let mut pool = None;
+    bench.run("pack insert", Unit::PerSecond, None, || {
+        let mut scheduler = pool.take().filter(|s: &Scheduler| s.pending() < CAPACITY).unwrap_or_else(scheduler);
+        (0..ROUND).for_each(|_| transfers.insert(&mut scheduler));
+        pool = Some(scheduler);
+        ROUND as u64
+    });
+}
+
+fn dedup(bench: &Bench) {
+    let mut cache = TagCache::new(1 << 22, 5).expect("a hundred megabytes");
+    let mut state = 1;
+    (0..1 << 22).for_each(|_| assert!(cache.insert(random(&mut state))));
+    bench.run("dedup insert, 2^22 tags", Unit::NanosPerItem, Some(80.0), || {
+        (0..ROUND).for_each(|_| {
+            black_box(cache.insert(random(&mut state)));
+        });
+        ROUND as u64
+    });
+    bench.run("dedup insert, 2^22 tags, bursts of 32", Unit::NanosPerItem, Some(80.0), || {
+        for _ in 0..ROUND / 32 {
+            let tags: [u64; 32] = std::array::from_fn(|_| random(&mut state));
+            cache.prefetch(&tags);
+            tags.iter().for_each(|tag| {
+                black_box(cache.insert(*tag));
+            });
+        }
+        ROUND as u64
+    });
+}
+
+fn main() {
+    let bench = Bench::from_args();
+    dedup(&bench);
+    insert_only(&bench);
+    let independent = |s: &mut u64| (random(s), random(s));
+    for (name, depth, random_rewards) in [
+        ("pack independent, equal pay, 4 K pending", 1 << 12, false),
+        ("pack independent, 4 K pending", 1 << 12, true),
+        ("pack independent, 60 K pending", 60 << 10, true),
+    ] {
+        let mut transfers = Transfers::new(4 * CAPACITY, independent, random_rewards);
+        bench.run(name, Unit::PerSecond, Some(1e6), whole_way(&mut transfers, depth));
+    }
+    let contended = |s: &mut u64| (zipf(s, 100_000), zipf(s, 100_000));
+    let mut transfers = Transfers::new(4 * CAPACITY, contended, true);
+    bench.run("pack, hot accounts, 16 K pending", Unit::PerSecond, Some(0.6e6), whole_way(&mut transfers, 1 << 14));
+    let one_hot = |s: &mut u64| (random(s), 1);
+    let mut transfers = Transfers::new(4 * CAPACITY, one_hot, true);
+    bench.run("pack, all write one account, 16 K pending", Unit::PerSecond, None, whole_way(&mut transfers, 1 << 14));
+}

@@ -1,0 +1,112 @@
+//! dedup: drop a transaction whose first signature was seen recently.
+//!
+//! reads   `verify_dedup` ×V, reliable: one verified transaction per frag, tag = keyed hash of its
+//!         first signature, under the same key in every verify tile
+//! writes  `dedup_pack`, reliable: the same bytes and tag
+//! memory  [`TagCache::bytes`] of `history`, taken in `new`
+//! drops   duplicates, counted; false-drop odds history / 2^64 per transaction
+//! source  the oracle `matches_model` beside [`TagCache`]
+
+use hearth_tile::{Frag, Host, InitError, Out, Port, Tile};
+
+use crate::links::DEDUP_PACK;
+use crate::tag_cache::TagCache;
+
+hearth_tile::counters! {
+    /// What dedup counts.
+    pub struct Counters {
+        /// Transactions passed on.
+        forwarded: Counter,
+        /// Transactions dropped: the same one was passed on before.
+        dropped_duplicate: Counter,
+        /// Tags remembered now.
+        remembered: Gauge,
+    }
+}
+
+/// How much dedup remembers.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Transactions remembered, the latest.
+    pub history: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { history: 1 << 22 }
+    }
+}
+
+/// The tile.
+pub struct Dedup {
+    seen: TagCache,
+    pack: Port,
+}
+
+impl Tile for Dedup {
+    const NAME: &'static str = "dedup";
+    const BURST: usize = 1;
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        let seen = TagCache::new(config.history, host.entropy()).map_err(|why| host.error(why))?;
+        Ok(Self { seen, pack: host.output(DEDUP_PACK)? })
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        if self.seen.insert(frag.tag()) {
+            out.publish(self.pack, frag.tag(), frag.payload());
+            out.count.forwarded += 1;
+        } else {
+            out.count.dropped_duplicate += 1;
+            out.filtered();
+        }
+    }
+
+    fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        out.count.remembered = self.seen.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hearth_tile::rig::Rig;
+
+    use super::*;
+
+    fn rig(history: usize) -> Rig<Dedup> {
+        Rig::new(&Config { history }, &["verify_dedup:0", "verify_dedup:1"], &["dedup_pack"])
+    }
+
+    #[test]
+    fn passes_each_transaction_once_over_all_verify_tiles() {
+        let mut rig = rig(100);
+        rig.give("verify_dedup:0", 7, b"one");
+        rig.run();
+        rig.give("verify_dedup:1", 7, b"one");
+        rig.give("verify_dedup:1", 8, b"two");
+        rig.run();
+        rig.give("verify_dedup:0", 8, b"two");
+        rig.run();
+        assert_eq!(rig.take("dedup_pack"), [(7, b"one".to_vec()), (8, b"two".to_vec())]);
+        assert_eq!((rig.count().forwarded, rig.count().dropped_duplicate), (2, 2));
+    }
+
+    #[test]
+    fn forgets_what_is_older_than_its_history() {
+        let mut rig = rig(2);
+        for tag in [1, 2, 3, 1, 3] {
+            rig.give("verify_dedup:0", tag, &[tag as u8]);
+        }
+        rig.run();
+        let tags: Vec<u64> = rig.take("dedup_pack").into_iter().map(|(tag, _)| tag).collect();
+        assert_eq!(tags, [1, 2, 3, 1]);
+    }
+
+    #[test]
+    fn no_history_is_refused_in_words() {
+        let made = Rig::<Dedup>::try_new(&Config { history: 0 }, &["verify_dedup"], &["dedup_pack"]);
+        assert!(made.is_err_and(|error| error.to_string().contains("history")));
+    }
+}

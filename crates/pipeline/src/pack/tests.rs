@@ -1,0 +1,196 @@
+//! The tile: frags in, frags out, time by hand.
+
+use std::time::Duration;
+
+use hearth_tile::rig::Rig;
+use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, Pubkey};
+use hearth_wire::message::{Instruction, Message};
+use hearth_wire::program::compute_budget::ComputeBudgetInstruction::{self, SetComputeUnitPrice};
+use hearth_wire::program::system;
+
+use super::*;
+
+const SLOT_NS: u64 = 400_000_000;
+
+fn rig(config: &Config) -> Rig<Pack> {
+    let inputs = ["dedup_pack", "bank_pack:0", "bank_pack:1", "poh_pack"];
+    Rig::new(config, &inputs, &["pack_bank:0", "pack_bank:1", "pack_poh"])
+}
+
+fn small() -> Config {
+    Config { capacity: 256, accounts: 1024, fill_wait_ns: 0, ..Config::default() }
+}
+
+fn begin(rig: &mut Rig<Pack>, slot: u64) {
+    let start_ns = rig.clock().now();
+    let leader = LeaderSlot { slot, start_ns, end_ns: start_ns + SLOT_NS, max_microblocks: 1000 };
+    rig.give("poh_pack", slot, &leader.encode());
+}
+
+/// A transfer; the fee payer is `from`, the signature says who.
+fn transfer(from: u8, to: u8, requests: &[ComputeBudgetInstruction]) -> Vec<u8> {
+    let mut instructions: Vec<Instruction> = requests.iter().map(ComputeBudgetInstruction::instruction).collect();
+    instructions.push(system::transfer(&[from; 32], &[to; 32], 1));
+    signed(&[from; 32], &instructions)
+}
+
+fn signed(payer: &Pubkey, instructions: &[Instruction]) -> Vec<u8> {
+    Message::compile(payer, instructions, &[3; 32]).unwrap().sign_with(|key, _| [key[0]; 64])
+}
+
+fn give(rig: &mut Rig<Pack>, tag: u64, bytes: &[u8]) {
+    rig.give("dedup_pack", tag << 40, bytes);
+}
+
+/// Takes a bank's microblocks: id, and the transactions' bytes.
+fn take(rig: &mut Rig<Pack>, bank: usize) -> Vec<(u64, Vec<Vec<u8>>)> {
+    let taken = rig.take(&format!("pack_bank:{bank}"));
+    let read = |(_, payload): (u64, Vec<u8>)| {
+        let microblock = Microblock::read(&payload);
+        (microblock.id, microblock.txns().map(|txn| txn.bytes.to_vec()).collect())
+    };
+    taken.into_iter().map(read).collect()
+}
+
+fn complete(rig: &mut Rig<Pack>, bank: usize, slot: u64, id: u64, actual_cost: u64) {
+    let done = Completion { slot, id, actual_cost };
+    rig.give(&format!("bank_pack:{bank}"), id, &done.encode());
+}
+
+#[test]
+fn transactions_become_microblocks_that_do_not_conflict() {
+    let mut rig = rig(&small());
+    let (first, conflicting, other) = (transfer(1, 2, &[]), transfer(1, 3, &[]), transfer(4, 5, &[]));
+    for (tag, bytes) in [&first, &conflicting, &other].into_iter().enumerate() {
+        give(&mut rig, tag as u64 + 1, bytes);
+    }
+    rig.run();
+    assert_eq!(take(&mut rig, 0), [], "no leader slot yet");
+    begin(&mut rig, 7);
+    rig.run();
+    assert_eq!(take(&mut rig, 0), [(0, vec![first, other])]);
+    assert_eq!(take(&mut rig, 1), []);
+    complete(&mut rig, 0, 7, 0, 2 * 1_481);
+    rig.run();
+    let both = [take(&mut rig, 0), take(&mut rig, 1)].concat();
+    assert_eq!(both, [(1, vec![conflicting])]);
+    rig.advance(Duration::from_millis(1));
+    rig.run();
+    let count = rig.count();
+    assert_eq!((count.received, count.scheduled, count.microblocks, count.pending), (3, 3, 2, 0));
+    assert_eq!(count.cost_given_back, 2 * (20_707 - 1_481));
+}
+
+#[test]
+fn who_pays_more_for_its_cost_goes_first() {
+    let mut rig = rig(&small());
+    let pays = |from, price| transfer(from, from + 100, &[SetComputeUnitPrice(price)]);
+    let txns = [pays(1, 10_000), pays(2, 3_000_000), pays(3, 500_000)];
+    for (tag, bytes) in txns.iter().enumerate() {
+        give(&mut rig, tag as u64 + 1, bytes);
+    }
+    begin(&mut rig, 1);
+    rig.run();
+    let [a, b, c] = txns;
+    assert_eq!(take(&mut rig, 0), [(0, vec![b, c, a])]);
+}
+
+#[test]
+fn the_end_of_a_slot_says_how_many_microblocks_there_are() {
+    let mut rig = rig(&small());
+    begin(&mut rig, 7);
+    give(&mut rig, 1, &transfer(1, 2, &[]));
+    rig.run();
+    assert_eq!(take(&mut rig, 0).len(), 1);
+    assert!(rig.take("pack_poh").is_empty());
+    rig.advance(Duration::from_nanos(SLOT_NS));
+    rig.run();
+    assert_eq!(rig.take("pack_poh"), [(7, DonePacking { slot: 7, microblocks: 1 }.encode().to_vec())]);
+    give(&mut rig, 2, &transfer(3, 4, &[]));
+    rig.run();
+    assert_eq!(take(&mut rig, 0).len() + take(&mut rig, 1).len(), 0, "no slot, no microblock");
+    complete(&mut rig, 0, 7, 0, 1_481);
+    begin(&mut rig, 8);
+    rig.run();
+    assert_eq!(take(&mut rig, 0).iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0], "ids begin anew");
+    assert_eq!(rig.count().blocks, 1);
+}
+
+#[test]
+fn a_bank_gets_no_more_than_it_can_have() {
+    let mut rig = rig(&small());
+    begin(&mut rig, 1);
+    for round in 0..6u8 {
+        give(&mut rig, u64::from(round) + 1, &transfer(10 + round, 100 + round, &[]));
+        rig.run();
+    }
+    let per_bank = FLIGHTS_PER_BANK as usize;
+    assert_eq!((take(&mut rig, 0).len(), take(&mut rig, 1).len()), (per_bank, per_bank));
+    complete(&mut rig, 1, 1, first_id_of_bank_1(), 1_481);
+    rig.run();
+    let next = take(&mut rig, 1);
+    assert_eq!(next.len(), 1);
+    assert_eq!(next[0].1.len(), 2, "what came meanwhile goes together");
+}
+
+/// Bank 0 is served first until it has all it may.
+fn first_id_of_bank_1() -> u64 {
+    u64::from(FLIGHTS_PER_BANK)
+}
+
+#[test]
+fn a_microblock_waits_a_little_to_be_filled() {
+    let mut rig = rig(&Config { fill_wait_ns: 1_000, ..small() });
+    begin(&mut rig, 1);
+    give(&mut rig, 1, &transfer(1, 2, &[]));
+    rig.run();
+    assert_eq!(take(&mut rig, 0), []);
+    let deadline = rig.clock().now() + 1_000;
+    assert_eq!(rig.tile().wait_for().deadline, Some(deadline), "it wakes by itself");
+    rig.advance(Duration::from_nanos(1_000));
+    rig.run();
+    assert_eq!(take(&mut rig, 0).len(), 1);
+    for n in 0..64 {
+        give(&mut rig, 2 + n, &transfer(10 + n as u8, 100 + n as u8, &[]));
+    }
+    rig.run();
+    let full = [take(&mut rig, 0), take(&mut rig, 1)].concat();
+    assert_eq!(full.iter().map(|(_, txns)| txns.len()).collect::<Vec<_>>(), [64], "a full one does not wait");
+}
+
+#[test]
+fn what_is_dropped_is_counted() {
+    let mut rig = rig(&Config { capacity: 2, ..small() });
+    begin(&mut rig, 5);
+    let price = SetComputeUnitPrice(1_000_000);
+    let twice = signed(&[1; 32], &[price.instruction(), price.instruction()]);
+    let nonsense = signed(&[2; 32], &[Instruction { program_id: COMPUTE_BUDGET_PROGRAM, accounts: vec![], data: vec![9] }]);
+    give(&mut rig, 1, &twice);
+    give(&mut rig, 2, &nonsense);
+    // Both banks are busy with this account, so that the pool fills up.
+    give(&mut rig, 3, &transfer(9, 9, &[]));
+    rig.run();
+    assert_eq!(take(&mut rig, 0).len(), 1);
+    for tag in 4..8 {
+        give(&mut rig, tag, &transfer(9, tag as u8, &[]));
+    }
+    give(&mut rig, 4, &transfer(9, 4, &[]));
+    give(&mut rig, 8, &transfer(9, 8, &[price]));
+    rig.run();
+    rig.advance(Duration::from_millis(2));
+    rig.run();
+    let c = *rig.count();
+    assert_eq!((c.received, c.scheduled, c.pending), (9, 1, 2));
+    assert_eq!((c.dropped_budget, c.dropped_pool_full, c.dropped_duplicate, c.dropped_evicted), (2, 2, 1, 1));
+    begin(&mut rig, 5 + MAX_BLOCKHASH_AGE_BLOCKS + 1);
+    rig.run();
+    rig.advance(Duration::from_millis(2));
+    rig.run();
+    assert_eq!((rig.count().dropped_expired, rig.count().pending), (2, 0));
+}
+
+#[test]
+fn a_node_without_banks_is_refused() {
+    let made = Rig::<Pack>::try_new(&small(), &["dedup_pack", "poh_pack"], &["pack_poh"]);
+    assert!(made.is_err_and(|error| error.to_string().contains("bank")));
+}
