@@ -206,13 +206,15 @@ impl Client {
         }
     }
 
-    /// Sends a transaction on whichever connection has room, in turns of [`TURN`] transactions.
+    /// Sends a transaction on whichever connection has room, in turns of 64 transactions.
     pub fn send_transaction(&mut self, bytes: &[u8]) -> Result<Sent, WouldBlock> {
         for _ in 0..self.lines.len() {
             let line = self.turn_line;
             if self.turn_count < TURN && self.try_send(line as u32, bytes) {
                 self.turn_count += 1;
-                return Ok(Sent { connection: ClientConnectionId(line as u32) });
+                return Ok(Sent {
+                    connection: ClientConnectionId(line as u32),
+                });
             }
             self.turn_line = (line + 1) % self.lines.len();
             self.turn_count = 0;
@@ -221,7 +223,9 @@ impl Client {
         let line = self.turn_line;
         if !self.lines.is_empty() && self.try_send(line as u32, bytes) {
             self.turn_count += 1;
-            return Ok(Sent { connection: ClientConnectionId(line as u32) });
+            return Ok(Sent {
+                connection: ClientConnectionId(line as u32),
+            });
         }
         self.counters.would_block += 1;
         Err(WouldBlock)
@@ -251,17 +255,26 @@ impl Client {
         self.counters.datagrams_in += 1;
         self.scratch.clear();
         let payload = BytesMut::from(payload);
-        match self.endpoint.handle(now, from, None, ecn, payload, &mut self.scratch) {
+        match self
+            .endpoint
+            .handle(now, from, None, ecn, payload, &mut self.scratch)
+        {
             None => self.counters.datagrams_ignored += 1,
             Some(DatagramEvent::Response(transmit)) => {
                 // Only stateless resets, and the endpoint limits their rate.
                 let payload = self.scratch[..transmit.size].into();
-                self.responses.push_back((Transmit::from_quinn(transmit), payload));
+                self.responses
+                    .push_back((Transmit::from_quinn(transmit), payload));
             }
             Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                let Some(&Some(id)) = self.by_handle.get(handle.0) else { return };
-                let (_, quic) = self.lines[id as usize].quic.as_mut().expect("a known handle");
+                let Some(&Some(id)) = self.by_handle.get(handle.0) else {
+                    return;
+                };
+                let (_, quic) = self.lines[id as usize]
+                    .quic
+                    .as_mut()
+                    .expect("a known handle");
                 quic.handle_event(event);
                 self.take_events(id, now);
                 self.queue_transmit(id);
@@ -373,7 +386,9 @@ impl Client {
     fn take_events(&mut self, id: u32, now: Instant) {
         loop {
             let line = &mut self.lines[id as usize];
-            let Some((_, quic)) = &mut line.quic else { return };
+            let Some((_, quic)) = &mut line.quic else {
+                return;
+            };
             match quic.poll() {
                 Some(Event::Stream(StreamEvent::Finished { .. })) => {
                     // After a close of ours, what was in flight is already counted as lost.
@@ -400,8 +415,10 @@ impl Client {
                 }
                 Some(Event::ConnectionLost { reason }) => {
                     // A second reason may follow the first.
-                    if matches!(line.state, ConnectionState::Connecting | ConnectionState::Connected)
-                    {
+                    if matches!(
+                        line.state,
+                        ConnectionState::Connecting | ConnectionState::Connected
+                    ) {
                         self.disconnected(id, now, reason.to_string());
                     }
                 }
@@ -416,10 +433,15 @@ impl Client {
         if line.state != ConnectionState::Connected || line.rest.is_some() {
             return false;
         }
-        let Some((_, quic)) = &mut line.quic else { return false };
-        let Some(stream) = quic.streams().open(Dir::Uni) else { return false };
+        let Some((_, quic)) = &mut line.quic else {
+            return false;
+        };
+        let Some(stream) = quic.streams().open(Dir::Uni) else {
+            return false;
+        };
         let mut send = quic.send_stream(stream);
-        send.set_priority(oldest_first(stream)).expect("a stream just opened");
+        send.set_priority(oldest_first(stream))
+            .expect("a stream just opened");
         if self.arena.capacity() < bytes.len() {
             self.arena = BytesMut::with_capacity(ARENA_BYTES.max(bytes.len()));
         }
@@ -433,7 +455,10 @@ impl Client {
         if rest.is_empty() {
             send.finish().expect("a stream just opened can be finished");
         } else {
-            line.rest = Some(Rest { id: stream, bytes: rest });
+            line.rest = Some(Rest {
+                id: stream,
+                bytes: rest,
+            });
         }
         line.in_flight += 1;
         self.counters.sent += 1;
@@ -470,7 +495,8 @@ impl Client {
         }
         if let Some(at) = deadline {
             // A deadline in the past must not keep `handle_timeout` from returning.
-            self.deadlines.advance(id, at.max(now + Duration::from_micros(1)));
+            self.deadlines
+                .advance(id, at.max(now + Duration::from_micros(1)));
         }
     }
 }
@@ -485,11 +511,16 @@ fn oldest_first(stream: StreamId) -> i32 {
 impl Line {
     /// Writes on a stream that flow control held up.
     fn write_rest(&mut self) {
-        let (Some(rest), Some((_, quic))) = (&mut self.rest, &mut self.quic) else { return };
+        let (Some(rest), Some((_, quic))) = (&mut self.rest, &mut self.quic) else {
+            return;
+        };
         let mut send = quic.send_stream(rest.id);
         while !rest.bytes.is_empty() {
             // Leaves in the slice what was not written. Stopped streams have their own event.
-            if send.write_chunks(std::slice::from_mut(&mut rest.bytes)).is_err() {
+            if send
+                .write_chunks(std::slice::from_mut(&mut rest.bytes))
+                .is_err()
+            {
                 return;
             }
         }

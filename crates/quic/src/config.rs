@@ -2,9 +2,11 @@
 //!
 //! reads   –
 //! writes  –
-//! memory  a server holds at most, in bytes,
-//!         `connections_max` × (about 16 KiB + min(`receive_window_bytes`, `streams_concurrent` ×
-//!         1232)) + `reassembly_bytes_max`, and about 100 B for each of at most 65,536 addresses
+//! memory  a server holds, in bytes, `connections_max` × (24 KiB + 64 × `streams_concurrent`) for
+//!         idle connections; per connection min(`receive_window_bytes`, `streams_concurrent` ×
+//!         1232) that wait to be read; `reassembly_bytes_max` in all; and about 100 B for each of
+//!         at most 65,536 addresses. A peer that sends its waiting streams byte by byte can make
+//!         each of them take up to 32 KiB (quinn's slack before it compacts) until it is read
 //! source  the defaults of Agave 4.2 (crates solana-streamer and solana-tls-utils)
 
 use std::time::Duration;
@@ -193,7 +195,8 @@ impl ClientConfig {
             udp_payload_max: 1472,
             segments_max: 32,
             ack_every_packets: 32,
-            congestion_window_initial: 256 << 10,
+            // As much as an unprivileged socket's receive buffer takes.
+            congestion_window_initial: 64 << 10,
             ..Self::default()
         }
     }

@@ -24,6 +24,35 @@
 //! | `deadlines` | the heap that knows which connection must be woken next |
 //! | `entropy` | keys, connection ids and the token clock, all from one seed |
 
+//!
+//! ```
+//! use std::{net::SocketAddr, time::Instant};
+//! use hearth_quic::{Client, ClientConfig, Server, ServerConfig};
+//!
+//! let now = Instant::now();
+//! let [here, there]: [SocketAddr; 2] = [([127, 0, 0, 1], 9000).into(), ([127, 0, 0, 1], 8009).into()];
+//! let mut server = Server::new(ServerConfig::local(), &[1; 32], &[2; 32], now)?;
+//! let mut client = Client::new(ClientConfig::local(), Some(&[3; 32]), &[4; 32])?;
+//! client.connect(now, there);
+//! let mut buffer = Vec::new();
+//! let mut received = None;
+//! while received.is_none() {
+//!     let _ = client.send_transaction(b"a transaction"); // refused until connected
+//!     while let Some(t) = client.poll_transmit(now, &mut buffer) {
+//!         for datagram in buffer.chunks(t.segment_size.unwrap_or(t.len)) {
+//!             server.handle_datagram(now, here, t.ecn, datagram);
+//!         }
+//!     }
+//!     received = server.poll_transaction(now, |peer, bytes| (peer.key, bytes.to_vec()));
+//!     while let Some(t) = server.poll_transmit(now, &mut buffer) {
+//!         client.handle_datagram(now, there, t.ecn, &buffer);
+//!     }
+//! }
+//! let key = hearth_quic::tls::public_key(&[3; 32]);
+//! assert_eq!(received, Some((Some(key), b"a transaction".to_vec())));
+//! # Ok::<(), hearth_quic::ConfigError>(())
+//! ```
+
 mod admission;
 pub mod client;
 pub mod config;
@@ -80,7 +109,12 @@ impl Transmit {
     }
 
     fn from_quinn(t: quinn_proto::Transmit) -> Self {
-        Self { to: t.destination, len: t.size, segment_size: t.segment_size, ecn: t.ecn }
+        Self {
+            to: t.destination,
+            len: t.size,
+            segment_size: t.segment_size,
+            ecn: t.ecn,
+        }
     }
 }
 

@@ -29,7 +29,10 @@ impl Server {
         payload: BytesMut,
     ) {
         self.scratch.clear();
-        match self.endpoint.handle(now, from, None, ecn, payload, &mut self.scratch) {
+        match self
+            .endpoint
+            .handle(now, from, None, ecn, payload, &mut self.scratch)
+        {
             None => self.counters.datagrams_ignored += 1,
             Some(DatagramEvent::Response(transmit)) => self.respond(transmit),
             Some(DatagramEvent::NewConnection(incoming)) => self.admit(now, incoming),
@@ -51,7 +54,8 @@ impl Server {
             return;
         }
         let payload = self.scratch[..transmit.size].into();
-        self.responses.push_back((Transmit::from_quinn(transmit), payload));
+        self.responses
+            .push_back((Transmit::from_quinn(transmit), payload));
     }
 
     /// Decides on a connection attempt.
@@ -71,26 +75,25 @@ impl Server {
             self.counters.refused_half_open += 1;
             return self.endpoint.ignore(incoming);
         }
+        if let Err(refusal) = self.admission.enter(from.ip(), now) {
+            let count = &mut self.counters;
+            match refusal {
+                Refusal::Rate => count.refused_rate += 1,
+                Refusal::IpRate => count.refused_ip_rate += 1,
+                Refusal::IpTable => count.refused_ip_table += 1,
+                Refusal::IpCount => {
+                    count.refused_ip_count += 1;
+                    return self.refuse(incoming);
+                }
+            }
+            return self.endpoint.ignore(incoming);
+        }
         if self.slot_count >= self.config.connections_max && !self.evict(now) {
             self.counters.refused_connections_max += 1;
+            self.admission.leave(from.ip());
             return self.refuse(incoming);
         }
-        match self.admission.enter(from.ip(), now) {
-            Ok(()) => self.begin(now, incoming),
-            Err(refusal) => {
-                let count = &mut self.counters;
-                match refusal {
-                    Refusal::Rate => count.refused_rate += 1,
-                    Refusal::IpRate => count.refused_ip_rate += 1,
-                    Refusal::IpTable => count.refused_ip_table += 1,
-                    Refusal::IpCount => {
-                        count.refused_ip_count += 1;
-                        return self.refuse(incoming);
-                    }
-                }
-                self.endpoint.ignore(incoming);
-            }
-        }
+        self.begin(now, incoming)
     }
 
     fn refuse(&mut self, incoming: Incoming) {
@@ -100,16 +103,21 @@ impl Server {
 
     /// Makes room by closing the connection that has been unused longest, if long enough.
     fn evict(&mut self, now: Instant) -> bool {
-        let idle = |s: &Slot| now.saturating_duration_since(s.used);
-        let longest = self
+        if now < self.evict_not_before {
+            return false;
+        }
+        let open = self
             .slots
             .iter()
             .enumerate()
-            .filter_map(|(i, s)| s.as_deref().map(|s| (i as u32, s)))
-            .filter(|(_, s)| s.stage == Stage::Open)
-            .max_by_key(|(_, s)| idle(s));
-        let Some((index, slot)) = longest else { return false };
-        if idle(slot) < self.config.evict_idle {
+            .filter_map(|(i, s)| Some((i as u32, s.as_deref()?)))
+            .filter(|(_, s)| s.stage == Stage::Open);
+        let Some((index, used)) = open.map(|(i, s)| (i, s.used)).min_by_key(|e| e.1) else {
+            return false;
+        };
+        // Until then a flood of newcomers need not make us look again: use only grows.
+        self.evict_not_before = used + self.config.evict_idle;
+        if now < self.evict_not_before {
             return false;
         }
         self.counters.connections_evicted += 1;
@@ -139,7 +147,11 @@ impl Server {
                 self.connection_next += 1;
                 self.slots[index] = Some(Box::new(Slot {
                     quic,
-                    peer: Peer { connection, address, key: None },
+                    peer: Peer {
+                        connection,
+                        address,
+                        key: None,
+                    },
                     stage: Stage::HalfOpen(deadline),
                     key_admitted: false,
                     transmit_queued: false,
@@ -174,7 +186,9 @@ impl Server {
     pub(super) fn take_events(&mut self, index: u32, now: Instant) {
         let mut readable = false;
         loop {
-            let Some(slot) = self.slots[index as usize].as_mut() else { return };
+            let Some(slot) = self.slots[index as usize].as_mut() else {
+                return;
+            };
             match slot.quic.poll() {
                 Some(Event::Stream(StreamEvent::Opened { dir: Dir::Uni })) => readable = true,
                 Some(Event::Stream(StreamEvent::Readable { id })) => {
@@ -189,7 +203,9 @@ impl Server {
                 None => break,
             }
         }
-        let Some(slot) = self.slots[index as usize].as_mut() else { return };
+        let Some(slot) = self.slots[index as usize].as_mut() else {
+            return;
+        };
         if readable && slot.streams.queue_read() {
             self.to_read.push_back(index);
         }
@@ -198,7 +214,9 @@ impl Server {
     /// The handshake is done: learn the peer's key, and let it open streams.
     fn opened(&mut self, index: u32, now: Instant) {
         let streams = entropy::varint(self.config.streams_concurrent);
-        let slot = self.slots[index as usize].as_mut().expect("an occupied slot");
+        let slot = self.slots[index as usize]
+            .as_mut()
+            .expect("an occupied slot");
         if slot.closing {
             return;
         }
@@ -227,7 +245,9 @@ impl Server {
 
     /// The connection is over. Its finished streams can still be read.
     fn lost(&mut self, index: u32, reason: &ConnectionError) {
-        let slot = self.slots[index as usize].as_mut().expect("an occupied slot");
+        let slot = self.slots[index as usize]
+            .as_mut()
+            .expect("an occupied slot");
         let count = &mut self.counters;
         match slot.stage {
             Stage::Ended => return,
@@ -269,7 +289,9 @@ impl Server {
 
     /// Keeps the endpoint and the deadline of a connection up to date.
     pub(super) fn after_activity(&mut self, index: u32, now: Instant) {
-        let Some(slot) = self.slots[index as usize].as_deref_mut() else { return };
+        let Some(slot) = self.slots[index as usize].as_deref_mut() else {
+            return;
+        };
         while let Some(event) = slot.quic.poll_endpoint_events() {
             if event.is_drained() {
                 // `forget` tells the endpoint, once the streams are read.
@@ -289,15 +311,21 @@ impl Server {
             _ => None,
         };
         let streams = slot.streams.deadline(now, self.config.stream_timeout);
-        for at in [slot.quic.poll_timeout(), handshake, streams].into_iter().flatten() {
+        for at in [slot.quic.poll_timeout(), handshake, streams]
+            .into_iter()
+            .flatten()
+        {
             // A deadline in the past must not keep `handle_timeout` from returning.
-            self.deadlines.advance(index, at.max(now + Duration::from_micros(1)));
+            self.deadlines
+                .advance(index, at.max(now + Duration::from_micros(1)));
         }
     }
 }
 
 /// Whether a connection failed by a TLS alert: codes 0x100 to 0x1ff of RFC 9000, section 20.1.
 fn is_tls_alert(error: &ConnectionError) -> bool {
-    let ConnectionError::TransportError(error) = error else { return false };
+    let ConnectionError::TransportError(error) = error else {
+        return false;
+    };
     (0x100..0x200).contains(&u64::from(error.code))
 }

@@ -74,6 +74,8 @@ pub struct Server {
     slot_count: usize,
     half_open: usize,
     connection_next: u64,
+    /// No open connection has been unused for `evict_idle` before this time.
+    evict_not_before: Instant,
     admission: Admission,
     deadlines: Deadlines,
     clock: Arc<TokenClock>,
@@ -122,6 +124,7 @@ impl Server {
             slot_count: 0,
             half_open: 0,
             connection_next: 0,
+            evict_not_before: now,
             deadlines: Deadlines::default(),
             clock,
             to_transmit: VecDeque::new(),
@@ -243,7 +246,8 @@ impl Server {
     fn close(&mut self, index: u32, now: Instant, code: u32, reason: &'static str) {
         let slot = self.slots[index as usize].as_mut().expect("an open slot");
         let code = crate::entropy::varint(code);
-        slot.quic.close(now, code, Bytes::from_static(reason.as_bytes()));
+        slot.quic
+            .close(now, code, Bytes::from_static(reason.as_bytes()));
         slot.closing = true;
         if let Stage::HalfOpen(_) = slot.stage {
             self.half_open -= 1;
@@ -270,7 +274,8 @@ impl Server {
         }
         self.admission.leave(slot.peer.address.ip());
         if slot.key_admitted {
-            self.admission.leave_key(&slot.peer.key.expect("an admitted key"));
+            self.admission
+                .leave_key(&slot.peer.key.expect("an admitted key"));
         }
         self.counters.streams_abandoned += slot.streams.unfinished() as u64;
         while slot.quic.streams().accept(Dir::Uni).is_some() {
@@ -279,7 +284,8 @@ impl Server {
         self.reassembly_bytes -= slot.streams.held_bytes();
         self.deadlines.set(index, None);
         let handle = ConnectionHandle(index as usize);
-        self.endpoint.handle_event(handle, quinn_proto::EndpointEvent::drained());
+        self.endpoint
+            .handle_event(handle, quinn_proto::EndpointEvent::drained());
     }
 
     fn slot(&mut self, index: u32) -> Option<&mut Slot> {

@@ -75,7 +75,9 @@ impl Streams {
 
     /// A stream has news. Whether it must be read: those not yet taken up are found otherwise.
     pub(super) fn on_readable(&mut self, id: StreamId, now: Instant) -> bool {
-        let Some(part) = self.parts.get_mut(&id) else { return false };
+        let Some(part) = self.parts.get_mut(&id) else {
+            return false;
+        };
         part.heard = now;
         if !part.queued {
             part.queued = true;
@@ -95,7 +97,11 @@ impl Streams {
     fn part(&mut self, id: StreamId, now: Instant) -> &mut Part {
         self.parts.entry(id).or_insert_with(|| {
             self.timeouts.push_back((now, id));
-            Part { bytes: Vec::new(), heard: now, queued: false }
+            Part {
+                bytes: Vec::new(),
+                heard: now,
+                queued: false,
+            }
         })
     }
 
@@ -124,7 +130,10 @@ impl Streams {
         {
             self.timeouts.pop_front();
         }
-        let first = self.timeouts.front().map(|&(heard, _)| (heard + timeout).max(now));
+        let first = self
+            .timeouts
+            .front()
+            .map(|&(heard, _)| (heard + timeout).max(now));
         [first, self.throttled_until].into_iter().flatten().min()
     }
 }
@@ -262,7 +271,9 @@ impl Server {
     /// Reads all that is there of a stream.
     fn read_stream(&mut self, index: u32, id: StreamId, now: Instant) -> Read {
         let limit = self.config.stream_bytes_max;
-        let slot = self.slots[index as usize].as_deref_mut().expect("an occupied slot");
+        let slot = self.slots[index as usize]
+            .as_deref_mut()
+            .expect("an occupied slot");
         let streams = &mut slot.streams;
         let mut stream = slot.quic.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else {
@@ -306,15 +317,23 @@ impl Server {
                 self.counters.streams_over_memory += 1;
                 self.stop(index, id);
             }
-            None => self.deadlines.advance(index, now + self.config.stream_timeout),
+            None => self
+                .deadlines
+                .advance(index, now + self.config.stream_timeout),
         }
         Read::Nothing
     }
 
     /// Refuses the rest of an unfinished stream and frees what is held of it.
     fn stop(&mut self, index: u32, id: StreamId) {
-        let slot = self.slots[index as usize].as_deref_mut().expect("an occupied slot");
-        let held = slot.streams.parts.get(&id).map_or(0, |part| part.bytes.len());
+        let slot = self.slots[index as usize]
+            .as_deref_mut()
+            .expect("an occupied slot");
+        let held = slot
+            .streams
+            .parts
+            .get(&id)
+            .map_or(0, |part| part.bytes.len());
         slot.streams.remove(id, held, &mut self.reassembly_bytes);
         // An error means that the stream is gone already, which is what we want.
         let _ = slot.quic.recv_stream(id).stop(entropy::varint(0));
@@ -325,14 +344,20 @@ impl Server {
     pub(super) fn stream_timeouts(&mut self, index: u32, now: Instant) {
         let timeout = self.config.stream_timeout;
         loop {
-            let Some(slot) = self.slots[index as usize].as_deref_mut() else { return };
+            let Some(slot) = self.slots[index as usize].as_deref_mut() else {
+                return;
+            };
             let streams = &mut slot.streams;
-            let Some(&(heard, id)) = streams.timeouts.front() else { return };
+            let Some(&(heard, id)) = streams.timeouts.front() else {
+                return;
+            };
             if heard + timeout > now {
                 return;
             }
             streams.timeouts.pop_front();
-            let Some(part) = streams.parts.get(&id) else { continue };
+            let Some(part) = streams.parts.get(&id) else {
+                continue;
+            };
             if part.queued || part.heard + timeout > now {
                 // News came meanwhile, or waits for the caller: not the peer's delay.
                 let heard = if part.queued { now } else { part.heard };
@@ -346,8 +371,14 @@ impl Server {
 
     /// Lets a throttled connection be read again when its window is over.
     pub(super) fn unthrottle(&mut self, index: u32, now: Instant) {
-        let Some(slot) = self.slots[index as usize].as_deref_mut() else { return };
-        if slot.streams.throttled_until.is_some_and(|until| until <= now) {
+        let Some(slot) = self.slots[index as usize].as_deref_mut() else {
+            return;
+        };
+        if slot
+            .streams
+            .throttled_until
+            .is_some_and(|until| until <= now)
+        {
             slot.streams.throttled_until = None;
             if slot.streams.queue_read() {
                 self.to_read.push_back(index);

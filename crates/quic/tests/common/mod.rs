@@ -14,8 +14,9 @@ use hearth_quic::{Client, ClientConfig, Peer, Server, ServerConfig, Transmit, tl
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{
-    ConnectError, Connection, ConnectionError, ConnectionId, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
-    Event, Side, StreamEvent, StreamId, TransportConfig, TransportError, VarInt, crypto,
+    ConnectError, Connection, ConnectionError, ConnectionHandle, ConnectionId, DatagramEvent, Dir,
+    Endpoint, EndpointConfig, Event, Side, StreamEvent, StreamId, TransportConfig, TransportError,
+    VarInt, crypto,
 };
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 
@@ -184,11 +185,19 @@ impl World {
         let copies = 1 + u64::from(self.rng.chance(w.double_per_mille));
         for _ in 0..copies {
             let jitter = w.jitter.as_nanos() as u64;
-            let extra = if jitter == 0 { 0 } else { self.rng.below(jitter) };
+            let extra = if jitter == 0 {
+                0
+            } else {
+                self.rng.below(jitter)
+            };
             let at = self.now + w.latency + Duration::from_nanos(extra);
             self.flight_next += 1;
             self.flights.push(Reverse((at, self.flight_next)));
-            let flight = Flight { from, to, payload: payload.to_vec() };
+            let flight = Flight {
+                from,
+                to,
+                payload: payload.to_vec(),
+            };
             self.payloads.insert(self.flight_next, flight);
         }
     }
@@ -205,7 +214,9 @@ impl World {
             }
         }
         while self.room {
-            let read = self.server.poll_transaction(self.now, |peer, b| (*peer, b.to_vec()));
+            let read = self
+                .server
+                .poll_transaction(self.now, |peer, b| (*peer, b.to_vec()));
             let Some(read) = read else { break };
             self.received.push(read);
         }
@@ -227,16 +238,24 @@ impl World {
         let due = |n: &(SocketAddr, Node)| n.1.next_timeout();
         let timeouts = self.nodes.iter().filter_map(due);
         let flight = self.flights.peek().map(|r| r.0.0);
-        let next = timeouts.chain(self.server.next_timeout()).chain(flight).chain(limit).min();
+        let next = timeouts
+            .chain(self.server.next_timeout())
+            .chain(flight)
+            .chain(limit)
+            .min();
         let Some(next) = next else { return false };
         self.now = self.now.max(next);
         while let Some(&Reverse((at, id))) = self.flights.peek()
             && at <= self.now
         {
             self.flights.pop();
-            let f = self.payloads.remove(&id).expect("a payload for each flight");
+            let f = self
+                .payloads
+                .remove(&id)
+                .expect("a payload for each flight");
             if f.to == self.server_address {
-                self.server.handle_datagram(self.now, f.from, None, &f.payload);
+                self.server
+                    .handle_datagram(self.now, f.from, None, &f.payload);
             } else if let Some(n) = self.nodes.iter().position(|n| n.0 == f.to) {
                 self.nodes[n].1.handle(self.now, f.from, &f.payload);
             }
@@ -256,8 +275,16 @@ impl World {
             if done(self) {
                 return;
             }
-            assert!(self.now < deadline, "not within {limit:?}: {:#?}", self.server.counters());
-            assert!(self.step(), "nothing happens any more: {:#?}", self.server.counters());
+            assert!(
+                self.now < deadline,
+                "not within {limit:?}: {:#?}",
+                self.server.counters()
+            );
+            assert!(
+                self.step(),
+                "nothing happens any more: {:#?}",
+                self.server.counters()
+            );
         }
     }
 
@@ -320,7 +347,9 @@ impl RawConfig {
     pub fn solana(seed: Option<[u8; 32]>) -> Self {
         let mut transport = TransportConfig::default();
         transport
-            .max_idle_timeout(Some(Duration::from_secs(30).try_into().expect("a time-out")))
+            .max_idle_timeout(Some(
+                Duration::from_secs(30).try_into().expect("a time-out"),
+            ))
             .keep_alive_interval(Some(Duration::from_secs(1)))
             .send_fairness(false);
         Self {
@@ -364,7 +393,10 @@ impl Raw {
         // As Solana's clients ask for.
         tls.enable_early_data = true;
         let crypto = QuicClientConfig::try_from(tls).expect("crypto");
-        let crypto = Arc::new(Greedy { honest: Arc::new(crypto), greed: config.greed });
+        let crypto = Arc::new(Greedy {
+            honest: Arc::new(crypto),
+            greed: config.greed,
+        });
         let mut quic_config = quinn_proto::ClientConfig::new(crypto);
         quic_config.transport_config(Arc::new(config.transport));
         let mut seed = [5; 32];
@@ -372,7 +404,9 @@ impl Raw {
         let mut endpoint_config = EndpointConfig::default();
         endpoint_config.rng_seed(Some(seed));
         let mut endpoint = Endpoint::new(Arc::new(endpoint_config), None, true, None);
-        let (handle, quic) = endpoint.connect(now, quic_config, server, "connect").expect("dial");
+        let (handle, quic) = endpoint
+            .connect(now, quic_config, server, "connect")
+            .expect("dial");
         Self {
             endpoint,
             handle,
@@ -443,7 +477,12 @@ impl Raw {
         let t = self.quic.poll_transmit(now, 1, buffer);
         self.events();
         self.deadline = self.quic.poll_timeout();
-        t.map(|t| Transmit { to: t.destination, len: t.size, segment_size: None, ecn: None })
+        t.map(|t| Transmit {
+            to: t.destination,
+            len: t.size,
+            segment_size: None,
+            ecn: None,
+        })
     }
 
     fn timeout(&mut self, now: Instant) {
@@ -459,14 +498,22 @@ impl Raw {
             return;
         }
         let mut scratch = Vec::new();
-        match self.endpoint.handle(now, from, None, None, BytesMut::from(payload), &mut scratch) {
+        match self
+            .endpoint
+            .handle(now, from, None, None, BytesMut::from(payload), &mut scratch)
+        {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 self.quic.handle_event(event);
                 self.events();
             }
             Some(DatagramEvent::Response(t)) => {
                 let to = t.destination;
-                let t = Transmit { to, len: t.size, segment_size: None, ecn: None };
+                let t = Transmit {
+                    to,
+                    len: t.size,
+                    segment_size: None,
+                    ecn: None,
+                };
                 self.responses.push_back((t, scratch));
             }
             _ => {}
@@ -563,8 +610,14 @@ impl crypto::ClientConfig for Greedy {
         server_name: &str,
         params: &TransportParameters,
     ) -> Result<Box<dyn crypto::Session>, ConnectError> {
-        let honest = self.honest.clone().start_session(version, server_name, params)?;
-        Ok(Box::new(GreedySession { honest, greed: self.greed }))
+        let honest = self
+            .honest
+            .clone()
+            .start_session(version, server_name, params)?;
+        Ok(Box::new(GreedySession {
+            honest,
+            greed: self.greed,
+        }))
     }
 }
 
@@ -575,7 +628,9 @@ struct GreedySession {
 
 impl crypto::Session for GreedySession {
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        let Some(honest) = self.honest.transport_parameters()? else { return Ok(None) };
+        let Some(honest) = self.honest.transport_parameters()? else {
+            return Ok(None);
+        };
         let mut bytes = Vec::new();
         honest.write(&mut bytes);
         bytes.extend_from_slice(self.greed);
