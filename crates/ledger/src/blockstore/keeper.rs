@@ -45,6 +45,8 @@ pub(super) struct Shared {
     pub idle: AtomicBool,
     /// Why the keeper could not bring data to stable storage.
     pub failure: OnceLock<String>,
+    /// Called in the keeper's thread after each sync, and when one failed.
+    pub on_durable: OnceLock<Box<dyn Fn() + Send + Sync>>,
     doomed: Mutex<VecDeque<Doomed>>,
 }
 
@@ -70,6 +72,7 @@ impl Shared {
             oldest_segment: AtomicU32::new(oldest_segment),
             idle: AtomicBool::new(false),
             failure: OnceLock::new(),
+            on_durable: OnceLock::new(),
             doomed: Mutex::default(),
         }
     }
@@ -228,6 +231,9 @@ impl Keeper {
             Err(e) => {
                 let _ = self.shared.failure.set(e.to_string());
             }
+        }
+        if let Some(tell) = self.shared.on_durable.get() {
+            tell();
         }
     }
 

@@ -63,6 +63,24 @@ impl BlockStore {
         Self::open_on(Arc::new(FileSystem), dir, config)
     }
 
+    /// Removes all blocks in `dir`, and their lock file stays. Nothing to do where there is no store.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`], or a failure of the file system.
+    pub fn clear(dir: &Path) -> Result<(), StoreError> {
+        if !dir.exists() {
+            return Ok(());
+        }
+        let _lock = take_lock(dir)?;
+        for extension in ["index", "log"] {
+            for segment in numbered(dir, extension)? {
+                let path = dir.join(format!("{segment:010}.{extension}"));
+                fs::remove_file(&path).map_err(|e| StoreError::io("removing", &path, e))?;
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn open_on(
         volume: Arc<dyn Volume>,
         dir: &Path,

@@ -235,6 +235,12 @@ impl BlockStore {
         Ok(Appended::Stored { slot_whole })
     }
 
+    /// Has `tell` called, from another thread, whenever slots may have become durable or a sync has failed. The
+    /// first one given stays. Under [`SyncPolicy::Kernel`] it is not called: slots are durable at once.
+    pub fn on_durable(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.shared.on_durable.set(Box::new(tell));
+    }
+
     /// The slots that became durable since the last call, in the order in which they became whole. Call it now
     /// and then; it also shows readers what a busy index kept back.
     pub fn durable_slots(&mut self) -> impl Iterator<Item = u64> {

@@ -71,17 +71,21 @@ fn blocks_come_back_now_and_after_reopening() {
         expect_slot(&store.reader(), slot, 3, 5000);
     }
     let reader = store.reader();
-    wait_for("slot 20 to be durable", || store.durable_slot() == Some(20));
-    assert_eq!(store.durable_slots().collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
+    let told = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let (ear, at) = (store.reader(), told.clone());
+    store.on_durable(move || at.store(ear.durable_slot().unwrap_or(0), std::sync::atomic::Ordering::SeqCst));
+    append_slot(&mut store, 21, 3, 5000).unwrap();
+    wait_for("slot 21 to be durable", || told.load(std::sync::atomic::Ordering::SeqCst) == 21);
+    assert_eq!(store.durable_slots().collect::<Vec<_>>(), (1..=21).collect::<Vec<_>>());
     assert_eq!(store.durable_slots().count(), 0);
     drop(store);
     expect_slot(&reader, 7, 3, 5000);
     let (store, found) = BlockStore::open(dir.path(), config(8)).unwrap();
-    assert_eq!((found.first_slot, found.last_whole_slot), (Some(1), Some(20)));
+    assert_eq!((found.first_slot, found.last_whole_slot), (Some(1), Some(21)));
     assert_eq!(found.bytes_scanned, 0, "closing wrote a checkpoint");
-    (1..=20).for_each(|slot| expect_slot(&store.reader(), slot, 3, 5000));
+    (1..=21).for_each(|slot| expect_slot(&store.reader(), slot, 3, 5000));
     assert_eq!(store.reader().verify().unwrap(), vec![]);
-    assert_eq!(store.durable_slot(), Some(20));
+    assert_eq!(store.durable_slot(), Some(21));
 }
 
 #[test]
@@ -200,6 +204,12 @@ fn another_chain_is_refused() {
     drop(BlockStore::open(dir.path(), config(4)).unwrap());
     let other = BlockStore::open(dir.path(), Config { genesis_hash: [1; 32], ..config(4) });
     assert!(matches!(other, Err(StoreError::OtherChain { .. })));
+    BlockStore::clear(dir.path()).unwrap();
+    let (store, found) = BlockStore::open(dir.path(), Config { genesis_hash: [1; 32], ..config(4) }).unwrap();
+    assert_eq!(found.first_slot, None);
+    assert!(matches!(BlockStore::clear(dir.path()), Err(StoreError::InUse { .. })));
+    drop(store);
+    BlockStore::clear(&dir.path().join("not there")).unwrap();
     let small = BlockStore::open(dir.path(), config(2));
     assert!(matches!(small, Err(StoreError::Limit { needed, .. }) if needed == 3 * SEGMENT_SIZE_MIN));
 }

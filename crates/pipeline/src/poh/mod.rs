@@ -1,0 +1,201 @@
+//! poh: hashes continuously, mixes microblocks in, and tells slots apart.
+//!
+//! reads   `bank_poh` ×B, reliable: executed microblocks, taken strictly in the order of their ids (the frag's tag);
+//!         `pack_poh`, reliable: how many microblocks a slot has
+//! writes  `poh_pack`, reliable: a leader slot begins or has ended; `poh_shred`, reliable: every entry
+//! memory  constant; microblocks that are out of order stay on their links
+//! drops   nothing
+//! source  chain.rs for making blocks, check.rs for verifying them
+//!
+//! The ledger hears of a slot's begin before pack does, so that banks find its bank; and of its end, with the
+//! blockhash, before the next begins.
+//!
+//! Where poh shares its core it hashes for as long as the others have just run, at least 20 µs: half the core at
+//! most, as much as is due at least. In low power it does next to nothing.
+
+pub mod chain;
+pub mod check;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tile_tests;
+
+use std::sync::Arc;
+
+use hearth_ledger::Ledger;
+use hearth_ring::FragMeta;
+use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+
+use crate::links::{
+    BANK_POH, DonePacking, Executed, LeaderSlot, PACK_POH, POH_PACK, POH_SHRED, PohEntry, PohEntryAt, SLOT_BEGINS,
+    SLOT_ENDED,
+};
+use chain::{Entry, PohChain, Step};
+
+hearth_tile::counters! {
+    /// What poh counts.
+    pub struct Counters {
+        /// Ticks.
+        ticks: Counter,
+        /// Slots ended.
+        slots: Counter,
+        /// Microblocks taken, those of which nothing was committed included.
+        microblocks: Counter,
+        /// Transactions mixed in.
+        transactions: Counter,
+        /// Hashes of the chain.
+        hashes: Counter,
+        /// The slot under way.
+        slot: Gauge,
+        /// How late the slot under way began, in nanoseconds.
+        late_ns: Gauge,
+        /// By how much the schedule was moved since the chain could not catch up, in nanoseconds.
+        forgiven_ns: Counter,
+    }
+}
+
+/// Hashing goes on at least this long in one call when there is enough to do.
+const TURN_NS_MIN: u64 = 20_000;
+/// Steps of the chain in one call at most.
+const STEPS_MAX: u32 = 128;
+
+/// The chain's rules and the ledger it makes blocks for.
+#[derive(Clone)]
+pub struct Config {
+    /// The rules of the chain.
+    pub chain: chain::Config,
+    /// Whose last block the chain goes on from.
+    pub ledger: Arc<Ledger>,
+}
+
+/// The tile.
+pub struct Poh {
+    chain: PohChain,
+    ledger: Arc<Ledger>,
+    pack_in: In,
+    pack: Port,
+    shred: Port,
+    /// The last slot that ended.
+    parent_slot: u64,
+    /// When the chain has something to do again.
+    due_ns: Option<u64>,
+    /// When the last call ended.
+    left_ns: u64,
+}
+
+impl Tile for Poh {
+    const NAME: &'static str = "poh";
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        let last = config.ledger.recent_blocks(1)[0];
+        let now = host.clock().now();
+        let chain = PohChain::new(config.chain, last.slot + 1, last.slot, last.blockhash, now);
+        host.input(BANK_POH)?;
+        Ok(Self {
+            chain: chain.map_err(|e| host.error(e))?,
+            ledger: config.ledger.clone(),
+            pack_in: host.input(PACK_POH)?,
+            pack: host.output(POH_PACK)?,
+            shred: host.output(POH_SHRED)?,
+            parent_slot: last.slot,
+            due_ns: Some(now),
+            left_ns: now,
+        })
+    }
+
+    fn filter(&mut self, meta: &FragMeta, input: In) -> Filter {
+        let next = input == self.pack_in || self.chain.wants().is_some_and(|(_, id)| id == meta.tag);
+        if next { Filter::Take } else { Filter::Later }
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        if frag.input() == self.pack_in {
+            let done = DonePacking::read(frag.payload());
+            self.chain.done_packing(done.slot, done.microblocks).expect("pack keeps to the slot's limit");
+        } else {
+            let executed = Executed::read(frag.payload());
+            let mixin = (executed.txn_count > 0).then_some(executed.mixin);
+            let entry = self.chain.mix(executed.slot, executed.id, mixin).expect("the filter lets only the next pass");
+            out.count.microblocks += 1;
+            if let Some(entry) = entry {
+                out.count.transactions += u64::from(executed.txn_count);
+                self.publish(&entry, executed.txn_count, executed.txns, out);
+            }
+        }
+        // The chain may have waited for this.
+        self.due_ns = Some(out.now());
+    }
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let began = out.now();
+        let until = began + began.saturating_sub(self.left_ns).max(TURN_NS_MIN);
+        let mut now = began;
+        let mut work = Poll::Idle;
+        for _ in 0..STEPS_MAX {
+            let step = self.chain.step(now);
+            self.due_ns = Some(now);
+            match step {
+                Step::Early(when) => self.due_ns = Some(when),
+                Step::Waiting => self.due_ns = None,
+                Step::Hashed => {}
+                Step::SlotBegan { slot, start_ns, end_ns, max_microblocks } => {
+                    self.begin(LeaderSlot { slot, start_ns, end_ns, max_microblocks }, out);
+                }
+                Step::Tick(entry) => self.tick(&entry, out),
+            }
+            if matches!(step, Step::Early(_) | Step::Waiting) {
+                break;
+            }
+            work = Poll::Busy;
+            now = out.fresh_now();
+            // One frag for each output in a call.
+            if step != Step::Hashed || now >= until {
+                break;
+            }
+        }
+        self.left_ns = now;
+        work
+    }
+
+    fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        out.count.slot = self.chain.slot();
+        out.count.late_ns = self.chain.late_ns();
+        out.count.forgiven_ns = self.chain.forgiven_ns();
+    }
+
+    fn wait_for(&self) -> WaitFor {
+        WaitFor { deadline: self.due_ns, ..WaitFor::default() }
+    }
+}
+
+impl Poh {
+    fn begin(&mut self, slot: LeaderSlot, out: &mut Out<'_, Self>) {
+        self.ledger.begin_slot(slot.slot, self.parent_slot).expect("poh alone begins slots, one after the other");
+        out.publish_control(self.pack, slot.slot, SLOT_BEGINS, &slot.encode());
+    }
+
+    fn tick(&mut self, entry: &Entry, out: &mut Out<'_, Self>) {
+        out.count.ticks += 1;
+        self.publish(entry, 0, &[], out);
+        if entry.last {
+            let slot = entry.slot;
+            self.ledger.end_slot(slot, entry.hash).expect("poh alone ends slots");
+            let now = out.now();
+            let ended = LeaderSlot { slot, start_ns: now, end_ns: now, max_microblocks: 0 };
+            out.publish_control(self.pack, slot, SLOT_ENDED, &ended.encode());
+            out.count.slots += 1;
+            self.parent_slot = slot;
+        }
+    }
+
+    fn publish(&mut self, entry: &Entry, txn_count: u16, txns: &[u8], out: &mut Out<'_, Self>) {
+        let Entry { slot, parent_slot, tick, last, num_hashes, hash } = *entry;
+        out.count.hashes += num_hashes;
+        let at = PohEntryAt { slot, parent_slot, tick, last };
+        out.publish_with(self.shred, slot, |buffer| {
+            PohEntry::write(buffer, &at, num_hashes, &hash, txn_count.into(), txns)
+        });
+    }
+}

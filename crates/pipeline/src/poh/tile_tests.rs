@@ -1,0 +1,115 @@
+//! Tile tests: frags in, frags out, time by hand.
+
+use super::*;
+use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig};
+use hearth_tile::rig::Rig;
+use hearth_wire::transfer::TransferTemplate;
+use std::time::Duration;
+
+const SLOT: Duration = Duration::from_millis(400);
+
+fn rig(hashes_per_tick: Option<u64>) -> (Rig<Poh>, Arc<Ledger>) {
+    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let slot_ns = SLOT.as_nanos() as u64;
+    let chain = chain::Config { hashes_per_tick, ticks_per_slot: 4, slot_ns, max_microblocks: 100 };
+    let config = Config { chain, ledger: ledger.clone() };
+    (Rig::new(&config, &["bank_poh:0", "bank_poh:1", "pack_poh"], &["poh_pack", "poh_shred"]), ledger)
+}
+
+fn executed(slot: u64, id: u64, txns: u16) -> Vec<u8> {
+    let mut transfer = TransferTemplate::new();
+    let bytes = transfer.sign_with(|_| [id as u8; 64]).repeat(txns.into());
+    let mut buffer = vec![0; Executed::HEADER + bytes.len()];
+    buffer[Executed::HEADER..].copy_from_slice(&bytes);
+    Executed::write_header(&mut buffer, slot, id, &[id as u8; 32], txns, bytes.len());
+    buffer
+}
+
+#[test]
+fn microblocks_enter_in_the_order_of_their_ids() {
+    let (mut rig, ledger) = rig(None);
+    rig.run();
+    let began = rig.take("poh_pack");
+    let slot = LeaderSlot::read(&began[0].1);
+    assert_eq!((began.len(), slot.slot, slot.max_microblocks), (1, 1, 100));
+    assert!(slot.end_ns > slot.start_ns && slot.end_ns < slot.start_ns + SLOT.as_nanos() as u64);
+    assert!(ledger.bank(1).is_some(), "banks can execute before pack schedules");
+
+    rig.give("bank_poh:0", 1, &executed(1, 1, 2));
+    rig.give("bank_poh:0", 3, &executed(1, 3, 1));
+    rig.run();
+    assert_eq!(rig.take("poh_shred"), []);
+    rig.give("bank_poh:1", 0, &executed(1, 0, 1));
+    rig.give("bank_poh:1", 2, &executed(1, 2, 0));
+    rig.run();
+    let entries = rig.take("poh_shred");
+    let signatures: Vec<_> = entries
+        .iter()
+        .map(|(_, bytes)| {
+            let entry = PohEntry::read(bytes);
+            assert_eq!((entry.slot, entry.parent_slot, entry.tick, entry.last), (1, 0, 0, false));
+            let entry = hearth_wire::entry::Entry::parse(entry.entry).unwrap();
+            assert_eq!(entry.num_hashes, 1);
+            (entry.transaction_count(), entry.transactions().next().unwrap().first_signature()[0])
+        })
+        .collect();
+    assert_eq!(signatures, [(1, 0), (2, 1), (1, 3)], "2 had nothing committed");
+    assert_eq!((rig.count().microblocks, rig.count().transactions), (4, 4));
+}
+
+#[test]
+fn a_slot_ends_when_pack_is_done_and_all_is_in() {
+    for hashes in [None, Some(1000)] {
+        let (mut rig, ledger) = rig(hashes);
+        rig.run();
+        rig.take("poh_pack");
+        rig.advance(2 * SLOT);
+        rig.run();
+        assert!(rig.take("poh_shred").len() == 3, "all ticks but the last");
+        rig.give("pack_poh", 0, &DonePacking { slot: 1, microblocks: 1 }.encode());
+        rig.run();
+        assert_eq!(rig.take("poh_shred"), []);
+        rig.give("bank_poh:1", 0, &executed(1, 0, 1));
+        rig.run();
+        let entries = rig.take("poh_shred");
+        let last = PohEntry::read(&entries[1].1);
+        assert_eq!((entries.len(), last.tick, last.last), (2, 4, true));
+        let blocks = ledger.recent_blocks(1);
+        let hash = hearth_wire::entry::Entry::parse(last.entry).unwrap().hash;
+        assert_eq!((blocks[0].slot, &blocks[0].blockhash), (1, hash));
+        let events: Vec<u64> = rig.take("poh_pack").iter().map(|(_, e)| LeaderSlot::read(e).slot).collect();
+        assert_eq!(events, [1, 2], "slot 1 has ended, slot 2 begins");
+        assert_eq!((rig.count().slots, rig.count().ticks), (1, 4));
+    }
+}
+
+#[test]
+fn the_chain_verifies() {
+    let (mut rig, ledger) = rig(Some(500));
+    let genesis_hash = *ledger.genesis_hash();
+    let mut block = vec![];
+    let mut count = 0;
+    for _ in 0..40 {
+        rig.run();
+        for (slot, event) in rig.take("poh_pack") {
+            let event = LeaderSlot::read(&event);
+            if event.max_microblocks > 0 && slot == 1 {
+                rig.give("pack_poh", 0, &DonePacking { slot: 1, microblocks: 0 }.encode());
+            }
+        }
+        for (slot, bytes) in rig.take("poh_shred") {
+            if slot == 1 {
+                block.extend_from_slice(PohEntry::read(&bytes).entry);
+                count += 1;
+            }
+        }
+        rig.advance(SLOT / 16);
+    }
+    let mut batch = vec![];
+    hearth_wire::entry::write_batch_header(count, &mut batch);
+    batch.extend_from_slice(&block);
+    let entries: Vec<_> = hearth_wire::entry::Entries::parse(&batch).unwrap().map(Result::unwrap).collect();
+    let last = check::verify_entries(&genesis_hash, &entries, Some(500), 4, 1).unwrap();
+    assert_eq!(ledger.recent_blocks(1)[0].blockhash, last);
+}

@@ -1,0 +1,207 @@
+//! store: puts signed FEC sets into the block store, and tells the ledger which blocks are durable.
+//!
+//! reads   `shred_store` ×S, reliable: one FEC set per frag
+//! writes  the block store; the ledger's stored slot
+//! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable
+//! drops   sets that cannot belong to their block and sets stored before, both counted
+//! source  [`hearth_ledger::blockstore`]
+//!
+//! A full disk holds the links: the set at hand is tried again every 100 ms, no block that is not stored counts as
+//! confirmed, and the chain stands until there is room. A disk that lost data ends the node: what was promised
+//! about it may not hold.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hearth_ledger::Ledger;
+use hearth_ledger::blockstore::{Appended, BlockStore, FecSetRecord, StoreError};
+use hearth_ring::FragMeta;
+use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Tile, WaitFor};
+
+use crate::links::{SHRED_STORE, StoredSet};
+
+hearth_tile::counters! {
+    /// What store counts.
+    pub struct Counters {
+        /// FEC sets appended.
+        sets: Counter,
+        /// Bytes of entries appended.
+        bytes: Counter,
+        /// Blocks whose sets are all there.
+        blocks: Counter,
+        /// Sets dropped: stored before.
+        dropped_duplicate: Counter,
+        /// Sets dropped: they cannot belong to their block.
+        dropped_malformed: Counter,
+        /// Sets not stored since storing is switched off from their slot on.
+        switched_off: Counter,
+        /// Attempts to append that failed for want of room or another error of the disk; each was tried again.
+        failed_attempts: Counter,
+        /// Whether the tile waits for room on the disk.
+        waiting_for_room: Gauge,
+        /// Bytes of the block store on disk.
+        disk_bytes: Gauge,
+        /// The newest block that is durable with all before it.
+        durable_slot: Gauge,
+    }
+}
+
+/// A set that the disk did not take is tried again after this long.
+const RETRY_NS: u64 = 100_000_000;
+
+/// The block store, opened, and the ledger to tell.
+pub struct Config {
+    store: Mutex<Option<BlockStore>>,
+    ledger: Arc<Ledger>,
+}
+
+impl Config {
+    /// One tile can be made of it: it takes the store.
+    pub fn new(store: BlockStore, ledger: Arc<Ledger>) -> Self {
+        Self { store: Mutex::new(Some(store)), ledger }
+    }
+}
+
+/// The tile.
+pub struct Store {
+    /// `None` once stopped.
+    store: Option<BlockStore>,
+    ledger: Arc<Ledger>,
+    /// The newest block that is durable with all before it.
+    durable_slot: u64,
+    /// Slot and parent of the blocks that are whole but not yet durable.
+    whole: BTreeMap<u64, u64>,
+    /// Parent and slot of the blocks that are durable before their parents.
+    early: BTreeMap<u64, u64>,
+    /// A set that the disk did not take, as it came.
+    kept_back: Vec<u8>,
+    retry_at: Option<u64>,
+}
+
+impl Tile for Store {
+    const NAME: &'static str = "store";
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        host.input(SHRED_STORE)?;
+        let store = config.store.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let store = store.ok_or_else(|| host.error("the block store has a tile already: a node has one store tile"))?;
+        let waker = host.waker();
+        store.on_durable(move || waker.wake());
+        Ok(Self {
+            store: Some(store),
+            ledger: config.ledger.clone(),
+            durable_slot: config.ledger.recent_blocks(1)[0].slot,
+            whole: BTreeMap::new(),
+            early: BTreeMap::new(),
+            kept_back: Vec::with_capacity(usize::from(u16::MAX)),
+            retry_at: None,
+        })
+    }
+
+    fn filter(&mut self, _meta: &FragMeta, _input: In) -> Filter {
+        if self.retry_at.is_some() { Filter::Later } else { Filter::Take }
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        if !self.append(frag.payload(), out) {
+            self.kept_back.clear();
+            self.kept_back.extend_from_slice(frag.payload());
+            self.retry_at = Some(out.now() + RETRY_NS);
+        }
+    }
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let mut work = self.tell_ledger();
+        if self.retry_at.is_some_and(|at| out.now() >= at) {
+            let set = std::mem::take(&mut self.kept_back);
+            self.retry_at = if self.append(&set, out) { None } else { Some(out.now() + RETRY_NS) };
+            self.kept_back = set;
+            work = Poll::Busy;
+        }
+        work
+    }
+
+    fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        out.count.disk_bytes = self.store.as_ref().map_or(0, BlockStore::disk_bytes);
+        out.count.waiting_for_room = self.retry_at.is_some().into();
+        out.count.durable_slot = self.durable_slot;
+    }
+
+    fn wait_for(&self) -> WaitFor {
+        WaitFor { deadline: self.retry_at, ..WaitFor::default() }
+    }
+
+    fn stop(&mut self, _out: &mut Out<'_, Self>) {
+        // Syncs and closes.
+        self.store = None;
+    }
+}
+
+impl Store {
+    /// Appends one set; false when the disk did not take it and it must be tried again.
+    fn append(&mut self, payload: &[u8], out: &mut Out<'_, Self>) -> bool {
+        let Some(store) = &mut self.store else { return true };
+        let set = StoredSet::read(payload);
+        let record = FecSetRecord {
+            slot: set.slot,
+            parent_slot: set.parent_slot,
+            fec_set_index: set.fec_set_index,
+            reference_tick: set.reference_tick,
+            last_in_slot: set.last,
+            merkle_root: set.merkle_root,
+            chained_root: set.chained_root,
+            signature: set.signature,
+            data: set.data,
+        };
+        match store.append_set(&record) {
+            Ok(Appended::Stored { slot_whole }) => {
+                out.count.sets += 1;
+                out.count.bytes += set.data.len() as u64;
+                if slot_whole {
+                    out.count.blocks += 1;
+                    self.whole.insert(set.slot, set.parent_slot);
+                }
+            }
+            Ok(Appended::Duplicate) => out.count.dropped_duplicate += 1,
+            Ok(Appended::Disabled) => {
+                // No promise is made for these blocks, and none may wait for it.
+                out.count.switched_off += 1;
+                if set.last {
+                    self.durable(set.slot, set.parent_slot);
+                }
+            }
+            Err(StoreError::BadSet { .. }) => out.count.dropped_malformed += 1,
+            Err(fatal @ StoreError::SyncFailed(_)) => panic!("{fatal}"),
+            Err(_) => {
+                out.count.failed_attempts += 1;
+                return false;
+            }
+        }
+        true
+    }
+
+    fn tell_ledger(&mut self) -> Poll {
+        let Some(store) = &mut self.store else { return Poll::Idle };
+        let durable: Vec<u64> = store.durable_slots().collect();
+        for slot in &durable {
+            if let Some(parent) = self.whole.remove(slot) {
+                self.durable(*slot, parent);
+            }
+        }
+        if durable.is_empty() { Poll::Idle } else { Poll::Busy }
+    }
+
+    /// A block is durable: the ledger hears of it once its parent is.
+    fn durable(&mut self, slot: u64, parent: u64) {
+        self.early.insert(parent, slot);
+        while let Some(next) = self.early.remove(&self.durable_slot) {
+            self.durable_slot = next;
+            self.ledger.mark_stored(next);
+        }
+    }
+}
