@@ -12,7 +12,11 @@ mod comb;
 mod field;
 #[cfg(target_arch = "x86_64")]
 mod field4;
+#[cfg(target_arch = "x86_64")]
+mod four;
 mod point;
+#[cfg(target_arch = "x86_64")]
+mod sha512;
 mod sign;
 mod verifier;
 mod verify;

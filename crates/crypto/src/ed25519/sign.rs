@@ -86,7 +86,8 @@ impl SigningKey {
         let mut digits = SigningComb::digits(&words_of(nonce.as_bytes()));
         let point = multiply_base(&digits, arithmetic);
         digits.zeroize();
-        let signature = self.finish(&nonce, &point.encode(&point.z().invert()), message);
+        let r = point.encode(&point.z().invert());
+        let signature = self.finish(&nonce, &r, &challenge(&r, &self.public_key, message));
         nonce.zeroize();
         signature
     }
@@ -101,8 +102,8 @@ impl SigningKey {
     }
 
     /// R ‖ r + k·a.
-    fn finish(&self, nonce: &Scalar, r: &[u8; 32], message: &[u8]) -> [u8; 64] {
-        let s = nonce + challenge(r, &self.public_key, message) * self.scalar;
+    fn finish(&self, nonce: &Scalar, r: &[u8; 32], k: &Scalar) -> [u8; 64] {
+        let s = nonce + k * self.scalar;
         let mut signature = [0; 64];
         signature[..32].copy_from_slice(r);
         signature[32..].copy_from_slice(s.as_bytes());
@@ -127,15 +128,56 @@ fn sign_burst_with(
         signatures.push(item.key.sign_with(item.message, arithmetic));
         return;
     }
-    let mut nonces: Vec<Scalar> = items.iter().map(|item| item.key.nonce(item.message)).collect();
+    let mut nonces = nonces(items, arithmetic);
     let mut points = Vec::with_capacity(items.len());
     multiply_base_each(&nonces, access, arithmetic, &mut points);
     let mut inverses: Vec<Fe> = points.iter().map(Point::z).collect();
     Fe::invert_all(&mut inverses, &mut Vec::with_capacity(items.len()));
-    for (((item, nonce), point), inverse) in items.iter().zip(&nonces).zip(&points).zip(&inverses) {
-        signatures.push(item.key.finish(nonce, &point.encode(inverse), item.message));
+    let rs: Vec<[u8; 32]> = points.iter().zip(&inverses).map(|(point, inverse)| point.encode(inverse)).collect();
+    let challenges = hash_each(items, arithmetic, |i| [&rs[i][..], &items[i].key.public_key[..]]);
+    for (((item, nonce), r), k) in items.iter().zip(&nonces).zip(&rs).zip(&challenges) {
+        signatures.push(item.key.finish(nonce, r, k));
     }
     nonces.zeroize();
+}
+
+/// The nonces of all items.
+fn nonces(items: &[SignItem<'_>], arithmetic: Arithmetic) -> Vec<Scalar> {
+    hash_each(items, arithmetic, |i| [&items[i].key.prefix[..], &[]])
+}
+
+/// SHA-512(`before(i)` ‖ message i) mod L for each item i.
+fn hash_each<'a>(
+    items: &'a [SignItem<'_>],
+    arithmetic: Arithmetic,
+    before: impl Fn(usize) -> [&'a [u8]; 2],
+) -> Vec<Scalar> {
+    let mut scalars = Vec::with_capacity(items.len() + 3);
+    #[cfg(target_arch = "x86_64")]
+    if arithmetic.four_lanes() {
+        let mut hasher = super::sha512::Sha512x4::default();
+        for first in (0..items.len()).step_by(4) {
+            let messages = std::array::from_fn(|l| {
+                let i = (first + l).min(items.len() - 1);
+                let [a, b] = before(i);
+                [a, b, items[i].message]
+            });
+            // SAFETY: `four_lanes` holds only where AVX2 and FMA were detected.
+            let mut hashes = unsafe { hasher.digest(messages) };
+            scalars.extend(hashes.iter().map(Scalar::from_bytes_mod_order_wide));
+            hashes.zeroize();
+        }
+        scalars[items.len()..].iter_mut().for_each(Zeroize::zeroize);
+        scalars.truncate(items.len());
+        return scalars;
+    }
+    let _ = arithmetic;
+    scalars.extend(items.iter().enumerate().map(|(i, item)| {
+        let [a, b] = before(i);
+        let hash = Sha512::new().chain_update(a).chain_update(b).chain_update(item.message);
+        Scalar::from_bytes_mod_order_wide(&hash.finalize().into())
+    }));
+    scalars
 }
 
 /// scalar·B for each scalar.

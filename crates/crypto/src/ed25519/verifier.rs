@@ -14,11 +14,14 @@
 #![allow(unsafe_code)]
 
 use super::cache::TableCache;
-use super::comb::{Comb, Digits};
+use super::comb::Comb;
 use super::field::{Fe, words_of};
 use super::point::{Entry, Point, has_small_order_y};
 use super::verify::{VerifyError, canonical_scalar, challenge, compare, split, verify_strict};
 use super::{Arithmetic, base};
+#[cfg(target_arch = "x86_64")]
+use super::four;
+use curve25519_dalek::scalar::Scalar;
 
 /// The comb of a public key.
 pub(super) type KeyComb = Comb<6, 3>;
@@ -52,12 +55,18 @@ impl Default for VerifierConfig {
     }
 }
 
-/// A signature in work: k and S in the digits of the combs that will be used.
-struct Job {
-    item: usize,
-    k: Digits,
-    s: Digits,
-    r: [u8; 32],
+/// A signature in work.
+pub(super) struct Job<'a> {
+    pub(super) index: usize,
+    pub(super) item: VerifyItem<'a>,
+    pub(super) r: [u8; 32],
+    pub(super) s: [u64; 4],
+}
+
+impl Job<'_> {
+    fn challenge(&self) -> Scalar {
+        challenge(&self.r, self.item.public_key, self.item.message)
+    }
 }
 
 /// Verifies signatures, and is faster for keys that it meets again.
@@ -65,11 +74,8 @@ pub struct Verifier {
     cache: TableCache,
     four_lanes: bool,
     base: &'static [Entry],
-    jobs: Vec<Job>,
-    /// The slots of the jobs' tables.
-    slots: Vec<u32>,
-    /// Items whose keys have no table.
-    cold: Vec<usize>,
+    #[cfg(target_arch = "x86_64")]
+    four: four::Four,
     points: Vec<Point<Fe>>,
     inverses: Vec<Fe>,
     scratch: Vec<Fe>,
@@ -83,9 +89,8 @@ impl Verifier {
             cache: TableCache::new(config.cache_bytes, KeyComb::ENTRIES, config.build_after),
             four_lanes: config.arithmetic.four_lanes(),
             base: base::verifying_table(),
-            jobs: Vec::new(),
-            slots: Vec::new(),
-            cold: Vec::new(),
+            #[cfg(target_arch = "x86_64")]
+            four: four::Four::default(),
             points: Vec::new(),
             inverses: Vec::new(),
             scratch: Vec::new(),
@@ -112,67 +117,58 @@ impl Verifier {
     pub fn verify_burst(&mut self, items: &[VerifyItem<'_>], results: &mut Vec<Result<(), VerifyError>>) {
         results.clear();
         results.resize(items.len(), Ok(()));
-        self.jobs.clear();
-        self.slots.clear();
-        self.cold.clear();
-        for (i, item) in items.iter().enumerate() {
+        let (mut known, mut fresh, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, item) in items.iter().enumerate() {
             let (r, s) = split(item.signature);
             match canonical_scalar(&s) {
-                Err(error) => results[i] = Err(error),
-                Ok(s) => match self.cache.find(item.public_key) {
-                    None => self.cold.push(i),
-                    Some(slot) => {
-                        self.slots.push(slot);
-                        self.jobs.push(job(i, item, &s, r));
+                Err(error) => results[index] = Err(error),
+                Ok(s) => {
+                    let job = Job { index, item: *item, r, s };
+                    match self.cache.find(item.public_key) {
+                        Some(slot) => {
+                            slots.push(slot);
+                            known.push(job);
+                        }
+                        None => fresh.push(job),
                     }
-                },
+                }
             }
         }
-        self.run_jobs(results);
-        self.verify_cold(items, results);
+        self.points.clear();
+        self.verify_known(&known, &slots);
+        let fresh = self.verify_fresh(fresh, results);
+        self.finish(known.iter().chain(&fresh), results);
     }
 
-    fn run_jobs(&mut self, results: &mut [Result<(), VerifyError>]) {
-        let Self { cache, base, jobs, slots, points, inverses, scratch, .. } = self;
-        points.clear();
-        let tables = |at: usize| cache.table(slots[at]);
+    /// Appends s·B − k·A for each job, whose keys' tables are in `slots`.
+    fn verify_known(&mut self, jobs: &[Job<'_>], slots: &[u32]) {
         let mut done = 0;
         #[cfg(target_arch = "x86_64")]
         while self.four_lanes && jobs.len() - done >= 2 {
             let count = (jobs.len() - done).min(4);
             // Lanes without a signature repeat the last one.
             let at = |l: usize| done + l.min(count - 1);
-            let lanes: [(&[Entry], &Job); 4] = std::array::from_fn(|l| (tables(at(l)), &jobs[at(l)]));
+            let lanes = std::array::from_fn(|l| &jobs[at(l)]);
+            let tables = std::array::from_fn(|l| self.cache.table(slots[at(l)]));
             // SAFETY: `four_lanes` is set only where AVX2 and FMA were detected.
-            let sum = unsafe { sum_four(&lanes, base) };
-            points.extend((0..count).map(|l| sum.lane(l)));
+            let sum = unsafe { self.four.sum_known(lanes, tables, self.base) };
+            self.points.extend((0..count).map(|l| sum.lane(l)));
             done += count;
         }
-        points.extend((done..jobs.len()).map(|at| sum_one(tables(at), &jobs[at], base)));
-        finish(jobs, points, inverses, scratch, results);
+        for at in done..jobs.len() {
+            let job = &jobs[at];
+            let k = KeyComb::digits(&words_of(job.challenge().as_bytes()));
+            let s = base::VerifyingComb::digits(&job.s);
+            let table = self.cache.table(slots[at]);
+            let from_key = KeyComb::sum(Point::<Fe>::neutral(), |_| (table, &k));
+            self.points.push(base::VerifyingComb::sum(from_key, |_| (self.base, &s)));
+        }
     }
 
-    /// The items in `cold`, whose keys have no table.
-    fn verify_cold(&mut self, items: &[VerifyItem<'_>], results: &mut [Result<(), VerifyError>]) {
-        let Self { cold, .. } = self;
-        let mut rest = cold.as_slice();
-        #[cfg(target_arch = "x86_64")]
-        {
-            self.jobs.clear();
-            self.points.clear();
-            while self.four_lanes && rest.len() >= 2 {
-                let count = rest.len().min(4);
-                let four = std::array::from_fn(|l| rest[l.min(count - 1)]);
-                fresh::four(four, count, items, self.base, &mut self.jobs, &mut self.points, results);
-                rest = &rest[count..];
-            }
-            finish(&self.jobs, &self.points, &mut self.inverses, &mut self.scratch, results);
-        }
-        for i in rest {
-            results[*i] = verify_strict(items[*i].public_key, items[*i].signature, items[*i].message);
-        }
-        for i in cold.iter() {
-            let key = items[*i].public_key;
+    /// Appends s·B − k·A for the jobs that it returns; the others have their verdict in `results`. Keys that
+    /// have come often enough get their tables.
+    fn verify_fresh<'a>(&mut self, jobs: Vec<Job<'a>>, results: &mut [Result<(), VerifyError>]) -> Vec<Job<'a>> {
+        for key in jobs.iter().map(|job| job.item.public_key) {
             // A key that comes several times in one burst may have got its table a moment ago.
             if self.cache.wants_table(key) && !has_small_order_y(key) && self.cache.find(key).is_none() {
                 if let Some(point) = Point::decode(key) {
@@ -180,123 +176,42 @@ impl Verifier {
                 }
             }
         }
+        let mut summed = Vec::new();
+        let mut rest = jobs;
+        #[cfg(target_arch = "x86_64")]
+        while self.four_lanes && rest.len() >= 2 {
+            let later = rest.split_off(rest.len().min(4));
+            let lanes = std::array::from_fn(|l| &rest[l.min(rest.len() - 1)]);
+            // SAFETY: `four_lanes` is set only where AVX2 and FMA were detected.
+            let (verdicts, sum) = unsafe { self.four.sum_fresh(lanes, self.base) };
+            for (l, job) in rest.into_iter().enumerate() {
+                results[job.index] = verdicts[l];
+                if verdicts[l].is_ok() {
+                    self.points.push(sum.lane(l));
+                    summed.push(job);
+                }
+            }
+            rest = later;
+        }
+        for Job { index, item, .. } in rest {
+            results[index] = verify_strict(item.public_key, item.signature, item.message);
+        }
+        summed
+    }
+
+    /// Compares the encodings of the points with R, with one inversion for all.
+    fn finish<'a>(&mut self, jobs: impl Iterator<Item = &'a Job<'a>>, results: &mut [Result<(), VerifyError>]) {
+        self.inverses.clear();
+        self.inverses.extend(self.points.iter().map(Point::z));
+        Fe::invert_all(&mut self.inverses, &mut self.scratch);
+        for ((job, point), inverse) in jobs.zip(&self.points).zip(&self.inverses) {
+            results[job.index] = compare(&point.encode(inverse), &job.r);
+        }
     }
 
     #[cfg(test)]
     pub(super) fn spoil_tables(&mut self) {
         self.cache.spoil();
-    }
-}
-
-/// Compares the encodings of `points` with R, with one inversion for all.
-fn finish(
-    jobs: &[Job],
-    points: &[Point<Fe>],
-    inverses: &mut Vec<Fe>,
-    scratch: &mut Vec<Fe>,
-    results: &mut [Result<(), VerifyError>],
-) {
-    inverses.clear();
-    inverses.extend(points.iter().map(Point::z));
-    Fe::invert_all(inverses, scratch);
-    for ((job, point), inverse) in jobs.iter().zip(points).zip(inverses.iter()) {
-        results[job.item] = compare(&point.encode(inverse), &job.r);
-    }
-}
-
-fn job(index: usize, item: &VerifyItem<'_>, s: &[u64; 4], r: [u8; 32]) -> Job {
-    let k = challenge(&r, item.public_key, item.message);
-    Job { item: index, k: KeyComb::digits(&words_of(k.as_bytes())), s: base::VerifyingComb::digits(s), r }
-}
-
-fn sum_one(table: &[Entry], job: &Job, base: &[Entry]) -> Point<Fe> {
-    let from_key = KeyComb::sum(Point::<Fe>::neutral(), |_| (table, &job.k));
-    base::VerifyingComb::sum(from_key, |_| (base, &job.s))
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn sum_four(lanes: &[(&[Entry], &Job); 4], base: &[Entry]) -> Point<super::field4::Fe4> {
-    let start = Point::<super::field4::Fe4>::neutral();
-    let from_key = KeyComb::sum(start, |l| (lanes[l].0, &lanes[l].1.k));
-    base::VerifyingComb::sum(from_key, |l| (base, &lanes[l].1.s))
-}
-
-/// Four signatures of keys without tables.
-#[cfg(target_arch = "x86_64")]
-mod fresh {
-    use super::super::field::{Field, root_candidate};
-    use super::super::field4::Fe4;
-    use super::super::point::{ratio, signed};
-    use super::*;
-
-    /// The shape of the scalars that multiply a key without a table.
-    type FreshComb = Comb<5, 1>;
-
-    /// Sums the first `count` of the four items with lane arithmetic, into `jobs` and `points`; those whose
-    /// key is no good have their verdict at once.
-    pub(super) fn four(
-        four: [usize; 4],
-        count: usize,
-        items: &[VerifyItem<'_>],
-        base: &[Entry],
-        jobs: &mut Vec<Job>,
-        points: &mut Vec<Point<Fe>>,
-        results: &mut [Result<(), VerifyError>],
-    ) {
-        let keys = four.map(|i| items[i].public_key);
-        let ys = keys.map(Fe::from_bytes);
-        let ratios = ys.map(|y| ratio(&y));
-        let words = ratios.map(|(u, v)| [u.to_words(), v.to_words()]);
-        // SAFETY: the caller has detected AVX2 and FMA.
-        let roots = unsafe { roots(&words) };
-        let mut affine = [(Fe::ZERO, Fe::ONE); 4];
-        let mut good = [false; 4];
-        for l in 0..4 {
-            let root = Fe::checked_root(&ratios[l].0, &ratios[l].1, &roots.lane(l));
-            results[four[l]] = match root {
-                None => Err(VerifyError::BadKey),
-                Some(_) if has_small_order_y(keys[l]) => Err(VerifyError::SmallOrderKey),
-                Some(x) => {
-                    good[l] = true;
-                    affine[l] = (Fe::ZERO.minus(&signed(x, keys[l])), ys[l]);
-                    Ok(())
-                }
-            };
-        }
-        let lanes: [Job; 4] = std::array::from_fn(|l| {
-            let item = &items[four[l]];
-            let (r, s) = split(item.signature);
-            let k = challenge(&r, item.public_key, item.message);
-            Job {
-                item: four[l],
-                k: FreshComb::digits(&words_of(k.as_bytes())),
-                s: base::VerifyingComb::digits(&words_of(&s)),
-                r,
-            }
-        });
-        // SAFETY: the caller has detected AVX2 and FMA.
-        let sum = unsafe { sum(&affine, &lanes, base) };
-        for (l, job) in lanes.into_iter().enumerate().take(count) {
-            if good[l] {
-                jobs.push(job);
-                points.push(sum.lane(l));
-            }
-        }
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    fn roots(ratios: &[[[u64; 4]; 2]; 4]) -> Fe4 {
-        let u = Fe4::load(|l| &ratios[l][0]);
-        let v = Fe4::load(|l| &ratios[l][1]);
-        root_candidate(&u, &v)
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    fn sum(affine: &[(Fe, Fe); 4], lanes: &[Job; 4], base: &[Entry]) -> Point<Fe4> {
-        let keys = Point::<Fe4>::gather(|l| affine[l]);
-        let from_keys = FreshComb::multiply(&keys, |l| &lanes[l].k);
-        base::VerifyingComb::sum(from_keys, |l| (base, &lanes[l].s))
     }
 }
 
