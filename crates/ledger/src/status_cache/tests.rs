@@ -80,6 +80,20 @@ fn grows_past_its_capacity_and_reuses_what_is_dead() {
 }
 
 #[test]
+fn holds_its_capacity_without_growing() {
+    const CAPACITY: u64 = 200_000;
+    let cache = StatusCache::new(&StatusCacheConfig { enabled: true, capacity_txns: CAPACITY as usize });
+    let taken = cache.memory_bytes();
+    for n in 0..CAPACITY {
+        assert!(cache.claim_message(&n.to_le_bytes(), 152, 1).is_some());
+        cache.record(&signature(n), LandedStatus { slot: n, result: Ok(()) }, 1);
+    }
+    assert_eq!(cache.memory_bytes(), taken);
+    assert!(taken as u64 <= 72 * CAPACITY, "{} B a transaction", taken as u64 / CAPACITY);
+    assert!((0..CAPACITY).all(|n| cache.status(&signature(n), 1).is_some_and(|status| status.slot == n)));
+}
+
+#[test]
 fn one_of_many_threads_gets_the_claim() {
     let cache = small();
     let won: usize = std::thread::scope(|scope| {
