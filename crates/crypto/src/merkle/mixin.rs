@@ -2,53 +2,70 @@
 //!
 //! reads   signatures, 64 bytes each, in the order of the entry's transactions
 //! writes  the root
-//! memory  32 B a signature, kept for the next entry
+//! memory  32 B a signature and 2 KiB, kept for the next entry
 //! drops   nothing
 //! source  the crate `solana-merkle-tree`: leaf 0x00 ‖ signature, node 0x01 ‖ left ‖ right, the last
 //!         node of an odd level paired with itself
 
-use crate::sha256::{Sha256State, finish_each, sha256};
+use crate::sha256::{digest_each, padding};
+
+/// Messages hashed in one go.
+const TOGETHER: usize = 16;
+
+/// A leaf's message, padded for hashing, without its signature.
+const LEAF: [u8; 128] = padding(1 + 64);
+
+/// An inner node's message, padded for hashing, without its children.
+const NODE: [u8; 128] = {
+    let mut padded = padding(1 + 2 * 32);
+    padded[0] = 1;
+    padded
+};
 
 /// Collects signatures and gives the root over them. Reused from entry to entry.
 #[derive(Clone, Debug, Default)]
 pub struct MixinTree {
-    /// Hashed leaves.
+    /// Hashes of leaves; of inner nodes while the root is made.
     nodes: Vec<[u8; 32]>,
-    /// A signature that waits for another, since two are hashed faster together.
-    waiting: Option<[u8; 64]>,
+    /// Leaves that wait to be hashed together.
+    waiting: Vec<[u8; 128]>,
 }
 
 impl MixinTree {
     /// A tree with room for `signatures` before it allocates.
     pub fn with_capacity(signatures: usize) -> Self {
-        Self { nodes: Vec::with_capacity(signatures + 1), waiting: None }
+        Self { nodes: Vec::with_capacity(signatures + 1), waiting: Vec::with_capacity(TOGETHER) }
     }
 
     /// Adds the next signature.
     pub fn push(&mut self, signature: &[u8; 64]) {
-        let Some(before) = self.waiting.take() else {
-            self.waiting = Some(*signature);
-            return;
-        };
-        let mut hashes = [[0; 32]; 2];
-        hash_two([&leaf(&before), &leaf(signature)], &mut hashes);
-        self.nodes.extend(hashes);
+        let mut leaf = LEAF;
+        leaf[1..65].copy_from_slice(signature);
+        self.waiting.push(leaf);
+        if self.waiting.len() == TOGETHER {
+            self.hash_waiting();
+        }
+    }
+
+    fn hash_waiting(&mut self) {
+        let from = self.nodes.len();
+        self.nodes.resize(from + self.waiting.len(), [0; 32]);
+        digest_each(&self.waiting, &mut self.nodes[from..]);
+        self.waiting.clear();
     }
 
     /// The root over all signatures pushed since the last call, and forgets them. All zeros when
     /// there is none.
     pub fn take_root(&mut self) -> [u8; 32] {
-        if let Some(last) = self.waiting.take() {
-            self.nodes.push(sha256(&[&leaf(&last)]));
-        }
+        self.hash_waiting();
         let mut width = self.nodes.len();
         while width > 1 {
+            self.nodes.truncate(width);
             if width % 2 == 1 {
-                self.nodes.truncate(width);
                 self.nodes.push(self.nodes[width - 1]);
             }
             width = width.div_ceil(2);
-            self.reduce(width);
+            self.hash_parents(width);
         }
         let root = self.nodes.first().copied().unwrap_or_default();
         self.nodes.clear();
@@ -56,42 +73,19 @@ impl MixinTree {
     }
 
     /// Replaces the first `parents` nodes by the parents of the first 2 × `parents`.
-    fn reduce(&mut self, parents: usize) {
-        let mut i = 0;
-        while i < parents {
-            // Two parents come of four children, which end at or after the place of the parents.
-            let children = |at: usize| [&self.nodes[2 * at], &self.nodes[2 * at + 1]];
-            let left = parent(children(i));
-            if i + 1 < parents {
-                let right = parent(children(i + 1));
-                let mut hashes = [[0; 32]; 2];
-                hash_two([&left, &right], &mut hashes);
-                self.nodes[i..i + 2].copy_from_slice(&hashes);
-            } else {
-                self.nodes[i] = sha256(&[&left]);
+    fn hash_parents(&mut self, parents: usize) {
+        let mut messages = [NODE; TOGETHER];
+        for from in (0..parents).step_by(TOGETHER) {
+            let count = TOGETHER.min(parents - from);
+            // The children end at or after the place of these parents, and are read before.
+            for (i, message) in messages[..count].iter_mut().enumerate() {
+                let child = 2 * (from + i);
+                message[1..33].copy_from_slice(&self.nodes[child]);
+                message[33..65].copy_from_slice(&self.nodes[child + 1]);
             }
-            i += 2;
+            digest_each(&messages[..count], &mut self.nodes[from..from + count]);
         }
     }
-}
-
-/// What a leaf's hash is taken of.
-fn leaf(signature: &[u8; 64]) -> [u8; 65] {
-    let mut message = [0; 65];
-    message[1..].copy_from_slice(signature);
-    message
-}
-
-/// What an inner node's hash is taken of.
-fn parent([left, right]: [&[u8; 32]; 2]) -> [u8; 65] {
-    let mut message = [1; 65];
-    message[1..33].copy_from_slice(left);
-    message[33..].copy_from_slice(right);
-    message
-}
-
-fn hash_two(messages: [&[u8; 65]; 2], hashes: &mut [[u8; 32]; 2]) {
-    finish_each(&mut [Sha256State::new(); 2], &messages.map(|m| &m[..]), hashes);
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! drops   nothing; a proof of the wrong length or for an index outside its tree has no root
 //! source  the Merkle shreds of Solana; a node is a hash over its children cut to 20 bytes
 
-use crate::sha256::{Sha256State, finish_each, sha256};
+use crate::sha256::{digest_each, padding, sha256};
 
 /// What a leaf's hash begins with. The rest is the shred from its variant byte to its proof.
 pub const LEAF_PREFIX: &[u8; 26] = b"\x00SOLANA_MERKLE_SHREDS_LEAF";
@@ -34,13 +34,27 @@ pub fn shred_leaf(shred: &[u8]) -> [u8; 32] {
     sha256(&[LEAF_PREFIX, shred])
 }
 
-/// What the hash of a parent is taken of.
-fn parent_message(left: &[u8; 32], right: &[u8; 32]) -> [u8; 66] {
-    let mut message = [0; 66];
-    message[..26].copy_from_slice(NODE_PREFIX);
-    message[26..46].copy_from_slice(&left[..NODE_SIZE]);
-    message[46..].copy_from_slice(&right[..NODE_SIZE]);
-    message
+/// Bytes that a parent's hash is taken of: prefix, left and right child.
+const PARENT_SIZE: usize = NODE_PREFIX.len() + 2 * NODE_SIZE;
+
+/// A parent's message, padded for hashing, without its children.
+const PARENT: [u8; 128] = {
+    let mut padded = padding(PARENT_SIZE);
+    let mut i = 0;
+    while i < NODE_PREFIX.len() {
+        padded[i] = NODE_PREFIX[i];
+        i += 1;
+    }
+    padded
+};
+
+/// What the hash of a parent is taken of, padded.
+fn parent(left: &[u8], right: &[u8]) -> [u8; 128] {
+    let mut padded = PARENT;
+    let middle = NODE_PREFIX.len() + NODE_SIZE;
+    padded[NODE_PREFIX.len()..middle].copy_from_slice(&left[..NODE_SIZE]);
+    padded[middle..PARENT_SIZE].copy_from_slice(&right[..NODE_SIZE]);
+    padded
 }
 
 /// The tree over the 64 shreds of a set.
@@ -60,13 +74,11 @@ impl ShredTree {
             let (below, above) = nodes.split_at_mut(from + width);
             let children = &below[from..];
             let parents = &mut above[..width / 2];
-            let mut messages = [[0; 66]; SHRED_LEAVES / 2];
+            let mut messages = [PARENT; SHRED_LEAVES / 2];
             for (message, pair) in messages.iter_mut().zip(children.as_chunks::<2>().0) {
-                *message = parent_message(&pair[0], &pair[1]);
+                *message = parent(&pair[0], &pair[1]);
             }
-            let inputs: [&[u8]; SHRED_LEAVES / 2] = messages.each_ref().map(|m| &m[..]);
-            let mut states = [Sha256State::new(); SHRED_LEAVES / 2];
-            finish_each(&mut states[..width / 2], &inputs[..width / 2], parents);
+            digest_each(&messages[..width / 2], parents);
             (from, width) = (from + width, width / 2);
         }
         Self { nodes }
@@ -97,11 +109,8 @@ pub fn shred_root(leaf: [u8; 32], index: usize, proof: &[u8]) -> Option<[u8; 32]
     let (siblings, rest) = proof.as_chunks::<NODE_SIZE>();
     let (mut node, mut at) = (leaf, index);
     for sibling in siblings {
-        let mut other = [0; 32];
-        other[..NODE_SIZE].copy_from_slice(sibling);
-        let message =
-            if at.is_multiple_of(2) { parent_message(&node, &other) } else { parent_message(&other, &node) };
-        node = Sha256State::new().finish(&message);
+        let message = if at.is_multiple_of(2) { parent(&node, sibling) } else { parent(sibling, &node) };
+        digest_each(&[message], std::slice::from_mut(&mut node));
         at /= 2;
     }
     (rest.is_empty() && at == 0).then_some(node)

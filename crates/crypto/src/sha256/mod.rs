@@ -195,6 +195,38 @@ pub fn finish_each(states: &mut [Sha256State], rests: &[&[u8]], digests: &mut [[
     }
 }
 
+/// The padding of a message of `len` bytes, whose place is left zero, in whole blocks: `N` bytes. Panics
+/// unless message and padding fill them exactly; in a constant that is an error of compilation.
+pub const fn padding<const N: usize>(len: usize) -> [u8; N] {
+    assert!(N.is_multiple_of(BLOCK_SIZE) && len + 9 <= N && len + 9 + BLOCK_SIZE > N);
+    let mut padded = [0; N];
+    padded[len] = 0x80;
+    let bits = (len as u64 * 8).to_be_bytes();
+    let mut i = 0;
+    while i < bits.len() {
+        padded[N - bits.len() + i] = bits[i];
+        i += 1;
+    }
+    padded
+}
+
+/// Digests of many messages that are padded already (see [`padding`]), all of `N` bytes.
+/// Panics unless there is a digest for each.
+pub fn digest_each<const N: usize>(padded: &[[u8; N]], digests: &mut [[u8; 32]]) {
+    assert_eq!(padded.len(), digests.len(), "a digest for each message");
+    for (padded, digests) in padded.chunks(LANES_MAX).zip(digests.chunks_mut(LANES_MAX)) {
+        let mut states = [Sha256State::new(); LANES_MAX];
+        let mut inputs = [&[][..]; LANES_MAX];
+        for (input, message) in inputs.iter_mut().zip(padded) {
+            *input = message;
+        }
+        absorb_each(&mut states[..padded.len()], &inputs[..padded.len()]);
+        for (digest, state) in digests.iter_mut().zip(&states) {
+            *digest = state.digest();
+        }
+    }
+}
+
 /// Feeds equally many whole blocks to each of `N` states.
 fn compress<const N: usize>(states: [&mut Sha256State; N], bytes: [&[u8]; N]) {
     let len = bytes[0].len();

@@ -43,6 +43,24 @@ fn chain_is_repeated_hashing() {
     }
 }
 
+#[test]
+fn padded_messages_are_hashed_alike() {
+    const PADDING: [u8; 128] = padding(66);
+    let messages: Vec<[u8; 128]> = (0..37u8)
+        .map(|i| {
+            let mut padded = PADDING;
+            padded[..66].fill(i);
+            padded
+        })
+        .collect();
+    let mut digests = vec![[0; 32]; messages.len()];
+    digest_each(&messages, &mut digests);
+    for (message, digest) in messages.iter().zip(&digests) {
+        assert_eq!(*digest, oracle(&message[..66]));
+    }
+    assert_eq!(padding::<64>(55)[55..], [&[0x80][..], &(55u64 * 8).to_be_bytes()].concat());
+}
+
 proptest! {
     #[test]
     fn parts_are_concatenated(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..150), 0..6)) {
