@@ -15,6 +15,7 @@
 //! | `poh_pack` | [`LeaderSlot`] |
 //! | `pack_poh` | [`DonePacking`] |
 //! | `poh_shred` | [`PohEntry`] |
+//! | `shred_shred` | a 32-byte Merkle root; the tag is the slot that is chained to it |
 //! | `shred_sign` | a 32-byte Merkle root; the tag comes back with the answer |
 //! | `sign_shred` | a 64-byte signature |
 //! | `shred_store` | [`StoredSet`] |
@@ -45,6 +46,8 @@ pub const POH_PACK: &str = "poh_pack";
 pub const PACK_POH: &str = "pack_poh";
 /// Entries.
 pub const POH_SHRED: &str = "poh_shred";
+/// The last root of a slot, from the shred tile that has made it to the one that makes the next.
+pub const SHRED_SHRED: &str = "shred_shred";
 /// Merkle roots to sign.
 pub const SHRED_SIGN: &str = "shred_sign";
 /// Signatures of Merkle roots.
@@ -62,8 +65,8 @@ pub const BENCHG_BENCHS: &str = "benchg_benchs";
 pub const TXN_MTU: usize = 1232;
 /// Largest datagram, bytes (an Ethernet jumbo frame).
 pub const DATAGRAM_MTU: usize = 9000;
-/// Largest run of datagrams in one send, bytes.
-pub const OUTGOING_MTU: usize = 60_000;
+/// Largest run of datagrams in one send, bytes: the server sends one at a time.
+pub const OUTGOING_MTU: usize = DATAGRAM_MTU;
 /// Most transactions in a microblock, the cluster's batch size.
 pub const MICROBLOCK_TXNS: usize = 64;
 /// Largest microblock, executed microblock or entry on a link, bytes.

@@ -113,9 +113,9 @@ fn tiles(c: Counts) -> Vec<TileSpec> {
         (0..count).map(move |i| TileSpec { load, ..TileSpec::new::<C>(kind, i) })
     }
     let with_load = usize::from(c.benchg > 0);
-    of::<benchg::Counters>("benchg", c.benchg, true)
+    of::<bencho::Counters>("bencho", with_load, true)
+        .chain(of::<benchg::Counters>("benchg", c.benchg, true))
         .chain(of::<benchs::Counters>("benchs", c.benchs, true))
-        .chain(of::<bencho::Counters>("bencho", with_load, true))
         .chain(of::<net::Counters>("net", c.net, false))
         .chain(of::<quic::Counters>("quic", c.quic, false))
         .chain(of::<verify::Counters>("verify", c.verify, false))
@@ -125,8 +125,8 @@ fn tiles(c: Counts) -> Vec<TileSpec> {
         .chain(of::<poh::Counters>("poh", 1, false))
         .chain(of::<shred::Counters>("shred", c.shred, false))
         .chain(of::<store::Counters>("store", 1, false))
-        .chain(of::<metric::Counters>("metric", 1, false))
         .chain(of::<sign::Counters>("sign", 1, false))
+        .chain(of::<metric::Counters>("metric", 1, false))
         .collect()
 }
 
@@ -148,11 +148,11 @@ fn links(c: Counts) -> Vec<LinkSpec> {
     }
     for n in 0..c.net {
         for q in 0..c.quic {
-            link(tile(NET_QUIC, n * c.quic + q), 1024, DATAGRAM_MTU, tile("net", n), vec![tile("quic", q)]);
+            link(tile(NET_QUIC, n * c.quic + q), 512, DATAGRAM_MTU, tile("net", n), vec![tile("quic", q)]);
         }
     }
     for q in 0..c.quic {
-        link(tile(QUIC_NET, q), 256, OUTGOING_MTU, tile("quic", q), vec![tile("net", q % c.net)]);
+        link(tile(QUIC_NET, q), 128, OUTGOING_MTU, tile("quic", q), vec![tile("net", q % c.net)]);
         for v in 0..c.verify {
             link(tile(QUIC_VERIFY, q * c.verify + v), 128, TXN_MTU, tile("quic", q), vec![tile("verify", v)]);
         }
@@ -170,11 +170,14 @@ fn links(c: Counts) -> Vec<LinkSpec> {
     link(POH_PACK.into(), 64, LeaderSlot::SIZE, tile("poh", 0), vec![tile("pack", 0)]);
     link(PACK_POH.into(), 64, DonePacking::SIZE, tile("pack", 0), vec![tile("poh", 0)]);
     let shreds = (0..c.shred).map(|s| tile("shred", s)).collect();
-    link(POH_SHRED.into(), 256, MICROBLOCK_MTU, tile("poh", 0), shreds);
+    link(POH_SHRED.into(), 64, MICROBLOCK_MTU, tile("poh", 0), shreds);
     for s in 0..c.shred {
+        if c.shred > 1 {
+            link(tile(SHRED_SHRED, s), 16, 32, tile("shred", s), vec![tile("shred", (s + 1) % c.shred)]);
+        }
         link(tile(SHRED_SIGN, s), 64, 32, tile("shred", s), vec![tile("sign", 0)]);
         link(tile(SIGN_SHRED, s), 64, 64, tile("sign", 0), vec![tile("shred", s)]);
-        link(tile(SHRED_STORE, s), 128, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
+        link(tile(SHRED_STORE, s), 64, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
     }
     links
 }

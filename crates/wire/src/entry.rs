@@ -128,6 +128,8 @@ pub struct Entries<'a> {
     bytes: &'a [u8],
     at: usize,
     left: usize,
+    /// Whether more may follow the last entry.
+    prefix: bool,
 }
 
 impl<'a> Entries<'a> {
@@ -138,7 +140,17 @@ impl<'a> Entries<'a> {
         if left == 0 {
             return fail(EntryErrorKind::BlockMarker, 0);
         }
-        Ok(Self { bytes, at, left })
+        Ok(Self { bytes, at, left, prefix: false })
+    }
+
+    /// As [`Entries::parse`], but more may follow the batch: see [`Entries::rest`].
+    pub fn parse_prefix(bytes: &'a [u8]) -> Result<Self, EntryError> {
+        Ok(Self { prefix: true, ..Self::parse(bytes)? })
+    }
+
+    /// What follows the entries given out so far: the next batch, once the iterator has ended without an error.
+    pub fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
     }
 
     /// Entries not yet given out, as the batch counts them.
@@ -148,7 +160,7 @@ impl<'a> Entries<'a> {
 
     fn step(&mut self) -> Result<Entry<'a>, EntryError> {
         let (entry, at) = parse_at(self.bytes, self.at)?;
-        if self.left == 1 && at != self.bytes.len() {
+        if self.left == 1 && !self.prefix && at != self.bytes.len() {
             return fail(EntryErrorKind::TrailingBytes, at);
         }
         self.at = at;

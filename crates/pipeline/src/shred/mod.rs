@@ -9,10 +9,12 @@
 mod deshredder;
 mod set;
 mod shredder;
+mod tile;
 
 pub use deshredder::{Added, DeshredError, Deshredder, merkle_root};
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
+pub use tile::{Config, Counters, Shred};
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,255 @@
+//! The tile: entries in, signed FEC sets out.
+//!
+//! reads   `poh_shred`, reliable: every entry, tag = slot; `sign_shred`, reliable: signatures, in the order asked;
+//!         `shred_shred`, reliable: the last root of the slot that another shred tile has made
+//! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable
+//! memory  the sets that wait for their signature, [`UNSIGNED_MAX`] at most; one batch
+//! drops   nothing
+//! source  Agave's leader: a batch is ended when it fills a set, when it has waited 50 ms, and at the slot's end
+//!
+//! Each set is chained to the one before, so a leader's sets are made one after the other. Several shred tiles take
+//! the slots in turn and hand the chain on; they do not make a lone leader faster.
+
+use std::collections::VecDeque;
+
+use hearth_ring::FragMeta;
+use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+
+use super::{FecSet, Shredder, ShredderConfig, ShredderError};
+use crate::links::{POH_SHRED, PohEntry, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, StoredSet};
+
+hearth_tile::counters! {
+    /// What shred counts.
+    pub struct Counters {
+        /// Entries taken.
+        entries: Counter,
+        /// Batches of entries ended.
+        batches: Counter,
+        /// FEC sets made.
+        sets: Counter,
+        /// FEC sets signed and stored.
+        signed: Counter,
+        /// Entry bytes in them.
+        bytes: Counter,
+        /// Slots ended.
+        slots: Counter,
+        /// Sets that wait for their signature.
+        unsigned: Gauge,
+    }
+}
+
+/// The chain that sets belong to.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The cluster's shred version.
+    pub shred_version: u16,
+    /// Data shreds that a slot may have.
+    pub shreds_per_slot_max: u32,
+    /// The last root of the block that the next one builds on.
+    pub chained_root: [u8; 32],
+    /// The slot after that block's: the first to be made.
+    pub first_slot: u64,
+}
+
+/// A batch with transactions is ended after so long: Agave's coalescing time.
+const COALESCE_NS: u64 = 50_000_000;
+/// Sets that may wait for their signature before no entry is read: what one burst of entries makes, twice.
+const UNSIGNED_MAX: usize = 32;
+/// The sets of one call at most: an entry of 60,000 bytes and a full batch before it make five.
+const SETS_PER_CALL: usize = 8;
+
+struct Unsigned {
+    set: Box<FecSet>,
+    parent_slot: u64,
+    origin_ns: u32,
+}
+
+/// The tile.
+pub struct Shred {
+    shredder: Shredder,
+    /// Slot `first_slot + n` is made by tile n modulo the number of tiles.
+    first_slot: u64,
+    index: u64,
+    peers: u64,
+    /// The slot whose parent's last root is known.
+    next_slot: u64,
+    /// The slot under way and its parent.
+    slot: Option<(u64, u64)>,
+    unsigned: VecDeque<Unsigned>,
+    free: Vec<Box<FecSet>>,
+    next_tag: u64,
+    coalesce_until: Option<u64>,
+    poh: In,
+    sign: Port,
+    store: Port,
+    chain_out: Option<Port>,
+    answers: In,
+}
+
+impl Tile for Shred {
+    const NAME: &'static str = "shred";
+    const BURST: usize = SETS_PER_CALL;
+    const FRAGS_PER_RUN: usize = 16;
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        let shredder = ShredderConfig {
+            version: config.shred_version,
+            shreds_per_slot_max: config.shreds_per_slot_max,
+            ..ShredderConfig::default()
+        };
+        let (index, peers) = (host.index() as u64, host.peers() as u64);
+        Ok(Self {
+            shredder: Shredder::new(shredder, config.chained_root),
+            first_slot: config.first_slot,
+            index,
+            peers,
+            next_slot: if index == 0 { config.first_slot } else { 0 },
+            slot: None,
+            unsigned: VecDeque::with_capacity(UNSIGNED_MAX + SETS_PER_CALL),
+            free: vec![],
+            next_tag: 0,
+            coalesce_until: None,
+            poh: host.input(POH_SHRED)?,
+            sign: host.output(SHRED_SIGN)?,
+            store: host.output(SHRED_STORE)?,
+            chain_out: host.outputs(SHRED_SHRED).first().copied(),
+            answers: host.input(SIGN_SHRED)?,
+        })
+    }
+
+    fn filter(&mut self, meta: &FragMeta, input: In) -> Filter {
+        if input != self.poh {
+            return Filter::Take;
+        }
+        let slot = meta.tag;
+        if slot.saturating_sub(self.first_slot) % self.peers != self.index {
+            return Filter::Skip;
+        }
+        // Until the parent's last root has come from the tile that makes the parent, the slot waits.
+        let root_is_known = slot <= self.next_slot;
+        if root_is_known && self.unsigned.len() < UNSIGNED_MAX { Filter::Take } else { Filter::Later }
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        if frag.input() == self.poh {
+            self.on_entry(&PohEntry::read(frag.payload()), out);
+        } else if frag.input() == self.answers {
+            self.on_signature(frag.tag(), frag.payload(), out);
+        } else {
+            self.on_chained_root(frag.tag(), frag.payload());
+        }
+    }
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        if self.coalesce_until.is_some_and(|until| out.now() >= until) && self.unsigned.len() < UNSIGNED_MAX {
+            self.end_batch(false, out);
+            return Poll::Busy;
+        }
+        Poll::Idle
+    }
+
+    fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        out.count.unsigned = self.unsigned.len() as u64;
+    }
+
+    fn wait_for(&self) -> WaitFor {
+        WaitFor { deadline: self.coalesce_until, ..WaitFor::default() }
+    }
+}
+
+impl Shred {
+    fn on_entry(&mut self, entry: &PohEntry<'_>, out: &mut Out<'_, Self>) {
+        if self.slot.is_none_or(|(slot, _)| slot != entry.slot) {
+            self.shredder.begin_slot(entry.slot, entry.parent_slot).expect("poh ends a slot before the next");
+            self.slot = Some((entry.slot, entry.parent_slot));
+        }
+        out.count.entries += 1;
+        if self.shredder.push(entry.entry, entry.tick) == Err(ShredderError::BatchFull) {
+            self.end_batch(false, out);
+            self.shredder.push(entry.entry, entry.tick).expect("an empty batch takes any entry; pack keeps to the limits");
+        }
+        let has_transactions = entry.entry.len() > PohEntry::ENTRY_HEADER;
+        if has_transactions && self.coalesce_until.is_none() {
+            self.coalesce_until = Some(out.now() + COALESCE_NS);
+        }
+        if entry.last {
+            self.end_batch(true, out);
+            self.hand_on(entry.slot, out);
+        }
+    }
+
+    fn end_batch(&mut self, ends_slot: bool, out: &mut Out<'_, Self>) {
+        self.coalesce_until = None;
+        self.shredder.end_batch(ends_slot);
+        let (_, parent_slot) = self.slot.expect("a batch belongs to a slot");
+        loop {
+            let mut set = self.free.pop().unwrap_or_else(|| Box::new(FecSet::new()));
+            if !self.shredder.next_set(&mut set) {
+                self.free.push(set);
+                break;
+            }
+            out.publish(self.sign, self.next_tag, set.root());
+            self.next_tag += 1;
+            out.count.sets += 1;
+            self.unsigned.push_back(Unsigned { set, parent_slot, origin_ns: out.origin_ns() });
+        }
+        out.count.batches += 1;
+    }
+
+    /// The slot is made: the next one may be chained to it, here or by another shred tile.
+    fn hand_on(&mut self, slot: u64, out: &mut Out<'_, Self>) {
+        out.count.slots += 1;
+        self.slot = None;
+        match self.chain_out {
+            Some(port) => out.publish(port, slot + 1, self.shredder.chained_root()),
+            None => self.next_slot = slot + 1,
+        }
+    }
+
+    fn on_chained_root(&mut self, slot: u64, payload: &[u8]) {
+        let root: &[u8; 32] = payload.try_into().expect("a root from a shred tile");
+        self.shredder.abandon_slot(*root);
+        self.next_slot = slot;
+    }
+
+    fn on_signature(&mut self, tag: u64, payload: &[u8], out: &mut Out<'_, Self>) {
+        let oldest = self.next_tag - self.unsigned.len() as u64;
+        assert_eq!(tag, oldest, "sign answers in the order asked");
+        let Unsigned { mut set, parent_slot, origin_ns } = self.unsigned.pop_front().expect("an answer to a question");
+        set.sign(payload.try_into().expect("a signature from sign"));
+        out.set_origin(origin_ns);
+        out.publish_with(self.store, set.header().slot, |buffer| write_set(&set, parent_slot, buffer));
+        out.count.signed += 1;
+        out.count.bytes += set.entry_len() as u64;
+        self.free.push(set);
+    }
+}
+
+/// Writes the message for the store; returns its size.
+fn write_set(set: &FecSet, parent_slot: u64, buffer: &mut [u8]) -> usize {
+    let mut at = StoredSet::HEADER;
+    for chunk in set.entry_chunks() {
+        buffer[at..at + chunk.len()].copy_from_slice(chunk);
+        at += chunk.len();
+    }
+    let (header, shred) = (set.header(), set.shreds().next().expect("a set has 64 shreds"));
+    let stored = StoredSet {
+        slot: header.slot,
+        parent_slot,
+        fec_set_index: header.set_index,
+        reference_tick: header.reference_tick,
+        last: header.ends_slot,
+        merkle_root: *set.root(),
+        chained_root: *set.chained_root(),
+        signature: *shred.first_chunk().expect("a shred begins with its signature"),
+        data: &[],
+    };
+    stored.write(buffer);
+    at
+}
+
+#[cfg(test)]
+#[path = "tile_tests.rs"]
+mod tests;

@@ -1,0 +1,104 @@
+use std::time::Duration;
+
+use hearth_tile::rig::Rig;
+use hearth_wire::entry::Entries;
+
+use super::*;
+use crate::links::PohEntryAt;
+
+const INPUTS: [&str; 2] = ["poh_shred", "sign_shred:0"];
+const OUTPUTS: [&str; 2] = ["shred_sign:0", "shred_store:0"];
+
+fn rig() -> Rig<Shred> {
+    let config = Config { shred_version: 7, shreds_per_slot_max: 32_768, chained_root: [9; 32], first_slot: 1 };
+    Rig::new(&config, &INPUTS, &OUTPUTS)
+}
+
+fn tick(rig: &mut Rig<Shred>, slot: u64, tick: u8, last: bool) {
+    let mut buffer = [0; 200];
+    let at = PohEntryAt { slot, parent_slot: slot - 1, tick, last };
+    let size = PohEntry::write(&mut buffer, &at, 1, &[tick; 32], 0, &[]);
+    rig.give("poh_shred", slot, &buffer[..size]);
+}
+
+fn transactions(rig: &mut Rig<Shred>, slot: u64, len: usize) {
+    let mut buffer = vec![0; 61_000];
+    let at = PohEntryAt { slot, parent_slot: slot - 1, tick: 1, last: false };
+    let size = PohEntry::write(&mut buffer, &at, 1, &[5; 32], 1, &vec![3; len]);
+    rig.give("poh_shred", slot, &buffer[..size]);
+}
+
+/// Signs everything that is asked for; returns the roots.
+fn sign(rig: &mut Rig<Shred>) -> Vec<Vec<u8>> {
+    let asked = rig.take("shred_sign:0");
+    for (tag, root) in &asked {
+        assert_eq!(root.len(), 32);
+        rig.give("sign_shred:0", *tag, &[root.clone(), root.clone()].concat());
+    }
+    rig.run();
+    asked.into_iter().map(|(_, root)| root).collect()
+}
+
+#[test]
+fn an_idle_slot_is_one_signed_set() {
+    let mut rig = rig();
+    for t in 1..=64 {
+        tick(&mut rig, 1, t, t == 64);
+    }
+    rig.run();
+    assert!(rig.take("shred_store:0").is_empty(), "nothing is stored unsigned");
+    let roots = sign(&mut rig);
+    let stored = rig.take("shred_store:0");
+    assert_eq!((roots.len(), stored.len()), (1, 1));
+    let set = StoredSet::read(&stored[0].1);
+    assert_eq!((set.slot, set.parent_slot, set.fec_set_index, set.last), (1, 0, 0, true));
+    assert_eq!((set.merkle_root.to_vec(), set.chained_root), (roots[0].clone(), [9; 32]));
+    assert_eq!(&set.signature[..32], &set.merkle_root);
+    assert_eq!(Entries::parse(set.data).unwrap().count(), 64);
+}
+
+#[test]
+fn sets_are_chained_from_slot_to_slot() {
+    let mut rig = rig();
+    tick(&mut rig, 1, 64, true);
+    tick(&mut rig, 2, 64, true);
+    rig.run();
+    sign(&mut rig);
+    let stored = rig.take("shred_store:0");
+    let (first, second) = (StoredSet::read(&stored[0].1), StoredSet::read(&stored[1].1));
+    assert_eq!(second.chained_root, first.merkle_root);
+    assert_eq!((second.slot, second.fec_set_index), (2, 0));
+}
+
+#[test]
+fn transactions_wait_50_ms_at_most() {
+    let mut rig = rig();
+    transactions(&mut rig, 1, 1000);
+    rig.run();
+    assert!(rig.take("shred_sign:0").is_empty());
+    assert_eq!(rig.tile().wait_for().deadline, Some(50_000_000));
+    rig.advance(Duration::from_millis(50));
+    rig.run();
+    assert_eq!(rig.take("shred_sign:0").len(), 1);
+}
+
+#[test]
+fn large_entries_make_several_sets_and_nothing_is_lost() {
+    let mut rig = rig();
+    let mut stored = vec![];
+    for _ in 0..20 {
+        transactions(&mut rig, 1, 59_000);
+        rig.run();
+        sign(&mut rig);
+        stored.extend(rig.take("shred_store:0"));
+    }
+    tick(&mut rig, 1, 64, true);
+    rig.run();
+    sign(&mut rig);
+    stored.extend(rig.take("shred_store:0"));
+    let bytes: usize = stored.iter().map(|(_, m)| StoredSet::read(m).data.len()).sum();
+    assert!(bytes > 20 * 59_000, "{bytes}");
+    let indices: Vec<u32> = stored.iter().map(|(_, m)| StoredSet::read(m).fec_set_index).collect();
+    assert_eq!(indices, (0..stored.len() as u32).map(|i| 32 * i).collect::<Vec<_>>());
+    assert_eq!(rig.count().sets, rig.count().signed);
+}
