@@ -120,7 +120,7 @@ mod tests {
         let call = |program_id| Instruction { program_id, accounts: vec![], data: vec![] };
         let limit = |instructions: &[Instruction]| budget_of(instructions).unwrap().compute_unit_limit;
         assert_eq!(limit(&[]), 0);
-        assert_eq!(limit(&[transfer.clone()]), 3_000);
+        assert_eq!(limit(std::slice::from_ref(&transfer)), 3_000);
         assert_eq!(limit(&[transfer.clone(), transfer.clone(), SetComputeUnitPrice(1).instruction()]), 9_000);
         assert_eq!(limit(&[call(MEMO_PROGRAM), call(VOTE_PROGRAM), call(ED25519_PROGRAM)]), 403_000);
         assert_eq!(limit(&vec![call(MEMO_PROGRAM); 9]), MAX_COMPUTE_UNITS);
@@ -140,7 +140,10 @@ mod tests {
         assert_eq!(asking(&[RequestHeapFrame(64 << 10)]).unwrap().heap_bytes, 64 << 10);
         let dear = asking(&[SetComputeUnitPrice(u64::MAX), SetComputeUnitLimit(1_000_000)]).unwrap();
         assert_eq!(dear.priority_fee(), u64::MAX);
-        assert_eq!(asking(&[SetComputeUnitPrice(u64::MAX), SetComputeUnitLimit(1_400_000)]).unwrap().priority_fee(), u64::MAX);
+        assert_eq!(
+            asking(&[SetComputeUnitPrice(u64::MAX), SetComputeUnitLimit(1_400_000)]).unwrap().priority_fee(),
+            u64::MAX
+        );
     }
 
     #[test]

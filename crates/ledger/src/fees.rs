@@ -32,8 +32,7 @@ pub struct SignatureCounts {
 impl SignatureCounts {
     /// Counts the signatures of `txn`. A precompile's count is the first byte of its input.
     pub fn of(txn: &Txn<'_>) -> Self {
-        let mut counts =
-            Self { transaction: txn.signatures().len() as u64, ed25519: 0, secp256k1: 0, secp256r1: 0 };
+        let mut counts = Self { transaction: txn.signatures().len() as u64, ed25519: 0, secp256k1: 0, secp256r1: 0 };
         let keys = txn.account_keys();
         for instruction in txn.instructions() {
             let count = match keys[usize::from(instruction.program_id_index)] {

@@ -112,9 +112,12 @@ pub fn builtin_accounts() -> Vec<(Pubkey, Account)> {
     .into_iter()
     .map(|(key, name)| (key, Account::native_program(name)))
     .collect();
-    accounts.extend(RESERVED_TEXTS[1..].iter().zip(["zk_elgamal_proof_program", "zk_token_proof_program"]).map(
-        |(text, name)| (decode_32(text).expect("the text of an address"), Account::native_program(name)),
-    ));
+    accounts.extend(
+        RESERVED_TEXTS[1..]
+            .iter()
+            .zip(["zk_elgamal_proof_program", "zk_token_proof_program"])
+            .map(|(text, name)| (decode_32(text).expect("the text of an address"), Account::native_program(name))),
+    );
     accounts
 }
 

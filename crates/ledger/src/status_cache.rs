@@ -130,8 +130,7 @@ impl Bucket for MessageBucket {
 }
 
 impl Bucket for SignatureBucket {
-    const EMPTY: Self =
-        Self { keys: [0; 5], status: [0; 5], slot_low: [0; 5], dead_from: [0; 5], spilled_until: 0 };
+    const EMPTY: Self = Self { keys: [0; 5], status: [0; 5], slot_low: [0; 5], dead_from: [0; 5], spilled_until: 0 };
     type Key = u64;
     type Value = (u64, PackedStatus);
     const WAYS: usize = 5;
@@ -175,7 +174,7 @@ impl<B: Bucket> Table<B> {
     fn path(&self, key: B::Key) -> impl Iterator<Item = usize> + use<B> {
         let count = self.buckets.len();
         // The low bits chose the shard; the next 32 are scaled to the count.
-        let home = (u64::from((B::home(key) >> SHARDS.ilog2()) as u32) * count as u64 >> 32) as usize;
+        let home = ((u64::from((B::home(key) >> SHARDS.ilog2()) as u32) * count as u64) >> 32) as usize;
         (0..count).map(move |step| if home + step < count { home + step } else { home + step - count })
     }
 

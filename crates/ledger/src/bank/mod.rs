@@ -171,10 +171,7 @@ impl Bank {
             not_committed: counts.not_committed.load(Relaxed),
             unsupported: counts.unsupported.load(Relaxed),
             signatures: counts.signatures.load(Relaxed),
-            fees: Fee {
-                signatures: counts.signature_fees.load(Relaxed),
-                priority: counts.priority_fees.load(Relaxed),
-            },
+            fees: Fee { signatures: counts.signature_fees.load(Relaxed), priority: counts.priority_fees.load(Relaxed) },
         }
     }
 

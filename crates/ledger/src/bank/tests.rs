@@ -1,5 +1,6 @@
-//! Each rule by itself; against a model; many threads.
+//! Each rule by itself; against a model; many threads; nonsense.
 
+mod hostile;
 mod model;
 mod rules;
 mod seam;

@@ -9,10 +9,10 @@
 //!         `solana-transaction-context` 4.2, every feature active. The order of the checks is theirs:
 //!         it decides which error is reported
 
+use hearth_wire::Txn;
 use hearth_wire::consts::*;
 use hearth_wire::program::system::SystemInstruction;
 use hearth_wire::txn::CompiledInstruction;
-use hearth_wire::Txn;
 
 use super::working_set::{Place, WorkingSet};
 use crate::error::{InstructionError, TransactionError};

@@ -4,7 +4,7 @@
 //! writes  the account store: the accounts that a committed transaction changed, once a microblock
 //! memory  136 B an account; at most 64 transactions of 35 accounts, and what the general path adds
 //!
-//! All addresses are looked up in one loop, so that the loads of many accounts from memory overlap.
+//! However many transactions name an account, the store is asked for it once and told of it once.
 
 use hashbrown::HashTable;
 use hearth_wire::Pubkey;

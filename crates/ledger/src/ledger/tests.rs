@@ -71,7 +71,8 @@ fn statuses_grow_surer() {
     chain.run(&[good.clone(), bad.clone(), refused.clone()]);
     let signature = |bytes: &[u8]| *parse(bytes).first_signature();
     let status = |chain: &Chain, bytes: &[u8]| chain.ledger.signature_status(&signature(bytes));
-    let processed = SignatureStatus { slot: 1, result: Ok(()), confirmations: Some(0), commitment: Commitment::Processed };
+    let processed =
+        SignatureStatus { slot: 1, result: Ok(()), confirmations: Some(0), commitment: Commitment::Processed };
     assert_eq!(status(&chain, &good), Some(processed));
     let error = TransactionError::InstructionError(0, InstructionError::Custom(1));
     assert_eq!(status(&chain, &bad), Some(SignatureStatus { result: Err(error), ..processed }));

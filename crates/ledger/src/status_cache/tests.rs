@@ -99,9 +99,7 @@ fn one_of_many_threads_gets_the_claim() {
     let won: usize = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|_| {
-                scope.spawn(|| {
-                    (0..5000u64).filter(|n| cache.claim_message(&n.to_le_bytes(), 152, 1).is_some()).count()
-                })
+                scope.spawn(|| (0..5000u64).filter(|n| cache.claim_message(&n.to_le_bytes(), 152, 1).is_some()).count())
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()

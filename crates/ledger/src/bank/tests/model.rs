@@ -43,7 +43,8 @@ impl Model {
         }
         self.0.insert(*payer, paid);
         let mut after = self.clone();
-        let error = after.transfer_all(transfers).err().or_else(|| self.broken_rent(&after, payer, &signers, transfers));
+        let error =
+            after.transfer_all(transfers).err().or_else(|| self.broken_rent(&after, payer, &signers, transfers));
         if error.is_none() {
             *self = after;
         }
@@ -114,7 +115,8 @@ fn compare(balances: &[u64], microblocks: &[Vec<Request>]) {
         let txns: Vec<Vec<u8>> = requests
             .iter()
             .map(|(payer, transfers)| {
-                let transfer = |&(from, to, lamports): &(u64, u64, u64)| system::transfer(&wallet(from), &wallet(to), lamports);
+                let transfer =
+                    |&(from, to, lamports): &(u64, u64, u64)| system::transfer(&wallet(from), &wallet(to), lamports);
                 chain.txn(&wallet(*payer), &transfers.iter().map(transfer).collect::<Vec<_>>())
             })
             .collect();
