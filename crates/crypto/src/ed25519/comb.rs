@@ -63,7 +63,7 @@ impl<const WIDTH: usize, const SPACING: usize> Comb<WIDTH, SPACING> {
 
     /// The entry for a digit of table `table` and whether it is to be negated.
     #[inline(always)]
-    fn entry<'a>(tables: &'a [Entry], table: usize, digit: i16) -> &'a Entry {
+    fn entry(tables: &[Entry], table: usize, digit: i16) -> &Entry {
         if digit == 0 {
             return &Entry::NEUTRAL;
         }
@@ -90,10 +90,7 @@ impl<const WIDTH: usize, const SPACING: usize> Comb<WIDTH, SPACING> {
     /// start + Σ over the lanes' combs: `lane(i)` gives tables and digits of lane i. The result has t when
     /// the last sum had it.
     #[inline(always)]
-    pub(super) fn sum<'a, F: Field>(
-        start: Point<F>,
-        lane: impl Fn(usize) -> (&'a [Entry], &'a Digits),
-    ) -> Point<F> {
+    pub(super) fn sum<'a, F: Field>(start: Point<F>, lane: impl Fn(usize) -> (&'a [Entry], &'a Digits)) -> Point<F> {
         /// Sums ahead of the one in work whose entries are fetched.
         const AHEAD: usize = 3;
         let mut point = start;
@@ -115,10 +112,7 @@ impl<const WIDTH: usize, const SPACING: usize> Comb<WIDTH, SPACING> {
                     Self::prefetch(entries, next_table, digits[next_table * SPACING + next_place]);
                 }
                 let digit = |l: usize| lane(l).1[table * SPACING + place];
-                point = point.add_entry::<true>(
-                    |l| Self::entry(lane(l).0, table, digit(l)),
-                    |l| digit(l) < 0,
-                );
+                point = point.add_entry::<true>(|l| Self::entry(lane(l).0, table, digit(l)), |l| digit(l) < 0);
             }
         }
         point
@@ -172,10 +166,7 @@ impl<const WIDTH: usize, const SPACING: usize> Comb<WIDTH, SPACING> {
             for step in 0..WIDTH {
                 sum = if step + 1 == WIDTH { sum.double::<true>() } else { sum.double::<false>() };
             }
-            let addend = Addend::pick(
-                |l| &multiples[usize::from(digits(l)[i].unsigned_abs())],
-                |l| digits(l)[i] < 0,
-            );
+            let addend = Addend::pick(|l| &multiples[usize::from(digits(l)[i].unsigned_abs())], |l| digits(l)[i] < 0);
             sum = sum.add_point::<true>(&addend);
         }
         sum

@@ -62,19 +62,11 @@ impl Fe {
     /// (p + 1) / 2.
     pub(super) const HALF: Self = Self([MASK - 8, MASK, MASK, MASK, MASK >> 1]);
     /// d = −121665/121666, the curve's constant.
-    pub(super) const D: Self = Self::from_words(&[
-        0x75eb4dca135978a3,
-        0x00700a4d4141d8ab,
-        0x8cc740797779e898,
-        0x52036cee2b6ffe73,
-    ]);
+    pub(super) const D: Self =
+        Self::from_words(&[0x75eb4dca135978a3, 0x00700a4d4141d8ab, 0x8cc740797779e898, 0x52036cee2b6ffe73]);
     /// A square root of −1.
-    pub(super) const SQRT_M1: Self = Self::from_words(&[
-        0xc4ee1b274a0ea0b0,
-        0x2f431806ad2fe478,
-        0x2b4d00993dfbd7a7,
-        0x2b8324804fc1df0b,
-    ]);
+    pub(super) const SQRT_M1: Self =
+        Self::from_words(&[0xc4ee1b274a0ea0b0, 0x2f431806ad2fe478, 0x2b4d00993dfbd7a7, 0x2b8324804fc1df0b]);
 
     /// The low 255 bits of four little-endian words; the top bit is ignored.
     pub(super) const fn from_words(w: &[u64; 4]) -> Self {

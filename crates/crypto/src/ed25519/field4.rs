@@ -17,8 +17,8 @@
 //! an offset of the bit pattern read as an integer, so that columns are summed by integer additions and
 //! the constant patterns are taken off once for each column. Rounding is to nearest, as Rust guarantees.
 //!
-//! Every function that uses an instruction of AVX2 or FMA takes or returns an [`Fe4`], and an `Fe4` is made
-//! only by code that runs under [`available`]; see the SAFETY comments.
+//! An [`Fe4`] is made only by `load` and `splat`, which generic code calls within functions that need AVX2 and
+//! FMA; those are entered only where [`available`] held. That an `Fe4` exists proves the rest safe.
 
 #![allow(unsafe_code)]
 
@@ -91,11 +91,26 @@ const LIMB_OFFSET: [i64; 5] = {
 macro_rules! five {
     ($i:ident => $body:expr) => {
         [
-            { const $i: usize = 0; $body },
-            { const $i: usize = 1; $body },
-            { const $i: usize = 2; $body },
-            { const $i: usize = 3; $body },
-            { const $i: usize = 4; $body },
+            {
+                const $i: usize = 0;
+                $body
+            },
+            {
+                const $i: usize = 1;
+                $body
+            },
+            {
+                const $i: usize = 2;
+                $body
+            },
+            {
+                const $i: usize = 3;
+                $body
+            },
+            {
+                const $i: usize = 4;
+                $body
+            },
         ]
     };
 }
@@ -133,7 +148,7 @@ impl Fe4 {
     }
 }
 
-/// x + 18x.
+/// to + 19·x.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn plus_19_times(to: __m256i, x: __m256i) -> __m256i {
@@ -186,8 +201,8 @@ fn multiply(a: &Fe4, b: &Fe4) -> Wide4 {
     ])
 }
 
-/// Ten products instead of the fifteen distinct ones counted twice: the mixed ones are doubled as integers,
-/// patterns and all, so that a square leaves the same patterns as a product.
+/// Fifteen products: the mixed ones are doubled as integers, patterns and all, so that a square leaves the
+/// same patterns as a product.
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 fn multiply_self(a: &Fe4) -> Wide4 {

@@ -217,12 +217,7 @@ impl<F: Field> Point<F> {
 
     /// One lane as a portable point (its t is that lane's too).
     pub(super) fn lane(&self, lane: usize) -> Point<Fe> {
-        Point {
-            minus: self.minus.lane(lane),
-            plus: self.plus.lane(lane),
-            z: self.z.lane(lane),
-            t: self.t.lane(lane),
-        }
+        Point { minus: self.minus.lane(lane), plus: self.plus.lane(lane), z: self.z.lane(lane), t: self.t.lane(lane) }
     }
 }
 

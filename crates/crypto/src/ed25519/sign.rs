@@ -181,12 +181,7 @@ fn hash_each<'a>(
 }
 
 /// scalar·B for each scalar.
-fn multiply_base_each(
-    scalars: &[Scalar],
-    access: TableAccess,
-    arithmetic: Arithmetic,
-    points: &mut Vec<Point<Fe>>,
-) {
+fn multiply_base_each(scalars: &[Scalar], access: TableAccess, arithmetic: Arithmetic, points: &mut Vec<Point<Fe>>) {
     let hidden = access == TableAccess::Hidden;
     let digits_of = |scalar: &Scalar| {
         let words = words_of(scalar.as_bytes());
