@@ -41,7 +41,7 @@ fn scheduler() -> Scheduler {
     };
     let mut scheduler = Scheduler::new(SchedulerConfig {
         capacity: CAPACITY,
-        accounts: 8 * CAPACITY,
+        accounts: 4 * CAPACITY,
         banks: BANKS,
         flights_per_bank: 2,
         limits,
@@ -79,6 +79,10 @@ impl Transfers {
     }
 
     fn insert(&mut self, scheduler: &mut Scheduler) {
+        self.insert_until(scheduler, 150);
+    }
+
+    fn insert_until(&mut self, scheduler: &mut Scheduler, expires_at: u64) {
         let mut writes = AccountSet::default();
         writes.insert(0);
         writes.insert(1);
@@ -92,7 +96,7 @@ impl Transfers {
             tag,
             reward: self.rewards[self.next],
             cost: 1_900,
-            expires_at: 150,
+            expires_at,
             origin_ns: 0,
             keys: &self.keys[self.next],
             writes,
@@ -168,13 +172,29 @@ fn zipf(state: &mut u64, count: u64) -> u64 {
     ((count as f64).powf(uniform) - 1.0) as u64
 }
 
-fn insert_only(bench: &Bench) {
-    let mut transfers = Transfers::new(4 * CAPACITY, |s| (random(s), random(s)), true);
-    let mut pool = None;
-    bench.run("pack insert", Unit::PerSecond, None, || {
-        let mut scheduler = pool.take().filter(|s: &Scheduler| s.pending() < CAPACITY).unwrap_or_else(scheduler);
-        (0..ROUND).for_each(|_| transfers.insert(&mut scheduler));
-        pool = Some(scheduler);
+/// Admission alone; the clock then drops everything.
+fn insert_and_expire(bench: &Bench) {
+    let mut transfers = Transfers::new(ROUND, |s| (random(s), random(s)), true);
+    let mut scheduler = scheduler();
+    let mut time = 0;
+    bench.run("pack insert and expire", Unit::PerSecond, None, || {
+        (0..ROUND).for_each(|_| transfers.insert_until(&mut scheduler, time));
+        time += 1;
+        scheduler.expire(time);
+        assert_eq!(scheduler.pending(), 0);
+        ROUND as u64
+    });
+}
+
+/// What the memory of this machine gives now: the figures below are made of such loads.
+fn memory(bench: &Bench) {
+    let words: Vec<u64> = (0..1 << 23).map(|n| n * 3).collect();
+    let (mut state, mut last) = (1, 0);
+    bench.run("(memory: a random load after another, 64 MiB)", Unit::NanosPerItem, None, || {
+        for _ in 0..ROUND {
+            last = words[(random(&mut state) ^ last) as usize % words.len()];
+        }
+        black_box(last);
         ROUND as u64
     });
 }
@@ -203,15 +223,16 @@ fn dedup(bench: &Bench) {
 
 fn main() {
     let bench = Bench::from_args();
+    memory(&bench);
     dedup(&bench);
-    insert_only(&bench);
+    insert_and_expire(&bench);
     let independent = |s: &mut u64| (random(s), random(s));
     for (name, depth, random_rewards) in [
         ("pack independent, equal pay, 4 K pending", 1 << 12, false),
         ("pack independent, 4 K pending", 1 << 12, true),
         ("pack independent, 60 K pending", 60 << 10, true),
     ] {
-        let mut transfers = Transfers::new(4 * CAPACITY, independent, random_rewards);
+        let mut transfers = Transfers::new(2 * depth, independent, random_rewards);
         bench.run(name, Unit::PerSecond, Some(1e6), whole_way(&mut transfers, depth));
     }
     let contended = |s: &mut u64| (zipf(s, 100_000), zipf(s, 100_000));

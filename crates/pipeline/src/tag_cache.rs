@@ -20,7 +20,7 @@ use std::hint::black_box;
 use thiserror::Error;
 
 /// How many inserts ahead of its turn a leaving tag's cache line is loaded.
-const LOOKAHEAD: usize = 8;
+const LOOKAHEAD: usize = 32;
 /// The word of a free place. A tag of this value is stored as [`ZERO_TAG`].
 const FREE: u64 = 0;
 const ZERO_TAG: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -199,7 +199,7 @@ fn stored(tag: u64) -> u64 {
 }
 
 /// `len` words, each page of them written to, so that no page fault is left for later.
-fn resident_words(len: usize) -> Result<Vec<u64>, TryReserveError> {
+pub(crate) fn resident_words(len: usize) -> Result<Vec<u64>, TryReserveError> {
     let mut words: Vec<u64> = Vec::new();
     words.try_reserve_exact(len)?;
     words.resize(len, FREE);

@@ -4,14 +4,14 @@
 //! reads   account addresses of transactions
 //! writes  nothing but itself
 //! memory  [`Accounts::bytes`], taken in [`Accounts::new`]: 80 B for each account known at a time
-//!         and 2 MiB for what was spent on accounts not known any more
+//!         and 512 KiB for what was spent on accounts not known any more
 //! drops   nothing; when no more accounts fit, the caller hears of it
 //! source  the cluster's lock rules: many readers or one writer
 //!
 //! An account that no transaction names is forgotten, but the block's limit on writing it must hold
 //! until the block ends. Its sum then lives on in a cell that it shares with other accounts, at the
 //! greatest of their sums: an account that comes back starts from the cell, so the limit is never
-//! exceeded, and only an account that shares its cell with a hot one (odds 2^-18 for each pair, by
+//! exceeded, and only an account that shares its cell with a hot one (odds 2^-16 for each pair, by
 //! a secret hash) may meet it early.
 
 use hearth_wire::TagHasher;
@@ -22,7 +22,7 @@ use super::table::IndexTable;
 /// No queue, no slot.
 pub const NONE: u32 = u32::MAX;
 /// Cells for the sums of forgotten accounts.
-const CELLS: usize = 1 << 18;
+const CELLS: usize = 1 << 16;
 
 /// One account. A cache line.
 #[derive(Clone, Debug)]
@@ -128,10 +128,30 @@ impl Accounts {
         &mut self.entries[id as usize]
     }
 
-    /// Counts a reference to the account `key` and gives its id; `None` when no more accounts fit.
+    /// The hash of an account, for [`Accounts::touch`] and [`Accounts::refer`].
     #[inline]
-    pub fn refer(&mut self, key: &Pubkey) -> Option<u32> {
-        let hash = self.hasher.hash64(key);
+    pub fn hash(&self, key: &Pubkey) -> u64 {
+        self.hasher.hash64(key)
+    }
+
+    /// Loads what [`Accounts::refer`] will look at.
+    #[inline]
+    pub fn touch(&self, hash: u64) -> u64 {
+        self.table.touch(hash)
+    }
+
+    /// Loads what [`Accounts::forgo`] will look at.
+    #[inline]
+    pub fn touch_known(&self, id: u32) -> u64 {
+        let account = &self.entries[id as usize];
+        // Most accounts are named by one transaction alone.
+        if account.references == 1 { self.table.touch(u64::from(account.hash) << 32) } else { 0 }
+    }
+
+    /// Counts a reference to the account `key`, whose [`Accounts::hash`] is `hash`, and gives its id;
+    /// `None` when no more accounts fit.
+    #[inline]
+    pub fn refer(&mut self, key: &Pubkey, hash: u64) -> Option<u32> {
         let entries = &self.entries;
         if let Some(id) = self.table.find(hash, |id| entries[id].key == *key) {
             self.entries[id].references += 1;
@@ -215,29 +235,34 @@ fn cell(hash: u32) -> usize {
 mod tests {
     use super::*;
 
+    fn refer(accounts: &mut Accounts, key: Pubkey) -> Option<u32> {
+        let hash = accounts.hash(&key);
+        accounts.refer(&key, hash)
+    }
+
     #[test]
     fn a_forgotten_account_keeps_its_sum_within_the_block() {
         let mut accounts = Accounts::new(4, 9);
-        let id = accounts.refer(&[1; 32]).unwrap();
+        let id = refer(&mut accounts, [1; 32]).unwrap();
         accounts.spend(id, 700);
         accounts.forgo(id);
         assert_eq!(accounts.len(), 0);
-        let id = accounts.refer(&[1; 32]).unwrap();
+        let id = refer(&mut accounts, [1; 32]).unwrap();
         assert_eq!(accounts.spent(id), 700);
         accounts.spend(id, 5);
         accounts.forgo(id);
         accounts.begin_block();
-        let id = accounts.refer(&[1; 32]).unwrap();
+        let id = refer(&mut accounts, [1; 32]).unwrap();
         assert_eq!(accounts.spent(id), 0);
     }
 
     #[test]
     fn no_more_accounts_than_room() {
         let mut accounts = Accounts::new(2, 9);
-        let ids: Vec<_> = (0..3).map(|i| accounts.refer(&[i; 32])).collect();
+        let ids: Vec<_> = (0..3).map(|i| refer(&mut accounts, [i; 32])).collect();
         assert!(ids[0].is_some() && ids[1].is_some() && ids[2].is_none());
-        assert_eq!(accounts.refer(&[0; 32]), ids[0]);
+        assert_eq!(refer(&mut accounts, [0; 32]), ids[0]);
         accounts.forgo(ids[1].unwrap());
-        assert!(accounts.refer(&[2; 32]).is_some());
+        assert!(refer(&mut accounts, [2; 32]).is_some());
     }
 }

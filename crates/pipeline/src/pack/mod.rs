@@ -102,7 +102,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             capacity: 1 << 16,
-            accounts: 1 << 19,
+            accounts: 1 << 18,
             limits: BlockLimits::default(),
             use_consumed_cus: true,
             pacing: Pacing::None,

@@ -80,14 +80,22 @@ pub struct Meta {
     expiry: u16,
 }
 
+/// A slot: what is known of a transaction, its locks and its bytes side by side, most often in one
+/// page.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Slot {
+    meta: Meta,
+    locks: [LockId; TXN_LOCKS],
+    bytes: [u8; TXN_BYTES],
+}
+
 const _: () = assert!(size_of::<Meta>() <= 64);
 
 /// The slots.
 #[derive(Debug)]
 pub struct Pool {
-    metas: Vec<Meta>,
-    bytes: Vec<u8>,
-    locks: Vec<LockId>,
+    slots: Vec<Slot>,
     /// Position of each slot in the heap or list that its state names.
     pub places: Vec<u32>,
     free: Vec<u32>,
@@ -99,7 +107,7 @@ pub struct Pool {
 impl Pool {
     /// Memory that `capacity` slots take, in bytes.
     pub const fn bytes(capacity: usize) -> u64 {
-        let slot = size_of::<Meta>() + TXN_BYTES + TXN_LOCKS * size_of::<LockId>() + 4 + 4 + 16 + 8 + 8;
+        let slot = size_of::<Slot>() + 4 + 4 + 16 + 8 + 8;
         (capacity * slot) as u64
     }
 
@@ -117,11 +125,9 @@ impl Pool {
             pay: 0,
             expiry: 0,
         };
+        let vacant = Slot { meta: vacant, locks: [LockId(0); TXN_LOCKS], bytes: [0; TXN_BYTES] };
         Self {
-            metas: vec![vacant; capacity],
-            // Not zero, so that the pages are there before the first transaction.
-            bytes: vec![0xff; capacity * TXN_BYTES],
-            locks: vec![LockId(u32::MAX); capacity * TXN_LOCKS],
+            slots: vec![vacant; capacity],
             places: vec![u32::MAX; capacity],
             free: (0..capacity as u32).rev().collect(),
             signatures: IndexTable::new(capacity),
@@ -132,7 +138,7 @@ impl Pool {
 
     /// How many transactions are pending.
     pub fn len(&self) -> usize {
-        self.metas.len() - self.free.len()
+        self.slots.len() - self.free.len()
     }
 
     /// Whether every slot is taken.
@@ -143,7 +149,13 @@ impl Pool {
     /// Whether a transaction of this signature is pending.
     #[inline]
     pub fn contains(&self, tag: u64) -> bool {
-        self.signatures.find(tag, |slot| self.metas[slot].tag == tag).is_some()
+        self.signatures.find(tag, |slot| self.slots[slot].meta.tag == tag).is_some()
+    }
+
+    /// Loads what [`Pool::contains`] and [`Pool::put`] will look at.
+    #[inline]
+    pub fn touch(&self, tag: u64) -> u64 {
+        self.signatures.touch(tag)
     }
 
     /// Puts a transaction into a free slot, as [`State::Ready`], and gives its turn.
@@ -152,9 +164,10 @@ impl Pool {
         let at = slot as usize;
         let entry = Entry { reward: candidate.reward, seq, cost: candidate.cost, slot };
         let (pay, expiry) = (pay_class(candidate.reward, candidate.cost), expires_at % EXPIRY_SPAN);
-        self.bytes[at * TXN_BYTES..][..candidate.bytes.len()].copy_from_slice(candidate.bytes);
-        self.locks[at * TXN_LOCKS..][..locks.len()].copy_from_slice(locks);
-        self.metas[at] = Meta {
+        let it = &mut self.slots[at];
+        it.bytes[..candidate.bytes.len()].copy_from_slice(candidate.bytes);
+        it.locks[..locks.len()].copy_from_slice(locks);
+        it.meta = Meta {
             entry,
             tag: candidate.tag,
             origin_ns: candidate.origin_ns,
@@ -173,7 +186,7 @@ impl Pool {
 
     /// Frees a slot. Its bytes and locks stay readable until the next [`Pool::put`].
     pub fn free(&mut self, slot: usize) {
-        let meta = &mut self.metas[slot];
+        let meta = &mut self.slots[slot].meta;
         assert_ne!(meta.state, State::Vacant, "a slot is freed once");
         meta.state = State::Vacant;
         let (tag, pay, expiry) = (meta.tag, meta.pay, meta.expiry);
@@ -186,25 +199,27 @@ impl Pool {
     /// What is known of a transaction.
     #[inline]
     pub fn meta(&self, slot: usize) -> &Meta {
-        &self.metas[slot]
+        &self.slots[slot].meta
     }
 
     /// What is known of a transaction.
     #[inline]
     pub fn meta_mut(&mut self, slot: usize) -> &mut Meta {
-        &mut self.metas[slot]
+        &mut self.slots[slot].meta
     }
 
     /// Its wire bytes.
     #[inline]
     pub fn txn(&self, slot: usize) -> &[u8] {
-        &self.bytes[slot * TXN_BYTES..][..usize::from(self.metas[slot].len)]
+        let it = &self.slots[slot];
+        &it.bytes[..usize::from(it.meta.len)]
     }
 
     /// The accounts it locks.
     #[inline]
     pub fn locks(&self, slot: usize) -> &[LockId] {
-        &self.locks[slot * TXN_LOCKS..][..usize::from(self.metas[slot].locks)]
+        let it = &self.slots[slot];
+        &it.locks[..usize::from(it.meta.locks)]
     }
 
     /// The newest transaction of the class that pays worst, and the class.

@@ -22,6 +22,7 @@
 //! to the next in the queue.
 
 use std::collections::VecDeque;
+use std::hint::black_box;
 
 use super::accounts::{Accounts, NONE};
 use super::heap::{Entry, Heap};
@@ -34,6 +35,8 @@ const ENTRY_BYTES: u64 = 8 + 32 + 8;
 const MISFITS: u32 = 64;
 /// An account with less than this part of its limit left is closed to writers for the block.
 const CAPPED_BELOW: u32 = 64;
+/// Accounts of a transaction that are hashed ahead of their turn; most have fewer.
+const HASHED: usize = 8;
 /// Worse-paying transactions that one arrival may push out for want of accounts.
 const EVICTIONS: u32 = 16;
 
@@ -196,13 +199,21 @@ impl Scheduler {
     }
 
     fn admit(&mut self, candidate: &Candidate<'_>) -> Result<(), Refused> {
+        // The tables are large: all their cache misses at once, instead of one after the other.
+        let mut hashes = [0; HASHED];
+        let mut touched = self.pool.touch(candidate.tag);
+        for (hash, key) in hashes.iter_mut().zip(candidate.keys) {
+            *hash = self.accounts.hash(key);
+            touched |= self.accounts.touch(*hash);
+        }
+        black_box(touched);
         self.check(candidate)?;
         let pay = pay_class(candidate.reward, candidate.cost);
         if self.pool.is_full() && !self.evict_below(pay) {
             return Err(Refused::PoolFull);
         }
         let mut locks = [LockId::new(0, false); TXN_LOCKS];
-        let locks = self.refer(candidate, pay, &mut locks)?;
+        let locks = self.refer(candidate, &hashes, pay, &mut locks)?;
         // The span is longer than a blockhash lives.
         let expires_at = candidate.expires_at.min(self.time + EXPIRY_SPAN - 1);
         let entry = self.pool.put(candidate, locks, self.seq, expires_at);
@@ -238,6 +249,7 @@ impl Scheduler {
     fn refer<'l>(
         &mut self,
         candidate: &Candidate<'_>,
+        hashes: &[u64; HASHED],
         pay: usize,
         locks: &'l mut [LockId; TXN_LOCKS],
     ) -> Result<&'l [LockId], Refused> {
@@ -248,10 +260,11 @@ impl Scheduler {
             if candidate.unlocked.contains(index) {
                 continue;
             }
-            let mut id = self.accounts.refer(key);
+            let hash = hashes.get(index).copied().unwrap_or_else(|| self.accounts.hash(key));
+            let mut id = self.accounts.refer(key, hash);
             while id.is_none() && evictions < EVICTIONS && self.evict_below(pay) {
                 evictions += 1;
-                id = self.accounts.refer(key);
+                id = self.accounts.refer(key, hash);
             }
             let Some(id) = id else {
                 refused = Some(Refused::AccountsFull);
@@ -337,6 +350,9 @@ impl Scheduler {
             }
             looked += 1;
             self.ready.pop(&mut self.pool.places);
+            if let Some(next) = self.ready.top() {
+                black_box(self.pool.locks(next.slot as usize).first());
+            }
             if slot.cost + u64::from(top.cost) > limits.block_cost || slot.bytes + len as u64 > limits.block_bytes {
                 slot.misfits += 1;
                 self.put_off(at, State::BlockShort);
@@ -477,6 +493,9 @@ impl Scheduler {
         if gives_back {
             self.refund_block(flight.cost, actual_cost);
         }
+        // As in `admit`: the cache misses of all accounts at once.
+        let touch = |touched, lock: &LockId| touched | self.accounts.touch_known(lock.account());
+        black_box(flight.locks.iter().fold(0, touch));
         let mut at = 0;
         for (cost, count) in flight.txns.drain(..) {
             let locks = &flight.locks[at..at + usize::from(count)];

@@ -9,6 +9,8 @@
 //! A place holds hash and position in one word, so neither a miss nor a deletion has to look at
 //! the array.
 
+use crate::tag_cache::resident_words;
+
 /// A place that holds nothing.
 const FREE: u64 = 0;
 
@@ -22,7 +24,8 @@ impl IndexTable {
     /// A table for up to `keys` keys.
     pub fn new(keys: usize) -> Self {
         assert!(keys < u32::MAX as usize / 2, "positions have 32 bits");
-        Self { places: vec![FREE; 2 * keys + 1] }
+        let places = resident_words(2 * keys + 1).expect("memory for the pool");
+        Self { places }
     }
 
     /// The position under `hash` for which `is_it` holds.
@@ -39,6 +42,12 @@ impl IndexTable {
             }
             place = self.after(place);
         }
+    }
+
+    /// Reads what is at `hash`'s home, so that it is in the cache when it is needed soon.
+    #[inline]
+    pub fn touch(&self, hash: u64) -> u64 {
+        self.places[self.home(hash)]
     }
 
     /// Adds `position` under `hash`; the caller knows that the key is not in it.
