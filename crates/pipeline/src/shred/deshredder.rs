@@ -2,7 +2,7 @@
 //!
 //! reads   shreds of one slot in any order, with duplicates and gaps
 //! writes  batches of entries, in order; whole FEC sets, recovered shreds included
-//! memory  84 KiB a set begun and not yet read, at most the slot's limit of shreds ÷ 32 sets
+//! memory  79 KiB a set begun and not yet read, at most the slot's limit of shreds ÷ 32 sets
 //! drops   shreds of other slots, duplicates, and what contradicts what came before: each is an answer
 //!         of its own, for the caller to count
 //! source  `solana-ledger` 4.2, shred/merkle.rs `recover`; the chain of roots as followers check it

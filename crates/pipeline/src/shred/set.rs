@@ -2,7 +2,7 @@
 //!
 //! reads   entry bytes, the root of the set before, a signature
 //! writes  64 shreds
-//! memory  77,792 B of shreds and 6 KiB of hash states, reused from set to set
+//! memory  77,792 B of shreds and 2,560 B of hash states, reused from set to set
 //! drops   nothing
 //! source  `solana-ledger` 4.2, shred/merkle.rs
 //!

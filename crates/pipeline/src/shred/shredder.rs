@@ -208,6 +208,20 @@ impl Shredder {
         true
     }
 
+    /// Gives the next set another index than the slot's next.
+    #[cfg(test)]
+    pub(super) fn set_next_index(&mut self, set_index: u32) {
+        self.set_index = set_index;
+    }
+
+    /// Fills the batch with the bytes of a whole one, its count included.
+    #[cfg(test)]
+    pub(super) fn push_batch(&mut self, bytes: &[u8], reference_tick: u8) {
+        let (count, entries) = bytes.split_first_chunk().expect("a count");
+        self.push(entries, reference_tick).expect("room");
+        self.entry_count = u64::from_le_bytes(*count);
+    }
+
     /// The root that the next set will be chained to.
     pub fn chained_root(&self) -> &Hash {
         &self.chained_root

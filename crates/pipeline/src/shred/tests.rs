@@ -1,10 +1,12 @@
-//! Shredding and deshredding against each other.
+//! Shredding and deshredding against each other; the cluster's own shreds are in `vectors`.
 
 use super::*;
 use hearth_wire::entry::{ENTRY_HEADER_SIZE, write_entry};
 use hearth_wire::shred::{DATA_PER_SET, SHREDS_PER_SET, SHREDS_PER_SLOT_MAX, Shred};
 use proptest::prelude::*;
 use proptest::sample::subsequence;
+
+mod vectors;
 
 const SIGNATURE: [u8; 64] = [0x5e; 64];
 
