@@ -93,6 +93,8 @@ pub struct Config {
 pub const SEGMENT_SIZE_MIN: u64 = 256 << 10;
 /// The largest segment: offsets are 32 bits, and a drop should free little at a time.
 pub const SEGMENT_SIZE_MAX: u64 = 1 << 30;
+/// Data shreds of one FEC set: the step from one set's index to the next one's.
+const SHREDS_PER_SET: u32 = 32;
 /// Segments that `limit_size` must have room for: one being written, one being dropped, one to keep.
 const SEGMENTS_MIN: u64 = 3;
 

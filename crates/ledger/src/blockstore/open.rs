@@ -151,8 +151,10 @@ impl Found {
         let length = file_len(&path)?;
         fs::remove_file(&path).map_err(|e| StoreError::io("removing", &path, e))?;
         self.recovery.bytes_dropped += length;
-        let what = Finding::Record(Fault::HeaderCut);
-        self.recovery.torn = Some(Damage { file: path, offset: 0, length, what });
+        if length > 0 {
+            let what = Finding::Record(Fault::HeaderCut);
+            self.recovery.torn = Some(Damage { file: path, offset: 0, length, what });
+        }
         self.next_segment = segment;
         Ok(())
     }

@@ -11,7 +11,8 @@ use super::keeper::Shared;
 use super::open::list_segments;
 use super::record::Record;
 use super::scan::{Step, Walk};
-use super::{Damage, FecSetRecord, Finding, LogPosition, StoreError, log_path};
+use super::{Damage, FecSetRecord, Finding, LogPosition, SHREDS_PER_SET, StoreError, log_path};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::RangeBounds;
@@ -98,17 +99,27 @@ impl Reader {
     /// [`StoreError::Corrupt`] when bytes on disk changed, [`StoreError::Io`] when they cannot be read.
     pub fn block(&self, slot: u64) -> Result<Option<Block>, StoreError> {
         let Some(entry) = self.entry(slot) else { return Ok(None) };
-        let mut sets: Vec<(u32, [u8; 32], Vec<u8>)> = Vec::with_capacity(entry.set_count as usize);
-        let there = self.visit(&entry, |set| sets.push((set.fec_set_index, set.merkle_root, set.data.to_vec())))?;
+        let mut data = Vec::new();
+        let (mut next, mut block_id) = (0, [0; 32]);
+        // Sets that came before one that precedes them.
+        let mut early: BTreeMap<u32, ([u8; 32], Vec<u8>)> = BTreeMap::new();
+        let there = self.visit(&entry, |set| {
+            if set.fec_set_index != next {
+                early.insert(set.fec_set_index, (set.merkle_root, set.data.to_vec()));
+                return;
+            }
+            if next == 0 {
+                data.reserve_exact(set.data.len() * entry.set_count as usize);
+            }
+            data.extend_from_slice(set.data);
+            (next, block_id) = (next + SHREDS_PER_SET, set.merkle_root);
+            while let Some((root, bytes)) = early.remove(&next) {
+                data.extend_from_slice(&bytes);
+                (next, block_id) = (next + SHREDS_PER_SET, root);
+            }
+        })?;
         if !there {
             return Ok(None);
-        }
-        sets.sort_unstable_by_key(|s| s.0);
-        let ordered = sets.iter().zip((0..).step_by(32)).take_while(|((index, ..), expected)| index == expected);
-        let (mut data, mut block_id) = (Vec::with_capacity(sets.iter().map(|s| s.2.len()).sum()), [0; 32]);
-        for ((_, root, bytes), _) in ordered {
-            data.extend_from_slice(bytes);
-            block_id = *root;
         }
         Ok(Some(Block { info: (&entry).into(), block_id, data }))
     }

@@ -13,7 +13,7 @@ use super::record::{
     COMPLETE_SIZE, CompleteRecord, FecSetRecord, SEGMENT_HEAD_SIZE, SET_DATA_SIZE_MAX, SegmentRecord, VERSION,
     encode_complete, encode_segment, encode_set, set_record_size,
 };
-use super::{Config, LogPosition, Reader, StoreError, SyncPolicy, log_path};
+use super::{Config, LogPosition, Reader, SHREDS_PER_SET, StoreError, SyncPolicy, log_path};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, IoSlice};
@@ -27,8 +27,6 @@ use std::thread::JoinHandle;
 const OPEN_SLOTS_MAX: usize = 256;
 /// FEC sets of one slot at most: twice what a million data shreds need.
 const SET_COUNT_MAX: u32 = 65_536;
-/// Data shreds of one FEC set.
-const SHREDS_PER_SET: u32 = 32;
 /// The log is at most this far ahead of its index, so that a start scans little.
 const CHECKPOINT_BYTES: u64 = 16 << 20;
 const CHECKPOINT_SLOTS: usize = 4096;

@@ -22,6 +22,9 @@ use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 
 /// Hashes at most in one [`PohChain::step`]: 10–20 µs on one core of 2020's.
 pub const HASHES_PER_STEP: u64 = 256;
+/// Microblocks of a slot by default: 80,000 a second in slots of 400 ms, each of up to 64 transactions. The reserve
+/// kept for them is 0.8 % of the hashes of a slot of 64 × 62,500.
+pub const MAX_MICROBLOCKS: u64 = 32_768;
 /// The chain catches up with the clock when it is this many slots behind or fewer.
 pub const LAG_SLOTS_MAX: u64 = 4;
 

@@ -125,6 +125,59 @@ fn a_segment_that_cannot_begin_is_begun_later() {
     assert_eq!(store.reader().block(1).unwrap().unwrap().data, data.repeat(5));
 }
 
+const CHILD_DIR: &str = "HEARTH_TEST_FULL_DISK_DIR";
+
+/// Runs in the child process only: fills the file system mounted there.
+#[test]
+fn child_on_a_small_disk() {
+    let Ok(dir) = std::env::var(CHILD_DIR) else { return };
+    let ballast = Path::new(&dir).join("ballast");
+    std::fs::write(&ballast, vec![1; 300_000]).unwrap();
+    let (mut store, _) = BlockStore::open(&Path::new(&dir).join("blocks"), config(8)).unwrap();
+    let mut refused = 0;
+    for slot in 1..=40 {
+        let data = data_of(slot, 0, 20_000);
+        let set = set_of(slot, 0, true, &data);
+        if let Err(error) = store.append_set(&set) {
+            assert!(matches!(error, StoreError::NoRoom { .. }), "{error}");
+            refused += 1;
+            std::fs::remove_file(&ballast).unwrap();
+            store.append_set(&set).unwrap();
+        }
+    }
+    assert_eq!(refused, 1);
+    (1..=40).for_each(|slot| expect_slot(&store.reader(), slot, 1, 20_000));
+    drop(store);
+    let (store, found) = BlockStore::open(&Path::new(&dir).join("blocks"), config(8)).unwrap();
+    assert_eq!((found.last_whole_slot, found.bytes_dropped, found.damage), (Some(40), 0, vec![]));
+    assert_eq!(store.reader().verify().unwrap(), vec![]);
+    println!("the child is done");
+}
+
+/// A real file system of 1 MB, mounted in a namespace of the child's own. Said to be skipped where the system
+/// allows no such namespace; the medium above covers the same cases.
+#[test]
+fn a_real_small_disk_fills_up_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let unshare = |script: &str| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(dir.path());
+        command
+    };
+    let mount = "mount -t tmpfs -o size=1000k none \"$1\"";
+    if !unshare(mount).output().is_ok_and(|o| o.status.success()) {
+        eprintln!("skipped: a user may not mount a file system here");
+        return;
+    }
+    let child = unshare(&format!("{mount} && exec \"$2\" --exact blockstore::tests::faults::child_on_a_small_disk --nocapture"))
+        .arg(std::env::current_exe().unwrap())
+        .env(CHILD_DIR, dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(said.contains("the child is done"), "{said}{}", String::from_utf8_lossy(&child.stderr));
+}
+
 #[test]
 fn a_failed_sync_is_final_and_nothing_more_counts_as_durable() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,0 +1,82 @@
+//! poh: the chain as its tile drives it, and the verifying of a block.
+//!
+//! reads   the bench's name filter
+//! writes  one line for each figure
+//! memory  one block of 64 ticks
+//! source  the mainnet's chain is 10 M hashes a second: 62,500 a tick, 160 ticks a second
+//!
+//! cargo bench -p hearth-pipeline --bench poh
+
+use hearth_pipeline::poh::chain::{Config, MAX_MICROBLOCKS, PohChain, Step};
+use hearth_pipeline::poh::check::verify_entries;
+use hearth_testkit::bench::{Bench, Unit};
+use hearth_wire::entry::{Entries, write_batch_header, write_entry};
+
+const HASHES_PER_TICK: u64 = 62_500;
+const CONFIG: Config = Config {
+    hashes_per_tick: Some(HASHES_PER_TICK),
+    ticks_per_slot: 64,
+    slot_ns: 400_000_000,
+    max_microblocks: MAX_MICROBLOCKS,
+};
+
+fn main() {
+    let bench = Bench::from_args();
+    // The clock runs ahead by a tick's time whenever there is nothing to do.
+    let mut chain = PohChain::new(CONFIG, 1, 0, [7; 32], 0).expect("the rules are the mainnet's");
+    let mut now = 0;
+    bench.run("poh hash as the tile does, hashes", Unit::PerSecond, Some(10e6), || {
+        let mut hashes = 0;
+        while hashes < HASHES_PER_TICK {
+            match chain.step(now) {
+                Step::SlotBegan { slot, .. } => chain.done_packing(slot, 0).expect("none is within the limit"),
+                Step::Tick(entry) => hashes += entry.num_hashes,
+                Step::Early(when) => now = when + 6_250_000,
+                Step::Hashed | Step::Waiting => {}
+            }
+        }
+        hashes
+    });
+
+    // In low power, where nothing is hashed but what is mixed in.
+    let low_power = Config { hashes_per_tick: None, ..CONFIG };
+    let mut chain = PohChain::new(low_power, 1, 0, [7; 32], 0).expect("low power has no rules to break");
+    bench.run("poh mix in, microblocks", Unit::PerSecond, Some(1e6), || {
+        let mut mixed = 0;
+        loop {
+            match chain.step(now) {
+                Step::Tick(entry) if entry.last => return mixed,
+                Step::Waiting => {
+                    while let Some((slot, id)) = chain.wants() {
+                        chain.mix(slot, id, Some([id as u8; 32])).expect("it is the one wanted");
+                        mixed += 1;
+                    }
+                    chain.done_packing(chain.slot(), mixed).expect("as many as were mixed in");
+                }
+                Step::Early(when) => now = when,
+                Step::Tick(_) | Step::Hashed | Step::SlotBegan { .. } => {}
+            }
+        }
+    });
+
+    let block = block();
+    let entries: Vec<_> = Entries::parse(&block).and_then(Iterator::collect).expect("a block");
+    for threads in [1, 2] {
+        bench.run(&format!("poh verify a block, {threads} threads, hashes"), Unit::PerSecond, None, || {
+            verify_entries(&[7; 32], &entries, Some(HASHES_PER_TICK), 64, threads).expect("a valid block");
+            64 * HASHES_PER_TICK
+        });
+    }
+}
+
+/// A block of 64 ticks and no transactions.
+fn block() -> Vec<u8> {
+    let mut hash = [7; 32];
+    let mut block = vec![];
+    write_batch_header(64, &mut block);
+    for _ in 0..64 {
+        hash = hearth_crypto::sha256::sha256_chain(hash, HASHES_PER_TICK);
+        write_entry(HASHES_PER_TICK, &hash, 0, &[], &mut block);
+    }
+    block
+}
