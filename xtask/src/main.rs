@@ -1,1 +1,53 @@
-fn main() {}
+//! xtask: the repository's chores, run as `cargo xtask <command>`.
+//!
+//! reads   the command line, the working tree
+//! writes  standard output; the pages under `docs/` that are generated
+//! memory  the text of the working tree
+
+mod docs;
+mod node;
+mod rpc;
+mod run;
+mod soak;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Chores of the repository.
+
+  cargo xtask test                 Pass every test: tidy, cargo test, loom, Miri, documentation, end to end.
+  cargo xtask tidy                 Check the rules of the house: imports, unsafe, sizes, words.
+  cargo xtask docs [--check]       Write the pages that the binary knows best; or check that they are up to date.
+  cargo xtask soak list            The long runs, by hand.
+
+Build outputs go to $CARGO_TARGET_DIR, by default ${XDG_CACHE_HOME:-~/.cache}/hearth/target.
+`docs` and `soak` take `--binary FILE` to use a hearth that is built already.
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args.split_first() {
+        Some((&"test", [])) => test::run(),
+        Some((&"tidy", [])) => tidy::run(),
+        Some((&"docs", rest)) => docs::run(rest),
+        Some((&"soak", rest)) => soak::run(rest),
+        Some((&("help" | "--help" | "-h"), _)) => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A JSON-RPC client of a few lines: one request a connection, over loopback.
+//!
+//! reads   answers of a node's RPC
+//! writes  requests to it
+//! memory  one answer
+//! source  JSON-RPC 2.0; HTTP/1.1 with `Connection: close`
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A node's RPC on 127.0.0.1.
+#[derive(Clone, Copy)]
+pub struct Rpc {
+    /// Its port.
+    pub port: u16,
+}
+
+impl Rpc {
+    /// The result of one call.
+    pub fn call(&self, method: &str, params: Value) -> Result<Value, String> {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let answer = self.post(&request).map_err(|error| format!("{method}: {error}"))?;
+        let body = body(&answer).ok_or_else(|| format!("{method}: no HTTP answer but {answer:?}"))?;
+        let answer: Value = serde_json::from_str(body).map_err(|error| format!("{method}: {error} in {body:?}"))?;
+        match answer.get("result") {
+            Some(result) => Ok(result.clone()),
+            None => Err(format!("{method}: {answer}")),
+        }
+    }
+
+    /// The number that a call gives, bare or as the `value` beside its context.
+    pub fn number(&self, method: &str, params: Value) -> Result<u64, String> {
+        let result = self.call(method, params)?;
+        let number = result.as_u64().or_else(|| result.get("value")?.as_u64());
+        number.ok_or_else(|| format!("{method}: expected a number, found {result}"))
+    }
+
+    fn post(&self, body: &str) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        let head = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close";
+        stream.write_all(format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+/// What follows the head of an HTTP answer.
+fn body(answer: &str) -> Option<&str> {
+    answer.starts_with("HTTP/1.1 ").then(|| answer.split_once("\r\n\r\n"))?.map(|(_, body)| body)
+}
+
+/// Base58 as Bitcoin and Solana write addresses.
+pub fn base58(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+    // Least significant digit first.
+    let mut digits: Vec<u8> = Vec::new();
+    for &byte in bytes {
+        let mut carry = u32::from(byte);
+        for digit in &mut digits {
+            carry += u32::from(*digit) << 8;
+            *digit = (carry % 58) as u8;
+            carry /= 58;
+        }
+        while carry > 0 {
+            digits.push((carry % 58) as u8);
+            carry /= 58;
+        }
+    }
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    let digits = std::iter::repeat_n(0, zeros).chain(digits.into_iter().rev());
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Answers one request with `answer`, and gives the request back.
+    fn serve_once(answer: &'static str) -> (Rpc, std::thread::JoinHandle<String>) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let rpc = Rpc { port: listener.local_addr().unwrap().port() };
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            let mut byte = [0];
+            // The body, an object without others in it, ends with the first brace.
+            while !request.ends_with(b"}") {
+                stream.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8(request).unwrap()
+        });
+        (rpc, server)
+    }
+
+    #[test]
+    fn a_call_gives_its_result() {
+        let (rpc, server) =
+            serve_once("HTTP/1.1 200 OK\r\n\r\n{\"jsonrpc\":\"2.0\",\"result\":{\"value\":7},\"id\":1}");
+        assert_eq!(rpc.number("getBalance", json!([])), Ok(7));
+        assert!(server.join().unwrap().contains("\"method\":\"getBalance\""));
+    }
+
+    #[test]
+    fn an_error_is_told_with_its_method() {
+        let (rpc, server) = serve_once("HTTP/1.1 200 OK\r\n\r\n{\"error\":{\"code\":-32601,\"message\":\"no\"}}");
+        let error = rpc.call("getNothing", json!([])).unwrap_err();
+        assert!(error.contains("getNothing") && error.contains("-32601"), "{error}");
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn base58_of_known_addresses() {
+        assert_eq!(base58(&[0; 32]), "1".repeat(32));
+        assert_eq!(base58(b"Hello World!"), "2NEpo7TZRRrLZSi2U");
+        assert_eq!(base58(&[0, 0, 0x28, 0x7f, 0xb4, 0xcd]), "11233QC4");
+    }
+}

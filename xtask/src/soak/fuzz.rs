@@ -1,0 +1,57 @@
+//! The parsers against bytes that nobody would send.
+//!
+//! reads   the corpus in `fuzz/corpus`
+//! writes  inputs that break something, into `fuzz/artifacts`; with seeded mutations, the seed
+//! memory  the fuzzer's own
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::Outcome;
+use crate::run::{self, Args, cargo, cargo_nightly};
+
+const TARGETS: [&str; 3] = ["txn", "entry", "shred"];
+/// Mutants of each input for one seed: some seconds' worth.
+const ROUNDS: u64 = 100_000;
+
+pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
+    let time = Duration::from_secs(args.number("--minutes", 10)? * 60);
+    args.end()?;
+    if run::answers(cargo_nightly().args(["fuzz", "--version"])) { cargo_fuzz(time) } else { seeds(time) }
+}
+
+/// Coverage-guided, each target in turn.
+fn cargo_fuzz(time: Duration) -> Result<Outcome, String> {
+    let seconds = time.as_secs() / TARGETS.len() as u64;
+    let mut wrong = Vec::new();
+    for target in TARGETS {
+        let limit = format!("-max_total_time={seconds}");
+        let mut fuzz = cargo_nightly();
+        fuzz.args(["fuzz", "run", target, "--", &limit, "-print_final_stats=1"]);
+        wrong.extend(run::run(&mut fuzz).err());
+    }
+    Ok(Outcome { figures: json!({ "with": "cargo-fuzz", "seconds_each": seconds, "targets": TARGETS }), wrong })
+}
+
+/// Seeded mutations of the corpus, on the stable compiler; the seeds are told, so that any can be run again.
+fn seeds(time: Duration) -> Result<Outcome, String> {
+    println!("cargo-fuzz on a nightly toolchain: not installed; seeded mutations instead");
+    let base = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |now| now.as_secs());
+    let (start, mut count, mut wrong) = (Instant::now(), 0, Vec::new());
+    while start.elapsed() < time && wrong.is_empty() {
+        let seed = base + count;
+        wrong.extend(run::run(&mut mutations(seed)).err().map(|why| format!("HEARTH_SEED={seed}: {why}")));
+        count += 1;
+    }
+    let figures = json!({ "with": "seeds", "first_seed": base, "seeds": count, "rounds_per_input": ROUNDS });
+    Ok(Outcome { figures, wrong })
+}
+
+fn mutations(seed: u64) -> Command {
+    let mut command = cargo();
+    command.args(["test", "--release", "--locked", "--quiet", "--package", "hearth-wire", "--test", "replay_corpus"]);
+    command.arg("mutated").env("HEARTH_SEED", seed.to_string()).env("HEARTH_FUZZ_ROUNDS", ROUNDS.to_string());
+    command
+}

@@ -1,0 +1,95 @@
+//! `cargo xtask soak`: what takes too long for every commit, run by hand.
+//!
+//! reads   the command line
+//! writes  progress, and as its last line one JSON object: the soak's name, whether it passed, its figures
+//! memory  a soak's own
+
+mod bench;
+mod fuzz;
+mod kill9;
+mod oracle;
+
+use serde_json::{Value, json};
+
+use crate::run::Args;
+
+/// What a soak found: figures, and what is wrong with them.
+struct Outcome {
+    figures: Value,
+    wrong: Vec<String>,
+}
+
+/// A soak: its name, its options, what it does.
+struct Soak {
+    name: &'static str,
+    options: &'static str,
+    about: &'static str,
+    run: fn(Args<'_>) -> Result<Outcome, String>,
+}
+
+const SOAKS: [Soak; 4] = [
+    Soak {
+        name: "bench",
+        options: "--minutes N (10) [--binary FILE] [--config FILE]",
+        about: "`hearth bench` at full load: no stall over a second, memory flat, every transaction accounted for",
+        run: bench::run,
+    },
+    Soak {
+        name: "fuzz",
+        options: "--minutes N (10)",
+        about: "the parsers' fuzz targets: cargo-fuzz where it is installed, else mutations with ever new seeds",
+        run: fuzz::run,
+    },
+    Soak {
+        name: "kill9",
+        options: "--rounds N (20) [--binary FILE] [--seed N]",
+        about: "`hearth run` under load, killed and started again: what was confirmed is still there",
+        run: kill9::run,
+    },
+    Soak {
+        name: "oracle",
+        options: "",
+        about: "the cluster's own shredder makes the vectors anew: they are those that are committed (needs clang)",
+        run: oracle::run,
+    },
+];
+
+/// `cargo xtask soak …`
+pub fn run(args: &[&str]) -> Result<(), String> {
+    let Some((name, rest)) = args.split_first().filter(|(name, _)| **name != "list") else {
+        SOAKS.iter().for_each(|soak| println!("soak {} {}\n    {}", soak.name, soak.options, soak.about));
+        return Ok(());
+    };
+    let soak = SOAKS.iter().find(|soak| soak.name == *name);
+    let soak = soak.ok_or_else(|| format!("no soak is called {name}; see `cargo xtask soak list`"))?;
+    let outcome = (soak.run)(Args::new(rest))?;
+    println!("{}", line(soak.name, &outcome));
+    if outcome.wrong.is_empty() { Ok(()) } else { Err(format!("soak {name}: {}", outcome.wrong.join("; "))) }
+}
+
+/// The last line: the figures between the name and what is wrong.
+fn line(name: &str, outcome: &Outcome) -> Value {
+    let mut line = json!({ "soak": name, "passed": outcome.wrong.is_empty(), "wrong": outcome.wrong });
+    if let (Some(line), Some(figures)) = (line.as_object_mut(), outcome.figures.as_object()) {
+        line.extend(figures.clone());
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_holds_the_figures() {
+        let outcome = Outcome { figures: json!({ "rounds": 3 }), wrong: vec!["late".into()] };
+        let expected = json!({ "soak": "kill9", "passed": false, "wrong": ["late"], "rounds": 3 });
+        assert_eq!(line("kill9", &outcome), expected);
+    }
+
+    #[test]
+    fn unknown_soaks_are_refused() {
+        assert!(run(&["sleep"]).unwrap_err().contains("soak list"));
+        assert_eq!(run(&["list"]), Ok(()));
+    }
+}

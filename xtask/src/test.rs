@@ -1,0 +1,197 @@
+//! `cargo xtask test`: the one command that passes every test.
+//!
+//! reads   the working tree; `RUSTFLAGS`
+//! writes  build outputs; standard output: a heading per step, its time, and at the end the sum of all runners
+//! memory  one line of output at a time
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::node::{self, Node};
+use crate::run::{self, TempFolder, cargo, cargo_nightly, run_seeing, target_dir};
+use crate::{docs, tidy};
+
+/// Tests that have passed and failed, over all runners.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+}
+
+impl Tally {
+    /// Adds up a line of the form `test result: ok. 3 passed; 0 failed; …`, and no other.
+    fn see(&mut self, line: &str) {
+        let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
+            return;
+        };
+        for count in counts.split(';') {
+            match count.trim().split_once(' ').map(|(number, what)| (number.parse::<u64>(), what)) {
+                Some((Ok(number), "passed")) => self.passed += number,
+                Some((Ok(number), "failed")) => self.failed += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Steps done and what they came to.
+#[derive(Default)]
+struct Steps {
+    tally: Tally,
+    times: Vec<(&'static str, Duration)>,
+}
+
+impl Steps {
+    /// Runs a step under its heading. A step whose runner counts nothing is one test.
+    fn step(&mut self, name: &'static str, run: impl FnOnce(&mut Tally) -> Result<(), String>) -> Result<(), String> {
+        println!("\n== {name}");
+        let (start, mut tally) = (Instant::now(), Tally::default());
+        let result = run(&mut tally);
+        let time = start.elapsed();
+        if result.is_err() {
+            tally.failed = tally.failed.max(1);
+        } else if tally == Tally::default() {
+            tally.passed = 1;
+        }
+        self.tally.passed += tally.passed;
+        self.tally.failed += tally.failed;
+        self.times.push((name, time));
+        println!("== {name}: {} after {:.1} s", if result.is_ok() { "passed" } else { "FAILED" }, time.as_secs_f64());
+        result.map_err(|why| format!("{name}: {why}"))
+    }
+
+    fn print(&self) {
+        println!("\n== time");
+        for (name, time) in &self.times {
+            println!("{:>8.1} s  {name}", time.as_secs_f64());
+        }
+        let sum: Duration = self.times.iter().map(|(_, time)| time).sum();
+        println!("{:>8.1} s  in all\n", sum.as_secs_f64());
+        println!("{} passed, {} failed", self.tally.passed, self.tally.failed);
+    }
+}
+
+/// `cargo xtask test`
+pub fn run() -> Result<(), String> {
+    let mut steps = Steps::default();
+    let result = all(&mut steps);
+    steps.print();
+    result
+}
+
+fn all(steps: &mut Steps) -> Result<(), String> {
+    println!("build outputs in {}", target_dir().display());
+    steps.step("tidy", |_| tidy::run())?;
+    steps.step("cargo test", |tally| {
+        let args = ["test", "--release", "--locked", "--workspace", "--no-fail-fast"];
+        run_seeing(cargo().args(args), |line| tally.see(line))
+    })?;
+    steps.step("loom: the ring's interleavings", |tally| run_seeing(&mut loom(), |line| tally.see(line)))?;
+    match miri() {
+        Some(commands) => steps.step("miri: the ring and the portable paths of crypto", |tally| {
+            commands.into_iter().try_for_each(|mut command| run_seeing(&mut command, |line| tally.see(line)))
+        })?,
+        None => println!("\nmiri: not installed, skipped"),
+    }
+    steps.step("rustdoc", |_| {
+        let flags = with_flags("RUSTDOCFLAGS", "-D warnings");
+        let args = ["doc", "--release", "--locked", "--workspace", "--no-deps", "--quiet"];
+        run::run(cargo().args(args).env("RUSTDOCFLAGS", flags))
+    })?;
+    let mut binary = None;
+    steps.step("the binary builds", |_| {
+        binary = Some(run::hearth(None)?);
+        Ok(())
+    })?;
+    let binary = binary.expect("it was built");
+    steps.step("generated pages", |_| docs::check(&binary, &run::root()))?;
+    steps.step("web3.js against `hearth run`", |_| web3js(&binary))
+}
+
+/// The value of a variable with flags, with more of them.
+fn with_flags(name: &str, more: &str) -> String {
+    let set = std::env::var(name).unwrap_or_default();
+    if set.is_empty() { more.into() } else { format!("{set} {more}") }
+}
+
+/// Loom replaces the atomics of the whole build, so it has a folder of its own.
+fn loom() -> Command {
+    let mut command = cargo();
+    command.args(["test", "--release", "--locked", "--package", "hearth-ring", "--lib"]);
+    command.env("RUSTFLAGS", with_flags("RUSTFLAGS", "--cfg loom")).env("CARGO_TARGET_DIR", target_dir().join("loom"));
+    command
+}
+
+/// Miri over the crates that hold unsafe code, where a toolchain has it.
+fn miri() -> Option<Vec<Command>> {
+    let toolchain =
+        [cargo, cargo_nightly].into_iter().find(|cargo| run::answers(cargo().args(["miri", "--version"])))?;
+    // Property tests and the published vectors in full would take hours.
+    let packages = [("hearth-ring", &[][..]), ("hearth-crypto", &["portable"])];
+    let command = |(package, filter): (&str, &[&str])| {
+        let mut command = toolchain();
+        command.args(["miri", "test", "--locked", "--package", package, "--lib", "--"]).args(filter);
+        command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("CARGO_TARGET_DIR", target_dir().join("miri"));
+        command
+    };
+    Some(packages.map(command).into())
+}
+
+/// The unmodified client library from npm against the binary.
+fn web3js(binary: &Path) -> Result<(), String> {
+    if !run::answers(Command::new("npm").arg("--version")) || !run::answers(Command::new("node").arg("--version")) {
+        return Err("node and npm are needed: `apt-get install nodejs npm`, or see https://nodejs.org".into());
+    }
+    let scripts = run::root().join("tests/web3js");
+    run::run(Command::new("npm").args(["ci", "--prefer-offline", "--no-audit", "--no-fund"]).current_dir(&scripts))?;
+    let folder = TempFolder::new("web3js")?;
+    let port = node::free_ports()?;
+    let node = Node::start(binary, folder.path(), port)?;
+    let url = format!("http://127.0.0.1:{port}");
+    let mut client = Command::new("node");
+    client.arg("test.mjs").current_dir(&scripts).env("RPC_URL", &url);
+    run::run(&mut client).map_err(|why| node.explain(&format!("{why} (RPC_URL={url})")))?;
+    node.stop()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_cargo_test_add_up() {
+        let mut tally = Tally::default();
+        for line in [
+            "running 3 tests",
+            "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 4 filtered out; finished in 0.10s",
+            "test result: FAILED. 7 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "the test result: ok. 5 passed; 5 failed",
+        ] {
+            tally.see(line);
+        }
+        assert_eq!(tally, Tally { passed: 19, failed: 2 });
+    }
+
+    #[test]
+    fn a_step_counts_as_one_test_where_its_runner_counts_none() {
+        let mut steps = Steps::default();
+        steps.step("good", |_| Ok(())).unwrap();
+        assert_eq!(steps.step("bad", |_| Err("why".into())), Err("bad: why".into()));
+        steps
+            .step("many", |tally| {
+                tally.passed = 5;
+                Ok(())
+            })
+            .unwrap();
+        // It did not even compile: a failure, though no test ran.
+        steps
+            .step("broken", |tally| {
+                tally.passed = 2;
+                Err("exit status: 101".into())
+            })
+            .unwrap_err();
+        assert_eq!(steps.tally, Tally { passed: 8, failed: 2 });
+        assert_eq!(steps.times.len(), 4);
+    }
+}

@@ -1,0 +1,128 @@
+//! Rules on packages: who imports whom, features, licences.
+//!
+//! reads   what cargo says of the packages, ARCHITECTURE.md, the manifests
+//! writes  findings
+//! memory  the table
+
+use super::Found;
+use super::tree::{Tree, short_name};
+
+/// Where the table is, and the heading above it.
+const TABLE: &str = "ARCHITECTURE.md";
+const HEADING: &str = "## Who may import whom";
+
+/// The crate of test helpers: a dev-dependency of anyone, and never more.
+const TESTKIT: &str = "testkit";
+
+/// Crates from outside that only these of ours may import: no async in tiles, one user of each protocol.
+const OUTSIDE: [(&str, &[&str]); 5] = [
+    ("tokio", &["rpc"]),
+    ("axum", &["rpc"]),
+    ("quinn-proto", &["quic"]),
+    ("rustls", &["quic"]),
+    ("libc", &["ring", "tile"]),
+];
+
+const FEATURES_MAX: usize = 5;
+const LICENSE: &str = "Apache-2.0";
+
+/// One row: a crate, and which others it may import.
+struct Row<'a> {
+    name: &'a str,
+    imports: Vec<&'a str>,
+    all: bool,
+}
+
+/// The rows below the heading. The first cell names the crate, the last lists its imports: names in backticks, `–`
+/// for none, `all` for all but testkit.
+fn table(text: &str) -> Vec<Row<'_>> {
+    let section = text.lines().skip_while(|line| *line != HEADING).skip(1);
+    let rows = section.take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with("| `"));
+    rows.map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let names = |cell: &'_ str| cell.len() > 1 && cell.starts_with('`');
+        let last = cells[cells.len() - 1];
+        let imports = last.split(',').map(str::trim).filter(|cell| names(cell)).map(|cell| cell.trim_matches('`'));
+        Row { name: cells[0].trim_matches('`'), imports: imports.collect(), all: last == "all" }
+    })
+    .collect()
+}
+
+/// Dependencies between our own crates are those of the table; only dev-dependencies may add testkit.
+pub fn imports(tree: &Tree, found: &mut Found) {
+    let Some(file) = tree.file(TABLE) else { return found.at(TABLE, 0, "is missing") };
+    let rows = table(&file.text);
+    for row in &rows {
+        let known = |name: &str| tree.packages.iter().any(|package| package.short_name() == name);
+        for name in std::iter::once(&row.name).chain(&row.imports).filter(|name| !known(name)) {
+            found.at(TABLE, 0, format!("the table names `{name}`, which is no crate of the workspace"));
+        }
+    }
+    for package in &tree.packages {
+        let name = package.short_name();
+        let Some(row) = rows.iter().find(|row| row.name == name) else {
+            found.at(TABLE, 0, format!("`{name}` has no row under «{}»", HEADING.trim_start_matches("# ")));
+            continue;
+        };
+        let ours = |name: &str| tree.packages.iter().any(|package| package.name == name);
+        for dependency in package.dependencies.iter().filter(|dependency| ours(&dependency.name)) {
+            let imported = short_name(&dependency.name);
+            let allowed = match imported {
+                TESTKIT => dependency.dev,
+                _ => row.all || row.imports.contains(&imported),
+            };
+            if !allowed {
+                found.at(&manifest(name), 0, format!("`{name}` may not import `{imported}`, says {TABLE}"));
+            }
+        }
+    }
+}
+
+fn manifest(name: &str) -> String {
+    if name == "xtask" { "xtask/Cargo.toml".into() } else { format!("crates/{name}/Cargo.toml") }
+}
+
+/// Crates from outside that bring a way of working with them stay where they belong.
+pub fn outside_crates(tree: &Tree, found: &mut Found) {
+    for package in &tree.packages {
+        let name = package.short_name();
+        for (outside, users) in OUTSIDE {
+            let uses = package.dependencies.iter().any(|dependency| dependency.name == outside && !dependency.dev);
+            if uses && !users.contains(&name) {
+                found.at(&manifest(name), 0, format!("`{outside}` belongs to {} alone", users.join(" and ")));
+            }
+        }
+    }
+}
+
+/// Behaviour is configuration; features are for platforms and heavy dependencies.
+pub fn features(tree: &Tree, found: &mut Found) {
+    let mut names: Vec<&str> = tree.packages.iter().flat_map(|p| p.features.iter().map(String::as_str)).collect();
+    names.retain(|name| *name != "default");
+    names.sort_unstable();
+    names.dedup();
+    if names.len() > FEATURES_MAX {
+        found.at("Cargo.toml", 0, format!("{} features, at most {FEATURES_MAX}: {}", names.len(), names.join(", ")));
+    }
+}
+
+/// Every package says its licence.
+pub fn license(tree: &Tree, found: &mut Found) {
+    for package in tree.packages.iter().filter(|package| package.license != LICENSE) {
+        found.at(&manifest(package.short_name()), 0, format!("`license` is {:?}, not {LICENSE:?}", package.license));
+    }
+    if !tree.file("LICENSE").is_some_and(|file| file.text.contains("Version 2.0")) {
+        found.at("LICENSE", 0, "the Apache licence's text is missing");
+    }
+}
+
+/// Every package takes the workspace's lints.
+pub fn lints(tree: &Tree, found: &mut Found) {
+    for package in &tree.packages {
+        let path = manifest(package.short_name());
+        let takes = |text: &str| text.contains("[lints]\nworkspace = true");
+        if !tree.file(&path).is_some_and(|file| takes(&file.text)) {
+            found.at(&path, 0, "expected `[lints]` with `workspace = true`");
+        }
+    }
+}

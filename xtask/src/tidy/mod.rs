@@ -1,0 +1,81 @@
+//! `cargo xtask tidy`: the repository checks its own rules.
+//!
+//! reads   the working tree's text, `cargo metadata`
+//! writes  one line per finding: `path:line: rule: what`
+//! memory  the text of the working tree
+//! source  CONTRIBUTING.md, and the table «Who may import whom» of ARCHITECTURE.md
+
+mod code;
+mod crates;
+mod functions;
+mod sources;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod words;
+
+use tree::Tree;
+
+/// Something that breaks a rule.
+#[derive(Debug, PartialEq)]
+struct Finding {
+    rule: &'static str,
+    path: String,
+    /// Counted from 1; 0 is the file as a whole.
+    line: usize,
+    what: String,
+}
+
+/// A rule: its name, and what finds the places that break it.
+type Rule = (&'static str, fn(&Tree, &mut Found));
+
+const RULES: &[Rule] = &[
+    ("imports", crates::imports),
+    ("outside-crates", crates::outside_crates),
+    ("features", crates::features),
+    ("license", crates::license),
+    ("lints", crates::lints),
+    ("unsafe", sources::unsafe_blocks),
+    ("safety-comment", sources::safety_comments),
+    ("module-doc", sources::module_docs),
+    ("file-size", sources::file_size),
+    ("line-width", sources::line_width),
+    ("ignored-test", sources::ignored_tests),
+    ("sleep-in-test", sources::sleeps),
+    ("function-size", functions::size),
+    ("words", words::forbidden),
+    ("paths", words::absolute_paths),
+    ("links", words::links),
+];
+
+/// Collects the findings of one rule.
+struct Found {
+    rule: &'static str,
+    findings: Vec<Finding>,
+}
+
+impl Found {
+    fn at(&mut self, path: &str, line: usize, what: impl Into<String>) {
+        self.findings.push(Finding { rule: self.rule, path: path.into(), line, what: what.into() });
+    }
+}
+
+fn check(tree: &Tree) -> Vec<Finding> {
+    let find = |(rule, find): &Rule| {
+        let mut found = Found { rule, findings: Vec::new() };
+        find(tree, &mut found);
+        found.findings
+    };
+    RULES.iter().flat_map(find).collect()
+}
+
+/// `cargo xtask tidy`
+pub fn run() -> Result<(), String> {
+    let tree = Tree::read(&crate::run::root())?;
+    let findings = check(&tree);
+    for Finding { rule, path, line, what } in &findings {
+        println!("{path}:{line}: {rule}: {what}");
+    }
+    println!("tidy: {} rules, {} files, {} findings", RULES.len(), tree.files.len(), findings.len());
+    if findings.is_empty() { Ok(()) } else { Err(format!("tidy: {} findings, see above", findings.len())) }
+}

@@ -1,0 +1,112 @@
+//! Rules on Rust files: unsafe, module documentation, sizes, tests that would not be run or would wait for nothing.
+//!
+//! reads   every Rust file
+//! writes  findings
+//! memory  none of its own
+
+use super::Found;
+use super::code::{line_of, words};
+use super::tree::{File, Tree};
+
+const FILE_LINES_MAX: usize = 900;
+const LINE_CHARS_MAX: usize = 120;
+/// A comment that begins with `SAFETY:` is at most so many lines above the block it speaks for.
+const SAFETY_ABOVE: usize = 12;
+
+/// Where unsafe code may be.
+fn may_be_unsafe(file: &File) -> bool {
+    let sys = ["crates/tile/src/sys.rs", "crates/tile/src/sys/"];
+    matches!(file.krate(), Some("ring" | "crypto")) || sys.iter().any(|sys| file.path.starts_with(sys))
+}
+
+/// The word `unsafe`, or a lint switched off for it, elsewhere.
+pub fn unsafe_blocks(tree: &Tree, found: &mut Found) {
+    for file in tree.rust().filter(|file| !may_be_unsafe(file)) {
+        for at in words(&file.code, "unsafe") {
+            found.at(&file.path, line_of(&file.code, at), "only ring, crypto and tile::sys may be unsafe");
+        }
+        let sys_alone = file.path == "crates/tile/src/lib.rs";
+        for at in words(&file.code, "unsafe_code").filter(|_| !sys_alone) {
+            found.at(&file.path, line_of(&file.code, at), "the lint `unsafe_code` is denied, here as everywhere");
+        }
+    }
+}
+
+/// Every unsafe block and implementation is told why it is sound.
+pub fn safety_comments(tree: &Tree, found: &mut Found) {
+    for file in tree.rust() {
+        let text: Vec<&str> = file.text.lines().collect();
+        for at in words(&file.code, "unsafe") {
+            let next = file.code[at + "unsafe".len()..].trim_start();
+            let line = line_of(&file.code, at);
+            let above = &text[line.saturating_sub(1 + SAFETY_ABOVE)..line];
+            let claims = next.starts_with('{') || words(next, "impl").next() == Some(0);
+            if claims && !above.iter().any(|line| line.contains("SAFETY:")) {
+                found.at(&file.path, line, "no `// SAFETY:` comment above");
+            }
+        }
+    }
+}
+
+/// Every module says what it is for before anything else.
+pub fn module_docs(tree: &Tree, found: &mut Found) {
+    let modules = tree.rust().filter(|file| {
+        let of_crate = file.krate().is_some() && file.path.contains("/src/");
+        (of_crate || file.path.starts_with("xtask/src/")) && !file.is_test()
+    });
+    for file in modules.filter(|file| !file.text.starts_with("//! ")) {
+        found.at(&file.path, 1, "opens without `//!`: what is it for, what does it read, write, hold and drop?");
+    }
+}
+
+/// Files that a reader can hold in mind.
+pub fn file_size(tree: &Tree, found: &mut Found) {
+    for file in tree.rust() {
+        let lines = file.text.lines().count();
+        if lines > FILE_LINES_MAX {
+            found.at(&file.path, 0, format!("{lines} lines, at most {FILE_LINES_MAX}"));
+        }
+    }
+}
+
+/// Lines that fit; a literal or a table's row may be longer.
+pub fn line_width(tree: &Tree, found: &mut Found) {
+    for file in tree.rust() {
+        for (index, line) in file.text.lines().enumerate() {
+            let chars = line.chars().count();
+            let table = line.trim_start().trim_start_matches(['/', '!']).trim_start().starts_with('|');
+            if chars > LINE_CHARS_MAX && !line.contains('"') && !table && !line.contains("://") {
+                found.at(&file.path, index + 1, format!("{chars} characters, at most {LINE_CHARS_MAX}"));
+            }
+        }
+    }
+}
+
+/// A test that is not run proves nothing; nor does an example in the documentation.
+pub fn ignored_tests(tree: &Tree, found: &mut Found) {
+    for file in tree.rust() {
+        for at in words(&file.code, "#[ignore") {
+            found.at(&file.path, line_of(&file.code, at), "a test that is not run");
+        }
+        for (index, line) in file.text.lines().enumerate() {
+            let doc = line.trim_start();
+            if (doc.starts_with("///") || doc.starts_with("//!")) && doc.contains("```ignore") {
+                found.at(&file.path, index + 1, "an example that is not compiled; `text` if it is none");
+            }
+        }
+    }
+}
+
+/// Tests wait for a condition with a deadline, never for time to pass.
+pub fn sleeps(tree: &Tree, found: &mut Found) {
+    for file in tree.rust() {
+        let Some(from) = file.tests_from() else { continue };
+        for at in words(&file.code, "sleep(") {
+            let line = line_of(&file.code, at);
+            // A method of that name is the code under test.
+            if line >= from && !file.code[..at].ends_with('.') {
+                found.at(&file.path, line, "wait for a condition with a deadline, not for time");
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Every rule can fail: one tree that passes, and for each rule changes that it alone must find.
+
+use super::tree::{Dependency, File, Package};
+use super::*;
+
+const TABLE: &str = "\
+# Architecture
+
+## Who may import whom
+
+| Crate | For | May import |
+|---|---|---|
+| `ring` | links | – |
+| `tile` | tiles | `ring` |
+| `wire` | bytes | – |
+| `hearth` | the binary | all |
+| `testkit` | tests | – |
+
+## Next
+";
+
+const MANIFEST: &str = "[package]\n\n[lints]\nworkspace = true\n";
+
+fn package(name: &str, dependencies: &[(&str, bool)]) -> Package {
+    let dependency = |(name, dev): &(&str, bool)| Dependency { name: (*name).into(), dev: *dev };
+    Package {
+        name: name.into(),
+        license: "Apache-2.0".into(),
+        features: vec!["default".into()],
+        dependencies: dependencies.iter().map(dependency).collect(),
+    }
+}
+
+/// A tree that keeps every rule, some of them narrowly.
+fn good() -> Tree {
+    let packages = vec![
+        package("hearth-ring", &[("libc", false), ("hearth-testkit", true)]),
+        package("hearth-tile", &[("hearth-ring", false)]),
+        package("hearth-wire", &[("tokio", true)]),
+        package("hearth", &[("hearth-tile", false), ("hearth-wire", false)]),
+        package("hearth-testkit", &[]),
+    ];
+    let mut files = vec![
+        File::new("ARCHITECTURE.md", TABLE),
+        File::new("LICENSE", "Apache License\nVersion 2.0\n"),
+        File::new(
+            "docs/page.md",
+            "See [the table](../ARCHITECTURE.md#who), [docs](.), [Rust](https://rust-lang.org/a).",
+        ),
+        File::new("crates/ring/src/lib.rs", "//! Ring.\nfn f() {\n    // SAFETY: nothing is read.\n    unsafe {}\n}\n"),
+        File::new("crates/tile/src/sys/mod.rs", "//! Sys.\n// SAFETY: as above.\nunsafe impl Send for A {}\n"),
+        File::new(
+            "crates/wire/src/lib.rs",
+            "//! Wire: unsafe is a word here, accounted for nowhere, {root}/work/ is a part.\nconst A: &str = \"unsafe\";\n",
+        ),
+        File::new("crates/wire/tests/a.rs", "fn f() { waker.sleep(1); }\n"),
+        File::new("crates/hearth/src/main.rs", "//! Hearth.\nfn poll() { std::thread::sleep(TURN); }\n"),
+    ];
+    files.extend(
+        ["ring", "tile", "wire", "hearth", "testkit"].map(|n| File::new(&format!("crates/{n}/Cargo.toml"), MANIFEST)),
+    );
+    Tree { files, packages }
+}
+
+/// The good tree with one file put in or replaced.
+fn with(path: &str, text: &str) -> Tree {
+    let mut tree = good();
+    tree.files.retain(|file| file.path != path);
+    tree.files.push(File::new(path, text));
+    tree
+}
+
+/// The good tree with one package changed.
+fn with_package(name: &str, change: impl FnOnce(&mut Package)) -> Tree {
+    let mut tree = good();
+    change(tree.packages.iter_mut().find(|package| package.name == name).unwrap());
+    tree
+}
+
+fn depends(name: &str, on: &str, dev: bool) -> Tree {
+    with_package(name, |package| package.dependencies.push(Dependency { name: on.into(), dev }))
+}
+
+fn without(paths: &[&str]) -> Tree {
+    let mut tree = good();
+    tree.files.retain(|file| !paths.contains(&file.path.as_str()));
+    tree
+}
+
+/// A rule's name, and trees that it must find fault with.
+fn broken() -> Vec<(&'static str, Vec<Tree>)> {
+    let source = |text: &str| with("crates/wire/src/a.rs", text);
+    let long_line = format!("//! A.\nfn {}() {{}}\n", "f".repeat(120));
+    vec![
+        (
+            "imports",
+            vec![
+                depends("hearth-ring", "hearth-tile", false),
+                depends("hearth-wire", "hearth-ring", true),
+                depends("hearth", "hearth-testkit", false),
+                with("ARCHITECTURE.md", &TABLE.replace("| `wire` | bytes | – |\n", "")),
+                with("ARCHITECTURE.md", &TABLE.replace("`ring` |\n", "`ring`, `gone` |\n")),
+                without(&["ARCHITECTURE.md", "docs/page.md"]),
+            ],
+        ),
+        ("outside-crates", vec![depends("hearth-wire", "tokio", false), depends("hearth", "libc", false)]),
+        ("features", vec![with_package("hearth", |package| package.features.extend(('a'..='f').map(String::from)))]),
+        ("license", vec![with_package("hearth", |package| package.license.clear()), without(&["LICENSE"])]),
+        ("lints", vec![with("crates/wire/Cargo.toml", "[package]\n"), without(&["crates/ring/Cargo.toml"])]),
+        (
+            "unsafe",
+            vec![
+                source("//! A.\n// SAFETY: none.\nunsafe fn f() {}\n"),
+                source("//! A.\n#![allow(unsafe_code)]\n"),
+                with("crates/tile/src/system.rs", "//! A.\nunsafe fn f() {}\n"),
+                with("crates/wire/tests/b.rs", "unsafe fn f() {}\n"),
+            ],
+        ),
+        (
+            "safety-comment",
+            vec![
+                with("crates/ring/src/a.rs", "//! A.\nfn f() {\n    unsafe { g() }\n}\n"),
+                with("crates/crypto/src/a.rs", "//! A.\nunsafe impl Send for A {}\n"),
+            ],
+        ),
+        ("module-doc", vec![source("fn f() {}\n"), with("xtask/src/a.rs", "// A.\n"), source("")]),
+        ("file-size", vec![source(&format!("//! A.\n{}", "const A: u8 = 0;\n".repeat(900)))]),
+        ("line-width", vec![source(&long_line)]),
+        (
+            "ignored-test",
+            vec![
+                source("//! A.\n#[ignore = \"slow\"]\nfn f() {}\n"),
+                source("//! A.\n/// ```ignore\n/// f()\n/// ```\nfn f() {}\n"),
+            ],
+        ),
+        (
+            "sleep-in-test",
+            vec![
+                with("crates/wire/tests/b.rs", "fn f() { std::thread::sleep(TIME); }\n"),
+                source("//! A.\n#[cfg(test)]\nmod tests {\n    fn f() { sleep(TIME); }\n}\n"),
+            ],
+        ),
+        ("function-size", vec![source(&format!("//! A.\nfn f() {{\n{}}}\n", "    g();\n".repeat(70)))]),
+        (
+            "words",
+            vec![
+                source("//! A.\nfn f() { todo!() }\n"),
+                source("//! A: XXX.\n"),
+                with("docs/a.md", "Good enough For Now.\n"),
+                with("tests/a.mjs", "// A dummy.\n"),
+            ],
+        ),
+        ("paths", vec![source("//! A.\nconst A: &str = \"/home/me\";\n"), with("docs/a.md", "Look in /work/main.\n")]),
+        (
+            "links",
+            vec![with("docs/a.md", "See [that](gone.md).\n"), with("docs/a.md", "[a](page.md) [b](../page.md)\n")],
+        ),
+    ]
+}
+
+#[test]
+fn a_good_tree_passes() {
+    assert_eq!(check(&good()), []);
+}
+
+#[test]
+fn every_rule_finds_what_breaks_it_and_no_other_rule_does() {
+    for (rule, trees) in broken() {
+        for (index, tree) in trees.iter().enumerate() {
+            let findings = check(tree);
+            assert!(!findings.is_empty(), "{rule}, tree {index}: nothing found");
+            assert!(findings.iter().all(|finding| finding.rule == rule), "{rule}, tree {index}: {findings:?}");
+        }
+    }
+}
+
+#[test]
+fn no_rule_is_without_a_tree_that_breaks_it() {
+    let rules: Vec<_> = RULES.iter().map(|(rule, _)| *rule).collect();
+    let broken: Vec<_> = broken().iter().map(|(rule, _)| *rule).collect();
+    assert_eq!(rules, broken);
+}
+
+#[test]
+fn a_finding_names_its_line() {
+    let findings = check(&with("docs/a.md", "One.\n\nA placeholder.\n"));
+    let [finding] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((finding.path.as_str(), finding.line), ("docs/a.md", 3));
+}

@@ -1,0 +1,189 @@
+//! The working tree as the rules see it: text files, and what cargo says of the packages.
+//!
+//! reads   every text file that is no build output; `cargo metadata --no-deps`
+//! writes  nothing
+//! memory  the text of the working tree
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::code;
+use crate::run;
+
+/// Endings of the files that hold text written by people.
+const TEXT: [&str; 9] = ["rs", "toml", "md", "mjs", "js", "json", "sh", "run", "LICENSE"];
+/// Folders of build outputs and of other people's code.
+const NOT_OURS: [&str; 6] = ["target", "node_modules", ".git", ".hearth", "artifacts", "corpus"];
+
+/// A text file.
+pub struct File {
+    /// From the top of the tree, with `/`.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+    /// Rust: its text with comments and literals blanked. Otherwise empty.
+    pub code: String,
+}
+
+impl File {
+    /// From its text.
+    pub fn new(path: &str, text: &str) -> Self {
+        let code = if path.ends_with(".rs") { code::blank(text) } else { String::new() };
+        Self { path: path.into(), text: text.into(), code }
+    }
+
+    /// Whether it is a Rust file.
+    pub fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// Whether all of it is tests.
+    pub fn is_test(&self) -> bool {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        self.path.contains("/tests/") || name.ends_with("tests.rs")
+    }
+
+    /// The line from which on it is tests, counted from 1: all of it, or its inner module of tests.
+    pub fn tests_from(&self) -> Option<usize> {
+        if self.is_test() {
+            return Some(1);
+        }
+        let lines: Vec<&str> = self.code.lines().map(str::trim).collect();
+        let at = lines.windows(2).position(|pair| {
+            let test_only = pair[0].starts_with("#[cfg(") && code::words(pair[0], "test").next().is_some();
+            test_only && pair[1].starts_with("mod ") && pair[1].ends_with('{')
+        });
+        at.map(|at| at + 1)
+    }
+
+    /// The crate it belongs to: `crates/ring/src/lib.rs` is of `ring`.
+    pub fn krate(&self) -> Option<&str> {
+        self.path.strip_prefix("crates/")?.split_once('/').map(|(name, _)| name)
+    }
+}
+
+/// One dependency of a package.
+pub struct Dependency {
+    /// Its package name.
+    pub name: String,
+    /// Only for tests, benches and examples.
+    pub dev: bool,
+}
+
+/// A package of the workspace.
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// SPDX expression; empty without one.
+    pub license: String,
+    /// Names of its features.
+    pub features: Vec<String>,
+    /// What it depends on directly.
+    pub dependencies: Vec<Dependency>,
+}
+
+impl Package {
+    /// Its name in the table: that of its folder.
+    pub fn short_name(&self) -> &str {
+        short_name(&self.name)
+    }
+}
+
+/// `hearth-ring` is `ring`.
+pub fn short_name(package: &str) -> &str {
+    package.strip_prefix("hearth-").unwrap_or(package)
+}
+
+/// Everything that is checked.
+pub struct Tree {
+    /// Sorted by path.
+    pub files: Vec<File>,
+    /// The workspace's packages.
+    pub packages: Vec<Package>,
+}
+
+impl Tree {
+    /// The working tree.
+    pub fn read(root: &Path) -> Result<Self, String> {
+        let mut files = Vec::new();
+        read_folder(root, "", &mut files).map_err(|error| format!("cannot read {}: {error}", root.display()))?;
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let metadata = run::output(run::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
+        Ok(Self { files, packages: packages(&metadata)? })
+    }
+
+    /// The file at a path.
+    pub fn file(&self, path: &str) -> Option<&File> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// All Rust files.
+    pub fn rust(&self) -> impl Iterator<Item = &File> {
+        self.files.iter().filter(|file| file.is_rust())
+    }
+}
+
+fn read_folder(root: &Path, folder: &str, files: &mut Vec<File>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        let kind = entry.file_type()?;
+        if kind.is_dir() && !NOT_OURS.contains(&name.as_str()) {
+            read_folder(root, &path, files)?;
+        } else if kind.is_file() && TEXT.contains(&name.rsplit('.').next().unwrap_or_default()) {
+            files.push(File::new(&path, &String::from_utf8_lossy(&std::fs::read(entry.path())?)));
+        }
+    }
+    Ok(())
+}
+
+/// What `cargo metadata` says of the workspace.
+fn packages(metadata: &str) -> Result<Vec<Package>, String> {
+    let metadata: Value = serde_json::from_str(metadata).map_err(|error| format!("cargo metadata: {error}"))?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let package = |package: &Value| Package {
+        name: text(&package["name"]),
+        license: text(&package["license"]),
+        features: package["features"].as_object().into_iter().flat_map(|f| f.keys().cloned()).collect(),
+        dependencies: package["dependencies"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|dependency| Dependency { name: text(&dependency["name"]), dev: dependency["kind"] == "dev" })
+            .collect(),
+    };
+    let found: Vec<Package> = metadata["packages"].as_array().into_iter().flatten().map(package).collect();
+    if found.is_empty() { Err("cargo metadata names no package".into()) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cargo_says_is_read() {
+        let metadata = r#"{"packages": [{"name": "hearth-tile", "license": "Apache-2.0", "features": {"huge": []},
+            "dependencies": [{"name": "hearth-ring", "kind": null}, {"name": "proptest", "kind": "dev"}]}]}"#;
+        let packages = packages(metadata).unwrap();
+        let [tile] = &packages[..] else { panic!("one package") };
+        assert_eq!(
+            (tile.short_name(), &tile.license[..], &tile.features[..]),
+            ("tile", "Apache-2.0", &["huge".into()][..])
+        );
+        let dependencies: Vec<_> = tile.dependencies.iter().map(|d| (&d.name[..], d.dev)).collect();
+        assert_eq!(dependencies, [("hearth-ring", false), ("proptest", true)]);
+        assert!(super::packages("{}").is_err());
+    }
+
+    #[test]
+    fn tests_are_told_from_code() {
+        let file = |path, text| File::new(path, text);
+        assert_eq!(file("crates/ring/tests/x.rs", "").tests_from(), Some(1));
+        assert_eq!(file("crates/ring/src/loom_tests.rs", "").tests_from(), Some(1));
+        assert_eq!(file("crates/ring/src/a.rs", "fn f() {}\n#[cfg(test)]\nmod tests {\n}").tests_from(), Some(2));
+        assert_eq!(file("crates/ring/src/a.rs", "#[cfg(test)]\nmod tests;\nfn f() {}").tests_from(), None);
+        assert_eq!(file("crates/ring/src/a.rs", "// #[cfg(test)]\nmod tests {").tests_from(), None);
+    }
+}

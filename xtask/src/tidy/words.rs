@@ -1,0 +1,88 @@
+//! Rules on every text file: words of what is not done, paths of one machine, links that lead nowhere.
+//!
+//! reads   every text file
+//! writes  findings
+//! memory  none of its own
+
+use super::Found;
+use super::code::words;
+use super::tree::{File, Tree};
+
+/// Words that say that something is not done. Those in capitals are looked for as they are, others in any case.
+const WORDS: [&str; 9] = ["todo!", "unimplemented!", "TODO", "FIXME", "XXX", "HACK", "for now", "placeholder", "dummy"];
+
+/// Beginnings of paths that exist on one machine only.
+const PATHS: [&str; 4] = ["/home/", "/root/", "/work/", "/tmp/t-"];
+
+/// These name the words in order to forbid them, or hold other people's text.
+fn exempt(file: &File) -> bool {
+    let names = ["package-lock.json", "LICENSE"];
+    file.path.starts_with("xtask/src/tidy/")
+        || file.path.starts_with("fuzz/")
+        || names.iter().any(|name| file.path.ends_with(name))
+}
+
+/// What is committed is done.
+pub fn forbidden(tree: &Tree, found: &mut Found) {
+    for file in tree.files.iter().filter(|file| !exempt(file)) {
+        for (index, line) in file.text.lines().enumerate() {
+            let small = line.to_lowercase();
+            for word in WORDS {
+                let shouted = word.chars().all(char::is_uppercase);
+                if words(if shouted { line } else { &small }, word).next().is_some() {
+                    found.at(&file.path, index + 1, format!("«{word}»: finish it, or say what it is"));
+                }
+            }
+        }
+    }
+}
+
+/// What is committed works in another folder.
+pub fn absolute_paths(tree: &Tree, found: &mut Found) {
+    for file in tree.files.iter().filter(|file| !exempt(file)) {
+        for (index, line) in file.text.lines().enumerate() {
+            let begins = |path: &str| {
+                line.match_indices(path).any(|(at, _)| {
+                    let before = line[..at].chars().next_back();
+                    !before.is_some_and(|c| c.is_alphanumeric() || "._-}/".contains(c))
+                })
+            };
+            for path in PATHS.iter().filter(|path| begins(path)) {
+                found.at(&file.path, index + 1, format!("`{path}…` is a path of one machine"));
+            }
+        }
+    }
+}
+
+/// Links between the pages lead to files that are there.
+pub fn links(tree: &Tree, found: &mut Found) {
+    for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (index, line) in file.text.lines().enumerate() {
+            for target in line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target) {
+                let path = target.split('#').next().unwrap_or_default();
+                if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
+                    continue;
+                }
+                let path = joined(folder, path);
+                let folder = format!("{path}/");
+                if !tree.files.iter().any(|file| file.path == path || file.path.starts_with(&folder)) {
+                    found.at(&file.path, index + 1, format!("the link to `{target}` leads nowhere"));
+                }
+            }
+        }
+    }
+}
+
+/// A path relative to a folder, without `.` and `..`.
+fn joined(folder: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
