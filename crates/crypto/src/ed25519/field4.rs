@@ -136,16 +136,18 @@ impl Fe4 {
             five!(I => _mm256_sub_epi64(_mm256_castpd_si256(_mm256_add_pd(self.0[I], low)), bits))
         }
     }
+}
 
-    /// Limbs as doubles.
-    fn limbs(&self) -> [[f64; 4]; 5] {
-        let mut out = [[0.0; 4]; 5];
-        for (to, from) in out.iter_mut().zip(&self.0) {
-            // SAFETY: an `Fe4` exists, so AVX is available; `to` holds 32 bytes.
-            unsafe { _mm256_storeu_pd(to.as_mut_ptr(), *from) };
-        }
-        out
+/// The limbs of each lane, as doubles.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store(x: &Fe4) -> [[f64; 4]; 5] {
+    let mut out = [[0.0; 4]; 5];
+    for (to, from) in out.iter_mut().zip(&x.0) {
+        // SAFETY: `to` is 32 writable bytes; the store needs no alignment.
+        unsafe { _mm256_storeu_pd(to.as_mut_ptr(), *from) };
     }
+    out
 }
 
 /// to + 19·x.
@@ -317,7 +319,8 @@ impl Field for Fe4 {
     fn lane(&self, lane: usize) -> Fe {
         // 4p keeps the sum positive: limbs are above −2^53.
         const FOUR_P: [i64; 5] = [4 * (MASK - 18), 4 * MASK, 4 * MASK, 4 * MASK, 4 * MASK];
-        let limbs = self.limbs();
+        // SAFETY: an `Fe4` exists, so AVX2 is available.
+        let limbs = unsafe { store(self) };
         Fe(core::array::from_fn(|i| (limbs[i][lane] as i64 + FOUR_P[i]) as u64)).carried()
     }
 
