@@ -365,7 +365,7 @@ fn candidate<'a>(txn: &Txn<'a>, budget: &Budget, tag: u64, expires_at: u64, orig
         expires_at,
         origin_ns,
         keys,
-        writes: txn.write_locks(&[], |key| is_reserved(key)),
+        writes: txn.write_locks(&[], is_reserved),
         unlocked,
     }
 }
