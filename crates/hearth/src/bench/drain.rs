@@ -1,0 +1,41 @@
+//! Waiting until every transaction that was sent has come to an end.
+//!
+//! reads   counters
+//! writes  nothing
+
+use std::time::{Duration, Instant};
+
+use super::BenchError;
+use super::observe::Snapshot;
+use crate::boot::Running;
+use crate::stop::StopSignal;
+
+/// The longest wait; what is not accounted for then is reported as unresolved.
+const TIMEOUT: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Waits until the counts are in balance and stay so, or the time is up. A second Ctrl-C ends the wait.
+pub fn wait(running: &Running, stop: &StopSignal) -> Result<(), BenchError> {
+    let start = Instant::now();
+    let presses = stop.presses();
+    let mut balanced_since: Option<(Instant, u64)> = None;
+    while start.elapsed() < TIMEOUT && stop.presses() == presses {
+        let now = Snapshot::take(running);
+        let sent = now.sent();
+        let settled = now.is_settled();
+        match balanced_since {
+            Some((since, at)) if settled && at == sent => {
+                // Counters reach shared memory about once a millisecond.
+                if since.elapsed() > Duration::from_millis(100) {
+                    return Ok(());
+                }
+            }
+            _ => balanced_since = settled.then(|| (Instant::now(), sent)),
+        }
+        if let Some(died) = running.node.died() {
+            return Err(died.into());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}

@@ -1,0 +1,339 @@
+//! What a bench sees of the node: counters of all tiles, now and then.
+//!
+//! reads   the workspace
+//! writes  [`Observed`], from which the report is made
+//! memory  a snapshot of all counters; a number a second
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use hearth_pipeline::bencho::Sample;
+use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
+use hearth_tile::regime::{REGIMES, Regime};
+
+use super::machine;
+use super::report::{Bottleneck, CpuPerTxn, TileUse};
+use crate::boot::Running;
+
+/// Places where a transaction may be dropped; their counters of drops begin with `dropped_`.
+const DROPPING: [&str; 4] = ["verify", "dedup", "pack", "bank"];
+
+/// One tile's counters at a moment.
+#[derive(Clone, Debug, Default)]
+struct TileCounts {
+    kind: String,
+    name: String,
+    core: Option<usize>,
+    load: bool,
+    cpu_ns: u64,
+    regimes: [u64; REGIMES],
+    own: BTreeMap<String, u64>,
+}
+
+/// All tiles' counters at a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    tiles: Vec<TileCounts>,
+    process_cpu_ns: u64,
+}
+
+impl Snapshot {
+    /// Reads all counters.
+    pub fn take(running: &Running) -> Self {
+        let cpu_at = LoopCounters::DECLS.iter().position(|d| d.name == "cpu_ns").expect("a loop counter");
+        let tiles = running.node.topology.tiles.iter().map(|spec| {
+            let counters = running.node.workspace().counters(&spec.name()).expect("every tile has counters");
+            let words: Vec<u64> = counters.words().iter().map(|w| w.load(Ordering::Relaxed)).collect();
+            let own = spec.counters.iter().zip(&words[LoopCounters::DECLS.len()..]);
+            TileCounts {
+                kind: spec.kind.clone(),
+                name: spec.name(),
+                core: spec.core,
+                load: spec.load,
+                cpu_ns: words[cpu_at],
+                regimes: words[FIRST_REGIME..FIRST_REGIME + REGIMES].try_into().expect("nine regimes"),
+                own: own.map(|(decl, value)| (decl.name.clone(), *value)).collect(),
+            }
+        });
+        Self { tiles: tiles.collect(), process_cpu_ns: hearth_tile::sys::thread::process_cpu_ns() }
+    }
+
+    /// Sum of a counter over the tiles of a kind.
+    pub fn total(&self, kind: &str, counter: &str) -> u64 {
+        let values = self.tiles.iter().filter(|t| t.kind == kind).filter_map(|t| t.own.get(counter));
+        values.sum()
+    }
+
+    /// Transactions that the load's transport took.
+    pub fn sent(&self) -> u64 {
+        self.total("benchs", "sent")
+    }
+
+    /// Whether every benchs has a connection.
+    pub fn connected(&self) -> bool {
+        self.tiles.iter().filter(|t| t.kind == "benchs").all(|t| t.own.get("connected").is_some_and(|c| *c > 0))
+    }
+
+    /// Transactions dropped, by place and kind.
+    pub fn dropped(&self) -> BTreeMap<String, u64> {
+        let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
+        for tile in self.tiles.iter().filter(|t| DROPPING.contains(&t.kind.as_str())) {
+            for (counter, count) in &tile.own {
+                if let Some(kind) = counter.strip_prefix("dropped_") {
+                    *dropped.entry(format!("{} {}", tile.kind, kind.replace('_', " "))).or_default() += count;
+                }
+            }
+        }
+        for (counter, place) in [("stopped", "quic stopped"), ("lost", "quic lost")] {
+            dropped.insert(place.into(), self.total("benchs", counter));
+        }
+        dropped
+    }
+
+    /// Whether all that was generated was sent, and all that was sent has come to an end.
+    pub fn is_settled(&self) -> bool {
+        let ended =
+            self.total("bank", "landed") + self.total("bank", "failed") + self.dropped().values().sum::<u64>();
+        self.total("benchg", "generated") == self.sent() && self.sent() == ended && self.total("benchs", "in_flight") == 0
+    }
+
+    fn ended(&self) -> u64 {
+        self.total("bank", "landed") + self.total("bank", "failed")
+    }
+}
+
+/// Everything that a bench observes.
+#[derive(Debug, Default)]
+pub struct Observed {
+    /// Rate of each measured second.
+    pub seconds: Vec<f64>,
+    /// Counters at the end of all.
+    pub last: Snapshot,
+    /// Whether Ctrl-C ended it.
+    pub interrupted: bool,
+    /// Highest resident memory, bytes.
+    pub rss_max: u64,
+    first_sample: Option<Sample>,
+    last_sample: Option<Sample>,
+    at_begin: Snapshot,
+    at_end: Snapshot,
+    begun: Option<Instant>,
+    rss_at_10_s: Option<u64>,
+    rss_last: u64,
+    progress: Option<(u64, Instant)>,
+    longest_stall: Duration,
+    measuring: bool,
+}
+
+impl Observed {
+    /// The load begins to run.
+    pub fn start(&mut self, running: &Running) {
+        self.at_begin = Snapshot::take(running);
+    }
+
+    /// Looked at many times a second: memory and stalls.
+    pub fn look(&mut self, running: &Running) {
+        let (now, highest) = machine::resident_bytes();
+        (self.rss_last, self.rss_max) = (now, self.rss_max.max(highest));
+        if self.begun.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(10)) {
+            self.rss_at_10_s.get_or_insert(now);
+        }
+        if !self.measuring {
+            return;
+        }
+        let banks = running.node.topology.tiles.iter().filter(|t| t.kind == "bank");
+        let ended = banks.map(|t| executed(running, &t.name())).sum();
+        match self.progress {
+            Some((count, since)) if count == ended => self.longest_stall = self.longest_stall.max(since.elapsed()),
+            _ => self.progress = Some((ended, Instant::now())),
+        }
+    }
+
+    /// A second has passed; returns its rate.
+    pub fn second(&mut self, before: &Sample, after: &Sample, measured: bool, running: &Running) -> f64 {
+        let count = after.transaction_count.saturating_sub(before.transaction_count);
+        let rate = count as f64 / ((after.at_ns - before.at_ns).max(1) as f64 / 1e9);
+        if measured {
+            self.seconds.push(rate);
+            self.last_sample = Some(*after);
+            self.at_end = Snapshot::take(running);
+        }
+        rate
+    }
+
+    /// Warm-up is over.
+    pub fn begin_measuring(&mut self, sample: Sample, running: &Running) {
+        if self.begun.is_none() {
+            self.begun = Some(Instant::now());
+            self.first_sample = Some(sample);
+            self.at_begin = Snapshot::take(running);
+            self.measuring = true;
+        }
+    }
+
+    /// The last second is over.
+    pub fn end_measuring(&mut self, running: &Running) {
+        self.measuring = false;
+        if self.at_end.tiles.is_empty() {
+            self.at_end = Snapshot::take(running);
+        }
+    }
+
+    /// Seconds measured.
+    pub fn measured_s(&self) -> f64 {
+        match (self.first_sample, self.last_sample) {
+            (Some(first), Some(last)) => (last.at_ns - first.at_ns) as f64 / 1e9,
+            _ => 0.0,
+        }
+    }
+
+    /// Transactions executed in the measured seconds, by the RPC's count.
+    pub fn measured_transactions(&self) -> u64 {
+        match (self.first_sample, self.last_sample) {
+            (Some(first), Some(last)) => last.transaction_count - first.transaction_count,
+            _ => 0,
+        }
+    }
+
+    /// Growth of memory after the first ten measured seconds.
+    pub fn rss_growth(&self) -> i64 {
+        self.rss_at_10_s.map_or(0, |then| self.rss_last as i64 - then as i64)
+    }
+
+    /// The longest time in which no transaction was executed.
+    pub fn longest_stall_s(&self) -> f64 {
+        self.longest_stall.as_secs_f64()
+    }
+
+    /// CPU time per executed transaction. What no tile accounts for (RPC, disk sync) is the node's.
+    pub fn cpu_us_per_txn(&self) -> CpuPerTxn {
+        let txns = self.at_end.ended().saturating_sub(self.at_begin.ended()).max(1) as f64;
+        let of = |s: &Snapshot, load: bool| s.tiles.iter().filter(|t| t.load == load).map(|t| t.cpu_ns).sum::<u64>();
+        let load = of(&self.at_end, true).saturating_sub(of(&self.at_begin, true));
+        let all = self.at_end.process_cpu_ns.saturating_sub(self.at_begin.process_cpu_ns);
+        let per_txn = |ns: u64| ns as f64 / 1e3 / txns;
+        CpuPerTxn { node: per_txn(all.saturating_sub(load)), load: per_txn(load) }
+    }
+
+    /// How each tile spent the measured time.
+    pub fn tile_use(&self) -> Vec<TileUse> {
+        self.at_end.tiles.iter().zip(&self.at_begin.tiles).map(|(end, begin)| tile_use(end, begin)).collect()
+    }
+
+    /// The kind of tile that limits the rate, with the figures that say so.
+    pub fn bottleneck(&self, rate: Option<f64>) -> Bottleneck {
+        bottleneck(&self.tile_use(), rate)
+    }
+}
+
+fn executed(running: &Running, bank: &str) -> u64 {
+    let counters = running.node.workspace().counters(bank).expect("every tile has counters");
+    let words = counters.words();
+    let at = |name: &str| {
+        let position = hearth_pipeline::bank::Counters::DECLS.iter().position(|d| d.name == name);
+        LoopCounters::DECLS.len() + position.expect("a counter of bank")
+    };
+    words[at("landed")].load(Ordering::Relaxed) + words[at("failed")].load(Ordering::Relaxed)
+}
+
+fn tile_use(end: &TileCounts, begin: &TileCounts) -> TileUse {
+    let spent: [u64; REGIMES] = std::array::from_fn(|i| end.regimes[i].saturating_sub(begin.regimes[i]));
+    let total = spent.iter().sum::<u64>().max(1) as f64;
+    let share = |regime: Regime| spent[regime as usize] as f64 / total;
+    let (backpressure, wait, elsewhere) =
+        (share(Regime::Backpressure), share(Regime::Wait), share(Regime::Elsewhere));
+    TileUse {
+        tile: end.name.clone(),
+        core: end.core,
+        busy: 1.0 - backpressure - wait - elsewhere,
+        backpressure,
+        wait,
+        elsewhere,
+    }
+}
+
+/// Cores busier than this have nothing left to give.
+const SATURATED: f64 = 0.9;
+
+fn bottleneck(tiles: &[TileUse], rate: Option<f64>) -> Bottleneck {
+    let mut cores: BTreeMap<usize, f64> = BTreeMap::new();
+    let mut kinds: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
+    for tile in tiles {
+        if let Some(core) = tile.core {
+            *cores.entry(core).or_default() += tile.busy;
+        }
+        let kind = kinds.entry(tile.tile.split(':').next().unwrap_or_default()).or_default();
+        *kind = (kind.0 + tile.busy, kind.1 + 1);
+    }
+    let busiest = tiles.iter().filter(|t| t.core.is_some()).max_by(|a, b| a.busy.total_cmp(&b.busy));
+    let Some(busiest) = busiest else { return Bottleneck::default() };
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let all_full = !cores.is_empty() && cores.values().all(|busy| *busy >= SATURATED);
+    if all_full {
+        let (kind, (busy, count)) =
+            kinds.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0)).expect("there are tiles");
+        let why = format!(
+            "all {} cores are {} busy; {count} {kind} tiles take {} of them",
+            cores.len(),
+            percent(cores.values().sum::<f64>() / cores.len() as f64),
+            percent(busy / cores.len() as f64),
+        );
+        return Bottleneck { tile: (*kind).into(), why };
+    }
+    if busiest.busy >= SATURATED {
+        let why = format!("{} is {} busy on a core of its own", busiest.tile, percent(busiest.busy));
+        return Bottleneck { tile: busiest.tile.split(':').next().unwrap_or_default().into(), why };
+    }
+    let full = cores.iter().find(|(_, busy)| **busy >= SATURATED);
+    if let Some((core, busy)) = full {
+        let on_core = tiles.iter().filter(|t| t.core == Some(*core));
+        let top = on_core.max_by(|a, b| a.busy.total_cmp(&b.busy)).expect("the core has tiles");
+        let why = format!("core {core} is {} busy, {} of it with {}", percent(*busy), percent(top.busy / busy), top.tile);
+        return Bottleneck { tile: top.tile.split(':').next().unwrap_or_default().into(), why };
+    }
+    let idle: Vec<String> = cores.iter().map(|(core, busy)| format!("core {core} {}", percent(*busy))).collect();
+    match rate {
+        Some(rate) => Bottleneck {
+            tile: "none".into(),
+            why: format!("the load was held at {rate} txn/s; busy: {}", idle.join(", ")),
+        },
+        None => Bottleneck {
+            tile: "none".into(),
+            why: format!("no core is full ({}); the machine took time away or links were short", idle.join(", ")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tile(name: &str, core: usize, busy: f64) -> TileUse {
+        TileUse { tile: name.into(), core: Some(core), busy, elsewhere: 1.0 - busy, ..Default::default() }
+    }
+
+    #[test]
+    fn the_largest_share_of_full_cores_is_the_limit() {
+        let tiles = [tile("benchg:0", 0, 0.4), tile("verify:0", 0, 0.55), tile("verify:1", 1, 0.7), tile("bank:0", 1, 0.28)];
+        let limit = bottleneck(&tiles, None);
+        assert_eq!(limit.tile, "verify");
+        assert!(limit.why.contains("all 2 cores are 96 % busy"), "{}", limit.why);
+    }
+
+    #[test]
+    fn a_full_core_among_idle_ones_is_named() {
+        let tiles = [tile("verify:0", 0, 0.97), tile("bank:0", 1, 0.2)];
+        assert!(bottleneck(&tiles, None).why.contains("verify:0 is 97 % busy"));
+        let tiles = [tile("pack:0", 0, 0.5), tile("poh:0", 0, 0.45), tile("bank:0", 1, 0.2)];
+        assert!(bottleneck(&tiles, None).why.starts_with("core 0 is 95 % busy"));
+    }
+
+    #[test]
+    fn a_rate_below_capacity_has_no_limit() {
+        let tiles = [tile("verify:0", 0, 0.3), tile("bank:0", 1, 0.2)];
+        let limit = bottleneck(&tiles, Some(1000.0));
+        assert_eq!(limit.tile, "none");
+        assert!(limit.why.contains("held at 1000"));
+    }
+}

@@ -1,0 +1,339 @@
+//! From a configuration to a running node.
+//!
+//! reads   the configuration, the ledger folder (genesis, keys, blocks)
+//! writes  the ledger folder, the workspace file; starts tiles and RPC
+//! memory  printed by `hearth config show --memory`
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::sync::Arc;
+
+use hearth_crypto::ed25519::{SigningKey, verify_strict};
+use hearth_ledger::blockstore::{self, BlockStore, Reader, Recovery, StoreError, SyncPolicy};
+use hearth_ledger::cost::BlockLimits;
+use hearth_ledger::ledger::LedgerConfig;
+use hearth_ledger::{Genesis, GenesisConfig, GenesisError, Ledger, StatusCacheConfig};
+use hearth_pipeline::node::{BootError as NodeError, LoadConfigs, Node, NodeConfig, TileConfigs};
+use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
+use hearth_pipeline::{bank, bencho, benchg, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use hearth_quic::{ClientConfig, ServerConfig};
+use hearth_ring::HugePages;
+use hearth_rpc::{RpcConfig, RpcError, RpcNode, RpcServer};
+use hearth_tile::Clock;
+use hearth_tile::affinity::{AffinityError, Cores};
+use hearth_tile::core::IdlePolicy;
+use hearth_tile::topology::Topology;
+use hearth_wire::txn::Txn;
+
+use crate::config::Config;
+use crate::keys::{self, Identity, KeyError};
+use crate::replay::{self, ReplayError, Replayed};
+
+/// Microblocks in a slot, at most: two million transactions, beyond what any other limit lets through.
+const MAX_MICROBLOCKS: u64 = 32_768;
+
+/// Why a node does not come up.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// The cores cannot be read.
+    #[error("cannot tell which cores there are: {0}")]
+    Cores(std::io::Error),
+    /// The blocklist.
+    #[error("layout.blocklist_cores: {0}")]
+    Blocklist(AffinityError),
+    /// The layout.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The ledger's folder.
+    #[error("cannot use the ledger folder {}: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The genesis.
+    #[error(transparent)]
+    Genesis(#[from] GenesisError),
+    /// The block store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The blocks on disk.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The tiles.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The RPC.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+}
+
+/// What the load generator is to be made of.
+pub struct Load {
+    /// What benchg generates.
+    pub benchg: benchg::Config,
+    /// Takes bencho's samples.
+    pub samples: Sender<bencho::Sample>,
+}
+
+/// A chain on disk, opened and rebuilt, before anything runs.
+pub struct Chain {
+    /// How it began.
+    pub genesis: Genesis,
+    /// Its state.
+    pub ledger: Arc<Ledger>,
+    /// What opening the block store found.
+    pub recovery: Recovery,
+    /// What was executed again.
+    pub replayed: Replayed,
+    identity: Identity,
+    faucet: Identity,
+    store: BlockStore,
+}
+
+/// A running node.
+pub struct Running {
+    /// The tiles.
+    pub node: Node,
+    /// The RPC's address.
+    pub rpc: SocketAddr,
+    /// Reads blocks back.
+    pub blocks: Reader,
+    rpc_server: RpcServer,
+}
+
+impl Running {
+    /// Stops RPC and tiles.
+    pub fn stop(self) -> Result<(), hearth_tile::core::Died> {
+        self.rpc_server.stop();
+        self.node.stop()
+    }
+}
+
+/// The cores that may be used.
+pub fn cores(config: &Config) -> Result<Cores, BootError> {
+    Cores::of_machine().map_err(BootError::Cores)?.without(&config.layout.blocklist_cores).map_err(BootError::Blocklist)
+}
+
+/// The topology of a configuration.
+pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topology, LayoutError> {
+    let (layout, bench) = (&config.layout, &config.development.bench);
+    let counts = Counts {
+        net: layout.net_tile_count,
+        quic: layout.quic_tile_count,
+        verify: layout.verify_tile_count,
+        bank: layout.bank_tile_count,
+        shred: layout.shred_tile_count,
+        benchg: bench.benchg_tile_count,
+        benchs: bench.benchs_tile_count,
+    };
+    let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
+    topology::build(&config.name, counts.auto(cores.allowed.len(), with_load), &affinity, cores)
+}
+
+/// Opens the chain in `folder`, or begins one; rebuilds its state from its blocks.
+pub fn open_chain(
+    config: &Config,
+    folder: &Path,
+    mut funded: impl FnMut(usize),
+    replaying: impl FnMut(&Replayed),
+) -> Result<Chain, BootError> {
+    let io = |source| BootError::Folder { path: folder.into(), source };
+    std::fs::create_dir_all(folder).map_err(io)?;
+    let given = config.expand(&config.consensus.identity_path);
+    let identity = match given.as_os_str().is_empty() {
+        true => keys::read_or_create(&folder.join("identity.json"))?,
+        false => keys::read(&given)?,
+    };
+    let faucet = keys::read_or_create(&folder.join("faucet.json"))?;
+    let path = folder.join("genesis.json");
+    let genesis = if path.exists() {
+        Genesis::load(&path)?
+    } else {
+        let genesis = Genesis::create(genesis_config(config, &identity, &faucet), &mut funded)?;
+        genesis.save(&path)?;
+        genesis
+    };
+    let bench = &config.development.bench;
+    let disable_from = bench.disable_blockstore_from_slot;
+    let store_config = blockstore::Config {
+        sync: if config.ledger.sync { SyncPolicy::EachSlot } else { SyncPolicy::Kernel },
+        disable_from_slot: (disable_from > 0).then_some(disable_from),
+        ..blockstore::Config::new(config.ledger.limit_size, *genesis.hash())
+    };
+    let (store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
+    let status_cache =
+        StatusCacheConfig { enabled: !bench.disable_status_cache, ..StatusCacheConfig::default() };
+    let ledger = Ledger::new(&genesis, LedgerConfig { status_cache, ..LedgerConfig::default() });
+    let replayed = replay::replay(&ledger, &genesis, &store.reader(), replaying)?;
+    Ok(Chain { genesis, ledger, recovery, replayed, identity, faucet, store })
+}
+
+fn genesis_config(config: &Config, identity: &Identity, faucet: &Identity) -> GenesisConfig {
+    let genesis = &config.development.genesis;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    GenesisConfig {
+        fund_initial_accounts: genesis.fund_initial_accounts,
+        initial_lamports: genesis.fund_initial_amount_lamports,
+        hashes_per_tick: (genesis.hashes_per_tick > 0).then_some(genesis.hashes_per_tick),
+        ticks_per_slot: genesis.ticks_per_slot,
+        slot_ms: (genesis.ticks_per_slot * genesis.target_tick_duration_micros / 1000).max(1),
+        ..GenesisConfig::development(identity.public, faucet.public, now.as_secs())
+    }
+}
+
+/// Boots tiles and RPC on an opened chain.
+pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load>) -> Result<Running, BootError> {
+    let clock = Clock::real();
+    let ip = |address: &str| -> IpAddr { address.parse().expect("checked when the configuration was read") };
+    let tpu = |port| SocketAddr::new(ip(&config.tiles.net.bind_address), port);
+    let quic = tpu(config.tiles.quic.quic_transaction_listen_port);
+    let udp = tpu(config.tiles.quic.regular_transaction_listen_port);
+    let rpc = SocketAddr::new(ip(&config.rpc.bind_address), config.rpc.port);
+    let workspace = workspace_path(config);
+    let Chain { genesis, ledger, identity, faucet, store, replayed, .. } = chain;
+    let blocks = store.reader();
+    let load = load.map(|load| LoadConfigs {
+        benchg: load.benchg,
+        benchs: benchs::Config {
+            target: reachable(quic),
+            connections: config.development.bench.connections,
+            client: ClientConfig::local(),
+        },
+        bencho: bencho::Config { rpc: reachable(rpc), samples: load.samples },
+    });
+    let verify_count = topology.count("verify");
+    let tiles = TileConfigs {
+        net: net::Config { quic, udp, socket_buffer_bytes: config.tiles.net.socket_buffer_bytes },
+        quic: quic::Config { server: server_config(config) },
+        verify: verify::Config {
+            history: config.tiles.verify.signature_cache_size,
+            table_bytes: config.tiles.verify.table_bytes / verify_count.max(1),
+            tag_key: u64::from_ne_bytes(Identity::random().seed[..8].try_into().expect("eight bytes")),
+        },
+        dedup: dedup::Config { history: config.tiles.dedup.signature_cache_size },
+        pack: pack_config(config),
+        bank: bank::Config { ledger: ledger.clone() },
+        poh: poh::Config { chain: poh_config(&genesis), ledger: ledger.clone() },
+        shred: shred::Config {
+            shred_version: genesis.shred_version(),
+            shreds_per_slot_max: pack_config(config).limits.shreds as u32,
+            // The first set of a chain chains to its genesis.
+            chained_root: replayed.block_id.unwrap_or(*genesis.hash()),
+            first_slot: replayed.last_slot + 1,
+        },
+        store: store::Config::new(store, ledger.clone()),
+        metric: metric::Config {
+            listen: SocketAddr::new(ip(&config.tiles.metric.prometheus_listen_address), config.tiles.metric.prometheus_listen_port),
+            workspace: workspace.clone(),
+        },
+        sign: sign::Config { seed: *identity.seed },
+        load,
+    };
+    let idle = IdlePolicy {
+        park_after_ns: match config.layout.park_after_micros {
+            0 => u64::MAX,
+            micros => micros * 1000,
+        },
+    };
+    let node_config = NodeConfig { workspace, huge_pages: huge_pages(config), idle, tiles };
+    let mut node = Node::boot(topology, clock, &node_config)?;
+    let inlet = node.take_inlet().expect("a fresh node has its inlet");
+    let faucet_key = SigningKey::from_seed(&faucet.seed);
+    let rpc_config = RpcConfig::new(rpc);
+    let rpc_node = RpcNode {
+        ledger,
+        inlet: Box::new(RpcInlet(inlet)),
+        identity: identity.public,
+        faucet: faucet.public,
+        sign_as_faucet: Box::new(move |message| faucet_key.sign(message)),
+        verify: signatures_are_valid,
+        shred_version: genesis.shred_version(),
+        tpu: reachable(udp),
+        tpu_quic: reachable(quic),
+        transaction_history: config.rpc.transaction_history && !config.development.bench.disable_status_cache,
+        slot_ms: genesis.config().slot_ms,
+    };
+    let rpc_server = RpcServer::start(rpc_config, rpc_node)?;
+    Ok(Running { node, rpc: rpc_server.local_addr(), blocks, rpc_server })
+}
+
+/// The workspace file of a configuration.
+pub fn workspace_path(config: &Config) -> PathBuf {
+    let folder = match huge_pages(config) {
+        HugePages::None => &config.hugetlbfs.workspace_path,
+        _ => &config.hugetlbfs.mount_path,
+    };
+    folder.join(format!("hearth-{}", config.name))
+}
+
+/// The pages of the workspace.
+pub fn huge_pages(config: &Config) -> HugePages {
+    match config.hugetlbfs.max_page_size.as_str() {
+        "huge" => HugePages::TwoMiB,
+        "gigantic" => HugePages::OneGiB,
+        _ => HugePages::None,
+    }
+}
+
+fn server_config(config: &Config) -> ServerConfig {
+    let base = match config.tiles.quic.limits.as_str() {
+        "production" => ServerConfig::agave(),
+        _ => ServerConfig::local(),
+    };
+    match config.tiles.quic.max_concurrent_connections {
+        0 => base,
+        connections_max => ServerConfig { connections_max, ..base },
+    }
+}
+
+/// What pack is made from.
+pub fn pack_config(config: &Config) -> pack::Config {
+    let bench = &config.development.bench;
+    pack::Config {
+        capacity: config.tiles.pack.max_pending_transactions,
+        limits: BlockLimits::lifted(bench.larger_max_cost_per_block, bench.larger_shred_limits_per_block),
+        use_consumed_cus: config.tiles.pack.use_consumed_cus,
+        ..pack::Config::default()
+    }
+}
+
+fn poh_config(genesis: &Genesis) -> poh::chain::Config {
+    let config = genesis.config();
+    poh::chain::Config {
+        hashes_per_tick: config.hashes_per_tick,
+        ticks_per_slot: config.ticks_per_slot,
+        slot_ns: config.slot_ms * 1_000_000,
+        max_microblocks: MAX_MICROBLOCKS,
+    }
+}
+
+/// An address to connect to: listening on all addresses includes loopback.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    match listen {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => SocketAddr::new([127, 0, 0, 1].into(), v4.port()),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => {
+            SocketAddr::new(std::net::Ipv6Addr::LOCALHOST.into(), v6.port())
+        }
+        other => other,
+    }
+}
+
+fn signatures_are_valid(txn: &Txn<'_>) -> bool {
+    let pairs = txn.signatures().iter().zip(txn.signer_keys());
+    pairs.into_iter().all(|(signature, key)| verify_strict(key, signature, txn.message()).is_ok())
+}
+
+/// The RPC's way into the pipeline.
+struct RpcInlet(hearth_pipeline::node::Inlet);
+
+impl hearth_rpc::TransactionInlet for RpcInlet {
+    fn send(&mut self, wire: &[u8]) -> Result<(), hearth_rpc::Busy> {
+        self.0.send(wire).map_err(|_| hearth_rpc::Busy)
+    }
+}

@@ -1,0 +1,145 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Hearth: a transaction-processing node and the lab that goes with it.
+///
+/// Begin with `hearth bench`: it needs no configuration, no root and no preparation, and says how many
+/// transactions a second this machine can do and what limits it.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Measure how many transactions a second this machine can do.
+    ///
+    /// Boots a node with a new chain, signs transfers, sends them over QUIC on loopback, and prints once a second
+    /// how many transactions the chain has executed. Ctrl-C ends it with the summary so far.
+    Bench(Bench),
+    /// Run a node as a lasting local chain.
+    ///
+    /// Solana clients connect to http://127.0.0.1:8899. The chain is kept in `ledger.path`. Ctrl-C stops it.
+    Run(Run),
+    /// Watch a running node: tiles, links, where the time goes.
+    Monitor(Monitor),
+    /// Make and show keys.
+    #[command(subcommand)]
+    Keys(Keys),
+    /// Show and check the configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+/// The configuration file.
+#[derive(Args, Default)]
+pub struct ConfigFile {
+    /// Configuration file; without one, the defaults (see `hearth config show --default`).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// `hearth bench`
+#[derive(Args)]
+pub struct Bench {
+    /// The file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// Seconds to measure, after warm-up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub duration: u64,
+    /// Seconds before measuring starts.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub warmup: u64,
+    /// Accounts that send; all funded ones by default.
+    #[arg(long, value_name = "N")]
+    pub accounts_from: Option<usize>,
+    /// Accounts that receive; all funded ones by default.
+    #[arg(long, value_name = "N")]
+    pub accounts_to: Option<usize>,
+    /// Share of the transfers, 0 to 1, that pay to one account and so conflict with each other.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub conflict: f64,
+    /// Send at this rate whatever the node does (open loop), instead of flat out.
+    #[arg(long, value_name = "TPS")]
+    pub rate: Option<f64>,
+    /// Sign all transfers before measuring, so that signing costs the node nothing.
+    #[arg(long)]
+    pub presign: bool,
+    /// Write the result as JSON to this file, `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Measure stock ed25519 before and after, and report the efficiency in its units.
+    #[arg(long)]
+    pub yardstick: bool,
+}
+
+/// `hearth run`
+#[derive(Args)]
+pub struct Run {
+    /// The file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+}
+
+/// `hearth monitor`
+#[derive(Args)]
+pub struct Monitor {
+    /// The file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// The node's name; the configuration's by default, then `hearth-bench`.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Print so many snapshots, one a second, and end; 0 goes on until Ctrl-C.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub count: u64,
+}
+
+/// `hearth keys`
+#[derive(Subcommand)]
+pub enum Keys {
+    /// Make a key pair.
+    New {
+        /// The file to write; it must not exist.
+        path: PathBuf,
+    },
+    /// Show a key pair's public key.
+    Pubkey {
+        /// The key file.
+        path: PathBuf,
+    },
+}
+
+/// `hearth config`
+#[derive(Subcommand)]
+pub enum ConfigCommand {
+    /// Print the configuration in effect.
+    Show {
+        /// The file.
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Print the default file with a text for every key.
+        #[arg(long)]
+        default: bool,
+        /// Print what memory the node will take, part by part.
+        #[arg(long)]
+        memory: bool,
+        /// Print every counter with its meaning, as Markdown.
+        #[arg(long)]
+        counters: bool,
+    },
+    /// Check a configuration: keys, values, and whether the layout fits this machine.
+    Check {
+        /// The file.
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+}

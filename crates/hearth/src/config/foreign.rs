@@ -1,0 +1,72 @@
+//! Keys of other nodes' configuration files: what is taken under another name, and what has no meaning here.
+//!
+//! reads   a parsed file
+//! writes  the same without those keys, and a notice for each
+
+use toml::{Table, Value};
+
+/// Keys without a meaning here, and why.
+const WITHOUT_MEANING: [(&str, &str); 24] = [
+    ("layout.agave_affinity", "no Agave process runs beside the tiles"),
+    ("layout.solana_labs_affinity", "no Agave process runs beside the tiles"),
+    ("layout.agave_unified_scheduler_handler_threads", "no Agave process runs beside the tiles"),
+    ("layout.resolv_tile_count", "lookup tables are resolved by the bank tiles"),
+    ("user", "the node runs as the user that starts it"),
+    ("scratch_directory", "the node has no scratch files"),
+    ("dynamic_port_range", "every port has a key of its own"),
+    ("log", "set RUST_LOG instead"),
+    ("reporting", "nothing is reported anywhere"),
+    ("gossip", "gossip is not part of this node yet"),
+    ("snapshots", "snapshots are not part of this node yet"),
+    ("hugetlbfs.gigantic_page_threshold_mib", "the workspace is one file of one page size"),
+    ("hugetlbfs.allow_hugepage_increase", "huge pages are reserved by the administrator"),
+    ("rpc.full_api", "the RPC always serves all it has"),
+    ("rpc.private", "there is no gossip that could announce the RPC"),
+    ("rpc.only_known", "snapshots are not part of this node yet"),
+    ("tiles.shred.max_pending_shred_sets", "a leader's sets are not held"),
+    ("tiles.shred.shred_listen_port", "a leader receives no shreds"),
+    ("tiles.net.xdp_mode", "net uses UDP sockets"),
+    ("tiles.net.interface", "net uses UDP sockets"),
+    ("development.sandbox", "tiles are threads of one process"),
+    ("development.no_clone", "tiles are threads of one process"),
+    ("development.no_agave", "no Agave process runs beside the tiles"),
+    ("development.netns", "the node makes no network namespace"),
+];
+
+/// Takes foreign keys out of a file, translating what can be. Returns a notice for each.
+pub fn adapt(file: &mut Table) -> Vec<String> {
+    let mut notices = vec![];
+    if let Some(Value::Boolean(disabled)) = remove(file, "development.bench.disable_blockstore") {
+        notices.push("`development.bench.disable_blockstore` was taken as `disable_blockstore_from_slot = 1`, its newer form".into());
+        if disabled {
+            insert(file, "development.bench.disable_blockstore_from_slot", Value::Integer(1));
+        }
+    }
+    for (key, why) in WITHOUT_MEANING {
+        if remove(file, key).is_some() {
+            notices.push(format!("`{key}` has no meaning here and was passed over: {why}"));
+        }
+    }
+    notices
+}
+
+fn remove(file: &mut Table, path: &str) -> Option<Value> {
+    let Some((head, rest)) = path.split_once('.') else { return file.remove(path) };
+    let Some(Value::Table(inner)) = file.get_mut(head) else { return None };
+    let value = remove(inner, rest);
+    if value.is_some() && inner.is_empty() {
+        file.remove(head);
+    }
+    value
+}
+
+fn insert(file: &mut Table, path: &str, value: Value) {
+    let Some((head, rest)) = path.split_once('.') else {
+        file.entry(path).or_insert(value);
+        return;
+    };
+    let inner = file.entry(head).or_insert_with(|| Value::Table(Table::new()));
+    if let Value::Table(inner) = inner {
+        insert(inner, rest, value);
+    }
+}

@@ -1,0 +1,193 @@
+//! Reading a configuration file, and saying what is wrong with it.
+//!
+//! reads   TOML
+//! writes  a [`Config`], notices
+//!
+//! A mistake names file, line, key and the nearest right key.
+
+use std::path::{Path, PathBuf};
+
+use toml::Table;
+
+use super::{Config, foreign};
+
+/// A configuration and what was noticed while reading it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// For the operator: keys passed over or renamed.
+    pub notices: Vec<String>,
+}
+
+/// Why a file is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("cannot read the configuration {}: {why}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// It is no TOML, or holds a key or value that makes no sense.
+    #[error("{}:{line}: {what}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// Line of the mistake, from 1.
+        line: usize,
+        /// What is wrong and what was meant.
+        what: String,
+    },
+}
+
+/// Reads a file.
+pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| ConfigError::Read { path: path.to_owned(), why: e.to_string() })?;
+    load_str(&text, path)
+}
+
+/// Reads a file's text; `path` is for the messages.
+pub fn load_str(text: &str, path: &Path) -> Result<Loaded, ConfigError> {
+    let wrong = |line: usize, what: String| ConfigError::Wrong { path: path.to_owned(), line, what };
+    let mut table: Table = toml::from_str(text).map_err(|e| {
+        let line = e.span().map_or(1, |span| line_of(text, span.start));
+        wrong(line, e.message().to_owned())
+    })?;
+    let notices = foreign::adapt(&mut table);
+    if let Some(path) = unknown_key(&table) {
+        let what = format!("unknown key `{path}`{}", suggestion(&path));
+        return Err(wrong(line_of_key(text, &path), what));
+    }
+    let config: Config = Config::deserialize_table(table.clone()).map_err(|(key, message)| {
+        let line = key.as_deref().map_or(1, |key| line_of_key(text, key));
+        wrong(line, key.map_or(message.clone(), |key| format!("`{key}`: {message}")))
+    })?;
+    check(&config).map_err(|(key, what)| wrong(line_of_key(text, key), format!("`{key}`: {what}")))?;
+    Ok(Loaded { config, notices })
+}
+
+/// Values that have the right type and are wrong all the same.
+fn check(config: &Config) -> Result<(), (&'static str, String)> {
+    let one_of = |key, value: &str, allowed: &[&str]| {
+        let found = allowed.contains(&value);
+        found.then_some(()).ok_or_else(|| (key, format!("`{value}` is none of {}", allowed.join(", "))))
+    };
+    one_of("hugetlbfs.max_page_size", &config.hugetlbfs.max_page_size, &["normal", "huge", "gigantic"])?;
+    one_of("tiles.quic.limits", &config.tiles.quic.limits, &["local", "production"])?;
+    for (key, address) in [
+        ("rpc.bind_address", &config.rpc.bind_address),
+        ("tiles.net.bind_address", &config.tiles.net.bind_address),
+        ("tiles.metric.prometheus_listen_address", &config.tiles.metric.prometheus_listen_address),
+    ] {
+        address.parse::<std::net::IpAddr>().map_err(|_| (key, format!("`{address}` is no IP address")))?;
+    }
+    let at_least_one = |key, value: u64| (value > 0).then_some(()).ok_or((key, "must be at least 1".to_owned()));
+    at_least_one("development.genesis.ticks_per_slot", config.development.genesis.ticks_per_slot)?;
+    at_least_one("development.genesis.target_tick_duration_micros", config.development.genesis.target_tick_duration_micros)?;
+    at_least_one("development.bench.connections", config.development.bench.connections as u64)?;
+    at_least_one("tiles.dedup.signature_cache_size", config.tiles.dedup.signature_cache_size as u64)?;
+    at_least_one("tiles.verify.signature_cache_size", config.tiles.verify.signature_cache_size as u64)?;
+    let name_is_plain = config.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    if config.name.is_empty() || !name_is_plain {
+        return Err(("name", format!("`{}` must be letters, digits, `-`, `_` and `.`: it names files", config.name)));
+    }
+    Ok(())
+}
+
+impl Config {
+    /// The typed configuration, or the key whose value has the wrong type.
+    fn deserialize_table(table: Table) -> Result<Self, (Option<String>, String)> {
+        let whole = toml::Value::Table(table);
+        whole.clone().try_into().map_err(|error: toml::de::Error| {
+            let message = error.message().to_owned();
+            (wrong_value(&whole), message)
+        })
+    }
+}
+
+/// All keys there are, `layout.affinity`.
+fn known_keys() -> Vec<String> {
+    let defaults = Table::try_from(Config::default()).expect("the defaults are plain data");
+    let mut keys = vec![];
+    collect(&defaults, "", &mut keys);
+    keys
+}
+
+fn collect(table: &Table, path: &str, keys: &mut Vec<String>) {
+    for (key, value) in table {
+        let path = join(path, key);
+        match value {
+            toml::Value::Table(inner) => collect(inner, &path, keys),
+            _ => keys.push(path),
+        }
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// The first key of the file that is not known.
+fn unknown_key(file: &Table) -> Option<String> {
+    let known = known_keys();
+    let mut keys = vec![];
+    collect(file, "", &mut keys);
+    let is_known = |key: &String| known.iter().any(|k| k == key || k.starts_with(&format!("{key}.")));
+    keys.into_iter().find(|key| !is_known(key))
+}
+
+/// The first key whose value alone makes the configuration fail.
+fn wrong_value(file: &toml::Value) -> Option<String> {
+    let mut keys = vec![];
+    collect(file.as_table()?, "", &mut keys);
+    keys.into_iter().find(|key| {
+        let leaf = key.split('.').try_fold(file, |value, part| value.get(part)).cloned();
+        let alone = key.rsplit('.').fold(leaf, |value, part| {
+            let table = Table::from_iter([(part.to_owned(), value?)]);
+            Some(toml::Value::Table(table))
+        });
+        alone.is_some_and(|alone| alone.try_into::<Config>().is_err())
+    })
+}
+
+/// `; did you mean …?` where a known key is near, by its last part first.
+fn suggestion(key: &str) -> String {
+    let last = |k: &str| k.rsplit('.').next().unwrap_or_default().to_owned();
+    let distance = |k: &String| {
+        let (whole, tail) = (strsim::damerau_levenshtein(k, key), strsim::damerau_levenshtein(&last(k), &last(key)));
+        (tail.min(whole), whole)
+    };
+    let nearest = known_keys().into_iter().min_by_key(distance);
+    match nearest {
+        Some(nearest) if distance(&nearest).0 <= 1 + last(key).len() / 3 => format!("; did you mean `{nearest}`?"),
+        _ => "; `hearth config show --default` lists all keys".to_owned(),
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count()
+}
+
+/// Line of a key such as `layout.affinity`, by its table's header and its last part; 1 when it is not there.
+fn line_of_key(text: &str, path: &str) -> usize {
+    let mut table = String::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if let Some(header) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            table = header.split('.').map(str::trim).collect::<Vec<_>>().join(".");
+            if table == path || table.starts_with(&format!("{path}.")) {
+                return number + 1;
+            }
+        } else if let Some((key, _)) = line.split_once('=') {
+            let full = join(&table, &key.trim().replace(['"', ' '], ""));
+            if full == path || path.starts_with(&format!("{full}.")) {
+                return number + 1;
+            }
+        }
+    }
+    1
+}

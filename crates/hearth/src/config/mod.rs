@@ -1,0 +1,302 @@
+//! The configuration: one TOML file, typed, every key documented at its field.
+//!
+//! reads   a file given by `--config`; none is needed
+//! writes  the annotated default file (`hearth config show --default`)
+//! source  Firedancer's names where the meaning is the same
+//!
+//! Keys are declared once, below: type, default and text. The annotated default file, the check for unknown keys
+//! and the suggestion of the nearest key derive from that.
+
+mod foreign;
+mod load;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use load::{ConfigError, load};
+
+/// Writes one key of the annotated default file.
+pub trait Annotate {
+    /// Appends the key, or the table, at `path`, with its text.
+    fn annotate(&self, path: &str, key: &str, help: &str, to: &mut Annotated);
+}
+
+/// The annotated file in the making: a table's keys come before its tables.
+#[derive(Default)]
+pub struct Annotated {
+    keys: String,
+    tables: Vec<String>,
+}
+
+impl Annotated {
+    fn key(&mut self, key: &str, help: &str, value: &str) {
+        for line in help.lines() {
+            self.keys += format!("# {}\n", line.trim()).trim_end();
+            self.keys.push('\n');
+        }
+        self.keys += &format!("{key} = {value}\n\n");
+    }
+
+    fn finish(self) -> String {
+        [vec![self.keys], self.tables].concat().concat()
+    }
+}
+
+macro_rules! plain_values {
+    ($($kind:ty),*) => {
+        $(impl Annotate for $kind {
+            fn annotate(&self, _: &str, key: &str, help: &str, to: &mut Annotated) {
+                to.key(key, help, &toml::Value::try_from(self).expect("a plain value").to_string());
+            }
+        })*
+    };
+}
+
+plain_values!(String, PathBuf, bool, u16, u32, u64, usize, f64);
+
+/// Declares tables of the configuration.
+macro_rules! tables {
+    ($($(#[doc = $doc:literal])+ pub struct $name:ident {
+        $($(#[doc = $help:literal])+ pub $key:ident: $kind:ty = $default:expr,)*
+    })*) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+            #[serde(default, deny_unknown_fields)]
+            pub struct $name {
+                $($(#[doc = $help])+ pub $key: $kind,)*
+            }
+
+            impl Default for $name {
+                fn default() -> Self {
+                    Self { $($key: $default,)* }
+                }
+            }
+
+            impl $name {
+                fn annotate_keys(&self, path: &str, to: &mut Annotated) {
+                    $(self.$key.annotate(path, stringify!($key), concat!($($help, "\n"),+), to);)*
+                }
+            }
+
+            impl Annotate for $name {
+                fn annotate(&self, path: &str, key: &str, help: &str, to: &mut Annotated) {
+                    let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+                    let mut inner = Annotated::default();
+                    self.annotate_keys(&path, &mut inner);
+                    let help: String = help.lines().map(|l| format!("# {}\n", l.trim())).collect();
+                    let head = if inner.keys.is_empty() { String::new() } else { format!("{help}[{path}]\n") };
+                    to.tables.push(head + &inner.finish());
+                }
+            }
+        )*
+    };
+}
+
+tables! {
+    /// The whole configuration.
+    pub struct Config {
+        /// The node's name: names its workspace and, where a path holds `{name}`, its folders.
+        pub name: String = "hearth".into(),
+        /// Which tiles run where.
+        pub layout: Layout = Layout::default(),
+        /// Pages of the shared-memory workspace.
+        pub hugetlbfs: HugeTlbFs = HugeTlbFs::default(),
+        /// Blocks on disk.
+        pub ledger: Ledger = Ledger::default(),
+        /// Who the node is.
+        pub consensus: Consensus = Consensus::default(),
+        /// JSON-RPC for clients.
+        pub rpc: Rpc = Rpc::default(),
+        /// Settings of single tiles.
+        pub tiles: Tiles = Tiles::default(),
+        /// Settings that only a development chain may have.
+        pub development: Development = Development::default(),
+    }
+
+    /// `[layout]`
+    pub struct Layout {
+        /// Cores of the node's tiles in the order net, quic, verify, dedup, pack, bank, poh, shred, store, sign,
+        /// metric: `auto`, or a comma list of `3`, `1-16`, `0-10/2`, `f2` (two tiles float) and `0*6` (six tiles
+        /// share core 0). Tiles that share a core are polled in turn by one thread.
+        pub affinity: String = "auto".into(),
+        /// Cores that `auto` must not use: `0`, `4-7`, `2h` (core 2 and its hyperthread sibling).
+        pub blocklist_cores: String = String::new(),
+        /// Number of net tiles; 0 chooses by the number of cores, here and below.
+        pub net_tile_count: usize = 0,
+        /// Number of quic tiles.
+        pub quic_tile_count: usize = 0,
+        /// Number of verify tiles.
+        pub verify_tile_count: usize = 0,
+        /// Number of bank tiles.
+        pub bank_tile_count: usize = 0,
+        /// Number of shred tiles.
+        pub shred_tile_count: usize = 0,
+        /// An idle core sleeps after so many microseconds; 0 never sleeps.
+        pub park_after_micros: u64 = 50,
+    }
+
+    /// `[hugetlbfs]`
+    pub struct HugeTlbFs {
+        /// `normal` needs no set-up; `huge` (2 MiB) and `gigantic` (1 GiB) pages must have been reserved.
+        pub max_page_size: String = "normal".into(),
+        /// Where such pages are mounted.
+        pub mount_path: PathBuf = "/dev/hugepages".into(),
+        /// Folder of the workspace file with normal pages.
+        pub workspace_path: PathBuf = "/dev/shm".into(),
+    }
+
+    /// `[ledger]`
+    pub struct Ledger {
+        /// Folder of genesis, keys and blocks of `hearth run`.
+        pub path: PathBuf = ".hearth/{name}/ledger".into(),
+        /// The block store's size on disk, bytes; the oldest blocks go first.
+        pub limit_size: u64 = 8_000_000_000,
+        /// Lets a slot's blocks be confirmed only when they are on disk (fdatasync), and not just with the kernel.
+        pub sync: bool = true,
+    }
+
+    /// `[consensus]`
+    pub struct Consensus {
+        /// The identity key, a JSON file as the Solana tools write it; empty: one is made beside the ledger.
+        pub identity_path: PathBuf = PathBuf::new(),
+    }
+
+    /// `[rpc]`
+    pub struct Rpc {
+        /// Address to listen on.
+        pub bind_address: String = "127.0.0.1".into(),
+        /// JSON-RPC over HTTP; WebSocket is one port higher.
+        pub port: u16 = 8899,
+        /// Keeps the status of landed transactions for `getSignatureStatuses`.
+        pub transaction_history: bool = true,
+        /// Reserved for transaction metadata beyond the status. Nothing is stored yet.
+        pub extended_tx_metadata_storage: bool = false,
+    }
+
+    /// `[tiles]`
+    pub struct Tiles {
+        /// Sockets.
+        pub net: NetTile = NetTile::default(),
+        /// The TPU.
+        pub quic: QuicTile = QuicTile::default(),
+        /// Signatures.
+        pub verify: VerifyTile = VerifyTile::default(),
+        /// Duplicates.
+        pub dedup: DedupTile = DedupTile::default(),
+        /// Scheduling.
+        pub pack: PackTile = PackTile::default(),
+        /// Metrics.
+        pub metric: MetricTile = MetricTile::default(),
+    }
+
+    /// `[tiles.net]`
+    pub struct NetTile {
+        /// Address to listen on.
+        pub bind_address: String = "127.0.0.1".into(),
+        /// Kernel buffer asked for per socket and direction, bytes.
+        pub socket_buffer_bytes: usize = 4 << 20,
+    }
+
+    /// `[tiles.quic]`
+    pub struct QuicTile {
+        /// Plain UDP TPU port.
+        pub regular_transaction_listen_port: u16 = 9001,
+        /// TPU port over QUIC.
+        pub quic_transaction_listen_port: u16 = 9007,
+        /// Limits on peers: `local` throttles nobody, `production` has the cluster's values for unstaked peers.
+        pub limits: String = "local".into(),
+        /// Connections at once; 0 takes the value of `limits`.
+        pub max_concurrent_connections: usize = 0,
+    }
+
+    /// `[tiles.verify]`
+    pub struct VerifyTile {
+        /// Transactions that each verify tile remembers.
+        pub signature_cache_size: usize = 16_384,
+        /// Bytes for the tables of keys that sign again and again, all verify tiles together.
+        pub table_bytes: usize = 256 << 20,
+    }
+
+    /// `[tiles.dedup]`
+    pub struct DedupTile {
+        /// Transactions remembered.
+        pub signature_cache_size: usize = 1 << 20,
+    }
+
+    /// `[tiles.pack]`
+    pub struct PackTile {
+        /// Transactions that wait to be scheduled, at most.
+        pub max_pending_transactions: usize = 65_524,
+        /// Gives compute units that a transaction did not use back to its block.
+        pub use_consumed_cus: bool = true,
+    }
+
+    /// `[tiles.metric]`
+    pub struct MetricTile {
+        /// Address to listen on.
+        pub prometheus_listen_address: String = "127.0.0.1".into(),
+        /// Port of the Prometheus text.
+        pub prometheus_listen_port: u16 = 7999,
+    }
+
+    /// `[development]`
+    pub struct Development {
+        /// What a new chain begins with.
+        pub genesis: Genesis = Genesis::default(),
+        /// The load generator of `hearth bench`.
+        pub bench: Bench = Bench::default(),
+    }
+
+    /// `[development.genesis]`
+    pub struct Genesis {
+        /// Accounts with public keys that are funded for load and trying.
+        pub fund_initial_accounts: usize = 1024,
+        /// Lamports of each.
+        pub fund_initial_amount_lamports: u64 = 500_000_000_000,
+        /// Hashes in a tick; 62500 is the cluster's. 0 is low power: a tick is timed and costs one hash.
+        pub hashes_per_tick: u64 = 0,
+        /// Ticks in a slot.
+        pub ticks_per_slot: u64 = 64,
+        /// Time of a tick, microseconds; 64 × 6250 is a slot of 400 ms.
+        pub target_tick_duration_micros: u64 = 6250,
+    }
+
+    /// `[development.bench]`
+    pub struct Bench {
+        /// Tiles that generate and sign; 0 chooses.
+        pub benchg_tile_count: usize = 0,
+        /// Tiles that send over QUIC; 0 chooses.
+        pub benchs_tile_count: usize = 0,
+        /// Cores of the load's tiles in the order bencho, benchg, benchs, in the form of `layout.affinity`.
+        pub affinity: String = "auto".into(),
+        /// Lifts the block's compute limit (to 13 times the cluster's).
+        pub larger_max_cost_per_block: bool = false,
+        /// Lifts the limits on shreds in a block (to 32 times the cluster's).
+        pub larger_shred_limits_per_block: bool = false,
+        /// Stores no block from this slot on; 0 stores all.
+        pub disable_blockstore_from_slot: u64 = 0,
+        /// Does not remember which transactions have landed: a duplicate lands again.
+        pub disable_status_cache: bool = false,
+        /// QUIC connections of each benchs tile.
+        pub connections: usize = 4,
+    }
+}
+
+impl Config {
+    /// The default file with each key's text.
+    pub fn annotated_default() -> String {
+        let mut to = Annotated::default();
+        Config::default().annotate_keys("", &mut to);
+        to.finish().trim_end().to_owned() + "\n"
+    }
+
+    /// A path with `{name}` replaced by the node's name.
+    pub fn expand(&self, path: &std::path::Path) -> PathBuf {
+        path.to_string_lossy().replace("{name}", &self.name).into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+use std::path::Path;
+
+use super::load::{Loaded, load_str};
+use super::*;
+
+fn error(text: &str) -> String {
+    load_str(text, Path::new("my.toml")).unwrap_err().to_string()
+}
+
+#[test]
+fn the_annotated_default_is_the_default() {
+    let text = Config::annotated_default();
+    let loaded = load_str(&text, Path::new("default.toml")).unwrap();
+    assert_eq!(loaded.config, Config::default());
+    assert!(loaded.notices.is_empty());
+    assert!(text.contains("[development.bench]") && text.contains("# Hashes in a tick"), "{text}");
+}
+
+#[test]
+fn nothing_is_needed() {
+    assert_eq!(load_str("", Path::new("x")).unwrap().config, Config::default());
+}
+
+#[test]
+fn a_mistake_names_line_key_and_what_was_meant() {
+    let said = error("[layout]\naffinity = \"auto\"\nverfy_tile_count = 3\n");
+    assert_eq!(said, "my.toml:3: unknown key `layout.verfy_tile_count`; did you mean `layout.verify_tile_count`?");
+    let said = error("\n[layuot]\nnet_tile_count = 1\n");
+    assert_eq!(said, "my.toml:3: unknown key `layuot.net_tile_count`; did you mean `layout.net_tile_count`?");
+    let said = error("[rpc]\nport = \"many\"\n");
+    assert!(said.starts_with("my.toml:2: `rpc.port`: invalid type: string"), "{said}");
+    let said = error("[rpc]\nport = 8899\nport = 1\n");
+    assert!(said.starts_with("my.toml:3: "), "{said}");
+    let said = error("[tiles.quic]\nlimits = \"none\"\n");
+    assert_eq!(said, "my.toml:2: `tiles.quic.limits`: `none` is none of local, production");
+    let said = error("name = \"a/b\"\n");
+    assert!(said.starts_with("my.toml:1: `name`"), "{said}");
+    let said = error("completely_different_thing = 1\n");
+    assert!(said.contains("config show --default"), "{said}");
+}
+
+#[test]
+fn a_file_of_the_reports_loads_as_it_is() {
+    // The keys of a published bench configuration for a 32-core machine.
+    let text = r#"
+        [ledger]
+          path = "/data/shm/{name}/ledger"
+        [layout]
+          affinity = "14-57,f1"
+          agave_affinity = "58-63"
+          verify_tile_count = 30
+          bank_tile_count = 6
+        [development.genesis]
+          hashes_per_tick = 12500
+          fund_initial_accounts = 32768
+        [development.bench]
+          benchg_tile_count = 12
+          benchs_tile_count = 2
+          affinity = "f1,0-13"
+          larger_max_cost_per_block = true
+          larger_shred_limits_per_block = true
+          disable_blockstore = true
+        [rpc]
+          transaction_history = false
+          extended_tx_metadata_storage = false
+        [tiles.shred]
+          max_pending_shred_sets = 16384
+    "#;
+    let Loaded { config, notices } = load_str(text, Path::new("bench-zen3-32core.toml")).unwrap();
+    assert_eq!(config.layout.verify_tile_count, 30);
+    assert_eq!(config.development.bench.disable_blockstore_from_slot, 1);
+    assert_eq!(config.expand(&config.ledger.path), Path::new("/data/shm/hearth/ledger"));
+    assert_eq!(notices.len(), 3, "{notices:?}");
+    assert!(notices.iter().any(|n| n.contains("layout.agave_affinity")));
+}
+
+#[test]
+fn the_older_name_of_an_affinity_is_accepted() {
+    let loaded = load_str("[layout]\nsolana_labs_affinity = \"74-79\"\n", Path::new("x")).unwrap();
+    assert_eq!(loaded.config, Config::default());
+    assert_eq!(loaded.notices.len(), 1);
+}

@@ -1,0 +1,144 @@
+//! `hearth monitor`: tiles and links of a running node, as text, once a second.
+//!
+//! reads   the workspace of another process, read-only
+//! writes  tables
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use hearth_ring::{Observer, WorkspaceError};
+use hearth_tile::counters::{FIRST_REGIME, LoopCounters, CounterSet};
+use hearth_tile::regime::{REGIMES, Regime};
+use hearth_tile::topology::Topology;
+
+use crate::boot::workspace_path;
+use crate::config::Config;
+use crate::stop::StopSignal;
+
+/// Why nothing can be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum MonitorError {
+    /// No workspace.
+    #[error("no running node to watch: {source} (looked for {}); start one with `hearth run` or `hearth bench`", paths(tried))]
+    NoNode {
+        /// Where it was looked for.
+        tried: Vec<PathBuf>,
+        /// What the last attempt said.
+        source: WorkspaceError,
+    },
+    /// A workspace of another build.
+    #[error("the node's workspace cannot be read: {0}")]
+    Topology(#[from] serde_json::Error),
+    /// The node went away.
+    #[error("the node is gone (pid {0})")]
+    Gone(u32),
+}
+
+fn paths(tried: &[PathBuf]) -> String {
+    tried.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Prints `count` snapshots (0: until Ctrl-C).
+pub fn run(config: &Config, name: Option<&str>, count: u64, stop: &StopSignal) -> Result<(), MonitorError> {
+    let observer = attach(config, name)?;
+    let topology = Topology::from_workspace(observer.topology())?;
+    let mut before = Snapshot::take(&topology, &observer);
+    let mut printed = 0;
+    while !stop.is_set() && (count == 0 || printed < count) {
+        while before.at.elapsed() < EVERY && !stop.is_set() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let now = Snapshot::take(&topology, &observer);
+        println!("{}", now.table(&before, &topology));
+        before = now;
+        printed += 1;
+        if !observer.is_alive() {
+            return Err(MonitorError::Gone(observer.pid()));
+        }
+    }
+    Ok(())
+}
+
+fn attach(config: &Config, name: Option<&str>) -> Result<Observer, MonitorError> {
+    let named = |name: &str| workspace_path(&Config { name: name.into(), ..config.clone() });
+    let tried = match name {
+        Some(name) => vec![named(name)],
+        None => vec![workspace_path(config), named("hearth-bench")],
+    };
+    let mut last = None;
+    for path in &tried {
+        match Observer::attach(path) {
+            Ok(observer) if observer.is_alive() || tried.len() == 1 => return Ok(observer),
+            Ok(observer) => last = Some(MonitorError::Gone(observer.pid())),
+            Err(source) => last = Some(MonitorError::NoNode { tried: tried.clone(), source }),
+        }
+    }
+    Err(last.expect("at least one path was tried"))
+}
+
+struct Snapshot {
+    at: Instant,
+    tiles: Vec<Vec<u64>>,
+    links: Vec<hearth_ring::LinkView>,
+}
+
+impl Snapshot {
+    fn take(topology: &Topology, observer: &Observer) -> Self {
+        let words = |name: String| {
+            let words = observer.counters(&name).unwrap_or_default();
+            words.iter().map(|w| w.load(Ordering::Relaxed)).collect()
+        };
+        let tiles = topology.tiles.iter().map(|t| words(t.name())).collect();
+        Self { at: Instant::now(), tiles, links: observer.links() }
+    }
+
+    fn table(&self, before: &Snapshot, topology: &Topology) -> String {
+        let mut s = String::new();
+        let seconds = (self.at - before.at).as_secs_f64();
+        // Writing to a String cannot fail.
+        let _ = self.tiles_table(before, topology, &mut s);
+        let _ = self.links_table(before, seconds, &mut s);
+        s
+    }
+
+    fn tiles_table(&self, before: &Snapshot, topology: &Topology, s: &mut String) -> std::fmt::Result {
+        let at = |name: &str| LoopCounters::DECLS.iter().position(|d| d.name == name).expect("a loop counter");
+        let (in_backp, backp_count) = (at("in_backpressure"), at("backpressure_count"));
+        write!(s, "{:<10} {:>4} {:>5} {:>7}", "tile", "core", "backp", "backp#")?;
+        for regime in Regime::ALL {
+            write!(s, " {:>9}", format!("% {}", regime.column()))?;
+        }
+        writeln!(s)?;
+        for ((spec, now), before) in topology.tiles.iter().zip(&self.tiles).zip(&before.tiles) {
+            if now.len() < FIRST_REGIME + REGIMES || before.len() != now.len() {
+                continue;
+            }
+            let core = spec.core.map_or("f".into(), |c| c.to_string());
+            write!(s, "{:<10} {core:>4} {:>5} {:>7}", spec.name(), if now[in_backp] > 0 { "yes" } else { "-" }, now[backp_count])?;
+            let spent: Vec<u64> =
+                (FIRST_REGIME..FIRST_REGIME + REGIMES).map(|i| now[i].saturating_sub(before[i])).collect();
+            let total = spent.iter().sum::<u64>().max(1) as f64;
+            for ns in spent {
+                write!(s, " {:>9.3}", 100.0 * ns as f64 / total)?;
+            }
+            writeln!(s)?;
+        }
+        Ok(())
+    }
+
+    fn links_table(&self, before: &Snapshot, seconds: f64, s: &mut String) -> std::fmt::Result {
+        writeln!(s, "{:<18} {:<10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>14}", "link", "consumer", "frags/s", "MB/s", "ovrnp", "ovrnr", "slow", "seq")?;
+        for (now, before) in self.links.iter().zip(&before.links) {
+            let frags = now.producer_seq.saturating_sub(before.producer_seq) as f64 / seconds;
+            for (c, b) in now.consumers.iter().zip(&before.consumers) {
+                let bytes = c.bytes.saturating_sub(b.bytes) as f64 / seconds / 1e6;
+                writeln!(s, "{:<18} {:<10} {frags:>10.0} {bytes:>10.2} {:>9} {:>9} {:>9} {:>14}", now.name, c.name, c.overrun_poll, c.overrun_read, c.slow, now.producer_seq)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! `hearth run`: the node as a lasting local chain.
+
+use std::time::Duration;
+
+use crate::boot::{self, BootError};
+use crate::config::Config;
+use crate::stop::StopSignal;
+
+/// How often the node's health is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Why a node ends other than by Ctrl-C.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It does not come up.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    /// A tile died.
+    #[error(transparent)]
+    Died(#[from] hearth_tile::core::Died),
+}
+
+/// Runs until Ctrl-C.
+pub fn run(config: &Config, stop: &StopSignal) -> Result<(), RunError> {
+    let cores = boot::cores(config)?;
+    let topology = boot::topology(config, &cores, false).map_err(BootError::Layout)?;
+    let folder = config.expand(&config.ledger.path);
+    let chain = boot::open_chain(
+        config,
+        &folder,
+        |_| {},
+        |replayed| {
+            if replayed.blocks.is_multiple_of(10_000) {
+                eprintln!("  … replayed to slot {}", replayed.last_slot);
+            }
+        },
+    )?;
+    println!("  ledger    {} ({})", folder.display(), chain.recovery);
+    if chain.replayed.blocks > 0 {
+        let r = &chain.replayed;
+        println!("  replayed  {} blocks, {} transactions, to slot {}", r.blocks, r.transactions, r.last_slot);
+    }
+    println!("{}", crate::draw::layout(&topology));
+    let running = boot::boot(config, topology, chain, None)?;
+    println!("  rpc       http://{}", running.rpc);
+    println!("  ready; Ctrl-C stops the node");
+    while !stop.is_set() && running.node.died().is_none() {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    println!("  stopping");
+    Ok(running.stop()?)
+}
