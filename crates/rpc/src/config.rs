@@ -1,0 +1,109 @@
+//! What the caller gives: addresses, limits, and a node to speak for.
+//!
+//! reads   nothing
+//! writes  nothing
+//! memory  a few words
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearth_ledger::Ledger;
+use hearth_wire::{Pubkey, Signature, Txn};
+
+/// Where to listen, and how much to bear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RpcConfig {
+    /// JSON-RPC over HTTP. Port 0 lets the system choose.
+    pub http: SocketAddr,
+    /// Subscriptions. Clients look for it one port above HTTP.
+    pub websocket: SocketAddr,
+    /// What bounds memory and time.
+    pub limits: Limits,
+}
+
+impl RpcConfig {
+    /// HTTP at `http`, WebSocket one port higher (any port where `http` leaves the choice to the system).
+    pub fn new(http: SocketAddr) -> Self {
+        let port = if http.port() == 0 { 0 } else { http.port().wrapping_add(1) };
+        Self { http, websocket: SocketAddr::new(http.ip(), port), limits: Limits::default() }
+    }
+}
+
+/// What bounds the memory and the time that clients can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open HTTP connections; one more is closed at once.
+    pub http_connections: usize,
+    /// Open WebSocket connections; one more is closed at once.
+    pub websocket_connections: usize,
+    /// Bytes of a request's body, and of a WebSocket message.
+    pub request_bytes: usize,
+    /// Bytes of an answer, all of a batch together; and of the account data it may be made from.
+    pub answer_bytes: usize,
+    /// Subscriptions of all connections.
+    pub subscriptions: usize,
+    /// Subscriptions of one connection.
+    pub subscriptions_per_connection: usize,
+    /// Notifications that wait for one connection; a client that leaves more unread is disconnected.
+    pub queued_notifications: usize,
+    /// How long a client may take to send a request or to take an answer, and stay silent on an open connection.
+    /// Clients of Solana keep idle connections for 19 s: below 20 s they meet closed ones.
+    pub patience: Duration,
+    /// How long a request waits for room in the pipeline before it is refused.
+    pub inlet_wait: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // Together below the 1,024 open files that a process has by default.
+            http_connections: 512,
+            websocket_connections: 256,
+            request_bytes: 50 * 1024,
+            answer_bytes: 32 * 1024 * 1024,
+            subscriptions: 16_384,
+            subscriptions_per_connection: 4_096,
+            queued_notifications: 1_024,
+            patience: Duration::from_secs(30),
+            inlet_wait: Duration::from_millis(250),
+        }
+    }
+}
+
+/// The way into the pipeline.
+pub trait TransactionInlet: Send {
+    /// Hands over a transaction's wire bytes, without waiting.
+    fn send(&mut self, wire: &[u8]) -> Result<(), Busy>;
+}
+
+/// The pipeline has no room now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the pipeline has no room for the transaction now")]
+pub struct Busy;
+
+/// The node that the RPC speaks for.
+pub struct RpcNode {
+    /// What the chain holds.
+    pub ledger: Arc<Ledger>,
+    /// The way in for transactions.
+    pub inlet: Box<dyn TransactionInlet>,
+    /// The node's identity, the leader of every slot.
+    pub identity: Pubkey,
+    /// Who pays for airdrops.
+    pub faucet: Pubkey,
+    /// Signs a message as the faucet.
+    pub sign_as_faucet: Box<dyn Fn(&[u8]) -> Signature + Send + Sync>,
+    /// Whether every signature of a transaction is good.
+    pub verify: fn(&Txn<'_>) -> bool,
+    /// Folded from the genesis hash.
+    pub shred_version: u16,
+    /// Where transactions are taken over UDP.
+    pub tpu: SocketAddr,
+    /// Where transactions are taken over QUIC.
+    pub tpu_quic: SocketAddr,
+    /// Whether the ledger remembers what became of transactions. Off: whoever asks is told so.
+    pub transaction_history: bool,
+    /// Length of a slot, in milliseconds.
+    pub slot_ms: u64,
+}

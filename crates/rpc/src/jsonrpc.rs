@@ -1,0 +1,206 @@
+//! JSON-RPC 2.0: one request or a batch, and their answers.
+//!
+//! reads   the text of a request
+//! writes  the text of an answer; nothing for notifications
+//! memory  the request as a tree of values; the answer, at most [`Limits::answer_bytes`](crate::Limits)
+//! drops   what is no request: errors -32700 and -32600, counted
+//! source  jsonrpc.org/specification; the codes above -32100 from `custom_error.rs` of `solana-rpc-client-api`
+
+use serde_json::{Map, Value, json};
+
+use crate::counters::{Counters, count};
+
+/// An error as it goes to the client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    code: i64,
+    message: String,
+    data: Option<Value>,
+}
+
+impl Failure {
+    fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    fn with_data(self, data: Value) -> Self {
+        Self { data: Some(data), ..self }
+    }
+
+    /// The text is no JSON.
+    pub fn parse(message: impl std::fmt::Display) -> Self {
+        Self::new(-32700, format!("Parse error: {message}"))
+    }
+
+    /// The JSON is no request, or asks for what cannot be.
+    pub fn invalid_request(message: impl std::fmt::Display) -> Self {
+        Self::new(-32600, format!("Invalid request: {message}"))
+    }
+
+    /// There is no such method.
+    pub fn method_not_found(method: &str) -> Self {
+        let shown: String = method.chars().take(64).collect();
+        Self::new(-32601, format!("Method not found: {shown}"))
+    }
+
+    /// The parameters are wrong.
+    pub fn invalid_params(message: impl std::fmt::Display) -> Self {
+        Self::new(-32602, format!("Invalid params: {message}"))
+    }
+
+    /// The node is at fault.
+    pub fn internal(message: impl std::fmt::Display) -> Self {
+        Self::new(-32603, format!("Internal error: {message}"))
+    }
+
+    /// A simulation refused the transaction; `data` says what became of it there.
+    pub fn preflight(message: impl std::fmt::Display, data: Value) -> Self {
+        Self::new(-32002, format!("Transaction simulation failed: {message}")).with_data(data)
+    }
+
+    /// A signature is wrong.
+    pub fn signature() -> Self {
+        Self::new(-32003, "Transaction signature verification failure")
+    }
+
+    /// The node cannot serve now.
+    pub fn unhealthy(message: impl std::fmt::Display, slots_behind: Option<u64>) -> Self {
+        Self::new(-32005, format!("Node is unhealthy: {message}")).with_data(json!({ "numSlotsBehind": slots_behind }))
+    }
+
+    /// The node keeps no statuses.
+    pub fn no_history() -> Self {
+        Self::new(
+            -32011,
+            "Transaction history is not available from this node: it is switched off in the node's configuration \
+             ([rpc] transaction_history, [development.bench] disable_status_cache)",
+        )
+    }
+
+    /// The node has not come to the slot that the client wants to be served from.
+    pub fn before_min_context_slot(slot: u64) -> Self {
+        Self::new(-32016, "Minimum context slot has not been reached").with_data(json!({ "contextSlot": slot }))
+    }
+
+    fn into_value(self) -> Value {
+        let mut error = json!({ "code": self.code, "message": self.message });
+        if let Some(data) = self.data {
+            error["data"] = data;
+        }
+        error
+    }
+}
+
+/// A request that has the form of one.
+pub struct Request<'a> {
+    /// The method's name.
+    pub method: &'a str,
+    /// Its parameters as they stand.
+    pub params: Option<&'a Value>,
+}
+
+/// What answers requests, one at a time.
+pub trait Answerer {
+    /// The result of one request.
+    fn answer(&mut self, request: Request<'_>) -> impl Future<Output = Result<Value, Failure>> + Send;
+}
+
+/// Answers a text: a request or a batch. `None` when nothing in it wants an answer.
+pub async fn answer_text<A: Answerer + Send>(
+    text: &[u8],
+    answer_bytes: usize,
+    counters: &Counters,
+    answerer: &mut A,
+) -> Option<String> {
+    let value: Value = match serde_json::from_slice(text) {
+        Ok(value) => value,
+        Err(error) => return Some(refusal(counters, Failure::parse(error))),
+    };
+    let Value::Array(batch) = value else {
+        return answer_one(&value, answer_bytes, counters, answerer).await;
+    };
+    if batch.is_empty() {
+        return Some(refusal(counters, Failure::invalid_request("an empty batch")));
+    }
+    let mut answers = String::new();
+    for value in &batch {
+        let room = answer_bytes.saturating_sub(answers.len());
+        if let Some(answer) = answer_one(value, room, counters, answerer).await {
+            answers.push(if answers.is_empty() { '[' } else { ',' });
+            answers.push_str(&answer);
+        }
+    }
+    (!answers.is_empty()).then(|| answers + "]")
+}
+
+fn refusal(counters: &Counters, failure: Failure) -> String {
+    count(&counters.requests);
+    count(&counters.errors);
+    text_of(Err(failure), &Value::Null)
+}
+
+async fn answer_one<A: Answerer + Send>(
+    value: &Value,
+    room: usize,
+    counters: &Counters,
+    answerer: &mut A,
+) -> Option<String> {
+    count(&counters.requests);
+    let (id, result) = match read(value) {
+        // Nobody can tell whether an answer was wanted.
+        Err(failure) => (value.get("id").filter(|id| is_id(id)).or(Some(&Value::Null)), Err(failure)),
+        Ok((id, request)) => (id, answerer.answer(request).await),
+    };
+    if result.is_err() {
+        count(&counters.errors);
+    }
+    // Whoever gives no id wants no answer.
+    let id = id?;
+    let text = text_of(result, id);
+    if text.len() <= room {
+        return Some(text);
+    }
+    count(&counters.errors);
+    let over = text.len() - room;
+    let message = format!("the answer would be {over} bytes longer than is allowed: ask for less at a time");
+    Some(text_of(Err(Failure::internal(message)), id))
+}
+
+fn is_id(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Number(_) | Value::String(_))
+}
+
+/// The id and the request in a value.
+fn read(value: &Value) -> Result<(Option<&Value>, Request<'_>), Failure> {
+    let Value::Object(object) = value else {
+        return Err(Failure::invalid_request(format!("expected an object, found {}", crate::params::kind(value))));
+    };
+    if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(Failure::invalid_request("the key \"jsonrpc\" must be \"2.0\""));
+    }
+    let id = object.get("id");
+    if id.is_some_and(|id| !is_id(id)) {
+        return Err(Failure::invalid_request("the id must be a number, a string or null"));
+    }
+    match object.get("method") {
+        Some(Value::String(method)) => Ok((id, Request { method, params: object.get("params") })),
+        _ => Err(Failure::invalid_request("the key \"method\" must be a string")),
+    }
+}
+
+/// An answer's text, keys in the order in which the cluster writes them.
+fn text_of(result: Result<Value, Failure>, id: &Value) -> String {
+    let (key, value) = match result {
+        Ok(value) => ("result", value),
+        Err(failure) => ("error", failure.into_value()),
+    };
+    format!(r#"{{"jsonrpc":"2.0","{key}":{value},"id":{id}}}"#)
+}
+
+/// The text of a notification.
+pub fn notification(method: &str, result: &Value, subscription: u64) -> String {
+    let mut params = Map::new();
+    params.insert("result".into(), result.clone());
+    params.insert("subscription".into(), subscription.into());
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{}}}"#, Value::Object(params))
+}

@@ -1,0 +1,85 @@
+//! The chain: slots, heights, blockhashes, counts.
+//!
+//! reads   the ledger
+//! writes  results
+//! memory  none kept
+//! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes
+
+use hearth_ledger::Commitment;
+use hearth_wire::base58::encode_32;
+use serde_json::{Value, json};
+
+use super::{Api, with_context};
+use crate::jsonrpc::Failure;
+use crate::params::Params;
+
+impl Api {
+    pub fn get_slot(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let options = params.at_most(1)?.options(0)?;
+        Ok(json!(self.slot_for(options.commitment()?, options)?))
+    }
+
+    pub fn get_block_height(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let (commitment, _) = self.commitment(params)?;
+        Ok(json!(self.ledger.block_height(commitment)))
+    }
+
+    pub fn get_transaction_count(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let (commitment, _) = self.commitment(params)?;
+        Ok(json!(self.ledger.transaction_count(commitment)))
+    }
+
+    /// Epochs have one length from the first on.
+    pub fn get_epoch_info(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let (commitment, slot) = self.commitment(params)?;
+        let slots_in_epoch = self.ledger.slots_per_epoch();
+        Ok(json!({
+            "absoluteSlot": slot,
+            "blockHeight": self.ledger.block_height(commitment),
+            "epoch": slot / slots_in_epoch,
+            "slotIndex": slot % slots_in_epoch,
+            "slotsInEpoch": slots_in_epoch,
+            "transactionCount": self.ledger.transaction_count(commitment),
+        }))
+    }
+
+    pub fn get_epoch_schedule(&self, params: Params<'_>) -> Result<Value, Failure> {
+        params.at_most(0)?;
+        let slots_per_epoch = self.ledger.slots_per_epoch();
+        Ok(json!({
+            "firstNormalEpoch": 0,
+            "firstNormalSlot": 0,
+            "leaderScheduleSlotOffset": slots_per_epoch,
+            "slotsPerEpoch": slots_per_epoch,
+            "warmup": false,
+        }))
+    }
+
+    pub fn get_genesis_hash(&self, params: Params<'_>) -> Result<Value, Failure> {
+        params.at_most(0)?;
+        Ok(json!(&*encode_32(self.ledger.genesis_hash())))
+    }
+
+    pub fn get_latest_blockhash(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let (commitment, _) = self.commitment(params)?;
+        let latest = self.ledger.latest_blockhash(commitment);
+        let value = json!({
+            "blockhash": &*encode_32(&latest.blockhash),
+            "lastValidBlockHeight": latest.last_valid_block_height,
+        });
+        Ok(with_context(latest.slot, value))
+    }
+
+    pub fn is_blockhash_valid(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let blockhash = params.at_most(2)?.pubkey(0, "blockhash")?;
+        let slot = self.state_slot(params.options(1)?)?;
+        Ok(with_context(slot, json!(self.ledger.is_blockhash_valid(&blockhash))))
+    }
+
+    /// The commitment that a method's only parameter asks for, and its slot.
+    fn commitment(&self, params: Params<'_>) -> Result<(Commitment, u64), Failure> {
+        let options = params.at_most(1)?.options(0)?;
+        let commitment = options.commitment()?;
+        Ok((commitment, self.slot_for(commitment, options)?))
+    }
+}

@@ -1,0 +1,148 @@
+//! The methods: which there are, and what all of them need.
+//!
+//! reads   requests; the ledger
+//! writes  results
+//! memory  what one answer takes
+//! drops   unknown methods: error -32601
+
+mod accounts;
+mod airdrop;
+mod chain;
+mod cluster;
+mod health;
+mod simulation;
+mod transactions;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hearth_ledger::{Bank, Commitment, Ledger};
+use hearth_wire::{Pubkey, Txn};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::config::{Limits, RpcNode, TransactionInlet};
+use crate::counters::Counters;
+use crate::jsonrpc::{Answerer, Failure, Request};
+use crate::params::{Options, Params};
+use airdrop::Faucet;
+use health::Progress;
+
+/// Between two looks at something that is awaited.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// What answers.
+pub struct Api {
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) limits: Limits,
+    pub(crate) transaction_history: bool,
+    inlet: Mutex<Box<dyn TransactionInlet>>,
+    identity: Pubkey,
+    faucet: Faucet,
+    verify: fn(&Txn<'_>) -> bool,
+    shred_version: u16,
+    tpu: SocketAddr,
+    tpu_quic: SocketAddr,
+    http: SocketAddr,
+    websocket: SocketAddr,
+    progress: Progress,
+}
+
+impl Api {
+    /// Speaks for `node`, reachable at the two addresses.
+    pub fn new(node: RpcNode, limits: Limits, http: SocketAddr, websocket: SocketAddr) -> Self {
+        Self {
+            ledger: node.ledger,
+            counters: Arc::new(Counters::default()),
+            limits,
+            transaction_history: node.transaction_history,
+            inlet: Mutex::new(node.inlet),
+            identity: node.identity,
+            faucet: Faucet::new(node.faucet, node.sign_as_faucet),
+            verify: node.verify,
+            shred_version: node.shred_version,
+            tpu: node.tpu,
+            tpu_quic: node.tpu_quic,
+            http,
+            websocket,
+            progress: Progress::new(node.slot_ms),
+        }
+    }
+
+    async fn call(&self, request: Request<'_>) -> Result<Value, Failure> {
+        let params = || Params::of(request.params);
+        match request.method {
+            "getHealth" => self.get_health(params()?),
+            "getVersion" => self.get_version(params()?),
+            "getIdentity" => self.get_identity(params()?),
+            "getClusterNodes" => self.get_cluster_nodes(params()?),
+            "getSlotLeader" => self.get_slot_leader(params()?),
+            "getSlotLeaders" => self.get_slot_leaders(params()?),
+
+            "getSlot" => self.get_slot(params()?),
+            "getBlockHeight" => self.get_block_height(params()?),
+            "getEpochInfo" => self.get_epoch_info(params()?),
+            "getEpochSchedule" => self.get_epoch_schedule(params()?),
+            "getGenesisHash" => self.get_genesis_hash(params()?),
+            "getLatestBlockhash" => self.get_latest_blockhash(params()?),
+            "isBlockhashValid" => self.is_blockhash_valid(params()?),
+            "getTransactionCount" => self.get_transaction_count(params()?),
+
+            "getBalance" => self.get_balance(params()?),
+            "getAccountInfo" => self.get_account_info(params()?),
+            "getMultipleAccounts" => self.get_multiple_accounts(params()?),
+            "getMinimumBalanceForRentExemption" => self.get_minimum_balance(params()?),
+
+            "sendTransaction" => self.send_transaction(params()?).await,
+            "simulateTransaction" => self.simulate_transaction(params()?).await,
+            "getSignatureStatuses" => self.get_signature_statuses(params()?),
+            "getFeeForMessage" => self.get_fee_for_message(params()?),
+            "requestAirdrop" => self.request_airdrop(params()?).await,
+
+            unknown => Err(Failure::method_not_found(unknown)),
+        }
+    }
+
+    /// The slot of a commitment; refused where the client wants a later one.
+    fn slot_for(&self, commitment: Commitment, options: Options<'_>) -> Result<u64, Failure> {
+        let slot = self.ledger.slot(commitment);
+        match options.number("minContextSlot")? {
+            Some(least) if slot < least => Err(Failure::before_min_context_slot(slot)),
+            _ => Ok(slot),
+        }
+    }
+
+    /// The slot that accounts and statuses are read in. They are those of the newest state whatever the commitment,
+    /// so that is the slot that the client is told.
+    fn state_slot(&self, options: Options<'_>) -> Result<u64, Failure> {
+        options.commitment()?;
+        self.slot_for(Commitment::Processed, options)
+    }
+
+    /// The block in the making; waits a moment for the next when one has just ended.
+    async fn working_bank(&self) -> Result<Arc<Bank>, Failure> {
+        let deadline = Instant::now() + self.limits.inlet_wait;
+        loop {
+            if let Some(bank) = self.ledger.working_bank() {
+                return Ok(bank);
+            }
+            if Instant::now() > deadline {
+                return Err(Failure::unhealthy("no block is in the making", None));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+impl Answerer for &Api {
+    async fn answer(&mut self, request: Request<'_>) -> Result<Value, Failure> {
+        self.call(request).await
+    }
+}
+
+/// A value beside the slot it is from.
+pub fn with_context(slot: u64, value: Value) -> Value {
+    json!({ "context": { "apiVersion": crate::INTERFACE_VERSION, "slot": slot }, "value": value })
+}

@@ -1,0 +1,131 @@
+//! Transactions: into the pipeline, and what became of them.
+//!
+//! reads   the ledger's statuses, fees
+//! writes  wire bytes into the pipeline, once for each request: the RPC does not retry
+//! memory  one transaction of 1,232 bytes a request
+//! drops   transactions that the pipeline has no room for within [`Limits::inlet_wait`](crate::Limits): error
+//!         -32005, counted
+//! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and the order of the checks
+
+use std::sync::PoisonError;
+
+use hearth_ledger::{Budget, Fee, SignatureStatus};
+use hearth_wire::Txn;
+use hearth_wire::base58::encode_64;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{Api, LOOK_EVERY, with_context};
+use crate::counters::count;
+use crate::encoding;
+use crate::jsonrpc::Failure;
+use crate::params::{self, Params};
+
+/// Signatures whose status can be asked at once.
+const STATUSES_MAX: usize = 256;
+
+impl Api {
+    pub async fn send_transaction(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let text = params.at_most(2)?.text(0, "transaction")?;
+        let options = params.options(1)?;
+        let skip_preflight = options.flag("skipPreflight")?;
+        options.commitment_of("preflightCommitment")?;
+        // It is handed over once, however many retries are asked for.
+        options.number("maxRetries")?;
+        let bytes = encoding::transaction_bytes(text, options)?;
+        let txn = encoding::transaction(&bytes)?;
+        self.state_slot(options)?;
+        if !skip_preflight {
+            if !(self.verify)(&txn) {
+                count(&self.counters.preflight_refused);
+                return Err(Failure::signature());
+            }
+            self.health()?;
+            self.preflight(&txn).await?;
+        }
+        self.submit(&bytes).await?;
+        Ok(json!(&*encode_64(txn.first_signature())))
+    }
+
+    /// Hands a transaction to the pipeline, waiting a moment for room.
+    pub async fn submit(&self, wire: &[u8]) -> Result<(), Failure> {
+        let deadline = Instant::now() + self.limits.inlet_wait;
+        loop {
+            let sent = self.inlet.lock().unwrap_or_else(PoisonError::into_inner).send(wire);
+            match sent {
+                Ok(()) => {
+                    count(&self.counters.transactions_in);
+                    return Ok(());
+                }
+                Err(busy) if Instant::now() > deadline => {
+                    count(&self.counters.refused_busy);
+                    return Err(Failure::unhealthy(format!("{busy}; try again"), None));
+                }
+                Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        }
+    }
+
+    /// Statuses of the last 300 blocks, whether or not the whole history shall be searched: there is no other.
+    pub fn get_signature_statuses(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let texts = params.at_most(2)?.list(0, "signatures")?;
+        let options = params.options(1)?;
+        options.flag("searchTransactionHistory")?;
+        if !self.transaction_history {
+            return Err(Failure::no_history());
+        }
+        if texts.len() > STATUSES_MAX {
+            let message = format!("parameter 1 (signatures): {} are too many, at most {STATUSES_MAX}", texts.len());
+            return Err(Failure::invalid_params(message));
+        }
+        let slot = self.state_slot(options)?;
+        let mut statuses = Vec::with_capacity(texts.len());
+        for (index, text) in texts.iter().enumerate() {
+            let place = || format!("parameter 1 (signatures), element {index}");
+            let text = text.as_str().ok_or_else(|| {
+                Failure::invalid_params(format!("{}: expected a string, found {}", place(), params::kind(text)))
+            })?;
+            let status = self.ledger.signature_status(&params::signature(text, place)?);
+            statuses.push(status.map_or(Value::Null, |status| status_json(&status)));
+        }
+        Ok(with_context(slot, Value::Array(statuses)))
+    }
+
+    pub fn get_fee_for_message(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let what = "parameter 1 (message)";
+        let message = encoding::base64_bytes(params.at_most(2)?.text(0, "message")?, what)?;
+        let slot = self.state_slot(params.options(1)?)?;
+        let not_a_message =
+            |why: &dyn std::fmt::Display| Failure::invalid_params(format!("{what}: not a message: {why}"));
+        let bytes = unsigned(&message).ok_or_else(|| not_a_message(&"it has no header"))?;
+        let txn = Txn::parse(&bytes).map_err(|error| not_a_message(&error))?;
+        let budget = Budget::of(&txn).map_err(|error| Failure::invalid_params(format!("{what}: {error}")))?;
+        let fee = Fee::of(&txn, &budget).total();
+        let known = self.ledger.is_blockhash_valid(txn.recent_blockhash());
+        Ok(with_context(slot, json!(known.then_some(fee))))
+    }
+}
+
+/// A transaction around a message, its signatures all zero; `None` for a message without a header.
+fn unsigned(message: &[u8]) -> Option<Vec<u8>> {
+    let header = if message.first()? & 0x80 == 0 { message } else { &message[1..] };
+    let signers = *header.first()?;
+    let mut bytes = vec![signers];
+    bytes.resize(1 + 64 * usize::from(signers), 0);
+    bytes.extend_from_slice(message);
+    Some(bytes)
+}
+
+fn status_json(status: &SignatureStatus) -> Value {
+    let result = match status.result {
+        Ok(()) => json!({ "Ok": null }),
+        Err(error) => json!({ "Err": error }),
+    };
+    json!({
+        "slot": status.slot,
+        "confirmations": status.confirmations,
+        "err": status.result.err(),
+        "status": result,
+        "confirmationStatus": status.commitment,
+    })
+}
