@@ -25,6 +25,7 @@ pub(super) struct SlotEntry {
     pub parent_slot: u64,
     pub first: LogPosition,
     pub end: LogPosition,
+    /// In a checkpoint 0 says that the slot is not kept any more.
     pub set_count: u32,
     pub complete: bool,
 }
@@ -40,7 +41,8 @@ pub(super) struct Index {
 impl Index {
     /// Adds a slot's entry or replaces it by a newer one.
     pub fn put(&mut self, entry: SlotEntry) {
-        if self.slots.insert(entry.slot, entry).is_none() {
+        let before = self.slots.insert(entry.slot, entry);
+        if before.is_none_or(|b| b.first.segment() != entry.first.segment()) {
             self.began.entry(entry.first.segment()).or_default().push(entry.slot);
         }
     }
@@ -52,6 +54,13 @@ impl Index {
         {
             began.retain(|s| *s != slot);
         }
+    }
+
+    /// Removes all slots from `slot` on; returns them.
+    pub fn discard(&mut self, slot: u64) -> Vec<SlotEntry> {
+        let entries: Vec<SlotEntry> = self.slots.range(slot..).map(|(_, e)| *e).collect();
+        entries.iter().for_each(|e| self.remove(e.slot));
+        entries
     }
 
     /// Forgets the slots that began before `segment`.
@@ -66,7 +75,10 @@ impl Index {
     pub fn forget(&mut self, segment: u32, count: usize) -> bool {
         let Some(began) = self.began.get_mut(&segment) else { return false };
         for slot in began.drain(began.len().saturating_sub(count)..) {
-            self.slots.remove(&slot);
+            // A slot that was discarded may have begun anew in a later segment.
+            if self.slots.get(&slot).is_some_and(|e| e.first.segment() == segment) {
+                self.slots.remove(&slot);
+            }
         }
         let left = !began.is_empty();
         if !left {
@@ -137,7 +149,9 @@ pub(super) fn load(segment: u32, bytes: &[u8], segment_len: u64, index: &mut Ind
         if u64::from(block.upto.offset()) > segment_len {
             break;
         }
-        block.entries.into_iter().for_each(|e| index.put(e));
+        for entry in block.entries {
+            if entry.set_count == 0 { index.remove(entry.slot) } else { index.put(entry) }
+        }
         at += size;
         out = IndexFile { upto: Some(block.upto), size: at as u64 };
     }

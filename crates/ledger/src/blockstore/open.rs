@@ -178,7 +178,8 @@ impl Found {
             self.touched.clear();
             len = self.scan(&path, from, len, last)?;
             // Later checkpoints cover this stretch too, and the next start should not read it again.
-            let entries = self.touched.iter().filter_map(|slot| self.index.slots.get(slot).copied()).collect();
+            let held = |slot: &u64| self.index.slots.get(slot).copied();
+            let entries = self.touched.iter().map(|slot| held(slot).unwrap_or(gone(*slot, from))).collect();
             self.checkpoints.push(Checkpoint { upto: LogPosition::new(segment, len as u32), sealed: !last, entries });
         }
         self.disk_bytes += len + indexed.size;
@@ -220,6 +221,10 @@ impl Found {
     fn record(&mut self, path: &Path, record: &Record<'_>, at: LogPosition, end: LogPosition) {
         match record {
             Record::Segment(_) => {}
+            Record::Discard(from) => {
+                let gone = self.index.discard(*from);
+                self.touched.extend(gone.iter().map(|e| e.slot));
+            }
             Record::Set(set) => {
                 self.touched.insert(set.slot);
                 let new = SlotEntry {
@@ -275,6 +280,11 @@ impl Found {
         store.resume(self.checkpoints)?;
         Ok((store, self.recovery))
     }
+}
+
+/// What a checkpoint says of a slot that is not kept.
+pub(super) fn gone(slot: u64, at: LogPosition) -> SlotEntry {
+    SlotEntry { slot, parent_slot: 0, first: at, end: at, set_count: 0, complete: false }
 }
 
 /// The numbers of the segment files in `dir`, ascending.

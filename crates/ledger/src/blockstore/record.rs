@@ -24,6 +24,8 @@ pub const SET_DATA_SIZE_MAX: usize = 61_440;
 pub(super) const RECORD_SIZE_MAX: usize = HEADER_SIZE + SET_BODY_SIZE + SET_DATA_SIZE_MAX;
 /// Bytes of the record at the head of a segment.
 pub(super) const SEGMENT_HEAD_SIZE: usize = HEADER_SIZE + 48;
+/// Bytes of the record that voids slots.
+pub(super) const DISCARD_SIZE: usize = HEADER_SIZE + 8;
 /// Bytes of the record that closes a slot.
 pub(super) const COMPLETE_SIZE: usize = HEADER_SIZE + 64;
 
@@ -32,6 +34,7 @@ pub(super) const MAGIC_BYTES: [u8; 4] = *b"hRec";
 const KIND_SEGMENT: u32 = 1;
 const KIND_SET: u32 = 2;
 const KIND_COMPLETE: u32 = 3;
+const KIND_DISCARD: u32 = 4;
 const FLAG_LAST: u8 = 1;
 
 const _: () = assert!(RECORD_SIZE_MAX.is_multiple_of(8) && SEGMENT_HEAD_SIZE.is_multiple_of(8) && COMPLETE_SIZE.is_multiple_of(8));
@@ -83,6 +86,8 @@ pub(super) enum Record<'a> {
     Segment(SegmentRecord),
     Set(FecSetRecord<'a>),
     Complete(CompleteRecord),
+    /// All that lies before it of this slot and of those above is void.
+    Discard(u64),
 }
 
 /// Why bytes at a position are not a record.
@@ -157,6 +162,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Record<'_>, Fault> {
         KIND_SEGMENT => decode_segment(body).map(Record::Segment),
         KIND_SET => decode_set(body).map(Record::Set),
         KIND_COMPLETE => decode_complete(body).map(Record::Complete),
+        KIND_DISCARD => body.first_chunk().map(|slot| Record::Discard(u64::from_le_bytes(*slot))),
         _ => None,
     }
     .ok_or(Fault::Body(kind))
@@ -213,6 +219,14 @@ pub(super) fn encode_segment(record: &SegmentRecord, position: LogPosition) -> [
     body[0..4].copy_from_slice(&record.version.to_le_bytes());
     body[4..8].copy_from_slice(&record.segment.to_le_bytes());
     body[8..40].copy_from_slice(&record.genesis_hash);
+    seal(&mut out, position);
+    out
+}
+
+pub(super) fn encode_discard(slot: u64, position: LogPosition) -> [u8; DISCARD_SIZE] {
+    let mut out = [0u8; DISCARD_SIZE];
+    put_header(&mut out, KIND_DISCARD, DISCARD_SIZE);
+    out[HEADER_SIZE..].copy_from_slice(&slot.to_le_bytes());
     seal(&mut out, position);
     out
 }
@@ -333,10 +347,11 @@ mod tests {
     }
 
     #[test]
-    fn complete_and_segment_records_come_back() {
+    fn the_other_records_come_back() {
         let complete = CompleteRecord { slot: 9, parent_slot: 8, set_count: 4, data_bytes: 1 << 40, block_id: [7; 32] };
         assert_eq!(decode(&encode_complete(&complete, AT), AT), Ok(Record::Complete(complete)));
         let head = SegmentRecord { version: VERSION, segment: 3, genesis_hash: [9; 32] };
         assert_eq!(decode(&encode_segment(&head, AT), AT), Ok(Record::Segment(head)));
+        assert_eq!(decode(&encode_discard(77, AT), AT), Ok(Record::Discard(77)));
     }
 }

@@ -9,9 +9,10 @@
 use super::index::{Checkpoint, SlotEntry};
 use super::keeper::{Job, Keeper, Shared};
 use super::medium::{Medium, Volume, append_all};
+use super::open::gone;
 use super::record::{
-    COMPLETE_SIZE, CompleteRecord, FecSetRecord, SEGMENT_HEAD_SIZE, SET_DATA_SIZE_MAX, SegmentRecord, VERSION,
-    encode_complete, encode_segment, encode_set, set_record_size,
+    COMPLETE_SIZE, CompleteRecord, DISCARD_SIZE, FecSetRecord, SEGMENT_HEAD_SIZE, SET_DATA_SIZE_MAX, SegmentRecord,
+    VERSION, encode_complete, encode_discard, encode_segment, encode_set, set_record_size,
 };
 use super::{Config, LogPosition, Reader, SHREDS_PER_SET, StoreError, SyncPolicy, log_path};
 use std::collections::{BTreeMap, VecDeque};
@@ -246,6 +247,45 @@ impl BlockStore {
         let durable = self.shared.durable.load(SeqCst);
         let count = self.whole.partition_point(|(end, _)| *end <= durable);
         self.whole.drain(..count).map(|(_, slot)| slot)
+    }
+
+    /// Forgets `slot` and all above it, whole or not, so that they can be written anew: a leader that starts
+    /// again after a kill makes other blocks in their place. Returns how many there were. For the start: it waits
+    /// for syncs under way.
+    ///
+    /// # Errors
+    /// As [`append_set`](Self::append_set); then nothing was forgotten.
+    pub fn discard_from(&mut self, slot: u64) -> Result<usize, StoreError> {
+        self.publish(None);
+        let shared = self.shared.clone();
+        if shared.index.read().unwrap_or_else(PoisonError::into_inner).slots.range(slot..).next().is_none() {
+            return Ok(0);
+        }
+        // A sync that ends later would bring the marks of the forgotten slots back.
+        while shared.durable.load(SeqCst) < shared.sync_to.load(SeqCst) {
+            if let Some(why) = shared.failure.get() {
+                return Err(StoreError::SyncFailed(why.clone()));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        self.reserve(DISCARD_SIZE)?;
+        let bytes = encode_discard(slot, self.tail.position());
+        let written = append_all(&*self.tail.file, &mut [IoSlice::new(&bytes)]);
+        self.settle(written, DISCARD_SIZE)?;
+        let mut index = shared.index.write().unwrap_or_else(PoisonError::into_inner);
+        let forgotten = index.discard(slot);
+        let whole = index.slots.values().rev().find(|e| e.complete).map_or(0, |e| e.slot + 1);
+        drop(index);
+        shared.whole_slot.store(whole, SeqCst);
+        shared.durable_slot.store(whole, SeqCst);
+        self.open_slots.retain(|s, _| *s < slot);
+        self.whole.retain(|(_, s)| *s < slot);
+        self.unpublished.retain(|e| e.slot < slot);
+        let end = self.tail.position();
+        self.changed.extend(forgotten.iter().map(|e| (e.slot, gone(e.slot, end))));
+        shared.written.store(end.to_bits(), SeqCst);
+        self.ask_for_sync(end, None);
+        Ok(forgotten.len())
     }
 
     /// The highest whole slot that survives a power failure.

@@ -107,6 +107,39 @@ fn an_unfinished_slot_goes_on_after_reopening() {
     assert_eq!((block.data, block.block_id), (data.concat(), [2; 32]));
 }
 
+/// Slots written anew after a restart: neither the index nor a scan may bring the old ones back.
+#[test]
+fn discarded_slots_are_written_anew() {
+    for scanned in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut store, _) = BlockStore::open(dir.path(), config(6)).unwrap();
+        (1..=6).for_each(|slot| append_slot(&mut store, slot, 2, 40_000).unwrap());
+        store.append_set(&set_of(7, 0, false, b"unfinished")).unwrap();
+        drop(store);
+        let (mut store, _) = BlockStore::open(dir.path(), config(6)).unwrap();
+        assert_eq!(store.discard_from(5).unwrap(), 3);
+        assert_eq!(store.discard_from(5).unwrap(), 0);
+        assert_eq!((store.reader().last_slot(), store.durable_slot()), (Some(4), Some(4)));
+        assert!(store.reader().block(5).unwrap().is_none());
+        // Another parent, another number of sets.
+        append_slot(&mut store, 5, 3, 30_000).unwrap();
+        append_slot(&mut store, 7, 1, 10).unwrap();
+        assert!(store.reader().slot(6).is_none());
+        drop(store);
+        if scanned {
+            (1..=3).for_each(|segment| drop(std::fs::remove_file(index_path(dir.path(), segment))));
+        }
+        let (store, found) = BlockStore::open(dir.path(), config(6)).unwrap();
+        assert_eq!((found.last_whole_slot, &found.damage), (Some(7), &vec![]), "scanned: {scanned}");
+        assert_eq!(found.bytes_scanned > 0, scanned);
+        (1..=4).for_each(|slot| expect_slot(&store.reader(), slot, 2, 40_000));
+        expect_slot(&store.reader(), 5, 3, 30_000);
+        expect_slot(&store.reader(), 7, 1, 10);
+        assert!(store.reader().slot(6).is_none());
+        assert_eq!(store.reader().verify().unwrap(), vec![]);
+    }
+}
+
 #[test]
 fn sets_that_cannot_be_are_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -41,6 +41,18 @@ pub struct Config {
     pub max_microblocks: u64,
 }
 
+impl Default for Config {
+    /// The mainnet's: 64 ticks of 62,500 hashes in 400 ms.
+    fn default() -> Self {
+        Self {
+            hashes_per_tick: Some(62_500),
+            ticks_per_slot: 64,
+            slot_ns: 400_000_000,
+            max_microblocks: MAX_MICROBLOCKS,
+        }
+    }
+}
+
 /// Why a [`Config`] cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {

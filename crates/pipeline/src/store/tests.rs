@@ -88,6 +88,30 @@ fn sets_reach_the_disk_and_the_ledger_hears_in_order() {
 }
 
 #[test]
+fn what_lies_behind_the_chain_comes_anew() {
+    let dir = Dir::new("anew");
+    let (mut store, _) = BlockStore::open(&dir.0, small()).unwrap();
+    let old = FecSetRecord {
+        slot: 1,
+        parent_slot: 0,
+        fec_set_index: 0,
+        reference_tick: 0,
+        last_in_slot: false,
+        merkle_root: [0; 32],
+        chained_root: [0; 32],
+        signature: [0; 64],
+        data: b"of a run that was killed",
+    };
+    store.append_set(&old).unwrap();
+    drop(store);
+    let (mut rig, ledger, reader) = rig(&dir, small());
+    rig.give("shred_store:0", 0, &set(1, 0, true));
+    run_until(&mut rig, "the ledger to hear", || ledger.slot(Commitment::Confirmed) == 1);
+    assert_eq!(reader.block(1).unwrap().unwrap().data, [1; 100]);
+    assert_eq!(rig.count().dropped_duplicate, 0);
+}
+
+#[test]
 fn malformed_sets_are_counted() {
     let dir = Dir::new("malformed");
     let (mut rig, _, reader) = rig(&dir, small());
