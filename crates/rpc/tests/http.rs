@@ -1,0 +1,281 @@
+//! The protocol below the methods: JSON-RPC's rules, HTTP's edges, clients that are slow or too many.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use common::*;
+use hearth_rpc::{Limits, RpcConfig, RpcError};
+use serde_json::{Value, json};
+
+/// The code and the message of an answer, its id too.
+fn error_of(answer: &Value) -> (i64, &str, &Value) {
+    (answer["error"]["code"].as_i64().unwrap(), answer["error"]["message"].as_str().unwrap(), &answer["id"])
+}
+
+fn answer_to(chain: &Chain, body: &str) -> Value {
+    let answer = post(chain.http(), body);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.head.contains("content-type: application/json"), "{answer:?}");
+    serde_json::from_str(&answer.body).unwrap()
+}
+
+#[test]
+fn what_is_no_json_is_a_parse_error() {
+    let chain = Chain::new();
+    let deep = "[".repeat(20_000);
+    for body in ["", "{", "nonsense", "{\"jsonrpc\":\"2.0\",", "\u{0}", &deep] {
+        let answer = answer_to(&chain, body);
+        let (code, message, id) = error_of(&answer);
+        assert_eq!((code, id), (-32700, &Value::Null), "{body:?}");
+        assert!(message.starts_with("Parse error: "), "{message}");
+    }
+    assert_eq!((chain.counted(|c| &c.requests), chain.counted(|c| &c.errors)), (6, 6));
+    assert_eq!(chain.call("getHealth", json!([])), "ok");
+}
+
+#[test]
+fn what_is_no_request_is_told_why() {
+    let chain = Chain::new();
+    let cases = [
+        ("5", "expected an object, found 5", Value::Null),
+        ("[]", "an empty batch", Value::Null),
+        (r#"{"id":3,"method":"getSlot"}"#, "\"jsonrpc\" must be \"2.0\"", json!(3)),
+        (r#"{"jsonrpc":"1.0","id":3,"method":"getSlot"}"#, "\"jsonrpc\" must be \"2.0\"", json!(3)),
+        (r#"{"jsonrpc":"2.0","method":5}"#, "\"method\" must be a string", Value::Null),
+        (r#"{"jsonrpc":"2.0","id":"a"}"#, "\"method\" must be a string", json!("a")),
+        (r#"{"jsonrpc":"2.0","id":{},"method":"getSlot"}"#, "id must be", Value::Null),
+    ];
+    for (body, what, id) in cases {
+        let answer = answer_to(&chain, body);
+        let (code, message, found) = error_of(&answer);
+        assert_eq!((code, found), (-32600, &id), "{body}");
+        assert!(message.contains(what), "{message}");
+    }
+}
+
+#[test]
+fn unknown_methods_and_wrong_params_are_named() {
+    let chain = Chain::new();
+    let (code, message, _) = chain.error("getUnicorns", json!([]));
+    assert_eq!((code, &message[..]), (-32601, "Method not found: getUnicorns"));
+    // Subscriptions are for WebSocket.
+    assert_eq!(chain.error("slotSubscribe", json!([])).0, -32601);
+    let key = text(&address(0));
+    let cases = [
+        ("getBalance", json!([]), "parameter 1 (address) is missing"),
+        ("getBalance", json!([5]), "parameter 1 (address): expected a string, found 5"),
+        ("getBalance", json!(["0OIl"]), "parameter 1 (address): character '0' is not base58"),
+        ("getBalance", json!(["abc"]), "parameter 1 (address): not the base58 of 32 bytes"),
+        ("getBalance", json!({ "address": key }), "params: expected an array, found an object"),
+        ("getBalance", json!([key, {}, 3]), "expected at most 2 parameters, found 3"),
+        ("getBalance", json!([key, "processed"]), "parameter 2 (options): expected an object, found \"processed\""),
+        ("getBalance", json!([key, { "commitment": "sure" }]), "commitment: \"sure\" is none of"),
+        ("getSlot", json!([{ "commitment": 1 }]), "commitment: expected a string, found 1"),
+        ("getSlot", json!([{ "minContextSlot": -1 }]), "minContextSlot: expected a whole number, found -1"),
+        ("getMultipleAccounts", json!([[key, 7]]), "parameter 1 (addresses), element 1: expected a string, found 7"),
+        ("getSlotLeaders", json!([0, 5001]), "parameter 2 (limit): 5001 is not in 1..=5000"),
+        ("getAccountInfo", json!([key, { "encoding": "base64+zstd" }]), "base64+zstd\" is not offered"),
+        ("getAccountInfo", json!([key, { "encoding": "hex" }]), "encoding: \"hex\" is none of"),
+        ("getAccountInfo", json!([key, { "dataSlice": { "offset": 1 } }]), "dataSlice: needs an offset and a length"),
+    ];
+    for (method, params, what) in cases {
+        let (code, message, _) = chain.error(method, params);
+        assert!(code == -32602 && message.contains(what), "{method}: {code} {message}");
+    }
+    // Null is as good as nothing; what this release does not know is ignored.
+    chain.call("getSlot", Value::Null);
+    chain.call("getSlot", json!([null]));
+    chain.call("getBalance", json!([key, { "commitment": null, "novelty": true }]));
+}
+
+#[test]
+fn batches_are_answered_in_order_without_their_notifications() {
+    let chain = Chain::new();
+    let answer = answer_to(
+        &chain,
+        r#"[{"jsonrpc":"2.0","id":"a","method":"getHealth"},
+            {"jsonrpc":"2.0","method":"getHealth"},
+            7,
+            {"jsonrpc":"2.0","id":2.5,"method":"no"},
+            {"jsonrpc":"2.0","id":null,"method":"getSlot"}]"#,
+    );
+    let answers = answer.as_array().unwrap();
+    assert_eq!(answers.len(), 4, "{answer}");
+    assert_eq!(answers[0], json!({ "jsonrpc": "2.0", "result": "ok", "id": "a" }));
+    assert_eq!(error_of(&answers[1]).0, -32600);
+    assert_eq!((error_of(&answers[2]).0, &answers[2]["id"]), (-32601, &json!(2.5)));
+    assert_eq!(answers[3], json!({ "jsonrpc": "2.0", "result": 0, "id": null }));
+    assert_eq!((chain.counted(|c| &c.requests), chain.counted(|c| &c.errors)), (5, 2));
+    // A lone notification has an empty answer.
+    for body in [r#"{"jsonrpc":"2.0","method":"getSlot"}"#, r#"[{"jsonrpc":"2.0","method":"getSlot"}]"#] {
+        let answer = post(chain.http(), body);
+        assert_eq!((answer.status, &answer.body[..]), (200, ""));
+    }
+}
+
+#[test]
+fn a_batch_cannot_ask_for_more_than_is_allowed() {
+    let chain = Chain::with(Limits { answer_bytes: 2_000, ..Limits::default() }, true);
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "getClusterNodes" });
+    let answer = answer_to(&chain, &Value::from(vec![request; 20]).to_string());
+    let answers = answer.as_array().unwrap();
+    assert!(answers[0].get("result").is_some());
+    let (code, message, _) = error_of(&answers[19]);
+    assert!(code == -32603 && message.contains("ask for less"), "{message}");
+}
+
+#[test]
+fn bodies_have_an_end_and_a_type() {
+    let chain = Chain::new();
+    let padded = |len: usize| {
+        let request = r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#;
+        format!("{request}{}", " ".repeat(len - request.len()))
+    };
+    assert!(answer_to(&chain, &padded(50 * 1024)).get("result").is_some());
+    let long = post(chain.http(), &padded(50 * 1024 + 1));
+    assert_eq!(long.status, 413);
+    assert!(long.body.contains("51200 bytes"), "{long:?}");
+    // In chunks, of which nobody tells the sum.
+    let chunk = format!("8000\r\n{}\r\n", " ".repeat(0x8000));
+    let head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
+    let chunked = request(chain.http(), &format!("{head}Connection: close\r\n\r\n{chunk}{chunk}0\r\n\r\n"));
+    assert_eq!(chunked.status, 413);
+    let untyped = request(chain.http(), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
+    assert_eq!(untyped.status, 415);
+    assert_eq!(chain.counted(|c| &c.bodies_refused), 3);
+}
+
+#[test]
+fn get_knows_the_health_and_browsers_may_ask() {
+    let chain = Chain::new();
+    let get = |what: &str| request(chain.http(), &format!("{what} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+    let health = get("GET /health");
+    assert_eq!((health.status, &health.body[..]), (200, "ok"));
+    let other = get("GET /");
+    assert!(other.status == 405 && other.body.contains("POST"), "{other:?}");
+    let preflight = get("OPTIONS /");
+    assert_eq!(preflight.status, 200);
+    for answer in [&health, &preflight, &post(chain.http(), "{}")] {
+        assert!(answer.head.contains("access-control-allow-origin: *"), "{answer:?}");
+    }
+    // A WebSocket address that is asked over HTTP says so.
+    let upgrade = request(chain.server.websocket_addr(), "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert!((400..500).contains(&upgrade.status), "{upgrade:?}");
+}
+
+#[test]
+fn one_connection_serves_many_requests() {
+    let chain = Chain::new();
+    let mut stream = connect(chain.http());
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#;
+    let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    // Two at once, then one that closes.
+    let kept = format!("{head}\r\n{body}");
+    stream.write_all(format!("{kept}{kept}{head}Connection: close\r\n\r\n{body}").as_bytes()).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    assert_eq!(answers.matches(r#""result":"ok""#).count(), 3, "{answers}");
+    assert_eq!(chain.counted(|c| &c.connections), 1);
+}
+
+#[test]
+fn slow_clients_are_let_go_and_hold_nobody_up() {
+    let patience = Duration::from_millis(300);
+    let chain = Chain::with(Limits { patience, ..Limits::default() }, true);
+    let mut silent = connect(chain.http());
+    let mut head = connect(chain.http());
+    head.write_all(b"POST / HTTP/1.1\r\nHost: x\r\n").unwrap();
+    let mut body = connect(chain.http());
+    let typed = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+    body.write_all(typed.as_bytes()).unwrap();
+    chain.wait_counted(|c| &c.connections_open, 3);
+    // Others are served meanwhile.
+    assert_eq!(chain.call("getHealth", json!([])), "ok");
+    let started = Instant::now();
+    let mut rest = Vec::new();
+    for stream in [&mut silent, &mut head] {
+        stream.read_to_end(&mut rest).unwrap();
+    }
+    let mut answer = [0; 12];
+    body.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 408");
+    assert!(started.elapsed() < DEADLINE / 2);
+    drop(body);
+    chain.wait_counted(|c| &c.connections_open, 0);
+    assert_eq!(chain.counted(|c| &c.bodies_refused), 1);
+}
+
+#[test]
+fn a_client_that_takes_no_answer_is_let_go() {
+    let patience = Duration::from_millis(300);
+    let chain = Chain::with(Limits { patience, ..Limits::default() }, true);
+    let stream = connect(chain.http());
+    // 5,000 leaders are 230 KB: a hundred such answers fill every buffer between.
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "getSlotLeaders", "params": [0, 5000] }).to_string();
+    let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    (&stream).write_all(format!("{head}\r\n{body}").repeat(100).as_bytes()).unwrap();
+    chain.wait_counted(|c| &c.connections, 1);
+    chain.wait_counted(|c| &c.connections_open, 0);
+    assert!(chain.counted(|c| &c.requests) < 100);
+}
+
+#[test]
+fn connections_over_the_limit_are_closed() {
+    let chain = Chain::with(Limits { http_connections: 2, ..Limits::default() }, true);
+    let held = [connect(chain.http()), connect(chain.http())];
+    chain.wait_counted(|c| &c.connections_open, 2);
+    let mut over = connect(chain.http());
+    let mut rest = Vec::new();
+    // Closed with or without a reset, as the system likes.
+    let _ = over.read_to_end(&mut rest);
+    assert!(rest.is_empty());
+    assert_eq!(chain.counted(|c| &c.connections_refused), 1);
+    drop(held);
+    chain.wait_counted(|c| &c.connections_open, 0);
+    assert_eq!(chain.call("getHealth", json!([])), "ok");
+}
+
+#[test]
+fn a_port_in_use_is_told_with_what_to_do() {
+    let chain = Chain::new();
+    for (index, taken) in [chain.http(), chain.server.websocket_addr()].into_iter().enumerate() {
+        let mut config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
+        *[&mut config.http, &mut config.websocket][index] = taken;
+        let error = start(config).unwrap();
+        assert!(matches!(error, RpcError::PortInUse { address, .. } if address == taken), "{error}");
+        let error = error.to_string();
+        for part in [&taken.to_string(), "in use", "[rpc] port", ["HTTP", "WebSocket"][index]] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+    let error = start(RpcConfig::new("192.0.2.1:0".parse().unwrap())).unwrap();
+    assert!(matches!(error, RpcError::Listen { .. }), "{error}");
+    let error = start(RpcConfig::new("127.0.0.1:65535".parse().unwrap())).unwrap();
+    assert!(error.to_string().contains("lower"), "{error}");
+    assert_eq!(RpcConfig::new("127.0.0.1:8899".parse().unwrap()).websocket.port(), 8900);
+}
+
+/// Why a server with this configuration does not start.
+fn start(config: RpcConfig) -> Option<RpcError> {
+    Chain::start(config, Limits::default(), true).err()
+}
+
+#[test]
+fn stopping_takes_less_than_a_second_whoever_is_there() {
+    let chain = Chain::new();
+    let address = chain.http();
+    let silent = connect(address);
+    let mut half = connect(address);
+    half.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{").unwrap();
+    let _socket = connect(chain.server.websocket_addr());
+    chain.wait_counted(|c| &c.connections_open, 3);
+    let started = Instant::now();
+    chain.server.stop();
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    drop(silent);
+    assert!(std::net::TcpStream::connect(address).is_err());
+    // The port is free again.
+    std::net::TcpListener::bind(address).unwrap();
+}
