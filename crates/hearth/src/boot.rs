@@ -168,7 +168,7 @@ pub fn open_chain(
     };
     let (store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
     let status_cache =
-        StatusCacheConfig { enabled: !bench.disable_status_cache, ..StatusCacheConfig::default() };
+        StatusCacheConfig { enabled: !bench.disable_status_cache, capacity_txns: config.rpc.status_capacity };
     let ledger = Ledger::new(&genesis, LedgerConfig { status_cache, ..LedgerConfig::default() });
     let replayed = replay::replay(&ledger, &genesis, &store.reader(), replaying)?;
     Ok(Chain { genesis, ledger, recovery, replayed, identity, faucet, store })
@@ -299,6 +299,7 @@ pub fn pack_config(config: &Config) -> pack::Config {
         capacity: config.tiles.pack.max_pending_transactions,
         limits: BlockLimits::lifted(bench.larger_max_cost_per_block, bench.larger_shred_limits_per_block),
         use_consumed_cus: config.tiles.pack.use_consumed_cus,
+        hold_when_full: config.tiles.pack.hold_when_full,
         ..pack::Config::default()
     }
 }

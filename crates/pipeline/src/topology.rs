@@ -154,7 +154,7 @@ fn links(c: Counts) -> Vec<LinkSpec> {
     for q in 0..c.quic {
         link(tile(QUIC_NET, q), 128, OUTGOING_MTU, tile("quic", q), vec![tile("net", q % c.net)]);
         for v in 0..c.verify {
-            link(tile(QUIC_VERIFY, q * c.verify + v), 128, TXN_MTU, tile("quic", q), vec![tile("verify", v)]);
+            link(tile(QUIC_VERIFY, q * c.verify + v), 256, TXN_MTU, tile("quic", q), vec![tile("verify", v)]);
         }
     }
     link(RPC_VERIFY.into(), 1024, TXN_MTU, "rpc:0".into(), vec![tile("verify", 0)]);
@@ -163,7 +163,7 @@ fn links(c: Counts) -> Vec<LinkSpec> {
     }
     link(DEDUP_PACK.into(), 1024, TXN_MTU, tile("dedup", 0), vec![tile("pack", 0)]);
     for b in 0..c.bank {
-        link(tile(PACK_BANK, b), 4, MICROBLOCK_MTU, tile("pack", 0), vec![tile("bank", b)]);
+        link(tile(PACK_BANK, b), 8, MICROBLOCK_MTU, tile("pack", 0), vec![tile("bank", b)]);
         link(tile(BANK_POH, b), 16, MICROBLOCK_MTU, tile("bank", b), vec![tile("poh", 0)]);
         link(tile(BANK_PACK, b), 64, Completion::SIZE, tile("bank", b), vec![tile("pack", 0)]);
     }

@@ -20,7 +20,7 @@ pub trait Tile: Sized + Send + 'static {
     /// one output. The loop calls only when every output that is not elective has so much room.
     const BURST: usize = 1;
     /// The most frags read between two calls of [`Tile::end_burst`].
-    const FRAGS_PER_RUN: usize = 32;
+    const FRAGS_PER_RUN: usize = 128;
     /// What the tile is made from.
     type Config: Send;
     /// What it counts, declared with [`counters!`](crate::counters!).

@@ -60,6 +60,10 @@ pub enum BenchError {
 
 /// Transfers signed ahead per core and second, when they are: more than a core can verify.
 const PRESIGN_PER_CORE: u64 = 30_000;
+/// A status is kept for 300 blocks of 400 ms.
+const STATUS_SECONDS: u64 = 120;
+/// Transactions that may land per core and second, for sizing the memory of statuses.
+const STATUSES_PER_CORE: f64 = 40_000.0;
 /// The longest wait for the node's first answer and the load's first connection.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often counters are looked at between the seconds.
@@ -71,6 +75,10 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal) -> Resul
         config.name = "hearth-bench".into();
     }
     check(&config, options)?;
+    // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
+    let cores = machine::cores().map_err(BootError::Cores)?;
+    let seconds = (options.warmup + options.duration).min(STATUS_SECONDS) as f64;
+    config.rpc.status_capacity = config.rpc.status_capacity.max((seconds * cores * STATUSES_PER_CORE) as usize);
     let jiffies = machine::jiffies();
     let before = options.yardstick.then(|| {
         progress("measuring the yardstick: stock ed25519-dalek, one thread");
@@ -81,7 +89,7 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal) -> Resul
     let after = options.yardstick.then(yardstick::measure);
     let mut report = observed.report(&config, options);
     report.machine = machine::describe(jiffies);
-    report.cores = machine::cores().map_err(BootError::Cores)?;
+    report.cores = cores;
     if let (Some(before), Some(after)) = (before, after) {
         let ns = yardstick::between(before, after);
         report.efficiency = Some(report.txn_per_s.mean * (ns.sign + ns.verify_strict) / 1e9 / report.cores);

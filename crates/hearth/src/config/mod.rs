@@ -171,6 +171,9 @@ tables! {
         pub port: u16 = 8899,
         /// Keeps the status of landed transactions for `getSignatureStatuses`.
         pub transaction_history: bool = true,
+        /// Landed transactions for which memory is taken at the start, about 71 B each; more are remembered where
+        /// needed, and the memory then grows.
+        pub status_capacity: usize = 1 << 20,
         /// Reserved for transaction metadata beyond the status. Nothing is stored yet.
         pub extended_tx_metadata_storage: bool = false,
     }
@@ -229,6 +232,9 @@ tables! {
     pub struct PackTile {
         /// Transactions that wait to be scheduled, at most.
         pub max_pending_transactions: usize = 65_524,
+        /// A full pool holds its senders back (over QUIC they wait). `false` drops the worst-paying transaction
+        /// instead, as a leader of the cluster must.
+        pub hold_when_full: bool = true,
         /// Gives compute units that a transaction did not use back to its block.
         pub use_consumed_cus: bool = true,
     }

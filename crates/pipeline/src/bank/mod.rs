@@ -67,7 +67,7 @@ pub struct Bank {
 
 impl Tile for Bank {
     const NAME: &'static str = "bank";
-    const FRAGS_PER_RUN: usize = 2;
+    const FRAGS_PER_RUN: usize = 8;
     type Config = Config;
     type Counters = Counters;
 

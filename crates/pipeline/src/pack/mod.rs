@@ -22,7 +22,7 @@ use hearth_ledger::budget::Budget;
 use hearth_ledger::cost::{BlockLimits, Cost};
 use hearth_ledger::fees::Fee;
 use hearth_ledger::programs::is_reserved;
-use hearth_tile::{Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::consts::MAX_BLOCKHASH_AGE_BLOCKS;
 use hearth_wire::{AccountSet, Txn};
 
@@ -96,6 +96,9 @@ pub struct Config {
     pub pacing: Pacing,
     /// How long transactions wait for others to fill a microblock, nanoseconds.
     pub fill_wait_ns: u64,
+    /// Whether a full pool holds its producers back. Otherwise the worst-paying transaction is dropped, as a leader
+    /// of the cluster must.
+    pub hold_when_full: bool,
 }
 
 impl Default for Config {
@@ -107,6 +110,7 @@ impl Default for Config {
             use_consumed_cus: true,
             pacing: Pacing::None,
             fill_wait_ns: 500_000,
+            hold_when_full: false,
         }
     }
 }
@@ -139,8 +143,8 @@ impl Config {
     }
 }
 
-/// Microblocks that a bank has at a time: one to execute, one to go on with.
-const FLIGHTS_PER_BANK: u32 = 2;
+/// Microblocks that a bank has at a time. Where tiles share a core, this is what a bank does in one turn.
+const FLIGHTS_PER_BANK: u32 = 8;
 /// Transactions looked at for one microblock.
 const BUDGET: usize = 4 * MICROBLOCK_TXNS;
 
@@ -162,6 +166,8 @@ pub struct Pack {
     banks: Vec<Port>,
     poh: Port,
     fill_wait_ns: u64,
+    hold_when_full: bool,
+    capacity: usize,
     /// The current slot, or the last one.
     slot: u64,
     /// When the leader slot under way ends.
@@ -198,12 +204,21 @@ impl Tile for Pack {
             banks,
             poh: host.output(PACK_POH)?,
             fill_wait_ns: config.fill_wait_ns,
+            hold_when_full: config.hold_when_full,
+            capacity: config.capacity,
             slot: 0,
             end_ns: None,
             ready_since: None,
             paced_until: None,
             held: false,
         })
+    }
+
+    fn filter(&mut self, _: &FragMeta, input: In) -> Filter {
+        let waits = self.hold_when_full
+            && matches!(self.sources[input.index()], Source::Dedup)
+            && self.scheduler.pending() >= self.capacity;
+        if waits { Filter::Later } else { Filter::Take }
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -232,15 +247,17 @@ impl Tile for Pack {
         if self.end_ns.is_none() || self.held || !self.is_worth_scheduling(now) {
             return Poll::Idle;
         }
+        // Full microblocks as long as banks take them, then the rest in one.
         let mut done = Poll::Idle;
-        for bank in 0..self.banks.len() {
-            if self.schedule(bank, now, out) {
-                done = Poll::Busy;
+        while self.schedule_all(now, out) {
+            done = Poll::Busy;
+            self.ready_since = None;
+            if !self.is_worth_scheduling(now) {
+                break;
             }
         }
-        match done {
-            Poll::Busy => self.ready_since = None,
-            Poll::Idle => self.held = self.paced_until.is_none(),
+        if done == Poll::Idle {
+            self.held = self.paced_until.is_none();
         }
         done
     }
@@ -302,6 +319,11 @@ impl Pack {
         }
         let since = *self.ready_since.get_or_insert(now);
         ready >= MICROBLOCK_TXNS || now >= since + self.fill_wait_ns
+    }
+
+    /// Sends each bank one microblock, where there is one; whether anything was done.
+    fn schedule_all(&mut self, now: u64, out: &mut Out<'_, Self>) -> bool {
+        (0..self.banks.len()).fold(false, |done, bank| self.schedule(bank, now, out) || done)
     }
 
     /// Sends a bank its next microblock, if there is one; whether anything was done.

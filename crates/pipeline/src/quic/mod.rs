@@ -123,7 +123,7 @@ pub struct Config {
 /// The room in a verify link from which on more room makes no difference to the choice.
 const ROOM: usize = 32;
 /// Transactions passed on and datagrams sent in one turn, at most.
-const PER_TURN: usize = 64;
+const PER_TURN: usize = 128;
 
 /// The tile.
 pub struct Quic {
