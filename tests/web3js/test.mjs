@@ -1,0 +1,151 @@
+// The unmodified `@solana/web3.js` against a running node: fund a key, transfer, see it confirmed, read it back.
+//
+// reads   RPC_URL: the node's JSON-RPC over HTTP; its WebSocket is one port higher, where the library looks for it
+// writes  «ok», or what is wrong with exit code 1
+import assert from 'node:assert/strict';
+import {
+  Connection,
+  Keypair,
+  LAMPORTS_PER_SOL,
+  SendTransactionError,
+  SystemProgram,
+  Transaction,
+  TransactionMessage,
+  VersionedTransaction,
+  sendAndConfirmTransaction,
+} from '@solana/web3.js';
+
+const url = process.env.RPC_URL;
+assert.ok(url, 'RPC_URL is not set: the address of a node, as http://127.0.0.1:8899');
+
+/** Lamports for each signature. */
+const FEE = 5000;
+/** Nothing here may take longer than this. */
+const DEADLINE_MS = 60_000;
+
+setTimeout(() => {
+  console.error(`not done within ${DEADLINE_MS / 1000} s`);
+  process.exit(1);
+}, DEADLINE_MS).unref();
+
+const connection = new Connection(url, 'confirmed');
+
+/** A transfer that has not been signed. */
+function transfer(from, to, lamports) {
+  const keys = { fromPubkey: from.publicKey, toPubkey: to.publicKey };
+  return new Transaction().add(SystemProgram.transfer({ ...keys, lamports }));
+}
+
+/** Asks the faucet, and waits for the lamports. */
+async function airdrop(to, lamports) {
+  const signature = await connection.requestAirdrop(to.publicKey, lamports);
+  const { value } = await connection.confirmTransaction({ signature, ...(await connection.getLatestBlockhash()) });
+  assert.equal(value.err, null);
+  return signature;
+}
+
+async function theNodeIntroducesItself() {
+  const version = await connection.getVersion();
+  assert.match(version['solana-core'], /^\d+\.\d+\.\d+/);
+  const [node] = await connection.getClusterNodes();
+  assert.equal(typeof node.pubkey, 'string');
+  assert.equal(await connection.getSlotLeader(), node.pubkey);
+  const epoch = await connection.getEpochInfo();
+  assert.equal(epoch.slotIndex, epoch.absoluteSlot - epoch.epoch * epoch.slotsInEpoch);
+  assert.equal(await connection.getMinimumBalanceForRentExemption(0), 890_880);
+}
+
+async function anAirdropArrives(alice) {
+  const first = await airdrop(alice, LAMPORTS_PER_SOL);
+  // The same once more is another transaction.
+  const second = await airdrop(alice, LAMPORTS_PER_SOL);
+  assert.notEqual(first, second);
+  assert.equal(await connection.getBalance(alice.publicKey), 2 * LAMPORTS_PER_SOL);
+}
+
+async function aTransferIsConfirmed(alice, bob) {
+  const amount = 123_456_789;
+  const before = await connection.getBalance(alice.publicKey);
+  const countBefore = await connection.getTransactionCount('processed');
+  const signature = await sendAndConfirmTransaction(connection, transfer(alice, bob, amount), [alice]);
+  assert.equal(await connection.getBalance(bob.publicKey), amount);
+  assert.equal(await connection.getBalance(alice.publicKey), before - amount - FEE);
+  assert.ok((await connection.getTransactionCount('processed')) > countBefore);
+
+  const { value } = await connection.getSignatureStatuses([signature, '1'.repeat(64)]);
+  assert.equal(value[0].err, null);
+  assert.ok(['confirmed', 'finalized'].includes(value[0].confirmationStatus), value[0].confirmationStatus);
+  assert.equal(value[1], null);
+  const account = await connection.getAccountInfo(bob.publicKey);
+  assert.equal(account.lamports, amount);
+  assert.ok(account.owner.equals(SystemProgram.programId));
+  assert.equal(account.data.length, 0);
+}
+
+async function aVersionedTransferIsConfirmed(alice, bob) {
+  const before = await connection.getBalance(bob.publicKey);
+  const latest = await connection.getLatestBlockhash();
+  const { instructions } = transfer(alice, bob, 1_000);
+  const message = new TransactionMessage({
+    payerKey: alice.publicKey,
+    recentBlockhash: latest.blockhash,
+    instructions,
+  }).compileToV0Message();
+  assert.equal((await connection.getFeeForMessage(message)).value, FEE);
+  const transaction = new VersionedTransaction(message);
+  transaction.sign([alice]);
+  const simulated = await connection.simulateTransaction(transaction, { sigVerify: true });
+  assert.equal(simulated.value.err, null);
+  assert.equal(simulated.value.unitsConsumed, 150);
+  const signature = await connection.sendTransaction(transaction);
+  const { value } = await connection.confirmTransaction({ signature, ...latest });
+  assert.equal(value.err, null);
+  assert.equal(await connection.getBalance(bob.publicKey), before + 1_000);
+}
+
+async function anOverdrawnTransferIsRefused(bob, alice) {
+  const before = await connection.getBalance(bob.publicKey);
+  const sending = sendAndConfirmTransaction(connection, transfer(bob, alice, before + 1), [bob]);
+  const error = await sending.then(
+    () => assert.fail('it was sent'),
+    (error) => error,
+  );
+  assert.ok(error instanceof SendTransactionError, String(error));
+  assert.match(error.message, /custom program error: 0x1/);
+  const logs = error.logs ?? (await error.getLogs(connection));
+  assert.ok(logs.some((line) => line.includes('failed: custom program error: 0x1')), String(logs));
+  assert.equal(await connection.getBalance(bob.publicKey), before);
+}
+
+async function aFailureIsToldOverWebSocket(bob, alice) {
+  // Without preflight it lands, fails and pays its fee.
+  const before = await connection.getBalance(bob.publicKey);
+  const overdrawn = transfer(bob, alice, before);
+  const signature = await connection.sendTransaction(overdrawn, [bob], { skipPreflight: true });
+  const told = await new Promise((resolve) => connection.onSignature(signature, resolve, 'confirmed'));
+  assert.deepEqual(told.err, { InstructionError: [0, { Custom: 1 }] });
+  assert.equal(await connection.getBalance(bob.publicKey), before - FEE);
+}
+
+async function changesAreTold(alice, carol) {
+  const slots = new Set();
+  const slotSubscription = connection.onSlotChange(({ slot }) => slots.add(slot));
+  const changed = new Promise((resolve) => {
+    connection.onAccountChange(carol.publicKey, resolve, { commitment: 'confirmed' });
+  });
+  await sendAndConfirmTransaction(connection, transfer(alice, carol, 1_000_000), [alice]);
+  assert.equal((await changed).lamports, 1_000_000);
+  assert.ok(slots.size > 0);
+  await connection.removeSlotChangeListener(slotSubscription);
+}
+
+const [alice, bob, carol] = [Keypair.generate(), Keypair.generate(), Keypair.generate()];
+await theNodeIntroducesItself();
+await anAirdropArrives(alice);
+await aTransferIsConfirmed(alice, bob);
+await aVersionedTransferIsConfirmed(alice, bob);
+await anOverdrawnTransferIsRefused(bob, alice);
+await aFailureIsToldOverWebSocket(bob, alice);
+await changesAreTold(alice, carol);
+console.log('ok');
+process.exit(0);
