@@ -17,7 +17,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 Chores of the repository.
 
-  cargo xtask test                 Pass every test: tidy, cargo test, loom, Miri, documentation, end to end.
+  cargo xtask test [--only WORD]   Pass every test: tidy, cargo test, loom, Miri, documentation, end to end;
+                                   or only the steps whose names hold a word.
   cargo xtask tidy                 Check the rules of the house: imports, unsafe, sizes, words.
   cargo xtask docs [--check]       Write the pages that the binary knows best; or check that they are up to date.
   cargo xtask soak list            The long runs, by hand.
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.split_first() {
-        Some((&"test", [])) => test::run(),
+        Some((&"test", rest)) => test::run(rest),
         Some((&"tidy", [])) => tidy::run(),
         Some((&"docs", rest)) => docs::run(rest),
         Some((&"soak", rest)) => soak::run(rest),

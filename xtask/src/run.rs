@@ -28,13 +28,24 @@ pub fn target_dir() -> PathBuf {
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).env("CARGO_TARGET_DIR", target_dir());
+    without_package(&mut command);
     command
+}
+
+/// Takes away what `cargo run` says of xtask: build scripts that look at it would run again, and compile again.
+fn without_package(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
 }
 
 /// Cargo of the nightly toolchain: through rustup, which alone knows `+nightly`.
 pub fn cargo_nightly() -> Command {
     let mut command = Command::new("cargo");
     command.arg("+nightly").current_dir(root()).env("CARGO_TARGET_DIR", target_dir().join("nightly"));
+    without_package(&mut command);
     command
 }
 

@@ -17,6 +17,8 @@ use crate::run::{self, Args, TempFolder};
 const AIRDROPS: u64 = 40;
 /// Each is of so many lamports and a few more, so that no two rounds look alike.
 const LAMPORTS: u64 = 1_000_000_000;
+/// The kill comes within so long after all are confirmed, at any moment of a slot: more airdrops are under way.
+const KILL_WITHIN_MS: u64 = 1000;
 /// One airdrop must be confirmed within this.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(20);
 
@@ -83,24 +85,34 @@ fn at_confirmed() -> Value {
     json!({ "commitment": "confirmed" })
 }
 
-/// Sends airdrops; some are awaited, the last are under way when the node is killed.
+/// Sends airdrops and awaits them; then sends more, which are under way when the node is killed.
 fn load(rpc: Rpc, random: &mut Random, confirmed: &mut Confirmed) -> Result<(), String> {
-    let under_way = random.next() % AIRDROPS;
-    let mut sent = Vec::new();
-    for _ in 0..AIRDROPS {
+    let mut airdrop = || {
         let (address, lamports) = (random.address(), LAMPORTS + random.next() % LAMPORTS);
-        rpc.call("requestAirdrop", json!([address, lamports]))?;
-        sent.push((address, lamports));
-    }
-    for (address, lamports) in sent.drain(..(AIRDROPS - under_way) as usize) {
-        wait_for(&format!("the airdrop to {address}"), CONFIRM_WITHIN, || {
-            let balance = rpc.number("getBalance", json!([address, at_confirmed()]));
-            balance.is_ok_and(|balance| balance == lamports).then_some(())
-        })?;
+        let signature = rpc.call("requestAirdrop", json!([address, lamports]))?;
+        Ok::<_, String>((address, lamports, signature))
+    };
+    let sent: Vec<_> = (0..AIRDROPS).map(|_| airdrop()).collect::<Result<_, _>>()?;
+    for (address, lamports, signature) in sent {
+        let landed = || match rpc.call("getSignatureStatuses", json!([[signature]])) {
+            Ok(statuses) => landed(&statuses["value"][0]).map(Ok),
+            Err(why) => Some(Err(why)),
+        };
+        wait_for(&format!("the airdrop to {address}"), CONFIRM_WITHIN, landed)??;
         confirmed.balances.push((address, lamports));
     }
     confirmed.transactions = rpc.number("getTransactionCount", json!([at_confirmed()]))?;
+    let until = Instant::now() + Duration::from_millis(random.next() % KILL_WITHIN_MS);
+    while Instant::now() < until {
+        rpc.call("requestAirdrop", json!([random.address(), LAMPORTS]))?;
+    }
     Ok(())
+}
+
+/// Whether a status says that the transaction has landed for good: nothing lower than confirmed outlives a kill.
+fn landed(status: &Value) -> Option<()> {
+    (["confirmed", "finalized"].contains(&status["confirmationStatus"].as_str()?) && status["err"].is_null())
+        .then_some(())
 }
 
 /// What is not as it was.
@@ -111,7 +123,7 @@ fn compare(rpc: Rpc, confirmed: &Confirmed) -> Result<Vec<String>, String> {
         lost.push(format!("{transactions} transactions, {} had been confirmed", confirmed.transactions));
     }
     for (address, lamports) in &confirmed.balances {
-        let balance = rpc.number("getBalance", json!([address, at_confirmed()]))?;
+        let balance = rpc.number("getBalance", json!([address]))?;
         if balance != *lamports {
             lost.push(format!("{address} has {balance} lamports, {lamports} had been confirmed"));
         }
@@ -122,6 +134,16 @@ fn compare(rpc: Rpc, confirmed: &Confirmed) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_is_confirmed_counts() {
+        let status = |commitment: &str, err: Value| landed(&json!({ "confirmationStatus": commitment, "err": err }));
+        assert_eq!(status("confirmed", Value::Null), Some(()));
+        assert_eq!(status("finalized", Value::Null), Some(()));
+        assert_eq!(status("processed", Value::Null), None);
+        assert_eq!(status("confirmed", json!("AccountNotFound")), None);
+        assert_eq!(landed(&Value::Null), None);
+    }
 
     #[test]
     fn a_seed_gives_its_addresses_again() {

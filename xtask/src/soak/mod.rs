@@ -64,7 +64,8 @@ pub fn run(args: &[&str]) -> Result<(), String> {
     let soak = soak.ok_or_else(|| format!("no soak is called {name}; see `cargo xtask soak list`"))?;
     let outcome = (soak.run)(Args::new(rest))?;
     println!("{}", line(soak.name, &outcome));
-    if outcome.wrong.is_empty() { Ok(()) } else { Err(format!("soak {name}: {}", outcome.wrong.join("; "))) }
+    let Some(first) = outcome.wrong.first() else { return Ok(()) };
+    Err(format!("soak {name}: {} things are wrong; the first: {first}", outcome.wrong.len()))
 }
 
 /// The last line: the figures between the name and what is wrong.
