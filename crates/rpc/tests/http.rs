@@ -142,7 +142,8 @@ fn bodies_have_an_end_and_a_type() {
     let head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
     let chunked = request(chain.http(), &format!("{head}Connection: close\r\n\r\n{chunk}{chunk}0\r\n\r\n"));
     assert_eq!(chunked.status, 413);
-    let untyped = request(chain.http(), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
+    let untyped =
+        request(chain.http(), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
     assert_eq!(untyped.status, 415);
     assert_eq!(chain.counted(|c| &c.bodies_refused), 3);
 }
@@ -170,7 +171,8 @@ fn one_connection_serves_many_requests() {
     let chain = Chain::new();
     let mut stream = connect(chain.http());
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#;
-    let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    let head =
+        format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len());
     // Two at once, then one that closes.
     let kept = format!("{head}\r\n{body}");
     stream.write_all(format!("{kept}{kept}{head}Connection: close\r\n\r\n{body}").as_bytes()).unwrap();
@@ -214,7 +216,8 @@ fn a_client_that_takes_no_answer_is_let_go() {
     let stream = connect(chain.http());
     // 5,000 leaders are 230 KB: a hundred such answers fill every buffer between.
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "getSlotLeaders", "params": [0, 5000] }).to_string();
-    let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    let head =
+        format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len());
     (&stream).write_all(format!("{head}\r\n{body}").repeat(100).as_bytes()).unwrap();
     chain.wait_counted(|c| &c.connections, 1);
     chain.wait_counted(|c| &c.connections_open, 0);
@@ -268,7 +271,8 @@ fn stopping_takes_less_than_a_second_whoever_is_there() {
     let address = chain.http();
     let silent = connect(address);
     let mut half = connect(address);
-    half.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{").unwrap();
+    half.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
+        .unwrap();
     let _socket = connect(chain.server.websocket_addr());
     chain.wait_counted(|c| &c.connections_open, 3);
     let started = Instant::now();

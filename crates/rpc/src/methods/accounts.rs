@@ -67,6 +67,13 @@ impl Api {
     pub fn get_minimum_balance(&self, params: Params<'_>) -> Result<Value, Failure> {
         let data_len = params.at_most(2)?.number(0, "bytes of data")?;
         params.options(1)?.commitment()?;
-        Ok(json!(rent::minimum_balance(usize::try_from(data_len).unwrap_or(usize::MAX))))
+        match usize::try_from(data_len) {
+            Ok(data_len) if data_len <= rent::MAX_DATA_BYTES => Ok(json!(rent::minimum_balance(data_len))),
+            _ => {
+                let most = rent::MAX_DATA_BYTES;
+                let message = format!("parameter 1 (bytes of data): an account holds at most {most}, not {data_len}");
+                Err(Failure::invalid_params(message))
+            }
+        }
     }
 }

@@ -21,6 +21,8 @@ use crate::params::Params;
 /// What became of a transaction in a simulation.
 pub struct Simulation {
     err: Option<TransactionError>,
+    /// Whether this node cannot run it, though others may.
+    unsupported: bool,
     logs: Vec<String>,
     compute_units: u64,
     loaded_bytes: u32,
@@ -29,19 +31,23 @@ pub struct Simulation {
 
 impl Simulation {
     fn of(txn: &Txn<'_>, outcome: Outcome) -> Result<Self, Failure> {
-        let refused = |err| Self { err: Some(err), logs: Vec::new(), compute_units: 0, loaded_bytes: 0, fee: None };
+        let refused = |err, unsupported| {
+            let (err, logs) = (Some(err), Vec::new());
+            Self { err, unsupported, logs, compute_units: 0, loaded_bytes: 0, fee: None }
+        };
         match outcome {
             Outcome::Committed(landed) => Ok(Self {
                 err: landed.err,
+                unsupported: false,
                 logs: logs(txn, landed.err),
                 compute_units: landed.compute_units,
                 loaded_bytes: landed.loaded_bytes,
                 fee: Some(landed.fee),
             }),
-            Outcome::NotCommitted(err) => Ok(refused(err)),
+            Outcome::NotCommitted(err) => Ok(refused(err, false)),
             Outcome::Unsupported => {
                 let err = TransactionError::InstructionError(foreign(txn), InstructionError::UnsupportedProgramId);
-                Ok(refused(err))
+                Ok(refused(err, true))
             }
             Outcome::SlotEnded => Err(Failure::unhealthy("the slot has just ended; try again", None)),
         }
@@ -107,8 +113,7 @@ impl Api {
         let simulation = self.simulate(txn).await?;
         let Some(err) = simulation.err else { return Ok(()) };
         count(&self.counters.preflight_refused);
-        let unsupported = matches!(err, TransactionError::InstructionError(_, InstructionError::UnsupportedProgramId));
-        let why = if unsupported { " (this node runs transfers of the system program only)" } else { "" };
+        let why = if simulation.unsupported { " (this node runs transfers of the system program only)" } else { "" };
         Err(Failure::preflight(format!("{err}{why}"), Value::Object(simulation.json())))
     }
 

@@ -1,0 +1,163 @@
+//! What the reading methods answer, and in which shape.
+
+mod common;
+
+use common::*;
+use hearth_ledger::Account;
+use hearth_rpc::Limits;
+use serde_json::{Value, json};
+
+fn commitment(commitment: &str) -> Value {
+    json!([{ "commitment": commitment }])
+}
+
+#[test]
+fn the_node_introduces_itself() {
+    let chain = Chain::new();
+    let identity = text(&address(500));
+    assert_eq!(chain.call("getIdentity", json!([])), json!({ "identity": identity }));
+    assert_eq!(chain.call("getVersion", json!([]))["solana-core"], "4.2.2");
+    assert_eq!(chain.call("getGenesisHash", json!([])), text(chain.ledger.genesis_hash()));
+    let nodes = chain.call("getClusterNodes", json!([]));
+    let node = &nodes[0];
+    assert_eq!((nodes.as_array().unwrap().len(), &node["pubkey"]), (1, &json!(identity)));
+    assert_eq!((&node["tpu"], &node["tpuQuic"]), (&json!("127.0.0.1:9001"), &json!("127.0.0.1:9007")));
+    assert_eq!((&node["rpc"], &node["shredVersion"]), (&json!(chain.http()), &json!(77)));
+    assert_eq!(node["pubsub"], json!(chain.server.websocket_addr()));
+    assert_eq!(chain.call("getSlotLeader", json!([])), identity);
+    assert_eq!(chain.call("getSlotLeaders", json!([7, 3])), json!([identity, identity, identity]));
+    assert_eq!(chain.error("getSlotLeaders", json!([7, 0])).0, -32602);
+}
+
+#[test]
+fn slots_and_heights_are_those_of_the_commitment() {
+    let chain = Chain::new();
+    chain.durable_slots(40);
+    chain.next_slot();
+    for (name, slot) in [("processed", 42), ("confirmed", 40), ("finalized", 8)] {
+        assert_eq!(chain.call("getSlot", commitment(name)), slot, "{name}");
+        assert_eq!(chain.call("getBlockHeight", commitment(name)), slot, "{name}");
+        let epoch = chain.call("getEpochInfo", commitment(name));
+        assert_eq!((&epoch["absoluteSlot"], &epoch["blockHeight"]), (&json!(slot), &json!(slot)));
+        assert_eq!((&epoch["epoch"], &epoch["slotIndex"]), (&json!(0), &json!(slot)));
+        assert_eq!(epoch["slotsInEpoch"], 432_000);
+    }
+    assert_eq!(chain.call("getSlot", json!([])), 8);
+    let (code, _, data) = chain.error("getSlot", json!([{ "minContextSlot": 9 }]));
+    assert_eq!((code, data), (-32016, json!({ "contextSlot": 8 })));
+    assert_eq!(chain.call("getSlot", json!([{ "minContextSlot": 9, "commitment": "confirmed" }])), 40);
+    let schedule = chain.call("getEpochSchedule", json!([]));
+    assert_eq!((&schedule["slotsPerEpoch"], &schedule["warmup"]), (&json!(432_000), &json!(false)));
+}
+
+#[test]
+fn blockhashes_come_with_their_end() {
+    let chain = Chain::new();
+    chain.durable_slots(3);
+    let latest = chain.call("getLatestBlockhash", commitment("processed"));
+    assert_eq!(latest["value"], json!({ "blockhash": text(&chain.blockhash()), "lastValidBlockHeight": 3 + 151 }));
+    assert_eq!(latest["context"], json!({ "apiVersion": "4.2.2", "slot": 4 }));
+    let genesis = text(chain.ledger.genesis_hash());
+    assert_eq!(chain.call("getLatestBlockhash", json!([]))["value"]["blockhash"], genesis);
+    assert_eq!(chain.call("isBlockhashValid", json!([genesis]))["value"], true);
+    assert_eq!(chain.call("isBlockhashValid", json!([text(&[9; 32])]))["value"], false);
+    chain.durable_slots(150);
+    assert_eq!(chain.call("isBlockhashValid", json!([genesis]))["value"], false);
+}
+
+#[test]
+fn transactions_are_counted_by_commitment() {
+    let chain = Chain::new();
+    let transfer = chain.transfer(0, &address(1), 1);
+    chain.call("sendTransaction", json!([base64(&transfer), { "encoding": "base64" }]));
+    let count = |name| chain.call("getTransactionCount", commitment(name));
+    assert_eq!([count("processed"), count("confirmed"), count("finalized")], [1, 0, 0]);
+    chain.durable_slots(1);
+    assert_eq!([count("processed"), count("confirmed"), count("finalized")], [1, 1, 0]);
+}
+
+#[test]
+fn accounts_are_written_as_asked() {
+    let chain = Chain::new();
+    let data: Vec<u8> = (0..200).collect();
+    let (owner, key) = ([7; 32], [8; 32]);
+    chain.ledger.accounts().store(&key, Account::with_data(5_000_000, owner, &data));
+    let get = |options: Value| chain.call("getAccountInfo", json!([text(&key), options]))["value"].clone();
+    let whole = json!({
+        "data": [base64(&data), "base64"],
+        "executable": false,
+        "lamports": 5_000_000,
+        "owner": text(&owner),
+        "rentEpoch": u64::MAX,
+        "space": 200,
+    });
+    assert_eq!(get(json!({ "encoding": "base64" })), whole);
+    // There is no parser, so what shall be parsed comes as it is.
+    assert_eq!(get(json!({ "encoding": "jsonParsed" })), whole);
+    let slice =
+        |offset: u64, length: u64| json!({ "encoding": "base58", "dataSlice": { "offset": offset, "length": length } });
+    assert_eq!(get(slice(2, 3))["data"], json!([bs58::encode([2, 3, 4]).into_string(), "base58"]));
+    assert_eq!(get(slice(2, 3))["space"], 200);
+    assert_eq!(get(slice(199, 9))["data"], json!([bs58::encode([199]).into_string(), "base58"]));
+    for (offset, length) in [(200, 1), (u64::MAX, 1), (u64::MAX, u64::MAX), (3, 0)] {
+        assert_eq!(get(slice(offset, length))["data"], json!(["", "base58"]));
+    }
+    // Without an encoding: base58 as a bare text, for little data only.
+    let little = [9; 32];
+    chain.ledger.accounts().store(&little, Account::with_data(5_000_000, owner, &[1; 128]));
+    let answer = chain.call("getAccountInfo", json!([text(&little)]));
+    assert_eq!(answer["value"]["data"], bs58::encode([1; 128]).into_string());
+    let (code, message, _) = chain.error("getAccountInfo", json!([text(&key)]));
+    assert!(code == -32600 && message.contains("base64"), "{message}");
+    assert_eq!(chain.call("getAccountInfo", json!([text(&[1; 32])]))["value"], Value::Null);
+}
+
+#[test]
+fn many_accounts_have_bounds() {
+    let chain = Chain::with(Limits { answer_bytes: 10_000, ..Limits::default() }, true);
+    let (rich, poor) = (text(&address(0)), text(&address(99)));
+    let both = chain.call("getMultipleAccounts", json!([[rich, poor], { "commitment": "processed" }]));
+    assert_eq!((&both["value"][0]["lamports"], &both["value"][1]), (&json!(RICH), &Value::Null));
+    assert_eq!(both["value"][0]["data"], json!(["", "base64"]));
+    assert_eq!(both["context"]["slot"], 1);
+    assert_eq!(chain.call("getMultipleAccounts", json!([[]]))["value"], json!([]));
+    let (code, message, _) = chain.error("getMultipleAccounts", json!([vec![&rich; 101]]));
+    assert!(code == -32602 && message.contains("101"), "{message}");
+    chain.ledger.accounts().store(&[8; 32], Account::with_data(5_000_000, [7; 32], &[1; 6_000]));
+    let big = text(&[8; 32]);
+    let (code, message, _) = chain.error("getMultipleAccounts", json!([[big, big]]));
+    assert!(code == -32602 && message.contains("dataSlice"), "{message}");
+    let sliced = json!([[big, big], { "dataSlice": { "offset": 0, "length": 1 } }]);
+    assert_eq!(chain.call("getMultipleAccounts", sliced)["value"][1]["data"], json!(["AQ==", "base64"]));
+}
+
+#[test]
+fn balances_and_rent() {
+    let chain = Chain::new();
+    assert_eq!(chain.call("getBalance", json!([text(&address(3))]))["value"], RICH);
+    assert_eq!(chain.call("getBalance", json!([text(&[3; 32])]))["value"], 0);
+    let (code, _, data) = chain.error("getBalance", json!([text(&[3; 32]), { "minContextSlot": 2 }]));
+    assert_eq!((code, data), (-32016, json!({ "contextSlot": 1 })));
+    assert_eq!(chain.call("getMinimumBalanceForRentExemption", json!([0])), 890_880);
+    assert_eq!(chain.call("getMinimumBalanceForRentExemption", json!([165, { "commitment": "confirmed" }])), 2_039_280);
+    for bytes in [10 * 1024 * 1024 + 1, u64::MAX] {
+        assert_eq!(chain.error("getMinimumBalanceForRentExemption", json!([bytes])).0, -32602);
+    }
+}
+
+#[test]
+fn a_disk_that_falls_behind_is_unhealthy() {
+    let chain = Chain::new();
+    chain.durable_slots(1);
+    (0..127).for_each(|_| chain.next_slot());
+    assert_eq!(chain.call("getHealth", json!([])), "ok");
+    chain.next_slot();
+    let (code, message, data) = chain.error("getHealth", json!([]));
+    assert_eq!((code, data), (-32005, json!({ "numSlotsBehind": 129 })));
+    assert!(message.contains("129 slots behind"), "{message}");
+    let health = request(chain.http(), "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert_eq!((health.status, &health.body[..]), (200, "behind"));
+    // Nothing is taken that may not become durable.
+    let transfer = json!([base64(&chain.transfer(0, &address(1), 1)), { "encoding": "base64" }]);
+    assert_eq!(chain.error("sendTransaction", transfer).0, -32005);
+}
