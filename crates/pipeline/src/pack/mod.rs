@@ -249,7 +249,10 @@ impl Tile for Pack {
         }
         // Full microblocks as long as banks take them, then the rest in one.
         let mut done = Poll::Idle;
-        while self.schedule_all(now, out) {
+        for _ in 0..FLIGHTS_PER_BANK {
+            if !self.schedule_all(now, out) {
+                break;
+            }
             done = Poll::Busy;
             self.ready_since = None;
             if !self.is_worth_scheduling(now) {

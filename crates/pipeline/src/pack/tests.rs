@@ -120,22 +120,41 @@ fn the_end_of_a_slot_says_how_many_microblocks_there_are() {
 fn a_bank_gets_no_more_than_it_can_have() {
     let mut rig = rig(&small());
     begin(&mut rig, 1);
-    for round in 0..6u8 {
+    let per_bank = FLIGHTS_PER_BANK as usize;
+    // Two more than both banks can have, each alone.
+    for round in 0..2 * FLIGHTS_PER_BANK as u8 + 2 {
         give(&mut rig, u64::from(round) + 1, &transfer(10 + round, 100 + round, &[]));
         rig.run();
     }
-    let per_bank = FLIGHTS_PER_BANK as usize;
-    assert_eq!((take(&mut rig, 0).len(), take(&mut rig, 1).len()), (per_bank, per_bank));
-    complete(&mut rig, 1, 1, first_id_of_bank_1(), 1_481);
+    let (first, second) = (take(&mut rig, 0), take(&mut rig, 1));
+    assert_eq!((first.len(), second.len()), (per_bank, per_bank));
+    complete(&mut rig, 1, 1, second[0].0, 1_481);
     rig.run();
     let next = take(&mut rig, 1);
     assert_eq!(next.len(), 1);
     assert_eq!(next[0].1.len(), 2, "what came meanwhile goes together");
 }
 
-/// Bank 0 is served first until it has all it may.
-fn first_id_of_bank_1() -> u64 {
-    u64::from(FLIGHTS_PER_BANK)
+#[test]
+fn a_full_pool_holds_its_producers_back_where_it_is_told_to() {
+    let mut rig = rig(&Config { capacity: 2, hold_when_full: true, ..small() });
+    for tag in 1..6 {
+        give(&mut rig, tag, &transfer(9, 20 + tag as u8, &[]));
+    }
+    rig.run();
+    assert_eq!(rig.count().received, 2, "the others stay on the link");
+    begin(&mut rig, 1);
+    for id in 0..5 {
+        rig.run();
+        let taken = take(&mut rig, 0);
+        assert_eq!(taken.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [id]);
+        complete(&mut rig, 0, 1, id, 1_481);
+    }
+    rig.run();
+    rig.advance(Duration::from_millis(2));
+    rig.run();
+    let c = rig.count();
+    assert_eq!((c.received, c.scheduled, c.pending, c.dropped_pool_full), (5, 5, 0, 0));
 }
 
 #[test]
