@@ -10,7 +10,7 @@ use std::sync::mpsc::Sender;
 use std::sync::Arc;
 
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
-use hearth_ledger::blockstore::{self, BlockStore, Reader, Recovery, StoreError, SyncPolicy};
+use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::ledger::LedgerConfig;
 use hearth_ledger::{Genesis, GenesisConfig, GenesisError, Ledger, StatusCacheConfig};
@@ -102,8 +102,6 @@ pub struct Running {
     pub node: Node,
     /// The RPC's address.
     pub rpc: SocketAddr,
-    /// Reads blocks back.
-    pub blocks: Reader,
     rpc_server: RpcServer,
 }
 
@@ -133,7 +131,8 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
         benchs: bench.benchs_tile_count,
     };
     let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
-    topology::build(&config.name, counts.auto(cores.allowed.len(), with_load), &affinity, cores)
+    let hashing = config.development.genesis.hashes_per_tick > 0;
+    topology::build(&config.name, counts.auto(cores.allowed.len(), with_load), &affinity, cores, hashing)
 }
 
 /// Opens the chain in `folder`, or begins one; rebuilds its state from its blocks.
@@ -197,7 +196,6 @@ pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load
     let rpc = SocketAddr::new(ip(&config.rpc.bind_address), config.rpc.port);
     let workspace = workspace_path(config);
     let Chain { genesis, ledger, identity, faucet, store, replayed, .. } = chain;
-    let blocks = store.reader();
     let load = load.map(|load| LoadConfigs {
         benchg: load.benchg,
         benchs: benchs::Config {
@@ -260,7 +258,7 @@ pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load
         slot_ms: genesis.config().slot_ms,
     };
     let rpc_server = RpcServer::start(rpc_config, rpc_node)?;
-    Ok(Running { node, rpc: rpc_server.local_addr(), blocks, rpc_server })
+    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server })
 }
 
 /// The workspace file of a configuration.

@@ -31,26 +31,31 @@ pub struct Counts {
     pub benchs: usize,
 }
 
-/// CPU time per transfer of each kind, in microseconds: what the automatic layout balances by. Rounded from
-/// `bench --yardstick` runs; only the proportions matter.
+/// CPU time per transfer of each kind, in microseconds: what the automatic layout balances by. From the shares that
+/// `hearth bench --json` reports; only the proportions matter.
 const WEIGHTS: [(&str, f64); 14] = [
-    ("benchg", 20.0),
-    ("benchs", 6.0),
-    ("net", 4.0),
-    ("quic", 5.0),
-    ("verify", 40.0),
+    ("bencho", 0.1),
+    ("benchg", 5.0),
+    ("benchs", 2.5),
+    ("net", 0.4),
+    ("quic", 1.8),
+    ("verify", 8.0),
     ("dedup", 0.5),
-    ("pack", 1.5),
+    ("pack", 2.0),
     ("bank", 2.5),
-    ("poh", 0.5),
-    ("shred", 1.5),
-    ("store", 0.5),
+    ("poh", 0.1),
+    ("shred", 1.0),
+    ("store", 0.4),
     ("sign", 0.2),
     ("metric", 0.1),
-    ("bencho", 0.1),
 ];
+/// The weight of poh where it hashes at the cluster's rate: about half a core.
+const HASHING_WEIGHT: f64 = 12.0;
 
-fn weight(kind: &str) -> f64 {
+fn weight(kind: &str, hashing: bool) -> f64 {
+    if kind == "poh" && hashing {
+        return HASHING_WEIGHT;
+    }
     WEIGHTS.iter().find(|(k, _)| *k == kind).map_or(1.0, |(_, w)| *w)
 }
 
@@ -59,7 +64,7 @@ impl Counts {
     /// core, since it is most of the work and takes whatever a core has left; the others by their share.
     pub fn auto(self, cores: usize, load: bool) -> Self {
         let total: f64 = WEIGHTS.iter().map(|(_, w)| w).sum();
-        let share = |kind: &str| ((cores as f64 * weight(kind) / total).ceil() as usize).max(1);
+        let share = |kind: &str| ((cores as f64 * weight(kind, false) / total).ceil() as usize).max(1);
         let or = |given: usize, auto: usize| if given == 0 { auto } else { given };
         let load_or = |given: usize, auto: usize| if load { or(given, auto) } else { 0 };
         Self {
@@ -99,10 +104,16 @@ pub enum LayoutError {
     HalfAuto,
 }
 
-/// The topology of a node named `name`.
-pub fn build(name: &str, counts: Counts, affinity: &Affinity, cores: &Cores) -> Result<Topology, LayoutError> {
+/// The topology of a node named `name`; `hashing` says whether poh hashes or runs at low power.
+pub fn build(
+    name: &str,
+    counts: Counts,
+    affinity: &Affinity,
+    cores: &Cores,
+    hashing: bool,
+) -> Result<Topology, LayoutError> {
     let mut topology = Topology { name: name.into(), tiles: tiles(counts), links: links(counts) };
-    place(&mut topology.tiles, affinity, cores)?;
+    place(&mut topology.tiles, affinity, cores, hashing)?;
     topology.check().expect("the declarations below fit together");
     Ok(topology)
 }
@@ -182,7 +193,8 @@ fn links(c: Counts) -> Vec<LinkSpec> {
     links
 }
 
-fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores) -> Result<(), LayoutError> {
+fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bool) -> Result<(), LayoutError> {
+    let seat = |tile: &TileSpec| seat(tile, hashing);
     let has_load = tiles.iter().any(|t| t.load);
     let autos = (affinity.node.trim() == "auto", affinity.load.trim() == "auto");
     if has_load && autos.0 != autos.1 {
@@ -206,10 +218,10 @@ fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores) -> Result<(
     Ok(())
 }
 
-fn seat(tile: &TileSpec) -> Seat {
+fn seat(tile: &TileSpec, hashing: bool) -> Seat {
     Seat {
         name: tile.name(),
-        weight: weight(&tile.kind),
+        weight: weight(&tile.kind, hashing),
         floats: matches!(tile.kind.as_str(), "metric" | "bencho"),
         spread: tile.kind == "verify",
         quiet: matches!(tile.kind.as_str(), "pack" | "poh"),
@@ -233,7 +245,7 @@ mod tests {
         for count in [1, 2, 4, 16, 80] {
             for load in [false, true] {
                 let counts = Counts::default().auto(count, load);
-                let topology = build("hearth", counts, &auto(), &cores(count)).unwrap();
+                let topology = build("hearth", counts, &auto(), &cores(count), load).unwrap();
                 let kinds: std::collections::BTreeSet<_> =
                     topology.tiles.iter().filter(|t| !t.load).map(|t| t.kind.as_str()).collect();
                 assert_eq!(kinds.len(), 11, "eleven kinds on {count} cores");
@@ -246,7 +258,7 @@ mod tests {
     #[test]
     fn every_link_has_both_ends() {
         let counts = Counts { net: 2, quic: 3, verify: 5, bank: 4, shred: 2, benchg: 3, benchs: 2 };
-        let topology = build("hearth", counts, &auto(), &cores(64)).unwrap();
+        let topology = build("hearth", counts, &auto(), &cores(64), false).unwrap();
         for link in &topology.links {
             assert!(link.producer == "rpc:0" || topology.tile(&link.producer).is_some(), "{}", link.name);
             assert!(!link.consumers.is_empty(), "{}", link.name);
@@ -257,6 +269,6 @@ mod tests {
     fn half_auto_is_refused() {
         let affinity = Affinity { node: "auto".into(), load: "0-3".into() };
         let counts = Counts::default().auto(2, true);
-        assert_eq!(build("hearth", counts, &affinity, &cores(2)), Err(LayoutError::HalfAuto));
+        assert_eq!(build("hearth", counts, &affinity, &cores(2), false), Err(LayoutError::HalfAuto));
     }
 }

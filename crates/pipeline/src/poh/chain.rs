@@ -171,6 +171,8 @@ pub struct PohChain {
     scheduled_ns: u64,
     late_ns: u64,
     forgiven_ns: u64,
+    /// How long the last slot took.
+    took_ns: u64,
 }
 
 /// The slot under way.
@@ -206,16 +208,21 @@ impl PohChain {
             scheduled_ns: start_ns,
             late_ns: 0,
             forgiven_ns: 0,
+            took_ns: 0,
         })
     }
 
     /// Goes on by at most [`HASHES_PER_STEP`] hashes or one tick, as far as the time `now_ns` allows.
     pub fn step(&mut self, now_ns: u64) -> Step {
         let Some(active) = self.active else { return self.begin(now_ns) };
-        match self.config.hashes_per_tick {
+        let step = match self.config.hashes_per_tick {
             Some(hashes) => self.step_hashing(active, hashes, now_ns),
             None => self.step_low_power(active, now_ns),
+        };
+        if self.active.is_none() {
+            self.took_ns = now_ns.saturating_sub(active.start_ns);
         }
+        step
     }
 
     /// The microblock that comes next, of the slot under way; `None` when none may come before a step.
@@ -293,6 +300,10 @@ impl PohChain {
         let end_ns = self.scheduled_ns.max(now_ns + slot_ns.div_ceil(2));
         self.active = Some(Active { start_ns: now_ns, end_ns, ticks: 0, in_tick: 0, taken: 0, total: None });
         let (slot, max_microblocks) = (self.slot, self.max_microblocks);
+        // A core too slow for the rate makes slots longer than planned: pack may use most of what the last one took.
+        let hashing_late = self.late_ns > 0 && self.config.hashes_per_tick.is_some();
+        let likely_ns = if hashing_late { self.took_ns.min(LAG_SLOTS_MAX * slot_ns) / 8 * 7 } else { 0 };
+        let end_ns = end_ns.max(now_ns + likely_ns);
         let end_ns = end_ns - self.margin_ns(end_ns - now_ns);
         Step::SlotBegan { slot, start_ns: now_ns, end_ns, max_microblocks }
     }

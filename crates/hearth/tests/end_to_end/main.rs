@@ -1,0 +1,13 @@
+//! The binary as its users meet it: started as a process, spoken to through its ports, stopped or killed.
+//!
+//! Each test has its own name, ports and folder, so that all may run at once. Nothing here sleeps: every wait is
+//! for a condition, with a deadline.
+
+mod bench;
+mod client;
+mod counts;
+mod hostile;
+mod mistakes;
+mod monitor;
+mod node;
+mod restart;

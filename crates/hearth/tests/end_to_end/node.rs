@@ -1,0 +1,393 @@
+//! A node under test: its configuration, its process, its RPC and its metrics.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use hearth_wire::base58::{decode_32, encode_32, encode_64};
+use hearth_wire::{Hash, Pubkey, Signature};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// The longest that anything here may take.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Waits until `condition` gives something; panics with what it last said.
+pub fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Result<T, String>) -> T {
+    let start = Instant::now();
+    loop {
+        match condition() {
+            Ok(value) => return value,
+            Err(why) => assert!(start.elapsed() < DEADLINE, "{what}: not within {} s: {why}", DEADLINE.as_secs()),
+        }
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// `Ok` when both are equal.
+pub fn same<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("{found:?}, expected {expected:?}")) }
+}
+
+/// The ports of one node. Below those that the system gives to outgoing connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    pub rpc: u16,
+    pub metrics: u16,
+    pub udp: u16,
+    pub quic: u16,
+}
+
+impl Ports {
+    /// Five ports that nobody listens on.
+    fn free() -> Self {
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        let first = 10_000 + (std::process::id() % 2000) as u16 * 10;
+        loop {
+            let port = first + NEXT.fetch_add(5, Ordering::Relaxed) % 2000;
+            let tcp = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+            let udp = |port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+            if (port..port + 3).all(tcp) && (port + 3..port + 5).all(udp) {
+                return Self { rpc: port, metrics: port + 2, udp: port + 3, quic: port + 4 };
+            }
+        }
+    }
+}
+
+/// What a node is started with.
+pub struct Setup {
+    pub folder: tempfile::TempDir,
+    pub name: String,
+    pub ports: Ports,
+    tables: toml::Table,
+}
+
+impl Setup {
+    /// A configuration of its own for the test of this name.
+    pub fn new(test: &str) -> Self {
+        let ports = Ports::free();
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let name = format!("test-{test}-{}", std::process::id());
+        let mut setup = Self { folder, name: name.clone(), ports, tables: toml::Table::new() };
+        let ledger = setup.ledger().display().to_string();
+        setup
+            .with("name", name)
+            .with("ledger.path", ledger)
+            .with("ledger.limit_size", 2_000_000_000)
+            .with("rpc.port", i64::from(ports.rpc))
+            .with("rpc.status_capacity", 16_384)
+            .with("tiles.metric.prometheus_listen_port", i64::from(ports.metrics))
+            .with("tiles.quic.regular_transaction_listen_port", i64::from(ports.udp))
+            .with("tiles.quic.quic_transaction_listen_port", i64::from(ports.quic))
+            .with("tiles.verify.table_bytes", 16 << 20)
+            .with("tiles.dedup.signature_cache_size", 1 << 16)
+            .with("tiles.pack.max_pending_transactions", 4096)
+            .with("development.genesis.fund_initial_accounts", 64);
+        setup
+    }
+
+    /// Sets a key, given as `layout.affinity`.
+    pub fn with(&mut self, path: &str, value: impl Into<toml::Value>) -> &mut Self {
+        let (tables, key) = path.rsplit_once('.').map_or(("", path), |(tables, key)| (tables, key));
+        let mut table = &mut self.tables;
+        for name in tables.split('.').filter(|name| !name.is_empty()) {
+            let inner = table.entry(name).or_insert_with(|| toml::Table::new().into());
+            table = inner.as_table_mut().expect("a table");
+        }
+        table.insert(key.to_owned(), value.into());
+        self
+    }
+
+    pub fn ledger(&self) -> PathBuf {
+        self.folder.path().join("ledger")
+    }
+
+    pub fn workspace(&self) -> PathBuf {
+        Path::new("/dev/shm").join(format!("hearth-{}", self.name))
+    }
+
+    /// Writes the configuration file.
+    pub fn config(&self) -> PathBuf {
+        let path = self.folder.path().join("hearth.toml");
+        std::fs::write(&path, toml::to_string(&self.tables).expect("plain data")).expect("the configuration is written");
+        path
+    }
+
+    /// `hearth COMMAND --config FILE`, in the test's folder.
+    pub fn command(&self, command: &str) -> Command {
+        let mut process = hearth();
+        process.arg(command).arg("--config").arg(self.config()).current_dir(self.folder.path());
+        process
+    }
+
+    /// Runs a command to its end.
+    pub fn output(&self, command: &str, arguments: &[&str]) -> Output {
+        output(self.command(command).args(arguments))
+    }
+
+    /// Starts `hearth run` and waits until it is ready.
+    pub fn start(&self) -> Node {
+        let process = Process::start(&mut self.command("run"));
+        process.wait_for_line("ready;");
+        Node { process, ports: self.ports }
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        // A killed node leaves its workspace behind, for whoever wants to look at it.
+        let _ = std::fs::remove_file(self.workspace());
+    }
+}
+
+/// The binary, without arguments.
+pub fn hearth() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
+    command.env_remove("RUST_LOG").stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end.
+pub fn output(command: &mut Command) -> Output {
+    command.output().expect("the binary starts")
+}
+
+/// A child process whose standard output is read line by line. Killed when dropped.
+pub struct Process {
+    child: Child,
+    lines: Receiver<String>,
+    stderr: File,
+}
+
+impl Process {
+    pub fn start(command: &mut Command) -> Self {
+        let stderr = tempfile::tempfile().expect("a temporary file");
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(stderr.try_clone().expect("a second handle"))
+            .spawn()
+            .expect("the binary starts");
+        let (tell, lines) = channel();
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        // Ends with the process; nobody needs to wait for it.
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        Self { child, lines, stderr }
+    }
+
+    /// Reads on until a line contains `text`; gives all lines up to there.
+    pub fn wait_for_line(&self, text: &str) -> Vec<String> {
+        let (start, mut seen) = (Instant::now(), vec![]);
+        loop {
+            match self.lines.recv_timeout(DEADLINE.saturating_sub(start.elapsed())) {
+                Ok(line) => {
+                    let found = line.contains(text);
+                    seen.push(line);
+                    if found {
+                        return seen;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => panic!("no `{text}` in time: {seen:#?}\n{}", self.errors()),
+                Err(RecvTimeoutError::Disconnected) => panic!("ended without `{text}`: {seen:#?}\n{}", self.errors()),
+            }
+        }
+    }
+
+    /// What it has written to standard error.
+    pub fn errors(&self) -> String {
+        use std::os::unix::fs::FileExt;
+        let len = self.stderr.metadata().map_or(0, |m| m.len()) as usize;
+        let mut bytes = vec![0; len];
+        let read = self.stderr.read_at(&mut bytes, 0).unwrap_or(0);
+        String::from_utf8_lossy(&bytes[..read]).into_owned()
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn is_alive(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|ended| ended.is_none())
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id() as i32).expect("a process id");
+        kill_process(pid, signal).expect("the process takes signals");
+    }
+
+    /// Waits for its end; gives its status and the lines not read so far.
+    pub fn wait(mut self) -> (ExitStatus, Vec<String>) {
+        let mut lines = vec![];
+        let status = wait_until("the process's end", || {
+            lines.extend(self.lines.try_iter());
+            self.child.try_wait().expect("it is our child").ok_or_else(|| self.errors())
+        });
+        lines.extend(self.lines.iter());
+        (status, lines)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A running `hearth run`.
+pub struct Node {
+    pub process: Process,
+    pub ports: Ports,
+}
+
+impl Node {
+    pub fn quic(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.ports.quic).into()
+    }
+
+    pub fn udp(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.ports.udp).into()
+    }
+
+    pub fn rpc(&self) -> Rpc {
+        Rpc { port: self.ports.rpc }
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        Metrics::read(self.ports.metrics).expect("the node serves metrics")
+    }
+
+    /// SIGKILL, and waits for its end.
+    pub fn kill(self) {
+        self.process.signal(Signal::KILL);
+        self.process.wait();
+    }
+
+    /// Ctrl-C; the node must end well.
+    pub fn stop(self) {
+        self.process.signal(Signal::INT);
+        let (status, lines) = self.process.wait();
+        assert!(status.success(), "{status}: {lines:#?}");
+    }
+}
+
+/// One HTTP request, one answer.
+fn http(port: u16, request: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    assert!(head.starts_with("HTTP/1.1 200"), "{answer}");
+    Ok(body.to_owned())
+}
+
+/// The node's JSON-RPC.
+#[derive(Clone, Copy)]
+pub struct Rpc {
+    port: u16,
+}
+
+impl Rpc {
+    /// The result of a call; an error of the RPC panics.
+    pub fn call(self, method: &str, params: Value) -> Value {
+        self.try_call(method, params).unwrap_or_else(|why| panic!("{method}: {why}"))
+    }
+
+    /// The result of a call, or why there is none.
+    pub fn try_call(self, method: &str, params: Value) -> Result<Value, String> {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let request = format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = http(self.port, &request).map_err(|e| e.to_string())?;
+        let mut answer: Value = serde_json::from_str(&answer).map_err(|e| format!("{e}: {answer}"))?;
+        match answer.get_mut("result") {
+            Some(result) => Ok(result.take()),
+            None => Err(answer["error"].to_string()),
+        }
+    }
+
+    pub fn transaction_count(self) -> u64 {
+        self.call("getTransactionCount", json!([{ "commitment": "processed" }])).as_u64().expect("a count")
+    }
+
+    pub fn balance(self, address: &Pubkey) -> u64 {
+        let params = json!([&*encode_32(address), { "commitment": "processed" }]);
+        self.call("getBalance", params)["value"].as_u64().expect("lamports")
+    }
+
+    pub fn latest_blockhash(self) -> Hash {
+        let latest = self.call("getLatestBlockhash", json!([{ "commitment": "processed" }]));
+        decode_32(latest["value"]["blockhash"].as_str().expect("a text")).expect("a blockhash")
+    }
+
+    pub fn is_blockhash_valid(self, blockhash: &Hash) -> bool {
+        let params = json!([&*encode_32(blockhash), { "commitment": "processed" }]);
+        self.call("isBlockhashValid", params)["value"].as_bool().expect("yes or no")
+    }
+
+    pub fn identity(self) -> Pubkey {
+        let identity = self.call("getIdentity", json!([]));
+        decode_32(identity["identity"].as_str().expect("a text")).expect("an address")
+    }
+
+    /// Statuses, as many as are asked for.
+    pub fn statuses(self, signatures: &[Signature]) -> Vec<Value> {
+        let mut statuses = vec![];
+        for some in signatures.chunks(256) {
+            let texts: Vec<String> = some.iter().map(|s| encode_64(s).to_string()).collect();
+            let mut answer = self.call("getSignatureStatuses", json!([texts]));
+            statuses.extend(answer["value"].as_array_mut().expect("a list").drain(..));
+        }
+        statuses
+    }
+}
+
+/// All metrics at a moment.
+pub struct Metrics {
+    text: String,
+}
+
+impl Metrics {
+    fn read(port: u16) -> std::io::Result<Self> {
+        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        Ok(Self { text: http(port, request)? })
+    }
+
+    /// Sum over all tiles of `hearth_{name}_total`; the counter must be there.
+    pub fn total(&self, name: &str) -> u64 {
+        let head = format!("hearth_{name}_total{{");
+        let values = self.text.lines().filter(|line| line.starts_with(&head));
+        let values: Vec<u64> = values
+            .map(|line| line.rsplit_once(' ').and_then(|(_, value)| value.parse().ok()).expect("a whole number"))
+            .collect();
+        assert!(!values.is_empty(), "no counter {name} in:\n{}", self.text);
+        values.iter().sum()
+    }
+
+    /// Every counter of a drop that is not zero, `verify_dropped_signature`, summed over the tiles of a kind.
+    pub fn dropped(&self) -> std::collections::BTreeMap<String, u64> {
+        let mut dropped = std::collections::BTreeMap::new();
+        for line in self.text.lines().filter(|line| line.contains("_dropped_") && !line.starts_with('#')) {
+            let (name, rest) = line.split_once('{').expect("labels");
+            let value: u64 = rest.rsplit_once(' ').and_then(|(_, value)| value.parse().ok()).expect("a whole number");
+            let name = name.trim_start_matches("hearth_").trim_end_matches("_total");
+            if value > 0 {
+                *dropped.entry(name.to_owned()).or_default() += value;
+            }
+        }
+        dropped
+    }
+
+    /// Transactions executed and committed, with success or without.
+    pub fn committed(&self) -> u64 {
+        self.total("bank_landed") + self.total("bank_failed")
+    }
+}
