@@ -82,6 +82,9 @@ pub trait TransactionInlet: Send {
 #[error("the pipeline has no room for the transaction now")]
 pub struct Busy;
 
+/// Signs a message with a key that the RPC does not hold.
+pub type FaucetSigner = Box<dyn Fn(&[u8]) -> Signature + Send + Sync>;
+
 /// The node that the RPC speaks for.
 pub struct RpcNode {
     /// What the chain holds.
@@ -93,7 +96,7 @@ pub struct RpcNode {
     /// Who pays for airdrops.
     pub faucet: Pubkey,
     /// Signs a message as the faucet.
-    pub sign_as_faucet: Box<dyn Fn(&[u8]) -> Signature + Send + Sync>,
+    pub sign_as_faucet: FaucetSigner,
     /// Whether every signature of a transaction is good.
     pub verify: fn(&Txn<'_>) -> bool,
     /// Folded from the genesis hash.

@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use hearth_ledger::Commitment;
 use hearth_wire::base58::encode_64;
-use hearth_wire::{Hash, Pubkey, Signature, TransferTemplate};
+use hearth_wire::{Hash, Pubkey, TransferTemplate};
 use serde_json::{Value, json};
 
 use super::Api;
+use crate::config::FaucetSigner;
 use crate::counters::count;
 use crate::encoding;
 use crate::jsonrpc::Failure;
@@ -31,12 +32,12 @@ const LOADED_BYTES_RANGE: u32 = 1 << 20;
 /// Who gives lamports away.
 pub struct Faucet {
     key: Pubkey,
-    sign: Box<dyn Fn(&[u8]) -> Signature + Send + Sync>,
+    sign: FaucetSigner,
     next: AtomicU32,
 }
 
 impl Faucet {
-    pub fn new(key: Pubkey, sign: Box<dyn Fn(&[u8]) -> Signature + Send + Sync>) -> Self {
+    pub fn new(key: Pubkey, sign: FaucetSigner) -> Self {
         // Another start each time: a node that starts again may find its last blockhash still valid.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Self { key, sign, next: AtomicU32::new(now.as_micros() as u32) }
