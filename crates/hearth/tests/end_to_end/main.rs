@@ -3,11 +3,6 @@
 //! Each test has its own name, ports and folder, so that all may run at once. Nothing here sleeps: every wait is
 //! for a condition, with a deadline.
 
-mod bench;
 mod client;
 mod counts;
-mod hostile;
-mod mistakes;
-mod monitor;
 mod node;
-mod restart;

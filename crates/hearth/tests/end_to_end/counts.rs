@@ -1,0 +1,216 @@
+//! Every transaction is counted once, where it ended; every lamport is where it should be.
+
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+
+use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::genesis::funded_account_key;
+use hearth_wire::consts::LAMPORTS_PER_SOL;
+use hearth_wire::message::{AccountMeta, Instruction, Message};
+use hearth_wire::program::compute_budget::ComputeBudgetInstruction;
+use hearth_wire::program::system;
+use hearth_wire::{Hash, Pubkey};
+use serde_json::{Value, json};
+
+use super::client::{Sender, fresh_address, signature_of, transaction, transfer};
+use super::node::{Node, Setup, same, wait_until};
+
+const FEE: u64 = 5000;
+/// Half of a signature's fee goes to the node, half is burned.
+const FEE_KEPT: u64 = FEE / 2;
+const FUNDED: u64 = LAMPORTS_PER_SOL;
+
+/// The good ones: so many senders, so many transfers each, to an address each.
+const SENDERS: usize = 32;
+const TRANSFERS: usize = 8;
+/// The first so many of them are sent once more, and the first so many of these again.
+const TWICE: usize = 40;
+const THRICE: usize = 5;
+
+fn amount(number: usize) -> u64 {
+    1_000_000 + number as u64
+}
+
+fn good(number: usize, blockhash: &Hash) -> Vec<u8> {
+    transfer(&funded_account_key(number % SENDERS), &fresh_address(1, number), amount(number), blockhash)
+}
+
+fn many(count: usize, make: impl FnMut(usize) -> Vec<u8>) -> Vec<Vec<u8>> {
+    (0..count).map(make).collect()
+}
+
+/// Transactions that do not parse, each in its own way.
+fn malformed(blockhash: &Hash) -> Vec<Vec<u8>> {
+    let whole = |number| transfer(&funded_account_key(50), &fresh_address(2, number), 1_000_000, blockhash);
+    let cut = [1, 64, 65, 66, 100, 150, 214].map(|len| whole(len)[..len].to_vec());
+    let longer = [&whole(1)[..], &[0]].concat();
+    let mut unsigned = whole(2);
+    unsigned[0] = 0;
+    let mut overlong_count = whole(3);
+    overlong_count.splice(0..1, [0x81, 0x00]);
+    let mut endless_count = whole(4);
+    endless_count.splice(0..1, [0xff, 0xff, 0xff]);
+    let mut index_too_high = whole(5);
+    let program_index = index_too_high.len() - 17;
+    index_too_high[program_index] = 3;
+    let full_packet = vec![0xa5; 1232];
+    let [a, b, c, d, e, f, g] = cut;
+    vec![a, b, c, d, e, f, g, longer, unsigned, overlong_count, endless_count, index_too_high, full_packet]
+}
+
+fn bad_signature(number: usize, blockhash: &Hash) -> Vec<u8> {
+    let mut bytes = transfer(&funded_account_key(51), &fresh_address(3, number), amount(number), blockhash);
+    // In turn the signature's point, its scalar, the message.
+    let at = [5, 40, bytes.len() - 1][number % 3];
+    bytes[at] ^= 1;
+    bytes
+}
+
+fn with_budget(payer: &SigningKey, requests: &[ComputeBudgetInstruction], number: usize, blockhash: &Hash) -> Vec<u8> {
+    let mut instructions: Vec<Instruction> = requests.iter().map(ComputeBudgetInstruction::instruction).collect();
+    instructions.push(system::transfer(&payer.public_key(), &fresh_address(4, number), amount(number)));
+    transaction(payer, &instructions, blockhash)
+}
+
+/// A version 0 transaction that takes an account from a lookup table.
+fn with_lookup(payer: &SigningKey, number: usize, blockhash: &Hash) -> Vec<u8> {
+    let instruction = system::transfer(&payer.public_key(), &fresh_address(5, number), amount(number));
+    let legacy = Message::compile(&payer.public_key(), &[instruction], blockhash).expect("it fits");
+    // Version 0, the same message, one table: its address, one writable account (index 0), no read-only one.
+    let message = [&[0x80], legacy.bytes(), &[1], &[9; 32], &[1, 0, 0]].concat();
+    [&[1][..], &payer.sign(&message), &message].concat()
+}
+
+/// A program that this node does not run.
+fn unsupported(payer: &SigningKey, number: usize, blockhash: &Hash) -> Vec<u8> {
+    let accounts = vec![AccountMeta::writable(payer.public_key(), true)];
+    // The system program's tag 8, `Allocate`, with its space.
+    let data = [&8u32.to_le_bytes()[..], &(number as u64 + 1).to_le_bytes()].concat();
+    transaction(payer, &[Instruction { program_id: [0; 32], accounts, data }], blockhash)
+}
+
+fn wait_until_all_ended(node: &Node, sent: u64) {
+    wait_until("every transaction accounted for", || {
+        let metrics = node.metrics();
+        same(metrics.committed() + metrics.dropped().values().sum::<u64>(), sent)
+    });
+}
+
+fn expected_drops(pairs: &[(&str, usize)]) -> BTreeMap<String, u64> {
+    pairs.iter().map(|(name, count)| ((*name).to_owned(), *count as u64)).collect()
+}
+
+#[test]
+fn counts_are_exact() {
+    let mut setup = Setup::new("counts");
+    // Slots of 100 ms: a blockhash is too old after 15 s.
+    setup.with("development.genesis.ticks_per_slot", 16);
+    setup.with("development.genesis.fund_initial_amount_lamports", FUNDED as i64);
+    let node = setup.start();
+    let rpc = node.rpc();
+    let early = rpc.latest_blockhash();
+    wait_until("a blockhash too old", || if rpc.is_blockhash_valid(&early) { Err("still valid".into()) } else { Ok(()) });
+    assert_eq!(rpc.transaction_count(), 0);
+
+    let key = funded_account_key;
+    let blockhash = rpc.latest_blockhash();
+    let landing = many(SENDERS * TRANSFERS, |n| good(n, &blockhash));
+    let overdrawn = many(16, |n| transfer(&key(32 + n % 8), &fresh_address(6, n), FUNDED + n as u64, &blockhash));
+    let below_rent = many(4, |n| transfer(&key(40 + n % 2), &fresh_address(7, n), 1 + n as u64, &blockhash));
+    let stranger = |n| SigningKey::from_seed(&[100 + n as u8; 32]);
+    let too_dear = [ComputeBudgetInstruction::SetComputeUnitLimit(1_000_000), ComputeBudgetInstruction::SetComputeUnitPrice(u64::pow(10, 15))];
+    let said_twice = [ComputeBudgetInstruction::SetComputeUnitLimit(1000); 2];
+    let malformed = malformed(&blockhash);
+    let ends: Vec<(&str, Vec<Vec<u8>>)> = vec![
+        ("verify_dropped_malformed", malformed),
+        ("verify_dropped_signature", many(24, |n| bad_signature(n, &blockhash))),
+        ("bank_dropped_blockhash_not_found", many(12, |n| transfer(&key(52), &fresh_address(8, n), amount(n), &[n as u8 + 1; 32]))),
+        ("bank_dropped_blockhash_not_found", many(10, |n| transfer(&key(53), &fresh_address(9, n), amount(n), &early))),
+        ("bank_dropped_account_not_found", many(9, |n| transfer(&stranger(n), &fresh_address(10, n), amount(n), &blockhash))),
+        ("bank_dropped_insufficient_funds_for_fee", many(6, |n| with_budget(&key(54), &too_dear, n, &blockhash))),
+        ("bank_dropped_unsupported", many(3, |n| unsupported(&key(55), n, &blockhash))),
+        ("pack_dropped_account_twice", many(7, |n| transfer(&key(56), &key(56).public_key(), amount(n), &blockhash))),
+        ("pack_dropped_budget", many(5, |n| with_budget(&key(57), &said_twice, n, &blockhash))),
+        ("pack_dropped_lookups", many(4, |n| with_lookup(&key(58), n, &blockhash))),
+    ];
+
+    let mut sender = Sender::connect(node.quic(), 1);
+    for transactions in [&landing[..], &overdrawn, &below_rent, &landing[..TWICE], &landing[..THRICE]] {
+        sender.send_all(transactions);
+    }
+    ends.iter().for_each(|(_, transactions)| sender.send_all(transactions));
+
+    let dropped: usize = ends.iter().map(|(_, transactions)| transactions.len()).sum();
+    let (landed, failed) = (landing.len(), overdrawn.len() + below_rent.len());
+    let sent = (landed + failed + TWICE + THRICE + dropped) as u64;
+    assert_eq!(sender.counters().acknowledged, sent);
+    wait_until_all_ended(&node, sent);
+    let metrics = node.metrics();
+    assert_eq!(metrics.total("quic_transactions"), sent);
+    assert_eq!(metrics.total("bank_landed"), landed as u64);
+    assert_eq!(metrics.total("bank_failed"), failed as u64);
+    let mut drops = metrics.dropped();
+    // Which of the two filters sees a repetition depends on the verify tile that gets it.
+    let repeated = ["verify_dropped_duplicate", "dedup_dropped_duplicate"].map(|name| drops.remove(name).unwrap_or(0));
+    assert_eq!(repeated.iter().sum::<u64>(), (TWICE + THRICE) as u64);
+    let mut expected = BTreeMap::new();
+    for (name, transactions) in &ends {
+        *expected.entry((*name).to_owned()).or_insert(0) += transactions.len() as u64;
+    }
+    assert_eq!(drops, expected);
+
+    // No votes are counted, or anything else that the test has not sent.
+    let committed = (landed + failed) as u64;
+    assert_eq!(rpc.transaction_count(), committed);
+    wait_until("the count finalized", || same(rpc.call("getTransactionCount", json!([])), json!(committed)));
+    balances_are_exact(&node, failed);
+
+    let samples = [&landing[0], &landing[landed - 1], &overdrawn[3], &below_rent[0], &ends[1].1[0], &ends[2].1[0], &ends[4].1[0]];
+    let statuses = rpc.statuses(&samples.map(|bytes| signature_of(bytes)));
+    let errors: Vec<Option<&Value>> = statuses.iter().map(|status| status.get("err")).collect();
+    let overdrawn = json!({ "InstructionError": [0, { "Custom": 1 }] });
+    let below_rent = json!({ "InsufficientFundsForRent": { "account_index": 1 } });
+    let (fine, null) = (Some(&Value::Null), None);
+    assert_eq!(errors, [fine, fine, Some(&overdrawn), Some(&below_rent), null, null, null]);
+    node.stop();
+}
+
+/// Every account that took part, to the lamport.
+fn balances_are_exact(node: &Node, failed: usize) {
+    let rpc = node.rpc();
+    let mut expected: Vec<(Pubkey, u64)> = vec![];
+    for sender in 0..SENDERS {
+        let paid: u64 = (0..TRANSFERS).map(|k| amount(sender + k * SENDERS) + FEE).sum();
+        expected.push((funded_account_key(sender).public_key(), FUNDED - paid));
+    }
+    expected.extend((0..SENDERS * TRANSFERS).map(|n| (fresh_address(1, n), amount(n))));
+    // Two overdrawn, two below the rent minimum: the fee of each is paid, and nothing moves.
+    expected.extend((32..42).map(|n| (funded_account_key(n).public_key(), FUNDED - 2 * FEE)));
+    expected.extend((42..64).map(|n| (funded_account_key(n).public_key(), FUNDED)));
+    expected.extend((2..=10).flat_map(|kind| (0..24).map(move |n| (fresh_address(kind, n), 0))));
+    let found: Vec<(Pubkey, u64)> = expected.iter().map(|(address, _)| (*address, rpc.balance(address))).collect();
+    assert_eq!(found, expected);
+    let fees = (SENDERS * TRANSFERS + failed) as u64 * FEE_KEPT;
+    assert_eq!(rpc.balance(&rpc.identity()), 500 * LAMPORTS_PER_SOL + fees);
+}
+
+#[test]
+fn a_transfer_lands_by_each_way_in() {
+    let setup = Setup::new("ways-in");
+    let node = setup.start();
+    let rpc = node.rpc();
+    let blockhash = rpc.latest_blockhash();
+    let transfers = many(3, |n| transfer(&funded_account_key(n), &fresh_address(1, n), amount(n), &blockhash));
+    Sender::connect(node.quic(), 1).send_all(&transfers[..1]);
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    socket.send_to(&transfers[1], node.udp()).expect("sent");
+    let options = json!({ "encoding": "base58", "skipPreflight": true });
+    rpc.call("sendTransaction", json!([bs58::encode(&transfers[2]).into_string(), options]));
+    wait_until_all_ended(&node, 3);
+    for n in 0..3 {
+        assert_eq!(rpc.balance(&fresh_address(1, n)), amount(n));
+    }
+    assert_eq!(node.metrics().total("quic_udp_received"), 1);
+    assert_eq!(node.metrics().dropped(), expected_drops(&[]));
+    node.stop();
+}
