@@ -2,7 +2,7 @@
 //!
 //! reads   nothing
 //! writes  one word a counter, from any thread
-//! memory  15 words
+//! memory  one word each
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -161,3 +161,47 @@ fn a_disk_that_falls_behind_is_unhealthy() {
     let transfer = json!([base64(&chain.transfer(0, &address(1), 1)), { "encoding": "base64" }]);
     assert_eq!(chain.error("sendTransaction", transfer).0, -32005);
 }
+
+#[test]
+fn odd_parameters_are_refused_by_every_method() {
+    let chain = Chain::new();
+    let methods = [
+        "getHealth",
+        "getVersion",
+        "getIdentity",
+        "getClusterNodes",
+        "getSlotLeader",
+        "getSlotLeaders",
+        "getSlot",
+        "getBlockHeight",
+        "getEpochInfo",
+        "getEpochSchedule",
+        "getGenesisHash",
+        "getLatestBlockhash",
+        "isBlockhashValid",
+        "getTransactionCount",
+        "getBalance",
+        "getAccountInfo",
+        "getMultipleAccounts",
+        "getMinimumBalanceForRentExemption",
+        "sendTransaction",
+        "simulateTransaction",
+        "getSignatureStatuses",
+        "getFeeForMessage",
+        "requestAirdrop",
+    ];
+    let odd = [json!(true), json!(-1), json!(1e300), json!("\u{0}é"), json!([[]]), json!({ "commitment": [] })];
+    for method in methods {
+        for params in [json!("x"), json!(7), json!({ "a": 1 }), json!([1, 2, 3, 4])] {
+            assert_eq!(chain.error(method, params.clone()).0, -32602, "{method} {params}");
+        }
+        for first in &odd {
+            assert_eq!(chain.error(method, json!([first])).0, -32602, "{method} {first}");
+            for second in &odd {
+                assert_eq!(chain.error(method, json!([first, second])).0, -32602, "{method} {first} {second}");
+            }
+        }
+    }
+    assert_eq!(chain.call("getHealth", json!([])), "ok");
+    assert!(chain.taken.lock().unwrap().is_empty());
+}
