@@ -75,6 +75,10 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal) -> Resul
         config.name = "hearth-bench".into();
     }
     check(&config, options)?;
+    if let Some(path) = options.json.as_deref().filter(|path| *path != Path::new("-")) {
+        // A result that cannot be written is better known now than after the run.
+        std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(|source| unwritable(path, source))?;
+    }
     // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
     let cores = machine::cores().map_err(BootError::Cores)?;
     let seconds = (options.warmup + options.duration).min(STATUS_SECONDS) as f64;
@@ -289,7 +293,11 @@ fn write(report: &Report, json: Option<&Path>) -> Result<(), BenchError> {
         return Ok(());
     }
     print!("{}", report.summary());
-    std::fs::write(path, text).map_err(|source| BenchError::Write { path: path.display().to_string(), source })
+    std::fs::write(path, text).map_err(|source| unwritable(path, source))
+}
+
+fn unwritable(path: &Path, source: std::io::Error) -> BenchError {
+    BenchError::Write { path: path.display().to_string(), source }
 }
 
 /// Says what is going on, on standard error.

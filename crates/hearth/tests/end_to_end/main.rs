@@ -3,6 +3,10 @@
 //! Each test has its own name, ports and folder, so that all may run at once. Nothing here sleeps: every wait is
 //! for a condition, with a deadline.
 
+mod bench;
 mod client;
 mod counts;
+mod mistakes;
+mod monitor;
 mod node;
+mod restart;

@@ -1,0 +1,156 @@
+//! `hearth bench`: its options, the numbers it writes for machines, and how it ends.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::node::{Process, Setup};
+
+/// A bench with a configuration of its own, and its result.
+struct Bench {
+    setup: Setup,
+    arguments: Vec<String>,
+}
+
+impl Bench {
+    fn new(test: &str, arguments: &str) -> Self {
+        let setup = Setup::new(test);
+        let arguments = arguments.split_whitespace().map(str::to_owned).collect();
+        Self { setup, arguments }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = self.setup.command("bench");
+        command.args(&self.arguments).arg("--json").arg(self.setup.folder.path().join("result.json"));
+        command
+    }
+
+    fn result(&self) -> Value {
+        let text = std::fs::read_to_string(self.setup.folder.path().join("result.json")).expect("the result is written");
+        serde_json::from_str(&text).expect("the result is JSON")
+    }
+
+    /// Runs to the end; gives the summary and the result.
+    fn run(&self) -> (String, Value) {
+        let output = self.command().output().expect("the binary starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+        (text, self.result())
+    }
+}
+
+fn number(result: &Value, path: &str) -> f64 {
+    result.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {path} in {result:#}"))
+}
+
+fn count(result: &Value, path: &str) -> u64 {
+    result.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("no count at {path} in {result:#}"))
+}
+
+fn text<'a>(result: &'a Value, path: &str) -> &'a str {
+    result.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("no text at {path} in {result:#}"))
+}
+
+/// Everything was accounted for, and something landed.
+fn is_balanced(result: &Value) {
+    let dropped = result["dropped"].as_object().expect("an object of counts");
+    let dropped: u64 = dropped.values().map(|count| count.as_u64().expect("a count")).sum();
+    assert_eq!(count(result, "/unresolved"), 0);
+    assert_eq!(count(result, "/sent"), count(result, "/landed") + count(result, "/failed") + dropped, "{result:#}");
+    assert!(count(result, "/landed") > 0, "{result:#}");
+}
+
+/// What is dropped for the sake of a full pool or a late block is no fault; all else is.
+fn nothing_went_wrong(result: &Value) {
+    assert_eq!(count(result, "/failed"), 0);
+    for (place, dropped) in result["dropped"].as_object().expect("an object of counts") {
+        assert!(dropped == 0 || place == "bank slot ended", "{place}: {dropped}");
+    }
+}
+
+#[test]
+fn bench_reports() {
+    let bench = Bench::new("bench", "--duration 2 --warmup 1 --yardstick");
+    let (summary, result) = bench.run();
+    is_balanced(&result);
+    nothing_went_wrong(&result);
+
+    let [mean, median, p5, p95, max] =
+        ["mean", "median", "p5", "p95", "max"].map(|name| number(&result, &format!("/txn_per_s/{name}")));
+    assert!(0.0 < p5 && p5 <= median && median <= p95 && p95 <= max && p5 <= mean && mean <= max, "{result:#}");
+    let duration = number(&result, "/duration_s");
+    assert!((1.5..10.0).contains(&duration), "{duration}");
+    assert_eq!(number(&result, "/warmup_s"), 1.0);
+    let cores = std::thread::available_parallelism().expect("cores").get() as f64;
+    assert!(number(&result, "/cores") > 0.0 && number(&result, "/cores") <= cores);
+    // What was measured is part of what landed.
+    assert!(mean * duration <= count(&result, "/landed") as f64 + 1.0, "{result:#}");
+    assert!(number(&result, "/cpu_us_per_txn/node") > 0.0 && number(&result, "/cpu_us_per_txn/load") > 0.0);
+    assert!((1 << 20..2_000_000_000).contains(&count(&result, "/rss_bytes_max")), "{result:#}");
+    assert!(!text(&result, "/bottleneck/tile").is_empty() && !text(&result, "/bottleneck/why").is_empty());
+    let off = result["switched_off"].as_array().expect("a list of names");
+    assert!(off.iter().all(Value::is_string) && off[0].as_str().is_some_and(|name| name.contains("hashes_per_tick")));
+    let (sign, verify) = (number(&result, "/yardstick_ns/sign"), number(&result, "/yardstick_ns/verify_strict"));
+    assert!(1000.0 < sign && sign < verify, "{sign} {verify}");
+    let efficiency = mean * (sign + verify) / 1e9 / number(&result, "/cores");
+    assert!((number(&result, "/efficiency") / efficiency - 1.0).abs() < 1e-6, "{efficiency}: {result:#}");
+    assert_eq!(text(&result, "/config/name"), bench.setup.name);
+    assert_eq!(count(&result, "/config/development/genesis/fund_initial_accounts"), 64);
+    assert!(!text(&result, "/machine/cpu").is_empty() && result["commit"].is_string());
+    assert_eq!(result["interrupted"], false);
+
+    for part in ["(warm-up)", "txn/s      mean", "sent       ", "unresolved 0", "cpu        ", "limit      ", "yardstick", "off        "] {
+        assert!(summary.contains(part), "{part}: {summary}");
+    }
+    // A bench leaves nothing behind: neither its chain nor its workspace.
+    assert!(!bench.setup.ledger().join("bench").exists() && !bench.setup.workspace().exists());
+}
+
+#[test]
+fn bench_holds_a_rate() {
+    let bench = Bench::new("rate", "--duration 2 --warmup 1 --rate 200 --conflict 0.5 --accounts-from 8 --accounts-to 16");
+    let (_, result) = bench.run();
+    is_balanced(&result);
+    nothing_went_wrong(&result);
+    let mean = number(&result, "/txn_per_s/mean");
+    assert!((100.0..300.0).contains(&mean), "{mean}");
+    assert!(result.get("yardstick_ns").is_none() && result.get("efficiency").is_none());
+}
+
+#[test]
+fn bench_signs_ahead() {
+    let (_, result) = Bench::new("presign", "--duration 1 --warmup 0 --presign").run();
+    is_balanced(&result);
+    nothing_went_wrong(&result);
+    let off = result["switched_off"].as_array().expect("a list");
+    assert!(off.iter().any(|name| name.as_str().is_some_and(|name| name.contains("signed before"))), "{off:?}");
+}
+
+#[test]
+fn ctrl_c_ends_a_bench_with_its_summary() {
+    let bench = Bench::new("ctrl-c", "--duration 600 --warmup 1");
+    let process = Process::start(&mut bench.command());
+    process.wait_for_line("   2 s ");
+    process.signal(Signal::INT);
+    let (status, lines) = process.wait();
+    let summary = lines.join("\n");
+    assert_eq!(status.code(), Some(0), "{summary}");
+    assert!(summary.contains("interrupted") && summary.contains("txn/s      mean"), "{summary}");
+    let result = bench.result();
+    assert_eq!(result["interrupted"], true);
+    is_balanced(&result);
+    assert!(number(&result, "/duration_s") < 60.0);
+}
+
+#[test]
+fn ctrl_c_before_the_load_ends_cleanly_too() {
+    let bench = Bench::new("early", "--duration 600 --presign");
+    let process = Process::start(&mut bench.command());
+    // The layout is drawn before anything is made.
+    process.wait_for_line("core 0");
+    process.signal(Signal::INT);
+    let (status, lines) = process.wait();
+    assert_eq!(status.code(), Some(0), "{lines:#?}");
+    assert_eq!(bench.result()["interrupted"], true);
+}

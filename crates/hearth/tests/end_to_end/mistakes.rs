@@ -1,0 +1,243 @@
+//! What goes wrong at the command line is one clear line that says what to do, and an exit code.
+
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::node::{Setup, hearth, output};
+
+/// A wrong command line or configuration.
+const WRONG_USE: i32 = 2;
+const FAILED: i32 = 1;
+
+/// The one line that says what went wrong; with a drawing below it where `lines` allows more.
+fn error(output: &Output, code: i32, lines: usize) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    assert!(!text.contains("panicked"), "{text}");
+    // Progress and notices may come before it.
+    let is_progress = |line: &&str| line.starts_with("  … ") || line.starts_with("notice: ");
+    let said: Vec<&str> = text.lines().skip_while(is_progress).collect();
+    assert!(said.first().is_some_and(|line| line.starts_with("error: ")), "{text}");
+    assert!(said.len() <= lines, "{} lines: {text}", said.len());
+    said.join("\n")
+}
+
+/// The error holds all of these.
+#[track_caller]
+fn says(error: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(error.contains(part), "`{part}` is not in: {error}");
+    }
+}
+
+/// `hearth run` fails with one line.
+fn run_fails(setup: &Setup, parts: &[&str]) {
+    says(&error(&setup.output("run", &[]), FAILED, 1), parts);
+}
+
+#[test]
+fn configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("my.toml");
+    let name = path.display().to_string();
+    let cases: [(&str, &[&str]); 7] = [
+        ("[layout]\nverfy_tile_count = 2\n", &[":2: unknown key `layout.verfy_tile_count`", "did you mean `layout.verify_tile_count`?"]),
+        ("# mine\n\n[rcp]\nport = 1\n", &[":4: unknown key `rcp.port`", "did you mean `rpc.port`?"]),
+        ("[rpc]\nport = \"high\"\n", &[":2: `rpc.port`", "string"]),
+        ("[rpc]\nport = 70000\n", &[":2: `rpc.port`", "70000"]),
+        ("[layout\n", &[":1: "]),
+        ("name = \"../x\"\n", &[":1: `name`", "it names files"]),
+        ("[tiles.net]\n\nbind_address = \"here\"\n", &[":3: `tiles.net.bind_address`", "no IP address"]),
+    ];
+    for (text, parts) in cases {
+        fs::write(&path, text).unwrap();
+        for command in [&["run"][..], &["bench"], &["monitor"], &["config", "check"], &["config", "show"]] {
+            let said = error(&output(hearth().args(command).arg("--config").arg(&path)), WRONG_USE, 1);
+            says(&said, parts);
+            says(&said, &[&name]);
+        }
+    }
+    let missing = output(hearth().args(["run", "--config", "/does/not/exist.toml"]));
+    says(&error(&missing, WRONG_USE, 1), &["/does/not/exist.toml", "No such file"]);
+}
+
+#[test]
+fn command_line() {
+    let setup = Setup::new("options");
+    let cases: [(&[&str], &str); 7] = [
+        (&["--accounts-from", "65"], "--accounts-from must be 2 to 64"),
+        (&["--accounts-to", "1"], "--accounts-to must be 2 to 64"),
+        (&["--conflict", "1.5"], "--conflict is a share from 0 to 1"),
+        (&["--conflict", "NaN"], "--conflict is a share from 0 to 1"),
+        (&["--rate", "0"], "--rate must be greater than 0"),
+        (&["--rate", "inf"], "--rate must be greater than 0"),
+        (&["--duration", "0"], "--duration must be at least 1 second"),
+    ];
+    for (arguments, part) in cases {
+        says(&error(&setup.output("bench", arguments), WRONG_USE, 1), &[part]);
+    }
+    let said = error(&setup.output("bench", &["--json", "/does/not/exist/result.json"]), FAILED, 1);
+    says(&said, &["cannot write the result to /does/not/exist/result.json"]);
+    // What is no option at all is answered with the usage.
+    for arguments in [&["bench", "--duratoin", "2"][..], &["bench", "--duration", "-1"], &["bnech"], &[]] {
+        let output = output(hearth().args(arguments));
+        assert_eq!(output.status.code(), Some(WRONG_USE), "{arguments:?}");
+        says(&String::from_utf8_lossy(&output.stderr), &["Usage: hearth"]);
+    }
+}
+
+#[test]
+fn ports_in_use() {
+    let setup = Setup::new("ports");
+    let ports = setup.ports;
+    for (port, what) in [(ports.rpc, "HTTP"), (ports.rpc + 1, "WebSocket"), (ports.metrics, "the metrics port")] {
+        let taken = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        run_fails(&setup, &[what, &port.to_string(), "choose another"]);
+        drop(taken);
+    }
+    for (port, what) in [(ports.udp, "the UDP TPU port"), (ports.quic, "the QUIC TPU port")] {
+        let taken = UdpSocket::bind(("127.0.0.1", port)).unwrap();
+        run_fails(&setup, &[what, &port.to_string(), "choose another"]);
+        drop(taken);
+    }
+    // Nothing of the failed attempts is in the way.
+    setup.start().stop();
+}
+
+#[test]
+fn a_second_node_of_the_same_name() {
+    let setup = Setup::new("twice");
+    let node = setup.start();
+    let pid = node.process.id().to_string();
+    let mut other = Setup::new("other");
+    other.with("name", setup.name.clone());
+    run_fails(&other, &["belongs to a running node", &pid, "another name"]);
+    // Another name, but the same chain.
+    let mut other = Setup::new("other");
+    other.with("ledger.path", setup.ledger().display().to_string());
+    run_fails(&other, &["in use by process", &pid, "ledger"]);
+    node.stop();
+}
+
+#[test]
+fn layout() {
+    let affinity = |affinity: &str| {
+        let mut setup = Setup::new("layout");
+        setup.with("layout.affinity", affinity);
+        [setup.output("run", &[]), output(hearth().args(["config", "check", "--config"]).arg(setup.config()))]
+    };
+    for output in affinity("0*3,f2") {
+        let said = error(&output, FAILED, 40);
+        says(&said, &["layout.affinity gives places to 5 tiles", "net:0", "sign:0"]);
+    }
+    for output in affinity("0*99") {
+        says(&error(&output, FAILED, 40), &["gives places to 99 tiles"]);
+    }
+    for output in affinity("0*11,1023*2") {
+        says(&error(&output, FAILED, 40), &["core 1023", "this process may use"]);
+    }
+    for output in affinity("3-") {
+        says(&error(&output, FAILED, 1), &["affinity `3-`", "the forms are"]);
+    }
+    let mut setup = Setup::new("blocklist");
+    setup.with("layout.blocklist_cores", "0-1023");
+    run_fails(&setup, &["layout.blocklist_cores", "no core"]);
+    let mut setup = Setup::new("half-auto");
+    setup.with("development.bench.affinity", "f3");
+    says(&error(&setup.output("bench", &[]), FAILED, 1), &["affinity", "auto"]);
+}
+
+#[test]
+fn shared_memory() {
+    let mut setup = Setup::new("memory");
+    setup.with("hugetlbfs.workspace_path", "/does/not/exist");
+    run_fails(&setup, &["/does/not/exist", "No such file"]);
+    let folder = setup.folder.path().display().to_string();
+    setup.with("hugetlbfs.max_page_size", "huge").with("hugetlbfs.mount_path", folder.clone());
+    run_fails(&setup, &["hugetlbfs", "mount"]);
+    setup.with("hugetlbfs.max_page_size", "normal").with("hugetlbfs.workspace_path", folder);
+    let workspace = setup.folder.path().join(format!("hearth-{}", setup.name));
+    fs::write(&workspace, "somebody's notes").unwrap();
+    run_fails(&setup, &["is not a Hearth workspace"]);
+    assert_eq!(fs::read_to_string(&workspace).unwrap(), "somebody's notes");
+}
+
+/// A file system of 1 MiB, mounted where nobody else sees it. Not every machine lets us mount one.
+#[test]
+fn no_room_in_shared_memory() {
+    let mut setup = Setup::new("room");
+    let small = setup.folder.path().join("small");
+    fs::create_dir(&small).unwrap();
+    setup.with("hugetlbfs.workspace_path", small.display().to_string());
+    let mount = format!("mount -t tmpfs -o size=1m none {}", small.display());
+    let within = |script: String| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--map-root-user", "sh", "-c", &script]).output()
+    };
+    if !within(mount.clone()).is_ok_and(|output| output.status.success()) {
+        println!("skipped: no file system can be mounted here");
+        return;
+    }
+    let (binary, config) = (env!("CARGO_BIN_EXE_hearth"), setup.config());
+    let output = within(format!("{mount} && exec {binary} run --config {}", config.display())).unwrap();
+    says(&error(&output, FAILED, 1), &["small/hearth-", "bytes", "make room"]);
+}
+
+#[test]
+fn ledger_folder() {
+    let mut setup = Setup::new("ledger");
+    let file = setup.folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    setup.with("ledger.path", file.display().to_string());
+    run_fails(&setup, &["ledger folder", "/file"]);
+    // A folder in which nobody, root included, may write.
+    setup.with("ledger.path", "/proc/hearth");
+    run_fails(&setup, &["ledger folder /proc/hearth"]);
+
+    let ledger = setup.folder.path().join("damaged");
+    setup.with("ledger.path", ledger.display().to_string());
+    setup.start().stop();
+    let genesis = ledger.join("genesis.json");
+    let whole = fs::read_to_string(&genesis).unwrap();
+    let changed = whole.replacen("\"ticks_per_slot\":64", "\"ticks_per_slot\":65", 1);
+    assert_ne!(changed, whole);
+    for text in [&whole[..whole.len() / 2], "", &changed] {
+        fs::write(&genesis, text).unwrap();
+        run_fails(&setup, &["genesis file", "genesis.json is damaged", "delete it"]);
+    }
+    fs::write(&genesis, &whole).unwrap();
+    setup.start().stop();
+}
+
+#[test]
+fn keys() {
+    let mut setup = Setup::new("keys");
+    let key = setup.folder.path().join("id.json");
+    let keys = |command: &str, path: &Path| output(hearth().args(["keys", command]).arg(path));
+    let made = keys("new", &key);
+    assert!(made.status.success());
+    let shown = keys("pubkey", &key);
+    let address = String::from_utf8(shown.stdout).unwrap();
+    assert!(String::from_utf8(made.stdout).unwrap().starts_with(address.trim()));
+    says(&error(&keys("new", &key), FAILED, 1), &["id.json exists", "never overwritten"]);
+    says(&error(&keys("pubkey", Path::new("/does/not/exist")), FAILED, 1), &["cannot read the key /does/not/exist"]);
+    says(&error(&keys("new", Path::new("/proc/id.json")), FAILED, 1), &["cannot write the key /proc/id.json"]);
+
+    setup.with("consensus.identity_path", key.display().to_string());
+    for wrong in ["", "[1,2,3]", "not a key", &format!("{:?}", [7u8; 64])] {
+        fs::write(&key, wrong).unwrap();
+        run_fails(&setup, &["id.json is no key file", "hearth keys new"]);
+    }
+    fs::remove_file(&key).unwrap();
+    run_fails(&setup, &["cannot read the key", "id.json"]);
+}
+
+#[test]
+fn nothing_to_watch() {
+    let setup = Setup::new("nothing");
+    let said = error(&setup.output("monitor", &["--name", &setup.name]), FAILED, 1);
+    says(&said, &["no running node to watch", &setup.workspace().display().to_string(), "hearth run"]);
+}
+

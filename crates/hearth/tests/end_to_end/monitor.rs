@@ -1,0 +1,48 @@
+//! `hearth monitor` attaches from another process, read-only, to a node that runs and to one that died.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::node::Setup;
+
+const KINDS: [&str; 11] =
+    ["net", "quic", "verify", "dedup", "pack", "bank", "poh", "shred", "store", "sign", "metric"];
+const REGIMES: [&str; 9] =
+    ["% hkeep", "% backp", "% wait", "% ovrnp", "% ovrnr", "% filt1", "% filt2", "% finish", "% elsewhere"];
+
+#[test]
+fn monitor_attaches_read_only() {
+    let setup = Setup::new("monitor");
+    let node = setup.start();
+    // Not even its owner could write to it now, were the owner not root; the monitor does not try.
+    fs::set_permissions(setup.workspace(), fs::Permissions::from_mode(0o444)).unwrap();
+    let before = fs::metadata(setup.workspace()).unwrap().len();
+    let output = setup.output("monitor", &["--count", "1"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::metadata(setup.workspace()).unwrap().len(), before);
+
+    let header = text.lines().next().unwrap();
+    REGIMES.iter().for_each(|regime| assert!(header.contains(regime), "{regime}: {header}"));
+    for kind in KINDS {
+        let row = text.lines().find(|line| line.starts_with(&format!("{kind}:0 ")));
+        let row = row.unwrap_or_else(|| panic!("no row of {kind}: {text}"));
+        // tile, core, backp, backp#, then a share for each regime: all of the tile's time.
+        let shares: Vec<f64> = row.split_whitespace().skip(4).map(|share| share.parse().unwrap()).collect();
+        assert_eq!(shares.len(), REGIMES.len(), "{row}");
+        let sum: f64 = shares.iter().sum();
+        assert!((sum - 100.0).abs() < 0.1, "{sum}: {row}");
+    }
+    for link in ["net_quic:0", "dedup_pack", "poh_shred", "sign_shred:0"] {
+        assert!(text.lines().any(|line| line.starts_with(link)), "{link}: {text}");
+    }
+
+    let pid = node.process.id().to_string();
+    node.kill();
+    let output = setup.output("monitor", &["--count", "1", "--name", &setup.name]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("the node is gone") && error.contains(&pid), "{error}");
+    // Its last figures can be read all the same.
+    assert!(String::from_utf8(output.stdout).unwrap().contains("verify:0"));
+}

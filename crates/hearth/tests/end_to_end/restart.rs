@@ -1,0 +1,140 @@
+//! A node that is killed without warning keeps what it has confirmed, and goes on from there.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hearth_ledger::genesis::funded_account_key;
+use hearth_wire::Signature;
+use serde_json::{Value, json};
+
+use super::client::{Sender, fresh_address, signature_of, transfer};
+use super::node::{Rpc, Setup, same, wait_until};
+
+/// The kill comes when so many are confirmed, while more are on their way.
+const CONFIRMED: usize = 300;
+
+/// The transfers of the load, by number. Each goes to an address of its own, whose balance tells whether it landed.
+#[derive(Default)]
+struct Load {
+    sent: Mutex<Vec<Vec<u8>>>,
+    stop: AtomicBool,
+}
+
+fn amount(number: usize) -> u64 {
+    1_000_000 + number as u64
+}
+
+impl Load {
+    /// Sends until told to stop.
+    fn run(&self, node: SocketAddr, rpc: Rpc) {
+        let mut sender = Sender::connect(node, 1);
+        let blockhash = rpc.latest_blockhash();
+        for number in 0.. {
+            let to = fresh_address(1, number);
+            let bytes = transfer(&funded_account_key(number % 64), &to, amount(number), &blockhash);
+            self.sent.lock().unwrap().push(bytes.clone());
+            while !sender.try_send(&bytes) {
+                if self.stop.load(Ordering::Acquire) {
+                    return;
+                }
+            }
+            if self.stop.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+
+    fn signatures(&self) -> Vec<Signature> {
+        self.sent.lock().unwrap().iter().map(|bytes| signature_of(bytes)).collect()
+    }
+}
+
+fn is_confirmed(status: &Value) -> bool {
+    let commitment = status["confirmationStatus"].as_str();
+    status["err"].is_null() && commitment.is_some_and(|c| c == "confirmed" || c == "finalized")
+}
+
+/// Asks until enough are confirmed; gives their numbers.
+fn wait_for_confirmed(load: &Load, rpc: Rpc) -> BTreeSet<usize> {
+    let mut confirmed = BTreeSet::new();
+    wait_until("confirmed transfers", || {
+        let signatures = load.signatures();
+        let open: Vec<usize> = (0..signatures.len()).filter(|number| !confirmed.contains(number)).collect();
+        let asked: Vec<Signature> = open.iter().map(|number| signatures[*number]).collect();
+        let statuses = rpc.statuses(&asked);
+        confirmed.extend(open.into_iter().zip(&statuses).filter(|(_, s)| is_confirmed(s)).map(|(number, _)| number));
+        if confirmed.len() < CONFIRMED { Err(format!("{} confirmed", confirmed.len())) } else { Ok(()) }
+    });
+    confirmed
+}
+
+/// The numbers of the transfers that have landed. A receiver has all of its transfer, or nothing.
+fn landed(rpc: Rpc, sent: usize) -> BTreeSet<usize> {
+    let balances = (0..sent).map(|number| (number, rpc.balance(&fresh_address(1, number))));
+    let landed = balances.filter(|(_, lamports)| *lamports > 0).inspect(|(number, lamports)| {
+        assert_eq!(*lamports, amount(*number));
+    });
+    landed.map(|(number, _)| number).collect()
+}
+
+fn slot(rpc: Rpc) -> u64 {
+    rpc.call("getSlot", json!([{ "commitment": "processed" }])).as_u64().expect("a slot")
+}
+
+#[test]
+fn kill_9_under_load_and_restart() {
+    let setup = Setup::new("restart");
+    let node = setup.start();
+    let (rpc, quic, load) = (node.rpc(), node.quic(), Load::default());
+    let (confirmed, count, slot_before) = std::thread::scope(|scope| {
+        scope.spawn(|| load.run(quic, rpc));
+        let confirmed = wait_for_confirmed(&load, rpc);
+        let count = rpc.call("getTransactionCount", json!([{ "commitment": "confirmed" }])).as_u64().expect("a count");
+        let slot = rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().expect("a slot");
+        node.kill();
+        load.stop.store(true, Ordering::Release);
+        (confirmed, count, slot)
+    });
+    let (signatures, sent) = (load.signatures(), load.sent.into_inner().unwrap());
+    assert!(count >= confirmed.len() as u64 && sent.len() > confirmed.len());
+
+    let node = setup.start();
+    let rpc = node.rpc();
+    let landed_then = landed(rpc, sent.len());
+    let lost: Vec<_> = confirmed.difference(&landed_then).collect();
+    assert!(lost.is_empty(), "confirmed and lost: {lost:?}");
+    // Each transaction is in the chain once, and no other.
+    assert_eq!(rpc.transaction_count(), landed_then.len() as u64);
+    assert!(rpc.transaction_count() >= count);
+    let asked: Vec<Signature> = landed_then.iter().map(|number| signatures[*number]).collect();
+    assert!(rpc.statuses(&asked).iter().all(|status| status["err"].is_null() && status["slot"].is_u64()));
+    wait_until("the chain goes on", || if slot(rpc) > slot_before + 1 { Ok(()) } else { Err(slot(rpc).to_string()) });
+
+    // The filters of verify and dedup are new: what landed before the kill is known from the blocks alone.
+    let again = *confirmed.first().expect("some are confirmed");
+    let late = sent.len();
+    let blockhash = rpc.latest_blockhash();
+    let fresh = transfer(&funded_account_key(0), &fresh_address(1, late), amount(late), &blockhash);
+    let landed_now = landed_then.len() as u64 + 1;
+    Sender::connect(node.quic(), 2).send_all(&[sent[again].clone(), fresh.clone()]);
+    wait_until("both transactions", || {
+        let metrics = node.metrics();
+        same((metrics.total("bank_landed"), metrics.total("bank_dropped_already_processed")), (1, 1))
+    });
+    assert_eq!(rpc.transaction_count(), landed_now);
+    wait_until("the late one", || same(is_confirmed(&rpc.statuses(&[signature_of(&fresh)])[0]), true));
+    let balances = |rpc: Rpc| -> Vec<u64> {
+        let senders = (0..64).map(|n| rpc.balance(&funded_account_key(n).public_key()));
+        senders.chain([rpc.balance(&rpc.identity()), rpc.balance(&fresh_address(1, late))]).collect()
+    };
+    let before = balances(rpc);
+    node.stop();
+
+    let node = setup.start();
+    assert_eq!(balances(node.rpc()), before);
+    assert_eq!(landed(node.rpc(), sent.len()), landed_then);
+    assert_eq!(node.rpc().transaction_count(), landed_now);
+    node.stop();
+}
