@@ -223,7 +223,8 @@ impl RecvBatch {
         (0..self.received).filter_map(|i| Some((i, from_raw(&self.names[i])?))).flat_map(|(i, from)| {
             let data = &self.buffers[i * SLOT..][..self.lengths[i]];
             let segment = if self.segments[i] == 0 { data.len().max(1) } else { self.segments[i] };
-            data.chunks(segment).map(move |datagram| (from, datagram))
+            // An empty datagram is one, too: it must be counted.
+            data.chunks(segment).chain(data.is_empty().then_some(data)).map(move |datagram| (from, datagram))
         })
     }
 }
@@ -343,6 +344,16 @@ mod tests {
             all.extend(batch.datagrams().map(|(_, d)| d.to_vec()));
         }
         all
+    }
+
+    #[test]
+    fn empty_datagrams_arrive_too() {
+        let receiver = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), OPTIONS).unwrap();
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for data in [&b"one"[..], b"", b"two", b""] {
+            sender.send_to(data, receiver.local_addr()).unwrap();
+        }
+        assert_eq!(receive_all(&receiver, 4), [&b"one"[..], b"", b"two", b""]);
     }
 
     #[test]
