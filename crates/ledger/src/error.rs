@@ -128,7 +128,7 @@ errors! {
             /// Index of the account in the transaction.
             account_index: u8,
         },
-        /// The program may not be executed for now.
+        /// The program may not be executed at present.
         ProgramExecutionTemporarilyRestricted {
             /// Index of the account in the transaction.
             account_index: u8,

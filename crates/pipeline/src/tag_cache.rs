@@ -1,6 +1,6 @@
 //! The set of the most recent tags: what `dedup` and each `verify` ask whether a transaction was seen.
 //!
-//! reads   64-bit tags, by [`hearth_wire::hash64`] of a transaction's first signature
+//! reads   64-bit tags, by [`hearth_wire::hash64()`] of a transaction's first signature
 //! writes  nothing but itself
 //! memory  [`TagCache::bytes`]: history × 24 B + 8 B, taken and touched in [`TagCache::new`]
 //! drops   nothing; forgets the oldest tag when a new one comes to a full history
@@ -202,6 +202,8 @@ fn stored(tag: u64) -> u64 {
 pub(crate) fn resident_words(len: usize) -> Result<Vec<u64>, TryReserveError> {
     let mut words: Vec<u64> = Vec::new();
     words.try_reserve_exact(len)?;
+    // A lookup goes anywhere: with small pages most of its time is the address translation.
+    hearth_tile::sys::memory::advise_huge_pages(words.spare_capacity_mut());
     words.resize(len, FREE);
     for word in words.iter_mut().step_by(WORDS_PER_PAGE) {
         *black_box(word) = FREE;

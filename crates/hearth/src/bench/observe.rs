@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn the_largest_share_of_full_cores_is_the_limit() {
-        let tiles = [tile("benchg:0", 0, 0.4), tile("verify:0", 0, 0.55), tile("verify:1", 1, 0.7), tile("bank:0", 1, 0.28)];
+        let tiles = [tile("benchg:0", 0, 0.4), tile("verify:0", 0, 0.55), tile("verify:1", 1, 0.7), tile("bank:0", 1, 0.27)];
         let limit = bottleneck(&tiles, None);
         assert_eq!(limit.tile, "verify");
         assert!(limit.why.contains("all 2 cores are 96 % busy"), "{}", limit.why);

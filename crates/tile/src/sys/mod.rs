@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 pub mod event;
+pub mod memory;
 pub mod random;
 pub mod thread;
 pub mod tsc;
