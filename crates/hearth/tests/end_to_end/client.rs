@@ -55,9 +55,14 @@ impl Sender {
 
     /// `connections` attempts, not driven yet.
     pub fn new(node: SocketAddr, host: u8, connections: usize, alpn: &[u8]) -> Self {
+        Self::with_config(ClientConfig::local(), node, host, connections, alpn)
+    }
+
+    /// The same with other tuning.
+    pub fn with_config(config: ClientConfig, node: SocketAddr, host: u8, connections: usize, alpn: &[u8]) -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, host), 0)).expect("a socket");
         // One datagram at a time: this socket has no segmentation offload.
-        let config = ClientConfig { segments_max: 1, ..ClientConfig::local() };
+        let config = ClientConfig { segments_max: 1, ..config };
         let port = socket.local_addr().expect("bound").port();
         let mut entropy = [host; 32];
         entropy[..2].copy_from_slice(&port.to_le_bytes());
@@ -74,14 +79,17 @@ impl Sender {
 
     /// Sends all and waits until the node's transport has acknowledged, stopped or lost each.
     pub fn send_all(&mut self, transactions: &[Vec<u8>]) {
-        for transaction in transactions {
-            let start = Instant::now();
-            while self.client.send_transaction(transaction).is_err() {
-                assert!(start.elapsed() < DEADLINE, "no room to send: {:?}", self.client.counters());
-                self.step(Duration::from_millis(1));
-            }
-        }
+        transactions.iter().for_each(|transaction| self.send(transaction));
         self.drive("the acknowledgements", |client| client.in_flight() == 0);
+    }
+
+    /// Takes one transaction, waiting for room.
+    pub fn send(&mut self, transaction: &[u8]) {
+        let start = Instant::now();
+        while self.client.send_transaction(transaction).is_err() {
+            assert!(start.elapsed() < DEADLINE, "no room to send: {:?}", self.client.counters());
+            self.step(Duration::from_millis(1));
+        }
     }
 
     /// Takes one transaction if there is room, and moves what is under way.

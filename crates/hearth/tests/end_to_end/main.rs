@@ -6,6 +6,7 @@
 mod bench;
 mod client;
 mod counts;
+mod hostile;
 mod mistakes;
 mod monitor;
 mod node;

@@ -126,6 +126,9 @@ fn layout() {
     let affinity = |affinity: &str| {
         let mut setup = Setup::new("layout");
         setup.with("layout.affinity", affinity);
+        for kind in ["net", "quic", "verify", "bank", "shred"] {
+            setup.with(&format!("layout.{kind}_tile_count"), 1);
+        }
         [setup.output("run", &[]), output(hearth().args(["config", "check", "--config"]).arg(setup.config()))]
     };
     for output in affinity("0*3,f2") {
@@ -135,7 +138,7 @@ fn layout() {
     for output in affinity("0*99") {
         says(&error(&output, FAILED, 40), &["gives places to 99 tiles"]);
     }
-    for output in affinity("0*11,1023*2") {
+    for output in affinity("0*9,1023*2") {
         says(&error(&output, FAILED, 40), &["core 1023", "this process may use"]);
     }
     for output in affinity("3-") {
