@@ -27,7 +27,8 @@ impl Bench {
     }
 
     fn result(&self) -> Value {
-        let text = std::fs::read_to_string(self.setup.folder.path().join("result.json")).expect("the result is written");
+        let text =
+            std::fs::read_to_string(self.setup.folder.path().join("result.json")).expect("the result is written");
         serde_json::from_str(&text).expect("the result is JSON")
     }
 
@@ -100,7 +101,16 @@ fn bench_reports() {
     assert!(!text(&result, "/machine/cpu").is_empty() && result["commit"].is_string());
     assert_eq!(result["interrupted"], false);
 
-    for part in ["(warm-up)", "txn/s      mean", "sent       ", "unresolved 0", "cpu        ", "limit      ", "yardstick", "off        "] {
+    for part in [
+        "(warm-up)",
+        "txn/s      mean",
+        "sent       ",
+        "unresolved 0",
+        "cpu        ",
+        "limit      ",
+        "yardstick",
+        "off        ",
+    ] {
         assert!(summary.contains(part), "{part}: {summary}");
     }
     // A bench leaves nothing behind: neither its chain nor its workspace.
@@ -109,7 +119,8 @@ fn bench_reports() {
 
 #[test]
 fn bench_holds_a_rate() {
-    let bench = Bench::new("rate", "--duration 2 --warmup 1 --rate 200 --conflict 0.5 --accounts-from 8 --accounts-to 16");
+    let bench =
+        Bench::new("rate", "--duration 2 --warmup 1 --rate 200 --conflict 0.5 --accounts-from 8 --accounts-to 16");
     let (_, result) = bench.run();
     is_balanced(&result);
     nothing_went_wrong(&result);

@@ -43,7 +43,10 @@ fn configuration() {
     let path = folder.path().join("my.toml");
     let name = path.display().to_string();
     let cases: [(&str, &[&str]); 7] = [
-        ("[layout]\nverfy_tile_count = 2\n", &[":2: unknown key `layout.verfy_tile_count`", "did you mean `layout.verify_tile_count`?"]),
+        (
+            "[layout]\nverfy_tile_count = 2\n",
+            &[":2: unknown key `layout.verfy_tile_count`", "did you mean `layout.verify_tile_count`?"],
+        ),
         ("# mine\n\n[rcp]\nport = 1\n", &[":4: unknown key `rcp.port`", "did you mean `rpc.port`?"]),
         ("[rpc]\nport = \"high\"\n", &[":2: `rpc.port`", "string"]),
         ("[rpc]\nport = 70000\n", &[":2: `rpc.port`", "70000"]),
@@ -243,4 +246,3 @@ fn nothing_to_watch() {
     let said = error(&setup.output("monitor", &["--name", &setup.name]), FAILED, 1);
     says(&said, &["no running node to watch", &setup.workspace().display().to_string(), "hearth run"]);
 }
-

@@ -5,8 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::node::Setup;
 
-const KINDS: [&str; 11] =
-    ["net", "quic", "verify", "dedup", "pack", "bank", "poh", "shred", "store", "sign", "metric"];
+const KINDS: [&str; 11] = ["net", "quic", "verify", "dedup", "pack", "bank", "poh", "shred", "store", "sign", "metric"];
 const REGIMES: [&str; 9] =
     ["% hkeep", "% backp", "% wait", "% ovrnp", "% ovrnr", "% filt1", "% filt2", "% finish", "% elsewhere"];
 

@@ -114,7 +114,8 @@ impl Setup {
     /// Writes the configuration file.
     pub fn config(&self) -> PathBuf {
         let path = self.folder.path().join("hearth.toml");
-        std::fs::write(&path, toml::to_string(&self.tables).expect("plain data")).expect("the configuration is written");
+        std::fs::write(&path, toml::to_string(&self.tables).expect("plain data"))
+            .expect("the configuration is written");
         path
     }
 
@@ -344,7 +345,7 @@ impl Rpc {
         for some in signatures.chunks(256) {
             let texts: Vec<String> = some.iter().map(|s| encode_64(s).to_string()).collect();
             let mut answer = self.call("getSignatureStatuses", json!([texts]));
-            statuses.extend(answer["value"].as_array_mut().expect("a list").drain(..));
+            statuses.append(answer["value"].as_array_mut().expect("a list"));
         }
         statuses
     }
