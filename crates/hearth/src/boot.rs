@@ -152,7 +152,12 @@ pub fn open_chain(
     let faucet = keys::read_or_create(&folder.join("faucet.json"))?;
     let path = folder.join("genesis.json");
     let genesis = if path.exists() {
-        Genesis::load(&path)?
+        let genesis = Genesis::load(&path)?;
+        let wanted = genesis_config(config, &identity, &faucet);
+        if (GenesisConfig { creation_time: genesis.config().creation_time, ..wanted }) != *genesis.config() {
+            eprintln!("notice: the chain in {} began with other settings than [development.genesis] or the identity say now; it keeps its own", folder.display());
+        }
+        genesis
     } else {
         let genesis = Genesis::create(genesis_config(config, &identity, &faucet), &mut funded)?;
         genesis.save(&path)?;
@@ -224,6 +229,7 @@ pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load
             // The first set of a chain chains to its genesis.
             chained_root: replayed.block_id.unwrap_or(*genesis.hash()),
             first_slot: replayed.last_slot + 1,
+            destinations: destinations(config),
         },
         store: store::Config::new(store, ledger.clone()),
         metric: metric::Config {
@@ -310,6 +316,11 @@ fn poh_config(genesis: &Genesis) -> poh::chain::Config {
         slot_ns: config.slot_ms * 1_000_000,
         max_microblocks: MAX_MICROBLOCKS,
     }
+}
+
+fn destinations(config: &Config) -> Vec<SocketAddr> {
+    let given = &config.tiles.shred.additional_shred_destinations;
+    given.iter().map(|address| address.parse().expect("checked when the configuration was read")).collect()
 }
 
 /// An address to connect to: listening on all addresses includes loopback.

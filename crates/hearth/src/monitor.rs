@@ -69,15 +69,22 @@ fn attach(config: &Config, name: Option<&str>) -> Result<Observer, MonitorError>
         Some(name) => vec![named(name)],
         None => vec![workspace_path(config), named("hearth-bench")],
     };
-    let mut last = None;
+    // A running node first; else one that died, whose last state can still be read.
+    let (mut dead, mut failed) = (None, None);
     for path in &tried {
         match Observer::attach(path) {
-            Ok(observer) if observer.is_alive() || tried.len() == 1 => return Ok(observer),
-            Ok(observer) => last = Some(MonitorError::Gone(observer.pid())),
-            Err(source) => last = Some(MonitorError::NoNode { tried: tried.clone(), source }),
+            Ok(observer) if observer.is_alive() => return Ok(observer),
+            Ok(observer) => dead = dead.or(Some(observer)),
+            Err(source) => failed = failed.or(Some(source)),
         }
     }
-    Err(last.expect("at least one path was tried"))
+    match (dead, failed) {
+        (Some(observer), _) => {
+            eprintln!("notice: that node is gone (pid {}); this is its last state", observer.pid());
+            Ok(observer)
+        }
+        (None, source) => Err(MonitorError::NoNode { tried, source: source.expect("a path was tried") }),
+    }
 }
 
 struct Snapshot {

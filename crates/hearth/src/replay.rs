@@ -76,7 +76,7 @@ pub struct Replayed {
     pub block_id: Option<[u8; 32]>,
 }
 
-/// Executes every whole block again, in order. `progress` is called after each with the count so far.
+/// Executes every whole block again, in order, up to the first hole. `progress` is called after each with the count so far.
 pub fn replay(
     ledger: &Ledger,
     genesis: &Genesis,
@@ -89,6 +89,10 @@ pub fn replay(
     for info in reader.slots(.., usize::MAX).into_iter().filter(|info| info.whole) {
         if done.blocks == 0 && info.parent_slot != 0 {
             return Err(ReplayError::BeginningGone { first: info.slot });
+        }
+        if info.parent_slot != done.last_slot {
+            // A kill left a hole: what lies behind it was not confirmed, and the store tile discards it.
+            break;
         }
         let block = reader.block(info.slot)?.expect("the index has it");
         parent_hash = one_block(ledger, genesis, &block, &parent_hash, &mut executor, &mut done)?;

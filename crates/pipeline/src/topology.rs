@@ -60,22 +60,34 @@ fn weight(kind: &str, hashing: bool) -> f64 {
 }
 
 impl Counts {
-    /// Fills in the zeros for a machine of `cores` cores, with or without a load generator on it: verify on every
-    /// core, since it is most of the work and takes whatever a core has left; the others by their share.
+    /// Fills in the zeros for a machine of `cores` cores, with or without a load generator on it: each kind by its
+    /// share of the work. Where a core for each tile leaves verify its share, it gets all that is left; else cores are
+    /// shared, and a verify tile on every core takes whatever that core has left.
     pub fn auto(self, cores: usize, load: bool) -> Self {
         let total: f64 = WEIGHTS.iter().map(|(_, w)| w).sum();
         let share = |kind: &str| ((cores as f64 * weight(kind, false) / total).ceil() as usize).max(1);
         let or = |given: usize, auto: usize| if given == 0 { auto } else { given };
         let load_or = |given: usize, auto: usize| if load { or(given, auto) } else { 0 };
-        Self {
+        let mut counts = Self {
             net: or(self.net, share("net")),
             quic: or(self.quic, share("quic")),
-            verify: or(self.verify, cores.max(1)),
+            verify: self.verify,
             bank: or(self.bank, share("bank")),
             shred: or(self.shred, 1),
             benchg: load_or(self.benchg, share("benchg")),
             benchs: load_or(self.benchs, share("benchs")),
+        };
+        if counts.verify == 0 {
+            // One core is left to the operating system.
+            let left = cores.saturating_sub(counts.others() + 1);
+            counts.verify = if left >= share("verify") { left } else { cores.max(1) };
         }
+        counts
+    }
+
+    /// Tiles on cores of their own, verify apart: those counted here, and dedup, pack, poh, store and sign.
+    fn others(&self) -> usize {
+        self.net + self.quic + self.bank + self.shred + self.benchg + self.benchs + 5
     }
 }
 
@@ -188,6 +200,7 @@ fn links(c: Counts) -> Vec<LinkSpec> {
         }
         link(tile(SHRED_SIGN, s), 64, 32, tile("shred", s), vec![tile("sign", 0)]);
         link(tile(SIGN_SHRED, s), 64, 64, tile("sign", 0), vec![tile("shred", s)]);
+        link(tile(SHRED_NET, s), 256, OUTGOING_MTU, tile("shred", s), vec![tile("net", s % c.net)]);
         link(tile(SHRED_STORE, s), 64, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
     }
     links
@@ -250,7 +263,12 @@ mod tests {
                     topology.tiles.iter().filter(|t| !t.load).map(|t| t.kind.as_str()).collect();
                 assert_eq!(kinds.len(), 11, "eleven kinds on {count} cores");
                 let used: std::collections::BTreeSet<_> = topology.tiles.iter().filter_map(|t| t.core).collect();
-                assert_eq!(used.len(), count, "every core has work");
+                let alone = count == 80;
+                assert_eq!(used.len(), if alone { 79 } else { count }, "every core has work but the system's");
+                for tile in topology.tiles.iter().filter(|t| alone && t.core.is_some()) {
+                    let on_core = topology.tiles.iter().filter(|t| t.core == tile.core).count();
+                    assert_eq!(on_core, 1, "{} has a core of its own", tile.name());
+                }
             }
         }
     }

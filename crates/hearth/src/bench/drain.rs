@@ -10,17 +10,20 @@ use super::observe::Snapshot;
 use crate::boot::Running;
 use crate::stop::StopSignal;
 
-/// The longest wait; what is not accounted for then is reported as unresolved.
-const TIMEOUT: Duration = Duration::from_secs(20);
+/// Given up when nothing has come to an end for so long; what is left then is reported as unresolved.
+const STANDSTILL: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Waits until the counts are in balance and stay so, or the time is up. A second Ctrl-C ends the wait.
 pub fn wait(running: &Running, stop: &StopSignal) -> Result<(), BenchError> {
-    let start = Instant::now();
+    let mut progress = (0, Instant::now());
     let presses = stop.presses();
     let mut balanced_since: Option<(Instant, u64)> = None;
-    while start.elapsed() < TIMEOUT && stop.presses() == presses {
+    while progress.1.elapsed() < STANDSTILL && stop.presses() == presses {
         let now = Snapshot::take(running);
+        if now.ended() != progress.0 {
+            progress = (now.ended(), Instant::now());
+        }
         let sent = now.sent();
         let settled = now.is_settled();
         match balanced_since {

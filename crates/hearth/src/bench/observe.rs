@@ -85,9 +85,9 @@ impl Snapshot {
                 }
             }
         }
-        for (counter, place) in [("stopped", "quic stopped"), ("lost", "quic lost")] {
-            dropped.insert(place.into(), self.total("benchs", counter));
-        }
+        // What the client's transport calls lost may have arrived: the server knows.
+        let arrived = self.total("quic", "transactions");
+        dropped.insert("quic".into(), self.sent().saturating_sub(arrived));
         dropped
     }
 
@@ -98,7 +98,8 @@ impl Snapshot {
         self.total("benchg", "generated") == self.sent() && self.sent() == ended && self.total("benchs", "in_flight") == 0
     }
 
-    fn ended(&self) -> u64 {
+    /// Transactions that were executed and committed.
+    pub fn ended(&self) -> u64 {
         self.total("bank", "landed") + self.total("bank", "failed")
     }
 }
@@ -112,6 +113,8 @@ pub struct Observed {
     pub last: Snapshot,
     /// Whether Ctrl-C ended it.
     pub interrupted: bool,
+    /// Whether all transfers signed ahead were sent before the time was up.
+    pub presigned_ran_dry: bool,
     /// Highest resident memory, bytes.
     pub rss_max: u64,
     first_sample: Option<Sample>,
@@ -223,7 +226,8 @@ impl Observed {
 
     /// The kind of tile that limits the rate, with the figures that say so.
     pub fn bottleneck(&self, rate: Option<f64>) -> Bottleneck {
-        bottleneck(&self.tile_use(), rate)
+        let waiting = self.at_end.total("pack", "pending").saturating_sub(self.at_end.total("pack", "ready"));
+        bottleneck(&self.tile_use(), rate, waiting)
     }
 }
 
@@ -255,8 +259,11 @@ fn tile_use(end: &TileCounts, begin: &TileCounts) -> TileUse {
 
 /// Cores busier than this have nothing left to give.
 const SATURATED: f64 = 0.9;
+/// More transactions than this held back by others are a limit and not a moment's state.
+const MANY_WAITING: u64 = 1_000;
 
-fn bottleneck(tiles: &[TileUse], rate: Option<f64>) -> Bottleneck {
+/// `waiting`: transactions in pack's pool that other transactions hold back.
+fn bottleneck(tiles: &[TileUse], rate: Option<f64>, waiting: u64) -> Bottleneck {
     let mut cores: BTreeMap<usize, f64> = BTreeMap::new();
     let mut kinds: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
     for tile in tiles {
@@ -292,6 +299,10 @@ fn bottleneck(tiles: &[TileUse], rate: Option<f64>) -> Bottleneck {
         let why = format!("core {core} is {} busy, {} of it with {}", percent(*busy), percent(top.busy / busy), top.tile);
         return Bottleneck { tile: top.tile.split(':').next().unwrap_or_default().into(), why };
     }
+    if waiting > MANY_WAITING {
+        let why = format!("{waiting} transactions wait in the pool for accounts that others hold: they run one after the other");
+        return Bottleneck { tile: "pack".into(), why };
+    }
     let idle: Vec<String> = cores.iter().map(|(core, busy)| format!("core {core} {}", percent(*busy))).collect();
     match rate {
         Some(rate) => Bottleneck {
@@ -316,7 +327,7 @@ mod tests {
     #[test]
     fn the_largest_share_of_full_cores_is_the_limit() {
         let tiles = [tile("benchg:0", 0, 0.4), tile("verify:0", 0, 0.55), tile("verify:1", 1, 0.7), tile("bank:0", 1, 0.27)];
-        let limit = bottleneck(&tiles, None);
+        let limit = bottleneck(&tiles, None, 0);
         assert_eq!(limit.tile, "verify");
         assert!(limit.why.contains("all 2 cores are 96 % busy"), "{}", limit.why);
     }
@@ -324,16 +335,17 @@ mod tests {
     #[test]
     fn a_full_core_among_idle_ones_is_named() {
         let tiles = [tile("verify:0", 0, 0.97), tile("bank:0", 1, 0.2)];
-        assert!(bottleneck(&tiles, None).why.contains("verify:0 is 97 % busy"));
+        assert!(bottleneck(&tiles, None, 0).why.contains("verify:0 is 97 % busy"));
         let tiles = [tile("pack:0", 0, 0.5), tile("poh:0", 0, 0.45), tile("bank:0", 1, 0.2)];
-        assert!(bottleneck(&tiles, None).why.starts_with("core 0 is 95 % busy"));
+        assert!(bottleneck(&tiles, None, 0).why.starts_with("core 0 is 95 % busy"));
     }
 
     #[test]
     fn a_rate_below_capacity_has_no_limit() {
         let tiles = [tile("verify:0", 0, 0.3), tile("bank:0", 1, 0.2)];
-        let limit = bottleneck(&tiles, Some(1000.0));
+        let limit = bottleneck(&tiles, Some(1000.0), 0);
         assert_eq!(limit.tile, "none");
         assert!(limit.why.contains("held at 1000"));
+        assert_eq!(bottleneck(&tiles, None, 50_000).tile, "pack");
     }
 }

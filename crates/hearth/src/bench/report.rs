@@ -91,7 +91,7 @@ pub struct Report {
     pub rss_bytes_max: u64,
     /// Growth of resident memory from 10 s after the start of measuring to its end, bytes.
     pub rss_growth_bytes: i64,
-    /// The longest time between two answers that showed a higher count, seconds.
+    /// The longest time in which no transaction was executed, seconds; looked at every 20 ms.
     pub longest_stall_s: f64,
     /// The tile that limits the rate.
     pub bottleneck: Bottleneck,
@@ -100,7 +100,7 @@ pub struct Report {
     /// Time for one stock operation, the mean of before and after the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub yardstick_ns: Option<YardstickNs>,
-    /// Rate × (sign + verify) ÷ cores.
+    /// Rate × (sign + verify) ÷ cores; with transfers signed ahead, rate × verify ÷ cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,
     /// Each whole second's rate, warm-up excluded.
@@ -115,6 +115,10 @@ pub struct Report {
     pub commit: String,
     /// Whether it was interrupted before its time.
     pub interrupted: bool,
+    /// Whether transfers were signed before measuring.
+    pub presigned: bool,
+    /// Whether they were all sent before the time was up, which ended the measurement.
+    pub presigned_ran_dry: bool,
 }
 
 /// How a tile spent the measured time, each a share from 0 to 1; they sum to 1.
@@ -176,13 +180,17 @@ impl Report {
         for (place, count) in self.dropped.iter().filter(|(_, c)| **c > 0) {
             writeln!(s, "             dropped in {place}: {}", i(*count))?;
         }
+        if self.presigned_ran_dry {
+            writeln!(s, "             all that was signed ahead was sent before the time was up")?;
+        }
         let cpu = &self.cpu_us_per_txn;
         writeln!(s, "  cpu        {:.1} µs a transaction: node {:.1}, load {:.1}; {} cores", cpu.node + cpu.load, cpu.node, cpu.load, self.cores)?;
         writeln!(s, "  memory     {} MB at most, {:+.1} MB after the first 10 s", self.rss_bytes_max / 1_000_000, self.rss_growth_bytes as f64 / 1e6)?;
         writeln!(s, "  limit      {}: {}", self.bottleneck.tile, self.bottleneck.why)?;
         if let (Some(y), Some(e)) = (&self.yardstick_ns, self.efficiency) {
             writeln!(s, "  yardstick  sign {:.1} µs, verify_strict {:.1} µs (stock ed25519-dalek, one thread)", y.sign / 1e3, y.verify_strict / 1e3)?;
-            writeln!(s, "  efficiency {e:.2} = txn/s × (sign + verify_strict) ÷ cores")?;
+            let work = if self.presigned { "verify_strict" } else { "(sign + verify_strict)" };
+            writeln!(s, "  efficiency {e:.2} = txn/s × {work} ÷ cores")?;
         }
         match self.switched_off.as_slice() {
             [] => writeln!(s, "  off        nothing is switched off"),

@@ -85,6 +85,10 @@ fn check(config: &Config) -> Result<(), (&'static str, String)> {
     ] {
         address.parse::<std::net::IpAddr>().map_err(|_| (key, format!("`{address}` is no IP address")))?;
     }
+    for address in &config.tiles.shred.additional_shred_destinations {
+        let parsed = address.parse::<std::net::SocketAddr>();
+        parsed.map_err(|_| ("tiles.shred.additional_shred_destinations", format!("`{address}` is no `ip:port`")))?;
+    }
     let at_least_one = |key, value: u64| (value > 0).then_some(()).ok_or((key, "must be at least 1".to_owned()));
     at_least_one("development.genesis.ticks_per_slot", config.development.genesis.ticks_per_slot)?;
     at_least_one("development.genesis.target_tick_duration_micros", config.development.genesis.target_tick_duration_micros)?;

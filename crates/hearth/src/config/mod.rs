@@ -53,7 +53,7 @@ macro_rules! plain_values {
     };
 }
 
-plain_values!(String, PathBuf, bool, u16, u32, u64, usize, f64);
+plain_values!(String, PathBuf, bool, u16, u32, u64, usize, f64, Vec<String>);
 
 /// Declares tables of the configuration.
 macro_rules! tables {
@@ -190,6 +190,8 @@ tables! {
         pub dedup: DedupTile = DedupTile::default(),
         /// Scheduling.
         pub pack: PackTile = PackTile::default(),
+        /// Shreds.
+        pub shred: ShredTile = ShredTile::default(),
         /// Metrics.
         pub metric: MetricTile = MetricTile::default(),
     }
@@ -237,6 +239,12 @@ tables! {
         pub hold_when_full: bool = true,
         /// Gives compute units that a transaction did not use back to its block.
         pub use_consumed_cus: bool = true,
+    }
+
+    /// `[tiles.shred]`
+    pub struct ShredTile {
+        /// Addresses (`ip:port`) that get every shred this node makes as leader.
+        pub additional_shred_destinations: Vec<String> = vec![],
     }
 
     /// `[tiles.metric]`

@@ -104,8 +104,7 @@ pub struct Config {
     pub control: Arc<Control>,
 }
 
-/// Transfers made in one turn, at most.
-/// Signatures are made many times four at once.
+/// Transfers made in one turn, at most; signatures are made fastest many times four at once.
 const BATCH: usize = 32;
 /// Amounts count from 1 to this and begin again; see the module's comment.
 const AMOUNTS: u64 = 1_000_000;

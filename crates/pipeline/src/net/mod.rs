@@ -49,6 +49,8 @@ pub struct Config {
 
 /// Receive buffers per socket.
 const SLOTS: usize = 16;
+/// Sends that the kernel had no room for are tried again after this long.
+const RETRY_NS: u64 = 500_000;
 /// The longest queue of sends that wait for the kernel.
 const MAX_UNSENT: usize = 64;
 
@@ -60,6 +62,7 @@ pub struct Net {
     resume: Option<(usize, usize)>,
     quic: Vec<Port>,
     unsent: Vec<Unsent>,
+    last_poll_ns: u64,
     next: usize,
 }
 
@@ -89,7 +92,7 @@ impl Tile for Net {
         for port in &quic {
             host.elective(*port);
         }
-        Ok(Self { sockets, batch: RecvBatch::new(SLOTS), resume: None, quic, unsent: Vec::new(), next: 0 })
+        Ok(Self { sockets, batch: RecvBatch::new(SLOTS), resume: None, quic, unsent: Vec::new(), last_poll_ns: 0, next: 0 })
     }
 
     fn filter(&mut self, _: &FragMeta, _: In) -> Filter {
@@ -106,6 +109,7 @@ impl Tile for Net {
     }
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        self.last_poll_ns = out.now();
         let sent = !self.unsent.is_empty() && self.send(out);
         let received = match self.resume.take() {
             Some((socket, datagram)) => self.publish(socket, datagram, out),
@@ -119,7 +123,9 @@ impl Tile for Net {
     }
 
     fn wait_for(&self) -> WaitFor {
-        WaitFor { readable: self.sockets.iter().map(|(_, s)| s.raw_fd()).collect(), deadline: None }
+        // A full kernel buffer is no event to wait for: look again soon.
+        let deadline = (!self.unsent.is_empty()).then_some(self.last_poll_ns + RETRY_NS);
+        WaitFor { readable: self.sockets.iter().map(|(_, s)| s.raw_fd()).collect(), deadline }
     }
 }
 

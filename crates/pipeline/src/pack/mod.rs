@@ -320,8 +320,10 @@ impl Pack {
             self.ready_since = None;
             return false;
         }
+        // Where others wait for accounts that this one may be holding, waiting would hold them all.
+        let held_back = self.scheduler.pending() > ready;
         let since = *self.ready_since.get_or_insert(now);
-        ready >= MICROBLOCK_TXNS || now >= since + self.fill_wait_ns
+        ready >= MICROBLOCK_TXNS || held_back || now >= since + self.fill_wait_ns
     }
 
     /// Sends each bank one microblock, where there is one; whether anything was done.

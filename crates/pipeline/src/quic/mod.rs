@@ -4,8 +4,8 @@
 //! writes  `quic_verify` ×V, elective: a transaction's bytes, to the verify tile with the shortest queue;
 //!         `quic_net`, elective: datagrams to send
 //! memory  the server's limits: connections × receive window (see [`hearth_quic::ServerConfig`])
-//! drops   over QUIC nothing that arrived whole: with no room downstream, streams wait in their connection's flow
-//!         control. Over UDP a transaction that finds no room, or is longer than a packet. All counted
+//! drops   over QUIC nothing for want of room: with none downstream, streams wait in their connection's flow control;
+//!         what is unread when a connection is closed by us is counted. Over UDP a transaction that finds no room, or is longer than a packet. All counted
 //! source  facts of Agave's streamer: a transaction per unidirectional stream, ALPN `solana-tpu`
 
 use hearth_quic::{Server, ServerConfig, ServerCounters};
@@ -35,8 +35,10 @@ macro_rules! with_server_counters {
             }
         }
 
+        /// Every counter of the server: one that is not listed here does not compile.
         fn copy_server_counters(to: &mut Counters, from: &ServerCounters) {
-            $(to.$field = from.$field;)*
+            let ServerCounters { $($field),* } = *from;
+            $(to.$field = $field;)*
         }
     };
 }
@@ -56,6 +58,8 @@ with_server_counters! {
     retries_sent,
     /// Attempts left unanswered: too many half-open connections.
     refused_half_open,
+    /// First packets dropped unread: too many a second.
+    initials_dropped,
     /// Attempts refused: all connections taken and none idle.
     refused_connections_max,
     /// Attempts left unanswered: too many new connections in all.
@@ -108,6 +112,8 @@ with_server_counters! {
     streams_oversize,
     /// Streams unfinished when their connection ended.
     streams_abandoned,
+    /// Streams not yet taken up when we closed their connection: evicted, or closed for an over-long stream.
+    streams_unread,
     /// Times that a connection was not read until the next window of 100 ms.
     throttled,
 }

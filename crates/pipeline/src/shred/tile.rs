@@ -2,21 +2,23 @@
 //!
 //! reads   `poh_shred`, reliable: every entry, tag = slot; `sign_shred`, reliable: signatures, in the order asked;
 //!         `shred_shred`, reliable: the last root of the slot that another shred tile has made
-//! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable
+//! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable;
+//!         `shred_net`, elective: the shreds of signed sets for each destination
 //! memory  the sets that wait for their signature, [`UNSIGNED_MAX`] at most; one batch
-//! drops   nothing
+//! drops   shreds for destinations when net has no room, counted; the block itself is never dropped
 //! source  Agave's leader: a batch is ended when it fills a set, when it has waited 50 ms, and at the slot's end
 //!
 //! Each set is chained to the one before, so a leader's sets are made one after the other. Several shred tiles take
 //! the slots in turn and hand the chain on; they do not make a lone leader faster.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 use super::{FecSet, Shredder, ShredderConfig, ShredderError};
-use crate::links::{POH_SHRED, PohEntry, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, StoredSet};
+use crate::links::{OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, StoredSet};
 
 hearth_tile::counters! {
     /// What shred counts.
@@ -35,6 +37,10 @@ hearth_tile::counters! {
         slots: Counter,
         /// Sets that wait for their signature.
         unsigned: Gauge,
+        /// Shreds given to net, each destination counted.
+        shreds_sent: Counter,
+        /// Shreds not sent since net had no room.
+        dropped_shreds: Counter,
     }
 }
 
@@ -49,6 +55,8 @@ pub struct Config {
     pub chained_root: [u8; 32],
     /// The slot after that block's: the first to be made.
     pub first_slot: u64,
+    /// Who gets every shred.
+    pub destinations: Vec<SocketAddr>,
 }
 
 /// A batch with transactions is ended after so long: Agave's coalescing time.
@@ -84,6 +92,8 @@ pub struct Shred {
     store: Port,
     chain_out: Option<Port>,
     answers: In,
+    net: Port,
+    destinations: Vec<SocketAddr>,
 }
 
 impl Tile for Shred {
@@ -100,6 +110,8 @@ impl Tile for Shred {
             ..ShredderConfig::default()
         };
         let (index, peers) = (host.index() as u64, host.peers() as u64);
+        let net = host.output(SHRED_NET)?;
+        host.elective(net);
         Ok(Self {
             shredder: Shredder::new(shredder, config.chained_root),
             first_slot: config.first_slot,
@@ -116,6 +128,8 @@ impl Tile for Shred {
             store: host.output(SHRED_STORE)?,
             chain_out: host.outputs(SHRED_SHRED).first().copied(),
             answers: host.input(SIGN_SHRED)?,
+            net,
+            destinations: config.destinations.clone(),
         })
     }
 
@@ -221,9 +235,34 @@ impl Shred {
         set.sign(payload.try_into().expect("a signature from sign"));
         out.set_origin(origin_ns);
         out.publish_with(self.store, set.header().slot, |buffer| write_set(&set, parent_slot, buffer));
+        self.send(&set, out);
         out.count.signed += 1;
         out.count.bytes += set.entry_len() as u64;
         self.free.push(set);
+    }
+}
+
+impl Shred {
+    /// Gives the set's shreds to net, runs of equal shreds in one message, for each destination.
+    fn send(&self, set: &FecSet, out: &mut Out<'_, Self>) {
+        let shreds: Vec<&[u8]> = set.shreds().collect();
+        for to in &self.destinations {
+            for run in shreds.chunk_by(|a, b| a.len() == b.len()) {
+                let per_message = (OUTGOING_MTU - Outgoing::HEADER) / run[0].len();
+                for part in run.chunks(per_message) {
+                    if out.credits(self.net, 1) == 0 {
+                        out.count.dropped_shreds += part.len() as u64;
+                        continue;
+                    }
+                    out.publish_with(self.net, 0, |buffer| {
+                        let data = part.concat();
+                        buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(&data);
+                        Outgoing::write_header(buffer, *to, part[0].len() as u16, data.len())
+                    });
+                    out.count.shreds_sent += part.len() as u64;
+                }
+            }
+        }
     }
 }
 

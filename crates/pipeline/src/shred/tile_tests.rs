@@ -7,10 +7,15 @@ use super::*;
 use crate::links::PohEntryAt;
 
 const INPUTS: [&str; 2] = ["poh_shred", "sign_shred:0"];
-const OUTPUTS: [&str; 2] = ["shred_sign:0", "shred_store:0"];
+const OUTPUTS: [&str; 3] = ["shred_sign:0", "shred_store:0", "shred_net:0"];
 
 fn rig() -> Rig<Shred> {
-    let config = Config { shred_version: 7, shreds_per_slot_max: 32_768, chained_root: [9; 32], first_slot: 1 };
+    rig_with(vec![])
+}
+
+fn rig_with(destinations: Vec<SocketAddr>) -> Rig<Shred> {
+    let config =
+        Config { shred_version: 7, shreds_per_slot_max: 32_768, chained_root: [9; 32], first_slot: 1, destinations };
     Rig::new(&config, &INPUTS, &OUTPUTS)
 }
 
@@ -101,4 +106,26 @@ fn large_entries_make_several_sets_and_nothing_is_lost() {
     let indices: Vec<u32> = stored.iter().map(|(_, m)| StoredSet::read(m).fec_set_index).collect();
     assert_eq!(indices, (0..stored.len() as u32).map(|i| 32 * i).collect::<Vec<_>>());
     assert_eq!(rig.count().sets, rig.count().signed);
+}
+
+#[test]
+fn every_destination_gets_every_signed_shred() {
+    let destinations: Vec<SocketAddr> = vec!["127.0.0.1:8003".parse().unwrap(), "127.0.0.2:8003".parse().unwrap()];
+    let mut rig = rig_with(destinations.clone());
+    tick(&mut rig, 1, 64, true);
+    rig.run();
+    assert!(rig.take("shred_net:0").is_empty(), "nothing is sent unsigned");
+    let roots = sign(&mut rig);
+    let sent = rig.take("shred_net:0");
+    for to in destinations {
+        let messages = sent.iter().map(|(_, m)| Outgoing::read(m)).filter(|m| m.to == to);
+        let shreds: Vec<Vec<u8>> =
+            messages.flat_map(|m| m.data.chunks(m.segment.into()).map(<[u8]>::to_vec).collect::<Vec<_>>()).collect();
+        assert_eq!(shreds.len(), 64);
+        for shred in &shreds {
+            let parsed = hearth_wire::shred::Shred::parse(shred).expect("a shred of the cluster's form");
+            assert_eq!(crate::shred::merkle_root(&parsed).expect("a proof").to_vec(), roots[0]);
+        }
+    }
+    assert_eq!((rig.count().shreds_sent, rig.count().dropped_shreds), (128, 0));
 }
