@@ -6,8 +6,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Sender;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
@@ -16,7 +16,7 @@ use hearth_ledger::ledger::LedgerConfig;
 use hearth_ledger::{Genesis, GenesisConfig, GenesisError, Ledger, StatusCacheConfig};
 use hearth_pipeline::node::{BootError as NodeError, LoadConfigs, Node, NodeConfig, TileConfigs};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
-use hearth_pipeline::{bank, bencho, benchg, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use hearth_pipeline::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
 use hearth_quic::{ClientConfig, ServerConfig};
 use hearth_ring::HugePages;
 use hearth_rpc::{RpcConfig, RpcError, RpcNode, RpcServer};
@@ -155,7 +155,10 @@ pub fn open_chain(
         let genesis = Genesis::load(&path)?;
         let wanted = genesis_config(config, &identity, &faucet);
         if (GenesisConfig { creation_time: genesis.config().creation_time, ..wanted }) != *genesis.config() {
-            eprintln!("notice: the chain in {} began with other settings than [development.genesis] or the identity say now; it keeps its own", folder.display());
+            eprintln!(
+                "notice: the chain in {} began with other settings than [development.genesis] or the identity say now; it keeps its own",
+                folder.display()
+            );
         }
         genesis
     } else {
@@ -233,7 +236,10 @@ pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load
         },
         store: store::Config::new(store, ledger.clone()),
         metric: metric::Config {
-            listen: SocketAddr::new(ip(&config.tiles.metric.prometheus_listen_address), config.tiles.metric.prometheus_listen_port),
+            listen: SocketAddr::new(
+                ip(&config.tiles.metric.prometheus_listen_address),
+                config.tiles.metric.prometheus_listen_port,
+            ),
             workspace: workspace.clone(),
         },
         sign: sign::Config { seed: *identity.seed },

@@ -88,11 +88,9 @@ pub fn create(path: &Path) -> Result<Identity, KeyError> {
 
 /// Reads a key.
 pub fn read(path: &Path) -> Result<Identity, KeyError> {
-    let text = fs::read_to_string(path)
-        .map_err(|source| KeyError::Io { action: "read", path: path.into(), source })?;
+    let text = fs::read_to_string(path).map_err(|source| KeyError::Io { action: "read", path: path.into(), source })?;
     let form = |why: String| KeyError::Form { path: path.into(), why };
-    let numbers: Zeroizing<Vec<u8>> =
-        Zeroizing::new(serde_json::from_str(&text).map_err(|e| form(e.to_string()))?);
+    let numbers: Zeroizing<Vec<u8>> = Zeroizing::new(serde_json::from_str(&text).map_err(|e| form(e.to_string()))?);
     let (seed, public) = numbers.split_first_chunk::<32>().ok_or_else(|| form("it is too short".into()))?;
     let identity = Identity::from_seed(*seed);
     if public != identity.public {

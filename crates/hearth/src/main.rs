@@ -27,16 +27,15 @@ use stop::StopSignal;
 fn main() -> ExitCode {
     // RUST_LOG sets how much is said; warnings by default.
     tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()),
-        )
+        .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()))
         .with_writer(std::io::stderr)
         .init();
     match dispatch(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
-            let wrong_use = error.is::<ConfigError>() || matches!(error.downcast_ref(), Some(bench::BenchError::Option(_)));
+            let wrong_use =
+                error.is::<ConfigError>() || matches!(error.downcast_ref(), Some(bench::BenchError::Option(_)));
             ExitCode::from(if wrong_use { 2 } else { 1 })
         }
     }

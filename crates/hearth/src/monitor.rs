@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hearth_ring::{Observer, WorkspaceError};
-use hearth_tile::counters::{FIRST_REGIME, LoopCounters, CounterSet};
+use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::regime::{REGIMES, Regime};
 use hearth_tile::topology::Topology;
 
@@ -21,7 +21,10 @@ use crate::stop::StopSignal;
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
     /// No workspace.
-    #[error("no running node to watch: {source} (looked for {}); start one with `hearth run` or `hearth bench`", paths(tried))]
+    #[error(
+        "no running node to watch: {source} (looked for {}); start one with `hearth run` or `hearth bench`",
+        paths(tried)
+    )]
     NoNode {
         /// Where it was looked for.
         tried: Vec<PathBuf>,
@@ -125,7 +128,13 @@ impl Snapshot {
                 continue;
             }
             let core = spec.core.map_or("f".into(), |c| c.to_string());
-            write!(s, "{:<10} {core:>4} {:>5} {:>7}", spec.name(), if now[in_backp] > 0 { "yes" } else { "-" }, now[backp_count])?;
+            write!(
+                s,
+                "{:<10} {core:>4} {:>5} {:>7}",
+                spec.name(),
+                if now[in_backp] > 0 { "yes" } else { "-" },
+                now[backp_count]
+            )?;
             let spent: Vec<u64> =
                 (FIRST_REGIME..FIRST_REGIME + REGIMES).map(|i| now[i].saturating_sub(before[i])).collect();
             let total = spent.iter().sum::<u64>().max(1) as f64;
@@ -138,12 +147,20 @@ impl Snapshot {
     }
 
     fn links_table(&self, before: &Snapshot, seconds: f64, s: &mut String) -> std::fmt::Result {
-        writeln!(s, "{:<18} {:<10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>14}", "link", "consumer", "frags/s", "MB/s", "ovrnp", "ovrnr", "slow", "seq")?;
+        writeln!(
+            s,
+            "{:<18} {:<10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>14}",
+            "link", "consumer", "frags/s", "MB/s", "ovrnp", "ovrnr", "slow", "seq"
+        )?;
         for (now, before) in self.links.iter().zip(&before.links) {
             let frags = now.producer_seq.saturating_sub(before.producer_seq) as f64 / seconds;
             for (c, b) in now.consumers.iter().zip(&before.consumers) {
                 let bytes = c.bytes.saturating_sub(b.bytes) as f64 / seconds / 1e6;
-                writeln!(s, "{:<18} {:<10} {frags:>10.0} {bytes:>10.2} {:>9} {:>9} {:>9} {:>14}", now.name, c.name, c.overrun_poll, c.overrun_read, c.slow, now.producer_seq)?;
+                writeln!(
+                    s,
+                    "{:<18} {:<10} {frags:>10.0} {bytes:>10.2} {:>9} {:>9} {:>9} {:>14}",
+                    now.name, c.name, c.overrun_poll, c.overrun_read, c.slow, now.producer_seq
+                )?;
             }
         }
         Ok(())

@@ -55,8 +55,7 @@ impl Pair {
         self.client.handle_timeout(now);
         while let Some(t) = self.client.poll_transmit(now, &mut self.buffer) {
             for datagram in self.buffer.chunks(t.segment_size.unwrap_or(t.len)) {
-                self.server
-                    .handle_datagram(now, self.client_address, t.ecn, datagram);
+                self.server.handle_datagram(now, self.client_address, t.ecn, datagram);
             }
         }
         self.server.handle_timeout(now);
@@ -67,8 +66,7 @@ impl Pair {
             out += 1;
         }
         while let Some(t) = self.server.poll_transmit(now, &mut self.buffer) {
-            self.client
-                .handle_datagram(now, self.server_address, t.ecn, &self.buffer);
+            self.client.handle_datagram(now, self.server_address, t.ecn, &self.buffer);
         }
         out
     }
@@ -76,20 +74,11 @@ impl Pair {
 
 fn main() {
     let bench = Bench::from_args();
-    let large = ClientConfig {
-        udp_payload_initial: 8952,
-        udp_payload_max: 8952,
-        ..ClientConfig::local()
-    };
+    let large = ClientConfig { udp_payload_initial: 8952, udp_payload_max: 8952, ..ClientConfig::local() };
     run(&bench, "one connection", ClientConfig::local(), 1);
     run(&bench, "16 connections", ClientConfig::local(), 16);
     run(&bench, "one connection, 8952 B datagrams", large, 1);
-    run(
-        &bench,
-        "one connection, client for any path",
-        ClientConfig::default(),
-        1,
-    );
+    run(&bench, "one connection, client for any path", ClientConfig::default(), 1);
     handshakes(&bench);
     flood(&bench);
 }
@@ -105,11 +94,7 @@ fn handshakes(bench: &Bench) {
 /// First packets of connections that never come about, under load answered by Retry.
 fn flood(bench: &Bench) {
     let now = Instant::now();
-    let config = ServerConfig {
-        half_open_retry: 0,
-        initials_per_second: u32::MAX,
-        ..ServerConfig::agave()
-    };
+    let config = ServerConfig { half_open_retry: 0, initials_per_second: u32::MAX, ..ServerConfig::agave() };
     let mut server = Server::new(config, &[3; 32], &[4; 32], now).expect("server");
     let mut client = Client::new(ClientConfig::local(), None, &[2; 32]).expect("client");
     let mut buffer = Vec::new();
@@ -120,27 +105,19 @@ fn flood(bench: &Bench) {
             initials.push(buffer.clone());
         }
     }
-    measure(
-        bench,
-        "flood of first packets, answered by Retry",
-        None,
-        || {
-            for (i, initial) in initials.iter().enumerate() {
-                let from = SocketAddr::from(([10, 0, (i >> 8) as u8, i as u8], 9000));
-                server.handle_datagram(now, from, None, initial);
-            }
-            while server.poll_transmit(now, &mut buffer).is_some() {}
-            initials.len() as u64
-        },
-    );
+    measure(bench, "flood of first packets, answered by Retry", None, || {
+        for (i, initial) in initials.iter().enumerate() {
+            let from = SocketAddr::from(([10, 0, (i >> 8) as u8, i as u8], 9000));
+            server.handle_datagram(now, from, None, initial);
+        }
+        while server.poll_transmit(now, &mut buffer).is_some() {}
+        initials.len() as u64
+    });
     assert_eq!(server.counters().handshakes_begun, 0);
 }
 
 fn run(bench: &Bench, name: &str, client: ClientConfig, connections: usize) {
-    let server = ServerConfig {
-        udp_payload_max: 8952,
-        ..ServerConfig::local()
-    };
+    let server = ServerConfig { udp_payload_max: 8952, ..ServerConfig::local() };
     let mut pair = Pair::new(server, client, connections);
     let name = format!("client + server, {name}");
     if measure(bench, &name, Some(0.4e6), || pair.step()) {
@@ -173,8 +150,5 @@ fn measure(bench: &Bench, name: &str, floor: Option<f64>, mut work: impl FnMut()
 /// CPU time of this thread so far, in ns: on a busy machine, a steadier measure than the wall's.
 fn cpu_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    stat.split(' ')
-        .next()
-        .and_then(|ns| ns.parse().ok())
-        .unwrap_or(0)
+    stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }

@@ -38,10 +38,7 @@ struct Bucket {
 
 impl Bucket {
     fn full(burst: f64, now: Instant) -> Self {
-        Self {
-            tokens: burst,
-            filled: now,
-        }
+        Self { tokens: burst, filled: now }
     }
 
     fn fill(&mut self, rate: f64, burst: f64, now: Instant) {
@@ -111,11 +108,7 @@ impl Admission {
     pub(crate) fn initial(&mut self, has_token: bool, now: Instant) -> bool {
         let bucket = &mut self.initials[usize::from(has_token)];
         // At most a tenth of a second's worth at once.
-        bucket.fill(
-            self.initials_rate,
-            (self.initials_rate / 10.0).max(1.0),
-            now,
-        );
+        bucket.fill(self.initials_rate, (self.initials_rate / 10.0).max(1.0), now);
         bucket.take()
     }
 
@@ -133,10 +126,8 @@ impl Admission {
                 return Err(Refusal::IpTable);
             }
         }
-        let address = self.addresses.entry(ip).or_insert_with(|| Address {
-            open: 0,
-            bucket: Bucket::full(self.ip_burst, now),
-        });
+        let address =
+            self.addresses.entry(ip).or_insert_with(|| Address { open: 0, bucket: Bucket::full(self.ip_burst, now) });
         address.bucket.fill(self.ip_rate, self.ip_burst, now);
         if !address.bucket.has() {
             return Err(Refusal::IpRate);
@@ -152,10 +143,7 @@ impl Admission {
 
     /// A connection from `ip` has ended.
     pub(crate) fn leave(&mut self, ip: IpAddr) {
-        let address = self
-            .addresses
-            .get_mut(&bucket_address(ip))
-            .expect("it has entered");
+        let address = self.addresses.get_mut(&bucket_address(ip)).expect("it has entered");
         address.open -= 1;
     }
 
@@ -205,8 +193,7 @@ pub(crate) fn initial_token(datagram: &[u8]) -> Option<bool> {
     let destination = usize::from(*rest.get(4)?);
     let source_at = 5 + destination;
     let source = usize::from(*rest.get(source_at)?);
-    rest.get(source_at + 1 + source)
-        .map(|&token_length| token_length != 0)
+    rest.get(source_at + 1 + source).map(|&token_length| token_length != 0)
 }
 
 /// Whoever holds an IPv6 address usually holds its /64.
@@ -252,10 +239,7 @@ mod tests {
             door.leave(ip);
         }
         assert_eq!(door.enter(ip, start), Err(Refusal::IpRate));
-        assert_eq!(
-            door.enter(ip, start + Duration::from_secs(9)),
-            Err(Refusal::IpRate)
-        );
+        assert_eq!(door.enter(ip, start + Duration::from_secs(9)), Err(Refusal::IpRate));
         assert_eq!(door.enter(ip, start + Duration::from_secs(11)), Ok(()));
     }
 
@@ -268,14 +252,8 @@ mod tests {
             assert_eq!(door.enter(ip(n), start), Ok(()));
         }
         assert_eq!(door.enter(ip(10), start), Err(Refusal::Rate));
-        assert_eq!(
-            door.enter(ip(10), start + Duration::from_millis(101)),
-            Ok(())
-        );
-        assert_eq!(
-            door.enter(ip(11), start + Duration::from_millis(101)),
-            Err(Refusal::Rate)
-        );
+        assert_eq!(door.enter(ip(10), start + Duration::from_millis(101)), Ok(()));
+        assert_eq!(door.enter(ip(11), start + Duration::from_millis(101)), Err(Refusal::Rate));
     }
 
     #[test]
@@ -285,18 +263,12 @@ mod tests {
         for host in ["fd00::1", "fd00::2", "fd00::ffff:1"] {
             assert_eq!(door.enter(host.parse().unwrap(), start), Ok(()));
         }
-        assert_eq!(
-            door.enter("fd00::9".parse().unwrap(), start),
-            Err(Refusal::IpCount)
-        );
+        assert_eq!(door.enter("fd00::9".parse().unwrap(), start), Err(Refusal::IpCount));
         assert_eq!(door.enter("fd00:0:0:1::9".parse().unwrap(), start), Ok(()));
         for host in ["10.0.0.1", "::ffff:10.0.0.1", "10.0.0.1"] {
             assert_eq!(door.enter(host.parse().unwrap(), start), Ok(()));
         }
-        assert_eq!(
-            door.enter("10.0.0.1".parse().unwrap(), start),
-            Err(Refusal::IpCount)
-        );
+        assert_eq!(door.enter("10.0.0.1".parse().unwrap(), start), Err(Refusal::IpCount));
     }
 
     #[test]

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
-    Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointEvent, Event,
-    StreamEvent, StreamId, WriteError,
+    Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointEvent, Event, StreamEvent,
+    StreamId, WriteError,
 };
 
 use crate::config::ClientConfig;
@@ -126,18 +126,12 @@ impl Client {
     }
 
     /// As [`Self::new`], with the caller's own TLS settings.
-    pub fn with_tls(
-        config: ClientConfig,
-        tls: rustls::ClientConfig,
-        entropy: &[u8; 32],
-    ) -> Result<Self, ConfigError> {
+    pub fn with_tls(config: ClientConfig, tls: rustls::ClientConfig, entropy: &[u8; 32]) -> Result<Self, ConfigError> {
         config.check()?;
         let entropy = Entropy::new(entropy);
         let crypto = QuicClientConfig::try_from(tls)?;
         let mut quic_config = quinn_proto::ClientConfig::new(Arc::new(crypto));
-        quic_config
-            .transport_config(Arc::new(config.transport()))
-            .initial_dst_cid_provider(initial_cids(&entropy));
+        quic_config.transport_config(Arc::new(config.transport())).initial_dst_cid_provider(initial_cids(&entropy));
         let endpoint_config = entropy.endpoint(config.udp_payload_max.max(1472));
         Ok(Self {
             endpoint: Endpoint::new(Arc::new(endpoint_config), None, true, None),
@@ -212,9 +206,7 @@ impl Client {
             let line = self.turn_line;
             if self.turn_count < TURN && self.try_send(line as u32, bytes) {
                 self.turn_count += 1;
-                return Ok(Sent {
-                    connection: ClientConnectionId(line as u32),
-                });
+                return Ok(Sent { connection: ClientConnectionId(line as u32) });
             }
             self.turn_line = (line + 1) % self.lines.len();
             self.turn_count = 0;
@@ -223,20 +215,14 @@ impl Client {
         let line = self.turn_line;
         if !self.lines.is_empty() && self.try_send(line as u32, bytes) {
             self.turn_count += 1;
-            return Ok(Sent {
-                connection: ClientConnectionId(line as u32),
-            });
+            return Ok(Sent { connection: ClientConnectionId(line as u32) });
         }
         self.counters.would_block += 1;
         Err(WouldBlock)
     }
 
     /// Sends a transaction on this connection.
-    pub fn send_transaction_on(
-        &mut self,
-        connection: ClientConnectionId,
-        bytes: &[u8],
-    ) -> Result<Sent, WouldBlock> {
+    pub fn send_transaction_on(&mut self, connection: ClientConnectionId, bytes: &[u8]) -> Result<Sent, WouldBlock> {
         if self.try_send(connection.0, bytes) {
             return Ok(Sent { connection });
         }
@@ -245,36 +231,23 @@ impl Client {
     }
 
     /// Takes in one UDP payload from `from`. Copies it.
-    pub fn handle_datagram(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        ecn: Option<EcnCodepoint>,
-        payload: &[u8],
-    ) {
+    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, ecn: Option<EcnCodepoint>, payload: &[u8]) {
         self.counters.datagrams_in += 1;
         self.scratch.clear();
         let payload = BytesMut::from(payload);
-        match self
-            .endpoint
-            .handle(now, from, None, ecn, payload, &mut self.scratch)
-        {
+        match self.endpoint.handle(now, from, None, ecn, payload, &mut self.scratch) {
             None => self.counters.datagrams_ignored += 1,
             Some(DatagramEvent::Response(transmit)) => {
                 // Only stateless resets, and the endpoint limits their rate.
                 let payload = self.scratch[..transmit.size].into();
-                self.responses
-                    .push_back((Transmit::from_quinn(transmit), payload));
+                self.responses.push_back((Transmit::from_quinn(transmit), payload));
             }
             Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let Some(&Some(id)) = self.by_handle.get(handle.0) else {
                     return;
                 };
-                let (_, quic) = self.lines[id as usize]
-                    .quic
-                    .as_mut()
-                    .expect("a known handle");
+                let (_, quic) = self.lines[id as usize].quic.as_mut().expect("a known handle");
                 quic.handle_event(event);
                 self.take_events(id, now);
                 self.queue_transmit(id);
@@ -415,10 +388,7 @@ impl Client {
                 }
                 Some(Event::ConnectionLost { reason }) => {
                     // A second reason may follow the first.
-                    if matches!(
-                        line.state,
-                        ConnectionState::Connecting | ConnectionState::Connected
-                    ) {
+                    if matches!(line.state, ConnectionState::Connecting | ConnectionState::Connected) {
                         self.disconnected(id, now, reason.to_string());
                     }
                 }
@@ -440,8 +410,7 @@ impl Client {
             return false;
         };
         let mut send = quic.send_stream(stream);
-        send.set_priority(oldest_first(stream))
-            .expect("a stream just opened");
+        send.set_priority(oldest_first(stream)).expect("a stream just opened");
         if self.arena.capacity() < bytes.len() {
             self.arena = BytesMut::with_capacity(ARENA_BYTES.max(bytes.len()));
         }
@@ -455,10 +424,7 @@ impl Client {
         if rest.is_empty() {
             send.finish().expect("a stream just opened can be finished");
         } else {
-            line.rest = Some(Rest {
-                id: stream,
-                bytes: rest,
-            });
+            line.rest = Some(Rest { id: stream, bytes: rest });
         }
         line.in_flight += 1;
         self.counters.sent += 1;
@@ -495,8 +461,7 @@ impl Client {
         }
         if let Some(at) = deadline {
             // A deadline in the past must not keep `handle_timeout` from returning.
-            self.deadlines
-                .advance(id, at.max(now + Duration::from_micros(1)));
+            self.deadlines.advance(id, at.max(now + Duration::from_micros(1)));
         }
     }
 }
@@ -517,10 +482,7 @@ impl Line {
         let mut send = quic.send_stream(rest.id);
         while !rest.bytes.is_empty() {
             // Leaves in the slice what was not written. Stopped streams have their own event.
-            if send
-                .write_chunks(std::slice::from_mut(&mut rest.bytes))
-                .is_err()
-            {
+            if send.write_chunks(std::slice::from_mut(&mut rest.bytes)).is_err() {
                 return;
             }
         }

@@ -11,9 +11,7 @@
 
 use std::time::Duration;
 
-use quinn_proto::{
-    AckFrequencyConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt,
-};
+use quinn_proto::{AckFrequencyConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
 use crate::{ConfigError, TRANSACTION_BYTES_MAX};
 
@@ -205,11 +203,7 @@ impl ClientConfig {
         check_udp_payload(self.udp_payload_initial)?;
         check_udp_payload(self.udp_payload_max)?;
         if self.segments_max == 0 {
-            return Err(ConfigError::OutOfRange {
-                key: "segments_max",
-                value: 0,
-                range: "at least 1",
-            });
+            return Err(ConfigError::OutOfRange { key: "segments_max", value: 0, range: "at least 1" });
         }
         Ok(())
     }
@@ -244,11 +238,9 @@ fn check_udp_payload(value: u16) -> Result<(), ConfigError> {
     let mut probe = EndpointConfig::default();
     match probe.max_udp_payload_size(value) {
         Ok(_) => Ok(()),
-        Err(_) => Err(ConfigError::OutOfRange {
-            key: "udp_payload_max",
-            value: u64::from(value),
-            range: "1200 to 65527",
-        }),
+        Err(_) => {
+            Err(ConfigError::OutOfRange { key: "udp_payload_max", value: u64::from(value), range: "1200 to 65527" })
+        }
     }
 }
 

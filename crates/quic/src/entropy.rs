@@ -13,9 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use quinn_proto::{
-    ConnectionId, ConnectionIdGenerator, EndpointConfig, InvalidCid, TimeSource, VarInt,
-};
+use quinn_proto::{ConnectionId, ConnectionIdGenerator, EndpointConfig, InvalidCid, TimeSource, VarInt};
 use ring::{hkdf, hmac};
 
 /// Bytes of a connection id: a nonce and a tag over it.
@@ -47,17 +45,10 @@ impl Entropy {
         let reset = hmac::Key::new(hmac::HMAC_SHA256, &self.secret("reset"));
         let cid_key = self.secret("connection id");
         let mut config = EndpointConfig::new(Arc::new(reset));
-        config
-            .rng_seed(Some(self.secret("endpoint")))
-            .cid_generator(move || {
-                Box::new(CidGenerator {
-                    key: hmac::Key::new(hmac::HMAC_SHA256, &cid_key),
-                    count: 0,
-                })
-            });
-        config
-            .max_udp_payload_size(udp_payload_max)
-            .expect("checked by the configuration");
+        config.rng_seed(Some(self.secret("endpoint"))).cid_generator(move || {
+            Box::new(CidGenerator { key: hmac::Key::new(hmac::HMAC_SHA256, &cid_key), count: 0 })
+        });
+        config.max_udp_payload_size(udp_payload_max).expect("checked by the configuration");
         config
     }
 }
@@ -71,9 +62,7 @@ struct CidGenerator {
 impl CidGenerator {
     fn tag(&self, nonce: &[u8]) -> [u8; TAG_BYTES] {
         let tag = hmac::sign(&self.key, nonce);
-        tag.as_ref()[..TAG_BYTES]
-            .try_into()
-            .expect("a prefix of the tag")
+        tag.as_ref()[..TAG_BYTES].try_into().expect("a prefix of the tag")
     }
 }
 
@@ -123,10 +112,7 @@ pub(crate) struct TokenClock {
 
 impl TokenClock {
     pub(crate) fn new(start: Instant) -> Arc<Self> {
-        Arc::new(Self {
-            start,
-            elapsed_ns: AtomicU64::new(0),
-        })
+        Arc::new(Self { start, elapsed_ns: AtomicU64::new(0) })
     }
 
     pub(crate) fn set(&self, now: Instant) {
@@ -155,10 +141,7 @@ mod tests {
     fn connection_ids_repeat_with_the_seed_and_are_recognised() {
         let make = |seed: u8| {
             let key = Entropy::new(&[seed; 32]).secret("connection id");
-            CidGenerator {
-                key: hmac::Key::new(hmac::HMAC_SHA256, &key),
-                count: 0,
-            }
+            CidGenerator { key: hmac::Key::new(hmac::HMAC_SHA256, &key), count: 0 }
         };
         let (mut a, mut b, mut c) = (make(1), make(1), make(2));
         for _ in 0..100 {
@@ -166,10 +149,7 @@ mod tests {
             assert_eq!(id, b.generate_cid());
             assert_ne!(id, c.generate_cid());
             assert!(b.validate(&id).is_ok());
-            assert!(
-                c.validate(&id).is_err(),
-                "a foreign id is not ours (odds 2^-24)"
-            );
+            assert!(c.validate(&id).is_err(), "a foreign id is not ours (odds 2^-24)");
         }
     }
 }

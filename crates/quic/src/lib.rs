@@ -109,12 +109,7 @@ impl Transmit {
     }
 
     fn from_quinn(t: quinn_proto::Transmit) -> Self {
-        Self {
-            to: t.destination,
-            len: t.size,
-            segment_size: t.segment_size,
-            ecn: t.ecn,
-        }
+        Self { to: t.destination, len: t.size, segment_size: t.segment_size, ecn: t.ecn }
     }
 }
 

@@ -19,8 +19,7 @@ use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CipherSuite, DigitallySignedStruct, DistinguishedName, Error, NamedGroup, PeerIncompatible,
-    SignatureScheme,
+    CipherSuite, DigitallySignedStruct, DistinguishedName, Error, NamedGroup, PeerIncompatible, SignatureScheme,
 };
 
 use crate::ALPN_TPU;
@@ -70,10 +69,7 @@ pub fn private_key(seed: &[u8; 32]) -> Vec<u8> {
 /// The ed25519 public key of `seed`.
 pub fn public_key(seed: &[u8; 32]) -> [u8; 32] {
     let pair = Ed25519KeyPair::from_seed_unchecked(seed).expect("any 32 bytes are a seed");
-    pair.public_key()
-        .as_ref()
-        .try_into()
-        .expect("an ed25519 key has 32 bytes")
+    pair.public_key().as_ref().try_into().expect("an ed25519 key has 32 bytes")
 }
 
 /// The ed25519 key in the SubjectPublicKeyInfo of a certificate, if it holds one.
@@ -98,11 +94,7 @@ pub fn peer_key(certificate: &[u8]) -> Option<[u8; 32]> {
         return None;
     }
     let (&unused_bits, key) = bits.split_first()?;
-    if unused_bits != 0 {
-        None
-    } else {
-        key.try_into().ok()
-    }
+    if unused_bits != 0 { None } else { key.try_into().ok() }
 }
 
 /// Splits a DER element with this tag off `der`: its content, and what follows it.
@@ -128,21 +120,14 @@ fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 /// *ring*'s algorithms: X25519 only, and the cheapest cipher first.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
-    provider
-        .kx_groups
-        .retain(|group| group.name() == NamedGroup::X25519);
-    provider
-        .cipher_suites
-        .sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
+    provider.kx_groups.retain(|group| group.name() == NamedGroup::X25519);
+    provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
     Arc::new(provider)
 }
 
 fn identity(seed: &[u8; 32]) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
     let certificate = CertificateDer::from(certificate(&public_key(seed)));
-    (
-        certificate,
-        PrivatePkcs8KeyDer::from(private_key(seed)).into(),
-    )
+    (certificate, PrivatePkcs8KeyDer::from(private_key(seed)).into())
 }
 
 /// The server's TLS settings. `seed` is the server's own, best ephemeral, key.
@@ -191,12 +176,7 @@ impl KeyIsIdentity {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 }
 

@@ -16,9 +16,7 @@ const SOON: Duration = Duration::from_secs(5);
 fn world(config: ServerConfig) -> (World, usize) {
     let mut world = World::new(config, Weather::FAIR, 1);
     let honest = world.add_client(ClientConfig::default());
-    world.run_until(SOON, |w| {
-        w.client(honest).send_transaction(&[0; 64]).is_ok()
-    });
+    world.run_until(SOON, |w| w.client(honest).send_transaction(&[0; 64]).is_ok());
     world.run_until(SOON, |w| w.received.len() == 1);
     (world, honest)
 }
@@ -29,17 +27,11 @@ fn still_serves(world: &mut World, honest: usize) {
     for i in 0..20 {
         assert!(world.client(honest).send_transaction(&[i; 100]).is_ok());
     }
-    world.run_until(Duration::from_millis(500), |w| {
-        honest_count(w, honest) == before + 20
-    });
+    world.run_until(Duration::from_millis(500), |w| honest_count(w, honest) == before + 20);
 }
 
 fn honest_count(world: &World, honest: usize) -> usize {
-    world
-        .received
-        .iter()
-        .filter(|r| r.0.address == World::address(honest))
-        .count()
+    world.received.iter().filter(|r| r.0.address == World::address(honest)).count()
 }
 
 fn add_connected(world: &mut World, config: RawConfig) -> usize {
@@ -53,29 +45,20 @@ fn add_connected(world: &mut World, config: RawConfig) -> usize {
 fn another_protocol_is_refused() {
     let (mut world, honest) = world(ServerConfig::agave());
     for alpn in [vec![b"h3".to_vec()], vec![]] {
-        let n = world.add_raw(RawConfig {
-            alpn,
-            ..RawConfig::solana(None)
-        });
+        let n = world.add_raw(RawConfig { alpn, ..RawConfig::solana(None) });
         world.run_until(SOON, |w| w.raw(n).lost.is_some());
         assert!(!world.raw(n).connected);
     }
     world.run_for(Duration::from_millis(10));
     assert_eq!(world.server.counters().handshakes_failed, 2);
     assert_eq!(world.server.connection_count(), 1);
-    let mut other =
-        Client::with_alpn(ClientConfig::default(), None, &[6; 32], b"solana-tpu-2").unwrap();
+    let mut other = Client::with_alpn(ClientConfig::default(), None, &[6; 32], b"solana-tpu-2").unwrap();
     let id = other.connect(world.now, world.server_address);
-    world
-        .nodes
-        .push((World::address(50), common::Node::Tpu(Box::new(other))));
+    world.nodes.push((World::address(50), common::Node::Tpu(Box::new(other))));
     let n = world.nodes.len() - 1;
     world.run_until(SOON, |w| w.client(n).counters().disconnected > 0);
     let error = world.client(n).last_error(id).unwrap().to_owned();
-    assert!(
-        error.contains("120"),
-        "TLS alert 120 is no_application_protocol: {error}"
-    );
+    assert!(error.contains("120"), "TLS alert 120 is no_application_protocol: {error}");
     still_serves(&mut world, honest);
 }
 
@@ -83,10 +66,7 @@ fn another_protocol_is_refused() {
 fn certificate_without_its_private_key_is_refused() {
     let (mut world, honest) = world(ServerConfig::agave());
     let identity = Some(([1; 32], [2; 32]));
-    let n = world.add_raw(RawConfig {
-        identity,
-        ..RawConfig::solana(None)
-    });
+    let n = world.add_raw(RawConfig { identity, ..RawConfig::solana(None) });
     world.run_until(SOON, |w| w.raw(n).lost.is_some());
     world.run_for(Duration::from_millis(10));
     assert_eq!(world.server.counters().handshakes_failed, 1);
@@ -101,19 +81,8 @@ const UNI_STREAMS: &[u8] = &[0x09, 2, 0x50, 0];
 #[test]
 fn bidirectional_stream_ends_the_connection() {
     let (mut world, honest) = world(ServerConfig::agave());
-    let n = add_connected(
-        &mut world,
-        RawConfig {
-            greed: BIDI_STREAMS,
-            ..RawConfig::solana(None)
-        },
-    );
-    let id = world
-        .raw(n)
-        .quic
-        .streams()
-        .open(Dir::Bi)
-        .expect("it believes it may");
+    let n = add_connected(&mut world, RawConfig { greed: BIDI_STREAMS, ..RawConfig::solana(None) });
+    let id = world.raw(n).quic.streams().open(Dir::Bi).expect("it believes it may");
     world.raw(n).write(id, &[1; 100], true);
     world.run_until(SOON, |w| w.raw(n).lost.is_some());
     assert_eq!(world.server.counters().connections_violated, 1);
@@ -125,10 +94,7 @@ fn bidirectional_stream_ends_the_connection() {
 #[test]
 fn more_streams_than_granted_end_the_connection() {
     let (mut world, honest) = world(ServerConfig::agave());
-    let greedy = RawConfig {
-        greed: UNI_STREAMS,
-        ..RawConfig::solana(None)
-    };
+    let greedy = RawConfig { greed: UNI_STREAMS, ..RawConfig::solana(None) };
     let n = add_connected(&mut world, greedy);
     for _ in 0..400 {
         world.raw(n).send(&[1; 10], false);
@@ -181,12 +147,7 @@ fn reset_and_empty_streams_are_counted() {
         if i % 2 == 0 {
             world.run_for(Duration::from_millis(10));
         }
-        world
-            .raw(n)
-            .quic
-            .send_stream(id)
-            .reset(VarInt::from_u32(7))
-            .unwrap();
+        world.raw(n).quic.send_stream(id).reset(VarInt::from_u32(7)).unwrap();
         world.raw(n).send(&[], true);
     }
     world.run_until(SOON, |w| w.server.counters().streams_empty == 6);
@@ -198,10 +159,7 @@ fn reset_and_empty_streams_are_counted() {
 
 #[test]
 fn reassembly_memory_is_bounded() {
-    let config = ServerConfig {
-        reassembly_bytes_max: 10_000,
-        ..ServerConfig::agave()
-    };
+    let config = ServerConfig { reassembly_bytes_max: 10_000, ..ServerConfig::agave() };
     let (mut world, honest) = world(config);
     let n = add_connected(&mut world, RawConfig::solana(None));
     for _ in 0..20 {
@@ -217,24 +175,14 @@ fn reassembly_memory_is_bounded() {
 /// Thousands of first packets, from as many addresses, whose senders never answer.
 #[test]
 fn half_open_flood_is_bounded_and_costs_nobody() {
-    let config = ServerConfig {
-        half_open_retry: 64,
-        ..ServerConfig::agave()
-    };
+    let config = ServerConfig { half_open_retry: 64, ..ServerConfig::agave() };
     let (mut world, honest) = world(config);
     for round in 0..10 {
         for _ in 0..300 {
-            world.add_raw(RawConfig {
-                half_open: true,
-                ..RawConfig::solana(None)
-            });
+            world.add_raw(RawConfig { half_open: true, ..RawConfig::solana(None) });
         }
         world.run_for(Duration::from_millis(20));
-        assert!(
-            world.server.half_open_count() <= 64,
-            "{}",
-            world.server.half_open_count()
-        );
+        assert!(world.server.half_open_count() <= 64, "{}", world.server.half_open_count());
         assert!(world.server.connection_count() <= 66);
         // Only the honest client's node is served; the others are silent.
         still_serves(&mut world, honest);
@@ -253,38 +201,24 @@ fn half_open_flood_is_bounded_and_costs_nobody() {
     world.run_for(Duration::from_secs(40));
     assert_eq!(world.server.half_open_count(), 0);
     assert!(world.server.counters().handshakes_timed_out >= 64);
-    assert_eq!(
-        world.server.connection_count(),
-        1,
-        "the newcomer has timed out"
-    );
+    assert_eq!(world.server.connection_count(), 1, "the newcomer has timed out");
 }
 
 /// Peers that prove their address but never finish the handshake.
 #[test]
 fn proven_half_open_connections_are_bounded_too() {
-    let config = ServerConfig {
-        half_open_retry: 0,
-        half_open_max: 0,
-        ..ServerConfig::agave()
-    };
+    let config = ServerConfig { half_open_retry: 0, half_open_max: 0, ..ServerConfig::agave() };
     let mut world = World::new(config, Weather::FAIR, 2);
     world.add_raw(RawConfig::solana(None));
     world.run_for(Duration::from_secs(1));
     let count = world.server.counters();
-    assert!(
-        count.retries_sent > 0 && count.refused_half_open > 0,
-        "{count:#?}"
-    );
+    assert!(count.retries_sent > 0 && count.refused_half_open > 0, "{count:#?}");
     assert_eq!(world.server.connection_count(), 0);
 }
 
 #[test]
 fn token_of_another_address_is_refused() {
-    let config = ServerConfig {
-        half_open_retry: 0,
-        ..ServerConfig::agave()
-    };
+    let config = ServerConfig { half_open_retry: 0, ..ServerConfig::agave() };
     let mut world = World::new(config, Weather::FAIR, 3);
     let n = world.add_raw(RawConfig::solana(None));
     // The Retry arrives; then the client's datagrams come from elsewhere.
@@ -303,17 +237,10 @@ fn token_of_another_address_is_refused() {
 /// tries again gets in.
 #[test]
 fn first_packets_beyond_the_budget_are_dropped_unread() {
-    let config = ServerConfig {
-        initials_per_second: 100,
-        half_open_retry: 4,
-        ..ServerConfig::agave()
-    };
+    let config = ServerConfig { initials_per_second: 100, half_open_retry: 4, ..ServerConfig::agave() };
     let (mut world, honest) = world(config);
     for _ in 0..500 {
-        world.add_raw(RawConfig {
-            half_open: true,
-            ..RawConfig::solana(None)
-        });
+        world.add_raw(RawConfig { half_open: true, ..RawConfig::solana(None) });
     }
     world.run_for(Duration::from_millis(1));
     let count = *world.server.counters();
@@ -332,9 +259,7 @@ fn initials(world: &World, count: usize) -> Vec<Vec<u8>> {
     let (mut all, mut buffer) = (Vec::new(), Vec::new());
     for _ in 0..count {
         client.connect(world.now, world.server_address);
-        client
-            .poll_transmit(world.now, &mut buffer)
-            .expect("an Initial");
+        client.poll_transmit(world.now, &mut buffer).expect("an Initial");
         all.push(buffer.clone());
     }
     all
@@ -346,14 +271,10 @@ fn first_packet_that_does_not_decrypt_is_counted() {
     let mut initial = initials(&world, 1).remove(0);
     *initial.last_mut().unwrap() ^= 1;
     let from = World::address(99);
-    world
-        .server
-        .handle_datagram(world.now, from, None, &initial);
+    world.server.handle_datagram(world.now, from, None, &initial);
     assert_eq!(world.server.counters().refused_malformed, 1);
     // Too short for a first packet, and for no connection.
-    world
-        .server
-        .handle_datagram(world.now, from, None, &initial[..1199]);
+    world.server.handle_datagram(world.now, from, None, &initial[..1199]);
     assert_eq!(world.server.counters().datagrams_ignored, 1);
     assert_eq!(world.server.connection_count(), 1);
     still_serves(&mut world, honest);
@@ -361,49 +282,31 @@ fn first_packet_that_does_not_decrypt_is_counted() {
 
 #[test]
 fn answers_nobody_fetches_are_bounded() {
-    let config = ServerConfig {
-        half_open_retry: 0,
-        responses_max: 10,
-        ..ServerConfig::agave()
-    };
+    let config = ServerConfig { half_open_retry: 0, responses_max: 10, ..ServerConfig::agave() };
     let mut world = World::new(config, Weather::FAIR, 4);
     for initial in initials(&world, 25) {
-        world
-            .server
-            .handle_datagram(world.now, World::address(99), None, &initial);
+        world.server.handle_datagram(world.now, World::address(99), None, &initial);
     }
     let count = world.server.counters();
     assert_eq!((count.retries_sent, count.responses_dropped), (25, 15));
 }
 
 fn raw_at(ip: [u8; 4], port: u16, seed: Option<[u8; 32]>) -> RawConfig {
-    RawConfig {
-        address: Some(SocketAddr::from((ip, port))),
-        ..RawConfig::solana(seed)
-    }
+    RawConfig { address: Some(SocketAddr::from((ip, port))), ..RawConfig::solana(seed) }
 }
 
 #[test]
 fn connections_per_address_are_limited() {
-    let config = ServerConfig {
-        connects_per_ip_per_minute: 100,
-        ..ServerConfig::agave()
-    };
+    let config = ServerConfig { connects_per_ip_per_minute: 100, ..ServerConfig::agave() };
     let (mut world, honest) = world(config);
     for i in 0..12 {
         world.add_raw(raw_at([10, 9, 9, 9], 1000 + i, None));
     }
     world.run_for(Duration::from_secs(1));
     let count = *world.server.counters();
-    assert_eq!(
-        (count.connections_opened, count.refused_ip_count),
-        (1 + 8, 4)
-    );
+    assert_eq!((count.connections_opened, count.refused_ip_count), (1 + 8, 4));
     for n in 9..13 {
-        assert!(
-            world.raw(n).lost.is_some() && !world.raw(n).connected,
-            "refused at once"
-        );
+        assert!(world.raw(n).lost.is_some() && !world.raw(n).connected, "refused at once");
     }
     still_serves(&mut world, honest);
     let now = world.now;
@@ -414,36 +317,23 @@ fn connections_per_address_are_limited() {
 
 #[test]
 fn new_connections_per_address_and_minute_are_limited() {
-    let config = ServerConfig {
-        connections_per_ip: 100,
-        ..ServerConfig::agave()
-    };
+    let config = ServerConfig { connections_per_ip: 100, ..ServerConfig::agave() };
     let (mut world, honest) = world(config);
     for i in 0..12 {
         world.add_raw(raw_at([10, 9, 9, 9], 1000 + i, None));
     }
     world.run_for(Duration::from_millis(200));
     let count = *world.server.counters();
-    assert_eq!(
-        (count.connections_opened, count.refused_ip_rate),
-        (1 + 8, 4)
-    );
+    assert_eq!((count.connections_opened, count.refused_ip_rate), (1 + 8, 4));
     still_serves(&mut world, honest);
 }
 
 #[test]
 fn new_connections_in_all_are_limited() {
-    let config = ServerConfig {
-        connects_per_second: 5,
-        connects_burst: 10,
-        ..ServerConfig::agave()
-    };
+    let config = ServerConfig { connects_per_second: 5, connects_burst: 10, ..ServerConfig::agave() };
     let (mut world, honest) = world(config);
     for _ in 0..15 {
-        world.add_raw(RawConfig {
-            half_open: true,
-            ..RawConfig::solana(None)
-        });
+        world.add_raw(RawConfig { half_open: true, ..RawConfig::solana(None) });
     }
     world.run_for(Duration::from_millis(10));
     let count = *world.server.counters();
@@ -460,19 +350,14 @@ fn connections_per_key_are_limited() {
     world.run_for(Duration::from_secs(1));
     assert_eq!(world.server.counters().refused_key_count, 1);
     assert_eq!(world.server.connection_count(), 1 + 8);
-    let closed = (1..10)
-        .filter(|&n| world.raw(n).close_code() == Some(4))
-        .count();
+    let closed = (1..10).filter(|&n| world.raw(n).close_code() == Some(4)).count();
     assert_eq!((closed, close_code::TOO_MANY), (1, 4));
     still_serves(&mut world, honest);
 }
 
 #[test]
 fn at_the_limit_the_longest_unused_connection_gives_way() {
-    let config = ServerConfig {
-        connections_max: 4,
-        ..ServerConfig::agave()
-    };
+    let config = ServerConfig { connections_max: 4, ..ServerConfig::agave() };
     let (mut world, honest) = world(config);
     let old = add_connected(&mut world, RawConfig::solana(None));
     world.run_for(Duration::from_millis(900));
@@ -488,10 +373,7 @@ fn at_the_limit_the_longest_unused_connection_gives_way() {
     world.run_for(Duration::from_millis(700));
     still_serves(&mut world, honest);
     let new = add_connected(&mut world, RawConfig::solana(None));
-    assert_eq!(
-        world.raw(old).close_code(),
-        Some(u64::from(close_code::DROPPED))
-    );
+    assert_eq!(world.raw(old).close_code(), Some(u64::from(close_code::DROPPED)));
     assert!(world.raw(new).lost.is_none());
     assert_eq!(world.server.counters().connections_evicted, 1);
     assert_eq!(world.server.connection_count(), 4);
@@ -500,10 +382,7 @@ fn at_the_limit_the_longest_unused_connection_gives_way() {
 
 #[test]
 fn streams_per_second_are_limited_by_not_reading() {
-    let config = ServerConfig {
-        streams_per_second: Some(200),
-        ..ServerConfig::agave()
-    };
+    let config = ServerConfig { streams_per_second: Some(200), ..ServerConfig::agave() };
     let mut world = World::new(config, Weather::FAIR, 1);
     let n = world.add_client(ClientConfig::default());
     let mut sent = 0u32;
@@ -515,25 +394,14 @@ fn streams_per_second_are_limited_by_not_reading() {
         let (at, count) = (w.now - w.start, w.received.len());
         // At most 20 come in one window of 100 ms, so never 41 within 100 ms.
         if at - last.1 >= Duration::from_millis(100) {
-            assert!(
-                count - last.0 <= 40,
-                "{} in {:?}",
-                count - last.0,
-                at - last.1
-            );
+            assert!(count - last.0 <= 40, "{} in {:?}", count - last.0, at - last.1);
             last = (count, at);
         }
         count == 1000
     });
     let span = world.now - world.start;
-    assert!(
-        span >= Duration::from_millis(4800),
-        "1000 at 200 a second took {span:?}"
-    );
-    assert!(
-        span <= Duration::from_millis(5600),
-        "1000 at 200 a second took {span:?}"
-    );
+    assert!(span >= Duration::from_millis(4800), "1000 at 200 a second took {span:?}");
+    assert!(span <= Duration::from_millis(5600), "1000 at 200 a second took {span:?}");
     let count = world.server.counters();
     assert!((49..=50).contains(&count.throttled), "{}", count.throttled);
     assert_eq!(count.transactions, 1000);
@@ -554,10 +422,7 @@ fn connections_are_read_in_turn() {
     world.run_for(Duration::from_millis(10));
     let mut reads = 0;
     loop {
-        let read = world
-            .server
-            .poll_transaction(world.now, |peer, _| peer.address)
-            .unwrap();
+        let read = world.server.poll_transaction(world.now, |peer, _| peer.address).unwrap();
         reads += 1;
         if read == World::address(honest) {
             break;

@@ -31,9 +31,7 @@ fn transfer(world: &mut World, count: u64) {
         }
         next == count && (0..clients).all(|n| w.client(n).in_flight() == 0)
     });
-    world.run_until(Duration::from_secs(60), |w| {
-        w.received.len() as u64 >= count
-    });
+    world.run_until(Duration::from_secs(60), |w| w.received.len() as u64 >= count);
     world.run_for(Duration::from_secs(5));
     let mut seen = HashMap::new();
     for (peer, bytes) in &world.received {
@@ -61,10 +59,7 @@ fn ten_thousand_arrive_exactly_once_in_foul_weather() {
             world.add_client(ClientConfig::default());
         }
         transfer(&mut world, 10_000);
-        assert!(
-            world.server.counters().transactions_reassembled > 0,
-            "seed {seed}"
-        );
+        assert!(world.server.counters().transactions_reassembled > 0, "seed {seed}");
     }
 }
 
@@ -81,9 +76,7 @@ fn peers_are_known_by_key_and_address() {
     let with = world.add_client(ClientConfig::default());
     let without = world.add_client_at(ClientConfig::default(), World::address(77), None);
     for n in [with, without] {
-        world.run_until(Duration::from_secs(5), |w| {
-            w.client(n).send_transaction(&[n as u8; 100]).is_ok()
-        });
+        world.run_until(Duration::from_secs(5), |w| w.client(n).send_transaction(&[n as u8; 100]).is_ok());
     }
     world.run_until(Duration::from_secs(5), |w| w.received.len() == 2);
     let find = |n: usize| world.received.iter().find(|r| r.1[0] == n as u8).unwrap().0;
@@ -97,10 +90,7 @@ fn peers_are_known_by_key_and_address() {
 /// A caller without room reads nothing, so the peer must stop; with room again, all arrives.
 #[test]
 fn without_room_the_sender_waits_and_nothing_is_lost() {
-    let config = ServerConfig {
-        streams_concurrent: 64,
-        ..ServerConfig::local()
-    };
+    let config = ServerConfig { streams_concurrent: 64, ..ServerConfig::local() };
     let mut world = World::new(config, Weather::FAIR, 5);
     let n = world.add_client(ClientConfig::default());
     world.room = false;
@@ -118,10 +108,7 @@ fn without_room_the_sender_waits_and_nothing_is_lost() {
     world.room = true;
     world.run_until(Duration::from_secs(5), |w| w.received.len() == 64);
     assert_eq!(world.server.counters().streams_timed_out, 0);
-    let numbers = world
-        .received
-        .iter()
-        .map(|r| u64::from_le_bytes(r.1[..8].try_into().unwrap()));
+    let numbers = world.received.iter().map(|r| u64::from_le_bytes(r.1[..8].try_into().unwrap()));
     assert_eq!(numbers.collect::<Vec<_>>(), (0..64).collect::<Vec<_>>());
 }
 
@@ -130,9 +117,7 @@ fn what_arrived_before_the_peer_closed_is_still_read() {
     let mut world = World::new(ServerConfig::local(), Weather::FAIR, 6);
     let n = world.add_raw(RawConfig::solana(Some([8; 32])));
     world.room = false;
-    world.run_until(Duration::from_secs(5), |w| {
-        w.raw(n).quic.streams().open(Dir::Uni).is_some()
-    });
+    world.run_until(Duration::from_secs(5), |w| w.raw(n).quic.streams().open(Dir::Uni).is_some());
     // The stream opened by the check stays empty; the others are whole.
     for i in 0..50u8 {
         world.raw(n).send(&[i; 150], true);
@@ -145,15 +130,8 @@ fn what_arrived_before_the_peer_closed_is_still_read() {
     world.settle();
     assert_eq!(world.received.len(), 50);
     let count = world.server.counters();
-    assert_eq!(
-        (count.connections_closed_by_peer, count.streams_abandoned),
-        (1, 1)
-    );
-    assert_eq!(
-        world.server.connection_count(),
-        0,
-        "and then it is forgotten"
-    );
+    assert_eq!((count.connections_closed_by_peer, count.streams_abandoned), (1, 1));
+    assert_eq!(world.server.connection_count(), 0, "and then it is forgotten");
 }
 
 /// Quinn set up as Solana's own TPU client does, at its defaults otherwise.
@@ -194,23 +172,15 @@ fn longest_transaction_passes_and_no_longer_one() {
     assert!(world.raw(n).lost.is_none());
     // The window holds the 1233rd byte back until the first 1232 are read.
     let id = world.raw(n).open();
-    let wrote = world
-        .raw(n)
-        .quic
-        .send_stream(id)
-        .write(&[3; TRANSACTION_BYTES_MAX + 1]);
+    let wrote = world.raw(n).quic.send_stream(id).write(&[3; TRANSACTION_BYTES_MAX + 1]);
     assert_eq!(wrote, Ok(TRANSACTION_BYTES_MAX));
     world.run_for(Duration::from_millis(100));
     world.raw(n).write(id, &[3], true);
     world.run_until(Duration::from_secs(5), |w| w.raw(n).lost.is_some());
-    let Some(quinn_proto::ConnectionError::ApplicationClosed(close)) = world.raw(n).lost.clone()
-    else {
+    let Some(quinn_proto::ConnectionError::ApplicationClosed(close)) = world.raw(n).lost.clone() else {
         panic!("closed otherwise: {:?}", world.raw(n).lost);
     };
-    assert_eq!(
-        close.error_code,
-        VarInt::from_u32(hearth_quic::close_code::INVALID_STREAM)
-    );
+    assert_eq!(close.error_code, VarInt::from_u32(hearth_quic::close_code::INVALID_STREAM));
     assert_eq!(&close.reason[..], b"invalid_stream");
     assert_eq!(world.received.len(), 2);
     assert_eq!(world.server.counters().streams_oversize, 1);
@@ -221,34 +191,23 @@ fn longest_transaction_passes_and_no_longer_one() {
 fn client_reconnects_and_counts_what_was_lost() {
     let mut world = World::new(ServerConfig::local(), Weather::FAIR, 9);
     let n = world.add_client(ClientConfig::default());
-    world.run_until(Duration::from_secs(5), |w| {
-        w.client(n).send_transaction(&[1; 99]).is_ok()
-    });
-    world.run_until(Duration::from_secs(5), |w| {
-        w.client(n).counters().acknowledged == 1
-    });
+    world.run_until(Duration::from_secs(5), |w| w.client(n).send_transaction(&[1; 99]).is_ok());
+    world.run_until(Duration::from_secs(5), |w| w.client(n).counters().acknowledged == 1);
     // The network goes away with 10 transactions on it, until the connection has timed out.
     world.weather.loss_per_mille = 1000;
     for _ in 0..10 {
         world.client(n).send_transaction(&[2; 99]).expect("room");
     }
-    world.run_until(Duration::from_secs(60), |w| {
-        w.client(n).counters().disconnected > 0
-    });
+    world.run_until(Duration::from_secs(60), |w| w.client(n).counters().disconnected > 0);
     assert_eq!(world.client(n).counters().lost, 10);
     assert_eq!(world.client(n).in_flight(), 0);
     assert!(world.client(n).send_transaction(&[3; 99]).is_err());
     world.weather.loss_per_mille = 0;
-    world.run_until(Duration::from_secs(60), |w| {
-        w.client(n).send_transaction(&[4; 99]).is_ok()
-    });
+    world.run_until(Duration::from_secs(60), |w| w.client(n).send_transaction(&[4; 99]).is_ok());
     world.run_until(Duration::from_secs(5), |w| w.received.len() == 2);
     assert_eq!(world.received[1].1, [4; 99]);
     let c = *world.client(n).counters();
-    assert_eq!(
-        c.sent,
-        c.acknowledged + c.stopped + c.lost + world.client(n).in_flight()
-    );
+    assert_eq!(c.sent, c.acknowledged + c.stopped + c.lost + world.client(n).in_flight());
     assert_eq!(c.connected, 2);
     assert_eq!(world.server.counters().connections_timed_out, 1);
 }
@@ -261,9 +220,7 @@ fn client_dials_until_a_server_is_there_and_stays_closed_when_closed() {
     world.run_for(Duration::from_secs(120));
     assert!(world.client(n).counters().connects >= 3);
     world.weather.loss_per_mille = 0;
-    world.run_until(Duration::from_secs(60), |w| {
-        w.client(n).counters().connected == 1
-    });
+    world.run_until(Duration::from_secs(60), |w| w.client(n).counters().connected == 1);
     let mut sent = None;
     world.run_until(Duration::from_secs(5), |w| {
         sent = w.client(n).send_transaction(&[1; 99]).ok();
@@ -274,10 +231,7 @@ fn client_dials_until_a_server_is_there_and_stays_closed_when_closed() {
     assert_eq!(world.client(n).counters().lost, 1);
     world.run_until(Duration::from_secs(5), |w| w.server.connection_count() == 0);
     world.run_for(Duration::from_secs(60));
-    assert_eq!(
-        world.client(n).state(sent.connection),
-        ConnectionState::Closed
-    );
+    assert_eq!(world.client(n).state(sent.connection), ConnectionState::Closed);
     assert_eq!(world.client(n).counters().connected, 1);
 }
 
@@ -288,11 +242,7 @@ fn runs_repeat_with_the_seed() {
         let mut world = World::new(ServerConfig::local(), Weather::FOUL, 11);
         world.add_client(ClientConfig::default());
         transfer(&mut world, 1_000);
-        let order: Vec<u64> = world
-            .received
-            .iter()
-            .map(|r| u64::from_le_bytes(r.1[..8].try_into().unwrap()))
-            .collect();
+        let order: Vec<u64> = world.received.iter().map(|r| u64::from_le_bytes(r.1[..8].try_into().unwrap())).collect();
         (order, *world.server.counters(), world.now - world.start)
     };
     assert_eq!(run(), run());

@@ -198,11 +198,7 @@ impl<'a> Txn<'a> {
     /// The lookup tables; none in a legacy transaction.
     #[inline]
     pub fn address_table_lookups(&self) -> AddressTableLookups<'a> {
-        AddressTableLookups {
-            bytes: self.bytes,
-            at: usize::from(self.layout.lookups),
-            left: self.layout.lookup_count,
-        }
+        AddressTableLookups { bytes: self.bytes, at: usize::from(self.layout.lookups), left: self.layout.lookup_count }
     }
 
     /// Whether there are at most [`MAX_INSTRUCTIONS`] instructions, each with at most

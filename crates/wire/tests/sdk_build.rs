@@ -18,14 +18,20 @@ use solana_transaction::versioned::VersionedTransaction;
 use support::{address, transaction};
 
 fn meta() -> impl Strategy<Value = AccountMeta> {
-    (address(), any::<bool>(), any::<bool>())
-        .prop_map(|(pubkey, is_signer, is_writable)| AccountMeta { pubkey, is_signer, is_writable })
+    (address(), any::<bool>(), any::<bool>()).prop_map(|(pubkey, is_signer, is_writable)| AccountMeta {
+        pubkey,
+        is_signer,
+        is_writable,
+    })
 }
 
 fn instruction() -> impl Strategy<Value = Instruction> {
     let data = prop::collection::vec(any::<u8>(), 0..150);
-    (address(), prop::collection::vec(meta(), 0..6), data)
-        .prop_map(|(program_id, accounts, data)| Instruction { program_id, accounts, data })
+    (address(), prop::collection::vec(meta(), 0..6), data).prop_map(|(program_id, accounts, data)| Instruction {
+        program_id,
+        accounts,
+        data,
+    })
 }
 
 fn sdk_instruction(ours: &Instruction) -> solana_transaction::Instruction {
@@ -59,9 +65,7 @@ fn ours_of(system: &SdkSystem) -> SystemInstruction<'_> {
             }
         }
         SdkSystem::AdvanceNonceAccount => SystemInstruction::AdvanceNonceAccount,
-        SdkSystem::WithdrawNonceAccount(lamports) => {
-            SystemInstruction::WithdrawNonceAccount { lamports: *lamports }
-        }
+        SdkSystem::WithdrawNonceAccount(lamports) => SystemInstruction::WithdrawNonceAccount { lamports: *lamports },
         SdkSystem::InitializeNonceAccount(authority) => {
             SystemInstruction::InitializeNonceAccount { authority: key(authority) }
         }
@@ -75,11 +79,9 @@ fn ours_of(system: &SdkSystem) -> SystemInstruction<'_> {
         SdkSystem::AssignWithSeed { base, seed, owner } => {
             SystemInstruction::AssignWithSeed { base: key(base), seed, owner: key(owner) }
         }
-        SdkSystem::TransferWithSeed { lamports, from_seed, from_owner } => SystemInstruction::TransferWithSeed {
-            lamports: *lamports,
-            from_seed,
-            from_owner: key(from_owner),
-        },
+        SdkSystem::TransferWithSeed { lamports, from_seed, from_owner } => {
+            SystemInstruction::TransferWithSeed { lamports: *lamports, from_seed, from_owner: key(from_owner) }
+        }
         SdkSystem::UpgradeNonceAccount => SystemInstruction::UpgradeNonceAccount,
         SdkSystem::CreateAccountAllowPrefund { lamports, space, owner } => {
             SystemInstruction::CreateAccountAllowPrefund { lamports: *lamports, space: *space, owner: key(owner) }

@@ -58,8 +58,7 @@ const fn twiddles(shift: usize) -> Twiddles {
     while g < 4 {
         let at = shift + 8 * g;
         let [one, two, four] = [&NORMALISED[0], &NORMALISED[1], &NORMALISED[2]];
-        consecutive[g] =
-            [four[at], two[at], two[at + 4], one[at], one[at + 2], one[at + 4], one[at + 6]];
+        consecutive[g] = [four[at], two[at], two[at + 4], one[at], one[at + 2], one[at + 4], one[at + 6]];
         g += 1;
     }
     let far = [NORMALISED[4][shift], NORMALISED[3][shift], NORMALISED[3][shift + 16]];

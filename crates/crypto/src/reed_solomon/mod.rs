@@ -77,11 +77,7 @@ impl Level {
             let avx2 = is_x86_feature_detected!("avx2");
             let gfni = avx2 && is_x86_feature_detected!("gfni");
             let gfni512 = gfni && is_x86_feature_detected!("avx512f");
-            [
-                (Level::Gfni512, gfni512 && len >= 64),
-                (Level::Gfni, gfni && len >= 32),
-                (Level::Avx2, avx2 && len >= 32),
-            ]
+            [(Level::Gfni512, gfni512 && len >= 64), (Level::Gfni, gfni && len >= 32), (Level::Avx2, avx2 && len >= 32)]
         };
         #[cfg(not(target_arch = "x86_64"))]
         let vectors = [];

@@ -117,10 +117,7 @@ unsafe impl Vector for Avx2 {
             let mask = _mm256_set1_epi8(15);
             let low = _mm256_and_si256(self.0, mask);
             let high = _mm256_and_si256(_mm256_srli_epi64(self.0, 4), mask);
-            Self(_mm256_xor_si256(
-                _mm256_shuffle_epi8(low_products, low),
-                _mm256_shuffle_epi8(high_products, high),
-            ))
+            Self(_mm256_xor_si256(_mm256_shuffle_epi8(low_products, low), _mm256_shuffle_epi8(high_products, high)))
         }
     }
 }

@@ -97,9 +97,8 @@ fn clear_upper_halves() {
 #[target_feature(enable = "sha,sse4.1,ssse3")]
 fn load_state(words: &[u32; 8]) -> (__m128i, __m128i) {
     // SAFETY: `words` has 32 readable bytes; the loads need no alignment.
-    let (dcba, hgfe) = unsafe {
-        (_mm_loadu_si128(words.as_ptr().cast()), _mm_loadu_si128(words.as_ptr().add(4).cast()))
-    };
+    let (dcba, hgfe) =
+        unsafe { (_mm_loadu_si128(words.as_ptr().cast()), _mm_loadu_si128(words.as_ptr().add(4).cast())) };
     let cdab = _mm_shuffle_epi32(dcba, 0xb1);
     let efgh = _mm_shuffle_epi32(hgfe, 0x1b);
     (_mm_alignr_epi8(cdab, efgh, 8), _mm_blend_epi16(efgh, cdab, 0xf0))

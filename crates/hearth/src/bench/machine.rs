@@ -35,8 +35,15 @@ fn kib_field(text: &str, name: &str) -> u64 {
 /// Jiffies of all cores: (stolen by the hypervisor, total).
 pub fn jiffies() -> (u64, u64) {
     let stat = read_to_string("/proc/stat").unwrap_or_default();
-    let fields: Vec<u64> =
-        stat.lines().next().unwrap_or_default().split_whitespace().skip(1).take(8).filter_map(|v| v.parse().ok()).collect();
+    let fields: Vec<u64> = stat
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .take(8)
+        .filter_map(|v| v.parse().ok())
+        .collect();
     (fields.get(7).copied().unwrap_or(0), fields.iter().sum())
 }
 

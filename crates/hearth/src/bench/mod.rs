@@ -20,8 +20,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use hearth_ledger::genesis::funded_account_key;
-use hearth_pipeline::bencho::Sample;
 use hearth_pipeline::benchg::{self, Account, Control, Phase};
+use hearth_pipeline::bencho::Sample;
 
 use crate::boot::{self, BootError, Load, Running};
 use crate::cli;
@@ -117,7 +117,9 @@ fn check(config: &Config, options: &cli::Bench) -> Result<(), BenchError> {
     let wrong = |what: String| Err(BenchError::Option(what));
     for (name, given) in [("--accounts-from", options.accounts_from), ("--accounts-to", options.accounts_to)] {
         if given.is_some_and(|n| n < 2 || n > funded) {
-            return wrong(format!("{name} must be 2 to {funded}, the accounts funded by `development.genesis.fund_initial_accounts`"));
+            return wrong(format!(
+                "{name} must be 2 to {funded}, the accounts funded by `development.genesis.fund_initial_accounts`"
+            ));
         }
     }
     if funded < 2 {
@@ -136,12 +138,7 @@ fn check(config: &Config, options: &cli::Bench) -> Result<(), BenchError> {
 }
 
 /// Boots node and load on a new chain in `folder`, drives them, stops them.
-fn measure(
-    config: &Config,
-    options: &cli::Bench,
-    folder: &Path,
-    stop: &StopSignal,
-) -> Result<Observed, BenchError> {
+fn measure(config: &Config, options: &cli::Bench, folder: &Path, stop: &StopSignal) -> Result<Observed, BenchError> {
     // The folder is the bench's own, made anew each time; the chain of `hearth run` lies beside it.
     if folder.exists() {
         std::fs::remove_dir_all(folder).map_err(|source| BootError::Folder { path: folder.into(), source })?;
@@ -150,7 +147,8 @@ fn measure(
     let topology = boot::topology(config, &cores, true).map_err(BootError::Layout)?;
     println!("{}", crate::draw::layout(&topology));
     let total = config.development.genesis.fund_initial_accounts;
-    let chain = boot::open_chain(config, folder, |done| progress(&format!("funding accounts: {done} of {total}")), |_| {})?;
+    let chain =
+        boot::open_chain(config, folder, |done| progress(&format!("funding accounts: {done} of {total}")), |_| {})?;
     let control = Arc::new(Control::default());
     let (senders, receivers) = (options.accounts_from.unwrap_or(total), options.accounts_to.unwrap_or(total));
     let seconds = options.warmup + options.duration;

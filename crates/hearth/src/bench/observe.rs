@@ -93,9 +93,10 @@ impl Snapshot {
 
     /// Whether all that was generated was sent, and all that was sent has come to an end.
     pub fn is_settled(&self) -> bool {
-        let ended =
-            self.total("bank", "landed") + self.total("bank", "failed") + self.dropped().values().sum::<u64>();
-        self.total("benchg", "generated") == self.sent() && self.sent() == ended && self.total("benchs", "in_flight") == 0
+        let ended = self.total("bank", "landed") + self.total("bank", "failed") + self.dropped().values().sum::<u64>();
+        self.total("benchg", "generated") == self.sent()
+            && self.sent() == ended
+            && self.total("benchs", "in_flight") == 0
     }
 
     /// Transactions that were executed and committed.
@@ -245,8 +246,7 @@ fn tile_use(end: &TileCounts, begin: &TileCounts) -> TileUse {
     let spent: [u64; REGIMES] = std::array::from_fn(|i| end.regimes[i].saturating_sub(begin.regimes[i]));
     let total = spent.iter().sum::<u64>().max(1) as f64;
     let share = |regime: Regime| spent[regime as usize] as f64 / total;
-    let (backpressure, wait, elsewhere) =
-        (share(Regime::Backpressure), share(Regime::Wait), share(Regime::Elsewhere));
+    let (backpressure, wait, elsewhere) = (share(Regime::Backpressure), share(Regime::Wait), share(Regime::Elsewhere));
     TileUse {
         tile: end.name.clone(),
         core: end.core,
@@ -278,8 +278,7 @@ fn bottleneck(tiles: &[TileUse], rate: Option<f64>, waiting: u64) -> Bottleneck 
     let percent = |share: f64| format!("{:.0} %", 100.0 * share);
     let all_full = !cores.is_empty() && cores.values().all(|busy| *busy >= SATURATED);
     if all_full {
-        let (kind, (busy, count)) =
-            kinds.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0)).expect("there are tiles");
+        let (kind, (busy, count)) = kinds.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0)).expect("there are tiles");
         let why = format!(
             "all {} cores are {} busy; {count} {kind} tiles take {} of them",
             cores.len(),
@@ -296,11 +295,14 @@ fn bottleneck(tiles: &[TileUse], rate: Option<f64>, waiting: u64) -> Bottleneck 
     if let Some((core, busy)) = full {
         let on_core = tiles.iter().filter(|t| t.core == Some(*core));
         let top = on_core.max_by(|a, b| a.busy.total_cmp(&b.busy)).expect("the core has tiles");
-        let why = format!("core {core} is {} busy, {} of it with {}", percent(*busy), percent(top.busy / busy), top.tile);
+        let why =
+            format!("core {core} is {} busy, {} of it with {}", percent(*busy), percent(top.busy / busy), top.tile);
         return Bottleneck { tile: top.tile.split(':').next().unwrap_or_default().into(), why };
     }
     if waiting > MANY_WAITING {
-        let why = format!("{waiting} transactions wait in the pool for accounts that others hold: they run one after the other");
+        let why = format!(
+            "{waiting} transactions wait in the pool for accounts that others hold: they run one after the other"
+        );
         return Bottleneck { tile: "pack".into(), why };
     }
     let idle: Vec<String> = cores.iter().map(|(core, busy)| format!("core {core} {}", percent(*busy))).collect();
@@ -326,7 +328,8 @@ mod tests {
 
     #[test]
     fn the_largest_share_of_full_cores_is_the_limit() {
-        let tiles = [tile("benchg:0", 0, 0.4), tile("verify:0", 0, 0.55), tile("verify:1", 1, 0.7), tile("bank:0", 1, 0.27)];
+        let tiles =
+            [tile("benchg:0", 0, 0.4), tile("verify:0", 0, 0.55), tile("verify:1", 1, 0.7), tile("bank:0", 1, 0.27)];
         let limit = bottleneck(&tiles, None, 0);
         assert_eq!(limit.tile, "verify");
         assert!(limit.why.contains("all 2 cores are 96 % busy"), "{}", limit.why);

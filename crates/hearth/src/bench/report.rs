@@ -174,9 +174,29 @@ impl Report {
         if self.interrupted {
             writeln!(s, "  interrupted: the figures cover the time until then")?;
         }
-        writeln!(s, "  txn/s      mean {}   median {}   p5–p95 {}–{}   max {}", n(r.mean), n(r.median), n(r.p5), n(r.p95), n(r.max))?;
-        writeln!(s, "  measured   {duration:.0} s after {warmup:.0} s of warm-up, as getTransactionCount counts them; longest stall {:.2} s", self.longest_stall_s)?;
-        writeln!(s, "  sent       {} = landed {} + failed {} + dropped {} + unresolved {}", i(self.sent), i(self.landed), i(self.failed), i(self.dropped.values().sum()), self.unresolved)?;
+        writeln!(
+            s,
+            "  txn/s      mean {}   median {}   p5–p95 {}–{}   max {}",
+            n(r.mean),
+            n(r.median),
+            n(r.p5),
+            n(r.p95),
+            n(r.max)
+        )?;
+        writeln!(
+            s,
+            "  measured   {duration:.0} s after {warmup:.0} s of warm-up, as getTransactionCount counts them; longest stall {:.2} s",
+            self.longest_stall_s
+        )?;
+        writeln!(
+            s,
+            "  sent       {} = landed {} + failed {} + dropped {} + unresolved {}",
+            i(self.sent),
+            i(self.landed),
+            i(self.failed),
+            i(self.dropped.values().sum()),
+            self.unresolved
+        )?;
         for (place, count) in self.dropped.iter().filter(|(_, c)| **c > 0) {
             writeln!(s, "             dropped in {place}: {}", i(*count))?;
         }
@@ -184,11 +204,28 @@ impl Report {
             writeln!(s, "             all that was signed ahead was sent before the time was up")?;
         }
         let cpu = &self.cpu_us_per_txn;
-        writeln!(s, "  cpu        {:.1} µs a transaction: node {:.1}, load {:.1}; {} cores", cpu.node + cpu.load, cpu.node, cpu.load, self.cores)?;
-        writeln!(s, "  memory     {} MB at most, {:+.1} MB after the first 10 s", self.rss_bytes_max / 1_000_000, self.rss_growth_bytes as f64 / 1e6)?;
+        writeln!(
+            s,
+            "  cpu        {:.1} µs a transaction: node {:.1}, load {:.1}; {} cores",
+            cpu.node + cpu.load,
+            cpu.node,
+            cpu.load,
+            self.cores
+        )?;
+        writeln!(
+            s,
+            "  memory     {} MB at most, {:+.1} MB after the first 10 s",
+            self.rss_bytes_max / 1_000_000,
+            self.rss_growth_bytes as f64 / 1e6
+        )?;
         writeln!(s, "  limit      {}: {}", self.bottleneck.tile, self.bottleneck.why)?;
         if let (Some(y), Some(e)) = (&self.yardstick_ns, self.efficiency) {
-            writeln!(s, "  yardstick  sign {:.1} µs, verify_strict {:.1} µs (stock ed25519-dalek, one thread)", y.sign / 1e3, y.verify_strict / 1e3)?;
+            writeln!(
+                s,
+                "  yardstick  sign {:.1} µs, verify_strict {:.1} µs (stock ed25519-dalek, one thread)",
+                y.sign / 1e3,
+                y.verify_strict / 1e3
+            )?;
             let work = if self.presigned { "verify_strict" } else { "(sign + verify_strict)" };
             writeln!(s, "  efficiency {e:.2} = txn/s × {work} ÷ cores")?;
         }

@@ -37,7 +37,10 @@ const WITHOUT_MEANING: [(&str, &str); 24] = [
 pub fn adapt(file: &mut Table) -> Vec<String> {
     let mut notices = vec![];
     if let Some(Value::Boolean(disabled)) = remove(file, "development.bench.disable_blockstore") {
-        notices.push("`development.bench.disable_blockstore` was taken as `disable_blockstore_from_slot = 1`, its newer form".into());
+        notices.push(
+            "`development.bench.disable_blockstore` was taken as `disable_blockstore_from_slot = 1`, its newer form"
+                .into(),
+        );
         if disabled {
             insert(file, "development.bench.disable_blockstore_from_slot", Value::Integer(1));
         }

@@ -45,8 +45,8 @@ pub enum ConfigError {
 
 /// Reads a file.
 pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| ConfigError::Read { path: path.to_owned(), why: e.to_string() })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|e| ConfigError::Read { path: path.to_owned(), why: e.to_string() })?;
     load_str(&text, path)
 }
 
@@ -91,7 +91,10 @@ fn check(config: &Config) -> Result<(), (&'static str, String)> {
     }
     let at_least_one = |key, value: u64| (value > 0).then_some(()).ok_or((key, "must be at least 1".to_owned()));
     at_least_one("development.genesis.ticks_per_slot", config.development.genesis.ticks_per_slot)?;
-    at_least_one("development.genesis.target_tick_duration_micros", config.development.genesis.target_tick_duration_micros)?;
+    at_least_one(
+        "development.genesis.target_tick_duration_micros",
+        config.development.genesis.target_tick_duration_micros,
+    )?;
     at_least_one("development.bench.connections", config.development.bench.connections as u64)?;
     at_least_one("tiles.dedup.signature_cache_size", config.tiles.dedup.signature_cache_size as u64)?;
     at_least_one("tiles.verify.signature_cache_size", config.tiles.verify.signature_cache_size as u64)?;

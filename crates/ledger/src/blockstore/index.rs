@@ -198,7 +198,13 @@ mod tests {
         for cut in 0..=whole.len() {
             let mut index = Index::default();
             let file = load(2, &whole[..cut], 5000, &mut index);
-            let expected = if cut == whole.len() { 5 } else if cut >= a.len() { 3 } else { 0 };
+            let expected = if cut == whole.len() {
+                5
+            } else if cut >= a.len() {
+                3
+            } else {
+                0
+            };
             assert_eq!(index.slots.len(), expected, "cut at {cut}");
             assert_eq!(file.size as usize, [0, a.len(), whole.len()][expected.div_ceil(3)]);
         }

@@ -81,11 +81,7 @@ impl BlockStore {
         Ok(())
     }
 
-    pub(super) fn open_on(
-        volume: Arc<dyn Volume>,
-        dir: &Path,
-        config: Config,
-    ) -> Result<(Self, Recovery), StoreError> {
+    pub(super) fn open_on(volume: Arc<dyn Volume>, dir: &Path, config: Config) -> Result<(Self, Recovery), StoreError> {
         config.check()?;
         fs::create_dir_all(dir).map_err(|e| StoreError::io("creating", dir, e))?;
         let lock = take_lock(dir)?;

@@ -37,7 +37,9 @@ const KIND_COMPLETE: u32 = 3;
 const KIND_DISCARD: u32 = 4;
 const FLAG_LAST: u8 = 1;
 
-const _: () = assert!(RECORD_SIZE_MAX.is_multiple_of(8) && SEGMENT_HEAD_SIZE.is_multiple_of(8) && COMPLETE_SIZE.is_multiple_of(8));
+const _: () = assert!(
+    RECORD_SIZE_MAX.is_multiple_of(8) && SEGMENT_HEAD_SIZE.is_multiple_of(8) && COMPLETE_SIZE.is_multiple_of(8)
+);
 
 /// One FEC set of a block, as it is appended and as it is read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +182,10 @@ pub(super) fn set_record_size(data_len: usize) -> usize {
 }
 
 /// A set's record but for its data: what goes before them, and the padding that goes after.
-pub(super) fn encode_set(set: &FecSetRecord<'_>, position: LogPosition) -> ([u8; HEADER_SIZE + SET_BODY_SIZE], &'static [u8]) {
+pub(super) fn encode_set(
+    set: &FecSetRecord<'_>,
+    position: LogPosition,
+) -> ([u8; HEADER_SIZE + SET_BODY_SIZE], &'static [u8]) {
     let mut out = [0u8; HEADER_SIZE + SET_BODY_SIZE];
     let padding: &'static [u8] = &[0u8; 7][..set_record_size(set.data.len()) - out.len() - set.data.len()];
     put_header(&mut out, KIND_SET, set_record_size(set.data.len()));

@@ -301,9 +301,8 @@ impl BlockStore {
     /// Begins to track a slot. False when it is whole already.
     fn open_slot(&mut self, set: &FecSetRecord<'_>) -> Result<bool, StoreError> {
         let kept_back = self.unpublished.iter().rev().find(|e| e.slot == set.slot).copied();
-        let held = kept_back.or_else(|| {
-            self.shared.index.read().unwrap_or_else(PoisonError::into_inner).slots.get(&set.slot).copied()
-        });
+        let held = kept_back
+            .or_else(|| self.shared.index.read().unwrap_or_else(PoisonError::into_inner).slots.get(&set.slot).copied());
         let open = match held {
             Some(entry) if entry.complete => return Ok(false),
             Some(entry) => self.track(entry)?,

@@ -10,9 +10,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use quinn_proto::{
-    ConnectionError, DatagramEvent, Dir, EcnCodepoint, Event, Incoming, StreamEvent,
-};
+use quinn_proto::{ConnectionError, DatagramEvent, Dir, EcnCodepoint, Event, Incoming, StreamEvent};
 use rustls::pki_types::CertificateDer;
 
 use super::streams::Streams;
@@ -21,18 +19,9 @@ use crate::admission::Refusal;
 use crate::{Transmit, close_code, entropy, tls};
 
 impl Server {
-    pub(super) fn receive(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        ecn: Option<EcnCodepoint>,
-        payload: BytesMut,
-    ) {
+    pub(super) fn receive(&mut self, now: Instant, from: SocketAddr, ecn: Option<EcnCodepoint>, payload: BytesMut) {
         self.scratch.clear();
-        match self
-            .endpoint
-            .handle(now, from, None, ecn, payload, &mut self.scratch)
-        {
+        match self.endpoint.handle(now, from, None, ecn, payload, &mut self.scratch) {
             None => self.counters.datagrams_ignored += 1,
             Some(DatagramEvent::Response(transmit)) => self.respond(transmit),
             Some(DatagramEvent::NewConnection(incoming)) => self.admit(now, incoming),
@@ -54,8 +43,7 @@ impl Server {
             return;
         }
         let payload = self.scratch[..transmit.size].into();
-        self.responses
-            .push_back((Transmit::from_quinn(transmit), payload));
+        self.responses.push_back((Transmit::from_quinn(transmit), payload));
     }
 
     /// Decides on a connection attempt.
@@ -63,9 +51,7 @@ impl Server {
         self.counters.connects += 1;
         let from = incoming.remote_address();
         // Before anything is remembered for an address under load, it must be proven.
-        if self.half_open >= self.config.half_open_retry
-            && !incoming.remote_address_validated()
-            && incoming.may_retry()
+        if self.half_open >= self.config.half_open_retry && !incoming.remote_address_validated() && incoming.may_retry()
         {
             self.counters.retries_sent += 1;
             let retry = self.endpoint.retry(incoming, &mut self.scratch);
@@ -147,11 +133,7 @@ impl Server {
                 self.connection_next += 1;
                 self.slots[index] = Some(Box::new(Slot {
                     quic,
-                    peer: Peer {
-                        connection,
-                        address,
-                        key: None,
-                    },
+                    peer: Peer { connection, address, key: None },
                     stage: Stage::HalfOpen(deadline),
                     key_admitted: false,
                     transmit_queued: false,
@@ -214,9 +196,7 @@ impl Server {
     /// The handshake is done: learn the peer's key, and let it open streams.
     fn opened(&mut self, index: u32, now: Instant) {
         let streams = entropy::varint(self.config.streams_concurrent);
-        let slot = self.slots[index as usize]
-            .as_mut()
-            .expect("an occupied slot");
+        let slot = self.slots[index as usize].as_mut().expect("an occupied slot");
         if slot.closing {
             return;
         }
@@ -224,8 +204,7 @@ impl Server {
         self.half_open -= 1;
         self.counters.connections_opened += 1;
         let certificates = slot.quic.crypto_session().peer_identity();
-        let certificates =
-            certificates.and_then(|c| c.downcast::<Vec<CertificateDer<'static>>>().ok());
+        let certificates = certificates.and_then(|c| c.downcast::<Vec<CertificateDer<'static>>>().ok());
         slot.peer.key = match certificates.as_deref().map(Vec::as_slice) {
             Some([only]) => tls::peer_key(only),
             _ => None,
@@ -245,9 +224,7 @@ impl Server {
 
     /// The connection is over. Its finished streams can still be read.
     fn lost(&mut self, index: u32, reason: &ConnectionError) {
-        let slot = self.slots[index as usize]
-            .as_mut()
-            .expect("an occupied slot");
+        let slot = self.slots[index as usize].as_mut().expect("an occupied slot");
         let count = &mut self.counters;
         match slot.stage {
             Stage::Ended => return,
@@ -311,13 +288,9 @@ impl Server {
             _ => None,
         };
         let streams = slot.streams.deadline(now, self.config.stream_timeout);
-        for at in [slot.quic.poll_timeout(), handshake, streams]
-            .into_iter()
-            .flatten()
-        {
+        for at in [slot.quic.poll_timeout(), handshake, streams].into_iter().flatten() {
             // A deadline in the past must not keep `handle_timeout` from returning.
-            self.deadlines
-                .advance(index, at.max(now + Duration::from_micros(1)));
+            self.deadlines.advance(index, at.max(now + Duration::from_micros(1)));
         }
     }
 }

@@ -104,18 +104,11 @@ impl Server {
         config.check()?;
         let entropy = Entropy::new(entropy);
         let crypto = QuicServerConfig::try_from(tls::server(tls_seed)?)?;
-        let mut quic =
-            quinn_proto::ServerConfig::new(Arc::new(crypto), Arc::new(entropy.token_key()));
+        let mut quic = quinn_proto::ServerConfig::new(Arc::new(crypto), Arc::new(entropy.token_key()));
         let clock = TokenClock::new(now);
-        quic.transport_config(Arc::new(config.transport()))
-            .migration(false)
-            .time_source(clock.clone());
-        let endpoint = Endpoint::new(
-            Arc::new(entropy.endpoint(config.udp_payload_max)),
-            Some(Arc::new(quic)),
-            false,
-            None,
-        );
+        quic.transport_config(Arc::new(config.transport())).migration(false).time_source(clock.clone());
+        let endpoint =
+            Endpoint::new(Arc::new(entropy.endpoint(config.udp_payload_max)), Some(Arc::new(quic)), false, None);
         Ok(Self {
             admission: Admission::new(&config, now),
             config,
@@ -152,13 +145,7 @@ impl Server {
     }
 
     /// Takes in one UDP payload from `from`. Copies it.
-    pub fn handle_datagram(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        ecn: Option<EcnCodepoint>,
-        payload: &[u8],
-    ) {
+    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, ecn: Option<EcnCodepoint>, payload: &[u8]) {
         self.counters.datagrams_in += 1;
         self.clock.set(now);
         if let Some(has_token) = initial_token(payload)
@@ -217,11 +204,7 @@ impl Server {
 
     /// Gives the next whole transaction to `take`, whose result it returns; `None` when there is no
     /// transaction to be had now. To be called only when the caller has room for one.
-    pub fn poll_transaction<R>(
-        &mut self,
-        now: Instant,
-        take: impl FnOnce(&Peer, &[u8]) -> R,
-    ) -> Option<R> {
+    pub fn poll_transaction<R>(&mut self, now: Instant, take: impl FnOnce(&Peer, &[u8]) -> R) -> Option<R> {
         self.read_next(now, take)
     }
 
@@ -246,8 +229,7 @@ impl Server {
     fn close(&mut self, index: u32, now: Instant, code: u32, reason: &'static str) {
         let slot = self.slots[index as usize].as_mut().expect("an open slot");
         let code = crate::entropy::varint(code);
-        slot.quic
-            .close(now, code, Bytes::from_static(reason.as_bytes()));
+        slot.quic.close(now, code, Bytes::from_static(reason.as_bytes()));
         slot.closing = true;
         if let Stage::HalfOpen(_) = slot.stage {
             self.half_open -= 1;
@@ -274,8 +256,7 @@ impl Server {
         }
         self.admission.leave(slot.peer.address.ip());
         if slot.key_admitted {
-            self.admission
-                .leave_key(&slot.peer.key.expect("an admitted key"));
+            self.admission.leave_key(&slot.peer.key.expect("an admitted key"));
         }
         self.counters.streams_abandoned += slot.streams.unfinished() as u64;
         while slot.quic.streams().accept(Dir::Uni).is_some() {
@@ -284,8 +265,7 @@ impl Server {
         self.reassembly_bytes -= slot.streams.held_bytes();
         self.deadlines.set(index, None);
         let handle = ConnectionHandle(index as usize);
-        self.endpoint
-            .handle_event(handle, quinn_proto::EndpointEvent::drained());
+        self.endpoint.handle_event(handle, quinn_proto::EndpointEvent::drained());
     }
 
     fn slot(&mut self, index: u32) -> Option<&mut Slot> {

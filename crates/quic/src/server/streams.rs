@@ -97,11 +97,7 @@ impl Streams {
     fn part(&mut self, id: StreamId, now: Instant) -> &mut Part {
         self.parts.entry(id).or_insert_with(|| {
             self.timeouts.push_back((now, id));
-            Part {
-                bytes: Vec::new(),
-                heard: now,
-                queued: false,
-            }
+            Part { bytes: Vec::new(), heard: now, queued: false }
         })
     }
 
@@ -130,10 +126,7 @@ impl Streams {
         {
             self.timeouts.pop_front();
         }
-        let first = self
-            .timeouts
-            .front()
-            .map(|&(heard, _)| (heard + timeout).max(now));
+        let first = self.timeouts.front().map(|&(heard, _)| (heard + timeout).max(now));
         [first, self.throttled_until].into_iter().flatten().min()
     }
 }
@@ -182,11 +175,7 @@ fn gather(
 }
 
 impl Server {
-    pub(super) fn read_next<R>(
-        &mut self,
-        now: Instant,
-        take: impl FnOnce(&Peer, &[u8]) -> R,
-    ) -> Option<R> {
+    pub(super) fn read_next<R>(&mut self, now: Instant, take: impl FnOnce(&Peer, &[u8]) -> R) -> Option<R> {
         while let Some(&index) = self.to_read.front() {
             let Some(id) = self.next_stream(index, now) else {
                 self.to_read.pop_front();
@@ -271,9 +260,7 @@ impl Server {
     /// Reads all that is there of a stream.
     fn read_stream(&mut self, index: u32, id: StreamId, now: Instant) -> Read {
         let limit = self.config.stream_bytes_max;
-        let slot = self.slots[index as usize]
-            .as_deref_mut()
-            .expect("an occupied slot");
+        let slot = self.slots[index as usize].as_deref_mut().expect("an occupied slot");
         let streams = &mut slot.streams;
         let mut stream = slot.quic.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else {
@@ -317,23 +304,15 @@ impl Server {
                 self.counters.streams_over_memory += 1;
                 self.stop(index, id);
             }
-            None => self
-                .deadlines
-                .advance(index, now + self.config.stream_timeout),
+            None => self.deadlines.advance(index, now + self.config.stream_timeout),
         }
         Read::Nothing
     }
 
     /// Refuses the rest of an unfinished stream and frees what is held of it.
     fn stop(&mut self, index: u32, id: StreamId) {
-        let slot = self.slots[index as usize]
-            .as_deref_mut()
-            .expect("an occupied slot");
-        let held = slot
-            .streams
-            .parts
-            .get(&id)
-            .map_or(0, |part| part.bytes.len());
+        let slot = self.slots[index as usize].as_deref_mut().expect("an occupied slot");
+        let held = slot.streams.parts.get(&id).map_or(0, |part| part.bytes.len());
         slot.streams.remove(id, held, &mut self.reassembly_bytes);
         // An error means that the stream is gone already, which is what we want.
         let _ = slot.quic.recv_stream(id).stop(entropy::varint(0));
@@ -374,11 +353,7 @@ impl Server {
         let Some(slot) = self.slots[index as usize].as_deref_mut() else {
             return;
         };
-        if slot
-            .streams
-            .throttled_until
-            .is_some_and(|until| until <= now)
-        {
+        if slot.streams.throttled_until.is_some_and(|until| until <= now) {
             slot.streams.throttled_until = None;
             if slot.streams.queue_read() {
                 self.to_read.push_back(index);

@@ -14,9 +14,8 @@ use hearth_quic::{Client, ClientConfig, Peer, Server, ServerConfig, Transmit, tl
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{
-    ConnectError, Connection, ConnectionError, ConnectionHandle, ConnectionId, DatagramEvent, Dir,
-    Endpoint, EndpointConfig, Event, Side, StreamEvent, StreamId, TransportConfig, TransportError,
-    VarInt, crypto,
+    ConnectError, Connection, ConnectionError, ConnectionHandle, ConnectionId, DatagramEvent, Dir, Endpoint,
+    EndpointConfig, Event, Side, StreamEvent, StreamId, TransportConfig, TransportError, VarInt, crypto,
 };
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 
@@ -134,12 +133,7 @@ impl World {
         self.add_client_at(config, Self::address(n), Some([n as u8 + 1; 32]))
     }
 
-    pub fn add_client_at(
-        &mut self,
-        config: ClientConfig,
-        address: SocketAddr,
-        seed: Option<[u8; 32]>,
-    ) -> usize {
+    pub fn add_client_at(&mut self, config: ClientConfig, address: SocketAddr, seed: Option<[u8; 32]>) -> usize {
         let n = self.nodes.len();
         let mut entropy = [9; 32];
         entropy[..8].copy_from_slice(&(n as u64).to_le_bytes());
@@ -185,19 +179,11 @@ impl World {
         let copies = 1 + u64::from(self.rng.chance(w.double_per_mille));
         for _ in 0..copies {
             let jitter = w.jitter.as_nanos() as u64;
-            let extra = if jitter == 0 {
-                0
-            } else {
-                self.rng.below(jitter)
-            };
+            let extra = if jitter == 0 { 0 } else { self.rng.below(jitter) };
             let at = self.now + w.latency + Duration::from_nanos(extra);
             self.flight_next += 1;
             self.flights.push(Reverse((at, self.flight_next)));
-            let flight = Flight {
-                from,
-                to,
-                payload: payload.to_vec(),
-            };
+            let flight = Flight { from, to, payload: payload.to_vec() };
             self.payloads.insert(self.flight_next, flight);
         }
     }
@@ -214,9 +200,7 @@ impl World {
             }
         }
         while self.room {
-            let read = self
-                .server
-                .poll_transaction(self.now, |peer, b| (*peer, b.to_vec()));
+            let read = self.server.poll_transaction(self.now, |peer, b| (*peer, b.to_vec()));
             let Some(read) = read else { break };
             self.received.push(read);
         }
@@ -238,24 +222,16 @@ impl World {
         let due = |n: &(SocketAddr, Node)| n.1.next_timeout();
         let timeouts = self.nodes.iter().filter_map(due);
         let flight = self.flights.peek().map(|r| r.0.0);
-        let next = timeouts
-            .chain(self.server.next_timeout())
-            .chain(flight)
-            .chain(limit)
-            .min();
+        let next = timeouts.chain(self.server.next_timeout()).chain(flight).chain(limit).min();
         let Some(next) = next else { return false };
         self.now = self.now.max(next);
         while let Some(&Reverse((at, id))) = self.flights.peek()
             && at <= self.now
         {
             self.flights.pop();
-            let f = self
-                .payloads
-                .remove(&id)
-                .expect("a payload for each flight");
+            let f = self.payloads.remove(&id).expect("a payload for each flight");
             if f.to == self.server_address {
-                self.server
-                    .handle_datagram(self.now, f.from, None, &f.payload);
+                self.server.handle_datagram(self.now, f.from, None, &f.payload);
             } else if let Some(n) = self.nodes.iter().position(|n| n.0 == f.to) {
                 self.nodes[n].1.handle(self.now, f.from, &f.payload);
             }
@@ -275,16 +251,8 @@ impl World {
             if done(self) {
                 return;
             }
-            assert!(
-                self.now < deadline,
-                "not within {limit:?}: {:#?}",
-                self.server.counters()
-            );
-            assert!(
-                self.step(),
-                "nothing happens any more: {:#?}",
-                self.server.counters()
-            );
+            assert!(self.now < deadline, "not within {limit:?}: {:#?}", self.server.counters());
+            assert!(self.step(), "nothing happens any more: {:#?}", self.server.counters());
         }
     }
 
@@ -347,9 +315,7 @@ impl RawConfig {
     pub fn solana(seed: Option<[u8; 32]>) -> Self {
         let mut transport = TransportConfig::default();
         transport
-            .max_idle_timeout(Some(
-                Duration::from_secs(30).try_into().expect("a time-out"),
-            ))
+            .max_idle_timeout(Some(Duration::from_secs(30).try_into().expect("a time-out")))
             .keep_alive_interval(Some(Duration::from_secs(1)))
             .send_fairness(false);
         Self {
@@ -393,10 +359,7 @@ impl Raw {
         // As Solana's clients ask for.
         tls.enable_early_data = true;
         let crypto = QuicClientConfig::try_from(tls).expect("crypto");
-        let crypto = Arc::new(Greedy {
-            honest: Arc::new(crypto),
-            greed: config.greed,
-        });
+        let crypto = Arc::new(Greedy { honest: Arc::new(crypto), greed: config.greed });
         let mut quic_config = quinn_proto::ClientConfig::new(crypto);
         quic_config.transport_config(Arc::new(config.transport));
         let mut seed = [5; 32];
@@ -404,9 +367,7 @@ impl Raw {
         let mut endpoint_config = EndpointConfig::default();
         endpoint_config.rng_seed(Some(seed));
         let mut endpoint = Endpoint::new(Arc::new(endpoint_config), None, true, None);
-        let (handle, quic) = endpoint
-            .connect(now, quic_config, server, "connect")
-            .expect("dial");
+        let (handle, quic) = endpoint.connect(now, quic_config, server, "connect").expect("dial");
         Self {
             endpoint,
             handle,
@@ -477,12 +438,7 @@ impl Raw {
         let t = self.quic.poll_transmit(now, 1, buffer);
         self.events();
         self.deadline = self.quic.poll_timeout();
-        t.map(|t| Transmit {
-            to: t.destination,
-            len: t.size,
-            segment_size: None,
-            ecn: None,
-        })
+        t.map(|t| Transmit { to: t.destination, len: t.size, segment_size: None, ecn: None })
     }
 
     fn timeout(&mut self, now: Instant) {
@@ -498,22 +454,14 @@ impl Raw {
             return;
         }
         let mut scratch = Vec::new();
-        match self
-            .endpoint
-            .handle(now, from, None, None, BytesMut::from(payload), &mut scratch)
-        {
+        match self.endpoint.handle(now, from, None, None, BytesMut::from(payload), &mut scratch) {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 self.quic.handle_event(event);
                 self.events();
             }
             Some(DatagramEvent::Response(t)) => {
                 let to = t.destination;
-                let t = Transmit {
-                    to,
-                    len: t.size,
-                    segment_size: None,
-                    ecn: None,
-                };
+                let t = Transmit { to, len: t.size, segment_size: None, ecn: None };
                 self.responses.push_back((t, scratch));
             }
             _ => {}
@@ -610,14 +558,8 @@ impl crypto::ClientConfig for Greedy {
         server_name: &str,
         params: &TransportParameters,
     ) -> Result<Box<dyn crypto::Session>, ConnectError> {
-        let honest = self
-            .honest
-            .clone()
-            .start_session(version, server_name, params)?;
-        Ok(Box::new(GreedySession {
-            honest,
-            greed: self.greed,
-        }))
+        let honest = self.honest.clone().start_session(version, server_name, params)?;
+        Ok(Box::new(GreedySession { honest, greed: self.greed }))
     }
 }
 

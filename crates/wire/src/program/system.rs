@@ -7,9 +7,7 @@
 //!         instruction are ignored, as the program does
 //! source  `solana-system-interface` 3: bincode with a tag of four bytes
 
-use crate::consts::{
-    Pubkey, SYSTEM_PROGRAM, SYSVAR_RECENT_BLOCKHASHES, SYSVAR_RENT,
-};
+use crate::consts::{Pubkey, SYSTEM_PROGRAM, SYSVAR_RECENT_BLOCKHASHES, SYSVAR_RENT};
 use crate::message::{AccountMeta, Instruction};
 
 /// An instruction's data, by the tag's order. Sizes in bytes, amounts in lamports.

@@ -174,12 +174,10 @@ const _: () = {
     assert!(COMMON_HEADER_SIZE == 83 && DATA_HEADER_SIZE == 88 && CODE_HEADER_SIZE == 89);
     assert!(CODE_SHRED_SIZE == 1228 && POSITION + 2 == CODE_HEADER_SIZE && SIZE + 2 == DATA_HEADER_SIZE);
     assert!(PROOF_NODES == 6);
-    let (data, code) =
-        (Variant::of_full_set(ShredKind::Data, false), Variant::of_full_set(ShredKind::Code, false));
+    let (data, code) = (Variant::of_full_set(ShredKind::Data, false), Variant::of_full_set(ShredKind::Code, false));
     assert!(data.capacity() == 963 && code.capacity() == 987);
     assert!(data.erasure_shard().end - data.erasure_shard().start == 987);
-    let (data, code) =
-        (Variant::of_full_set(ShredKind::Data, true), Variant::of_full_set(ShredKind::Code, true));
+    let (data, code) = (Variant::of_full_set(ShredKind::Data, true), Variant::of_full_set(ShredKind::Code, true));
     assert!(data.capacity() == 899 && code.capacity() == 923);
     assert!(data.erasure_shard().end - data.erasure_shard().start == 923);
     // The longest proof still leaves room, so no offset of any variant underflows.

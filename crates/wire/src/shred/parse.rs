@@ -280,11 +280,8 @@ impl<'a> Shred<'a> {
 /// The fields of a data shred whose bytes have the right length.
 fn parse_data(bytes: &[u8], variant: Variant) -> Result<DataFields, ShredError> {
     let slot = u64::from_le_bytes(array(bytes, SLOT));
-    let data = DataFields {
-        parent_offset: u16_at(bytes, PARENT_OFFSET),
-        flags: bytes[FLAGS],
-        size: u16_at(bytes, SIZE),
-    };
+    let data =
+        DataFields { parent_offset: u16_at(bytes, PARENT_OFFSET), flags: bytes[FLAGS], size: u16_at(bytes, SIZE) };
     if u64::from(data.parent_offset) > slot || (data.parent_offset == 0 && slot != 0) {
         return fail(ShredErrorKind::ParentOffset, PARENT_OFFSET);
     }

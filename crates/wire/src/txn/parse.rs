@@ -166,9 +166,7 @@ fn parse_window(bytes: &[u8]) -> Result<(Layout, usize), ParseError> {
     if version == Version::V0 {
         at = parse_lookups(bytes, at, &mut layout)?;
     }
-    let total = account_count
-        + usize::from(layout.loaded_writable_count)
-        + usize::from(layout.loaded_readonly_count);
+    let total = account_count + usize::from(layout.loaded_writable_count) + usize::from(layout.loaded_readonly_count);
     if usize::from(top_account.index) >= total {
         return fail(AccountIndex, top_account.list);
     }

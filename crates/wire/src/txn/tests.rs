@@ -41,7 +41,10 @@ fn a_transfer_shows_its_fields() {
     assert_eq!((txn.version(), txn.signatures(), txn.message()), (Version::Legacy, &[[9; 64]][..], &bytes[65..]));
     assert_eq!(txn.account_keys(), [[1; 32], [2; 32], SYSTEM_PROGRAM]);
     assert_eq!((txn.fee_payer(), txn.recent_blockhash()), (&[1; 32], &[7; 32]));
-    assert_eq!([0, 1, 2].map(|i| (txn.is_signer(i), txn.is_writable(i))), [(true, true), (false, true), (false, false)]);
+    assert_eq!(
+        [0, 1, 2].map(|i| (txn.is_signer(i), txn.is_writable(i))),
+        [(true, true), (false, true), (false, false)]
+    );
     let data = &[2, 0, 0, 0, 42, 0, 0, 0, 0, 0, 0, 0];
     let expected = CompiledInstruction { program_id_index: 2, accounts: &[0, 1], data };
     assert_eq!(txn.instructions().collect::<Vec<_>>(), [expected]);
@@ -59,7 +62,10 @@ fn lookups_extend_the_accounts() {
     assert_eq!((txn.account_count(), txn.loaded_count(), txn.loaded_writable_count()), (6, 3, 2));
     assert_eq!([2, 3, 4, 5, 6].map(|i| txn.is_writable(i)), [false, true, true, false, false]);
     let lookup = txn.address_table_lookups().next().unwrap();
-    assert_eq!((lookup.account_key, lookup.writable_indexes, lookup.readonly_indexes), (&[5; 32], &[10, 11][..], &[12][..]));
+    assert_eq!(
+        (lookup.account_key, lookup.writable_indexes, lookup.readonly_indexes),
+        (&[5; 32], &[10, 11][..], &[12][..])
+    );
 
     bytes[INSTRUCTION + 3] = 6;
     assert_eq!(refused(&bytes), (ParseErrorKind::AccountIndex, INSTRUCTION + 3));

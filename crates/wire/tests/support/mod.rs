@@ -43,13 +43,9 @@ fn sdk_address() -> impl Strategy<Value = Address> {
 /// A lookup; one in 25 loads nothing, which the SDK refuses.
 fn lookup() -> impl Strategy<Value = MessageAddressTableLookup> {
     let indexes = || prop::collection::vec(any::<u8>(), 0..5);
-    (sdk_address(), indexes(), indexes()).prop_map(
-        |(account_key, writable_indexes, readonly_indexes)| MessageAddressTableLookup {
-            account_key,
-            writable_indexes,
-            readonly_indexes,
-        },
-    )
+    (sdk_address(), indexes(), indexes()).prop_map(|(account_key, writable_indexes, readonly_indexes)| {
+        MessageAddressTableLookup { account_key, writable_indexes, readonly_indexes }
+    })
 }
 
 /// Instructions whose indexes are drawn as fractions and scaled to the accounts.
@@ -93,7 +89,13 @@ pub fn transaction() -> impl Strategy<Value = VersionedTransaction> {
             let recent_blockhash = Hash::new_from_array(hash);
             let message = if versioned {
                 let address_table_lookups = lookups;
-                VersionedMessage::V0(v0::Message { header, account_keys, recent_blockhash, instructions, address_table_lookups })
+                VersionedMessage::V0(v0::Message {
+                    header,
+                    account_keys,
+                    recent_blockhash,
+                    instructions,
+                    address_table_lookups,
+                })
             } else {
                 VersionedMessage::Legacy(Message { header, account_keys, recent_blockhash, instructions })
             };

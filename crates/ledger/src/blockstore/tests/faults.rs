@@ -169,11 +169,13 @@ fn a_real_small_disk_fills_up_and_goes_on() {
         eprintln!("skipped: a user may not mount a file system here");
         return;
     }
-    let child = unshare(&format!("{mount} && exec \"$2\" --exact blockstore::tests::faults::child_on_a_small_disk --nocapture"))
-        .arg(std::env::current_exe().unwrap())
-        .env(CHILD_DIR, dir.path())
-        .output()
-        .unwrap();
+    let child = unshare(&format!(
+        "{mount} && exec \"$2\" --exact blockstore::tests::faults::child_on_a_small_disk --nocapture"
+    ))
+    .arg(std::env::current_exe().unwrap())
+    .env(CHILD_DIR, dir.path())
+    .output()
+    .unwrap();
     let said = String::from_utf8_lossy(&child.stdout);
     assert!(said.contains("the child is done"), "{said}{}", String::from_utf8_lossy(&child.stderr));
 }

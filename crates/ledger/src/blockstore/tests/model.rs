@@ -8,15 +8,26 @@ use std::collections::BTreeMap;
 enum Step {
     /// Appends set `number` of the slot that lies `slot` above the highest begun one minus 3: near enough that
     /// no slot is dropped by age while it still grows.
-    Append { slot: u64, number: u32, last: bool, len: usize },
+    Append {
+        slot: u64,
+        number: u32,
+        last: bool,
+        len: usize,
+    },
     Reopen,
     /// Reopens a copy of the files as they are, as after a kill, with some bytes cut off.
-    Kill { cut: u64 },
+    Kill {
+        cut: u64,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let append = (0..6u64, 0..4u32, any::<bool>(), 0..12_000usize)
-        .prop_map(|(slot, number, last, len)| Step::Append { slot, number, last, len });
+    let append = (0..6u64, 0..4u32, any::<bool>(), 0..12_000usize).prop_map(|(slot, number, last, len)| Step::Append {
+        slot,
+        number,
+        last,
+        len,
+    });
     let step = prop_oneof![24 => append, 1 => Just(Step::Reopen), 1 => (0..200u64).prop_map(|cut| Step::Kill { cut })];
     proptest::collection::vec(step, 1..400)
 }
@@ -125,7 +136,9 @@ fn copy_torn(from: &Path, to: &Path, cut: u64) {
     for entry in std::fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         // A file may be deleted between its listing and its copying: the keeper drops old segments.
-        if std::fs::copy(&path, to.join(path.file_name().unwrap())).is_ok() && path.extension().is_some_and(|e| e == "log") {
+        if std::fs::copy(&path, to.join(path.file_name().unwrap())).is_ok()
+            && path.extension().is_some_and(|e| e == "log")
+        {
             logs.push(to.join(path.file_name().unwrap()));
         }
     }

@@ -12,20 +12,14 @@ fn common(kind: ShredKind, resigned: bool, index: u32) -> CommonHeader {
 fn data_shred() -> Vec<u8> {
     let mut bytes = vec![0; DATA_SHRED_SIZE];
     let flags = flags_for(5, false, false);
-    let header =
-        DataHeader { common: common(ShredKind::Data, false, 70), parent_offset: 1, flags, entry_bytes: 963 };
+    let header = DataHeader { common: common(ShredKind::Data, false, 70), parent_offset: 1, flags, entry_bytes: 963 };
     header.write(&mut bytes);
     bytes
 }
 
 fn code_shred() -> Vec<u8> {
     let mut bytes = vec![0; CODE_SHRED_SIZE];
-    let header = CodeHeader {
-        common: common(ShredKind::Code, false, 67),
-        data_count: 32,
-        code_count: 32,
-        position: 3,
-    };
+    let header = CodeHeader { common: common(ShredKind::Code, false, 67), data_count: 32, code_count: 32, position: 3 };
     header.write(&mut bytes);
     bytes
 }
