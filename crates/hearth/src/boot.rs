@@ -196,31 +196,76 @@ fn genesis_config(config: &Config, identity: &Identity, faucet: &Identity) -> Ge
 
 /// Boots tiles and RPC on an opened chain.
 pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load>) -> Result<Running, BootError> {
-    let clock = Clock::real();
-    let ip = |address: &str| -> IpAddr { address.parse().expect("checked when the configuration was read") };
-    let tpu = |port| SocketAddr::new(ip(&config.tiles.net.bind_address), port);
-    let quic = tpu(config.tiles.quic.quic_transaction_listen_port);
-    let udp = tpu(config.tiles.quic.regular_transaction_listen_port);
-    let rpc = SocketAddr::new(ip(&config.rpc.bind_address), config.rpc.port);
-    let workspace = workspace_path(config);
-    let Chain { genesis, ledger, identity, faucet, store, replayed, .. } = chain;
-    let load = load.map(|load| LoadConfigs {
-        benchg: load.benchg,
-        benchs: benchs::Config {
-            target: reachable(quic),
-            connections: config.development.bench.connections,
-            client: ClientConfig::local(),
+    let ports = Ports::of(config);
+    let faucet_key = SigningKey::from_seed(&chain.faucet.seed);
+    let (ledger, genesis) = (chain.ledger.clone(), chain.genesis.clone());
+    let (identity, faucet) = (chain.identity.public, chain.faucet.public);
+    let idle = IdlePolicy {
+        park_after_ns: match config.layout.park_after_micros {
+            0 => u64::MAX,
+            micros => micros * 1000,
         },
-        bencho: bencho::Config { rpc: reachable(rpc), samples: load.samples },
-    });
-    let verify_count = topology.count("verify");
-    let tiles = TileConfigs {
-        net: net::Config { quic, udp, socket_buffer_bytes: config.tiles.net.socket_buffer_bytes },
+    };
+    let tiles = tile_configs(config, &ports, &topology, chain, load);
+    let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
+    let mut node = Node::boot(topology, Clock::real(), &node_config)?;
+    let inlet = node.take_inlet().expect("a fresh node has its inlet");
+    let rpc_node = RpcNode {
+        ledger,
+        inlet: Box::new(RpcInlet(inlet)),
+        identity,
+        faucet,
+        sign_as_faucet: Box::new(move |message| faucet_key.sign(message)),
+        verify: signatures_are_valid,
+        shred_version: genesis.shred_version(),
+        tpu: reachable(ports.udp),
+        tpu_quic: reachable(ports.quic),
+        transaction_history: config.rpc.transaction_history && !config.development.bench.disable_status_cache,
+        slot_ms: genesis.config().slot_ms,
+    };
+    let rpc_server = RpcServer::start(RpcConfig::new(ports.rpc), rpc_node)?;
+    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server })
+}
+
+/// Where the node listens.
+struct Ports {
+    quic: SocketAddr,
+    udp: SocketAddr,
+    rpc: SocketAddr,
+    metrics: SocketAddr,
+}
+
+impl Ports {
+    fn of(config: &Config) -> Self {
+        let at = |address: &str, port| {
+            let ip: IpAddr = address.parse().expect("checked when the configuration was read");
+            SocketAddr::new(ip, port)
+        };
+        let (tiles, rpc) = (&config.tiles, &config.rpc);
+        Self {
+            quic: at(&tiles.net.bind_address, tiles.quic.quic_transaction_listen_port),
+            udp: at(&tiles.net.bind_address, tiles.quic.regular_transaction_listen_port),
+            rpc: at(&rpc.bind_address, rpc.port),
+            metrics: at(&tiles.metric.prometheus_listen_address, tiles.metric.prometheus_listen_port),
+        }
+    }
+}
+
+fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chain, load: Option<Load>) -> TileConfigs {
+    let Chain { genesis, ledger, identity, store, replayed, .. } = chain;
+    let mut tag_key = [0; 8];
+    hearth_tile::sys::random::fill(&mut tag_key);
+    TileConfigs {
+        net: net::Config {
+            quic: ports.quic,
+            udp: ports.udp,
+            socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
+        },
         quic: quic::Config { server: server_config(config) },
         verify: verify::Config {
             history: config.tiles.verify.signature_cache_size,
-            table_bytes: config.tiles.verify.table_bytes / verify_count.max(1),
-            tag_key: u64::from_ne_bytes(Identity::random().seed[..8].try_into().expect("eight bytes")),
+            table_bytes: config.tiles.verify.table_bytes / topology.count("verify").max(1),
+            tag_key: u64::from_ne_bytes(tag_key),
         },
         dedup: dedup::Config { history: config.tiles.dedup.signature_cache_size },
         pack: pack_config(config),
@@ -234,43 +279,19 @@ pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load
             first_slot: replayed.last_slot + 1,
             destinations: destinations(config),
         },
-        store: store::Config::new(store, ledger.clone()),
-        metric: metric::Config {
-            listen: SocketAddr::new(
-                ip(&config.tiles.metric.prometheus_listen_address),
-                config.tiles.metric.prometheus_listen_port,
-            ),
-            workspace: workspace.clone(),
-        },
+        store: store::Config::new(store, ledger),
+        metric: metric::Config { listen: ports.metrics, workspace: workspace_path(config) },
         sign: sign::Config { seed: *identity.seed },
-        load,
-    };
-    let idle = IdlePolicy {
-        park_after_ns: match config.layout.park_after_micros {
-            0 => u64::MAX,
-            micros => micros * 1000,
-        },
-    };
-    let node_config = NodeConfig { workspace, huge_pages: huge_pages(config), idle, tiles };
-    let mut node = Node::boot(topology, clock, &node_config)?;
-    let inlet = node.take_inlet().expect("a fresh node has its inlet");
-    let faucet_key = SigningKey::from_seed(&faucet.seed);
-    let rpc_config = RpcConfig::new(rpc);
-    let rpc_node = RpcNode {
-        ledger,
-        inlet: Box::new(RpcInlet(inlet)),
-        identity: identity.public,
-        faucet: faucet.public,
-        sign_as_faucet: Box::new(move |message| faucet_key.sign(message)),
-        verify: signatures_are_valid,
-        shred_version: genesis.shred_version(),
-        tpu: reachable(udp),
-        tpu_quic: reachable(quic),
-        transaction_history: config.rpc.transaction_history && !config.development.bench.disable_status_cache,
-        slot_ms: genesis.config().slot_ms,
-    };
-    let rpc_server = RpcServer::start(rpc_config, rpc_node)?;
-    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server })
+        load: load.map(|load| LoadConfigs {
+            benchg: load.benchg,
+            benchs: benchs::Config {
+                target: reachable(ports.quic),
+                connections: config.development.bench.connections,
+                client: ClientConfig::local(),
+            },
+            bencho: bencho::Config { rpc: reachable(ports.rpc), samples: load.samples },
+        }),
+    }
 }
 
 /// The workspace file of a configuration.

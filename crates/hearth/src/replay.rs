@@ -76,7 +76,8 @@ pub struct Replayed {
     pub block_id: Option<[u8; 32]>,
 }
 
-/// Executes every whole block again, in order, up to the first hole. `progress` is called after each with the count so far.
+/// Executes every whole block again, in order, up to the first hole. `progress` is called after each with the count
+/// so far.
 pub fn replay(
     ledger: &Ledger,
     genesis: &Genesis,

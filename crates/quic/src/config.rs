@@ -21,9 +21,8 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Limits of a [`crate::Server`].
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Connections at once, half-open ones included. At the limit, the connection without a
-    /// transaction for longest gives way, if that is `evict_idle`; else the newcomer is refused. Agave: 2000 unstaked and
-    /// 2000 staked.
+    /// Connections at once, half-open ones included. At the limit, the connection without a transaction for longest
+    /// gives way, if that is `evict_idle`; else the newcomer is refused. Agave: 2000 unstaked and 2000 staked.
     pub connections_max: usize,
     /// Connections at once that show the same key. Agave: 8 unstaked.
     pub connections_per_key: usize,

@@ -2,7 +2,8 @@
 //!
 //! Two threads on two cores (0 and 1): the producer publishes as fast as credits allow, the consumer reads every frag
 //! and releases once a burst. A round is four million frags, threads already running. Where the system lets us, both
-//! run at real-time priority: when either is off its core, both stand still, and a busy machine would be what is measured.
+//! run at real-time priority: when either is off its core, both stand still, and a busy machine would be what is
+//! measured.
 //! `same thread` alternates bursts of publishing and consuming on one core, as tiles do that share one.
 
 #![allow(unsafe_code)]

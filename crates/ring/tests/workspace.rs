@@ -278,7 +278,12 @@ proptest! {
 
     /// Whatever a header, a directory or the rings hold, an observer says so or shows something, and never faults.
     #[test]
-    fn hostile_workspaces_do_no_harm(patches in proptest::collection::vec((prop_oneof![8..72u64, 4096..4352u64, 4352..6000u64], any::<[u8; 4]>()), 1..12)) {
+    fn hostile_workspaces_do_no_harm(
+        patches in proptest::collection::vec(
+            (prop_oneof![8..72u64, 4096..4352u64, 4352..6000u64], any::<[u8; 4]>()),
+            1..12,
+        ),
+    ) {
         let path = TestPath::new();
         stale(&path.0);
         for (offset, bytes) in patches {
@@ -289,7 +294,8 @@ proptest! {
             prop_assert!(observer.topology().len() as u64 <= size);
             prop_assert!(observer.links().len() as u64 <= size);
             let names: Vec<_> = observer.counter_names().map(str::to_owned).collect();
-            let sum = names.iter().filter_map(|name| observer.counters(name)).flatten().fold(0, |sum: u64, word| sum.wrapping_add(word.load(Ordering::Relaxed)));
+            let words = names.iter().filter_map(|name| observer.counters(name)).flatten();
+            let sum = words.fold(0, |sum: u64, word| sum.wrapping_add(word.load(Ordering::Relaxed)));
             std::hint::black_box(sum);
             prop_assert!(!observer.is_alive());
         }

@@ -88,7 +88,10 @@ fn main() {
         let _ = black_box(Entry::parse(black_box(&entry)));
         64
     });
+    base58_texts(&bench);
+}
 
+fn base58_texts(bench: &Bench) {
     let (key, signature) = (noise(5), noise(6));
     let (key_text, signature_text) = (base58::encode_32(&key), base58::encode_64(&signature));
     // The yardstick is the crate bs58.
