@@ -6,8 +6,8 @@
 //! [`topology`] says which tiles there are and which links join them; [`links`] says what travels on each link.
 
 pub mod bank;
-pub mod bencho;
 pub mod benchg;
+pub mod bencho;
 pub mod benchs;
 pub mod dedup;
 pub mod links;

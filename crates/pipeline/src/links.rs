@@ -315,7 +315,14 @@ impl<'a> Executed<'a> {
     pub const HEADER: usize = 8 + 8 + 32 + 2;
 
     /// Writes the header alone; the caller has put `txns_len` bytes behind it. Returns the message's size.
-    pub fn write_header(buffer: &mut [u8], slot: u64, id: u64, mixin: &[u8; 32], txn_count: u16, txns_len: usize) -> usize {
+    pub fn write_header(
+        buffer: &mut [u8],
+        slot: u64,
+        id: u64,
+        mixin: &[u8; 32],
+        txn_count: u16,
+        txns_len: usize,
+    ) -> usize {
         writer(buffer).u64(slot).u64(id).put(mixin).u16(txn_count).at + txns_len
     }
 
@@ -416,7 +423,14 @@ impl<'a> PohEntry<'a> {
     pub const ENTRY_HEADER: usize = 8 + 32 + 8;
 
     /// Writes the message for an entry given in parts; returns its size.
-    pub fn write(buffer: &mut [u8], at: &PohEntryAt, num_hashes: u64, hash: &[u8; 32], txn_count: u64, txns: &[u8]) -> usize {
+    pub fn write(
+        buffer: &mut [u8],
+        at: &PohEntryAt,
+        num_hashes: u64,
+        hash: &[u8; 32],
+        txn_count: u64,
+        txns: &[u8],
+    ) -> usize {
         writer(buffer)
             .u64(at.slot)
             .u64(at.parent_slot)

@@ -18,7 +18,7 @@ use hearth_tile::wake::Waker;
 use hearth_tile::{Clock, Entropy, InitError, Tile};
 
 use crate::links::RPC_VERIFY;
-use crate::{bank, bencho, benchg, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
 
 /// What each tile is made from. The load generator's are there when the topology has its tiles.
 pub struct TileConfigs {

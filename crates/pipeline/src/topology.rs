@@ -10,7 +10,7 @@ use hearth_tile::affinity::{self, AffinityError, Cores, Seat};
 use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
 
 use crate::links::*;
-use crate::{bank, bencho, benchg, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
 
 /// How many tiles of the kinds of which there may be several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

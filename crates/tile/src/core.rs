@@ -214,7 +214,10 @@ impl Cpu {
         let total: u64 = spent.iter().sum();
         let count = tiles.len() as u64;
         for (tile, spent) in tiles.iter_mut().zip(spent) {
-            let share = if total == 0 { used / count } else { (u128::from(used) * u128::from(spent) / u128::from(total)) as u64 };
+            let share = match total {
+                0 => used / count,
+                _ => (u128::from(used) * u128::from(spent) / u128::from(total)) as u64,
+            };
             tile.charge(share, switches);
         }
     }

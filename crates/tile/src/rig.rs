@@ -12,7 +12,9 @@
 //! #     type Config = ();
 //! #     type Counters = ();
 //! #     fn new(_: &(), host: &mut Host<'_>) -> Result<Self, InitError> { Ok(Echo(host.output("echo_out")?)) }
-//! #     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) { out.publish(self.0, frag.tag(), frag.payload()) }
+//! #     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+//! #         out.publish(self.0, frag.tag(), frag.payload())
+//! #     }
 //! # }
 //! let mut rig = Rig::<Echo>::new(&(), &["in_echo"], &["echo_out"]);
 //! rig.give("in_echo", 7, b"hello");

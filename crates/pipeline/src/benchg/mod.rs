@@ -139,7 +139,10 @@ impl Tile for Benchg {
 
     fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let (index, peers) = (host.index(), host.peers());
-        if config.senders < peers || config.receivers < 2 || config.accounts.len() < config.senders.max(config.receivers) {
+        if config.senders < peers
+            || config.receivers < 2
+            || config.accounts.len() < config.senders.max(config.receivers)
+        {
             return Err(host.error(format_args!(
                 "cannot generate transfers from {} to {} of {} accounts with {peers} benchg tiles; fund more accounts (`development.genesis.fund_initial_accounts`) or use fewer",
                 config.senders, config.receivers, config.accounts.len(),

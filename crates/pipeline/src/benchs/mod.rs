@@ -81,10 +81,12 @@ impl Tile for Benchs {
         let options = Options { reuse_port: false, buffer_bytes: SOCKET_BUFFER };
         let socket = UdpSocket::bind(any, options).map_err(|e| host.socket_error("a UDP port to send from", e))?;
         let (identity, entropy) = (host.secret(), host.secret());
-        let client_config =
-            if socket.gso() { config.client.clone() } else { ClientConfig { segments_max: 1, ..config.client.clone() } };
-        let mut client =
-            Client::new(client_config, Some(&identity), &entropy).map_err(|e| host.error(e))?;
+        let client_config = if socket.gso() {
+            config.client.clone()
+        } else {
+            ClientConfig { segments_max: 1, ..config.client.clone() }
+        };
+        let mut client = Client::new(client_config, Some(&identity), &entropy).map_err(|e| host.error(e))?;
         let clock = host.clock().clone();
         for _ in 0..config.connections {
             client.connect(clock.instant(clock.now()), config.target);

@@ -102,7 +102,8 @@ impl Connection {
             _ => self.refuse("400 Bad Request", "not an HTTP/1 request of at most 4 KiB\n"),
         };
         let len = body.len();
-        let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n");
+        let head =
+            format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n");
         self.response = [head.as_bytes(), body.as_bytes()].concat();
     }
 

@@ -75,9 +75,11 @@ fn add(families: &mut BTreeMap<String, Family>, area: &str, spec: &CounterSpec, 
     };
     let suffix = if spec.kind == CounterKind::Counter { "_total" } else { "" };
     let help = spec.help.replace(", nanoseconds", "");
-    let family = families
-        .entry(format!("hearth_{area}_{base}{suffix}"))
-        .or_insert_with(|| Family { help, kind: spec.kind, samples: vec![] });
+    let family = families.entry(format!("hearth_{area}_{base}{suffix}")).or_insert_with(|| Family {
+        help,
+        kind: spec.kind,
+        samples: vec![],
+    });
     family.samples.push((labels, value));
 }
 

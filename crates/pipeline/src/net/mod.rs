@@ -92,7 +92,15 @@ impl Tile for Net {
         for port in &quic {
             host.elective(*port);
         }
-        Ok(Self { sockets, batch: RecvBatch::new(SLOTS), resume: None, quic, unsent: Vec::new(), last_poll_ns: 0, next: 0 })
+        Ok(Self {
+            sockets,
+            batch: RecvBatch::new(SLOTS),
+            resume: None,
+            quic,
+            unsent: Vec::new(),
+            last_poll_ns: 0,
+            next: 0,
+        })
     }
 
     fn filter(&mut self, _: &FragMeta, _: In) -> Filter {

@@ -10,10 +10,10 @@ use hearth_wire::AccountSet;
 use hearth_wire::consts::Pubkey;
 
 #[cfg(doc)]
-use super::scheduler::Scheduler;
+use super::pool::TXN_BYTES;
 use super::pool::TXN_LOCKS;
 #[cfg(doc)]
-use super::pool::TXN_BYTES;
+use super::scheduler::Scheduler;
 
 /// A transaction as the scheduler sees it.
 #[derive(Clone, Copy, Debug)]

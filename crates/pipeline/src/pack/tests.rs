@@ -183,7 +183,8 @@ fn what_is_dropped_is_counted() {
     begin(&mut rig, 5);
     let price = SetComputeUnitPrice(1_000_000);
     let twice = signed(&[1; 32], &[price.instruction(), price.instruction()]);
-    let nonsense = signed(&[2; 32], &[Instruction { program_id: COMPUTE_BUDGET_PROGRAM, accounts: vec![], data: vec![9] }]);
+    let nonsense =
+        signed(&[2; 32], &[Instruction { program_id: COMPUTE_BUDGET_PROGRAM, accounts: vec![], data: vec![9] }]);
     give(&mut rig, 1, &twice);
     give(&mut rig, 2, &nonsense);
     // Both banks are busy with this account, so that the pool fills up.

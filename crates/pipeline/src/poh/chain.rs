@@ -195,7 +195,13 @@ impl PohChain {
     ///
     /// # Errors
     /// A [`ConfigError`] when the rules leave no room for a block.
-    pub fn new(config: Config, slot: u64, parent_slot: u64, hash: [u8; 32], start_ns: u64) -> Result<Self, ConfigError> {
+    pub fn new(
+        config: Config,
+        slot: u64,
+        parent_slot: u64,
+        hash: [u8; 32],
+        start_ns: u64,
+    ) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
             config,

@@ -5,7 +5,8 @@
 //!         `quic_net`, elective: datagrams to send
 //! memory  the server's limits: connections × receive window (see [`hearth_quic::ServerConfig`])
 //! drops   over QUIC nothing for want of room: with none downstream, streams wait in their connection's flow control;
-//!         what is unread when a connection is closed by us is counted. Over UDP a transaction that finds no room, or is longer than a packet. All counted
+//!         what is unread when a connection is closed by us is counted. Over UDP a transaction that finds no room,
+//!         or is longer than a packet. All counted
 //! source  facts of Agave's streamer: a transaction per unidirectional stream, ALPN `solana-tpu`
 
 use hearth_quic::{Server, ServerConfig, ServerCounters};

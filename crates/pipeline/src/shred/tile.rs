@@ -18,7 +18,9 @@ use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 use super::{FecSet, Shredder, ShredderConfig, ShredderError};
-use crate::links::{OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, StoredSet};
+use crate::links::{
+    OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, StoredSet,
+};
 
 hearth_tile::counters! {
     /// What shred counts.
@@ -182,7 +184,9 @@ impl Shred {
         out.count.entries += 1;
         if self.shredder.push(entry.entry, entry.tick) == Err(ShredderError::BatchFull) {
             self.end_batch(false, out);
-            self.shredder.push(entry.entry, entry.tick).expect("an empty batch takes any entry; pack keeps to the limits");
+            self.shredder
+                .push(entry.entry, entry.tick)
+                .expect("an empty batch takes any entry; pack keeps to the limits");
         }
         let has_transactions = entry.entry.len() > PohEntry::ENTRY_HEADER;
         if has_transactions && self.coalesce_until.is_none() {

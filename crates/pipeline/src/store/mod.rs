@@ -89,7 +89,8 @@ impl Tile for Store {
     fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         host.input(SHRED_STORE)?;
         let store = config.store.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut store = store.ok_or_else(|| host.error("the block store has a tile already: a node has one store tile"))?;
+        let mut store =
+            store.ok_or_else(|| host.error("the block store has a tile already: a node has one store tile"))?;
         let durable_slot = config.ledger.recent_blocks(1)[0].slot;
         // What a kill left behind the last block of the chain is not part of it: those slots come anew.
         store.discard_from(durable_slot + 1).map_err(|e| host.error(e))?;

@@ -231,7 +231,10 @@ impl Watched {
         }
         assert!(self.account_cost.values().all(|spent| *spent <= u64::from(limits.account_cost)));
         self.check_queues();
-        let known: std::collections::BTreeSet<u16> = self.pending.values().map(|(spec, _)| spec)
+        let known: std::collections::BTreeSet<u16> = self
+            .pending
+            .values()
+            .map(|(spec, _)| spec)
             .chain(self.flights.iter().flatten().flat_map(|(_, _, specs)| specs))
             .flat_map(|spec| spec.locks.keys().copied())
             .collect();
@@ -242,7 +245,8 @@ impl Watched {
         let s = &self.scheduler;
         let mut standing = s.ready.len() + s.block_short.len() + s.account_short.len();
         for (tag, (spec, _)) in &self.pending {
-            let slot = (0..self.config.capacity).find(|at| s.pool.meta(*at).tag == *tag && s.pool.meta(*at).state != State::Vacant);
+            let slot = (0..self.config.capacity)
+                .find(|at| s.pool.meta(*at).tag == *tag && s.pool.meta(*at).state != State::Vacant);
             let State::Waiting(id) = s.pool.meta(slot.expect("pending")).state else { continue };
             standing += 1;
             let account = s.accounts.get(id);
@@ -268,9 +272,10 @@ impl Watched {
         };
         let mut flying = self.flights.iter().flatten().flat_map(|(_, _, specs)| specs);
         !flying.any(|other| spec.conflicts(other))
-            && !self.pending.keys().any(|other| {
-                *other != tag && before(*other, tag) && spec.conflicts(&self.pending[other].0)
-            })
+            && !self
+                .pending
+                .keys()
+                .any(|other| *other != tag && before(*other, tag) && spec.conflicts(&self.pending[other].0))
     }
 }
 
