@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use crate::clock::Clock;
-use crate::runner::{Activity, Runnable, merged};
+use crate::runner::{Activity, Runnable};
 use crate::sys;
 use crate::wake::Waker;
 
@@ -55,25 +55,33 @@ pub struct Died {
     pub message: String,
 }
 
-#[derive(Default)]
 struct Shared {
     stop: AtomicBool,
     died: Mutex<Option<Died>>,
+    wakers: Vec<Waker>,
+}
+
+impl Shared {
+    /// Tells every core to stop, the sleeping ones too.
+    fn halt(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.wakers.iter().for_each(Waker::wake);
+    }
 }
 
 /// The running cores of a node.
 pub struct Fleet {
     shared: Arc<Shared>,
-    wakers: Vec<Waker>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Fleet {
     /// Starts a thread per core. Fails when a thread cannot be started or pinned.
     pub fn start(cores: Vec<Core>) -> std::io::Result<Self> {
-        let mut fleet = Fleet { shared: Arc::default(), wakers: vec![], threads: vec![] };
+        let wakers = cores.iter().map(|core| core.waker.clone()).collect();
+        let shared = Shared { stop: AtomicBool::new(false), died: Mutex::new(None), wakers };
+        let mut fleet = Fleet { shared: Arc::new(shared), threads: vec![] };
         for core in cores {
-            fleet.wakers.push(core.waker.clone());
             let (shared, (report, started)) = (fleet.shared.clone(), std::sync::mpsc::channel());
             let thread = std::thread::Builder::new().name(core.name.clone()).spawn(move || {
                 let pinned = core.pin.map_or(Ok(()), |c| sys::thread::pin_to(&[c]));
@@ -102,10 +110,7 @@ impl Fleet {
     }
 
     fn halt(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        for waker in &self.wakers {
-            waker.wake();
-        }
+        self.shared.halt();
         for thread in self.threads.drain(..) {
             // `run` catches the panics of tiles; anything else was reported on standard error already.
             let _ = thread.join();
@@ -130,7 +135,7 @@ fn run(mut core: Core, shared: &Shared) {
         core.tiles[running].died();
         core.tiles.remove(running);
         shared.died.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(died);
-        shared.stop.store(true, Ordering::Release);
+        shared.halt();
     }
     for tile in &mut core.tiles {
         tile.stop();
@@ -162,7 +167,7 @@ fn turns(core: &mut Core, shared: &Shared, running: &mut usize) {
             continue;
         }
         cpu.charge(&mut core.tiles, core.clock.now(), true);
-        parked_ns = park(core);
+        parked_ns = park(core, running);
     }
 }
 
@@ -176,11 +181,15 @@ fn one_pass(core: &mut Core, running: &mut usize, parked_ns: u64) -> bool {
     worked
 }
 
-fn park(core: &mut Core) -> u64 {
-    for tile in &mut core.tiles {
+fn park(core: &mut Core, running: &mut usize) -> u64 {
+    let (mut readable, mut deadline) = (vec![], None::<u64>);
+    for (i, tile) in core.tiles.iter_mut().enumerate() {
+        *running = i;
         tile.flush();
+        let wait = tile.wait_for();
+        readable.extend(wait.readable);
+        deadline = deadline.into_iter().chain(wait.deadline).min();
     }
-    let (readable, deadline) = merged(&core.tiles);
     let start = core.clock.now();
     let timeout = deadline.map_or(MAX_SLEEP_NS, |d| d.saturating_sub(start).min(MAX_SLEEP_NS));
     core.waker.sleep(&readable, timeout);
@@ -230,3 +239,6 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".to_owned())
 }
+
+#[cfg(test)]
+mod tests;

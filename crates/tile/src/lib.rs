@@ -15,6 +15,8 @@ pub mod regime;
 pub mod rig;
 pub mod runner;
 pub mod sys;
+#[cfg(test)]
+mod testing;
 pub mod tile;
 pub mod topology;
 pub mod wake;

@@ -179,4 +179,3 @@ impl<T: Tile> Drop for Rig<T> {
         let _ = std::fs::remove_file(&self.path);
     }
 }
-

@@ -5,13 +5,13 @@
 //! memory  the tile's own
 //!
 //! A turn: housekeeping when due, room on the outputs checked, [`Tile::poll`], then at most
-//! [`Tile::FRAGS_PER_RUN`] frags over the inputs in turn, [`Tile::end_burst`], progress released. The core
-//! decides when the next turn comes.
+//! [`Tile::FRAGS_PER_RUN`] frags over the inputs in turn, [`Tile::end_burst`], progress released. Each of these is
+//! called only with room for a burst on every output that is not elective; a burst that finds none at its end stays
+//! open, and nothing else is done until it is ended. The core decides when the next turn comes.
 
-use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use hearth_ring::{Consumer, Counters, Polled};
+use hearth_ring::{Consumer, Counters, FragMeta, Polled};
 
 use crate::clock::Clock;
 use crate::counters::{CounterSet, LoopCounters};
@@ -94,6 +94,8 @@ pub struct Runner<T: Tile> {
     neighbours: Vec<Waker>,
     next_housekeeping: u64,
     next_input: usize,
+    /// Frags were read and [`Tile::end_burst`] has not been called yet.
+    burst_open: bool,
     moved: bool,
     blocked: bool,
 }
@@ -120,7 +122,12 @@ impl<T: Tile> Runner<T> {
             },
         )?;
         for port in &ports {
-            assert!(T::BURST <= port.producer.depth(), "{}: burst exceeds the depth of {}", parts.name, port.producer.name());
+            assert!(
+                T::BURST <= port.producer.depth(),
+                "{}: burst exceeds the depth of {}",
+                parts.name,
+                port.producer.name()
+            );
         }
         let now = parts.clock.now();
         Ok(Self {
@@ -136,6 +143,7 @@ impl<T: Tile> Runner<T> {
             neighbours: parts.neighbours,
             next_housekeeping: now,
             next_input: 0,
+            burst_open: false,
             moved: false,
             blocked: false,
         })
@@ -161,14 +169,8 @@ impl<T: Tile> Runner<T> {
     }
 
     fn call(&mut self, now: u64, origin_ns: u32, f: impl FnOnce(&mut T, &mut Out<'_, T>)) -> bool {
-        let mut out = Out {
-            count: &mut self.count,
-            ports: &mut self.ports,
-            now,
-            clock: &self.clock,
-            origin_ns,
-            filtered: false,
-        };
+        let mut out =
+            Out { count: &mut self.count, ports: &mut self.ports, now, clock: &self.clock, origin_ns, filtered: false };
         f(&mut self.tile, &mut out);
         out.filtered
     }
@@ -182,25 +184,56 @@ impl<T: Tile> Runner<T> {
 
     fn write_counters(&mut self) {
         self.shared.set_regimes(self.line.ns());
-        self.shared.frags_out = self.ports.iter().map(|p| p.published).sum();
+        self.shared.frags_out = self.published();
         let words = self.words.words();
         self.shared.flush(words);
         self.count.flush(&words[LoopCounters::DECLS.len()..]);
     }
 
-    fn enter_backpressure(&mut self) {
-        if !self.blocked {
-            self.blocked = true;
-            self.shared.in_backpressure = 1;
-            self.shared.backpressure_count += 1;
-        }
-        self.line.spent(Regime::Backpressure, self.clock.now());
+    /// Frags published to all outputs so far.
+    fn published(&self) -> u64 {
+        self.ports.iter().map(|p| p.published).sum()
     }
 
-    /// Reads frags from the inputs in turn. Returns how many were passed, and whether room ran out.
+    /// Notes whether the tile now waits for room on an output.
+    fn note_room(&mut self, room: bool) {
+        if !room {
+            self.shared.backpressure_count += u64::from(!self.blocked);
+            self.line.spent(Regime::Backpressure, self.clock.now());
+        }
+        self.blocked = !room;
+        self.shared.in_backpressure = u64::from(self.blocked);
+    }
+
+    fn poll_tile(&mut self) -> bool {
+        let now = self.clock.now();
+        let mut polled = Poll::Idle;
+        self.call(now, now as u32, |tile, out| polled = tile.poll(out));
+        let busy = polled == Poll::Busy;
+        self.line.spent(if busy { Regime::Finish } else { Regime::Wait }, self.clock.now());
+        busy
+    }
+
+    /// Ends the burst that is under way, if any. False when there is no room for what that may publish.
+    fn end_burst(&mut self) -> bool {
+        if !self.burst_open {
+            return true;
+        }
+        if !self.has_room() {
+            return false;
+        }
+        self.burst_open = false;
+        let now = self.clock.now();
+        self.call(now, now as u32, |tile, out| tile.end_burst(out));
+        self.line.spent(Regime::Finish, self.clock.now());
+        true
+    }
+
+    /// Reads frags from the inputs in turn. Returns how many were passed, and whether there was room for them.
     fn read_frags(&mut self) -> (usize, bool) {
-        let (mut taken, mut passed, count) = (0, 0, self.inputs.len());
+        let (mut passed, count) = (0, self.inputs.len());
         let first = self.next_input;
+        self.next_input = if count == 0 { 0 } else { (first + 1) % count };
         for step in 0..count {
             let i = (first + step) % count;
             while passed < T::FRAGS_PER_RUN {
@@ -223,37 +256,42 @@ impl<T: Tile> Runner<T> {
                     Filter::Take => {}
                 }
                 if !self.has_room() {
-                    return (passed, true);
+                    return (passed, false);
                 }
-                let now = self.clock.now();
-                let Ok(payload) = self.inputs[i].payload(&meta) else {
-                    self.inputs[i].advance();
-                    self.line.spent(Regime::OverrunReading, self.clock.now());
-                    continue;
-                };
-                let mut out = Out {
-                    count: &mut self.count,
-                    ports: &mut self.ports,
-                    now,
-                    clock: &self.clock,
-                    origin_ns: meta.origin_ns,
-                    filtered: false,
-                };
-                self.tile.on_frag(Frag { meta, input: In(i as u16), payload }, &mut out);
-                let regime = if out.filtered {
-                    self.inputs[i].skip();
-                    Regime::FilteredAfter
-                } else {
-                    self.inputs[i].advance();
-                    Regime::Finish
-                };
-                (taken, passed) = (taken + 1, passed + 1);
-                self.line.spent(regime, self.clock.now());
+                passed += usize::from(self.take(i, &meta));
             }
         }
-        self.next_input = if count == 0 { 0 } else { (first + 1) % count };
-        self.shared.frags_in += taken as u64;
-        (passed, false)
+        (passed, true)
+    }
+
+    /// Hands one frag to the tile. False when the producer overran it first.
+    fn take(&mut self, input: usize, meta: &FragMeta) -> bool {
+        let now = self.clock.now();
+        let Ok(payload) = self.inputs[input].payload(meta) else {
+            self.inputs[input].advance();
+            self.line.spent(Regime::OverrunReading, self.clock.now());
+            return false;
+        };
+        let mut out = Out {
+            count: &mut self.count,
+            ports: &mut self.ports,
+            now,
+            clock: &self.clock,
+            origin_ns: meta.origin_ns,
+            filtered: false,
+        };
+        self.tile.on_frag(Frag { meta: *meta, input: In(input as u16), payload }, &mut out);
+        let regime = if out.filtered {
+            self.inputs[input].skip();
+            Regime::FilteredAfter
+        } else {
+            self.inputs[input].advance();
+            Regime::Finish
+        };
+        self.burst_open = true;
+        self.shared.frags_in += 1;
+        self.line.spent(regime, self.clock.now());
+        true
     }
 }
 
@@ -276,35 +314,22 @@ impl<T: Tile> Runnable for Runner<T> {
             self.housekeep(now);
             self.line.spent(Regime::Housekeeping, self.clock.now());
         }
-        if !self.has_room() {
-            self.enter_backpressure();
-            return Activity::Idle;
-        }
-        let published: u64 = self.ports.iter().map(|p| p.published).sum();
-        let now = self.clock.now();
-        let mut polled = Poll::Idle;
-        self.call(now, now as u32, |tile, out| polled = tile.poll(out));
-        let regime = if polled == Poll::Busy { Regime::Finish } else { Regime::Wait };
-        self.line.spent(regime, self.clock.now());
-
-        let (passed, out_of_room) = self.read_frags();
-        if passed > 0 {
-            let now = self.clock.now();
-            self.call(now, now as u32, |tile, out| tile.end_burst(out));
-            for input in &mut self.inputs {
-                input.release();
+        let published = self.published();
+        let (mut passed, mut busy) = (0, false);
+        // A burst that found no room at its end comes before anything else.
+        let mut room = self.end_burst() && self.has_room();
+        if room {
+            busy = self.poll_tile();
+            (passed, room) = self.read_frags();
+            room &= self.end_burst();
+            if passed > 0 {
+                self.inputs.iter_mut().for_each(Consumer::release);
             }
-            self.line.spent(Regime::Finish, self.clock.now());
         }
-        if out_of_room {
-            self.enter_backpressure();
-        } else if self.blocked {
-            self.blocked = false;
-            self.shared.in_backpressure = 0;
-        }
-        let moved = passed > 0 || self.ports.iter().map(|p| p.published).sum::<u64>() != published;
+        self.note_room(room);
+        let moved = passed > 0 || self.published() != published;
         self.moved |= moved;
-        if moved || polled == Poll::Busy { Activity::Worked } else { Activity::Idle }
+        if moved || busy { Activity::Worked } else { Activity::Idle }
     }
 
     fn wait_for(&self) -> WaitFor {
@@ -349,8 +374,5 @@ impl<T: Tile> Runnable for Runner<T> {
     }
 }
 
-/// The descriptors and the earliest deadline of a set of tiles.
-pub(crate) fn merged(tiles: &[Box<dyn Runnable>]) -> (Vec<RawFd>, Option<u64>) {
-    let waits: Vec<WaitFor> = tiles.iter().map(|t| t.wait_for()).collect();
-    (waits.iter().flat_map(|w| w.readable.clone()).collect(), waits.iter().filter_map(|w| w.deadline).min())
-}
+#[cfg(test)]
+mod tests;

@@ -47,6 +47,12 @@ impl Waker {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Is the core asleep, or about to be?
+    #[cfg(test)]
+    pub(crate) fn is_parked(&self) -> bool {
+        self.0.parked.load(Ordering::Acquire)
+    }
+
     /// The sleeper: says that it is about to sleep. It must look at all its inputs again before [`Waker::sleep`].
     pub(crate) fn announce(&self) {
         self.0.parked.store(true, Ordering::Relaxed);

@@ -1,0 +1,172 @@
+//! The loop: what it costs a frag to pass through a tile that does nothing with it.
+//!
+//! reads   frags of 200 bytes that the bench publishes
+//! writes  one line per figure; the yardstick is the same frags over the same two links without a loop
+//! memory  two links of 4,096 frags
+
+use std::hint::black_box;
+use std::path::PathBuf;
+
+use hearth_ring::{Consumer, HugePages, Polled, Producer, Workspace};
+use hearth_testkit::bench::{Bench, Unit};
+use hearth_tile::runner::{Activity, Parts, Runnable, Runner};
+use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
+use hearth_tile::wake::Waker;
+use hearth_tile::{Clock, Entropy, Filter, Frag, FragMeta, Host, In, InitError, Out, Port, Tile};
+
+const DEPTH: usize = 4096;
+const PAYLOAD: [u8; 200] = [7; 200];
+
+/// Passes frags on whose tag is even.
+struct Relay(Port);
+
+impl Tile for Relay {
+    const NAME: &'static str = "relay";
+    type Config = ();
+    type Counters = ();
+
+    fn new(_: &(), host: &mut Host<'_>) -> Result<Self, InitError> {
+        host.output("relay_test").map(Self)
+    }
+
+    fn filter(&mut self, meta: &FragMeta, _: In) -> Filter {
+        if meta.tag.is_multiple_of(2) { Filter::Take } else { Filter::Skip }
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        out.publish(self.0, frag.tag(), frag.payload());
+    }
+}
+
+/// The bench's ends of the links, and the tile between or beside them.
+struct Line {
+    path: PathBuf,
+    feed: Producer,
+    drain: Consumer,
+}
+
+fn workspace(name: &str) -> (PathBuf, Workspace) {
+    let path = std::env::temp_dir().join(format!("hearth-bench-tile-{name}-{}", std::process::id()));
+    let link = |name: &str, producer: &str, consumer: &str| LinkSpec {
+        name: name.into(),
+        depth: DEPTH as u32,
+        mtu: 256,
+        producer: producer.into(),
+        consumers: vec![Consumption { tile: consumer.into(), reliable: true }],
+    };
+    let links = vec![link("test_relay", "test:0", "relay:0"), link("relay_test", "relay:0", "test:0")];
+    let tiles = vec![TileSpec::new::<()>("relay", 0), TileSpec::new::<()>("test", 0)];
+    let topology = Topology { name: "bench".into(), tiles, links };
+    let workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).expect("a workspace");
+    (path, workspace)
+}
+
+impl Line {
+    fn new(name: &str) -> (Self, Parts) {
+        let (path, workspace) = workspace(name);
+        let parts = Parts {
+            name: "relay:0".into(),
+            index: 0,
+            peers: 1,
+            clock: Clock::real(),
+            inputs: vec![workspace.consumer("test_relay", "relay:0").expect("link")],
+            outputs: vec![workspace.producer("relay_test").expect("link")],
+            counters: workspace.counters("relay:0").expect("counters"),
+            waker: Waker::new().expect("a descriptor"),
+            neighbours: vec![],
+            entropy: Entropy::Seeded(1),
+        };
+        let feed = workspace.producer("test_relay").expect("link");
+        let drain = workspace.consumer("relay_test", "test:0").expect("link");
+        (Self { path, feed, drain }, parts)
+    }
+
+    fn fill(&mut self, tag: u64) {
+        for _ in 0..DEPTH {
+            assert!(self.feed.credits(1) > 0);
+            self.feed.send(&PAYLOAD, tag, 0, 0, 0);
+        }
+    }
+
+    fn empty(&mut self) -> u64 {
+        drain(&mut self.drain, |payload| {
+            black_box(payload);
+        })
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // A file that stays behind in the temporary folder harms nobody.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn drain(consumer: &mut Consumer, mut each: impl FnMut(&[u8])) -> u64 {
+    let mut taken = 0;
+    while let Polled::Ready(meta) = consumer.poll() {
+        each(consumer.payload(&meta).expect("a reliable link"));
+        consumer.advance();
+        taken += 1;
+    }
+    consumer.release();
+    taken
+}
+
+fn frags(bench: &Bench) {
+    let (mut line, parts) = Line::new("loop");
+    let mut relay = Runner::<Relay>::new(&(), parts).expect("a relay");
+    let through_loop = || {
+        line.fill(2);
+        while relay.turn(0) == Activity::Worked {}
+        let taken = line.empty();
+        assert_eq!(taken, DEPTH as u64);
+        taken
+    };
+    let (mut bare, mut parts) = Line::new("bare");
+    let (mut input, mut output) = (parts.inputs.remove(0), parts.outputs.remove(0));
+    let without_loop = || {
+        bare.fill(2);
+        drain(&mut input, |payload| {
+            assert!(output.credits(1) > 0);
+            output.send(payload, 0, 0, 0, 0);
+        });
+        bare.empty()
+    };
+    bench.paired("frag through a tile, both ends included", Unit::NanosPerItem, None, through_loop, without_loop);
+}
+
+fn skipped(bench: &Bench) {
+    let (mut line, parts) = Line::new("skip");
+    let mut relay = Runner::<Relay>::new(&(), parts).expect("a relay");
+    bench.run("frag skipped, sending included", Unit::NanosPerItem, None, || {
+        line.fill(1);
+        while relay.turn(0) == Activity::Worked {}
+        DEPTH as u64
+    });
+}
+
+fn idle(bench: &Bench) {
+    let (_line, parts) = Line::new("idle");
+    let mut relay = Runner::<Relay>::new(&(), parts).expect("a relay");
+    bench.run("turn with nothing to do", Unit::NanosPerItem, None, || {
+        for _ in 0..DEPTH {
+            black_box(relay.turn(0));
+        }
+        DEPTH as u64
+    });
+    let clock = Clock::real();
+    bench.run("(the clock read once)", Unit::NanosPerItem, None, || {
+        (0..DEPTH).for_each(|_| {
+            black_box(clock.now());
+        });
+        DEPTH as u64
+    });
+}
+
+fn main() {
+    let bench = Bench::from_args();
+    frags(&bench);
+    skipped(&bench);
+    idle(&bench);
+}

@@ -1,0 +1,256 @@
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::Poll;
+use crate::testing::{Scripted, Shared as Script, Wire, Wires, look, script, until};
+
+const NEVER_PARK: IdlePolicy = IdlePolicy { park_after_ns: u64::MAX };
+const PARK_AT_ONCE: IdlePolicy = IdlePolicy { park_after_ns: 0 };
+
+fn waker() -> Waker {
+    Waker::new().unwrap()
+}
+
+fn core(name: &str, tiles: Vec<Box<dyn Runnable>>, waker: &Waker, wires: &Wires, idle: IdlePolicy) -> Core {
+    Core { name: name.into(), pin: None, tiles, waker: waker.clone(), clock: wires.clock.clone(), idle }
+}
+
+/// Tiles without links.
+fn alone(names: &[&str]) -> Wires {
+    Wires::new(Clock::real(), names, &[])
+}
+
+fn tile(wires: &Wires, name: &str, script: &Script) -> Box<dyn Runnable> {
+    Box::new(wires.runner::<Scripted<1>>(name, script, &waker(), &[]))
+}
+
+/// A producer on one core and a consumer on another.
+struct Pair {
+    wires: Wires,
+    fleet: Fleet,
+    wakers: [Waker; 2],
+    taken: Script,
+    /// The producer publishes until it has published so many.
+    wanted: Arc<AtomicU64>,
+}
+
+impl Pair {
+    fn start(idle: IdlePolicy) -> Self {
+        let wire = Wire { name: "out", from: "a:0", to: "b:0", reliable: true };
+        let wires = Wires::new(Clock::real(), &["a:0", "b:0"], &[wire]);
+        let (given, taken, wanted) = (script(), script(), Arc::new(AtomicU64::new(0)));
+        {
+            let (wanted, mut published) = (wanted.clone(), 0);
+            let mut script = look(&given);
+            script.publish = [0, 0, 1];
+            script.on_poll = Box::new(move || {
+                let more = published < wanted.load(Ordering::Acquire);
+                published += u64::from(more);
+                if more { Poll::Busy } else { Poll::Idle }
+            });
+        }
+        let wakers = [waker(), waker()];
+        let producer = wires.runner::<Scripted<1>>("a:0", &given, &wakers[0], &[&wakers[1]]);
+        let consumer = wires.runner::<Scripted<1>>("b:0", &taken, &wakers[1], &[&wakers[0]]);
+        let cores = vec![
+            core("a", vec![Box::new(producer)], &wakers[0], &wires, idle),
+            core("b", vec![Box::new(consumer)], &wakers[1], &wires, idle),
+        ];
+        Self { fleet: Fleet::start(cores).unwrap(), wires, wakers, taken, wanted }
+    }
+
+    /// Asks for frags until there are `count` in all, and waits for them.
+    fn move_until(&self, count: u64) {
+        self.wanted.store(count, Ordering::Release);
+        self.wakers[0].wake();
+        until("frags arrive", || look(&self.taken).taken.len() as u64 == count);
+        let taken = look(&self.taken);
+        assert!(taken.taken.iter().zip(0u64..).all(|(byte, n)| *byte == n as u8), "each once and in order");
+    }
+}
+
+#[test]
+fn two_spinning_cores_move_every_frag() {
+    let pair = Pair::start(NEVER_PARK);
+    pair.move_until(2_000);
+    assert!(!pair.wakers.iter().any(Waker::is_parked), "this policy never sleeps");
+    let Pair { fleet, wires, .. } = pair;
+    fleet.stop().unwrap();
+    assert_eq!((wires.word("a:0", "frags_out"), wires.word("b:0", "frags_in")), (2_000, 2_000));
+    assert_eq!((wires.word("a:0", "state"), wires.word("b:0", "state")), (2, 2));
+}
+
+/// Many times: both cores asleep, the producer is told to go on, more frags than the link holds pass. Each of the
+/// four sleeps and wakes in there would last [`MAX_SLEEP_NS`] if a wake-up were missed.
+#[test]
+fn sleeping_cores_are_woken_by_frags_and_by_room() {
+    let pair = Pair::start(PARK_AT_ONCE);
+    let mut spans = vec![];
+    for round in 1..=60 {
+        until("both sleep", || pair.wakers.iter().all(Waker::is_parked));
+        let start = Instant::now();
+        pair.move_until(round * 30);
+        spans.push(start.elapsed());
+    }
+    spans.sort();
+    let median = spans[spans.len() / 2];
+    assert!(median < Duration::from_nanos(MAX_SLEEP_NS / 2), "waking takes {median:?}");
+    pair.fleet.stop().unwrap();
+}
+
+#[test]
+fn a_deadline_wakes_a_sleeping_core() {
+    let wires = alone(&["a:0"]);
+    let (script, polls) = (script(), Arc::new(AtomicU64::new(0)));
+    let (clock, counted) = (wires.clock.clone(), polls.clone());
+    look(&script).on_poll = Box::new(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Poll::Idle
+    });
+    // Much sooner than the longest sleep; each sleep is followed by two polls.
+    look(&script).wait_for =
+        Box::new(move || crate::WaitFor { deadline: Some(clock.now() + 1_000_000), ..Default::default() });
+    let fleet =
+        Fleet::start(vec![core("a", vec![tile(&wires, "a:0", &script)], &waker(), &wires, PARK_AT_ONCE)]).unwrap();
+    let start = Instant::now();
+    until("fifty sleeps", || polls.load(Ordering::Relaxed) >= 100);
+    assert!(start.elapsed() < Duration::from_nanos(50 * MAX_SLEEP_NS / 2), "slept past its deadlines");
+    fleet.stop().unwrap();
+}
+
+#[test]
+fn a_descriptor_wakes_a_sleeping_core() {
+    use std::os::fd::AsRawFd;
+    let wires = alone(&["a:0"]);
+    let (mut here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+    there.set_nonblocking(true).unwrap();
+    let (script, seen) = (script(), Arc::new(AtomicU64::new(0)));
+    let (fd, counted) = (there.as_raw_fd(), seen.clone());
+    look(&script).wait_for = Box::new(move || crate::WaitFor { readable: vec![fd], ..Default::default() });
+    look(&script).on_poll = Box::new(move || {
+        let read = std::io::Read::read(&mut &there, &mut [0; 8]).unwrap_or(0);
+        counted.fetch_add(read as u64, Ordering::Relaxed);
+        if read > 0 { Poll::Busy } else { Poll::Idle }
+    });
+    let waker = waker();
+    let fleet =
+        Fleet::start(vec![core("a", vec![tile(&wires, "a:0", &script)], &waker, &wires, PARK_AT_ONCE)]).unwrap();
+    let mut spans = vec![];
+    for round in 1..=40 {
+        until("it sleeps", || waker.is_parked());
+        let start = Instant::now();
+        std::io::Write::write_all(&mut here, b"x").unwrap();
+        until("it reads", || seen.load(Ordering::Relaxed) == round);
+        spans.push(start.elapsed());
+    }
+    spans.sort();
+    assert!(spans[20] < Duration::from_nanos(MAX_SLEEP_NS / 2), "waking takes {:?}", spans[20]);
+    fleet.stop().unwrap();
+}
+
+#[test]
+fn a_panic_stops_the_fleet_and_names_the_tile() {
+    let wires = alone(&["good:0", "bad:0", "far:0"]);
+    let scripts = [script(), script(), script()];
+    let ready = Arc::new(AtomicBool::new(false));
+    let go = ready.clone();
+    look(&scripts[1]).on_poll = Box::new(move || {
+        assert!(!go.load(Ordering::Acquire), "the {} account is missing", "fee");
+        Poll::Idle
+    });
+    let [near, far] = [waker(), waker()];
+    let tiles = vec![tile(&wires, "good:0", &scripts[0]), tile(&wires, "bad:0", &scripts[1])];
+    let cores = vec![
+        core("near", tiles, &near, &wires, NEVER_PARK),
+        core("far", vec![tile(&wires, "far:0", &scripts[2])], &far, &wires, PARK_AT_ONCE),
+    ];
+    let fleet = Fleet::start(cores).unwrap();
+    assert!(fleet.died().is_none());
+    until("the other core sleeps", || far.is_parked());
+    ready.store(true, Ordering::Release);
+    until("every other tile is stopped", || look(&scripts[0]).stops + look(&scripts[2]).stops == 2);
+    let died = fleet.stop().unwrap_err();
+    assert_eq!(died.to_string(), "tile bad:0 died: the fee account is missing");
+    assert_eq!(scripts.each_ref().map(|s| look(s).stops), [1, 0, 1], "each once, the dead one not at all");
+    assert_eq!(["good:0", "bad:0", "far:0"].map(|name| wires.word(name, "state")), [2, 3, 2]);
+}
+
+#[test]
+fn a_panic_before_sleeping_names_the_right_tile() {
+    let wires = alone(&["bad:0", "good:0"]);
+    let scripts = [script(), script()];
+    look(&scripts[0]).wait_for = Box::new(|| panic!("no deadline"));
+    let tiles = vec![tile(&wires, "bad:0", &scripts[0]), tile(&wires, "good:0", &scripts[1])];
+    let fleet = Fleet::start(vec![core("one", tiles, &waker(), &wires, PARK_AT_ONCE)]).unwrap();
+    until("it dies", || fleet.died().is_some());
+    assert_eq!(fleet.stop().unwrap_err().tile, "bad:0");
+    assert_eq!([look(&scripts[0]).stops, look(&scripts[1]).stops], [0, 1]);
+}
+
+#[test]
+fn cpu_time_goes_to_the_tile_that_used_it() {
+    let wires = alone(&["busy:0", "idle:0"]);
+    let (busy, idle) = (script(), script());
+    look(&busy).on_poll = Box::new(|| {
+        let end = Instant::now() + Duration::from_micros(300);
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        Poll::Busy
+    });
+    let tiles = vec![tile(&wires, "busy:0", &busy), tile(&wires, "idle:0", &idle)];
+    let fleet = Fleet::start(vec![core("one", tiles, &waker(), &wires, NEVER_PARK)]).unwrap();
+    let cpu = |name| wires.word(name, "cpu_ns");
+    until("it has used 60 ms", || cpu("busy:0") >= 60_000_000);
+    fleet.stop().unwrap();
+    assert!(cpu("idle:0") * 10 < cpu("busy:0"), "{} and {} ns", cpu("busy:0"), cpu("idle:0"));
+    assert!(wires.word("busy:0", "tid") > 0 && wires.word("busy:0", "tid") == wires.word("idle:0", "tid"));
+}
+
+#[test]
+fn an_idle_fleet_uses_nearly_no_cpu() {
+    let pair = Pair::start(IdlePolicy { park_after_ns: 50_000 });
+    pair.move_until(10);
+    let used = || pair.wires.word("a:0", "cpu_ns") + pair.wires.word("b:0", "cpu_ns");
+    until("both sleep", || pair.wakers.iter().all(Waker::is_parked));
+    let (before, beat) = (used(), pair.wires.word("a:0", "heartbeat_unix_ns"));
+    // Heartbeats go on: 300 ms of them.
+    let beats = || pair.wires.word("a:0", "heartbeat_unix_ns").min(pair.wires.word("b:0", "heartbeat_unix_ns"));
+    until("300 ms pass", || beats() >= beat + 300_000_000);
+    let share = (used() - before) as f64 / (2.0 * 300e6);
+    assert!(share < 0.1, "two idle cores used {:.1} % of their time", share * 100.0);
+    pair.fleet.stop().unwrap();
+}
+
+#[test]
+fn a_core_that_is_not_there_is_an_error_and_stops_what_ran() {
+    let wires = alone(&["a:0", "b:0"]);
+    for missing in [libc::CPU_SETSIZE as usize - 1, usize::MAX] {
+        let scripts = [script(), script()];
+        let first = core("a", vec![tile(&wires, "a:0", &scripts[0])], &waker(), &wires, PARK_AT_ONCE);
+        let mut second = core("b", vec![tile(&wires, "b:0", &scripts[1])], &waker(), &wires, PARK_AT_ONCE);
+        second.pin = Some(missing);
+        let error = Fleet::start(vec![first, second]).err().expect("there is no such core");
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
+        assert_eq!([look(&scripts[0]).stops, look(&scripts[1]).stops], [1, 0], "the one that ran was stopped");
+    }
+}
+
+#[test]
+fn a_pinned_core_runs_where_it_was_told() {
+    let wires = alone(&["a:0"]);
+    let allowed = sys::thread::allowed_cores().unwrap();
+    let (script, cores) = (script(), Arc::new(Mutex::new(vec![])));
+    let seen = cores.clone();
+    look(&script).on_poll = Box::new(move || {
+        *seen.lock().unwrap() = sys::thread::allowed_cores().unwrap();
+        Poll::Idle
+    });
+    let mut pinned = core("a", vec![tile(&wires, "a:0", &script)], &waker(), &wires, PARK_AT_ONCE);
+    pinned.pin = allowed.last().copied();
+    let fleet = Fleet::start(vec![pinned]).unwrap();
+    until("it runs", || !cores.lock().unwrap().is_empty());
+    fleet.stop().unwrap();
+    assert_eq!(*cores.lock().unwrap(), allowed[allowed.len() - 1..]);
+}

@@ -1,0 +1,369 @@
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hearth_ring::{Observer, Producer};
+
+use super::*;
+use crate::regime::REGIMES;
+use crate::testing::{DEPTH, Scripted, Shared, Wire, Wires, look, script};
+
+const IN: Wire = Wire { name: "in", from: "test:0", to: "scripted:0", reliable: true };
+const OUT: Wire = Wire { name: "out", from: "scripted:0", to: "test:0", reliable: true };
+
+/// A scripted tile between links whose other ends the test holds, on a virtual clock.
+struct Stage<const BURST: usize> {
+    wires: Wires,
+    runner: Runner<Scripted<BURST>>,
+    script: Shared,
+}
+
+impl<const BURST: usize> Stage<BURST> {
+    fn new(wires: &[Wire]) -> Self {
+        let (wires, script) = (Wires::new(Clock::manual(), &["scripted:0"], wires), script());
+        let runner = wires.runner("scripted:0", &script, &Waker::new().unwrap(), &[]);
+        Self { wires, runner, script }
+    }
+
+    fn word(&mut self, counter: &str) -> u64 {
+        self.runner.flush();
+        self.wires.word("scripted:0", counter)
+    }
+
+    fn regime(&self, regime: Regime) -> u64 {
+        self.runner.time_line().ns()[regime as usize]
+    }
+
+    /// Frags taken, and bursts ended.
+    fn seen(&self) -> (usize, usize) {
+        let script = look(&self.script);
+        (script.taken.len(), script.bursts)
+    }
+
+    fn settle(&mut self) {
+        assert!((0..1000).any(|_| self.runner.turn(0) == Activity::Idle), "never idle");
+    }
+}
+
+fn give(feed: &mut Producer, numbers: impl IntoIterator<Item = u8>) {
+    for number in numbers {
+        assert!(feed.credits(1) > 0, "{} is full", feed.name());
+        feed.send(&[number], number.into(), 0, 0, 0);
+    }
+}
+
+/// Takes at most `most` frags: their numbers.
+fn take(drain: &mut Consumer, most: usize) -> Vec<u64> {
+    let mut taken = vec![];
+    while taken.len() < most {
+        let Polled::Ready(meta) = drain.poll() else { break };
+        taken.push(meta.tag);
+        drain.advance();
+    }
+    drain.release();
+    taken
+}
+
+#[test]
+fn regimes_sum_to_wall_time_and_name_what_was_done() {
+    let mut stage = Stage::<1>::new(&[IN, OUT]);
+    let mut feed = stage.wires.feed("in");
+    let clock = stage.wires.clock.clone();
+    {
+        let (clock, mut script) = (clock.clone(), look(&stage.script));
+        script.costs = [100, 20, 3, 50_000];
+        script.publish = [1, 0, 0];
+        script.on_frag = Box::new(|payload| payload[0] == 2);
+        script.filter = Box::new(move |meta, _| {
+            clock.advance(Duration::from_nanos(7));
+            if meta.tag == 1 { Filter::Skip } else { Filter::Take }
+        });
+    }
+    // 0 is taken, 1 skipped, 2 dropped after reading.
+    give(&mut feed, 0..3);
+    stage.runner.turn(0);
+    assert_eq!(stage.regime(Regime::Housekeeping), 50_000);
+    assert_eq!(stage.regime(Regime::Wait), 3);
+    assert_eq!(stage.regime(Regime::Finish), 107 + 20);
+    assert_eq!(stage.regime(Regime::FilteredBefore), 7);
+    assert_eq!(stage.regime(Regime::FilteredAfter), 107);
+    // The core goes elsewhere, and sleeps.
+    clock.advance(Duration::from_nanos(1000));
+    stage.runner.turn(400);
+    assert_eq!((stage.regime(Regime::Elsewhere), stage.regime(Regime::Wait)), (600, 3 + 400 + 3));
+    // Two frags were published; six more fill the output.
+    give(&mut feed, (3..9).map(|n| n + 10));
+    stage.settle();
+    give(&mut feed, [30]);
+    stage.settle();
+    assert_eq!((stage.regime(Regime::Backpressure), stage.word("in_backpressure")), (0, 1));
+    clock.advance(Duration::from_nanos(5000));
+    stage.runner.turn(0);
+    assert_eq!(stage.regime(Regime::Elsewhere), 5600, "another tile's time is not this one's wait for room");
+    let ns: &[u64; REGIMES] = stage.runner.time_line().ns();
+    assert_eq!(ns.iter().sum::<u64>(), clock.now());
+    let in_memory: u64 = Regime::ALL.map(|r| format!("regime_{}_ns", r.column())).iter().map(|n| stage.word(n)).sum();
+    assert_eq!(in_memory, clock.now());
+}
+
+#[test]
+fn time_without_room_is_backpressure() {
+    let mut stage = Stage::<1>::new(&[IN, OUT]);
+    let mut feed = stage.wires.feed("in");
+    let clock = stage.wires.clock.clone();
+    look(&stage.script).publish = [1, 0, 0];
+    give(&mut feed, 0..DEPTH as u8);
+    stage.settle();
+    // Only a turn that begins with room asks the filter; of its two frags, one fits.
+    look(&stage.script).filter = Box::new(move |_, _| {
+        clock.advance(Duration::from_nanos(9));
+        Filter::Take
+    });
+    give(&mut feed, [1]);
+    stage.settle();
+    assert_eq!(stage.regime(Regime::Backpressure), 0, "the turn's start finds no room before it asks the filter");
+    let mut drain = stage.wires.drain("out");
+    assert_eq!(take(&mut drain, 1).len(), 1);
+    give(&mut feed, [2]);
+    stage.settle();
+    assert_eq!(stage.regime(Regime::Backpressure), 9);
+    assert_eq!(stage.regime(Regime::Finish), 9);
+}
+
+#[test]
+fn backpressure_is_entered_left_and_counted() {
+    let mut stage = Stage::<1>::new(&[IN, OUT]);
+    let (mut feed, mut drain) = (stage.wires.feed("in"), stage.wires.drain("out"));
+    look(&stage.script).publish = [1, 0, 0];
+    let mut received = vec![];
+    for round in 1..=3 {
+        while received.len() as u64 + u64::from(DEPTH) > stage.word("frags_out") {
+            give(&mut feed, [0]);
+            assert_eq!(stage.runner.turn(0), Activity::Worked);
+        }
+        assert_eq!(stage.runner.turn(0), Activity::Idle, "no room is nothing to do");
+        assert_eq!(stage.runner.turn(0), Activity::Idle);
+        assert_eq!((stage.word("in_backpressure"), stage.word("backpressure_count")), (1, round));
+        give(&mut feed, [0, 0]);
+        stage.settle();
+        assert_eq!(stage.word("frags_in"), stage.word("frags_out"), "nothing is read without room");
+        received.extend(take(&mut drain, usize::MAX));
+        stage.settle();
+        assert_eq!((stage.word("in_backpressure"), stage.word("backpressure_count")), (0, round));
+    }
+    received.extend(take(&mut drain, usize::MAX));
+    assert!(received.iter().copied().eq(0..stage.word("frags_in")), "each frag once and in order");
+}
+
+/// Every callback publishes as much as it may. Publishing without room panics, so this passes only when the loop
+/// has looked for room before each call.
+#[test]
+fn no_callback_is_called_without_room_for_its_burst() {
+    let mut stage = Stage::<3>::new(&[IN, OUT, Wire { name: "out:1", ..OUT }]);
+    let mut feed = stage.wires.feed("in");
+    let (mut first, mut second) = (stage.wires.drain("out"), stage.wires.drain("out:1"));
+    {
+        let mut script = look(&stage.script);
+        script.publish = [3, 3, 3];
+        let mut polls = 0;
+        script.on_poll = Box::new(move || {
+            polls += 1;
+            if polls % 5 == 0 { Poll::Busy } else { Poll::Idle }
+        });
+    }
+    let (mut seed, mut got) = (1u64, [vec![], vec![]]);
+    let mut given = 0u64;
+    for _ in 0..20_000 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let dice = seed >> 33;
+        if dice % 3 == 0 && feed.credits(1) > 0 {
+            give(&mut feed, [given as u8]);
+            given += 1;
+        }
+        stage.runner.turn(0);
+        got[0].extend(take(&mut first, (dice / 3 % 4) as usize));
+        got[1].extend(take(&mut second, (dice / 12 % 4) as usize));
+    }
+    while stage.runner.turn(0) == Activity::Worked {
+        got[0].extend(take(&mut first, usize::MAX));
+        got[1].extend(take(&mut second, usize::MAX));
+    }
+    let published = stage.word("frags_out") / 2;
+    for got in &got {
+        assert!(got.iter().copied().eq(0..got.len() as u64), "in order, none lost");
+        assert!(published - got.len() as u64 <= u64::from(DEPTH), "all but what the link still holds");
+    }
+    let script = look(&stage.script);
+    assert!(given > 1000 && script.taken.len() as u64 + u64::from(DEPTH) >= given);
+    assert!(3 * (script.bursts + script.taken.len()) as u64 <= published, "polls have published, too");
+}
+
+#[test]
+fn a_burst_without_room_at_its_end_is_ended_before_anything_else() {
+    let mut stage = Stage::<1>::new(&[IN, OUT]);
+    let (mut feed, mut drain) = (stage.wires.feed("in"), stage.wires.drain("out"));
+    look(&stage.script).publish = [1, 1, 0];
+    // The eighth frag out is the fourth's of the second run; its burst finds the link full.
+    for number in 0..DEPTH as u8 {
+        give(&mut feed, [number]);
+        stage.runner.turn(0);
+    }
+    assert_eq!(stage.seen(), (4, 4), "a frag and a burst each take a place");
+    assert_eq!(take(&mut drain, 1), [0]);
+    stage.runner.turn(0);
+    assert_eq!(stage.seen(), (5, 4), "its burst stays open");
+    assert_eq!(stage.word("in_backpressure"), 1);
+    assert_eq!(take(&mut drain, 1), [1]);
+    stage.runner.turn(0);
+    assert_eq!(stage.seen(), (5, 5), "ended before the next frag");
+    assert_eq!(take(&mut drain, usize::MAX), (2..10).collect::<Vec<u64>>());
+}
+
+#[test]
+fn bursts_end_after_a_run_of_frags_and_not_without_any() {
+    let mut stage = Stage::<1>::new(&[IN]);
+    let mut feed = stage.wires.feed("in");
+    stage.runner.turn(0);
+    assert_eq!(stage.seen(), (0, 0));
+    give(&mut feed, 0..7);
+    stage.runner.turn(0);
+    assert_eq!(stage.seen(), (4, 1), "FRAGS_PER_RUN is 4");
+    stage.runner.turn(0);
+    assert_eq!(stage.seen(), (7, 2));
+    look(&stage.script).filter = Box::new(|_, _| Filter::Skip);
+    give(&mut feed, 0..3);
+    stage.settle();
+    assert_eq!(stage.seen(), (7, 2), "skipped frags make no burst");
+    assert_eq!(stage.word("frags_in"), 7);
+}
+
+#[test]
+fn a_frag_for_later_stays_and_other_inputs_go_on() {
+    let mut stage = Stage::<1>::new(&[IN, Wire { name: "other", ..IN }]);
+    let (mut feed, mut other) = (stage.wires.feed("in"), stage.wires.feed("other"));
+    look(&stage.script).filter = Box::new(|_, input| if input.index() == 0 { Filter::Later } else { Filter::Take });
+    give(&mut feed, [1, 2]);
+    give(&mut other, [11, 12, 13]);
+    stage.settle();
+    assert_eq!(look(&stage.script).taken, [11, 12, 13]);
+    assert_eq!(feed.credits(usize::MAX), DEPTH as usize - 2, "not released");
+    look(&stage.script).filter = Box::new(|_, _| Filter::Take);
+    stage.settle();
+    assert_eq!(look(&stage.script).taken, [11, 12, 13, 1, 2]);
+    assert_eq!(feed.credits(usize::MAX), DEPTH as usize);
+}
+
+#[test]
+fn no_input_starves_another() {
+    let mut stage = Stage::<1>::new(&[IN, Wire { name: "other", ..IN }]);
+    let (mut feed, mut other) = (stage.wires.feed("in"), stage.wires.feed("other"));
+    for _ in 0..100 {
+        let (a, b) = (feed.credits(usize::MAX), other.credits(usize::MAX));
+        give(&mut feed, vec![1; a]);
+        give(&mut other, vec![2; b]);
+        stage.runner.turn(0);
+    }
+    let script = look(&stage.script);
+    let firsts = script.taken.iter().filter(|n| **n == 1).count();
+    assert_eq!((firsts, script.taken.len()), (200, 400), "a run of four each in turn");
+}
+
+#[test]
+fn skipped_and_dropped_frags_count_as_filtered() {
+    let mut stage = Stage::<1>::new(&[IN]);
+    let mut feed = stage.wires.feed("in");
+    {
+        let mut script = look(&stage.script);
+        script.filter = Box::new(|meta, _| if meta.tag < 3 { Filter::Skip } else { Filter::Take });
+        script.on_frag = Box::new(|payload| payload[0] == 4);
+    }
+    give(&mut feed, 0..6);
+    stage.settle();
+    let links = Observer::attach(&stage.wires.path).unwrap().links();
+    assert_eq!(links[0].consumers[0].filtered, 3 + 1);
+    assert_eq!(look(&stage.script).taken, [3, 4, 5]);
+    assert_eq!(stage.word("frags_in"), 3);
+}
+
+#[test]
+fn being_overrun_on_a_lossy_input_is_counted_and_survived() {
+    let mut stage = Stage::<1>::new(&[Wire { reliable: false, ..IN }]);
+    let mut feed = stage.wires.feed("in");
+    // Lapped while looking for the next frag.
+    give(&mut feed, 0..3 * DEPTH as u8);
+    stage.settle();
+    let taken = std::mem::take(&mut look(&stage.script).taken);
+    assert!(taken.is_sorted() && taken.last() == Some(&(3 * DEPTH as u8 - 1)), "the newest arrive: {taken:?}");
+    let path = stage.wires.path.clone();
+    let lost = || {
+        let link = Observer::attach(&path).unwrap().links().remove(0);
+        (link.consumers[0].overrun_poll, link.consumers[0].overrun_read)
+    };
+    let lapped = 3 * u64::from(DEPTH) - taken.len() as u64;
+    assert_eq!(lost(), (lapped, 0));
+    // Lapped between looking at a frag and reading it: the filter is called in between.
+    give(&mut feed, [100]);
+    let (clock, mut lapper) = (stage.wires.clock.clone(), Some(feed));
+    look(&stage.script).filter = Box::new(move |_, _| {
+        if let Some(mut feed) = lapper.take() {
+            give(&mut feed, 200..200 + 2 * DEPTH as u8);
+            clock.advance(Duration::from_nanos(9));
+        }
+        Filter::Take
+    });
+    stage.settle();
+    let taken = std::mem::take(&mut look(&stage.script).taken);
+    assert!(taken.is_sorted() && taken.last() == Some(&(199 + 2 * DEPTH as u8)), "the newest arrive: {taken:?}");
+    let (poll, read) = lost();
+    assert!(read > 0 && poll + read - lapped == 1 + 2 * u64::from(DEPTH) - taken.len() as u64, "{poll} {read}");
+    assert_eq!(stage.regime(Regime::OverrunReading), 9);
+}
+
+#[test]
+fn counters_reach_shared_memory_at_housekeeping() {
+    let mut stage = Stage::<1>::new(&[IN]);
+    let mut feed = stage.wires.feed("in");
+    let clock = stage.wires.clock.clone();
+    let frags = |wires: &Wires| {
+        let own = wires.counters("scripted:0").words()[LoopCounters::DECLS.len()].load(Ordering::Relaxed);
+        (wires.word("scripted:0", "frags_in"), own)
+    };
+    stage.settle();
+    let beat = stage.wires.word("scripted:0", "heartbeat_unix_ns");
+    assert!(beat > 0, "the first turn keeps house");
+    give(&mut feed, [1, 2]);
+    stage.settle();
+    assert_eq!(frags(&stage.wires), (0, 0), "the hot loop touches no shared memory");
+    clock.advance(Duration::from_nanos(HOUSEKEEPING_NS - 1));
+    stage.settle();
+    assert_eq!(frags(&stage.wires), (0, 0));
+    clock.advance(Duration::from_nanos(1));
+    stage.settle();
+    assert_eq!(frags(&stage.wires), (2, 2));
+    assert_eq!(stage.wires.word("scripted:0", "heartbeat_unix_ns"), beat + HOUSEKEEPING_NS);
+}
+
+#[test]
+fn stopping_is_told_once_and_shown() {
+    let mut stage = Stage::<1>::new(&[IN]);
+    stage.runner.started();
+    assert_eq!(stage.word("state"), 1);
+    stage.runner.stop();
+    assert_eq!(look(&stage.script).stops, 1);
+    assert_eq!(stage.word("state"), 2);
+}
+
+#[test]
+fn a_tile_without_inputs_is_polled() {
+    let mut stage = Stage::<2>::new(&[OUT]);
+    let mut drain = stage.wires.drain("out");
+    {
+        let mut script = look(&stage.script);
+        script.publish = [0, 0, 2];
+        script.on_poll = Box::new(|| Poll::Busy);
+    }
+    for _ in 0..10 {
+        stage.runner.turn(0);
+    }
+    assert_eq!(take(&mut drain, usize::MAX), (0..8).collect::<Vec<u64>>());
+    assert_eq!(stage.word("in_backpressure"), 1);
+}
