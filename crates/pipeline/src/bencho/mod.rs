@@ -147,3 +147,6 @@ impl Bencho {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests;

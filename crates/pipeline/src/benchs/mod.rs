@@ -185,3 +185,6 @@ impl Benchs {
         moved
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -210,3 +210,6 @@ fn flow_hash(from: SocketAddr) -> u64 {
     let mixed = (ip ^ u64::from(from.port()).rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed >> 32
 }
+
+#[cfg(test)]
+mod tests;

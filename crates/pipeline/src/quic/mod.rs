@@ -246,3 +246,6 @@ fn emptiest(verify: &[Port], out: &mut Out<'_, Quic>) -> Option<Port> {
     let room = verify.iter().map(|port| (out.credits(*port, ROOM), *port));
     room.max_by_key(|(room, _)| *room).filter(|(room, _)| *room > 0).map(|(_, port)| port)
 }
+
+#[cfg(test)]
+mod tests;
