@@ -37,7 +37,7 @@ fn until(rig: &mut Rig<Bencho>, done: impl Fn(&Counters) -> bool) {
 #[test]
 fn answers_become_samples_and_blockhashes() {
     let text = hearth_wire::base58::encode_32(&[8; 32]);
-    let hash = format!(r#"{{"result":{{"value":{{"blockhash":"{}"}}}}}}"#, text.as_str());
+    let hash = format!(r#"{{"result":{{"value":{{"blockhash":"{}"}}}}}}"#, &*text);
     let (rpc, asked) = server(vec![r#"{"result":42}"#.into(), hash]);
     let (sender, samples) = channel();
     let mut rig = Rig::<Bencho>::new(&Config { rpc, samples: sender }, &[], &["bencho_benchg"]);
