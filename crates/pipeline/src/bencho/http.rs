@@ -69,10 +69,13 @@ impl HttpClient {
     /// Reads what is there.
     pub fn poll(&mut self) -> Answer {
         let Some(stream) = &mut self.stream else { return Answer::Broken };
-        let mut buffer = [0; 4096];
+        let (mut buffer, mut ended) = ([0; 4096], false);
         loop {
             match stream.read(&mut buffer) {
-                Ok(0) => return Answer::Broken,
+                Ok(0) => {
+                    ended = true;
+                    break;
+                }
                 Ok(n) => self.response.extend_from_slice(&buffer[..n]),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -82,7 +85,10 @@ impl HttpClient {
                 return Answer::Broken;
             }
         }
-        body_of(&self.response)
+        match body_of(&self.response) {
+            Answer::Waiting if ended => Answer::Broken,
+            answer => answer,
+        }
     }
 
     /// Gives the connection up.
