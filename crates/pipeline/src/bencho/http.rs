@@ -1,4 +1,5 @@
-//! A JSON-RPC caller that never blocks: one keep-alive connection, one request at a time.
+//! A JSON-RPC caller that blocks for connecting only, half a second at most: one keep-alive connection, one request
+//! at a time.
 //!
 //! reads   one HTTP response with a Content-Length, 64 KiB at most
 //! writes  one HTTP request
@@ -45,7 +46,7 @@ impl HttpClient {
 
     /// Sends a JSON body. An earlier request must be answered or given up by [`HttpClient::disconnect`].
     pub fn ask(&mut self, body: &str) -> std::io::Result<()> {
-        if self.stream.is_none() {
+        if !self.stream.as_mut().is_some_and(is_idle) {
             let stream = TcpStream::connect_timeout(&self.server, CONNECT_TIMEOUT)?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
@@ -95,6 +96,11 @@ impl HttpClient {
     pub fn disconnect(&mut self) {
         self.stream = None;
     }
+}
+
+/// Whether a kept connection can take a request: the server has neither hung up nor said what nobody asked for.
+fn is_idle(stream: &mut TcpStream) -> bool {
+    matches!(stream.read(&mut [0]), Err(e) if e.kind() == ErrorKind::WouldBlock)
 }
 
 fn body_of(response: &[u8]) -> Answer {

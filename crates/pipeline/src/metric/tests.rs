@@ -78,3 +78,54 @@ fn a_silent_client_is_dropped() {
     assert_eq!(rig.count().dropped_connections, 1);
     std::fs::remove_file(path).unwrap();
 }
+
+/// A burst of clients: sixteen are held, the others are hung up on, and when those are gone there is room again.
+#[test]
+fn connections_beyond_sixteen_are_dropped() {
+    let path = std::env::temp_dir().join(format!("hearth-metric-many-{}", std::process::id()));
+    let _workspace = workspace(&path);
+    let config = Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone() };
+    let mut rig = Rig::<Metric>::new(&config, &[], &[]);
+    let addr = rig.tile().listener.local_addr().unwrap();
+    let clients: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    while rig.count().dropped_connections < 4 {
+        rig.turn();
+        assert!(std::time::Instant::now() < deadline, "{:?}", rig.count());
+    }
+    rig.run();
+    assert_eq!((rig.count().dropped_connections, rig.tile().connections.len()), (4, MAX_CONNECTIONS));
+    drop(clients);
+    while rig.count().dropped_connections < 20 {
+        rig.turn();
+        assert!(std::time::Instant::now() < deadline, "{:?}", rig.count());
+    }
+    assert!(ask(&mut rig, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    std::fs::remove_file(path).unwrap();
+}
+
+/// A request in single bytes, and a client that reads its answer late.
+#[test]
+fn slow_clients_are_served() {
+    let path = std::env::temp_dir().join(format!("hearth-metric-slow-{}", std::process::id()));
+    let _workspace = workspace(&path);
+    let config = Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone() };
+    let mut rig = Rig::<Metric>::new(&config, &[], &[]);
+    let mut client = TcpStream::connect(rig.tile().listener.local_addr().unwrap()).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    for byte in b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" {
+        assert_eq!(rig.count().scrapes, 0);
+        client.write_all(&[*byte]).unwrap();
+        rig.turn();
+    }
+    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    while rig.count().scrapes == 0 {
+        rig.turn();
+        assert!(std::time::Instant::now() < deadline, "{:?}", rig.count());
+    }
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    std::fs::remove_file(path).unwrap();
+}

@@ -207,8 +207,10 @@ fn flow_hash(from: SocketAddr) -> u64 {
         std::net::IpAddr::V4(v4) => u64::from(v4.to_bits()),
         std::net::IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64 ^ v6.to_bits() as u64,
     };
-    let mixed = (ip ^ u64::from(from.port()).rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed >> 32
+    // Each multiplication carries upwards only, so that the high half comes down in between: every bit of address and
+    // port moves the low bits, of which the choice is made.
+    let mixed = (ip.rotate_left(16) ^ u64::from(from.port())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
 #[cfg(test)]

@@ -1,85 +1,198 @@
-use std::net::UdpSocket as Plain;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use hearth_tile::rig::Rig;
+use hearth_tile::rig::{DEPTH, Rig};
 
 use super::*;
+use crate::links::QUIC_NET;
 
-const LINKS: [&str; 2] = ["net_quic:0", "net_quic:1"];
-
-fn rig() -> Rig<Net> {
+fn rig(outputs: &[&str]) -> Rig<Net> {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let config = Config { quic: any, udp: any, socket_buffer_bytes: 1 << 20 };
-    Rig::new(&config, &["quic_net:0"], &LINKS)
+    Rig::new(&Config { quic: any, udp: any, socket_buffer_bytes: 1 << 20 }, &[QUIC_NET], outputs)
 }
 
-fn address(rig: &mut Rig<Net>, port: usize) -> SocketAddr {
-    rig.tile().sockets[port].1.local_addr()
+fn addr(rig: &mut Rig<Net>, kind: PortKind) -> SocketAddr {
+    let (_, socket) = rig.tile().sockets.iter().find(|(k, _)| *k == kind).unwrap();
+    socket.local_addr()
 }
 
-/// Turns until `done`, five seconds at most.
-fn until(rig: &mut Rig<Net>, mut done: impl FnMut(&mut Rig<Net>) -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(5);
+fn sender() -> UdpSocket {
+    UdpSocket::bind("127.0.0.1:0".parse().unwrap(), Options { reuse_port: false, buffer_bytes: 1 << 20 }).unwrap()
+}
+
+/// Turns until `done`; fails when that takes longer than 20 s.
+fn turn_until(rig: &mut Rig<Net>, what: &str, mut done: impl FnMut(&mut Rig<Net>) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
     while !done(rig) {
+        assert!(Instant::now() < deadline, "not within 20 s: {what}; {:?}", rig.count());
         rig.turn();
-        assert!(Instant::now() < deadline, "net did not get there");
     }
 }
 
+fn send(from: &UdpSocket, to: SocketAddr, data: &[u8], segment: Option<u16>) {
+    assert_eq!(from.send(&[Message { to, data, segment }]).unwrap(), 1);
+}
+
+/// What arrived on a link: sender, port and bytes.
+fn taken(rig: &mut Rig<Net>, link: &str) -> Vec<(SocketAddr, PortKind, Vec<u8>)> {
+    let read = |(_, payload): (u64, Vec<u8>)| {
+        let datagram = Datagram::read(&payload);
+        (datagram.from, datagram.port, datagram.data.to_vec())
+    };
+    rig.take(link).into_iter().map(read).collect()
+}
+
 #[test]
-fn datagrams_come_with_sender_and_port() {
-    let mut rig = rig();
-    let client = Plain::bind("127.0.0.1:0").unwrap();
-    client.send_to(b"quic", address(&mut rig, 0)).unwrap();
-    client.send_to(b"udp", address(&mut rig, 1)).unwrap();
-    let mut got = vec![];
-    until(&mut rig, |rig| {
-        got.extend(LINKS.iter().flat_map(|link| rig.take(link)).map(|(_, message)| message));
-        got.len() == 2
+fn datagrams_come_in_with_their_sender_and_port() {
+    let mut rig = rig(&[NET_QUIC]);
+    let (quic, udp) = (addr(&mut rig, PortKind::Quic), addr(&mut rig, PortKind::Udp));
+    let (a, b) = (sender(), sender());
+    send(&a, quic, b"one", None);
+    send(&b, quic, b"", None);
+    send(&a, udp, &[7; 1232], None);
+    turn_until(&mut rig, "three datagrams", |rig| rig.count().received == 3);
+    let mut got = taken(&mut rig, NET_QUIC);
+    got.sort_by_key(|(_, _, data)| data.len());
+    let expected = [
+        (b.local_addr(), PortKind::Quic, vec![]),
+        (a.local_addr(), PortKind::Quic, b"one".to_vec()),
+        (a.local_addr(), PortKind::Udp, vec![7; 1232]),
+    ];
+    assert_eq!(got, expected);
+    assert_eq!(rig.count().received_bytes, 3 + 1232);
+}
+
+#[test]
+fn frags_go_out_as_datagrams_and_runs_are_cut() {
+    let mut rig = rig(&[NET_QUIC]);
+    let from = addr(&mut rig, PortKind::Quic);
+    let receiver = sender();
+    assert!(receiver.gso(), "loopback cuts runs");
+    let run: Vec<u8> = (0..2500u32).map(|i| (i / 10) as u8).collect();
+    for (segment, data) in [(0, &run[..700]), (1000, &run[..]), (1200, &run[..1200])] {
+        let mut frag = vec![0; Outgoing::HEADER + data.len()];
+        frag[Outgoing::HEADER..].copy_from_slice(data);
+        Outgoing::write_header(&mut frag, receiver.local_addr(), segment, data.len());
+        rig.give(QUIC_NET, 0, &frag);
+    }
+    rig.run();
+    let (mut batch, mut got) = (RecvBatch::new(4), vec![]);
+    turn_until(&mut rig, "five datagrams", |_| {
+        receiver.receive(&mut batch).unwrap();
+        got.extend(batch.datagrams().map(|(from, data)| (from, data.to_vec())));
+        got.len() == 5
     });
-    let mut read: Vec<Datagram<'_>> = got.iter().map(|message| Datagram::read(message)).collect();
-    read.sort_by_key(|d| d.port as u8);
-    let from = client.local_addr().unwrap();
-    assert_eq!(read[0], Datagram { from, port: PortKind::Quic, data: b"quic" });
-    assert_eq!(read[1], Datagram { from, port: PortKind::Udp, data: b"udp" });
+    assert!(got.iter().all(|(sender, _)| *sender == from), "answers come from the port that was asked");
+    let got: Vec<&[u8]> = got.iter().map(|(_, data)| &data[..]).collect();
+    assert_eq!(got, [&run[..700], &run[..1000], &run[1000..2000], &run[2000..], &run[..1200]]);
+    assert_eq!((rig.count().sent, rig.count().sent_bytes), (5, 700 + 2500 + 1200));
+}
+
+/// The link fills in the middle of a batch that GRO has joined: the rest waits, and nothing comes twice.
+#[test]
+fn a_full_link_loses_nothing_that_was_received() {
+    let mut rig = rig(&[NET_QUIC]);
+    let (to, from) = (addr(&mut rig, PortKind::Quic), sender());
+    let depth = u64::from(DEPTH);
+    let mut sent = 0u64;
+    // Ten datagrams of eight bytes a run, a number in each.
+    let send_run = |sent: &mut u64| {
+        let run: Vec<u8> = (*sent..*sent + 10).flat_map(u64::to_le_bytes).collect();
+        send(&from, to, &run, Some(8));
+        *sent += 10;
+    };
+    while sent < depth + 30 {
+        send_run(&mut sent);
+        let enough = sent.min(depth);
+        turn_until(&mut rig, "the run is taken up", |rig| rig.count().received >= enough);
+    }
+    rig.run();
+    assert_eq!(rig.count().received, depth, "as many as the link holds");
+    let mut got = taken(&mut rig, NET_QUIC);
+    turn_until(&mut rig, "the rest", |rig| rig.count().received == sent);
+    got.extend(taken(&mut rig, NET_QUIC));
+    let numbers = got.iter().map(|(_, _, data)| u64::from_le_bytes(data[..].try_into().unwrap()));
+    assert!(numbers.eq(0..sent), "each once and in order");
+    rig.advance(Duration::from_millis(2));
+    rig.run();
+    assert_eq!((rig.count().dropped_by_kernel, rig.count().dropped_oversize), (0, 0));
 }
 
 #[test]
-fn a_full_link_loses_nothing_of_the_batch() {
-    let mut rig = rig();
-    let client = Plain::bind("127.0.0.1:0").unwrap();
-    let to = address(&mut rig, 0);
-    let total = hearth_tile::rig::DEPTH + 200;
-    for i in 0..total {
-        client.send_to(&i.to_le_bytes(), to).unwrap();
+fn datagrams_too_long_for_a_link_are_counted() {
+    let mut rig = rig(&[NET_QUIC]);
+    let (to, from) = (addr(&mut rig, PortKind::Udp), sender());
+    let longest = DATAGRAM_MTU - Datagram::HEADER;
+    for len in [longest, longest + 1, 60_000, 5] {
+        send(&from, to, &vec![1; len], None);
     }
-    // One flow goes to one link, which holds fewer than were sent.
-    until(&mut rig, |rig| rig.count().received == u64::from(hearth_tile::rig::DEPTH));
-    let mut got = vec![];
-    until(&mut rig, |rig| {
-        got.extend(LINKS.iter().flat_map(|link| rig.take(link)).map(|(_, message)| message));
-        got.len() as u32 == total
-    });
-    let numbers: Vec<u32> =
-        got.iter().map(|m| u32::from_le_bytes(Datagram::read(m).data.try_into().unwrap())).collect();
-    assert_eq!(numbers, (0..total).collect::<Vec<_>>(), "each once, in order");
+    turn_until(&mut rig, "all are seen", |rig| rig.count().received + rig.count().dropped_oversize == 4);
+    let lengths: Vec<usize> = taken(&mut rig, NET_QUIC).iter().map(|(_, _, data)| data.len()).collect();
+    assert_eq!(lengths, [longest, 5]);
+    assert_eq!(rig.count().dropped_oversize, 2);
 }
 
 #[test]
-fn runs_are_sent_as_datagrams() {
-    let mut rig = rig();
-    let client = Plain::bind("127.0.0.1:0").unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    let data = [[1u8; 1000], [2; 1000]].concat();
-    let mut buffer = vec![0; 3000];
-    buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(&data);
-    let size = Outgoing::write_header(&mut buffer, client.local_addr().unwrap(), 1000, data.len());
-    rig.give("quic_net:0", 0, &buffer[..size]);
-    until(&mut rig, |rig| rig.count().sent == 2);
-    let mut received = [0; 2000];
-    for expected in [[1u8; 1000], [2; 1000]] {
-        assert_eq!(client.recv(&mut received).unwrap(), 1000);
-        assert_eq!(received[..1000], expected);
+fn a_sender_always_meets_the_same_quic_tile() {
+    let links = ["net_quic:0", "net_quic:1"];
+    let mut rig = rig(&links);
+    let to = addr(&mut rig, PortKind::Quic);
+    let senders: Vec<UdpSocket> = (0..40).map(|_| sender()).collect();
+    for round in 0..3u8 {
+        senders.iter().for_each(|from| send(from, to, &[round], None));
+        turn_until(&mut rig, "a round", |rig| rig.count().received == 40 * (u64::from(round) + 1));
     }
-    assert_eq!(rig.count().sent_bytes, 2000);
+    let mut met: BTreeMap<SocketAddr, Vec<usize>> = BTreeMap::new();
+    for (tile, link) in links.iter().enumerate() {
+        taken(&mut rig, link).iter().for_each(|(from, ..)| met.entry(*from).or_default().push(tile));
+    }
+    assert_eq!(met.len(), 40);
+    assert!(met.values().all(|tiles| tiles.len() == 3 && tiles.iter().all(|t| *t == tiles[0])), "{met:?}");
+    // Odds of all forty meeting one tile: 2^-39.
+    assert!((0..2).all(|tile| met.values().any(|tiles| tiles[0] == tile)), "both tiles have work");
+}
+
+/// By their ports alone as by their addresses alone, whatever the number of tiles.
+#[test]
+fn flows_spread_evenly() {
+    let ports: Vec<SocketAddr> = (20_000..28_000).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
+    let v4: Vec<SocketAddr> = (0..8000u32).map(|n| SocketAddr::from(((n + (10 << 24)).to_be_bytes(), 8000))).collect();
+    let v6: Vec<SocketAddr> = (0..8000u16).map(|n| SocketAddr::from(([0xfd00, 0, 0, n, 0, 0, 0, 1], 8000))).collect();
+    for flows in [ports, v4, v6] {
+        for tiles in 2..=8 {
+            let mut counts = vec![0; tiles];
+            flows.iter().for_each(|from| counts[flow_hash(*from) as usize % tiles] += 1);
+            let even = flows.len() / tiles;
+            assert!(
+                counts.iter().all(|n| n * 10 > even * 8 && n * 10 < even * 12),
+                "{} of {tiles}: {counts:?}",
+                flows[1]
+            );
+        }
+    }
+}
+
+#[test]
+fn what_the_kernel_refuses_is_counted_and_does_not_stop_the_rest() {
+    let mut rig = rig(&[NET_QUIC]);
+    let receiver = sender();
+    let far: SocketAddr = "[::1]:9".parse().unwrap();
+    for to in [far, receiver.local_addr()] {
+        let mut frag = vec![9; Outgoing::HEADER + 3];
+        Outgoing::write_header(&mut frag, to, 0, 3);
+        rig.give(QUIC_NET, 0, &frag);
+    }
+    rig.run();
+    assert_eq!((rig.count().send_errors, rig.count().sent), (1, 1));
+    let mut batch = RecvBatch::new(1);
+    turn_until(&mut rig, "the other arrives", |_| receiver.receive(&mut batch).unwrap() == 1);
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let mut first = rig(&[NET_QUIC]);
+    let taken = addr(&mut first, PortKind::Udp);
+    let config = Config { quic: "127.0.0.1:0".parse().unwrap(), udp: taken, socket_buffer_bytes: 1 << 16 };
+    let error = Rig::<Net>::try_new(&config, &[QUIC_NET], &[NET_QUIC]).err().expect("the port is in use").to_string();
+    assert!(error.contains("the UDP TPU port") && error.contains(&taken.to_string()), "{error}");
 }

@@ -119,8 +119,8 @@ with_server_counters! {
     throttled,
 }
 
-/// Limits, and the seed of the server's TLS key: its own, since the identity key lives in `sign` alone and
-/// clients do not compare the two.
+/// The server's limits. Its TLS key is made anew at every start: the identity key lives in `sign` alone, and clients
+/// do not compare the two.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The server's limits.

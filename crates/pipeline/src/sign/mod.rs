@@ -86,4 +86,47 @@ mod tests {
         assert!(verify_strict(&public, signature.as_slice().try_into().unwrap(), &[1; 32]).is_ok());
         assert_eq!((rig.count().signed_shred, rig.count().refused), (1, 2));
     }
+    #[test]
+    fn each_asker_is_answered_on_its_own_link() {
+        let config = Config { seed: [7; 32] };
+        let public = SigningKey::from_seed(&config.seed).public_key();
+        let mut rig = Rig::<Sign>::new(&config, &["shred_sign:0", "shred_sign:1"], &["sign_shred:0", "sign_shred:1"]);
+        for number in 0..20u8 {
+            let asker = if number % 3 == 0 { "shred_sign:1" } else { "shred_sign:0" };
+            rig.give(asker, number.into(), &[number; 32]);
+        }
+        rig.run();
+        for (link, wanted) in [("sign_shred:0", [1, 2].as_slice()), ("sign_shred:1", &[0])] {
+            let answers = rig.take(link);
+            let expected: Vec<u64> = (0..20).filter(|n| wanted.contains(&(n % 3))).collect();
+            assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), expected, "in the order asked");
+            for (tag, signature) in &answers {
+                let signature = signature.as_slice().try_into().unwrap();
+                assert!(verify_strict(&public, signature, &[*tag as u8; 32]).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn a_link_of_another_role_is_refused() {
+        let mut rig = Rig::<Sign>::new(&Config { seed: [7; 32] }, &["rpc_sign:0"], &["sign_shred:0"]);
+        rig.give("rpc_sign:0", 1, &[1; 32]);
+        rig.run();
+        assert_eq!(rig.take("sign_shred:0"), []);
+        assert_eq!((rig.count().signed_shred, rig.count().refused), (0, 1));
+    }
+
+    #[test]
+    fn no_request_is_lost_while_answers_wait() {
+        let mut rig = Rig::<Sign>::new(&Config { seed: [7; 32] }, &["shred_sign:0"], &["sign_shred:0"]);
+        let mut tags = vec![];
+        for round in 0..3u64 {
+            (0..200).for_each(|n| rig.give("shred_sign:0", round * 200 + n, &[n as u8; 32]));
+            rig.run();
+            tags.extend(rig.take("sign_shred:0").iter().map(|(tag, _)| *tag));
+            rig.run();
+        }
+        tags.extend(rig.take("sign_shred:0").iter().map(|(tag, _)| *tag));
+        assert!(tags.into_iter().eq(0..600));
+    }
 }

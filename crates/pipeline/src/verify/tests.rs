@@ -69,3 +69,54 @@ fn a_forged_copy_does_not_displace_the_original() {
     assert_eq!(rig.take("verify_dedup:0").len(), 1);
     assert_eq!(rig.count().dropped_signature, 1);
 }
+
+#[test]
+fn nothing_is_lost_while_dedup_does_not_read() {
+    let mut rig = rig();
+    let given: Vec<Vec<u8>> = (0..500).map(transfer).collect();
+    let mut taken = vec![];
+    for half in given.chunks(250) {
+        half.iter().for_each(|bytes| rig.give("quic_verify:0", 0, bytes));
+        // Room for a whole burst is asked for, so the link is never quite filled, nor overfilled.
+        rig.run();
+        assert!(rig.count().forwarded as usize - taken.len() <= hearth_tile::rig::DEPTH as usize);
+        while taken.len() < given.len() {
+            let new = rig.take("verify_dedup:0");
+            if new.is_empty() {
+                break;
+            }
+            taken.extend(new.into_iter().map(|(_, bytes)| bytes));
+            rig.run();
+        }
+    }
+    assert_eq!(taken, given);
+}
+
+/// Every signature of a transaction is checked, not the first alone.
+#[test]
+fn each_of_several_signatures_must_be_good() {
+    let keys: Vec<SigningKey> = (1..=3).map(|n| SigningKey::from_seed(&[n; 32])).collect();
+    // Header: three signers, one read-only program; its key; a blockhash; one instruction without accounts or data.
+    let mut message = vec![3, 0, 1, 4];
+    keys.iter().for_each(|key| message.extend(key.public_key()));
+    message.extend([9; 32]);
+    message.extend([8; 32]);
+    message.extend([1, 3, 0, 0]);
+    let signed = |wrong: Option<usize>| {
+        let mut bytes = vec![3];
+        for (i, key) in keys.iter().enumerate() {
+            let mut signature = key.sign(&message);
+            signature[40] ^= u8::from(wrong == Some(i));
+            bytes.extend(signature);
+        }
+        [bytes, message.clone()].concat()
+    };
+    let mut rig = rig();
+    for wrong in [Some(0), Some(1), Some(2), None] {
+        rig.give("quic_verify:0", 0, &signed(wrong));
+    }
+    rig.run();
+    let taken = rig.take("verify_dedup:0");
+    assert_eq!(taken.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(), [signed(None)]);
+    assert_eq!((rig.count().signatures, rig.count().dropped_signature, rig.count().forwarded), (12, 3, 1));
+}
