@@ -59,7 +59,7 @@ fn write(binary: &Path, root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails when a page is not what [`run`] would write.
+/// Fails when a page is not what [`run()`] would write.
 pub fn check(binary: &Path, root: &Path) -> Result<(), String> {
     for (path, text) in pages(binary)? {
         let found = std::fs::read_to_string(root.join(path)).unwrap_or_default();

@@ -3,7 +3,7 @@
 //! reads   the ledger, every [`LOOK_EVERY`] while there are subscriptions; nothing while there are none
 //! writes  notifications into the queue of each connection
 //! memory  about 200 B a subscription, and the account where it is one; a queue a connection. All bounded by
-//!         [`Limits`](crate::Limits)
+//!         [`Limits`]
 //! drops   subscriptions over the limits: error -32602, counted; a connection whose queue is full: closed, counted
 //! source  `rpc_subscriptions.rs`, `rpc_pubsub.rs` of `solana-rpc` 4.2 for the shapes
 //!
