@@ -125,21 +125,28 @@ impl<T: Tile> Rig<T> {
 
     /// Takes what the tile has published on an output: tag and payload.
     pub fn take(&mut self, link: &str) -> Vec<(u64, Vec<u8>)> {
-        let drain = self.drains.iter_mut().find(|d| d.link() == link).expect("no such output");
         let mut taken = vec![];
+        self.drain(link, |tag, payload| taken.push((tag, payload.to_vec())));
+        taken
+    }
+
+    /// As [`Rig::take`], without copies: calls `each` with tag and payload. Returns how many frags there were.
+    pub fn drain(&mut self, link: &str, mut each: impl FnMut(u64, &[u8])) -> usize {
+        let drain = self.drains.iter_mut().find(|d| d.link() == link).expect("no such output");
+        let mut count = 0;
         loop {
             match drain.poll() {
                 Polled::Ready(meta) => {
-                    let payload = drain.payload(&meta).expect("reliable").to_vec();
-                    taken.push((meta.tag, payload));
+                    each(meta.tag, drain.payload(&meta).expect("reliable"));
                     drain.advance();
+                    count += 1;
                 }
                 Polled::Empty => break,
                 Polled::Overrun { .. } => unreachable!("the rig's links are reliable"),
             }
         }
         drain.release();
-        taken
+        count
     }
 
     /// Moves the tile's clock.
