@@ -2,6 +2,7 @@
 //!
 //! reads   nothing but its tiles
 //! writes  the CPU time and context switches of its thread, attributed to the tiles by their busy time
+//! memory  a few words a tile
 //!
 //! Alone on a core a tile spins; several share it cooperatively: a bounded turn each, no context switch, so that
 //! one transaction's working set stays in cache from tile to tile. When every tile has been idle for a while the

@@ -37,7 +37,8 @@ pub trait Tile: Sized + Send + 'static {
     /// Handles one frag. The payload is gone after the call.
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>);
 
-    /// Called once after at most [`Tile::FRAGS_PER_RUN`] frags, if there was any: the place for work in batches.
+    /// Called once after at most [`Tile::FRAGS_PER_RUN`] frags, if any was taken: the place for work in batches. With
+    /// no room on an output the loop waits for it first, and neither polls nor reads frags meanwhile.
     fn end_burst(&mut self, _out: &mut Out<'_, Self>) {}
 
     /// Work that no frag brings. Called once a turn, before frags are read. Must be bounded (a few tens of
@@ -46,7 +47,8 @@ pub trait Tile: Sized + Send + 'static {
         Poll::Idle
     }
 
-    /// Called now and then (about every millisecond while running), before counters are flushed: gauges, ageing.
+    /// Called now and then (about every millisecond while running), before counters are flushed: gauges, ageing. No
+    /// room is promised: ask [`Out::credits`] before publishing.
     fn housekeep(&mut self, _out: &mut Out<'_, Self>) {}
 
     /// What besides a frag gives this tile something to do. Asked before its core parks.
@@ -54,7 +56,7 @@ pub trait Tile: Sized + Send + 'static {
         WaitFor::default()
     }
 
-    /// The node stops: last chance to publish or to flush to disk. Called once.
+    /// The node stops: last chance to publish (where [`Out::credits`] has room) or to flush to disk. Called once.
     fn stop(&mut self, _out: &mut Out<'_, Self>) {}
 }
 

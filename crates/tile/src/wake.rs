@@ -2,6 +2,7 @@
 //!
 //! reads   an eventfd, and the descriptors its tiles wait for
 //! writes  the eventfd of a parked core
+//! memory  one descriptor a core
 //! source  Dekker's handshake: the sleeper raises `parked`, then looks once more at its inputs; the waker
 //!         publishes, then looks at `parked`. Both have a sequentially consistent fence in between, so at least
 //!         one of them sees the other.
