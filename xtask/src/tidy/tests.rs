@@ -51,7 +51,7 @@ fn good() -> Tree {
         File::new("crates/tile/src/sys/mod.rs", "//! Sys.\n// SAFETY: as above.\nunsafe impl Send for A {}\n"),
         File::new(
             "crates/wire/src/lib.rs",
-            "//! Wire: unsafe is a word here, accounted for nowhere, {root}/work/ is a part.\nconst A: &str = \"unsafe\";\n",
+            "//! Wire: unsafe is a word here, accounted for nowhere, {root}/mnt/ is a part.\nconst A: &str = \"unsafe\";\n",
         ),
         File::new("crates/wire/tests/a.rs", "fn f() { waker.sleep(1); }\n"),
         File::new("crates/hearth/src/main.rs", "//! Hearth.\nfn poll() { std::thread::sleep(TURN); }\n"),
@@ -150,7 +150,7 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
                 with("tests/a.mjs", "// A dummy.\n"),
             ],
         ),
-        ("paths", vec![source("//! A.\nconst A: &str = \"/home/me\";\n"), with("docs/a.md", "Look in /work/main.\n")]),
+        ("paths", vec![source("//! A.\nconst A: &str = \"/home/me\";\n"), with("docs/a.md", "Look in /mnt/data.\n")]),
         (
             "links",
             vec![with("docs/a.md", "See [that](gone.md).\n"), with("docs/a.md", "[a](page.md) [b](../page.md)\n")],
