@@ -268,7 +268,7 @@ fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chai
             tag_key: u64::from_ne_bytes(tag_key),
         },
         dedup: dedup::Config { history: config.tiles.dedup.signature_cache_size },
-        pack: pack_config(config),
+        pack: pack::Config { blockhashes: (*ledger.blockhashes()).clone(), ..pack_config(config) },
         bank: bank::Config { ledger: ledger.clone() },
         poh: poh::Config { chain: poh_config(&genesis), ledger: ledger.clone() },
         shred: shred::Config {

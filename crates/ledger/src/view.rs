@@ -10,13 +10,14 @@
 //! back while the node runs: balances are those of the newest state, whatever the commitment asked
 //! for, while slots, heights and blockhashes are those of the block that has it.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hearth_wire::{Hash, Pubkey, Signature};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
-use crate::blockhash::last_valid_block_height;
+use crate::blockhash::{BlockhashQueue, last_valid_block_height};
 use crate::error::TransactionError;
 use crate::ledger::{BlockSummary, Chain, Ledger};
 
@@ -116,6 +117,11 @@ impl Ledger {
     /// Whether a transaction that names `blockhash` may still land.
     pub fn is_blockhash_valid(&self, blockhash: &Hash) -> bool {
         self.chain().blockhashes.height_of(blockhash).is_some()
+    }
+
+    /// The blockhashes that the slot after the last block knows.
+    pub fn blockhashes(&self) -> Arc<BlockhashQueue> {
+        Arc::clone(&self.chain().blockhashes)
     }
 
     /// The status of the transaction with this first signature, if it landed in the last 300 blocks.

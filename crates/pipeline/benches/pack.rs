@@ -186,7 +186,7 @@ fn insert_and_expire(bench: &Bench) {
     bench.run("pack insert and expire", Unit::PerSecond, None, || {
         (0..ROUND).for_each(|_| transfers.insert_until(&mut scheduler, time));
         time += 1;
-        scheduler.expire(time);
+        scheduler.expire(time, |_| None);
         assert_eq!(scheduler.pending(), 0);
         ROUND as u64
     });

@@ -372,17 +372,37 @@ words! {
     }
 }
 
-words! {
-    /// A leader slot begins (control [`SLOT_BEGINS`]) or is closed (control [`SLOT_ENDED`]).
-    pub struct LeaderSlot {
-        /// The slot.
-        pub slot: u64,
-        /// Begin, on the host's clock, nanoseconds.
-        pub start_ns: u64,
-        /// When pack must be done, on the host's clock, nanoseconds.
-        pub end_ns: u64,
-        /// Microblocks that poh can still mix in.
-        pub max_microblocks: u64,
+/// A leader slot begins (control [`SLOT_BEGINS`]) or is closed (control [`SLOT_ENDED`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaderSlot {
+    /// The slot.
+    pub slot: u64,
+    /// Begin, on the host's clock, nanoseconds.
+    pub start_ns: u64,
+    /// When pack must be done, on the host's clock, nanoseconds.
+    pub end_ns: u64,
+    /// Microblocks that poh can still mix in.
+    pub max_microblocks: u64,
+    /// The newest blockhash: at its begin that of the block it builds on, at its end its own.
+    pub blockhash: [u8; 32],
+}
+
+impl LeaderSlot {
+    /// Size of the message, bytes.
+    pub const SIZE: usize = 4 * 8 + 32;
+
+    /// The message.
+    pub fn encode(&self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        let w = &mut writer(&mut bytes);
+        w.u64(self.slot).u64(self.start_ns).u64(self.end_ns).u64(self.max_microblocks).put(&self.blockhash);
+        bytes
+    }
+
+    /// Reads the message.
+    pub fn read(payload: &[u8]) -> Self {
+        let mut r = Reader(payload);
+        Self { slot: r.u64(), start_ns: r.u64(), end_ns: r.u64(), max_microblocks: r.u64(), blockhash: *r.bytes() }
     }
 }
 
@@ -564,6 +584,9 @@ mod tests {
 
         let completion = Completion { slot: 1, id: u64::MAX, actual_cost: 3 };
         assert_eq!(Completion::read(&completion.encode()), completion);
+
+        let slot = LeaderSlot { slot: 1, start_ns: 2, end_ns: 3, max_microblocks: 4, blockhash: [5; 32] };
+        assert_eq!(LeaderSlot::read(&slot.encode()), slot);
 
         let at = PohEntryAt { slot: 5, parent_slot: 4, tick: 63, last: true };
         let size = PohEntry::write(&mut buffer, &at, 1, &[8; 32], 0, b"");

@@ -75,8 +75,8 @@ fn check_shape(txn: &Txn<'_>) -> Result<(), TransactionError> {
     Ok(())
 }
 
-/// Whether the transaction begins with the advance of a nonce.
-fn advances_nonce(txn: &Txn<'_>) -> bool {
+/// Whether the transaction begins with the advance of a nonce, so that the hash it names need not be recent.
+pub fn advances_nonce(txn: &Txn<'_>) -> bool {
     txn.instructions().next().is_some_and(|first| {
         txn.account_keys()[usize::from(first.program_id_index)] == SYSTEM_PROGRAM
             && SystemInstruction::decode(first.data) == Some(SystemInstruction::AdvanceNonceAccount)

@@ -25,6 +25,7 @@ use std::sync::{Arc, RwLock};
 
 use hearth_wire::{Hash, Pubkey, Txn};
 
+pub use checks::advances_nonce;
 pub use general::{AccountReader, GeneralOutcome, GeneralPath, GeneralRequest, NoGeneralPath};
 
 use crate::account::Account;

@@ -1,10 +1,11 @@
 //! pack: which transactions go into the block, in which order, on which bank.
 //!
 //! reads   `dedup_pack`, reliable: a transaction's bytes, tag = keyed hash of its first signature;
-//!         `bank_pack` ×B, reliable: [`Completion`]; `poh_pack`, reliable: [`LeaderSlot`]
+//!         `bank_pack` ×B, reliable: [`Completion`]; `poh_pack`, reliable: [`LeaderSlot`], which names the
+//!         newest blockhash
 //! writes  `pack_bank` ×B, elective: [`Microblock`]; `pack_poh`, reliable: [`DonePacking`]
 //! memory  [`Scheduler::bytes`], taken at the start: 1.9 KB for each pending transaction and 84 B for
-//!         each account that they name
+//!         each account that they name; 151 blockhashes
 //! drops   see [`Counters`]; each kind is counted, and what is neither dropped nor pending is in a microblock
 //! source  the order is reward per cost by the cluster's cost model, see [`hearth_ledger::cost`]
 //!
@@ -18,12 +19,13 @@ mod scheduler;
 mod table;
 mod terms;
 
+use hearth_ledger::bank::advances_nonce;
+use hearth_ledger::blockhash::{BlockhashQueue, last_valid_block_height};
 use hearth_ledger::budget::Budget;
 use hearth_ledger::cost::{BlockLimits, Cost};
 use hearth_ledger::fees::Fee;
 use hearth_ledger::programs::is_reserved;
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
-use hearth_wire::consts::MAX_BLOCKHASH_AGE_BLOCKS;
 use hearth_wire::{AccountSet, Txn};
 
 use crate::links::{
@@ -70,7 +72,7 @@ hearth_tile::counters! {
         dropped_accounts_full: Counter,
         /// Pending transactions dropped for one that pays better.
         dropped_evicted: Counter,
-        /// Pending transactions dropped: their blockhash became too old.
+        /// Transactions dropped: their blockhash became too old, or was never one.
         dropped_expired: Counter,
         /// Times a transaction was put off to the next block by an account's write limit.
         put_off_account_limit: Counter,
@@ -99,6 +101,8 @@ pub struct Config {
     /// Whether a full pool holds its producers back. Otherwise the worst-paying transaction is dropped, as a leader
     /// of the cluster must.
     pub hold_when_full: bool,
+    /// The blockhashes known at the start. Each slot that begins names the next.
+    pub blockhashes: BlockhashQueue,
 }
 
 impl Default for Config {
@@ -111,6 +115,7 @@ impl Default for Config {
             pacing: Pacing::None,
             fill_wait_ns: 500_000,
             hold_when_full: false,
+            blockhashes: BlockhashQueue::new([0; 32]),
         }
     }
 }
@@ -168,8 +173,7 @@ pub struct Pack {
     fill_wait_ns: u64,
     hold_when_full: bool,
     capacity: usize,
-    /// The current slot, or the last one.
-    slot: u64,
+    blockhashes: BlockhashQueue,
     /// When the leader slot under way ends.
     end_ns: Option<u64>,
     /// Since when there is something ready.
@@ -198,15 +202,17 @@ impl Tile for Pack {
         let completions = host.inputs_named(BANK_PACK);
         sources.extend(completions.into_iter().enumerate().map(|(bank, input)| (input, Source::Bank(bank))));
         sources.sort_by_key(|(input, _)| input.index());
+        let mut scheduler = Scheduler::new(config.scheduler(banks.len(), host.entropy()));
+        scheduler.expire(config.blockhashes.last_height() + 1, |_| None);
         Ok(Self {
-            scheduler: Scheduler::new(config.scheduler(banks.len(), host.entropy())),
+            scheduler,
             sources: sources.into_iter().map(|(_, source)| source).collect(),
             banks,
             poh: host.output(PACK_POH)?,
             fill_wait_ns: config.fill_wait_ns,
             hold_when_full: config.hold_when_full,
             capacity: config.capacity,
-            slot: 0,
+            blockhashes: config.blockhashes.clone(),
             end_ns: None,
             ready_since: None,
             paced_until: None,
@@ -292,17 +298,38 @@ impl Pack {
             out.count.dropped_budget += 1;
             return out.filtered();
         };
-        let candidate = candidate(&txn, &budget, frag.tag(), self.slot + MAX_BLOCKHASH_AGE_BLOCKS, out.origin_ns());
+        let candidate = candidate(&txn, &budget, frag.tag(), self.expires_at(&txn), out.origin_ns());
         if self.scheduler.insert(&candidate).is_err() {
             out.filtered();
         }
     }
 
+    /// The height of the last block in which a transaction may land.
+    fn expires_at(&self, txn: &Txn<'_>) -> u64 {
+        let newest = self.blockhashes.last_height();
+        match self.blockhashes.height_of(txn.recent_blockhash()) {
+            Some(height) => last_valid_block_height(height),
+            // What a nonce holds tells no age.
+            None if advances_nonce(txn) => last_valid_block_height(newest),
+            // The block under way may have ended with it a moment ago: asked again when the next begins. That one
+            // cannot end before pack has seen its begin, so there is no other hash that pack does not know yet.
+            None => newest + 1,
+        }
+    }
+
     fn begin(&mut self, leader: &LeaderSlot) {
-        self.slot = leader.slot;
         self.end_ns = Some(leader.end_ns);
         self.paced_until = None;
-        self.scheduler.expire(leader.slot);
+        let blockhashes = &mut self.blockhashes;
+        // The first slot builds on a block that was known at the start.
+        if *blockhashes.last() != leader.blockhash {
+            blockhashes.register(leader.blockhash);
+        }
+        let expires_at = |bytes: &[u8]| {
+            let txn = Txn::parse(bytes).expect("verify has parsed it");
+            blockhashes.height_of(txn.recent_blockhash()).map(last_valid_block_height)
+        };
+        self.scheduler.expire(blockhashes.last_height() + 1, expires_at);
         self.scheduler.begin_slot(leader.slot, leader.start_ns, leader.end_ns, leader.max_microblocks);
     }
 

@@ -19,7 +19,7 @@ pub const TXN_LOCKS: usize = hearth_wire::consts::MAX_ACCOUNT_LOCKS;
 /// Classes of pay: see [`pay_class`].
 const PAY_CLASSES: usize = 64 << PAY_FRACTION_BITS;
 const PAY_FRACTION_BITS: u32 = 6;
-/// Expiry times that are told apart; a transaction lives this many slots at most.
+/// Expiry times that are told apart; a transaction lives this many blocks at most.
 pub const EXPIRY_SPAN: u64 = 512;
 
 /// An account of a transaction, and whether it is locked for writing.
@@ -228,7 +228,16 @@ impl Pool {
         Some((self.by_pay.newest(class).expect("the list is used"), class))
     }
 
-    /// Some transaction whose last slot is `time`, or differs from it by a multiple of [`EXPIRY_SPAN`].
+    /// Moves the end of a transaction's time.
+    pub fn renew(&mut self, slot: usize, expires_at: u64) {
+        let meta = &mut self.slots[slot].meta;
+        let (before, after) = (meta.expiry, (expires_at % EXPIRY_SPAN) as u16);
+        meta.expiry = after;
+        self.by_expiry.remove(before.into(), slot);
+        self.by_expiry.push(after.into(), slot);
+    }
+
+    /// Some transaction whose time ends with `time`, or differs from it by a multiple of [`EXPIRY_SPAN`].
     pub fn expiring_at(&self, time: u64) -> Option<usize> {
         self.by_expiry.newest((time % EXPIRY_SPAN) as usize)
     }

@@ -297,13 +297,21 @@ impl Scheduler {
         }
     }
 
-    /// Drops every transaction whose last slot is before `time`. Time does not go back.
-    pub fn expire(&mut self, time: u64) {
+    /// Drops every transaction whose time ended before `time`, unless `renewed` knows a later end by its bytes. Time
+    /// does not go back.
+    pub fn expire(&mut self, time: u64, renewed: impl Fn(&[u8]) -> Option<u64>) {
         let first = self.time.max(time.saturating_sub(EXPIRY_SPAN));
+        // Times that share no list with those that pass.
+        let later = time..first + EXPIRY_SPAN;
         for passed in first..time {
             while let Some(slot) = self.pool.expiring_at(passed) {
-                self.take_out(slot);
-                self.counts.expired += 1;
+                match renewed(self.pool.txn(slot)).filter(|at| later.contains(at)) {
+                    Some(expires_at) => self.pool.renew(slot, expires_at),
+                    None => {
+                        self.take_out(slot);
+                        self.counts.expired += 1;
+                    }
+                }
             }
         }
         self.time = self.time.max(time);

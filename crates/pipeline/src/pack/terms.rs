@@ -26,7 +26,7 @@ pub struct Candidate<'a> {
     pub reward: u64,
     /// Compute units to reserve: at least what it can cost.
     pub cost: u32,
-    /// The last slot in which it is valid.
+    /// The end of its time, by the clock of [`Scheduler::expire`]: the height of the last block in which it is valid.
     pub expires_at: u64,
     /// When it entered the node, low 32 bits of nanoseconds.
     pub origin_ns: u32,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hearth_tile::rig::Rig;
-use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, Pubkey};
+use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, Hash, MAX_BLOCKHASH_AGE_BLOCKS, Pubkey};
 use hearth_wire::message::{Instruction, Message};
 use hearth_wire::program::compute_budget::ComputeBudgetInstruction::{self, SetComputeUnitPrice};
 use hearth_wire::program::system;
@@ -11,6 +11,8 @@ use hearth_wire::program::system;
 use super::*;
 
 const SLOT_NS: u64 = 400_000_000;
+/// The blockhash that is known at the start, at height 0.
+const FIRST_HASH: Hash = [3; 32];
 
 fn rig(config: &Config) -> Rig<Pack> {
     let inputs = ["dedup_pack", "bank_pack:0", "bank_pack:1", "poh_pack"];
@@ -18,13 +20,26 @@ fn rig(config: &Config) -> Rig<Pack> {
 }
 
 fn small() -> Config {
-    Config { capacity: 256, accounts: 1024, fill_wait_ns: 0, ..Config::default() }
+    Config {
+        capacity: 256,
+        accounts: 1024,
+        fill_wait_ns: 0,
+        blockhashes: BlockhashQueue::new(FIRST_HASH),
+        ..Config::default()
+    }
 }
 
 fn begin(rig: &mut Rig<Pack>, slot: u64) {
     let start_ns = rig.clock().now();
-    let leader = LeaderSlot { slot, start_ns, end_ns: start_ns + SLOT_NS, max_microblocks: 1000 };
+    let blockhash = blockhash_before(slot);
+    let leader = LeaderSlot { slot, start_ns, end_ns: start_ns + SLOT_NS, max_microblocks: 1000, blockhash };
     rig.give("poh_pack", slot, &leader.encode());
+}
+
+fn blockhash_before(slot: u64) -> Hash {
+    let mut hash = FIRST_HASH;
+    hash[..8].copy_from_slice(&slot.to_le_bytes());
+    hash
 }
 
 /// A transfer; the fee payer is `from`, the signature says who.
@@ -35,7 +50,11 @@ fn transfer(from: u8, to: u8, requests: &[ComputeBudgetInstruction]) -> Vec<u8> 
 }
 
 fn signed(payer: &Pubkey, instructions: &[Instruction]) -> Vec<u8> {
-    Message::compile(payer, instructions, &[3; 32]).unwrap().sign_with(|key, _| [key[0]; 64])
+    signed_with(payer, instructions, &FIRST_HASH)
+}
+
+fn signed_with(payer: &Pubkey, instructions: &[Instruction], blockhash: &Hash) -> Vec<u8> {
+    Message::compile(payer, instructions, blockhash).unwrap().sign_with(|key, _| [key[0]; 64])
 }
 
 fn give(rig: &mut Rig<Pack>, tag: u64, bytes: &[u8]) {
@@ -202,11 +221,88 @@ fn what_is_dropped_is_counted() {
     let c = *rig.count();
     assert_eq!((c.received, c.scheduled, c.pending), (9, 1, 2));
     assert_eq!((c.dropped_budget, c.dropped_pool_full, c.dropped_duplicate, c.dropped_evicted), (2, 2, 1, 1));
-    begin(&mut rig, 5 + MAX_BLOCKHASH_AGE_BLOCKS + 1);
-    rig.run();
+}
+
+/// Begins slots, at the end of the one before, up to `last`, and gives the counts.
+fn slots(rig: &mut Rig<Pack>, slots: std::ops::RangeInclusive<u64>) -> Counters {
+    for slot in slots {
+        rig.advance(Duration::from_nanos(SLOT_NS));
+        rig.run();
+        begin(rig, slot);
+        rig.run();
+        rig.take("pack_poh");
+    }
     rig.advance(Duration::from_millis(2));
     rig.run();
-    assert_eq!((rig.count().dropped_expired, rig.count().pending), (2, 0));
+    *rig.count()
+}
+
+#[test]
+fn what_names_a_blockhash_out_of_the_window_expires() {
+    let mut rig = rig(&small());
+    begin(&mut rig, 1);
+    // It holds account 9 to the end: all others stay in the pool.
+    give(&mut rig, 1, &transfer(9, 9, &[]));
+    rig.run();
+    assert_eq!(take(&mut rig, 0).len(), 1);
+    // Slot n builds on the block of height n. Of each age the same, whenever it arrives: the blockhash is what counts.
+    let of = |to: u8, hash: &Hash| signed_with(&[9; 32], &[system::transfer(&[9; 32], &[to; 32], 1)], hash);
+    slots(&mut rig, 2..=100);
+    give(&mut rig, 2, &of(10, &FIRST_HASH)); // height 0
+    give(&mut rig, 3, &of(11, &FIRST_HASH));
+    give(&mut rig, 4, &of(12, &blockhash_before(1))); // height 1
+    give(&mut rig, 5, &of(13, &blockhash_before(100)));
+    give(&mut rig, 6, &of(14, &blockhash_before(101))); // the block under way has just ended with it
+    give(&mut rig, 7, &of(15, &[99; 32])); // no blockhash
+    assert_eq!(slots(&mut rig, 101..=101).dropped_expired, 1, "the last alone");
+    // Block n is of height n + 1: a blockhash of height 0 may be named up to height 151.
+    let c = slots(&mut rig, 102..=MAX_BLOCKHASH_AGE_BLOCKS);
+    assert_eq!((c.dropped_expired, c.pending), (1, 5));
+    let c = slots(&mut rig, 151..=151);
+    assert_eq!((c.dropped_expired, c.pending), (3, 3));
+    let c = slots(&mut rig, 152..=152);
+    assert_eq!((c.dropped_expired, c.pending), (4, 2));
+    give(&mut rig, 8, &of(16, &blockhash_before(1)));
+    let c = slots(&mut rig, 153..=250);
+    assert_eq!((c.dropped_expired, c.pending), (5, 2), "too old when it came");
+    assert_eq!(slots(&mut rig, 251..=251).dropped_expired, 6);
+    let c = slots(&mut rig, 252..=252);
+    assert_eq!((c.dropped_expired, c.pending), (7, 0));
+    assert_eq!((c.received, c.scheduled), (8, 1));
+}
+
+#[test]
+fn a_nonce_lives_as_long_as_a_blockhash_of_its_arrival() {
+    let mut rig = rig(&small());
+    begin(&mut rig, 1);
+    give(&mut rig, 1, &transfer(9, 9, &[]));
+    rig.run();
+    let advance = system::advance_nonce_account(&[8; 32], &[9; 32]);
+    give(&mut rig, 2, &signed_with(&[9; 32], &[advance], &[99; 32]));
+    let c = slots(&mut rig, 2..=151);
+    assert_eq!((c.dropped_expired, c.pending), (0, 1));
+    let c = slots(&mut rig, 152..=152);
+    assert_eq!((c.dropped_expired, c.pending), (1, 0));
+}
+
+#[test]
+fn blockhashes_of_before_the_start_are_known() {
+    let mut blockhashes = BlockhashQueue::new(FIRST_HASH);
+    (1..=1_000).for_each(|height| blockhashes.register(blockhash_before(height)));
+    let mut rig = rig(&Config { blockhashes, ..small() });
+    // The first holds the account.
+    for (to, height) in [(1, 1_000), (2, 850), (3, 851)] {
+        let transfer = system::transfer(&[9; 32], &[to; 32], 1);
+        give(&mut rig, to.into(), &signed_with(&[9; 32], &[transfer], &blockhash_before(height)));
+    }
+    rig.run();
+    begin(&mut rig, 1_000);
+    rig.run();
+    assert_eq!(take(&mut rig, 0).len(), 1);
+    let c = slots(&mut rig, 1_001..=1_001);
+    assert_eq!((c.dropped_expired, c.pending), (1, 1));
+    let c = slots(&mut rig, 1_002..=1_002);
+    assert_eq!((c.dropped_expired, c.pending), (2, 0));
 }
 
 #[test]

@@ -141,7 +141,11 @@ impl Tile for Poh {
                 Step::Waiting => self.due_ns = None,
                 Step::Hashed => {}
                 Step::SlotBegan { slot, start_ns, end_ns, max_microblocks } => {
-                    self.begin(LeaderSlot { slot, start_ns, end_ns, max_microblocks }, out);
+                    let bank = self.ledger.begin_slot(slot, self.parent_slot);
+                    let bank = bank.expect("poh alone begins slots, one after the other");
+                    let blockhash = *bank.parent_blockhash();
+                    let begins = LeaderSlot { slot, start_ns, end_ns, max_microblocks, blockhash };
+                    out.publish_control(self.pack, slot, SLOT_BEGINS, &begins.encode());
                 }
                 Step::Tick(entry) => self.tick(&entry, out),
             }
@@ -171,11 +175,6 @@ impl Tile for Poh {
 }
 
 impl Poh {
-    fn begin(&mut self, slot: LeaderSlot, out: &mut Out<'_, Self>) {
-        self.ledger.begin_slot(slot.slot, self.parent_slot).expect("poh alone begins slots, one after the other");
-        out.publish_control(self.pack, slot.slot, SLOT_BEGINS, &slot.encode());
-    }
-
     fn tick(&mut self, entry: &Entry, out: &mut Out<'_, Self>) {
         out.count.ticks += 1;
         self.publish(entry, 0, &[], out);
@@ -183,7 +182,7 @@ impl Poh {
             let slot = entry.slot;
             self.ledger.end_slot(slot, entry.hash).expect("poh alone ends slots");
             let now = out.now();
-            let ended = LeaderSlot { slot, start_ns: now, end_ns: now, max_microblocks: 0 };
+            let ended = LeaderSlot { slot, start_ns: now, end_ns: now, max_microblocks: 0, blockhash: entry.hash };
             out.publish_control(self.pack, slot, SLOT_ENDED, &ended.encode());
             out.count.slots += 1;
             self.parent_slot = slot;

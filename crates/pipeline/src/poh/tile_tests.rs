@@ -34,6 +34,7 @@ fn microblocks_enter_in_the_order_of_their_ids() {
     let slot = LeaderSlot::read(&began[0].1);
     assert_eq!((began.len(), slot.slot, slot.max_microblocks), (1, 1, 100));
     assert!(slot.end_ns > slot.start_ns && slot.end_ns < slot.start_ns + SLOT.as_nanos() as u64);
+    assert_eq!(&slot.blockhash, ledger.genesis_hash());
     assert!(ledger.bank(1).is_some(), "banks can execute before pack schedules");
 
     rig.give("bank_poh:0", 1, &executed(1, 1, 2));
@@ -78,8 +79,9 @@ fn a_slot_ends_when_pack_is_done_and_all_is_in() {
         let blocks = ledger.recent_blocks(1);
         let hash = hearth_wire::entry::Entry::parse(last.entry).unwrap().hash;
         assert_eq!((blocks[0].slot, &blocks[0].blockhash), (1, hash));
-        let events: Vec<u64> = rig.take("poh_pack").iter().map(|(_, e)| LeaderSlot::read(e).slot).collect();
-        assert_eq!(events, [1, 2], "slot 1 has ended, slot 2 begins");
+        let events = rig.take("poh_pack");
+        let events: Vec<_> = events.iter().map(|(_, e)| LeaderSlot::read(e)).map(|e| (e.slot, e.blockhash)).collect();
+        assert_eq!(events, [(1, *hash), (2, *hash)], "slot 1 has ended, slot 2 begins on it");
         assert_eq!((rig.count().slots, rig.count().ticks), (1, 4));
     }
 }

@@ -213,7 +213,7 @@ impl Watched {
 
     fn expire(&mut self, by: u64) {
         self.time += by;
-        self.scheduler.expire(self.time);
+        self.scheduler.expire(self.time, |_| None);
         self.pending.retain(|_, (spec, _)| spec.expires_at >= self.time);
         self.check();
     }
