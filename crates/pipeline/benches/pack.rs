@@ -14,6 +14,8 @@ use hearth_wire::consts::Pubkey;
 
 const CAPACITY: usize = 1 << 16;
 const BANKS: usize = 4;
+/// Compute units reserved for a transfer; half of them are used.
+const COST: u32 = 1_900;
 /// Transactions in one piece of work.
 const ROUND: usize = 1 << 14;
 
@@ -95,7 +97,7 @@ impl Transfers {
             bytes: &bytes,
             tag,
             reward: self.rewards[self.next],
-            cost: 1_900,
+            cost: COST,
             expires_at,
             origin_ns: 0,
             keys: &self.keys[self.next],
@@ -109,7 +111,8 @@ impl Transfers {
 
 /// What a bank gets: the bytes are copied out, as into a link.
 struct Banks {
-    flights: [std::collections::VecDeque<(u64, u64, u64)>; BANKS],
+    /// Slot, id, transactions.
+    flights: [std::collections::VecDeque<(u64, u64, usize)>; BANKS],
     bank: usize,
     link: Vec<u8>,
 }
@@ -131,7 +134,7 @@ impl Banks {
                 self.link.clear();
                 made.txns().for_each(|(_, bytes)| self.link.extend_from_slice(bytes));
                 black_box(&self.link);
-                self.flights[bank].push_back((made.slot, made.id, made.cost));
+                self.flights[bank].push_back((made.slot, made.id, made.txn_count()));
                 made.txn_count() as u64
             }
             Err(Idle::NothingReady) => {
@@ -143,8 +146,8 @@ impl Banks {
     }
 
     fn complete(&mut self, bank: usize, scheduler: &mut Scheduler) {
-        if let Some((slot, id, cost)) = self.flights[bank].pop_front() {
-            scheduler.complete(bank, slot, id, cost / 2);
+        if let Some((slot, id, txns)) = self.flights[bank].pop_front() {
+            scheduler.complete(bank, slot, id, std::iter::repeat_n(COST / 2, txns));
         }
     }
 }

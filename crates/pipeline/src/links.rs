@@ -71,6 +71,8 @@ pub const OUTGOING_MTU: usize = DATAGRAM_MTU;
 pub const MICROBLOCK_TXNS: usize = 64;
 /// Largest microblock, executed microblock or entry on a link, bytes.
 pub const MICROBLOCK_MTU: usize = 60_000;
+/// Largest completion on a link, bytes.
+pub const COMPLETION_MTU: usize = Completion::HEADER + 4 * MICROBLOCK_TXNS;
 /// Largest FEC set on a link, bytes: its header and 32 × 963 data bytes.
 pub const STORED_SET_MTU: usize = StoredSet::HEADER + 32 * 963;
 
@@ -360,15 +362,40 @@ macro_rules! words {
     };
 }
 
-words! {
-    /// A bank has finished a microblock and handed it to poh: its locks are free.
-    pub struct Completion {
-        /// The slot it belongs to.
-        pub slot: u64,
-        /// The microblock's id.
-        pub id: u64,
-        /// Compute units that its transactions really cost, those not committed at zero.
-        pub actual_cost: u64,
+/// A bank has finished a microblock and handed it to poh: its locks are free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion<'a> {
+    /// The slot it belongs to.
+    pub slot: u64,
+    /// The microblock's id.
+    pub id: u64,
+    costs: &'a [u8],
+}
+
+impl<'a> Completion<'a> {
+    /// Bytes before the costs.
+    pub const HEADER: usize = 8 + 8;
+
+    /// Writes the message: `costs` are the compute units that each transaction of the microblock really took, in
+    /// order, 0 for one that was not committed. Returns its size.
+    pub fn write(buffer: &mut [u8], slot: u64, id: u64, costs: impl Iterator<Item = u32>) -> usize {
+        let mut w = writer(buffer);
+        w.u64(slot).u64(id);
+        costs.for_each(|cost| {
+            w.u32(cost);
+        });
+        w.at
+    }
+
+    /// Reads the message.
+    pub fn read(payload: &'a [u8]) -> Self {
+        let mut r = Reader(payload);
+        Self { slot: r.u64(), id: r.u64(), costs: r.0 }
+    }
+
+    /// Compute units that each transaction took.
+    pub fn costs(&self) -> impl Iterator<Item = u32> + use<'a> {
+        self.costs.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes))
     }
 }
 
@@ -582,8 +609,11 @@ mod tests {
         let executed = Executed::read(&buffer[..size]);
         assert_eq!(executed, Executed { slot: 1, id: 2, mixin: [3; 32], txn_count: 4, txns: b"txs" });
 
-        let completion = Completion { slot: 1, id: u64::MAX, actual_cost: 3 };
-        assert_eq!(Completion::read(&completion.encode()), completion);
+        let size = Completion::write(&mut buffer, 1, u64::MAX, (0..64).map(|n| u32::MAX - n));
+        assert_eq!(size, COMPLETION_MTU);
+        let completion = Completion::read(&buffer[..size]);
+        assert_eq!((completion.slot, completion.id), (1, u64::MAX));
+        assert!(completion.costs().eq((0..64).map(|n| u32::MAX - n)));
 
         let slot = LeaderSlot { slot: 1, start_ns: 2, end_ns: 3, max_microblocks: 4, blockhash: [5; 32] };
         assert_eq!(LeaderSlot::read(&slot.encode()), slot);

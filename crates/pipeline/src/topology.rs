@@ -188,7 +188,7 @@ fn links(c: Counts) -> Vec<LinkSpec> {
     for b in 0..c.bank {
         link(tile(PACK_BANK, b), 8, MICROBLOCK_MTU, tile("pack", 0), vec![tile("bank", b)]);
         link(tile(BANK_POH, b), 16, MICROBLOCK_MTU, tile("bank", b), vec![tile("poh", 0)]);
-        link(tile(BANK_PACK, b), 64, Completion::SIZE, tile("bank", b), vec![tile("pack", 0)]);
+        link(tile(BANK_PACK, b), 64, COMPLETION_MTU, tile("bank", b), vec![tile("pack", 0)]);
     }
     link(POH_PACK.into(), 64, LeaderSlot::SIZE, tile("poh", 0), vec![tile("pack", 0)]);
     link(PACK_POH.into(), 64, DonePacking::SIZE, tile("pack", 0), vec![tile("poh", 0)]);

@@ -2,7 +2,7 @@
 //!
 //! reads   `pack_bank`, reliable: a microblock that conflicts with nothing in flight
 //! writes  `bank_poh`, reliable: what was committed, in order, and its mix-in; `bank_pack`, reliable: the
-//!         microblock is finished, and what it really cost
+//!         microblock is finished, and what each of its transactions really cost
 //! memory  the accounts of one microblock; the ledger is shared by all banks
 //! drops   transactions that may not land, each counted by its error; nothing of them is in the block
 //! source  [`hearth_ledger::Bank`]
@@ -60,6 +60,8 @@ pub struct Bank {
     current: Option<Arc<hearth_ledger::Bank>>,
     executor: Executor,
     outcomes: Vec<Outcome>,
+    /// What each transaction of the microblock took, in compute units.
+    costs: Vec<u32>,
     mixin: MixinTree,
     poh: Port,
     pack: Port,
@@ -78,6 +80,7 @@ impl Tile for Bank {
             current: None,
             executor: Executor::new(),
             outcomes: Vec::with_capacity(MICROBLOCK_TXNS),
+            costs: Vec::with_capacity(MICROBLOCK_TXNS),
             mixin: MixinTree::with_capacity(2 * MICROBLOCK_TXNS),
             poh: host.output(BANK_POH)?,
             pack: host.output(BANK_PACK)?,
@@ -95,16 +98,17 @@ impl Tile for Bank {
                 self.outcomes.resize(txns.len(), Outcome::SlotEnded);
             }
         }
-        let mut actual_cost = 0;
+        self.costs.clear();
         for (txn, outcome) in txns.iter().zip(&self.outcomes) {
             count(out.count, outcome);
+            let cost = outcome.cost(txn);
+            out.count.compute_units += cost;
+            self.costs.push(u32::try_from(cost).expect("less than a block may cost"));
             if outcome.is_committed() {
-                actual_cost += outcome.cost(txn);
                 txn.signatures().iter().for_each(|s| self.mixin.push(s));
             }
         }
         out.count.microblocks += 1;
-        out.count.compute_units += actual_cost;
         let committed = txns.iter().zip(&self.outcomes).filter(|(_, o)| o.is_committed()).map(|(txn, _)| txn);
         let mixin = self.mixin.take_root();
         let (slot, id) = (microblock.slot, microblock.id);
@@ -117,7 +121,7 @@ impl Tile for Bank {
             }
             Executed::write_header(buffer, slot, id, &mixin, txn_count, at - Executed::HEADER)
         });
-        out.publish(self.pack, id, &Completion { slot, id, actual_cost }.encode());
+        out.publish_with(self.pack, id, |buffer| Completion::write(buffer, slot, id, self.costs.iter().copied()));
     }
 }
 

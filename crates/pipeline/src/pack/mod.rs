@@ -233,7 +233,7 @@ impl Tile for Pack {
             Source::Dedup => self.take(&frag, out),
             Source::Bank(bank) => {
                 let done = Completion::read(frag.payload());
-                self.scheduler.complete(bank, done.slot, done.id, done.actual_cost);
+                self.scheduler.complete(bank, done.slot, done.id, done.costs());
             }
             Source::Poh => {
                 let leader = LeaderSlot::read(frag.payload());

@@ -46,8 +46,7 @@ struct Flight {
     slot: u64,
     id: u64,
     block: u32,
-    cost: u64,
-    /// Cost and number of locks of each transaction.
+    /// Reserved cost and number of locks of each transaction.
     txns: Vec<(u32, u16)>,
     locks: Vec<LockId>,
 }
@@ -385,11 +384,10 @@ impl Scheduler {
             return Err(self.why_nothing(looked == budget, slot.misfits >= MISFITS));
         }
         (flight.slot, flight.id, flight.block) = (slot.slot, slot.microblocks, self.accounts.block());
-        flight.cost = slot.cost - before.0;
         let scheduled = Scheduled {
             slot: slot.slot,
             id: slot.microblocks,
-            cost: flight.cost,
+            cost: slot.cost - before.0,
             slots: &self.outgoing,
             pool: &self.pool,
         };
@@ -492,40 +490,37 @@ impl Scheduler {
         self.pool.free(at);
     }
 
-    /// A bank has finished the oldest microblock that it had. `actual_cost` is what its transactions
-    /// cost in truth, in compute units. Panics when `slot` and `id` are not that microblock's.
-    pub fn complete(&mut self, bank: usize, slot: u64, id: u64, actual_cost: u64) {
+    /// A bank has finished the oldest microblock that it had. `costs` is what each of its transactions took in truth,
+    /// in compute units. Panics when `slot` and `id` are not that microblock's, or a cost is missing.
+    pub fn complete(&mut self, bank: usize, slot: u64, id: u64, mut costs: impl Iterator<Item = u32>) {
         let mut flight = self.in_flight[bank].pop_front().expect("a bank completes what it was given");
         assert_eq!((flight.slot, flight.id), (slot, id), "a bank completes in order");
         let gives_back = self.config.use_consumed_cus && flight.block == self.accounts.block();
-        if gives_back {
-            self.refund_block(flight.cost, actual_cost);
-        }
         // As in `admit`: the cache misses of all accounts at once.
         let touch = |touched, lock: &LockId| touched | self.accounts.touch_known(lock.account());
         black_box(flight.locks.iter().fold(0, touch));
-        let mut at = 0;
-        for (cost, count) in flight.txns.drain(..) {
+        let (mut at, mut unused) = (0, 0);
+        for (reserved, count) in flight.txns.drain(..) {
             let locks = &flight.locks[at..at + usize::from(count)];
             at += usize::from(count);
-            // What one transaction cost is not known, but it is no more than what all of them did.
-            let back = if gives_back { cost.saturating_sub(actual_cost.min(cost.into()) as u32) } else { 0 };
+            let took = costs.next().expect("a bank says what each transaction took");
+            let back = if gives_back { reserved.saturating_sub(took) } else { 0 };
+            unused += u64::from(back);
             for lock in locks {
                 self.unlock(*lock, flight.block, back);
             }
         }
+        self.refund_block(unused);
         flight.locks.clear();
         self.spare_flights.push(flight);
     }
 
-    fn refund_block(&mut self, reserved: u64, actual: u64) {
-        let Some(slot) = &mut self.slot else { return };
-        slot.cost = (slot.cost + actual).saturating_sub(reserved);
-        if actual < reserved {
-            self.counts.cost_given_back += reserved - actual;
-            slot.misfits = 0;
-            self.resume_block_short();
-        }
+    fn refund_block(&mut self, unused: u64) {
+        let Some(slot) = self.slot.as_mut().filter(|_| unused > 0) else { return };
+        slot.cost = slot.cost.checked_sub(unused).expect("no more comes back than was reserved");
+        self.counts.cost_given_back += unused;
+        slot.misfits = 0;
+        self.resume_block_short();
     }
 
     fn unlock(&mut self, lock: LockId, block: u32, back: u32) {

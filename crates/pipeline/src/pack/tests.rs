@@ -9,6 +9,7 @@ use hearth_wire::program::compute_budget::ComputeBudgetInstruction::{self, SetCo
 use hearth_wire::program::system;
 
 use super::*;
+use crate::links::COMPLETION_MTU;
 
 const SLOT_NS: u64 = 400_000_000;
 /// The blockhash that is known at the start, at height 0.
@@ -71,9 +72,11 @@ fn take(rig: &mut Rig<Pack>, bank: usize) -> Vec<(u64, Vec<Vec<u8>>)> {
     taken.into_iter().map(read).collect()
 }
 
-fn complete(rig: &mut Rig<Pack>, bank: usize, slot: u64, id: u64, actual_cost: u64) {
-    let done = Completion { slot, id, actual_cost };
-    rig.give(&format!("bank_pack:{bank}"), id, &done.encode());
+/// Each transaction of the microblock took 1,481 units, the fewest that a transfer can.
+fn complete(rig: &mut Rig<Pack>, bank: usize, slot: u64, id: u64, txn_count: usize) {
+    let mut buffer = [0; COMPLETION_MTU];
+    let size = Completion::write(&mut buffer, slot, id, std::iter::repeat_n(1_481, txn_count));
+    rig.give(&format!("bank_pack:{bank}"), id, &buffer[..size]);
 }
 
 #[test]
@@ -89,7 +92,7 @@ fn transactions_become_microblocks_that_do_not_conflict() {
     rig.run();
     assert_eq!(take(&mut rig, 0), [(0, vec![first, other])]);
     assert_eq!(take(&mut rig, 1), []);
-    complete(&mut rig, 0, 7, 0, 2 * 1_481);
+    complete(&mut rig, 0, 7, 0, 2);
     rig.run();
     let both = [take(&mut rig, 0), take(&mut rig, 1)].concat();
     assert_eq!(both, [(1, vec![conflicting])]);
@@ -128,7 +131,7 @@ fn the_end_of_a_slot_says_how_many_microblocks_there_are() {
     give(&mut rig, 2, &transfer(3, 4, &[]));
     rig.run();
     assert_eq!(take(&mut rig, 0).len() + take(&mut rig, 1).len(), 0, "no slot, no microblock");
-    complete(&mut rig, 0, 7, 0, 1_481);
+    complete(&mut rig, 0, 7, 0, 1);
     begin(&mut rig, 8);
     rig.run();
     assert_eq!(take(&mut rig, 0).iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0], "ids begin anew");
@@ -147,7 +150,7 @@ fn a_bank_gets_no_more_than_it_can_have() {
     }
     let (first, second) = (take(&mut rig, 0), take(&mut rig, 1));
     assert_eq!((first.len(), second.len()), (per_bank, per_bank));
-    complete(&mut rig, 1, 1, second[0].0, 1_481);
+    complete(&mut rig, 1, 1, second[0].0, 1);
     rig.run();
     let next = take(&mut rig, 1);
     assert_eq!(next.len(), 1);
@@ -167,7 +170,7 @@ fn a_full_pool_holds_its_producers_back_where_it_is_told_to() {
         rig.run();
         let taken = take(&mut rig, 0);
         assert_eq!(taken.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [id]);
-        complete(&mut rig, 0, 1, id, 1_481);
+        complete(&mut rig, 0, 1, id, 1);
     }
     rig.run();
     rig.advance(Duration::from_millis(2));

@@ -189,21 +189,20 @@ impl Watched {
         Ok(tags)
     }
 
-    /// Completes a bank's oldest microblock at `share` 256ths of its cost.
+    /// Completes a bank's oldest microblock, each transaction at `share` 256ths of its cost.
     fn complete(&mut self, bank: usize, share: u64) -> bool {
         if self.flights[bank].is_empty() {
             return false;
         }
         let (slot, id, specs) = self.flights[bank].remove(0);
-        let reserved: u64 = specs.iter().map(|s| u64::from(s.cost)).sum();
-        let actual = reserved * share / 256;
-        self.scheduler.complete(bank, slot, id, actual);
+        let took = |spec: &Spec| (u64::from(spec.cost) * share / 256) as u32;
+        self.scheduler.complete(bank, slot, id, specs.iter().map(took));
         if slot == self.slot && self.config.use_consumed_cus {
-            self.block_cost -= reserved - actual;
-            // Not known from outside for each transaction; no less than what may come back.
             for spec in &specs {
+                let unused = u64::from(spec.cost - took(spec));
+                self.block_cost -= unused;
                 for (account, _) in spec.locks.iter().filter(|(_, write)| **write) {
-                    *self.account_cost.get_mut(account).unwrap() -= u64::from(spec.cost).saturating_sub(actual);
+                    *self.account_cost.get_mut(account).unwrap() -= unused;
                 }
             }
         }
@@ -508,9 +507,9 @@ fn a_hundred_thousand_writers_of_one_account_are_not_quadratic() {
             }
         };
         expected -= 1;
-        let (slot, id, cost) = (made.slot, made.id, made.cost);
+        let (slot, id) = (made.slot, made.id);
         assert_eq!(made.txns().map(|(_, b)| b.to_vec()).collect::<Vec<_>>(), [expected.to_le_bytes()]);
-        scheduler.complete(0, slot, id, cost);
+        scheduler.complete(0, slot, id, [1000].into_iter());
     }
     let counts = scheduler.counts();
     assert_eq!((counts.scheduled, scheduler.pending()), (count, 0));
@@ -591,6 +590,23 @@ fn unused_compute_comes_back_within_the_block_or_not() {
         let rest = if use_consumed_cus { vec![4] } else { vec![2, 3] };
         assert_eq!(w.schedule(0, 100).unwrap(), rest);
     }
+}
+
+/// Whoever shared its microblock: a hot account is charged what its own writers took.
+#[test]
+fn a_hot_account_is_charged_what_its_writers_took() {
+    let limits = Limits { account_cost: 2500, microblock_txns: 2, ..config().limits };
+    let mut w = Watched::new(SchedulerConfig { limits, ..config() });
+    w.begin();
+    let hot: Vec<u64> = (1..8).map(|n| w.insert(Spec::new(5, &[(0, true), (n, true)])).unwrap()).collect();
+    // Each time one writer at 1000 reserved and 500 taken: the limit of 2500 is good for four, not for two.
+    for (round, writer) in hot.iter().enumerate().take(4) {
+        let other = w.insert(Spec::new(9, &[(100 + round as u16, true)])).unwrap();
+        assert_eq!(w.schedule(0, 100).unwrap(), [other, *writer]);
+        w.complete(0, 128);
+    }
+    assert_eq!(w.schedule(0, 100), Err(Idle::NothingReady));
+    assert_eq!((w.account_cost[&0], w.scheduler.counts().put_off_account_limit), (2000, 3));
 }
 
 #[test]
