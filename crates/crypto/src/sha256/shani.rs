@@ -124,12 +124,12 @@ fn compress_lanes<const N: usize>(words: [&mut [u32; 8]; N], blocks: [&[[u8; 64]
     for at in 0..blocks[0].len() {
         let before = state;
         let mut w = [[_mm_setzero_si128(); 4]; N];
-        for lane in 0..N {
-            let block = blocks[lane][at].as_ptr();
-            for quarter in 0..4 {
+        for (w, lane) in w.iter_mut().zip(&blocks) {
+            let block = lane[at].as_ptr();
+            for (quarter, words) in w.iter_mut().enumerate() {
                 // SAFETY: 16 × quarter + 16 ≤ 64, the block's length; the load needs no alignment.
                 let bytes = unsafe { _mm_loadu_si128(block.add(16 * quarter).cast()) };
-                w[lane][quarter] = _mm_shuffle_epi8(bytes, big_endian);
+                *words = _mm_shuffle_epi8(bytes, big_endian);
             }
         }
         macro_rules! quarters {

@@ -355,7 +355,8 @@ impl Pack {
 
     /// Sends each bank one microblock, where there is one; whether anything was done.
     fn schedule_all(&mut self, now: u64, out: &mut Out<'_, Self>) -> bool {
-        (0..self.banks.len()).fold(false, |done, bank| self.schedule(bank, now, out) || done)
+        // Each bank gets its turn, whatever came of the others'.
+        (0..self.banks.len()).filter(|bank| self.schedule(*bank, now, out)).count() > 0
     }
 
     /// Sends a bank its next microblock, if there is one; whether anything was done.

@@ -69,7 +69,7 @@ const UNSIGNED_MAX: usize = 32;
 const SETS_PER_CALL: usize = 8;
 
 struct Unsigned {
-    set: Box<FecSet>,
+    set: FecSet,
     parent_slot: u64,
     origin_ns: u32,
 }
@@ -86,7 +86,7 @@ pub struct Shred {
     /// The slot under way and its parent.
     slot: Option<(u64, u64)>,
     unsigned: VecDeque<Unsigned>,
-    free: Vec<Box<FecSet>>,
+    free: Vec<FecSet>,
     next_tag: u64,
     coalesce_until: Option<u64>,
     poh: In,
@@ -203,7 +203,7 @@ impl Shred {
         self.shredder.end_batch(ends_slot);
         let (_, parent_slot) = self.slot.expect("a batch belongs to a slot");
         loop {
-            let mut set = self.free.pop().unwrap_or_else(|| Box::new(FecSet::new()));
+            let mut set = self.free.pop().unwrap_or_default();
             if !self.shredder.next_set(&mut set) {
                 self.free.push(set);
                 break;

@@ -80,7 +80,7 @@ fn sets_reach_the_disk_and_the_ledger_hears_in_order() {
     rig.run();
     assert_eq!(ledger.slot(Commitment::Confirmed), 0, "slot 1 is not stored");
     rig.give("shred_store:0", 0, &set(1, 0, true));
-    rig.give("shred_store:0", 0, &set(4, 5, false)[..200].to_vec());
+    rig.give("shred_store:0", 0, &set(4, 5, false)[..200]);
     run_until(&mut rig, "the ledger to hear", || ledger.slot(Commitment::Confirmed) == 3);
     assert_eq!(reader.block(2).unwrap().unwrap().data, [2; 200]);
     let count = rig.count();
