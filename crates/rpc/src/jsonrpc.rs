@@ -23,6 +23,12 @@ impl Failure {
         Self { code, message: message.into(), data: None }
     }
 
+    /// Its number.
+    #[cfg(test)]
+    pub fn code(&self) -> i64 {
+        self.code
+    }
+
     fn with_data(self, data: Value) -> Self {
         Self { data: Some(data), ..self }
     }
@@ -58,9 +64,26 @@ impl Failure {
         Self::new(-32002, format!("Transaction simulation failed: {message}")).with_data(data)
     }
 
-    /// A signature is wrong.
-    pub fn signature() -> Self {
-        Self::new(-32003, "Transaction signature verification failure")
+    /// The block is no longer kept.
+    pub fn cleaned_up(slot: u64, first_available: u64) -> Self {
+        let message =
+            format!("Block {slot} cleaned up, does not exist on node. First available block: {first_available}");
+        Self::new(-32001, message)
+    }
+
+    /// The block is not there yet, or never will be.
+    pub fn no_block(slot: u64) -> Self {
+        Self::new(-32004, format!("Block not available for slot {slot}"))
+    }
+
+    /// The node has written no snapshot.
+    pub fn no_snapshot() -> Self {
+        Self::new(-32008, "No snapshot")
+    }
+
+    /// A walk over all accounts found more than fits an answer.
+    pub fn scan(message: impl std::fmt::Display) -> Self {
+        Self::new(-32012, message.to_string())
     }
 
     /// The node cannot serve now.

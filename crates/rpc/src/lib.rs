@@ -17,6 +17,7 @@
 pub mod config;
 pub mod counters;
 mod encoding;
+mod filters;
 mod http;
 mod jsonrpc;
 mod methods;

@@ -66,6 +66,30 @@ impl<'a> Params<'a> {
         value.as_array().map(Vec::as_slice).ok_or_else(|| wrong(&place(index, name), "an array", value))
     }
 
+    /// A list of at most `count` addresses.
+    pub fn pubkeys(self, index: usize, name: &str, count: usize) -> Result<Vec<Pubkey>, Failure> {
+        let place = |at: usize| format!("{}, element {at}", place(index, name));
+        let texts = texts(self.list(index, name)?, count, &place)?;
+        texts.iter().enumerate().map(|(at, text)| pubkey(text, || place(at))).collect()
+    }
+
+    /// A list of at most `count` signatures.
+    pub fn signatures(self, index: usize, name: &str, count: usize) -> Result<Vec<Signature>, Failure> {
+        let place = |at: usize| format!("{}, element {at}", place(index, name));
+        let texts = texts(self.list(index, name)?, count, &place)?;
+        texts.iter().enumerate().map(|(at, text)| signature(text, || place(at))).collect()
+    }
+
+    /// Whether a parameter is there.
+    pub fn has(self, index: usize) -> bool {
+        self.get(index).is_some()
+    }
+
+    /// A parameter as it stands.
+    pub fn value(self, index: usize) -> Option<&'a Value> {
+        self.get(index)
+    }
+
     /// An address.
     pub fn pubkey(self, index: usize, name: &str) -> Result<Pubkey, Failure> {
         pubkey(self.text(index, name)?, || place(index, name))
@@ -86,6 +110,16 @@ impl<'a> Params<'a> {
     }
 }
 
+/// The texts of a list of at most `count`.
+fn texts<'a>(values: &'a [Value], count: usize, place: &dyn Fn(usize) -> String) -> Result<Vec<&'a str>, Failure> {
+    if values.len() > count {
+        let given = values.len();
+        return Err(Failure::invalid_params(format!("Too many inputs provided; max {count}, found {given}")));
+    }
+    let text = |(at, value): (usize, &'a Value)| value.as_str().ok_or_else(|| wrong(&place(at), "a string", value));
+    values.iter().enumerate().map(text).collect()
+}
+
 /// An address from its text; `place` names it when it is none.
 pub fn pubkey(text: &str, place: impl Fn() -> String) -> Result<Pubkey, Failure> {
     decode_32(text).map_err(|error| Failure::invalid_params(format!("{}: {error}", place())))
@@ -99,6 +133,12 @@ pub fn signature(text: &str, place: impl Fn() -> String) -> Result<Signature, Fa
 /// An object of options, each of them optional.
 #[derive(Clone, Copy)]
 pub struct Options<'a>(Option<&'a Map<String, Value>>);
+
+impl<'a> From<&'a Map<String, Value>> for Options<'a> {
+    fn from(map: &'a Map<String, Value>) -> Self {
+        Self(Some(map))
+    }
+}
 
 impl<'a> Options<'a> {
     /// The value of a key; `null` is as good as none.
@@ -116,9 +156,25 @@ impl<'a> Options<'a> {
         self.get(key).map_or(Ok(false), |value| value.as_bool().ok_or_else(|| wrong(key, "true or false", value)))
     }
 
+    /// A flag, `default` when it is left out.
+    pub fn flag_or(self, key: &str, default: bool) -> Result<bool, Failure> {
+        self.get(key).map_or(Ok(default), |_| self.flag(key))
+    }
+
     /// A text.
     pub fn text(self, key: &str) -> Result<Option<&'a str>, Failure> {
         self.get(key).map(|value| value.as_str().ok_or_else(|| wrong(key, "a string", value))).transpose()
+    }
+
+    /// A list.
+    pub fn list(self, key: &str) -> Result<Option<&'a [Value]>, Failure> {
+        let list = |value: &'a Value| value.as_array().map(Vec::as_slice).ok_or_else(|| wrong(key, "an array", value));
+        self.get(key).map(list).transpose()
+    }
+
+    /// An address.
+    pub fn pubkey(self, key: &str) -> Result<Option<Pubkey>, Failure> {
+        self.text(key)?.map(|text| pubkey(text, || key.to_owned())).transpose()
     }
 
     /// Options within options.

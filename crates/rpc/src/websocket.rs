@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::counters::count;
-use crate::encoding::AccountFormat;
+use crate::encoding::account::AccountFormat;
 use crate::jsonrpc::{self, Answerer, Failure, Request as RpcRequest};
 use crate::methods::Api;
 use crate::params::Params;

@@ -92,7 +92,7 @@ fn accounts_are_written_as_asked() {
         "space": 200,
     });
     assert_eq!(get(json!({ "encoding": "base64" })), whole);
-    // There is no parser, so what shall be parsed comes as it is.
+    // What no parser knows comes as it is.
     assert_eq!(get(json!({ "encoding": "jsonParsed" })), whole);
     let slice =
         |offset: u64, length: u64| json!({ "encoding": "base58", "dataSlice": { "offset": offset, "length": length } });
@@ -108,7 +108,7 @@ fn accounts_are_written_as_asked() {
     let answer = chain.call("getAccountInfo", json!([text(&little)]));
     assert_eq!(answer["value"]["data"], bs58::encode([1; 128]).into_string());
     let (code, message, _) = chain.error("getAccountInfo", json!([text(&key)]));
-    assert!(code == -32600 && message.contains("base64"), "{message}");
+    assert!(code == -32600 && message.contains("Base64"), "{message}");
     assert_eq!(chain.call("getAccountInfo", json!([text(&[1; 32])]))["value"], Value::Null);
 }
 
@@ -141,7 +141,7 @@ fn balances_and_rent() {
     assert_eq!(chain.call("getMinimumBalanceForRentExemption", json!([0])), 890_880);
     assert_eq!(chain.call("getMinimumBalanceForRentExemption", json!([165, { "commitment": "confirmed" }])), 2_039_280);
     for bytes in [10 * 1024 * 1024 + 1, u64::MAX] {
-        assert_eq!(chain.error("getMinimumBalanceForRentExemption", json!([bytes])).0, -32602);
+        assert_eq!(chain.error("getMinimumBalanceForRentExemption", json!([bytes])).0, -32600);
     }
 }
 

@@ -104,10 +104,12 @@ fn a_wrong_signature_is_refused() {
     let chain = Chain::new();
     let mut bytes = chain.transfer(0, &address(1), 1);
     bytes[5] ^= 1;
-    let (code, message, _) = chain.error("sendTransaction", in_base64(&bytes, json!({})));
-    assert_eq!((code, &message[..]), (-32003, "Transaction signature verification failure"));
+    let (code, message, data) = chain.error("sendTransaction", in_base64(&bytes, json!({})));
+    let told = "Transaction simulation failed: Transaction did not pass signature verification";
+    assert_eq!((code, &message[..], &data["err"]), (-32002, told, &json!("SignatureFailure")));
     let simulate = |options| in_base64(&bytes, options);
-    assert_eq!(chain.error("simulateTransaction", simulate(json!({ "sigVerify": true }))).0, -32003);
+    let verified = chain.call("simulateTransaction", simulate(json!({ "sigVerify": true })));
+    assert_eq!(verified["value"]["err"], "SignatureFailure");
     assert_eq!(chain.call("simulateTransaction", simulate(json!({})))["value"]["err"], Value::Null);
 }
 

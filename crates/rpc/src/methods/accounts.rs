@@ -10,9 +10,10 @@ use hearth_ledger::rent;
 use serde_json::{Value, json};
 
 use super::{Api, with_context};
-use crate::encoding::AccountFormat;
+use crate::encoding::account::AccountFormat;
+use crate::encoding::token::TokenView;
 use crate::jsonrpc::Failure;
-use crate::params::{self, Params};
+use crate::params::Params;
 
 /// Accounts that can be asked for at once.
 const ACCOUNTS_MAX: usize = 100;
@@ -29,27 +30,23 @@ impl Api {
         let options = params.options(1)?;
         let format = AccountFormat::of(options, "binary")?;
         let slot = self.state_slot(options)?;
-        let account = self.ledger.account(&key);
-        Ok(with_context(slot, account.map_or(Ok(Value::Null), |account| format.json(&account))?))
+        let look = |key: &_| self.ledger.account(key);
+        let mut tokens = TokenView::new(&look);
+        let shown = look(&key).map_or(Ok(Value::Null), |account| format.json(&key, &account, &mut tokens))?;
+        Ok(with_context(slot, shown))
     }
 
     pub fn get_multiple_accounts(&self, params: Params<'_>) -> Result<Value, Failure> {
-        let keys = params.at_most(2)?.list(0, "addresses")?;
+        let keys = params.at_most(2)?.pubkeys(0, "addresses", ACCOUNTS_MAX)?;
         let options = params.options(1)?;
-        if keys.len() > ACCOUNTS_MAX {
-            let message = format!("parameter 1 (addresses): {} are too many, at most {ACCOUNTS_MAX}", keys.len());
-            return Err(Failure::invalid_params(message));
-        }
         let format = AccountFormat::of(options, "base64")?;
         let slot = self.state_slot(options)?;
+        let look = |key: &_| self.ledger.account(key);
+        let mut tokens = TokenView::new(&look);
         let mut room = self.limits.answer_bytes;
         let mut accounts = Vec::with_capacity(keys.len());
-        for (index, key) in keys.iter().enumerate() {
-            let place = || format!("parameter 1 (addresses), element {index}");
-            let text = key.as_str().ok_or_else(|| {
-                Failure::invalid_params(format!("{}: expected a string, found {}", place(), params::kind(key)))
-            })?;
-            let Some(account) = self.ledger.account(&params::pubkey(text, place)?) else {
+        for key in &keys {
+            let Some(account) = look(key) else {
                 accounts.push(Value::Null);
                 continue;
             };
@@ -59,7 +56,7 @@ impl Api {
                     "the accounts hold too much data for one answer: ask for fewer, or for a dataSlice",
                 )
             })?;
-            accounts.push(format.json(&account)?);
+            accounts.push(format.json(key, &account, &mut tokens)?);
         }
         Ok(with_context(slot, Value::Array(accounts)))
     }
@@ -71,8 +68,7 @@ impl Api {
             Ok(data_len) if data_len <= rent::MAX_DATA_BYTES => Ok(json!(rent::minimum_balance(data_len))),
             _ => {
                 let most = rent::MAX_DATA_BYTES;
-                let message = format!("parameter 1 (bytes of data): an account holds at most {most}, not {data_len}");
-                Err(Failure::invalid_params(message))
+                Err(Failure::invalid_request(format!("an account holds at most {most} bytes, not {data_len}")))
             }
         }
     }

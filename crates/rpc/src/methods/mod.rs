@@ -10,7 +10,9 @@ mod airdrop;
 mod chain;
 mod cluster;
 mod health;
+mod scan;
 mod simulation;
+mod tokens;
 mod transactions;
 
 use std::net::SocketAddr;
@@ -20,6 +22,7 @@ use std::time::Duration;
 use hearth_ledger::{Bank, Commitment, Ledger};
 use hearth_wire::{Pubkey, Txn};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::config::{Limits, RpcNode, TransactionInlet};
@@ -48,6 +51,8 @@ pub struct Api {
     http: SocketAddr,
     websocket: SocketAddr,
     progress: Progress,
+    /// One permit: work that takes long is done one at a time.
+    long_work: Semaphore,
 }
 
 impl Api {
@@ -68,6 +73,7 @@ impl Api {
             http,
             websocket,
             progress: Progress::new(node.slot_ms),
+            long_work: Semaphore::new(1),
         }
     }
 
@@ -94,6 +100,15 @@ impl Api {
             "getAccountInfo" => self.get_account_info(params()?),
             "getMultipleAccounts" => self.get_multiple_accounts(params()?),
             "getMinimumBalanceForRentExemption" => self.get_minimum_balance(params()?),
+
+            "getProgramAccounts" => self.get_program_accounts(params()?).await,
+            "getLargestAccounts" => self.get_largest_accounts(params()?).await,
+            "getSupply" => self.get_supply(params()?).await,
+            "getTokenAccountBalance" => self.get_token_account_balance(params()?),
+            "getTokenSupply" => self.get_token_supply(params()?),
+            "getTokenLargestAccounts" => self.get_token_largest_accounts(params()?).await,
+            "getTokenAccountsByOwner" => self.get_token_accounts_by_owner(params()?).await,
+            "getTokenAccountsByDelegate" => self.get_token_accounts_by_delegate(params()?).await,
 
             "sendTransaction" => self.send_transaction(params()?).await,
             "simulateTransaction" => self.simulate_transaction(params()?).await,

@@ -31,10 +31,6 @@ pub struct Simulation {
 
 impl Simulation {
     fn of(txn: &Txn<'_>, outcome: Outcome) -> Result<Self, Failure> {
-        let refused = |err, unsupported| {
-            let (err, logs) = (Some(err), Vec::new());
-            Self { err, unsupported, logs, compute_units: 0, loaded_bytes: 0, fee: None }
-        };
         match outcome {
             Outcome::Committed(landed) => Ok(Self {
                 err: landed.err,
@@ -44,13 +40,18 @@ impl Simulation {
                 loaded_bytes: landed.loaded_bytes,
                 fee: Some(landed.fee),
             }),
-            Outcome::NotCommitted(err) => Ok(refused(err, false)),
+            Outcome::NotCommitted(err) => Ok(Self::refused(err)),
             Outcome::Unsupported => {
                 let err = TransactionError::InstructionError(foreign(txn), InstructionError::UnsupportedProgramId);
-                Ok(refused(err, true))
+                Ok(Self { unsupported: true, ..Self::refused(err) })
             }
             Outcome::SlotEnded => Err(Failure::unhealthy("the slot has just ended; try again", None)),
         }
+    }
+
+    /// A transaction that did not run.
+    pub fn refused(err: TransactionError) -> Self {
+        Self { err: Some(err), unsupported: false, logs: Vec::new(), compute_units: 0, loaded_bytes: 0, fee: None }
     }
 
     /// The value that clients get, but for the keys that depend on what they asked.
@@ -111,10 +112,15 @@ impl Api {
     /// Refuses a transaction that would not succeed.
     pub async fn preflight(&self, txn: &Txn<'_>) -> Result<(), Failure> {
         let simulation = self.simulate(txn).await?;
-        let Some(err) = simulation.err else { return Ok(()) };
+        if simulation.err.is_none() { Ok(()) } else { Err(self.refused(simulation)) }
+    }
+
+    /// The error of a transaction that a simulation refused; counts it.
+    pub fn refused(&self, simulation: Simulation) -> Failure {
         count(&self.counters.preflight_refused);
+        let err = simulation.err.map_or(String::new(), |err| err.to_string());
         let why = if simulation.unsupported { " (this node runs transfers of the system program only)" } else { "" };
-        Err(Failure::preflight(format!("{err}{why}"), Value::Object(simulation.json())))
+        Failure::preflight(format!("{err}{why}"), Value::Object(simulation.json()))
     }
 
     pub async fn simulate_transaction(&self, params: Params<'_>) -> Result<Value, Failure> {
@@ -140,10 +146,11 @@ impl Api {
             replacement = Some(latest);
         }
         let txn = encoding::transaction(&bytes)?;
-        if sig_verify && !(self.verify)(&txn) {
-            return Err(Failure::signature());
+        let mut value = match sig_verify && !(self.verify)(&txn) {
+            true => Simulation::refused(TransactionError::SignatureFailure),
+            false => self.simulate(&txn).await?,
         }
-        let mut value = self.simulate(&txn).await?.json();
+        .json();
         if inner {
             // No program that this node runs calls another.
             value.insert("innerInstructions".into(), json!([]));

@@ -9,17 +9,18 @@
 
 use std::sync::PoisonError;
 
-use hearth_ledger::{Budget, Fee, SignatureStatus};
+use hearth_ledger::{Budget, Fee, SignatureStatus, TransactionError};
 use hearth_wire::Txn;
 use hearth_wire::base58::encode_64;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::simulation::Simulation;
 use super::{Api, LOOK_EVERY, with_context};
 use crate::counters::count;
 use crate::encoding;
 use crate::jsonrpc::Failure;
-use crate::params::{self, Params};
+use crate::params::Params;
 
 /// Signatures whose status can be asked at once.
 const STATUSES_MAX: usize = 256;
@@ -37,8 +38,7 @@ impl Api {
         self.state_slot(options)?;
         if !skip_preflight {
             if !(self.verify)(&txn) {
-                count(&self.counters.preflight_refused);
-                return Err(Failure::signature());
+                return Err(self.refused(Simulation::refused(TransactionError::SignatureFailure)));
             }
             self.health()?;
             self.preflight(&txn).await?;
@@ -68,26 +68,16 @@ impl Api {
 
     /// Statuses of the last 300 blocks, whether or not the whole history shall be searched: there is no other.
     pub fn get_signature_statuses(&self, params: Params<'_>) -> Result<Value, Failure> {
-        let texts = params.at_most(2)?.list(0, "signatures")?;
+        let signatures = params.at_most(2)?.signatures(0, "signatures", STATUSES_MAX)?;
         let options = params.options(1)?;
         options.flag("searchTransactionHistory")?;
         if !self.transaction_history {
             return Err(Failure::no_history());
         }
-        if texts.len() > STATUSES_MAX {
-            let message = format!("parameter 1 (signatures): {} are too many, at most {STATUSES_MAX}", texts.len());
-            return Err(Failure::invalid_params(message));
-        }
         let slot = self.state_slot(options)?;
-        let mut statuses = Vec::with_capacity(texts.len());
-        for (index, text) in texts.iter().enumerate() {
-            let place = || format!("parameter 1 (signatures), element {index}");
-            let text = text.as_str().ok_or_else(|| {
-                Failure::invalid_params(format!("{}: expected a string, found {}", place(), params::kind(text)))
-            })?;
-            let status = self.ledger.signature_status(&params::signature(text, place)?);
-            statuses.push(status.map_or(Value::Null, |status| status_json(&status)));
-        }
+        let status = |signature| self.ledger.signature_status(signature);
+        let statuses = signatures.iter().map(|one| status(one).map_or(Value::Null, |status| status_json(&status)));
+        let statuses = statuses.collect();
         Ok(with_context(slot, Value::Array(statuses)))
     }
 

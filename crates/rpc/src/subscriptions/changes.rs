@@ -10,6 +10,7 @@ use hearth_ledger::{Commitment, Ledger};
 use serde_json::{Value, json};
 
 use super::Watch;
+use crate::encoding::token::TokenView;
 use crate::jsonrpc::notification;
 use crate::methods::with_context;
 
@@ -113,7 +114,8 @@ impl Changes {
                     return;
                 }
                 // One that is gone is told as one that is empty.
-                let shown = format.json(&account.clone().unwrap_or_default());
+                let look = |key: &_| ledger.account(key);
+                let shown = format.json(key, &account.clone().unwrap_or_default(), &mut TokenView::new(&look));
                 *last = account;
                 // What cannot be written as it was asked for has been asked for wrongly: nothing to tell.
                 if let Ok(shown) = shown {

@@ -25,7 +25,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::config::Limits;
 use crate::counters::{Counters, count};
-use crate::encoding::AccountFormat;
+use crate::encoding::account::AccountFormat;
 use crate::jsonrpc::Failure;
 use crate::methods::Api;
 use changes::{Changes, Seen, Told};

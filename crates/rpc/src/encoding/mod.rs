@@ -1,0 +1,61 @@
+//! Transactions and accounts as clients write and read them.
+//!
+//! reads   base58 or base64 texts; accounts
+//! writes  wire bytes; the JSON of accounts and token amounts
+//! memory  one transaction, or one account's text
+//! drops   texts that are too long or wrong: error -32602; accounts too big for the encoding asked for: -32600
+//! source  `decode_and_deserialize` of `solana-rpc` 4.2
+
+pub mod account;
+pub mod token;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hearth_wire::{PACKET_DATA_SIZE, Txn};
+
+use crate::jsonrpc::Failure;
+use crate::params::Options;
+
+/// Characters of a transaction of 1,232 bytes in base58, at most.
+const BASE58_TEXT_MAX: usize = 1_683;
+/// And in base64.
+const BASE64_TEXT_MAX: usize = PACKET_DATA_SIZE.div_ceil(3) * 4;
+const _: () = assert!(BASE64_TEXT_MAX == 1_644);
+
+/// The base64 of some bytes.
+pub fn base64_text(bytes: &[u8]) -> String {
+    BASE64.encode(bytes)
+}
+
+/// The bytes of base64, named by `what` when they are none.
+pub fn base64_bytes(text: &str, what: &str) -> Result<Vec<u8>, Failure> {
+    BASE64.decode(text).map_err(|error| Failure::invalid_params(format!("{what}: not base64: {error}")))
+}
+
+/// The wire bytes of a transaction, in the encoding that the options name (base58 by default).
+pub fn transaction_bytes(text: &str, options: Options<'_>) -> Result<Vec<u8>, Failure> {
+    let what = "parameter 1 (transaction)";
+    let encoding = options.text("encoding")?.unwrap_or("base58");
+    let text_max = match encoding {
+        "base58" => BASE58_TEXT_MAX,
+        "base64" => BASE64_TEXT_MAX,
+        other => {
+            let message = format!("encoding: {other:?} is none of \"base58\", \"base64\"");
+            return Err(Failure::invalid_params(message));
+        }
+    };
+    if text.len() > text_max {
+        let message = format!("{what}: {} characters; a transaction has at most {text_max} in {encoding}", text.len());
+        return Err(Failure::invalid_params(message));
+    }
+    if encoding == "base64" {
+        return base64_bytes(text, what);
+    }
+    let bytes = bs58::decode(text).into_vec();
+    bytes.map_err(|error| Failure::invalid_params(format!("{what}: not base58: {error}; is it base64?")))
+}
+
+/// Parses a transaction.
+pub fn transaction(bytes: &[u8]) -> Result<Txn<'_>, Failure> {
+    Txn::parse(bytes).map_err(|error| Failure::invalid_params(format!("parameter 1: not a transaction: {error}")))
+}

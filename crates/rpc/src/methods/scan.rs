@@ -1,0 +1,169 @@
+//! What needs a walk over all accounts: those of a program, the largest, the supply.
+//!
+//! reads   every account, a shard at a time
+//! writes  results
+//! memory  the accounts found, at most [`Limits::answer_bytes`](crate::Limits) of data; one walk at a time
+//! drops   walks that find more than that: error -32012
+//! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and codes
+//!
+//! There is no index by program, owner or mint. A walk holds a thread for as long as it takes (about 0.1 s for a
+//! million accounts), during which the other threads answer.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use hearth_ledger::Account;
+use hearth_wire::Pubkey;
+use hearth_wire::base58::encode_32;
+use serde_json::{Value, json};
+
+use super::{Api, with_context};
+use crate::encoding::account::AccountFormat;
+use crate::encoding::token::TokenView;
+use crate::filters::Filters;
+use crate::jsonrpc::Failure;
+use crate::params::{Options, Params};
+
+/// Accounts that are among the largest.
+pub const LARGEST_MAX: usize = 20;
+
+/// The largest by their number, of those that are offered.
+pub struct Largest(BinaryHeap<Reverse<(u64, Pubkey)>>);
+
+impl Largest {
+    pub fn new() -> Self {
+        Self(BinaryHeap::with_capacity(LARGEST_MAX + 1))
+    }
+
+    pub fn offer(&mut self, number: u64, key: &Pubkey) {
+        if self.0.len() == LARGEST_MAX && self.0.peek().is_some_and(|Reverse(least)| *least >= (number, *key)) {
+            return;
+        }
+        self.0.push(Reverse((number, *key)));
+        if self.0.len() > LARGEST_MAX {
+            self.0.pop();
+        }
+    }
+
+    /// From the largest down.
+    pub fn descending(self) -> impl Iterator<Item = (Pubkey, u64)> {
+        self.0.into_sorted_vec().into_iter().map(|Reverse((number, key))| (key, number))
+    }
+}
+
+impl Api {
+    /// Does something that may take long: one at a time, and not on the threads that answer.
+    pub async fn at_length<T>(&self, work: impl FnOnce() -> T) -> T {
+        // It is never closed.
+        let _turn = self.long_work.acquire().await;
+        tokio::task::block_in_place(work)
+    }
+
+    /// Accounts of a program that meet the filters, by address unless the order does not matter.
+    pub async fn accounts_of(
+        &self,
+        program: &Pubkey,
+        filters: &Filters,
+        sorted: bool,
+    ) -> Result<Vec<(Pubkey, Account)>, Failure> {
+        let room = self.limits.answer_bytes;
+        let (mut found, mut bytes) = (Vec::new(), 0usize);
+        self.at_length(|| {
+            self.ledger.accounts().for_each(|key, account| {
+                if account.owner != *program || bytes > room || !filters.allow(account.data()) {
+                    return;
+                }
+                bytes += account.data().len() + size_of::<Pubkey>();
+                found.push((*key, account.clone()));
+            });
+        })
+        .await;
+        if bytes > room {
+            let message = "Scan aborted: The accumulated scan results exceeded the limit";
+            return Err(Failure::scan(message));
+        }
+        if sorted {
+            found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        }
+        Ok(found)
+    }
+
+    /// Accounts beside their addresses, as JSON.
+    pub fn keyed_json(&self, found: &[(Pubkey, Account)], format: &AccountFormat) -> Result<Value, Failure> {
+        let look = |key: &_| self.ledger.account(key);
+        let mut tokens = TokenView::new(&look);
+        let mut shown = Vec::with_capacity(found.len());
+        for (key, account) in found {
+            shown.extend(format.keyed(key, account, &mut tokens)?);
+        }
+        Ok(Value::Array(shown))
+    }
+
+    pub async fn get_program_accounts(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let program = params.at_most(2)?.pubkey(0, "program")?;
+        let options = params.options(1)?;
+        let filters = Filters::of(options)?;
+        let format = AccountFormat::of(options, "binary")?;
+        let (with_slot, sorted) = (options.flag("withContext")?, options.flag_or("sortResults", true)?);
+        let slot = self.state_slot(options)?;
+        let found = self.accounts_of(&program, &filters, sorted).await?;
+        let shown = tokio::task::block_in_place(|| self.keyed_json(&found, &format))?;
+        Ok(if with_slot { with_context(slot, shown) } else { shown })
+    }
+
+    pub async fn get_largest_accounts(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let options = params.at_most(1)?.options(0)?;
+        options.flag_or("sortResults", true)?;
+        let wanted = match options.text("filter")? {
+            None | Some("circulating") => true,
+            // Lamports that do not circulate are those of the cluster's founders: there are none here.
+            Some("nonCirculating") => false,
+            Some(other) => {
+                let message = format!("filter: {other:?} is none of \"circulating\", \"nonCirculating\"");
+                return Err(Failure::invalid_params(message));
+            }
+        };
+        let slot = self.state_slot(options)?;
+        let mut largest = Largest::new();
+        if wanted {
+            self.at_length(|| {
+                self.ledger.accounts().for_each(|key, account| largest.offer(account.lamports, key));
+            })
+            .await;
+        }
+        let shown = largest
+            .descending()
+            .map(|(key, lamports)| json!({ "address": &*encode_32(&key), "lamports": lamports }))
+            .collect();
+        Ok(with_context(slot, Value::Array(shown)))
+    }
+
+    pub async fn get_supply(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let options: Options<'_> = params.at_most(1)?.options(0)?;
+        options.flag("excludeNonCirculatingAccountsList")?;
+        let slot = self.state_slot(options)?;
+        let total = self.at_length(|| self.ledger.accounts().total_lamports()).await;
+        let value = json!({
+            "total": u64::try_from(total).unwrap_or(u64::MAX),
+            "circulating": u64::try_from(total).unwrap_or(u64::MAX),
+            "nonCirculating": 0,
+            "nonCirculatingAccounts": [],
+        });
+        Ok(with_context(slot, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_are_kept_whatever_the_order() {
+        let mut largest = Largest::new();
+        for number in (0..100u64).map(|n| n * 37 % 100) {
+            largest.offer(number, &[number as u8; 32]);
+        }
+        let found: Vec<u64> = largest.descending().map(|(_, number)| number).collect();
+        assert_eq!(found, (80..100).rev().collect::<Vec<_>>());
+    }
+}
