@@ -1,19 +1,17 @@
-//! A JSON-RPC caller that blocks for connecting only, half a second at most: one keep-alive connection, one request
-//! at a time.
+//! A JSON-RPC caller that never waits: one keep-alive connection, one request at a time.
 //!
 //! reads   one HTTP response with a Content-Length, 64 KiB at most
 //! writes  one HTTP request
-//! memory  the response's buffer
+//! memory  the request's buffer and the response's
 //! drops   the connection, on anything that is not such a response
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
-use std::time::Duration;
+
+use hearth_tile::sys::tcp;
 
 const MAX_RESPONSE: usize = 64 << 10;
-/// The node is on this machine or near: connecting is quick or not at all.
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What has come of a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,13 +28,15 @@ pub enum Answer {
 pub struct HttpClient {
     server: SocketAddr,
     stream: Option<TcpStream>,
+    /// What is left to send.
+    request: Vec<u8>,
     response: Vec<u8>,
 }
 
 impl HttpClient {
     /// A client of `server`, not yet connected.
     pub fn new(server: SocketAddr) -> Self {
-        Self { server, stream: None, response: Vec::with_capacity(1024) }
+        Self { server, stream: None, request: vec![], response: Vec::with_capacity(1024) }
     }
 
     /// The socket, to wait for.
@@ -44,12 +44,16 @@ impl HttpClient {
         self.stream.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Sends a JSON body. An earlier request must be answered or given up by [`HttpClient::disconnect`].
+    /// Whether a part of the request is not sent yet, most often since the connection is being made.
+    pub fn is_sending(&self) -> bool {
+        !self.request.is_empty()
+    }
+
+    /// Takes a JSON body to send. An earlier request must be answered or given up by [`HttpClient::disconnect`].
     pub fn ask(&mut self, body: &str) -> std::io::Result<()> {
         if !self.stream.as_mut().is_some_and(is_idle) {
-            let stream = TcpStream::connect_timeout(&self.server, CONNECT_TIMEOUT)?;
+            let stream = tcp::connect(self.server)?;
             stream.set_nodelay(true)?;
-            stream.set_nonblocking(true)?;
             self.stream = Some(stream);
         }
         self.response.clear();
@@ -58,18 +62,21 @@ impl HttpClient {
             self.server,
             body.len()
         );
-        let stream = self.stream.as_mut().expect("connected above");
-        // A request of a few hundred bytes fits an idle connection's buffer, or the connection is broken.
-        let sent = stream.write_all(request.as_bytes());
-        if sent.is_err() {
-            self.disconnect();
-        }
-        sent
+        self.request = request.into_bytes();
+        Ok(())
     }
 
-    /// Reads what is there.
+    /// Sends and reads what can be without waiting.
     pub fn poll(&mut self) -> Answer {
         let Some(stream) = &mut self.stream else { return Answer::Broken };
+        while !self.request.is_empty() {
+            match stream.write(&self.request) {
+                Ok(n) => drop(self.request.drain(..n)),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Answer::Waiting,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Answer::Broken,
+            }
+        }
         let (mut buffer, mut ended) = ([0; 4096], false);
         loop {
             match stream.read(&mut buffer) {
@@ -95,6 +102,7 @@ impl HttpClient {
     /// Gives the connection up.
     pub fn disconnect(&mut self) {
         self.stream = None;
+        self.request.clear();
     }
 }
 

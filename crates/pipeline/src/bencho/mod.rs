@@ -48,6 +48,8 @@ pub struct Config {
 
 const EVERY_NS: u64 = 1_000_000_000;
 const TIMEOUT_NS: u64 = 2_000_000_000;
+/// How soon a connection in the making is looked at again.
+const RETRY_NS: u64 = 1_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Question {
@@ -62,6 +64,7 @@ pub struct Bencho {
     benchg: Port,
     asked: Option<(Question, u64)>,
     next: [(Question, u64); 2],
+    last_poll_ns: u64,
 }
 
 impl Tile for Bencho {
@@ -77,6 +80,7 @@ impl Tile for Bencho {
             benchg: host.output(BENCHO_BENCHG)?,
             asked: None,
             next: [(Question::Count, now), (Question::Blockhash, now)],
+            last_poll_ns: now,
         })
     }
 
@@ -84,6 +88,7 @@ impl Tile for Bencho {
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         let now = out.now();
+        self.last_poll_ns = now;
         if let Some((question, since)) = self.asked {
             let answer = self.http.poll();
             match answer {
@@ -120,6 +125,8 @@ impl Tile for Bencho {
 
     fn wait_for(&self) -> WaitFor {
         let deadline = match self.asked {
+            // That a connection is made is no event to wait for.
+            Some((_, since)) if self.http.is_sending() => Some((since + TIMEOUT_NS).min(self.last_poll_ns + RETRY_NS)),
             Some((_, since)) => Some(since + TIMEOUT_NS),
             None => self.next.iter().map(|(_, at)| *at).min(),
         };

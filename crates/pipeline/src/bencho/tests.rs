@@ -209,10 +209,37 @@ fn a_server_that_is_not_there_costs_two_failures_a_second() {
     let mut world = World::new();
     world.listener = TcpListener::bind("127.0.0.1:0").unwrap();
     for second in 0..3u64 {
+        world.until("both fail", |world| world.rig.count().failed == 2 * (second + 1));
         world.rig.run();
         assert_eq!(world.rig.count().failed, 2 * (second + 1));
         world.rig.advance(Duration::from_secs(1));
     }
+}
+
+/// The server's queue of connections is full: the tile goes on, looks again soon, and gives up in the end.
+#[test]
+fn a_connection_that_is_not_made_holds_nobody_up() {
+    let mut world = World::new();
+    let addr = world.listener.local_addr().unwrap();
+    let mut others = vec![];
+    loop {
+        let mut stream = hearth_tile::sys::tcp::connect(addr).unwrap();
+        let made = stream.write(b"x").is_ok();
+        others.push(stream);
+        assert!(others.len() < 10_000, "the queue has an end");
+        if !made {
+            break;
+        }
+    }
+    let began = Instant::now();
+    world.rig.run();
+    assert!(began.elapsed() < Duration::from_millis(400), "{:?}", began.elapsed());
+    assert_eq!(world.settled(), 0);
+    let now = world.rig.clock().now();
+    assert_eq!(world.rig.tile().wait_for().deadline, Some(now + RETRY_NS));
+    world.rig.advance(Duration::from_secs(2));
+    world.rig.turn();
+    assert_eq!(world.rig.count().failed, 1);
 }
 
 #[test]

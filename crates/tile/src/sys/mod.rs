@@ -4,9 +4,11 @@
 
 #![allow(unsafe_code)]
 
+mod addr;
 pub mod event;
 pub mod memory;
 pub mod random;
+pub mod tcp;
 pub mod thread;
 pub mod tsc;
 pub mod udp;

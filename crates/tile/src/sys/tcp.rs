@@ -1,0 +1,86 @@
+//! TCP connections that are begun and not waited for.
+//!
+//! reads   –
+//! writes  one SYN for each connection
+//! memory  none
+//! source  connect(2): on a non-blocking socket it returns while the connection is being made
+
+use std::io::{Error, Result};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::addr::to_raw;
+
+/// Begins a connection to `to` and returns at once. The stream is non-blocking: until the connection is made it answers
+/// a write with [`WouldBlock`](std::io::ErrorKind::WouldBlock), and with the reason when it cannot be made.
+pub fn connect(to: SocketAddr) -> Result<TcpStream> {
+    let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    // SAFETY: socket takes no pointers; the result is checked before use.
+    let raw = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
+    if raw < 0 {
+        return Err(Error::last_os_error());
+    }
+    // SAFETY: `raw` is a descriptor just opened, owned by nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+    let (name, len) = to_raw(to);
+    // SAFETY: `name` holds a socket address of `len` bytes.
+    if unsafe { libc::connect(fd.as_raw_fd(), (&raw const name).cast(), len) } != 0 {
+        let error = Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINPROGRESS) {
+            return Err(error);
+        }
+    }
+    Ok(TcpStream::from(fd))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::TcpListener;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Writes until the connection is made, or cannot be.
+    fn write_in_time(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            match stream.write(bytes) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock && Instant::now() < deadline => std::thread::yield_now(),
+                done => return done,
+            }
+        }
+    }
+
+    #[test]
+    fn a_connection_carries_bytes_once_it_is_made() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(write_in_time(&mut stream, b"hello").unwrap(), 5);
+        drop(stream);
+        let mut got = vec![];
+        listener.accept().unwrap().0.read_to_end(&mut got).unwrap();
+        assert_eq!(got, b"hello");
+    }
+
+    #[test]
+    fn nobody_there_is_an_error() {
+        let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let refused = connect(addr).and_then(|mut stream| write_in_time(&mut stream, b"hello"));
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_server_that_does_not_take_connections_holds_nobody_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // SAFETY: listen takes no pointers. The queue is shortened to one connection.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+        let addr = listener.local_addr().unwrap();
+        let began = Instant::now();
+        let mut streams: Vec<TcpStream> = (0..8).map(|_| connect(addr).unwrap()).collect();
+        // Who waits for an answer that does not come waits for a second at least.
+        assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
+        let last = streams.last_mut().unwrap();
+        assert_eq!(last.write(b"x").unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+}
