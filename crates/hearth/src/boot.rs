@@ -200,6 +200,7 @@ pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load
     let faucet_key = SigningKey::from_seed(&chain.faucet.seed);
     let (ledger, genesis) = (chain.ledger.clone(), chain.genesis.clone());
     let (identity, faucet) = (chain.identity.public, chain.faucet.public);
+    let blocks = chain.store.reader();
     let idle = IdlePolicy {
         park_after_ns: match config.layout.park_after_micros {
             0 => u64::MAX,
@@ -222,6 +223,8 @@ pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load
         tpu_quic: reachable(ports.quic),
         transaction_history: config.rpc.transaction_history && !config.development.bench.disable_status_cache,
         slot_ms: genesis.config().slot_ms,
+        blocks: Some(blocks),
+        newest_snapshot: Box::new(|| None),
     };
     let rpc_server = RpcServer::start(RpcConfig::new(ports.rpc), rpc_node)?;
     Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server })

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearth_ledger::Ledger;
+use hearth_ledger::blockstore::Reader;
 use hearth_wire::{Pubkey, Signature, Txn};
 
 /// Where to listen, and how much to bear.
@@ -109,4 +110,8 @@ pub struct RpcNode {
     pub transaction_history: bool,
     /// Length of a slot, in milliseconds.
     pub slot_ms: u64,
+    /// The blocks on disk, where they are kept.
+    pub blocks: Option<Reader>,
+    /// The slot of the newest snapshot, if there is one.
+    pub newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
 }

@@ -81,6 +81,11 @@ impl Failure {
         Self::new(-32008, "No snapshot")
     }
 
+    /// The chain keeps no record of which slots have blocks.
+    pub fn no_slot_history() -> Self {
+        Self::new(-32021, "No slot history")
+    }
+
     /// A walk over all accounts found more than fits an answer.
     pub fn scan(message: impl std::fmt::Display) -> Self {
         Self::new(-32012, message.to_string())

@@ -80,11 +80,6 @@ impl<'a> Params<'a> {
         texts.iter().enumerate().map(|(at, text)| signature(text, || place(at))).collect()
     }
 
-    /// Whether a parameter is there.
-    pub fn has(self, index: usize) -> bool {
-        self.get(index).is_some()
-    }
-
     /// A parameter as it stands.
     pub fn value(self, index: usize) -> Option<&'a Value> {
         self.get(index)

@@ -75,7 +75,7 @@ fn unknown_methods_and_wrong_params_are_named() {
         ("getSlot", json!([{ "commitment": 1 }]), "commitment: expected a string, found 1"),
         ("getSlot", json!([{ "minContextSlot": -1 }]), "minContextSlot: expected a whole number, found -1"),
         ("getMultipleAccounts", json!([[key, 7]]), "parameter 1 (addresses), element 1: expected a string, found 7"),
-        ("getSlotLeaders", json!([0, 5001]), "parameter 2 (limit): 5001 is not in 1..=5000"),
+        ("getSlotLeaders", json!([0, 5001]), "Invalid limit; max 5000"),
         ("getAccountInfo", json!([key, { "encoding": "hex" }]), "encoding: \"hex\" is none of"),
         ("getAccountInfo", json!([key, { "dataSlice": { "offset": 1 } }]), "dataSlice: needs an offset and a length"),
     ];

@@ -7,6 +7,7 @@
 
 use hearth_ledger::Commitment;
 use hearth_wire::base58::encode_32;
+use hearth_wire::consts::LAMPORTS_PER_SOL;
 use serde_json::{Value, json};
 
 use super::{Api, with_context};
@@ -27,32 +28,6 @@ impl Api {
     pub fn get_transaction_count(&self, params: Params<'_>) -> Result<Value, Failure> {
         let (commitment, _) = self.commitment(params)?;
         Ok(json!(self.ledger.transaction_count(commitment)))
-    }
-
-    /// Epochs have one length from the first on.
-    pub fn get_epoch_info(&self, params: Params<'_>) -> Result<Value, Failure> {
-        let (commitment, slot) = self.commitment(params)?;
-        let slots_in_epoch = self.ledger.slots_per_epoch();
-        Ok(json!({
-            "absoluteSlot": slot,
-            "blockHeight": self.ledger.block_height(commitment),
-            "epoch": slot / slots_in_epoch,
-            "slotIndex": slot % slots_in_epoch,
-            "slotsInEpoch": slots_in_epoch,
-            "transactionCount": self.ledger.transaction_count(commitment),
-        }))
-    }
-
-    pub fn get_epoch_schedule(&self, params: Params<'_>) -> Result<Value, Failure> {
-        params.at_most(0)?;
-        let slots_per_epoch = self.ledger.slots_per_epoch();
-        Ok(json!({
-            "firstNormalEpoch": 0,
-            "firstNormalSlot": 0,
-            "leaderScheduleSlotOffset": slots_per_epoch,
-            "slotsPerEpoch": slots_per_epoch,
-            "warmup": false,
-        }))
     }
 
     pub fn get_genesis_hash(&self, params: Params<'_>) -> Result<Value, Failure> {
@@ -76,8 +51,14 @@ impl Api {
         Ok(with_context(slot, json!(self.ledger.is_blockhash_valid(&blockhash))))
     }
 
+    /// With all features of the cluster: a whole SOL.
+    pub fn get_stake_minimum_delegation(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let slot = self.state_slot(params.at_most(1)?.options(0)?)?;
+        Ok(with_context(slot, json!(LAMPORTS_PER_SOL)))
+    }
+
     /// The commitment that a method's only parameter asks for, and its slot.
-    fn commitment(&self, params: Params<'_>) -> Result<(Commitment, u64), Failure> {
+    pub fn commitment(&self, params: Params<'_>) -> Result<(Commitment, u64), Failure> {
         let options = params.at_most(1)?.options(0)?;
         let commitment = options.commitment()?;
         Ok((commitment, self.slot_for(commitment, options)?))

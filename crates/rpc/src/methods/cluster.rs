@@ -1,19 +1,15 @@
 //! Who the node is. It is alone, and leads every slot.
 //!
-//! reads   what the caller gave; the ledger's slots
+//! reads   what the caller gave
 //! writes  results
-//! memory  at most 5,000 addresses, for the leaders of as many slots
-//! source  `getClusterNodes`, `getSlotLeaders` of `solana-rpc` 4.2
+//! memory  none kept
+//! source  `getClusterNodes` of `solana-rpc` 4.2
 
-use hearth_wire::base58::encode_32;
 use serde_json::{Value, json};
 
 use super::Api;
 use crate::jsonrpc::Failure;
 use crate::params::Params;
-
-/// Slots whose leaders can be asked at once.
-const LEADERS_MAX: u64 = 5_000;
 
 impl Api {
     /// `solana-core` names the release whose interface is followed, since clients adapt to it. There is no feature
@@ -47,24 +43,5 @@ impl Api {
             "featureSet": null,
             "shredVersion": self.shred_version,
         }]))
-    }
-
-    pub fn get_slot_leader(&self, params: Params<'_>) -> Result<Value, Failure> {
-        let options = params.at_most(1)?.options(0)?;
-        self.slot_for(options.commitment()?, options)?;
-        Ok(json!(self.leader()))
-    }
-
-    pub fn get_slot_leaders(&self, params: Params<'_>) -> Result<Value, Failure> {
-        params.at_most(2)?.number(0, "start slot")?;
-        let count = params.number(1, "limit")?;
-        if count == 0 || count > LEADERS_MAX {
-            return Err(Failure::invalid_params(format!("parameter 2 (limit): {count} is not in 1..={LEADERS_MAX}")));
-        }
-        Ok(json!(vec![self.leader(); count as usize]))
-    }
-
-    fn leader(&self) -> String {
-        encode_32(&self.identity).to_string()
     }
 }

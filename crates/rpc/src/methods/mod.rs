@@ -7,11 +7,14 @@
 
 mod accounts;
 mod airdrop;
+mod blocks;
 mod chain;
 mod cluster;
+mod epochs;
 mod health;
 mod scan;
 mod simulation;
+mod slot_history;
 mod tokens;
 mod transactions;
 
@@ -19,6 +22,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Bank, Commitment, Ledger};
 use hearth_wire::{Pubkey, Txn};
 use serde_json::{Value, json};
@@ -50,6 +54,9 @@ pub struct Api {
     tpu_quic: SocketAddr,
     http: SocketAddr,
     websocket: SocketAddr,
+    slot_ms: u64,
+    blocks: Option<Reader>,
+    newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
     progress: Progress,
     /// One permit: work that takes long is done one at a time.
     long_work: Semaphore,
@@ -72,6 +79,9 @@ impl Api {
             tpu_quic: node.tpu_quic,
             http,
             websocket,
+            slot_ms: node.slot_ms,
+            blocks: node.blocks,
+            newest_snapshot: node.newest_snapshot,
             progress: Progress::new(node.slot_ms),
             long_work: Semaphore::new(1),
         }
@@ -87,6 +97,9 @@ impl Api {
             "getSlotLeader" => self.get_slot_leader(params()?),
             "getSlotLeaders" => self.get_slot_leaders(params()?),
 
+            "getLeaderSchedule" => self.get_leader_schedule(params()?),
+            "getBlockProduction" => self.get_block_production(params()?),
+
             "getSlot" => self.get_slot(params()?),
             "getBlockHeight" => self.get_block_height(params()?),
             "getEpochInfo" => self.get_epoch_info(params()?),
@@ -95,6 +108,16 @@ impl Api {
             "getLatestBlockhash" => self.get_latest_blockhash(params()?),
             "isBlockhashValid" => self.is_blockhash_valid(params()?),
             "getTransactionCount" => self.get_transaction_count(params()?),
+
+            "getStakeMinimumDelegation" => self.get_stake_minimum_delegation(params()?),
+            "getInflationGovernor" => self.get_inflation_governor(params()?),
+            "getInflationRate" => self.get_inflation_rate(params()?),
+            "getInflationReward" => self.get_inflation_reward(params()?),
+            "getFirstAvailableBlock" => self.get_first_available_block(params()?),
+            "minimumLedgerSlot" => self.minimum_ledger_slot(params()?),
+            "getHighestSnapshotSlot" => self.get_highest_snapshot_slot(params()?),
+            "getMaxRetransmitSlot" => self.get_max_retransmit_slot(params()?),
+            "getMaxShredInsertSlot" => self.get_max_shred_insert_slot(params()?),
 
             "getBalance" => self.get_balance(params()?),
             "getAccountInfo" => self.get_account_info(params()?),

@@ -133,6 +133,8 @@ impl Chain {
             tpu_quic: "127.0.0.1:9007".parse().unwrap(),
             transaction_history,
             slot_ms: 400,
+            blocks: None,
+            newest_snapshot: Box::new(|| None),
         };
         let server = RpcServer::start(config, node)?;
         Ok(Self { ledger, full, taken, server })

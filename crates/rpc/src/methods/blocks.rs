@@ -1,0 +1,52 @@
+//! Blocks: the first and the last that there are, and how sure they are.
+//!
+//! reads   the block store's index; the ledger's slots
+//! writes  results
+//! memory  none kept
+//! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and codes
+
+use hearth_ledger::Commitment;
+use serde_json::{Value, json};
+
+use super::Api;
+use crate::jsonrpc::Failure;
+use crate::params::Params;
+
+impl Api {
+    /// The lowest slot whose block is kept; genesis needs no block.
+    pub fn first_available_slot(&self) -> u64 {
+        match self.blocks.as_ref().and_then(|blocks| blocks.first_slot()) {
+            Some(slot) if slot > 1 => slot,
+            _ => 0,
+        }
+    }
+
+    pub fn get_first_available_block(&self, params: Params<'_>) -> Result<Value, Failure> {
+        params.at_most(0)?;
+        Ok(json!(self.first_available_slot()))
+    }
+
+    pub fn minimum_ledger_slot(&self, params: Params<'_>) -> Result<Value, Failure> {
+        params.at_most(0)?;
+        Ok(json!(self.first_available_slot()))
+    }
+
+    pub fn get_highest_snapshot_slot(&self, params: Params<'_>) -> Result<Value, Failure> {
+        params.at_most(0)?;
+        let slot = (self.newest_snapshot)().ok_or_else(Failure::no_snapshot)?;
+        Ok(json!({ "full": slot, "incremental": null }))
+    }
+
+    /// The leader sends its own shreds: those of the newest slot.
+    pub fn get_max_retransmit_slot(&self, params: Params<'_>) -> Result<Value, Failure> {
+        params.at_most(0)?;
+        Ok(json!(self.ledger.slot(Commitment::Processed)))
+    }
+
+    /// The newest slot of which the block store has something.
+    pub fn get_max_shred_insert_slot(&self, params: Params<'_>) -> Result<Value, Failure> {
+        params.at_most(0)?;
+        let stored = self.blocks.as_ref().and_then(|blocks| blocks.last_slot());
+        Ok(json!(stored.unwrap_or_else(|| self.ledger.slot(Commitment::Confirmed))))
+    }
+}

@@ -1,0 +1,205 @@
+//! Epochs: how slots are divided, who leads them, which of them have blocks, what inflation gives.
+//!
+//! reads   the ledger; the slot history sysvar
+//! writes  results
+//! memory  at most an epoch's slots as numbers, for a leader schedule
+//! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and codes; `solana-inflation` for the rates
+//!
+//! The node leads every slot, so a schedule is known for every epoch; it is told, as by the cluster, for those up to the
+//! next one.
+
+use hearth_wire::base58::encode_32;
+use serde_json::{Map, Value, json};
+
+use super::slot_history::SlotHistory;
+use super::{Api, with_context};
+use crate::jsonrpc::Failure;
+use crate::params::{Options, Params};
+
+/// Slots whose leaders can be asked at once.
+const LEADERS_MAX: u64 = 5_000;
+/// Addresses whose rewards can be asked at once: as many as fit a request.
+const REWARDS_MAX: usize = 1_000;
+
+/// Inflation in its first year, as a part of all lamports; the cluster's, as are those below.
+const INFLATION_INITIAL: f64 = 0.08;
+/// What it falls to.
+const INFLATION_TERMINAL: f64 = 0.015;
+/// By how much of itself it falls in a year.
+const INFLATION_TAPER: f64 = 0.15;
+/// Days of a year, as the cluster counts.
+const SECONDS_PER_YEAR: f64 = 365.242_199 * 24.0 * 3_600.0;
+
+impl Api {
+    pub fn get_epoch_info(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let (commitment, slot) = self.commitment(params)?;
+        let slots_in_epoch = self.ledger.slots_per_epoch();
+        Ok(json!({
+            "absoluteSlot": slot,
+            "blockHeight": self.ledger.block_height(commitment),
+            "epoch": self.epoch(slot),
+            "slotIndex": slot % slots_in_epoch,
+            "slotsInEpoch": slots_in_epoch,
+            "transactionCount": self.ledger.transaction_count(commitment),
+        }))
+    }
+
+    pub fn get_epoch_schedule(&self, params: Params<'_>) -> Result<Value, Failure> {
+        params.at_most(0)?;
+        let slots_per_epoch = self.ledger.slots_per_epoch();
+        Ok(json!({
+            "firstNormalEpoch": 0,
+            "firstNormalSlot": 0,
+            "leaderScheduleSlotOffset": slots_per_epoch,
+            "slotsPerEpoch": slots_per_epoch,
+            "warmup": false,
+        }))
+    }
+
+    /// Epochs have one length from the first on.
+    fn epoch(&self, slot: u64) -> u64 {
+        slot / self.ledger.slots_per_epoch()
+    }
+
+    /// The last epoch whose leaders are told.
+    fn last_scheduled_epoch(&self) -> u64 {
+        self.epoch(self.ledger.slot(hearth_ledger::Commitment::Processed)) + 1
+    }
+
+    pub fn get_leader_schedule(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let (slot, options) = match params.at_most(2)?.value(0) {
+            Some(Value::Object(_)) => (None, params.options(0)?),
+            Some(_) => (Some(params.number(0, "slot")?), params.options(1)?),
+            None => (None, params.options(1)?),
+        };
+        let identity = options.pubkey("identity")?;
+        let newest = self.ledger.slot(options.commitment()?);
+        if self.epoch(slot.unwrap_or(newest)) > self.last_scheduled_epoch() {
+            return Ok(Value::Null);
+        }
+        let mut schedule = Map::new();
+        if identity.is_none_or(|wanted| wanted == self.identity) {
+            schedule.insert(self.leader(), (0..self.ledger.slots_per_epoch()).collect());
+        }
+        Ok(Value::Object(schedule))
+    }
+
+    pub fn get_slot_leader(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let options = params.at_most(1)?.options(0)?;
+        self.slot_for(options.commitment()?, options)?;
+        Ok(json!(self.leader()))
+    }
+
+    pub fn get_slot_leaders(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let first = params.at_most(2)?.number(0, "start slot")?;
+        let count = params.number(1, "limit")?;
+        if count > LEADERS_MAX {
+            return Err(Failure::invalid_params(format!("Invalid limit; max {LEADERS_MAX}")));
+        }
+        let last_epoch = self.epoch(first.saturating_add(count.saturating_sub(1)));
+        let known = self.last_scheduled_epoch();
+        if count > 0 && last_epoch > known {
+            let epoch = self.epoch(first).max(known + 1);
+            let message = format!("Invalid slot range: leader schedule for epoch {epoch} is unavailable");
+            return Err(Failure::invalid_params(message));
+        }
+        Ok(json!(vec![self.leader(); count as usize]))
+    }
+
+    pub fn get_block_production(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let options = params.at_most(1)?.options(0)?;
+        let identity = options.pubkey("identity")?;
+        let newest = self.ledger.slot(options.commitment()?);
+        let (first, last) = match options.options("range")? {
+            None => (newest - newest % self.ledger.slots_per_epoch(), newest),
+            Some(range) => {
+                let first = range.number("firstSlot")?;
+                let first = first.ok_or_else(|| Failure::invalid_params("range: needs a firstSlot"))?;
+                (first, range.number("lastSlot")?.unwrap_or(newest))
+            }
+        };
+        if last < first {
+            let message = format!("lastSlot, {last}, cannot be less than firstSlot, {first}");
+            return Err(Failure::invalid_params(message));
+        }
+        let history = SlotHistory::of(&self.ledger).ok_or_else(Failure::no_slot_history)?;
+        let (oldest, newest) = (history.oldest(), history.newest());
+        if first < oldest {
+            return Err(Failure::invalid_params(format!("firstSlot, {first}, is too small; min {oldest}")));
+        }
+        // The history is written as a slot ends, so the slot in the making is not in it.
+        let last = if options.get("range").is_none() { last.min(newest) } else { last };
+        if last > newest {
+            return Err(Failure::invalid_params(format!("lastSlot, {last}, is too large; max {newest}")));
+        }
+        let mut by_identity = Map::new();
+        if identity.is_none_or(|wanted| wanted == self.identity) {
+            let produced = (first..=last).filter(|slot| history.has(*slot)).count();
+            by_identity.insert(self.leader(), json!([last + 1 - first, produced]));
+        }
+        let value = json!({ "byIdentity": by_identity, "range": { "firstSlot": first, "lastSlot": last } });
+        Ok(with_context(self.ledger.slot(options.commitment()?), value))
+    }
+
+    pub fn get_inflation_governor(&self, params: Params<'_>) -> Result<Value, Failure> {
+        params.at_most(1)?.options(0)?.commitment()?;
+        Ok(json!({
+            "initial": INFLATION_INITIAL,
+            "terminal": INFLATION_TERMINAL,
+            "taper": INFLATION_TAPER,
+            "foundation": 0.0,
+            "foundationTerm": 0.0,
+        }))
+    }
+
+    pub fn get_inflation_rate(&self, params: Params<'_>) -> Result<Value, Failure> {
+        params.at_most(0)?;
+        let epoch = self.epoch(self.ledger.slot(hearth_ledger::Commitment::Finalized));
+        let seconds = (epoch * self.ledger.slots_per_epoch()) as f64 * self.slot_ms as f64 / 1_000.0;
+        let rate = inflation(seconds / SECONDS_PER_YEAR);
+        Ok(json!({ "total": rate, "validator": rate, "foundation": 0.0, "epoch": epoch }))
+    }
+
+    /// No block of this chain has paid a reward, so who asks is told of none once the epoch has passed.
+    pub fn get_inflation_reward(&self, params: Params<'_>) -> Result<Value, Failure> {
+        let addresses = params.at_most(2)?.pubkeys(0, "addresses", REWARDS_MAX)?;
+        let options: Options<'_> = params.options(1)?;
+        let slot = self.slot_for(options.commitment()?, options)?;
+        let epoch = match options.number("epoch")? {
+            Some(epoch) => epoch,
+            None => self.epoch(slot).saturating_sub(1),
+        };
+        // Rewards are paid by the first block of the epoch after.
+        let paid_at = epoch.saturating_add(1).saturating_mul(self.ledger.slots_per_epoch());
+        let first = self.first_available_slot();
+        if paid_at < first {
+            return Err(Failure::cleaned_up(paid_at, first));
+        }
+        if paid_at > slot {
+            return Err(Failure::no_block(paid_at));
+        }
+        Ok(json!(vec![Value::Null; addresses.len()]))
+    }
+
+    /// The leader's address.
+    pub fn leader(&self) -> String {
+        encode_32(&self.identity).to_string()
+    }
+}
+
+/// New lamports of a year, as a part of those there are, `years` after the beginning.
+fn inflation(years: f64) -> f64 {
+    (INFLATION_INITIAL * (1.0 - INFLATION_TAPER).powf(years)).max(INFLATION_TERMINAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inflation_falls_to_its_end() {
+        assert_eq!(inflation(0.0), 0.08);
+        assert!((inflation(1.0) - 0.068).abs() < 1e-12);
+        assert_eq!(inflation(100.0), 0.015);
+    }
+}
