@@ -8,25 +8,28 @@
 //! yardstick → report.
 
 mod drain;
+mod drive;
+mod limit;
 mod machine;
 mod observe;
+mod off;
 mod report;
+mod summary;
 mod yardstick;
 
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
 
 use hearth_ledger::genesis::funded_account_key;
-use hearth_pipeline::benchg::{self, Account, Control, Phase};
-use hearth_pipeline::bencho::Sample;
+use hearth_pipeline::benchg::{self, Account, Control};
 
-use crate::boot::{self, BootError, Load, Running};
+use crate::boot::{self, BootError, Load};
 use crate::cli;
 use crate::config::Config;
 use crate::stop::StopSignal;
+use drive::Driver;
 use observe::{Observed, Snapshot};
 use report::{Rate, Report};
 
@@ -66,10 +69,6 @@ const PRESIGN_MAX: u64 = 600_000_000 / hearth_wire::transfer::TRANSFER_SIZE as u
 const STATUS_SECONDS: u64 = 120;
 /// Transactions that may land per core and second, for sizing the memory of statuses.
 const STATUSES_PER_CORE: f64 = 60_000.0;
-/// The longest wait for the node's first answer and the load's first connection.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often counters are looked at between the seconds.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs the bench and prints its result.
 pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal) -> Result<(), BenchError> {
@@ -188,108 +187,6 @@ fn accounts(count: usize) -> Vec<Account> {
     (0..count).map(account).collect()
 }
 
-struct Driver<'a> {
-    running: &'a Running,
-    samples: Receiver<Sample>,
-    control: Arc<Control>,
-    stop: &'a StopSignal,
-    seen: Observed,
-}
-
-impl Driver<'_> {
-    fn drive(&mut self, options: &cli::Bench, presign: u64) -> Result<(), BenchError> {
-        self.wait_until_ready()?;
-        if presign > 0 {
-            self.sign_ahead(presign)?;
-        }
-        self.control.set(Phase::Run);
-        self.seconds(options)?;
-        self.control.set(Phase::Idle);
-        progress("waiting for what is under way");
-        drain::wait(self.running, self.stop)
-    }
-
-    /// The RPC answers and every benchs is connected.
-    fn wait_until_ready(&mut self) -> Result<(), BenchError> {
-        let start = Instant::now();
-        let mut answered = false;
-        while !self.stop.is_set() {
-            answered |= self.samples.recv_timeout(LOOK_EVERY).is_ok();
-            self.look()?;
-            let now = Snapshot::take(self.running);
-            if answered && now.connected() {
-                return Ok(());
-            }
-            if start.elapsed() > START_TIMEOUT {
-                let what = if answered { "no QUIC connection to the node" } else { "no answer from the node's RPC" };
-                return Err(BenchError::Stuck(format!("{what} within {} s", START_TIMEOUT.as_secs())));
-            }
-        }
-        Ok(())
-    }
-
-    fn sign_ahead(&mut self, target: u64) -> Result<(), BenchError> {
-        self.control.set(Phase::Presign);
-        let mut shown = Instant::now();
-        while self.control.presigned() < target && !self.stop.is_set() {
-            self.look()?;
-            if shown.elapsed() > Duration::from_millis(500) {
-                shown = Instant::now();
-                progress(&format!("signing ahead: {} of {target}", self.control.presigned()));
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
-        while self.samples.try_recv().is_ok() {}
-        Ok(())
-    }
-
-    /// Warm-up and measured seconds: a line each.
-    fn seconds(&mut self, options: &cli::Bench) -> Result<(), BenchError> {
-        let benchg_count = self.running.node.topology.count("benchg") as u64;
-        let mut before: Option<Sample> = None;
-        let mut second = 0;
-        self.seen.start(self.running);
-        while second < options.warmup + options.duration && !self.stop.is_set() {
-            match self.samples.recv_timeout(LOOK_EVERY) {
-                Ok(sample) => {
-                    if let Some(before) = before.replace(sample) {
-                        second += 1;
-                        let measured = second > options.warmup;
-                        let rate = self.seen.second(&before, &sample, measured, self.running);
-                        println!("{}", line(second, options.warmup, rate, sample.transaction_count));
-                    }
-                    if second == options.warmup {
-                        self.seen.begin_measuring(sample, self.running);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            self.look()?;
-            if self.control.exhausted() == benchg_count {
-                self.seen.presigned_ran_dry = true;
-                progress("all that was signed ahead is sent: the measurement ends here");
-                break;
-            }
-        }
-        self.seen.end_measuring(self.running);
-        Ok(())
-    }
-
-    fn look(&mut self) -> Result<(), BenchError> {
-        self.seen.look(self.running);
-        match self.running.node.died() {
-            Some(died) => Err(died.into()),
-            None => Ok(()),
-        }
-    }
-}
-
-fn line(second: u64, warmup: u64, rate: f64, total: u64) -> String {
-    let note = if second <= warmup { "  (warm-up)" } else { "" };
-    format!("  {second:>4} s  {:>10} txn/s  {:>12} in all{note}", report::n(rate), report::n(total as f64))
-}
-
 fn write(report: &Report, json: Option<&Path>) -> Result<(), BenchError> {
     let Some(path) = json else {
         print!("{}", report.summary());
@@ -331,7 +228,7 @@ impl Observed {
             rss_growth_bytes: self.rss_growth(),
             longest_stall_s: self.longest_stall_s(),
             bottleneck: self.bottleneck(options.rate),
-            switched_off: switched_off(config, options),
+            switched_off: off::switched_off(config, options),
             seconds: self.seconds.clone(),
             tiles: self.tile_use(),
             config: serde_json::to_value(config).expect("plain data"),
@@ -344,26 +241,4 @@ impl Observed {
         report.unresolved = report.balance();
         report
     }
-}
-
-/// What does less than a node of the cluster would, said aloud.
-fn switched_off(config: &Config, options: &cli::Bench) -> Vec<String> {
-    let bench = &config.development.bench;
-    let mut off = vec![];
-    let mut add = |is_off: bool, what: &str| off.extend(is_off.then(|| what.to_owned()));
-    add(config.development.genesis.hashes_per_tick == 0, "proof of history hashes at low power (hashes_per_tick = 0)");
-    add(bench.larger_max_cost_per_block, "the block's compute limit is 13 times the cluster's");
-    add(bench.larger_shred_limits_per_block, "the block's shred limit is 32 times the cluster's");
-    add(bench.disable_blockstore_from_slot > 0, "blocks are not stored from a slot on");
-    add(bench.disable_status_cache, "landed transactions are not remembered (no check for duplicates)");
-    add(!config.ledger.sync, "blocks are confirmed before they are on disk");
-    add(!config.rpc.transaction_history, "the RPC keeps no transaction status");
-    add(config.tiles.quic.limits == "local", "peers are not throttled by stake (tiles.quic.limits = local)");
-    add(config.tiles.pack.hold_when_full, "a full pool holds senders back instead of dropping the worst-paying");
-    add(options.presign, "transfers were signed before measuring");
-    // What this node does not do at all, and a leader of the cluster does.
-    off.push("no bank hash (accounts lattice hash), no votes".into());
-    let nobody = config.tiles.shred.additional_shred_destinations.is_empty();
-    off.extend(nobody.then(|| "shreds are sent to nobody (tiles.shred.additional_shred_destinations)".to_owned()));
-    off
 }

@@ -1,0 +1,131 @@
+//! Driving a bench: wait until everything is connected, sign ahead, run the load second by second, drain.
+//!
+//! reads   samples of the transaction count, counters
+//! writes  the load's phases, a line a second, what was observed
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use hearth_pipeline::benchg::{Control, Phase};
+use hearth_pipeline::bencho::Sample;
+
+use super::observe::{Observed, Snapshot};
+use super::{BenchError, drain, progress, summary};
+use crate::boot::Running;
+use crate::cli;
+use crate::stop::StopSignal;
+
+/// The longest wait for the node's first answer and the load's first connection.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often counters are looked at between the seconds.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A booted bench and what has been seen of it.
+pub struct Driver<'a> {
+    /// The node and its load.
+    pub running: &'a Running,
+    /// Bencho's samples.
+    pub samples: Receiver<Sample>,
+    /// The load's phase.
+    pub control: Arc<Control>,
+    /// Ctrl-C.
+    pub stop: &'a StopSignal,
+    /// What has been seen.
+    pub seen: Observed,
+}
+
+impl Driver<'_> {
+    /// From the first connection to the last transaction.
+    pub fn drive(&mut self, options: &cli::Bench, presign: u64) -> Result<(), BenchError> {
+        self.wait_until_ready()?;
+        if presign > 0 {
+            self.sign_ahead(presign)?;
+        }
+        self.control.set(Phase::Run);
+        self.seconds(options)?;
+        self.control.set(Phase::Idle);
+        progress("waiting for what is under way");
+        drain::wait(self.running, self.stop)
+    }
+
+    /// The RPC answers and every benchs is connected.
+    fn wait_until_ready(&mut self) -> Result<(), BenchError> {
+        let start = Instant::now();
+        let mut answered = false;
+        while !self.stop.is_set() {
+            answered |= self.samples.recv_timeout(LOOK_EVERY).is_ok();
+            self.look()?;
+            let now = Snapshot::take(self.running);
+            if answered && now.connected() {
+                return Ok(());
+            }
+            if start.elapsed() > START_TIMEOUT {
+                let what = if answered { "no QUIC connection to the node" } else { "no answer from the node's RPC" };
+                return Err(BenchError::Stuck(format!("{what} within {} s", START_TIMEOUT.as_secs())));
+            }
+        }
+        Ok(())
+    }
+
+    fn sign_ahead(&mut self, target: u64) -> Result<(), BenchError> {
+        self.control.set(Phase::Presign);
+        let mut shown = Instant::now();
+        while self.control.presigned() < target && !self.stop.is_set() {
+            self.look()?;
+            if shown.elapsed() > Duration::from_millis(500) {
+                shown = Instant::now();
+                progress(&format!("signing ahead: {} of {target}", self.control.presigned()));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        while self.samples.try_recv().is_ok() {}
+        Ok(())
+    }
+
+    /// Warm-up and measured seconds: a line each.
+    fn seconds(&mut self, options: &cli::Bench) -> Result<(), BenchError> {
+        let benchg_count = self.running.node.topology.count("benchg") as u64;
+        let mut before: Option<Sample> = None;
+        let mut second = 0;
+        self.seen.start(self.running);
+        while second < options.warmup + options.duration && !self.stop.is_set() {
+            match self.samples.recv_timeout(LOOK_EVERY) {
+                Ok(sample) => {
+                    if let Some(before) = before.replace(sample) {
+                        second += 1;
+                        let measured = second > options.warmup;
+                        let rate = self.seen.second(&before, &sample, measured, self.running);
+                        println!("{}", line(second, options.warmup, rate, sample.transaction_count));
+                    }
+                    if second == options.warmup {
+                        self.seen.begin_measuring(sample, self.running);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.look()?;
+            if self.control.exhausted() == benchg_count {
+                self.seen.presigned_ran_dry = true;
+                progress("all that was signed ahead is sent: the measurement ends here");
+                break;
+            }
+        }
+        self.seen.end_measuring(self.running);
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<(), BenchError> {
+        self.seen.look(self.running);
+        match self.running.node.died() {
+            Some(died) => Err(died.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn line(second: u64, warmup: u64, rate: f64, total: u64) -> String {
+    let note = if second <= warmup { "  (warm-up)" } else { "" };
+    format!("  {second:>4} s  {:>10} txn/s  {:>12} in all{note}", summary::n(rate), summary::n(total as f64))
+}

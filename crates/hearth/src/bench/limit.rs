@@ -1,0 +1,104 @@
+//! What limits the rate: a kind of tile, and the figures that say so.
+//!
+//! reads   how each tile spent the measured time
+//! writes  [`Bottleneck`]
+
+use std::collections::BTreeMap;
+
+use super::report::{Bottleneck, TileUse};
+
+/// Cores busier than this have nothing left to give.
+const SATURATED: f64 = 0.9;
+/// More transactions than this held back by others are a limit and not a moment's state.
+const MANY_WAITING: u64 = 1_000;
+
+/// `waiting`: transactions in pack's pool that other transactions hold back.
+pub fn bottleneck(tiles: &[TileUse], rate: Option<f64>, waiting: u64) -> Bottleneck {
+    let mut cores: BTreeMap<usize, f64> = BTreeMap::new();
+    let mut kinds: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
+    for tile in tiles {
+        if let Some(core) = tile.core {
+            *cores.entry(core).or_default() += tile.busy;
+        }
+        let kind = kinds.entry(tile.tile.split(':').next().unwrap_or_default()).or_default();
+        *kind = (kind.0 + tile.busy, kind.1 + 1);
+    }
+    let busiest = tiles.iter().filter(|t| t.core.is_some()).max_by(|a, b| a.busy.total_cmp(&b.busy));
+    let Some(busiest) = busiest else { return Bottleneck::default() };
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let all_full = !cores.is_empty() && cores.values().all(|busy| *busy >= SATURATED);
+    if all_full {
+        let (kind, (busy, count)) = kinds.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0)).expect("there are tiles");
+        let why = format!(
+            "all {} cores are {} busy; {count} {kind} tiles take {} of them",
+            cores.len(),
+            percent(cores.values().sum::<f64>() / cores.len() as f64),
+            percent(busy / cores.len() as f64),
+        );
+        return Bottleneck { tile: (*kind).into(), why };
+    }
+    if busiest.busy >= SATURATED {
+        let why = format!("{} is {} busy on a core of its own", busiest.tile, percent(busiest.busy));
+        return Bottleneck { tile: busiest.tile.split(':').next().unwrap_or_default().into(), why };
+    }
+    let full = cores.iter().find(|(_, busy)| **busy >= SATURATED);
+    if let Some((core, busy)) = full {
+        let on_core = tiles.iter().filter(|t| t.core == Some(*core));
+        let top = on_core.max_by(|a, b| a.busy.total_cmp(&b.busy)).expect("the core has tiles");
+        let why =
+            format!("core {core} is {} busy, {} of it with {}", percent(*busy), percent(top.busy / busy), top.tile);
+        return Bottleneck { tile: top.tile.split(':').next().unwrap_or_default().into(), why };
+    }
+    if waiting > MANY_WAITING {
+        let why = format!(
+            "{waiting} transactions wait in the pool for accounts that others hold: they run one after the other"
+        );
+        return Bottleneck { tile: "pack".into(), why };
+    }
+    let idle: Vec<String> = cores.iter().map(|(core, busy)| format!("core {core} {}", percent(*busy))).collect();
+    match rate {
+        Some(rate) => Bottleneck {
+            tile: "none".into(),
+            why: format!("the load was held at {rate} txn/s; busy: {}", idle.join(", ")),
+        },
+        None => Bottleneck {
+            tile: "none".into(),
+            why: format!("no core is full ({}); the machine took time away or links were short", idle.join(", ")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tile(name: &str, core: usize, busy: f64) -> TileUse {
+        TileUse { tile: name.into(), core: Some(core), busy, elsewhere: 1.0 - busy, ..Default::default() }
+    }
+
+    #[test]
+    fn the_largest_share_of_full_cores_is_the_limit() {
+        let tiles =
+            [tile("benchg:0", 0, 0.4), tile("verify:0", 0, 0.55), tile("verify:1", 1, 0.7), tile("bank:0", 1, 0.27)];
+        let limit = bottleneck(&tiles, None, 0);
+        assert_eq!(limit.tile, "verify");
+        assert!(limit.why.contains("all 2 cores are 96 % busy"), "{}", limit.why);
+    }
+
+    #[test]
+    fn a_full_core_among_idle_ones_is_named() {
+        let tiles = [tile("verify:0", 0, 0.97), tile("bank:0", 1, 0.2)];
+        assert!(bottleneck(&tiles, None, 0).why.contains("verify:0 is 97 % busy"));
+        let tiles = [tile("pack:0", 0, 0.5), tile("poh:0", 0, 0.45), tile("bank:0", 1, 0.2)];
+        assert!(bottleneck(&tiles, None, 0).why.starts_with("core 0 is 95 % busy"));
+    }
+
+    #[test]
+    fn a_rate_below_capacity_has_no_limit() {
+        let tiles = [tile("verify:0", 0, 0.3), tile("bank:0", 1, 0.2)];
+        let limit = bottleneck(&tiles, Some(1000.0), 0);
+        assert_eq!(limit.tile, "none");
+        assert!(limit.why.contains("held at 1000"));
+        assert_eq!(bottleneck(&tiles, None, 50_000).tile, "pack");
+    }
+}

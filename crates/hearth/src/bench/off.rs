@@ -1,0 +1,29 @@
+//! What a bench measures without: checks and work that a leader of the cluster does and this run does not.
+//!
+//! reads   the configuration, the options
+//! writes  a line for each, for the summary and the JSON
+
+use crate::cli;
+use crate::config::Config;
+
+/// What does less than a node of the cluster would, said aloud.
+pub fn switched_off(config: &Config, options: &cli::Bench) -> Vec<String> {
+    let bench = &config.development.bench;
+    let mut off = vec![];
+    let mut add = |is_off: bool, what: &str| off.extend(is_off.then(|| what.to_owned()));
+    add(config.development.genesis.hashes_per_tick == 0, "proof of history hashes at low power (hashes_per_tick = 0)");
+    add(bench.larger_max_cost_per_block, "the block's compute limit is 13 times the cluster's");
+    add(bench.larger_shred_limits_per_block, "the block's shred limit is 32 times the cluster's");
+    add(bench.disable_blockstore_from_slot > 0, "blocks are not stored from a slot on");
+    add(bench.disable_status_cache, "landed transactions are not remembered (no check for duplicates)");
+    add(!config.ledger.sync, "blocks are confirmed before they are on disk");
+    add(!config.rpc.transaction_history, "the RPC keeps no transaction status");
+    add(config.tiles.quic.limits == "local", "peers are not throttled by stake (tiles.quic.limits = local)");
+    add(config.tiles.pack.hold_when_full, "a full pool holds senders back instead of dropping the worst-paying");
+    add(options.presign, "transfers were signed before measuring");
+    // What this node does not do at all, and a leader of the cluster does.
+    off.push("no bank hash (accounts lattice hash), no votes".into());
+    let nobody = config.tiles.shred.additional_shred_destinations.is_empty();
+    off.extend(nobody.then(|| "shreds are sent to nobody (tiles.shred.additional_shred_destinations)".to_owned()));
+    off
+}

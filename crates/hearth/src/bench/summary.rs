@@ -1,0 +1,117 @@
+//! The result of a bench as a person reads it.
+//!
+//! reads   a [`Report`]
+//! writes  the summary
+
+use std::fmt::Write;
+
+use super::report::Report;
+
+impl Report {
+    /// The summary for a person.
+    pub fn summary(&self) -> String {
+        let mut s = String::new();
+        // Writing to a String cannot fail.
+        let _ = self.write_summary(&mut s);
+        s
+    }
+
+    fn write_summary(&self, s: &mut String) -> std::fmt::Result {
+        let r = &self.txn_per_s;
+        let (duration, warmup) = (self.duration_s, self.warmup_s);
+        writeln!(s)?;
+        if self.interrupted {
+            writeln!(s, "  interrupted: the figures cover the time until then")?;
+        }
+        writeln!(
+            s,
+            "  txn/s      mean {}   median {}   p5–p95 {}–{}   max {}",
+            n(r.mean),
+            n(r.median),
+            n(r.p5),
+            n(r.p95),
+            n(r.max)
+        )?;
+        writeln!(
+            s,
+            "  measured   {duration:.0} s after {warmup:.0} s of warm-up, as getTransactionCount counts them; longest stall {:.2} s",
+            self.longest_stall_s
+        )?;
+        writeln!(
+            s,
+            "  sent       {} = landed {} + failed {} + dropped {} + unresolved {}",
+            i(self.sent),
+            i(self.landed),
+            i(self.failed),
+            i(self.dropped.values().sum()),
+            self.unresolved
+        )?;
+        for (place, count) in self.dropped.iter().filter(|(_, c)| **c > 0) {
+            writeln!(s, "             dropped in {place}: {}", i(*count))?;
+        }
+        if self.presigned_ran_dry {
+            writeln!(s, "             all that was signed ahead was sent before the time was up")?;
+        }
+        let cpu = &self.cpu_us_per_txn;
+        writeln!(
+            s,
+            "  cpu        {:.1} µs a transaction: node {:.1}, load {:.1}; {} cores",
+            cpu.node + cpu.load,
+            cpu.node,
+            cpu.load,
+            self.cores
+        )?;
+        writeln!(
+            s,
+            "  memory     {} MB at most, {:+.1} MB after the first 10 s",
+            self.rss_bytes_max / 1_000_000,
+            self.rss_growth_bytes as f64 / 1e6
+        )?;
+        writeln!(s, "  limit      {}: {}", self.bottleneck.tile, self.bottleneck.why)?;
+        if let (Some(y), Some(e)) = (&self.yardstick_ns, self.efficiency) {
+            writeln!(
+                s,
+                "  yardstick  sign {:.1} µs, verify_strict {:.1} µs (stock ed25519-dalek, one thread)",
+                y.sign / 1e3,
+                y.verify_strict / 1e3
+            )?;
+            let work = if self.presigned { "verify_strict" } else { "(sign + verify_strict)" };
+            writeln!(s, "  efficiency {e:.2} = txn/s × {work} ÷ cores")?;
+        }
+        match self.switched_off.as_slice() {
+            [] => writeln!(s, "  off        nothing is switched off"),
+            off => writeln!(s, "  off        {}", off.join("; ")),
+        }
+    }
+}
+
+/// 12,345
+fn i(v: u64) -> String {
+    let digits = v.to_string();
+    let mut out = String::new();
+    for (k, c) in digits.chars().enumerate() {
+        if k > 0 && (digits.len() - k).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A rate without decimals.
+pub fn n(v: f64) -> String {
+    i(v.max(0.0).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_says_what_is_off() {
+        let off = vec!["a".to_owned(), "b".to_owned()];
+        let report = Report { sent: 1_234_567, switched_off: off, ..Default::default() };
+        let text = report.summary();
+        assert!(text.contains("sent       1,234,567 =") && text.contains("off        a; b"), "{text}");
+    }
+}

@@ -1,0 +1,68 @@
+//! What the program says to whoever started it.
+//!
+//! reads   nothing
+//! writes  standard output, or standard error where standard output carries data (`bench --json -`); notes
+//! drops   what is said after a write failed; why it failed is kept
+//!
+//! `println!` panics when nobody reads any more (`hearth monitor | head -3`); this remembers it, so that a command
+//! can end. Clippy refuses the macros in this crate.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::io::{Error, ErrorKind, Write};
+
+/// Where a command says its lines.
+#[derive(Default)]
+pub struct Say {
+    to_stderr: bool,
+    failed: RefCell<Option<Error>>,
+}
+
+impl Say {
+    /// Standard error: standard output is for data alone.
+    pub fn stderr() -> Self {
+        Self { to_stderr: true, ..Self::default() }
+    }
+
+    /// Says a line, or several.
+    pub fn line(&self, text: impl Display) {
+        self.text(format_args!("{text}\n"));
+    }
+
+    /// Says a text as it is.
+    pub fn text(&self, text: impl Display) {
+        if self.is_closed() {
+            return;
+        }
+        // In one piece, so that lines of several threads do not mix.
+        let text = text.to_string();
+        let written = match self.to_stderr {
+            true => std::io::stderr().write_all(text.as_bytes()),
+            false => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(text.as_bytes()).and_then(|()| out.flush())
+            }
+        };
+        *self.failed.borrow_mut() = written.err();
+    }
+
+    /// Whether nobody can be told anything any more.
+    pub fn is_closed(&self) -> bool {
+        self.failed.borrow().is_some()
+    }
+
+    /// Whether all was said. That the reader went away is no error.
+    pub fn end(&self) -> Result<(), Error> {
+        match self.failed.take() {
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Error::new(error.kind(), format!("cannot write the output: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Says a line on standard error. Nothing is lost when nobody reads it.
+pub fn note(text: impl Display) {
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
+}
