@@ -3,16 +3,17 @@
 //! reads   –
 //! writes  –
 //! memory  a server holds, in bytes, `connections_max` × (24 KiB + 64 × `streams_concurrent`) for
-//!         idle connections; per connection min(`receive_window_bytes`, `streams_concurrent` ×
-//!         1232) that wait to be read; `reassembly_bytes_max` in all; and about 100 B for each of
-//!         at most 65,536 addresses. A peer that sends its waiting streams byte by byte can make
-//!         each of them take up to 32 KiB (quinn's slack before it compacts) until it is read
+//!         idle connections; per connection at most [`ServerConfig::unread_bytes_max`] that wait to
+//!         be read, however the peer cuts its streams; `reassembly_bytes_max` of unfinished streams
+//!         in all; and about 100 B for each of at most 65,536 addresses. An address or key has this
+//!         `connections_per_ip` or `connections_per_key` times
 //! source  the defaults of Agave 4.2 (crates solana-streamer and solana-tls-utils)
 
 use std::time::Duration;
 
 use quinn_proto::{AckFrequencyConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
+use crate::server::{STREAM_FRAMES_MAX, held_limit};
 use crate::{ConfigError, TRANSACTION_BYTES_MAX};
 
 /// Both sides give a silent connection up after this.
@@ -103,6 +104,15 @@ impl ServerConfig {
             receive_window_bytes: 1 << 20,
             ..Self::agave()
         }
+    }
+
+    /// The most that a connection can make the server hold in streams that are not read: the
+    /// datagrams in which they came, 56 B for each frame, and what is copied of unfinished ones.
+    /// A connection that would exceed it is closed.
+    pub fn unread_bytes_max(&self) -> usize {
+        // Buffers grow by doubling, hence the factors of 2.
+        let stream = 2 * STREAM_FRAMES_MAX as usize * 56 + 2 * self.stream_bytes_max;
+        held_limit(self.streams_concurrent) + self.streams_concurrent as usize * stream
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {

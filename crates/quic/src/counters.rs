@@ -59,6 +59,10 @@ pub struct ServerCounters {
     pub connections_timed_out: u64,
     /// Open connections ended by a protocol violation of the peer.
     pub connections_violated: u64,
+    /// Open connections closed because their unread datagrams held too much memory (code 5).
+    pub connections_over_memory: u64,
+    /// Open connections closed because a stream, or the handshake, came in too many frames (code 5).
+    pub connections_fragmented: u64,
     /// Streams taken up.
     pub streams_accepted: u64,
     /// Transactions given to the caller.

@@ -3,7 +3,7 @@
 //! reads   `net_quic` ×N, reliable: datagrams of the QUIC port and of the plain UDP port
 //! writes  `quic_verify` ×V, elective: a transaction's bytes, to the verify tile with the shortest queue;
 //!         `quic_net`, elective: datagrams to send
-//! memory  the server's limits: connections × receive window (see [`hearth_quic::ServerConfig`])
+//! memory  the server's limits: connections × [`hearth_quic::ServerConfig::unread_bytes_max`]
 //! drops   over QUIC nothing for want of room: with none downstream, streams wait in their connection's flow control;
 //!         what is unread when a connection is closed by us is counted. Over UDP a transaction that finds no room,
 //!         or is longer than a packet. All counted
@@ -32,6 +32,8 @@ macro_rules! with_server_counters {
                 connections: Gauge,
                 /// Connections whose handshake is under way.
                 half_open: Gauge,
+                /// Bytes of datagrams and unfinished streams that wait to be read.
+                unread_bytes: Gauge,
                 $($(#[doc = $help])+ $field: Counter,)*
             }
         }
@@ -93,6 +95,10 @@ with_server_counters! {
     connections_timed_out,
     /// Open connections ended by a protocol violation of the peer.
     connections_violated,
+    /// Open connections closed because their unread datagrams held too much memory.
+    connections_over_memory,
+    /// Open connections closed because a stream, or the handshake, came in too many frames.
+    connections_fragmented,
     /// Streams taken up.
     streams_accepted,
     /// Transactions read from streams.
@@ -187,6 +193,7 @@ impl Tile for Quic {
         copy_server_counters(out.count, self.server.counters());
         out.count.connections = self.server.connection_count() as u64;
         out.count.half_open = self.server.half_open_count() as u64;
+        out.count.unread_bytes = self.server.unread_bytes() as u64;
     }
 
     fn wait_for(&self) -> WaitFor {

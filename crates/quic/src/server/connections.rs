@@ -9,19 +9,23 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use bytes::Bytes;
 use quinn_proto::{ConnectionError, DatagramEvent, Dir, EcnCodepoint, Event, Incoming, StreamEvent};
 use rustls::pki_types::CertificateDer;
 
-use super::streams::Streams;
-use super::{Peer, Server, Slot, Stage};
+use super::{Held, Peer, STREAM_FRAMES_MAX, Server, Slot, Stage, Streams, marked_copy};
 use crate::admission::Refusal;
 use crate::{Transmit, close_code, entropy, tls};
 
+/// CRYPTO frames that a connection may send in all: a handshake takes about four. Like [`STREAM_FRAMES_MAX`], it bounds
+/// the pieces that wait for those before them.
+const CRYPTO_FRAMES_MAX: u64 = 4 * STREAM_FRAMES_MAX as u64;
+
 impl Server {
-    pub(super) fn receive(&mut self, now: Instant, from: SocketAddr, ecn: Option<EcnCodepoint>, payload: BytesMut) {
+    pub(super) fn receive(&mut self, now: Instant, from: SocketAddr, ecn: Option<EcnCodepoint>, payload: &[u8]) {
         self.scratch.clear();
-        match self.endpoint.handle(now, from, None, ecn, payload, &mut self.scratch) {
+        let (copy, mark) = marked_copy(payload);
+        match self.endpoint.handle(now, from, None, ecn, copy, &mut self.scratch) {
             None => self.counters.datagrams_ignored += 1,
             Some(DatagramEvent::Response(transmit)) => self.respond(transmit),
             Some(DatagramEvent::NewConnection(incoming)) => self.admit(now, incoming),
@@ -31,8 +35,27 @@ impl Server {
                     slot.quic.handle_event(event);
                     self.take_events(index, now);
                     self.queue_transmit(index);
+                    self.hold(index, now, mark, payload.len());
                 }
             }
+        }
+    }
+
+    /// Enters what a connection holds of the datagram just given to it, and closes it when that is too much.
+    fn hold(&mut self, index: u32, now: Instant, mark: Bytes, length: usize) {
+        let slot = self.slots[index as usize].as_deref_mut().expect("an occupied slot");
+        self.held_bytes -= slot.held.bytes();
+        let within = slot.held.push(mark, length);
+        self.held_bytes += slot.held.bytes();
+        if slot.closing || slot.stage == Stage::Ended {
+            return;
+        }
+        if !within {
+            self.counters.connections_over_memory += 1;
+            self.close(index, now, close_code::INVALID_STREAM, "too_much_unread");
+        } else if slot.streams.is_fragmented() || slot.quic.stats().frame_rx.crypto > CRYPTO_FRAMES_MAX {
+            self.counters.connections_fragmented += 1;
+            self.close(index, now, close_code::INVALID_STREAM, "too_many_fragments");
         }
     }
 
@@ -140,6 +163,7 @@ impl Server {
                     closing: false,
                     used: now,
                     streams: Streams::new(now),
+                    held: Held::new(0),
                 }));
                 self.slot_count += 1;
                 self.half_open += 1;
@@ -219,6 +243,7 @@ impl Server {
                 }
             }
         }
+        slot.held.set_streams(self.config.streams_concurrent);
         slot.quic.set_max_concurrent_streams(Dir::Uni, streams);
     }
 

@@ -12,6 +12,7 @@
 //! source  RFC 9000; Agave 4.2's `solana-streamer`
 
 mod connections;
+mod held;
 mod streams;
 
 use std::collections::VecDeque;
@@ -19,7 +20,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{Connection, ConnectionHandle, Dir, EcnCodepoint, Endpoint};
 
@@ -28,6 +29,9 @@ use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::entropy::{Entropy, TokenClock};
 use crate::{ConfigError, ServerCounters, Transmit, tls};
+pub(crate) use held::limit as held_limit;
+use held::{Held, marked_copy};
+pub(crate) use streams::STREAM_FRAMES_MAX;
 use streams::Streams;
 
 /// Who sent a transaction.
@@ -64,6 +68,7 @@ struct Slot {
     /// When a transaction was last read from it, or it was made.
     used: Instant,
     streams: Streams,
+    held: Held,
 }
 
 /// A TPU server for one UDP socket (or several with one address).
@@ -88,6 +93,8 @@ pub struct Server {
     scratch: Vec<u8>,
     /// Bytes held in unfinished streams, over all connections.
     reassembly_bytes: usize,
+    /// Bytes of datagrams that wait to be read, over all connections.
+    held_bytes: usize,
     counters: ServerCounters,
 }
 
@@ -125,8 +132,14 @@ impl Server {
             responses: VecDeque::new(),
             scratch: Vec::with_capacity(2048),
             reassembly_bytes: 0,
+            held_bytes: 0,
             counters: ServerCounters::default(),
         })
+    }
+
+    /// The limits that hold.
+    pub fn config(&self) -> &ServerConfig {
+        &self.config
     }
 
     /// What has been done and refused so far.
@@ -144,6 +157,12 @@ impl Server {
         self.half_open
     }
 
+    /// Bytes of datagrams that wait to be read, and of streams that came in part; bounded by
+    /// `connections_max` × [`ServerConfig::unread_bytes_max`].
+    pub fn unread_bytes(&self) -> usize {
+        self.held_bytes + self.reassembly_bytes
+    }
+
     /// Takes in one UDP payload from `from`. Copies it.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, ecn: Option<EcnCodepoint>, payload: &[u8]) {
         self.counters.datagrams_in += 1;
@@ -154,7 +173,7 @@ impl Server {
             self.counters.initials_dropped += 1;
             return;
         }
-        self.receive(now, from, ecn, BytesMut::from(payload));
+        self.receive(now, from, ecn, payload);
     }
 
     /// The time at which [`Self::handle_timeout`] is next wanted. Calling it early or late is safe.
@@ -233,6 +252,7 @@ impl Server {
         slot.closing = true;
         if let Stage::HalfOpen(_) = slot.stage {
             self.half_open -= 1;
+            self.counters.handshakes_failed += 1;
         }
         slot.stage = Stage::Ended;
         self.queue_transmit(index);
@@ -263,9 +283,19 @@ impl Server {
             self.counters.streams_unread += 1;
         }
         self.reassembly_bytes -= slot.streams.held_bytes();
+        self.held_bytes -= slot.held.bytes();
         self.deadlines.set(index, None);
         let handle = ConnectionHandle(index as usize);
         self.endpoint.handle_event(handle, quinn_proto::EndpointEvent::drained());
+    }
+
+    /// Lets go of a connection's datagrams that have been read.
+    fn release(&mut self, index: u32) {
+        if let Some(slot) = &mut self.slots[index as usize] {
+            self.held_bytes -= slot.held.bytes();
+            slot.held.release();
+            self.held_bytes += slot.held.bytes();
+        }
     }
 
     fn slot(&mut self, index: u32) -> Option<&mut Slot> {

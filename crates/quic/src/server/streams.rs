@@ -23,9 +23,15 @@ use crate::{close_code, entropy};
 /// Transactions read from one connection before it is the next one's turn.
 const TURN: u32 = 32;
 
+/// Frames in which a stream may come; one more closes its connection. A transaction fits one, is cut into two or three at
+/// the edges of datagrams, and comes in a few more when datagrams are lost. quinn keeps 56 B for each that waits.
+pub(crate) const STREAM_FRAMES_MAX: u32 = 32;
+
 /// A stream taken up that has not ended.
 struct Part {
     bytes: Vec<u8>,
+    /// Frames it has come in, after its first.
+    frames: u32,
     /// When something last came.
     heard: Instant,
     /// In `Streams::readable`.
@@ -35,6 +41,10 @@ struct Part {
 /// The reading side of one connection.
 pub(super) struct Streams {
     parts: FxHashMap<StreamId, Part>,
+    /// Frames after the first of streams not yet taken up.
+    early: FxHashMap<StreamId, u32>,
+    /// A stream has come in too many frames.
+    fragmented: bool,
     /// Parts with news, in the order of arrival.
     readable: VecDeque<StreamId>,
     /// Parts in the order in which they may time out; entries of finished parts are skipped.
@@ -53,6 +63,8 @@ impl Streams {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             parts: FxHashMap::default(),
+            early: FxHashMap::default(),
+            fragmented: false,
             readable: VecDeque::new(),
             timeouts: VecDeque::new(),
             held_bytes: 0,
@@ -73,11 +85,22 @@ impl Streams {
         self.held_bytes
     }
 
-    /// A stream has news. Whether it must be read: those not yet taken up are found otherwise.
+    /// Whether a stream has come in too many frames.
+    pub(super) fn is_fragmented(&self) -> bool {
+        self.fragmented
+    }
+
+    /// A stream has one more frame: there is an event for each, but for the one that opens the stream. Whether it must
+    /// be read: those not yet taken up are found otherwise.
     pub(super) fn on_readable(&mut self, id: StreamId, now: Instant) -> bool {
         let Some(part) = self.parts.get_mut(&id) else {
+            let frames = self.early.entry(id).or_default();
+            *frames += 1;
+            self.fragmented |= *frames >= STREAM_FRAMES_MAX;
             return false;
         };
+        part.frames += 1;
+        self.fragmented |= part.frames >= STREAM_FRAMES_MAX;
         part.heard = now;
         if !part.queued {
             part.queued = true;
@@ -94,10 +117,10 @@ impl Streams {
     }
 
     /// The part of a stream, new if there is none.
-    fn part(&mut self, id: StreamId, now: Instant) -> &mut Part {
+    fn part(&mut self, id: StreamId, frames: u32, now: Instant) -> &mut Part {
         self.parts.entry(id).or_insert_with(|| {
             self.timeouts.push_back((now, id));
-            Part { bytes: Vec::new(), heard: now, queued: false }
+            Part { bytes: Vec::new(), frames, heard: now, queued: false }
         })
     }
 
@@ -246,6 +269,8 @@ impl Server {
         }
         streams.read_queued = false;
         streams.turn = 0;
+        self.release(index);
+        let slot = self.slots[index as usize].as_deref_mut().expect("an occupied slot");
         if slot.stage == Stage::Ended {
             if slot.transmit_queued {
                 // Its close has yet to be sent.
@@ -262,6 +287,7 @@ impl Server {
         let limit = self.config.stream_bytes_max;
         let slot = self.slots[index as usize].as_deref_mut().expect("an occupied slot");
         let streams = &mut slot.streams;
+        let early = if streams.early.is_empty() { 0 } else { streams.early.remove(&id).unwrap_or(0) };
         let mut stream = slot.quic.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else {
             // Only a stream that we have stopped is gone; its part went with it.
@@ -284,7 +310,7 @@ impl Server {
             }
             second = Some(next);
         }
-        let part = streams.part(id, now);
+        let part = streams.part(id, early, now);
         let held = part.bytes.len();
         let end = gather(&mut part.bytes, limit, &mut chunks, first, second);
         let transmit = chunks.finalize().should_transmit();

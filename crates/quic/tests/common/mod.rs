@@ -424,7 +424,7 @@ impl Raw {
         }
     }
 
-    fn transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
+    pub fn transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
         buffer.clear();
         if self.half_open && self.sent {
             self.deadline = None;
@@ -449,7 +449,7 @@ impl Raw {
         }
     }
 
-    fn handle(&mut self, now: Instant, from: SocketAddr, payload: &[u8]) {
+    pub fn handle(&mut self, now: Instant, from: SocketAddr, payload: &[u8]) {
         if self.half_open {
             return;
         }

@@ -1,0 +1,159 @@
+//! What the unread datagrams of a connection hold of memory: counted exactly, and bounded.
+//!
+//! quinn keeps a stream's bytes as slices of the datagrams they came in, so one byte that waits can hold a whole
+//! datagram. Here every datagram gets one byte more than it has, and that byte's handle stays with us: while it is
+//! not the only handle, something of the datagram waits in the connection.
+//!
+//! reads   handles of datagrams given to quinn
+//! writes  a verdict: whether the connection holds more than it may
+//! memory  a handle a datagram that waits, charged to the connection with the datagram
+//! drops   nothing itself; the server closes the connection and counts it
+//! source  `quinn_proto`'s assembler, which lends slices and copies them together only from 32 KiB a stream on
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+
+/// What a datagram takes besides its bytes: a place in a queue that has grown to twice its need (2 × 40), the
+/// shared handle (40), and the allocator's own (2 × 16), rounded up.
+const OVERHEAD: usize = 160;
+const _: () = assert!(OVERHEAD >= 2 * size_of::<Datagram>() + 40 + 32);
+
+/// What a connection may hold for each stream it may have open. An honest peer's transaction lies in two datagrams
+/// at most, and is charged 2 × (1472 + 160) B then, within three quarters of this but for the rarest of cases: all
+/// streams at their longest, each of them cut, and nothing else in any datagram.
+pub(crate) const PER_STREAM: usize = 4096;
+
+/// A connection may hold this much however few its streams: a handshake's datagrams are held, too.
+const LEAST: usize = 64 << 10;
+
+struct Datagram {
+    mark: Bytes,
+    charge: usize,
+}
+
+/// The datagrams that one connection holds, oldest first.
+pub(super) struct Held {
+    datagrams: VecDeque<Datagram>,
+    /// What they are charged; those read meanwhile are included until they are looked at.
+    bytes: usize,
+    limit: usize,
+}
+
+/// The most that a connection with so many streams can hold.
+pub(crate) const fn limit(streams_concurrent: u32) -> usize {
+    let bytes = streams_concurrent as usize * PER_STREAM;
+    if bytes > LEAST { bytes } else { LEAST }
+}
+
+/// A copy of a datagram, and the handle that tells whether anything of the copy is still held.
+pub(super) fn marked_copy(datagram: &[u8]) -> (BytesMut, Bytes) {
+    let mut copy = BytesMut::with_capacity(datagram.len() + 1);
+    copy.extend_from_slice(datagram);
+    copy.extend_from_slice(&[0]);
+    let mark = copy.split_off(datagram.len()).freeze();
+    (copy, mark)
+}
+
+impl Held {
+    pub(super) fn new(streams_concurrent: u32) -> Self {
+        Self { datagrams: VecDeque::new(), bytes: 0, limit: limit(streams_concurrent) }
+    }
+
+    /// What is held, in bytes; never more than the limit after a [`Self::push`] that returned true.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The connection may have so many streams from now on.
+    pub(super) fn set_streams(&mut self, streams_concurrent: u32) {
+        self.limit = limit(streams_concurrent);
+    }
+
+    /// quinn has seen the datagram of `length` bytes behind `mark`. False if the connection now holds too much.
+    #[must_use]
+    pub(super) fn push(&mut self, mark: Bytes, length: usize) -> bool {
+        self.release();
+        if mark.is_unique() {
+            return true;
+        }
+        let charge = length + OVERHEAD;
+        self.bytes += charge;
+        self.datagrams.push_back(Datagram { mark, charge });
+        if self.bytes <= self.limit {
+            return true;
+        }
+        // Some behind the oldest may have been read. Looking at all must stay rare, so a quarter of the limit must be
+        // free afterwards.
+        let freed = &mut self.bytes;
+        self.datagrams.retain(|datagram| {
+            let held = !datagram.mark.is_unique();
+            *freed -= if held { 0 } else { datagram.charge };
+            held
+        });
+        self.bytes <= self.limit - self.limit / 4
+    }
+
+    /// Lets go of the oldest datagrams that have been read.
+    pub(super) fn release(&mut self) {
+        while let Some(oldest) = self.datagrams.front()
+            && oldest.mark.is_unique()
+        {
+            self.bytes -= oldest.charge;
+            self.datagrams.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_counts_while_any_slice_of_it_lives() {
+        let mut held = Held::new(1);
+        let (copy, mark) = marked_copy(&[7; 1000]);
+        assert_eq!(copy.len(), 1000);
+        let mut whole = copy.freeze();
+        let slice = whole.split_off(999);
+        assert!(held.push(mark, 1000));
+        assert_eq!(held.bytes(), 1000 + OVERHEAD);
+        drop(whole);
+        held.release();
+        assert_eq!(held.bytes(), 1000 + OVERHEAD, "one byte holds it");
+        assert_eq!(slice, [7][..]);
+        drop(slice);
+        held.release();
+        assert_eq!(held.bytes(), 0);
+        let (copy, mark) = marked_copy(&[7; 1000]);
+        drop(copy);
+        assert!(held.push(mark, 1000));
+        assert_eq!(held.bytes(), 0, "what nobody holds is not entered");
+    }
+
+    /// Datagrams of which the first is never read: the others are found all the same, and what is held stays within
+    /// the limit.
+    #[test]
+    fn what_was_read_behind_a_slow_one_is_found() {
+        let (first, mark) = marked_copy(&[1; 1000]);
+        let mut held = Held::new(1);
+        assert!(held.push(mark, 1000));
+        let (mut all, mut accepted) = (vec![first.freeze()], 0);
+        for n in 0..10_000 {
+            let (copy, mark) = marked_copy(&[2; 1000]);
+            // One in a hundred is kept.
+            let copy = copy.freeze();
+            let kept = (n % 100 == 0).then(|| copy.clone());
+            if !held.push(mark, 1000) {
+                break;
+            }
+            drop(copy);
+            all.extend(kept);
+            assert!(held.bytes() <= LEAST);
+            accepted += 1;
+        }
+        assert!(accepted > 3000, "{accepted}");
+        let three_quarters = LEAST * 3 / 4 / (1000 + OVERHEAD);
+        assert!(all.len().abs_diff(three_quarters) <= 1, "{} of {three_quarters}", all.len());
+    }
+}
