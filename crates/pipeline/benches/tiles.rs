@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 use ed25519_dalek::Signer;
 use hearth_pipeline::links::{NET_QUIC, Outgoing, QUIC_NET, SHRED_SIGN, SIGN_SHRED};
-use hearth_pipeline::metric::text;
+use hearth_pipeline::metric::text::{Page, Template};
 use hearth_pipeline::net::{self, Net};
 use hearth_pipeline::sign::{self, Sign};
 use hearth_pipeline::topology::{self, Affinity, Counts};
@@ -19,14 +19,14 @@ use hearth_ring::{HugePages, Observer, Workspace};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_tile::affinity::Cores;
 use hearth_tile::rig::Rig;
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, UdpSocket};
+use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
 
 /// What a QUIC client on this machine sends at a time: few enough for a socket's buffer of 208 KiB.
 const RUN: usize = 32;
 const DATAGRAM: usize = 1200;
 
 fn socket() -> UdpSocket {
-    let options = Options { reuse_port: false, buffer_bytes: 4 << 20 };
+    let options = Options { sharing: Sharing::None, buffer_bytes: 4 << 20 };
     UdpSocket::bind("127.0.0.1:0".parse().expect("an address"), options).expect("a loopback socket")
 }
 
@@ -128,10 +128,16 @@ fn metric_renders(bench: &Bench) {
     let path = std::env::temp_dir().join(format!("hearth-bench-metric-{}", std::process::id()));
     let _workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).expect("a workspace");
     let observer = Observer::attach(&path).expect("it is there");
-    bench.run("metric renders a node of 8 cores", Unit::NanosPerItem, Some(5e6), || {
-        black_box(text::render(&topology, &observer));
-        1
-    });
+    let template = Template::new(&topology, &observer);
+    let text = || {
+        let (mut page, mut pieces) = (Page::default(), 1);
+        while !template.write(&observer, &mut page) {
+            pieces += 1;
+        }
+        black_box(&page.text);
+        pieces
+    };
+    bench.run("metric writes a piece of the text of a node of 8 cores", Unit::NanosPerItem, Some(50e3), text);
     std::fs::remove_file(path).expect("it is there");
 }
 

@@ -132,12 +132,17 @@ impl Node {
             }
         }
         let launcher = Launcher { topology: &topology, workspace: &workspace, clock: &clock, wakers: &wakers };
+        // In the order of their numbers: the first net tile makes sure that the ports are free, the others join it.
+        let mut made = BTreeMap::new();
+        for tile in &topology.tiles {
+            made.insert(tile.name(), launcher.tile(tile, &config.tiles)?);
+        }
         let mut cores = vec![];
         for (pin, tiles) in topology.by_core() {
             let waker = wakers[&tiles[0].name()].1.clone();
             let name = pin.map_or_else(|| tiles[0].name(), |core| format!("core {core}"));
-            let made: Result<Vec<_>, BootError> = tiles.iter().map(|t| launcher.tile(t, &config.tiles)).collect();
-            cores.push(Core { name, pin, tiles: made?, waker, clock: clock.clone(), idle: config.idle });
+            let tiles = tiles.iter().map(|t| made.remove(&t.name()).expect("made above, on one core")).collect();
+            cores.push(Core { name, pin, tiles, waker, clock: clock.clone(), idle: config.idle });
         }
         let producer = workspace.producer(RPC_VERIFY)?;
         let waker = wakers["verify:0"].1.clone();

@@ -114,9 +114,19 @@ impl Observer {
         self.directory.links.iter().map(|link| self.link(link)).collect()
     }
 
+    /// The link of this number in the order of the plan.
+    pub fn link_at(&self, index: usize) -> Option<LinkView> {
+        self.directory.links.get(index).map(|link| self.link(link))
+    }
+
     /// The counters region called `name`. It is mapped read-only: load from it, never store.
     pub fn counters(&self, name: &str) -> Option<&[AtomicU64]> {
-        let region = self.directory.counters.iter().find(|region| region.name == name)?;
+        self.counters_at(self.counter_names().position(|region| region == name)?)
+    }
+
+    /// As [`Observer::counters`], the region of this number among [`Observer::counter_names`].
+    pub fn counters_at(&self, index: usize) -> Option<&[AtomicU64]> {
+        let region = self.directory.counters.get(index)?;
         words(&self.region, region.start, region.words)
     }
 

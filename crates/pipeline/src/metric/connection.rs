@@ -9,14 +9,22 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
 
+use hearth_ring::Observer;
+
+use super::text::{Page, Template};
+
 const MAX_REQUEST: usize = 4096;
 const TIMEOUT_NS: u64 = 5_000_000_000;
+/// Most bytes that one step hands to the kernel.
+const WRITE: usize = 32 << 10;
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More to read or to write.
+    /// The peer has to read or write first.
     Waiting,
+    /// A step was made, the next can be.
+    Working,
     /// Metrics were sent.
     Served,
     /// An error was sent.
@@ -25,21 +33,23 @@ pub enum Progress {
     Broken,
 }
 
+enum State {
+    Request(Vec<u8>),
+    Writing(Page),
+    Response { bytes: Vec<u8>, written: usize, end: Progress },
+}
+
 /// A connection between accept and close.
 pub struct Connection {
     stream: TcpStream,
-    request: Vec<u8>,
-    response: Vec<u8>,
-    written: usize,
-    end: Progress,
+    state: State,
     deadline: u64,
 }
 
 impl Connection {
     /// A connection accepted at `now`; the stream must be non-blocking.
     pub fn new(stream: TcpStream, now: u64) -> Self {
-        let (request, response) = (Vec::with_capacity(512), vec![]);
-        Self { stream, request, response, written: 0, end: Progress::Waiting, deadline: now + TIMEOUT_NS }
+        Self { stream, state: State::Request(Vec::with_capacity(512)), deadline: now + TIMEOUT_NS }
     }
 
     /// The socket, to wait for.
@@ -52,76 +62,83 @@ impl Connection {
         self.deadline
     }
 
-    /// Reads and writes what can be without waiting.
-    pub fn step(&mut self, now: u64, metrics: impl FnOnce() -> String) -> Progress {
+    /// Whether the request is there: the steps from now on take their time.
+    pub fn is_answering(&self) -> bool {
+        !matches!(self.state, State::Request(_))
+    }
+
+    /// Does one thing: reads a part of the request, writes a piece of the text, or sends a part of the response.
+    pub fn step(&mut self, now: u64, template: &Template, observer: &Observer) -> Progress {
         if now >= self.deadline {
             return Progress::Broken;
         }
-        if self.response.is_empty() {
-            match self.read() {
-                Ok(false) => return Progress::Waiting,
-                Ok(true) => self.answer(metrics),
-                Err(()) => return Progress::Broken,
+        match &mut self.state {
+            State::Request(request) => match read(&mut self.stream, request) {
+                Progress::Served => self.state = answer(request),
+                other => return other,
+            },
+            State::Writing(page) => {
+                if template.write(observer, page) {
+                    self.state =
+                        response("200 OK", "text/plain; version=0.0.4; charset=utf-8", &page.text, Progress::Served);
+                }
             }
+            State::Response { bytes, written, end } => return write(&mut self.stream, bytes, written, *end),
         }
-        self.write()
+        Progress::Working
     }
+}
 
-    /// True when the request is complete or too long to become so.
-    fn read(&mut self) -> Result<bool, ()> {
-        let mut buffer = [0; 1024];
-        loop {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return Err(()),
-                Ok(n) => self.request.extend_from_slice(&buffer[..n]),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(()),
-            }
-            if self.request.len() > MAX_REQUEST || self.request.windows(4).any(|w| w == b"\r\n\r\n") {
-                return Ok(true);
-            }
+/// Reads what is there, 1 KiB at most. [`Progress::Served`] when the request is complete or too long to become so.
+fn read(stream: &mut TcpStream, request: &mut Vec<u8>) -> Progress {
+    let mut buffer = [0; 1024];
+    match stream.read(&mut buffer) {
+        Ok(0) => return Progress::Broken,
+        Ok(n) => request.extend_from_slice(&buffer[..n]),
+        Err(e) if e.kind() == ErrorKind::WouldBlock => return Progress::Waiting,
+        Err(e) if e.kind() == ErrorKind::Interrupted => {}
+        Err(_) => return Progress::Broken,
+    }
+    let complete = request.len() > MAX_REQUEST || request.windows(4).any(|w| w == b"\r\n\r\n");
+    if complete { Progress::Served } else { Progress::Working }
+}
+
+fn answer(request: &[u8]) -> State {
+    let line = request.split(|b| *b == b'\r').next().unwrap_or_default();
+    let words: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
+    let too_long = request.len() > MAX_REQUEST;
+    match words[..] {
+        [b"GET", b"/metrics" | b"/", version] if version.starts_with(b"HTTP/1.") && !too_long => {
+            State::Writing(Page::default())
         }
-    }
-
-    fn answer(&mut self, metrics: impl FnOnce() -> String) {
-        let line = self.request.split(|b| *b == b'\r').next().unwrap_or_default();
-        let words: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
-        let too_long = self.request.len() > MAX_REQUEST;
-        let (status, kind, body) = match words[..] {
-            [b"GET", b"/metrics" | b"/", version] if version.starts_with(b"HTTP/1.") && !too_long => {
-                self.end = Progress::Served;
-                ("200 OK", "text/plain; version=0.0.4; charset=utf-8", metrics())
-            }
-            [b"GET", _, version] if version.starts_with(b"HTTP/1.") && !too_long => {
-                self.refuse("404 Not Found", "metrics are at /metrics\n")
-            }
-            [_, _, version] if version.starts_with(b"HTTP/1.") && !too_long => {
-                self.refuse("405 Method Not Allowed", "use GET\n")
-            }
-            _ => self.refuse("400 Bad Request", "not an HTTP/1 request of at most 4 KiB\n"),
-        };
-        let len = body.len();
-        let head =
-            format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n");
-        self.response = [head.as_bytes(), body.as_bytes()].concat();
-    }
-
-    fn refuse(&mut self, status: &'static str, body: &str) -> (&'static str, &'static str, String) {
-        self.end = Progress::Refused;
-        (status, "text/plain; charset=utf-8", body.to_owned())
-    }
-
-    fn write(&mut self) -> Progress {
-        while self.written < self.response.len() {
-            match self.stream.write(&self.response[self.written..]) {
-                Ok(0) => return Progress::Broken,
-                Ok(n) => self.written += n,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Progress::Waiting,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Progress::Broken,
-            }
+        [b"GET", _, version] if version.starts_with(b"HTTP/1.") && !too_long => {
+            refuse("404 Not Found", "metrics are at /metrics\n")
         }
-        self.end
+        [_, _, version] if version.starts_with(b"HTTP/1.") && !too_long => {
+            refuse("405 Method Not Allowed", "use GET\n")
+        }
+        _ => refuse("400 Bad Request", "not an HTTP/1 request of at most 4 KiB\n"),
     }
+}
+
+fn refuse(status: &str, body: &str) -> State {
+    response(status, "text/plain; charset=utf-8", body, Progress::Refused)
+}
+
+fn response(status: &str, kind: &str, body: &str, end: Progress) -> State {
+    let len = body.len();
+    let head =
+        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n");
+    State::Response { bytes: [head.as_bytes(), body.as_bytes()].concat(), written: 0, end }
+}
+
+fn write(stream: &mut TcpStream, bytes: &[u8], written: &mut usize, end: Progress) -> Progress {
+    match stream.write(&bytes[*written..bytes.len().min(*written + WRITE)]) {
+        Ok(0) => return Progress::Broken,
+        Ok(n) => *written += n,
+        Err(e) if e.kind() == ErrorKind::WouldBlock => return Progress::Waiting,
+        Err(e) if e.kind() == ErrorKind::Interrupted => {}
+        Err(_) => return Progress::Broken,
+    }
+    if *written == bytes.len() { end } else { Progress::Working }
 }

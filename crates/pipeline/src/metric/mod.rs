@@ -6,7 +6,8 @@
 //! drops   connections beyond 16, requests that are malformed, longer than 4 KiB or unfinished after 5 s; counted
 //! source  the Prometheus text exposition format, version 0.0.4
 //!
-//! It never slows another tile: it only loads words that they store, and all its sockets are non-blocking.
+//! It never slows another tile: it only loads words that they store, all its sockets are non-blocking, and a turn takes
+//! one connection's answer one piece further.
 
 mod connection;
 pub mod text;
@@ -20,6 +21,7 @@ use hearth_tile::topology::Topology;
 use hearth_tile::{Frag, Host, InitError, Out, Poll, Tile, WaitFor};
 
 use connection::{Connection, Progress};
+use text::Template;
 
 hearth_tile::counters! {
     /// What metric counts.
@@ -49,7 +51,7 @@ pub struct Metric {
     listener: TcpListener,
     connections: Vec<Connection>,
     observer: Observer,
-    topology: Topology,
+    template: Template,
 }
 
 impl Tile for Metric {
@@ -64,14 +66,16 @@ impl Tile for Metric {
         listener.set_nonblocking(true).map_err(|e| host.socket_error(&what, e))?;
         let observer = Observer::attach(&config.workspace).map_err(|e| host.error(e))?;
         let topology = Topology::from_workspace(observer.topology()).map_err(|e| host.error(e))?;
-        Ok(Self { listener, connections: vec![], observer, topology })
+        let template = Template::new(&topology, &observer);
+        Ok(Self { listener, connections: Vec::with_capacity(MAX_CONNECTIONS), observer, template })
     }
 
     fn on_frag(&mut self, _: Frag<'_>, _: &mut Out<'_, Self>) {}
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         let mut busy = false;
-        while let Ok((stream, _)) = self.listener.accept() {
+        for _ in 0..MAX_CONNECTIONS {
+            let Ok((stream, _)) = self.listener.accept() else { break };
             busy = true;
             if self.connections.len() == MAX_CONNECTIONS || stream.set_nonblocking(true).is_err() {
                 out.count.dropped_connections += 1;
@@ -79,10 +83,23 @@ impl Tile for Metric {
             }
             self.connections.push(Connection::new(stream, out.now()));
         }
-        let (observer, topology) = (&self.observer, &self.topology);
+        let (observer, template) = (&self.observer, &self.template);
+        let mut answering = false;
+        // Another connection's answer goes first each time.
+        let step = usize::from(self.connections.len() > 1);
+        self.connections.rotate_left(step);
         self.connections.retain_mut(|connection| {
-            match connection.step(out.now(), || text::render(topology, observer)) {
+            if answering && connection.is_answering() {
+                return true;
+            }
+            let answers = connection.is_answering();
+            match connection.step(out.now(), template, observer) {
                 Progress::Waiting => return true,
+                Progress::Working => {
+                    busy = true;
+                    answering |= answers;
+                    return true;
+                }
                 Progress::Served => out.count.scrapes += 1,
                 Progress::Refused => out.count.bad_requests += 1,
                 Progress::Broken => out.count.dropped_connections += 1,

@@ -129,3 +129,47 @@ fn slow_clients_are_served() {
     assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
     std::fs::remove_file(path).unwrap();
 }
+
+/// The text of a large node: each turn adds a bounded piece, and the pieces make up every counter.
+#[test]
+fn a_large_text_is_written_in_pieces() {
+    let path = std::env::temp_dir().join(format!("hearth-metric-large-{}", std::process::id()));
+    let tiles: Vec<_> = (0..100).map(|index| TileSpec::new::<sign::Counters>("sign", index)).collect();
+    let topology = Topology { name: "metric".into(), tiles, links: vec![] };
+    let _workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).unwrap();
+    let config = Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone() };
+    let mut rig = Rig::<Metric>::new(&config, &[], &[]);
+    let (observer, mut page) = (Observer::attach(&path).unwrap(), text::Page::default());
+    let (mut pieces, mut before) = (1, 0);
+    while !rig.tile().template.write(&observer, &mut page) {
+        assert!(page.text.len() - before < 32 << 10, "{} bytes at once", page.text.len() - before);
+        before = page.text.len();
+        pieces += 1;
+    }
+    let counters = 100 * (LoopCounters::DECLS.len() + sign::Counters::DECLS.len());
+    assert_eq!(page.text.lines().filter(|line| !line.starts_with('#')).count(), counters);
+    assert!(pieces > 10, "{pieces}");
+    // The same over the network, from two clients at once.
+    let addr = rig.tile().listener.local_addr().unwrap();
+    let connect = || {
+        let mut client = TcpStream::connect(addr).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        std::thread::spawn(move || {
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).map(|_| answer)
+        })
+    };
+    let readers = [connect(), connect()];
+    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    let mut turns = 0;
+    while rig.count().scrapes < 2 {
+        turns += usize::from(rig.turn() == hearth_tile::runner::Activity::Worked);
+        assert!(std::time::Instant::now() < deadline, "{:?}", rig.count());
+    }
+    assert!(turns >= 2 * pieces, "{turns} turns for two texts of {pieces} pieces");
+    for reader in readers {
+        let answer = reader.join().unwrap().unwrap();
+        assert_eq!(answer.split_once("\r\n\r\n").unwrap().1.lines().count(), page.text.lines().count());
+    }
+    std::fs::remove_file(path).unwrap();
+}

@@ -1,12 +1,13 @@
 //! Counters and links as Prometheus text.
 //!
-//! reads   the topology (names, kinds, help) and the workspace (values)
+//! reads   the topology (names, kinds, help) once; the workspace (values) line by line
 //! writes  one family per counter of each tile kind, one per loop counter, three for the links
+//! memory  [`Template`]: about 150 B a line, taken at the start; a [`Page`]: about as much while it is written
 //! source  Prometheus naming: base units (seconds), counters end in `_total`
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 
 use hearth_ring::Observer;
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
@@ -14,64 +15,133 @@ use hearth_tile::regime::Regime;
 use hearth_tile::topology::{CounterSpec, TileSpec, Topology};
 use hearth_tile::{CounterDecl, CounterKind};
 
+/// Lines that [`Template::write`] adds at a time: some 20 µs.
+const PIECE: usize = 64;
+
+/// Where the value of a line stands in the workspace.
+#[derive(Clone, Copy)]
+enum Source {
+    /// A word of a counters region.
+    Word { region: usize, word: usize },
+    /// Frags that a link carried.
+    Published { link: usize },
+    /// Times that a consumer was lapped.
+    Overruns { link: usize, consumer: usize },
+    /// Times that a consumer held its producer up.
+    Slow { link: usize, consumer: usize },
+}
+
+/// A line: what comes before the value, and where that is.
+struct Line {
+    before: String,
+    source: Source,
+    nanos: bool,
+}
+
+/// The text of a node but for the values: nothing else changes while it runs.
+pub struct Template {
+    lines: Vec<Line>,
+}
+
+/// A text in the making.
+#[derive(Default)]
+pub struct Page {
+    /// What is written so far.
+    pub text: String,
+    next: usize,
+}
+
 struct Family {
     help: String,
     kind: CounterKind,
-    samples: Vec<(String, f64)>,
+    samples: Vec<(String, Source, bool)>,
 }
 
-/// All metrics of a node at this moment.
-pub fn render(topology: &Topology, observer: &Observer) -> String {
-    let mut families = BTreeMap::new();
-    for tile in &topology.tiles {
-        let Some(words) = observer.counters(&tile.name()) else { continue };
-        let values: Vec<u64> = words.iter().map(|w| w.load(Ordering::Relaxed)).collect();
-        add_loop_counters(&mut families, tile, &values);
-        for (spec, value) in tile.counters.iter().zip(&values[LoopCounters::DECLS.len().min(values.len())..]) {
-            let labels = format!("tile=\"{}\"", tile.name());
-            add(&mut families, &tile.kind, spec, labels, *value);
+type Families = BTreeMap<String, Family>;
+
+impl Template {
+    /// The template of a node.
+    pub fn new(topology: &Topology, observer: &Observer) -> Self {
+        let mut families = Families::new();
+        for tile in &topology.tiles {
+            let Some(region) = observer.counter_names().position(|name| name == tile.name()) else { continue };
+            add_loop_counters(&mut families, tile, region);
+            for (at, spec) in tile.counters.iter().enumerate() {
+                let source = Source::Word { region, word: LoopCounters::DECLS.len() + at };
+                add(&mut families, &tile.kind, spec, format!("tile=\"{}\"", tile.name()), source);
+            }
         }
+        add_links(&mut families, observer);
+        Self { lines: families.iter().flat_map(|(name, family)| lines(name, family)).collect() }
     }
-    add_links(&mut families, observer);
-    print(&families)
+
+    /// Adds a piece of the text to a page, with the values of this moment; true when it was the last.
+    pub fn write(&self, observer: &Observer, page: &mut Page) -> bool {
+        for line in self.lines.iter().skip(page.next).take(PIECE) {
+            let value = read(observer, line.source);
+            page.text.push_str(&line.before);
+            // Writing to a String cannot fail.
+            let _ = match line.nanos {
+                true => writeln!(page.text, "{}", value as f64 / 1e9),
+                false => writeln!(page.text, "{value}"),
+            };
+        }
+        page.next += PIECE;
+        page.next >= self.lines.len()
+    }
 }
 
-fn add_loop_counters(families: &mut BTreeMap<String, Family>, tile: &TileSpec, values: &[u64]) {
+/// The value; 0 where the workspace has none, which a topology of the same node rules out.
+fn read(observer: &Observer, source: Source) -> u64 {
+    let of_consumer = |link, consumer: usize| observer.link_at(link)?.consumers.get(consumer).cloned();
+    let value = match source {
+        Source::Word { region, word } => {
+            observer.counters_at(region).and_then(|words| words.get(word)).map(|w| w.load(Relaxed))
+        }
+        Source::Published { link } => observer.link_at(link).map(|link| link.producer_seq),
+        Source::Overruns { link, consumer } => of_consumer(link, consumer).map(|c| c.overrun_poll + c.overrun_read),
+        Source::Slow { link, consumer } => of_consumer(link, consumer).map(|c| c.slow),
+    };
+    value.unwrap_or(0)
+}
+
+fn add_loop_counters(families: &mut Families, tile: &TileSpec, region: usize) {
     let labels = format!("tile=\"{}\",kind=\"{}\"", tile.name(), tile.kind);
-    for (decl, value) in LoopCounters::DECLS[..FIRST_REGIME].iter().zip(values) {
-        add(families, "tile", &CounterSpec::from(decl), labels.clone(), *value);
+    for (word, decl) in LoopCounters::DECLS[..FIRST_REGIME].iter().enumerate() {
+        add(families, "tile", &CounterSpec::from(decl), labels.clone(), Source::Word { region, word });
     }
     let decl = CounterDecl {
         name: "regime_ns",
         kind: CounterKind::Counter,
         help: "Time in each regime; the regimes of a tile sum to all of its time.",
     };
-    for (regime, value) in Regime::ALL.iter().zip(values.get(FIRST_REGIME..).unwrap_or_default()) {
+    for (at, regime) in Regime::ALL.iter().enumerate() {
         let labels = format!("{labels},regime=\"{}\"", regime.column());
-        add(families, "tile", &CounterSpec::from(&decl), labels, *value);
+        let source = Source::Word { region, word: FIRST_REGIME + at };
+        add(families, "tile", &CounterSpec::from(&decl), labels, source);
     }
 }
 
-fn add_links(families: &mut BTreeMap<String, Family>, observer: &Observer) {
+fn add_links(families: &mut Families, observer: &Observer) {
     let spec = |name: &str, kind, help: &str| CounterSpec { name: name.into(), kind, help: help.into() };
     let frags = spec("frags", CounterKind::Counter, "Frags published.");
     let overruns = spec("overruns", CounterKind::Counter, "Times that a lossy consumer was lapped.");
     let slow = spec("slow", CounterKind::Counter, "Times that a consumer held its producer up.");
-    for link in observer.links() {
-        let label = format!("link=\"{}\"", link.name);
-        add(families, "link", &frags, label.clone(), link.producer_seq);
-        for consumer in &link.consumers {
-            let label = format!("{label},consumer=\"{}\"", consumer.name);
-            add(families, "link", &overruns, label.clone(), consumer.overrun_poll + consumer.overrun_read);
-            add(families, "link", &slow, label, consumer.slow);
+    for (link, view) in observer.links().iter().enumerate() {
+        let label = format!("link=\"{}\"", view.name);
+        add(families, "link", &frags, label.clone(), Source::Published { link });
+        for (consumer, it) in view.consumers.iter().enumerate() {
+            let label = format!("{label},consumer=\"{}\"", it.name);
+            add(families, "link", &overruns, label.clone(), Source::Overruns { link, consumer });
+            add(families, "link", &slow, label, Source::Slow { link, consumer });
         }
     }
 }
 
-fn add(families: &mut BTreeMap<String, Family>, area: &str, spec: &CounterSpec, labels: String, value: u64) {
-    let (base, value) = match spec.name.strip_suffix("_ns") {
-        Some(base) => (format!("{base}_seconds"), value as f64 / 1e9),
-        None => (spec.name.clone(), value as f64),
+fn add(families: &mut Families, area: &str, spec: &CounterSpec, labels: String, source: Source) {
+    let (base, nanos) = match spec.name.strip_suffix("_ns") {
+        Some(base) => (format!("{base}_seconds"), true),
+        None => (spec.name.clone(), false),
     };
     let suffix = if spec.kind == CounterKind::Counter { "_total" } else { "" };
     let help = spec.help.replace(", nanoseconds", "");
@@ -80,21 +150,19 @@ fn add(families: &mut BTreeMap<String, Family>, area: &str, spec: &CounterSpec, 
         kind: spec.kind,
         samples: vec![],
     });
-    family.samples.push((labels, value));
+    family.samples.push((labels, source, nanos));
 }
 
-fn print(families: &BTreeMap<String, Family>) -> String {
-    let mut text = String::new();
-    for (name, family) in families {
-        let kind = match family.kind {
-            CounterKind::Counter => "counter",
-            CounterKind::Gauge => "gauge",
-        };
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {kind}", family.help);
-        for (labels, value) in &family.samples {
-            let _ = writeln!(text, "{name}{{{labels}}} {value}");
-        }
-    }
-    text
+/// The lines of a family; its head stands before the first.
+fn lines(name: &str, family: &Family) -> Vec<Line> {
+    let kind = match family.kind {
+        CounterKind::Counter => "counter",
+        CounterKind::Gauge => "gauge",
+    };
+    let mut head = format!("# HELP {name} {}\n# TYPE {name} {kind}\n", family.help);
+    let mut line = |(labels, source, nanos): &(String, Source, bool)| {
+        let before = format!("{}{name}{{{labels}}} ", std::mem::take(&mut head));
+        Line { before, source: *source, nanos: *nanos }
+    };
+    family.samples.iter().map(&mut line).collect()
 }

@@ -9,7 +9,7 @@
 
 use std::net::SocketAddr;
 
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, UdpSocket};
+use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 use crate::links::{DATAGRAM_MTU, Datagram, NET_QUIC, Outgoing, PortKind};
@@ -80,7 +80,12 @@ impl Tile for Net {
     type Counters = Counters;
 
     fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let options = Options { reuse_port: host.peers() > 1, buffer_bytes: config.socket_buffer_bytes };
+        let sharing = match (host.peers(), host.index()) {
+            (1, _) => Sharing::None,
+            (_, 0) => Sharing::First,
+            _ => Sharing::Joins,
+        };
+        let options = Options { sharing, buffer_bytes: config.socket_buffer_bytes };
         let bind = |addr: SocketAddr, what: &str| {
             UdpSocket::bind(addr, options).map_err(|e| host.socket_error(format!("{what} {addr}"), e))
         };

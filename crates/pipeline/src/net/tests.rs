@@ -17,7 +17,7 @@ fn addr(rig: &mut Rig<Net>, kind: PortKind) -> SocketAddr {
 }
 
 fn sender() -> UdpSocket {
-    UdpSocket::bind("127.0.0.1:0".parse().unwrap(), Options { reuse_port: false, buffer_bytes: 1 << 20 }).unwrap()
+    UdpSocket::bind("127.0.0.1:0".parse().unwrap(), Options { sharing: Sharing::None, buffer_bytes: 1 << 20 }).unwrap()
 }
 
 /// Turns until `done`; fails when that takes longer than 20 s.

@@ -4,7 +4,7 @@
 //! memory  [`RecvBatch`]: its slots × 64 KiB (a GRO buffer holds a whole run of datagrams)
 //! drops   nothing by itself: a full kernel buffer makes `send` take fewer; what the kernel drops is in
 //!         [`UdpSocket::kernel_drops`]
-//! source  udp(7), recvmmsg(2), sendmmsg(2)
+//! source  udp(7), recvmmsg(2), sendmmsg(2), SO_REUSEPORT in socket(7)
 
 use std::io::{Error, ErrorKind, Result};
 use std::mem::{size_of, zeroed};
@@ -22,10 +22,21 @@ const CONTROL: usize = 128;
 /// How a socket is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Several sockets share the port; the kernel spreads flows over them.
-    pub reuse_port: bool,
+    /// Whether other sockets have the same port.
+    pub sharing: Sharing,
     /// Kernel buffer asked for in each direction, bytes. The kernel may give less.
     pub buffer_bytes: usize,
+}
+
+/// How a socket shares its port: the kernel spreads flows over the sockets that do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// The port is the socket's alone.
+    None,
+    /// The first of several. Somebody else's socket on the port is an error, though it be willing to share.
+    First,
+    /// One of the others, after the first.
+    Joins,
 }
 
 /// A non-blocking UDP socket.
@@ -48,8 +59,9 @@ impl UdpSocket {
         }
         // SAFETY: `raw` is a descriptor just opened, owned by nobody else.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-        if options.reuse_port {
-            set_option(raw, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+        let share = || set_option(raw, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1);
+        if options.sharing == Sharing::Joins {
+            share()?;
         }
         let bytes = options.buffer_bytes.min(i32::MAX as usize) as i32;
         for option in [libc::SO_RCVBUF, libc::SO_SNDBUF] {
@@ -62,6 +74,10 @@ impl UdpSocket {
         // SAFETY: `name` holds a socket address of `len` bytes.
         if unsafe { libc::bind(raw, (&raw const name).cast(), len) } != 0 {
             return Err(Error::last_os_error());
+        }
+        if options.sharing == Sharing::First {
+            // Bound alone, so that nobody else has the port; from here on others may join.
+            share()?;
         }
         let local = local_addr(raw)?;
         Ok(Self { fd, local, gso })
@@ -287,7 +303,7 @@ mod tests {
     use super::*;
     use std::time::{Duration, Instant};
 
-    const OPTIONS: Options = Options { reuse_port: false, buffer_bytes: 1 << 20 };
+    const OPTIONS: Options = Options { sharing: Sharing::None, buffer_bytes: 1 << 20 };
 
     fn receive_all(socket: &UdpSocket, want: usize) -> Vec<Vec<u8>> {
         let (mut batch, mut all) = (RecvBatch::new(8), vec![]);
@@ -337,5 +353,32 @@ mod tests {
         let first = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), OPTIONS).unwrap();
         let error = UdpSocket::bind(first.local_addr(), OPTIONS).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn sockets_that_share_a_port_each_get_flows_and_a_stranger_is_noticed() {
+        let first = Options { sharing: Sharing::First, ..OPTIONS };
+        let joins = Options { sharing: Sharing::Joins, ..OPTIONS };
+        let ours = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), first).unwrap();
+        let addr = ours.local_addr();
+        let other = UdpSocket::bind(addr, joins).unwrap();
+        // Whoever comes first where somebody is already, willing to share or not.
+        assert_eq!(UdpSocket::bind(addr, first).unwrap_err().kind(), ErrorKind::AddrInUse);
+        assert_eq!(UdpSocket::bind(addr, OPTIONS).unwrap_err().kind(), ErrorKind::AddrInUse);
+        let stranger = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), joins).unwrap();
+        assert_eq!(UdpSocket::bind(stranger.local_addr(), first).unwrap_err().kind(), ErrorKind::AddrInUse);
+        // Odds of 2^-63 that all of 64 flows go to one.
+        let senders: Vec<_> = (0..64).map(|_| std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        senders.iter().for_each(|sender| assert_eq!(sender.send_to(b"x", addr).unwrap(), 1));
+        let (mut batch, mut got) = (RecvBatch::new(8), [0, 0]);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while got[0] + got[1] < senders.len() && Instant::now() < deadline {
+            for (socket, got) in [&ours, &other].into_iter().zip(&mut got) {
+                socket.receive(&mut batch).unwrap();
+                *got += batch.datagrams().count();
+            }
+        }
+        assert_eq!(got[0] + got[1], senders.len());
+        assert!(got[0] > 0 && got[1] > 0, "{got:?}");
     }
 }
