@@ -1,0 +1,157 @@
+//! quic: transactions a second through the tile, links included, beside the bare server.
+//!
+//! reads   transactions of 200 bytes, a stream each, that a client has encrypted into datagrams
+//! writes  one line per figure. The client's work is in all of them and equal; below each pair is the time that the
+//!         tile and the bare server themselves took
+//! memory  a connection's windows
+//!
+//! cargo bench -p hearth-pipeline --bench tiles_quic
+
+use std::hint::black_box;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use hearth_pipeline::links::{Datagram, NET_QUIC, Outgoing, PortKind, QUIC_NET};
+use hearth_pipeline::quic::{Config, Quic};
+use hearth_quic::{Client, ClientConfig, Server, ServerConfig};
+use hearth_testkit::bench::{Bench, Unit};
+use hearth_tile::rig::Rig;
+
+/// Transactions in one piece of work: half of what a rig's link holds.
+const ROUND: usize = 128;
+const TRANSACTION: [u8; 200] = [7; 200];
+const VERIFY: [&str; 2] = ["quic_verify:0", "quic_verify:1"];
+
+/// What is measured: takes datagrams and the time, counts the transactions in them, and gives its answers.
+trait Receiver {
+    fn now(&self) -> Instant;
+    fn receive(&mut self, from: SocketAddr, datagrams: &[Vec<u8>], answers: &mut Vec<Vec<u8>>) -> u64;
+    fn pass_time(&mut self, by: Duration);
+}
+
+struct Tile(Rig<Quic>);
+
+impl Receiver for Tile {
+    fn now(&self) -> Instant {
+        self.0.clock().instant(self.0.clock().now())
+    }
+
+    fn receive(&mut self, from: SocketAddr, datagrams: &[Vec<u8>], answers: &mut Vec<Vec<u8>>) -> u64 {
+        let mut frag = [0; 2048];
+        for data in datagrams {
+            let frag = &mut frag[..Datagram::HEADER + data.len()];
+            Datagram { from, port: PortKind::Quic, data }.write(frag);
+            self.0.give(NET_QUIC, 0, frag);
+        }
+        self.0.run();
+        let each = |_, payload: &[u8]| {
+            black_box(payload);
+        };
+        let got: usize = VERIFY.iter().map(|link| self.0.drain(link, each)).sum();
+        self.0.drain(QUIC_NET, |_, payload| answers.push(Outgoing::read(payload).data.to_vec()));
+        got as u64
+    }
+
+    fn pass_time(&mut self, by: Duration) {
+        self.0.advance(by);
+    }
+}
+
+struct Bare {
+    server: Server,
+    now: Instant,
+    buffer: Vec<u8>,
+}
+
+impl Receiver for Bare {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn receive(&mut self, from: SocketAddr, datagrams: &[Vec<u8>], answers: &mut Vec<Vec<u8>>) -> u64 {
+        for data in datagrams {
+            self.server.handle_datagram(self.now, from, None, data);
+        }
+        self.server.handle_timeout(self.now);
+        let mut got = 0;
+        while self.server.poll_transaction(self.now, |_, bytes| _ = black_box(bytes)).is_some() {
+            got += 1;
+        }
+        while self.server.poll_transmit(self.now, &mut self.buffer).is_some() {
+            answers.push(self.buffer.clone());
+        }
+        got
+    }
+
+    fn pass_time(&mut self, by: Duration) {
+        self.now += by;
+    }
+}
+
+/// A client and what receives from it.
+struct Pair<R> {
+    client: Client,
+    receiver: R,
+    datagrams: Vec<Vec<u8>>,
+    answers: Vec<Vec<u8>>,
+    buffer: Vec<u8>,
+    /// The receiver's own time, and the transactions it gave in it.
+    own: (Duration, u64),
+}
+
+impl<R: Receiver> Pair<R> {
+    fn new(receiver: R) -> Self {
+        let mut client = Client::new(ClientConfig::local(), Some(&[3; 32]), &[4; 32]).expect("a client");
+        client.connect(receiver.now(), "127.0.0.1:8009".parse().expect("an address"));
+        let (datagrams, answers, buffer) = (vec![], vec![], vec![]);
+        let mut pair = Self { client, receiver, datagrams, answers, buffer, own: (Duration::ZERO, 0) };
+        while pair.client.counters().connected == 0 {
+            pair.round();
+        }
+        // The congestion window grows until it holds up nothing.
+        while pair.round() < ROUND as u64 {}
+        pair.own = (Duration::ZERO, 0);
+        pair
+    }
+
+    /// A round of transactions from the client, and the answers back to it. How many were given out.
+    fn round(&mut self) -> u64 {
+        let (now, here) = (self.receiver.now(), SocketAddr::from(([127, 0, 0, 1], 9000)));
+        for _ in 0..ROUND {
+            if self.client.send_transaction(&TRANSACTION).is_err() {
+                break;
+            }
+        }
+        self.client.handle_timeout(now);
+        self.datagrams.clear();
+        while let Some(sent) = self.client.poll_transmit(now, &mut self.buffer) {
+            self.datagrams.extend(self.buffer.chunks(sent.segment_size.unwrap_or(sent.len)).map(<[u8]>::to_vec));
+        }
+        let start = Instant::now();
+        let got = self.receiver.receive(here, &self.datagrams, &mut self.answers);
+        self.own = (self.own.0 + start.elapsed(), self.own.1 + got);
+        for answer in self.answers.drain(..) {
+            self.client.handle_datagram(now, "127.0.0.1:8009".parse().expect("an address"), None, &answer);
+        }
+        self.receiver.pass_time(Duration::from_micros(200));
+        got
+    }
+
+    fn nanos_per_transaction(&self) -> f64 {
+        self.own.0.as_nanos() as f64 / self.own.1 as f64
+    }
+}
+
+fn main() {
+    let bench = Bench::from_args();
+    let config = Config { server: ServerConfig::local() };
+    let mut tile = Pair::new(Tile(Rig::new(&config, &[NET_QUIC], &[VERIFY[0], VERIFY[1], QUIC_NET])));
+    let now = Instant::now();
+    let server = Server::new(ServerConfig::local(), &[1; 32], &[2; 32], now).expect("a server");
+    let mut bare = Pair::new(Bare { server, now, buffer: vec![] });
+    let name = "client + quic tile, a stream per 200 B";
+    if bench.paired(name, Unit::PerSecond, Some(0.8), || tile.round(), || bare.round()).is_some() {
+        let (tile, bare) = (tile.nanos_per_transaction(), bare.nanos_per_transaction());
+        println!("    the tile itself {tile:.0} ns a transaction, {:.2} M/s; the bare server {bare:.0} ns", 1e3 / tile);
+    }
+}
