@@ -155,10 +155,10 @@ pub fn open_chain(
         let genesis = Genesis::load(&path)?;
         let wanted = genesis_config(config, &identity, &faucet);
         if (GenesisConfig { creation_time: genesis.config().creation_time, ..wanted }) != *genesis.config() {
-            eprintln!(
+            crate::say::note(format_args!(
                 "notice: the chain in {} began with other settings than [development.genesis] or the identity say now; it keeps its own",
                 folder.display()
-            );
+            ));
         }
         genesis
     } else {

@@ -1,6 +1,9 @@
 //! hearth: the one binary. Commands, configuration, wiring.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong use (command line or configuration).
+//! Exit codes: 0 done, 1 failed, 2 wrong use (command line or configuration), 130 interrupted before there was anything
+//! to say.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
 
 mod bench;
 mod boot;
@@ -12,6 +15,7 @@ mod memory;
 mod monitor;
 mod replay;
 mod run;
+mod say;
 mod stop;
 
 use std::error::Error;
@@ -22,6 +26,7 @@ use clap::Parser;
 
 use cli::{Cli, Command, ConfigCommand, ConfigFile, Keys};
 use config::{Config, ConfigError};
+use say::{Say, note};
 use stop::StopSignal;
 
 fn main() -> ExitCode {
@@ -29,55 +34,75 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()))
         .with_writer(std::io::stderr)
+        // It would panic where standard error is closed.
+        .log_internal_errors(false)
         .init();
-    match dispatch(Cli::parse().command) {
+    let say = Say::default();
+    match dispatch(Cli::parse().command, &say).and_then(|()| Ok(say.end()?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
-            let wrong_use =
-                error.is::<ConfigError>() || matches!(error.downcast_ref(), Some(bench::BenchError::Option(_)));
-            ExitCode::from(if wrong_use { 2 } else { 1 })
+            let code = exit_code(&*error);
+            // An interruption is no fault, and who stopped reading asked for nothing more.
+            match code {
+                INTERRUPTED if say.is_closed() => return ExitCode::SUCCESS,
+                INTERRUPTED => note(error),
+                _ => note(format_args!("error: {error}")),
+            }
+            ExitCode::from(code)
         }
     }
 }
 
-fn dispatch(command: Command) -> Result<(), Box<dyn Error>> {
+const WRONG_USE: u8 = 2;
+/// As the shell has it for SIGINT.
+const INTERRUPTED: u8 = 130;
+
+fn exit_code(error: &(dyn Error + 'static)) -> u8 {
+    match error.downcast_ref() {
+        Some(bench::BenchError::Option(_)) => WRONG_USE,
+        Some(bench::BenchError::Interrupted { .. }) => INTERRUPTED,
+        _ if error.is::<ConfigError>() => WRONG_USE,
+        _ => 1,
+    }
+}
+
+fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
     match command {
         Command::Bench(options) => {
             let config = read(&options.config)?;
-            Ok(bench::run(config, &options, &StopSignal::install()?)?)
+            Ok(bench::run(config, &options, &StopSignal::install()?, say)?)
         }
-        Command::Run(options) => Ok(run::run(&read(&options.config)?, &StopSignal::install()?)?),
+        Command::Run(options) => Ok(run::run(&read(&options.config)?, &StopSignal::install()?, say)?),
         Command::Monitor(options) => {
             let config = read(&options.config)?;
-            Ok(monitor::run(&config, options.name.as_deref(), options.count, &StopSignal::install()?)?)
+            Ok(monitor::run(&config, options.name.as_deref(), options.count, &StopSignal::install()?, say)?)
         }
         Command::Keys(Keys::New { path }) => {
-            println!("{}  {}", keys::create(&path)?.address(), path.display());
+            say.line(format_args!("{}  {}", keys::create(&path)?.address(), path.display()));
             Ok(())
         }
         Command::Keys(Keys::Pubkey { path }) => {
-            println!("{}", keys::read(&path)?.address());
+            say.line(keys::read(&path)?.address());
             Ok(())
         }
-        Command::Config(command) => configuration(command),
+        Command::Config(command) => configuration(command, say),
     }
 }
 
-fn configuration(command: ConfigCommand) -> Result<(), Box<dyn Error>> {
+fn configuration(command: ConfigCommand, say: &Say) -> Result<(), Box<dyn Error>> {
     match command {
-        ConfigCommand::Show { default: true, .. } => print!("{}", Config::annotated_default()),
-        ConfigCommand::Show { counters: true, .. } => print!("{}", memory::counters_markdown()),
-        ConfigCommand::Show { config, memory: true, .. } => print!("{}", memory::table(&read(&config)?)?),
-        ConfigCommand::Show { config, .. } => print!("{}", toml::to_string_pretty(&read(&config)?)?),
+        ConfigCommand::Show { default: true, .. } => say.text(Config::annotated_default()),
+        ConfigCommand::Show { counters: true, .. } => say.text(memory::counters_markdown()),
+        ConfigCommand::Show { config, memory: true, .. } => say.text(memory::table(&read(&config)?)?),
+        ConfigCommand::Show { config, .. } => say.text(toml::to_string_pretty(&read(&config)?)?),
         ConfigCommand::Check { config } => {
             let config = read(&config)?;
             let cores = boot::cores(&config)?;
             for (with_load, what) in [(false, "hearth run"), (true, "hearth bench")] {
                 let topology = boot::topology(&config, &cores, with_load)?;
-                println!("{what}:\n{}", draw::layout(&topology));
+                say.line(format_args!("{what}:\n{}", draw::layout(&topology)));
             }
-            println!("the configuration is good");
+            say.line("the configuration is good");
         }
     }
     Ok(())
@@ -88,7 +113,7 @@ fn read(file: &ConfigFile) -> Result<Config, ConfigError> {
     let Some(path) = &file.config else { return Ok(Config::default()) };
     let loaded = config::load(Path::new(path))?;
     for notice in &loaded.notices {
-        eprintln!("notice: {notice}");
+        note(format_args!("notice: {notice}"));
     }
     Ok(loaded.config)
 }

@@ -15,6 +15,7 @@ use hearth_tile::topology::Topology;
 
 use crate::boot::workspace_path;
 use crate::config::Config;
+use crate::say::{Say, note};
 use crate::stop::StopSignal;
 
 /// Why nothing can be watched.
@@ -45,18 +46,18 @@ fn paths(tried: &[PathBuf]) -> String {
 
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Prints `count` snapshots (0: until Ctrl-C).
-pub fn run(config: &Config, name: Option<&str>, count: u64, stop: &StopSignal) -> Result<(), MonitorError> {
+/// Prints `count` snapshots (0: until Ctrl-C, or until nobody reads them).
+pub fn run(config: &Config, name: Option<&str>, count: u64, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
     let observer = attach(config, name)?;
     let topology = Topology::from_workspace(observer.topology())?;
     let mut before = Snapshot::take(&topology, &observer);
     let mut printed = 0;
-    while !stop.is_set() && (count == 0 || printed < count) {
+    while !stop.is_set() && !say.is_closed() && (count == 0 || printed < count) {
         while before.at.elapsed() < EVERY && !stop.is_set() {
             std::thread::sleep(Duration::from_millis(20));
         }
         let now = Snapshot::take(&topology, &observer);
-        println!("{}", now.table(&before, &topology));
+        say.line(now.table(&before, &topology));
         before = now;
         printed += 1;
         if !observer.is_alive() {
@@ -83,7 +84,7 @@ fn attach(config: &Config, name: Option<&str>) -> Result<Observer, MonitorError>
     }
     match (dead, failed) {
         (Some(observer), _) => {
-            eprintln!("notice: that node is gone (pid {}); this is its last state", observer.pid());
+            note(format_args!("notice: that node is gone (pid {}); this is its last state", observer.pid()));
             Ok(observer)
         }
         (None, source) => Err(MonitorError::NoNode { tried, source: source.expect("a path was tried") }),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::boot::{self, BootError};
 use crate::config::Config;
+use crate::say::{Say, note};
 use crate::stop::StopSignal;
 
 /// How often the node's health is looked at.
@@ -20,8 +21,8 @@ pub enum RunError {
     Died(#[from] hearth_tile::core::Died),
 }
 
-/// Runs until Ctrl-C.
-pub fn run(config: &Config, stop: &StopSignal) -> Result<(), RunError> {
+/// Runs until Ctrl-C. Goes on where nobody reads what it says: the node is what it is for.
+pub fn run(config: &Config, stop: &StopSignal, say: &Say) -> Result<(), RunError> {
     let cores = boot::cores(config)?;
     let topology = boot::topology(config, &cores, false).map_err(BootError::Layout)?;
     let folder = config.expand(&config.ledger.path);
@@ -31,22 +32,25 @@ pub fn run(config: &Config, stop: &StopSignal) -> Result<(), RunError> {
         |_| {},
         |replayed| {
             if replayed.blocks.is_multiple_of(10_000) {
-                eprintln!("  … replayed to slot {}", replayed.last_slot);
+                note(format_args!("  … replayed to slot {}", replayed.last_slot));
             }
         },
     )?;
-    println!("  ledger    {} ({})", folder.display(), chain.recovery);
+    say.line(format_args!("  ledger    {} ({})", folder.display(), chain.recovery));
     if chain.replayed.blocks > 0 {
         let r = &chain.replayed;
-        println!("  replayed  {} blocks, {} transactions, to slot {}", r.blocks, r.transactions, r.last_slot);
+        say.line(format_args!(
+            "  replayed  {} blocks, {} transactions, to slot {}",
+            r.blocks, r.transactions, r.last_slot
+        ));
     }
-    println!("{}", crate::draw::layout(&topology));
+    say.line(crate::draw::layout(&topology));
     let running = boot::boot(config, topology, chain, None)?;
-    println!("  rpc       http://{}", running.rpc);
-    println!("  ready; Ctrl-C stops the node");
+    say.line(format_args!("  rpc       http://{}", running.rpc));
+    say.line("  ready; Ctrl-C stops the node");
     while !stop.is_set() && running.node.died().is_none() {
         std::thread::sleep(LOOK_EVERY);
     }
-    println!("  stopping");
+    say.line("  stopping");
     Ok(running.stop()?)
 }

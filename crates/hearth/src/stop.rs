@@ -33,6 +33,11 @@ impl StopSignal {
         Ok(signal)
     }
 
+    /// Stops as the first Ctrl-C does.
+    pub fn set(&self) {
+        self.set.store(true, Ordering::Release);
+    }
+
     /// Whether to stop.
     pub fn is_set(&self) -> bool {
         self.set.load(Ordering::Acquire)

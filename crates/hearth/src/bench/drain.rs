@@ -14,8 +14,8 @@ use crate::stop::StopSignal;
 const STANDSTILL: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Waits until the counts are in balance and stay so, or the time is up. A second Ctrl-C ends the wait.
-pub fn wait(running: &Running, stop: &StopSignal) -> Result<(), BenchError> {
+/// Waits until the counts are in balance and stay so, or the time is up. Ctrl-C during the wait ends it: true.
+pub fn wait(running: &Running, stop: &StopSignal) -> Result<bool, BenchError> {
     let mut progress = (0, Instant::now());
     let presses = stop.presses();
     let mut balanced_since: Option<(Instant, u64)> = None;
@@ -30,7 +30,7 @@ pub fn wait(running: &Running, stop: &StopSignal) -> Result<(), BenchError> {
             Some((since, at)) if settled && at == sent => {
                 // Counters reach shared memory about once a millisecond.
                 if since.elapsed() > Duration::from_millis(100) {
-                    return Ok(());
+                    return Ok(false);
                 }
             }
             _ => balanced_since = settled.then(|| (Instant::now(), sent)),
@@ -40,5 +40,5 @@ pub fn wait(running: &Running, stop: &StopSignal) -> Result<(), BenchError> {
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    Ok(())
+    Ok(stop.presses() != presses)
 }

@@ -14,6 +14,7 @@ use super::observe::{Observed, Snapshot};
 use super::{BenchError, drain, progress, summary};
 use crate::boot::Running;
 use crate::cli;
+use crate::say::Say;
 use crate::stop::StopSignal;
 
 /// The longest wait for the node's first answer and the load's first connection.
@@ -31,6 +32,8 @@ pub struct Driver<'a> {
     pub control: Arc<Control>,
     /// Ctrl-C.
     pub stop: &'a StopSignal,
+    /// Where a line a second goes.
+    pub say: &'a Say,
     /// What has been seen.
     pub seen: Observed,
 }
@@ -42,11 +45,16 @@ impl Driver<'_> {
         if presign > 0 {
             self.sign_ahead(presign)?;
         }
+        if self.stop.is_set() {
+            self.seen.interrupted = true;
+            return Ok(());
+        }
         self.control.set(Phase::Run);
         self.seconds(options)?;
         self.control.set(Phase::Idle);
         progress("waiting for what is under way");
-        drain::wait(self.running, self.stop)
+        self.seen.drain_interrupted = drain::wait(self.running, self.stop)?;
+        Ok(())
     }
 
     /// The RPC answers and every benchs is connected.
@@ -96,7 +104,10 @@ impl Driver<'_> {
                         second += 1;
                         let measured = second > options.warmup;
                         let rate = self.seen.second(&before, &sample, measured, self.running);
-                        println!("{}", line(second, options.warmup, rate, sample.transaction_count));
+                        self.say.line(line(second, options.warmup, rate, sample.transaction_count));
+                        if self.say.is_closed() && options.json.is_none() {
+                            self.stop.set();
+                        }
                     }
                     if second == options.warmup {
                         self.seen.begin_measuring(sample, self.running);
@@ -112,6 +123,8 @@ impl Driver<'_> {
                 break;
             }
         }
+        let all = second == options.warmup + options.duration || self.seen.presigned_ran_dry;
+        self.seen.interrupted = self.stop.is_set() && !all;
         self.seen.end_measuring(self.running);
         Ok(())
     }

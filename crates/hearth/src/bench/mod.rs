@@ -17,7 +17,6 @@ mod report;
 mod summary;
 mod yardstick;
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -28,6 +27,7 @@ use hearth_pipeline::benchg::{self, Account, Control};
 use crate::boot::{self, BootError, Load};
 use crate::cli;
 use crate::config::Config;
+use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use drive::Driver;
 use observe::{Observed, Snapshot};
@@ -45,6 +45,12 @@ pub enum BenchError {
     /// A tile died.
     #[error(transparent)]
     Died(#[from] hearth_tile::core::Died),
+    /// Ctrl-C came too early for any figure.
+    #[error("interrupted before anything was measured; {}", landed_text(*landed))]
+    Interrupted {
+        /// Transactions that had landed in the warm-up.
+        landed: u64,
+    },
     /// The load never got through.
     #[error("{0}")]
     Stuck(String),
@@ -71,27 +77,38 @@ const STATUS_SECONDS: u64 = 120;
 const STATUSES_PER_CORE: f64 = 60_000.0;
 
 /// Runs the bench and prints its result.
-pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal) -> Result<(), BenchError> {
+///
+/// With the JSON on standard output, all that is for a person goes to standard error. When nobody reads and no file is
+/// to be written, it ends as by Ctrl-C.
+pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Say) -> Result<(), BenchError> {
+    let json_to_stdout = options.json.as_deref() == Some(Path::new("-"));
+    let (data, say) = (say, if json_to_stdout { &Say::stderr() } else { say });
     if config.name == Config::default().name {
         config.name = "hearth-bench".into();
     }
     check(&config, options)?;
     if let Some(path) = options.json.as_deref().filter(|path| *path != Path::new("-")) {
-        // A result that cannot be written is better known now than after the run.
-        std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(|source| unwritable(path, source))?;
+        can_be_written(path)?;
     }
     // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
     let cores = machine::cores().map_err(BootError::Cores)?;
     let seconds = (options.warmup + options.duration).min(STATUS_SECONDS) as f64;
     config.rpc.status_capacity = config.rpc.status_capacity.max((seconds * cores * STATUSES_PER_CORE) as usize);
     let jiffies = machine::jiffies();
-    let before = options.yardstick.then(|| {
-        progress("measuring the yardstick: stock ed25519-dalek, one thread");
-        yardstick::measure()
-    });
+    let before = match options.yardstick {
+        true => {
+            progress("measuring the yardstick: stock ed25519-dalek, one thread");
+            Some(yardstick::measure(stop).ok_or(BenchError::Interrupted { landed: 0 })?)
+        }
+        false => None,
+    };
     let folder = config.expand(&config.ledger.path).join("bench");
-    let mut observed = measure(&config, options, &folder, stop)?;
-    let after = options.yardstick.then(yardstick::measure);
+    let observed = measure(&config, options, &folder, stop, say);
+    // The blocks of a bench are of no use to anybody once it has ended.
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut observed = observed?;
+    // After an interrupted load nobody waits for the second one.
+    let after = before.and_then(|before| yardstick::measure(stop).or(Some(before)));
     let mut report = observed.report(&config, options);
     report.machine = machine::describe(jiffies);
     report.cores = cores;
@@ -102,10 +119,17 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal) -> Resul
         report.efficiency = Some(report.txn_per_s.mean * (signed + ns.verify_strict) / 1e9 / report.cores);
         report.yardstick_ns = Some(ns);
     }
-    write(&report, options.json.as_deref())?;
+    say.text(report.summary());
+    if let Some(path) = options.json.as_deref() {
+        let text = serde_json::to_string_pretty(&report).expect("plain data") + "\n";
+        match json_to_stdout {
+            true => data.text(text),
+            false => std::fs::write(path, text).map_err(|source| unwritable(path, source))?,
+        }
+    }
     match report.unresolved {
         // Interrupted while draining: what is under way is said as unresolved, and is no fault.
-        _ if stop.presses() > 1 => Ok(()),
+        _ if report.drain_interrupted => Ok(()),
         0 => Ok(()),
         off => Err(BenchError::Unbalanced(off)),
     }
@@ -137,17 +161,29 @@ fn check(config: &Config, options: &cli::Bench) -> Result<(), BenchError> {
 }
 
 /// Boots node and load on a new chain in `folder`, drives them, stops them.
-fn measure(config: &Config, options: &cli::Bench, folder: &Path, stop: &StopSignal) -> Result<Observed, BenchError> {
+fn measure(
+    config: &Config,
+    options: &cli::Bench,
+    folder: &Path,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<Observed, BenchError> {
+    let not_yet_stopped = || match stop.is_set() {
+        true => Err(BenchError::Interrupted { landed: 0 }),
+        false => Ok(()),
+    };
+    not_yet_stopped()?;
     // The folder is the bench's own, made anew each time; the chain of `hearth run` lies beside it.
     if folder.exists() {
         std::fs::remove_dir_all(folder).map_err(|source| BootError::Folder { path: folder.into(), source })?;
     }
     let cores = boot::cores(config)?;
     let topology = boot::topology(config, &cores, true).map_err(BootError::Layout)?;
-    println!("{}", crate::draw::layout(&topology));
+    say.line(crate::draw::layout(&topology));
     let total = config.development.genesis.fund_initial_accounts;
     let chain =
         boot::open_chain(config, folder, |done| progress(&format!("funding accounts: {done} of {total}")), |_| {})?;
+    not_yet_stopped()?;
     let control = Arc::new(Control::default());
     let (senders, receivers) = (options.accounts_from.unwrap_or(total), options.accounts_to.unwrap_or(total));
     let seconds = options.warmup + options.duration;
@@ -167,16 +203,17 @@ fn measure(config: &Config, options: &cli::Bench, folder: &Path, stop: &StopSign
     let (sender, samples) = channel();
     progress("booting the node");
     let running = boot::boot(config, topology, chain, Some(Load { benchg, samples: sender }))?;
-    let mut bench = Driver { running: &running, samples, control, stop, seen: Observed::default() };
+    let mut bench = Driver { running: &running, samples, control, stop, say, seen: Observed::default() };
     let driven = bench.drive(options, presign);
     let mut observed = bench.seen;
     observed.last = Snapshot::take(&running);
-    observed.interrupted = stop.is_set();
     let stopped = running.stop();
-    // The blocks of a finished bench are of no use to anybody.
-    let _ = std::fs::remove_dir_all(folder);
     stopped?;
-    driven.map(|()| observed)
+    driven?;
+    match observed.interrupted && observed.seconds.is_empty() {
+        true => Err(BenchError::Interrupted { landed: observed.last.ended() }),
+        false => Ok(observed),
+    }
 }
 
 fn accounts(count: usize) -> Vec<Account> {
@@ -187,18 +224,22 @@ fn accounts(count: usize) -> Vec<Account> {
     (0..count).map(account).collect()
 }
 
-fn write(report: &Report, json: Option<&Path>) -> Result<(), BenchError> {
-    let Some(path) = json else {
-        print!("{}", report.summary());
-        return Ok(());
-    };
-    let text = serde_json::to_string_pretty(report).expect("plain data") + "\n";
-    if path == Path::new("-") {
-        print!("{text}");
-        return Ok(());
+/// A result that cannot be written is better known now than after the run. Leaves no file that was not there.
+fn can_be_written(path: &Path) -> Result<(), BenchError> {
+    let is_new = !path.exists();
+    std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(|source| unwritable(path, source))?;
+    if is_new {
+        std::fs::remove_file(path).map_err(|source| unwritable(path, source))?;
     }
-    print!("{}", report.summary());
-    std::fs::write(path, text).map_err(|source| unwritable(path, source))
+    Ok(())
+}
+
+fn landed_text(landed: u64) -> String {
+    match landed {
+        0 => "nothing had landed".into(),
+        1 => "1 transaction had landed".into(),
+        landed => format!("{} transactions had landed", summary::i(landed)),
+    }
 }
 
 fn unwritable(path: &Path, source: std::io::Error) -> BenchError {
@@ -207,8 +248,7 @@ fn unwritable(path: &Path, source: std::io::Error) -> BenchError {
 
 /// Says what is going on, on standard error.
 fn progress(what: &str) {
-    // Nothing is lost when nobody reads it.
-    let _ = writeln!(std::io::stderr(), "  … {what}");
+    note(format_args!("  … {what}"));
 }
 
 impl Observed {
@@ -234,6 +274,7 @@ impl Observed {
             config: serde_json::to_value(config).expect("plain data"),
             commit: env!("HEARTH_COMMIT").into(),
             interrupted: self.interrupted,
+            drain_interrupted: self.drain_interrupted,
             presigned: options.presign,
             presigned_ran_dry: self.presigned_ran_dry,
             ..Report::default()

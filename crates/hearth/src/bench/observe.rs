@@ -113,8 +113,10 @@ pub struct Observed {
     pub seconds: Vec<f64>,
     /// Counters at the end of all.
     pub last: Snapshot,
-    /// Whether Ctrl-C ended it.
+    /// Whether Ctrl-C ended it before its time.
     pub interrupted: bool,
+    /// Whether Ctrl-C ended the wait for what was under way.
+    pub drain_interrupted: bool,
     /// Whether all transfers signed ahead were sent before the time was up.
     pub presigned_ran_dry: bool,
     /// Highest resident memory, bytes.

@@ -114,6 +114,8 @@ pub struct Report {
     pub commit: String,
     /// Whether it was interrupted before its time.
     pub interrupted: bool,
+    /// Whether the wait for what was still under way was interrupted: that is then unresolved.
+    pub drain_interrupted: bool,
     /// Whether transfers were signed before measuring.
     pub presigned: bool,
     /// Whether they were all sent before the time was up, which ended the measurement.

@@ -39,13 +39,17 @@ impl Report {
         )?;
         writeln!(
             s,
-            "  sent       {} = landed {} + failed {} + dropped {} + unresolved {}",
+            "  sent       {} = landed {} + failed {} + dropped {} + unresolved {}{}",
             i(self.sent),
             i(self.landed),
             i(self.failed),
             i(self.dropped.values().sum()),
-            self.unresolved
+            if self.unresolved < 0 { "-" } else { "" },
+            i(self.unresolved.unsigned_abs())
         )?;
+        if self.drain_interrupted && self.unresolved != 0 {
+            writeln!(s, "             unresolved: under way when Ctrl-C ended the wait for them")?;
+        }
         for (place, count) in self.dropped.iter().filter(|(_, c)| **c > 0) {
             writeln!(s, "             dropped in {place}: {}", i(*count))?;
         }
@@ -86,7 +90,7 @@ impl Report {
 }
 
 /// 12,345
-fn i(v: u64) -> String {
+pub fn i(v: u64) -> String {
     let digits = v.to_string();
     let mut out = String::new();
     for (k, c) in digits.chars().enumerate() {

@@ -13,18 +13,22 @@ use std::time::{Duration, Instant};
 use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
 
 use super::report::YardstickNs;
+use crate::stop::StopSignal;
 
 const ROUNDS: usize = 25;
 const ROUND: Duration = Duration::from_millis(20);
 
-/// Measures both operations, in alternating rounds.
-pub fn measure() -> YardstickNs {
+/// Measures both operations, in alternating rounds; `None` when interrupted, here or before.
+pub fn measure(stop: &StopSignal) -> Option<YardstickNs> {
     let key = SigningKey::from_bytes(&[7; 32]);
     let message = [42u8; 150];
     let signature = key.sign(&message);
     let public = key.verifying_key().to_bytes();
     let (mut sign, mut verify) = (vec![], vec![]);
     for _ in 0..ROUNDS {
+        if stop.is_set() {
+            return None;
+        }
         sign.push(per_call(|| {
             black_box(key.sign(black_box(&message)));
         }));
@@ -33,7 +37,7 @@ pub fn measure() -> YardstickNs {
             public.verify_strict(black_box(&message), &signature).expect("a valid signature");
         }));
     }
-    YardstickNs { sign: median(sign), verify_strict: median(verify) }
+    Some(YardstickNs { sign: median(sign), verify_strict: median(verify) })
 }
 
 fn per_call(mut call: impl FnMut()) -> f64 {

@@ -5,7 +5,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::node::{Process, Setup};
+use super::node::{Process, Setup, ends_when_unread};
 
 /// A bench with a configuration of its own, and its result.
 struct Bench {
@@ -130,6 +130,24 @@ fn bench_holds_a_rate() {
 }
 
 #[test]
+fn json_on_standard_output_is_alone_there() {
+    let setup = Setup::new("stdout");
+    let output = setup.output("bench", &["--duration", "1", "--warmup", "0", "--rate", "200", "--json", "-"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    is_balanced(&serde_json::from_slice(&output.stdout).expect("JSON and nothing else"));
+    assert!(said.contains("core 0") && said.contains("txn/s      mean"), "{said}");
+}
+
+#[test]
+fn a_bench_that_nobody_reads_ends() {
+    let setup = Setup::new("unread");
+    let status = ends_when_unread(setup.command("bench").args(["--duration", "600", "--warmup", "600"]), "   1 s ");
+    assert!(status.success(), "{status}");
+    assert!(!setup.workspace().exists());
+}
+
+#[test]
 fn bench_signs_ahead() {
     let (_, result) = Bench::new("presign", "--duration 1 --warmup 0 --presign").run();
     is_balanced(&result);
@@ -155,13 +173,25 @@ fn ctrl_c_ends_a_bench_with_its_summary() {
 }
 
 #[test]
-fn ctrl_c_before_the_load_ends_cleanly_too() {
-    let bench = Bench::new("early", "--duration 600 --presign");
-    let process = Process::start(&mut bench.command());
-    // The layout is drawn before anything is made.
-    process.wait_for_line("core 0");
-    process.signal(Signal::INT);
-    let (status, lines) = process.wait();
-    assert_eq!(status.code(), Some(0), "{lines:#?}");
-    assert_eq!(bench.result()["interrupted"], true);
+fn ctrl_c_before_anything_is_measured_says_so() {
+    // In the moment of the first line, while signing ahead, in the yardstick and in the warm-up.
+    let cases = [
+        ("early", "--duration 600 --presign", "core 0", "nothing had landed"),
+        ("signing", "--duration 600 --presign", "signing ahead", "nothing had landed"),
+        ("yardstick", "--duration 600 --yardstick", "yardstick", "nothing had landed"),
+        ("warming", "--duration 600 --warmup 600 --rate 500", "   1 s ", "transactions had landed"),
+    ];
+    for (test, arguments, moment, landed) in cases {
+        let bench = Bench::new(test, arguments);
+        let process = Process::start(&mut bench.command());
+        process.wait_for_any(moment);
+        process.signal(Signal::INT);
+        let (status, said) = process.wait_with_errors();
+        assert_eq!(status.code(), Some(130), "{test}: {said}");
+        assert!(said.contains("interrupted before anything was measured") && said.contains(landed), "{test}: {said}");
+        assert!(!said.contains("txn/s      mean") && !said.contains("panicked"), "{test}: {said}");
+        // No result is better than one of zeros.
+        assert!(!bench.setup.folder.path().join("result.json").exists(), "{test}");
+        assert!(!bench.setup.ledger().join("bench").exists() && !bench.setup.workspace().exists(), "{test}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::node::Setup;
+use super::node::{Setup, ends_when_unread};
 
 const KINDS: [&str; 11] = ["net", "quic", "verify", "dedup", "pack", "bank", "poh", "shred", "store", "sign", "metric"];
 const REGIMES: [&str; 9] =
@@ -35,6 +35,9 @@ fn monitor_attaches_read_only() {
     for link in ["net_quic:0", "dedup_pack", "poh_shred", "sign_shred:0"] {
         assert!(text.lines().any(|line| line.starts_with(link)), "{link}: {text}");
     }
+
+    let status = ends_when_unread(&mut setup.command("monitor"), "net:0");
+    assert!(status.success(), "{status}");
 
     let pid = node.process.id().to_string();
     node.kill();

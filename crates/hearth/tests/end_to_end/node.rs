@@ -158,6 +158,19 @@ pub fn output(command: &mut Command) -> Output {
     command.output().expect("the binary starts")
 }
 
+/// Reads standard output until a line contains `text` and closes it soon after, as `head` does. Gives how the command ends, which
+/// must be without a word about it.
+pub fn ends_when_unread(command: &mut Command, text: &str) -> ExitStatus {
+    let mut process = Process::start(command);
+    process.wait_for_line(text);
+    // The thread that reads ends with the next line, and closes the pipe.
+    process.lines = channel().1;
+    let (status, _) = process.ended();
+    let said = process.errors();
+    assert!(!said.contains("error") && !said.contains("panicked"), "{said}");
+    status
+}
+
 /// A child process whose standard output is read line by line. Killed when dropped.
 pub struct Process {
     child: Child,
@@ -198,6 +211,14 @@ impl Process {
         }
     }
 
+    /// Waits until a line of either output contains `text`.
+    pub fn wait_for_any(&self, text: &str) {
+        wait_until(text, || {
+            let said = self.lines.try_iter().any(|line| line.contains(text)) || self.errors().contains(text);
+            said.then_some(()).ok_or_else(|| self.errors())
+        });
+    }
+
     /// What it has written to standard error.
     pub fn errors(&self) -> String {
         use std::os::unix::fs::FileExt;
@@ -222,6 +243,16 @@ impl Process {
 
     /// Waits for its end; gives its status and the lines not read so far.
     pub fn wait(mut self) -> (ExitStatus, Vec<String>) {
+        self.ended()
+    }
+
+    /// Waits for its end; gives its status and all that it wrote to standard error, then the lines not read so far.
+    pub fn wait_with_errors(mut self) -> (ExitStatus, String) {
+        let (status, lines) = self.ended();
+        (status, self.errors() + &lines.join("\n"))
+    }
+
+    fn ended(&mut self) -> (ExitStatus, Vec<String>) {
         let mut lines = vec![];
         let status = wait_until("the process's end", || {
             lines.extend(self.lines.try_iter());
