@@ -26,6 +26,7 @@ use quinn_proto::{
 use crate::config::ClientConfig;
 use crate::deadlines::Deadlines;
 use crate::entropy::{Entropy, initial_cids, varint};
+use crate::transport::{Responses, pass_events};
 use crate::{ALPN_TPU, ClientCounters, ConfigError, Transmit, tls};
 
 /// The name put into the TLS handshake; servers know each other by key, not by name.
@@ -95,7 +96,7 @@ pub struct Client {
     by_handle: Vec<Option<u32>>,
     deadlines: Deadlines,
     to_transmit: VecDeque<u32>,
-    responses: VecDeque<(Transmit, Box<[u8]>)>,
+    responses: Responses,
     scratch: Vec<u8>,
     /// Where transactions are copied to be kept for retransmission: one allocation for many.
     arena: BytesMut,
@@ -141,7 +142,7 @@ impl Client {
             by_handle: Vec::new(),
             deadlines: Deadlines::default(),
             to_transmit: VecDeque::new(),
-            responses: VecDeque::new(),
+            responses: Responses::default(),
             scratch: Vec::new(),
             arena: BytesMut::new(),
             turn_line: 0,
@@ -239,8 +240,7 @@ impl Client {
             None => self.counters.datagrams_ignored += 1,
             Some(DatagramEvent::Response(transmit)) => {
                 // Only stateless resets, and the endpoint limits their rate.
-                let payload = self.scratch[..transmit.size].into();
-                self.responses.push_back((Transmit::from_quinn(transmit), payload));
+                self.responses.push(transmit, &self.scratch, usize::MAX);
             }
             Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
@@ -279,8 +279,7 @@ impl Client {
     /// Writes the next datagrams to be sent into `buffer` (cleared first) and says where they go.
     pub fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
         buffer.clear();
-        if let Some((transmit, payload)) = self.responses.pop_front() {
-            buffer.extend_from_slice(&payload);
+        if let Some(transmit) = self.responses.pop(buffer) {
             self.counters.datagrams_out += 1;
             return Some(transmit);
         }
@@ -445,23 +444,14 @@ impl Client {
         let line = &mut self.lines[id as usize];
         let mut deadline = line.reconnect_at;
         if let Some((handle, quic)) = &mut line.quic {
-            while let Some(event) = quic.poll_endpoint_events() {
-                if event.is_drained() {
-                    continue; // `hang_up` tells the endpoint
-                }
-                if let Some(event) = self.endpoint.handle_event(*handle, event) {
-                    quic.handle_event(event);
-                    if !line.transmit_queued {
-                        line.transmit_queued = true;
-                        self.to_transmit.push_back(id);
-                    }
-                }
+            if pass_events(&mut self.endpoint, *handle, quic) && !line.transmit_queued {
+                line.transmit_queued = true;
+                self.to_transmit.push_back(id);
             }
             deadline = [deadline, quic.poll_timeout()].into_iter().flatten().min();
         }
         if let Some(at) = deadline {
-            // A deadline in the past must not keep `handle_timeout` from returning.
-            self.deadlines.advance(id, at.max(now + Duration::from_micros(1)));
+            self.deadlines.advance_after(id, at, now);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! memory  24 B a slot; an entry is moved in place, so stale ones never pile up
 //! source  the textbook heap with a position table
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const ABSENT: u32 = u32::MAX;
 
@@ -55,6 +55,12 @@ impl Deadlines {
         if self.get(slot).is_none_or(|have| at < have) {
             self.set(slot, Some(at));
         }
+    }
+
+    /// As [`Self::advance`], but not to `now` or before: what is due again at once must not keep the
+    /// caller from returning.
+    pub(crate) fn advance_after(&mut self, slot: u32, at: Instant, now: Instant) {
+        self.advance(slot, at.max(now + Duration::from_micros(1)));
     }
 
     /// Removes and returns a slot whose deadline is not after `now`.
@@ -116,10 +122,8 @@ impl Deadlines {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::time::Duration;
-
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     use super::*;
 

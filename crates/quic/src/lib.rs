@@ -23,7 +23,7 @@
 //! | `admission` | how many connections, and how fast, in all and per address and key |
 //! | `deadlines` | the heap that knows which connection must be woken next |
 //! | `entropy` | keys, connection ids and the token clock, all from one seed |
-
+//! | `transport` | what server and client do alike with quinn |
 //!
 //! ```
 //! use std::{net::SocketAddr, time::Instant};
@@ -61,6 +61,7 @@ mod deadlines;
 mod entropy;
 pub mod server;
 pub mod tls;
+mod transport;
 
 pub use client::{Client, ClientConnectionId, ConnectionState, Sent, WouldBlock};
 pub use config::{ClientConfig, ServerConfig};

@@ -7,15 +7,16 @@
 //! source  RFC 9000 sections 5, 8.1 and 10
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
-use quinn_proto::{ConnectionError, DatagramEvent, Dir, EcnCodepoint, Event, Incoming, StreamEvent};
+use quinn_proto::{ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Event, Incoming, StreamEvent};
 use rustls::pki_types::CertificateDer;
 
 use super::{Held, Peer, STREAM_FRAMES_MAX, Server, Slot, Stage, Streams, marked_copy};
 use crate::admission::Refusal;
-use crate::{Transmit, close_code, entropy, tls};
+use crate::transport::pass_events;
+use crate::{close_code, entropy, tls};
 
 /// CRYPTO frames that a connection may send in all: a handshake takes about four. Like [`STREAM_FRAMES_MAX`], it bounds
 /// the pieces that wait for those before them.
@@ -61,12 +62,9 @@ impl Server {
 
     /// Queues the datagram in `scratch`.
     fn respond(&mut self, transmit: quinn_proto::Transmit) {
-        if self.responses.len() >= self.config.responses_max {
+        if !self.responses.push(transmit, &self.scratch, self.config.responses_max) {
             self.counters.responses_dropped += 1;
-            return;
         }
-        let payload = self.scratch[..transmit.size].into();
-        self.responses.push_back((Transmit::from_quinn(transmit), payload));
     }
 
     /// Decides on a connection attempt.
@@ -294,19 +292,10 @@ impl Server {
         let Some(slot) = self.slots[index as usize].as_deref_mut() else {
             return;
         };
-        while let Some(event) = slot.quic.poll_endpoint_events() {
-            if event.is_drained() {
-                // `forget` tells the endpoint, once the streams are read.
-                continue;
-            }
-            let handle = quinn_proto::ConnectionHandle(index as usize);
-            if let Some(event) = self.endpoint.handle_event(handle, event) {
-                slot.quic.handle_event(event);
-                if !slot.transmit_queued {
-                    slot.transmit_queued = true;
-                    self.to_transmit.push_back(index);
-                }
-            }
+        // `forget` tells the endpoint of the end, once the streams are read.
+        if pass_events(&mut self.endpoint, ConnectionHandle(index as usize), &mut slot.quic) && !slot.transmit_queued {
+            slot.transmit_queued = true;
+            self.to_transmit.push_back(index);
         }
         let handshake = match slot.stage {
             Stage::HalfOpen(deadline) => Some(deadline),
@@ -314,8 +303,7 @@ impl Server {
         };
         let streams = slot.streams.deadline(now, self.config.stream_timeout);
         for at in [slot.quic.poll_timeout(), handshake, streams].into_iter().flatten() {
-            // A deadline in the past must not keep `handle_timeout` from returning.
-            self.deadlines.advance(index, at.max(now + Duration::from_micros(1)));
+            self.deadlines.advance_after(index, at, now);
         }
     }
 }

@@ -28,6 +28,7 @@ use crate::admission::{Admission, initial_token};
 use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::entropy::{Entropy, TokenClock};
+use crate::transport::Responses;
 use crate::{ConfigError, ServerCounters, Transmit, tls};
 pub(crate) use held::limit as held_limit;
 use held::{Held, marked_copy};
@@ -89,7 +90,7 @@ pub struct Server {
     /// Connections that may have something to read.
     to_read: VecDeque<u32>,
     /// Answers that belong to no connection.
-    responses: VecDeque<(Transmit, Box<[u8]>)>,
+    responses: Responses,
     scratch: Vec<u8>,
     /// Bytes held in unfinished streams, over all connections.
     reassembly_bytes: usize,
@@ -129,7 +130,7 @@ impl Server {
             clock,
             to_transmit: VecDeque::new(),
             to_read: VecDeque::new(),
-            responses: VecDeque::new(),
+            responses: Responses::default(),
             scratch: Vec::with_capacity(2048),
             reassembly_bytes: 0,
             held_bytes: 0,
@@ -192,8 +193,7 @@ impl Server {
     /// Writes the next datagram to be sent into `buffer` (cleared first) and says where it goes.
     pub fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
         buffer.clear();
-        if let Some((transmit, payload)) = self.responses.pop_front() {
-            buffer.extend_from_slice(&payload);
+        if let Some(transmit) = self.responses.pop(buffer) {
             self.counters.datagrams_out += 1;
             return Some(transmit);
         }

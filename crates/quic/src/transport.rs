@@ -1,0 +1,52 @@
+//! What server and client do alike with quinn.
+//!
+//! reads   quinn's events for its endpoint, datagrams that belong to no connection
+//! writes  the endpoint's answers to the connection, and those datagrams to the caller
+//! memory  as many datagrams as the caller allows
+//! drops   a datagram beyond those; the caller counts it
+//! source  `quinn_proto`'s protocol between an endpoint and its connections
+
+use std::collections::VecDeque;
+
+use quinn_proto::{Connection, ConnectionHandle, Endpoint};
+
+use crate::Transmit;
+
+/// Datagrams outside any connection that wait to be sent.
+#[derive(Default)]
+pub(crate) struct Responses(VecDeque<(Transmit, Box<[u8]>)>);
+
+impl Responses {
+    /// Queues the datagram that quinn has written to `scratch`; false if `max` wait already.
+    pub(crate) fn push(&mut self, transmit: quinn_proto::Transmit, scratch: &[u8], max: usize) -> bool {
+        let room = self.0.len() < max;
+        if room {
+            let payload = scratch[..transmit.size].into();
+            self.0.push_back((Transmit::from_quinn(transmit), payload));
+        }
+        room
+    }
+
+    /// Appends the next datagram to `buffer`.
+    pub(crate) fn pop(&mut self, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        let (transmit, payload) = self.0.pop_front()?;
+        buffer.extend_from_slice(&payload);
+        Some(transmit)
+    }
+}
+
+/// Carries what a connection has for its endpoint, and the answers back; whether there were any, so that the connection
+/// may have something to send. Its end is not passed on: whoever frees the connection tells the endpoint.
+pub(crate) fn pass_events(endpoint: &mut Endpoint, handle: ConnectionHandle, quic: &mut Connection) -> bool {
+    let mut answered = false;
+    while let Some(event) = quic.poll_endpoint_events() {
+        if event.is_drained() {
+            continue;
+        }
+        if let Some(event) = endpoint.handle_event(handle, event) {
+            quic.handle_event(event);
+            answered = true;
+        }
+    }
+    answered
+}
