@@ -19,6 +19,7 @@ pub mod cost;
 pub mod error;
 pub mod fees;
 pub mod genesis;
+pub mod history;
 pub mod ledger;
 pub mod programs;
 pub mod rent;

@@ -1,0 +1,144 @@
+//! batch: the metadata of one microblock's transactions, as a bank writes them and the log keeps them.
+//!
+//! reads   a batch's bytes
+//! writes  a batch's bytes, transaction by transaction, into one buffer
+//! memory  one batch, at most [`BATCH_SIZE_MAX`] and the last transaction's
+//! drops   logs, calls and return data of what would make a batch longer than that
+//! source  our own format
+//!
+//! ```text
+//! batch  slot u64, microblock u64, count u16, entries
+//! entry  length u32 of what follows, signature 64 B, account count u16, hash u64 of each account, metadata
+//! ```
+//!
+//! The hashes stand before the metadata so that the index is made without decoding those.
+
+use hearth_wire::Signature;
+
+use super::HistoryKey;
+use super::meta::{Details, MetaParts, TransactionMeta};
+use super::record::{array_at, u64_at};
+
+/// Bytes of a batch beyond which logs and calls are left out. Blocks are limited in compute units, and a log line
+/// of a batch this long has cost at least as many.
+pub const BATCH_SIZE_MAX: usize = 16 << 20;
+/// Bytes before the entries.
+const HEADER: usize = 8 + 8 + 2;
+/// Bytes of an entry before the hashes, its length apart.
+const ENTRY_HEADER: usize = 64 + 2;
+
+/// Writes batches, one after the other, into the same memory.
+pub struct BatchWriter {
+    key: HistoryKey,
+    bytes: Vec<u8>,
+    count: u16,
+}
+
+impl BatchWriter {
+    /// A writer for the log with this key.
+    pub fn new(key: HistoryKey) -> Self {
+        Self { key, bytes: Vec::with_capacity(64 << 10), count: 0 }
+    }
+
+    /// Begins the batch of a microblock.
+    pub fn begin(&mut self, slot: u64, microblock: u64) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&slot.to_le_bytes());
+        self.bytes.extend_from_slice(&microblock.to_le_bytes());
+        self.bytes.extend_from_slice(&[0; 2]);
+        self.count = 0;
+    }
+
+    /// Adds a transaction; in the order in which the block has them.
+    pub fn push(&mut self, parts: &MetaParts<'_>) {
+        let lost = Details { logs: vec!["Log truncated".into()], ..Details::default() };
+        let start = self.bytes.len();
+        self.entry(parts);
+        if self.bytes.len() > BATCH_SIZE_MAX && parts.details.is_some() {
+            self.bytes.truncate(start);
+            self.entry(&MetaParts { details: Some(&lost), ..*parts });
+        }
+        self.count += 1;
+    }
+
+    /// The batch; `None` when nothing was added.
+    pub fn finish(&mut self) -> Option<&[u8]> {
+        self.bytes[HEADER - 2..HEADER].copy_from_slice(&self.count.to_le_bytes());
+        (self.count > 0).then_some(&self.bytes[..])
+    }
+
+    fn entry(&mut self, parts: &MetaParts<'_>) {
+        let accounts = [parts.static_accounts, parts.loaded_writable, parts.loaded_readonly];
+        let account_count: usize = accounts.iter().map(|keys| keys.len()).sum();
+        assert_eq!(parts.balances.len(), account_count, "one balance for each account");
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(parts.signature);
+        self.bytes.extend_from_slice(&(account_count as u16).to_le_bytes());
+        for key in accounts.into_iter().flatten() {
+            self.bytes.extend_from_slice(&self.key.address(key).to_le_bytes());
+        }
+        parts.encode(&mut self.bytes);
+        let length = (self.bytes.len() - start - 4) as u32;
+        self.bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    }
+}
+
+/// A batch that was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// The block's slot.
+    pub slot: u64,
+    /// The microblock's id.
+    pub microblock: u64,
+    /// How many transactions it has.
+    pub count: u16,
+    entries: &'a [u8],
+}
+
+impl<'a> Batch<'a> {
+    /// Reads a batch's header. Panics on bytes that no [`BatchWriter`] has made.
+    pub fn read(bytes: &'a [u8]) -> Self {
+        let header: &[u8; HEADER] = bytes.first_chunk().expect("a batch has a header");
+        let count = u16::from_le_bytes(array_at(header, 16));
+        Self { slot: u64_at(header, 0), microblock: u64_at(header, 8), count, entries: &bytes[HEADER..] }
+    }
+
+    /// Its transactions, in order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
+        let mut rest = self.entries;
+        (0..self.count).map_while(move |_| {
+            let (length, after) = rest.split_first_chunk()?;
+            let (bytes, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+            rest = after;
+            Entry::read(bytes)
+        })
+    }
+}
+
+/// One transaction of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry<'a> {
+    pub signature: &'a Signature,
+    hashes: &'a [[u8; 8]],
+    meta: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let (signature, _) = bytes.split_first_chunk()?;
+        let count = usize::from(u16::from_le_bytes(*bytes.get(64..)?.first_chunk()?));
+        let (hashes, meta) = bytes[ENTRY_HEADER..].split_at_checked(8 * count)?;
+        Some(Self { signature, hashes: hashes.as_chunks().0, meta })
+    }
+
+    /// The hashes of its accounts.
+    pub fn hashes(&self) -> impl Iterator<Item = u64> + use<'a> {
+        self.hashes.iter().map(|hash| u64::from_le_bytes(*hash))
+    }
+
+    /// All that is remembered of it.
+    pub fn meta(&self) -> Option<TransactionMeta> {
+        TransactionMeta::decode(*self.signature, self.hashes.len(), self.meta)
+    }
+}

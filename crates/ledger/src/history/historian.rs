@@ -1,0 +1,316 @@
+//! historian: the history's own thread. It indexes what was written, seals full segments, drops old ones.
+//!
+//! reads   the log behind the writer
+//! writes  the index in memory; tables, in a thread beside it while it goes on; syncs segments; deletes old ones
+//! memory  the blocks that are not closed; a full segment's index until its table is written, one at a time
+//! drops   the oldest segments beyond the limit
+//! source  –
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::batch::Batch;
+use super::index::{ClosedSlot, Index, Pending, push_run};
+use super::meta::BlockMeta;
+use super::record::Kind;
+use super::scan::{Step, Walk};
+use super::table::Table;
+use super::{Config, HistoryError, HistoryKey, log_path, table_path};
+
+/// Between two syncs of the segment that is being written.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// A table that the disk did not take is written again after this long.
+const RETRY_EVERY: Duration = Duration::from_millis(500);
+
+/// What readers see.
+#[derive(Default)]
+pub(super) struct State {
+    /// Full segments with their tables, the oldest first.
+    pub tables: VecDeque<Arc<Table>>,
+    /// Full segments whose tables are being written, the oldest first.
+    pub full: VecDeque<InMemory>,
+    /// The segment that is being written.
+    pub open: InMemory,
+}
+
+/// The index of one segment, as long as it is in memory.
+pub(super) type InMemory = Arc<RwLock<Index>>;
+
+/// What the writer, the historian and the readers share.
+pub(super) struct Shared {
+    pub dir: PathBuf,
+    pub config: Config,
+    pub key: HistoryKey,
+    pub state: RwLock<State>,
+    /// One above the last block that can be found; 0 when there is none.
+    pub indexed_slot: AtomicU64,
+    /// Bytes of the log that were indexed since the start.
+    pub indexed_bytes: AtomicU64,
+    /// Bytes of all files.
+    pub disk_bytes: AtomicU64,
+    /// The node stops: tables that the disk does not take are given up.
+    pub stopping: AtomicBool,
+    /// Why nothing is indexed any more.
+    pub failure: OnceLock<String>,
+    /// Called in the historian's thread after each block, and when it failed.
+    pub on_indexed: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Shared {
+    pub fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What `look` sees in the index of the segment that is being written.
+    pub fn open<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
+        let open = self.state().open.clone();
+        look(&open.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes a block findable.
+    pub fn publish(&self, mut closed: ClosedSlot) {
+        let (mut signatures, mut addresses) = self.open(|index| (index.signatures.clone(), index.addresses.clone()));
+        // Merged without the lock: nobody else changes the index.
+        push_run(&mut signatures, std::mem::take(&mut closed.signatures));
+        push_run(&mut addresses, std::mem::take(&mut closed.addresses));
+        let open = self.state().open.clone();
+        open.write().unwrap_or_else(PoisonError::into_inner).join(&closed, signatures, addresses);
+        self.indexed_slot.store(closed.slot.slot + 1, SeqCst);
+    }
+
+    /// Shows tables that were there before.
+    pub fn show(&self, tables: VecDeque<Arc<Table>>) {
+        self.state_mut().tables = tables;
+    }
+
+    /// Begins with this segment.
+    pub fn begin(&self, segment: u32) {
+        self.state_mut().open = Arc::new(RwLock::new(Index::new(segment)));
+    }
+
+    /// Puts the open segment with the full ones and begins another. `pending` are the blocks that are not closed.
+    pub fn fill(&self, next: u32, pending: &Pending) -> InMemory {
+        let mut state = self.state_mut();
+        let full = std::mem::replace(&mut state.open, Arc::new(RwLock::new(Index::new(next))));
+        full.write().unwrap_or_else(PoisonError::into_inner).unclosed_from = pending.first().unwrap_or((next, 0));
+        state.full.push_back(full.clone());
+        full
+    }
+
+    /// Writes the table of a full segment and shows it in place of the index in memory.
+    pub fn seal(&self, full: &InMemory) -> Result<(), HistoryError> {
+        let index = &*full.read().unwrap_or_else(PoisonError::into_inner);
+        let log = log_path(&self.dir, index.segment);
+        let file = File::open(&log).map_err(|e| HistoryError::io("opening", &log, e))?;
+        if self.config.sync {
+            file.sync_data().map_err(|e| HistoryError::io("syncing", &log, e))?;
+        }
+        let bytes = file.metadata().map_err(|e| HistoryError::io("looking at", &log, e))?.len();
+        let table = Table::create(&self.dir, index, bytes, self.config.sync)?;
+        self.disk_bytes.fetch_add(table.disk_bytes - bytes, SeqCst);
+        let mut state = self.state_mut();
+        state.full.retain(|other| !Arc::ptr_eq(other, full));
+        state.tables.push_back(Arc::new(table));
+        Ok(())
+    }
+
+    /// Deletes the oldest segments until two more fit below the limit.
+    pub fn make_room(&self) {
+        let Config { limit_size, segment_size, .. } = self.config;
+        while self.disk_bytes.load(SeqCst) + 2 * segment_size > limit_size {
+            let Some(oldest) = self.state_mut().tables.pop_front() else { return };
+            // Readers that have a file open keep it until they are done.
+            let _ = fs::remove_file(table_path(&self.dir, oldest.segment));
+            let _ = fs::remove_file(log_path(&self.dir, oldest.segment));
+            self.disk_bytes.fetch_sub(oldest.disk_bytes, SeqCst);
+        }
+    }
+
+    fn fail(&self, why: &impl std::fmt::Display) {
+        let _ = self.failure.set(why.to_string());
+        self.tell();
+    }
+
+    fn tell(&self) {
+        if let Some(tell) = self.on_indexed.get() {
+            tell();
+        }
+    }
+}
+
+/// What the writer tells the historian.
+pub(super) enum Job {
+    /// The segment being written has come so far.
+    Written(u64),
+    /// It is full: this one is next.
+    Next(u32),
+    /// Index everything and end.
+    Stop,
+}
+
+/// A walk over a segment that feeds its index.
+pub(super) struct Feed<'s> {
+    pub shared: &'s Shared,
+    pub pending: &'s mut Pending,
+}
+
+impl Feed<'_> {
+    /// Indexes the records of `segment` from `at` to `end`; returns where the first bad one is, if there is one.
+    /// `keep` says of each block whether it is kept; the first that is not counts as bad.
+    pub fn records(
+        &mut self,
+        file: &File,
+        segment: u32,
+        (at, end): (u64, u64),
+        mut keep: impl FnMut(&BlockMeta) -> bool,
+    ) -> std::io::Result<Option<u64>> {
+        let mut walk = Walk::new(file, segment, at, end);
+        loop {
+            match walk.step()? {
+                Step::End => return Ok(None),
+                Step::Bad(at) => return Ok(Some(at)),
+                Step::Record { kind: Kind::Head, .. } => {}
+                Step::Record { kind: Kind::Reopened, .. } => self.pending.clear(),
+                Step::Record { kind: Kind::Batch, body, at, .. } => {
+                    self.pending.add(&self.shared.key, segment, at, &Batch::read(body));
+                }
+                Step::Record { kind: Kind::Close, body, at, end } => {
+                    let block = BlockMeta::decode(body).filter(&mut keep);
+                    let ends = self.shared.open(Index::ends);
+                    let closed = block.and_then(|block| self.pending.close(&ends, &block, (at, end)));
+                    let Some(closed) = closed else { return Ok(Some(at)) };
+                    self.shared.publish(closed);
+                    self.shared.tell();
+                }
+            }
+        }
+    }
+}
+
+pub(super) struct Historian {
+    shared: Arc<Shared>,
+    jobs: Receiver<Job>,
+    pending: Pending,
+    segment: u32,
+    file: Option<File>,
+    /// How far the segment is indexed.
+    at: u64,
+    synced_at: Instant,
+    unsynced: bool,
+    sealer: Option<JoinHandle<()>>,
+}
+
+impl Historian {
+    /// A historian that goes on at `at` of the open segment, where all blocks are closed.
+    pub fn new(shared: Arc<Shared>, jobs: Receiver<Job>, at: u64) -> Self {
+        let segment = shared.open(|index| index.segment);
+        let (pending, synced_at) = (Pending::default(), Instant::now());
+        Self { shared, jobs, pending, segment, file: None, at, synced_at, unsynced: false, sealer: None }
+    }
+
+    /// Serves until told to stop or until the writer is gone.
+    pub fn run(mut self) {
+        loop {
+            let wait = if self.unsynced { SYNC_EVERY.saturating_sub(self.synced_at.elapsed()) } else { Duration::MAX };
+            let job = match self.jobs.recv_timeout(wait.min(Duration::from_secs(1 << 30))) {
+                Ok(job) => Some(job),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some(Job::Stop),
+            };
+            let done = match job {
+                Some(Job::Written(to)) => self.index(to),
+                Some(Job::Next(segment)) => {
+                    self.next(segment);
+                    Ok(())
+                }
+                Some(Job::Stop) => break,
+                None => Ok(()),
+            };
+            if let Err(error) = done.and_then(|()| self.sync()) {
+                self.shared.fail(&error);
+                return;
+            }
+        }
+        if let Some(sealer) = self.sealer.take() {
+            let _ = sealer.join();
+        }
+        self.synced_at -= SYNC_EVERY;
+        let _ = self.sync();
+    }
+
+    fn index(&mut self, to: u64) -> Result<(), HistoryError> {
+        let path = log_path(&self.shared.dir, self.segment);
+        if self.file.is_none() {
+            self.file = Some(File::open(&path).map_err(|e| HistoryError::io("opening", &path, e))?);
+        }
+        let file = self.file.as_ref().expect("it was opened above");
+        let mut feed = Feed { shared: &self.shared, pending: &mut self.pending };
+        let bad = feed.records(file, self.segment, (self.at, to), |_| true);
+        if let Some(offset) = bad.map_err(|e| HistoryError::io("reading", &path, e))? {
+            return Err(HistoryError::Corrupt { file: path, offset, what: "a record is not as it was written" });
+        }
+        self.shared.indexed_bytes.fetch_add(to - self.at, SeqCst);
+        self.at = to;
+        self.unsynced = self.shared.config.sync;
+        Ok(())
+    }
+
+    /// Brings the segment to stable storage, now and then.
+    fn sync(&mut self) -> Result<(), HistoryError> {
+        if self.unsynced && self.synced_at.elapsed() >= SYNC_EVERY {
+            let path = log_path(&self.shared.dir, self.segment);
+            let synced = self.file.as_ref().map_or(Ok(()), File::sync_data);
+            synced.map_err(|e| HistoryError::io("syncing", &path, e))?;
+            (self.synced_at, self.unsynced) = (Instant::now(), false);
+        }
+        Ok(())
+    }
+
+    /// Begins another segment; the full one is sealed meanwhile.
+    fn next(&mut self, segment: u32) {
+        if let Some(sealer) = self.sealer.take() {
+            let _ = sealer.join();
+        }
+        let full = self.shared.fill(segment, &self.pending);
+        (self.segment, self.file, self.at) = (segment, None, 0);
+        let shared = self.shared.clone();
+        let seal = move || {
+            while let Err(error) = shared.seal(&full) {
+                // A full disk: the index stays in memory until there is room.
+                if shared.stopping.load(SeqCst) || !matches!(error, HistoryError::NoRoom { .. }) {
+                    shared.fail(&error);
+                    return;
+                }
+                shared.make_room();
+                std::thread::sleep(RETRY_EVERY);
+            }
+            shared.make_room();
+        };
+        // Without a thread it is done here, and blocks wait for it.
+        match std::thread::Builder::new().name("history-table".into()).spawn(seal.clone()) {
+            Ok(sealer) => self.sealer = Some(sealer),
+            Err(_) => seal(),
+        }
+    }
+}
+
+/// Removes what lies behind the end of the log.
+pub(super) fn remove_segment(dir: &Path, segment: u32) -> Result<(), HistoryError> {
+    for path in [table_path(dir, segment), log_path(dir, segment)] {
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(HistoryError::io("removing", &path, e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,427 @@
+//! meta: what is remembered of a transaction and of a block, and its bytes.
+//!
+//! reads   an entry's or a block's bytes, whose checksum has been verified
+//! writes  the same
+//! memory  what is decoded
+//! drops   nothing; bytes that do not decode are `None`
+//! source  `TransactionStatusMeta` of `solana-transaction-status` 4.2 for what there is to remember
+//!
+//! Numbers are LEB128: balances and fees are mostly small, or near the number before. A transfer takes about 130 B.
+
+use hearth_wire::{Hash, Pubkey, Signature};
+
+use super::record::{array_at, u32_at, u64_at};
+use crate::error::{PackedStatus, TransactionError};
+
+/// The balance of a token account, before or after a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenBalance {
+    /// Which account of the transaction.
+    pub account_index: u8,
+    /// The token's mint.
+    pub mint: Pubkey,
+    /// Who may spend it.
+    pub owner: Pubkey,
+    /// The token program.
+    pub program_id: Pubkey,
+    /// How much, in the smallest unit.
+    pub amount: u64,
+    /// Decimals of the mint.
+    pub decimals: u8,
+}
+
+/// An instruction that a program called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InnerInstruction {
+    /// Index of the called program among the transaction's accounts.
+    pub program_id_index: u8,
+    /// Indexes of the accounts passed.
+    pub accounts: Vec<u8>,
+    /// The input.
+    pub data: Vec<u8>,
+    /// Depth of the call: 2 for what a top-level instruction calls.
+    pub stack_height: u8,
+}
+
+/// The calls that one instruction of a transaction made, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InnerInstructions {
+    /// Which instruction of the transaction.
+    pub index: u8,
+    /// Its calls.
+    pub instructions: Vec<InnerInstruction>,
+}
+
+/// What is remembered only where extended metadata are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// Log lines.
+    pub logs: Vec<String>,
+    /// Calls of programs by programs; only instructions that made some.
+    pub inner: Vec<InnerInstructions>,
+    /// Program and data of what was returned last.
+    pub return_data: Option<(Pubkey, Vec<u8>)>,
+}
+
+/// What became of a transaction that landed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionMeta {
+    /// Its first signature.
+    pub signature: Signature,
+    /// Success, or why it failed.
+    pub result: Result<(), TransactionError>,
+    /// What it paid, in lamports.
+    pub fee: u64,
+    /// Compute units used.
+    pub compute_units: u64,
+    /// Compute units that it took of its block.
+    pub cost_units: u64,
+    /// Lamports before and after, of each account: the static ones, then the loaded.
+    pub balances: Vec<(u64, u64)>,
+    /// Token balances before.
+    pub pre_token_balances: Vec<TokenBalance>,
+    /// Token balances after.
+    pub post_token_balances: Vec<TokenBalance>,
+    /// Accounts from lookup tables, locked for writing.
+    pub loaded_writable: Vec<Pubkey>,
+    /// Accounts from lookup tables, read only.
+    pub loaded_readonly: Vec<Pubkey>,
+    /// The memos, as `getSignaturesForAddress` writes them.
+    pub memo: Option<String>,
+    /// Logs and calls, where they are kept.
+    pub details: Option<Details>,
+}
+
+/// A [`TransactionMeta`] in the making: borrowed, for whoever writes many.
+#[derive(Clone, Copy, Debug)]
+pub struct MetaParts<'a> {
+    /// See [`TransactionMeta`], here and below.
+    pub signature: &'a Signature,
+    /// The accounts that the message itself names.
+    pub static_accounts: &'a [Pubkey],
+    /// Success, or why it failed.
+    pub result: Result<(), TransactionError>,
+    /// Lamports.
+    pub fee: u64,
+    /// Used.
+    pub compute_units: u64,
+    /// Taken of the block.
+    pub cost_units: u64,
+    /// Of the static and then of the loaded accounts.
+    pub balances: &'a [(u64, u64)],
+    /// Before.
+    pub pre_token_balances: &'a [TokenBalance],
+    /// After.
+    pub post_token_balances: &'a [TokenBalance],
+    /// From lookup tables.
+    pub loaded_writable: &'a [Pubkey],
+    /// From lookup tables.
+    pub loaded_readonly: &'a [Pubkey],
+    /// Joined.
+    pub memo: Option<&'a str>,
+    /// Where they are kept.
+    pub details: Option<&'a Details>,
+}
+
+/// Why somebody was paid at the end of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RewardKind {
+    /// The leader's share of the fees.
+    Fee,
+    /// A validator's or a delegator's stake.
+    Staking,
+    /// A vote account's commission.
+    Voting,
+}
+
+/// A payment at the end of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reward {
+    /// To whom.
+    pub pubkey: Pubkey,
+    /// How much.
+    pub lamports: i64,
+    /// The balance afterwards.
+    pub post_balance: u64,
+    /// What for.
+    pub kind: RewardKind,
+    /// The vote account's commission in percent, for staking and voting.
+    pub commission: Option<u8>,
+}
+
+/// What is remembered of a block beside its transactions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockMeta {
+    /// Its slot.
+    pub slot: u64,
+    /// The slot of the block before.
+    pub parent: u64,
+    /// How many blocks precede it.
+    pub height: u64,
+    /// Its time by the chain's clock, seconds since the Unix epoch.
+    pub time: i64,
+    /// Its last hash.
+    pub blockhash: Hash,
+    /// The last hash of the block before.
+    pub previous_blockhash: Hash,
+    /// Its transactions.
+    pub transaction_count: u32,
+    /// Who was paid at its end.
+    pub rewards: Vec<Reward>,
+}
+
+const HAS_ERROR: u8 = 1;
+const HAS_TOKENS: u8 = 2;
+const HAS_LOADED: u8 = 4;
+const HAS_MEMO: u8 = 8;
+const HAS_DETAILS: u8 = 16;
+
+impl MetaParts<'_> {
+    /// Appends all but the signature and the accounts' hashes, which stand before it in a batch.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let tokens = !(self.pre_token_balances.is_empty() && self.post_token_balances.is_empty());
+        let loaded = !(self.loaded_writable.is_empty() && self.loaded_readonly.is_empty());
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        out.push(
+            flag(self.result.is_err(), HAS_ERROR)
+                | flag(tokens, HAS_TOKENS)
+                | flag(loaded, HAS_LOADED)
+                | flag(self.memo.is_some(), HAS_MEMO)
+                | flag(self.details.is_some(), HAS_DETAILS),
+        );
+        if self.result.is_err() {
+            put(out, PackedStatus::pack(self.result).to_bits());
+        }
+        [self.fee, self.compute_units, self.cost_units].into_iter().for_each(|number| put(out, number));
+        for &(before, after) in self.balances {
+            put(out, before);
+            put(out, zigzag(after.wrapping_sub(before) as i64));
+        }
+        if tokens {
+            put_tokens(out, self.pre_token_balances);
+            put_tokens(out, self.post_token_balances);
+        }
+        if loaded {
+            put_keys(out, self.loaded_writable);
+            put_keys(out, self.loaded_readonly);
+        }
+        if let Some(memo) = self.memo {
+            put_bytes(out, memo.as_bytes());
+        }
+        if let Some(details) = self.details {
+            details.encode(out);
+        }
+    }
+}
+
+impl TransactionMeta {
+    /// Decodes what [`MetaParts::encode`] wrote of a transaction with `account_count` accounts.
+    pub(super) fn decode(signature: Signature, account_count: usize, bytes: &[u8]) -> Option<Self> {
+        let r = &mut Cursor(bytes);
+        let flags = r.byte()?;
+        let has = |flag: u8| flags & flag != 0;
+        let result = if has(HAS_ERROR) { PackedStatus::from_bits(r.number()?).unpack() } else { Ok(()) };
+        let (fee, compute_units, cost_units) = (r.number()?, r.number()?, r.number()?);
+        let balance = |r: &mut Cursor<'_>| {
+            let before = r.number()?;
+            Some((before, before.wrapping_add(unzigzag(r.number()?) as u64)))
+        };
+        let balances = (0..account_count).map(|_| balance(r)).collect::<Option<_>>()?;
+        let mut meta = Self {
+            signature,
+            result,
+            fee,
+            compute_units,
+            cost_units,
+            balances,
+            pre_token_balances: vec![],
+            post_token_balances: vec![],
+            loaded_writable: vec![],
+            loaded_readonly: vec![],
+            memo: None,
+            details: None,
+        };
+        if has(HAS_TOKENS) {
+            (meta.pre_token_balances, meta.post_token_balances) = (r.list(take_token)?, r.list(take_token)?);
+        }
+        if has(HAS_LOADED) {
+            (meta.loaded_writable, meta.loaded_readonly) = (r.list(Cursor::array)?, r.list(Cursor::array)?);
+        }
+        if has(HAS_MEMO) {
+            meta.memo = Some(String::from_utf8(r.bytes()?.to_vec()).ok()?);
+        }
+        if has(HAS_DETAILS) {
+            meta.details = Some(Details::decode(r)?);
+        }
+        r.0.is_empty().then_some(meta)
+    }
+}
+
+impl Details {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put(out, self.logs.len() as u64);
+        self.logs.iter().for_each(|line| put_bytes(out, line.as_bytes()));
+        put(out, self.inner.len() as u64);
+        for group in &self.inner {
+            out.push(group.index);
+            put(out, group.instructions.len() as u64);
+            for call in &group.instructions {
+                out.extend_from_slice(&[call.program_id_index, call.stack_height]);
+                put_bytes(out, &call.accounts);
+                put_bytes(out, &call.data);
+            }
+        }
+        out.push(self.return_data.is_some().into());
+        if let Some((program, data)) = &self.return_data {
+            out.extend_from_slice(program);
+            put_bytes(out, data);
+        }
+    }
+
+    fn decode(r: &mut Cursor<'_>) -> Option<Self> {
+        let logs = r.list(|r| String::from_utf8(r.bytes()?.to_vec()).ok())?;
+        let inner = r.list(|r| {
+            let index = r.byte()?;
+            let instructions = r.list(|r| {
+                let (program_id_index, stack_height) = (r.byte()?, r.byte()?);
+                let (accounts, data) = (r.bytes()?.to_vec(), r.bytes()?.to_vec());
+                Some(InnerInstruction { program_id_index, accounts, data, stack_height })
+            })?;
+            Some(InnerInstructions { index, instructions })
+        })?;
+        let return_data = match r.byte()? {
+            0 => None,
+            _ => Some((r.array()?, r.bytes()?.to_vec())),
+        };
+        Some(Self { logs, inner, return_data })
+    }
+}
+
+impl BlockMeta {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(112);
+        for word in [self.slot, self.parent, self.height, self.time as u64] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(&self.blockhash);
+        out.extend_from_slice(&self.previous_blockhash);
+        out.extend_from_slice(&self.transaction_count.to_le_bytes());
+        put(&mut out, self.rewards.len() as u64);
+        for reward in &self.rewards {
+            out.extend_from_slice(&reward.pubkey);
+            put(&mut out, zigzag(reward.lamports));
+            put(&mut out, reward.post_balance);
+            out.push(reward.kind as u8);
+            out.push(reward.commission.is_some().into());
+            out.push(reward.commission.unwrap_or(0));
+        }
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (fixed, rest) = bytes.split_at_checked(100)?;
+        let rewards = Cursor(rest).list(|r| {
+            let (pubkey, lamports, post_balance) = (r.array()?, unzigzag(r.number()?), r.number()?);
+            let kind = match r.byte()? {
+                0 => RewardKind::Fee,
+                1 => RewardKind::Staking,
+                2 => RewardKind::Voting,
+                _ => return None,
+            };
+            let (has_commission, commission) = (r.byte()? != 0, r.byte()?);
+            Some(Reward { pubkey, lamports, post_balance, kind, commission: has_commission.then_some(commission) })
+        })?;
+        Some(Self {
+            slot: u64_at(fixed, 0),
+            parent: u64_at(fixed, 8),
+            height: u64_at(fixed, 16),
+            time: u64_at(fixed, 24) as i64,
+            blockhash: array_at(fixed, 32),
+            previous_blockhash: array_at(fixed, 64),
+            transaction_count: u32_at(fixed, 96),
+            rewards,
+        })
+    }
+}
+
+fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+const fn zigzag(number: i64) -> u64 {
+    (number << 1 ^ number >> 63) as u64
+}
+
+const fn unzigzag(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn put_keys(out: &mut Vec<u8>, keys: &[Pubkey]) {
+    put(out, keys.len() as u64);
+    out.extend_from_slice(keys.as_flattened());
+}
+
+fn put_tokens(out: &mut Vec<u8>, balances: &[TokenBalance]) {
+    put(out, balances.len() as u64);
+    for balance in balances {
+        out.extend_from_slice(&[balance.account_index, balance.decimals]);
+        [&balance.mint, &balance.owner, &balance.program_id].into_iter().for_each(|key| out.extend_from_slice(key));
+        put(out, balance.amount);
+    }
+}
+
+fn take_token(r: &mut Cursor<'_>) -> Option<TokenBalance> {
+    let (account_index, decimals) = (r.byte()?, r.byte()?);
+    let (mint, owner, program_id) = (r.array()?, r.array()?, r.array()?);
+    Some(TokenBalance { account_index, mint, owner, program_id, amount: r.number()?, decimals })
+}
+
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*byte)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = usize::try_from(self.number()?).ok()?;
+        let (head, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn list<T>(&mut self, mut take: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        // No more than there are bytes, whatever the count says.
+        let count = usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len())?;
+        (0..count).map(|_| take(self)).collect()
+    }
+}

@@ -1,0 +1,142 @@
+//! record: the byte layout of the history's log (no I/O).
+//!
+//! reads   bytes of a segment at a known position
+//! writes  whole records into a caller's buffer
+//! memory  none of its own
+//! drops   nothing; a record that does not verify is `None`
+//! source  our own format, version [`VERSION`]; all integers little endian
+//!
+//! A record is `magic u32 | kind u32 | length u32 | crc u32 | body`. `length` covers all of it. The checksum
+//! (CRC-32, IEEE) covers segment and offset, the header without the checksum, and the body.
+
+/// The format's version, kept in each segment's first record.
+pub(super) const VERSION: u32 = 1;
+/// Bytes before a record's body.
+pub(super) const HEADER_SIZE: usize = 16;
+/// Bytes of the record at the head of a segment.
+pub(super) const HEAD_SIZE: usize = HEADER_SIZE + 48;
+/// The longest record.
+pub(super) const RECORD_SIZE_MAX: usize = 64 << 20;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"hHis");
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The head of a segment.
+    Head = 1,
+    /// The metadata of a microblock's transactions.
+    Batch = 2,
+    /// A block is complete.
+    Close = 3,
+    /// The log was opened again: batches before it belong to no block that is closed after it.
+    Reopened = 4,
+}
+
+/// The record at the head of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub version: u32,
+    pub genesis_hash: [u8; 32],
+    /// What [`HistoryKey`](super::HistoryKey) is made from.
+    pub key: u64,
+}
+
+impl Head {
+    pub fn encode(&self) -> [u8; 48] {
+        let mut out = [0; 48];
+        out[0..4].copy_from_slice(&self.version.to_le_bytes());
+        out[8..40].copy_from_slice(&self.genesis_hash);
+        out[40..48].copy_from_slice(&self.key.to_le_bytes());
+        out
+    }
+
+    pub fn decode(body: &[u8]) -> Option<Self> {
+        let body: &[u8; 48] = body.try_into().ok()?;
+        Some(Self { version: u32_at(body, 0), genesis_hash: array_at(body, 8), key: u64_at(body, 40) })
+    }
+}
+
+/// Appends a record that will stand at `offset` of `segment`.
+pub(super) fn write(out: &mut Vec<u8>, segment: u32, offset: u64, kind: Kind, body: &[u8]) {
+    let mut header = [0; HEADER_SIZE];
+    header[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+    header[4..8].copy_from_slice(&(kind as u32).to_le_bytes());
+    header[8..12].copy_from_slice(&((HEADER_SIZE + body.len()) as u32).to_le_bytes());
+    let crc = checksum(segment, offset, &header[..12], body);
+    header[12..16].copy_from_slice(&crc.to_le_bytes());
+    out.extend_from_slice(&header);
+    out.extend_from_slice(body);
+}
+
+/// The length of the record that `header` begins, header included.
+pub(super) fn length(header: &[u8; HEADER_SIZE]) -> Option<usize> {
+    let length = u32_at(header, 8) as usize;
+    let sane = u32_at(header, 0) == MAGIC && (HEADER_SIZE..=RECORD_SIZE_MAX).contains(&length);
+    sane.then_some(length)
+}
+
+/// The kind and body of the record that fills `bytes`, when it verifies at this place.
+pub(super) fn verified(bytes: &[u8], segment: u32, offset: u64) -> Option<(Kind, &[u8])> {
+    let (header, body) = bytes.split_first_chunk::<HEADER_SIZE>()?;
+    if length(header)? != bytes.len() || u32_at(header, 12) != checksum(segment, offset, &header[..12], body) {
+        return None;
+    }
+    let kind = match u32_at(header, 4) {
+        1 => Kind::Head,
+        2 => Kind::Batch,
+        3 => Kind::Close,
+        4 => Kind::Reopened,
+        _ => return None,
+    };
+    Some((kind, body))
+}
+
+fn checksum(segment: u32, offset: u64, head: &[u8], body: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&segment.to_le_bytes());
+    hasher.update(&offset.to_le_bytes());
+    hasher.update(head);
+    hasher.update(body);
+    hasher.finalize()
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(array_at(bytes, at))
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(array_at(bytes, at))
+}
+
+pub(super) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    *bytes[at..].first_chunk().expect("callers pass at least the layout's size")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bit_and_the_place_are_checked() {
+        let mut bytes = vec![];
+        write(&mut bytes, 3, 4096, Kind::Batch, b"a body");
+        assert_eq!(verified(&bytes, 3, 4096), Some((Kind::Batch, &b"a body"[..])));
+        assert_eq!((verified(&bytes, 3, 4097), verified(&bytes, 4, 4096)), (None, None));
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(verified(&bad, 3, 4096), None, "bit {bit}");
+        }
+        for cut in 0..bytes.len() {
+            assert_eq!(verified(&bytes[..cut], 3, 4096), None);
+        }
+    }
+
+    #[test]
+    fn heads_come_back() {
+        let head = Head { version: VERSION, genesis_hash: [7; 32], key: u64::MAX - 5 };
+        assert_eq!(Head::decode(&head.encode()), Some(head));
+        assert_eq!(Head::decode(&head.encode()[1..]), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! writer: the writing side of the history.
+//!
+//! reads   batches and blocks
+//! writes  the last segment of the log
+//! memory  [`BUFFER_SIZE`] and one batch of what is not written yet; a counter for each block that is not closed
+//! drops   nothing
+//! source  mod.rs
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use super::batch::Batch;
+use super::historian::{Historian, Job, Shared};
+use super::meta::BlockMeta;
+use super::record::{self, HEAD_SIZE, Head, Kind};
+use super::{HistoryError, HistoryKey, HistoryReader, log_path};
+
+/// Bytes that are collected before they are written, unless a block is closed.
+const BUFFER_SIZE: usize = 256 << 10;
+
+/// The history, to append to. Dropping it writes and syncs what it has.
+pub struct History {
+    shared: Arc<Shared>,
+    head: Head,
+    segment: u32,
+    file: File,
+    /// Bytes of the segment that are written.
+    written: u64,
+    /// Bytes written since the start.
+    written_bytes: u64,
+    buffer: Vec<u8>,
+    /// Transactions of the blocks that are not closed.
+    seen: BTreeMap<u64, u64>,
+    last_slot: u64,
+    /// The block whose closing record is in the buffer.
+    closing: Option<u64>,
+    jobs: Sender<Job>,
+    historian: Option<JoinHandle<()>>,
+}
+
+impl History {
+    pub(super) fn start(shared: Arc<Shared>, head: Head, (file, written): (File, u64)) -> Result<Self, HistoryError> {
+        let (jobs, inbox) = channel();
+        let historian = Historian::new(shared.clone(), inbox, written);
+        let spawned = std::thread::Builder::new().name("history".into()).spawn(move || historian.run());
+        let historian = spawned.map_err(|e| HistoryError::io("starting a thread for", &shared.dir, e))?;
+        let (segment, last_slot) =
+            (shared.open(|index| index.segment), shared.indexed_slot.load(SeqCst).saturating_sub(1));
+        Ok(Self {
+            shared,
+            head,
+            segment,
+            file,
+            written,
+            written_bytes: 0,
+            buffer: Vec::with_capacity(BUFFER_SIZE),
+            seen: BTreeMap::new(),
+            last_slot,
+            closing: None,
+            jobs,
+            historian: Some(historian),
+        })
+    }
+
+    /// A handle to ask, for any thread.
+    pub fn reader(&self) -> HistoryReader {
+        HistoryReader::new(self.shared.clone())
+    }
+
+    /// What banks hash under.
+    pub fn key(&self) -> HistoryKey {
+        self.shared.key.clone()
+    }
+
+    /// The last block that was closed; 0 when there is none.
+    pub fn last_slot(&self) -> u64 {
+        self.last_slot
+    }
+
+    /// Bytes on disk.
+    pub fn disk_bytes(&self) -> u64 {
+        self.shared.disk_bytes.load(SeqCst)
+    }
+
+    /// Whether more batches should be appended now: not while the disk is full or the index far behind.
+    pub fn has_room(&self) -> bool {
+        let behind = self.written_bytes - self.shared.indexed_bytes.load(SeqCst);
+        self.buffer.len() < 2 * BUFFER_SIZE && behind < self.shared.config.segment_size.max(4 * BUFFER_SIZE as u64)
+    }
+
+    /// Appends a batch of a block that is not closed. It is written some time later.
+    pub fn append(&mut self, batch: &[u8]) {
+        let read = Batch::read(batch);
+        *self.seen.entry(read.slot).or_default() += u64::from(read.count);
+        let at = self.written + self.buffer.len() as u64;
+        record::write(&mut self.buffer, self.segment, at, Kind::Batch, batch);
+    }
+
+    /// How many transactions of a block have been appended.
+    pub fn seen(&self, slot: u64) -> u64 {
+        self.seen.get(&slot).copied().unwrap_or(0)
+    }
+
+    /// Writes what has been appended, if it is much.
+    ///
+    /// # Errors
+    /// [`HistoryError::NoRoom`]: it is kept, and the call may be made again.
+    pub fn write_some(&mut self) -> Result<(), HistoryError> {
+        if self.buffer.len() < BUFFER_SIZE { Ok(()) } else { self.write() }
+    }
+
+    /// Closes a block: all its transactions have been appended, and it is in the block store. It can be found once
+    /// [`indexed_slot`](Self::indexed_slot) says so.
+    ///
+    /// # Errors
+    /// [`HistoryError::NoRoom`]: the same call may be made again, and nothing may be appended before.
+    pub fn close(&mut self, block: &BlockMeta) -> Result<(), HistoryError> {
+        if let Some(why) = self.shared.failure.get() {
+            let source = io::Error::other(why.clone());
+            return Err(HistoryError::Io { doing: "indexing", file: self.shared.dir.clone(), source });
+        }
+        if self.closing != Some(block.slot) {
+            let at = self.written + self.buffer.len() as u64;
+            record::write(&mut self.buffer, self.segment, at, Kind::Close, &block.encode());
+            self.closing = Some(block.slot);
+        }
+        self.write()?;
+        self.closing = None;
+        self.seen = self.seen.split_off(&(block.slot + 1));
+        self.last_slot = block.slot;
+        if self.written >= self.shared.config.segment_size {
+            self.roll()?;
+        }
+        Ok(())
+    }
+
+    /// The last block that can be found; 0 when there is none.
+    pub fn indexed_slot(&self) -> u64 {
+        self.shared.indexed_slot.load(SeqCst).saturating_sub(1)
+    }
+
+    /// Why nothing is indexed any more, if so.
+    pub fn failure(&self) -> Option<&str> {
+        self.shared.failure.get().map(String::as_str)
+    }
+
+    /// Has `tell` called, from another thread, whenever a block can be found or indexing has failed. The first one
+    /// given stays.
+    pub fn on_indexed(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.shared.on_indexed.set(Box::new(tell));
+    }
+
+    fn write(&mut self) -> Result<(), HistoryError> {
+        let mut done = 0;
+        let result = loop {
+            if done == self.buffer.len() {
+                break Ok(());
+            }
+            match self.file.write(&self.buffer[done..]) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => done += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => break Err(e),
+            }
+        };
+        self.buffer.drain(..done);
+        self.written += done as u64;
+        self.written_bytes += done as u64;
+        self.shared.disk_bytes.fetch_add(done as u64, SeqCst);
+        result.map_err(|e| HistoryError::io("appending to", &log_path(&self.shared.dir, self.segment), e))?;
+        let _ = self.jobs.send(Job::Written(self.written));
+        Ok(())
+    }
+
+    /// Begins another segment. One that cannot be begun now is begun after the next block.
+    fn roll(&mut self) -> Result<(), HistoryError> {
+        let segment = self.segment + 1;
+        let path = log_path(&self.shared.dir, segment);
+        let Ok((file, written)) = create_segment(&path, segment, &self.head) else { return Ok(()) };
+        self.shared.disk_bytes.fetch_add(written, SeqCst);
+        self.written_bytes += written;
+        (self.segment, self.file, self.written) = (segment, file, written);
+        let _ = self.jobs.send(Job::Next(segment));
+        let _ = self.jobs.send(Job::Written(written));
+        Ok(())
+    }
+}
+
+impl Drop for History {
+    fn drop(&mut self) {
+        let _ = self.write();
+        self.shared.stopping.store(true, SeqCst);
+        let _ = self.jobs.send(Job::Stop);
+        if let Some(historian) = self.historian.take() {
+            let _ = historian.join();
+        }
+    }
+}
+
+/// A new segment's file with its head, and its size.
+pub(super) fn create_segment(path: &std::path::Path, segment: u32, head: &Head) -> Result<(File, u64), HistoryError> {
+    let mut bytes = vec![];
+    record::write(&mut bytes, segment, 0, Kind::Head, &head.encode());
+    let failed = |e| HistoryError::io("creating", path, e);
+    // An earlier attempt on a full disk may have left one.
+    let _ = std::fs::remove_file(path);
+    let mut file = OpenOptions::new().append(true).create_new(true).open(path).map_err(failed)?;
+    if let Err(e) = file.write_all(&bytes) {
+        let _ = std::fs::remove_file(path);
+        return Err(failed(e));
+    }
+    Ok((file, HEAD_SIZE as u64))
+}
