@@ -77,6 +77,19 @@ pub struct BlockSummary {
     pub transaction_count: u64,
     /// What became of its transactions.
     pub counts: BankCounts,
+    /// What the leader got of the fees, if anything.
+    pub reward: Option<FeeReward>,
+}
+
+/// The leader's share of a block's fees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeeReward {
+    /// Who got it.
+    pub collector: Pubkey,
+    /// How much.
+    pub lamports: u64,
+    /// The balance with it.
+    pub post_balance: u64,
 }
 
 /// What banks and readers share.
@@ -120,6 +133,7 @@ impl Ledger {
             blockhash: *genesis.hash(),
             transaction_count: 0,
             counts: BankCounts::default(),
+            reward: None,
         };
         let shared = Shared {
             accounts,
@@ -188,7 +202,7 @@ impl Ledger {
             return Err(SlotError::NotBegun(slot));
         }
         chain.working = None;
-        self.pay_out(&counts);
+        let reward = self.pay_out(&counts);
         Arc::make_mut(&mut chain.blockhashes).register(last_hash);
         let block = BlockSummary {
             slot,
@@ -197,6 +211,7 @@ impl Ledger {
             blockhash: last_hash,
             transaction_count: chain.last().transaction_count + counts.committed,
             counts,
+            reward,
         };
         chain.blocks.push_back(block);
         if chain.blocks.len() > RECENT_BLOCKS {
@@ -207,27 +222,28 @@ impl Ledger {
 
     /// Burns its part of a block's fees and whatever was sent to the incinerator; the rest goes to
     /// the collector, or is burned too when the collector cannot take it.
-    fn pay_out(&self, counts: &BankCounts) {
-        let (mut burned, reward) = (counts.fees.burned(), counts.fees.reward());
-        if reward != 0 && !self.deposit(reward) {
-            burned += reward;
+    fn pay_out(&self, counts: &BankCounts) -> Option<FeeReward> {
+        let (mut burned, lamports) = (counts.fees.burned(), counts.fees.reward());
+        let deposited = if lamports == 0 { None } else { self.deposit(lamports) };
+        if deposited.is_none() {
+            burned += lamports;
         }
         burned += self.shared.accounts.update(&INCINERATOR, |account| std::mem::take(&mut account.lamports));
         self.burned_lamports.fetch_add(burned, Relaxed);
+        deposited.map(|post_balance| FeeReward { collector: self.collector, lamports, post_balance })
     }
 
-    fn deposit(&self, lamports: u64) -> bool {
+    /// Pays the collector, if it may be paid; its balance then.
+    fn deposit(&self, lamports: u64) -> Option<u64> {
         let collector = &self.collector;
         self.shared.accounts.update(collector, |account| {
-            let (before, Some(after)) = (account.lamports, account.lamports.checked_add(lamports)) else {
-                return false;
-            };
+            let (before, after) = (account.lamports, account.lamports.checked_add(lamports)?);
             let lasting = before != 0 || after >= rent::minimum_balance(account.data().len());
             let may = account.is_system_owned() && !is_reserved(collector) && (lasting || *collector == INCINERATOR);
-            if may {
+            may.then(|| {
                 account.lamports = after;
-            }
-            may
+                after
+            })
         })
     }
 

@@ -37,6 +37,6 @@ pub use cost::{BlockLimits, Cost};
 pub use error::{InstructionError, TransactionError};
 pub use fees::Fee;
 pub use genesis::{Genesis, GenesisConfig, GenesisError};
-pub use ledger::{BlockSummary, Ledger, LedgerConfig, SlotError};
+pub use ledger::{BlockSummary, FeeReward, Ledger, LedgerConfig, SlotError};
 pub use status_cache::{StatusCache, StatusCacheConfig};
 pub use view::{Commitment, LatestBlockhash, SignatureStatus};
