@@ -4,7 +4,7 @@
 //! writes  the ledger folder, the workspace file; starts tiles and RPC
 //! memory  printed by `hearth config show --memory`
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -28,6 +28,8 @@ use hearth_wire::txn::Txn;
 
 use crate::config::Config;
 use crate::keys::{self, Identity, KeyError};
+use crate::ports::Ports;
+use crate::preflight::PreflightError;
 use crate::replay::{self, ReplayError, Replayed};
 
 /// Microblocks in a slot, at most: two million transactions, beyond what any other limit lets through.
@@ -45,6 +47,9 @@ pub enum BootError {
     /// The layout.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// Something is in the way.
+    #[error(transparent)]
+    Preflight(#[from] PreflightError),
     /// The ledger's folder.
     #[error("cannot use the ledger folder {}: {source}", path.display())]
     Folder {
@@ -71,6 +76,13 @@ pub enum BootError {
     /// The RPC.
     #[error(transparent)]
     Rpc(#[from] RpcError),
+}
+
+impl BootError {
+    /// Whether the configuration is at fault, and not what happened.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(self, Self::Blocklist(_) | Self::Layout(_) | Self::Preflight(PreflightError::Pages(_)))
+    }
 }
 
 /// What the load generator is to be made of.
@@ -228,30 +240,6 @@ pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load
     };
     let rpc_server = RpcServer::start(RpcConfig::new(ports.rpc), rpc_node)?;
     Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server })
-}
-
-/// Where the node listens.
-struct Ports {
-    quic: SocketAddr,
-    udp: SocketAddr,
-    rpc: SocketAddr,
-    metrics: SocketAddr,
-}
-
-impl Ports {
-    fn of(config: &Config) -> Self {
-        let at = |address: &str, port| {
-            let ip: IpAddr = address.parse().expect("checked when the configuration was read");
-            SocketAddr::new(ip, port)
-        };
-        let (tiles, rpc) = (&config.tiles, &config.rpc);
-        Self {
-            quic: at(&tiles.net.bind_address, tiles.quic.quic_transaction_listen_port),
-            udp: at(&tiles.net.bind_address, tiles.quic.regular_transaction_listen_port),
-            rpc: at(&rpc.bind_address, rpc.port),
-            metrics: at(&tiles.metric.prometheus_listen_address, tiles.metric.prometheus_listen_port),
-        }
-    }
 }
 
 fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chain, load: Option<Load>) -> TileConfigs {

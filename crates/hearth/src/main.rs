@@ -13,6 +13,9 @@ mod draw;
 mod keys;
 mod memory;
 mod monitor;
+mod pages;
+mod ports;
+mod preflight;
 mod replay;
 mod run;
 mod say;
@@ -23,7 +26,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use hearth_pipeline::topology::LayoutError;
 
+use boot::BootError;
 use cli::{Cli, Command, ConfigCommand, ConfigFile, Keys};
 use config::{Config, ConfigError};
 use say::{Say, note};
@@ -53,17 +58,21 @@ fn main() -> ExitCode {
     }
 }
 
+const FAILED: u8 = 1;
 const WRONG_USE: u8 = 2;
 /// As the shell has it for SIGINT.
 const INTERRUPTED: u8 = 130;
 
 fn exit_code(error: &(dyn Error + 'static)) -> u8 {
-    match error.downcast_ref() {
-        Some(bench::BenchError::Option(_)) => WRONG_USE,
-        Some(bench::BenchError::Interrupted { .. }) => INTERRUPTED,
-        _ if error.is::<ConfigError>() => WRONG_USE,
-        _ => 1,
-    }
+    use bench::BenchError;
+    let boot = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
+        (Some(BenchError::Interrupted { .. }), ..) => return INTERRUPTED,
+        (Some(BenchError::Option(_)), ..) => return WRONG_USE,
+        (Some(BenchError::Boot(boot)), ..) | (_, Some(run::RunError::Boot(boot)), _) | (.., Some(boot)) => boot,
+        _ if error.is::<ConfigError>() => return WRONG_USE,
+        _ => return FAILED,
+    };
+    if boot.is_wrong_use() { WRONG_USE } else { FAILED }
 }
 
 fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
@@ -96,15 +105,31 @@ fn configuration(command: ConfigCommand, say: &Say) -> Result<(), Box<dyn Error>
         ConfigCommand::Show { config, memory: true, .. } => say.text(memory::table(&read(&config)?)?),
         ConfigCommand::Show { config, .. } => say.text(toml::to_string_pretty(&read(&config)?)?),
         ConfigCommand::Check { config } => {
-            let config = read(&config)?;
-            let cores = boot::cores(&config)?;
-            for (with_load, what) in [(false, "hearth run"), (true, "hearth bench")] {
-                let topology = boot::topology(&config, &cores, with_load)?;
-                say.line(format_args!("{what}:\n{}", draw::layout(&topology)));
-            }
-            say.line("the configuration is good");
+            check(&read(&config)?, say)?;
         }
     }
+    Ok(())
+}
+
+/// Whether a node of this configuration fits this machine. A layout without places for the load is good for
+/// `hearth run`.
+fn check(config: &Config, say: &Say) -> Result<(), BootError> {
+    let cores = boot::cores(config)?;
+    let topology = boot::topology(config, &cores, false)?;
+    pages::check(config, &topology).map_err(preflight::PreflightError::from)?;
+    say.line(format_args!("hearth run:\n{}", draw::layout(&topology)));
+    let fits_bench = match boot::topology(config, &cores, true) {
+        Ok(topology) => {
+            say.line(format_args!("hearth bench:\n{}", draw::layout(&topology)));
+            true
+        }
+        Err(why @ LayoutError::Load(_)) if config.development.bench.affinity != "auto" => return Err(why.into()),
+        Err(why) => {
+            note(format_args!("notice: not for `hearth bench`: {why}"));
+            false
+        }
+    };
+    say.line(if fits_bench { "the configuration is good" } else { "the configuration is good for `hearth run`" });
     Ok(())
 }
 

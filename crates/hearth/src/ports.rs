@@ -88,7 +88,9 @@ impl Ports {
     }
 
     fn uses(&self) -> [Use; 5] {
-        let websocket = SocketAddr::new(self.rpc.ip(), self.rpc.port().saturating_add(1));
+        // Port 0 is whichever is free, for both.
+        let above = if self.rpc.port() == 0 { 0 } else { self.rpc.port().saturating_add(1) };
+        let websocket = SocketAddr::new(self.rpc.ip(), above);
         let of = |what, key, address_key, address, protocol| Use { what, key, address_key, address, protocol };
         let net = "tiles.net.bind_address";
         [
@@ -190,6 +192,24 @@ mod tests {
         let ports = Ports::of(&moved_up(&config, 300));
         let numbers = [ports.rpc, ports.metrics, ports.udp, ports.quic].map(|address| address.port());
         assert_eq!(numbers, [12_345, 8_299, 9_301, 9_307]);
+    }
+
+    #[test]
+    fn a_taken_default_moves_them_all_and_a_taken_choice_is_told() {
+        // Whether we take it or somebody has: it is taken.
+        let _taken = TcpListener::bind(("127.0.0.1", Config::default().rpc.port));
+        let mut config = Config::default();
+        assert!(choose(&mut config));
+        let moved = config.rpc.port - Config::default().rpc.port;
+        assert!(moved > 0 && moved.is_multiple_of(100), "{moved}");
+        assert_eq!(config.tiles.quic.quic_transaction_listen_port, 9007 + moved);
+
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut config = Config::default();
+        config.tiles.metric.prometheus_listen_port = taken.local_addr().unwrap().port();
+        let before = config.clone();
+        assert!(!choose(&mut config) && config == before);
+        assert!(Ports::of(&config).check().is_err());
     }
 
     #[test]

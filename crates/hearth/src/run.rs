@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::boot::{self, BootError};
 use crate::config::Config;
+use crate::preflight;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 
@@ -25,6 +26,7 @@ pub enum RunError {
 pub fn run(config: &Config, stop: &StopSignal, say: &Say) -> Result<(), RunError> {
     let cores = boot::cores(config)?;
     let topology = boot::topology(config, &cores, false).map_err(BootError::Layout)?;
+    preflight::check(config, &topology).map_err(BootError::from)?;
     let folder = config.expand(&config.ledger.path);
     let chain = boot::open_chain(
         config,
@@ -36,7 +38,11 @@ pub fn run(config: &Config, stop: &StopSignal, say: &Say) -> Result<(), RunError
             }
         },
     )?;
-    say.line(format_args!("  ledger    {} ({})", folder.display(), chain.recovery));
+    let found = match chain.recovery.segment_count {
+        0 | 1 if chain.recovery.last_whole_slot.is_none() && chain.recovery.torn.is_none() => "a new chain".into(),
+        _ => chain.recovery.to_string(),
+    };
+    say.line(format_args!("  ledger    {} ({found})", folder.display()));
     if chain.replayed.blocks > 0 {
         let r = &chain.replayed;
         say.line(format_args!(

@@ -255,8 +255,10 @@ pub enum InitError {
 
 fn hint(source: &std::io::Error) -> &'static str {
     match source.kind() {
-        std::io::ErrorKind::AddrInUse => " (another program listens there; choose another port or stop it)",
-        std::io::ErrorKind::PermissionDenied => " (ports below 1024 need privileges; choose a higher one)",
+        std::io::ErrorKind::AddrInUse => {
+            "; another program listens there: choose another port, or stop it (`ss -lntup` names it)"
+        }
+        std::io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose a higher one",
         _ => "",
     }
 }

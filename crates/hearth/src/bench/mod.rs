@@ -23,10 +23,13 @@ use std::sync::mpsc::channel;
 
 use hearth_ledger::genesis::funded_account_key;
 use hearth_pipeline::benchg::{self, Account, Control};
+use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError, Load};
 use crate::cli;
 use crate::config::Config;
+use crate::ports::{self, Ports};
+use crate::preflight;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use drive::Driver;
@@ -87,6 +90,19 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
         config.name = "hearth-bench".into();
     }
     check(&config, options)?;
+    preflight::nobody_has_the_name(&config).map_err(BootError::from)?;
+    if ports::choose(&mut config) {
+        let at = Ports::of(&config);
+        progress(&format!(
+            "other ports, since somebody listens on the defaults: RPC {}, QUIC {}, UDP {}, metrics {}",
+            at.rpc.port(),
+            at.quic.port(),
+            at.udp.port(),
+            at.metrics.port()
+        ));
+    }
+    let topology = boot::topology(&config, &boot::cores(&config)?, true).map_err(BootError::Layout)?;
+    preflight::check(&config, &topology).map_err(BootError::from)?;
     if let Some(path) = options.json.as_deref().filter(|path| *path != Path::new("-")) {
         can_be_written(path)?;
     }
@@ -103,7 +119,7 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
         false => None,
     };
     let folder = config.expand(&config.ledger.path).join("bench");
-    let observed = measure(&config, options, &folder, stop, say);
+    let observed = measure(&config, topology, options, &folder, stop, say);
     // The blocks of a bench are of no use to anybody once it has ended.
     let _ = std::fs::remove_dir_all(&folder);
     let mut observed = observed?;
@@ -163,6 +179,7 @@ fn check(config: &Config, options: &cli::Bench) -> Result<(), BenchError> {
 /// Boots node and load on a new chain in `folder`, drives them, stops them.
 fn measure(
     config: &Config,
+    topology: Topology,
     options: &cli::Bench,
     folder: &Path,
     stop: &StopSignal,
@@ -177,8 +194,6 @@ fn measure(
     if folder.exists() {
         std::fs::remove_dir_all(folder).map_err(|source| BootError::Folder { path: folder.into(), source })?;
     }
-    let cores = boot::cores(config)?;
-    let topology = boot::topology(config, &cores, true).map_err(BootError::Layout)?;
     say.line(crate::draw::layout(&topology));
     let total = config.development.genesis.fund_initial_accounts;
     let chain =
@@ -188,7 +203,7 @@ fn measure(
     let (senders, receivers) = (options.accounts_from.unwrap_or(total), options.accounts_to.unwrap_or(total));
     let seconds = options.warmup + options.duration;
     let presign = match options.presign {
-        true => (seconds * PRESIGN_PER_CORE * cores.allowed.len() as u64).min(PRESIGN_MAX),
+        true => (seconds * PRESIGN_PER_CORE * boot::cores(config)?.allowed.len() as u64).min(PRESIGN_MAX),
         false => 0,
     };
     let benchg = benchg::Config {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use toml::Table;
 
 use super::{Config, foreign};
+use crate::ports::Ports;
 
 /// A configuration and what was noticed while reading it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,6 +90,13 @@ fn check(config: &Config) -> Result<(), (&'static str, String)> {
         let parsed = address.parse::<std::net::SocketAddr>();
         parsed.map_err(|_| ("tiles.shred.additional_shred_destinations", format!("`{address}` is no `ip:port`")))?;
     }
+    if config.rpc.port == u16::MAX {
+        return Err(("rpc.port", "must be below 65535: WebSocket has the port above it".into()));
+    }
+    if let Some((first, second, port)) = Ports::of(config).clash() {
+        let above = if first == "rpc.port" && port != config.rpc.port { " (WebSocket is one above it)" } else { "" };
+        return Err((second, format!("{port} is taken by `{first}`{above}; choose another port")));
+    }
     let at_least_one = |key, value: u64| (value > 0).then_some(()).ok_or((key, "must be at least 1".to_owned()));
     at_least_one("development.genesis.ticks_per_slot", config.development.genesis.ticks_per_slot)?;
     at_least_one(
@@ -109,11 +117,27 @@ impl Config {
     /// The typed configuration, or the key whose value has the wrong type.
     fn deserialize_table(table: Table) -> Result<Self, (Option<String>, String)> {
         let whole = toml::Value::Table(table);
-        whole.clone().try_into().map_err(|error: toml::de::Error| {
-            let message = error.message().to_owned();
-            (wrong_value(&whole), message)
-        })
+        whole.clone().try_into().map_err(|error: toml::de::Error| (wrong_value(&whole), in_words(error.message())))
     }
+}
+
+/// Types in the words of the file and not of the program.
+fn in_words(message: &str) -> String {
+    let words = [
+        ("a string", "a text in quotes"),
+        ("path string", "a text in quotes"),
+        ("a boolean", "true or false"),
+        ("a sequence", "a list in brackets"),
+        ("u16", "a whole number from 0 to 65535"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("u64", "a whole number, 0 or more"),
+        ("usize", "a whole number, 0 or more"),
+        ("f64", "a number"),
+    ];
+    let Some((what, expected)) = message.split_once(", expected ") else { return message.to_owned() };
+    let known = words.iter().find(|(program, _)| *program == expected.trim_end()).map(|(_, file)| *file);
+    let expected = known.unwrap_or(if expected.starts_with("struct ") { "a table" } else { expected });
+    format!("{what}, expected {expected}")
 }
 
 /// All keys there are, `layout.affinity`.

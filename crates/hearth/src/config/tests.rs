@@ -29,6 +29,17 @@ fn a_mistake_names_line_key_and_what_was_meant() {
     assert_eq!(said, "my.toml:3: unknown key `layuot.net_tile_count`; did you mean `layout.net_tile_count`?");
     let said = error("[rpc]\nport = \"many\"\n");
     assert!(said.starts_with("my.toml:2: `rpc.port`: invalid type: string"), "{said}");
+    for (text, expected) in [
+        ("[rpc]\nport = 70000\n", "expected a whole number from 0 to 65535"),
+        ("[layout]\nnet_tile_count = -1\n", "expected a whole number, 0 or more"),
+        ("[ledger]\nsync = 1\n", "expected true or false"),
+        ("[ledger]\npath = 1\n", "expected a text in quotes"),
+        ("[layout]\naffinity = 1\n", "expected a text in quotes"),
+        ("[tiles.shred]\nadditional_shred_destinations = 1\n", "expected a list in brackets"),
+        ("tiles = 1\n", "expected a table"),
+    ] {
+        assert!(error(text).ends_with(expected), "{}", error(text));
+    }
     let said = error("[rpc]\nport = 8899\nport = 1\n");
     assert!(said.starts_with("my.toml:3: "), "{said}");
     let said = error("[tiles.quic]\nlimits = \"none\"\n");
@@ -37,6 +48,17 @@ fn a_mistake_names_line_key_and_what_was_meant() {
     assert!(said.starts_with("my.toml:1: `name`"), "{said}");
     let said = error("completely_different_thing = 1\n");
     assert!(said.contains("config show --default"), "{said}");
+}
+
+#[test]
+fn two_listeners_on_one_port_are_refused() {
+    let said = error("[rpc]\nport = 7998\n");
+    let expected = "`tiles.metric.prometheus_listen_port`: 7999 is taken by `rpc.port` (WebSocket is one above it)";
+    assert!(said.contains(expected), "{said}");
+    let said = error("[tiles.quic]\n\nquic_transaction_listen_port = 9001\n");
+    let expected = "my.toml:3: `tiles.quic.quic_transaction_listen_port`: 9001 is taken by";
+    assert!(said.starts_with(expected), "{said}");
+    assert!(error("[rpc]\nport = 65535\n").starts_with("my.toml:2: `rpc.port`: must be below 65535"));
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn configuration() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("my.toml");
     let name = path.display().to_string();
-    let cases: [(&str, &[&str]); 7] = [
+    let cases: [(&str, &[&str]); 8] = [
         (
             "[layout]\nverfy_tile_count = 2\n",
             &[":2: unknown key `layout.verfy_tile_count`", "did you mean `layout.verify_tile_count`?"],
@@ -50,6 +50,7 @@ fn configuration() {
         ("# mine\n\n[rcp]\nport = 1\n", &[":4: unknown key `rcp.port`", "did you mean `rpc.port`?"]),
         ("[rpc]\nport = \"high\"\n", &[":2: `rpc.port`", "string"]),
         ("[rpc]\nport = 70000\n", &[":2: `rpc.port`", "70000"]),
+        ("[rpc]\nport = 7999\n", &["`tiles.metric.prometheus_listen_port`", "taken by `rpc.port`"]),
         ("[layout\n", &[":1: "]),
         ("name = \"../x\"\n", &[":1: `name`", "it names files"]),
         ("[tiles.net]\n\nbind_address = \"here\"\n", &[":3: `tiles.net.bind_address`", "no IP address"]),
@@ -95,14 +96,30 @@ fn command_line() {
 fn ports_in_use() {
     let setup = Setup::new("ports");
     let ports = setup.ports;
-    for (port, what) in [(ports.rpc, "HTTP"), (ports.rpc + 1, "WebSocket"), (ports.metrics, "the metrics port")] {
+    // Before anything is made, `hearth bench` no less.
+    let both_fail = |port: u16, parts: [&str; 3]| {
+        for command in ["run", "bench"] {
+            let said = error(&setup.output(command, &[]), FAILED, 1);
+            says(&said, &parts);
+            says(&said, &[&port.to_string(), "Stop the other program", "choose another port"]);
+            assert!(!setup.ledger().exists(), "{command}: {said}");
+        }
+    };
+    for (port, what, key) in [
+        (ports.rpc, "HTTP", "(rpc.port)"),
+        (ports.rpc + 1, "WebSocket", "(rpc.port)"),
+        (ports.metrics, "the metrics port", "(tiles.metric.prometheus_listen_port)"),
+    ] {
         let taken = TcpListener::bind(("127.0.0.1", port)).unwrap();
-        run_fails(&setup, &[what, &port.to_string(), "choose another"]);
+        both_fail(port, [what, key, "`ss -ltnp`"]);
         drop(taken);
     }
-    for (port, what) in [(ports.udp, "the UDP TPU port"), (ports.quic, "the QUIC TPU port")] {
+    for (port, what, key) in [
+        (ports.udp, "the UDP TPU port", "(tiles.quic.regular_transaction_listen_port)"),
+        (ports.quic, "the QUIC TPU port", "(tiles.quic.quic_transaction_listen_port)"),
+    ] {
         let taken = UdpSocket::bind(("127.0.0.1", port)).unwrap();
-        run_fails(&setup, &[what, &port.to_string(), "choose another"]);
+        both_fail(port, [what, key, "`ss -lunp`"]);
         drop(taken);
     }
     // Nothing of the failed attempts is in the way.
@@ -117,6 +134,8 @@ fn a_second_node_of_the_same_name() {
     let mut other = Setup::new("other");
     other.with("name", setup.name.clone());
     run_fails(&other, &["belongs to a running node", &pid, "another name"]);
+    // Even where all else is the same, its name is told first.
+    run_fails(&setup, &["belongs to a running node", &pid]);
     // Another name, but the same chain.
     let mut other = Setup::new("other");
     other.with("ledger.path", setup.ledger().display().to_string());
@@ -135,24 +154,48 @@ fn layout() {
         [setup.output("run", &[]), output(hearth().args(["config", "check", "--config"]).arg(setup.config()))]
     };
     for output in affinity("0*3,f2") {
-        let said = error(&output, FAILED, 40);
+        let said = error(&output, WRONG_USE, 40);
         says(&said, &["layout.affinity gives places to 5 tiles", "net:0", "sign:0"]);
     }
     for output in affinity("0*99") {
-        says(&error(&output, FAILED, 40), &["gives places to 99 tiles"]);
+        says(&error(&output, WRONG_USE, 40), &["gives places to 99 tiles"]);
     }
     for output in affinity("0*9,1023*2") {
-        says(&error(&output, FAILED, 40), &["core 1023", "this process may use"]);
+        says(&error(&output, WRONG_USE, 40), &["core 1023", "this process may use"]);
     }
     for output in affinity("3-") {
-        says(&error(&output, FAILED, 1), &["affinity `3-`", "the forms are"]);
+        says(&error(&output, WRONG_USE, 1), &["affinity `3-`", "the forms are"]);
     }
     let mut setup = Setup::new("blocklist");
     setup.with("layout.blocklist_cores", "0-1023");
-    run_fails(&setup, &["layout.blocklist_cores", "no core"]);
+    says(&error(&setup.output("run", &[]), WRONG_USE, 1), &["layout.blocklist_cores", "no core"]);
     let mut setup = Setup::new("half-auto");
     setup.with("development.bench.affinity", "f3");
-    says(&error(&setup.output("bench", &[]), FAILED, 1), &["affinity", "auto"]);
+    says(&error(&setup.output("bench", &[]), WRONG_USE, 1), &["affinity", "auto"]);
+}
+
+/// What is good for `hearth run` is called good, whatever `hearth bench` would want.
+#[test]
+fn a_layout_without_the_load() {
+    let mut setup = Setup::new("no-load");
+    setup.with("layout.affinity", "0*11");
+    for kind in ["net", "quic", "verify", "bank", "shred"] {
+        setup.with(&format!("layout.{kind}_tile_count"), 1);
+    }
+    let output = check(&setup);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    says(&said, &["notice: not for `hearth bench`: ", "development.bench.affinity"]);
+    says(&String::from_utf8_lossy(&output.stdout), &["the configuration is good for `hearth run`"]);
+    setup.start().stop();
+    // A wrong value of the load's own key is no layout without it.
+    setup.with("development.bench.affinity", "0*2");
+    says(&error(&check(&setup), WRONG_USE, 40), &["development.bench.affinity gives places to 2 tiles"]);
+}
+
+/// `hearth config check`
+fn check(setup: &Setup) -> Output {
+    output(hearth().args(["config", "check", "--config"]).arg(setup.config()))
 }
 
 #[test]
@@ -162,7 +205,10 @@ fn shared_memory() {
     run_fails(&setup, &["/does/not/exist", "No such file"]);
     let folder = setup.folder.path().display().to_string();
     setup.with("hugetlbfs.max_page_size", "huge").with("hugetlbfs.mount_path", folder.clone());
-    run_fails(&setup, &["hugetlbfs", "mount"]);
+    for output in [setup.output("run", &[]), setup.output("bench", &[]), check(&setup)] {
+        let advice = ["hugetlbfs.max_page_size", "mount -t hugetlbfs -o pagesize=2M none", "`normal`"];
+        says(&error(&output, WRONG_USE, 1), &advice);
+    }
     setup.with("hugetlbfs.max_page_size", "normal").with("hugetlbfs.workspace_path", folder);
     let workspace = setup.folder.path().join(format!("hearth-{}", setup.name));
     fs::write(&workspace, "somebody's notes").unwrap();

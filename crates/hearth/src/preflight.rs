@@ -1,0 +1,45 @@
+//! What is looked at before a chain is made, opened or replayed, so that a node that cannot start says so at once.
+//!
+//! reads   the workspace of a node of the same name, the ports, the huge pages
+//! writes  nothing
+
+use hearth_ring::{Observer, WorkspaceError};
+use hearth_tile::topology::Topology;
+
+use crate::boot::workspace_path;
+use crate::config::Config;
+use crate::pages::{self, PagesError};
+use crate::ports::{PortError, Ports};
+
+/// Why a node would not start.
+#[derive(Debug, thiserror::Error)]
+pub enum PreflightError {
+    /// A node of this name runs.
+    #[error(transparent)]
+    Running(WorkspaceError),
+    /// A port.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// Pages.
+    #[error(transparent)]
+    Pages(#[from] PagesError),
+}
+
+/// Looks at all of it.
+pub fn check(config: &Config, topology: &Topology) -> Result<(), PreflightError> {
+    nobody_has_the_name(config)?;
+    Ports::of(config).check()?;
+    Ok(pages::check(config, topology)?)
+}
+
+/// A running node of this name is told before its ports are.
+pub fn nobody_has_the_name(config: &Config) -> Result<(), PreflightError> {
+    let path = workspace_path(config);
+    match Observer::attach(&path) {
+        Ok(observer) if observer.is_alive() => {
+            Err(PreflightError::Running(WorkspaceError::InUse { path, pid: observer.pid() }))
+        }
+        // Whatever else lies there, the node says when it makes its workspace.
+        _ => Ok(()),
+    }
+}
