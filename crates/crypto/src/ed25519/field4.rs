@@ -90,29 +90,12 @@ const LIMB_OFFSET: [i64; 5] = {
 /// target features of the function around it.
 macro_rules! five {
     ($i:ident => $body:expr) => {
-        [
-            {
-                const $i: usize = 0;
-                $body
-            },
-            {
-                const $i: usize = 1;
-                $body
-            },
-            {
-                const $i: usize = 2;
-                $body
-            },
-            {
-                const $i: usize = 3;
-                $body
-            },
-            {
-                const $i: usize = 4;
-                $body
-            },
-        ]
+        [five!(0, $i, $body), five!(1, $i, $body), five!(2, $i, $body), five!(3, $i, $body), five!(4, $i, $body)]
     };
+    ($value:literal, $i:ident, $body:expr) => {{
+        const $i: usize = $value;
+        $body
+    }};
 }
 
 /// Accumulates `low` into column `at` and `high` into the next.
@@ -150,12 +133,14 @@ fn store(x: &Fe4) -> [[f64; 4]; 5] {
     out
 }
 
-/// to + 19·x.
+/// low + 19·high, since 2^255 = 19.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn plus_19_times(to: __m256i, x: __m256i) -> __m256i {
-    let three = _mm256_add_epi64(_mm256_add_epi64(x, x), x);
-    _mm256_add_epi64(_mm256_add_epi64(to, three), _mm256_slli_epi64::<4>(x))
+fn fold(low: [__m256i; 5], high: [__m256i; 5]) -> Wide4 {
+    Wide4(five!(I => {
+        let three = _mm256_add_epi64(_mm256_add_epi64(high[I], high[I]), high[I]);
+        _mm256_add_epi64(_mm256_add_epi64(low[I], three), _mm256_slli_epi64::<4>(high[I]))
+    }))
 }
 
 /// Not inlined: seven copies in a sum of points outgrow the processor's store of decoded instructions, and
@@ -194,13 +179,7 @@ fn multiply(a: &Fe4, b: &Fe4) -> Wide4 {
     product!(a[3], b[4], high, pair, c7, c8);
     product!(a[4], b[3], high, pair, c7, c8);
     product!(a[4], b[4], high, pair, c8, c9);
-    Wide4([
-        plus_19_times(c0, c5),
-        plus_19_times(c1, c6),
-        plus_19_times(c2, c7),
-        plus_19_times(c3, c8),
-        plus_19_times(c4, c9),
-    ])
+    fold([c0, c1, c2, c3, c4], [c5, c6, c7, c8, c9])
 }
 
 /// Fifteen products: the mixed ones are doubled as integers, patterns and all, so that a square leaves the
@@ -234,13 +213,7 @@ fn multiply_self(a: &Fe4) -> Wide4 {
     product!(a[2], a[2], high, pair, c4, c5);
     product!(a[3], a[3], high, pair, c6, c7);
     product!(a[4], a[4], high, pair, c8, c9);
-    Wide4([
-        plus_19_times(c0, c5),
-        plus_19_times(c1, c6),
-        plus_19_times(c2, c7),
-        plus_19_times(c3, c8),
-        plus_19_times(c4, c9),
-    ])
+    fold([c0, c1, c2, c3, c4], [c5, c6, c7, c8, c9])
 }
 
 #[inline]

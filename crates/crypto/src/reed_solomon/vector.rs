@@ -79,6 +79,30 @@ unsafe impl Vector for Portable {
     }
 }
 
+/// What is the same for every register but for the names: load, store, exclusive or.
+#[cfg(target_arch = "x86_64")]
+macro_rules! register {
+    ($load:ident, $store:ident, $xor:ident) => {
+        #[inline(always)]
+        unsafe fn load(from: *const u8) -> Self {
+            // SAFETY: the caller vouches for the bytes and the features.
+            Self(unsafe { $load(from.cast()) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut u8) {
+            // SAFETY: the caller vouches for the bytes and the features.
+            unsafe { $store(to.cast(), self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn add(self, other: Self) -> Self {
+            // SAFETY: the caller vouches for the features.
+            Self(unsafe { $xor(self.0, other.0) })
+        }
+    };
+}
+
 /// `avx2`: 32 elements, two byte shuffles a product.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
@@ -89,23 +113,7 @@ pub(super) struct Avx2(__m256i);
 unsafe impl Vector for Avx2 {
     const WIDTH: usize = 32;
 
-    #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller vouches for the bytes and the feature.
-        Self(unsafe { _mm256_loadu_si256(from.cast()) })
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller vouches for the bytes and the feature.
-        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
-    }
-
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        // SAFETY: the caller vouches for the feature.
-        Self(unsafe { _mm256_xor_si256(self.0, other.0) })
-    }
+    register!(_mm256_loadu_si256, _mm256_storeu_si256, _mm256_xor_si256);
 
     #[inline(always)]
     unsafe fn mul(self, c: u8) -> Self {
@@ -132,23 +140,7 @@ pub(super) struct Gfni(__m256i);
 unsafe impl Vector for Gfni {
     const WIDTH: usize = 32;
 
-    #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller vouches for the bytes and the features.
-        Self(unsafe { _mm256_loadu_si256(from.cast()) })
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller vouches for the bytes and the features.
-        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
-    }
-
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        // SAFETY: the caller vouches for the features.
-        Self(unsafe { _mm256_xor_si256(self.0, other.0) })
-    }
+    register!(_mm256_loadu_si256, _mm256_storeu_si256, _mm256_xor_si256);
 
     #[inline(always)]
     unsafe fn mul(self, c: u8) -> Self {
@@ -170,23 +162,7 @@ pub(super) struct Gfni512(__m512i);
 unsafe impl Vector for Gfni512 {
     const WIDTH: usize = 64;
 
-    #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller vouches for the bytes and the features.
-        Self(unsafe { _mm512_loadu_si512(from.cast()) })
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller vouches for the bytes and the features.
-        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
-    }
-
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        // SAFETY: the caller vouches for the features.
-        Self(unsafe { _mm512_xor_si512(self.0, other.0) })
-    }
+    register!(_mm512_loadu_si512, _mm512_storeu_si512, _mm512_xor_si512);
 
     #[inline(always)]
     unsafe fn mul(self, c: u8) -> Self {
