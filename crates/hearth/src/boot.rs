@@ -20,6 +20,7 @@ use hearth_pipeline::{bank, benchg, bencho, benchs, dedup, metric, net, pack, po
 use hearth_quic::{ClientConfig, ServerConfig};
 use hearth_ring::HugePages;
 use hearth_rpc::{RpcConfig, RpcError, RpcNode, RpcServer};
+use hearth_svm::Svm;
 use hearth_tile::Clock;
 use hearth_tile::affinity::{AffinityError, Cores};
 use hearth_tile::core::IdlePolicy;
@@ -165,8 +166,14 @@ pub fn open_chain(
     let path = folder.join("genesis.json");
     let genesis = if path.exists() {
         let genesis = Genesis::load(&path)?;
-        let wanted = genesis_config(config, &identity, &faucet);
-        if (GenesisConfig { creation_time: genesis.config().creation_time, ..wanted }) != *genesis.config() {
+        let began = genesis.config();
+        // Its programs are those of the release that began it.
+        let wanted = GenesisConfig {
+            creation_time: began.creation_time,
+            extra_accounts: began.extra_accounts.clone(),
+            ..genesis_config(config, &identity, &faucet)
+        };
+        if wanted != *began {
             crate::say::note(format_args!(
                 "notice: the chain in {} began with other settings than [development.genesis] or the identity say now; it keeps its own",
                 folder.display()
@@ -188,7 +195,7 @@ pub fn open_chain(
     let (store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
     let status_cache =
         StatusCacheConfig { enabled: !bench.disable_status_cache, capacity_txns: config.rpc.status_capacity };
-    let ledger = Ledger::new(&genesis, LedgerConfig { status_cache, ..LedgerConfig::default() });
+    let ledger = Ledger::new(&genesis, LedgerConfig { status_cache, general: Box::new(Svm::new()) });
     let replayed = replay::replay(&ledger, &genesis, &store.reader(), replaying)?;
     Ok(Chain { genesis, ledger, recovery, replayed, identity, faucet, store })
 }
@@ -202,6 +209,7 @@ fn genesis_config(config: &Config, identity: &Identity, faucet: &Identity) -> Ge
         hashes_per_tick: (genesis.hashes_per_tick > 0).then_some(genesis.hashes_per_tick),
         ticks_per_slot: genesis.ticks_per_slot,
         slot_ms: (genesis.ticks_per_slot * genesis.target_tick_duration_micros / 1000).max(1),
+        extra_accounts: hearth_svm::programs::genesis_accounts(),
         ..GenesisConfig::development(identity.public, faucet.public, now.as_secs())
     }
 }

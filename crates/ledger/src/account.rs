@@ -20,8 +20,9 @@ pub struct Account {
     pub rent_epoch: u64,
     /// The program that alone may debit the account and change its data.
     pub owner: Pubkey,
-    /// Data; `None` when empty.
-    data: Option<Arc<[u8]>>,
+    /// Data; `None` when empty. A vector in it, as the execution engine keeps it, so that neither
+    /// copies it for the other.
+    data: Option<Arc<Vec<u8>>>,
     /// Whether the data is a program.
     pub executable: bool,
 }
@@ -57,12 +58,24 @@ impl Account {
     /// The data, empty for a wallet.
     #[inline]
     pub fn data(&self) -> &[u8] {
-        self.data.as_deref().unwrap_or_default()
+        self.data.as_ref().map_or(&[], |data| data.as_slice())
+    }
+
+    /// The data to be shared; `None` for a wallet.
+    #[inline]
+    pub fn shared_data(&self) -> Option<&Arc<Vec<u8>>> {
+        self.data.as_ref()
     }
 
     /// Replaces the data.
     pub fn set_data(&mut self, data: &[u8]) {
-        self.data = (!data.is_empty()).then(|| Arc::from(data));
+        self.data = (!data.is_empty()).then(|| Arc::new(data.to_vec()));
+    }
+
+    /// Replaces the data by what others may share.
+    #[inline]
+    pub fn set_shared_data(&mut self, data: Arc<Vec<u8>>) {
+        self.data = (!data.is_empty()).then_some(data);
     }
 
     /// Whether the system program owns it.

@@ -1,14 +1,16 @@
 //! Genesis: how a chain begins. Its file, its hash, and the accounts that a development chain funds.
 //!
 //! reads   a [`GenesisConfig`], or a genesis file
-//! writes  the genesis file; the accounts of height 0
-//! memory  32 bytes a funded account
+//! writes  the genesis file, and beside it a file of the further accounts; the accounts of height 0
+//! memory  32 bytes a funded account, and the further accounts
 //! drops   a file that is cut, changed or of another version: a [`GenesisError`] that says so
 //! source  the hash is SHA-256 of our own serialisation (see [`Genesis::hash`]); the shred version is
 //!         folded from it as `solana-shred-version` does
 //!
 //! The funded accounts of a development chain have public seeds: whoever knows the number of one can
 //! sign for it. That is their purpose; such a chain holds no value.
+
+mod extra;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -24,9 +26,11 @@ use crate::programs::builtin_accounts;
 use crate::rent::minimum_balance;
 
 /// The layout of the genesis file that this program writes and reads.
-const FILE_VERSION: u32 = 1;
+const FILE_VERSION: u32 = 2;
+/// Ends the name of the file of further accounts.
+const EXTRA_EXTENSION: &str = "accounts";
 /// What begins the serialisation that is hashed, so that the hash is of nothing else.
-const HASH_DOMAIN: &[u8] = b"hearth genesis 1";
+const HASH_DOMAIN: &[u8] = b"hearth genesis 2";
 
 /// What a new chain shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +57,9 @@ pub struct GenesisConfig {
     pub slots_per_epoch: u64,
     /// Seconds since 1970 at which the chain begins.
     pub creation_time: u64,
+    /// Programs and accounts beyond the wallets and the node's own programs. Of one address the last
+    /// counts, and goes before what the chain would have there.
+    pub extra_accounts: Vec<(Pubkey, Account)>,
 }
 
 impl GenesisConfig {
@@ -71,6 +78,7 @@ impl GenesisConfig {
             slot_ms: 400,
             slots_per_epoch: 432_000,
             creation_time,
+            extra_accounts: vec![],
         }
     }
 }
@@ -175,7 +183,7 @@ impl Genesis {
         &self.funded
     }
 
-    /// Names the chain, and is its first blockhash: SHA-256 over the text `hearth genesis 1`, then,
+    /// Names the chain, and is its first blockhash: SHA-256 over the text `hearth genesis 2`, then,
     /// each as 8 bytes little endian, hashes per tick (0 for none), ticks per slot, milliseconds a
     /// slot, slots an epoch, creation time, and the count of accounts; then each account by address:
     /// address, lamports, owner, executable (1 byte), length of its data (8 bytes), data.
@@ -193,25 +201,46 @@ impl Genesis {
         accounts_of(&self.config, &self.funded)
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file, whole or not at all, after that of the further accounts.
     pub fn save(&self, path: &Path) -> Result<(), GenesisError> {
-        let failed = |source| GenesisError::Io { action: "write", path: path.to_owned(), source };
+        let extra = extra::encode(&self.config.extra_accounts);
+        write_whole(&path.with_extension(EXTRA_EXTENSION), &extra)?;
         let body = Body::of(self);
         let file = File { checksum: body.checksum(), genesis: body };
         let mut text = serde_json::to_string(&file).expect("a genesis has only numbers and texts");
         text.push('\n');
-        let part = path.with_extension("part");
-        std::fs::write(&part, text).map_err(failed)?;
-        std::fs::File::open(&part).and_then(|file| file.sync_all()).map_err(failed)?;
-        std::fs::rename(&part, path).map_err(failed)
+        write_whole(path, text.as_bytes())
     }
 
     /// Reads a file that [`Genesis::save`] wrote.
     pub fn load(path: &Path) -> Result<Self, GenesisError> {
         let failed = |source| GenesisError::Io { action: "read", path: path.to_owned(), source };
         let text = std::fs::read_to_string(path).map_err(failed)?;
-        parse(&text).map_err(|what| GenesisError::Damaged { path: path.to_owned(), what })
+        let damaged = |path: &Path| {
+            let path = path.to_owned();
+            move |what| GenesisError::Damaged { path, what }
+        };
+        let mut genesis = parse(&text).map_err(damaged(path))?;
+        let extra_path = path.with_extension(EXTRA_EXTENSION);
+        let failed = |source| GenesisError::Io { action: "read", path: extra_path.clone(), source };
+        let bytes = std::fs::read(&extra_path).map_err(failed)?;
+        genesis.config.extra_accounts = extra::decode(&bytes).map_err(damaged(&extra_path))?;
+        check(&genesis.config).map_err(damaged(path))?;
+        let hash = hash_of(&genesis.config, &genesis.funded);
+        if hash != genesis.hash {
+            let (found, said) = (encode_32(&hash), encode_32(&genesis.hash));
+            return Err(damaged(path)(format!("its content has the hash {found}, it says {said}")));
+        }
+        Ok(genesis)
     }
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GenesisError> {
+    let failed = |source| GenesisError::Io { action: "write", path: path.to_owned(), source };
+    let part = path.with_extension("part");
+    std::fs::write(&part, bytes).map_err(failed)?;
+    std::fs::File::open(&part).and_then(|file| file.sync_all()).map_err(failed)?;
+    std::fs::rename(&part, path).map_err(failed)
 }
 
 /// The shred version of a chain without hard forks.
@@ -232,7 +261,9 @@ fn check(config: &GenesisConfig) -> Result<(), String> {
             return Err(format!("{who} would hold {lamports} lamports, an account needs at least {least}"));
         }
     }
-    let total = u128::from(config.initial_lamports) * config.fund_initial_accounts as u128
+    let extra = config.extra_accounts.iter().map(|(_, account)| u128::from(account.lamports)).sum::<u128>();
+    let total = extra
+        + u128::from(config.initial_lamports) * config.fund_initial_accounts as u128
         + u128::from(config.identity_lamports)
         + u128::from(config.faucet_lamports);
     if total > u128::from(u64::MAX / 2) {
@@ -255,13 +286,14 @@ fn check(config: &GenesisConfig) -> Result<(), String> {
 }
 
 fn accounts_of(config: &GenesisConfig, funded: &[Pubkey]) -> Vec<(Pubkey, Account)> {
-    let mut accounts = builtin_accounts();
+    let mut accounts: Vec<_> = config.extra_accounts.iter().rev().cloned().collect();
+    accounts.extend(builtin_accounts());
     accounts.push((config.identity, Account::wallet(config.identity_lamports)));
     accounts.push((config.faucet, Account::wallet(config.faucet_lamports)));
     accounts.extend(funded.iter().map(|key| (*key, Account::wallet(config.initial_lamports))));
     accounts.retain(|(_, account)| account.lamports != 0);
     accounts.sort_by_key(|(key, _)| *key);
-    // A funded account may be made the identity or the faucet: it is there once.
+    // The sort keeps the order of what has one address: the first counts.
     accounts.dedup_by_key(|(key, _)| *key);
     accounts
 }
@@ -290,7 +322,7 @@ fn hash_of(config: &GenesisConfig, funded: &[Pubkey]) -> Hash {
     sha256(&[&bytes])
 }
 
-/// The genesis file: its content and a checksum over it.
+/// The genesis file: its content and a checksum over it. The hash is over the further accounts too.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -341,11 +373,13 @@ impl Body {
     }
 }
 
+/// What a file says; the further accounts are elsewhere, and the hash is not checked yet.
 fn parse(text: &str) -> Result<Genesis, String> {
     let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let body = file.genesis;
     if body.version != FILE_VERSION {
-        return Err(format!("it has version {}, this program reads {FILE_VERSION}", body.version));
+        let version = body.version;
+        return Err(format!("it has version {version}, of another release; this program reads {FILE_VERSION}"));
     }
     let checksum = body.checksum();
     if checksum != file.checksum {
@@ -366,12 +400,9 @@ fn parse(text: &str) -> Result<Genesis, String> {
         slot_ms: body.slot_ms,
         slots_per_epoch: body.slots_per_epoch,
         creation_time: body.creation_time,
+        extra_accounts: vec![],
     };
-    check(&config)?;
-    let hash = hash_of(&config, &funded);
-    if hash != key("hash", &body.hash)? {
-        return Err(format!("its content has the hash {}, it says {}", encode_32(&hash), body.hash));
-    }
+    let hash = key("hash", &body.hash)?;
     Ok(Genesis { config, funded, hash })
 }
 
@@ -404,7 +435,7 @@ mod tests {
     fn everything_that_matters_changes_the_hash() {
         let base = *Genesis::create(development(1), |_| {}).unwrap().hash();
         assert_eq!(base, *Genesis::create(development(1), |_| {}).unwrap().hash());
-        let changes: [fn(&mut GenesisConfig); 9] = [
+        let changes: [fn(&mut GenesisConfig); 10] = [
             |config| config.fund_initial_accounts = 2,
             |config| config.initial_lamports += 1,
             |config| config.identity = [3; 32],
@@ -414,6 +445,7 @@ mod tests {
             |config| config.ticks_per_slot = 65,
             |config| config.slot_ms = 200,
             |config| config.creation_time += 1,
+            |config| config.extra_accounts.push(([9; 32], Account::wallet(1_000_000))),
         ];
         for change in changes {
             let mut config = development(1);
@@ -440,6 +472,7 @@ mod tests {
         let path = dir.path().join("genesis.json");
         let mut config = development(50);
         config.hashes_per_tick = Some(62_500);
+        config.extra_accounts = vec![([9; 32], Account::with_data(1_000_000, [8; 32], b"program"))];
         let genesis = Genesis::create(config, |_| {}).unwrap();
         genesis.save(&path).unwrap();
         assert_eq!(Genesis::load(&path).unwrap(), genesis);
@@ -457,7 +490,7 @@ mod tests {
         let changes = [
             text[..text.len() / 2].to_owned(),
             text.replace("\"ticks_per_slot\":64", "\"ticks_per_slot\":63"),
-            text.replace("\"version\":1", "\"version\":2"),
+            text.replace("\"version\":2", "\"version\":1"),
             text.replace("\"slot_ms\"", "\"slot_s\""),
         ];
         for changed in changes {
@@ -466,6 +499,38 @@ mod tests {
             assert!(matches!(error, GenesisError::Damaged { .. }), "{error}");
             assert!(error.to_string().contains("delete it"), "{error}");
         }
+    }
+
+    #[test]
+    fn the_last_extra_account_of_an_address_counts() {
+        let mut config = development(1);
+        let extra = |lamports| (config.identity, Account::wallet(lamports));
+        config.extra_accounts = vec![extra(1_000_000), extra(2_000_000)];
+        let accounts = Genesis::create(config, |_| {}).unwrap().accounts();
+        let found: Vec<_> = accounts.iter().filter(|(key, _)| *key == [1; 32]).collect();
+        assert_eq!(found, [&([1; 32], Account::wallet(2_000_000))]);
+    }
+
+    #[test]
+    fn damaged_extra_accounts_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("genesis.json");
+        let with = |lamports| {
+            let extra_accounts = vec![([9; 32], Account::wallet(lamports))];
+            Genesis::create(GenesisConfig { extra_accounts, ..development(1) }, |_| {}).unwrap()
+        };
+        with(1_000_000).save(&path).unwrap();
+        let extra = path.with_extension(EXTRA_EXTENSION);
+        let right = std::fs::read(&extra).unwrap();
+        std::fs::write(&extra, &right[1..]).unwrap();
+        let error = Genesis::load(&path).unwrap_err().to_string();
+        assert!(error.contains("genesis.accounts is damaged"), "{error}");
+        // Whole, but of another chain.
+        std::fs::write(&extra, extra::encode(&with(2_000_000).config.extra_accounts)).unwrap();
+        let error = Genesis::load(&path).unwrap_err().to_string();
+        assert!(error.contains("genesis.json is damaged: its content has the hash"), "{error}");
+        std::fs::remove_file(&extra).unwrap();
+        assert!(matches!(Genesis::load(&path), Err(GenesisError::Io { action: "read", .. })));
     }
 
     #[test]

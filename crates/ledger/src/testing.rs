@@ -95,7 +95,7 @@ impl Chain {
     /// What would become of one transaction of `payer`.
     pub(crate) fn simulate(&mut self, payer: &Pubkey, instructions: &[Instruction]) -> Outcome {
         let bytes = self.txn(payer, instructions);
-        self.bank.simulate(&mut self.executor, &parse(&bytes))
+        self.bank.simulate(&mut self.executor, &parse(&bytes)).outcome
     }
 
     pub(crate) fn balance(&self, n: u64) -> u64 {

@@ -1,16 +1,17 @@
 //! The checks that need no account: a transaction that fails one of them cannot land.
 //!
-//! reads   a transaction, the recent blockhashes, the statuses
+//! reads   a transaction, the recent blockhashes, the statuses, lookup tables
 //! writes  a claim on the transaction's message, when asked
-//! memory  none
+//! memory  the addresses of lookup tables
 //! source  `bank.rs` (SIMD-160, SIMD-406), `bank/check_transactions.rs` of `solana-runtime` 4.2 and
 //!         `account_locks.rs` of `solana-accounts-db` 4.2
 
-use hearth_wire::Txn;
-use hearth_wire::consts::{MAX_ACCOUNT_LOCKS, SYSTEM_PROGRAM};
+use hearth_wire::{Pubkey, Txn};
+use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, MAX_ACCOUNT_LOCKS, SYSTEM_PROGRAM};
 use hearth_wire::program::system::SystemInstruction;
 
 use super::Bank;
+use super::lookup::LoadedAddresses;
 use crate::budget::Budget;
 use crate::error::TransactionError;
 use crate::fees::Fee;
@@ -35,10 +36,15 @@ pub(super) struct Checked {
 }
 
 impl Bank {
-    /// Checks everything that needs no account, but for the status.
+    /// Checks everything that needs no account but lookup tables, save for the status. The addresses
+    /// that the tables give replace those in `loaded`.
     #[inline]
-    pub(super) fn check(&self, txn: &Txn<'_>) -> Result<Checked, TransactionError> {
+    pub(super) fn check(&self, txn: &Txn<'_>, loaded: &mut LoadedAddresses) -> Result<Checked, TransactionError> {
         check_shape(txn)?;
+        if txn.loaded_count() != 0 {
+            *loaded = LoadedAddresses::resolve(txn, &self.shared.accounts, self.slot)?;
+            check_loaded(txn, loaded.all())?;
+        }
         let budget = Budget::of(txn)?;
         let (blockhash_height, needs_nonce) = match self.blockhashes.height_of(txn.recent_blockhash()) {
             Some(height) => (height, false),
@@ -47,14 +53,18 @@ impl Bank {
             None if advances_nonce(txn) => (self.height - 1, true),
             None => return Err(TransactionError::BlockhashNotFound),
         };
-        let is_general = needs_nonce || txn.loaded_count() != 0;
+        let is_general = needs_nonce || txn.loaded_count() != 0 || calls_others(txn);
         Ok(Checked { budget, fee: Fee::of(txn, &budget), blockhash_height, is_general, needs_nonce })
     }
 
-    /// Checks everything that needs no account, and claims the message.
+    /// The same, and claims the message.
     #[inline]
-    pub(super) fn check_and_claim(&self, txn: &Txn<'_>) -> Result<(Checked, Claim), TransactionError> {
-        let checked = self.check(txn)?;
+    pub(super) fn check_and_claim(
+        &self,
+        txn: &Txn<'_>,
+        loaded: &mut LoadedAddresses,
+    ) -> Result<(Checked, Claim), TransactionError> {
+        let checked = self.check(txn, loaded)?;
         let claim = self.shared.statuses.claim(txn, checked.blockhash_height, self.height);
         claim.map(|claim| (checked, claim)).ok_or(TransactionError::AlreadyProcessed)
     }
@@ -73,6 +83,26 @@ fn check_shape(txn: &Txn<'_>) -> Result<(), TransactionError> {
         return Err(TransactionError::AccountLoadedTwice);
     }
     Ok(())
+}
+
+/// Whether the addresses of lookup tables are all new to the transaction.
+fn check_loaded(txn: &Txn<'_>, loaded: &[Pubkey]) -> Result<(), TransactionError> {
+    let keys = txn.account_keys();
+    let twice = |(index, key): (usize, &Pubkey)| keys.contains(key) || loaded[..index].contains(key);
+    match loaded.iter().enumerate().any(twice) {
+        true => Err(TransactionError::AccountLoadedTwice),
+        false => Ok(()),
+    }
+}
+
+/// Whether some instruction is of a program that the fast path does not know.
+#[inline]
+fn calls_others(txn: &Txn<'_>) -> bool {
+    let keys = txn.account_keys();
+    txn.instructions().any(|instruction| {
+        let program = &keys[usize::from(instruction.program_id_index)];
+        *program != SYSTEM_PROGRAM && *program != COMPUTE_BUDGET_PROGRAM
+    })
 }
 
 /// Whether the transaction begins with the advance of a nonce, so that the hash it names need not be recent.

@@ -9,36 +9,40 @@
 //!         order
 //!
 //! ```text
-//! for all:  sanity, locks → budget → blockhash → claim on the status   refused here: nothing happens
+//! for all:  sanity, locks → lookups → budget → blockhash → claim on the status
+//!                                                                     refused here: nothing happens
 //! one load of every account
 //! in order: payer → accounts, programs → instructions → rent           lands, fails or is refused
 //! one write-back; statuses; counts
 //! ```
 
 mod checks;
+mod executor;
 mod general;
+mod lookup;
+mod record;
 mod transfer;
 mod working_set;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
-use hearth_wire::{Hash, Pubkey, Txn};
+use hearth_wire::{Hash, Txn};
 
 pub use checks::advances_nonce;
-pub use general::{AccountReader, GeneralOutcome, GeneralPath, GeneralRequest, NoGeneralPath};
+pub use executor::{Executor, Simulation};
+pub use general::{
+    AccountReader, GeneralBatch, GeneralOutcome, GeneralPath, GeneralTxn, GeneralWorker, NoGeneralPath,
+};
+pub use lookup::LoadedAddresses;
+pub use record::{InnerCall, Record, TokenAmount};
 
-use crate::account::Account;
-use crate::accounts::Accounts;
 use crate::blockhash::BlockhashQueue;
 use crate::cost::Cost;
 use crate::error::TransactionError;
 use crate::fees::Fee;
 use crate::ledger::Shared;
 use crate::status_cache::{Claim, LandedStatus};
-use checks::Checked;
-use transfer::{Run, TouchedAccounts, Transfers};
-use working_set::{Place, WorkingSet};
 
 /// What became of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,22 +125,6 @@ pub struct Bank {
     counts: AtomicCounts,
 }
 
-/// What one thread needs to run microblocks; keep it from one to the next.
-#[derive(Debug, Default)]
-pub struct Executor {
-    set: WorkingSet,
-    touched: TouchedAccounts,
-    checked: Vec<Result<(Checked, Claim), TransactionError>>,
-    places: Vec<Place>,
-}
-
-impl Executor {
-    /// An executor without memory yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-}
-
 impl Bank {
     pub(crate) fn new(shared: Arc<Shared>, slot: u64, parent: u64, blockhashes: Arc<BlockhashQueue>) -> Self {
         let height = blockhashes.last_height() + 1;
@@ -188,42 +176,25 @@ impl Bank {
             outcomes.resize(txns.len(), Outcome::SlotEnded);
             return;
         }
-        executor.checked.clear();
-        executor.checked.extend(txns.iter().map(|txn| self.check_and_claim(txn)));
-        let checked = std::mem::take(&mut executor.checked);
-        let passed = txns.iter().zip(&checked).filter(|(_, checked)| checked.is_ok());
-        executor.load(&self.shared.accounts, passed.map(|(txn, _)| txn));
+        executor.begin(self, txns);
+        executor.run(self, txns, outcomes);
         let mut counts = BankCounts::default();
-        let mut first_place = 0;
-        for (txn, checked) in txns.iter().zip(&checked) {
-            let outcome = match *checked {
-                Err(error) => Outcome::NotCommitted(error),
-                Ok((checked, claim)) => {
-                    let outcome = executor.run(self, txn, &checked, first_place, &mut counts);
-                    first_place += txn.account_keys().len();
-                    self.settle(txn, claim, &outcome);
-                    outcome
+        for ((txn, checked), outcome) in txns.iter().zip(&executor.checked).zip(outcomes.iter()) {
+            if let Ok((checked, claim)) = checked {
+                self.settle(txn, *claim, outcome);
+                if outcome.is_committed() {
+                    counts.add_fee(checked.fee);
                 }
-            };
-            counts.add(txn, &outcome);
-            outcomes.push(outcome);
+            }
+            counts.add(txn, outcome);
         }
         executor.set.write_back(&self.shared.accounts);
-        executor.checked = checked;
         self.add_counts(&counts);
     }
 
     /// What would become of a transaction now; nothing changes.
-    pub fn simulate(&self, executor: &mut Executor, txn: &Txn<'_>) -> Outcome {
-        let checked = match self.check(txn) {
-            Ok(_) if self.shared.statuses.has_landed(txn, self.height) => {
-                return Outcome::NotCommitted(TransactionError::AlreadyProcessed);
-            }
-            Ok(checked) => checked,
-            Err(error) => return Outcome::NotCommitted(error),
-        };
-        executor.load(&self.shared.accounts, std::iter::once(txn));
-        executor.run(self, txn, &checked, 0, &mut BankCounts::default())
+    pub fn simulate(&self, executor: &mut Executor, txn: &Txn<'_>) -> Simulation {
+        executor.simulate(self, txn)
     }
 
     /// Notes the status of what landed; gives back the claim of what did not.
@@ -273,89 +244,6 @@ impl BankCounts {
     fn add_fee(&mut self, fee: Fee) {
         self.fees.signatures += fee.signatures;
         self.fees.priority += fee.priority;
-    }
-}
-
-impl Executor {
-    /// Finds a place for every account of the transactions, and loads them.
-    fn load<'a>(&mut self, accounts: &Accounts, txns: impl Iterator<Item = &'a Txn<'a>>) {
-        self.set.clear();
-        self.places.clear();
-        for txn in txns {
-            self.places.extend(txn.account_keys().iter().map(|key| self.set.place(accounts, key)));
-        }
-        self.set.load(accounts);
-    }
-
-    /// Runs one transaction, whose accounts begin at `first_place`.
-    fn run(
-        &mut self,
-        bank: &Bank,
-        txn: &Txn<'_>,
-        checked: &Checked,
-        first_place: usize,
-        counts: &mut BankCounts,
-    ) -> Outcome {
-        if checked.is_general {
-            return self.run_general(bank, txn, checked, counts);
-        }
-        let transfers = Transfers {
-            txn,
-            places: &self.places[first_place..first_place + txn.account_keys().len()],
-            fee: checked.fee.total(),
-            compute_unit_limit: checked.budget.compute_unit_limit.into(),
-            loaded_bytes_limit: checked.budget.loaded_accounts_bytes,
-        };
-        match transfers.run(&mut self.set, &mut self.touched) {
-            Run::General => self.run_general(bank, txn, checked, counts),
-            Run::Refused(error) => Outcome::NotCommitted(error),
-            Run::Landed { result, compute_units, loaded_bytes } => {
-                counts.add_fee(checked.fee);
-                let (err, fee) = (result.err(), checked.fee.total());
-                Outcome::Committed(Committed { err, fee, compute_units, loaded_bytes })
-            }
-        }
-    }
-
-    #[cold]
-    fn run_general(&mut self, bank: &Bank, txn: &Txn<'_>, checked: &Checked, counts: &mut BankCounts) -> Outcome {
-        let accounts = &bank.shared.accounts;
-        let outcome = bank.shared.general.execute(&GeneralRequest {
-            txn,
-            slot: bank.slot,
-            height: bank.height,
-            budget: checked.budget,
-            fee: checked.fee,
-            needs_nonce: checked.needs_nonce,
-            accounts: &WorkingReader { set: &self.set, accounts },
-        });
-        match outcome {
-            GeneralOutcome::Unsupported => Outcome::Unsupported,
-            GeneralOutcome::Refused(error) => Outcome::NotCommitted(error),
-            GeneralOutcome::Committed { result, fee, compute_units, loaded_bytes, writes } => {
-                let places: Vec<Place> = writes.iter().map(|(key, _)| self.set.place(accounts, key)).collect();
-                self.set.load(accounts);
-                for ((_, account), place) in writes.into_iter().zip(places) {
-                    *self.set.get_mut(place) = account;
-                    self.set.commit(place);
-                }
-                counts.add_fee(fee);
-                let (err, fee) = (result.err(), fee.total());
-                Outcome::Committed(Committed { err, fee, compute_units, loaded_bytes })
-            }
-        }
-    }
-}
-
-/// The accounts as a microblock has left them so far.
-struct WorkingReader<'a> {
-    set: &'a WorkingSet,
-    accounts: &'a Accounts,
-}
-
-impl AccountReader for WorkingReader<'_> {
-    fn load(&self, key: &Pubkey) -> Option<Account> {
-        self.set.find(self.accounts, key)
     }
 }
 

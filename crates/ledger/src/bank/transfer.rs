@@ -16,7 +16,7 @@ use hearth_wire::txn::CompiledInstruction;
 
 use super::working_set::{Place, WorkingSet};
 use crate::error::{InstructionError, TransactionError};
-use crate::programs::{is_loader, is_reserved};
+use crate::programs::is_reserved;
 use crate::rent;
 
 /// Compute units of an instruction to the system program or the compute-budget program.
@@ -115,7 +115,7 @@ impl Transfers<'_> {
         Ok(())
     }
 
-    /// Adds up the accounts' bytes and looks for the programs, in the cluster's order.
+    /// Adds up the accounts' bytes, and looks whether the instructions are transfers.
     fn check_loaded(&self, set: &WorkingSet) -> Loaded {
         let limit = self.loaded_bytes_limit;
         let mut bytes = 0u32;
@@ -138,23 +138,16 @@ impl Transfers<'_> {
                 return Loaded::General;
             }
         }
-        let mut ready = true;
+        // Programs are the system program and the compute-budget program: others never come here.
         for instruction in self.txn.instructions() {
             let index = usize::from(instruction.program_id_index);
-            let program = set.get(self.places[index]);
-            if program.lamports == 0 {
-                return Loaded::Failed(TransactionError::ProgramAccountNotFound, bytes);
+            let is_there = set.get(self.places[index]).lamports != 0;
+            let is_system = self.txn.account_keys()[index] == SYSTEM_PROGRAM;
+            if !is_there || is_system && !is_transfer_or_invalid(instruction.data) {
+                return Loaded::General;
             }
-            if !is_loader(&program.owner) {
-                return Loaded::Failed(TransactionError::InvalidProgramForExecution, bytes);
-            }
-            ready &= match self.txn.account_keys()[index] {
-                SYSTEM_PROGRAM => is_transfer_or_invalid(instruction.data),
-                COMPUTE_BUDGET_PROGRAM => true,
-                _ => false,
-            };
         }
-        if ready { Loaded::Ready(bytes) } else { Loaded::General }
+        Loaded::Ready(bytes)
     }
 
     /// Runs the instructions and checks the rent; the result and the compute units used.

@@ -106,7 +106,7 @@ fn logs(txn: &Txn<'_>, err: Option<TransactionError>) -> Vec<String> {
 impl Api {
     async fn simulate(&self, txn: &Txn<'_>) -> Result<Simulation, Failure> {
         let bank = self.working_bank().await?;
-        Simulation::of(txn, bank.simulate(&mut Executor::new(), txn))
+        Simulation::of(txn, bank.simulate(&mut Executor::new(), txn).outcome)
     }
 
     /// Refuses a transaction that would not succeed.

@@ -9,9 +9,9 @@ use hearth_wire::program::system;
 
 use crate::TransactionError::{self, *};
 use crate::account::Account;
-use crate::bank::{GeneralOutcome, GeneralPath, GeneralRequest, Outcome};
-use crate::testing::{Chain, landed, wallet};
-use crate::{Commitment, LedgerConfig};
+use crate::bank::{AccountReader, GeneralBatch, GeneralOutcome, GeneralPath, GeneralTxn, GeneralWorker, Outcome};
+use crate::testing::{Chain, landed, parse, wallet};
+use crate::{Commitment, Executor, LedgerConfig};
 
 const RICH: u64 = LAMPORTS_PER_SOL;
 
@@ -24,30 +24,44 @@ fn call(data: u8) -> Instruction {
     Instruction { program_id: VOTE_PROGRAM, accounts: vec![], data: vec![data] }
 }
 
-/// Gives wallet 5 what the payer holds, as `scripted` says, and counts its calls.
-#[derive(Clone, Default)]
+/// Gives wallet 5 what the payer holds, as `scripted` says, and counts its transactions and batches.
+#[derive(Clone, Debug, Default)]
 struct Scripted {
     calls: Arc<AtomicU64>,
+    batches: Arc<AtomicU64>,
     refuse: Arc<Mutex<Option<TransactionError>>>,
 }
 
 impl GeneralPath for Scripted {
-    fn execute(&self, request: &GeneralRequest<'_>) -> GeneralOutcome {
+    fn worker(&self) -> Box<dyn GeneralWorker> {
+        Box::new(self.clone())
+    }
+}
+
+impl GeneralWorker for Scripted {
+    fn execute(&mut self, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
+        self.batches.fetch_add(1, Relaxed);
+        outcomes.extend(batch.txns.iter().map(|txn| self.run(txn, batch.accounts)));
+    }
+}
+
+impl Scripted {
+    fn run(&self, request: &GeneralTxn<'_>, accounts: &dyn AccountReader) -> GeneralOutcome {
         self.calls.fetch_add(1, Relaxed);
         if let Some(error) = *self.refuse.lock().unwrap() {
             return GeneralOutcome::Refused(error);
         }
-        let payer = request.accounts.load(request.txn.fee_payer()).unwrap();
+        let payer = accounts.load(request.txn.fee_payer()).unwrap();
         assert!(!request.needs_nonce);
         GeneralOutcome::Committed {
             result: Ok(()),
-            fee: request.fee,
             compute_units: 1234,
             loaded_bytes: 64,
             writes: vec![
                 (*request.txn.fee_payer(), Account::wallet(0)),
                 (wallet(5), Account::wallet(payer.lamports - request.fee.total())),
             ],
+            record: None,
         }
     }
 }
@@ -77,6 +91,51 @@ fn the_general_path_sees_and_leaves_what_the_microblock_has() {
     for _ in 0..2 {
         assert_eq!(chain.run_one(&wallet(0), &[call(2)]), Outcome::NotCommitted(InsufficientFundsForFee));
     }
+}
+
+#[test]
+fn what_follows_on_goes_together() {
+    let general = Scripted::default();
+    let config = LedgerConfig { general: Box::new(general.clone()), ..LedgerConfig::default() };
+    let mut chain = Chain::with_config(&[RICH; 4], config);
+    let general_txn = |chain: &Chain, n: u64| chain.txn(&wallet(n), &[call(n as u8)]);
+    let txns = [
+        general_txn(&chain, 0),
+        general_txn(&chain, 1),
+        chain.txn(&wallet(2), &[transfer(2, 3, 1)]),
+        general_txn(&chain, 2),
+        general_txn(&chain, 2),
+        general_txn(&chain, 3),
+    ];
+    let outcomes = chain.run(&txns);
+    assert_eq!(outcomes[4], Outcome::NotCommitted(AlreadyProcessed));
+    assert!(outcomes.iter().enumerate().all(|(index, outcome)| index == 4 || landed(*outcome).err.is_none()));
+    let (calls, batches) = (general.calls.load(Relaxed), general.batches.load(Relaxed));
+    assert_eq!((calls, batches), (4, 3), "one of two, one alone, and one after the refused");
+}
+
+#[test]
+fn a_record_says_what_a_transfer_did() {
+    let mut chain = Chain::new(&[RICH, RICH]);
+    let mut executor = Executor::new();
+    executor.set_recording(true);
+    let bytes = [
+        chain.txn(&wallet(0), &[transfer(0, 1, 5)]),
+        chain.txn(&wallet(9), &[]),
+        chain.txn(&wallet(0), &[transfer(0, 1, 2 * RICH)]),
+    ];
+    let txns = [parse(&bytes[0]), parse(&bytes[1]), parse(&bytes[2])];
+    chain.bank.execute(&mut executor, &txns, &mut vec![]);
+    let [Some(good), None, Some(bad)] = executor.records() else { panic!("{:?}", executor.records()) };
+    assert_eq!(good.balances, [(RICH, RICH - 5_005), (RICH, RICH + 5), (1, 1)]);
+    let system = "11111111111111111111111111111111";
+    assert_eq!(good.logs, [format!("Program {system} invoke [1]"), format!("Program {system} success")]);
+    assert_eq!(bad.balances[..2], [(RICH - 5_005, RICH - 10_005), (RICH + 5, RICH + 5)]);
+    let bytes = chain.txn(&wallet(0), &[transfer(0, 1, 6)]);
+    let simulation = chain.bank.simulate(&mut executor, &parse(&bytes));
+    assert_eq!(simulation.accounts[1].1, Some(Account::wallet(RICH + 11)));
+    assert_eq!(simulation.record.expect("it would land").balances[1], (RICH + 5, RICH + 11));
+    assert_eq!(chain.balance(1), RICH + 5);
 }
 
 #[test]

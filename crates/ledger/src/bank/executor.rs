@@ -1,0 +1,269 @@
+//! What one thread needs to run microblocks: the walk through one, transfer by transfer and, where more
+//! than transfers is asked for, batch by batch through the other engine.
+//!
+//! reads   the transactions of a microblock, the accounts
+//! writes  the working set, outcomes, records when asked for
+//! memory  the accounts of one microblock; a worker of the other engine from its first use on
+//! drops   nothing
+
+use hearth_wire::{Pubkey, Txn};
+
+use super::checks::Checked;
+use super::general::{AccountReader, GeneralBatch, GeneralOutcome, GeneralTxn, GeneralWorker};
+use super::lookup::LoadedAddresses;
+use super::record::{Record, transfer_logs};
+use super::transfer::{Run, TouchedAccounts, Transfers};
+use super::working_set::{Place, WorkingSet};
+use super::{Bank, Committed, Outcome};
+use crate::account::Account;
+use crate::accounts::Accounts;
+use crate::error::TransactionError;
+use crate::status_cache::Claim;
+
+/// What one thread needs to run microblocks of one ledger; keep it from one to the next.
+#[derive(Debug, Default)]
+pub struct Executor {
+    pub(super) set: WorkingSet,
+    pub(super) checked: Vec<Result<(Checked, Claim), TransactionError>>,
+    touched: TouchedAccounts,
+    /// The places of each transaction's accounts, one after the other, and where each begins.
+    places: Vec<Place>,
+    first_places: Vec<usize>,
+    loaded: Vec<LoadedAddresses>,
+    worker: Option<Box<dyn GeneralWorker>>,
+    recording: bool,
+    records: Vec<Option<Box<Record>>>,
+    fast_path_off: bool,
+}
+
+/// What would become of a transaction.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// Its outcome.
+    pub outcome: Outcome,
+    /// What it would do, if it would land.
+    pub record: Option<Box<Record>>,
+    /// Its accounts afterwards, in its numbering; none that could not be loaded.
+    pub accounts: Vec<(Pubkey, Option<Account>)>,
+}
+
+impl Executor {
+    /// An executor without memory yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An executor that leaves transfers too to the other engine: to measure it, and to compare.
+    pub fn without_fast_path() -> Self {
+        Self { fast_path_off: true, ..Self::default() }
+    }
+
+    /// Whether to keep a record of each transaction from now on. A transfer that fails then goes to
+    /// the other engine, which knows what to say of it.
+    pub fn set_recording(&mut self, recording: bool) {
+        self.recording = recording;
+    }
+
+    /// The records of the last microblock, as many as outcomes while recording: what landed has one.
+    pub fn records(&self) -> &[Option<Box<Record>>] {
+        &self.records
+    }
+
+    /// Checks the transactions of a microblock and loads the accounts of those that pass.
+    pub(super) fn begin(&mut self, bank: &Bank, txns: &[Txn<'_>]) {
+        self.checked.clear();
+        self.clear(txns.len());
+        let loaded = &mut self.loaded;
+        let checked = txns.iter().zip(loaded).map(|(txn, loaded)| bank.check_and_claim(txn, loaded));
+        self.checked.extend(checked);
+        for (index, txn) in txns.iter().enumerate() {
+            match self.checked[index].is_ok() {
+                true => self.find_places(&bank.shared.accounts, index, txn),
+                false => self.first_places.push(self.places.len()),
+            }
+        }
+        self.set.load(&bank.shared.accounts);
+    }
+
+    fn clear(&mut self, count: usize) {
+        self.set.clear();
+        self.places.clear();
+        self.first_places.clear();
+        self.loaded.clear();
+        self.loaded.resize(count, LoadedAddresses::default());
+        self.records.clear();
+        if self.recording {
+            self.records.resize(count, None);
+        }
+    }
+
+    fn find_places(&mut self, accounts: &Accounts, index: usize, txn: &Txn<'_>) {
+        self.first_places.push(self.places.len());
+        let keys = txn.account_keys().iter().chain(self.loaded[index].all());
+        self.places.extend(keys.map(|key| self.set.place(accounts, key)));
+    }
+
+    /// Runs the transactions that passed, in order; one outcome for each.
+    pub(super) fn run(&mut self, bank: &Bank, txns: &[Txn<'_>], outcomes: &mut Vec<Outcome>) {
+        while let Some(txn) = txns.get(outcomes.len()) {
+            let index = outcomes.len();
+            let fast = match &self.checked[index] {
+                Err(error) => Some(Outcome::NotCommitted(*error)),
+                Ok((checked, _)) if checked.is_general || self.fast_path_off => None,
+                &Ok((checked, _)) => self.transfers(bank, index, txn, &checked),
+            };
+            match fast {
+                Some(outcome) => outcomes.push(outcome),
+                None => self.run_general(bank, txns, outcomes),
+            }
+        }
+    }
+
+    /// Runs one transaction by the fast path; `None` when that cannot, and nothing has changed.
+    fn transfers(&mut self, bank: &Bank, index: usize, txn: &Txn<'_>, checked: &Checked) -> Option<Outcome> {
+        let first = self.first_places[index];
+        let places = &self.places[first..first + txn.account_keys().len()];
+        let transfers = Transfers {
+            txn,
+            places,
+            fee: checked.fee.total(),
+            compute_unit_limit: checked.budget.compute_unit_limit.into(),
+            loaded_bytes_limit: checked.budget.loaded_accounts_bytes,
+        };
+        let lamports = |set: &WorkingSet| places.iter().map(|&place| set.get(place).lamports).collect::<Vec<_>>();
+        let before = self.recording.then(|| (self.set.get(places[0]).clone(), lamports(&self.set)));
+        match (transfers.run(&mut self.set, &mut self.touched), before) {
+            (Run::General, _) => None,
+            (Run::Refused(error), _) => Some(Outcome::NotCommitted(error)),
+            (Run::Landed { result: Err(_), .. }, Some((payer, _))) if bank.shared.general.knows_transfers() => {
+                // What failed has left the fee and nothing else: without it, it may be run again.
+                *self.set.get_mut(places[0]) = payer;
+                None
+            }
+            (Run::Landed { result, compute_units, loaded_bytes }, before) => {
+                if let Some((_, before)) = before {
+                    let balances = before.into_iter().zip(lamports(&self.set)).collect();
+                    let logs = if result.is_ok() { transfer_logs(txn) } else { vec![] };
+                    self.records[index] = Some(Box::new(Record { logs, balances, ..Record::default() }));
+                }
+                let (err, fee) = (result.err(), checked.fee.total());
+                Some(Outcome::Committed(Committed { err, fee, compute_units, loaded_bytes }))
+            }
+        }
+    }
+
+    /// Gives the next transaction, and those after it that need it too, to the other engine.
+    #[cold]
+    fn run_general(&mut self, bank: &Bank, txns: &[Txn<'_>], outcomes: &mut Vec<Outcome>) {
+        let first = outcomes.len();
+        let needs = |checked: &Result<(Checked, Claim), _>| match checked {
+            Ok((checked, _)) => checked.is_general || self.fast_path_off,
+            Err(_) => false,
+        };
+        let more = self.checked[first + 1..].iter().take_while(|checked| needs(checked)).count();
+        let indexes = first..=first + more;
+        let loaded = std::mem::take(&mut self.loaded);
+        let batch: Vec<_> = indexes
+            .clone()
+            .map(|index| match &self.checked[index] {
+                Ok((checked, _)) => general_txn(&txns[index], &loaded[index], checked),
+                Err(_) => unreachable!("only transactions that passed are run"),
+            })
+            .collect();
+        let results = self.worker_results(bank, &batch, false);
+        self.loaded = loaded;
+        for (index, result) in indexes.zip(results) {
+            let outcome = self.commit_general(bank, index, result);
+            outcomes.push(outcome);
+        }
+    }
+
+    fn worker_results(&mut self, bank: &Bank, txns: &[GeneralTxn<'_>], trial: bool) -> Vec<GeneralOutcome> {
+        let accounts = &WorkingReader { set: &self.set, accounts: &bank.shared.accounts };
+        let (slot, blockhash, recording) = (bank.slot, bank.blockhashes.last(), self.recording);
+        let worker = self.worker.get_or_insert_with(|| bank.shared.general.worker());
+        let mut results = Vec::with_capacity(txns.len());
+        worker.execute(&GeneralBatch { txns, slot, blockhash, accounts, recording, trial }, &mut results);
+        assert_eq!(results.len(), txns.len(), "an outcome for each transaction");
+        results
+    }
+
+    fn commit_general(&mut self, bank: &Bank, index: usize, result: GeneralOutcome) -> Outcome {
+        match result {
+            GeneralOutcome::Unsupported => Outcome::Unsupported,
+            GeneralOutcome::Refused(error) => Outcome::NotCommitted(error),
+            GeneralOutcome::Committed { result, compute_units, loaded_bytes, writes, record } => {
+                let accounts = &bank.shared.accounts;
+                for (key, account) in writes {
+                    let place = self.set.place(accounts, &key);
+                    self.set.load(accounts);
+                    *self.set.get_mut(place) = account;
+                    self.set.commit(place);
+                }
+                if self.recording {
+                    self.records[index] = record;
+                }
+                let fee = self.checked[index].as_ref().map_or(0, |(checked, _)| checked.fee.total());
+                Outcome::Committed(Committed { err: result.err(), fee, compute_units, loaded_bytes })
+            }
+        }
+    }
+
+    /// What would become of a transaction now.
+    pub(super) fn simulate(&mut self, bank: &Bank, txn: &Txn<'_>) -> Simulation {
+        let was_recording = std::mem::replace(&mut self.recording, true);
+        let simulation = self.simulate_recording(bank, txn);
+        self.recording = was_recording;
+        simulation
+    }
+
+    fn simulate_recording(&mut self, bank: &Bank, txn: &Txn<'_>) -> Simulation {
+        self.clear(1);
+        let refused = |error| Simulation { outcome: Outcome::NotCommitted(error), record: None, accounts: vec![] };
+        let checked = match bank.check(txn, &mut self.loaded[0]) {
+            Ok(_) if bank.shared.statuses.has_landed(txn, bank.height) => {
+                return refused(TransactionError::AlreadyProcessed);
+            }
+            Ok(checked) => checked,
+            Err(error) => return refused(error),
+        };
+        let accounts = &bank.shared.accounts;
+        self.find_places(accounts, 0, txn);
+        self.set.load(accounts);
+        let fast = match checked.is_general || self.fast_path_off {
+            true => None,
+            false => self.transfers(bank, 0, txn, &checked),
+        };
+        let outcome = fast.unwrap_or_else(|| self.simulate_general(bank, txn, &checked));
+        let keys = txn.account_keys().iter().chain(self.loaded[0].all());
+        let accounts = keys.map(|key| (*key, self.set.find(accounts, key))).collect();
+        Simulation { outcome, record: self.records[0].take(), accounts }
+    }
+
+    fn simulate_general(&mut self, bank: &Bank, txn: &Txn<'_>, checked: &Checked) -> Outcome {
+        let loaded = std::mem::take(&mut self.loaded[0]);
+        let results = self.worker_results(bank, &[general_txn(txn, &loaded, checked)], true);
+        self.loaded[0] = loaded;
+        let result = results.into_iter().next().expect("an outcome for each transaction");
+        match self.commit_general(bank, 0, result) {
+            Outcome::Committed(landed) => Outcome::Committed(Committed { fee: checked.fee.total(), ..landed }),
+            outcome => outcome,
+        }
+    }
+}
+
+fn general_txn<'a>(txn: &'a Txn<'a>, loaded: &'a LoadedAddresses, checked: &Checked) -> GeneralTxn<'a> {
+    GeneralTxn { txn, loaded, budget: checked.budget, fee: checked.fee, needs_nonce: checked.needs_nonce }
+}
+
+/// The accounts as a microblock has left them so far.
+struct WorkingReader<'a> {
+    set: &'a WorkingSet,
+    accounts: &'a Accounts,
+}
+
+impl AccountReader for WorkingReader<'_> {
+    fn load(&self, key: &Pubkey) -> Option<Account> {
+        self.set.find(self.accounts, key)
+    }
+}

@@ -1,0 +1,179 @@
+//! The addresses that a transaction loads from lookup tables.
+//!
+//! reads   a transaction's lookups, the tables' accounts, the sysvar of recent slots
+//! writes  [`LoadedAddresses`]
+//! memory  32 bytes an address, at most 256 in a transaction
+//! drops   a lookup that cannot be made: the error for which the transaction is refused
+//! source  `solana-address-lookup-table-interface` 3 (layout, activity), `accounts.rs` of
+//!         `solana-accounts-db` 4.2 (errors)
+//!
+//! What a table gives depends on the slot and not on the moment: addresses count from the slot after
+//! the one that added them, a table goes on giving until its deactivation has left the recent slots.
+
+use hearth_wire::consts::{ADDRESS_LOOKUP_TABLE_PROGRAM, SYSVAR_SLOT_HASHES};
+use hearth_wire::{Pubkey, Txn};
+
+use crate::account::Account;
+use crate::accounts::Accounts;
+use crate::error::TransactionError;
+
+/// Bytes before the addresses of a table.
+const TABLE_META_BYTES: usize = 56;
+/// The deactivation slot of a table in use.
+const NEVER: u64 = u64::MAX;
+
+/// Addresses from lookup tables, in the transaction's numbering after its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadedAddresses {
+    addresses: Vec<Pubkey>,
+    writable_count: usize,
+}
+
+impl LoadedAddresses {
+    /// All of them, those locked for writing first.
+    pub fn all(&self) -> &[Pubkey] {
+        &self.addresses
+    }
+
+    /// Those locked for writing.
+    pub fn writable(&self) -> &[Pubkey] {
+        &self.addresses[..self.writable_count]
+    }
+
+    /// Those that are only read.
+    pub fn readonly(&self) -> &[Pubkey] {
+        &self.addresses[self.writable_count..]
+    }
+
+    /// What the lookups of `txn` give in a block of `slot`.
+    pub fn resolve(txn: &Txn<'_>, accounts: &Accounts, slot: u64) -> Result<Self, TransactionError> {
+        let (mut addresses, mut readonly) = (Vec::with_capacity(txn.loaded_count()), vec![]);
+        for lookup in txn.address_table_lookups() {
+            let account = accounts.load(lookup.account_key).ok_or(TransactionError::AddressLookupTableNotFound)?;
+            let table = Table::read(&account)?;
+            if !table.is_active(accounts, slot) {
+                return Err(TransactionError::AddressLookupTableNotFound);
+            }
+            let usable = table.usable_addresses(slot)?;
+            let find = |&index: &u8| {
+                usable.get(usize::from(index)).copied().ok_or(TransactionError::InvalidAddressLookupTableIndex)
+            };
+            for index in lookup.writable_indexes {
+                addresses.push(find(index)?);
+            }
+            for index in lookup.readonly_indexes {
+                readonly.push(find(index)?);
+            }
+        }
+        let writable_count = addresses.len();
+        addresses.append(&mut readonly);
+        Ok(Self { addresses, writable_count })
+    }
+}
+
+/// A table's account, read.
+struct Table<'a> {
+    deactivation_slot: u64,
+    last_extended_slot: u64,
+    last_extended_start: u8,
+    addresses: &'a [Pubkey],
+}
+
+impl<'a> Table<'a> {
+    fn read(account: &'a Account) -> Result<Self, TransactionError> {
+        if account.owner != ADDRESS_LOOKUP_TABLE_PROGRAM {
+            return Err(TransactionError::InvalidAddressLookupTableOwner);
+        }
+        Self::parse(account.data()).ok_or(TransactionError::InvalidAddressLookupTableData)
+    }
+
+    fn parse(data: &'a [u8]) -> Option<Self> {
+        let (addresses, []) = data.get(TABLE_META_BYTES..)?.as_chunks() else { return None };
+        let (kind, rest) = data.split_first_chunk()?;
+        let (deactivation_slot, rest) = rest.split_first_chunk()?;
+        let (last_extended_slot, rest) = rest.split_first_chunk()?;
+        let (&last_extended_start, rest) = rest.split_first()?;
+        // The table's authority: there or not, and nothing else.
+        (u32::from_le_bytes(*kind) == 1 && matches!(rest.first(), Some(0 | 1))).then_some(Self {
+            deactivation_slot: u64::from_le_bytes(*deactivation_slot),
+            last_extended_slot: u64::from_le_bytes(*last_extended_slot),
+            last_extended_start,
+            addresses,
+        })
+    }
+
+    fn is_active(&self, accounts: &Accounts, slot: u64) -> bool {
+        self.deactivation_slot == NEVER
+            || self.deactivation_slot == slot
+            || accounts
+                .with(&SYSVAR_SLOT_HASHES, |recent| has_slot(recent.data(), self.deactivation_slot))
+                .unwrap_or(false)
+    }
+
+    fn usable_addresses(&self, slot: u64) -> Result<&'a [Pubkey], TransactionError> {
+        let count = match slot > self.last_extended_slot {
+            true => self.addresses.len(),
+            false => usize::from(self.last_extended_start),
+        };
+        self.addresses.get(..count).ok_or(TransactionError::InvalidAddressLookupTableData)
+    }
+}
+
+/// Whether the recent slots' account names `slot`: after a count of 8 bytes, a slot and a hash each.
+fn has_slot(slot_hashes: &[u8], slot: u64) -> bool {
+    let (entries, _) = slot_hashes.get(8..).unwrap_or_default().as_chunks::<40>();
+    entries.iter().any(|entry| entry[..8] == slot.to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::Account;
+
+    fn table(deactivated: u64, extended: u64, start: u8, addresses: &[Pubkey]) -> Vec<u8> {
+        let mut data = 1u32.to_le_bytes().to_vec();
+        data.extend(deactivated.to_le_bytes());
+        data.extend(extended.to_le_bytes());
+        data.extend([start, 1]);
+        data.resize(TABLE_META_BYTES, 0);
+        data.extend(addresses.as_flattened());
+        data
+    }
+
+    fn account(data: &[u8]) -> Account {
+        Account::with_data(1, ADDRESS_LOOKUP_TABLE_PROGRAM, data)
+    }
+
+    #[test]
+    fn new_addresses_count_from_the_next_slot() {
+        let account = account(&table(NEVER, 5, 1, &[[1; 32], [2; 32]]));
+        let table = Table::read(&account).ok().expect("a table");
+        assert_eq!(table.usable_addresses(5), Ok(&[[1; 32]][..]));
+        assert_eq!(table.usable_addresses(6), Ok(&[[1; 32], [2; 32]][..]));
+    }
+
+    #[test]
+    fn a_table_lasts_while_its_end_is_recent() {
+        let accounts = Accounts::new();
+        let ended = account(&table(7, 1, 0, &[]));
+        let ended = Table::read(&ended).ok().expect("a table");
+        assert!(ended.is_active(&accounts, 7) && !ended.is_active(&accounts, 8));
+        let mut recent = 1u64.to_le_bytes().to_vec();
+        recent.extend(7u64.to_le_bytes());
+        recent.extend([9; 32]);
+        accounts.store(&SYSVAR_SLOT_HASHES, Account::with_data(1, [0; 32], &recent));
+        assert!(ended.is_active(&accounts, 8));
+    }
+
+    #[test]
+    fn refuses_what_is_no_table() {
+        let invalid = Some(TransactionError::InvalidAddressLookupTableData);
+        for data in [&[][..], &[1; 55], &table(NEVER, 1, 0, &[])[..55], &[0; 56], &[&[1; 56][..], &[1]].concat()] {
+            assert_eq!(Table::read(&account(data)).err(), invalid, "{data:?}");
+        }
+        let foreign = Account::with_data(1, [3; 32], &table(NEVER, 1, 0, &[]));
+        assert_eq!(Table::read(&foreign).err(), Some(TransactionError::InvalidAddressLookupTableOwner));
+        let beyond = account(&table(NEVER, 5, 3, &[[1; 32]]));
+        assert_eq!(Table::read(&beyond).ok().expect("a table").usable_addresses(5).err(), invalid);
+    }
+}

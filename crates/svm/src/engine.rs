@@ -1,0 +1,84 @@
+//! What all threads that execute share: the rules, the programs of the node, the compiled programs.
+//!
+//! reads   nothing
+//! writes  workers
+//! memory  compiled programs, at most 512 of them, shared by the workers; an idle worker is kept for
+//!         whoever asks next
+//! source  `solana-runtime` 4.2, `bank.rs`: what a bank sets up before it executes
+//!
+//! A program that is deployed, upgraded or closed shows its new state in the slot after; the cache of
+//! programs keeps that rule. The chain is a line, so of two slots the lower is the other's ancestor.
+
+use std::cmp::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use solana_builtins::BUILTINS;
+use solana_program_runtime::loaded_programs::{BlockRelation, ForkGraph};
+use solana_program_runtime::program_cache_entry::ProgramCacheEntry;
+use solana_svm::transaction_processor::TransactionBatchProcessor;
+
+use hearth_ledger::bank::{GeneralPath, GeneralWorker};
+
+use crate::environment::Environment;
+use crate::worker::{State, Worker};
+
+/// The relation of slots in a chain that is a line.
+pub(crate) struct Line;
+
+impl ForkGraph for Line {
+    fn relationship(&self, a: u64, b: u64) -> BlockRelation {
+        match a.cmp(&b) {
+            Ordering::Less => BlockRelation::Ancestor,
+            Ordering::Equal => BlockRelation::Equal,
+            Ordering::Greater => BlockRelation::Descendant,
+        }
+    }
+}
+
+/// Shared by the workers of an engine.
+pub(crate) struct Shared {
+    pub(crate) environment: Environment,
+    /// From it, the processor of each slot is made.
+    pub(crate) root: TransactionBatchProcessor<Line>,
+    /// The cache of programs asks it for the relation of slots, and does not keep it alive.
+    pub(crate) line: Arc<RwLock<Line>>,
+    /// States of workers that are done.
+    pub(crate) idle: Mutex<Vec<State>>,
+}
+
+/// The engine.
+pub struct Svm {
+    shared: Arc<Shared>,
+}
+
+impl Default for Svm {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Svm {
+    /// An engine that has compiled nothing yet.
+    pub fn new() -> Self {
+        let environment = Environment::new();
+        let mut root = TransactionBatchProcessor::new_uninitialized(0, 0);
+        root.program_runtime_environment = environment.programs.clone();
+        root.set_execution_cost(environment.costs.to_cost());
+        let line = Arc::new(RwLock::new(Line));
+        let cache = root.global_program_cache.clone();
+        cache.write().unwrap_or_else(PoisonError::into_inner).set_fork_graph(Arc::downgrade(&line));
+        for builtin in BUILTINS {
+            if builtin.enable_feature_id.is_none_or(|feature| environment.features.is_active(&feature)) {
+                let entry = ProgramCacheEntry::new_builtin(0, builtin.name.len(), builtin.register_fn);
+                root.add_builtin(builtin.program_id, entry);
+            }
+        }
+        Self { shared: Arc::new(Shared { environment, root, line, idle: Mutex::default() }) }
+    }
+}
+
+impl GeneralPath for Svm {
+    fn worker(&self) -> Box<dyn GeneralWorker> {
+        Box::new(Worker::new(self.shared.clone()))
+    }
+}

@@ -1,0 +1,307 @@
+//! One thread's part of the engine: a batch of transactions, in order.
+//!
+//! reads   the transactions, the accounts, the sysvars once a slot
+//! writes  an outcome for each
+//! memory  the sysvars in force, about 40 KB; the accounts of one batch
+//! drops   nothing
+//! source  `bank.rs`, `account_saver.rs` of `solana-runtime` 4.2: what is asked of the engine, and
+//!         which of the accounts it returns are stored
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use agave_feature_set::FeatureSet;
+use agave_precompiles::{get_precompile, is_precompile};
+use solana_account::AccountSharedData;
+use solana_fee_structure::FeeDetails;
+use solana_message::inner_instruction::InnerInstruction;
+use solana_precompile_error::PrecompileError;
+use solana_program_runtime::execution_budget::SVMTransactionExecutionAndFeeBudgetLimits;
+use solana_program_runtime::program_cache_entry::ProgramCacheEntry;
+use solana_pubkey::Pubkey;
+use solana_svm::account_loader::{CheckedTransactionDetails, TransactionCheckResult};
+use solana_svm::transaction_balances::SvmTokenInfo;
+use solana_svm::transaction_execution_result::ExecutedTransaction;
+use solana_svm::transaction_processing_result::{ProcessedTransaction, TransactionProcessingResult};
+use solana_svm::transaction_processor::{
+    ExecutionRecordingConfig, TransactionBatchProcessor, TransactionProcessingConfig, TransactionProcessingEnvironment,
+};
+use solana_svm_callback::{InvokeContextCallback, TransactionProcessingCallback};
+use solana_svm_transaction::svm_message::SVMMessage;
+use solana_transaction_error::TransactionError as EngineError;
+
+use hearth_ledger::Account;
+use hearth_ledger::bank::{
+    AccountReader, GeneralBatch, GeneralOutcome, GeneralTxn, GeneralWorker, InnerCall, Record, TokenAmount,
+};
+
+use crate::convert::{error, from_engine, to_engine};
+use crate::engine::{Line, Shared};
+use crate::message::Message;
+
+/// Bytes of log lines of one transaction; what follows is cut.
+const LOG_BYTES: usize = 10_000;
+
+/// What a worker keeps from batch to batch.
+pub(crate) struct State {
+    slot: u64,
+    blockhash: hearth_wire::Hash,
+    processor: TransactionBatchProcessor<Line>,
+    environment: TransactionProcessingEnvironment,
+    /// What accounts without data share: a thread's own, so that threads do not contend for its count.
+    empty: Arc<Vec<u8>>,
+}
+
+/// See the module.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    state: Option<State>,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let state = shared.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Self { shared, state }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(state) = self.state.take() {
+            self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+        }
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("slot", &self.state.as_ref().map(|state| state.slot)).finish()
+    }
+}
+
+impl GeneralWorker for Worker {
+    fn execute(&mut self, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
+        let stale = |state: &State| state.slot != batch.slot || state.blockhash != *batch.blockhash;
+        if self.state.as_ref().is_none_or(stale) {
+            self.state = Some(State::enter(&self.shared, batch));
+        }
+        let state = self.state.as_ref().expect("a slot has been entered");
+        state.execute(&self.shared, batch, outcomes);
+    }
+}
+
+impl State {
+    fn enter(shared: &Shared, batch: &GeneralBatch<'_>) -> Self {
+        let state = Self {
+            slot: batch.slot,
+            blockhash: *batch.blockhash,
+            processor: shared.root.new_from(batch.slot, 0),
+            environment: shared.environment.of_slot(batch.blockhash),
+            empty: Arc::default(),
+        };
+        let callbacks = state.callbacks(shared, batch);
+        state.processor.fill_missing_sysvar_cache_entries(&callbacks);
+        state
+    }
+
+    fn callbacks<'a>(&'a self, shared: &'a Shared, batch: &GeneralBatch<'a>) -> Callbacks<'a> {
+        Callbacks { accounts: batch.accounts, features: &shared.environment.features, empty: &self.empty }
+    }
+
+    fn execute(&self, shared: &Shared, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
+        let messages: Vec<_> = batch.txns.iter().map(Message::new).collect();
+        let checks = batch.txns.iter().zip(&messages).map(|(txn, message)| check(shared, txn, message)).collect();
+        let config = TransactionProcessingConfig {
+            log_messages_bytes_limit: Some(LOG_BYTES),
+            recording_config: ExecutionRecordingConfig::new_single_setting(batch.recording),
+            ..TransactionProcessingConfig::default()
+        };
+        let output = self.processor.load_and_execute_sanitized_transactions(
+            &self.callbacks(shared, batch),
+            &messages,
+            checks,
+            &self.environment,
+            &config,
+        );
+        if !batch.trial {
+            self.remember_programs(shared, &output.processing_results);
+        }
+        let balances = output.balance_collector.map(|collector| collector.into_vecs()).map(
+            |(before, after, tokens_before, tokens_after)| Balances {
+                lamports: before.into_iter().zip(after),
+                tokens: tokens_before.into_iter().zip(tokens_after),
+            },
+        );
+        let mut balances = balances;
+        for ((result, message), txn) in output.processing_results.into_iter().zip(&messages).zip(batch.txns) {
+            let record = balances.as_mut().and_then(|balances| balances.next(txn));
+            outcomes.push(outcome(result, message, record));
+        }
+    }
+
+    /// What transactions have made of programs, from the next slot on.
+    fn remember_programs(&self, shared: &Shared, results: &[TransactionProcessingResult]) {
+        for result in results {
+            if let Ok(ProcessedTransaction::Executed(executed)) = result
+                && executed.was_successful()
+                && !executed.programs_modified_by_tx.is_empty()
+            {
+                self.merge(shared, &executed.programs_modified_by_tx);
+            }
+        }
+    }
+
+    fn merge(&self, shared: &Shared, programs: &HashMap<Pubkey, Arc<ProgramCacheEntry>>) {
+        let mut cache = self.processor.global_program_cache.write().unwrap_or_else(PoisonError::into_inner);
+        // What a program was before its last change is of no use any more: no slot before this one runs.
+        if self.slot > cache.latest_root_slot + 1 {
+            let line = shared.line.read().unwrap_or_else(PoisonError::into_inner);
+            cache.prune(self.slot - 1, None, &line);
+        }
+        cache.merge(&shared.environment.programs, self.slot, programs);
+    }
+}
+
+/// What the engine may assume of a transaction.
+fn check(shared: &Shared, txn: &GeneralTxn<'_>, message: &Message<'_>) -> TransactionCheckResult {
+    let nonce = match txn.needs_nonce {
+        true => Some(*message.get_durable_nonce().ok_or(EngineError::BlockhashNotFound)?),
+        false => None,
+    };
+    let limits = SVMTransactionExecutionAndFeeBudgetLimits {
+        budget: shared.environment.budget(&txn.budget),
+        loaded_accounts_data_size_limit: txn.budget.loaded_accounts_bytes,
+        fee_details: FeeDetails::new(txn.fee.signatures, txn.fee.priority),
+    };
+    Ok(CheckedTransactionDetails::new(nonce, limits))
+}
+
+/// Balances before and after, transaction by transaction.
+struct Balances<L, T> {
+    lamports: L,
+    tokens: T,
+}
+
+impl<L, T> Balances<L, T>
+where
+    L: Iterator<Item = (Vec<u64>, Vec<u64>)>,
+    T: Iterator<Item = (Vec<SvmTokenInfo>, Vec<SvmTokenInfo>)>,
+{
+    fn next(&mut self, txn: &GeneralTxn<'_>) -> Option<Record> {
+        let ((before, after), (tokens_before, tokens_after)) = self.lamports.next().zip(self.tokens.next())?;
+        Some(Record {
+            balances: before.into_iter().zip(after).collect(),
+            tokens_before: tokens_before.into_iter().map(token_amount).collect(),
+            tokens_after: tokens_after.into_iter().map(token_amount).collect(),
+            loaded_writable: txn.loaded.writable().to_vec(),
+            loaded_readonly: txn.loaded.readonly().to_vec(),
+            ..Record::default()
+        })
+    }
+}
+
+fn token_amount(token: SvmTokenInfo) -> TokenAmount {
+    TokenAmount {
+        account_index: token.account_index,
+        mint: token.mint.to_bytes(),
+        owner: token.owner.to_bytes(),
+        program_id: token.program_id.to_bytes(),
+        amount: token.amount,
+        decimals: token.decimals,
+    }
+}
+
+fn outcome(result: TransactionProcessingResult, message: &Message<'_>, record: Option<Record>) -> GeneralOutcome {
+    match result {
+        Err(refused) => GeneralOutcome::Refused(error(&refused)),
+        Ok(ProcessedTransaction::FeesOnly(failed)) => GeneralOutcome::Committed {
+            result: Err(error(&failed.load_error)),
+            compute_units: 0,
+            loaded_bytes: failed.loaded_accounts_data_size,
+            writes: failed.rollback_accounts.iter().map(write).collect(),
+            record: record.map(Box::new),
+        },
+        Ok(ProcessedTransaction::Executed(executed)) => executed_outcome(*executed, message, record),
+    }
+}
+
+fn executed_outcome(executed: ExecutedTransaction, message: &Message<'_>, record: Option<Record>) -> GeneralOutcome {
+    let ExecutedTransaction { loaded_transaction: loaded, execution_details: details, .. } = executed;
+    let writes = match details.status {
+        Err(_) => loaded.rollback_accounts.iter().map(write).collect(),
+        Ok(()) => {
+            let stored = |index: usize| {
+                message.is_writable(index)
+                    && loaded.touched_flags[index]
+                    && (!message.is_invoked(index) || message.is_instruction_account(index))
+            };
+            let accounts = loaded.accounts.iter().enumerate();
+            accounts.filter(|(index, _)| stored(*index)).map(|(_, account)| write(account)).collect()
+        }
+    };
+    let record = record.map(|record| {
+        let inner = details.inner_instructions.unwrap_or_default().into_iter().enumerate();
+        Box::new(Record {
+            logs: details.log_messages.unwrap_or_default(),
+            inner: inner
+                .filter(|(_, calls)| !calls.is_empty())
+                .map(|(index, calls)| (index as u8, calls.into_iter().map(inner_call).collect()))
+                .collect(),
+            return_data: details.return_data.map(|returned| (returned.program_id.to_bytes(), returned.data)),
+            ..record
+        })
+    });
+    GeneralOutcome::Committed {
+        result: details.status.map_err(|failed| error(&failed)),
+        compute_units: details.executed_units,
+        loaded_bytes: loaded.loaded_accounts_data_size,
+        writes,
+        record,
+    }
+}
+
+fn write((key, account): &(Pubkey, AccountSharedData)) -> (hearth_wire::Pubkey, Account) {
+    (key.to_bytes(), from_engine(account))
+}
+
+fn inner_call(call: InnerInstruction) -> InnerCall {
+    let InnerInstruction { instruction, stack_height } = call;
+    InnerCall {
+        program_id_index: instruction.program_id_index,
+        accounts: instruction.accounts,
+        data: instruction.data,
+        stack_height,
+    }
+}
+
+/// What the engine asks while it runs.
+struct Callbacks<'a> {
+    accounts: &'a dyn AccountReader,
+    features: &'a FeatureSet,
+    empty: &'a Arc<Vec<u8>>,
+}
+
+impl TransactionProcessingCallback for Callbacks<'_> {
+    fn get_account_shared_data(&self, key: &Pubkey) -> Option<(AccountSharedData, u64)> {
+        let account = self.accounts.load(bytemuck::cast_ref(key))?;
+        Some((to_engine(account, self.empty), 0))
+    }
+}
+
+impl InvokeContextCallback for Callbacks<'_> {
+    fn is_precompile(&self, program_id: &Pubkey) -> bool {
+        is_precompile(program_id, |feature| self.features.is_active(feature))
+    }
+
+    fn process_precompile(
+        &self,
+        program_id: &Pubkey,
+        data: &[u8],
+        instruction_datas: Vec<&[u8]>,
+    ) -> Result<(), PrecompileError> {
+        match get_precompile(program_id, |feature| self.features.is_active(feature)) {
+            Some(precompile) => precompile.verify(data, &instruction_datas, self.features),
+            None => Err(PrecompileError::InvalidPublicKey),
+        }
+    }
+}
