@@ -71,7 +71,6 @@ pub(crate) struct Admission {
     ip_rate: f64,
     ip_burst: f64,
     per_ip: usize,
-    per_key: usize,
     /// First packets without and with a token. Those with one get their own share, so that who has
     /// answered a Retry is not crowded out by those who never will.
     initials: [Bucket; 2],
@@ -96,7 +95,6 @@ impl Admission {
             ip_rate: f64::from(config.connects_per_ip_per_minute) / 60.0,
             ip_burst: f64::from(config.connects_per_ip_per_minute.max(1)),
             per_ip: config.connections_per_ip,
-            per_key: config.connections_per_key,
             addresses: HashMap::new(),
             keys: HashMap::new(),
             swept: now,
@@ -147,10 +145,10 @@ impl Admission {
         address.open -= 1;
     }
 
-    /// A connection has shown `key`: false if that key has too many already.
-    pub(crate) fn enter_key(&mut self, key: [u8; 32]) -> bool {
+    /// A connection has shown `key`, which may have `max`: false if it has as many already.
+    pub(crate) fn enter_key(&mut self, key: [u8; 32], max: usize) -> bool {
         let open = self.keys.entry(key).or_default();
-        let admitted = *open < self.per_key;
+        let admitted = *open < max;
         if admitted {
             *open += 1;
         } else if *open == 0 {
@@ -214,7 +212,6 @@ mod tests {
     fn config() -> ServerConfig {
         ServerConfig {
             connections_per_ip: 3,
-            connections_per_key: 2,
             connects_per_ip_per_minute: 6,
             connects_per_second: 10,
             connects_burst: 10,
@@ -274,11 +271,11 @@ mod tests {
     #[test]
     fn key_has_a_count() {
         let mut door = Admission::new(&config(), Instant::now());
-        assert!(door.enter_key([1; 32]) && door.enter_key([1; 32]));
-        assert!(!door.enter_key([1; 32]));
-        assert!(door.enter_key([2; 32]));
+        assert!(door.enter_key([1; 32], 2) && door.enter_key([1; 32], 2));
+        assert!(!door.enter_key([1; 32], 2));
+        assert!(door.enter_key([2; 32], 2));
         door.leave_key(&[1; 32]);
-        assert!(door.enter_key([1; 32]));
+        assert!(door.enter_key([1; 32], 2));
     }
 
     #[test]

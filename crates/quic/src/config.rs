@@ -14,6 +14,7 @@ use std::time::Duration;
 use quinn_proto::{AckFrequencyConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
 use crate::server::{STREAM_FRAMES_MAX, held_limit};
+use crate::stake::{self, Stakes};
 use crate::{ConfigError, TRANSACTION_BYTES_MAX};
 
 /// Both sides give a silent connection up after this.
@@ -27,6 +28,8 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// Connections at once that show the same key. Agave: 8 unstaked.
     pub connections_per_key: usize,
+    /// Connections at once that show the same key, if it has stake. Agave: 16.
+    pub connections_per_staked_key: usize,
     /// Connections at once from one IPv4 address or IPv6 /64. Agave: 8 unstaked.
     pub connections_per_ip: usize,
     /// New connections a minute from one IPv4 address or IPv6 /64. Agave: 8.
@@ -46,11 +49,18 @@ pub struct ServerConfig {
     pub half_open_retry: usize,
     /// Half-open connections at once; more are not answered, even with a proven address.
     pub half_open_max: usize,
-    /// Streams that a peer may have open at once. Agave: 128 unstaked, up to 512 staked.
+    /// Who has stake. They may have more streams open, are limited all together, and are not evicted for others.
+    pub stakes: Stakes,
+    /// Streams that a peer may have open at once. Agave: 128 unstaked; a staked one has 128 to 512 by its stake, here
+    /// at least this many.
     pub streams_concurrent: u32,
     /// Streams read per second and connection; beyond, the connection is not read until the next
     /// window of 100 ms. `None` does not throttle. Agave: 200 unstaked.
     pub streams_per_second: Option<u32>,
+    /// Streams read per second from all staked peers together; when they are at 95 % of it, each
+    /// has its stake's share of it, and no less than one without stake. `None` does not throttle.
+    /// Agave: 400,000.
+    pub staked_streams_per_second: Option<u32>,
     /// Bytes that a peer may send on a connection before they are read. Agave: 8 MiB.
     pub receive_window_bytes: u32,
     /// Longest stream; a longer one closes the connection with code 5. 1 to 1232.
@@ -71,6 +81,7 @@ impl ServerConfig {
         Self {
             connections_max: 2000,
             connections_per_key: 8,
+            connections_per_staked_key: 16,
             connections_per_ip: 8,
             connects_per_ip_per_minute: 8,
             connects_per_second: 2500,
@@ -80,8 +91,11 @@ impl ServerConfig {
             handshake_timeout: Duration::from_secs(2),
             half_open_retry: 128,
             half_open_max: 1024,
+            stakes: Stakes::default(),
             streams_concurrent: 128,
             streams_per_second: Some(200),
+            // 500 a millisecond, of which the staked have four fifths.
+            staked_streams_per_second: Some(400_000),
             receive_window_bytes: 8 << 20,
             stream_bytes_max: TRANSACTION_BYTES_MAX,
             stream_timeout: Duration::from_secs(2),
@@ -96,11 +110,13 @@ impl ServerConfig {
         Self {
             connections_max: 512,
             connections_per_key: 512,
+            connections_per_staked_key: 512,
             connections_per_ip: 512,
             connects_per_ip_per_minute: 60_000,
             // More cost cache: 1024 streams on each of 16 connections run 0.9 times as fast.
             streams_concurrent: 512,
             streams_per_second: None,
+            staked_streams_per_second: None,
             receive_window_bytes: 1 << 20,
             ..Self::agave()
         }
@@ -108,11 +124,17 @@ impl ServerConfig {
 
     /// The most that a connection can make the server hold in streams that are not read: the
     /// datagrams in which they came, 56 B for each frame, and what is copied of unfinished ones.
-    /// A connection that would exceed it is closed.
+    /// A connection that would exceed it is closed. A staked peer's may hold as many times more as it
+    /// may have streams.
     pub fn unread_bytes_max(&self) -> usize {
         // Buffers grow by doubling, hence the factors of 2.
         let stream = 2 * STREAM_FRAMES_MAX as usize * 56 + 2 * self.stream_bytes_max;
         held_limit(self.streams_concurrent) + self.streams_concurrent as usize * stream
+    }
+
+    /// Streams that a peer with this share of all stake, or none, may have open at once.
+    pub(crate) fn streams_of(&self, share: Option<f64>) -> u32 {
+        share.map_or(self.streams_concurrent, |share| stake::streams_concurrent(share).max(self.streams_concurrent))
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {

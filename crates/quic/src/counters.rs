@@ -51,6 +51,8 @@ pub struct ServerCounters {
     pub connections_opened: u64,
     /// Handshakes done in which the peer showed no usable key.
     pub connections_without_key: u64,
+    /// Handshakes done by a peer with stake.
+    pub connections_with_stake: u64,
     /// Open connections closed to make room (code 1).
     pub connections_evicted: u64,
     /// Open connections that the peer closed.

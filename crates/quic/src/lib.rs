@@ -23,6 +23,7 @@
 //! | `admission` | how many connections, and how fast, in all and per address and key |
 //! | `deadlines` | the heap that knows which connection must be woken next |
 //! | `entropy` | keys, connection ids and the token clock, all from one seed |
+//! | `stake` | [`Stakes`], and what stake buys |
 //! | `transport` | what server and client do alike with quinn |
 //!
 //! ```
@@ -60,6 +61,7 @@ mod counters;
 mod deadlines;
 mod entropy;
 pub mod server;
+mod stake;
 pub mod tls;
 mod transport;
 
@@ -68,6 +70,7 @@ pub use config::{ClientConfig, ServerConfig};
 pub use counters::{ClientCounters, ServerCounters};
 pub use quinn_proto::EcnCodepoint;
 pub use server::{Peer, Server};
+pub use stake::Stakes;
 
 use std::net::SocketAddr;
 

@@ -87,6 +87,8 @@ with_server_counters! {
     connections_opened,
     /// Handshakes done in which the peer showed no usable key.
     connections_without_key,
+    /// Handshakes done by a peer with stake.
+    connections_with_stake,
     /// Open connections closed to make room.
     connections_evicted,
     /// Open connections that the peer closed.

@@ -108,7 +108,8 @@ impl Server {
         self.respond(transmit);
     }
 
-    /// Makes room by closing the connection that has been unused longest, if long enough.
+    /// Makes room by closing the connection that has been unused longest, if long enough; one with stake only when
+    /// there is none without.
     fn evict(&mut self, now: Instant) -> bool {
         if now < self.evict_not_before {
             return false;
@@ -119,9 +120,10 @@ impl Server {
             .enumerate()
             .filter_map(|(i, s)| Some((i as u32, s.as_deref()?)))
             .filter(|(_, s)| s.stage == Stage::Open);
-        let Some((index, used)) = open.map(|(i, s)| (i, s.used)).min_by_key(|e| e.1) else {
+        let Some((index, slot)) = open.min_by_key(|(_, slot)| (slot.share.is_some(), slot.used)) else {
             return false;
         };
+        let used = slot.used;
         // Until then a flood of newcomers need not make us look again: use only grows.
         self.evict_not_before = used + self.config.evict_idle;
         if now < self.evict_not_before {
@@ -156,6 +158,7 @@ impl Server {
                     quic,
                     peer: Peer { connection, address, key: None },
                     stage: Stage::HalfOpen(deadline),
+                    share: None,
                     key_admitted: false,
                     transmit_queued: false,
                     closing: false,
@@ -217,7 +220,6 @@ impl Server {
 
     /// The handshake is done: learn the peer's key, and let it open streams.
     fn opened(&mut self, index: u32, now: Instant) {
-        let streams = entropy::varint(self.config.streams_concurrent);
         let slot = self.slots[index as usize].as_mut().expect("an occupied slot");
         if slot.closing {
             return;
@@ -234,15 +236,20 @@ impl Server {
         match slot.peer.key {
             None => self.counters.connections_without_key += 1,
             Some(key) => {
-                slot.key_admitted = self.admission.enter_key(key);
+                slot.share = self.config.stakes.share(&key);
+                self.counters.connections_with_stake += u64::from(slot.share.is_some());
+                let (unstaked, staked) = (self.config.connections_per_key, self.config.connections_per_staked_key);
+                let max = if slot.share.is_some() { staked } else { unstaked };
+                slot.key_admitted = self.admission.enter_key(key, max);
                 if !slot.key_admitted {
                     self.counters.refused_key_count += 1;
                     return self.close(index, now, close_code::TOO_MANY, "too_many");
                 }
             }
         }
-        slot.held.set_streams(self.config.streams_concurrent);
-        slot.quic.set_max_concurrent_streams(Dir::Uni, streams);
+        let streams = self.config.streams_of(slot.share);
+        slot.held.set_streams(streams);
+        slot.quic.set_max_concurrent_streams(Dir::Uni, entropy::varint(streams));
     }
 
     /// The connection is over. Its finished streams can still be read.

@@ -28,6 +28,7 @@ use crate::admission::{Admission, initial_token};
 use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::entropy::{Entropy, TokenClock};
+use crate::stake::Load;
 use crate::transport::Responses;
 use crate::{ConfigError, ServerCounters, Transmit, tls};
 pub(crate) use held::limit as held_limit;
@@ -60,6 +61,8 @@ struct Slot {
     quic: Connection,
     peer: Peer,
     stage: Stage,
+    /// The peer's share of all stake, if it has any.
+    share: Option<f64>,
     /// Whether `peer.key` is entered with the admission.
     key_admitted: bool,
     /// In `Server::to_transmit`.
@@ -84,6 +87,7 @@ pub struct Server {
     evict_not_before: Instant,
     admission: Admission,
     deadlines: Deadlines,
+    staked_load: Load,
     clock: Arc<TokenClock>,
     /// Connections that may have something to send.
     to_transmit: VecDeque<u32>,
@@ -127,6 +131,7 @@ impl Server {
             connection_next: 0,
             evict_not_before: now,
             deadlines: Deadlines::default(),
+            staked_load: Load::new(now),
             clock,
             to_transmit: VecDeque::new(),
             to_read: VecDeque::new(),

@@ -18,6 +18,8 @@ use quinn_proto::{Chunk, Chunks, Dir, ReadError, StreamId};
 use rustc_hash::FxHashMap;
 
 use super::{Peer, Server, Stage, THROTTLE_WINDOW};
+use crate::config::ServerConfig;
+use crate::stake::Load;
 use crate::{close_code, entropy};
 
 /// Transactions read from one connection before it is the next one's turn.
@@ -197,6 +199,15 @@ fn gather(
     }
 }
 
+/// Streams that a peer with this share of all stake, or none, may have read in a window, if that is limited. A rate below
+/// ten a second still allows one.
+fn per_window(config: &ServerConfig, share: Option<f64>, load: &mut Load, now: Instant) -> Option<u32> {
+    let unstaked = config.streams_per_second.map(|rate| (rate / 10).max(1));
+    let Some(share) = share else { return unstaked };
+    let staked = load.per_window(config.staked_streams_per_second?, THROTTLE_WINDOW, share, now);
+    Some(staked.max(unstaked.unwrap_or(1)))
+}
+
 impl Server {
     pub(super) fn read_next<R>(&mut self, now: Instant, take: impl FnOnce(&Peer, &[u8]) -> R) -> Option<R> {
         while let Some(&index) = self.to_read.front() {
@@ -246,9 +257,8 @@ impl Server {
                 return Some(id);
             }
         }
-        if let Some(rate) = self.config.streams_per_second {
-            // Windows of 100 ms; a rate below ten a second still allows one in each.
-            let per_window = (rate / 10).max(1);
+        let per_window = per_window(&self.config, slot.share, &mut self.staked_load, now);
+        if let Some(per_window) = per_window {
             if now.saturating_duration_since(streams.window_start) >= THROTTLE_WINDOW {
                 streams.window_start = now;
                 streams.window_count = 0;
@@ -264,6 +274,9 @@ impl Server {
         }
         if let Some(id) = slot.quic.streams().accept(Dir::Uni) {
             streams.window_count += 1;
+            if slot.share.is_some() && self.config.staked_streams_per_second.is_some() {
+                self.staked_load.add(now);
+            }
             self.counters.streams_accepted += 1;
             return Some(id);
         }
