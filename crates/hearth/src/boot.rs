@@ -17,7 +17,7 @@ use hearth_ledger::{Genesis, GenesisConfig, GenesisError, Ledger, StatusCacheCon
 use hearth_pipeline::node::{BootError as NodeError, LoadConfigs, Node, NodeConfig, TileConfigs};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
 use hearth_pipeline::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
-use hearth_quic::{ClientConfig, ServerConfig};
+use hearth_quic::{ClientConfig, ServerConfig, Stakes};
 use hearth_ring::HugePages;
 use hearth_rpc::{RpcConfig, RpcError, RpcNode, RpcServer};
 use hearth_svm::Svm;
@@ -260,7 +260,10 @@ fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chai
             udp: ports.udp,
             socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
         },
-        quic: quic::Config { server: server_config(config) },
+        quic: quic::Config {
+            // The only stake there is so far is the node's own.
+            server: ServerConfig { stakes: Stakes::new([(identity.public, 1)]), ..server_config(config) },
+        },
         verify: verify::Config {
             history: config.tiles.verify.signature_cache_size,
             table_bytes: config.tiles.verify.table_bytes / topology.count("verify").max(1),

@@ -210,7 +210,7 @@ tables! {
         pub regular_transaction_listen_port: u16 = 9001,
         /// TPU port over QUIC.
         pub quic_transaction_listen_port: u16 = 9007,
-        /// Limits on peers: `local` throttles nobody, `production` has the cluster's values for unstaked peers.
+        /// Limits on peers: `local` throttles nobody, `production` has the cluster's values, by stake.
         pub limits: String = "local".into(),
         /// Connections at once; 0 takes the value of `limits`.
         pub max_concurrent_connections: usize = 0,
