@@ -18,9 +18,11 @@
 //! | `shred_shred` | a 32-byte Merkle root; the tag is the slot that is chained to it |
 //! | `shred_sign` | a 32-byte Merkle root; the tag comes back with the answer |
 //! | `sign_shred` | a 64-byte signature |
-//! | `shred_store` | [`StoredSet`] |
+//! | `shred_store` | [`FecSetRecord`], a set as the block store keeps it |
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use hearth_ledger::blockstore::FecSetRecord;
 
 /// Datagrams received.
 pub const NET_QUIC: &str = "net_quic";
@@ -74,7 +76,7 @@ pub const MICROBLOCK_MTU: usize = 60_000;
 /// Largest completion on a link, bytes.
 pub const COMPLETION_MTU: usize = Completion::HEADER + 4 * MICROBLOCK_TXNS;
 /// Largest FEC set on a link, bytes: its header and 32 × 963 data bytes.
-pub const STORED_SET_MTU: usize = StoredSet::HEADER + 32 * 963;
+pub const STORED_SET_MTU: usize = SET_HEADER + 32 * 963;
 
 /// Why a message must decode: both ends are of one build.
 const TRUSTED: &str = "a message from a tile of this build";
@@ -511,62 +513,37 @@ pub struct PohEntryAt {
     pub last: bool,
 }
 
-/// A signed FEC set as the block store keeps it: the entry bytes of its 32 data shreds and what restores the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoredSet<'a> {
-    /// The slot.
-    pub slot: u64,
-    /// The block it builds on.
-    pub parent_slot: u64,
-    /// Index of the set's first shred in the slot.
-    pub fec_set_index: u32,
-    /// Reference tick of the set's data shreds.
-    pub reference_tick: u8,
-    /// Whether it is the slot's last set.
-    pub last: bool,
-    /// Root of the set's Merkle tree.
-    pub merkle_root: [u8; 32],
-    /// Root of the set before.
-    pub chained_root: [u8; 32],
-    /// The leader's signature over `merkle_root`.
-    pub signature: [u8; 64],
-    /// Entry bytes.
-    pub data: &'a [u8],
+/// Bytes of a FEC set's message before its data.
+pub const SET_HEADER: usize = 8 + 8 + 4 + 1 + 1 + 32 + 32 + 64;
+
+/// Writes a signed FEC set's message; returns its size.
+pub fn write_set(set: &FecSetRecord<'_>, buffer: &mut [u8]) -> usize {
+    writer(buffer)
+        .u64(set.slot)
+        .u64(set.parent_slot)
+        .u32(set.fec_set_index)
+        .u8(set.reference_tick)
+        .u8(u8::from(set.last_in_slot))
+        .put(&set.merkle_root)
+        .put(&set.chained_root)
+        .put(&set.signature)
+        .put(set.data)
+        .at
 }
 
-impl<'a> StoredSet<'a> {
-    /// Bytes before the data.
-    pub const HEADER: usize = 8 + 8 + 4 + 1 + 1 + 32 + 32 + 64;
-
-    /// Writes the message; returns its size.
-    pub fn write(&self, buffer: &mut [u8]) -> usize {
-        writer(buffer)
-            .u64(self.slot)
-            .u64(self.parent_slot)
-            .u32(self.fec_set_index)
-            .u8(self.reference_tick)
-            .u8(u8::from(self.last))
-            .put(&self.merkle_root)
-            .put(&self.chained_root)
-            .put(&self.signature)
-            .put(self.data)
-            .at
-    }
-
-    /// Reads the message.
-    pub fn read(payload: &'a [u8]) -> Self {
-        let mut r = Reader(payload);
-        Self {
-            slot: r.u64(),
-            parent_slot: r.u64(),
-            fec_set_index: r.u32(),
-            reference_tick: r.u8(),
-            last: r.u8() != 0,
-            merkle_root: *r.bytes(),
-            chained_root: *r.bytes(),
-            signature: *r.bytes(),
-            data: r.0,
-        }
+/// Reads a FEC set's message.
+pub fn read_set(payload: &[u8]) -> FecSetRecord<'_> {
+    let mut r = Reader(payload);
+    FecSetRecord {
+        slot: r.u64(),
+        parent_slot: r.u64(),
+        fec_set_index: r.u32(),
+        reference_tick: r.u8(),
+        last_in_slot: r.u8() != 0,
+        merkle_root: *r.bytes(),
+        chained_root: *r.bytes(),
+        signature: *r.bytes(),
+        data: r.0,
     }
 }
 
@@ -624,18 +601,18 @@ mod tests {
         assert_eq!((entry.slot, entry.parent_slot, entry.tick, entry.last), (5, 4, 63, true));
         assert_eq!(entry.entry.len(), PohEntry::ENTRY_HEADER);
 
-        let set = StoredSet {
+        let set = FecSetRecord {
             slot: 9,
             parent_slot: 7,
             fec_set_index: 32,
             reference_tick: 5,
-            last: true,
+            last_in_slot: true,
             merkle_root: [1; 32],
             chained_root: [2; 32],
             signature: [3; 64],
             data: b"entries",
         };
-        let size = set.write(&mut buffer);
-        assert_eq!(StoredSet::read(&buffer[..size]), set);
+        let size = write_set(&set, &mut buffer);
+        assert_eq!(read_set(&buffer[..size]), set);
     }
 }

@@ -14,12 +14,14 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use hearth_ledger::blockstore::FecSetRecord;
 use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 use super::{FecSet, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
-    OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, StoredSet,
+    OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, SET_HEADER, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE,
+    SIGN_SHRED, write_set,
 };
 
 hearth_tile::counters! {
@@ -238,7 +240,7 @@ impl Shred {
         let Unsigned { mut set, parent_slot, origin_ns } = self.unsigned.pop_front().expect("an answer to a question");
         set.sign(payload.try_into().expect("a signature from sign"));
         out.set_origin(origin_ns);
-        out.publish_with(self.store, set.header().slot, |buffer| write_set(&set, parent_slot, buffer));
+        out.publish_with(self.store, set.header().slot, |buffer| write_message(&set, parent_slot, buffer));
         self.send(&set, out);
         out.count.signed += 1;
         out.count.bytes += set.entry_len() as u64;
@@ -271,25 +273,25 @@ impl Shred {
 }
 
 /// Writes the message for the store; returns its size.
-fn write_set(set: &FecSet, parent_slot: u64, buffer: &mut [u8]) -> usize {
-    let mut at = StoredSet::HEADER;
+fn write_message(set: &FecSet, parent_slot: u64, buffer: &mut [u8]) -> usize {
+    let mut at = SET_HEADER;
     for chunk in set.entry_chunks() {
         buffer[at..at + chunk.len()].copy_from_slice(chunk);
         at += chunk.len();
     }
     let (header, shred) = (set.header(), set.shreds().next().expect("a set has 64 shreds"));
-    let stored = StoredSet {
+    let record = FecSetRecord {
         slot: header.slot,
         parent_slot,
         fec_set_index: header.set_index,
         reference_tick: header.reference_tick,
-        last: header.ends_slot,
+        last_in_slot: header.ends_slot,
         merkle_root: *set.root(),
         chained_root: *set.chained_root(),
         signature: *shred.first_chunk().expect("a shred begins with its signature"),
         data: &[],
     };
-    stored.write(buffer);
+    write_set(&record, buffer);
     at
 }
 

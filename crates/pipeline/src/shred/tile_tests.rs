@@ -4,7 +4,7 @@ use hearth_tile::rig::Rig;
 use hearth_wire::entry::Entries;
 
 use super::*;
-use crate::links::PohEntryAt;
+use crate::links::{PohEntryAt, read_set};
 
 const INPUTS: [&str; 2] = ["poh_shred", "sign_shred:0"];
 const OUTPUTS: [&str; 3] = ["shred_sign:0", "shred_store:0", "shred_net:0"];
@@ -55,8 +55,8 @@ fn an_idle_slot_is_one_signed_set() {
     let roots = sign(&mut rig);
     let stored = rig.take("shred_store:0");
     assert_eq!((roots.len(), stored.len()), (1, 1));
-    let set = StoredSet::read(&stored[0].1);
-    assert_eq!((set.slot, set.parent_slot, set.fec_set_index, set.last), (1, 0, 0, true));
+    let set = read_set(&stored[0].1);
+    assert_eq!((set.slot, set.parent_slot, set.fec_set_index, set.last_in_slot), (1, 0, 0, true));
     assert_eq!((set.merkle_root.to_vec(), set.chained_root), (roots[0].clone(), [9; 32]));
     assert_eq!(&set.signature[..32], &set.merkle_root);
     assert_eq!(Entries::parse(set.data).unwrap().count(), 64);
@@ -70,7 +70,7 @@ fn sets_are_chained_from_slot_to_slot() {
     rig.run();
     sign(&mut rig);
     let stored = rig.take("shred_store:0");
-    let (first, second) = (StoredSet::read(&stored[0].1), StoredSet::read(&stored[1].1));
+    let (first, second) = (read_set(&stored[0].1), read_set(&stored[1].1));
     assert_eq!(second.chained_root, first.merkle_root);
     assert_eq!((second.slot, second.fec_set_index), (2, 0));
 }
@@ -101,9 +101,9 @@ fn large_entries_make_several_sets_and_nothing_is_lost() {
     rig.run();
     sign(&mut rig);
     stored.extend(rig.take("shred_store:0"));
-    let bytes: usize = stored.iter().map(|(_, m)| StoredSet::read(m).data.len()).sum();
+    let bytes: usize = stored.iter().map(|(_, m)| read_set(m).data.len()).sum();
     assert!(bytes > 20 * 59_000, "{bytes}");
-    let indices: Vec<u32> = stored.iter().map(|(_, m)| StoredSet::read(m).fec_set_index).collect();
+    let indices: Vec<u32> = stored.iter().map(|(_, m)| read_set(m).fec_set_index).collect();
     assert_eq!(indices, (0..stored.len() as u32).map(|i| 32 * i).collect::<Vec<_>>());
     assert_eq!(rig.count().sets, rig.count().signed);
 }

@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hearth_ledger::Ledger;
-use hearth_ledger::blockstore::{Appended, BlockStore, FecSetRecord, StoreError};
+use hearth_ledger::blockstore::{Appended, BlockStore, StoreError};
 use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Tile, WaitFor};
 
-use crate::links::{SHRED_STORE, StoredSet};
+use crate::links::{SHRED_STORE, read_set};
 
 hearth_tile::counters! {
     /// What store counts.
@@ -150,19 +150,8 @@ impl Store {
     /// Appends one set; false when the disk did not take it and it must be tried again.
     fn append(&mut self, payload: &[u8], out: &mut Out<'_, Self>) -> bool {
         let Some(store) = &mut self.store else { return true };
-        let set = StoredSet::read(payload);
-        let record = FecSetRecord {
-            slot: set.slot,
-            parent_slot: set.parent_slot,
-            fec_set_index: set.fec_set_index,
-            reference_tick: set.reference_tick,
-            last_in_slot: set.last,
-            merkle_root: set.merkle_root,
-            chained_root: set.chained_root,
-            signature: set.signature,
-            data: set.data,
-        };
-        match store.append_set(&record) {
+        let set = read_set(payload);
+        match store.append_set(&set) {
             Ok(Appended::Stored { slot_whole }) => {
                 out.count.sets += 1;
                 out.count.bytes += set.data.len() as u64;
@@ -175,7 +164,7 @@ impl Store {
             Ok(Appended::Disabled) => {
                 // No promise is made for these blocks, and none may wait for it.
                 out.count.switched_off += 1;
-                if set.last {
+                if set.last_in_slot {
                     self.durable(set.slot, set.parent_slot);
                 }
             }

@@ -1,7 +1,8 @@
 //! Tile tests: frags in, blocks on disk, the ledger told.
 
 use super::*;
-use hearth_ledger::blockstore;
+use crate::links::write_set;
+use hearth_ledger::blockstore::{self, FecSetRecord};
 use hearth_ledger::{Commitment, Genesis, GenesisConfig, LedgerConfig};
 use hearth_tile::rig::Rig;
 use std::path::PathBuf;
@@ -43,18 +44,18 @@ fn small() -> blockstore::Config {
 
 fn set(slot: u64, number: u32, last: bool) -> Vec<u8> {
     let mut buffer = vec![0; 1000];
-    let set = StoredSet {
+    let set = FecSetRecord {
         slot,
         parent_slot: slot - 1,
         fec_set_index: 32 * number,
         reference_tick: 3,
-        last,
+        last_in_slot: last,
         merkle_root: [number as u8; 32],
         chained_root: [2; 32],
         signature: [3; 64],
         data: &[slot as u8; 100],
     };
-    let size = set.write(&mut buffer);
+    let size = write_set(&set, &mut buffer);
     buffer.truncate(size);
     buffer
 }
