@@ -71,18 +71,18 @@ fn signature(n: u64) -> [u8; 64] {
     signature
 }
 
-fn ledger(load: &Load) -> std::sync::Arc<Ledger> {
+fn ledger(load: &Load, hash_accounts: bool) -> std::sync::Arc<Ledger> {
     let config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     let genesis = Genesis::create(config, |_| {}).expect("a chain");
-    let ledger = Ledger::new(&genesis, LedgerConfig::default());
+    let ledger = Ledger::new(&genesis, LedgerConfig { hash_accounts, ..LedgerConfig::default() });
     load.accounts.iter().for_each(|key| ledger.accounts().store(key, Account::wallet(1 << 50)));
     ledger
 }
 
-/// Runs microblock after microblock, block after block.
+/// Runs microblock after microblock, block after block. Accounts are not hashed: see [`bank_hash`].
 fn bank_transfers(bench: &Bench, name: &str, accounts: usize, floor: Option<f64>) {
     let mut load = Load::new(accounts);
-    let ledger = ledger(&load);
+    let ledger = ledger(&load, false);
     let mut bank = ledger.begin_slot(1, 0).expect("the first slot");
     let (mut executor, mut outcomes, mut in_block) = (Executor::new(), vec![], 0);
     bench.run(name, Unit::PerSecond, floor, || {
@@ -134,6 +134,21 @@ fn account_store(bench: &Bench) {
     });
 }
 
+/// The hash of a bank, by the account that its slot changed, the sysvars' share included.
+fn bank_hash(bench: &Bench, name: &str, changed: usize) {
+    let load = Load::new(changed);
+    let ledger = ledger(&load, true);
+    let mut slot = 0;
+    bench.run(name, Unit::NanosPerItem, None, || {
+        ledger.begin_slot(slot + 1, slot).expect("the next slot");
+        slot += 1;
+        load.accounts.iter().for_each(|key| ledger.accounts().store(key, Account::wallet((1 << 50) + slot)));
+        ledger.end_slot(slot, address(slot as usize)).expect("the slot ends");
+        ledger.hash_all();
+        changed as u64
+    });
+}
+
 fn main() {
     let bench = Bench::from_args();
     bank_transfers(&bench, "bank: transfers, 1,024 accounts", 1024, Some(400e3));
@@ -142,6 +157,8 @@ fn main() {
     bench.run("  of which making and parsing them", Unit::PerSecond, None, || {
         black_box(load.microblock(&[3; 32])).len() as u64
     });
+    bank_hash(&bench, "bank hash: slots that change 16 accounts", 16);
+    bank_hash(&bench, "bank hash: slots that change 32,768", 32_768);
     status_cache(&bench);
     account_store(&bench);
 }

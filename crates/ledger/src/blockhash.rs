@@ -52,6 +52,11 @@ impl BlockhashQueue {
         self.heights.get(hash).copied()
     }
 
+    /// All of them, the newest first.
+    pub fn newest_first(&self) -> impl Iterator<Item = &Hash> {
+        self.by_age.iter().rev()
+    }
+
     /// The newest blockhash.
     pub fn last(&self) -> &Hash {
         self.by_age.back().expect("the queue is never empty")

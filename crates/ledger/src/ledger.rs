@@ -3,7 +3,7 @@
 //!
 //! reads   the genesis; the last hash of each block; which blocks are durable
 //! writes  banks, one at a time; the fees' distribution; a summary of each block
-//! memory  accounts and statuses as said there; 512 block summaries of 88 B
+//! memory  accounts and statuses as said there; 512 block summaries of 200 B
 //! drops   a slot that does not follow on the last: a [`SlotError`]
 //! source  `bank.rs`, `bank/fee_distribution.rs` of `solana-runtime` 4.2 for what the end of a block does
 //!
@@ -19,10 +19,17 @@ use hearth_wire::{Hash, Pubkey};
 use crate::accounts::Accounts;
 use crate::bank::{Bank, BankCounts, GeneralPath, NoGeneralPath};
 use crate::blockhash::BlockhashQueue;
+use crate::clock::Times;
+use crate::epoch::EpochSchedule;
+use crate::epochs::{Epochs, NewSlot};
 use crate::genesis::Genesis;
+use crate::hashing::{Ended, Hashing};
+use crate::lattice::Lattice;
+use crate::performance::{Mark, Samples};
 use crate::programs::is_reserved;
 use crate::rent;
 use crate::status_cache::{StatusCache, StatusCacheConfig};
+use crate::sysvars::{self, Clock};
 
 /// Block summaries that are kept.
 const RECENT_BLOCKS: usize = 512;
@@ -33,11 +40,13 @@ pub struct LedgerConfig {
     pub status_cache: StatusCacheConfig,
     /// What runs transactions that are not made of transfers alone.
     pub general: Box<dyn GeneralPath>,
+    /// Off: accounts are not hashed and the banks' hashes are of nothing. For measuring the rest.
+    pub hash_accounts: bool,
 }
 
 impl Default for LedgerConfig {
     fn default() -> Self {
-        Self { status_cache: StatusCacheConfig::default(), general: Box::new(NoGeneralPath) }
+        Self { status_cache: StatusCacheConfig::default(), general: Box::new(NoGeneralPath), hash_accounts: true }
     }
 }
 
@@ -73,6 +82,10 @@ pub struct BlockSummary {
     pub height: u64,
     /// Its last hash: what transactions may name from now on.
     pub blockhash: Hash,
+    /// The hash of its bank, once it is worked out.
+    pub bank_hash: Option<Hash>,
+    /// What its clock said, in seconds since 1970.
+    pub unix_timestamp: i64,
     /// Transactions committed since genesis, failed ones included.
     pub transaction_count: u64,
     /// What became of its transactions.
@@ -98,14 +111,17 @@ pub(crate) struct Shared {
     pub(crate) statuses: StatusCache,
     pub(crate) general: Box<dyn GeneralPath>,
     pub(crate) transaction_count: AtomicU64,
+    pub(crate) hashing: Hashing,
 }
 
 /// The line of blocks.
 pub(crate) struct Chain {
     pub(crate) blockhashes: Arc<BlockhashQueue>,
     pub(crate) working: Option<Arc<Bank>>,
-    /// The newest last; never empty.
+    /// The newest last; never empty. Without the banks' hashes.
     pub(crate) blocks: VecDeque<BlockSummary>,
+    pub(crate) epochs: Epochs,
+    pub(crate) samples: Samples,
 }
 
 /// Everything that the chain holds.
@@ -116,7 +132,8 @@ pub struct Ledger {
     collector: Pubkey,
     burned_lamports: AtomicU64,
     genesis_hash: Hash,
-    slots_per_epoch: u64,
+    epoch_schedule: EpochSchedule,
+    slot_ns: u64,
 }
 
 impl Ledger {
@@ -126,11 +143,21 @@ impl Ledger {
         for (key, account) in genesis.accounts() {
             accounts.store(&key, account);
         }
+        let began = genesis.config();
+        let schedule = EpochSchedule::without_warmup(began.slots_per_epoch);
+        let creation_time = began.creation_time as i64;
+        sysvars::begin_chain(&accounts, &schedule, creation_time, genesis.hash());
+        let ended = Ended { slot: 0, era: 0, signatures: 0, blockhash: *genesis.hash() };
+        let hashing = Hashing::new(&accounts, &[0; 32], ended, config.hash_accounts);
+        accounts.note_changes();
+        let epochs = Epochs::at_genesis(schedule, &accounts, &hashing.stake_index());
         let block = BlockSummary {
             slot: 0,
             parent: 0,
             height: 0,
             blockhash: *genesis.hash(),
+            bank_hash: None,
+            unix_timestamp: creation_time,
             transaction_count: 0,
             counts: BankCounts::default(),
             reward: None,
@@ -140,11 +167,14 @@ impl Ledger {
             statuses: StatusCache::new(&config.status_cache),
             general: config.general,
             transaction_count: AtomicU64::new(0),
+            hashing,
         };
         let chain = Chain {
             blockhashes: Arc::new(BlockhashQueue::new(*genesis.hash())),
             working: None,
             blocks: VecDeque::from([block]),
+            epochs,
+            samples: Samples::new(Mark { unix_timestamp: creation_time, ..Mark::default() }),
         };
         Arc::new(Self {
             shared: Arc::new(shared),
@@ -153,7 +183,8 @@ impl Ledger {
             collector: genesis.config().identity,
             burned_lamports: AtomicU64::new(0),
             genesis_hash: *genesis.hash(),
-            slots_per_epoch: genesis.config().slots_per_epoch,
+            epoch_schedule: schedule,
+            slot_ns: began.slot_ms * 1_000_000,
         })
     }
 
@@ -175,6 +206,15 @@ impl Ledger {
         if parent != last || slot <= parent {
             return Err(SlotError::WrongParent { slot, parent, last });
         }
+        let (height, parent_blockhash) = (chain.last().height + 1, chain.last().blockhash);
+        let new = NewSlot { slot, parent, height, parent_blockhash: &parent_blockhash };
+        let Shared { accounts, hashing, .. } = &*self.shared;
+        let parent_epoch = chain.epochs.begin_slot(accounts, hashing, &new);
+        hashing.begin(accounts);
+        let times = Times { schedule: &self.epoch_schedule, slot_ns: self.slot_ns, parent_epoch };
+        let stakes = chain.epochs.stakes(self.epoch_schedule.epoch(slot));
+        let stakes = stakes.into_iter().flat_map(|stakes| stakes.votes.iter().map(|vote| (vote.vote, vote.stake)));
+        times.begin_slot(accounts, slot, stakes);
         let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes));
         let bank = Arc::new(bank);
         chain.working = Some(Arc::clone(&bank));
@@ -202,17 +242,29 @@ impl Ledger {
             return Err(SlotError::NotBegun(slot));
         }
         chain.working = None;
-        let reward = self.pay_out(&counts);
+        let Shared { accounts, hashing, .. } = &*self.shared;
+        // By now it is, unless nobody had time for it for a whole slot.
+        hashing.complete(accounts);
+        let collector = chain.epochs.fee_collector(slot).unwrap_or(self.collector);
+        let reward = self.pay_out(&collector, &counts);
         Arc::make_mut(&mut chain.blockhashes).register(last_hash);
+        sysvars::end_slot(accounts, slot, chain.blockhashes.newest_first());
+        let era = accounts.end_era();
+        hashing.end(Ended { slot, era, signatures: counts.signatures, blockhash: last_hash });
         let block = BlockSummary {
             slot,
             parent: bank.parent(),
             height: bank.height(),
             blockhash: last_hash,
+            bank_hash: None,
+            unix_timestamp: Clock::load(accounts).unix_timestamp,
             transaction_count: chain.last().transaction_count + counts.committed,
             counts,
             reward,
         };
+        let transactions = block.transaction_count;
+        let BlockSummary { unix_timestamp, .. } = block;
+        chain.samples.note(Mark { slot, transactions, non_vote_transactions: transactions, unix_timestamp });
         chain.blocks.push_back(block);
         if chain.blocks.len() > RECENT_BLOCKS {
             chain.blocks.pop_front();
@@ -222,20 +274,19 @@ impl Ledger {
 
     /// Burns its part of a block's fees and whatever was sent to the incinerator; the rest goes to
     /// the collector, or is burned too when the collector cannot take it.
-    fn pay_out(&self, counts: &BankCounts) -> Option<FeeReward> {
+    fn pay_out(&self, collector: &Pubkey, counts: &BankCounts) -> Option<FeeReward> {
         let (mut burned, lamports) = (counts.fees.burned(), counts.fees.reward());
-        let deposited = if lamports == 0 { None } else { self.deposit(lamports) };
+        let deposited = if lamports == 0 { None } else { self.deposit(collector, lamports) };
         if deposited.is_none() {
             burned += lamports;
         }
         burned += self.shared.accounts.update(&INCINERATOR, |account| std::mem::take(&mut account.lamports));
         self.burned_lamports.fetch_add(burned, Relaxed);
-        deposited.map(|post_balance| FeeReward { collector: self.collector, lamports, post_balance })
+        deposited.map(|post_balance| FeeReward { collector: *collector, lamports, post_balance })
     }
 
     /// Pays the collector, if it may be paid; its balance then.
-    fn deposit(&self, lamports: u64) -> Option<u64> {
-        let collector = &self.collector;
+    fn deposit(&self, collector: &Pubkey, lamports: u64) -> Option<u64> {
         self.shared.accounts.update(collector, |account| {
             let (before, after) = (account.lamports, account.lamports.checked_add(lamports)?);
             let lasting = before != 0 || after >= rent::minimum_balance(account.data().len());
@@ -245,6 +296,24 @@ impl Ledger {
                 after
             })
         })
+    }
+
+    /// Works off at most `limit` changed accounts towards the hash of the bank that ended last, if
+    /// nobody else does. Whether there was anything to do.
+    #[inline]
+    pub fn hash_some(&self, limit: usize) -> bool {
+        self.shared.hashing.some(&self.shared.accounts, limit)
+    }
+
+    /// Works out the hash of the bank that ended last, if nobody has: returns its slot and the hash.
+    pub fn hash_all(&self) -> (u64, Hash) {
+        self.shared.hashing.complete(&self.shared.accounts);
+        self.shared.hashing.newest()
+    }
+
+    /// The sum of all accounts' hashes as the newest slot left them whose bank's hash is known.
+    pub fn lattice(&self) -> Lattice {
+        self.shared.hashing.lattice()
     }
 
     /// Declares every block up to `slot` durable: confirmed from now on, and final 32 slots later.
@@ -275,7 +344,12 @@ impl Ledger {
 
     /// Slots in an epoch.
     pub fn slots_per_epoch(&self) -> u64 {
-        self.slots_per_epoch
+        self.epoch_schedule.slots_per_epoch
+    }
+
+    /// How slots are cut into epochs.
+    pub fn epoch_schedule(&self) -> &EpochSchedule {
+        &self.epoch_schedule
     }
 }
 

@@ -7,7 +7,8 @@
 //! drops   nothing in silence: a transaction that does not land has an outcome that says why
 //!
 //! The walk: [`genesis`] → [`ledger`] (the life of a slot) → [`bank`] (a microblock) → its checks
-//! ([`budget`], [`fees`], [`blockhash`], [`status_cache`]) → [`accounts`] → [`view`] (what clients ask).
+//! ([`budget`], [`fees`], [`blockhash`], [`status_cache`]) → [`accounts`] → [`lattice`] (the hash of it all)
+//! → [`view`] (what clients ask). [`sysvars`], [`stakes`] and [`leaders`] are what an epoch is made of.
 
 pub mod account;
 pub mod accounts;
@@ -15,19 +16,30 @@ pub mod bank;
 pub mod blockhash;
 pub mod blockstore;
 pub mod budget;
+mod clock;
 pub mod cost;
+pub mod epoch;
+mod epochs;
 pub mod error;
 pub mod fees;
 pub mod genesis;
+mod hashing;
 pub mod history;
+pub mod lattice;
+pub mod leaders;
 pub mod ledger;
+pub mod performance;
 pub mod programs;
 pub mod rent;
 mod seed;
+pub mod stakes;
 pub mod status_cache;
+pub mod sysvars;
 #[cfg(test)]
 mod testing;
+pub mod validators;
 pub mod view;
+pub mod vote_state;
 
 pub use account::Account;
 pub use accounts::Accounts;

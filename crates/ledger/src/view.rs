@@ -20,6 +20,7 @@ use crate::account::Account;
 use crate::blockhash::{BlockhashQueue, last_valid_block_height};
 use crate::error::TransactionError;
 use crate::ledger::{BlockSummary, Chain, Ledger};
+use crate::performance::PerformanceSample;
 
 /// Slots from confirmed to final.
 pub const SLOTS_TO_FINAL: u64 = 32;
@@ -138,9 +139,28 @@ impl Ledger {
         Some(SignatureStatus { slot: status.slot, result: status.result, confirmations, commitment })
     }
 
+    /// Lamports of all accounts at the end of the newest slot whose bank's hash is known.
+    pub fn capitalization(&self) -> u64 {
+        self.shared.hashing.capitalization()
+    }
+
+    /// What the clock said in the block of a slot, in seconds since 1970, if the block is recent.
+    pub fn block_time(&self, slot: u64) -> Option<i64> {
+        let chain = self.chain();
+        let at = chain.blocks.binary_search_by_key(&slot, |block| block.slot).ok()?;
+        Some(chain.blocks[at].unix_timestamp)
+    }
+
+    /// Samples of the chain's speed, at most `count`, the newest first.
+    pub fn performance_samples(&self, count: usize) -> Vec<PerformanceSample> {
+        self.chain().samples.newest(count)
+    }
+
     /// The last blocks that ended, at most `count`, the newest first.
     pub fn recent_blocks(&self, count: usize) -> Vec<BlockSummary> {
-        self.chain().blocks.iter().rev().take(count).copied().collect()
+        let with_hash =
+            |block: &BlockSummary| BlockSummary { bank_hash: self.shared.hashing.hash_of(block.slot), ..*block };
+        self.chain().blocks.iter().rev().take(count).map(with_hash).collect()
     }
 
     /// The newest block that ended and has this commitment; the oldest that is known if none has.

@@ -6,6 +6,7 @@
 //! memory  the accounts of one microblock; a worker of the other engine from its first use on
 //! drops   nothing
 
+use hearth_wire::consts::SYSVAR_SLOT_HASHES;
 use hearth_wire::{Pubkey, Txn};
 
 use super::checks::Checked;
@@ -179,6 +180,9 @@ impl Executor {
     }
 
     fn worker_results(&mut self, bank: &Bank, txns: &[GeneralTxn<'_>], trial: bool) -> Vec<GeneralOutcome> {
+        // Programs may read the slot hashes, which are written once the parent's bank hash is known.
+        bank.shared.hashing.complete(&bank.shared.accounts);
+        self.set.reload(&bank.shared.accounts, &SYSVAR_SLOT_HASHES);
         let accounts = &WorkingReader { set: &self.set, accounts: &bank.shared.accounts };
         let (slot, blockhash, recording) = (bank.slot, bank.blockhashes.last(), self.recording);
         let worker = self.worker.get_or_insert_with(|| bank.shared.general.worker());

@@ -64,6 +64,15 @@ impl WorkingSet {
         self.loaded = self.accounts.len();
     }
 
+    /// Loads an account anew that no transaction can write, if it has a place.
+    pub(super) fn reload(&mut self, store: &Accounts, key: &Pubkey) {
+        let key = store.hashed(key);
+        let place = self.places.find(key.hash, |&place| self.accounts[place as usize].key.key == key.key);
+        if let Some(&place) = place {
+            self.accounts[place as usize].account = store.load_hashed(&key).unwrap_or_default();
+        }
+    }
+
     /// The account at a place; the default, without lamports, where there is none.
     #[inline]
     pub(super) fn get(&self, place: Place) -> &Account {

@@ -6,6 +6,7 @@ use hearth_wire::program::system;
 
 use super::*;
 use crate::account::Account;
+use crate::stakes;
 use crate::testing::{Chain, IDENTITY, landed, parse, wallet};
 use crate::view::{Commitment, SignatureStatus};
 use crate::{InstructionError, TransactionError};
@@ -133,4 +134,116 @@ fn a_transaction_lands_until_the_height_that_was_told() {
     assert!(chain.run(&[early])[0].is_committed());
     chain.next_slot();
     assert!(!chain.run(&[late])[0].is_committed());
+}
+
+/// A chain with epochs of 32 slots whose node has all the stake, and how its vote account is called.
+fn staked() -> (std::sync::Arc<Ledger>, Pubkey, Pubkey) {
+    use crate::genesis::GenesisConfig;
+    use crate::vote_state;
+    let (vote, stake) = ([8; 32], [9; 32]);
+    let state = vote_state::new_vote_state(&vote, &IDENTITY);
+    let extra_accounts = vec![
+        (vote, Account::with_data(RICH, hearth_wire::consts::VOTE_PROGRAM, &state)),
+        (stake, stakes::new_stake_account(RICH, &vote, &IDENTITY)),
+    ];
+    let config = GenesisConfig {
+        fund_initial_accounts: 0,
+        slots_per_epoch: 32,
+        extra_accounts,
+        ..GenesisConfig::development(IDENTITY, [2; 32], 1_700_000_000)
+    };
+    let genesis = Genesis::create(config, |_| {}).unwrap();
+    (Ledger::new(&genesis, LedgerConfig::default()), vote, stake)
+}
+
+fn make_slot(ledger: &Ledger, slot: u64) {
+    ledger.begin_slot(slot, slot - 1).unwrap();
+    ledger.end_slot(slot, hearth_crypto::sha256::sha256(&[&slot.to_le_bytes()])).unwrap();
+}
+
+#[test]
+fn the_node_leads_and_its_stake_counts_from_genesis_on() {
+    let (ledger, vote, _) = staked();
+    for epoch in [0, 1] {
+        let schedule = ledger.leader_schedule(epoch).unwrap();
+        assert_eq!(schedule.len(), 32);
+        assert!(schedule.iter().all(|leader| leader.node == IDENTITY && leader.vote == vote));
+    }
+    assert_eq!((ledger.leader_schedule(2), ledger.leader_at(64)), (None, None));
+    assert_eq!(ledger.leader_at(63).map(|leader| leader.node), Some(IDENTITY));
+    let accounts = ledger.vote_accounts();
+    let stake = RICH - rent::minimum_balance(stakes::STAKE_STATE_BYTES);
+    assert_eq!((accounts.len(), accounts[0].key, accounts[0].stake), (1, vote, stake));
+    assert_eq!(ledger.epoch_stakes(0).unwrap().total(), stake);
+}
+
+#[test]
+fn epochs_turn() {
+    let (ledger, vote, stake) = staked();
+    // The vote account earns 1,000 credits in epoch 0.
+    let credited = |account: &mut Account| {
+        let mut data = account.data().to_vec();
+        let at = 4 + 128 + 12 + 49 + 8 + 1 + 8 + 40;
+        [1, 0, 1_000, 0u64].iter().enumerate().for_each(|(n, word)| {
+            data[at + 8 * n..at + 8 * n + 8].copy_from_slice(&word.to_le_bytes());
+        });
+        account.set_data(&data);
+    };
+    ledger.accounts().update(&vote, credited);
+    assert_eq!(ledger.vote_accounts()[0].state.epoch_credits, [(0, 1_000, 0)]);
+    (1..32).for_each(|slot| make_slot(&ledger, slot));
+    let rewards = |ledger: &Ledger| ledger.account(&hearth_wire::consts::SYSVAR_EPOCH_REWARDS).unwrap().data().to_vec();
+    assert_eq!((ledger.clock().epoch, rewards(&ledger)), (0, vec![0; 81]));
+    let capitalization = {
+        ledger.hash_all();
+        ledger.capitalization()
+    };
+
+    ledger.begin_slot(32, 31).unwrap();
+    let clock = ledger.clock();
+    assert_eq!((clock.slot, clock.epoch, clock.leader_schedule_epoch), (32, 1, 2));
+    assert_eq!(clock.epoch_start_timestamp, clock.unix_timestamp);
+    assert_eq!(clock.unix_timestamp, 1_700_000_000 + 32 * 400 / 1000);
+    let counts = RICH - rent::minimum_balance(stakes::STAKE_STATE_BYTES);
+    assert_eq!(ledger.stake_history().get(0).unwrap().effective, counts);
+    assert_eq!(ledger.leader_schedule(2).unwrap().len(), 32);
+    let told = rewards(&ledger);
+    // Height 33 distributes, in one block; every lamport counts for 1,000 credits; it is under way.
+    assert_eq!((told[0], told[8], told[80]), (33, 1, 1));
+    assert_eq!(u128::from_le_bytes(told[48..64].try_into().unwrap()), u128::from(counts) * 1_000);
+    let observed = || stakes::Delegation::read(ledger.account(&stake).unwrap().data()).unwrap().credits_observed;
+    assert_eq!(observed(), 0);
+    ledger.end_slot(32, [32; 32]).unwrap();
+    ledger.begin_slot(33, 32).unwrap();
+    assert_eq!((observed(), rewards(&ledger)[80]), (1_000, 0));
+    ledger.end_slot(33, [33; 32]).unwrap();
+    ledger.hash_all();
+    assert_eq!(ledger.capitalization(), capitalization, "inflation is off");
+
+    // Where whole epochs have no block the leaders of the next are known all the same.
+    ledger.begin_slot(32 * 7 + 5, 33).unwrap();
+    assert_eq!((ledger.leader_schedule(7).unwrap().len(), ledger.leader_schedule(8).unwrap().len()), (32, 32));
+    assert!(ledger.epoch_stakes(1).is_none(), "stakes of long ago are dropped");
+}
+
+#[test]
+fn fees_go_to_who_leads() {
+    use hearth_wire::consts::VOTE_PROGRAM;
+    let (ledger, vote, _) = staked();
+    let collector = ledger.epoch_stakes(0).unwrap().vote(&vote).unwrap().collector;
+    assert_eq!(collector, IDENTITY);
+    assert_eq!(ledger.account(&vote).unwrap().owner, VOTE_PROGRAM);
+    let before = ledger.balance(&IDENTITY);
+    let bank = ledger.begin_slot(1, 0).unwrap();
+    ledger.accounts().store(&wallet(0), Account::wallet(RICH));
+    let bytes = crate::testing::bytes_of(
+        &wallet(0),
+        &[system::transfer(&wallet(0), &wallet(1), RICH / 2)],
+        ledger.genesis_hash(),
+    );
+    let mut outcomes = vec![];
+    bank.execute(&mut crate::Executor::new(), &[parse(&bytes)], &mut outcomes);
+    landed(outcomes[0]);
+    let reward = ledger.end_slot(1, [1; 32]).unwrap().reward.unwrap();
+    assert_eq!((reward.collector, reward.lamports, ledger.balance(&IDENTITY)), (IDENTITY, 2_500, before + 2_500));
 }

@@ -1,0 +1,140 @@
+//! What a slot changed: each account that it wrote, as it was before and after.
+//!
+//! reads   the first write of an account in a slot, under its shard's lock
+//! writes  one [`Change`] an account, when they are taken
+//! memory  112 B an account changed and slot not yet taken; a shard keeps one emptied list
+//! drops   an account that ended the slot as it began it
+//!
+//! A write notes what it replaces if it is the account's first of the slot, and the account notes
+//! where that is. Slots are counted as *eras*. What an account was at the end of an era is found by
+//! following its notes back from the newest, so the changes of a slot can be taken while later slots
+//! run, shard by shard.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+
+use hearth_wire::Pubkey;
+
+use super::{Accounts, Contents, HashedKey};
+use crate::account::Account;
+
+/// An account that a slot has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its address.
+    pub key: Pubkey,
+    /// What it was at the end of the slot before; without lamports it did not exist.
+    pub before: Account,
+    /// What it was at the end of the slot; without lamports it did not exist.
+    pub after: Account,
+}
+
+/// Where an account's newest note is: its era and its index in that era's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Noted {
+    pub(super) era: u32,
+    index: u32,
+}
+
+impl Noted {
+    /// Nothing was noted.
+    pub(super) const NEVER: Self = Self { era: 0, index: 0 };
+}
+
+#[derive(Debug)]
+struct Note {
+    key: Pubkey,
+    before: Account,
+    /// The account's note before this one.
+    earlier: Noted,
+}
+
+const _: () = assert!(size_of::<Note>() <= 112);
+
+/// A shard's lists, the oldest era first.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    lists: VecDeque<(u32, Vec<Note>)>,
+    spare: Vec<Note>,
+}
+
+impl Notes {
+    /// Notes what the first write in `era` replaced.
+    #[inline]
+    pub(super) fn push(&mut self, era: u32, key: Pubkey, before: Account, earlier: Noted) -> Noted {
+        if self.lists.back().is_none_or(|(newest, _)| *newest != era) {
+            self.lists.push_back((era, std::mem::take(&mut self.spare)));
+        }
+        let (_, list) = self.lists.back_mut().expect("a list of this era");
+        let index = list.len() as u32;
+        list.push(Note { key, before, earlier });
+        Noted { era, index }
+    }
+
+    /// Notes that the account did not exist.
+    #[inline]
+    pub(super) fn push_new(&mut self, era: u32, key: Pubkey) -> Noted {
+        self.push(era, key, Account::default(), Noted::NEVER)
+    }
+
+    /// What an account was at the end of `era`, whose newest note is `noted`, of a later era.
+    fn at_end_of(&self, era: u32, mut noted: Noted) -> &Account {
+        loop {
+            let at = self.lists.binary_search_by_key(&noted.era, |(era, _)| *era).expect("a list not yet taken");
+            let note = &self.lists[at].1[noted.index as usize];
+            if note.earlier.era <= era {
+                return &note.before;
+            }
+            noted = note.earlier;
+        }
+    }
+}
+
+impl Accounts {
+    /// From now on changes are noted. Whoever calls this must take them.
+    pub(crate) fn note_changes(&self) {
+        self.era.store(1, Relaxed);
+    }
+
+    /// Ends a slot: returns its era; writes from now on belong to the next. Nobody may be writing.
+    pub(crate) fn end_era(&self) -> u32 {
+        let era = self.era.load(Relaxed);
+        let next = era.checked_add(1).expect("fewer slots than 2^32 in a run");
+        self.era.store(next, Relaxed);
+        era
+    }
+
+    /// Takes what the slot of `era` changed in one shard; eras are taken in order, each shard once.
+    pub(crate) fn take_changes(&self, era: u32, shard: usize, mut take: impl FnMut(Change)) {
+        if self.shards[shard].read().notes.lists.front().is_none_or(|(oldest, _)| *oldest != era) {
+            return;
+        }
+        let mut contents = self.shards[shard].write();
+        let Some((_, mut list)) = contents.notes.lists.pop_front() else { return };
+        for Note { key, before, .. } in list.drain(..) {
+            let after = self.end_of_era(&mut contents, era, &key);
+            if before != after {
+                take(Change { key, before, after });
+            }
+        }
+        contents.notes.spare = list;
+    }
+
+    fn end_of_era(&self, contents: &mut Contents, era: u32, key: &Pubkey) -> Account {
+        let key = HashedKey { key: *key, hash: self.seed.address(key) };
+        let found = contents.table.find(key.hash, |entry| entry.key == key.key);
+        let entry = found.expect("a noted account stays in its table");
+        if entry.noted.era > era {
+            return contents.notes.at_end_of(era, entry.noted).clone();
+        }
+        let account = entry.account.clone();
+        if account.lamports == 0 {
+            self.remove(contents, &key);
+            return Account::default();
+        }
+        account
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! The turn of epochs: stakes for the epochs to come, the stake history, the round of rewards.
+//!
+//! reads   vote and stake accounts when an epoch begins
+//! writes  the stake history and epoch rewards sysvars; the credits that stakes were rewarded for
+//! memory  the stakes of 5 epochs; 40 B a stake account while rewards go round
+//! source  `process_new_epoch` of `bank.rs`, `bank/partitioned_epoch_rewards` and `inflation_rewards`
+//!         of `solana-runtime` 4.2
+//!
+//! Inflation is off, as on a development chain: rewards go round with no lamports in them, and only
+//! move the credits that stakes have seen forward, which is what the cluster does then.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use hearth_wire::consts::VOTE_PROGRAM;
+use hearth_wire::{Hash, Pubkey};
+use siphasher::sip::SipHasher13;
+
+use crate::account::Account;
+use crate::accounts::Accounts;
+use crate::epoch::EpochSchedule;
+use crate::hashing::{Hashing, StakeIndex};
+use crate::leaders::Leader;
+use crate::stakes::{self, Delegation, EpochStakes, StakeHistory};
+use crate::sysvars::EpochRewards;
+use crate::vote_state::VoteState;
+
+/// Epochs of which the stakes are kept.
+const EPOCHS_KEPT: u64 = 5;
+/// Stake accounts that one block rewards.
+const REWARDED_IN_BLOCK: usize = 4096;
+
+/// A slot that begins.
+pub(crate) struct NewSlot<'a> {
+    pub(crate) slot: u64,
+    pub(crate) parent: u64,
+    pub(crate) height: u64,
+    pub(crate) parent_blockhash: &'a Hash,
+}
+
+/// What the chain knows of its epochs.
+#[derive(Debug)]
+pub(crate) struct Epochs {
+    pub(crate) schedule: EpochSchedule,
+    stakes: BTreeMap<u64, Arc<EpochStakes>>,
+    rewards: Option<Rewards>,
+}
+
+/// Rewards on their way, by the block that gives them.
+#[derive(Debug)]
+struct Rewards {
+    first_height: u64,
+    parts: Vec<Vec<(Pubkey, u64)>>,
+    told: EpochRewards,
+}
+
+impl Epochs {
+    /// At genesis the stakes count for every epoch whose leaders are determined.
+    pub(crate) fn at_genesis(schedule: EpochSchedule, accounts: &Accounts, index: &StakeIndex) -> Self {
+        let history = StakeHistory::load(accounts);
+        let of = |epoch| (epoch, Arc::new(stakes::epoch_stakes(accounts, index, &history, 0, epoch)));
+        let stakes = (0..=schedule.leader_schedule_epoch(0)).map(of).collect();
+        Self { schedule, stakes, rewards: None }
+    }
+
+    /// The stakes of an epoch, if they are known.
+    pub(crate) fn stakes(&self, epoch: u64) -> Option<&Arc<EpochStakes>> {
+        self.stakes.get(&epoch)
+    }
+
+    /// Who leads a slot, if its epoch's stakes are known and there are any.
+    pub(crate) fn leader(&self, slot: u64) -> Option<Leader> {
+        let (epoch, index) = self.schedule.epoch_and_index(slot);
+        self.stakes(epoch)?.leaders(self.schedule.slots_in_epoch(epoch)).leader(index).copied()
+    }
+
+    /// Who gets the fees of a slot's block, if somebody leads it.
+    pub(crate) fn fee_collector(&self, slot: u64) -> Option<Pubkey> {
+        let leader = self.leader(slot)?;
+        let vote = self.stakes(self.schedule.epoch(slot))?.vote(&leader.vote)?;
+        Some(vote.collector)
+    }
+
+    /// Does what is due before the sysvars of a slot are written. Returns the epoch of its parent.
+    pub(crate) fn begin_slot(&mut self, accounts: &Accounts, hashing: &Hashing, new: &NewSlot<'_>) -> u64 {
+        let (epoch, parent) = (self.schedule.epoch(new.slot), self.schedule.epoch(new.parent));
+        if parent < epoch {
+            // The index of stakes is whole only then.
+            hashing.complete(accounts);
+            self.begin_epoch(accounts, &hashing.stake_index(), epoch, parent, new);
+        }
+        self.give_rewards(accounts, new.height);
+        parent
+    }
+
+    fn begin_epoch(&mut self, accounts: &Accounts, index: &StakeIndex, epoch: u64, parent: u64, new: &NewSlot<'_>) {
+        let mut history = StakeHistory::load(accounts);
+        let delegations = stakes::delegations(accounts, index);
+        history.add(parent, stakes::all_activation(&delegations, parent, &history));
+        // Where whole epochs had no block, this one's leaders are not determined yet either.
+        for to_lead in [epoch, self.schedule.leader_schedule_epoch(new.slot)] {
+            let of = || Arc::new(stakes::epoch_stakes(accounts, index, &history, epoch, to_lead));
+            self.stakes.entry(to_lead).or_insert_with(of);
+        }
+        let newest = *self.stakes.keys().next_back().expect("stakes were just added");
+        self.stakes.retain(|epoch, _| epoch + EPOCHS_KEPT > newest);
+        self.begin_rewards(accounts, &delegations, &history, new);
+        history.store(accounts);
+    }
+
+    fn begin_rewards(
+        &mut self,
+        accounts: &Accounts,
+        delegations: &[(Pubkey, Delegation)],
+        history: &StakeHistory,
+        new: &NewSlot<'_>,
+    ) {
+        let mut votes = BTreeMap::new();
+        let (mut points, mut credits) = (0, vec![]);
+        for (key, delegation) in delegations {
+            let vote = votes.entry(delegation.vote).or_insert_with(|| vote_state(accounts, &delegation.vote));
+            let Some(vote) = vote else { continue };
+            let (earned, observed) = earned(delegation, vote, history);
+            points += earned;
+            credits.push((*key, observed));
+        }
+        if points == 0 {
+            credits.clear();
+        }
+        let most = (self.schedule.slots_per_epoch / 10).max(1) as usize;
+        let count = credits.len().div_ceil(REWARDED_IN_BLOCK).clamp(1, most);
+        let mut parts = vec![vec![]; count];
+        for (key, observed) in credits {
+            parts[part_of(&key, new.parent_blockhash, count)].push((key, observed));
+        }
+        let first_height = new.height + 1;
+        let told = EpochRewards {
+            distribution_starting_block_height: first_height,
+            num_partitions: count as u64,
+            parent_blockhash: *new.parent_blockhash,
+            total_points: points,
+            active: true,
+            ..EpochRewards::default()
+        };
+        told.store(accounts);
+        self.rewards = Some(Rewards { first_height, parts, told });
+    }
+
+    fn give_rewards(&mut self, accounts: &Accounts, height: u64) {
+        let Some(rewards) = &mut self.rewards else { return };
+        let Some(part) = height.checked_sub(rewards.first_height) else { return };
+        for (key, observed) in rewards.parts.get(part as usize).into_iter().flatten() {
+            accounts.update(key, |account| observe(account, *observed));
+        }
+        if part + 1 >= rewards.parts.len() as u64 {
+            EpochRewards { active: false, ..rewards.told }.store(accounts);
+            self.rewards = None;
+        }
+    }
+}
+
+fn observe(account: &mut Account, credits: u64) {
+    if Delegation::read(account.data()).is_some() {
+        let mut data = account.data().to_vec();
+        stakes::set_credits_observed(&mut data, credits);
+        account.set_data(&data);
+    }
+}
+
+fn vote_state(accounts: &Accounts, vote: &Pubkey) -> Option<VoteState> {
+    let read = |account: &Account| (account.owner == VOTE_PROGRAM).then(|| VoteState::read(account.data()));
+    accounts.with(vote, read)??
+}
+
+/// The points that a stake has earned since it was last rewarded, and the credits it has seen then.
+fn earned(delegation: &Delegation, vote: &VoteState, history: &StakeHistory) -> (u128, u64) {
+    let seen = delegation.credits_observed;
+    if vote.credits() < seen {
+        // The vote account was made anew.
+        return (0, vote.credits());
+    }
+    let (mut points, mut observed) = (0, seen);
+    for &(epoch, last, first) in &vote.epoch_credits {
+        let stake = delegation.activation(epoch, history).effective;
+        let credits = if seen < first {
+            last - first
+        } else if seen < last {
+            last - observed
+        } else {
+            0
+        };
+        observed = observed.max(last);
+        points += u128::from(stake) * u128::from(credits);
+    }
+    (points, observed)
+}
+
+/// Which block rewards a stake account.
+fn part_of(key: &Pubkey, blockhash: &Hash, count: usize) -> usize {
+    let mut hasher = SipHasher13::new();
+    hasher.write(blockhash);
+    hasher.write(key);
+    ((u128::from(hasher.finish()) * count as u128) >> 64) as usize
+}

@@ -1,0 +1,255 @@
+//! Bank hashes: worked out after a slot's end, in pieces, by whoever has time.
+//!
+//! reads   what each slot changed ([`crate::accounts::changes`])
+//! writes  the accounts' lattice hash, each bank's hash, the slot hashes sysvar, the lamports of all
+//!         accounts, the index of vote and stake accounts
+//! memory  the changes of one shard at a time; 512 bank hashes of 40 B; 32 B a vote or stake account
+//! drops   nothing
+//! source  `freeze` and `new_from_parent` of `solana-runtime` 4.2 for what the hash covers
+//!
+//! A bank's hash is part of the next bank's state: the slot hashes sysvar holds it. Transfers do not
+//! read sysvars, so the next slot begins without it and the sysvar is written as soon as the hash is
+//! known: at the latest before anything that can read it runs ([`Hashing::complete`]), or the slot
+//! ends.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use hearth_wire::consts::{STAKE_PROGRAM, VOTE_PROGRAM};
+use hearth_wire::{Hash, Pubkey};
+
+use crate::accounts::changes::Change;
+use crate::accounts::{Accounts, SHARDS};
+use crate::lattice::Lattice;
+use crate::sysvars;
+
+/// Bank hashes that are kept.
+const RECENT: usize = 512;
+
+/// A slot that has ended, whose hash is to be worked out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) slot: u64,
+    pub(crate) era: u32,
+    pub(crate) signatures: u64,
+    pub(crate) blockhash: Hash,
+}
+
+/// The accounts of two programs, by address.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StakeIndex {
+    pub(crate) votes: BTreeSet<Pubkey>,
+    pub(crate) stakes: BTreeSet<Pubkey>,
+}
+
+impl StakeIndex {
+    fn note(&mut self, change: &Change) {
+        for (program, keys) in [(VOTE_PROGRAM, &mut self.votes), (STAKE_PROGRAM, &mut self.stakes)] {
+            let is = change.after.lamports != 0 && change.after.owner == program;
+            let was = change.before.lamports != 0 && change.before.owner == program;
+            if is && !was {
+                keys.insert(change.key);
+            } else if was && !is {
+                keys.remove(&change.key);
+            }
+        }
+    }
+}
+
+struct State {
+    lattice: Lattice,
+    index: StakeIndex,
+    lamports: u64,
+    hash_accounts: bool,
+    /// The newest last; never empty.
+    hashes: VecDeque<(u64, Hash)>,
+    under_way: Option<UnderWay>,
+    /// A slot has begun on the one under way, and lacks its hash.
+    child_waits: bool,
+}
+
+struct UnderWay {
+    slot: Ended,
+    /// The next shard whose changes are to be taken.
+    shard: usize,
+    taken: Vec<Change>,
+}
+
+/// What works out bank hashes.
+pub(crate) struct Hashing {
+    state: Mutex<State>,
+    behind: AtomicBool,
+    /// Lamports of all accounts at the end of the newest slot that is hashed.
+    capitalization: AtomicU64,
+}
+
+impl Hashing {
+    /// Hashes all accounts, as those of `slot`, with which the chain begins or goes on.
+    pub(crate) fn new(accounts: &Accounts, parent: &Hash, slot: Ended, hash_accounts: bool) -> Self {
+        let (lattice, index, lamports) = hash_all(accounts);
+        let hash = lattice.bank_hash(parent, slot.signatures, &slot.blockhash);
+        let hashes = VecDeque::from([(slot.slot, hash)]);
+        let state = State { lattice, index, lamports, hash_accounts, hashes, under_way: None, child_waits: false };
+        Self { state: Mutex::new(state), behind: AtomicBool::new(false), capitalization: AtomicU64::new(lamports) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// A slot has ended. The one before must be complete.
+    pub(crate) fn end(&self, slot: Ended) {
+        let mut state = self.state();
+        assert!(state.under_way.is_none(), "slot {} ends before the hash of its parent is known", slot.slot);
+        state.under_way = Some(UnderWay { slot, shard: 0, taken: vec![] });
+        self.behind.store(true, Release);
+    }
+
+    /// A slot begins on the newest that ended.
+    pub(crate) fn begin(&self, accounts: &Accounts) {
+        let mut state = self.state();
+        match state.under_way {
+            Some(_) => state.child_waits = true,
+            None => state.tell_child(accounts),
+        }
+    }
+
+    /// Whether a slot has ended whose hash is not known.
+    #[inline]
+    pub(crate) fn is_behind(&self) -> bool {
+        self.behind.load(Acquire)
+    }
+
+    /// Works off at most `limit` changed accounts, if nobody else does. Whether there was any work.
+    pub(crate) fn some(&self, accounts: &Accounts, limit: usize) -> bool {
+        if !self.is_behind() {
+            return false;
+        }
+        match self.state.try_lock() {
+            Ok(mut state) => self.work(&mut state, accounts, limit),
+            Err(TryLockError::Poisoned(poisoned)) => self.work(&mut poisoned.into_inner(), accounts, limit),
+            Err(TryLockError::WouldBlock) => return false,
+        }
+        true
+    }
+
+    /// Works everything off: the hash of the newest slot that ended is known then, and the sysvars of
+    /// the slot in the making are whole.
+    #[inline]
+    pub(crate) fn complete(&self, accounts: &Accounts) {
+        if self.is_behind() {
+            self.work(&mut self.state(), accounts, usize::MAX);
+        }
+    }
+
+    fn work(&self, state: &mut State, accounts: &Accounts, limit: usize) {
+        let Some(mut under_way) = state.under_way.take() else { return };
+        for _ in 0..limit {
+            while under_way.taken.is_empty() && under_way.shard < SHARDS {
+                accounts.take_changes(under_way.slot.era, under_way.shard, |change| under_way.taken.push(change));
+                under_way.shard += 1;
+            }
+            let Some(change) = under_way.taken.pop() else {
+                return self.finish(state, accounts, &under_way.slot);
+            };
+            state.take(&change);
+        }
+        state.under_way = Some(under_way);
+    }
+
+    fn finish(&self, state: &mut State, accounts: &Accounts, slot: &Ended) {
+        let parent = state.newest().1;
+        let hash = state.lattice.bank_hash(&parent, slot.signatures, &slot.blockhash);
+        state.hashes.push_back((slot.slot, hash));
+        if state.hashes.len() > RECENT {
+            state.hashes.pop_front();
+        }
+        self.capitalization.store(state.lamports, Relaxed);
+        if std::mem::take(&mut state.child_waits) {
+            state.tell_child(accounts);
+        }
+        self.behind.store(false, Release);
+    }
+
+    /// The hash of the bank of `slot`, if it is known and recent.
+    pub(crate) fn hash_of(&self, slot: u64) -> Option<Hash> {
+        let state = self.state();
+        state.hashes.binary_search_by_key(&slot, |(slot, _)| *slot).ok().map(|at| state.hashes[at].1)
+    }
+
+    /// The newest slot whose bank's hash is known, and the hash.
+    pub(crate) fn newest(&self) -> (u64, Hash) {
+        self.state().newest()
+    }
+
+    /// The sum of all accounts at the end of that slot.
+    pub(crate) fn lattice(&self) -> Lattice {
+        self.state().lattice.clone()
+    }
+
+    /// Lamports of all accounts at the end of that slot.
+    pub(crate) fn capitalization(&self) -> u64 {
+        self.capitalization.load(Relaxed)
+    }
+
+    /// The vote and stake accounts at the end of that slot.
+    pub(crate) fn stake_index(&self) -> StakeIndex {
+        self.state().index.clone()
+    }
+}
+
+impl State {
+    fn newest(&self) -> (u64, Hash) {
+        *self.hashes.back().expect("the first slot has a hash")
+    }
+
+    fn take(&mut self, change: &Change) {
+        if self.hash_accounts {
+            self.lattice.subtract(&change.key, &change.before);
+            self.lattice.add(&change.key, &change.after);
+        }
+        self.lamports = self.lamports.wrapping_sub(change.before.lamports).wrapping_add(change.after.lamports);
+        self.index.note(change);
+    }
+
+    /// Writes the newest hash to the slot hashes of the slot in the making.
+    fn tell_child(&self, accounts: &Accounts) {
+        let (slot, hash) = self.newest();
+        sysvars::add_slot_hash(accounts, slot, &hash);
+    }
+}
+
+/// Adds every account up, on all cores.
+fn hash_all(accounts: &Accounts) -> (Lattice, StakeIndex, u64) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(SHARDS);
+    let part = |thread: usize| {
+        let (mut lattice, mut index, mut lamports) = (Lattice::default(), StakeIndex::default(), 0u64);
+        for shard in (thread..SHARDS).step_by(threads) {
+            let _ = accounts.scan_shard(shard, &mut |key, account| {
+                lattice.add(key, account);
+                lamports = lamports.checked_add(account.lamports).expect("fewer lamports than 2^64");
+                let change = Change { key: *key, before: Default::default(), after: account.clone() };
+                index.note(&change);
+                ControlFlow::<()>::Continue(())
+            });
+        }
+        (lattice, index, lamports)
+    };
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = (0..threads).map(|thread| scope.spawn(move || part(thread))).collect();
+        let (mut lattice, mut index, mut lamports) = (Lattice::default(), StakeIndex::default(), 0u64);
+        for part in parts {
+            let (sum, found, amount) = part.join().expect("hashing does not panic");
+            lattice.add_all(&sum);
+            index.votes.extend(found.votes);
+            index.stakes.extend(found.stakes);
+            lamports = lamports.checked_add(amount).expect("fewer lamports than 2^64");
+        }
+        (lattice, index, lamports)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Samples of the chain's speed, one a minute of the chain's time.
+//!
+//! reads   blocks as they end
+//! writes  samples
+//! memory  720 samples of 48 B: twelve hours
+//! source  `sample_performance_service.rs` of `solana-core` 4.2, which goes by the wall's time; ours
+//!         goes by the clock sysvar, so that a chain that is executed again gives the same samples
+
+use std::collections::VecDeque;
+
+/// Seconds of a sample, at least.
+const SAMPLE_SECONDS: i64 = 60;
+/// Samples that are kept.
+const SAMPLES: usize = 720;
+
+/// What the chain did in about a minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerformanceSample {
+    /// The slot that ended it.
+    pub slot: u64,
+    /// Slots in it.
+    pub slots: u64,
+    /// Transactions in it.
+    pub transactions: u64,
+    /// Those that were no votes.
+    pub non_vote_transactions: u64,
+    /// Its length in seconds.
+    pub seconds: u16,
+}
+
+/// Where a sample stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    pub(crate) slot: u64,
+    pub(crate) transactions: u64,
+    pub(crate) non_vote_transactions: u64,
+    pub(crate) unix_timestamp: i64,
+}
+
+/// The newest samples.
+#[derive(Debug)]
+pub(crate) struct Samples {
+    began: Mark,
+    samples: VecDeque<PerformanceSample>,
+}
+
+impl Samples {
+    pub(crate) fn new(began: Mark) -> Self {
+        Self { began, samples: VecDeque::new() }
+    }
+
+    /// A block has ended.
+    pub(crate) fn note(&mut self, now: Mark) {
+        let began = self.began;
+        let seconds = now.unix_timestamp - began.unix_timestamp;
+        if seconds < SAMPLE_SECONDS {
+            return;
+        }
+        self.samples.push_front(PerformanceSample {
+            slot: now.slot,
+            slots: now.slot - began.slot,
+            transactions: now.transactions - began.transactions,
+            non_vote_transactions: now.non_vote_transactions - began.non_vote_transactions,
+            seconds: seconds.try_into().unwrap_or(u16::MAX),
+        });
+        self.samples.truncate(SAMPLES);
+        self.began = now;
+    }
+
+    /// At most `count`, the newest first.
+    pub(crate) fn newest(&self, count: usize) -> Vec<PerformanceSample> {
+        self.samples.iter().take(count).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_a_minute() {
+        let mut samples = Samples::new(Mark { unix_timestamp: 1_000, ..Mark::default() });
+        for slot in 1..=400 {
+            let unix_timestamp = 1_000 + slot as i64 * 2 / 5;
+            samples.note(Mark { slot, transactions: 10 * slot, non_vote_transactions: 9 * slot, unix_timestamp });
+        }
+        let newest = samples.newest(9);
+        assert_eq!((newest.len(), samples.newest(1)), (2, newest[..1].to_vec()));
+        let first =
+            PerformanceSample { slot: 150, slots: 150, transactions: 1_500, non_vote_transactions: 1_350, seconds: 60 };
+        assert_eq!((newest[1], newest[0].slot), (first, 300));
+    }
+}

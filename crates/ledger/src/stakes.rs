@@ -1,0 +1,281 @@
+//! Stakes: who has delegated how much to whom, and how much of it counts in an epoch.
+//!
+//! reads   stake accounts, the stake history
+//! writes  the stakes of an epoch; the entry of the stake history for the epoch before
+//! memory  112 B a vote account and epoch, for 5 epochs
+//! source  `stakes.rs` of `solana-runtime` 4.2, `state.rs` and `warmup_cooldown_allowance.rs` of
+//!         `solana-stake-interface` 4.3 with every feature active
+//!
+//! A delegation takes effect over epochs: in each at most 9 % of all stake may come or go.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use hearth_wire::Pubkey;
+use hearth_wire::consts::{STAKE_PROGRAM, SYSVAR_STAKE_HISTORY, VOTE_PROGRAM};
+
+use crate::account::Account;
+use crate::accounts::Accounts;
+use crate::hashing::StakeIndex;
+use crate::leaders::{Leader, LeaderSchedule};
+use crate::rent::minimum_balance;
+use crate::sysvars::{self, MAX_STAKE_HISTORY, STAKE_HISTORY_BYTES, u64_at};
+use crate::vote_state::VoteState;
+
+/// Bytes of a stake account's data.
+pub const STAKE_STATE_BYTES: usize = 200;
+/// The share of all stake that may come or go in an epoch, in hundredths of a percent.
+const CHANGE_BPS: u128 = 900;
+/// Where the delegation begins: behind the state's tag, the reserve, two authorities and the lockup.
+const DELEGATION: usize = 4 + 8 + 64 + 48;
+const CREDITS: usize = DELEGATION + 64;
+
+/// What a stake account delegates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delegation {
+    /// The vote account.
+    pub vote: Pubkey,
+    /// Lamports.
+    pub stake: u64,
+    /// The epoch in which it was delegated; the largest number for a stake of genesis.
+    pub activation_epoch: u64,
+    /// The epoch in which it was withdrawn; the largest number if it was not.
+    pub deactivation_epoch: u64,
+    /// Credits of the vote account that the stake was rewarded for.
+    pub credits_observed: u64,
+}
+
+/// How much of one stake, or of all, counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activation {
+    /// Lamports that count, those that are about to leave included.
+    pub effective: u64,
+    /// Lamports that do not count yet.
+    pub activating: u64,
+    /// Lamports that are about to leave.
+    pub deactivating: u64,
+}
+
+/// The stake history: what all stakes together were at the end of each epoch, the newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StakeHistory(Vec<(u64, Activation)>);
+
+impl StakeHistory {
+    /// Reads the sysvar.
+    pub fn load(accounts: &Accounts) -> Self {
+        accounts.with(&SYSVAR_STAKE_HISTORY, |account| Self::read(account.data())).unwrap_or_default()
+    }
+
+    fn read(data: &[u8]) -> Self {
+        let count = (u64_at(data, 0) as usize).min(MAX_STAKE_HISTORY);
+        let entry = |n: usize| {
+            let word = |at: usize| u64_at(data, 8 + 32 * n + 8 * at);
+            (word(0), Activation { effective: word(1), activating: word(2), deactivating: word(3) })
+        };
+        Self((0..count).map(entry).collect())
+    }
+
+    pub(crate) fn store(&self, accounts: &Accounts) {
+        let mut data = Vec::with_capacity(STAKE_HISTORY_BYTES);
+        data.extend((self.0.len() as u64).to_le_bytes());
+        for (epoch, Activation { effective, activating, deactivating }) in &self.0 {
+            [epoch, effective, activating, deactivating].into_iter().for_each(|n| data.extend(n.to_le_bytes()));
+        }
+        data.resize(STAKE_HISTORY_BYTES, 0);
+        sysvars::write(accounts, &SYSVAR_STAKE_HISTORY, &data);
+    }
+
+    pub(crate) fn add(&mut self, epoch: u64, all: Activation) {
+        self.0.insert(0, (epoch, all));
+        self.0.truncate(MAX_STAKE_HISTORY);
+    }
+
+    /// What all stakes were at the end of an epoch. As the cluster does it, the epochs are counted
+    /// back from the newest, whether or not one is missing.
+    pub fn get(&self, epoch: u64) -> Option<Activation> {
+        let (newest, _) = self.0.first()?;
+        self.0.get(newest.checked_sub(epoch)? as usize).map(|(_, all)| *all)
+    }
+}
+
+impl Delegation {
+    /// Reads a stake account's data; `None` if it delegates nothing.
+    pub fn read(data: &[u8]) -> Option<Self> {
+        if data.len() < CREDITS + 8 || data[..4] != 2u32.to_le_bytes() {
+            return None;
+        }
+        Some(Self {
+            vote: data[DELEGATION..DELEGATION + 32].try_into().expect("32 bytes"),
+            stake: u64_at(data, DELEGATION + 32),
+            activation_epoch: u64_at(data, DELEGATION + 40),
+            deactivation_epoch: u64_at(data, DELEGATION + 48),
+            credits_observed: u64_at(data, CREDITS),
+        })
+    }
+
+    /// How much of it counts in an epoch.
+    pub fn activation(&self, epoch: u64, history: &StakeHistory) -> Activation {
+        let (effective, activating) = self.coming(epoch, history);
+        if epoch < self.deactivation_epoch {
+            return Activation { effective, activating, deactivating: 0 };
+        }
+        let leaving = |stake| Activation { effective: stake, activating: 0, deactivating: stake };
+        if epoch == self.deactivation_epoch {
+            return leaving(effective);
+        }
+        let Some(mut all) = history.get(self.deactivation_epoch) else { return Activation::default() };
+        let mut left = effective;
+        for now in self.deactivation_epoch + 1..=epoch {
+            if all.deactivating == 0 {
+                break;
+            }
+            left = left.saturating_sub(share(left, all.deactivating, all.effective).max(1));
+            match history.get(now) {
+                Some(next) if left != 0 && now < epoch => all = next,
+                _ => break,
+            }
+        }
+        leaving(left)
+    }
+
+    /// What counts by activation alone, and what does not yet.
+    fn coming(&self, epoch: u64, history: &StakeHistory) -> (u64, u64) {
+        let stake = self.stake;
+        if self.activation_epoch == u64::MAX {
+            return (stake, 0);
+        }
+        if self.activation_epoch == self.deactivation_epoch || epoch < self.activation_epoch {
+            return (0, 0);
+        }
+        if epoch == self.activation_epoch {
+            return (0, stake);
+        }
+        // An epoch that the history no longer has is long ago.
+        let Some(mut all) = history.get(self.activation_epoch) else { return (stake, 0) };
+        let mut came = 0;
+        for now in self.activation_epoch + 1..=epoch {
+            if all.activating == 0 {
+                break;
+            }
+            came = (came + share(stake - came, all.activating, all.effective).max(1)).min(stake);
+            match history.get(now) {
+                Some(next) if came < stake && now < epoch && now < self.deactivation_epoch => all = next,
+                _ => break,
+            }
+        }
+        (came, stake - came)
+    }
+}
+
+/// How much of a stake may come or go when all that want to are `wanting`.
+fn share(stake: u64, wanting: u64, effective: u64) -> u64 {
+    if wanting == 0 {
+        return 0;
+    }
+    let allowed = u128::from(stake).saturating_mul(effective.into()).saturating_mul(CHANGE_BPS);
+    (allowed / (u128::from(wanting) * 10_000)).min(stake.into()) as u64
+}
+
+/// The data of a stake account that delegates to `vote` from genesis on: `authority` alone may move it.
+pub fn new_stake_account(lamports: u64, vote: &Pubkey, authority: &Pubkey) -> Account {
+    let reserve = minimum_balance(STAKE_STATE_BYTES);
+    let mut data = vec![0; STAKE_STATE_BYTES];
+    let mut put = |at: usize, bytes: &[u8]| data[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &2u32.to_le_bytes());
+    put(4, &reserve.to_le_bytes());
+    put(12, authority);
+    put(44, authority);
+    put(DELEGATION, vote);
+    put(DELEGATION + 32, &lamports.saturating_sub(reserve).to_le_bytes());
+    put(DELEGATION + 40, &u64::MAX.to_le_bytes());
+    put(DELEGATION + 48, &u64::MAX.to_le_bytes());
+    Account::with_data(lamports, STAKE_PROGRAM, &data)
+}
+
+/// Notes in a stake account's data what it was rewarded for.
+pub(crate) fn set_credits_observed(data: &mut [u8], credits: u64) {
+    data[CREDITS..CREDITS + 8].copy_from_slice(&credits.to_le_bytes());
+}
+
+/// A vote account with stake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VoteStake {
+    /// The vote account.
+    pub vote: Pubkey,
+    /// The node that votes with it.
+    pub node: Pubkey,
+    /// Who gets the fees of its blocks.
+    pub collector: Pubkey,
+    /// Lamports that count.
+    pub stake: u64,
+}
+
+/// The stakes by which an epoch is led and its votes are weighed.
+#[derive(Debug, Default)]
+pub struct EpochStakes {
+    /// The epoch.
+    pub epoch: u64,
+    /// Every vote account that existed, by address.
+    pub votes: Vec<VoteStake>,
+    leaders: OnceLock<LeaderSchedule>,
+}
+
+impl EpochStakes {
+    /// Lamports of all.
+    pub fn total(&self) -> u64 {
+        self.votes.iter().map(|vote| vote.stake).sum()
+    }
+
+    /// One vote account's.
+    pub fn vote(&self, vote: &Pubkey) -> Option<&VoteStake> {
+        self.votes.binary_search_by_key(vote, |vote| vote.vote).ok().map(|at| &self.votes[at])
+    }
+
+    /// Who leads the epoch, worked out at the first call; nobody if there is no stake.
+    pub fn leaders(&self, slots: u64) -> &LeaderSchedule {
+        self.leaders.get_or_init(|| {
+            let stakes = self.votes.iter().map(|vote| (Leader { node: vote.node, vote: vote.vote }, vote.stake));
+            LeaderSchedule::new(stakes.collect(), self.epoch, slots)
+        })
+    }
+}
+
+/// Every delegation, with its stake account.
+pub(crate) fn delegations(accounts: &Accounts, index: &StakeIndex) -> Vec<(Pubkey, Delegation)> {
+    let read = |account: &Account| Delegation::read(account.data());
+    index.stakes.iter().filter_map(|key| Some((*key, accounts.with(key, read)??))).collect()
+}
+
+/// What all delegations together are in an epoch.
+pub(crate) fn all_activation(delegations: &[(Pubkey, Delegation)], epoch: u64, history: &StakeHistory) -> Activation {
+    let each = delegations.iter().map(|(_, delegation)| delegation.activation(epoch, history));
+    each.fold(Activation::default(), |sum, one| Activation {
+        effective: sum.effective + one.effective,
+        activating: sum.activating + one.activating,
+        deactivating: sum.deactivating + one.deactivating,
+    })
+}
+
+/// The stakes that lead `epoch`: those that count in `counted`, by vote account.
+pub(crate) fn epoch_stakes(
+    accounts: &Accounts,
+    index: &StakeIndex,
+    history: &StakeHistory,
+    counted: u64,
+    epoch: u64,
+) -> EpochStakes {
+    let mut stakes = BTreeMap::<Pubkey, u64>::new();
+    for (_, delegation) in delegations(accounts, index) {
+        *stakes.entry(delegation.vote).or_default() += delegation.activation(counted, history).effective;
+    }
+    let votes = index.votes.iter().filter_map(|vote| {
+        let owned = |account: &Account| (account.owner == VOTE_PROGRAM).then(|| VoteState::read(account.data()));
+        let state = accounts.with(vote, owned)???;
+        let collector = state.block_revenue_collector.unwrap_or(state.node);
+        Some(VoteStake { vote: *vote, node: state.node, collector, stake: stakes.get(vote).copied().unwrap_or(0) })
+    });
+    EpochStakes { epoch, votes: votes.collect(), leaders: OnceLock::new() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! Sysvars: what the chain tells programs about itself, in accounts.
+//!
+//! reads   the account store
+//! writes  the sysvars' accounts, in the layouts that programs know
+//! memory  the accounts; the largest is the slot history with 131,097 bytes
+//! source  `bank.rs`, `bank/recent_blockhashes_account.rs` of `solana-runtime` 4.2 for when each is
+//!         written, every feature active (so there is no fees sysvar); `solana-clock`,
+//!         `solana-slot-hashes`, … for the layouts
+//!
+//! | sysvar | written |
+//! |---|---|
+//! | slot hashes | when a slot begins, as soon as its parent's bank hash is known |
+//! | clock | when a slot begins |
+//! | stake history, epoch rewards | when an epoch begins; see [`crate::stakes`] |
+//! | recent blockhashes, slot history | when a slot ends |
+//! | rent, epoch schedule, last restart slot | at genesis |
+
+use hearth_wire::consts::*;
+use hearth_wire::{Hash, Pubkey};
+
+use crate::account::Account;
+use crate::accounts::Accounts;
+use crate::epoch::EpochSchedule;
+use crate::rent::{LAMPORTS_PER_BYTE, minimum_balance};
+
+/// Slot hashes that are kept.
+pub const MAX_SLOT_HASHES: usize = 512;
+/// Recent blockhashes that are listed.
+pub const MAX_RECENT_BLOCKHASHES: usize = 150;
+/// Epochs of the stake history.
+pub const MAX_STAKE_HISTORY: usize = 512;
+/// Slots of the slot history.
+pub const SLOT_HISTORY_SLOTS: u64 = 1024 * 1024;
+/// Lamports per signature, as the recent blockhashes tell.
+const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
+
+const SLOT_HASH_BYTES: usize = 8 + 32;
+const SLOT_HASHES_BYTES: usize = 8 + MAX_SLOT_HASHES * SLOT_HASH_BYTES;
+const RECENT_BLOCKHASHES_BYTES: usize = 8 + MAX_RECENT_BLOCKHASHES * (32 + 8);
+pub(crate) const STAKE_HISTORY_BYTES: usize = 8 + MAX_STAKE_HISTORY * 32;
+const EPOCH_REWARDS_BYTES: usize = 81;
+/// A tag that there are bits, their count of words, the words, the count of bits, the next slot.
+const SLOT_HISTORY_BYTES: usize = 1 + 8 + (SLOT_HISTORY_SLOTS / 8) as usize + 8 + 8;
+
+const _: () = assert!(SLOT_HASHES_BYTES == 20_488 && RECENT_BLOCKHASHES_BYTES == 6_008);
+const _: () = assert!(STAKE_HISTORY_BYTES == 16_392 && SLOT_HISTORY_BYTES == 131_097);
+
+/// The clock: what programs take for the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    /// The slot in the making.
+    pub slot: u64,
+    /// Seconds since 1970 when the epoch began.
+    pub epoch_start_timestamp: i64,
+    /// The epoch.
+    pub epoch: u64,
+    /// The newest epoch whose leaders are determined.
+    pub leader_schedule_epoch: u64,
+    /// Seconds since 1970.
+    pub unix_timestamp: i64,
+}
+
+impl Clock {
+    /// The clock of the slot in the making.
+    pub fn load(accounts: &Accounts) -> Self {
+        accounts.with(&SYSVAR_CLOCK, |account| Self::read(account.data())).unwrap_or_default()
+    }
+
+    fn read(data: &[u8]) -> Self {
+        let word = |at: usize| u64_at(data, 8 * at);
+        Self {
+            slot: word(0),
+            epoch_start_timestamp: word(1) as i64,
+            epoch: word(2),
+            leader_schedule_epoch: word(3),
+            unix_timestamp: word(4) as i64,
+        }
+    }
+
+    pub(crate) fn store(&self, accounts: &Accounts) {
+        let words = [
+            self.slot,
+            self.epoch_start_timestamp as u64,
+            self.epoch,
+            self.leader_schedule_epoch,
+            self.unix_timestamp as u64,
+        ];
+        write(accounts, &SYSVAR_CLOCK, &words.map(u64::to_le_bytes).concat());
+    }
+}
+
+/// What the epoch rewards sysvar tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EpochRewards {
+    /// The block height at which distribution begins.
+    pub distribution_starting_block_height: u64,
+    /// Blocks over which it is spread.
+    pub num_partitions: u64,
+    /// The last hash of the block before the epoch.
+    pub parent_blockhash: Hash,
+    /// Points of all stakes.
+    pub total_points: u128,
+    /// Lamports to be given.
+    pub total_rewards: u64,
+    /// Lamports given so far.
+    pub distributed_rewards: u64,
+    /// Whether distribution is under way.
+    pub active: bool,
+}
+
+impl EpochRewards {
+    pub(crate) fn store(&self, accounts: &Accounts) {
+        let mut data = Vec::with_capacity(EPOCH_REWARDS_BYTES);
+        data.extend(self.distribution_starting_block_height.to_le_bytes());
+        data.extend(self.num_partitions.to_le_bytes());
+        data.extend(self.parent_blockhash);
+        data.extend(self.total_points.to_le_bytes());
+        data.extend(self.total_rewards.to_le_bytes());
+        data.extend(self.distributed_rewards.to_le_bytes());
+        data.push(self.active.into());
+        write(accounts, &SYSVAR_EPOCH_REWARDS, &data);
+    }
+}
+
+/// Writes the sysvars of a chain that begins, as its slot 0 leaves them.
+pub(crate) fn begin_chain(accounts: &Accounts, schedule: &EpochSchedule, creation_time: i64, genesis_hash: &Hash) {
+    // Rent: lamports for a byte, once and for all (a threshold of one year), and the half burned.
+    let rent = [&LAMPORTS_PER_BYTE.to_le_bytes()[..], &1f64.to_le_bytes(), &[50]].concat();
+    write(accounts, &SYSVAR_RENT, &rent);
+    let words = [schedule.first_normal_epoch, schedule.first_normal_slot].map(u64::to_le_bytes).concat();
+    let lengths = [schedule.slots_per_epoch, schedule.leader_schedule_slot_offset].map(u64::to_le_bytes).concat();
+    write(accounts, &SYSVAR_EPOCH_SCHEDULE, &[&lengths[..], &[schedule.warmup.into()], &words].concat());
+    write(accounts, &SYSVAR_LAST_RESTART_SLOT, &0u64.to_le_bytes());
+    write(accounts, &SYSVAR_STAKE_HISTORY, &[0; STAKE_HISTORY_BYTES]);
+    EpochRewards::default().store(accounts);
+    let clock = Clock {
+        epoch_start_timestamp: creation_time,
+        leader_schedule_epoch: schedule.leader_schedule_epoch(0),
+        unix_timestamp: creation_time,
+        ..Clock::default()
+    };
+    clock.store(accounts);
+    end_slot(accounts, 0, std::iter::once(genesis_hash));
+}
+
+/// Writes what a slot leaves when it ends: the recent blockhashes, the newest first, and the history.
+pub(crate) fn end_slot<'a>(accounts: &Accounts, slot: u64, blockhashes: impl Iterator<Item = &'a Hash>) {
+    let (mut data, mut count) = (vec![0; RECENT_BLOCKHASHES_BYTES], 0u64);
+    let places = data[8..].as_chunks_mut::<40>().0;
+    for (place, hash) in places.iter_mut().zip(blockhashes) {
+        place[..32].copy_from_slice(hash);
+        place[32..].copy_from_slice(&LAMPORTS_PER_SIGNATURE.to_le_bytes());
+        count += 1;
+    }
+    data[..8].copy_from_slice(&count.to_le_bytes());
+    write(accounts, &SYSVAR_RECENT_BLOCKHASHES, &data);
+
+    let history = accounts.with(&SYSVAR_SLOT_HISTORY, |account| account.data().to_vec());
+    let mut history = history.unwrap_or_else(empty_slot_history);
+    add_to_history(&mut history, slot);
+    write(accounts, &SYSVAR_SLOT_HISTORY, &history);
+}
+
+/// Adds the hash of the bank of `slot` to the slot hashes, in front.
+pub(crate) fn add_slot_hash(accounts: &Accounts, slot: u64, hash: &Hash) {
+    let before = accounts.with(&SYSVAR_SLOT_HASHES, |account| account.data().to_vec());
+    let mut data = before.unwrap_or_else(|| vec![0; SLOT_HASHES_BYTES]);
+    let count = (u64_at(&data, 0) as usize + 1).min(MAX_SLOT_HASHES);
+    data.copy_within(8..8 + (count - 1) * SLOT_HASH_BYTES, 8 + SLOT_HASH_BYTES);
+    data[..8].copy_from_slice(&(count as u64).to_le_bytes());
+    data[8..16].copy_from_slice(&slot.to_le_bytes());
+    data[16..48].copy_from_slice(hash);
+    write(accounts, &SYSVAR_SLOT_HASHES, &data);
+}
+
+fn empty_slot_history() -> Vec<u8> {
+    let mut data = vec![0; SLOT_HISTORY_BYTES];
+    data[0] = 1;
+    data[1..9].copy_from_slice(&(SLOT_HISTORY_SLOTS / 64).to_le_bytes());
+    data[9] = 1; // Slot 0.
+    data[SLOT_HISTORY_BYTES - 16..SLOT_HISTORY_BYTES - 8].copy_from_slice(&SLOT_HISTORY_SLOTS.to_le_bytes());
+    data[SLOT_HISTORY_BYTES - 8..].copy_from_slice(&1u64.to_le_bytes());
+    data
+}
+
+fn add_to_history(data: &mut [u8], slot: u64) {
+    let next = u64_at(data, SLOT_HISTORY_BYTES - 8);
+    let (bits, end) = data[9..].split_at_mut((SLOT_HISTORY_SLOTS / 8) as usize);
+    let place = |slot: u64| ((slot % SLOT_HISTORY_SLOTS / 8) as usize, 1u8 << (slot % 8));
+    if slot > next && slot - next >= SLOT_HISTORY_SLOTS {
+        bits.fill(0);
+    } else {
+        for skipped in next..slot {
+            let (byte, bit) = place(skipped);
+            bits[byte] &= !bit;
+        }
+    }
+    let (byte, bit) = place(slot);
+    bits[byte] |= bit;
+    end[8..16].copy_from_slice(&(slot + 1).to_le_bytes());
+}
+
+/// Writes a sysvar's account: what it has, raised to the balance that its size asks for.
+pub(crate) fn write(accounts: &Accounts, key: &Pubkey, data: &[u8]) {
+    let before = accounts.with(key, |account| (account.lamports, account.rent_epoch));
+    let (lamports, rent_epoch) = before.unwrap_or((1, 0));
+    let lamports = lamports.max(minimum_balance(data.len()));
+    let mut account = Account::with_data(lamports, SYSVAR_OWNER, data);
+    account.rent_epoch = rent_epoch;
+    accounts.store(key, account);
+}
+
+/// The little-endian number at a byte; 0 where the data ends before.
+pub(crate) fn u64_at(data: &[u8], at: usize) -> u64 {
+    data.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("8 bytes")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! What clients ask of stakes and leaders: vote accounts, leader schedules, the largest accounts.
+//!
+//! reads   the ledger
+//! writes  answers
+//! memory  none kept; a leader schedule of the epoch asked for
+//! source  `rpc.rs` of `solana-rpc` 4.2 for what the answers mean
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use hearth_wire::Pubkey;
+
+use crate::leaders::Leader;
+use crate::ledger::Ledger;
+use crate::stakes::{EpochStakes, StakeHistory};
+use crate::sysvars::Clock;
+use crate::vote_state::VoteState;
+
+/// A vote account, with the stake that counts in the present epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VoteAccount {
+    /// Its address.
+    pub key: Pubkey,
+    /// Lamports.
+    pub stake: u64,
+    /// Whether it has stake in the present epoch.
+    pub epoch_vote_account: bool,
+    /// Its state.
+    pub state: VoteState,
+}
+
+impl Ledger {
+    /// The stakes by which an epoch is led; `None` when they are not known yet, or no longer.
+    pub fn epoch_stakes(&self, epoch: u64) -> Option<Arc<EpochStakes>> {
+        self.chain().epochs.stakes(epoch).cloned()
+    }
+
+    /// Who leads a slot: `None` if its epoch's leaders are not known, or nobody has stake.
+    pub fn leader_at(&self, slot: u64) -> Option<Leader> {
+        self.chain().epochs.leader(slot)
+    }
+
+    /// Who leads each slot of an epoch, in order; `None` if that is not known. Empty without stake.
+    pub fn leader_schedule(&self, epoch: u64) -> Option<Vec<Leader>> {
+        let stakes = self.epoch_stakes(epoch)?;
+        let slots = self.epoch_schedule().slots_in_epoch(epoch);
+        let leaders = stakes.leaders(slots);
+        Some((0..slots).map_while(|index| leaders.leader(index).copied()).collect())
+    }
+
+    /// Every vote account, by address, as the newest state has it.
+    pub fn vote_accounts(&self) -> Vec<VoteAccount> {
+        let stakes = self.epoch_stakes(Clock::load(self.accounts()).epoch);
+        let index = self.shared.hashing.stake_index();
+        let read = |key: &Pubkey| {
+            let state = self.accounts().with(key, |account| VoteState::read(account.data()))??;
+            let stake = stakes.as_ref().and_then(|stakes| stakes.vote(key)).map_or(0, |vote| vote.stake);
+            Some(VoteAccount { key: *key, stake, epoch_vote_account: stake > 0, state })
+        };
+        index.votes.iter().filter_map(read).collect()
+    }
+
+    /// What all stakes together were at the end of each epoch.
+    pub fn stake_history(&self) -> StakeHistory {
+        StakeHistory::load(self.accounts())
+    }
+
+    /// The clock of the slot in the making.
+    pub fn clock(&self) -> Clock {
+        Clock::load(self.accounts())
+    }
+
+    /// The accounts with most lamports for which `counts` is true, the richest first.
+    pub fn largest_accounts(&self, count: usize, counts: impl Fn(&Pubkey) -> bool) -> Vec<(Pubkey, u64)> {
+        let mut largest = BinaryHeap::with_capacity(count + 1);
+        self.accounts().for_each(|key, account| {
+            let poorest = largest.peek().map_or(0, |Reverse((lamports, _))| *lamports);
+            if (largest.len() < count || account.lamports > poorest) && counts(key) {
+                largest.push(Reverse((account.lamports, *key)));
+                if largest.len() > count {
+                    largest.pop();
+                }
+            }
+        });
+        largest.into_sorted_vec().into_iter().map(|Reverse((lamports, key))| (key, lamports)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Chain, wallet};
+
+    #[test]
+    fn the_richest_come_first() {
+        let chain = Chain::new(&[5_000_000_000, 7_000_000_000, 6_000_000_000, 8_000_000_000]);
+        let not_3 = |key: &Pubkey| *key != wallet(3);
+        let richest = chain.ledger.largest_accounts(2, not_3);
+        assert_eq!(richest, [(wallet(1), 7_000_000_000), (wallet(2), 6_000_000_000)]);
+        assert_eq!(chain.ledger.largest_accounts(0, |_| true), []);
+    }
+}
