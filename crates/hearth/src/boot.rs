@@ -195,7 +195,8 @@ pub fn open_chain(
     let (store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
     let status_cache =
         StatusCacheConfig { enabled: !bench.disable_status_cache, capacity_txns: config.rpc.status_capacity };
-    let ledger = Ledger::new(&genesis, LedgerConfig { status_cache, general: Box::new(Svm::new()) });
+    let general = Box::new(Svm::new());
+    let ledger = Ledger::new(&genesis, LedgerConfig { status_cache, general, ..LedgerConfig::default() });
     let replayed = replay::replay(&ledger, &genesis, &store.reader(), replaying)?;
     Ok(Chain { genesis, ledger, recovery, replayed, identity, faucet, store })
 }
