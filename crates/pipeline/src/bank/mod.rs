@@ -7,6 +7,8 @@
 //! drops   transactions that may not land, each counted by its error; nothing of them is in the block
 //! source  [`hearth_ledger::Bank`]
 //!
+//! Between microblocks it works at the hash of the bank that ended last, a piece a turn.
+//!
 //! poh hears of a microblock before pack does: a microblock that conflicts with this one is scheduled only after
 //! this one is on its way into the block.
 
@@ -14,7 +16,7 @@ use std::sync::Arc;
 
 use hearth_crypto::merkle::MixinTree;
 use hearth_ledger::{Executor, Ledger, Outcome, TransactionError};
-use hearth_tile::{Frag, Host, InitError, Out, Port, Tile};
+use hearth_tile::{Frag, Host, InitError, Out, Poll, Port, Tile};
 use hearth_wire::txn::Txn;
 
 use crate::links::{BANK_PACK, BANK_POH, Completion, Executed, MICROBLOCK_TXNS, Microblock, PACK_BANK};
@@ -46,6 +48,9 @@ hearth_tile::counters! {
         compute_units: Counter,
     }
 }
+
+/// Changed accounts that are hashed in one turn, about a quarter of a millisecond.
+const HASHED_IN_TURN: usize = 128;
 
 /// The ledger.
 #[derive(Clone)]
@@ -85,6 +90,10 @@ impl Tile for Bank {
             poh: host.output(BANK_POH)?,
             pack: host.output(BANK_PACK)?,
         })
+    }
+
+    fn poll(&mut self, _out: &mut Out<'_, Self>) -> Poll {
+        if self.ledger.hash_some(HASHED_IN_TURN) { Poll::Busy } else { Poll::Idle }
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
