@@ -2,7 +2,7 @@
 //!
 //! reads   addresses
 //! writes  accounts; one without lamports does not exist; for each slot what its first write of an
-//!         account replaced ([`changes`])
+//!         account replaced ([`changes`]), and for a snapshot what it replaced since the cut (cut.rs)
 //! memory  about 140 B an account in a table at most 7/8 full, plus its data; 112 B for each account
 //!         that a slot changed, until its changes are taken; tables double when full, each shard by
 //!         itself, so the longest pause is one shard's
@@ -14,6 +14,7 @@
 //! walks all accounts holds one shard at a time, a thousandth of them.
 
 pub mod changes;
+mod cut;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -25,6 +26,7 @@ use hearth_wire::Pubkey;
 use crate::account::Account;
 use crate::seed::Seed;
 use changes::{Noted, Notes};
+use cut::Kept;
 
 /// Shards; a power of two.
 pub(crate) const SHARDS: usize = 1024;
@@ -52,6 +54,15 @@ struct Contents {
     notes: Notes,
     /// Entries without lamports.
     dead: usize,
+    kept: Kept,
+}
+
+impl Contents {
+    #[inline]
+    fn find(&self, key: &HashedKey) -> Option<&Account> {
+        let entry = self.table.find(key.hash, |entry| entry.key == key.key)?;
+        (entry.account.lamports != 0).then_some(&entry.account)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +87,8 @@ pub struct Accounts {
     shards: Box<[Shard]>,
     /// Counts the slots whose changes are noted; 0 while none are.
     era: AtomicU32,
+    /// Number of the last cut.
+    cut: AtomicU32,
 }
 
 impl Default for Accounts {
@@ -88,7 +101,7 @@ impl Accounts {
     /// An empty store, which notes no changes yet.
     pub fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
-        Self { seed: Seed::random(), shards, era: AtomicU32::new(0) }
+        Self { seed: Seed::random(), shards, era: AtomicU32::new(0), cut: AtomicU32::new(0) }
     }
 
     /// Hashes an address for this store.
@@ -122,9 +135,7 @@ impl Accounts {
 
     #[inline]
     fn with_hashed<T>(&self, key: &HashedKey, read: impl FnOnce(&Account) -> T) -> Option<T> {
-        let contents = self.shard(key).read();
-        let entry = contents.table.find(key.hash, |entry| entry.key == key.key)?;
-        (entry.account.lamports != 0).then(|| read(&entry.account))
+        self.shard(key).read().find(key).map(read)
     }
 
     /// Puts an account at an address; without lamports it ceases to exist.
@@ -137,7 +148,8 @@ impl Accounts {
     #[inline]
     pub fn store_hashed(&self, key: &HashedKey, account: Account) {
         let mut contents = self.shard(key).write();
-        let Contents { table, notes, dead } = &mut *contents;
+        contents.keep(self.cut.load(Relaxed), key);
+        let Contents { table, notes, dead, .. } = &mut *contents;
         let era = self.era.load(Relaxed);
         let exists = account.lamports != 0;
         let account = if exists { account } else { Account::default() };

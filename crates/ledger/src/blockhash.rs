@@ -33,6 +33,17 @@ impl BlockhashQueue {
         Self { heights: HashMap::from([(genesis_hash, 0)]), by_age: VecDeque::from([genesis_hash]), last_height: 0 }
     }
 
+    /// The queue whose hashes are these, the newest last, which a block of height `last_height` ended with.
+    pub(crate) fn restore(hashes: &[Hash], last_height: u64) -> Self {
+        let heights = hashes.iter().rev().enumerate().map(|(age, hash)| (*hash, last_height - age as u64)).collect();
+        Self { heights, by_age: hashes.iter().copied().collect(), last_height }
+    }
+
+    /// The hashes, the newest last.
+    pub(crate) fn by_age(&self) -> impl Iterator<Item = &Hash> {
+        self.by_age.iter()
+    }
+
     /// Registers the last hash of the next block. Panics if it is one that is still good: a hash
     /// chain does not repeat itself.
     pub fn register(&mut self, hash: Hash) {

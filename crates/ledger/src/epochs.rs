@@ -22,7 +22,7 @@ use crate::accounts::Accounts;
 use crate::epoch::EpochSchedule;
 use crate::hashing::{Hashing, StakeIndex};
 use crate::leaders::Leader;
-use crate::stakes::{self, Delegation, EpochStakes, StakeHistory};
+use crate::stakes::{self, Delegation, EpochStakes, StakeHistory, VoteStake};
 use crate::sysvars::EpochRewards;
 use crate::vote_state::VoteState;
 
@@ -47,8 +47,15 @@ pub(crate) struct Epochs {
     rewards: Option<Rewards>,
 }
 
+/// What [`Epochs`] must keep over a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct KeptEpochs {
+    stakes: Vec<(u64, Vec<VoteStake>)>,
+    rewards: Option<Rewards>,
+}
+
 /// Rewards on their way, by the block that gives them.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct Rewards {
     first_height: u64,
     parts: Vec<Vec<(Pubkey, u64)>>,
@@ -62,6 +69,18 @@ impl Epochs {
         let of = |epoch| (epoch, Arc::new(stakes::epoch_stakes(accounts, index, &history, 0, epoch)));
         let stakes = (0..=schedule.leader_schedule_epoch(0)).map(of).collect();
         Self { schedule, stakes, rewards: None }
+    }
+
+    /// Goes on from what [`Epochs::kept`] gave.
+    pub(crate) fn restore(schedule: EpochSchedule, kept: KeptEpochs) -> Self {
+        let of = |(epoch, votes)| (epoch, Arc::new(EpochStakes::new(epoch, votes)));
+        Self { schedule, stakes: kept.stakes.into_iter().map(of).collect(), rewards: kept.rewards }
+    }
+
+    /// What must be kept over a restart.
+    pub(crate) fn kept(&self) -> KeptEpochs {
+        let stakes = self.stakes.iter().map(|(epoch, stakes)| (*epoch, stakes.votes.clone())).collect();
+        KeptEpochs { stakes, rewards: self.rewards.clone() }
     }
 
     /// The stakes of an epoch, if they are known.

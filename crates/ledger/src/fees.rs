@@ -53,7 +53,7 @@ impl SignatureCounts {
 }
 
 /// What a transaction, or all of a block, pays, in lamports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Fee {
     /// For signatures.
     pub signatures: u64,

@@ -58,6 +58,42 @@ impl StakeIndex {
     }
 }
 
+/// What is known of hashes at the end of a slot, to go on from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Hashes {
+    /// The slot.
+    pub(crate) slot: u64,
+    /// The sum of all accounts, as [`Lattice::to_bytes`] gives it.
+    lattice: Vec<u8>,
+    lamports: u64,
+    /// The banks' hashes by slot, the newest last.
+    hashes: VecDeque<(u64, Hash)>,
+}
+
+impl Hashes {
+    /// Whether there is all that [`Hashing::restore`] needs.
+    pub(crate) fn is_whole(&self) -> bool {
+        Lattice::from_bytes(&self.lattice).is_some() && self.hashes.back().is_some_and(|(slot, _)| *slot == self.slot)
+    }
+
+    /// Some that are whole.
+    #[cfg(test)]
+    pub(crate) fn sample(slot: u64) -> Self {
+        let lattice = Lattice::default().to_bytes().to_vec();
+        Self { slot, lattice, lamports: 7, hashes: VecDeque::from([(slot, [5; 32])]) }
+    }
+
+    /// The sum of all accounts.
+    pub(crate) fn lattice(&self) -> Lattice {
+        Lattice::from_bytes(&self.lattice).unwrap_or_default()
+    }
+
+    /// The hash of the bank.
+    pub(crate) fn bank_hash(&self) -> Hash {
+        self.hashes.back().map_or([0; 32], |(_, hash)| *hash)
+    }
+}
+
 struct State {
     lattice: Lattice,
     index: StakeIndex,
@@ -68,6 +104,9 @@ struct State {
     under_way: Option<UnderWay>,
     /// A slot has begun on the one under way, and lacks its hash.
     child_waits: bool,
+    /// The slot under way is to be kept as it ends.
+    keep: bool,
+    kept: Option<Hashes>,
 }
 
 struct UnderWay {
@@ -91,8 +130,29 @@ impl Hashing {
         let (lattice, index, lamports) = hash_all(accounts);
         let hash = lattice.bank_hash(parent, slot.signatures, &slot.blockhash);
         let hashes = VecDeque::from([(slot.slot, hash)]);
-        let state = State { lattice, index, lamports, hash_accounts, hashes, under_way: None, child_waits: false };
-        Self { state: Mutex::new(state), behind: AtomicBool::new(false), capitalization: AtomicU64::new(lamports) }
+        Self::of(State::new(lattice, index, lamports, hash_accounts, hashes))
+    }
+
+    /// Goes on from the end of a slot, whose accounts these are.
+    pub(crate) fn restore(accounts: &Accounts, from: Hashes, hash_accounts: bool) -> Self {
+        let index = index_all(accounts);
+        Self::of(State::new(from.lattice(), index, from.lamports, hash_accounts, from.hashes))
+    }
+
+    fn of(state: State) -> Self {
+        let capitalization = AtomicU64::new(state.lamports);
+        Self { state: Mutex::new(state), behind: AtomicBool::new(false), capitalization }
+    }
+
+    /// Has what is known at the end of the slot that has just ended kept, until it is asked for.
+    pub(crate) fn keep_next(&self) {
+        let mut state = self.state();
+        (state.keep, state.kept) = (true, None);
+    }
+
+    /// What was known at the end of `slot`, if it was to be kept and is known by now.
+    pub(crate) fn kept(&self, slot: u64) -> Option<Hashes> {
+        self.state().kept.take_if(|kept| kept.slot == slot)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -167,6 +227,10 @@ impl Hashing {
             state.hashes.pop_front();
         }
         self.capitalization.store(state.lamports, Relaxed);
+        if std::mem::take(&mut state.keep) {
+            let (lattice, hashes) = (state.lattice.to_bytes().to_vec(), state.hashes.clone());
+            state.kept = Some(Hashes { slot: slot.slot, lattice, lamports: state.lamports, hashes });
+        }
         if std::mem::take(&mut state.child_waits) {
             state.tell_child(accounts);
         }
@@ -201,6 +265,17 @@ impl Hashing {
 }
 
 impl State {
+    fn new(
+        lattice: Lattice,
+        index: StakeIndex,
+        lamports: u64,
+        hash_accounts: bool,
+        hashes: VecDeque<(u64, Hash)>,
+    ) -> Self {
+        let (under_way, child_waits, keep, kept) = (None, false, false, None);
+        Self { lattice, index, lamports, hash_accounts, hashes, under_way, child_waits, keep, kept }
+    }
+
     fn newest(&self) -> (u64, Hash) {
         *self.hashes.back().expect("the first slot has a hash")
     }
@@ -219,6 +294,19 @@ impl State {
         let (slot, hash) = self.newest();
         sysvars::add_slot_hash(accounts, slot, &hash);
     }
+}
+
+/// The vote and stake accounts among all.
+fn index_all(accounts: &Accounts) -> StakeIndex {
+    let mut index = StakeIndex::default();
+    accounts.for_each(|key, account| {
+        if account.owner == VOTE_PROGRAM {
+            index.votes.insert(*key);
+        } else if account.owner == STAKE_PROGRAM {
+            index.stakes.insert(*key);
+        }
+    });
+    index
 }
 
 /// Adds every account up, on all cores.

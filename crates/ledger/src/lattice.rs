@@ -66,6 +66,13 @@ impl Lattice {
         bytes
     }
 
+    /// The sum that [`Lattice::to_bytes`] gave; `None` for another count of bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let lanes = bytes.as_chunks::<2>().0.iter().map(|lane| u16::from_le_bytes(*lane));
+        let lanes: Box<[u16]> = lanes.collect();
+        (bytes.len() == 2 * LANES).then(|| Self(lanes.try_into().expect("so many lanes")))
+    }
+
     /// 32 bytes that stand for the sum.
     pub fn checksum(&self) -> Hash {
         *blake3::hash(&self.to_bytes()).as_bytes()

@@ -9,9 +9,11 @@
 //!
 //! The chain is a line: each block follows on the last that ended. Slots may be left out.
 
+mod cut;
+
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hearth_wire::consts::INCINERATOR;
 use hearth_wire::{Hash, Pubkey};
@@ -28,6 +30,7 @@ use crate::lattice::Lattice;
 use crate::performance::{Mark, Samples};
 use crate::programs::is_reserved;
 use crate::rent;
+use crate::snapshot::Snapshots;
 use crate::status_cache::{StatusCache, StatusCacheConfig};
 use crate::sysvars::{self, Clock};
 
@@ -72,7 +75,7 @@ pub enum SlotError {
 }
 
 /// A block that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct BlockSummary {
     /// Its slot.
     pub slot: u64,
@@ -95,7 +98,7 @@ pub struct BlockSummary {
 }
 
 /// The leader's share of a block's fees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FeeReward {
     /// Who got it.
     pub collector: Pubkey,
@@ -124,6 +127,18 @@ pub(crate) struct Chain {
     pub(crate) samples: Samples,
 }
 
+/// What a ledger begins with: at genesis, or from a snapshot.
+struct State {
+    accounts: Accounts,
+    statuses: StatusCache,
+    hashing: Hashing,
+    blockhashes: BlockhashQueue,
+    blocks: VecDeque<BlockSummary>,
+    epochs: Epochs,
+    samples: Samples,
+    burned_lamports: u64,
+}
+
 /// Everything that the chain holds.
 pub struct Ledger {
     pub(crate) shared: Arc<Shared>,
@@ -134,6 +149,9 @@ pub struct Ledger {
     genesis_hash: Hash,
     epoch_schedule: EpochSchedule,
     slot_ns: u64,
+    snapshots: OnceLock<Arc<Snapshots>>,
+    /// No slot should begin for now.
+    held: AtomicBool,
 }
 
 impl Ledger {
@@ -162,29 +180,47 @@ impl Ledger {
             counts: BankCounts::default(),
             reward: None,
         };
-        let shared = Shared {
+        let state = State {
             accounts,
             statuses: StatusCache::new(&config.status_cache),
-            general: config.general,
-            transaction_count: AtomicU64::new(0),
             hashing,
-        };
-        let chain = Chain {
-            blockhashes: Arc::new(BlockhashQueue::new(*genesis.hash())),
-            working: None,
+            blockhashes: BlockhashQueue::new(*genesis.hash()),
             blocks: VecDeque::from([block]),
             epochs,
             samples: Samples::new(Mark { unix_timestamp: creation_time, ..Mark::default() }),
+            burned_lamports: 0,
+        };
+        Self::assemble(genesis, config.general, state)
+    }
+
+    fn assemble(genesis: &Genesis, general: Box<dyn GeneralPath>, state: State) -> Arc<Self> {
+        let last = *state.blocks.back().expect("genesis is a block");
+        let shared = Shared {
+            accounts: state.accounts,
+            statuses: state.statuses,
+            general,
+            transaction_count: AtomicU64::new(last.transaction_count),
+            hashing: state.hashing,
+        };
+        let epoch_schedule = state.epochs.schedule;
+        let chain = Chain {
+            blockhashes: Arc::new(state.blockhashes),
+            working: None,
+            blocks: state.blocks,
+            epochs: state.epochs,
+            samples: state.samples,
         };
         Arc::new(Self {
             shared: Arc::new(shared),
             chain: RwLock::new(chain),
-            stored_slot: AtomicU64::new(0),
+            stored_slot: AtomicU64::new(last.slot),
             collector: genesis.config().identity,
-            burned_lamports: AtomicU64::new(0),
+            burned_lamports: AtomicU64::new(state.burned_lamports),
             genesis_hash: *genesis.hash(),
-            epoch_schedule: schedule,
-            slot_ns: began.slot_ms * 1_000_000,
+            epoch_schedule,
+            slot_ns: genesis.config().slot_ms * 1_000_000,
+            snapshots: OnceLock::new(),
+            held: AtomicBool::new(false),
         })
     }
 
@@ -269,6 +305,7 @@ impl Ledger {
         if chain.blocks.len() > RECENT_BLOCKS {
             chain.blocks.pop_front();
         }
+        self.cut_if_due(&chain);
         Ok(block)
     }
 
@@ -319,6 +356,16 @@ impl Ledger {
     /// Declares every block up to `slot` durable: confirmed from now on, and final 32 slots later.
     pub fn mark_stored(&self, slot: u64) {
         self.stored_slot.fetch_max(slot, Relaxed);
+    }
+
+    /// Holds the chain or lets it go on: while it is held no slot should begin. For a disk without room.
+    pub fn hold(&self, held: bool) {
+        self.held.store(held, Relaxed);
+    }
+
+    /// Whether no slot should begin for now.
+    pub fn is_held(&self) -> bool {
+        self.held.load(Relaxed)
     }
 
     /// The accounts.

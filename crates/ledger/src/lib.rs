@@ -9,6 +9,7 @@
 //! The walk: [`genesis`] → [`ledger`] (the life of a slot) → [`bank`] (a microblock) → its checks
 //! ([`budget`], [`fees`], [`blockhash`], [`status_cache`]) → [`accounts`] → [`lattice`] (the hash of it all)
 //! → [`view`] (what clients ask). [`sysvars`], [`stakes`] and [`leaders`] are what an epoch is made of.
+//! On disk: [`blockstore`], [`snapshot`].
 
 pub mod account;
 pub mod accounts;
@@ -32,6 +33,7 @@ pub mod performance;
 pub mod programs;
 pub mod rent;
 mod seed;
+pub mod snapshot;
 pub mod stakes;
 pub mod status_cache;
 pub mod sysvars;

@@ -14,7 +14,7 @@ const SAMPLE_SECONDS: i64 = 60;
 const SAMPLES: usize = 720;
 
 /// What the chain did in about a minute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PerformanceSample {
     /// The slot that ended it.
     pub slot: u64,
@@ -29,7 +29,7 @@ pub struct PerformanceSample {
 }
 
 /// Where a sample stands.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Mark {
     pub(crate) slot: u64,
     pub(crate) transactions: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Mark {
 }
 
 /// The newest samples.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Samples {
     began: Mark,
     samples: VecDeque<PerformanceSample>,

@@ -27,6 +27,17 @@ impl Seed {
         Self { words: [word(0), word(1), word(2), word(3)], sip: [word(4), word(5)] }
     }
 
+    /// The secret, to be kept with tables whose keys were made under it.
+    pub fn to_words(self) -> [u64; 6] {
+        let ([a, b, c, d], [e, f]) = (self.words, self.sip);
+        [a, b, c, d, e, f]
+    }
+
+    /// The seed of these words.
+    pub fn from_words([a, b, c, d, e, f]: [u64; 6]) -> Self {
+        Self { words: [a, b, c, d], sip: [e, f] }
+    }
+
     /// A hash of a 32-byte address for a table, 64 bits.
     #[inline]
     pub fn address(&self, address: &[u8; 32]) -> u64 {

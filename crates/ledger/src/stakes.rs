@@ -198,7 +198,7 @@ pub(crate) fn set_credits_observed(data: &mut [u8], credits: u64) {
 }
 
 /// A vote account with stake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct VoteStake {
     /// The vote account.
     pub vote: Pubkey,
@@ -221,6 +221,11 @@ pub struct EpochStakes {
 }
 
 impl EpochStakes {
+    /// The stakes of these vote accounts, by address.
+    pub(crate) fn new(epoch: u64, votes: Vec<VoteStake>) -> Self {
+        Self { epoch, votes, leaders: OnceLock::new() }
+    }
+
     /// Lamports of all.
     pub fn total(&self) -> u64 {
         self.votes.iter().map(|vote| vote.stake).sum()

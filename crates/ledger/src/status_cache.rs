@@ -15,6 +15,8 @@
 //! and time passing costs nothing. A full bucket lets entries spill into the next and notes until
 //! when a search must go on.
 
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard};
 
 use hearth_wire::{Signature, Txn};
@@ -22,6 +24,10 @@ use hearth_wire::{Signature, Txn};
 use crate::blockhash::last_valid_block_height;
 use crate::error::{PackedStatus, TransactionError};
 use crate::seed::Seed;
+
+mod cut;
+
+pub use cut::{ClaimEntry, StatusEntry};
 
 /// Blocks for which the result of a transaction can be asked, counted from the one it landed in.
 pub const STATUS_RETENTION_BLOCKS: u64 = 300;
@@ -163,11 +169,15 @@ impl Bucket for SignatureBucket {
 #[derive(Debug)]
 struct Table<B> {
     buckets: Vec<B>,
+    /// The last cut (cut.rs) as of which the buckets were read or are kept below.
+    cut: u32,
+    /// The buckets as they were at that cut.
+    kept: Option<Vec<B>>,
 }
 
 impl<B: Bucket> Table<B> {
     fn new(buckets: usize) -> Self {
-        Self { buckets: vec![B::EMPTY; buckets] }
+        Self { buckets: vec![B::EMPTY; buckets], cut: 0, kept: None }
     }
 
     /// The buckets in which `key` may be, from its home on.
@@ -211,8 +221,8 @@ impl<B: Bucket> Table<B> {
     }
 
     fn grow(&mut self, now: u32) {
-        let doubled = Self::new(self.buckets.len() * 2);
-        for mut bucket in std::mem::replace(self, doubled).buckets {
+        let doubled = vec![B::EMPTY; self.buckets.len() * 2];
+        for mut bucket in std::mem::replace(&mut self.buckets, doubled) {
             for way in 0..B::WAYS {
                 let dead_from = bucket.dead_from()[way];
                 if dead_from > now {
@@ -229,8 +239,12 @@ struct Shard<B>(Mutex<Table<B>>);
 
 impl<B: Bucket> Shard<B> {
     fn of(shards: &[Self], home: u64) -> MutexGuard<'_, Table<B>> {
-        // A panic while the lock is held (an assertion on the slot) leaves the table as it was.
-        shards[home as usize % SHARDS].0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        shards[home as usize % SHARDS].lock()
+    }
+
+    // A panic while the lock is held (an assertion on the slot) leaves the table as it was.
+    fn lock(&self) -> MutexGuard<'_, Table<B>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Shards that hold `entries` in two thirds of their ways.
@@ -247,6 +261,8 @@ pub struct StatusCache {
     enabled: bool,
     messages: Box<[Shard<MessageBucket>]>,
     signatures: Box<[Shard<SignatureBucket>]>,
+    /// Number of the last cut.
+    cut: AtomicU32,
 }
 
 /// Heights are kept in 32 bits: 54 years of blocks.
@@ -257,12 +273,18 @@ fn height32(height: u64) -> u32 {
 impl StatusCache {
     /// An empty cache; takes and touches its memory.
     pub fn new(config: &StatusCacheConfig) -> Self {
+        Self::with_seed(config, Seed::random())
+    }
+
+    /// An empty cache that makes its keys under this seed.
+    pub(crate) fn with_seed(config: &StatusCacheConfig, seed: Seed) -> Self {
         let capacity = if config.enabled { config.capacity_txns } else { 0 };
         Self {
-            seed: Seed::random(),
+            seed,
             enabled: config.enabled,
             messages: Shard::all(capacity),
             signatures: Shard::all(capacity),
+            cut: AtomicU32::new(0),
         }
     }
 
@@ -289,6 +311,7 @@ impl StatusCache {
         if table.find(key, now).is_some() {
             return None;
         }
+        table.keep(self.cut.load(Relaxed));
         table.insert(key, (), now, dead_from);
         Some(Claim(key))
     }
@@ -306,6 +329,7 @@ impl StatusCache {
         }
         let mut table = Shard::of(&self.messages, MessageBucket::home(claim.0));
         if let Some((at, way)) = table.find(claim.0, height32(now)) {
+            table.keep(self.cut.load(Relaxed));
             table.buckets[at].dead_from()[way] = 0;
         }
     }
@@ -319,7 +343,9 @@ impl StatusCache {
         let key = self.seed.signature(signature);
         let value = (status.slot, PackedStatus::pack(status.result));
         let (now, dead_from) = (height32(now), height32(now + STATUS_RETENTION_BLOCKS));
-        Shard::of(&self.signatures, SignatureBucket::home(key)).insert(key, value, now, dead_from);
+        let mut table = Shard::of(&self.signatures, SignatureBucket::home(key));
+        table.keep(self.cut.load(Relaxed));
+        table.insert(key, value, now, dead_from);
     }
 
     /// The result of the transaction with this first signature, if it landed lately.

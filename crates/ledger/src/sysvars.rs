@@ -90,7 +90,7 @@ impl Clock {
 }
 
 /// What the epoch rewards sysvar tells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EpochRewards {
     /// The block height at which distribution begins.
     pub distribution_starting_block_height: u64,

@@ -6,9 +6,9 @@
 //! source  `bank.rs` (SIMD-160, SIMD-406), `bank/check_transactions.rs` of `solana-runtime` 4.2 and
 //!         `account_locks.rs` of `solana-accounts-db` 4.2
 
-use hearth_wire::{Pubkey, Txn};
 use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, MAX_ACCOUNT_LOCKS, SYSTEM_PROGRAM};
 use hearth_wire::program::system::SystemInstruction;
+use hearth_wire::{Pubkey, Txn};
 
 use super::Bank;
 use super::lookup::LoadedAddresses;

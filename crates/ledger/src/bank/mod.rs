@@ -31,9 +31,7 @@ use hearth_wire::{Hash, Txn};
 
 pub use checks::advances_nonce;
 pub use executor::{Executor, Simulation};
-pub use general::{
-    AccountReader, GeneralBatch, GeneralOutcome, GeneralPath, GeneralTxn, GeneralWorker, NoGeneralPath,
-};
+pub use general::{AccountReader, GeneralBatch, GeneralOutcome, GeneralPath, GeneralTxn, GeneralWorker, NoGeneralPath};
 pub use lookup::LoadedAddresses;
 pub use record::{InnerCall, Record, TokenAmount};
 
@@ -86,7 +84,7 @@ impl Outcome {
 }
 
 /// Transactions of a block by what became of them, and what they paid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct BankCounts {
     /// Landed, failed ones included.
     pub committed: u64,

@@ -56,6 +56,16 @@ pub enum StoreError {
         /// What the system said.
         source: io::Error,
     },
+    /// The limit is reached, and all blocks are needed for the next start: none was dropped, nothing was appended.
+    #[error(
+        "ledger.limit_size of {limit_size} bytes is reached, and the next start needs every block after slot {needed_after}, the last snapshot's; raise the limit, or make room for a snapshot"
+    )]
+    Held {
+        /// The configured limit, bytes.
+        limit_size: u64,
+        /// The slot after which all blocks are needed.
+        needed_after: u64,
+    },
     /// Another failure of the file system.
     #[error("{doing} {}: {source}", file.display())]
     Io {

@@ -8,7 +8,7 @@
 
 use super::index::{Checkpoint, Index};
 use super::medium::Medium;
-use super::{LogPosition, StoreError, SyncPolicy, index_path, log_path};
+use super::{Config, LogPosition, StoreError, SyncPolicy, index_path, log_path};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -41,6 +41,12 @@ pub(super) struct Shared {
     pub doomed_bytes: AtomicU64,
     /// The oldest segment that is not about to be deleted.
     pub oldest_segment: AtomicU32,
+    /// Blocks after this slot should be kept even beyond the limit; `u64::MAX` when none need be.
+    pub wanted_after: AtomicU64,
+    /// Blocks after this slot must be kept, rather than that any is appended.
+    pub needed_after: AtomicU64,
+    pub limit_size: u64,
+    pub segment_size: u64,
     /// The keeper waits for a job and nothing else.
     pub idle: AtomicBool,
     /// Why the keeper could not bring data to stable storage.
@@ -57,7 +63,14 @@ struct Doomed {
 
 impl Shared {
     /// The state of a store that holds `index` and whose log, all of it durable, ends at `end`.
-    pub fn new(dir: &Path, index: Index, end: LogPosition, oldest_segment: u32, disk_bytes: u64) -> Self {
+    pub fn new(
+        dir: &Path,
+        config: &Config,
+        index: Index,
+        end: LogPosition,
+        oldest_segment: u32,
+        disk_bytes: u64,
+    ) -> Self {
         let whole = index.slots.values().rev().find(|e| e.complete).map_or(0, |e| e.slot + 1);
         Self {
             dir: dir.to_path_buf(),
@@ -70,11 +83,22 @@ impl Shared {
             disk_bytes: AtomicU64::new(disk_bytes),
             doomed_bytes: AtomicU64::new(0),
             oldest_segment: AtomicU32::new(oldest_segment),
+            wanted_after: AtomicU64::new(u64::MAX),
+            needed_after: AtomicU64::new(u64::MAX),
+            limit_size: config.limit_size,
+            segment_size: config.segment_size,
             idle: AtomicBool::new(false),
             failure: OnceLock::new(),
             on_durable: OnceLock::new(),
             doomed: Mutex::default(),
         }
+    }
+
+    /// The first segment in which a block after `slot` begins; `None` when none does.
+    pub fn first_segment_after(&self, slot: u64) -> Option<u32> {
+        let from = slot.checked_add(1)?;
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.slots.range(from..).map(|(_, entry)| entry.first.segment()).min()
     }
 
     /// Marks a segment for deletion.

@@ -271,7 +271,7 @@ impl Found {
             self.disk_bytes += tail.at;
             self.recovery.segment_count = 1;
         }
-        let shared = Shared::new(dir, self.index, tail.position(), self.oldest_segment, self.disk_bytes);
+        let shared = Shared::new(dir, &config, self.index, tail.position(), self.oldest_segment, self.disk_bytes);
         let mut store = BlockStore::start(lock, volume, config, Arc::new(shared), tail, self.sealed);
         store.resume(self.checkpoints)?;
         Ok((store, self.recovery))

@@ -93,6 +93,27 @@ impl Reader {
         self.shared.disk_bytes.load(SeqCst)
     }
 
+    /// Bytes that the store may take on disk.
+    pub fn limit_size(&self) -> u64 {
+        self.shared.limit_size
+    }
+
+    /// Bytes of the log behind the block of `slot`, or all when that is not kept.
+    pub fn bytes_after(&self, slot: u64) -> u64 {
+        let shared = &self.shared;
+        let end = LogPosition::from_bits(shared.written.load(SeqCst));
+        let from = self.entry(slot).map_or(LogPosition::new(shared.oldest_segment.load(SeqCst), 0), |entry| entry.end);
+        let segments = u64::from(end.segment().saturating_sub(from.segment()));
+        (segments * shared.segment_size + u64::from(end.offset())).saturating_sub(from.offset().into())
+    }
+
+    /// From now on the limit drops no block after slot `wanted` as long as others do, and none after slot `needed`
+    /// at all: when only such are left, appending fails with [`StoreError::Held`].
+    pub fn hold_after(&self, wanted: u64, needed: u64) {
+        self.shared.wanted_after.store(wanted, SeqCst);
+        self.shared.needed_after.store(needed, SeqCst);
+    }
+
     /// One slot's entry bytes. `None` when the slot is not (or no longer) kept.
     ///
     /// # Errors

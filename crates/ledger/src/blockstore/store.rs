@@ -371,6 +371,15 @@ impl BlockStore {
         Ok(())
     }
 
+    /// Waits until readers see all that was appended, also what a busy index kept back, and nothing is being deleted.
+    #[cfg(test)]
+    pub(super) fn settle_all(&mut self) {
+        self.shared.delete_doomed();
+        while !self.unpublished.is_empty() {
+            self.publish(None);
+        }
+    }
+
     /// Makes sure that `size` bytes fit into the last segment and that it ends where it should.
     fn reserve(&mut self, size: usize) -> Result<(), StoreError> {
         self.cut_tail()?;
@@ -477,6 +486,7 @@ impl BlockStore {
     /// Begins a new segment. On an error nothing has changed.
     fn roll(&mut self) -> Result<(), StoreError> {
         self.make_room();
+        self.refuse_to_drop()?;
         let next = create_segment(&*self.volume, &self.shared.dir, self.tail.segment + 1, &self.config.genesis_hash)?;
         self.checkpoint(true);
         self.sealed.push_back((self.tail.segment, self.tail.at));
@@ -488,19 +498,41 @@ impl BlockStore {
     }
 
     /// Marks the oldest segments for deletion so that the next two fit below the limit: the keeper has the time
-    /// it takes to fill one. Where it was too slow, deletes here.
+    /// it takes to fill one. Where it was too slow, deletes here. What the next start could use is left, and what it
+    /// needs is left in any case.
     fn make_room(&mut self) {
         let Config { limit_size, segment_size, .. } = self.config;
-        let kept = |shared: &Shared| shared.disk_bytes.load(SeqCst) - shared.doomed_bytes.load(SeqCst);
-        while kept(&self.shared) + 2 * segment_size > limit_size
-            && let Some((segment, bytes)) = self.sealed.pop_front()
-        {
-            self.shared.doom(segment, bytes);
-            let _ = self.jobs.send(Job::Delete);
-        }
+        self.drop_oldest(self.shared.wanted_after.load(SeqCst), limit_size - 2 * segment_size);
+        self.drop_oldest(self.shared.needed_after.load(SeqCst), limit_size - segment_size);
         if self.disk_bytes() + segment_size > limit_size {
             self.shared.delete_doomed();
         }
+    }
+
+    /// Marks the oldest segments until the others take `bytes` or hold blocks after slot `held_after`.
+    fn drop_oldest(&mut self, held_after: u64, bytes: u64) {
+        let kept = |shared: &Shared| shared.disk_bytes.load(SeqCst) - shared.doomed_bytes.load(SeqCst);
+        if kept(&self.shared) <= bytes {
+            return;
+        }
+        let held = self.shared.first_segment_after(held_after);
+        while kept(&self.shared) > bytes
+            && let Some((segment, size)) = self.sealed.front().copied()
+            && held.is_none_or(|held| segment < held)
+        {
+            self.sealed.pop_front();
+            self.shared.doom(segment, size);
+            let _ = self.jobs.send(Job::Delete);
+        }
+    }
+
+    /// An error when a new segment would be over the limit since nothing may be dropped.
+    fn refuse_to_drop(&self) -> Result<(), StoreError> {
+        let (limit_size, needed_after) = (self.config.limit_size, self.shared.needed_after.load(SeqCst));
+        if self.disk_bytes() + self.config.segment_size > limit_size && needed_after != u64::MAX {
+            return Err(StoreError::Held { limit_size, needed_after });
+        }
+        Ok(())
     }
 }
 

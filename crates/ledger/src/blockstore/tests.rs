@@ -299,3 +299,45 @@ fn readers_see_whole_blocks_while_they_are_written() {
     });
     assert!(read.iter().all(|n| *n > 0));
 }
+
+#[test]
+fn what_the_next_start_needs_is_not_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = BlockStore::open(dir.path(), config(5)).unwrap();
+    let reader = store.reader();
+    let mut slot = 0;
+    let mut append = |store: &mut BlockStore| {
+        let done = append_slot(store, slot + 1, 2, 20_000);
+        slot += u64::from(done.is_ok());
+        (slot, done)
+    };
+    // Wanted from the begin, needed from slot 10: those before it go at last, the others never.
+    reader.hold_after(0, 10);
+    let error = loop {
+        let (slot, done) = append(&mut store);
+        if let Err(error) = done {
+            break error;
+        }
+        assert!(slot < 1000, "a store of 5 segments took {} bytes", store.disk_bytes());
+    };
+    let StoreError::Held { needed_after: 10, limit_size } = error else { panic!("{error}") };
+    assert!(store.disk_bytes() <= limit_size);
+    store.settle_all();
+    wait_for("the oldest to be dropped", || reader.first_slot() > Some(1));
+    assert!(reader.slot(11).is_some_and(|info| info.whole), "{:?}", reader.first_slot());
+    let (last, done) = append(&mut store);
+    assert!(matches!(done, Err(StoreError::Held { .. })));
+    expect_slot(&reader, last, 2, 20_000);
+    assert!(reader.bytes_after(10) > reader.bytes_after(11) && reader.bytes_after(last) < 21_000);
+    // A snapshot is there: appending goes on, and so does dropping.
+    reader.hold_after(last - 2, last);
+    for _ in 0..50 {
+        append(&mut store).1.unwrap();
+        let newest = reader.last_slot().unwrap_or(0);
+        reader.hold_after(newest - 3, newest - 1);
+    }
+    assert!(reader.first_slot() > Some(11));
+    // Nothing is held: the limit alone decides.
+    reader.hold_after(u64::MAX, u64::MAX);
+    (0..50).for_each(|_| append(&mut store).1.unwrap());
+}

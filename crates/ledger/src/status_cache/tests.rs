@@ -136,3 +136,68 @@ proptest! {
         }
     }
 }
+
+/// Reads a cut and puts it into another cache, under the same seed.
+fn restored(cache: &StatusCache, height: u64) -> StatusCache {
+    let copy = StatusCache::with_seed(&StatusCacheConfig { enabled: true, capacity_txns: 0 }, cache.seed());
+    for shard in 0..StatusCache::SHARDS {
+        let (claims, statuses) = cache.read_cut(shard, height + 1);
+        // As they go through a file.
+        let claims: Vec<u8> = claims.iter().flat_map(|entry| entry.to_bytes()).collect();
+        let statuses: Vec<u8> = statuses.iter().flat_map(|entry| entry.to_bytes()).collect();
+        ClaimEntry::all(&claims).unwrap().for_each(|entry| copy.restore_claim(&entry, height));
+        StatusEntry::all(&statuses).unwrap().for_each(|entry| copy.restore_status(&entry, height));
+        assert!(ClaimEntry::all(&[0; 19]).is_none() && StatusEntry::all(&[0; 29]).is_none());
+    }
+    copy
+}
+
+#[test]
+fn a_cut_holds_what_was_there_and_nothing_later() {
+    let (cache, height) = (small(), 400);
+    let message = |n: u64| n.to_le_bytes();
+    let failed = Err(TransactionError::InstructionError(3, InstructionError::Custom(7)));
+    let claims: Vec<Claim> = (0..2000)
+        .map(|n| {
+            cache.record(&signature(n), LandedStatus { slot: n, result: failed }, height - n % 300);
+            cache.claim_message(&message(n), height + n % 100, height - 1).unwrap()
+        })
+        .collect();
+    cache.cut();
+    // The blocks after: the tables grow, dead entries are written over, claims are given back.
+    for n in 2000..20_000 {
+        cache.record(&signature(n), LandedStatus { slot: n, result: Ok(()) }, height + 2 + n % 10);
+        cache.claim_message(&message(n), height + 100, height + 2 + n % 10).unwrap();
+    }
+    cache.release(claims[99], height + 1);
+    let copy = restored(&cache, height);
+    let now = height + 1;
+    for n in 0..2000 {
+        let alive = height + n % 100 > now;
+        assert_eq!(copy.claim_message(&message(n), now + 9, now).is_none(), alive, "{n}");
+        let expected =
+            (height - n % 300 + STATUS_RETENTION_BLOCKS > now).then_some(LandedStatus { slot: n, result: failed });
+        assert_eq!(copy.status(&signature(n), now), expected, "{n}");
+    }
+    assert!((2000..20_000).all(|n| copy.status(&signature(n), now).is_none()));
+    assert!((2000..20_000).all(|n| copy.claim_message(&message(n), now + 9, now).is_some()));
+    // Another cut sees all of it.
+    cache.cut();
+    let (copy, now) = (restored(&cache, height + 12), height + 13);
+    assert!((2000..20_000).all(|n| copy.status(&signature(n), now).is_some()));
+    assert!((2000..20_000).all(|n| copy.claim_message(&message(n), now + 9, now).is_none()));
+}
+
+#[test]
+fn a_cut_that_is_given_up_keeps_nothing() {
+    let cache = small();
+    let kept = || cache.messages.iter().filter(|shard| shard.lock().kept.is_some()).count();
+    assert!(cache.claim_message(b"one", 300, 1).is_some());
+    cache.cut();
+    assert_eq!(kept(), 0);
+    assert!(cache.claim_message(b"two", 300, 2).is_some());
+    assert_eq!(kept(), 1);
+    cache.forget_cut();
+    assert!(cache.claim_message(b"three", 300, 2).is_some());
+    assert_eq!(kept(), 0);
+}

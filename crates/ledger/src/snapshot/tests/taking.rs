@@ -1,0 +1,210 @@
+//! A chain that runs on while snapshots of it are taken, and another that goes on from one.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use hearth_wire::program::system;
+
+use super::super::*;
+use crate::blockstore::{self, BlockStore, FecSetRecord};
+use crate::testing::{Chain, IDENTITY, landed, parse, wallet};
+use crate::{
+    Commitment, Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome, StatusCacheConfig, TransactionError,
+};
+
+const RICH: u64 = 1_000_000_000_000;
+/// Bytes of each block.
+const SET: usize = 8000;
+const SMALL: StatusCacheConfig = StatusCacheConfig { enabled: true, capacity_txns: 0 };
+
+fn store(dir: &Path, mib: u64) -> BlockStore {
+    let config = blockstore::Config::new(mib << 20, [0; 32]);
+    BlockStore::open(&dir.join("blocks"), config).unwrap().0
+}
+
+fn store_block(store: &mut BlockStore, slot: u64) {
+    let set = FecSetRecord {
+        slot,
+        parent_slot: slot - 1,
+        fec_set_index: 0,
+        reference_tick: 0,
+        last_in_slot: true,
+        merkle_root: [slot as u8; 32],
+        chained_root: [0; 32],
+        signature: [0; 64],
+        data: &[slot as u8; SET],
+    };
+    store.append_set(&set).unwrap();
+}
+
+fn start(chain: &Chain, dir: &Path, store: &BlockStore, interval_slots: u64) -> (Taker, Receiver<SnapshotEvent>) {
+    let (tell, told) = channel();
+    let folder = Folder::open(&dir.join("snapshots")).unwrap();
+    let config = SnapshotConfig { interval_slots, keep: 2 };
+    let tell = move |event| {
+        let _ = tell.send(event);
+    };
+    (Taker::start(&chain.ledger, config, folder, store.reader(), || {}, tell).unwrap(), told)
+}
+
+fn taken(told: &Receiver<SnapshotEvent>) -> SnapshotFile {
+    match told.recv_timeout(Duration::from_secs(60)).expect("a snapshot in time") {
+        SnapshotEvent::Taken { file, .. } => file,
+        SnapshotEvent::GivenUp { slot, why } => panic!("slot {slot}: {why}"),
+    }
+}
+
+fn genesis() -> Genesis {
+    let development = GenesisConfig::development(IDENTITY, [2; 32], 0);
+    let config = GenesisConfig { fund_initial_accounts: 0, identity_lamports: 0, faucet_lamports: 0, ..development };
+    Genesis::create(config, |_| {}).unwrap()
+}
+
+fn restore(chain: &Chain, file: &SnapshotFile) -> Arc<Ledger> {
+    let loaded = load(&file.path, chain.ledger.genesis_hash(), &SMALL).unwrap();
+    assert_eq!(loaded.manifest.block_id, [file.slot as u8; 32]);
+    Ledger::restore(&genesis(), LedgerConfig { status_cache: SMALL, ..LedgerConfig::default() }, loaded)
+}
+
+fn balances(ledger: &Ledger) -> Vec<u64> {
+    (0..8).map(wallet).chain([[99; 32]]).map(|address| ledger.balance(&address)).collect()
+}
+
+fn pay(chain: &mut Chain, n: u64, lamports: u64) -> Vec<u8> {
+    let bytes = chain.txn(&wallet(n), &[system::transfer(&wallet(n), &[99; 32], lamports)]);
+    landed(chain.run(std::slice::from_ref(&bytes))[0]);
+    bytes
+}
+
+#[test]
+fn a_snapshot_is_of_its_slot_though_the_chain_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = Chain::new(&[RICH; 8]);
+    let mut store = store(dir.path(), 8);
+    let (taker, told) = start(&chain, dir.path(), &store, 3);
+    (0..8).for_each(|n| drop(pay(&mut chain, n, 1_000_000)));
+    chain.next_slot();
+    chain.next_slot();
+    let before = pay(&mut chain, 0, 1_000_001);
+    chain.next_slot();
+    let last = chain.ledger.recent_blocks(1)[0];
+    assert_eq!(last.slot, 3);
+    let (expected, burned) = (balances(&chain.ledger), chain.ledger.burned_lamports());
+    // The block is not durable yet, so there is no snapshot; the chain goes on.
+    let after: Vec<_> = (0..8).map(|n| pay(&mut chain, n, 2_000_000)).collect();
+    chain.next_slot();
+    assert_eq!(taker.snapshots().newest_slot(), None);
+    (1..=4).for_each(|slot| store_block(&mut store, slot));
+    let file = taken(&told);
+    assert_eq!((file.slot, taker.snapshots().newest_slot(), taker.snapshots().counts()), (3, Some(3), (1, 0)));
+
+    let ledger = restore(&chain, &file);
+    assert_eq!((balances(&ledger), ledger.burned_lamports()), (expected, burned));
+    assert_eq!(ledger.recent_blocks(512), chain.ledger.recent_blocks(512)[1..]);
+    assert_eq!(ledger.transaction_count(Commitment::Processed), 9);
+    assert_eq!(ledger.slot(Commitment::Confirmed), 3);
+    let hash_of_3 = ledger.hash_all();
+    assert_eq!(hash_of_3.0, 3);
+    assert_eq!(ledger.blockhashes().last(), &last.blockhash);
+    let signature = *parse(&before).first_signature();
+    assert_eq!(ledger.signature_status(&signature).unwrap().slot, 3);
+
+    // What landed before does not land again, what landed after does, and then both ledgers are alike.
+    let bank = ledger.begin_slot(4, 3).unwrap();
+    assert_eq!(bank.height(), 4);
+    let mut outcomes = vec![];
+    bank.execute(&mut Executor::new(), &[parse(&before)], &mut outcomes);
+    assert_eq!(outcomes, [Outcome::NotCommitted(TransactionError::AlreadyProcessed)]);
+    let txns: Vec<_> = after.iter().map(|bytes| parse(bytes)).collect();
+    bank.execute(&mut Executor::new(), &txns, &mut outcomes);
+    assert!(outcomes.iter().all(Outcome::is_committed));
+    ledger.end_slot(4, chain.ledger.recent_blocks(1)[0].blockhash).unwrap();
+    assert_eq!(balances(&ledger), balances(&chain.ledger));
+    assert_eq!(ledger.hash_all(), chain.ledger.hash_all());
+    assert_eq!(ledger.lattice(), chain.ledger.lattice());
+    assert_ne!(ledger.hash_all(), hash_of_3);
+    assert_eq!(ledger.recent_blocks(1)[0].transaction_count, chain.ledger.recent_blocks(1)[0].transaction_count);
+}
+
+#[test]
+fn one_that_fails_is_told_and_the_next_is_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = Chain::new(&[RICH; 8]);
+    let mut store = store(dir.path(), 8);
+    let (taker, told) = start(&chain, dir.path(), &store, 2);
+    let folder = dir.path().join("snapshots");
+    std::fs::remove_dir(&folder).unwrap();
+    for slot in 1..=2 {
+        chain.next_slot();
+        store_block(&mut store, slot);
+    }
+    let event = told.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(matches!(event, SnapshotEvent::GivenUp { slot: 2, why: SnapshotError::Io { .. } }), "{event:?}");
+    std::fs::create_dir(&folder).unwrap();
+    for slot in 3..=9 {
+        pay(&mut chain, 0, slot);
+        chain.next_slot();
+        store_block(&mut store, slot);
+        if slot % 2 == 0 {
+            assert_eq!(taken(&told).slot, slot);
+        }
+    }
+    assert_eq!(taker.snapshots().counts(), (3, 1));
+    // A taker that ends leaves no part file; one that starts knows what is there.
+    drop(taker);
+    let names = |files: Vec<SnapshotFile>| files.iter().map(|file| file.slot).collect::<Vec<_>>();
+    assert_eq!(names(Folder::existing(&folder).unwrap().files().unwrap()), [8, 6]);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
+    let (taker, _) = start(&Chain::new(&[]), dir.path(), &store, 2);
+    assert_eq!(taker.snapshots().newest_slot(), Some(8));
+}
+
+#[test]
+fn a_snapshot_that_waits_for_its_block_does_not_hold_up_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = Chain::new(&[RICH; 8]);
+    let store = store(dir.path(), 8);
+    let (taker, told) = start(&chain, dir.path(), &store, 1);
+    chain.next_slot();
+    drop(taker);
+    assert!(told.recv().is_err(), "nothing to tell");
+    assert_eq!(std::fs::read_dir(dir.path().join("snapshots")).unwrap().count(), 0);
+}
+
+#[test]
+fn blocks_that_need_room_bring_a_snapshot_early() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = Chain::new(&[RICH; 8]);
+    let mut store = store(dir.path(), 4);
+    let (taker, told) = start(&chain, dir.path(), &store, u64::MAX);
+    let reader = store.reader();
+    let mut newest = 0;
+    // Three times what the store may take: each snapshot lets blocks go.
+    let mut stored = 0;
+    for slot in 1.. {
+        chain.next_slot();
+        store_block(&mut store, slot);
+        stored += SET as u64;
+        if slot % 8 == 0 {
+            // As the node would: the disk is not let behind by more than some slots.
+            while reader.durable_slot() < Some(slot) {
+                std::thread::yield_now();
+            }
+            newest = told.try_iter().fold(newest, |_, event| match event {
+                SnapshotEvent::Taken { file, .. } => file.slot,
+                SnapshotEvent::GivenUp { slot, why } => panic!("slot {slot}: {why}"),
+            });
+            assert!(
+                [0, slot].contains(&newest) || reader.slot(newest + 1).is_some(),
+                "the blocks after slot {newest} are kept"
+            );
+        }
+        if stored > 12 << 20 {
+            break;
+        }
+    }
+    drop(taker);
+    assert!(reader.first_slot() > Some(1) && newest > 100, "{:?} {newest}", reader.first_slot());
+}

@@ -1,0 +1,171 @@
+//! cut: the cache as it was at a slot's end, read while transactions go on landing, and put back at a start.
+//!
+//! reads   the tables, one shard at a time
+//! writes  entries that a snapshot keeps
+//! memory  one shard's copy, and those of shards that were written to since the cut and not read yet: at most the
+//!         cache once more, and only until the walk has come by
+//! drops   entries that are dead at the cut
+//! source  copy on write, a shard as the page
+//!
+//! Nothing is claimed between the end of a slot and the begin of the next. A cut is made there: it raises the
+//! cache's number. Whoever writes to a shard that carries an older number copies it first.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{Bucket, MessageBucket, SHARDS, Shard, SignatureBucket, StatusCache, Table, height32};
+use crate::error::PackedStatus;
+use crate::seed::Seed;
+
+/// A message that has landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClaimEntry {
+    key: u128,
+    dead_from: u32,
+}
+
+/// The result of a transaction that has landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StatusEntry {
+    key: u64,
+    slot: u64,
+    status: u64,
+    dead_from: u32,
+}
+
+impl ClaimEntry {
+    const SIZE: usize = 20;
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        bytes[..16].copy_from_slice(&self.key.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.dead_from.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
+        let (key, dead_from) = bytes.split_first_chunk().expect("16 of 20 bytes");
+        let dead_from = u32::from_le_bytes(dead_from.try_into().expect("4 of 20 bytes"));
+        Self { key: u128::from_le_bytes(*key), dead_from }
+    }
+
+    /// The entries that fill `bytes`.
+    pub(crate) fn all(bytes: &[u8]) -> Option<impl Iterator<Item = Self>> {
+        let (entries, rest) = bytes.as_chunks();
+        rest.is_empty().then(|| entries.iter().map(Self::from_bytes))
+    }
+}
+
+impl StatusEntry {
+    const SIZE: usize = 28;
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        for (at, word) in [self.key, self.slot, self.status].iter().enumerate() {
+            bytes[8 * at..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes[24..].copy_from_slice(&self.dead_from.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
+        let word = |at: usize| u64::from_le_bytes(*bytes[8 * at..].first_chunk().expect("8 of 28 bytes"));
+        let dead_from = u32::from_le_bytes(*bytes.last_chunk().expect("4 of 28 bytes"));
+        Self { key: word(0), slot: word(1), status: word(2), dead_from }
+    }
+
+    /// The entries that fill `bytes`.
+    pub(crate) fn all(bytes: &[u8]) -> Option<impl Iterator<Item = Self>> {
+        let (entries, rest) = bytes.as_chunks();
+        rest.is_empty().then(|| entries.iter().map(Self::from_bytes))
+    }
+}
+
+impl<B: Bucket> Table<B> {
+    /// Before a write: keeps the buckets as they were at the cut, unless they were read since.
+    #[inline]
+    pub(super) fn keep(&mut self, cut: u32) {
+        if self.cut != cut {
+            self.kept = Some(self.buckets.clone());
+            self.cut = cut;
+        }
+    }
+
+    /// The buckets as they were at the cut.
+    fn at_cut(&mut self, cut: u32) -> Vec<B> {
+        self.keep(cut);
+        self.kept.take().unwrap_or_default()
+    }
+}
+
+/// Shows the entries of a shard's copy that are alive at `now`.
+fn alive<B: Bucket>(buckets: Vec<B>, now: u32, mut show: impl FnMut(B::Key, B::Value, u32)) {
+    for mut bucket in buckets {
+        for way in 0..B::WAYS {
+            let dead_from = bucket.dead_from()[way];
+            if dead_from > now {
+                show(bucket.key(way), bucket.value(way), dead_from);
+            }
+        }
+    }
+}
+
+impl StatusCache {
+    /// Shards to be read after a cut, numbered from 0.
+    pub(crate) const SHARDS: usize = SHARDS;
+
+    /// Cuts: from now on until each shard is read, what it holds now is kept. For between two slots.
+    pub(crate) fn cut(&self) {
+        self.cut.fetch_add(1, Relaxed);
+    }
+
+    /// What a shard held at the last cut, of that which is alive in the block of height `now`.
+    pub(crate) fn read_cut(&self, shard: usize, now: u64) -> (Vec<ClaimEntry>, Vec<StatusEntry>) {
+        let (cut, now) = (self.cut.load(Relaxed), height32(now));
+        let (mut claims, mut statuses) = (vec![], vec![]);
+        let messages = self.messages[shard].lock().at_cut(cut);
+        alive::<MessageBucket>(messages, now, |key, (), dead_from| claims.push(ClaimEntry { key, dead_from }));
+        let signatures = self.signatures[shard].lock().at_cut(cut);
+        alive::<SignatureBucket>(signatures, now, |key, (slot, status), dead_from| {
+            statuses.push(StatusEntry { key, slot, status: status.to_bits(), dead_from });
+        });
+        (claims, statuses)
+    }
+
+    /// Gives a cut up: nothing is kept for it any more.
+    pub(crate) fn forget_cut(&self) {
+        fn forget<B>(shards: &[Shard<B>], cut: u32)
+        where
+            B: Bucket,
+        {
+            for shard in shards {
+                let mut table = shard.lock();
+                (table.cut, table.kept) = (cut, None);
+            }
+        }
+        let cut = self.cut.load(Relaxed);
+        forget(&self.messages, cut);
+        forget(&self.signatures, cut);
+    }
+
+    /// Under which the keys are made.
+    pub(crate) fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    /// Takes a claim of a snapshot in; `now` is the height of its block.
+    pub(crate) fn restore_claim(&self, entry: &ClaimEntry, now: u64) {
+        if self.enabled {
+            let mut table = Shard::of(&self.messages, MessageBucket::home(entry.key));
+            table.insert(entry.key, (), height32(now), entry.dead_from);
+        }
+    }
+
+    /// Takes a status of a snapshot in.
+    pub(crate) fn restore_status(&self, entry: &StatusEntry, now: u64) {
+        if self.enabled {
+            let value = (entry.slot, PackedStatus::from_bits(entry.status));
+            let mut table = Shard::of(&self.signatures, SignatureBucket::home(entry.key));
+            table.insert(entry.key, value, height32(now), entry.dead_from);
+        }
+    }
+}
