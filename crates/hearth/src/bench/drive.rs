@@ -49,6 +49,8 @@ impl Driver<'_> {
             self.seen.interrupted = true;
             return Ok(());
         }
+        // Samples of the time before are of no use.
+        while self.samples.try_recv().is_ok() {}
         self.control.set(Phase::Run);
         self.seconds(options)?;
         self.control.set(Phase::Idle);
@@ -87,7 +89,6 @@ impl Driver<'_> {
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        while self.samples.try_recv().is_ok() {}
         Ok(())
     }
 
@@ -100,13 +101,12 @@ impl Driver<'_> {
         while second < options.warmup + options.duration && !self.stop.is_set() {
             match self.samples.recv_timeout(LOOK_EVERY) {
                 Ok(sample) => {
-                    if let Some(before) = before.replace(sample) {
-                        second += 1;
-                        let measured = second > options.warmup;
-                        let rate = self.seen.second(&before, &sample, measured, self.running);
-                        self.say.line(line(second, options.warmup, rate, sample.transaction_count));
-                        if self.say.is_closed() && options.json.is_none() {
-                            self.stop.set();
+                    match before.replace(sample) {
+                        // What landed before the first whole second: rates and totals fit together from here on.
+                        None => self.say.line(line(0, options.warmup, None, sample.transaction_count)),
+                        Some(before) => {
+                            second += 1;
+                            self.second(second, &before, &sample, options);
                         }
                     }
                     if second == options.warmup {
@@ -129,6 +129,14 @@ impl Driver<'_> {
         Ok(())
     }
 
+    fn second(&mut self, second: u64, before: &Sample, sample: &Sample, options: &cli::Bench) {
+        let rate = self.seen.second(before, sample, second > options.warmup, self.running);
+        self.say.line(line(second, options.warmup, Some(rate), sample.transaction_count));
+        if self.say.is_closed() && options.json.is_none() {
+            self.stop.set();
+        }
+    }
+
     fn look(&mut self) -> Result<(), BenchError> {
         self.seen.look(self.running);
         match self.running.node.died() {
@@ -138,7 +146,8 @@ impl Driver<'_> {
     }
 }
 
-fn line(second: u64, warmup: u64, rate: f64, total: u64) -> String {
-    let note = if second <= warmup { "  (warm-up)" } else { "" };
-    format!("  {second:>4} s  {:>10} txn/s  {:>12} in all{note}", summary::n(rate), summary::n(total as f64))
+fn line(second: u64, warmup: u64, rate: Option<f64>, total: u64) -> String {
+    let note = if second <= warmup && warmup > 0 { "  (warm-up)" } else { "" };
+    let rate = rate.map_or("–".into(), summary::n);
+    format!("  {second:>4} s  {rate:>10} txn/s  {:>12} in all{note}", summary::i(total))
 }

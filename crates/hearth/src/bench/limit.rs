@@ -1,10 +1,11 @@
 //! What limits the rate: a kind of tile, and the figures that say so.
 //!
-//! reads   how each tile spent the measured time
+//! reads   how each tile spent the measured time, and what the process had of the cores
 //! writes  [`Bottleneck`]
 
 use std::collections::BTreeMap;
 
+use super::machine::Cores;
 use super::report::{Bottleneck, TileUse};
 
 /// Cores busier than this have nothing left to give.
@@ -12,8 +13,35 @@ const SATURATED: f64 = 0.9;
 /// More transactions than this held back by others are a limit and not a moment's state.
 const MANY_WAITING: u64 = 1_000;
 
+/// With so much of the cores taken away, what a tile could have done with them is not known.
+const TAKEN: f64 = 0.1;
+
+/// The cores that the process may use, and what it had of them.
+pub struct Allowed {
+    /// Affinity ∩ quota.
+    pub cores: f64,
+    /// What it had.
+    pub had: Cores,
+}
+
+impl Allowed {
+    /// What others took of `cores` cores, if that is the limit: the time of a tile runs on while its thread waits for
+    /// its core, so that the tile seems busy.
+    fn taken(&self, cores: usize) -> Option<String> {
+        let cores = self.cores.min(cores as f64);
+        let Cores { had, waited_for } = self.had;
+        let taken = had < (1.0 - TAKEN) * cores && waited_for > TAKEN * cores;
+        taken.then(|| {
+            format!(
+                "node and load got {had:.1} of {} cores and waited for {waited_for:.1} more: other programs took the rest",
+                (10.0 * cores).round() / 10.0
+            )
+        })
+    }
+}
+
 /// `waiting`: transactions in pack's pool that other transactions hold back.
-pub fn bottleneck(tiles: &[TileUse], rate: Option<f64>, waiting: u64) -> Bottleneck {
+pub fn bottleneck(tiles: &[TileUse], machine: &Allowed, rate: Option<f64>, waiting: u64) -> Bottleneck {
     let mut cores: BTreeMap<usize, f64> = BTreeMap::new();
     let mut kinds: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
     for tile in tiles {
@@ -26,6 +54,10 @@ pub fn bottleneck(tiles: &[TileUse], rate: Option<f64>, waiting: u64) -> Bottlen
     let busiest = tiles.iter().filter(|t| t.core.is_some()).max_by(|a, b| a.busy.total_cmp(&b.busy));
     let Some(busiest) = busiest else { return Bottleneck::default() };
     let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let any_full = cores.values().any(|busy| *busy >= SATURATED);
+    if let Some(why) = machine.taken(cores.len()).filter(|_| any_full || rate.is_none()) {
+        return Bottleneck { tile: "machine".into(), why };
+    }
     let all_full = !cores.is_empty() && cores.values().all(|busy| *busy >= SATURATED);
     if all_full {
         let (kind, (busy, count)) = kinds.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0)).expect("there are tiles");
@@ -76,11 +108,32 @@ mod tests {
         TileUse { tile: name.into(), core: Some(core), busy, elsewhere: 1.0 - busy, ..Default::default() }
     }
 
+    /// All of `cores` cores.
+    fn all(cores: f64) -> Allowed {
+        Allowed { cores, had: Cores { had: cores, waited_for: 0.1 } }
+    }
+
+    #[test]
+    fn cores_that_others_had_are_the_limit() {
+        let tiles = [tile("benchg:0", 0, 0.95), tile("verify:0", 1, 0.98)];
+        let machine = Allowed { cores: 2.0, had: Cores { had: 1.04, waited_for: 0.93 } };
+        let limit = bottleneck(&tiles, &machine, None, 0);
+        assert_eq!(limit.tile, "machine");
+        assert!(limit.why.starts_with("node and load got 1.0 of 2 cores and waited for 0.9 more"), "{}", limit.why);
+        // A quota is all there is to get; and a rate that was reached with cores to spare is no limit.
+        let quota = Allowed { cores: 1.0, ..machine };
+        assert_eq!(bottleneck(&tiles, &quota, None, 0).tile, "verify");
+        let idle = [tile("benchg:0", 0, 0.2), tile("verify:0", 1, 0.3)];
+        let machine = Allowed { cores: 2.0, had: Cores { had: 0.5, waited_for: 0.4 } };
+        assert_eq!(bottleneck(&idle, &machine, Some(1000.0), 0).tile, "none");
+        assert_eq!(bottleneck(&idle, &machine, None, 0).tile, "machine");
+    }
+
     #[test]
     fn the_largest_share_of_full_cores_is_the_limit() {
         let tiles =
             [tile("benchg:0", 0, 0.4), tile("verify:0", 0, 0.55), tile("verify:1", 1, 0.7), tile("bank:0", 1, 0.27)];
-        let limit = bottleneck(&tiles, None, 0);
+        let limit = bottleneck(&tiles, &all(2.0), None, 0);
         assert_eq!(limit.tile, "verify");
         assert!(limit.why.contains("all 2 cores are 96 % busy"), "{}", limit.why);
     }
@@ -88,17 +141,17 @@ mod tests {
     #[test]
     fn a_full_core_among_idle_ones_is_named() {
         let tiles = [tile("verify:0", 0, 0.97), tile("bank:0", 1, 0.2)];
-        assert!(bottleneck(&tiles, None, 0).why.contains("verify:0 is 97 % busy"));
+        assert!(bottleneck(&tiles, &all(2.0), None, 0).why.contains("verify:0 is 97 % busy"));
         let tiles = [tile("pack:0", 0, 0.5), tile("poh:0", 0, 0.45), tile("bank:0", 1, 0.2)];
-        assert!(bottleneck(&tiles, None, 0).why.starts_with("core 0 is 95 % busy"));
+        assert!(bottleneck(&tiles, &all(2.0), None, 0).why.starts_with("core 0 is 95 % busy"));
     }
 
     #[test]
     fn a_rate_below_capacity_has_no_limit() {
         let tiles = [tile("verify:0", 0, 0.3), tile("bank:0", 1, 0.2)];
-        let limit = bottleneck(&tiles, Some(1000.0), 0);
+        let limit = bottleneck(&tiles, &all(2.0), Some(1000.0), 0);
         assert_eq!(limit.tile, "none");
         assert!(limit.why.contains("held at 1000"));
-        assert_eq!(bottleneck(&tiles, None, 50_000).tile, "pack");
+        assert_eq!(bottleneck(&tiles, &all(2.0), None, 50_000).tile, "pack");
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! reads   `/proc`, `/sys/fs/cgroup`
 //! writes  nothing
-//! source  proc(5), cgroups(7)
+//! source  proc(5), cgroups(7), sched-stats.rst of the kernel's documentation
 
-use std::fs::read_to_string;
+use std::collections::BTreeMap;
+use std::fs::{read_dir, read_to_string};
+use std::time::Instant;
 
 use super::report::Machine;
 
@@ -30,6 +32,52 @@ pub fn resident_bytes() -> (u64, u64) {
 fn kib_field(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default();
     line.split_whitespace().next().and_then(|v| v.parse().ok()).unwrap_or(0)
+}
+
+/// What the threads of this process have had of the cores, at a moment.
+#[derive(Clone, Debug)]
+pub struct CpuTime {
+    at: Instant,
+    used_ns: u64,
+    waited_ns: BTreeMap<u32, u64>,
+}
+
+/// Cores that this process had, and cores that its threads waited for, on average.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cores {
+    /// CPU time ÷ time.
+    pub had: f64,
+    /// Time in which a thread could have run and another's ran ÷ time; 0 where the kernel does not say.
+    pub waited_for: f64,
+}
+
+impl CpuTime {
+    /// Reads the clocks.
+    pub fn take() -> Self {
+        let threads = read_dir("/proc/self/task").into_iter().flatten().flatten();
+        let waited_ns = threads.filter_map(|thread| {
+            let text = read_to_string(thread.path().join("schedstat")).ok()?;
+            Some((thread.file_name().to_str()?.parse().ok()?, parse_waited(&text)?))
+        });
+        let waited_ns = waited_ns.collect();
+        Self { at: Instant::now(), used_ns: hearth_tile::sys::thread::process_cpu_ns(), waited_ns }
+    }
+
+    /// What was had since `before`.
+    pub fn since(&self, before: &Self) -> Cores {
+        let elapsed = (self.at - before.at).as_nanos().max(1) as f64;
+        let waited: u64 = self
+            .waited_ns
+            .iter()
+            .map(|(thread, ns)| ns.saturating_sub(before.waited_ns.get(thread).copied().unwrap_or(0)))
+            .sum();
+        Cores { had: (self.used_ns - before.used_ns) as f64 / elapsed, waited_for: waited as f64 / elapsed }
+    }
+}
+
+/// `run wait slices`, the first two in nanoseconds.
+fn parse_waited(text: &str) -> Option<u64> {
+    text.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Jiffies of all cores: (stolen by the hypervisor, total).
@@ -70,6 +118,17 @@ mod tests {
     fn quotas() {
         assert_eq!(parse_quota("150000 100000\n"), Some(1.5));
         assert_eq!(parse_quota("max 100000\n"), None);
+    }
+
+    #[test]
+    fn a_thread_that_computes_has_a_core_or_waits_for_one() {
+        assert_eq!(parse_waited("10 3789134 1\n"), Some(3_789_134));
+        let before = CpuTime::take();
+        while before.at.elapsed().as_millis() < 50 {
+            std::hint::black_box([0u8; 4096].iter().sum::<u8>());
+        }
+        let cores = CpuTime::take().since(&before);
+        assert!(cores.had + cores.waited_for > 0.5, "{cores:?}");
     }
 
     #[test]

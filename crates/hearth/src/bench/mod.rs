@@ -10,7 +10,7 @@
 mod drain;
 mod drive;
 mod limit;
-mod machine;
+pub mod machine;
 mod observe;
 mod off;
 mod report;
@@ -108,8 +108,7 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
     }
     // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
     let cores = machine::cores().map_err(BootError::Cores)?;
-    let seconds = (options.warmup + options.duration).min(STATUS_SECONDS) as f64;
-    config.rpc.status_capacity = config.rpc.status_capacity.max((seconds * cores * STATUSES_PER_CORE) as usize);
+    config.rpc.status_capacity = status_capacity(&config, options.warmup + options.duration, cores);
     let jiffies = machine::jiffies();
     let before = match options.yardstick {
         true => {
@@ -119,15 +118,15 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
         false => None,
     };
     let folder = config.expand(&config.ledger.path).join("bench");
+    let counts = topology.clone();
     let observed = measure(&config, topology, options, &folder, stop, say);
     // The blocks of a bench are of no use to anybody once it has ended.
     let _ = std::fs::remove_dir_all(&folder);
     let mut observed = observed?;
     // After an interrupted load nobody waits for the second one.
     let after = before.and_then(|before| yardstick::measure(stop).or(Some(before)));
-    let mut report = observed.report(&config, options);
+    let mut report = observed.report(&resolved(config, &counts), options, cores);
     report.machine = machine::describe(jiffies);
-    report.cores = cores;
     if let (Some(before), Some(after)) = (before, after) {
         let ns = yardstick::between(before, after);
         // Nobody signed while signed-ahead transfers were measured.
@@ -239,6 +238,29 @@ fn accounts(count: usize) -> Vec<Account> {
     (0..count).map(account).collect()
 }
 
+/// Landed transactions whose status a bench of so many seconds takes memory for.
+pub fn status_capacity(config: &Config, seconds: u64, cores: f64) -> usize {
+    let landed = seconds.min(STATUS_SECONDS) as f64 * cores * STATUSES_PER_CORE;
+    config.rpc.status_capacity.max(landed as usize)
+}
+
+/// The configuration with the counts of tiles that `topology` came to.
+fn resolved(mut config: Config, topology: &Topology) -> Config {
+    let Config { layout, development, .. } = &mut config;
+    for (count, kind) in [
+        (&mut layout.net_tile_count, "net"),
+        (&mut layout.quic_tile_count, "quic"),
+        (&mut layout.verify_tile_count, "verify"),
+        (&mut layout.bank_tile_count, "bank"),
+        (&mut layout.shred_tile_count, "shred"),
+        (&mut development.bench.benchg_tile_count, "benchg"),
+        (&mut development.bench.benchs_tile_count, "benchs"),
+    ] {
+        *count = topology.count(kind);
+    }
+    config
+}
+
 /// A result that cannot be written is better known now than after the run. Leaves no file that was not there.
 fn can_be_written(path: &Path) -> Result<(), BenchError> {
     let is_new = !path.exists();
@@ -268,8 +290,9 @@ fn progress(what: &str) {
 
 impl Observed {
     /// The report of what was observed.
-    fn report(&mut self, config: &Config, options: &cli::Bench) -> Report {
+    fn report(&mut self, config: &Config, options: &cli::Bench, cores: f64) -> Report {
         let elapsed = self.measured_s();
+        let machine::Cores { had, waited_for } = self.cores();
         let mut report = Report {
             txn_per_s: Rate::of(&self.seconds, self.measured_transactions(), elapsed),
             duration_s: elapsed,
@@ -282,7 +305,10 @@ impl Observed {
             rss_bytes_max: self.rss_max,
             rss_growth_bytes: self.rss_growth(),
             longest_stall_s: self.longest_stall_s(),
-            bottleneck: self.bottleneck(options.rate),
+            bottleneck: self.bottleneck(options.rate, cores),
+            cores,
+            cores_used: had,
+            cores_waited_for: waited_for,
             switched_off: off::switched_off(config, options),
             seconds: self.seconds.clone(),
             tiles: self.tile_use(),

@@ -12,8 +12,8 @@ use hearth_pipeline::bencho::Sample;
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::regime::{REGIMES, Regime};
 
-use super::limit::bottleneck;
-use super::machine;
+use super::limit::{Allowed, bottleneck};
+use super::machine::{self, CpuTime};
 use super::report::{Bottleneck, CpuPerTxn, TileUse};
 use crate::boot::Running;
 
@@ -82,7 +82,7 @@ impl Snapshot {
         for tile in self.tiles.iter().filter(|t| DROPPING.contains(&t.kind.as_str())) {
             for (counter, count) in &tile.own {
                 if let Some(kind) = counter.strip_prefix("dropped_") {
-                    *dropped.entry(format!("{} {}", tile.kind, kind.replace('_', " "))).or_default() += count;
+                    *dropped.entry(format!("{}_{kind}", tile.kind)).or_default() += count;
                 }
             }
         }
@@ -126,6 +126,8 @@ pub struct Observed {
     at_begin: Snapshot,
     at_end: Snapshot,
     begun: Option<Instant>,
+    cpu_at_begin: Option<CpuTime>,
+    cpu_at_end: Option<CpuTime>,
     rss_at_10_s: Option<u64>,
     rss_last: u64,
     progress: Option<(u64, Instant)>,
@@ -165,6 +167,7 @@ impl Observed {
             self.seconds.push(rate);
             self.last_sample = Some(*after);
             self.at_end = Snapshot::take(running);
+            self.cpu_at_end = Some(CpuTime::take());
         }
         rate
     }
@@ -173,6 +176,7 @@ impl Observed {
     pub fn begin_measuring(&mut self, sample: Sample, running: &Running) {
         if self.begun.is_none() {
             self.begun = Some(Instant::now());
+            self.cpu_at_begin = Some(CpuTime::take());
             self.first_sample = Some(sample);
             self.at_begin = Snapshot::take(running);
             self.measuring = true;
@@ -203,9 +207,17 @@ impl Observed {
         }
     }
 
-    /// Growth of memory after the first ten measured seconds.
-    pub fn rss_growth(&self) -> i64 {
-        self.rss_at_10_s.map_or(0, |then| self.rss_last as i64 - then as i64)
+    /// Growth of memory after the first ten measured seconds, where there were more.
+    pub fn rss_growth(&self) -> Option<i64> {
+        self.rss_at_10_s.map(|then| self.rss_last as i64 - then as i64)
+    }
+
+    /// What the process had of the cores while it was measured.
+    pub fn cores(&self) -> machine::Cores {
+        match (&self.cpu_at_begin, &self.cpu_at_end) {
+            (Some(begin), Some(end)) => end.since(begin),
+            _ => machine::Cores::default(),
+        }
     }
 
     /// The longest time in which no transaction was executed.
@@ -213,14 +225,22 @@ impl Observed {
         self.longest_stall.as_secs_f64()
     }
 
-    /// CPU time per executed transaction. What no tile accounts for (RPC, disk sync) is the node's.
+    /// CPU time per executed transaction. What no tile accounts for (RPC, disk sync) is the node's. What the tiles'
+    /// threads used beyond their tiles' busy time is polling.
     pub fn cpu_us_per_txn(&self) -> CpuPerTxn {
         let txns = self.at_end.ended().saturating_sub(self.at_begin.ended()).max(1) as f64;
         let of = |s: &Snapshot, load: bool| s.tiles.iter().filter(|t| t.load == load).map(|t| t.cpu_ns).sum::<u64>();
         let load = of(&self.at_end, true).saturating_sub(of(&self.at_begin, true));
         let all = self.at_end.process_cpu_ns.saturating_sub(self.at_begin.process_cpu_ns);
         let per_txn = |ns: u64| ns as f64 / 1e3 / txns;
-        CpuPerTxn { node: per_txn(all.saturating_sub(load)), load: per_txn(load) }
+        let tiles = load + of(&self.at_end, false).saturating_sub(of(&self.at_begin, false));
+        let spent = self.at_end.tiles.iter().zip(&self.at_begin.tiles);
+        let busy: u64 = spent.map(|(end, begin)| busy_ns(end, begin)).sum();
+        CpuPerTxn {
+            node: per_txn(all.saturating_sub(load)),
+            load: per_txn(load),
+            polling: per_txn(tiles.saturating_sub(busy)),
+        }
     }
 
     /// How each tile spent the measured time.
@@ -229,9 +249,10 @@ impl Observed {
     }
 
     /// The kind of tile that limits the rate, with the figures that say so.
-    pub fn bottleneck(&self, rate: Option<f64>) -> Bottleneck {
+    pub fn bottleneck(&self, rate: Option<f64>, allowed_cores: f64) -> Bottleneck {
         let waiting = self.at_end.total("pack", "pending").saturating_sub(self.at_end.total("pack", "ready"));
-        bottleneck(&self.tile_use(), rate, waiting)
+        let machine = Allowed { cores: allowed_cores, had: self.cores() };
+        bottleneck(&self.tile_use(), &machine, rate, waiting)
     }
 }
 
@@ -243,6 +264,13 @@ fn executed(running: &Running, bank: &str) -> u64 {
         LoopCounters::DECLS.len() + position.expect("a counter of bank")
     };
     words[at("landed")].load(Ordering::Relaxed) + words[at("failed")].load(Ordering::Relaxed)
+}
+
+/// Time of useful work and housekeeping: neither held up nor waiting, nor while the core ran another tile.
+fn busy_ns(end: &TileCounts, begin: &TileCounts) -> u64 {
+    let spent = |regime: &Regime| end.regimes[*regime as usize].saturating_sub(begin.regimes[*regime as usize]);
+    let idle = [Regime::Backpressure, Regime::Wait, Regime::Elsewhere];
+    Regime::ALL.iter().filter(|regime| !idle.contains(regime)).map(spent).sum()
 }
 
 fn tile_use(end: &TileCounts, begin: &TileCounts) -> TileUse {

@@ -30,6 +30,8 @@ pub struct CpuPerTxn {
     pub node: f64,
     /// The load generator's tiles.
     pub load: f64,
+    /// The part of both that looked for work and found none: before a core without work sleeps, it polls.
+    pub polling: f64,
 }
 
 /// The tile that limits the rate.
@@ -73,14 +75,19 @@ pub struct Report {
     /// Warm-up, not measured.
     pub warmup_s: f64,
     /// Cores that the process may use: affinity ∩ cgroup quota.
+    #[serde(serialize_with = "whole_if_it_is")]
     pub cores: f64,
+    /// Cores that node and load had while measuring: their CPU time ÷ the time.
+    pub cores_used: f64,
+    /// Cores that their threads waited for while others ran there.
+    pub cores_waited_for: f64,
     /// Transactions that the load generator's transport took.
     pub sent: u64,
     /// Committed with success.
     pub landed: u64,
     /// Committed with an error; the fee was paid.
     pub failed: u64,
-    /// Dropped, by the place that dropped and counted them.
+    /// Dropped, by the place that dropped and counted them: a tile's kind and the name of its counter.
     pub dropped: BTreeMap<String, u64>,
     /// Sent and accounted for nowhere.
     pub unresolved: i64,
@@ -88,8 +95,8 @@ pub struct Report {
     pub cpu_us_per_txn: CpuPerTxn,
     /// Highest resident memory of the process, bytes.
     pub rss_bytes_max: u64,
-    /// Growth of resident memory from 10 s after the start of measuring to its end, bytes.
-    pub rss_growth_bytes: i64,
+    /// Growth of resident memory from 10 s after the start of measuring to its end, bytes; null when that is all.
+    pub rss_growth_bytes: Option<i64>,
     /// The longest time in which no transaction was executed, seconds; looked at every 20 ms.
     pub longest_stall_s: f64,
     /// The tile that limits the rate.
@@ -106,7 +113,7 @@ pub struct Report {
     pub seconds: Vec<f64>,
     /// Share of its own time that each tile was busy while measuring, 0 to 1, and of all of a core's time.
     pub tiles: Vec<TileUse>,
-    /// The configuration in effect.
+    /// The configuration in effect, with the counts of tiles that it came to.
     pub config: serde_json::Value,
     /// The machine.
     pub machine: Machine,
@@ -137,6 +144,11 @@ pub struct TileUse {
     pub wait: f64,
     /// The core ran other tiles.
     pub elsewhere: f64,
+}
+
+/// 2 and not 2.0; a quota may be 1.5.
+fn whole_if_it_is<S: serde::Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+    if value.fract() == 0.0 { to.serialize_u64(*value as u64) } else { to.serialize_f64(*value) }
 }
 
 impl Rate {
@@ -174,8 +186,14 @@ mod tests {
     }
 
     #[test]
+    fn cores_are_a_whole_number_where_they_are() {
+        let json = |cores| serde_json::to_value(Report { cores, ..Default::default() }).unwrap()["cores"].to_string();
+        assert_eq!((json(2.0), json(1.5)), ("2".to_owned(), "1.5".to_owned()));
+    }
+
+    #[test]
     fn the_sum_is_checked() {
-        let dropped = [("pack expired".to_owned(), 3), ("verify signature".to_owned(), 2)].into();
+        let dropped = [("pack_expired".to_owned(), 3), ("verify_signature".to_owned(), 2)].into();
         let report = Report { sent: 100, landed: 90, failed: 5, dropped, ..Default::default() };
         assert_eq!(report.balance(), 0);
         let report = Report { sent: 101, ..report };

@@ -7,6 +7,9 @@ use std::fmt::Write;
 
 use super::report::Report;
 
+/// Less polling than this share of the CPU time is not worth a line.
+const POLLING: f64 = 0.1;
+
 impl Report {
     /// The summary for a person.
     pub fn summary(&self) -> String {
@@ -51,7 +54,7 @@ impl Report {
             writeln!(s, "             unresolved: under way when Ctrl-C ended the wait for them")?;
         }
         for (place, count) in self.dropped.iter().filter(|(_, c)| **c > 0) {
-            writeln!(s, "             dropped in {place}: {}", i(*count))?;
+            writeln!(s, "             dropped in {}: {}", place.replace('_', " "), i(*count))?;
         }
         if self.presigned_ran_dry {
             writeln!(s, "             all that was signed ahead was sent before the time was up")?;
@@ -59,18 +62,25 @@ impl Report {
         let cpu = &self.cpu_us_per_txn;
         writeln!(
             s,
-            "  cpu        {:.1} µs a transaction: node {:.1}, load {:.1}; {} cores",
+            "  cpu        {:.1} µs a transaction: node {:.1}, load {:.1}; {:.1} of {} cores used",
             cpu.node + cpu.load,
             cpu.node,
             cpu.load,
+            self.cores_used,
             self.cores
         )?;
-        writeln!(
-            s,
-            "  memory     {} MB at most, {:+.1} MB after the first 10 s",
-            self.rss_bytes_max / 1_000_000,
-            self.rss_growth_bytes as f64 / 1e6
-        )?;
+        if cpu.polling > POLLING * (cpu.node + cpu.load) {
+            writeln!(
+                s,
+                "             {:.1} µs of it polling: a core without work looks for it before it sleeps",
+                cpu.polling
+            )?;
+        }
+        write!(s, "  memory     {} MB at most", self.rss_bytes_max / 1_000_000)?;
+        match self.rss_growth_bytes {
+            Some(growth) => writeln!(s, ", {:+.1} MB after the first 10 s", growth as f64 / 1e6)?,
+            None => writeln!(s)?,
+        }
         writeln!(s, "  limit      {}: {}", self.bottleneck.tile, self.bottleneck.why)?;
         if let (Some(y), Some(e)) = (&self.yardstick_ns, self.efficiency) {
             writeln!(
@@ -80,11 +90,14 @@ impl Report {
                 y.verify_strict / 1e3
             )?;
             let work = if self.presigned { "verify_strict" } else { "(sign + verify_strict)" };
-            writeln!(s, "  efficiency {e:.2} = txn/s × {work} ÷ cores")?;
+            writeln!(
+                s,
+                "  efficiency {e:.2} = txn/s × {work} ÷ cores; 1 is stock ed25519 on all cores and nothing else"
+            )?;
         }
         match self.switched_off.as_slice() {
             [] => writeln!(s, "  off        nothing is switched off"),
-            off => writeln!(s, "  off        {}", off.join("; ")),
+            off => writeln!(s, "  off        {}", off.join("\n             ")),
         }
     }
 }
@@ -109,13 +122,34 @@ pub fn n(v: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::CpuPerTxn;
     use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_not_said() {
+        let short = Report { rss_bytes_max: 500_000_000, ..Default::default() };
+        assert!(short.summary().contains("  memory     500 MB at most\n"), "{}", short.summary());
+        let long = Report { rss_growth_bytes: Some(1_500_000), ..short };
+        assert!(long.summary().contains("500 MB at most, +1.5 MB after the first 10 s\n"), "{}", long.summary());
+    }
+
+    #[test]
+    fn polling_and_what_ctrl_c_left_are_told_apart() {
+        let cpu_us_per_txn = CpuPerTxn { node: 300.0, load: 120.0, polling: 323.0 };
+        let report =
+            Report { sent: 60_000, unresolved: 59_585, drain_interrupted: true, cpu_us_per_txn, ..Default::default() };
+        let text = report.summary();
+        let parts = ["unresolved 59,585\n", "under way when Ctrl-C", "323.0 µs of it polling"];
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        let busy = CpuPerTxn { polling: 1.0, ..cpu_us_per_txn };
+        assert!(!Report { cpu_us_per_txn: busy, ..report }.summary().contains("polling"));
+    }
 
     #[test]
     fn the_summary_says_what_is_off() {
         let off = vec!["a".to_owned(), "b".to_owned()];
         let report = Report { sent: 1_234_567, switched_off: off, ..Default::default() };
         let text = report.summary();
-        assert!(text.contains("sent       1,234,567 =") && text.contains("off        a; b"), "{text}");
+        assert!(text.contains("sent       1,234,567 =") && text.contains("off        a\n             b\n"), "{text}");
     }
 }

@@ -62,11 +62,32 @@ fn is_balanced(result: &Value) {
     assert!(count(result, "/landed") > 0, "{result:#}");
 }
 
+fn dropped_places(result: &Value) -> Vec<&String> {
+    result["dropped"].as_object().expect("an object of counts").keys().collect()
+}
+
+/// Each line's total is the one before and its own rate, but for the length of the second.
+fn totals_grow_by_the_rates(summary: &str) {
+    let number = |text: &str| text.replace(',', "").parse::<f64>().ok();
+    let lines = summary.lines().filter(|line| line.contains(" in all"));
+    let lines: Vec<(Option<f64>, f64)> = lines
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (number(words[2]), number(words[4]).expect("a total"))
+        })
+        .collect();
+    assert!(lines.len() >= 3 && lines[0].0.is_none(), "{summary}");
+    for pair in lines.windows(2) {
+        let (grown, rate) = (pair[1].1 - pair[0].1, pair[1].0.expect("a rate"));
+        assert!((grown / rate - 1.0).abs() < 0.3, "{grown} at {rate}: {summary}");
+    }
+}
+
 /// What is dropped for the sake of a full pool or a late block is no fault; all else is.
 fn nothing_went_wrong(result: &Value) {
     assert_eq!(count(result, "/failed"), 0);
     for (place, dropped) in result["dropped"].as_object().expect("an object of counts") {
-        assert!(dropped == 0 || place == "bank slot ended", "{place}: {dropped}");
+        assert!(dropped == 0 || place == "bank_slot_ended", "{place}: {dropped}");
     }
 }
 
@@ -98,6 +119,12 @@ fn bench_reports() {
     assert!((number(&result, "/efficiency") / efficiency - 1.0).abs() < 1e-6, "{efficiency}: {result:#}");
     assert_eq!(text(&result, "/config/name"), bench.setup.name);
     assert_eq!(count(&result, "/config/development/genesis/fund_initial_accounts"), 64);
+    // What 0 came to, and what was not measured.
+    assert!(count(&result, "/config/layout/verify_tile_count") > 0 && count(&result, "/cores") > 0);
+    assert!(result["rss_growth_bytes"].is_null() && !summary.contains("after the first 10 s"), "{summary}");
+    assert!(number(&result, "/cores_used") > 0.0 && number(&result, "/cores_used") <= cores * 1.05, "{result:#}");
+    assert!(dropped_places(&result).iter().all(|place| !place.contains(' ')), "{result:#}");
+    totals_grow_by_the_rates(&summary);
     assert!(!text(&result, "/machine/cpu").is_empty() && result["commit"].is_string());
     assert_eq!(result["interrupted"], false);
 
