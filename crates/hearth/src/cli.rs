@@ -46,6 +46,19 @@ pub struct ConfigFile {
     pub config: Option<PathBuf>,
 }
 
+/// Seconds that a bench measures, where nothing else is said.
+pub const DURATION: u64 = 30;
+/// Seconds of warm-up, where nothing else is said.
+pub const WARMUP: u64 = 5;
+
+fn seconds(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "it must be a whole number of seconds".into())
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "it must be a whole number".into())
+}
+
 /// `hearth bench`
 #[derive(Args)]
 pub struct Bench {
@@ -53,22 +66,22 @@ pub struct Bench {
     #[command(flatten)]
     pub config: ConfigFile,
     /// Seconds to measure, after warm-up.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, value_name = "SECONDS", default_value_t = DURATION, value_parser = seconds, allow_negative_numbers = true)]
     pub duration: u64,
     /// Seconds before measuring starts.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = WARMUP, value_parser = seconds, allow_negative_numbers = true)]
     pub warmup: u64,
     /// Accounts that send; all funded ones by default.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub accounts_from: Option<usize>,
     /// Accounts that receive; all funded ones by default.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub accounts_to: Option<usize>,
     /// Share of the transfers, 0 to 1, that pay to one account and so conflict with each other.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     pub conflict: f64,
     /// Send at this rate whatever the node does (open loop), instead of flat out.
-    #[arg(long, value_name = "TPS")]
+    #[arg(long, value_name = "TPS", allow_negative_numbers = true)]
     pub rate: Option<f64>,
     /// Sign all transfers before measuring, so that signing costs the node nothing.
     #[arg(long)]
@@ -95,8 +108,9 @@ pub struct Monitor {
     /// The file.
     #[command(flatten)]
     pub config: ConfigFile,
-    /// The node's name; the configuration's by default, then `hearth-bench`.
-    #[arg(long)]
+    /// Which node to watch, by the `name` of its configuration. Without this: the node of `--config` (`hearth` where
+    /// there is none) if it runs, or else a running `hearth bench`.
+    #[arg(long, value_name = "NODE")]
     pub name: Option<String>,
     /// Print so many snapshots, one a second, and end; 0 goes on until Ctrl-C.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -127,13 +141,13 @@ pub enum ConfigCommand {
         #[command(flatten)]
         config: ConfigFile,
         /// Print the default file with a text for every key.
-        #[arg(long)]
+        #[arg(long, conflicts_with_all = ["config", "memory", "counters"])]
         default: bool,
-        /// Print what memory the node will take, part by part.
-        #[arg(long)]
+        /// Print what memory `hearth run` and `hearth bench` take at the start, part by part.
+        #[arg(long, conflicts_with = "counters")]
         memory: bool,
         /// Print every counter with its meaning, as Markdown.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "config")]
         counters: bool,
     },
     /// Check a configuration: keys, values, and whether the layout fits this machine.

@@ -25,6 +25,14 @@ pub enum KeyError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The folder is missing. It is not made: a mistyped path would hide the key.
+    #[error("cannot write the key {}: there is no folder {}", path.display(), folder.display())]
+    NoFolder {
+        /// The file.
+        path: PathBuf,
+        /// The folder it should be in.
+        folder: PathBuf,
+    },
     /// The file holds no key.
     #[error("{} is no key file: {why}; expected a JSON array of 64 numbers as `hearth keys new` writes", path.display())]
     Form {
@@ -67,12 +75,12 @@ impl Identity {
     }
 }
 
-/// Makes a key and writes it to a file that does not exist yet.
+/// Makes a key and writes it to a file that does not exist yet, in a folder that does.
 pub fn create(path: &Path) -> Result<Identity, KeyError> {
     let identity = Identity::random();
     let io = |source| KeyError::Io { action: "write", path: path.into(), source };
-    if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(io)?;
+    if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty() && !f.exists()) {
+        return Err(KeyError::NoFolder { path: path.into(), folder: folder.into() });
     }
     let mut file = match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => file,
@@ -111,7 +119,9 @@ mod tests {
     #[test]
     fn a_key_is_written_once_and_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("deep/id.json");
+        assert!(matches!(create(&folder.path().join("deep/id.json")), Err(KeyError::NoFolder { .. })));
+        assert!(!folder.path().join("deep").exists());
+        let path = folder.path().join("id.json");
         let made = create(&path).unwrap();
         assert_eq!(read(&path).unwrap().public, made.public);
         assert!(matches!(create(&path), Err(KeyError::Exists { .. })));

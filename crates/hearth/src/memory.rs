@@ -9,32 +9,45 @@ use hearth_pipeline::tag_cache::TagCache;
 use hearth_tile::CounterKind;
 use hearth_tile::counters::{CounterSet, LoopCounters};
 
+use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
+use crate::cli;
 use crate::config::Config;
 
-/// Memory of a node with the load generator, part by part.
+/// What a status takes, bytes: see [`hearth_ledger::StatusCacheConfig`].
+const STATUS_BYTES: u64 = 71;
+
+/// Memory of `hearth run` and of a `hearth bench` of its usual length, part by part.
 pub fn table(config: &Config) -> Result<String, BootError> {
-    let cores = boot::cores(config)?;
-    let topology = boot::topology(config, &cores, true).map_err(BootError::Layout)?;
-    let plan = topology.workspace_plan(boot::huge_pages(config));
-    let mut parts = plan.parts();
-    let verify = topology.count("verify") as u64;
-    let tiles = &config.tiles;
-    parts.push(("verify: history".into(), verify * TagCache::bytes(tiles.verify.signature_cache_size)));
-    parts.push(("verify: signature tables, at most".into(), tiles.verify.table_bytes as u64));
-    parts.push(("dedup: history".into(), TagCache::bytes(tiles.dedup.signature_cache_size)));
-    parts.push(("pack: pending transactions".into(), boot::pack_config(config).bytes(topology.count("bank"))));
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    for (name, bytes) in &parts {
-        let _ = writeln!(text, "{:>12}  {name}", mib(*bytes));
+    let run = parts(config, false, config.rpc.status_capacity)?;
+    let cores = machine::cores().map_err(BootError::Cores)?;
+    let bench = parts(config, true, bench::status_capacity(config, cli::WARMUP + cli::DURATION, cores))?;
+    let mut text = format!("{:>13} {:>13}\n", "hearth run", "hearth bench");
+    let in_run = |name: &str| run.iter().find(|(n, _)| n == name).map(|(_, bytes)| *bytes);
+    // The parts of a bench are those of a node, and the load's among them.
+    for (name, bytes) in &bench {
+        let node = in_run(name).map_or("–".into(), mib);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{node:>13} {:>13}  {name}", mib(*bytes));
     }
-    let _ = writeln!(
-        text,
-        "{:>12}  in all, accounts and statuses apart (they grow with the chain)",
-        mib(parts.iter().map(|(_, b)| b).sum())
-    );
+    let sum = |parts: &[(String, u64)]| mib(parts.iter().map(|(_, bytes)| bytes).sum());
+    let _ = writeln!(text, "{:>13} {:>13}  in all, accounts apart (they grow with the chain)", sum(&run), sum(&bench));
     Ok(text)
+}
+
+fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec<(String, u64)>, BootError> {
+    let cores = boot::cores(config)?;
+    let topology = boot::topology(config, &cores, with_load).map_err(BootError::Layout)?;
+    let mut parts = topology.workspace_plan(boot::huge_pages(config)).parts();
+    let (verify, tiles) = (topology.count("verify") as u64, &config.tiles);
+    let mut part = |name: &str, bytes: u64| parts.push((name.to_owned(), bytes));
+    part("verify: history", verify * TagCache::bytes(tiles.verify.signature_cache_size));
+    part("verify: signature tables, at most", tiles.verify.table_bytes as u64);
+    part("dedup: history", TagCache::bytes(tiles.dedup.signature_cache_size));
+    part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
+    let statuses = if config.development.bench.disable_status_cache { 0 } else { status_capacity as u64 };
+    part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses * STATUS_BYTES);
+    Ok(parts)
 }
 
 fn mib(bytes: u64) -> String {
@@ -65,4 +78,25 @@ pub fn counters_markdown() -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_takes_less_than_a_bench_and_both_columns_add_up() {
+        let mut config = Config::default();
+        config.rpc.status_capacity = 1 << 20;
+        let text = table(&config).unwrap();
+        let number = |word: &str| word.parse::<f64>().ok();
+        let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        let (sums, rows) = rows.split_last().unwrap();
+        let total = |at: usize| rows.iter().filter_map(|row| number(row[at])).sum::<f64>();
+        let run = number(sums[0]).unwrap();
+        assert!((total(0) - run).abs() < 0.5, "{text}");
+        assert!(text.lines().any(|line| line.contains("–") && line.contains("benchg_benchs:0")), "{text}");
+        let statuses = text.lines().find(|line| line.contains("rpc.status_capacity")).unwrap();
+        assert!(statuses.trim_start().starts_with("71.00 MiB"), "{text}");
+    }
 }

@@ -4,7 +4,6 @@
 //! writes  tables
 
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -22,15 +21,10 @@ use crate::stop::StopSignal;
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
     /// No workspace.
-    #[error(
-        "no running node to watch: {source} (looked for {}); start one with `hearth run` or `hearth bench`",
-        paths(tried)
-    )]
+    #[error("no running node to watch; start one with `hearth run` or `hearth bench`{}", lines(tried))]
     NoNode {
-        /// Where it was looked for.
-        tried: Vec<PathBuf>,
-        /// What the last attempt said.
-        source: WorkspaceError,
+        /// What each attempt said.
+        tried: Vec<WorkspaceError>,
     },
     /// A workspace of another build.
     #[error("the node's workspace cannot be read: {0}")]
@@ -40,8 +34,8 @@ pub enum MonitorError {
     Gone(u32),
 }
 
-fn paths(tried: &[PathBuf]) -> String {
-    tried.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ")
+fn lines(tried: &[WorkspaceError]) -> String {
+    tried.iter().map(|why| format!("\n  {why}")).collect()
 }
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -74,20 +68,20 @@ fn attach(config: &Config, name: Option<&str>) -> Result<Observer, MonitorError>
         None => vec![workspace_path(config), named("hearth-bench")],
     };
     // A running node first; else one that died, whose last state can still be read.
-    let (mut dead, mut failed) = (None, None);
+    let (mut dead, mut failed) = (None, vec![]);
     for path in &tried {
         match Observer::attach(path) {
             Ok(observer) if observer.is_alive() => return Ok(observer),
             Ok(observer) => dead = dead.or(Some(observer)),
-            Err(source) => failed = failed.or(Some(source)),
+            Err(why) => failed.push(why),
         }
     }
-    match (dead, failed) {
-        (Some(observer), _) => {
+    match dead {
+        Some(observer) => {
             note(format_args!("notice: that node is gone (pid {}); this is its last state", observer.pid()));
             Ok(observer)
         }
-        (None, source) => Err(MonitorError::NoNode { tried, source: source.expect("a path was tried") }),
+        None => Err(MonitorError::NoNode { tried: failed }),
     }
 }
 

@@ -85,7 +85,17 @@ fn command_line() {
     let said = error(&setup.output("bench", &["--json", "/does/not/exist/result.json"]), FAILED, 1);
     says(&said, &["cannot write the result to /does/not/exist/result.json"]);
     // What is no option at all is answered with the usage.
-    for arguments in [&["bench", "--duratoin", "2"][..], &["bench", "--duration", "-1"], &["bnech"], &[]] {
+    for (arguments, part) in [
+        (["--duration", "-3"], "'--duration <SECONDS>': it must be a whole number of seconds"),
+        (["--warmup", "1.5"], "'--warmup <SECONDS>': it must be a whole number of seconds"),
+        (["--accounts-to", "many"], "'--accounts-to <N>': it must be a whole number"),
+    ] {
+        let output = setup.output("bench", &arguments);
+        assert_eq!(output.status.code(), Some(WRONG_USE), "{arguments:?}");
+        says(&String::from_utf8_lossy(&output.stderr), &[part]);
+    }
+    let show = ["config", "show", "--memory", "--default"];
+    for arguments in [&["bench", "--duratoin", "2"][..], &show, &["bnech"], &[]] {
         let output = output(hearth().args(arguments));
         assert_eq!(output.status.code(), Some(WRONG_USE), "{arguments:?}");
         says(&String::from_utf8_lossy(&output.stderr), &["Usage: hearth"]);
@@ -276,6 +286,9 @@ fn keys() {
     says(&error(&keys("new", &key), FAILED, 1), &["id.json exists", "never overwritten"]);
     says(&error(&keys("pubkey", Path::new("/does/not/exist")), FAILED, 1), &["cannot read the key /does/not/exist"]);
     says(&error(&keys("new", Path::new("/proc/id.json")), FAILED, 1), &["cannot write the key /proc/id.json"]);
+    let nowhere = setup.folder.path().join("nowhere");
+    says(&error(&keys("new", &nowhere.join("id.json")), FAILED, 1), &["cannot write the key", "there is no folder"]);
+    assert!(!nowhere.exists());
 
     setup.with("consensus.identity_path", key.display().to_string());
     for wrong in ["", "[1,2,3]", "not a key", &format!("{:?}", [7u8; 64])] {
@@ -289,6 +302,9 @@ fn keys() {
 #[test]
 fn nothing_to_watch() {
     let setup = Setup::new("nothing");
-    let said = error(&setup.output("monitor", &["--name", &setup.name]), FAILED, 1);
-    says(&said, &["no running node to watch", &setup.workspace().display().to_string(), "hearth run"]);
+    let said = error(&setup.output("monitor", &["--name", &setup.name]), FAILED, 2);
+    says(&said, &["no running node to watch; start one with `hearth run`", &setup.workspace().display().to_string()]);
+    // Without a name, a bench would do as well: a line for each.
+    let said = error(&setup.output("monitor", &[]), FAILED, 3);
+    assert_eq!(said.lines().count(), 3, "{said}");
 }
