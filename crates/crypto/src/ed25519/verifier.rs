@@ -50,6 +50,7 @@ pub struct VerifierConfig {
 }
 
 impl Default for VerifierConfig {
+    /// For one verifier by itself; a node's verify tiles share what `tiles.verify.table_bytes` says.
     fn default() -> Self {
         Self { cache_bytes: 96 << 20, build_after: 2, arithmetic: Arithmetic::Detect }
     }

@@ -5,13 +5,14 @@
 //! source  Firedancer's names where the meaning is the same
 //!
 //! Keys are declared once, below: type, default and text. The annotated default file, the check for unknown keys
-//! and the suggestion of the nearest key derive from that.
+//! and the suggestion of the nearest key derive from that. A tile's own default is taken from the tile.
 
 mod foreign;
 mod load;
 
 use std::path::PathBuf;
 
+use hearth_pipeline::{dedup, pack};
 use serde::{Deserialize, Serialize};
 
 pub use load::{ConfigError, load};
@@ -227,18 +228,18 @@ tables! {
     /// `[tiles.dedup]`
     pub struct DedupTile {
         /// Transactions remembered.
-        pub signature_cache_size: usize = 1 << 20,
+        pub signature_cache_size: usize = dedup::Config::default().history,
     }
 
     /// `[tiles.pack]`
     pub struct PackTile {
         /// Transactions that wait to be scheduled, at most.
-        pub max_pending_transactions: usize = 65_524,
+        pub max_pending_transactions: usize = pack::Config::default().capacity,
         /// A full pool holds its senders back (over QUIC they wait). `false` drops the worst-paying transaction
         /// instead, as a leader of the cluster must.
-        pub hold_when_full: bool = true,
+        pub hold_when_full: bool = pack::Config::default().hold_when_full,
         /// Gives compute units that a transaction did not use back to its block.
-        pub use_consumed_cus: bool = true,
+        pub use_consumed_cus: bool = pack::Config::default().use_consumed_cus,
     }
 
     /// `[tiles.shred]`

@@ -32,8 +32,9 @@ pub struct Config {
 }
 
 impl Default for Config {
+    /// As `tiles.dedup` has it where the file says nothing.
     fn default() -> Self {
-        Self { history: 1 << 22 }
+        Self { history: 1 << 20 }
     }
 }
 

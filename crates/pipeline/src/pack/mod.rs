@@ -106,15 +106,16 @@ pub struct Config {
 }
 
 impl Default for Config {
+    /// As `tiles.pack` has it where the file says nothing.
     fn default() -> Self {
         Self {
-            capacity: 1 << 16,
+            capacity: 65_524,
             accounts: 1 << 18,
             limits: BlockLimits::default(),
             use_consumed_cus: true,
             pacing: Pacing::None,
             fill_wait_ns: 500_000,
-            hold_when_full: false,
+            hold_when_full: true,
             blockhashes: BlockhashQueue::new([0; 32]),
         }
     }

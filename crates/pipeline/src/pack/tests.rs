@@ -25,6 +25,7 @@ fn small() -> Config {
         capacity: 256,
         accounts: 1024,
         fill_wait_ns: 0,
+        hold_when_full: false,
         blockhashes: BlockhashQueue::new(FIRST_HASH),
         ..Config::default()
     }
