@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
@@ -19,12 +20,12 @@ use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
 use hearth_pipeline::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
 use hearth_quic::{ClientConfig, ServerConfig, Stakes};
 use hearth_ring::HugePages;
-use hearth_rpc::{RpcConfig, RpcError, RpcNode, RpcServer};
+use hearth_rpc::{Counters, Limits, RpcConfig, RpcError, RpcNode, RpcServer};
 use hearth_svm::Svm;
 use hearth_tile::Clock;
 use hearth_tile::affinity::{AffinityError, Cores};
 use hearth_tile::core::IdlePolicy;
-use hearth_tile::topology::Topology;
+use hearth_tile::topology::{CounterSpec, ServiceSpec, Topology};
 use hearth_wire::txn::Txn;
 
 use crate::config::Config;
@@ -33,6 +34,8 @@ use crate::ports::Ports;
 use crate::preflight::PreflightError;
 use crate::replay::{self, ReplayError, Replayed};
 
+/// The RPC's name among the services.
+const RPC: &str = "rpc";
 /// Microblocks in a slot, at most: two million transactions, beyond what any other limit lets through.
 const MAX_MICROBLOCKS: u64 = 32_768;
 
@@ -145,7 +148,11 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     };
     let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
     let hashing = config.development.genesis.hashes_per_tick > 0;
-    topology::build(&config.name, counts.auto(cores.allowed.len(), with_load), &affinity, cores, hashing)
+    let counts = counts.auto(cores.allowed.len(), with_load);
+    let mut topology = topology::build(&config.name, counts, &affinity, cores, hashing)?;
+    let counters = Counters::DECLS.iter().map(CounterSpec::from).collect();
+    topology.services.push(ServiceSpec { name: RPC.into(), counters });
+    Ok(topology)
 }
 
 /// Opens the chain in `folder`, or begins one; rebuilds its state from its blocks.
@@ -232,6 +239,7 @@ pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
     let mut node = Node::boot(topology, Clock::real(), &node_config)?;
     let inlet = node.take_inlet().expect("a fresh node has its inlet");
+    let words = node.workspace().counters(RPC).expect("the topology has the service");
     let rpc_node = RpcNode {
         ledger,
         inlet: Box::new(RpcInlet(inlet)),
@@ -244,10 +252,12 @@ pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load
         tpu_quic: reachable(ports.quic),
         transaction_history: config.rpc.transaction_history && !config.development.bench.disable_status_cache,
         slot_ms: genesis.config().slot_ms,
+        counters: Arc::new(Counters::in_words(Box::new(RpcWords(words)))),
         blocks: Some(blocks),
         newest_snapshot: Box::new(|| None),
     };
-    let rpc_server = RpcServer::start(RpcConfig::new(ports.rpc), rpc_node)?;
+    let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };
+    let rpc_server = RpcServer::start(rpc_config, rpc_node)?;
     Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server })
 }
 
@@ -369,11 +379,38 @@ fn signatures_are_valid(txn: &Txn<'_>) -> bool {
     pairs.into_iter().all(|(signature, key)| verify_strict(key, signature, txn.message()).is_ok())
 }
 
+fn rpc_limits(config: &Config) -> Limits {
+    let rpc = &config.rpc;
+    Limits {
+        http_connections: rpc.max_http_connections,
+        websocket_connections: rpc.max_websocket_connections,
+        request_bytes: rpc.max_http_request_length,
+        answer_bytes: rpc.max_answer_length,
+        batch_length: rpc.max_batch_length,
+        requests_per_second: rpc.requests_per_second,
+        subscriptions: rpc.max_subscriptions,
+        resend_queue: rpc.max_resent_transactions,
+        ..Limits::default()
+    }
+}
+
+/// Where the RPC counts: a region of the workspace.
+struct RpcWords(hearth_ring::Counters);
+
+impl std::ops::Deref for RpcWords {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        self.0.words()
+    }
+}
+
 /// The RPC's way into the pipeline.
 struct RpcInlet(hearth_pipeline::node::Inlet);
 
 impl hearth_rpc::TransactionInlet for RpcInlet {
-    fn send(&mut self, wire: &[u8]) -> Result<(), hearth_rpc::Busy> {
-        self.0.send(wire).map_err(|_| hearth_rpc::Busy)
+    fn send(&mut self, wire: &[u8], again: bool) -> Result<(), hearth_rpc::Busy> {
+        let sent = if again { self.0.send_again(wire) } else { self.0.send(wire) };
+        sent.map_err(|_| hearth_rpc::Busy)
     }
 }

@@ -77,6 +77,9 @@ pub fn counters_markdown() -> String {
             section(&tile.kind, tile.counters.iter().map(|c| (c.name.clone(), c.kind, c.help.clone())).collect());
         }
     }
+    for service in &topology.services {
+        section(&service.name, service.counters.iter().map(|c| (c.name.clone(), c.kind, c.help.clone())).collect());
+    }
     text
 }
 

@@ -33,6 +33,7 @@ use crate::rent;
 use crate::snapshot::Snapshots;
 use crate::status_cache::{StatusCache, StatusCacheConfig};
 use crate::sysvars::{self, Clock};
+use crate::tap::Tap;
 
 /// Block summaries that are kept.
 const RECENT_BLOCKS: usize = 512;
@@ -115,6 +116,7 @@ pub(crate) struct Shared {
     pub(crate) general: Box<dyn GeneralPath>,
     pub(crate) transaction_count: AtomicU64,
     pub(crate) hashing: Hashing,
+    pub(crate) tap: Tap,
 }
 
 /// The line of blocks.
@@ -201,6 +203,7 @@ impl Ledger {
             general,
             transaction_count: AtomicU64::new(last.transaction_count),
             hashing: state.hashing,
+            tap: Tap::default(),
         };
         let epoch_schedule = state.epochs.schedule;
         let chain = Chain {
@@ -371,6 +374,11 @@ impl Ledger {
     /// The accounts.
     pub fn accounts(&self) -> &Accounts {
         &self.shared.accounts
+    }
+
+    /// Where what lands is told to whoever listens.
+    pub fn tap(&self) -> &Tap {
+        &self.shared.tap
     }
 
     /// The statuses.

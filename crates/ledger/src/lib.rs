@@ -37,6 +37,7 @@ pub mod snapshot;
 pub mod stakes;
 pub mod status_cache;
 pub mod sysvars;
+pub mod tap;
 #[cfg(test)]
 mod testing;
 pub mod validators;

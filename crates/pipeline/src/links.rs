@@ -63,6 +63,9 @@ pub const BENCHO_BENCHG: &str = "bencho_benchg";
 /// Signed transfers of the load generator.
 pub const BENCHG_BENCHS: &str = "benchg_benchs";
 
+/// Control word of a transaction that was handed over before and has not landed: it is no duplicate.
+pub const AGAIN: u16 = 1;
+
 /// Largest transaction on a link, bytes: the cluster's packet size.
 pub const TXN_MTU: usize = 1232;
 /// Largest datagram, bytes (an Ethernet jumbo frame).

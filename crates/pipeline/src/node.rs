@@ -17,7 +17,7 @@ use hearth_tile::topology::{TileSpec, Topology};
 use hearth_tile::wake::Waker;
 use hearth_tile::{Clock, Entropy, InitError, Tile};
 
-use crate::links::RPC_VERIFY;
+use crate::links::{AGAIN, RPC_VERIFY};
 use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
 
 /// What each tile is made from. The load generator's are there when the topology has its tiles.
@@ -110,11 +110,20 @@ pub struct Busy;
 impl Inlet {
     /// Hands a transaction's wire bytes to the pipeline.
     pub fn send(&mut self, transaction: &[u8]) -> Result<(), Busy> {
+        self.send_control(transaction, 0)
+    }
+
+    /// As [`Inlet::send`], of a transaction that was sent before and has not landed: it is no duplicate.
+    pub fn send_again(&mut self, transaction: &[u8]) -> Result<(), Busy> {
+        self.send_control(transaction, AGAIN)
+    }
+
+    fn send_control(&mut self, transaction: &[u8], control: u16) -> Result<(), Busy> {
         if transaction.len() > self.producer.mtu() || self.producer.credits(1) == 0 {
             return Err(Busy);
         }
         let now = self.clock.now() as u32;
-        self.producer.send(transaction, 0, 0, now, now);
+        self.producer.send(transaction, 0, control, now, now);
         self.waker.wake();
         Ok(())
     }

@@ -124,7 +124,7 @@ pub fn build(
     cores: &Cores,
     hashing: bool,
 ) -> Result<Topology, LayoutError> {
-    let mut topology = Topology { name: name.into(), tiles: tiles(counts), links: links(counts) };
+    let mut topology = Topology { name: name.into(), tiles: tiles(counts), links: links(counts), services: vec![] };
     place(&mut topology.tiles, affinity, cores, hashing)?;
     topology.check().expect("the declarations below fit together");
     Ok(topology)

@@ -12,6 +12,8 @@ use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::Reader;
 use hearth_wire::{Pubkey, Signature, Txn};
 
+use crate::counters::Counters;
+
 /// Where to listen, and how much to bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RpcConfig {
@@ -40,8 +42,16 @@ pub struct Limits {
     pub websocket_connections: usize,
     /// Bytes of a request's body, and of a WebSocket message.
     pub request_bytes: usize,
+    /// Requests in one batch.
+    pub batch_length: usize,
+    /// Requests that one address may make in a second, each of a batch counted; 0 is no limit.
+    pub requests_per_second: u32,
     /// Bytes of an answer, all of a batch together; and of the account data it may be made from.
     pub answer_bytes: usize,
+    /// Transactions that wait to be handed to the pipeline again until they land.
+    pub resend_queue: usize,
+    /// How long one of them waits between two times.
+    pub resend_every: Duration,
     /// Subscriptions of all connections.
     pub subscriptions: usize,
     /// Subscriptions of one connection.
@@ -62,7 +72,12 @@ impl Default for Limits {
             http_connections: 512,
             websocket_connections: 256,
             request_bytes: 50 * 1024,
-            answer_bytes: 32 * 1024 * 1024,
+            // As many as fit a body: a batch is bounded by its bytes.
+            batch_length: 1_024,
+            requests_per_second: 0,
+            answer_bytes: 64 * 1024 * 1024,
+            resend_queue: 10_000,
+            resend_every: Duration::from_secs(2),
             subscriptions: 16_384,
             subscriptions_per_connection: 4_096,
             queued_notifications: 1_024,
@@ -74,8 +89,9 @@ impl Default for Limits {
 
 /// The way into the pipeline.
 pub trait TransactionInlet: Send {
-    /// Hands over a transaction's wire bytes, without waiting.
-    fn send(&mut self, wire: &[u8]) -> Result<(), Busy>;
+    /// Hands over a transaction's wire bytes, without waiting. `again`: it was handed over before and has not landed,
+    /// so it is no duplicate.
+    fn send(&mut self, wire: &[u8], again: bool) -> Result<(), Busy>;
 }
 
 /// The pipeline has no room now.
@@ -110,6 +126,8 @@ pub struct RpcNode {
     pub transaction_history: bool,
     /// Length of a slot, in milliseconds.
     pub slot_ms: u64,
+    /// Where to count.
+    pub counters: Arc<Counters>,
     /// The blocks on disk, where they are kept.
     pub blocks: Option<Reader>,
     /// The slot of the newest snapshot, if there is one.

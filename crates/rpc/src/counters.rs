@@ -1,70 +1,108 @@
 //! What the RPC counts.
 //!
 //! reads   nothing
-//! writes  one word a counter, from any thread
+//! writes  one word a counter, from any thread, where the caller gives room for them
 //! memory  one word each
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counters of a server; they only grow, but for those that say «now».
-#[derive(Debug, Default)]
+use hearth_tile::{CounterDecl, CounterKind};
+
+/// Room for the counters' words: a region of the node's workspace, so that observers see them, or memory of its own.
+pub type Words = Box<dyn Deref<Target = [AtomicU64]> + Send + Sync>;
+
+macro_rules! counters {
+    ($($(#[doc = $help:literal])+ $name:ident: $kind:ident,)*) => {
+        #[allow(non_camel_case_types, reason = "named as the counters are")]
+        enum Index {
+            $($name,)*
+        }
+
+        impl Counters {
+            /// The declarations, in the order of the words.
+            pub const DECLS: &'static [CounterDecl] = &[
+                $(CounterDecl {
+                    name: stringify!($name),
+                    kind: CounterKind::$kind,
+                    help: hearth_tile::counters::trimmed(concat!($($help),+)),
+                },)*
+            ];
+
+            $(
+                $(#[doc = $help])+
+                pub fn $name(&self) -> &AtomicU64 {
+                    &self.words[Index::$name as usize]
+                }
+            )*
+        }
+    };
+}
+
+/// Counters of a server.
 pub struct Counters {
+    words: Words,
+}
+
+counters! {
     /// Requests read, each of a batch and those over WebSocket included.
-    pub requests: AtomicU64,
+    requests: Counter,
     /// Requests that were answered with an error.
-    pub errors: AtomicU64,
+    errors: Counter,
     /// Bodies refused before they were read as JSON-RPC: too long, too slow, not JSON by their header.
-    pub bodies_refused: AtomicU64,
+    bodies_refused: Counter,
+    /// Requests refused: over the rate that one address may have.
+    requests_limited: Counter,
     /// Transactions handed to the pipeline, airdrops included.
-    pub transactions_in: AtomicU64,
+    transactions_in: Counter,
     /// Transactions that a simulation refused before they were sent.
-    pub preflight_refused: AtomicU64,
+    preflight_refused: Counter,
     /// Transactions for which the pipeline had no room.
-    pub refused_busy: AtomicU64,
+    refused_busy: Counter,
+    /// Transactions handed over again because they had not landed.
+    resent: Counter,
+    /// Transactions that wait to be handed over again.
+    resend_waiting: Gauge,
+    /// Transactions that are no longer handed over: their blockhash has expired, or that was often enough.
+    resend_given_up: Counter,
+    /// Transactions that were handed over once only: too many wait already.
+    resend_refused: Counter,
     /// Airdrops handed to the pipeline.
-    pub airdrops: AtomicU64,
+    airdrops: Counter,
     /// Connections accepted, HTTP and WebSocket.
-    pub connections: AtomicU64,
+    connections: Counter,
     /// Connections open now.
-    pub connections_open: AtomicU64,
+    connections_open: Gauge,
     /// Connections closed at once: over the limit.
-    pub connections_refused: AtomicU64,
+    connections_refused: Counter,
     /// Times that a connection could not be taken because the process has no room for one more file.
-    pub accepts_failed: AtomicU64,
+    accepts_failed: Counter,
     /// Subscriptions made.
-    pub subscriptions: AtomicU64,
+    subscriptions: Counter,
     /// Subscriptions now.
-    pub subscriptions_open: AtomicU64,
+    subscriptions_open: Gauge,
     /// Subscriptions refused: over a limit.
-    pub subscriptions_refused: AtomicU64,
+    subscriptions_refused: Counter,
     /// Notifications queued for a connection.
-    pub notifications: AtomicU64,
+    notifications: Counter,
+    /// Transactions and accounts that no subscription was told of, because more had landed than the queue holds.
+    notifications_missed: Counter,
     /// WebSocket connections closed because the client did not read or did not answer.
-    pub websockets_dropped: AtomicU64,
+    websockets_dropped: Counter,
 }
 
 impl Counters {
-    /// Each counter by its name.
-    pub fn values(&self) -> [(&'static str, u64); 16] {
-        let value = |counter: &AtomicU64| counter.load(Relaxed);
-        [
-            ("requests", value(&self.requests)),
-            ("errors", value(&self.errors)),
-            ("bodies_refused", value(&self.bodies_refused)),
-            ("transactions_in", value(&self.transactions_in)),
-            ("preflight_refused", value(&self.preflight_refused)),
-            ("refused_busy", value(&self.refused_busy)),
-            ("airdrops", value(&self.airdrops)),
-            ("connections", value(&self.connections)),
-            ("connections_open", value(&self.connections_open)),
-            ("connections_refused", value(&self.connections_refused)),
-            ("accepts_failed", value(&self.accepts_failed)),
-            ("subscriptions", value(&self.subscriptions)),
-            ("subscriptions_open", value(&self.subscriptions_open)),
-            ("subscriptions_refused", value(&self.subscriptions_refused)),
-            ("notifications", value(&self.notifications)),
-            ("websockets_dropped", value(&self.websockets_dropped)),
-        ]
+    /// Counters in `words`, of which there must be as many as [`Counters::DECLS`].
+    pub fn in_words(words: Words) -> Self {
+        assert!(words.len() >= Self::DECLS.len(), "too few words for the RPC's counters");
+        Self { words }
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let words: Vec<AtomicU64> = Self::DECLS.iter().map(|_| AtomicU64::new(0)).collect();
+        Self::in_words(Box::new(words))
     }
 }
 

@@ -3,10 +3,12 @@
 //! reads   requests that hyper has parsed
 //! writes  answers; any origin may ask, as of a node of the cluster
 //! memory  one body of at most [`Limits::request_bytes`](crate::Limits) a connection
-//! drops   bodies that are too long (413), too slow (408) or not JSON by their header (415): counted
+//! drops   bodies that are too long (413), too slow (408) or not JSON by their header (415); requests of an address
+//!         that asks too often (429); all counted
 //! source  what `jsonrpc-http-server` 18 answers, which the cluster's nodes use
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -15,15 +17,15 @@ use axum::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode,
 
 use crate::counters::count;
 use crate::jsonrpc;
-use crate::methods::Api;
+use crate::methods::{Api, Caller};
 
 /// Bytes of a body that are read though it is too long, so that a client that has sent it all sees the refusal.
 const DISCARDED_MAX: usize = 1024 * 1024;
 
 /// Answers one request.
-pub async fn handle(api: Arc<Api>, request: Request<Body>) -> Result<Response<Body>, Infallible> {
+pub async fn handle(api: Arc<Api>, address: IpAddr, request: Request<Body>) -> Result<Response<Body>, Infallible> {
     let mut response = match (request.method(), request.uri().path()) {
-        (&Method::POST, _) => post(&api, request).await,
+        (&Method::POST, _) => post(Caller { api: &api, address }, request).await,
         (&Method::GET, "/health") => plain(StatusCode::OK, if api.health().is_ok() { "ok" } else { "behind" }),
         (&Method::OPTIONS, _) => Response::new(Body::empty()),
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC is asked by POST; GET knows /health only\n"),
@@ -39,9 +41,10 @@ pub async fn handle(api: Arc<Api>, request: Request<Body>) -> Result<Response<Bo
     Ok(response)
 }
 
-async fn post(api: &Api, request: Request<Body>) -> Response<Body> {
+async fn post(mut caller: Caller<'_>, request: Request<Body>) -> Response<Body> {
+    let api = caller.api;
     let refuse = |status, why: String| {
-        count(&api.counters.bodies_refused);
+        count(api.counters.bodies_refused());
         plain(status, &why)
     };
     let content_type = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
@@ -61,8 +64,12 @@ async fn post(api: &Api, request: Request<Body>) -> Response<Body> {
             return refuse(StatusCode::REQUEST_TIMEOUT, why);
         }
     };
-    let answer = jsonrpc::answer_text(&body, limits.answer_bytes, &api.counters, &mut &*api).await;
-    let mut response = Response::new(Body::from(answer.unwrap_or_default()));
+    let answer = jsonrpc::answer_text(&body, limits.answer_bytes, &api.counters, &mut caller).await;
+    let mut response = Response::new(Body::from(answer.text.unwrap_or_default()));
+    if answer.limited {
+        *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
     response
 }

@@ -3,12 +3,15 @@
 //! reads   the text of a request
 //! writes  the text of an answer; nothing for notifications
 //! memory  the request as a tree of values; the answer, at most [`Limits::answer_bytes`](crate::Limits)
-//! drops   what is no request: errors -32700 and -32600, counted
+//! drops   what is no request: errors -32700 and -32600; what is one too many: error 429; counted
 //! source  jsonrpc.org/specification; the codes above -32100 from `custom_error.rs` of `solana-rpc-client-api`
 
 use serde_json::{Map, Value, json};
 
 use crate::counters::{Counters, count};
+
+/// The number that clients know from HTTP.
+const TOO_MANY_REQUESTS: i64 = 429;
 
 /// An error as it goes to the client.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +113,12 @@ impl Failure {
         Self::new(-32016, "Minimum context slot has not been reached").with_data(json!({ "contextSlot": slot }))
     }
 
+    /// An address asks more often than it may: what the public nodes of the cluster answer.
+    pub fn too_many_requests(per_second: u32) -> Self {
+        let message = format!("Too many requests: an address may make {per_second} in a second");
+        Self::new(TOO_MANY_REQUESTS, message)
+    }
+
     fn into_value(self) -> Value {
         let mut error = json!({ "code": self.code, "message": self.message });
         if let Some(data) = self.data {
@@ -129,26 +138,48 @@ pub struct Request<'a> {
 
 /// What answers requests, one at a time.
 pub trait Answerer {
+    /// Whether so many requests may be made now.
+    fn admit(&mut self, requests: usize) -> Result<(), Failure>;
+
     /// The result of one request.
     fn answer(&mut self, request: Request<'_>) -> impl Future<Output = Result<Value, Failure>> + Send;
 }
 
-/// Answers a text: a request or a batch. `None` when nothing in it wants an answer.
+/// An answer as it goes to the client.
+pub struct Answer {
+    /// Its text; `None` when nothing wanted an answer.
+    pub text: Option<String>,
+    /// Whether the client asks more often than it may.
+    pub limited: bool,
+}
+
+impl From<Option<String>> for Answer {
+    fn from(text: Option<String>) -> Self {
+        Self { text, limited: false }
+    }
+}
+
+/// Answers a text: a request or a batch.
 pub async fn answer_text<A: Answerer + Send>(
     text: &[u8],
     answer_bytes: usize,
     counters: &Counters,
     answerer: &mut A,
-) -> Option<String> {
+) -> Answer {
     let value: Value = match serde_json::from_slice(text) {
         Ok(value) => value,
-        Err(error) => return Some(refusal(counters, Failure::parse(error))),
+        Err(error) => return Some(refusal(counters, Failure::parse(error))).into(),
     };
+    let requests = value.as_array().map_or(1, Vec::len);
+    if let Err(failure) = answerer.admit(requests) {
+        let limited = failure.code == TOO_MANY_REQUESTS;
+        return Answer { text: Some(refusal(counters, failure)), limited };
+    }
     let Value::Array(batch) = value else {
-        return answer_one(&value, answer_bytes, counters, answerer).await;
+        return answer_one(&value, answer_bytes, counters, answerer).await.into();
     };
     if batch.is_empty() {
-        return Some(refusal(counters, Failure::invalid_request("an empty batch")));
+        return Some(refusal(counters, Failure::invalid_request("an empty batch"))).into();
     }
     let mut answers = String::new();
     for value in &batch {
@@ -158,12 +189,12 @@ pub async fn answer_text<A: Answerer + Send>(
             answers.push_str(&answer);
         }
     }
-    (!answers.is_empty()).then(|| answers + "]")
+    (!answers.is_empty()).then(|| answers + "]").into()
 }
 
 fn refusal(counters: &Counters, failure: Failure) -> String {
-    count(&counters.requests);
-    count(&counters.errors);
+    count(counters.requests());
+    count(counters.errors());
     text_of(Err(failure), &Value::Null)
 }
 
@@ -173,14 +204,14 @@ async fn answer_one<A: Answerer + Send>(
     counters: &Counters,
     answerer: &mut A,
 ) -> Option<String> {
-    count(&counters.requests);
+    count(counters.requests());
     let (id, result) = match read(value) {
         // Nobody can tell whether an answer was wanted.
         Err(failure) => (value.get("id").filter(|id| is_id(id)).or(Some(&Value::Null)), Err(failure)),
         Ok((id, request)) => (id, answerer.answer(request).await),
     };
     if result.is_err() {
-        count(&counters.errors);
+        count(counters.errors());
     }
     // Whoever gives no id wants no answer.
     let id = id?;
@@ -188,7 +219,7 @@ async fn answer_one<A: Answerer + Send>(
     if text.len() <= room {
         return Some(text);
     }
-    count(&counters.errors);
+    count(counters.errors());
     let over = text.len() - room;
     let message = format!("the answer would be {over} bytes longer than is allowed: ask for less at a time");
     Some(text_of(Err(Failure::internal(message)), id))

@@ -22,6 +22,7 @@ mod http;
 mod jsonrpc;
 mod methods;
 mod params;
+mod rate;
 pub mod server;
 mod subscriptions;
 mod websocket;

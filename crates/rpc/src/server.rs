@@ -8,7 +8,7 @@
 //! The threads are those of a tokio runtime that nothing else uses. They sleep in the kernel while nobody asks.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ impl RpcServer {
         let counters = Arc::clone(&api.counters);
         let (stop, stopped) = watch::channel(false);
         let (alive, running) = mpsc::channel(1);
-        let host = Host { api, hub: Arc::clone(&hub), stopped, alive };
+        let host = Host { api: Arc::clone(&api), hub: Arc::clone(&hub), stopped, alive };
         let _entered = runtime.enter();
         let failed = |source| RpcError::Threads(source);
         let http_listener = tokio::net::TcpListener::from_std(http_listener).map_err(failed)?;
@@ -107,6 +107,7 @@ impl RpcServer {
         runtime.spawn(host.clone().accept(http_listener, config.limits.http_connections, Protocol::Http));
         runtime.spawn(host.accept(websocket_listener, config.limits.websocket_connections, Protocol::WebSocket));
         runtime.spawn(hub.watch());
+        runtime.spawn(api.resend_all());
         Ok(Self { runtime: Some(runtime), stop, running: Some(running), counters, http, websocket })
     }
 
@@ -202,32 +203,32 @@ impl Host {
                 _ = self.stopped.changed() => return,
                 accepted = listener.accept() => accepted,
             };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match accepted {
+                Ok((stream, peer)) => (stream, peer.ip()),
                 // A client that is gone already is no reason to wait; a table of files that is full is.
                 Err(error) if is_of_the_client(&error) => continue,
                 Err(_) => {
-                    count(&counters.accepts_failed);
+                    count(counters.accepts_failed());
                     tokio::time::sleep(NO_FILES_WAIT).await;
                     continue;
                 }
             };
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                count(&counters.connections_refused);
+                count(counters.connections_refused());
                 continue;
             };
-            count(&counters.connections);
+            count(counters.connections());
             let connection = Connection {
                 stopped: self.stopped.clone(),
                 _place: place,
-                _open: Open::new(Arc::clone(&counters), |counters| &counters.connections_open),
+                _open: Open::new(Arc::clone(&counters), |counters| counters.connections_open()),
                 _alive: self.alive.clone(),
             };
-            tokio::spawn(self.clone().serve(stream, connection, protocol));
+            tokio::spawn(self.clone().serve(stream, peer, connection, protocol));
         }
     }
 
-    async fn serve(self, stream: TcpStream, connection: Connection, protocol: Protocol) {
+    async fn serve(self, stream: TcpStream, peer: IpAddr, connection: Connection, protocol: Protocol) {
         let patience = self.api.limits.patience;
         // Answers go out as they are. The kernel closes a connection whose client takes nothing for so long; without
         // these options the connection works, so their failure is not one.
@@ -243,8 +244,8 @@ impl Host {
             let (api, hub, held) = (Arc::clone(&api), Arc::clone(&hub), Arc::clone(&held));
             async move {
                 match protocol {
-                    Protocol::Http => http::handle(api, request).await,
-                    Protocol::WebSocket => websocket::handle(api, hub, held, request).await,
+                    Protocol::Http => http::handle(api, peer, request).await,
+                    Protocol::WebSocket => websocket::handle(api, hub, held, peer, request).await,
                 }
             }
         });

@@ -7,6 +7,7 @@
 //! source  RFC 6455; `rpc_pubsub_service.rs` of `solana-rpc` 4.2
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,18 +20,18 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::counters::count;
-use crate::encoding::account::AccountFormat;
 use crate::jsonrpc::{self, Answerer, Failure, Request as RpcRequest};
 use crate::methods::Api;
 use crate::params::Params;
 use crate::server::Connection;
-use crate::subscriptions::{Hub, Watch};
+use crate::subscriptions::{Hub, Watch, unsubscribes};
 
 /// Turns a request for an upgrade into a connection that is served until it ends.
 pub async fn handle(
     api: Arc<Api>,
     hub: Arc<Hub>,
     connection: Arc<Connection>,
+    address: IpAddr,
     request: Request<Body>,
 ) -> Result<Response<Body>, Infallible> {
     let (mut parts, _) = request.into_parts();
@@ -42,7 +43,7 @@ pub async fn handle(
     let upgrade = upgrade.max_message_size(bytes_max).max_frame_size(bytes_max);
     Ok(upgrade.on_upgrade(move |socket| async move {
         let (number, queue) = hub.join();
-        let mut session = Session { api, hub, number };
+        let mut session = Session { api, hub, address, number };
         session.serve(socket, queue, &connection).await;
     }))
 }
@@ -51,6 +52,7 @@ pub async fn handle(
 struct Session {
     api: Arc<Api>,
     hub: Arc<Hub>,
+    address: IpAddr,
     number: u64,
 }
 
@@ -85,7 +87,7 @@ impl Session {
                 },
                 _ = pings.tick() => {
                     if heard.elapsed() > 2 * patience {
-                        count(&self.api.counters.websockets_dropped);
+                        count(self.api.counters.websockets_dropped());
                         break None;
                     }
                     if self.send(&mut socket, Message::Ping(Default::default())).await.is_err() {
@@ -111,7 +113,7 @@ impl Session {
     async fn reply(&mut self, text: &[u8]) -> Option<Utf8Bytes> {
         let api = Arc::clone(&self.api);
         let answer = jsonrpc::answer_text(text, api.limits.answer_bytes, &api.counters, self).await;
-        answer.map(Utf8Bytes::from)
+        answer.text.map(Utf8Bytes::from)
     }
 
     async fn send(&self, socket: &mut WebSocket, message: Message) -> Result<(), ()> {
@@ -119,27 +121,10 @@ impl Session {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(()),
             Err(_) => {
-                count(&self.api.counters.websockets_dropped);
+                count(self.api.counters.websockets_dropped());
                 Err(())
             }
         }
-    }
-
-    fn signature(&self, params: Params<'_>) -> Result<Watch, Failure> {
-        if !self.api.transaction_history {
-            return Err(Failure::no_history());
-        }
-        let signature = params.at_most(2)?.signature(0, "signature")?;
-        let options = params.options(1)?;
-        let received = options.flag("enableReceivedNotification")?;
-        Ok(Watch::Signature { signature, commitment: options.commitment()?, received })
-    }
-
-    fn account(&self, params: Params<'_>) -> Result<Watch, Failure> {
-        let key = params.at_most(2)?.pubkey(0, "address")?;
-        let options = params.options(1)?;
-        options.commitment()?;
-        Ok(Watch::Account { key, format: AccountFormat::of(options, "binary")?, last: None })
     }
 
     fn subscribe(&self, watch: Watch) -> Result<Value, Failure> {
@@ -155,24 +140,33 @@ impl Session {
     }
 
     fn call(&self, request: RpcRequest<'_>) -> Result<Value, Failure> {
-        let params = || Params::of(request.params);
+        let params = Params::of(request.params);
+        if let Some(kind) = unsubscribes(request.method) {
+            return self.unsubscribe(kind, params?);
+        }
+        if request.method.ends_with("Subscribe")
+            && let Some(watch) = Watch::of(request.method, params.clone()?)?
+        {
+            // Without statuses nobody can tell what became of a signature.
+            if matches!(watch, Watch::Signature { .. }) && !self.api.transaction_history {
+                return Err(Failure::no_history());
+            }
+            return self.subscribe(watch);
+        }
         match request.method {
-            "signatureSubscribe" => self.subscribe(self.signature(params()?)?),
-            "accountSubscribe" => self.subscribe(self.account(params()?)?),
-            "slotSubscribe" => params()?.at_most(0).and_then(|_| self.subscribe(Watch::Slot)),
-            "rootSubscribe" => params()?.at_most(0).and_then(|_| self.subscribe(Watch::Root)),
-            "signatureUnsubscribe" => self.unsubscribe("signature", params()?),
-            "accountUnsubscribe" => self.unsubscribe("account", params()?),
-            "slotUnsubscribe" => self.unsubscribe("slot", params()?),
-            "rootUnsubscribe" => self.unsubscribe("root", params()?),
+            "getVersion" => self.api.get_version(params?),
             // What web3.js says every five seconds so that the connection is not thought idle.
-            "ping" => params().map(|_| Value::Null),
+            "ping" => params.map(|_| Value::Null),
             unknown => Err(Failure::method_not_found(unknown)),
         }
     }
 }
 
 impl Answerer for Session {
+    fn admit(&mut self, requests: usize) -> Result<(), Failure> {
+        self.api.admit(self.address, requests)
+    }
+
     async fn answer(&mut self, request: RpcRequest<'_>) -> Result<Value, Failure> {
         self.call(request)
     }

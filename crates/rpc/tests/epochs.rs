@@ -40,14 +40,15 @@ fn leaders_of_slots_are_told_as_far_as_schedules_go() {
 #[test]
 fn block_production_follows_the_slot_history() {
     let chain = Chain::new();
-    assert_eq!(chain.error("getBlockProduction", json!([])).0, -32021);
+    (0..5).for_each(|_| chain.next_slot());
     // Slots 0, 1, 2 and 4 have blocks; the next is 5.
     let mut history = vec![0; 131_097];
     (history[0], history[9], history[131_089]) = (1, 0b10111, 5);
     let key = decode_32("SysvarS1otHistory11111111111111111111111111").unwrap();
     let owner = decode_32("Sysvar1111111111111111111111111111111111111").unwrap();
+    chain.ledger.accounts().store(&key, Account::wallet(0));
+    assert_eq!(chain.error("getBlockProduction", json!([])).0, -32021);
     chain.ledger.accounts().store(&key, Account::with_data(1, owner, &history));
-    (0..5).for_each(|_| chain.next_slot());
     let leader = text(&address(500));
     let of = |options: Value| chain.call("getBlockProduction", json!([options]))["value"].clone();
     let all = of(json!({ "commitment": "processed" }));

@@ -31,7 +31,7 @@ fn what_is_no_json_is_a_parse_error() {
         assert_eq!((code, id), (-32700, &Value::Null), "{body:?}");
         assert!(message.starts_with("Parse error: "), "{message}");
     }
-    assert_eq!((chain.counted(|c| &c.requests), chain.counted(|c| &c.errors)), (6, 6));
+    assert_eq!((chain.counted(|c| c.requests()), chain.counted(|c| c.errors())), (6, 6));
     assert_eq!(chain.call("getHealth", json!([])), "ok");
 }
 
@@ -106,7 +106,7 @@ fn batches_are_answered_in_order_without_their_notifications() {
     assert_eq!(error_of(&answers[1]).0, -32600);
     assert_eq!((error_of(&answers[2]).0, &answers[2]["id"]), (-32601, &json!(2.5)));
     assert_eq!(answers[3], json!({ "jsonrpc": "2.0", "result": 0, "id": null }));
-    assert_eq!((chain.counted(|c| &c.requests), chain.counted(|c| &c.errors)), (5, 2));
+    assert_eq!((chain.counted(|c| c.requests()), chain.counted(|c| c.errors())), (5, 2));
     // A lone notification has an empty answer.
     for body in [r#"{"jsonrpc":"2.0","method":"getSlot"}"#, r#"[{"jsonrpc":"2.0","method":"getSlot"}]"#] {
         let answer = post(chain.http(), body);
@@ -123,6 +123,34 @@ fn a_batch_cannot_ask_for_more_than_is_allowed() {
     assert!(answers[0].get("result").is_some());
     let (code, message, _) = error_of(&answers[19]);
     assert!(code == -32603 && message.contains("ask for less"), "{message}");
+}
+
+#[test]
+fn a_batch_has_an_end() {
+    let chain = Chain::with(Limits { batch_length: 3, ..Limits::default() }, true);
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "getHealth" });
+    assert_eq!(answer_to(&chain, &Value::from(vec![request.clone(); 3]).to_string()).as_array().unwrap().len(), 3);
+    let answer = answer_to(&chain, &Value::from(vec![request; 4]).to_string());
+    let (code, message, id) = error_of(&answer);
+    assert_eq!((code, id), (-32600, &Value::Null));
+    assert!(message.contains("a batch of 4 requests; at most 3"), "{message}");
+}
+
+#[test]
+fn an_address_that_asks_too_often_is_told() {
+    let chain = Chain::with(Limits { requests_per_second: 5, ..Limits::default() }, true);
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "getHealth" }).to_string();
+    let answers: Vec<Answer> = (0..20).map(|_| post(chain.http(), &request)).collect();
+    let refused: Vec<&Answer> = answers.iter().filter(|answer| answer.status == 429).collect();
+    assert!(refused.len() >= 10 && answers.iter().filter(|answer| answer.status == 200).count() >= 5);
+    assert!(refused[0].head.contains("retry-after: 1"), "{:?}", refused[0]);
+    let told: Value = serde_json::from_str(&refused[0].body).unwrap();
+    assert_eq!(error_of(&told).0, 429);
+    assert_eq!(chain.counted(|c| c.requests_limited()), refused.len() as u64);
+    // A batch counts as all its requests.
+    let batch = Value::from(vec![serde_json::from_str::<Value>(&request).unwrap(); 50]).to_string();
+    wait_until(|| post(chain.http(), &batch).status == 200);
+    assert_eq!(post(chain.http(), &request).status, 429);
 }
 
 #[test]
@@ -144,7 +172,7 @@ fn bodies_have_an_end_and_a_type() {
     let untyped =
         request(chain.http(), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
     assert_eq!(untyped.status, 415);
-    assert_eq!(chain.counted(|c| &c.bodies_refused), 3);
+    assert_eq!(chain.counted(|c| c.bodies_refused()), 3);
 }
 
 #[test]
@@ -178,7 +206,7 @@ fn one_connection_serves_many_requests() {
     let mut answers = String::new();
     stream.read_to_string(&mut answers).unwrap();
     assert_eq!(answers.matches(r#""result":"ok""#).count(), 3, "{answers}");
-    assert_eq!(chain.counted(|c| &c.connections), 1);
+    assert_eq!(chain.counted(|c| c.connections()), 1);
 }
 
 #[test]
@@ -191,7 +219,7 @@ fn slow_clients_are_let_go_and_hold_nobody_up() {
     let mut body = connect(chain.http());
     let typed = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
     body.write_all(typed.as_bytes()).unwrap();
-    chain.wait_counted(|c| &c.connections_open, 3);
+    chain.wait_counted(|c| c.connections_open(), 3);
     // Others are served meanwhile.
     assert_eq!(chain.call("getHealth", json!([])), "ok");
     let started = Instant::now();
@@ -204,8 +232,8 @@ fn slow_clients_are_let_go_and_hold_nobody_up() {
     assert_eq!(&answer, b"HTTP/1.1 408");
     assert!(started.elapsed() < DEADLINE / 2);
     drop(body);
-    chain.wait_counted(|c| &c.connections_open, 0);
-    assert_eq!(chain.counted(|c| &c.bodies_refused), 1);
+    chain.wait_counted(|c| c.connections_open(), 0);
+    assert_eq!(chain.counted(|c| c.bodies_refused()), 1);
 }
 
 #[test]
@@ -218,24 +246,24 @@ fn a_client_that_takes_no_answer_is_let_go() {
     let head =
         format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len());
     (&stream).write_all(format!("{head}\r\n{body}").repeat(100).as_bytes()).unwrap();
-    chain.wait_counted(|c| &c.connections, 1);
-    chain.wait_counted(|c| &c.connections_open, 0);
-    assert!(chain.counted(|c| &c.requests) < 100);
+    chain.wait_counted(|c| c.connections(), 1);
+    chain.wait_counted(|c| c.connections_open(), 0);
+    assert!(chain.counted(|c| c.requests()) < 100);
 }
 
 #[test]
 fn connections_over_the_limit_are_closed() {
     let chain = Chain::with(Limits { http_connections: 2, ..Limits::default() }, true);
     let held = [connect(chain.http()), connect(chain.http())];
-    chain.wait_counted(|c| &c.connections_open, 2);
+    chain.wait_counted(|c| c.connections_open(), 2);
     let mut over = connect(chain.http());
     let mut rest = Vec::new();
     // Closed with or without a reset, as the system likes.
     let _ = over.read_to_end(&mut rest);
     assert!(rest.is_empty());
-    assert_eq!(chain.counted(|c| &c.connections_refused), 1);
+    assert_eq!(chain.counted(|c| c.connections_refused()), 1);
     drop(held);
-    chain.wait_counted(|c| &c.connections_open, 0);
+    chain.wait_counted(|c| c.connections_open(), 0);
     assert_eq!(chain.call("getHealth", json!([])), "ok");
 }
 
@@ -273,7 +301,7 @@ fn stopping_takes_less_than_a_second_whoever_is_there() {
     half.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
         .unwrap();
     let _socket = connect(chain.server.websocket_addr());
-    chain.wait_counted(|c| &c.connections_open, 3);
+    chain.wait_counted(|c| c.connections_open(), 3);
     let started = Instant::now();
     chain.server.stop();
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());

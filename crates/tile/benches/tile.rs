@@ -56,7 +56,7 @@ fn workspace(name: &str) -> (PathBuf, Workspace) {
     };
     let links = vec![link("test_relay", "test:0", "relay:0"), link("relay_test", "relay:0", "test:0")];
     let tiles = vec![TileSpec::new::<()>("relay", 0), TileSpec::new::<()>("test", 0)];
-    let topology = Topology { name: "bench".into(), tiles, links };
+    let topology = Topology { name: "bench".into(), tiles, links, services: vec![] };
     let workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).expect("a workspace");
     (path, workspace)
 }

@@ -69,7 +69,7 @@ impl<T: Tile> Rig<T> {
         let links = inputs.iter().map(|n| link(n, "test:0", &tile));
         let links = links.chain(outputs.iter().map(|n| link(n, &tile, "test:0"))).collect();
         let tiles = vec![TileSpec::new::<T::Counters>(T::NAME, 0), TileSpec::new::<()>("test", 0)];
-        let topology = Topology { name: "rig".into(), tiles, links };
+        let topology = Topology { name: "rig".into(), tiles, links, services: vec![] };
         topology.check().expect("a rig's links have different names");
         let workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).expect("workspace");
         let producer = |n: &&str| workspace.producer(n).expect("link");
@@ -102,10 +102,15 @@ impl<T: Tile> Rig<T> {
 
     /// Publishes a frag on an input. Panics when the link is full.
     pub fn give(&mut self, link: &str, tag: u64, payload: &[u8]) {
+        self.give_control(link, tag, 0, payload);
+    }
+
+    /// As [`Rig::give`], with a control word.
+    pub fn give_control(&mut self, link: &str, tag: u64, control: u16, payload: &[u8]) {
         let now = self.clock.now() as u32;
         let feed = self.feeds.iter_mut().find(|f| f.name() == link).expect("no such input");
         assert!(feed.credits(1) >= 1, "{link} is full: the tile does not read it");
-        feed.send(payload, tag, 0, now, now);
+        feed.send(payload, tag, control, now, now);
     }
 
     /// Lets the tile take turns until it has nothing to do.

@@ -62,7 +62,8 @@ impl Wires {
             producer: w.from.into(),
             consumers: vec![Consumption { tile: w.to.into(), reliable: w.reliable }],
         });
-        let topology = Topology { name: "wires".into(), tiles: tiles.collect(), links: links.collect() };
+        let topology =
+            Topology { name: "wires".into(), tiles: tiles.collect(), links: links.collect(), services: vec![] };
         topology.check().expect("a sound topology");
         let workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).expect("workspace");
         Self { clock, path, workspace, topology }

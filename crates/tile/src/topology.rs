@@ -21,6 +21,17 @@ pub struct Topology {
     pub tiles: Vec<TileSpec>,
     /// The links.
     pub links: Vec<LinkSpec>,
+    /// Threads outside the pipeline that count.
+    pub services: Vec<ServiceSpec>,
+}
+
+/// Something that runs beside the tiles, on threads of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceSpec {
+    /// Its name, and that of its counters region.
+    pub name: String,
+    /// Its counters.
+    pub counters: Vec<CounterSpec>,
 }
 
 /// One tile.
@@ -155,7 +166,9 @@ impl Topology {
                 .map(|c| ConsumerPlan { name: c.tile.clone(), reliable: c.reliable })
                 .collect(),
         });
-        let counters = self.tiles.iter().map(|t| CountersPlan { name: t.name(), words: t.words() });
+        let tiles = self.tiles.iter().map(|t| CountersPlan { name: t.name(), words: t.words() });
+        let services = self.services.iter().map(|s| CountersPlan { name: s.name.clone(), words: s.counters.len() });
+        let counters = tiles.chain(services);
         WorkspacePlan {
             links: links.collect(),
             counters: counters.collect(),
@@ -216,6 +229,7 @@ mod tests {
             name: "test".into(),
             tiles: vec![TileSpec::new::<()>("dedup", 0), TileSpec::new::<()>("pack", 0)],
             links: vec![link("dedup_pack", "dedup:0", "pack:0")],
+            services: vec![],
         }
     }
 

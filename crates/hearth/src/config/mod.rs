@@ -175,6 +175,23 @@ tables! {
         /// Landed transactions for which memory is taken at the start, about 71 B each; more are remembered where
         /// needed, and the memory then grows.
         pub status_capacity: usize = 1 << 20,
+        /// HTTP connections at once; one more is closed.
+        pub max_http_connections: usize = 512,
+        /// WebSocket connections at once; one more is closed.
+        pub max_websocket_connections: usize = 256,
+        /// Bytes of a request.
+        pub max_http_request_length: usize = 51_200,
+        /// Bytes of an answer, and of the account data it is made from.
+        pub max_answer_length: usize = 64 << 20,
+        /// Requests in one batch.
+        pub max_batch_length: usize = 1_024,
+        /// Requests that one address may make in a second, each of a batch counted; 0 is no limit.
+        pub requests_per_second: u32 = 0,
+        /// Subscriptions at once, of all connections.
+        pub max_subscriptions: usize = 16_384,
+        /// Transactions of `sendTransaction` that wait to be handed to the pipeline again until they land; more are
+        /// handed over once.
+        pub max_resent_transactions: usize = 10_000,
         /// Reserved for transaction metadata beyond the status. Nothing is stored yet.
         pub extended_tx_metadata_storage: bool = false,
     }

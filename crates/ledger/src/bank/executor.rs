@@ -65,6 +65,13 @@ impl Executor {
         self.recording = recording;
     }
 
+    /// Records from now on if `too`, else as before; whether it did before.
+    pub(super) fn record_too(&mut self, too: bool) -> bool {
+        let before = self.recording;
+        self.recording |= too;
+        before
+    }
+
     /// The records of the last microblock, as many as outcomes while recording: what landed has one.
     pub fn records(&self) -> &[Option<Box<Record>>] {
         &self.records

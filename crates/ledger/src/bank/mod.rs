@@ -21,6 +21,7 @@ mod executor;
 mod general;
 mod lookup;
 mod record;
+mod tapped;
 mod transfer;
 mod working_set;
 
@@ -174,8 +175,14 @@ impl Bank {
             outcomes.resize(txns.len(), Outcome::SlotEnded);
             return;
         }
+        let wanted = self.shared.tap.wanted();
+        let recording = executor.record_too(wanted.logs);
         executor.begin(self, txns);
         executor.run(self, txns, outcomes);
+        executor.set_recording(recording);
+        if wanted.any() {
+            self.tell(executor, txns, outcomes, wanted);
+        }
         let mut counts = BankCounts::default();
         for ((txn, checked), outcome) in txns.iter().zip(&executor.checked).zip(outcomes.iter()) {
             if let Ok((checked, claim)) = checked {

@@ -105,6 +105,11 @@ impl WorkingSet {
         }
     }
 
+    /// What was committed, until it is written to the store.
+    pub(super) fn changed(&self) -> impl Iterator<Item = (&Pubkey, &Account)> {
+        self.accounts.iter().filter(|working| working.changed).map(|working| (&working.key.key, &working.account))
+    }
+
     /// Writes what was committed to the store.
     pub(super) fn write_back(&mut self, store: &Accounts) {
         for working in &mut self.accounts {

@@ -9,7 +9,7 @@
 
 use hearth_tile::{Frag, Host, InitError, Out, Port, Tile};
 
-use crate::links::DEDUP_PACK;
+use crate::links::{AGAIN, DEDUP_PACK};
 use crate::tag_cache::TagCache;
 
 hearth_tile::counters! {
@@ -56,7 +56,8 @@ impl Tile for Dedup {
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
-        if self.seen.insert(frag.tag()) {
+        // What is handed over again has not landed the first time.
+        if self.seen.insert(frag.tag()) || frag.control() & AGAIN != 0 {
             out.publish(self.pack, frag.tag(), frag.payload());
             out.count.forwarded += 1;
         } else {
@@ -92,6 +93,16 @@ mod tests {
         rig.run();
         assert_eq!(rig.take("dedup_pack"), [(7, b"one".to_vec()), (8, b"two".to_vec())]);
         assert_eq!((rig.count().forwarded, rig.count().dropped_duplicate), (2, 2));
+    }
+
+    #[test]
+    fn what_is_handed_over_again_passes() {
+        let mut rig = rig(100);
+        for control in [0, AGAIN, 0] {
+            rig.give_control("verify_dedup:0", 7, control, b"one");
+        }
+        rig.run();
+        assert_eq!((rig.count().forwarded, rig.count().dropped_duplicate), (2, 1));
     }
 
     #[test]

@@ -1,20 +1,24 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use hearth_ring::{HugePages, Workspace};
-use hearth_tile::CounterSet;
 use hearth_tile::counters::LoopCounters;
 use hearth_tile::rig::Rig;
-use hearth_tile::topology::TileSpec;
+use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec};
+use hearth_tile::{CounterKind, CounterSet};
 
 use super::*;
 use crate::sign;
 
 fn workspace(path: &Path) -> Workspace {
     let tiles = vec![TileSpec::new::<sign::Counters>("sign", 0)];
-    let topology = Topology { name: "metric".into(), tiles, links: vec![] };
+    let counters = [("requests", CounterKind::Counter), ("connections_open", CounterKind::Gauge)];
+    let spec = |(name, kind): (&str, CounterKind)| CounterSpec { name: name.into(), kind, help: "Some.".into() };
+    let services = vec![ServiceSpec { name: "rpc".into(), counters: counters.map(spec).into() }];
+    let topology = Topology { name: "metric".into(), tiles, links: vec![], services };
     Workspace::create(path, &topology.workspace_plan(HugePages::None)).unwrap()
 }
 
@@ -43,6 +47,7 @@ fn serves_what_tiles_count() {
     let words = counters.words();
     sign::Counters { signed_shred: 12, refused: 1 }.flush(&words[LoopCounters::DECLS.len()..]);
     LoopCounters { regime_finish_ns: 1_500_000_000, ..Default::default() }.flush(words);
+    workspace.counters("rpc").unwrap().words()[0].store(5, Relaxed);
 
     let config = Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone() };
     let mut rig = Rig::<Metric>::new(&config, &[], &[]);
@@ -51,6 +56,8 @@ fn serves_what_tiles_count() {
     for line in [
         "# TYPE hearth_sign_signed_shred_total counter",
         "hearth_sign_signed_shred_total{tile=\"sign:0\"} 12",
+        "hearth_rpc_requests_total{service=\"rpc\"} 5",
+        "hearth_rpc_connections_open{service=\"rpc\"} 0",
         "hearth_tile_regime_seconds_total{tile=\"sign:0\",kind=\"sign\",regime=\"finish\"} 1.5",
     ] {
         assert!(answer.lines().any(|l| l == line), "{line} is missing in\n{answer}");
@@ -135,7 +142,7 @@ fn slow_clients_are_served() {
 fn a_large_text_is_written_in_pieces() {
     let path = std::env::temp_dir().join(format!("hearth-metric-large-{}", std::process::id()));
     let tiles: Vec<_> = (0..100).map(|index| TileSpec::new::<sign::Counters>("sign", index)).collect();
-    let topology = Topology { name: "metric".into(), tiles, links: vec![] };
+    let topology = Topology { name: "metric".into(), tiles, links: vec![], services: vec![] };
     let _workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).unwrap();
     let config = Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone() };
     let mut rig = Rig::<Metric>::new(&config, &[], &[]);

@@ -1,7 +1,7 @@
 //! Counters and links as Prometheus text.
 //!
 //! reads   the topology (names, kinds, help) once; the workspace (values) line by line
-//! writes  one family per counter of each tile kind, one per loop counter, three for the links
+//! writes  one family per counter of each tile kind and service, one per loop counter, three for the links
 //! memory  [`Template`]: about 150 B a line, taken at the start; a [`Page`]: about as much while it is written
 //! source  Prometheus naming: base units (seconds), counters end in `_total`
 
@@ -69,6 +69,13 @@ impl Template {
             for (at, spec) in tile.counters.iter().enumerate() {
                 let source = Source::Word { region, word: LoopCounters::DECLS.len() + at };
                 add(&mut families, &tile.kind, spec, format!("tile=\"{}\"", tile.name()), source);
+            }
+        }
+        for service in &topology.services {
+            let Some(region) = observer.counter_names().position(|name| name == service.name) else { continue };
+            for (word, spec) in service.counters.iter().enumerate() {
+                let labels = format!("service=\"{}\"", service.name);
+                add(&mut families, &service.name, spec, labels, Source::Word { region, word });
             }
         }
         add_links(&mut families, observer);

@@ -6,6 +6,8 @@
 //! drops   transactions that do not parse, duplicates seen by this tile, bad signatures; each counted
 //! source  ed25519-dalek 2's `verify_strict` is the rule; see [`hearth_crypto::ed25519`]
 //!
+//! What the RPC hands over again, because it has not landed, is no duplicate.
+//!
 //! A duplicate is remembered only once its signature is known to be good: a forged copy must not be able to
 //! push out the original.
 
@@ -14,7 +16,7 @@ use hearth_tile::{Frag, Host, InitError, Out, Port, Tile};
 use hearth_wire::hash64;
 use hearth_wire::txn::Txn;
 
-use crate::links::{TXN_MTU, VERIFY_DEDUP};
+use crate::links::{AGAIN, TXN_MTU, VERIFY_DEDUP};
 use crate::tag_cache::TagCache;
 
 hearth_tile::counters! {
@@ -52,6 +54,7 @@ struct Pending {
     origin_ns: u32,
     tag: u64,
     signatures: usize,
+    again: bool,
 }
 
 /// The tile.
@@ -91,13 +94,15 @@ impl Tile for Verify {
             return out.filtered();
         };
         let tag = hash64(self.key, txn.first_signature());
-        if self.seen.contains(tag) {
+        let again = frag.control() & AGAIN != 0;
+        if !again && self.seen.contains(tag) {
             out.count.dropped_duplicate += 1;
             return out.filtered();
         }
         let signatures = txn.signatures().len();
         self.bytes[self.pending.len()][..frag.payload().len()].copy_from_slice(frag.payload());
-        self.pending.push(Pending { len: frag.payload().len(), origin_ns: out.origin_ns(), tag, signatures });
+        let (len, origin_ns) = (frag.payload().len(), out.origin_ns());
+        self.pending.push(Pending { len, origin_ns, tag, signatures, again });
     }
 
     fn end_burst(&mut self, out: &mut Out<'_, Self>) {
@@ -112,12 +117,13 @@ impl Tile for Verify {
             at += p.signatures;
             if verdicts.iter().any(Result::is_err) {
                 out.count.dropped_signature += 1;
-            } else if !self.seen.insert(p.tag) {
+            } else if !self.seen.insert(p.tag) && !p.again {
                 // The same transaction twice in one burst.
                 out.count.dropped_duplicate += 1;
             } else {
                 out.set_origin(p.origin_ns);
-                out.publish(self.dedup, p.tag, &bytes[..p.len]);
+                let control = if p.again { AGAIN } else { 0 };
+                out.publish_control(self.dedup, p.tag, control, &bytes[..p.len]);
                 out.count.forwarded += 1;
             }
         }

@@ -56,6 +56,18 @@ fn each_drop_is_counted() {
 }
 
 #[test]
+fn what_is_handed_over_again_passes() {
+    let mut rig = rig();
+    let good = transfer(1);
+    for control in [0, AGAIN, 0, AGAIN] {
+        rig.give_control("quic_verify:0", 0, control, &good);
+        rig.run();
+    }
+    assert_eq!(rig.take("verify_dedup:0").len(), 3);
+    assert_eq!((rig.count().forwarded, rig.count().dropped_duplicate), (3, 1));
+}
+
+#[test]
 fn a_forged_copy_does_not_displace_the_original() {
     let mut rig = rig();
     let good = transfer(1);

@@ -7,6 +7,7 @@
 //! source  `decode_and_deserialize` of `solana-rpc` 4.2
 
 pub mod account;
+pub mod instructions;
 pub mod token;
 
 use base64::Engine;

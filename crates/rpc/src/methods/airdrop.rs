@@ -69,7 +69,7 @@ impl Api {
         let txn = encoding::transaction(&bytes)?;
         self.preflight(&txn).await?;
         self.submit(&bytes).await?;
-        count(&self.counters.airdrops);
+        count(self.counters.airdrops());
         Ok(json!(&*encode_64(txn.first_signature())))
     }
 }

@@ -12,18 +12,20 @@ mod chain;
 mod cluster;
 mod epochs;
 mod health;
+mod resend;
 mod scan;
 mod simulation;
 mod slot_history;
 mod tokens;
 mod transactions;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hearth_ledger::blockstore::Reader;
-use hearth_ledger::{Bank, Commitment, Ledger};
+use hearth_ledger::{Bank, Commitment, Executor, Ledger};
 use hearth_wire::{Pubkey, Txn};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -33,8 +35,10 @@ use crate::config::{Limits, RpcNode, TransactionInlet};
 use crate::counters::Counters;
 use crate::jsonrpc::{Answerer, Failure, Request};
 use crate::params::{Options, Params};
+use crate::rate::RateLimit;
 use airdrop::Faucet;
 use health::Progress;
+use resend::ResendQueue;
 
 /// Between two looks at something that is awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -45,7 +49,11 @@ pub struct Api {
     pub(crate) counters: Arc<Counters>,
     pub(crate) limits: Limits,
     pub(crate) transaction_history: bool,
+    pub(crate) rate: RateLimit,
     inlet: Mutex<Box<dyn TransactionInlet>>,
+    resend: ResendQueue,
+    /// For simulations: those that are not at work.
+    executors: Mutex<Vec<Executor>>,
     identity: Pubkey,
     faucet: Faucet,
     verify: fn(&Txn<'_>) -> bool,
@@ -67,10 +75,13 @@ impl Api {
     pub fn new(node: RpcNode, limits: Limits, http: SocketAddr, websocket: SocketAddr) -> Self {
         Self {
             ledger: node.ledger,
-            counters: Arc::new(Counters::default()),
+            counters: node.counters,
             limits,
             transaction_history: node.transaction_history,
+            rate: RateLimit::new(limits.requests_per_second),
             inlet: Mutex::new(node.inlet),
+            resend: ResendQueue::default(),
+            executors: Mutex::default(),
             identity: node.identity,
             faucet: Faucet::new(node.faucet, node.sign_as_faucet),
             verify: node.verify,
@@ -143,6 +154,19 @@ impl Api {
         }
     }
 
+    /// Refuses requests over the rate that an address may have, and batches that are too long.
+    pub fn admit(&self, address: IpAddr, requests: usize) -> Result<(), Failure> {
+        let longest = self.limits.batch_length;
+        if requests > longest.max(1) {
+            return Err(Failure::invalid_request(format!("a batch of {requests} requests; at most {longest}")));
+        }
+        if self.rate.admits(address, requests) {
+            return Ok(());
+        }
+        self.counters.requests_limited().fetch_add(requests as u64, Relaxed);
+        Err(Failure::too_many_requests(self.limits.requests_per_second))
+    }
+
     /// The slot of a commitment; refused where the client wants a later one.
     fn slot_for(&self, commitment: Commitment, options: Options<'_>) -> Result<u64, Failure> {
         let slot = self.ledger.slot(commitment);
@@ -174,9 +198,21 @@ impl Api {
     }
 }
 
-impl Answerer for &Api {
+/// Requests of one address.
+pub struct Caller<'a> {
+    /// What answers.
+    pub api: &'a Api,
+    /// Who asks.
+    pub address: IpAddr,
+}
+
+impl Answerer for Caller<'_> {
+    fn admit(&mut self, requests: usize) -> Result<(), Failure> {
+        self.api.admit(self.address, requests)
+    }
+
     async fn answer(&mut self, request: Request<'_>) -> Result<Value, Failure> {
-        self.call(request).await
+        self.api.call(request).await
     }
 }
 

@@ -2,79 +2,142 @@
 //!
 //! reads   a transaction; the bank of the slot in the making
 //! writes  the result as the cluster shapes it
-//! memory  the accounts of one transaction
-//! source  `simulateTransaction` of `solana-rpc` 4.2; the lines of logs as `stable_log.rs` of
-//!         `solana-program-runtime` words them
+//! memory  the accounts of one transaction; an executor for each simulation that runs at once
+//! source  `simulateTransaction` of `solana-rpc` 4.2
 
-use hearth_ledger::{Executor, InstructionError, Outcome, TransactionError};
-use hearth_wire::Txn;
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
+use hearth_ledger::bank::{self, LoadedAddresses, Record};
+use hearth_ledger::{Account, Commitment, InstructionError, Outcome, TransactionError};
 use hearth_wire::base58::encode_32;
 use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, SYSTEM_PROGRAM};
+use hearth_wire::{Pubkey, Txn};
 use serde_json::{Map, Value, json};
 
 use super::{Api, with_context};
 use crate::counters::count;
-use crate::encoding;
+use crate::encoding::account::AccountFormat;
+use crate::encoding::instructions::{addresses_json, inner_json, token_balances_json};
+use crate::encoding::token::TokenView;
+use crate::encoding::{self, base64_text};
 use crate::jsonrpc::Failure;
-use crate::params::Params;
+use crate::params::{self, Options, Params};
 
 /// What became of a transaction in a simulation.
+#[derive(Default)]
 pub struct Simulation {
     err: Option<TransactionError>,
     /// Whether this node cannot run it, though others may.
     unsupported: bool,
-    logs: Vec<String>,
     compute_units: u64,
     loaded_bytes: u32,
     fee: Option<u64>,
+    record: Option<Box<Record>>,
+    accounts: HashMap<Pubkey, Option<Account>>,
 }
 
 impl Simulation {
-    fn of(txn: &Txn<'_>, outcome: Outcome) -> Result<Self, Failure> {
-        match outcome {
-            Outcome::Committed(landed) => Ok(Self {
-                err: landed.err,
-                unsupported: false,
-                logs: logs(txn, landed.err),
-                compute_units: landed.compute_units,
-                loaded_bytes: landed.loaded_bytes,
-                fee: Some(landed.fee),
-            }),
-            Outcome::NotCommitted(err) => Ok(Self::refused(err)),
+    fn of(txn: &Txn<'_>, simulation: bank::Simulation) -> Result<Self, Failure> {
+        let refused = match simulation.outcome {
+            Outcome::Committed(landed) => {
+                return Ok(Self {
+                    err: landed.err,
+                    unsupported: false,
+                    compute_units: landed.compute_units,
+                    loaded_bytes: landed.loaded_bytes,
+                    fee: Some(landed.fee),
+                    record: simulation.record,
+                    accounts: simulation.accounts.into_iter().collect(),
+                });
+            }
+            Outcome::NotCommitted(err) => Self::refused(err),
             Outcome::Unsupported => {
                 let err = TransactionError::InstructionError(foreign(txn), InstructionError::UnsupportedProgramId);
-                Ok(Self { unsupported: true, ..Self::refused(err) })
+                Self { unsupported: true, ..Self::refused(err) }
             }
-            Outcome::SlotEnded => Err(Failure::unhealthy("the slot has just ended; try again", None)),
-        }
+            Outcome::SlotEnded => return Err(Failure::unhealthy("the slot has just ended; try again", None)),
+        };
+        Ok(Self { record: simulation.record, ..refused })
     }
 
     /// A transaction that did not run.
     pub fn refused(err: TransactionError) -> Self {
-        Self { err: Some(err), unsupported: false, logs: Vec::new(), compute_units: 0, loaded_bytes: 0, fee: None }
+        Self { err: Some(err), ..Self::default() }
     }
 
     /// The value that clients get, but for the keys that depend on what they asked.
     fn json(&self) -> Map<String, Value> {
+        let record = self.record.as_deref();
+        let return_data = record
+            .and_then(|record| record.return_data.as_ref())
+            .map(|(program, data)| json!({ "programId": &*encode_32(program), "data": [base64_text(data), "base64"] }));
         let value = json!({
             "err": self.err,
-            "logs": self.logs,
+            "logs": record.map(|record| &record.logs[..]).unwrap_or_default(),
             "accounts": null,
             "unitsConsumed": self.compute_units,
             "loadedAccountsDataSize": self.loaded_bytes,
-            "returnData": null,
+            "returnData": return_data,
             "innerInstructions": null,
             "replacementBlockhash": null,
             "fee": self.fee,
+            "preBalances": null,
+            "postBalances": null,
+            "preTokenBalances": null,
+            "postTokenBalances": null,
+            "loadedAddresses": null,
         });
         match value {
             Value::Object(map) => map,
             _ => unreachable!("an object was made"),
         }
     }
+
+    /// Adds what only `simulateTransaction` tells, and no preflight.
+    fn add_balances(&self, value: &mut Map<String, Value>, loaded: &LoadedAddresses) {
+        let (writable, readonly) = (addresses_json(loaded.writable()), addresses_json(loaded.readonly()));
+        value.insert("loadedAddresses".into(), json!({ "writable": writable, "readonly": readonly }));
+        let Some(record) = self.record.as_deref() else { return };
+        let (before, after): (Vec<u64>, Vec<u64>) = record.balances.iter().copied().unzip();
+        value.insert("preBalances".into(), json!(before));
+        value.insert("postBalances".into(), json!(after));
+        value.insert("preTokenBalances".into(), token_balances_json(&record.tokens_before));
+        value.insert("postTokenBalances".into(), token_balances_json(&record.tokens_after));
+    }
+
+    /// The accounts that the client wants to see as they would be.
+    fn accounts_json(&self, api: &Api, txn: &Txn<'_>, wanted: Options<'_>) -> Result<Value, Failure> {
+        let format = AccountFormat::of(wanted, "base64")?;
+        if format.is_base58() {
+            return Err(Failure::invalid_params("base58 encoding not supported"));
+        }
+        let texts = wanted.list("addresses")?.ok_or_else(|| Failure::invalid_params("accounts: needs addresses"))?;
+        let most = txn.account_count();
+        if texts.len() > most {
+            return Err(Failure::invalid_params(format!("Too many accounts provided; max {most}")));
+        }
+        let mut shown = Vec::with_capacity(texts.len());
+        let look = |key: &Pubkey| match self.accounts.get(key) {
+            Some(account) => account.clone(),
+            None => api.ledger.account(key),
+        };
+        let mut tokens = TokenView::new(&look);
+        for (index, text) in texts.iter().enumerate() {
+            let place = || format!("accounts: addresses, element {index}");
+            let text = text.as_str().ok_or_else(|| {
+                Failure::invalid_params(format!("{}: expected a string, found {}", place(), params::kind(text)))
+            })?;
+            let key = params::pubkey(text, place)?;
+            // Of what failed nothing would be left.
+            let account = if self.err.is_none() { look(&key) } else { None };
+            shown.push(account.map_or(Ok(Value::Null), |account| format.json(&key, &account, &mut tokens))?);
+        }
+        Ok(Value::Array(shown))
+    }
 }
 
-/// The first instruction that is of no program this node runs; the first of all when each is.
+/// The first instruction that is of no program that every node runs; the first of all when each is.
 fn foreign(txn: &Txn<'_>) -> u8 {
     let known = [SYSTEM_PROGRAM, COMPUTE_BUDGET_PROGRAM];
     let program = |index: u8| txn.account_keys()[usize::from(index)];
@@ -82,31 +145,22 @@ fn foreign(txn: &Txn<'_>) -> u8 {
     first.unwrap_or(0) as u8
 }
 
-/// What the programs of the node log, which write nothing of their own: that they were called, and how it went.
-fn logs(txn: &Txn<'_>, err: Option<TransactionError>) -> Vec<String> {
-    let failed = match err {
-        Some(TransactionError::InstructionError(index, error)) => Some((usize::from(index), error)),
-        _ => None,
-    };
-    let mut logs = Vec::with_capacity(2 * txn.instruction_count());
-    for (index, instruction) in txn.instructions().enumerate() {
-        let program = encode_32(&txn.account_keys()[usize::from(instruction.program_id_index)]);
-        logs.push(format!("Program {program} invoke [1]"));
-        match failed {
-            Some((at, error)) if at == index => {
-                logs.push(format!("Program {program} failed: {error}"));
-                break;
-            }
-            _ => logs.push(format!("Program {program} success")),
-        }
-    }
-    logs
-}
-
 impl Api {
+    /// The addresses that a transaction loads; one whose tables do not give them is no transaction here.
+    pub fn loaded_addresses(&self, txn: &Txn<'_>) -> Result<LoadedAddresses, Failure> {
+        let slot = self.ledger.slot(Commitment::Processed);
+        let loaded = LoadedAddresses::resolve(txn, self.ledger.accounts(), slot);
+        loaded.map_err(|error| Failure::invalid_params(format!("invalid transaction: {error}")))
+    }
+
     async fn simulate(&self, txn: &Txn<'_>) -> Result<Simulation, Failure> {
         let bank = self.working_bank().await?;
-        Simulation::of(txn, bank.simulate(&mut Executor::new(), txn).outcome)
+        let idle = || self.executors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut executor = idle().pop().unwrap_or_default();
+        // A program may run for milliseconds.
+        let simulation = tokio::task::block_in_place(|| bank.simulate(&mut executor, txn));
+        idle().push(executor);
+        Simulation::of(txn, simulation)
     }
 
     /// Refuses a transaction that would not succeed.
@@ -117,9 +171,9 @@ impl Api {
 
     /// The error of a transaction that a simulation refused; counts it.
     pub fn refused(&self, simulation: Simulation) -> Failure {
-        count(&self.counters.preflight_refused);
+        count(self.counters.preflight_refused());
         let err = simulation.err.map_or(String::new(), |err| err.to_string());
-        let why = if simulation.unsupported { " (this node runs transfers of the system program only)" } else { "" };
+        let why = if simulation.unsupported { " (this node does not run that program)" } else { "" };
         Failure::preflight(format!("{err}{why}"), Value::Object(simulation.json()))
     }
 
@@ -130,37 +184,36 @@ impl Api {
         if sig_verify && replace {
             return Err(Failure::invalid_params("sigVerify may not be used with replaceRecentBlockhash"));
         }
-        if options.get("accounts").is_some() {
-            return Err(Failure::invalid_params("accounts: this node gives no accounts after a simulation"));
-        }
-        let inner = options.flag("innerInstructions")?;
+        let (inner, wanted) = (options.flag("innerInstructions")?, options.options("accounts")?);
         let commitment = options.commitment()?;
         let slot = self.state_slot(options)?;
         let mut bytes = encoding::transaction_bytes(text, options)?;
-        let mut replacement = None;
+        let mut replacement = Value::Null;
         if replace {
             let txn = encoding::transaction(&bytes)?;
             let at = txn.recent_blockhash().as_ptr().addr() - bytes.as_ptr().addr();
             let latest = self.ledger.latest_blockhash(commitment);
             bytes[at..at + 32].copy_from_slice(&latest.blockhash);
-            replacement = Some(latest);
-        }
-        let txn = encoding::transaction(&bytes)?;
-        let mut value = match sig_verify && !(self.verify)(&txn) {
-            true => Simulation::refused(TransactionError::SignatureFailure),
-            false => self.simulate(&txn).await?,
-        }
-        .json();
-        if inner {
-            // No program that this node runs calls another.
-            value.insert("innerInstructions".into(), json!([]));
-        }
-        if let Some(latest) = replacement {
-            let blockhash = json!({
+            replacement = json!({
                 "blockhash": &*encode_32(&latest.blockhash),
                 "lastValidBlockHeight": latest.last_valid_block_height,
             });
-            value.insert("replacementBlockhash".into(), blockhash);
+        }
+        let txn = encoding::transaction(&bytes)?;
+        let loaded = self.loaded_addresses(&txn)?;
+        let simulation = match sig_verify && !(self.verify)(&txn) {
+            true => Simulation::refused(TransactionError::SignatureFailure),
+            false => self.simulate(&txn).await?,
+        };
+        let mut value = simulation.json();
+        simulation.add_balances(&mut value, &loaded);
+        value.insert("replacementBlockhash".into(), replacement);
+        if let Some(wanted) = wanted {
+            value.insert("accounts".into(), simulation.accounts_json(self, &txn, wanted)?);
+        }
+        if let Some(record) = simulation.record.as_deref().filter(|_| inner) {
+            let keys = [txn.account_keys(), loaded.all()].concat();
+            value.insert("innerInstructions".into(), inner_json(record, &keys));
         }
         Ok(with_context(slot, Value::Object(value)))
     }

@@ -1,7 +1,7 @@
 //! Transactions: into the pipeline, and what became of them.
 //!
 //! reads   the ledger's statuses, fees
-//! writes  wire bytes into the pipeline, once for each request: the RPC does not retry
+//! writes  wire bytes into the pipeline
 //! memory  one transaction of 1,232 bytes a request
 //! drops   transactions that the pipeline has no room for within [`Limits::inlet_wait`](crate::Limits): error
 //!         -32005, counted
@@ -9,14 +9,16 @@
 
 use std::sync::PoisonError;
 
+use hearth_ledger::bank::advances_nonce;
 use hearth_ledger::{Budget, Fee, SignatureStatus, TransactionError};
-use hearth_wire::Txn;
 use hearth_wire::base58::encode_64;
+use hearth_wire::Txn;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::simulation::Simulation;
 use super::{Api, LOOK_EVERY, with_context};
+use crate::config::Busy;
 use crate::counters::count;
 use crate::encoding;
 use crate::jsonrpc::Failure;
@@ -31,11 +33,11 @@ impl Api {
         let options = params.options(1)?;
         let skip_preflight = options.flag("skipPreflight")?;
         options.commitment_of("preflightCommitment")?;
-        // It is handed over once, however many retries are asked for.
-        options.number("maxRetries")?;
+        let retries = options.number("maxRetries")?;
         let bytes = encoding::transaction_bytes(text, options)?;
         let txn = encoding::transaction(&bytes)?;
         self.state_slot(options)?;
+        self.loaded_addresses(&txn)?;
         if !skip_preflight {
             if !(self.verify)(&txn) {
                 return Err(self.refused(Simulation::refused(TransactionError::SignatureFailure)));
@@ -44,21 +46,26 @@ impl Api {
             self.preflight(&txn).await?;
         }
         self.submit(&bytes).await?;
+        self.resend_until_landed(&txn, retries);
         Ok(json!(&*encode_64(txn.first_signature())))
+    }
+
+    /// Hands a transaction to the pipeline, if it has room.
+    pub fn hand_over(&self, wire: &[u8], again: bool) -> Result<(), Busy> {
+        self.inlet.lock().unwrap_or_else(PoisonError::into_inner).send(wire, again)
     }
 
     /// Hands a transaction to the pipeline, waiting a moment for room.
     pub async fn submit(&self, wire: &[u8]) -> Result<(), Failure> {
         let deadline = Instant::now() + self.limits.inlet_wait;
         loop {
-            let sent = self.inlet.lock().unwrap_or_else(PoisonError::into_inner).send(wire);
-            match sent {
+            match self.hand_over(wire, false) {
                 Ok(()) => {
-                    count(&self.counters.transactions_in);
+                    count(self.counters.transactions_in());
                     return Ok(());
                 }
                 Err(busy) if Instant::now() > deadline => {
-                    count(&self.counters.refused_busy);
+                    count(self.counters.refused_busy());
                     return Err(Failure::unhealthy(format!("{busy}; try again"), None));
                 }
                 Err(_) => tokio::time::sleep(LOOK_EVERY).await,
@@ -91,8 +98,27 @@ impl Api {
         let txn = Txn::parse(&bytes).map_err(|error| not_a_message(&error))?;
         let budget = Budget::of(&txn).map_err(|error| Failure::invalid_params(format!("{what}: {error}")))?;
         let fee = Fee::of(&txn, &budget).total();
-        let known = self.ledger.is_blockhash_valid(txn.recent_blockhash());
+        self.loaded_addresses(&txn)?;
+        let known = self.ledger.is_blockhash_valid(txn.recent_blockhash()) || self.names_nonce(&txn);
         Ok(with_context(slot, json!(known.then_some(fee))))
+    }
+}
+
+/// Where a nonce account in use holds its hash, and what comes before its authority.
+const NONCE_HASH: std::ops::Range<usize> = 40..72;
+const NONCE_IN_USE: [u8; 8] = [1, 0, 0, 0, 1, 0, 0, 0];
+
+impl Api {
+    /// Whether a transaction advances a nonce that holds the blockhash it names.
+    fn names_nonce(&self, txn: &Txn<'_>) -> bool {
+        let first = txn.instructions().next().filter(|_| advances_nonce(txn));
+        let key = first.and_then(|first| txn.account_keys().get(usize::from(*first.accounts.first()?)));
+        let account = key.and_then(|key| self.ledger.account(key));
+        account.is_some_and(|account| {
+            account.is_system_owned()
+                && account.data().starts_with(&NONCE_IN_USE)
+                && account.data().get(NONCE_HASH) == Some(&txn.recent_blockhash()[..])
+        })
     }
 }
 

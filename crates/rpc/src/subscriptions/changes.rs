@@ -1,18 +1,17 @@
-//! What has changed between two looks at the ledger, and what each subscription is told of it.
+//! What has changed between two looks at the ledger.
 //!
-//! reads   the ledger
-//! writes  the texts of notifications
-//! memory  a pair of numbers for each slot that has gone by: 512 at most
-//! source  the shapes of `rpc_subscriptions.rs` of `solana-rpc` 4.2
+//! reads   the ledger; what the banks have told
+//! writes  the slots, transactions and accounts of the time between
+//! memory  a pair of numbers for each slot that has gone by, 512 at most; what the banks have told, see
+//!         [`hearth_ledger::tap`]
 
-use axum::extract::ws::Utf8Bytes;
-use hearth_ledger::{Commitment, Ledger};
+use std::collections::{HashMap, HashSet};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hearth_ledger::tap::{Changed, Landed, Tapped};
+use hearth_ledger::{BlockSummary, Commitment, Ledger};
+use hearth_wire::{Pubkey, Txn};
 use serde_json::{Value, json};
-
-use super::Watch;
-use crate::encoding::token::TokenView;
-use crate::jsonrpc::notification;
-use crate::methods::with_context;
 
 /// Blocks that the ledger is asked for when slots have gone by: all that it remembers.
 const BLOCKS_MAX: usize = 512;
@@ -22,6 +21,8 @@ const BLOCKS_MAX: usize = 512;
 pub struct Seen {
     transactions: u64,
     processed: u64,
+    /// The slot of the last block that has ended.
+    ended: u64,
     confirmed: u64,
     finalized: u64,
 }
@@ -32,110 +33,141 @@ impl Seen {
             // First: what lands after it is seen at the next look.
             transactions: ledger.transaction_count(Commitment::Processed),
             processed: ledger.slot(Commitment::Processed),
+            ended: ledger.recent_blocks(1).first().map_or(0, |block| block.slot),
             confirmed: ledger.slot(Commitment::Confirmed),
             finalized: ledger.slot(Commitment::Finalized),
         }
     }
 
-    fn slot(&self, commitment: Commitment) -> u64 {
+    pub fn slot(&self, commitment: Commitment) -> u64 {
         match commitment {
             Commitment::Processed => self.processed,
             Commitment::Confirmed => self.confirmed,
             Commitment::Finalized => self.finalized,
         }
     }
-
-    /// Whether a transaction may have come to `commitment` since `before`.
-    fn may_have_landed(&self, before: &Self, commitment: Commitment) -> bool {
-        match commitment {
-            Commitment::Processed => self.transactions != before.transactions,
-            surer => self.slot(surer) != before.slot(surer),
-        }
-    }
-}
-
-/// A notification for a subscription.
-pub struct Told {
-    pub id: u64,
-    pub text: Utf8Bytes,
-    /// Whether the subscription ends with it.
-    pub last: bool,
 }
 
 /// What has changed between two looks.
 pub struct Changes {
     before: Seen,
-    now: Seen,
-    fresh: bool,
+    /// As it is now.
+    pub now: Seen,
+    /// Whether something is subscribed that was not at the last look.
+    pub fresh: bool,
     /// Slots that have begun, each with its parent, the oldest first.
-    slots: Vec<(u64, u64)>,
+    pub slots: Vec<(u64, u64)>,
     /// Slots that have become final.
-    roots: Vec<u64>,
+    pub roots: Vec<u64>,
+    /// Steps of slots, as `slotsUpdates` tells them.
+    pub updates: Vec<Value>,
+    /// Transactions that have landed.
+    pub landed: Vec<Landed>,
+    /// Accounts that have changed, each once a slot.
+    pub changed: Vec<Changed>,
+    /// Which of the transactions name an address.
+    mentions: HashMap<Pubkey, Vec<usize>>,
+    /// Which of the accounts a program owns.
+    owned: HashMap<Pubkey, Vec<usize>>,
 }
 
 impl Changes {
-    pub fn between(ledger: &Ledger, before: &Seen, now: Seen, fresh: bool) -> Self {
-        let (mut slots, mut roots) = (Vec::new(), Vec::new());
-        if now.processed != before.processed || now.finalized != before.finalized {
-            let working = ledger.working_bank().map(|bank| (bank.slot(), bank.parent()));
-            let mut blocks = ledger.recent_blocks(BLOCKS_MAX);
-            blocks.reverse();
-            let begun = blocks.iter().map(|block| (block.slot, block.parent)).chain(working);
-            // A slot that began after the numbers were read is told at the next look.
-            slots = begun.filter(|(slot, _)| *slot > before.processed && *slot <= now.processed).collect();
-            let final_now = blocks.iter().map(|block| block.slot);
-            roots = final_now.filter(|slot| *slot > before.finalized && *slot <= now.finalized).collect();
+    pub fn between(ledger: &Ledger, before: &Seen, now: Seen, fresh: bool, tapped: Tapped) -> Self {
+        let mut changes = Self {
+            before: *before,
+            now,
+            fresh,
+            slots: vec![],
+            roots: vec![],
+            updates: vec![],
+            landed: tapped.landed,
+            changed: last_of_each(tapped.changed),
+            mentions: HashMap::new(),
+            owned: HashMap::new(),
+        };
+        if (Seen { transactions: 0, ..now }) != (Seen { transactions: 0, ..*before }) {
+            changes.slots_between(ledger);
         }
-        Self { before: *before, now, fresh, slots, roots }
+        for (index, landed) in changes.landed.iter().enumerate() {
+            for key in keys(landed) {
+                changes.mentions.entry(key).or_default().push(index);
+            }
+        }
+        for (index, changed) in changes.changed.iter().enumerate() {
+            changes.owned.entry(changed.account.owner).or_default().push(index);
+        }
+        changes
     }
 
-    /// Adds to `told` what one subscription is to be told.
-    pub fn tell(&self, ledger: &Ledger, id: u64, watch: &mut Watch, told: &mut Vec<Told>) {
-        let name = watch.name();
-        let mut tell = |result: Value, last: bool| {
-            let text = notification(&format!("{name}Notification"), &result, id);
-            told.push(Told { id, text: text.into(), last });
-        };
-        match watch {
-            Watch::Slot => {
-                for (slot, parent) in &self.slots {
-                    tell(json!({ "parent": parent, "root": self.now.finalized, "slot": slot }), false);
-                }
-            }
-            Watch::Root => self.roots.iter().for_each(|root| tell(json!(root), false)),
-            Watch::Account { key, format, last } => {
-                let moved =
-                    self.now.transactions != self.before.transactions || self.now.processed != self.before.processed;
-                if !moved && !self.fresh {
-                    return;
-                }
-                let account = ledger.account(key);
-                if account == *last {
-                    return;
-                }
-                // One that is gone is told as one that is empty.
-                let look = |key: &_| ledger.account(key);
-                let shown = format.json(key, &account.clone().unwrap_or_default(), &mut TokenView::new(&look));
-                *last = account;
-                // What cannot be written as it was asked for has been asked for wrongly: nothing to tell.
-                if let Ok(shown) = shown {
-                    tell(with_context(self.now.processed, shown), false);
-                }
-            }
-            Watch::Signature { signature, commitment, received } => {
-                let wanted = if *received { Commitment::Processed } else { *commitment };
-                if !self.fresh && !self.now.may_have_landed(&self.before, wanted) {
-                    return;
-                }
-                let Some(status) = ledger.signature_status(signature) else { return };
-                if std::mem::take(received) {
-                    tell(with_context(status.slot, json!("receivedSignature")), false);
-                }
-                if status.commitment >= *commitment {
-                    let slot = self.now.slot(*commitment).max(status.slot);
-                    tell(with_context(slot, json!({ "err": status.result.err() })), true);
-                }
-            }
+    fn slots_between(&mut self, ledger: &Ledger) {
+        let (before, now) = (self.before, self.now);
+        let working = ledger.working_bank().map(|bank| (bank.slot(), bank.parent()));
+        let mut blocks = ledger.recent_blocks(BLOCKS_MAX);
+        blocks.reverse();
+        let begun = blocks.iter().map(|block| (block.slot, block.parent)).chain(working);
+        // A slot that began after the numbers were read is told at the next look.
+        self.slots = begun.filter(|(slot, _)| *slot > before.processed && *slot <= now.processed).collect();
+        let within = |after: u64, last: u64| move |block: &&BlockSummary| block.slot > after && block.slot <= last;
+        self.roots = blocks.iter().filter(within(before.finalized, now.finalized)).map(|block| block.slot).collect();
+        let timestamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        let step = |kind: &str, slot: u64| json!({ "type": kind, "slot": slot, "timestamp": timestamp });
+        for (slot, parent) in &self.slots {
+            self.updates.push(step("firstShredReceived", *slot));
+            let mut created = step("createdBank", *slot);
+            created["parent"] = json!(parent);
+            self.updates.push(created);
+        }
+        for block in blocks.iter().filter(within(before.ended, now.ended)) {
+            self.updates.push(step("completed", block.slot));
+            let mut frozen = step("frozen", block.slot);
+            // Entries are made after the banks, and nobody counts them by slot.
+            frozen["stats"] = json!({
+                "numTransactionEntries": 0,
+                "numSuccessfulTransactions": block.counts.committed - block.counts.failed,
+                "numFailedTransactions": block.counts.failed,
+                "maxTransactionsPerEntry": 0,
+            });
+            self.updates.push(frozen);
+        }
+        let confirmed = blocks.iter().filter(within(before.confirmed, now.confirmed));
+        self.updates.extend(confirmed.map(|block| step("optimisticConfirmation", block.slot)));
+        self.updates.extend(self.roots.iter().map(|slot| step("root", *slot)));
+    }
+
+    /// Whether a transaction may have come to `commitment`.
+    pub fn may_have_landed(&self, commitment: Commitment) -> bool {
+        match commitment {
+            Commitment::Processed => self.now.transactions != self.before.transactions,
+            surer => self.now.slot(surer) != self.before.slot(surer),
         }
     }
+
+    /// Whether an account may have changed.
+    pub fn may_have_changed(&self) -> bool {
+        self.now.transactions != self.before.transactions || self.now.processed != self.before.processed
+    }
+
+    /// Transactions that name an address.
+    pub fn naming(&self, key: &Pubkey) -> impl Iterator<Item = &Landed> {
+        self.mentions.get(key).into_iter().flatten().map(|index| &self.landed[*index])
+    }
+
+    /// Accounts that a program owns.
+    pub fn of_program(&self, program: &Pubkey) -> impl Iterator<Item = &Changed> {
+        self.owned.get(program).into_iter().flatten().map(|index| &self.changed[*index])
+    }
+}
+
+/// The last state of each account in each slot, in the order of those.
+fn last_of_each(changed: Vec<Changed>) -> Vec<Changed> {
+    let mut seen = HashSet::new();
+    let mut last: Vec<Changed> = changed.into_iter().rev().filter(|one| seen.insert((one.slot, one.key))).collect();
+    last.reverse();
+    last
+}
+
+/// Every address that a transaction names, once.
+fn keys(landed: &Landed) -> HashSet<Pubkey> {
+    let own = Txn::parse(&landed.wire).map(|txn| txn.account_keys().to_vec()).unwrap_or_default();
+    own.into_iter().chain(landed.loaded.iter().copied()).collect()
 }

@@ -2,16 +2,21 @@
 //!
 //! reads   the ledger, every [`LOOK_EVERY`] while there are subscriptions; nothing while there are none
 //! writes  notifications into the queue of each connection
-//! memory  about 200 B a subscription, and the account where it is one; a queue a connection. All bounded by
-//!         [`Limits`]
+//! memory  about 200 B a subscription, and the account where it is one; a queue a connection, all bounded by
+//!         [`Limits`]; what is held back, at most [`tell::HELD_BYTES_MAX`]
 //! drops   subscriptions over the limits: error -32602, counted; a connection whose queue is full: closed, counted
 //! source  `rpc_subscriptions.rs`, `rpc_pubsub.rs` of `solana-rpc` 4.2 for the shapes
 //!
-//! A look costs four numbers of the ledger; what is subscribed is examined only where they have changed. An account
+//! A look costs five numbers of the ledger; what is subscribed is examined only where they have changed. An account
 //! that changes twice between two looks is told once, as it is then, and as the newest state has it whatever the
 //! commitment: the same as `getAccountInfo` says. Slots and roots are all told, as far back as the ledger remembers.
+//!
+//! Logs, votes and the accounts of programs come from the banks ([`hearth_ledger::tap`]), and only while somebody wants
+//! them. They are told once their slot has the commitment asked for; until then they are held back.
 
 mod changes;
+mod tell;
+mod watch;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,58 +24,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::extract::ws::Utf8Bytes;
-use hearth_ledger::{Account, Commitment, Ledger};
-use hearth_wire::{Pubkey, Signature};
+use hearth_ledger::Ledger;
+use hearth_ledger::tap::Wanted;
 use tokio::sync::{Notify, mpsc};
 
 use crate::config::Limits;
 use crate::counters::{Counters, count};
-use crate::encoding::account::AccountFormat;
 use crate::jsonrpc::Failure;
 use crate::methods::Api;
-use changes::{Changes, Seen, Told};
+use changes::{Changes, Seen};
+use tell::{Teller, Told, held_bytes};
+pub use watch::{Watch, unsubscribes};
 
 /// Between two looks at the ledger: half of what a notification may be late.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-
-/// What a client wants to be told.
-#[derive(Clone, Debug)]
-pub enum Watch {
-    /// That a transaction has reached a commitment; once.
-    Signature {
-        /// The transaction's first signature.
-        signature: Signature,
-        /// The commitment.
-        commitment: Commitment,
-        /// Whether it shall also be told when it is first seen.
-        received: bool,
-    },
-    /// That an account has changed.
-    Account {
-        /// Its address.
-        key: Pubkey,
-        /// How it shall be written.
-        format: AccountFormat,
-        /// As it was told last.
-        last: Option<Account>,
-    },
-    /// That a slot has begun.
-    Slot,
-    /// That a slot has become final.
-    Root,
-}
-
-impl Watch {
-    /// The name of the subscription: `signature` of `signatureSubscribe`.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Signature { .. } => "signature",
-            Self::Account { .. } => "account",
-            Self::Slot => "slot",
-            Self::Root => "root",
-        }
-    }
-}
 
 struct Subscription {
     connection: u64,
@@ -89,6 +56,26 @@ struct State {
     subscriptions: HashMap<u64, Subscription>,
     /// Whether something is subscribed that has not been examined.
     fresh: bool,
+    /// Bytes held back until they are sure enough.
+    held_bytes: usize,
+}
+
+impl State {
+    /// What all subscriptions together need the banks to tell.
+    fn wanted(&self) -> Wanted {
+        let all = self.subscriptions.values().map(|found| found.watch.wanted());
+        all.fold(Wanted::default(), |a, b| Wanted {
+            logs: a.logs || b.logs,
+            votes: a.votes || b.votes,
+            accounts: a.accounts || b.accounts,
+        })
+    }
+
+    fn forget(&mut self, id: u64) -> Option<Subscription> {
+        let removed = self.subscriptions.remove(&id)?;
+        self.held_bytes -= held_bytes(&removed.watch);
+        Some(removed)
+    }
 }
 
 /// Everything that is subscribed.
@@ -141,7 +128,7 @@ impl Hub {
         let State { last_id, peers, subscriptions, .. } = &mut *state;
         let (all_max, own_max) = (self.limits.subscriptions, self.limits.subscriptions_per_connection);
         let refuse = |message: String| {
-            count(&self.counters.subscriptions_refused);
+            count(self.counters.subscriptions_refused());
             Err(Failure::invalid_params(message))
         };
         let Some(peer) = peers.get_mut(&connection) else {
@@ -157,9 +144,9 @@ impl Hub {
         let id = *last_id;
         peer.own.insert(id);
         subscriptions.insert(id, Subscription { connection, watch });
-        count(&self.counters.subscriptions);
-        self.counters.subscriptions_open.store(subscriptions.len() as u64, Relaxed);
+        count(self.counters.subscriptions());
         state.fresh = true;
+        self.note_subscriptions(&state);
         drop(state);
         self.woken.notify_one();
         Ok(id)
@@ -177,21 +164,27 @@ impl Hub {
     }
 
     fn remove(&self, state: &mut State, id: u64) {
-        if let Some(removed) = state.subscriptions.remove(&id) {
+        if let Some(removed) = state.forget(id) {
             if let Some(peer) = state.peers.get_mut(&removed.connection) {
                 peer.own.remove(&id);
             }
-            self.counters.subscriptions_open.store(state.subscriptions.len() as u64, Relaxed);
+            self.note_subscriptions(state);
         }
     }
 
     fn remove_peer(&self, state: &mut State, connection: u64) {
         if let Some(peer) = state.peers.remove(&connection) {
             for id in peer.own {
-                state.subscriptions.remove(&id);
+                state.forget(id);
             }
-            self.counters.subscriptions_open.store(state.subscriptions.len() as u64, Relaxed);
+            self.note_subscriptions(state);
         }
+    }
+
+    /// Counts the subscriptions, and tells the banks what is wanted now.
+    fn note_subscriptions(&self, state: &State) {
+        self.counters.subscriptions_open().store(state.subscriptions.len() as u64, Relaxed);
+        self.ledger.tap().set_wanted(state.wanted());
     }
 
     /// Looks at the ledger for as long as anything is subscribed, sleeps otherwise; without end.
@@ -208,14 +201,19 @@ impl Hub {
     /// Tells what has changed since `seen`; whether anything is still subscribed.
     fn look(&self, seen: &mut Seen) -> bool {
         let now = Seen::now(&self.ledger);
+        // After the numbers: what a slot's transactions did is known when the slot is seen to be sure.
+        let tapped = self.ledger.tap().take();
+        self.counters.notifications_missed().fetch_add(tapped.missed, Relaxed);
         let mut state = self.state();
         let fresh = std::mem::take(&mut state.fresh);
-        if fresh || now != *seen {
-            let changes = Changes::between(&self.ledger, seen, now, fresh);
-            let mut told = Vec::new();
-            for (&id, subscription) in &mut state.subscriptions {
-                changes.tell(&self.ledger, id, &mut subscription.watch, &mut told);
+        if fresh || now != *seen || !tapped.landed.is_empty() || !tapped.changed.is_empty() {
+            let changes = Changes::between(&self.ledger, seen, now, fresh, tapped);
+            let State { subscriptions, held_bytes, .. } = &mut *state;
+            let mut teller = Teller { changes: &changes, ledger: &self.ledger, held_bytes, told: Vec::new() };
+            for (&id, subscription) in subscriptions {
+                teller.tell(id, &mut subscription.watch);
             }
+            let told = teller.told;
             *seen = now;
             self.deliver(&mut state, told);
         }
@@ -227,12 +225,13 @@ impl Hub {
             // It may have gone with a connection that an earlier one was too much for.
             let Some(connection) = state.subscriptions.get(&id).map(|found| found.connection) else { continue };
             let Some(peer) = state.peers.get(&connection) else { continue };
-            if peer.queue.try_send(text).is_err() {
-                count(&self.counters.websockets_dropped);
+            let sent = text.map(|text| peer.queue.try_send(text));
+            if !matches!(sent, Some(Ok(()))) {
+                count(self.counters.websockets_dropped());
                 self.remove_peer(state, connection);
                 continue;
             }
-            count(&self.counters.notifications);
+            count(self.counters.notifications());
             if last {
                 self.remove(state, id);
             }

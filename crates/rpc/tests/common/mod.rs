@@ -6,6 +6,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod client;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -69,17 +71,19 @@ struct Executing {
     ledger: Arc<Ledger>,
     full: Arc<AtomicBool>,
     taken: Arc<Mutex<Vec<Vec<u8>>>>,
+    again: Arc<AtomicU64>,
 }
 
 impl TransactionInlet for Executing {
-    fn send(&mut self, wire: &[u8]) -> Result<(), Busy> {
+    fn send(&mut self, wire: &[u8], again: bool) -> Result<(), Busy> {
         if self.full.load(Relaxed) {
             return Err(Busy);
         }
         self.taken.lock().unwrap().push(wire.to_vec());
+        self.again.fetch_add(u64::from(again), Relaxed);
         let txn = Txn::parse(wire).unwrap();
         if verify(&txn) {
-            let bank = self.ledger.working_bank().expect("the test keeps a slot in the making");
+            let Some(bank) = self.ledger.working_bank() else { return Err(Busy) };
             bank.execute(&mut Executor::new(), &[txn], &mut Vec::new());
         }
         Ok(())
@@ -94,6 +98,8 @@ pub struct Chain {
     pub full: Arc<AtomicBool>,
     /// What the inlet took.
     pub taken: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// How many of them it was told it had before.
+    pub again: Arc<AtomicU64>,
     /// The server.
     pub server: RpcServer,
 }
@@ -119,7 +125,13 @@ impl Chain {
         let ledger = Ledger::new(&genesis, LedgerConfig { status_cache, ..LedgerConfig::default() });
         ledger.begin_slot(1, 0).unwrap();
         let (full, taken) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let inlet = Executing { ledger: Arc::clone(&ledger), full: Arc::clone(&full), taken: Arc::clone(&taken) };
+        let again = Arc::new(AtomicU64::new(0));
+        let inlet = Executing {
+            ledger: Arc::clone(&ledger),
+            full: Arc::clone(&full),
+            taken: Arc::clone(&taken),
+            again: Arc::clone(&again),
+        };
         let key = funded_account_key(FAUCET);
         let node = RpcNode {
             ledger: Arc::clone(&ledger),
@@ -133,11 +145,12 @@ impl Chain {
             tpu_quic: "127.0.0.1:9007".parse().unwrap(),
             transaction_history,
             slot_ms: 400,
+            counters: Arc::default(),
             blocks: None,
             newest_snapshot: Box::new(|| None),
         };
         let server = RpcServer::start(config, node)?;
-        Ok(Self { ledger, full, taken, server })
+        Ok(Self { ledger, full, taken, again, server })
     }
 
     /// Ends the slot in the making and begins the next.
@@ -211,6 +224,16 @@ impl Chain {
             assert!(Instant::now() < deadline, "counted {} instead of {value}", self.counted(which));
             std::thread::yield_now();
         }
+    }
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub fn wait_until(is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it has not come true");
+        std::thread::yield_now();
     }
 }
 

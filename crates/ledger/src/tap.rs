@@ -1,0 +1,188 @@
+//! What lands, told to whoever listens: the RPC's subscriptions.
+//!
+//! reads   transactions that landed, accounts that changed, from the banks' threads
+//! writes  them into a queue until the listener takes it
+//! memory  at most [`BYTES_MAX`], and only while somebody listens
+//! drops   what finds no room: counted, and told to the listener
+//!
+//! While nobody listens it costs a bank one load a microblock.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hearth_wire::consts::VOTE_PROGRAM;
+use hearth_wire::{Pubkey, Txn};
+
+use crate::account::Account;
+use crate::error::TransactionError;
+
+/// Bytes that wait for the listener.
+pub const BYTES_MAX: usize = 64 << 20;
+
+/// What a listener wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Transactions with their log lines, votes included.
+    pub logs: bool,
+    /// Votes.
+    pub votes: bool,
+    /// Accounts that transactions changed.
+    pub accounts: bool,
+}
+
+impl Wanted {
+    /// Whether anything is wanted.
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
+}
+
+/// A transaction that landed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Landed {
+    /// Its slot.
+    pub slot: u64,
+    /// Its bytes.
+    pub wire: Box<[u8]>,
+    /// Addresses from lookup tables, those locked for writing first.
+    pub loaded: Vec<Pubkey>,
+    /// Why it failed, if it did.
+    pub err: Option<TransactionError>,
+    /// Log lines; none where only votes are wanted.
+    pub logs: Vec<String>,
+    /// Whether it is a vote and nothing else.
+    pub is_vote: bool,
+}
+
+/// An account that transactions of a slot changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The slot.
+    pub slot: u64,
+    /// Its address.
+    pub key: Pubkey,
+    /// As it is then; without lamports when it has ceased to be.
+    pub account: Account,
+}
+
+/// What was waiting.
+#[derive(Debug, Default)]
+pub struct Tapped {
+    /// Transactions in the order of their banks' threads.
+    pub landed: Vec<Landed>,
+    /// Accounts, the same one as often as microblocks changed it.
+    pub changed: Vec<Changed>,
+    /// Transactions and accounts for which there was no room.
+    pub missed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    tapped: Tapped,
+    bytes: usize,
+}
+
+/// The queue, and who wants what.
+#[derive(Debug, Default)]
+pub struct Tap {
+    wanted: AtomicU8,
+    queue: Mutex<Queue>,
+}
+
+const LOGS: u8 = 1;
+const VOTES: u8 = 2;
+const ACCOUNTS: u8 = 4;
+
+impl Tap {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says what is wanted from now on; with nothing wanted the queue is emptied.
+    pub fn set_wanted(&self, wanted: Wanted) {
+        let bit = |flag: bool, bit: u8| if flag { bit } else { 0 };
+        let bits = bit(wanted.logs, LOGS) | bit(wanted.votes, VOTES) | bit(wanted.accounts, ACCOUNTS);
+        self.wanted.store(bits, Relaxed);
+        if bits == 0 {
+            *self.queue() = Queue::default();
+        }
+    }
+
+    /// What is wanted.
+    #[inline]
+    pub fn wanted(&self) -> Wanted {
+        let bits = self.wanted.load(Relaxed);
+        Wanted { logs: bits & LOGS != 0, votes: bits & VOTES != 0, accounts: bits & ACCOUNTS != 0 }
+    }
+
+    /// Takes everything that waits.
+    pub fn take(&self) -> Tapped {
+        std::mem::take(&mut *self.queue()).tapped
+    }
+
+    /// Adds what a microblock did.
+    pub fn add(&self, landed: impl Iterator<Item = Landed>, changed: impl Iterator<Item = Changed>) {
+        let mut queue = self.queue();
+        let Queue { tapped, bytes } = &mut *queue;
+        let mut has_room = |size: usize| {
+            let fits = *bytes + size <= BYTES_MAX;
+            *bytes += if fits { size } else { 0 };
+            fits
+        };
+        let Tapped { landed: all, changed: accounts, missed } = tapped;
+        for one in landed {
+            let size = size_of::<Landed>() + one.wire.len() + one.logs.iter().map(|line| 24 + line.len()).sum::<usize>();
+            if has_room(size) { all.push(one) } else { *missed += 1 }
+        }
+        for one in changed {
+            let size = size_of::<Changed>() + one.account.data().len();
+            if has_room(size) { accounts.push(one) } else { *missed += 1 }
+        }
+    }
+}
+
+/// Whether a transaction is a vote and nothing else, as validators send them.
+pub fn is_vote(txn: &Txn<'_>) -> bool {
+    let mut instructions = txn.instructions();
+    let first = instructions.next();
+    let program = |index: u8| txn.account_keys().get(usize::from(index));
+    first.is_some_and(|first| program(first.program_id_index) == Some(&VOTE_PROGRAM))
+        && instructions.next().is_none()
+        && txn.signatures().len() <= 2
+        && txn.loaded_count() == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(size: usize) -> Changed {
+        Changed { slot: 1, key: [1; 32], account: Account::with_data(1, [2; 32], &vec![1; size]) }
+    }
+
+    #[test]
+    fn takes_what_is_there_once() {
+        let tap = Tap::default();
+        assert!(!tap.wanted().any());
+        let wanted = Wanted { accounts: true, ..Wanted::default() };
+        tap.set_wanted(wanted);
+        assert_eq!(tap.wanted(), wanted);
+        tap.add(std::iter::empty(), [changed(1), changed(2)].into_iter());
+        assert_eq!(tap.take().changed, [changed(1), changed(2)]);
+        assert!(tap.take().changed.is_empty());
+        tap.add(std::iter::empty(), [changed(1)].into_iter());
+        tap.set_wanted(Wanted::default());
+        assert!(tap.take().changed.is_empty());
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let tap = Tap::default();
+        tap.set_wanted(Wanted { accounts: true, ..Wanted::default() });
+        tap.add(std::iter::empty(), (0..10).map(|_| changed(10 << 20)));
+        let tapped = tap.take();
+        assert_eq!((tapped.changed.len(), tapped.missed), (6, 4));
+        tap.add(std::iter::empty(), [changed(1)].into_iter());
+        assert_eq!(tap.take().missed, 0);
+    }
+}

@@ -1,0 +1,163 @@
+//! Transactions that are handed to the pipeline again until they land or cannot any more.
+//!
+//! reads   statuses, heights
+//! writes  the same wire bytes into the pipeline, every [`Limits::resend_every`](crate::Limits)
+//! memory  [`Limits::resend_queue`](crate::Limits) transactions of at most 1,232 bytes
+//! drops   transactions over that limit: sent once only; those whose blockhash has expired; all counted
+//! source  `send_transaction_service.rs` of `solana-send-transaction-service` 4.2: its interval, and that a transaction
+//!         with a nonce is tried for as long as one with a fresh blockhash
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use hearth_ledger::Commitment;
+use hearth_ledger::blockhash::last_valid_block_height;
+use hearth_wire::{Signature, Txn};
+use tokio::sync::Notify;
+
+use super::Api;
+use crate::counters::{Counters, count};
+
+struct Waiting {
+    wire: Box<[u8]>,
+    /// The last block height at which it may land.
+    last_height: u64,
+    /// Times that it shall still be handed over.
+    left: u64,
+    due: Instant,
+}
+
+/// A moment of the chain.
+#[derive(Clone, Copy)]
+struct Now {
+    time: Instant,
+    height: u64,
+    /// When whatever is handed over now is due again.
+    again_at: Instant,
+}
+
+/// What waits to be handed over again.
+#[derive(Default)]
+pub struct ResendQueue {
+    waiting: Mutex<HashMap<Signature, Waiting>>,
+    woken: Notify,
+}
+
+impl ResendQueue {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Signature, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes those whose time has come; forgets those that `is_done`, and those that may not be tried again.
+    fn due(&self, now: Now, is_done: impl Fn(&Signature) -> bool, counters: &Counters) -> Vec<Box<[u8]>> {
+        let Now { time, height, again_at } = now;
+        let mut due = Vec::new();
+        let mut waiting = self.waiting();
+        waiting.retain(|signature, one| {
+            if one.due > time {
+                return true;
+            }
+            if is_done(signature) {
+                return false;
+            }
+            if one.left == 0 || one.last_height < height {
+                count(counters.resend_given_up());
+                return false;
+            }
+            (one.left, one.due) = (one.left - 1, again_at);
+            due.push(one.wire.clone());
+            true
+        });
+        counters.resend_waiting().store(waiting.len() as u64, Relaxed);
+        due
+    }
+}
+
+impl Api {
+    /// Hands a transaction over again, at most `times`, until it has landed or its blockhash has expired.
+    pub fn resend_until_landed(&self, txn: &Txn<'_>, times: Option<u64>) {
+        let times = times.unwrap_or(u64::MAX);
+        // Without statuses nobody can tell whether it has landed.
+        if times == 0 || !self.transaction_history {
+            return;
+        }
+        let height = self.ledger.blockhashes().height_of(txn.recent_blockhash());
+        // One with a nonce: as long as if its blockhash were the newest.
+        let height = height.unwrap_or_else(|| self.ledger.block_height(Commitment::Processed));
+        let one = Waiting {
+            wire: txn.bytes().into(),
+            last_height: last_valid_block_height(height),
+            left: times,
+            due: Instant::now() + self.limits.resend_every,
+        };
+        let mut waiting = self.resend.waiting();
+        if waiting.len() >= self.limits.resend_queue && !waiting.contains_key(txn.first_signature()) {
+            count(self.counters.resend_refused());
+            return;
+        }
+        waiting.insert(*txn.first_signature(), one);
+        self.counters.resend_waiting().store(waiting.len() as u64, Relaxed);
+        drop(waiting);
+        self.resend.woken.notify_one();
+    }
+
+    /// Hands over what has not landed, for as long as anything waits, sleeps otherwise; without end.
+    pub async fn resend_all(self: Arc<Self>) {
+        loop {
+            self.resend.woken.notified().await;
+            while !self.resend.waiting().is_empty() {
+                tokio::time::sleep(self.limits.resend_every / 4).await;
+                self.resend_due(Instant::now());
+            }
+        }
+    }
+
+    fn resend_due(&self, time: Instant) {
+        let height = self.ledger.block_height(Commitment::Processed);
+        let now = Now { time, height, again_at: time + self.limits.resend_every };
+        let landed = |signature: &Signature| self.ledger.signature_status(signature).is_some();
+        for wire in self.resend.due(now, landed, &self.counters) {
+            // What finds no room now is tried at its next time.
+            if self.hand_over(&wire, true).is_ok() {
+                count(self.counters.resent());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const NONE: [u8; 0] = [];
+    const EVERY: Duration = Duration::from_secs(2);
+
+    #[test]
+    fn each_is_handed_over_until_it_is_done_or_expired() {
+        let (queue, counters) = (ResendQueue::default(), Counters::default());
+        let start = Instant::now();
+        for (n, left, last_height) in [(1, u64::MAX, 100), (2, u64::MAX, 10), (3, 1, 100), (4, u64::MAX, 100)] {
+            let one = Waiting { wire: [n].into(), last_height, left, due: start + EVERY };
+            queue.waiting().insert([n; 64], one);
+        }
+        let due = |at: u32, height| {
+            let time = start + EVERY * at;
+            let now = Now { time, height, again_at: time + EVERY };
+            let mut due = queue.due(now, |signature| signature[0] == 4, &counters);
+            due.sort();
+            due.concat()
+        };
+        assert_eq!(due(0, 1), NONE);
+        assert_eq!(due(1, 10), [1, 2, 3]);
+        assert_eq!(due(1, 10), NONE);
+        assert_eq!(due(2, 11), [1]);
+        assert_eq!(counters.resend_given_up().load(Relaxed), 2);
+        assert_eq!(due(3, 100), [1]);
+        assert_eq!(due(4, 101), NONE);
+        assert_eq!((counters.resend_given_up().load(Relaxed), counters.resend_waiting().load(Relaxed)), (3, 0));
+    }
+}

@@ -1,0 +1,237 @@
+//! What each subscription is told of what has changed.
+//!
+//! reads   [`Changes`], the ledger
+//! writes  the texts of notifications; what is not sure enough yet, into the subscription
+//! memory  what is held back, all subscriptions together at most [`HELD_BYTES_MAX`]
+//! drops   a connection for which more would have to be held back
+//! source  the shapes of `rpc_subscriptions.rs` of `solana-rpc` 4.2
+
+use axum::extract::ws::Utf8Bytes;
+use hearth_ledger::tap::Landed;
+use hearth_ledger::{Account, Commitment, Ledger};
+use hearth_wire::base58::{encode_32, encode_64};
+use hearth_wire::{Pubkey, Txn};
+use serde_json::{Value, json};
+use solana_vote_interface::instruction::VoteInstruction;
+
+use super::changes::Changes;
+use super::watch::{LogsFilter, Watch};
+use crate::encoding::account::AccountFormat;
+use crate::encoding::token::TokenView;
+use crate::jsonrpc::notification;
+
+/// Bytes that are held back until they are sure enough.
+pub const HELD_BYTES_MAX: usize = 256 << 20;
+
+/// A notification for a subscription.
+pub struct Told {
+    /// The subscription.
+    pub id: u64,
+    /// What it is told; `None` when it has to end because too much would be held back for it.
+    pub text: Option<Utf8Bytes>,
+    /// Whether the subscription ends with it.
+    pub last: bool,
+}
+
+/// Tells one subscription after the other.
+pub struct Teller<'a> {
+    /// What has changed.
+    pub changes: &'a Changes,
+    /// Where accounts and statuses are.
+    pub ledger: &'a Ledger,
+    /// Bytes held back for all subscriptions.
+    pub held_bytes: &'a mut usize,
+    /// What they are told.
+    pub told: Vec<Told>,
+}
+
+/// Bytes that a value takes, about.
+fn size_of_logs(landed: &Landed) -> usize {
+    256 + landed.logs.iter().map(|line| 32 + line.len()).sum::<usize>()
+}
+
+fn size_of_account(account: &Account) -> usize {
+    size_of::<(u64, Pubkey, Account)>() + account.data().len()
+}
+
+/// A value beside the slot it is from, as notifications have it.
+fn with_slot(slot: u64, value: Value) -> Value {
+    json!({ "context": { "slot": slot }, "value": value })
+}
+
+impl Teller<'_> {
+    /// What one subscription is to be told.
+    pub fn tell(&mut self, id: u64, watch: &mut Watch) {
+        let name = watch.name();
+        let changes = self.changes;
+        match watch {
+            Watch::Slot => {
+                for (slot, parent) in &changes.slots {
+                    let root = changes.now.slot(Commitment::Finalized);
+                    self.say(id, name, &json!({ "parent": parent, "root": root, "slot": slot }), false);
+                }
+            }
+            Watch::Root => changes.roots.iter().for_each(|root| self.say(id, name, &json!(root), false)),
+            Watch::SlotsUpdates => changes.updates.iter().for_each(|update| self.say(id, name, update, false)),
+            Watch::Vote => {
+                let votes = changes.landed.iter().filter(|landed| landed.is_vote).filter_map(vote_json);
+                votes.for_each(|vote| self.say(id, name, &vote, false));
+            }
+            Watch::Account { key, format, last } => {
+                if !changes.fresh && !changes.may_have_changed() {
+                    return;
+                }
+                let account = self.ledger.account(key);
+                if account != *last {
+                    // One that is gone is told as one that is empty.
+                    let shown = account.clone().unwrap_or_default();
+                    *last = account;
+                    self.say_account(id, name, changes.now.slot(Commitment::Processed), (key, &shown), format);
+                }
+            }
+            Watch::Program { .. } => self.program(id, watch),
+            Watch::Logs { .. } => self.logs(id, watch),
+            Watch::Signature { .. } => self.signature(id, watch),
+        }
+    }
+
+    fn say(&mut self, id: u64, name: &str, result: &Value, last: bool) {
+        let text = notification(&format!("{name}Notification"), result, id);
+        self.told.push(Told { id, text: Some(text.into()), last });
+    }
+
+    /// Tells of an account; a program's subscription is told its address too.
+    fn say_account(&mut self, id: u64, name: &str, slot: u64, one: (&Pubkey, &Account), format: &AccountFormat) {
+        let look = |key: &_| self.ledger.account(key);
+        let mut tokens = TokenView::new(&look);
+        let (key, account) = one;
+        let shown = match name {
+            "program" => format.keyed(key, account, &mut tokens),
+            _ => format.json(key, account, &mut tokens).map(Some),
+        };
+        // What cannot be written as it was asked for has been asked for wrongly: nothing to tell.
+        if let Ok(Some(shown)) = shown {
+            self.say(id, name, &with_slot(slot, shown), false);
+        }
+    }
+
+    fn signature(&mut self, id: u64, watch: &mut Watch) {
+        let Watch::Signature { signature, commitment, received } = watch else { return };
+        let wanted = if *received { Commitment::Processed } else { *commitment };
+        if !self.changes.fresh && !self.changes.may_have_landed(wanted) {
+            return;
+        }
+        let Some(status) = self.ledger.signature_status(signature) else { return };
+        if std::mem::take(received) {
+            self.say(id, "signature", &with_slot(status.slot, json!("receivedSignature")), false);
+        }
+        if status.commitment >= *commitment {
+            let slot = self.changes.now.slot(*commitment).max(status.slot);
+            self.say(id, "signature", &with_slot(slot, json!({ "err": status.result.err() })), true);
+        }
+    }
+
+    fn program(&mut self, id: u64, watch: &mut Watch) {
+        let Watch::Program { program, filters, format, commitment, held } = watch else { return };
+        let sure = self.changes.now.slot(*commitment);
+        for changed in self.changes.of_program(program).filter(|changed| filters.allow(changed.account.data())) {
+            if *commitment == Commitment::Processed {
+                self.say_account(id, "program", changed.slot, (&changed.key, &changed.account), format);
+                continue;
+            }
+            if !self.hold(id, size_of_account(&changed.account)) {
+                return;
+            }
+            let before = held.insert((changed.slot, changed.key), changed.account.clone());
+            *self.held_bytes -= before.map_or(0, |before| size_of_account(&before));
+        }
+        while let Some(entry) = held.first_entry().filter(|entry| entry.key().0 <= sure) {
+            let ((slot, key), account) = entry.remove_entry();
+            *self.held_bytes -= size_of_account(&account);
+            self.say_account(id, "program", slot, (&key, &account), format);
+        }
+    }
+
+    fn logs(&mut self, id: u64, watch: &mut Watch) {
+        let Watch::Logs { filter, commitment, held } = watch else { return };
+        let sure = self.changes.now.slot(*commitment);
+        let landed: Vec<&Landed> = match filter {
+            LogsFilter::All => self.changes.landed.iter().filter(|landed| !landed.is_vote).collect(),
+            LogsFilter::AllWithVotes => self.changes.landed.iter().collect(),
+            LogsFilter::Mentions(key) => self.changes.naming(key).collect(),
+        };
+        for landed in landed {
+            let Some(value) = logs_json(landed) else { continue };
+            if *commitment == Commitment::Processed {
+                self.say(id, "logs", &with_slot(landed.slot, value), false);
+                continue;
+            }
+            if !self.hold(id, size_of_logs(landed)) {
+                return;
+            }
+            held.push_back((landed.slot, value));
+        }
+        while let Some((slot, value)) = held.pop_front_if(|(slot, _)| *slot <= sure) {
+            *self.held_bytes -= held_size(&value);
+            self.say(id, "logs", &with_slot(slot, value), false);
+        }
+    }
+
+    /// Whether so much more may be held back; ends the subscription if not.
+    fn hold(&mut self, id: u64, bytes: usize) -> bool {
+        if *self.held_bytes + bytes > HELD_BYTES_MAX {
+            self.told.push(Told { id, text: None, last: true });
+            return false;
+        }
+        *self.held_bytes += bytes;
+        true
+    }
+}
+
+/// Bytes that are held back for a subscription.
+pub fn held_bytes(watch: &Watch) -> usize {
+    match watch {
+        Watch::Program { held, .. } => held.values().map(size_of_account).sum(),
+        Watch::Logs { held, .. } => held.iter().map(|(_, value)| held_size(value)).sum(),
+        _ => 0,
+    }
+}
+
+/// The same for the value of a transaction's logs as [`size_of_logs`] says before it is made.
+fn held_size(value: &Value) -> usize {
+    let lines = value["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    256 + lines.iter().map(|line| 32 + line.as_str().map_or(0, str::len)).sum::<usize>()
+}
+
+fn logs_json(landed: &Landed) -> Option<Value> {
+    let txn = Txn::parse(&landed.wire).ok()?;
+    let signature = encode_64(txn.first_signature());
+    Some(json!({ "signature": &*signature, "err": landed.err, "logs": landed.logs }))
+}
+
+/// A vote, as the cluster tells it; `None` for what its program does not read as one.
+fn vote_json(landed: &Landed) -> Option<Value> {
+    let txn = Txn::parse(&landed.wire).ok()?;
+    let instruction = txn.instructions().next()?;
+    let account = txn.account_keys().get(usize::from(*instruction.accounts.first()?))?;
+    let (slots, hash, timestamp) = match bincode::deserialize(instruction.data).ok()? {
+        VoteInstruction::Vote(vote) | VoteInstruction::VoteSwitch(vote, _) => (vote.slots, vote.hash, vote.timestamp),
+        VoteInstruction::UpdateVoteState(update)
+        | VoteInstruction::UpdateVoteStateSwitch(update, _)
+        | VoteInstruction::CompactUpdateVoteState(update)
+        | VoteInstruction::CompactUpdateVoteStateSwitch(update, _) => {
+            (update.lockouts.iter().map(|lockout| lockout.slot()).collect(), update.hash, update.timestamp)
+        }
+        VoteInstruction::TowerSync(sync) | VoteInstruction::TowerSyncSwitch(sync, _) => {
+            (sync.lockouts.iter().map(|lockout| lockout.slot()).collect(), sync.hash, sync.timestamp)
+        }
+        _ => return None,
+    };
+    Some(json!({
+        "votePubkey": &*encode_32(account),
+        "slots": slots,
+        "hash": &*encode_32(&hash.to_bytes()),
+        "timestamp": timestamp,
+        "signature": &*encode_64(txn.first_signature()),
+    }))
+}
