@@ -145,6 +145,7 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
         shred: layout.shred_tile_count,
         benchg: bench.benchg_tile_count,
         benchs: bench.benchs_tile_count,
+        history: false,
     };
     let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
     let hashing = config.development.genesis.hashes_per_tick > 0;
@@ -282,7 +283,7 @@ fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chai
         },
         dedup: dedup::Config { history: config.tiles.dedup.signature_cache_size },
         pack: pack::Config { blockhashes: (*ledger.blockhashes()).clone(), ..pack_config(config) },
-        bank: bank::Config { ledger: ledger.clone() },
+        bank: bank::Config { ledger: ledger.clone(), recording: None },
         poh: poh::Config { chain: poh_config(&genesis), ledger: ledger.clone() },
         shred: shred::Config {
             shred_version: genesis.shred_version(),

@@ -56,6 +56,8 @@ pub const SHRED_SIGN: &str = "shred_sign";
 pub const SIGN_SHRED: &str = "sign_shred";
 /// Signed FEC sets.
 pub const SHRED_STORE: &str = "shred_store";
+/// What became of transactions, for the history; only where one is kept.
+pub const BANK_STORE: &str = "bank_store";
 /// Shreds to send to followers.
 pub const SHRED_NET: &str = "shred_net";
 /// The latest blockhash, for the load generator.
@@ -80,6 +82,11 @@ pub const MICROBLOCK_MTU: usize = 60_000;
 pub const COMPLETION_MTU: usize = Completion::HEADER + 4 * MICROBLOCK_TXNS;
 /// Largest FEC set on a link, bytes: its header and 32 × 963 data bytes.
 pub const STORED_SET_MTU: usize = SET_HEADER + 32 * 963;
+
+/// Largest piece of a batch of transaction metadata on a link, bytes: a microblock of transfers takes a third.
+pub const HISTORY_MTU: usize = 32_768;
+/// Control bit of such a piece: it is not the batch's last.
+pub const MORE: u16 = 1;
 
 /// Why a message must decode: both ends are of one build.
 const TRUSTED: &str = "a message from a tile of this build";

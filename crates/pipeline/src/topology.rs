@@ -29,6 +29,8 @@ pub struct Counts {
     pub benchg: usize,
     /// `development.bench.benchs_tile_count`; 0 without a load generator
     pub benchs: usize,
+    /// Whether a transaction history is kept: then banks tell store of each transaction.
+    pub history: bool,
 }
 
 /// CPU time per transfer of each kind, in microseconds: what the automatic layout balances by. From the shares that
@@ -76,6 +78,7 @@ impl Counts {
             shred: or(self.shred, 1),
             benchg: load_or(self.benchg, share("benchg")),
             benchs: load_or(self.benchs, share("benchs")),
+            history: self.history,
         };
         if counts.verify == 0 {
             // One core is left to the operating system.
@@ -188,6 +191,9 @@ fn links(c: Counts) -> Vec<LinkSpec> {
     for b in 0..c.bank {
         link(tile(PACK_BANK, b), 8, MICROBLOCK_MTU, tile("pack", 0), vec![tile("bank", b)]);
         link(tile(BANK_POH, b), 16, MICROBLOCK_MTU, tile("bank", b), vec![tile("poh", 0)]);
+        if c.history {
+            link(tile(BANK_STORE, b), 64, HISTORY_MTU, tile("bank", b), vec![tile("store", 0)]);
+        }
         link(tile(BANK_PACK, b), 64, COMPLETION_MTU, tile("bank", b), vec![tile("pack", 0)]);
     }
     link(POH_PACK.into(), 64, LeaderSlot::SIZE, tile("poh", 0), vec![tile("pack", 0)]);
@@ -275,7 +281,7 @@ mod tests {
 
     #[test]
     fn every_link_has_both_ends() {
-        let counts = Counts { net: 2, quic: 3, verify: 5, bank: 4, shred: 2, benchg: 3, benchs: 2 };
+        let counts = Counts { net: 2, quic: 3, verify: 5, bank: 4, shred: 2, benchg: 3, benchs: 2, history: true };
         let topology = build("hearth", counts, &auto(), &cores(64), false).unwrap();
         for link in &topology.links {
             assert!(link.producer == "rpc:0" || topology.tile(&link.producer).is_some(), "{}", link.name);

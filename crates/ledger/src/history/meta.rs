@@ -8,57 +8,23 @@
 //!
 //! Numbers are LEB128: balances and fees are mostly small, or near the number before. A transfer takes about 130 B.
 
-use hearth_wire::{Hash, Pubkey, Signature};
+use std::sync::LazyLock;
+
+use hearth_wire::base58::decode_32;
+use hearth_wire::consts::MEMO_PROGRAM;
+use hearth_wire::{CompiledInstruction, Hash, Pubkey, Signature, Txn};
 
 use super::record::{array_at, u32_at, u64_at};
+use crate::bank::{InnerCall, TokenAmount};
 use crate::error::{PackedStatus, TransactionError};
-
-/// The balance of a token account, before or after a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenBalance {
-    /// Which account of the transaction.
-    pub account_index: u8,
-    /// The token's mint.
-    pub mint: Pubkey,
-    /// Who may spend it.
-    pub owner: Pubkey,
-    /// The token program.
-    pub program_id: Pubkey,
-    /// How much, in the smallest unit.
-    pub amount: u64,
-    /// Decimals of the mint.
-    pub decimals: u8,
-}
-
-/// An instruction that a program called.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InnerInstruction {
-    /// Index of the called program among the transaction's accounts.
-    pub program_id_index: u8,
-    /// Indexes of the accounts passed.
-    pub accounts: Vec<u8>,
-    /// The input.
-    pub data: Vec<u8>,
-    /// Depth of the call: 2 for what a top-level instruction calls.
-    pub stack_height: u8,
-}
-
-/// The calls that one instruction of a transaction made, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InnerInstructions {
-    /// Which instruction of the transaction.
-    pub index: u8,
-    /// Its calls.
-    pub instructions: Vec<InnerInstruction>,
-}
 
 /// What is remembered only where extended metadata are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
     /// Log lines.
     pub logs: Vec<String>,
-    /// Calls of programs by programs; only instructions that made some.
-    pub inner: Vec<InnerInstructions>,
+    /// Calls of programs by programs: for each instruction that made some, its index and the calls.
+    pub inner: Vec<(u8, Vec<InnerCall>)>,
     /// Program and data of what was returned last.
     pub return_data: Option<(Pubkey, Vec<u8>)>,
 }
@@ -79,9 +45,9 @@ pub struct TransactionMeta {
     /// Lamports before and after, of each account: the static ones, then the loaded.
     pub balances: Vec<(u64, u64)>,
     /// Token balances before.
-    pub pre_token_balances: Vec<TokenBalance>,
+    pub pre_token_balances: Vec<TokenAmount>,
     /// Token balances after.
-    pub post_token_balances: Vec<TokenBalance>,
+    pub post_token_balances: Vec<TokenAmount>,
     /// Accounts from lookup tables, locked for writing.
     pub loaded_writable: Vec<Pubkey>,
     /// Accounts from lookup tables, read only.
@@ -110,9 +76,9 @@ pub struct MetaParts<'a> {
     /// Of the static and then of the loaded accounts.
     pub balances: &'a [(u64, u64)],
     /// Before.
-    pub pre_token_balances: &'a [TokenBalance],
+    pub pre_token_balances: &'a [TokenAmount],
     /// After.
-    pub post_token_balances: &'a [TokenBalance],
+    pub post_token_balances: &'a [TokenAmount],
     /// From lookup tables.
     pub loaded_writable: &'a [Pubkey],
     /// From lookup tables.
@@ -168,6 +134,27 @@ pub struct BlockMeta {
     pub transaction_count: u32,
     /// Who was paid at its end.
     pub rewards: Vec<Reward>,
+}
+
+/// The memo program's addresses, of its three interfaces.
+static MEMO_PROGRAMS: LazyLock<[Pubkey; 3]> = LazyLock::new(|| {
+    let address = |text| decode_32(text).expect("the text of an address");
+    let first = address("Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo");
+    [first, MEMO_PROGRAM, address("Memo4c2pN8afCj432Lb7RMVKi9PbQnnW7ewFFaV3oAH")]
+});
+
+/// The memos of a transaction, as `getSignaturesForAddress` writes them: each with its length, joined.
+pub fn memos(txn: &Txn<'_>) -> Option<String> {
+    let keys = txn.account_keys();
+    let is_memo = |instruction: &CompiledInstruction<'_>| {
+        MEMO_PROGRAMS.contains(&keys[usize::from(instruction.program_id_index)])
+    };
+    let text = |instruction: CompiledInstruction<'_>| {
+        let text = str::from_utf8(instruction.data).unwrap_or("(unparseable)");
+        format!("[{}] {text}", instruction.data.len())
+    };
+    let memos: Vec<String> = txn.instructions().filter(is_memo).map(text).collect();
+    (!memos.is_empty()).then(|| memos.join("; "))
 }
 
 const HAS_ERROR: u8 = 1;
@@ -262,10 +249,10 @@ impl Details {
         put(out, self.logs.len() as u64);
         self.logs.iter().for_each(|line| put_bytes(out, line.as_bytes()));
         put(out, self.inner.len() as u64);
-        for group in &self.inner {
-            out.push(group.index);
-            put(out, group.instructions.len() as u64);
-            for call in &group.instructions {
+        for (index, calls) in &self.inner {
+            out.push(*index);
+            put(out, calls.len() as u64);
+            for call in calls {
                 out.extend_from_slice(&[call.program_id_index, call.stack_height]);
                 put_bytes(out, &call.accounts);
                 put_bytes(out, &call.data);
@@ -282,12 +269,12 @@ impl Details {
         let logs = r.list(|r| String::from_utf8(r.bytes()?.to_vec()).ok())?;
         let inner = r.list(|r| {
             let index = r.byte()?;
-            let instructions = r.list(|r| {
+            let calls = r.list(|r| {
                 let (program_id_index, stack_height) = (r.byte()?, r.byte()?);
                 let (accounts, data) = (r.bytes()?.to_vec(), r.bytes()?.to_vec());
-                Some(InnerInstruction { program_id_index, accounts, data, stack_height })
+                Some(InnerCall { program_id_index, accounts, data, stack_height })
             })?;
-            Some(InnerInstructions { index, instructions })
+            Some((index, calls))
         })?;
         let return_data = match r.byte()? {
             0 => None,
@@ -370,7 +357,7 @@ fn put_keys(out: &mut Vec<u8>, keys: &[Pubkey]) {
     out.extend_from_slice(keys.as_flattened());
 }
 
-fn put_tokens(out: &mut Vec<u8>, balances: &[TokenBalance]) {
+fn put_tokens(out: &mut Vec<u8>, balances: &[TokenAmount]) {
     put(out, balances.len() as u64);
     for balance in balances {
         out.extend_from_slice(&[balance.account_index, balance.decimals]);
@@ -379,10 +366,10 @@ fn put_tokens(out: &mut Vec<u8>, balances: &[TokenBalance]) {
     }
 }
 
-fn take_token(r: &mut Cursor<'_>) -> Option<TokenBalance> {
+fn take_token(r: &mut Cursor<'_>) -> Option<TokenAmount> {
     let (account_index, decimals) = (r.byte()?, r.byte()?);
     let (mint, owner, program_id) = (r.array()?, r.array()?, r.array()?);
-    Some(TokenBalance { account_index, mint, owner, program_id, amount: r.number()?, decimals })
+    Some(TokenAmount { account_index, mint, owner, program_id, amount: r.number()?, decimals })
 }
 
 struct Cursor<'a>(&'a [u8]);

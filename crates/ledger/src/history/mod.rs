@@ -36,10 +36,7 @@ mod tests;
 mod writer;
 
 pub use batch::{BATCH_SIZE_MAX, Batch, BatchWriter};
-pub use meta::{
-    BlockMeta, Details, InnerInstruction, InnerInstructions, MetaParts, Reward, RewardKind, TokenBalance,
-    TransactionMeta,
-};
+pub use meta::{BlockMeta, Details, MetaParts, Reward, RewardKind, TransactionMeta, memos};
 pub use reader::{AddressEntry, HistoryReader, Located, Place};
 pub use writer::History;
 

@@ -9,6 +9,7 @@ use hearth_wire::{Pubkey, Signature};
 use proptest::prelude::*;
 
 use super::*;
+use crate::bank::{InnerCall, TokenAmount};
 use crate::error::{InstructionError, TransactionError};
 
 const GENESIS: [u8; 32] = [9; 32];
@@ -51,7 +52,7 @@ fn meta_of(made: &Made, slot: u64, number: u32) -> TransactionMeta {
     let mut signature = [0xa5; 64];
     signature[..8].copy_from_slice(&slot.to_le_bytes());
     signature[8..12].copy_from_slice(&number.to_le_bytes());
-    let token = |amount| TokenBalance {
+    let token = |amount| TokenAmount {
         account_index: 1,
         mint: [3; 32],
         owner: [4; 32],
@@ -61,10 +62,10 @@ fn meta_of(made: &Made, slot: u64, number: u32) -> TransactionMeta {
     };
     let tokens = |amount| if made.has_tokens { vec![token(amount)] } else { vec![] };
     let error = TransactionError::InstructionError(2, InstructionError::Custom(number));
-    let call = InnerInstruction { program_id_index: 1, accounts: vec![0, 2], data: vec![7; 9], stack_height: 2 };
+    let call = InnerCall { program_id_index: 1, accounts: vec![0, 2], data: vec![7; 9], stack_height: 2 };
     let details = Details {
         logs: vec!["é".repeat(made.log_bytes / 2), String::new()],
-        inner: vec![InnerInstructions { index: 3, instructions: vec![call.clone(), call] }],
+        inner: vec![(3, vec![call.clone(), call])],
         return_data: made.has_tokens.then(|| ([8; 32], vec![1, 2, 3])),
     };
     let accounts = made.accounts.len() as u64 + u64::from(made.loaded);

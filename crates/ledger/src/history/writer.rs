@@ -111,6 +111,7 @@ impl History {
     /// # Errors
     /// [`HistoryError::NoRoom`]: it is kept, and the call may be made again.
     pub fn write_some(&mut self) -> Result<(), HistoryError> {
+        self.check()?;
         if self.buffer.len() < BUFFER_SIZE { Ok(()) } else { self.write() }
     }
 
@@ -120,10 +121,7 @@ impl History {
     /// # Errors
     /// [`HistoryError::NoRoom`]: the same call may be made again, and nothing may be appended before.
     pub fn close(&mut self, block: &BlockMeta) -> Result<(), HistoryError> {
-        if let Some(why) = self.shared.failure.get() {
-            let source = io::Error::other(why.clone());
-            return Err(HistoryError::Io { doing: "indexing", file: self.shared.dir.clone(), source });
-        }
+        self.check()?;
         if self.closing != Some(block.slot) {
             let at = self.written + self.buffer.len() as u64;
             record::write(&mut self.buffer, self.segment, at, Kind::Close, &block.encode());
@@ -144,9 +142,15 @@ impl History {
         self.shared.indexed_slot.load(SeqCst).saturating_sub(1)
     }
 
-    /// Why nothing is indexed any more, if so.
-    pub fn failure(&self) -> Option<&str> {
-        self.shared.failure.get().map(String::as_str)
+    /// Whether what is written is still indexed.
+    fn check(&self) -> Result<(), HistoryError> {
+        match self.shared.failure.get() {
+            None => Ok(()),
+            Some(why) => {
+                let source = io::Error::other(why.clone());
+                Err(HistoryError::Io { doing: "indexing", file: self.shared.dir.clone(), source })
+            }
+        }
     }
 
     /// Has `tell` called, from another thread, whenever a block can be found or indexing has failed. The first one

@@ -3,7 +3,8 @@
 //! reads   `pack_bank`, reliable: a microblock that conflicts with nothing in flight
 //! writes  `bank_poh`, reliable: what was committed, in order, and its mix-in; `bank_pack`, reliable: the
 //!         microblock is finished, and what each of its transactions really cost
-//! memory  the accounts of one microblock; the ledger is shared by all banks
+//!         where a history is kept, `bank_store`, reliable: what became of each transaction that landed
+//! memory  the accounts of one microblock; what store has not taken of it; the ledger is shared by all banks
 //! drops   transactions that may not land, each counted by its error; nothing of them is in the block
 //! source  [`hearth_ledger::Bank`]
 //!
@@ -12,14 +13,21 @@
 //! poh hears of a microblock before pack does: a microblock that conflicts with this one is scheduled only after
 //! this one is on its way into the block.
 
+mod recorder;
+
+pub use recorder::{Recording, push as record_transaction};
+
 use std::sync::Arc;
 
 use hearth_crypto::merkle::MixinTree;
 use hearth_ledger::{Executor, Ledger, Outcome, TransactionError};
-use hearth_tile::{Frag, Host, InitError, Out, Poll, Port, Tile};
+use hearth_ring::FragMeta;
+use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile};
 use hearth_wire::txn::Txn;
 
-use crate::links::{BANK_PACK, BANK_POH, Completion, Executed, MICROBLOCK_TXNS, Microblock, PACK_BANK};
+use recorder::Recorder;
+
+use crate::links::{BANK_PACK, BANK_POH, BANK_STORE, Completion, Executed, MICROBLOCK_TXNS, Microblock, PACK_BANK};
 
 hearth_tile::counters! {
     /// What bank counts.
@@ -57,6 +65,8 @@ const HASHED_IN_TURN: usize = 128;
 pub struct Config {
     /// Shared by all banks, poh, store and the RPC.
     pub ledger: Arc<Ledger>,
+    /// Where a history is kept.
+    pub recording: Option<Recording>,
 }
 
 /// The tile.
@@ -64,6 +74,7 @@ pub struct Bank {
     ledger: Arc<Ledger>,
     current: Option<Arc<hearth_ledger::Bank>>,
     executor: Executor,
+    recorder: Option<Recorder>,
     outcomes: Vec<Outcome>,
     /// What each transaction of the microblock took, in compute units.
     costs: Vec<u32>,
@@ -80,10 +91,21 @@ impl Tile for Bank {
 
     fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         host.input(PACK_BANK)?;
+        let mut executor = Executor::new();
+        let recorder = match &config.recording {
+            None => None,
+            Some(recording) => {
+                let port = host.output(BANK_STORE)?;
+                host.elective(port);
+                executor.set_recording(true);
+                Some(Recorder::new(recording, port, host.mtu(port)))
+            }
+        };
         Ok(Self {
             ledger: config.ledger.clone(),
             current: None,
-            executor: Executor::new(),
+            executor,
+            recorder,
             outcomes: Vec::with_capacity(MICROBLOCK_TXNS),
             costs: Vec::with_capacity(MICROBLOCK_TXNS),
             mixin: MixinTree::with_capacity(2 * MICROBLOCK_TXNS),
@@ -92,8 +114,14 @@ impl Tile for Bank {
         })
     }
 
-    fn poll(&mut self, _out: &mut Out<'_, Self>) -> Poll {
-        if self.ledger.hash_some(HASHED_IN_TURN) { Poll::Busy } else { Poll::Idle }
+    fn filter(&mut self, _meta: &FragMeta, _input: In) -> Filter {
+        if self.recorder.as_ref().is_none_or(Recorder::is_idle) { Filter::Take } else { Filter::Later }
+    }
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let sent = self.recorder.as_mut().is_some_and(|recorder| recorder.send(out));
+        let hashed = self.ledger.hash_some(HASHED_IN_TURN);
+        if sent || hashed { Poll::Busy } else { Poll::Idle }
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -118,6 +146,10 @@ impl Tile for Bank {
             }
         }
         out.count.microblocks += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record((microblock.slot, microblock.id), &txns, &self.outcomes, &self.executor);
+            recorder.send(out);
+        }
         let committed = txns.iter().zip(&self.outcomes).filter(|(_, o)| o.is_committed()).map(|(txn, _)| txn);
         let mixin = self.mixin.take_root();
         let (slot, id) = (microblock.slot, microblock.id);

@@ -34,8 +34,11 @@ fn give(rig: &mut Rig<Bank>, slot: u64, id: u64, txns: &[Vec<u8>]) {
 #[test]
 fn what_lands_goes_to_poh_and_the_rest_is_counted() {
     let ledger = ledger();
-    let mut rig =
-        Rig::<Bank>::new(&Config { ledger: ledger.clone() }, &["pack_bank:0"], &["bank_poh:0", "bank_pack:0"]);
+    let mut rig = Rig::<Bank>::new(
+        &Config { ledger: ledger.clone(), recording: None },
+        &["pack_bank:0"],
+        &["bank_poh:0", "bank_pack:0"],
+    );
     let (rich, poor) = (funded_account_key(0), SigningKey::from_seed(&[77; 32]));
     let to = funded_account_key(1).public_key();
     let good = transfer(&ledger, &rich, &to, 5);
@@ -67,8 +70,11 @@ fn what_lands_goes_to_poh_and_the_rest_is_counted() {
 #[test]
 fn an_empty_microblock_still_reaches_poh() {
     let ledger = ledger();
-    let mut rig =
-        Rig::<Bank>::new(&Config { ledger: ledger.clone() }, &["pack_bank:0"], &["bank_poh:0", "bank_pack:0"]);
+    let mut rig = Rig::<Bank>::new(
+        &Config { ledger: ledger.clone(), recording: None },
+        &["pack_bank:0"],
+        &["bank_poh:0", "bank_pack:0"],
+    );
     let txn = transfer(&ledger, &funded_account_key(0), &funded_account_key(1).public_key(), 5);
     give(&mut rig, 9, 3, &[txn]); // a slot that has not begun
     rig.run();
@@ -77,4 +83,52 @@ fn an_empty_microblock_still_reaches_poh() {
     assert_eq!((executed.id, executed.txn_count, executed.mixin), (3, 0, [0; 32]));
     assert_eq!(rig.count().dropped_slot_ended, 1);
     assert_eq!(rig.take("bank_pack:0").len(), 1);
+}
+
+#[test]
+fn store_hears_of_what_landed_in_pieces_and_the_bank_waits_for_room() {
+    use hearth_ledger::history::{Config as HistoryConfig, History};
+    let dir = std::env::temp_dir().join(format!("hearth-bank-tile-{}", std::process::id()));
+    let mut history = History::open(&dir, HistoryConfig::new(8 << 20, [7; 32]), 0).unwrap();
+    let ledger = ledger();
+    let config = Config { ledger: ledger.clone(), recording: Some(Recording { key: history.key(), extended: true }) };
+    let outputs = ["bank_poh:0", "bank_pack:0", "bank_store:0"];
+    let mut rig = Rig::<Bank>::new(&config, &["pack_bank:0"], &outputs);
+    rig.tile().recorder.as_mut().unwrap().mtu = 16;
+    let to = funded_account_key(1).public_key();
+    let txns: Vec<_> = (1..=40).map(|lamports| transfer(&ledger, &funded_account_key(0), &to, lamports)).collect();
+    give(&mut rig, 1, 0, &txns[..39]);
+    give(&mut rig, 1, 1, &txns[39..]);
+    rig.run();
+    assert_eq!(rig.take("bank_poh:0").len(), 1, "the second microblock waits for the first one's pieces");
+    let mut pieces = vec![];
+    while let more = rig.take("bank_store:0")
+        && !more.is_empty()
+    {
+        pieces.extend(more.into_iter().map(|(_, piece)| piece));
+        rig.run();
+    }
+    assert_eq!(rig.take("bank_poh:0").len(), 1);
+    let last = pieces.iter().rposition(|piece| piece.len() == 16 && piece.starts_with(&1u64.to_le_bytes())).unwrap();
+    for batch in [pieces[..last].concat(), pieces[last..].concat()] {
+        history.append(&batch);
+    }
+    assert_eq!(history.seen(1), 40);
+    ledger.end_slot(1, [1; 32]).unwrap();
+    let (genesis, block) = (ledger.recent_blocks(2)[1], ledger.recent_blocks(2)[0]);
+    history.close(&crate::store::block_meta(&block, &genesis)).unwrap();
+    let reader = history.reader();
+    while reader.last_slot() < 1 {
+        std::thread::yield_now();
+    }
+    for (index, txn) in (0..).zip(&txns) {
+        let txn = Txn::parse(txn).unwrap();
+        let found = reader.transaction(txn.first_signature()).unwrap().unwrap();
+        assert_eq!((found.place.index, found.meta.fee), (index, 5_000));
+        let (payer, receiver) = (found.meta.balances[0], found.meta.balances[1]);
+        assert_eq!((payer.0 - payer.1, receiver.1 - receiver.0), (5_001 + u64::from(index), 1 + u64::from(index)));
+        assert_eq!(found.meta.details.unwrap().logs.len(), 2);
+    }
+    drop(history);
+    std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -1,27 +1,34 @@
 //! store: puts signed FEC sets into the block store, and tells the ledger which blocks are durable.
 //!
-//! reads   `shred_store` ×S, reliable: one FEC set per frag
-//! writes  the block store; the ledger's stored slot
-//! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable
+//! reads   `shred_store` ×S, reliable: one FEC set per frag; `bank_store` ×B, reliable, where a history is kept: a piece
+//!         of a batch of transaction metadata
+//! writes  the block store; the history; the ledger's stored slot
+//! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable; the recorder's
 //! drops   sets that cannot belong to their block and sets stored before, both counted
 //! source  [`hearth_ledger::blockstore`]
 //!
 //! A full disk holds the links: the set at hand is tried again every 100 ms, no block that is not stored counts as
-//! confirmed, and the chain stands until there is room. A disk that lost data ends the node: what was promised
+//! confirmed, and the chain stands until there is room. Where a history is kept a block is confirmed once it can be
+//! found there too: who hears that a transaction is confirmed may ask for it at once. A disk that lost data ends the node: what was promised
 //! about it may not hold.
 
+mod recorder;
 #[cfg(test)]
 mod tests;
+
+pub use recorder::block_meta;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::{Appended, BlockStore, StoreError};
+use hearth_ledger::history::{History, HistoryError};
 use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Tile, WaitFor};
 
-use crate::links::{SHRED_STORE, read_set};
+use crate::links::{BANK_STORE, SHRED_STORE, read_set};
+use recorder::Recorder;
 
 hearth_tile::counters! {
     /// What store counts.
@@ -44,6 +51,10 @@ hearth_tile::counters! {
         waiting_for_room: Gauge,
         /// Bytes of the block store on disk.
         disk_bytes: Gauge,
+        /// Bytes of the transaction history on disk.
+        history_bytes: Gauge,
+        /// Pieces of transaction metadata taken.
+        history_pieces: Counter,
         /// The newest block that is durable with all before it.
         durable_slot: Gauge,
     }
@@ -52,16 +63,25 @@ hearth_tile::counters! {
 /// A set that the disk did not take is tried again after this long.
 const RETRY_NS: u64 = 100_000_000;
 
+/// A block that waits for the end of its slot, or for its last transactions, is looked at again after this long.
+const RECORD_NS: u64 = 1_000_000;
+
 /// The block store, opened, and the ledger to tell.
 pub struct Config {
     store: Mutex<Option<BlockStore>>,
+    history: Mutex<Option<History>>,
     ledger: Arc<Ledger>,
 }
 
 impl Config {
     /// One tile can be made of it: it takes the store.
     pub fn new(store: BlockStore, ledger: Arc<Ledger>) -> Self {
-        Self { store: Mutex::new(Some(store)), ledger }
+        Self { store: Mutex::new(Some(store)), history: Mutex::new(None), ledger }
+    }
+
+    /// With a history to keep.
+    pub fn with_history(self, history: History) -> Self {
+        Self { history: Mutex::new(Some(history)), ..self }
     }
 }
 
@@ -70,8 +90,15 @@ pub struct Store {
     /// `None` once stopped.
     store: Option<BlockStore>,
     ledger: Arc<Ledger>,
+    recorder: Option<Recorder>,
+    /// Inputs from shred; those from banks come after.
+    sets: Vec<In>,
+    /// When the recorder is to be asked again.
+    record_at: Option<u64>,
     /// The newest block that is durable with all before it.
     durable_slot: u64,
+    /// The newest block that the ledger was told of.
+    told_slot: u64,
     /// Slot and parent of the blocks that are whole but not yet durable.
     whole: BTreeMap<u64, u64>,
     /// Parent and slot of the blocks that are durable before their parents.
@@ -96,10 +123,21 @@ impl Tile for Store {
         store.discard_from(durable_slot + 1).map_err(|e| host.error(e))?;
         let waker = host.waker();
         store.on_durable(move || waker.wake());
+        let history = config.history.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if history.is_some() == host.inputs_named(BANK_STORE).is_empty() {
+            return Err(host.error("a history and links from the banks go together"));
+        }
+        let waker = host.waker();
+        let ledger = config.ledger.clone();
+        let recorder = history.map(|history| Recorder::new(history, ledger, durable_slot, move || waker.wake()));
         Ok(Self {
             store: Some(store),
             ledger: config.ledger.clone(),
+            recorder,
+            sets: host.inputs_named(SHRED_STORE),
+            record_at: None,
             durable_slot,
+            told_slot: durable_slot,
             whole: BTreeMap::new(),
             early: BTreeMap::new(),
             kept_back: Vec::with_capacity(usize::from(u16::MAX)),
@@ -107,11 +145,22 @@ impl Tile for Store {
         })
     }
 
-    fn filter(&mut self, _meta: &FragMeta, _input: In) -> Filter {
-        if self.retry_at.is_some() { Filter::Later } else { Filter::Take }
+    fn filter(&mut self, _meta: &FragMeta, input: In) -> Filter {
+        let may = match &self.recorder {
+            Some(recorder) if !self.sets.contains(&input) => recorder.has_room(),
+            _ => self.retry_at.is_none(),
+        };
+        if may { Filter::Take } else { Filter::Later }
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        if !self.sets.contains(&frag.input())
+            && let Some(recorder) = &mut self.recorder
+        {
+            recorder.take(frag.input().index(), frag.control(), frag.payload());
+            out.count.history_pieces += 1;
+            return;
+        }
         if !self.append(frag.payload(), out) {
             self.kept_back.clear();
             self.kept_back.extend_from_slice(frag.payload());
@@ -120,7 +169,10 @@ impl Tile for Store {
     }
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
-        let mut work = self.tell_ledger();
+        let mut work = self.record(out);
+        if self.tell_ledger() == Poll::Busy {
+            work = Poll::Busy;
+        }
         if self.retry_at.is_some_and(|at| out.now() >= at) {
             let set = std::mem::take(&mut self.kept_back);
             self.retry_at = if self.append(&set, out) { None } else { Some(out.now() + RETRY_NS) };
@@ -132,17 +184,20 @@ impl Tile for Store {
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
         out.count.disk_bytes = self.store.as_ref().map_or(0, BlockStore::disk_bytes);
+        out.count.history_bytes = self.recorder.as_ref().map_or(0, Recorder::disk_bytes);
         out.count.waiting_for_room = self.retry_at.is_some().into();
         out.count.durable_slot = self.durable_slot;
     }
 
     fn wait_for(&self) -> WaitFor {
-        WaitFor { deadline: self.retry_at, ..WaitFor::default() }
+        let deadline = self.retry_at.into_iter().chain(self.record_at).min();
+        WaitFor { deadline, ..WaitFor::default() }
     }
 
     fn stop(&mut self, _out: &mut Out<'_, Self>) {
         // Syncs and closes.
         self.store = None;
+        self.recorder = None;
     }
 }
 
@@ -158,6 +213,9 @@ impl Store {
                 if slot_whole {
                     out.count.blocks += 1;
                     self.whole.insert(set.slot, set.parent_slot);
+                    if let Some(recorder) = &mut self.recorder {
+                        recorder.whole(set.slot, set.parent_slot);
+                    }
                 }
             }
             Ok(Appended::Duplicate) => out.count.dropped_duplicate += 1,
@@ -186,7 +244,36 @@ impl Store {
                 self.durable(*slot, parent);
             }
         }
+        let sure = self.recorder.as_ref().map_or(u64::MAX, Recorder::found_slot).min(self.durable_slot);
+        if sure > self.told_slot {
+            self.told_slot = sure;
+            self.ledger.mark_stored(sure);
+            return Poll::Busy;
+        }
         if durable.is_empty() { Poll::Idle } else { Poll::Busy }
+    }
+
+    /// Lets the recorder close blocks.
+    fn record(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let Some(recorder) = &mut self.recorder else { return Poll::Idle };
+        if self.record_at.is_some_and(|at| out.now() < at) {
+            return Poll::Idle;
+        }
+        self.record_at = None;
+        match recorder.work() {
+            Ok(closed) => {
+                if recorder.is_waiting() {
+                    self.record_at = Some(out.now() + RECORD_NS);
+                }
+                if closed { Poll::Busy } else { Poll::Idle }
+            }
+            Err(HistoryError::NoRoom { .. }) => {
+                out.count.failed_attempts += 1;
+                self.record_at = Some(out.now() + RETRY_NS);
+                Poll::Idle
+            }
+            Err(fatal) => panic!("{fatal}"),
+        }
     }
 
     /// A block is durable: the ledger hears of it once its parent is.
@@ -194,7 +281,6 @@ impl Store {
         self.early.insert(parent, slot);
         while let Some(next) = self.early.remove(&self.durable_slot) {
             self.durable_slot = next;
-            self.ledger.mark_stored(next);
         }
     }
 }

@@ -144,3 +144,85 @@ fn stopping_closes_the_store() {
     let (_, found) = BlockStore::open(&dir.0, small()).unwrap();
     assert_eq!((found.last_whole_slot, found.bytes_scanned), (Some(1), 0));
 }
+
+fn with_history(dir: &Dir) -> (Rig<Store>, Arc<Ledger>, hearth_ledger::history::HistoryReader) {
+    let genesis = GenesisConfig { fund_initial_accounts: 2, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let (store, _) = BlockStore::open(&dir.0.join("blocks"), small()).unwrap();
+    let config = hearth_ledger::history::Config::new(8 << 20, [7; 32]);
+    let history = History::open(&dir.0.join("history"), config, 0).unwrap();
+    let (key, reader) = (history.key(), history.reader());
+    let config = Config::new(store, ledger.clone()).with_history(history);
+    let mut rig = Rig::<Store>::new(&config, &["shred_store:0", "bank_store:0", "bank_store:1"], &[]);
+    let mut writer = hearth_ledger::history::BatchWriter::new(key);
+    let signatures = [[1; 64], [2; 64], [3; 64]];
+    // The later microblock comes first, in three pieces.
+    for (link, id, mine, pieces) in [("bank_store:1", 4, &signatures[1..], 3), ("bank_store:0", 0, &signatures[..1], 1)]
+    {
+        writer.begin(1, id);
+        for signature in mine {
+            writer.push(&hearth_ledger::history::MetaParts {
+                signature,
+                static_accounts: &[[6; 32]],
+                result: Ok(()),
+                fee: id,
+                compute_units: 0,
+                cost_units: 0,
+                balances: &[(5, 4)],
+                pre_token_balances: &[],
+                post_token_balances: &[],
+                loaded_writable: &[],
+                loaded_readonly: &[],
+                memo: None,
+                details: None,
+            });
+        }
+        let batch = writer.finish().unwrap();
+        let count = batch.len().div_ceil(pieces);
+        let last = batch.chunks(count).len() - 1;
+        for (nth, piece) in batch.chunks(count).enumerate() {
+            rig.give_control(link, id, if nth < last { crate::links::MORE } else { 0 }, piece);
+        }
+    }
+    (rig, ledger, reader)
+}
+
+/// Lands three transfers in a slot of the ledger, and ends it.
+fn three_in_slot(ledger: &Ledger, slot: u64) {
+    let bank = ledger.begin_slot(slot, slot - 1).unwrap();
+    let from = hearth_ledger::genesis::funded_account_key(0);
+    let mut template = hearth_wire::TransferTemplate::new();
+    template.set_from(&from.public_key());
+    template.set_to(&hearth_ledger::genesis::funded_account_key(1).public_key());
+    template.set_recent_blockhash(bank.parent_blockhash());
+    for lamports in 1..=3 {
+        template.set_lamports(lamports);
+        let bytes = template.sign_with(|message| from.sign(message)).to_vec();
+        let (mut executor, mut outcomes) = (hearth_ledger::Executor::new(), vec![]);
+        bank.execute(&mut executor, &[hearth_wire::Txn::parse(&bytes).unwrap()], &mut outcomes);
+        assert!(outcomes[0].is_committed());
+    }
+    ledger.end_slot(slot, [slot as u8; 32]).unwrap();
+}
+
+#[test]
+fn a_block_is_confirmed_once_its_history_can_be_found() {
+    let dir = Dir::new("history");
+    let (mut rig, ledger, reader) = with_history(&dir);
+    rig.give("shred_store:0", 0, &set(1, 0, true));
+    let blocks = rig.tile().store.as_ref().unwrap().reader();
+    run_until(&mut rig, "the block to be durable", || blocks.durable_slot() == Some(1));
+    rig.run();
+    assert_eq!((reader.block(1).unwrap(), ledger.slot(Commitment::Confirmed)), (None, 0), "the slot has not ended");
+    three_in_slot(&ledger, 1);
+    rig.advance(Duration::from_millis(2));
+    run_until(&mut rig, "the ledger to hear", || ledger.slot(Commitment::Confirmed) == 1);
+    let block = reader.block(1).unwrap().unwrap();
+    assert_eq!((block.transaction_count, block.blockhash), (3, [1; 32]));
+    assert_eq!(Some(block.time), ledger.block_time(1));
+    assert_eq!(block.previous_blockhash, *ledger.genesis_hash());
+    assert_eq!(block.rewards.iter().map(|r| r.lamports).collect::<Vec<_>>(), [7_500], "half of three signatures' fees");
+    let signatures: Vec<u8> = reader.transactions(1).unwrap().unwrap().iter().map(|t| t.signature[0]).collect();
+    assert_eq!(signatures, [1, 2, 3], "in the order of the microblocks");
+    assert_eq!(reader.of_address(&[6; 32], 1, (None, None), 9).unwrap().len(), 3);
+}

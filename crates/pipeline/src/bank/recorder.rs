@@ -1,0 +1,96 @@
+//! recorder: tells store what became of each transaction, where a history is kept.
+//!
+//! reads   a microblock's transactions, their outcomes and records
+//! writes  `bank_store`: one batch a microblock, in pieces of the link's size
+//! memory  one batch, at most 16 MiB
+//! drops   nothing: while pieces wait for room the bank takes no microblock
+//! source  [`hearth_ledger::history`]
+
+use hearth_ledger::bank::Record;
+use hearth_ledger::history::{BatchWriter, Details, HistoryKey, MetaParts, memos};
+use hearth_ledger::{Executor, Outcome};
+use hearth_tile::{Out, Port};
+use hearth_wire::txn::Txn;
+
+use super::Bank;
+use crate::links::MORE;
+
+/// What a bank needs to tell of transactions.
+#[derive(Clone)]
+pub struct Recording {
+    /// What the history hashes under.
+    pub key: HistoryKey,
+    /// Whether logs, calls and return data are kept too.
+    pub extended: bool,
+}
+
+/// Tells of transactions.
+pub(super) struct Recorder {
+    writer: BatchWriter,
+    extended: bool,
+    port: Port,
+    pub mtu: usize,
+    /// The microblock's id, and bytes of its batch that are still to be sent, from this one on.
+    id: u64,
+    sent: usize,
+    size: usize,
+}
+
+impl Recorder {
+    pub fn new(recording: &Recording, port: Port, mtu: usize) -> Self {
+        let writer = BatchWriter::new(recording.key.clone());
+        Self { writer, extended: recording.extended, port, mtu, id: 0, sent: 0, size: 0 }
+    }
+
+    /// Whether all has been sent.
+    pub fn is_idle(&self) -> bool {
+        self.sent == self.size
+    }
+
+    /// Takes what became of a microblock.
+    pub fn record(&mut self, (slot, id): (u64, u64), txns: &[Txn<'_>], outcomes: &[Outcome], executor: &Executor) {
+        self.writer.begin(slot, id);
+        for ((txn, outcome), record) in txns.iter().zip(outcomes).zip(executor.records()) {
+            push(&mut self.writer, self.extended, txn, outcome, record.as_deref());
+        }
+        self.id = id;
+        self.sent = 0;
+        self.size = self.writer.finish().map_or(0, <[u8]>::len);
+    }
+
+    /// Sends as much as there is room for. Whether something was sent.
+    pub fn send(&mut self, out: &mut Out<'_, Bank>) -> bool {
+        let before = self.sent;
+        while self.sent < self.size && out.credits(self.port, 1) > 0 {
+            let batch = self.writer.finish().expect("it has something to send");
+            let end = (self.sent + self.mtu).min(self.size);
+            let control = if end < self.size { MORE } else { 0 };
+            out.publish_control(self.port, self.id, control, &batch[self.sent..end]);
+            self.sent = end;
+        }
+        self.sent > before
+    }
+}
+
+/// Adds a transaction, if it landed, to a batch.
+pub fn push(writer: &mut BatchWriter, extended: bool, txn: &Txn<'_>, outcome: &Outcome, record: Option<&Record>) {
+    let Outcome::Committed(landed) = outcome else { return };
+    let record = record.expect("what landed has a record while recording");
+    let details =
+        || Details { logs: record.logs.clone(), inner: record.inner.clone(), return_data: record.return_data.clone() };
+    writer.push(&MetaParts {
+        signature: txn.first_signature(),
+        static_accounts: txn.account_keys(),
+        result: landed.err.map_or(Ok(()), Err),
+        fee: landed.fee,
+        compute_units: landed.compute_units,
+        cost_units: outcome.cost(txn),
+        balances: &record.balances,
+        pre_token_balances: &record.tokens_before,
+        post_token_balances: &record.tokens_after,
+        loaded_writable: &record.loaded_writable,
+        loaded_readonly: &record.loaded_readonly,
+        memo: memos(txn).as_deref(),
+        details: extended.then(details).as_ref(),
+    });
+}

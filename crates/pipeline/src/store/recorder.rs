@@ -1,0 +1,140 @@
+//! recorder: joins what the banks say of transactions with the blocks that were stored.
+//!
+//! reads   batches of metadata, in pieces; which blocks are whole; the ledger's summaries of them
+//! writes  the history: batches as they come, a block once it is whole here and in the block store
+//! memory  one batch of each bank, at most 16 MiB; 24 B for each whole block that is not closed
+//! drops   nothing: with the disk full it takes no more, and the banks wait
+//! source  [`hearth_ledger::history`]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hearth_ledger::history::{BlockMeta, History, HistoryError, Reward, RewardKind};
+use hearth_ledger::{BlockSummary, Ledger};
+
+use crate::links::MORE;
+
+/// Block summaries that are searched: as many as the ledger keeps.
+const SUMMARIES: usize = 512;
+
+/// Joins batches and blocks.
+pub(super) struct Recorder {
+    history: History,
+    ledger: Arc<Ledger>,
+    /// A batch of which not all has come, for each input.
+    pieces: Vec<Vec<u8>>,
+    /// Slot and parent of the blocks that are whole in the block store.
+    whole: BTreeMap<u64, u64>,
+    /// The last block that was closed, or that was there at the start.
+    closed: u64,
+    /// The disk did not take what was to be written.
+    stuck: bool,
+}
+
+impl Recorder {
+    /// Goes on behind the last block of the chain, `slot`. `tell` is called whenever there may be something to do.
+    pub fn new(history: History, ledger: Arc<Ledger>, slot: u64, tell: impl Fn() + Send + Sync + 'static) -> Self {
+        history.on_indexed(tell);
+        Self { history, ledger, pieces: vec![], whole: BTreeMap::new(), closed: slot, stuck: false }
+    }
+
+    /// Whether more batches may be given now.
+    pub fn has_room(&self) -> bool {
+        !self.stuck && self.history.has_room()
+    }
+
+    /// Takes a piece of a batch from the input of this number.
+    pub fn take(&mut self, input: usize, control: u16, piece: &[u8]) {
+        if self.pieces.len() <= input {
+            self.pieces.resize(input + 1, vec![]);
+        }
+        let batch = &mut self.pieces[input];
+        if control & MORE != 0 {
+            batch.extend_from_slice(piece);
+        } else if batch.is_empty() {
+            self.history.append(piece);
+        } else {
+            batch.extend_from_slice(piece);
+            self.history.append(batch);
+            batch.clear();
+        }
+    }
+
+    /// A block is whole in the block store.
+    pub fn whole(&mut self, slot: u64, parent: u64) {
+        self.whole.insert(slot, parent);
+    }
+
+    /// Whether a block waits to be closed.
+    pub fn is_waiting(&self) -> bool {
+        !self.whole.is_empty()
+    }
+
+    /// The last block that can be found.
+    pub fn found_slot(&self) -> u64 {
+        if self.closed > self.history.last_slot() { self.closed } else { self.history.indexed_slot() }
+    }
+
+    /// Bytes on disk.
+    pub fn disk_bytes(&self) -> u64 {
+        self.history.disk_bytes()
+    }
+
+    /// Closes the blocks that are complete, and writes what is due. Whether a block was closed.
+    ///
+    /// # Errors
+    /// [`HistoryError::NoRoom`]: to be tried again.
+    pub fn work(&mut self) -> Result<bool, HistoryError> {
+        let done = self.close_some();
+        self.stuck = done.is_err();
+        done
+    }
+
+    fn close_some(&mut self) -> Result<bool, HistoryError> {
+        self.history.write_some()?;
+        let mut any = false;
+        // The chain is a line: blocks are closed in its order.
+        while let Some((&slot, &parent)) = self.whole.first_key_value()
+            && parent == self.closed
+            && let Some(block) = self.complete(slot)
+        {
+            self.history.close(&block)?;
+            self.whole.remove(&slot);
+            self.closed = slot;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// What is to be remembered of a block; `None` until it has ended and all its transactions are here.
+    fn complete(&self, slot: u64) -> Option<BlockMeta> {
+        let blocks = self.ledger.recent_blocks(SUMMARIES);
+        let of = |slot: u64| blocks.iter().find(|block| block.slot == slot);
+        let block = of(slot)?;
+        if self.history.seen(slot) < block.counts.committed {
+            return None;
+        }
+        Some(block_meta(block, of(block.parent)?))
+    }
+}
+
+/// What is remembered of a block.
+pub fn block_meta(block: &BlockSummary, parent: &BlockSummary) -> BlockMeta {
+    let reward = block.reward.map(|reward| Reward {
+        pubkey: reward.collector,
+        lamports: reward.lamports as i64,
+        post_balance: reward.post_balance,
+        kind: RewardKind::Fee,
+        commission: None,
+    });
+    BlockMeta {
+        slot: block.slot,
+        parent: block.parent,
+        height: block.height,
+        time: block.unix_timestamp,
+        blockhash: block.blockhash,
+        previous_blockhash: parent.blockhash,
+        transaction_count: block.counts.committed as u32,
+        rewards: reward.into_iter().collect(),
+    }
+}
