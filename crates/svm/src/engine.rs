@@ -46,7 +46,8 @@ pub(crate) struct Shared {
     pub(crate) idle: Mutex<Vec<State>>,
 }
 
-/// The engine.
+/// The engine; a clone is the same engine.
+#[derive(Clone)]
 pub struct Svm {
     shared: Arc<Shared>,
 }

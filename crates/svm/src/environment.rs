@@ -61,10 +61,7 @@ impl Environment {
             alpenglow_migration_succeeded: false,
             epoch_total_stake: 0,
             feature_set: self.runtime_features,
-            program_runtime_environments: ProgramRuntimeEnvironments::new(
-                self.programs.clone(),
-                self.programs.clone(),
-            ),
+            program_runtime_environments: ProgramRuntimeEnvironments::new(self.programs.clone(), self.programs.clone()),
             rent: Rent::default(),
         }
     }

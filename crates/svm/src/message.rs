@@ -18,8 +18,8 @@ use solana_transaction::versioned::TransactionVersion;
 
 use hearth_ledger::bank::GeneralTxn;
 use hearth_ledger::programs::is_reserved;
-use hearth_wire::Txn;
 use hearth_wire::AccountSet;
+use hearth_wire::Txn;
 use hearth_wire::txn::{CompiledInstruction, Version};
 
 /// A transaction.

@@ -51,8 +51,7 @@ pub fn upgradeable_program(
     elf: &[u8],
     authority: &hearth_wire::Pubkey,
 ) -> [(hearth_wire::Pubkey, Account); 2] {
-    let accounts =
-        bpf_loader_upgradeable_program_accounts(&Pubkey::new_from_array(*address), elf, &Rent::default());
+    let accounts = bpf_loader_upgradeable_program_accounts(&Pubkey::new_from_array(*address), elf, &Rent::default());
     accounts.map(|(key, mut account)| {
         if !account.executable {
             // After the kind (4 bytes), the slot (8) and that there is an authority (1).

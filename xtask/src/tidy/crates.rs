@@ -14,12 +14,14 @@ const HEADING: &str = "## Who may import whom";
 /// The crate of test helpers: a dev-dependency of anyone, and never more.
 const TESTKIT: &str = "testkit";
 
-/// Crates from outside that only these of ours may import: no async in tiles, one user of each protocol.
-const OUTSIDE: [(&str, &[&str]); 5] = [
+/// Crates from outside that only these of ours may import: no async in tiles, one user of each protocol
+/// and of the engine.
+const OUTSIDE: [(&str, &[&str]); 6] = [
     ("tokio", &["rpc"]),
     ("axum", &["rpc"]),
     ("quinn-proto", &["quic"]),
     ("rustls", &["quic"]),
+    ("solana-svm", &["svm"]),
     ("libc", &["ring", "tile"]),
 ];
 

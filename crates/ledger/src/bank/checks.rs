@@ -42,6 +42,8 @@ impl Bank {
     pub(super) fn check(&self, txn: &Txn<'_>, loaded: &mut LoadedAddresses) -> Result<Checked, TransactionError> {
         check_shape(txn)?;
         if txn.loaded_count() != 0 {
+            // Whether a table that was ended still counts is read off the slot hashes.
+            self.shared.hashing.complete(&self.shared.accounts);
             *loaded = LoadedAddresses::resolve(txn, &self.shared.accounts, self.slot)?;
             check_loaded(txn, loaded.all())?;
         }

@@ -13,7 +13,7 @@ use super::checks::Checked;
 use super::general::{AccountReader, GeneralBatch, GeneralOutcome, GeneralTxn, GeneralWorker};
 use super::lookup::LoadedAddresses;
 use super::record::{Record, transfer_logs};
-use super::transfer::{Run, TouchedAccounts, Transfers};
+use super::transfer::{Run, TouchedAccounts, TransferRules, Transfers};
 use super::working_set::{Place, WorkingSet};
 use super::{Bank, Committed, Outcome};
 use crate::account::Account;
@@ -35,6 +35,7 @@ pub struct Executor {
     recording: bool,
     records: Vec<Option<Box<Record>>>,
     fast_path_off: bool,
+    rules: TransferRules,
 }
 
 /// What would become of a transaction.
@@ -57,6 +58,11 @@ impl Executor {
     /// An executor that leaves transfers too to the other engine: to measure it, and to compare.
     pub fn without_fast_path() -> Self {
         Self { fast_path_off: true, ..Self::default() }
+    }
+
+    /// An executor whose fast path goes by other rules than the cluster's: to see what notices.
+    pub fn with_rules(rules: TransferRules) -> Self {
+        Self { rules, ..Self::default() }
     }
 
     /// Whether to keep a record of each transaction from now on. A transfer that fails then goes to
@@ -137,6 +143,7 @@ impl Executor {
             fee: checked.fee.total(),
             compute_unit_limit: checked.budget.compute_unit_limit.into(),
             loaded_bytes_limit: checked.budget.loaded_accounts_bytes,
+            rules: &self.rules,
         };
         let lamports = |set: &WorkingSet| places.iter().map(|&place| set.get(place).lamports).collect::<Vec<_>>();
         let before = self.recording.then(|| (self.set.get(places[0]).clone(), lamports(&self.set)));

@@ -35,6 +35,7 @@ pub use executor::{Executor, Simulation};
 pub use general::{AccountReader, GeneralBatch, GeneralOutcome, GeneralPath, GeneralTxn, GeneralWorker, NoGeneralPath};
 pub use lookup::LoadedAddresses;
 pub use record::{InnerCall, Record, TokenAmount};
+pub use transfer::TransferRules;
 
 use crate::blockhash::BlockhashQueue;
 use crate::cost::Cost;

@@ -19,10 +19,41 @@ use crate::error::{InstructionError, TransactionError};
 use crate::programs::is_reserved;
 use crate::rent;
 
-/// Compute units of an instruction to the system program or the compute-budget program.
-const INSTRUCTION_UNITS: u64 = 150;
-/// Bytes that a loaded account counts beyond its data.
-const ACCOUNT_BASE_BYTES: usize = 64;
+/// What the fast path goes by. Tests change it, to see that they find a fast path that is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferRules {
+    /// Compute units of an instruction to the system program or the compute-budget program.
+    pub instruction_units: u64,
+    /// Bytes that a loaded account counts beyond its data.
+    pub account_base_bytes: usize,
+    /// Whether accounts may be left below the rent-exempt minimum.
+    pub leaves_rent_alone: bool,
+    /// Whether reserved accounts may be written.
+    pub writes_reserved: bool,
+    /// Whether what a failed transaction did is kept.
+    pub keeps_failures: bool,
+    /// Whether accounts with data may send.
+    pub sends_from_data: bool,
+}
+
+impl TransferRules {
+    /// The cluster's.
+    pub const CLUSTER: Self = Self {
+        instruction_units: 150,
+        account_base_bytes: 64,
+        leaves_rent_alone: false,
+        writes_reserved: false,
+        keeps_failures: false,
+        sends_from_data: false,
+    };
+}
+
+impl Default for TransferRules {
+    fn default() -> Self {
+        Self::CLUSTER
+    }
+}
+
 /// Bytes of a nonce account's data.
 const NONCE_BYTES: usize = 80;
 
@@ -53,6 +84,7 @@ pub(super) struct Transfers<'a> {
     pub(super) fee: u64,
     pub(super) compute_unit_limit: u64,
     pub(super) loaded_bytes_limit: u32,
+    pub(super) rules: &'a TransferRules,
 }
 
 /// What the accounts of a transaction came to.
@@ -89,7 +121,7 @@ impl Transfers<'_> {
                 // The payer's epoch is settled by what it held before the fee.
                 settle_rent_epoch(&mut payer.rent_epoch, before_fee, 0);
                 let (result, units) = self.execute(set, touched);
-                touched.finish(self.places, set, result.is_ok());
+                touched.finish(self.places, set, result.is_ok() || self.rules.keeps_failures);
                 (result, units, bytes)
             }
         };
@@ -128,7 +160,7 @@ impl Transfers<'_> {
                 }
                 continue;
             }
-            let size = u32::try_from(ACCOUNT_BASE_BYTES + account.data().len()).unwrap_or(u32::MAX);
+            let size = u32::try_from(self.rules.account_base_bytes + account.data().len()).unwrap_or(u32::MAX);
             bytes = bytes.saturating_add(size);
             if bytes > limit {
                 return Loaded::Failed(TransactionError::MaxLoadedAccountsDataSizeExceeded, limit);
@@ -154,10 +186,11 @@ impl Transfers<'_> {
     fn execute(&self, set: &mut WorkingSet, touched: &mut TouchedAccounts) -> (Result<(), TransactionError>, u64) {
         let keys = self.txn.account_keys();
         let mut units_left = self.compute_unit_limit;
+        let instruction_units = self.rules.instruction_units;
         for (index, instruction) in self.txn.instructions().enumerate() {
-            let used = units_left.min(INSTRUCTION_UNITS);
+            let used = units_left.min(instruction_units);
             units_left -= used;
-            let result = if used < INSTRUCTION_UNITS {
+            let result = if used < instruction_units {
                 Err(InstructionError::ComputationalBudgetExceeded)
             } else if keys[usize::from(instruction.program_id_index)] == SYSTEM_PROGRAM {
                 self.transfer(&instruction, set, touched)
@@ -169,7 +202,11 @@ impl Transfers<'_> {
                 return (Err(error), self.compute_unit_limit - units_left);
             }
         }
-        (touched.check_rent(keys, self.places, set), self.compute_unit_limit - units_left)
+        let rent = match self.rules.leaves_rent_alone {
+            true => Ok(()),
+            false => touched.check_rent(keys, self.places, set),
+        };
+        (rent, self.compute_unit_limit - units_left)
     }
 
     /// One transfer, check by check as the system program and the runtime beneath it do.
@@ -189,7 +226,7 @@ impl Transfers<'_> {
             return Err(InstructionError::MissingRequiredSignature);
         }
         let account = set.get(self.places[usize::from(from)]);
-        if !account.data().is_empty() {
+        if !account.data().is_empty() && !self.rules.sends_from_data {
             return Err(InstructionError::InvalidArgument);
         }
         let Some(left) = account.lamports.checked_sub(lamports) else {
@@ -219,7 +256,7 @@ impl Transfers<'_> {
     /// programs, which here are reserved all of them.
     fn may_write(&self, index: u8) -> bool {
         let index = usize::from(index);
-        self.txn.is_writable(index) && !is_reserved(&self.txn.account_keys()[index])
+        self.txn.is_writable(index) && (self.rules.writes_reserved || !is_reserved(&self.txn.account_keys()[index]))
     }
 }
 
