@@ -102,3 +102,35 @@ fn the_first_and_the_last_block() {
     let least = chain.call("getStakeMinimumDelegation", json!([{ "commitment": "processed" }]));
     assert_eq!((&least["value"], &least["context"]["slot"]), (&json!(1_000_000_000), &json!(4)));
 }
+
+#[test]
+fn voters_are_current_or_delinquent() {
+    let chain = Chain::new();
+    let accounts = chain.call("getVoteAccounts", json!([{ "keepUnstakedDelinquents": true }]));
+    let known = chain.ledger.vote_accounts();
+    let count = |kind: &str| accounts[kind].as_array().unwrap().len();
+    assert_eq!(count("current") + count("delinquent"), known.len());
+    for account in &known {
+        let one = json!([{ "votePubkey": text(&account.key), "keepUnstakedDelinquents": true }]);
+        let found = chain.call("getVoteAccounts", one);
+        let all = [found["current"].as_array().unwrap().clone(), found["delinquent"].as_array().unwrap().clone()].concat();
+        assert_eq!((all.len(), &all[0]["votePubkey"]), (1, &json!(text(&account.key))));
+        assert_eq!((&all[0]["activatedStake"], &all[0]["lastVote"]), (&json!(account.stake), &json!(0)));
+    }
+    let nobody = chain.call("getVoteAccounts", json!([{ "votePubkey": text(&[1; 32]) }]));
+    assert_eq!(nobody, json!({ "current": [], "delinquent": [] }));
+    let total: u64 = known.iter().map(|account| account.stake).sum();
+    let commitment = chain.call("getBlockCommitment", json!([u64::MAX]));
+    assert_eq!(commitment, json!({ "commitment": null, "totalStake": total }));
+}
+
+#[test]
+fn samples_and_prices() {
+    let chain = Chain::new();
+    chain.durable_slots(3);
+    assert!(chain.call("getRecentPerformanceSamples", json!([720])).is_array());
+    assert_eq!(chain.error("getRecentPerformanceSamples", json!([721])).0, -32602);
+    let fees = chain.call("getRecentPrioritizationFees", json!([[text(&address(0))]]));
+    assert_eq!(fees[3], json!({ "slot": 3, "prioritizationFee": 0 }));
+    assert_eq!(chain.error("getRecentPrioritizationFees", json!([vec![text(&address(0)); 129]])).0, -32602);
+}

@@ -18,6 +18,7 @@ mod simulation;
 mod slot_history;
 mod tokens;
 mod transactions;
+mod validators;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
@@ -110,6 +111,11 @@ impl Api {
 
             "getLeaderSchedule" => self.get_leader_schedule(params()?),
             "getBlockProduction" => self.get_block_production(params()?),
+
+            "getVoteAccounts" => self.get_vote_accounts(params()?),
+            "getBlockCommitment" => self.get_block_commitment(params()?),
+            "getRecentPerformanceSamples" => self.get_performance_samples(params()?),
+            "getRecentPrioritizationFees" => self.get_prioritization_fees(params()?),
 
             "getSlot" => self.get_slot(params()?),
             "getBlockHeight" => self.get_block_height(params()?),

@@ -1,0 +1,148 @@
+//! How many requests the RPC answers in a second, and how long one takes at a steady 200 a second.
+//!
+//! `cargo bench -p hearth-rpc --bench rpc [ADDRESS]`: without an address a server of its own, in this process, on a
+//! small chain; with the `ip:port` of a running node that node, for example while `hearth bench` loads it. The client
+//! takes part of the same cores.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hearth_ledger::genesis::funded_account_key;
+use hearth_ledger::{Genesis, GenesisConfig, Ledger, LedgerConfig};
+use hearth_rpc::{Busy, RpcConfig, RpcNode, RpcServer, TransactionInlet};
+use hearth_wire::base58::encode_32;
+
+/// Connections that ask as fast as they are answered, each with as many requests under way.
+const CONNECTIONS: usize = 4;
+const PIPELINED: usize = 16;
+const FAST_FOR: Duration = Duration::from_secs(3);
+/// Requests at a steady rate.
+const STEADY: usize = 1_000;
+const STEADY_EVERY: Duration = Duration::from_millis(5);
+
+struct Refusing;
+
+impl TransactionInlet for Refusing {
+    fn send(&mut self, _: &[u8], _: bool) -> Result<(), Busy> {
+        Err(Busy)
+    }
+}
+
+fn server() -> RpcServer {
+    let key = |n| funded_account_key(n).public_key();
+    let genesis = GenesisConfig::development(key(1), key(2), 0);
+    let genesis = Genesis::create(genesis, |_| {}).expect("a chain");
+    let ledger = Ledger::new(&genesis, LedgerConfig::default());
+    ledger.begin_slot(1, 0).expect("the first slot");
+    let faucet = funded_account_key(2);
+    let node = RpcNode {
+        ledger,
+        inlet: Box::new(Refusing),
+        identity: key(1),
+        faucet: key(2),
+        sign_as_faucet: Box::new(move |message| faucet.sign(message)),
+        verify: |_| true,
+        shred_version: 1,
+        tpu: ([127, 0, 0, 1], 9001).into(),
+        tpu_quic: ([127, 0, 0, 1], 9007).into(),
+        transaction_history: true,
+        slot_ms: 400,
+        counters: Arc::default(),
+        blocks: None,
+        newest_snapshot: Box::new(|| None),
+    };
+    RpcServer::start(RpcConfig::new(([127, 0, 0, 1], 0).into()), node).expect("a free port")
+}
+
+/// A connection that stays open.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn new(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("the server listens");
+        stream.set_nodelay(true).expect("a TCP socket");
+        Self(BufReader::new(stream))
+    }
+
+    fn send(&mut self, request: &[u8]) {
+        self.0.get_mut().write_all(request).expect("the server takes it");
+    }
+
+    fn receive(&mut self) {
+        let (mut line, mut length) = (String::new(), 0);
+        loop {
+            line.clear();
+            self.0.read_line(&mut line).expect("an answer");
+            if line == "\r\n" {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(": ")
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse().expect("a number");
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).expect("a body");
+        assert!(body.windows(8).any(|part| part == b"\"result\""), "{}", String::from_utf8_lossy(&body));
+    }
+}
+
+fn request() -> Vec<u8> {
+    let key = encode_32(&funded_account_key(0).public_key()).to_string();
+    let options = r#"{"commitment":"processed"}"#;
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"getBalance","params":["{key}",{options}]}}"#);
+    let head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+fn fast(address: SocketAddr, pipelined: usize) -> f64 {
+    let started = Instant::now();
+    let one = || {
+        let (mut client, request) = (Client::new(address), request().repeat(pipelined));
+        let mut answered = 0u64;
+        while started.elapsed() < FAST_FOR {
+            client.send(&request);
+            (0..pipelined).for_each(|_| client.receive());
+            answered += pipelined as u64;
+        }
+        answered
+    };
+    let answered: u64 = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(one)).collect();
+        clients.into_iter().map(|client| client.join().expect("no panic")).sum()
+    });
+    answered as f64 / started.elapsed().as_secs_f64()
+}
+
+/// Latencies at a steady rate, from when each was due, sorted.
+fn steady(address: SocketAddr) -> Vec<Duration> {
+    let (mut client, request) = (Client::new(address), request());
+    let started = Instant::now();
+    let mut latencies: Vec<Duration> = (0..STEADY)
+        .map(|n| {
+            let due = started + STEADY_EVERY * n as u32;
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            client.send(&request);
+            client.receive();
+            due.elapsed()
+        })
+        .collect();
+    latencies.sort();
+    latencies
+}
+
+fn main() {
+    let given = std::env::args().nth(1).filter(|argument| !argument.starts_with("--"));
+    let address: Option<SocketAddr> = given.map(|text| text.parse().expect("ip:port"));
+    let own = address.is_none().then(server);
+    let address = address.unwrap_or_else(|| own.as_ref().expect("a server").local_addr());
+    let pipelined = fast(address, PIPELINED);
+    println!("getBalance, {CONNECTIONS} connections, {PIPELINED} requests under way: {pipelined:.0} /s");
+    println!("getBalance, {CONNECTIONS} connections, one request under way: {:.0} /s", fast(address, 1));
+    let latencies = steady(address);
+    let at = |part: f64| latencies[((latencies.len() - 1) as f64 * part) as usize];
+    println!("getBalance at 200 /s: p50 {:?}, p99 {:?}, worst {:?}", at(0.5), at(0.99), at(1.0));
+}
