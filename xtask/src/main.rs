@@ -4,6 +4,7 @@
 //! writes  standard output; the pages under `docs/` that are generated
 //! memory  the text of the working tree
 
+mod clients;
 mod docs;
 mod node;
 mod rpc;

@@ -4,13 +4,11 @@
 //! writes  build outputs; standard output: a heading per step, its time, and at the end the sum of all runners
 //! memory  one line of output at a time
 
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::node::{self, Node};
-use crate::run::{self, Args, TempFolder, cargo, cargo_nightly, run_seeing, target_dir};
-use crate::{docs, tidy};
+use crate::run::{self, Args, cargo, cargo_nightly, run_seeing, target_dir};
+use crate::{clients, docs, tidy};
 
 /// Tests that have passed and failed, over all runners.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -113,7 +111,8 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     })?;
     steps.step("build: hearth", |_| run::hearth(None).map(drop))?;
     steps.step("docs: generated pages", |_| docs::check(&run::hearth(None)?, &run::root()))?;
-    steps.step("web3.js: the unmodified client", |_| web3js(&run::hearth(None)?))
+    steps.step("clients from npm: web3.js, kit, SPL Token, Anchor", |_| clients::npm(&run::hearth(None)?))?;
+    steps.step("clients from PyPI: solana-py, solders", |_| clients::python(&run::hearth(None)?))
 }
 
 /// The value of a variable with flags, with more of them.
@@ -144,23 +143,6 @@ fn miri() -> Option<Vec<Command>> {
         command
     };
     Some(packages.map(command).into())
-}
-
-/// The unmodified client library from npm against the binary.
-fn web3js(binary: &Path) -> Result<(), String> {
-    if !run::answers(Command::new("npm").arg("--version")) || !run::answers(Command::new("node").arg("--version")) {
-        return Err("node and npm are needed: `apt-get install nodejs npm`, or see https://nodejs.org".into());
-    }
-    let scripts = run::root().join("tests/web3js");
-    run::run(Command::new("npm").args(["ci", "--prefer-offline", "--no-audit", "--no-fund"]).current_dir(&scripts))?;
-    let folder = TempFolder::new("web3js")?;
-    let port = node::free_ports()?;
-    let node = Node::start(binary, folder.path(), port)?;
-    let url = format!("http://127.0.0.1:{port}");
-    let mut client = Command::new("node");
-    client.arg("test.mjs").current_dir(&scripts).env("RPC_URL", &url);
-    run::run(&mut client).map_err(|why| node.explain(&format!("{why} (RPC_URL={url})")))?;
-    node.stop()
 }
 
 #[cfg(test)]

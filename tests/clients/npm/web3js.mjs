@@ -1,10 +1,6 @@
-// The unmodified `@solana/web3.js` against a running node: fund a key, transfer, see it confirmed, read it back.
-//
-// reads   RPC_URL: the node's JSON-RPC over HTTP; its WebSocket is one port higher, where the library looks for it
-// writes  «ok», or what is wrong with exit code 1
+// `@solana/web3.js`: fund a key, transfer, see it confirmed, read it back.
 import assert from 'node:assert/strict';
 import {
-  Connection,
   Keypair,
   LAMPORTS_PER_SOL,
   SendTransactionError,
@@ -14,34 +10,12 @@ import {
   VersionedTransaction,
   sendAndConfirmTransaction,
 } from '@solana/web3.js';
-
-const url = process.env.RPC_URL;
-assert.ok(url, 'RPC_URL is not set: the address of a node, as http://127.0.0.1:8899');
-
-/** Lamports for each signature. */
-const FEE = 5000;
-/** Nothing here may take longer than this. */
-const DEADLINE_MS = 60_000;
-
-setTimeout(() => {
-  console.error(`not done within ${DEADLINE_MS / 1000} s`);
-  process.exit(1);
-}, DEADLINE_MS).unref();
-
-const connection = new Connection(url, 'confirmed');
+import { FEE, airdrop, connection, run } from './common.mjs';
 
 /** A transfer that has not been signed. */
 function transfer(from, to, lamports) {
   const keys = { fromPubkey: from.publicKey, toPubkey: to.publicKey };
   return new Transaction().add(SystemProgram.transfer({ ...keys, lamports }));
-}
-
-/** Asks the faucet, and waits for the lamports. */
-async function airdrop(to, lamports) {
-  const signature = await connection.requestAirdrop(to.publicKey, lamports);
-  const { value } = await connection.confirmTransaction({ signature, ...(await connection.getLatestBlockhash()) });
-  assert.equal(value.err, null);
-  return signature;
 }
 
 async function theNodeIntroducesItself() {
@@ -56,9 +30,9 @@ async function theNodeIntroducesItself() {
 }
 
 async function anAirdropArrives(alice) {
-  const first = await airdrop(alice, LAMPORTS_PER_SOL);
+  const first = await airdrop(alice.publicKey, LAMPORTS_PER_SOL);
   // The same once more is another transaction.
-  const second = await airdrop(alice, LAMPORTS_PER_SOL);
+  const second = await airdrop(alice.publicKey, LAMPORTS_PER_SOL);
   assert.notEqual(first, second);
   assert.equal(await connection.getBalance(alice.publicKey), 2 * LAMPORTS_PER_SOL);
 }
@@ -140,12 +114,12 @@ async function changesAreTold(alice, carol) {
 }
 
 const [alice, bob, carol] = [Keypair.generate(), Keypair.generate(), Keypair.generate()];
-await theNodeIntroducesItself();
-await anAirdropArrives(alice);
-await aTransferIsConfirmed(alice, bob);
-await aVersionedTransferIsConfirmed(alice, bob);
-await anOverdrawnTransferIsRefused(bob, alice);
-await aFailureIsToldOverWebSocket(bob, alice);
-await changesAreTold(alice, carol);
-console.log('ok');
-process.exit(0);
+await run([
+  ['the node introduces itself', theNodeIntroducesItself],
+  ['an airdrop arrives', () => anAirdropArrives(alice)],
+  ['a transfer is confirmed', () => aTransferIsConfirmed(alice, bob)],
+  ['a versioned transfer is confirmed', () => aVersionedTransferIsConfirmed(alice, bob)],
+  ['an overdrawn transfer is refused', () => anOverdrawnTransferIsRefused(bob, alice)],
+  ['a failure is told over WebSocket', () => aFailureIsToldOverWebSocket(bob, alice)],
+  ['changes are told', () => changesAreTold(alice, carol)],
+]);

@@ -1,0 +1,63 @@
+// What the scripts against a node share: its address, a deadline, lamports.
+//
+// reads   RPC_URL: the node's JSON-RPC over HTTP; its WebSocket is one port higher, where the libraries look for it
+import assert from 'node:assert/strict';
+import { Connection, Keypair } from '@solana/web3.js';
+
+export const url = process.env.RPC_URL;
+assert.ok(url, 'RPC_URL is not set: the address of a node, as http://127.0.0.1:8899');
+
+/** The node's WebSocket. */
+export const websocketUrl = url.replace(/^http/, 'ws').replace(/:(\d+)$/, (_, port) => `:${Number(port) + 1}`);
+
+/** Lamports for each signature. */
+export const FEE = 5000;
+/** No script may take longer than this. */
+const DEADLINE_MS = 120_000;
+
+setTimeout(() => {
+  console.error(`not done within ${DEADLINE_MS / 1000} s`);
+  process.exit(1);
+}, DEADLINE_MS).unref();
+
+export const connection = new Connection(url, 'confirmed');
+
+/** Asks the faucet, and waits for the lamports. */
+export async function airdrop(to, lamports) {
+  const signature = await connection.requestAirdrop(to, lamports);
+  const { value } = await connection.confirmTransaction({ signature, ...(await connection.getLatestBlockhash()) });
+  assert.equal(value.err, null);
+  return signature;
+}
+
+/** A new key with lamports. */
+export async function richKey(lamports) {
+  const key = Keypair.generate();
+  await airdrop(key.publicKey, lamports);
+  return key;
+}
+
+/** Looks until `look` has something other than undefined; nothing tells when an answer changes. */
+export async function until(what, look) {
+  for (const end = Date.now() + 30_000; Date.now() < end; ) {
+    const found = await look();
+    if (found !== undefined) return found;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assert.fail(`${what}: not within 30 s`);
+}
+
+/** Runs the cases one after the other, and says which failed. */
+export async function run(cases) {
+  for (const [what, test] of cases) {
+    try {
+      await test();
+    } catch (error) {
+      console.error(`failed: ${what}`);
+      throw error;
+    }
+    console.log(`  ${what}`);
+  }
+  console.log('ok');
+  process.exit(0);
+}

@@ -1,0 +1,79 @@
+//! Unmodified clients of Solana, at their released versions, against a node of ours.
+//!
+//! reads   `tests/clients/`; npm and PyPI, until their packages are there
+//! writes  `node_modules` beside the scripts; a Python environment among the build outputs; a node in a temporary folder
+//! memory  none worth counting
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sbpf_assembler::{Assembler, AssemblerOption, SbpfArch};
+
+use crate::node::{self, Node};
+use crate::run::{self, TempFolder, target_dir};
+
+/// The scripts for Node.js, in the order in which they run.
+const NPM: [&str; 4] = ["web3js.mjs", "kit.mjs", "tokens.mjs", "programs.mjs"];
+
+fn folder() -> PathBuf {
+    run::root().join("tests/clients")
+}
+
+/// The clients from npm: web3.js, kit, SPL Token, Anchor.
+pub fn npm(binary: &Path) -> Result<(), String> {
+    let scripts = folder().join("npm");
+    if !run::answers(Command::new("npm").arg("--version")) || !run::answers(Command::new("node").arg("--version")) {
+        return Err("node and npm are needed: `apt-get install nodejs npm`, or see https://nodejs.org".into());
+    }
+    // Without the packages' own install scripts: what they build is an option that none of these needs.
+    let install = ["ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
+    run::run(Command::new("npm").args(install).current_dir(&scripts))?;
+    with_node("npm", binary, |folder, url| {
+        let program = folder.join("counter.so");
+        assemble("counter.s", &program)?;
+        NPM.iter().try_for_each(|script| {
+            let mut client = Command::new("node");
+            client.arg(script).current_dir(&scripts).env("RPC_URL", url).env("PROGRAM", &program);
+            run::run(&mut client)
+        })
+    })
+}
+
+/// The clients from PyPI: solana-py and solders.
+pub fn python(binary: &Path) -> Result<(), String> {
+    let scripts = folder().join("python");
+    let environment = target_dir().join("clients-python");
+    let python = environment.join("bin/python");
+    if !run::answers(Command::new(&python).args(["-m", "pip", "--version"])) {
+        run::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))
+            .map_err(|why| format!("{why}; Python is needed: `apt-get install python3 python3-venv`"))?;
+    }
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
+    run::run(Command::new(&python).args(install).arg(scripts.join("requirements.txt")))?;
+    with_node("python", binary, |_, url| {
+        run::run(Command::new(&python).arg("client.py").current_dir(&scripts).env("RPC_URL", url))
+    })
+}
+
+/// Runs clients against a node of their own.
+fn with_node(name: &str, binary: &Path, clients: impl FnOnce(&Path, &str) -> Result<(), String>) -> Result<(), String> {
+    let folder = TempFolder::new(name)?;
+    let port = node::free_ports()?;
+    let node = Node::start(binary, folder.path(), port)?;
+    let url = format!("http://127.0.0.1:{port}");
+    clients(folder.path(), &url).map_err(|why| node.explain(&format!("{why} (RPC_URL={url})")))?;
+    node.stop()
+}
+
+/// Assembles one of `tests/clients/programs` into an ELF that a node takes.
+fn assemble(name: &str, elf: &Path) -> Result<(), String> {
+    let source = folder().join("programs").join(name);
+    let cannot = |what: &str, path: &Path, error| format!("cannot {what} {}: {error}", path.display());
+    let text = std::fs::read_to_string(&source).map_err(|error| cannot("read", &source, error))?;
+    let assembler = Assembler::new(AssemblerOption::default().with_arch(SbpfArch::V0));
+    let bytes = assembler.assemble(&text).map_err(|errors| {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        format!("{}: {}", source.display(), errors.join("; "))
+    })?;
+    std::fs::write(elf, bytes).map_err(|error| cannot("write", elf, error))
+}
