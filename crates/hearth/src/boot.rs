@@ -14,6 +14,7 @@ use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::ledger::LedgerConfig;
+use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Genesis, GenesisConfig, GenesisError, Ledger, StatusCacheConfig};
 use hearth_pipeline::node::{BootError as NodeError, LoadConfigs, Node, NodeConfig, TileConfigs};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
@@ -146,6 +147,7 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
         benchg: bench.benchg_tile_count,
         benchs: bench.benchs_tile_count,
         history: false,
+        votes: config.consensus.vote,
     };
     let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
     let hashing = config.development.genesis.hashes_per_tick > 0;
@@ -189,7 +191,11 @@ pub fn open_chain(
         }
         genesis
     } else {
-        let genesis = Genesis::create(genesis_config(config, &identity, &faucet), &mut funded)?;
+        let mut began = genesis_config(config, &identity, &faucet);
+        let vote = keys::read_or_create(&folder.join("vote-account.json"))?.public;
+        let stake = keys::read_or_create(&folder.join("stake-account.json"))?.public;
+        began.extra_accounts.extend(genesis_accounts(&vote, &stake, &identity.public));
+        let genesis = Genesis::create(began, &mut funded)?;
         genesis.save(&path)?;
         genesis
     };
@@ -293,7 +299,7 @@ fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chai
             first_slot: replayed.last_slot + 1,
             destinations: destinations(config),
         },
-        store: store::Config::new(store, ledger),
+        store: store::Config::new(store, ledger).voting(identity.public),
         metric: metric::Config { listen: ports.metrics, workspace: workspace_path(config) },
         sign: sign::Config { seed: *identity.seed },
         load: load.map(|load| LoadConfigs {

@@ -72,6 +72,8 @@ pub struct Replayed {
     pub transactions: u64,
     /// The last block's slot.
     pub last_slot: u64,
+    /// The hash of the last block's bank.
+    pub bank_hash: [u8; 32],
     /// The last block's id: the Merkle root of its last FEC set. The next block's first set chains to it.
     pub block_id: Option<[u8; 32]>,
 }
@@ -102,6 +104,7 @@ pub fn replay(
         done.block_id = Some(block.block_id);
         progress(&done);
     }
+    done.bank_hash = ledger.hash_all().1;
     Ok(done)
 }
 

@@ -46,8 +46,11 @@ pub fn run(config: &Config, stop: &StopSignal, say: &Say) -> Result<(), RunError
     if chain.replayed.blocks > 0 {
         let r = &chain.replayed;
         say.line(format_args!(
-            "  replayed  {} blocks, {} transactions, to slot {}",
-            r.blocks, r.transactions, r.last_slot
+            "  replayed  {} blocks, {} transactions, to slot {}, bank hash {}",
+            r.blocks,
+            r.transactions,
+            r.last_slot,
+            hearth_wire::base58::encode_32(&r.bank_hash)
         ));
     }
     say.line(crate::draw::layout(&topology));

@@ -25,6 +25,8 @@ use crate::accounts::{Accounts, SHARDS};
 use crate::lattice::Lattice;
 use crate::sysvars;
 
+/// So many bytes of data are hashed in the time that a small account takes.
+const BYTES_AS_AN_ACCOUNT: usize = 8192;
 /// Bank hashes that are kept.
 const RECENT: usize = 512;
 
@@ -182,7 +184,7 @@ impl Hashing {
         self.behind.load(Acquire)
     }
 
-    /// Works off at most `limit` changed accounts, if nobody else does. Whether there was any work.
+    /// Works off at most `limit` changed accounts, a large one counting for several, if nobody else does. Whether there was any work.
     pub(crate) fn some(&self, accounts: &Accounts, limit: usize) -> bool {
         if !self.is_behind() {
             return false;
@@ -206,7 +208,8 @@ impl Hashing {
 
     fn work(&self, state: &mut State, accounts: &Accounts, limit: usize) {
         let Some(mut under_way) = state.under_way.take() else { return };
-        for _ in 0..limit {
+        let mut left = limit;
+        while left > 0 {
             while under_way.taken.is_empty() && under_way.shard < SHARDS {
                 accounts.take_changes(under_way.slot.era, under_way.shard, |change| under_way.taken.push(change));
                 under_way.shard += 1;
@@ -214,6 +217,8 @@ impl Hashing {
             let Some(change) = under_way.taken.pop() else {
                 return self.finish(state, accounts, &under_way.slot);
             };
+            let bytes = change.before.data().len() + change.after.data().len();
+            left = left.saturating_sub(1 + bytes / BYTES_AS_AN_ACCOUNT);
             state.take(&change);
         }
         state.under_way = Some(under_way);

@@ -35,6 +35,8 @@ use crate::status_cache::{StatusCache, StatusCacheConfig};
 use crate::sysvars::{self, Clock};
 use crate::tap::Tap;
 
+/// No slot: the node does not vote, and blocks become final by their depth.
+pub(crate) const NO_VOTES: u64 = u64::MAX;
 /// Block summaries that are kept.
 const RECENT_BLOCKS: usize = 512;
 
@@ -146,6 +148,8 @@ pub struct Ledger {
     pub(crate) shared: Arc<Shared>,
     chain: RwLock<Chain>,
     pub(crate) stored_slot: AtomicU64,
+    /// The newest slot that votes have made final; [`NO_VOTES`] where the node does not vote.
+    pub(crate) rooted_slot: AtomicU64,
     collector: Pubkey,
     burned_lamports: AtomicU64,
     genesis_hash: Hash,
@@ -217,6 +221,7 @@ impl Ledger {
             shared: Arc::new(shared),
             chain: RwLock::new(chain),
             stored_slot: AtomicU64::new(last.slot),
+            rooted_slot: AtomicU64::new(NO_VOTES),
             collector: genesis.config().identity,
             burned_lamports: AtomicU64::new(state.burned_lamports),
             genesis_hash: *genesis.hash(),
@@ -303,7 +308,7 @@ impl Ledger {
         };
         let transactions = block.transaction_count;
         let BlockSummary { unix_timestamp, .. } = block;
-        chain.samples.note(Mark { slot, transactions, non_vote_transactions: transactions, unix_timestamp });
+        chain.samples.note(Mark { slot, transactions, unix_timestamp }, counts.votes);
         chain.blocks.push_back(block);
         if chain.blocks.len() > RECENT_BLOCKS {
             chain.blocks.pop_front();
@@ -356,9 +361,25 @@ impl Ledger {
         self.shared.hashing.lattice()
     }
 
-    /// Declares every block up to `slot` durable: confirmed from now on, and final 32 slots later.
+    /// Declares every block up to `slot` durable: confirmed from now on, and, where the node does not
+    /// vote, final 32 slots later.
     pub fn mark_stored(&self, slot: u64) {
         self.stored_slot.fetch_max(slot, Relaxed);
+    }
+
+    /// The node votes from now on: a block is final once its votes have made it their root.
+    pub fn begin_voting(&self, root: Option<u64>) {
+        self.rooted_slot.store(root.unwrap_or(0), Relaxed);
+    }
+
+    /// Declares every block up to `slot` final.
+    pub fn mark_rooted(&self, slot: u64) {
+        self.rooted_slot.fetch_max(slot, Relaxed);
+    }
+
+    /// The hash of the bank of a recent slot, once it is worked out.
+    pub fn bank_hash(&self, slot: u64) -> Option<Hash> {
+        self.shared.hashing.hash_of(slot)
     }
 
     /// Holds the chain or lets it go on: while it is held no slot should begin. For a disk without room.

@@ -40,6 +40,7 @@ pub mod sysvars;
 pub mod tap;
 #[cfg(test)]
 mod testing;
+pub mod tower;
 pub mod validators;
 pub mod view;
 pub mod vote_state;

@@ -33,7 +33,6 @@ pub struct PerformanceSample {
 pub(crate) struct Mark {
     pub(crate) slot: u64,
     pub(crate) transactions: u64,
-    pub(crate) non_vote_transactions: u64,
     pub(crate) unix_timestamp: i64,
 }
 
@@ -41,17 +40,20 @@ pub(crate) struct Mark {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Samples {
     began: Mark,
+    /// Votes since then.
+    votes: u64,
     samples: VecDeque<PerformanceSample>,
 }
 
 impl Samples {
     pub(crate) fn new(began: Mark) -> Self {
-        Self { began, samples: VecDeque::new() }
+        Self { began, votes: 0, samples: VecDeque::new() }
     }
 
-    /// A block has ended.
-    pub(crate) fn note(&mut self, now: Mark) {
+    /// A block has ended, with so many votes in it.
+    pub(crate) fn note(&mut self, now: Mark, votes: u64) {
         let began = self.began;
+        self.votes += votes;
         let seconds = now.unix_timestamp - began.unix_timestamp;
         if seconds < SAMPLE_SECONDS {
             return;
@@ -60,7 +62,7 @@ impl Samples {
             slot: now.slot,
             slots: now.slot - began.slot,
             transactions: now.transactions - began.transactions,
-            non_vote_transactions: now.non_vote_transactions - began.non_vote_transactions,
+            non_vote_transactions: now.transactions - began.transactions - std::mem::take(&mut self.votes),
             seconds: seconds.try_into().unwrap_or(u16::MAX),
         });
         self.samples.truncate(SAMPLES);
@@ -82,7 +84,7 @@ mod tests {
         let mut samples = Samples::new(Mark { unix_timestamp: 1_000, ..Mark::default() });
         for slot in 1..=400 {
             let unix_timestamp = 1_000 + slot as i64 * 2 / 5;
-            samples.note(Mark { slot, transactions: 10 * slot, non_vote_transactions: 9 * slot, unix_timestamp });
+            samples.note(Mark { slot, transactions: 10 * slot, unix_timestamp }, 1);
         }
         let newest = samples.newest(9);
         assert_eq!((newest.len(), samples.newest(1)), (2, newest[..1].to_vec()));

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use hearth_wire::Pubkey;
-use hearth_wire::consts::{STAKE_PROGRAM, SYSVAR_STAKE_HISTORY, VOTE_PROGRAM};
+use hearth_wire::consts::{LAMPORTS_PER_SOL, STAKE_PROGRAM, SYSVAR_STAKE_HISTORY, VOTE_PROGRAM};
 
 use crate::account::Account;
 use crate::accounts::Accounts;
@@ -20,7 +20,7 @@ use crate::hashing::StakeIndex;
 use crate::leaders::{Leader, LeaderSchedule};
 use crate::rent::minimum_balance;
 use crate::sysvars::{self, MAX_STAKE_HISTORY, STAKE_HISTORY_BYTES, u64_at};
-use crate::vote_state::VoteState;
+use crate::vote_state::{VoteState, new_vote_state};
 
 /// Bytes of a stake account's data.
 pub const STAKE_STATE_BYTES: usize = 200;
@@ -190,6 +190,18 @@ pub fn new_stake_account(lamports: u64, vote: &Pubkey, authority: &Pubkey) -> Ac
     put(DELEGATION + 40, &u64::MAX.to_le_bytes());
     put(DELEGATION + 48, &u64::MAX.to_le_bytes());
     Account::with_data(lamports, STAKE_PROGRAM, &data)
+}
+
+/// Lamports of the vote account and of the stake account of the node that begins a chain.
+pub const GENESIS_STAKE_LAMPORTS: u64 = 1_000_000 * LAMPORTS_PER_SOL;
+
+/// The vote account of the node that begins a chain, and the stake account that gives it all stake.
+pub fn genesis_accounts(vote: &Pubkey, stake: &Pubkey, node: &Pubkey) -> [(Pubkey, Account); 2] {
+    let state = new_vote_state(vote, node);
+    [
+        (*vote, Account::with_data(GENESIS_STAKE_LAMPORTS, VOTE_PROGRAM, &state)),
+        (*stake, new_stake_account(GENESIS_STAKE_LAMPORTS, vote, node)),
+    ]
 }
 
 /// Notes in a stake account's data what it was rewarded for.

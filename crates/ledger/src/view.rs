@@ -5,8 +5,9 @@
 //! memory  none kept
 //! source  `rpc.rs` of `solana-rpc` 4.2 for what the answers mean
 //!
-//! A block in the making is processed; it is confirmed once it is durable on disk, and final once
-//! the chain is confirmed 32 slots further. The chain is a line, so nothing processed is ever taken
+//! A block in the making is processed; it is confirmed once it is durable on disk and the node has voted
+//! for it, and final once its votes have made it their root, or, where the node does not vote, once the
+//! chain is confirmed 32 slots further. The chain is a line, so nothing processed is ever taken
 //! back while the node runs: balances are those of the newest state, whatever the commitment asked
 //! for, while slots, heights and blockhashes are those of the block that has it.
 
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::Account;
 use crate::blockhash::{BlockhashQueue, last_valid_block_height};
 use crate::error::TransactionError;
-use crate::ledger::{BlockSummary, Chain, Ledger};
+use crate::ledger::{BlockSummary, Chain, Ledger, NO_VOTES};
 use crate::performance::PerformanceSample;
 
 /// Slots from confirmed to final.
@@ -151,6 +152,14 @@ impl Ledger {
         Some(chain.blocks[at].unix_timestamp)
     }
 
+    /// The block of a slot, if it is recent.
+    pub fn summary(&self, slot: u64) -> Option<BlockSummary> {
+        let chain = self.chain();
+        let at = chain.blocks.binary_search_by_key(&slot, |block| block.slot).ok()?;
+        let block = chain.blocks[at];
+        Some(BlockSummary { bank_hash: self.shared.hashing.hash_of(slot), ..block })
+    }
+
     /// Samples of the chain's speed, at most `count`, the newest first.
     pub fn performance_samples(&self, count: usize) -> Vec<PerformanceSample> {
         self.chain().samples.newest(count)
@@ -169,7 +178,10 @@ impl Ledger {
         let newest = match commitment {
             Commitment::Processed => return chain.last(),
             Commitment::Confirmed => stored,
-            Commitment::Finalized => stored.saturating_sub(SLOTS_TO_FINAL),
+            Commitment::Finalized => match self.rooted_slot.load(Relaxed) {
+                NO_VOTES => stored.saturating_sub(SLOTS_TO_FINAL),
+                rooted => rooted.min(stored),
+            },
         };
         let after = chain.blocks.partition_point(|block| block.slot <= newest);
         &chain.blocks[after.saturating_sub(1)]

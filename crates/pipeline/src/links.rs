@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `net_quic` | [`Datagram`] |
 //! | `quic_net`, `shred_net` | [`Outgoing`] |
-//! | `quic_verify`, `rpc_verify`, `verify_dedup`, `dedup_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
+//! | `quic_verify`, `rpc_verify`, `verify_dedup`, `dedup_pack`, `store_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
 //! | `bencho_benchg` | a 32-byte blockhash |
 //! | `pack_bank` | [`Microblock`] |
 //! | `bank_poh` | [`Executed`] |
@@ -17,7 +17,8 @@
 //! | `poh_shred` | [`PohEntry`] |
 //! | `shred_shred` | a 32-byte Merkle root; the tag is the slot that is chained to it |
 //! | `shred_sign` | a 32-byte Merkle root; the tag comes back with the answer |
-//! | `sign_shred` | a 64-byte signature |
+//! | `store_sign` | the message of a vote; the tag comes back with the answer |
+//! | `sign_shred`, `sign_store` | a 64-byte signature |
 //! | `shred_store` | [`FecSetRecord`], a set as the block store keeps it |
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -54,6 +55,12 @@ pub const SHRED_SHRED: &str = "shred_shred";
 pub const SHRED_SIGN: &str = "shred_sign";
 /// Signatures of Merkle roots.
 pub const SIGN_SHRED: &str = "sign_shred";
+/// The messages of votes that are to be signed.
+pub const STORE_SIGN: &str = "store_sign";
+/// Their signatures.
+pub const SIGN_STORE: &str = "sign_store";
+/// The node's own votes.
+pub const STORE_PACK: &str = "store_pack";
 /// Signed FEC sets.
 pub const SHRED_STORE: &str = "shred_store";
 /// What became of transactions, for the history; only where one is kept.

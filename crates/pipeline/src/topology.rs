@@ -31,6 +31,8 @@ pub struct Counts {
     pub benchs: usize,
     /// Whether a transaction history is kept: then banks tell store of each transaction.
     pub history: bool,
+    /// `consensus.vote`: store has the node's votes signed, and gives them to pack.
+    pub votes: bool,
 }
 
 /// CPU time per transfer of each kind, in microseconds: what the automatic layout balances by. From the shares that
@@ -79,6 +81,7 @@ impl Counts {
             benchg: load_or(self.benchg, share("benchg")),
             benchs: load_or(self.benchs, share("benchs")),
             history: self.history,
+            votes: self.votes,
         };
         if counts.verify == 0 {
             // One core is left to the operating system.
@@ -209,6 +212,11 @@ fn links(c: Counts) -> Vec<LinkSpec> {
         link(tile(SHRED_NET, s), 256, OUTGOING_MTU, tile("shred", s), vec![tile("net", s % c.net)]);
         link(tile(SHRED_STORE, s), 64, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
     }
+    if c.votes {
+        link(STORE_SIGN.into(), 16, TXN_MTU, tile("store", 0), vec![tile("sign", 0)]);
+        link(SIGN_STORE.into(), 16, 64, tile("sign", 0), vec![tile("store", 0)]);
+        link(STORE_PACK.into(), 16, TXN_MTU, tile("store", 0), vec![tile("pack", 0)]);
+    }
     links
 }
 
@@ -281,7 +289,8 @@ mod tests {
 
     #[test]
     fn every_link_has_both_ends() {
-        let counts = Counts { net: 2, quic: 3, verify: 5, bank: 4, shred: 2, benchg: 3, benchs: 2, history: true };
+        let counts =
+            Counts { net: 2, quic: 3, verify: 5, bank: 4, shred: 2, benchg: 3, benchs: 2, history: true, votes: true };
         let topology = build("hearth", counts, &auto(), &cores(64), false).unwrap();
         for link in &topology.links {
             assert!(link.producer == "rpc:0" || topology.tile(&link.producer).is_some(), "{}", link.name);

@@ -162,6 +162,8 @@ tables! {
     pub struct Consensus {
         /// The identity key, a JSON file as the Solana tools write it; empty: one is made beside the ledger.
         pub identity_path: PathBuf = PathBuf::new(),
+        /// Votes for every block once it is durable. Without votes blocks become final by their depth.
+        pub vote: bool = true,
     }
 
     /// `[rpc]`

@@ -11,3 +11,4 @@ mod mistakes;
 mod monitor;
 mod node;
 mod restart;
+mod votes;

@@ -79,6 +79,8 @@ impl Setup {
             .with("name", name)
             .with("ledger.path", ledger)
             .with("ledger.limit_size", 2_000_000_000)
+            // The counts that tests check are then of what they sent.
+            .with("consensus.vote", false)
             .with("rpc.port", i64::from(ports.rpc))
             .with("rpc.status_capacity", 16_384)
             .with("tiles.metric.prometheus_listen_port", i64::from(ports.metrics))

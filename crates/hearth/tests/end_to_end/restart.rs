@@ -1,6 +1,6 @@
 //! A node that is killed without warning keeps what it has confirmed, and goes on from there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,25 +83,44 @@ fn slot(rpc: Rpc) -> u64 {
     rpc.call("getSlot", json!([{ "commitment": "processed" }])).as_u64().expect("a slot")
 }
 
+/// The hashes of the banks up to a confirmed slot, by slot, as the chain tells its programs.
+fn bank_hashes(rpc: Rpc) -> BTreeMap<u64, String> {
+    let confirmed = rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().expect("a slot");
+    let options = json!({ "encoding": "jsonParsed", "commitment": "processed" });
+    let account = rpc.call("getAccountInfo", json!(["SysvarS1otHashes111111111111111111111111111", options]));
+    let entries = account["value"]["data"]["parsed"]["info"].as_array().expect("the slot hashes").clone();
+    let entry = |entry: Value| Some((entry["slot"].as_u64()?, entry["hash"].as_str()?.to_owned()));
+    entries.into_iter().filter_map(entry).filter(|(slot, _)| *slot <= confirmed).collect()
+}
+
+/// The banks that both know have the same hashes; there are some.
+fn same_hashes(live: &BTreeMap<u64, String>, again: &BTreeMap<u64, String>) {
+    let both: Vec<_> = live.iter().filter(|(slot, _)| again.contains_key(slot)).collect();
+    assert!(both.len() > 1, "{live:?} {again:?}");
+    assert!(both.into_iter().all(|(slot, hash)| again[slot] == *hash), "{live:?} {again:?}");
+}
+
 #[test]
 fn kill_9_under_load_and_restart() {
     let setup = Setup::new("restart");
     let node = setup.start();
     let (rpc, quic, load) = (node.rpc(), node.quic(), Load::default());
-    let (confirmed, count, slot_before) = std::thread::scope(|scope| {
+    let (confirmed, count, slot_before, hashes) = std::thread::scope(|scope| {
         scope.spawn(|| load.run(quic, rpc));
         let confirmed = wait_for_confirmed(&load, rpc);
         let count = rpc.call("getTransactionCount", json!([{ "commitment": "confirmed" }])).as_u64().expect("a count");
         let slot = rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().expect("a slot");
+        let hashes = bank_hashes(rpc);
         node.kill();
         load.stop.store(true, Ordering::Release);
-        (confirmed, count, slot)
+        (confirmed, count, slot, hashes)
     });
     let (signatures, sent) = (load.signatures(), load.sent.into_inner().unwrap());
     assert!(count >= confirmed.len() as u64 && sent.len() > confirmed.len());
 
     let node = setup.start();
     let rpc = node.rpc();
+    same_hashes(&hashes, &bank_hashes(rpc));
     let landed_then = landed(rpc, sent.len());
     let lost: Vec<_> = confirmed.difference(&landed_then).collect();
     assert!(lost.is_empty(), "confirmed and lost: {lost:?}");

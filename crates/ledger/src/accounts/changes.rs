@@ -51,10 +51,14 @@ struct Note {
 
 const _: () = assert!(size_of::<Note>() <= 112);
 
-/// A shard's lists, the oldest era first.
+/// A shard's lists.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    lists: VecDeque<(u32, Vec<Note>)>,
+    /// The newest era that has notes, and its list: at hand, since it is what writes touch.
+    era: u32,
+    list: Vec<Note>,
+    /// Those before it that were not taken yet, the oldest first.
+    older: VecDeque<(u32, Vec<Note>)>,
     spare: Vec<Note>,
 }
 
@@ -62,12 +66,11 @@ impl Notes {
     /// Notes what the first write in `era` replaced.
     #[inline]
     pub(super) fn push(&mut self, era: u32, key: Pubkey, before: Account, earlier: Noted) -> Noted {
-        if self.lists.back().is_none_or(|(newest, _)| *newest != era) {
-            self.lists.push_back((era, std::mem::take(&mut self.spare)));
+        if self.era != era {
+            self.begin(era);
         }
-        let (_, list) = self.lists.back_mut().expect("a list of this era");
-        let index = list.len() as u32;
-        list.push(Note { key, before, earlier });
+        let index = self.list.len() as u32;
+        self.list.push(Note { key, before, earlier });
         Noted { era, index }
     }
 
@@ -77,11 +80,51 @@ impl Notes {
         self.push(era, key, Account::default(), Noted::NEVER)
     }
 
+    #[cold]
+    fn begin(&mut self, era: u32) {
+        if !self.list.is_empty() {
+            let list = std::mem::replace(&mut self.list, std::mem::take(&mut self.spare));
+            self.older.push_back((self.era, list));
+        }
+        self.era = era;
+    }
+
+    /// Whether there are notes of `era`, which is the oldest that may have some.
+    fn has(&self, era: u32) -> bool {
+        match self.older.front() {
+            Some((oldest, _)) => *oldest == era,
+            None => self.era == era && !self.list.is_empty(),
+        }
+    }
+
+    fn take(&mut self, era: u32) -> Vec<Note> {
+        match self.has(era) {
+            false => vec![],
+            true => self.older.pop_front().map_or_else(|| std::mem::take(&mut self.list), |(_, list)| list),
+        }
+    }
+
+    /// Keeps an emptied list for the next that is needed.
+    fn recycle(&mut self, emptied: Vec<Note>) {
+        if self.list.capacity() == 0 {
+            self.list = emptied;
+        } else {
+            self.spare = emptied;
+        }
+    }
+
+    fn list(&self, era: u32) -> &[Note] {
+        if era == self.era {
+            return &self.list;
+        }
+        let at = self.older.binary_search_by_key(&era, |(era, _)| *era).expect("a list not yet taken");
+        &self.older[at].1
+    }
+
     /// What an account was at the end of `era`, whose newest note is `noted`, of a later era.
     fn at_end_of(&self, era: u32, mut noted: Noted) -> &Account {
         loop {
-            let at = self.lists.binary_search_by_key(&noted.era, |(era, _)| *era).expect("a list not yet taken");
-            let note = &self.lists[at].1[noted.index as usize];
+            let note = &self.list(noted.era)[noted.index as usize];
             if note.earlier.era <= era {
                 return &note.before;
             }
@@ -106,18 +149,18 @@ impl Accounts {
 
     /// Takes what the slot of `era` changed in one shard; eras are taken in order, each shard once.
     pub(crate) fn take_changes(&self, era: u32, shard: usize, mut take: impl FnMut(Change)) {
-        if self.shards[shard].read().notes.lists.front().is_none_or(|(oldest, _)| *oldest != era) {
+        if !self.shards[shard].read().notes.has(era) {
             return;
         }
         let mut contents = self.shards[shard].write();
-        let Some((_, mut list)) = contents.notes.lists.pop_front() else { return };
+        let mut list = contents.notes.take(era);
         for Note { key, before, .. } in list.drain(..) {
             let after = self.end_of_era(&mut contents, era, &key);
             if before != after {
                 take(Change { key, before, after });
             }
         }
-        contents.notes.spare = list;
+        contents.notes.recycle(list);
     }
 
     fn end_of_era(&self, contents: &mut Contents, era: u32, key: &Pubkey) -> Account {

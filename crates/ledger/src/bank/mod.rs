@@ -43,6 +43,7 @@ use crate::error::TransactionError;
 use crate::fees::Fee;
 use crate::ledger::Shared;
 use crate::status_cache::{Claim, LandedStatus};
+use crate::tower::is_vote;
 
 /// What became of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,8 @@ pub struct BankCounts {
     pub committed: u64,
     /// Landed and failed.
     pub failed: u64,
+    /// Votes among those landed.
+    pub votes: u64,
     /// Refused.
     pub not_committed: u64,
     /// In need of the general path.
@@ -106,6 +109,7 @@ pub struct BankCounts {
 struct AtomicCounts {
     committed: AtomicU64,
     failed: AtomicU64,
+    votes: AtomicU64,
     not_committed: AtomicU64,
     unsupported: AtomicU64,
     signatures: AtomicU64,
@@ -157,6 +161,7 @@ impl Bank {
         BankCounts {
             committed: counts.committed.load(Relaxed),
             failed: counts.failed.load(Relaxed),
+            votes: counts.votes.load(Relaxed),
             not_committed: counts.not_committed.load(Relaxed),
             unsupported: counts.unsupported.load(Relaxed),
             signatures: counts.signatures.load(Relaxed),
@@ -219,6 +224,7 @@ impl Bank {
         let ours = &self.counts;
         ours.committed.fetch_add(counts.committed, Relaxed);
         ours.failed.fetch_add(counts.failed, Relaxed);
+        ours.votes.fetch_add(counts.votes, Relaxed);
         ours.not_committed.fetch_add(counts.not_committed, Relaxed);
         ours.unsupported.fetch_add(counts.unsupported, Relaxed);
         ours.signatures.fetch_add(counts.signatures, Relaxed);
@@ -239,6 +245,7 @@ impl BankCounts {
             Outcome::Committed(landed) => {
                 self.committed += 1;
                 self.failed += u64::from(landed.err.is_some());
+                self.votes += u64::from(is_vote(txn));
                 self.signatures += txn.signatures().len() as u64;
             }
             Outcome::NotCommitted(_) => self.not_committed += 1,

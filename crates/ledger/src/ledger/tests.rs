@@ -139,13 +139,8 @@ fn a_transaction_lands_until_the_height_that_was_told() {
 /// A chain with epochs of 32 slots whose node has all the stake, and how its vote account is called.
 fn staked() -> (std::sync::Arc<Ledger>, Pubkey, Pubkey) {
     use crate::genesis::GenesisConfig;
-    use crate::vote_state;
     let (vote, stake) = ([8; 32], [9; 32]);
-    let state = vote_state::new_vote_state(&vote, &IDENTITY);
-    let extra_accounts = vec![
-        (vote, Account::with_data(RICH, hearth_wire::consts::VOTE_PROGRAM, &state)),
-        (stake, stakes::new_stake_account(RICH, &vote, &IDENTITY)),
-    ];
+    let extra_accounts = stakes::genesis_accounts(&vote, &stake, &IDENTITY).to_vec();
     let config = GenesisConfig {
         fund_initial_accounts: 0,
         slots_per_epoch: 32,
@@ -172,7 +167,7 @@ fn the_node_leads_and_its_stake_counts_from_genesis_on() {
     assert_eq!((ledger.leader_schedule(2), ledger.leader_at(64)), (None, None));
     assert_eq!(ledger.leader_at(63).map(|leader| leader.node), Some(IDENTITY));
     let accounts = ledger.vote_accounts();
-    let stake = RICH - rent::minimum_balance(stakes::STAKE_STATE_BYTES);
+    let stake = stakes::GENESIS_STAKE_LAMPORTS - rent::minimum_balance(stakes::STAKE_STATE_BYTES);
     assert_eq!((accounts.len(), accounts[0].key, accounts[0].stake), (1, vote, stake));
     assert_eq!(ledger.epoch_stakes(0).unwrap().total(), stake);
 }
@@ -204,7 +199,7 @@ fn epochs_turn() {
     assert_eq!((clock.slot, clock.epoch, clock.leader_schedule_epoch), (32, 1, 2));
     assert_eq!(clock.epoch_start_timestamp, clock.unix_timestamp);
     assert_eq!(clock.unix_timestamp, 1_700_000_000 + 32 * 400 / 1000);
-    let counts = RICH - rent::minimum_balance(stakes::STAKE_STATE_BYTES);
+    let counts = stakes::GENESIS_STAKE_LAMPORTS - rent::minimum_balance(stakes::STAKE_STATE_BYTES);
     assert_eq!(ledger.stake_history().get(0).unwrap().effective, counts);
     assert_eq!(ledger.leader_schedule(2).unwrap().len(), 32);
     let told = rewards(&ledger);

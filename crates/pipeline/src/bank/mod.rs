@@ -20,6 +20,7 @@ pub use recorder::{Recording, push as record_transaction};
 use std::sync::Arc;
 
 use hearth_crypto::merkle::MixinTree;
+use hearth_ledger::tower::is_vote;
 use hearth_ledger::{Executor, Ledger, Outcome, TransactionError};
 use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile};
@@ -54,6 +55,10 @@ hearth_tile::counters! {
         dropped_slot_ended: Counter,
         /// Compute units of what was committed.
         compute_units: Counter,
+        /// The node's own votes that landed, and are not counted otherwise.
+        votes: Counter,
+        /// Votes that did not land.
+        votes_dropped: Counter,
     }
 }
 
@@ -137,7 +142,7 @@ impl Tile for Bank {
         }
         self.costs.clear();
         for (txn, outcome) in txns.iter().zip(&self.outcomes) {
-            count(out.count, outcome);
+            count(out.count, txn, outcome);
             let cost = outcome.cost(txn);
             out.count.compute_units += cost;
             self.costs.push(u32::try_from(cost).expect("less than a block may cost"));
@@ -178,7 +183,12 @@ fn bank_of<'a>(
     current.as_deref()
 }
 
-fn count(count: &mut Counters, outcome: &Outcome) {
+fn count(count: &mut Counters, txn: &Txn<'_>, outcome: &Outcome) {
+    if is_vote(txn) {
+        let counter = if outcome.is_committed() { &mut count.votes } else { &mut count.votes_dropped };
+        *counter += 1;
+        return;
+    }
     let counter = match outcome {
         Outcome::Committed(landed) if landed.err.is_none() => &mut count.landed,
         Outcome::Committed(_) => &mut count.failed,

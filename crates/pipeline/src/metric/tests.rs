@@ -45,7 +45,7 @@ fn serves_what_tiles_count() {
     let workspace = workspace(&path);
     let counters = workspace.counters("sign:0").unwrap();
     let words = counters.words();
-    sign::Counters { signed_shred: 12, refused: 1 }.flush(&words[LoopCounters::DECLS.len()..]);
+    sign::Counters { signed_shred: 12, ..Default::default() }.flush(&words[LoopCounters::DECLS.len()..]);
     LoopCounters { regime_finish_ns: 1_500_000_000, ..Default::default() }.flush(words);
     workspace.counters("rpc").unwrap().words()[0].store(5, Relaxed);
 

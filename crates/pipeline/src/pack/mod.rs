@@ -30,7 +30,7 @@ use hearth_wire::{AccountSet, Txn};
 
 use crate::links::{
     BANK_PACK, Completion, DEDUP_PACK, DonePacking, LeaderSlot, MICROBLOCK_MTU, MICROBLOCK_TXNS, Microblock,
-    MicroblockTxn, PACK_BANK, PACK_POH, POH_PACK, PohEntry, SLOT_BEGINS,
+    MicroblockTxn, PACK_BANK, PACK_POH, POH_PACK, PohEntry, SLOT_BEGINS, STORE_PACK,
 };
 
 pub use pool::{TXN_BYTES, TXN_LOCKS};
@@ -161,6 +161,8 @@ const _: () = assert!(Microblock::HEADER <= PohEntry::HEADER + PohEntry::ENTRY_H
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Dedup,
+    /// The node's own: never held back, since what makes room waits for them.
+    Votes,
     Bank(usize),
     Poh,
 }
@@ -199,6 +201,7 @@ impl Tile for Pack {
         }
         banks.iter().for_each(|port| host.elective(*port));
         let mut sources: Vec<(In, Source)> = vec![(host.input(DEDUP_PACK)?, Source::Dedup)];
+        sources.extend(host.inputs_named(STORE_PACK).into_iter().map(|input| (input, Source::Votes)));
         sources.push((host.input(POH_PACK)?, Source::Poh));
         let completions = host.inputs_named(BANK_PACK);
         sources.extend(completions.into_iter().enumerate().map(|(bank, input)| (input, Source::Bank(bank))));
@@ -231,7 +234,7 @@ impl Tile for Pack {
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         self.held = false;
         match self.sources[frag.input().index()] {
-            Source::Dedup => self.take(&frag, out),
+            Source::Dedup | Source::Votes => self.take(&frag, out),
             Source::Bank(bank) => {
                 let done = Completion::read(frag.payload());
                 self.scheduler.complete(bank, done.slot, done.id, done.costs());

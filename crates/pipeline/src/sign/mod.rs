@@ -1,25 +1,31 @@
 //! sign: the only tile that holds the identity key.
 //!
-//! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set
-//! writes  `sign_shred` ×S, reliable: the signature, with the request's tag
+//! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `store_sign`, reliable, where the node votes: the
+//!         message of a vote
+//! writes  `sign_shred` ×S, `sign_store`, reliable: the signature, with the request's tag
 //! memory  the key
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
 //!
 //! A Merkle root is 32 bytes. A transaction's message, a gossip value or a vote is longer, so a shred tile that was
-//! taken over cannot have any of those signed.
+//! taken over cannot have any of those signed. What store asks for must be a message with one instruction, to the vote
+//! program, that only the node signs: it moves no lamports but the fee.
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 use zeroize::Zeroize;
 
-use crate::links::{SHRED_SIGN, SIGN_SHRED};
+use hearth_ledger::tower::is_vote_message;
+
+use crate::links::{SHRED_SIGN, SIGN_SHRED, SIGN_STORE, STORE_SIGN};
 
 hearth_tile::counters! {
     /// What sign counts.
     pub struct Counters {
         /// Merkle roots signed for shred.
         signed_shred: Counter,
+        /// Votes signed for store.
+        signed_votes: Counter,
         /// Requests refused because their form does not fit the role of the asking link.
         refused: Counter,
     }
@@ -41,6 +47,8 @@ impl Drop for Config {
 pub struct Sign {
     key: SigningKey,
     shred: Vec<(In, Port)>,
+    /// Where votes are asked for, and answered.
+    votes: Option<(In, Port)>,
 }
 
 impl Tile for Sign {
@@ -50,10 +58,16 @@ impl Tile for Sign {
 
     fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let shred = host.inputs_named(SHRED_SIGN).into_iter().zip(host.outputs(SIGN_SHRED)).collect();
-        Ok(Self { key: SigningKey::from_seed(&config.seed), shred })
+        let votes = host.inputs_named(STORE_SIGN).into_iter().zip(host.outputs(SIGN_STORE)).next();
+        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        if let Some((input, port)) = self.votes
+            && input == frag.input()
+        {
+            return self.vote(port, &frag, out);
+        }
         let answer = self.shred.iter().find(|(input, _)| *input == frag.input()).map(|(_, port)| *port);
         let (Some(port), Ok(root)) = (answer, <&[u8; 32]>::try_from(frag.payload())) else {
             out.count.refused += 1;
@@ -61,6 +75,17 @@ impl Tile for Sign {
         };
         out.publish(port, frag.tag(), &self.key.sign(root));
         out.count.signed_shred += 1;
+    }
+}
+
+impl Sign {
+    fn vote(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        if !is_vote_message(frag.payload(), &self.key.public_key()) {
+            out.count.refused += 1;
+            return out.filtered();
+        }
+        out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
+        out.count.signed_votes += 1;
     }
 }
 
@@ -86,6 +111,38 @@ mod tests {
         assert!(verify_strict(&public, signature.as_slice().try_into().unwrap(), &[1; 32]).is_ok());
         assert_eq!((rig.count().signed_shred, rig.count().refused), (1, 2));
     }
+
+    #[test]
+    fn signs_votes_of_its_own_for_store_alone() {
+        use hearth_ledger::tower::{Tower, VotedBlock};
+        let config = Config { seed: [7; 32] };
+        let node = SigningKey::from_seed(&config.seed).public_key();
+        let block = VotedBlock { slot: 9, bank_hash: [1; 32], block_id: [2; 32], blockhash: [3; 32] };
+        let vote = |node: &[u8; 32]| {
+            let mut tower = Tower::default();
+            tower.vote(9);
+            tower.message(node, &[8; 32], &block, 5).bytes().to_vec()
+        };
+        let mut transfer = hearth_wire::transfer::TransferTemplate::new();
+        transfer.set_from(&node);
+        let transfer = hearth_wire::Txn::parse(transfer.bytes()).unwrap().message().to_vec();
+        let inputs = ["shred_sign:0", "store_sign"];
+        let mut rig = Rig::<Sign>::new(&config, &inputs, &["sign_shred:0", "sign_store"]);
+        rig.give("store_sign", 1, &vote(&node));
+        rig.give("store_sign", 2, &vote(&[9; 32]));
+        rig.give("store_sign", 3, &transfer);
+        rig.give("store_sign", 4, &[1; 32]);
+        rig.give("shred_sign:0", 5, &vote(&node));
+        rig.run();
+        let answers = rig.take("sign_store");
+        assert_eq!(answers.len(), 1);
+        let (tag, signature) = &answers[0];
+        assert_eq!(*tag, 1);
+        assert!(verify_strict(&node, signature.as_slice().try_into().unwrap(), &vote(&node)).is_ok());
+        assert_eq!((rig.count().signed_votes, rig.count().signed_shred, rig.count().refused), (1, 0, 4));
+        assert!(rig.take("sign_shred:0").is_empty());
+    }
+
     #[test]
     fn each_asker_is_answered_on_its_own_link() {
         let config = Config { seed: [7; 32] };

@@ -2,7 +2,8 @@
 //!
 //! reads   `shred_store` ×S, reliable: one FEC set per frag; `bank_store` ×B, reliable, where a history is kept: a piece
 //!         of a batch of transaction metadata
-//! writes  the block store; the history; the ledger's stored slot
+//! writes  the block store; the history; the ledger's stored slot; where the node votes, its
+//!         votes (voter.rs)
 //! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable; the recorder's
 //! drops   sets that cannot belong to their block and sets stored before, both counted
 //! source  [`hearth_ledger::blockstore`]
@@ -15,6 +16,7 @@
 mod recorder;
 #[cfg(test)]
 mod tests;
+mod voter;
 
 pub use recorder::block_meta;
 
@@ -26,9 +28,11 @@ use hearth_ledger::blockstore::{Appended, BlockStore, StoreError};
 use hearth_ledger::history::{History, HistoryError};
 use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Tile, WaitFor};
+use hearth_wire::Pubkey;
 
 use crate::links::{BANK_STORE, SHRED_STORE, read_set};
 use recorder::Recorder;
+use voter::Voter;
 
 hearth_tile::counters! {
     /// What store counts.
@@ -57,6 +61,8 @@ hearth_tile::counters! {
         history_pieces: Counter,
         /// The newest block that is durable with all before it.
         durable_slot: Gauge,
+        /// Votes sent to pack.
+        votes: Counter,
     }
 }
 
@@ -71,17 +77,24 @@ pub struct Config {
     store: Mutex<Option<BlockStore>>,
     history: Mutex<Option<History>>,
     ledger: Arc<Ledger>,
+    /// Who votes, where the topology lets it.
+    node: Pubkey,
 }
 
 impl Config {
     /// One tile can be made of it: it takes the store.
     pub fn new(store: BlockStore, ledger: Arc<Ledger>) -> Self {
-        Self { store: Mutex::new(Some(store)), history: Mutex::new(None), ledger }
+        Self { store: Mutex::new(Some(store)), history: Mutex::new(None), ledger, node: Pubkey::default() }
     }
 
     /// With a history to keep.
     pub fn with_history(self, history: History) -> Self {
         Self { history: Mutex::new(Some(history)), ..self }
+    }
+
+    /// Votes for `node`, where the topology has the links for it and the chain a vote account.
+    pub fn voting(self, node: Pubkey) -> Self {
+        Self { node, ..self }
     }
 }
 
@@ -95,6 +108,7 @@ pub struct Store {
     sets: Vec<In>,
     /// When the recorder is to be asked again.
     record_at: Option<u64>,
+    voter: Option<Voter>,
     /// The newest block that is durable with all before it.
     durable_slot: u64,
     /// The newest block that the ledger was told of.
@@ -132,6 +146,7 @@ impl Tile for Store {
         let recorder = history.map(|history| Recorder::new(history, ledger, durable_slot, move || waker.wake()));
         Ok(Self {
             store: Some(store),
+            voter: Voter::new(&config.ledger, &config.node, host)?,
             ledger: config.ledger.clone(),
             recorder,
             sets: host.inputs_named(SHRED_STORE),
@@ -146,6 +161,9 @@ impl Tile for Store {
     }
 
     fn filter(&mut self, _meta: &FragMeta, input: In) -> Filter {
+        if self.is_signature(input) {
+            return Filter::Take;
+        }
         let may = match &self.recorder {
             Some(recorder) if !self.sets.contains(&input) => recorder.has_room(),
             _ => self.retry_at.is_none(),
@@ -154,6 +172,11 @@ impl Tile for Store {
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        if self.is_signature(frag.input()) {
+            let signature = frag.payload().try_into().expect("sign answers with a signature");
+            self.voter.iter_mut().for_each(|voter| voter.signed(signature, out));
+            return;
+        }
         if !self.sets.contains(&frag.input())
             && let Some(recorder) = &mut self.recorder
         {
@@ -173,6 +196,9 @@ impl Tile for Store {
         if self.tell_ledger() == Poll::Busy {
             work = Poll::Busy;
         }
+        if self.voter.as_mut().is_some_and(|voter| voter.work(out)) {
+            work = Poll::Busy;
+        }
         if self.retry_at.is_some_and(|at| out.now() >= at) {
             let set = std::mem::take(&mut self.kept_back);
             self.retry_at = if self.append(&set, out) { None } else { Some(out.now() + RETRY_NS) };
@@ -190,7 +216,8 @@ impl Tile for Store {
     }
 
     fn wait_for(&self) -> WaitFor {
-        let deadline = self.retry_at.into_iter().chain(self.record_at).min();
+        let vote_at = self.voter.as_ref().and_then(Voter::ask_again_at);
+        let deadline = self.retry_at.into_iter().chain(self.record_at).chain(vote_at).min();
         WaitFor { deadline, ..WaitFor::default() }
     }
 
@@ -202,6 +229,10 @@ impl Tile for Store {
 }
 
 impl Store {
+    fn is_signature(&self, input: In) -> bool {
+        self.voter.as_ref().is_some_and(|voter| voter.is_answered_by(input))
+    }
+
     /// Appends one set; false when the disk did not take it and it must be tried again.
     fn append(&mut self, payload: &[u8], out: &mut Out<'_, Self>) -> bool {
         let Some(store) = &mut self.store else { return true };
@@ -216,6 +247,7 @@ impl Store {
                     if let Some(recorder) = &mut self.recorder {
                         recorder.whole(set.slot, set.parent_slot);
                     }
+                    self.voter.iter_mut().for_each(|voter| voter.block(set.slot, set.merkle_root));
                 }
             }
             Ok(Appended::Duplicate) => out.count.dropped_duplicate += 1,
@@ -247,7 +279,11 @@ impl Store {
         let sure = self.recorder.as_ref().map_or(u64::MAX, Recorder::found_slot).min(self.durable_slot);
         if sure > self.told_slot {
             self.told_slot = sure;
-            self.ledger.mark_stored(sure);
+            // Where the node votes, the ledger hears of the block once it has voted for it.
+            match &mut self.voter {
+                Some(voter) => voter.durable(sure),
+                None => self.ledger.mark_stored(sure),
+            }
             return Poll::Busy;
         }
         if durable.is_empty() { Poll::Idle } else { Poll::Busy }

@@ -78,7 +78,8 @@ proptest! {
         prop_assert!(eras.is_empty());
         for shard in &accounts.shards {
             let contents = shard.read();
-            prop_assert!(contents.notes.lists.is_empty() && contents.dead == 0);
+            let notes = &contents.notes;
+            prop_assert!(notes.older.is_empty() && notes.list.is_empty() && contents.dead == 0);
         }
     }
 }

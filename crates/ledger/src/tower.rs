@@ -1,0 +1,156 @@
+//! Votes: the tower of those that bind the node, and the transaction by which it votes.
+//!
+//! reads   the node's vote account, when it starts; each block that is to be voted for
+//! writes  messages to be signed; the newest slot that no vote can leave any more
+//! memory  31 votes
+//! drops   a vote for a slot that is not newer than the last
+//! source  `vote_state_v4.rs` and `state/mod.rs` of `solana-vote-interface` 6.0; `consensus.rs` of
+//!         `solana-core` 4.2 for what a vote says
+//!
+//! A vote binds for 2 slots, and for twice as long with each vote on top of it. The 32nd makes the
+//! oldest final: it becomes the root.
+
+use std::collections::VecDeque;
+
+use hearth_wire::compact;
+use hearth_wire::consts::VOTE_PROGRAM;
+use hearth_wire::message::{AccountMeta, Instruction, Message};
+use hearth_wire::{Hash, Pubkey, Txn};
+
+use crate::vote_state::{Lockout, VoteState};
+
+/// Votes that bind.
+const MAX_VOTES: usize = 31;
+/// The vote program's instruction by which a whole tower is told.
+const TOWER_SYNC: u32 = 14;
+
+/// What a vote is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VotedBlock {
+    /// The block's slot.
+    pub slot: u64,
+    /// The hash of its bank.
+    pub bank_hash: Hash,
+    /// The root of its last FEC set.
+    pub block_id: Hash,
+    /// Its last entry's hash, which the transaction names.
+    pub blockhash: Hash,
+}
+
+/// The votes that bind a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tower {
+    votes: VecDeque<Lockout>,
+    root: Option<u64>,
+    last_timestamp: i64,
+}
+
+impl Tower {
+    /// The tower that a vote account holds.
+    pub fn of(state: &VoteState) -> Self {
+        let votes = state.votes.iter().copied().collect();
+        Self { votes, root: state.root, last_timestamp: state.last_timestamp.1 }
+    }
+
+    /// The newest slot that is final by these votes.
+    pub fn root(&self) -> Option<u64> {
+        self.root
+    }
+
+    /// The newest slot voted for.
+    pub fn last_vote(&self) -> Option<u64> {
+        self.votes.back().map(|vote| vote.slot)
+    }
+
+    /// Votes for a slot of the line; false if a newer one was voted for.
+    pub fn vote(&mut self, slot: u64) -> bool {
+        if self.last_vote().is_some_and(|last| slot <= last) {
+            return false;
+        }
+        let binds = |vote: &Lockout| vote.slot.saturating_add(1 << vote.confirmation_count) >= slot;
+        while self.votes.back().is_some_and(|vote| !binds(vote)) {
+            self.votes.pop_back();
+        }
+        if self.votes.len() == MAX_VOTES {
+            self.root = self.votes.pop_front().map(|vote| vote.slot);
+        }
+        self.votes.push_back(Lockout { slot, confirmation_count: 1 });
+        let depth = self.votes.len();
+        for (index, vote) in self.votes.iter_mut().enumerate() {
+            if depth > index + vote.confirmation_count as usize {
+                vote.confirmation_count += 1;
+            }
+        }
+        true
+    }
+
+    /// The message by which `node` tells this tower, whose newest vote is for `block`, with its
+    /// account `vote`. The time is told unless it has gone back.
+    pub fn message(&mut self, node: &Pubkey, vote: &Pubkey, block: &VotedBlock, unix_timestamp: i64) -> Message {
+        let timestamp = (unix_timestamp >= self.last_timestamp).then_some(unix_timestamp);
+        self.last_timestamp = self.last_timestamp.max(unix_timestamp);
+        let instruction = Instruction {
+            program_id: VOTE_PROGRAM,
+            accounts: vec![AccountMeta::writable(*vote, false), AccountMeta::readonly(*node, true)],
+            data: self.instruction(block, timestamp),
+        };
+        Message::compile(node, &[instruction], &block.blockhash).expect("31 votes fit a packet")
+    }
+
+    fn instruction(&self, block: &VotedBlock, timestamp: Option<i64>) -> Vec<u8> {
+        let mut data = TOWER_SYNC.to_le_bytes().to_vec();
+        data.extend(self.root.unwrap_or(u64::MAX).to_le_bytes());
+        compact::write(self.votes.len() as u16, &mut data);
+        let mut before = self.root.unwrap_or(0);
+        for vote in &self.votes {
+            variable(vote.slot - before, &mut data);
+            data.push(vote.confirmation_count as u8);
+            before = vote.slot;
+        }
+        data.extend(block.bank_hash);
+        data.push(timestamp.is_some().into());
+        data.extend(timestamp.into_iter().flat_map(i64::to_le_bytes));
+        data.extend(block.block_id);
+        data
+    }
+}
+
+/// Seven bits a byte, the lowest first.
+fn variable(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Whether the bytes are a message that does nothing but vote for `node`, as [`Tower::message`] makes
+/// it: signed by the node alone, with one instruction, to the vote program, that tells a tower.
+pub fn is_vote_message(bytes: &[u8], node: &Pubkey) -> bool {
+    // One signer, one account read only; three accounts: the node, the vote account, the program.
+    const DATA: usize = 4 + 96 + 32 + 1 + 1 + 1 + 2;
+    let Some((head, rest)) = bytes.split_at_checked(DATA) else { return false };
+    let keys = &head[4..100];
+    let calls = &head[132..];
+    let Ok((length, at)) = compact::read(bytes, DATA) else { return false };
+    head[..4] == [1, 0, 1, 3]
+        && keys[..32] == node[..]
+        && keys[64..] == VOTE_PROGRAM[..]
+        && keys[32..64] != node[..]
+        && calls == [1, 2, 2, 1, 0]
+        && at + usize::from(length) == bytes.len()
+        && rest.len() > 5
+        && bytes[at..].starts_with(&TOWER_SYNC.to_le_bytes())
+}
+
+/// Whether a transaction is a vote: it calls the vote program once, and nothing else.
+pub fn is_vote(txn: &Txn<'_>) -> bool {
+    let mut instructions = txn.instructions();
+    let calls_vote = instructions.next().is_some_and(|call| {
+        txn.account_keys().get(usize::from(call.program_id_index)).is_some_and(|program| *program == VOTE_PROGRAM)
+    });
+    calls_vote && instructions.next().is_none() && txn.signatures().len() <= 2
+}
+
+#[cfg(test)]
+mod tests;
