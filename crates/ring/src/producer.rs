@@ -79,6 +79,15 @@ impl Producer {
         if cached >= wanted { cached } else { self.refresh(wanted) }
     }
 
+    /// Frags that the slowest reliable consumer has not released; 0 when none is reliable. Looks at the consumers.
+    pub fn queued(&mut self) -> usize {
+        if self.reliable.is_empty() {
+            return 0;
+        }
+        let (credits, _) = self.sender.refresh_credits(self.reliable.iter().map(|lines| &lines.progress));
+        self.depth() - credits
+    }
+
     /// Room for the payload of the next frag, `mtu` bytes. What it holds at first is left over from earlier frags.
     #[inline(always)]
     pub fn buffer(&mut self) -> &mut [u8] {

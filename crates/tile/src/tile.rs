@@ -204,6 +204,12 @@ impl<T: Tile> Out<'_, T> {
         self.ports[usize::from(port.0)].producer.credits(wanted)
     }
 
+    /// How many frags of the output its slowest reliable consumer has not released yet. Reads what consumers write:
+    /// once a turn is enough.
+    pub fn queued(&mut self, port: Port) -> usize {
+        self.ports[usize::from(port.0)].producer.queued()
+    }
+
     /// Says that the frag in hand was dropped after looking at it, so that its time counts as filtered.
     pub fn filtered(&mut self) {
         self.filtered = true;

@@ -135,8 +135,6 @@ pub struct Config {
     pub server: ServerConfig,
 }
 
-/// The room in a verify link from which on more room makes no difference to the choice.
-const ROOM: usize = 32;
 /// Transactions passed on and datagrams sent in one turn, at most.
 const PER_TURN: usize = 128;
 
@@ -144,7 +142,7 @@ const PER_TURN: usize = 128;
 pub struct Quic {
     server: Server,
     clock: Clock,
-    verify: Vec<Port>,
+    verify: Queues,
     net: Port,
     buffer: Vec<u8>,
 }
@@ -165,7 +163,7 @@ impl Tile for Quic {
             host.elective(*port);
         }
         host.input(NET_QUIC)?;
-        Ok(Self { server, clock, verify, net, buffer: Vec::with_capacity(OUTGOING_MTU) })
+        Ok(Self { server, clock, verify: Queues::new(verify), net, buffer: Vec::with_capacity(OUTGOING_MTU) })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -210,11 +208,11 @@ impl Quic {
             out.count.udp_dropped_size += 1;
             return out.filtered();
         }
-        let Some(port) = emptiest(&self.verify, out) else {
+        let Some(shortest) = self.verify.shortest(out) else {
             out.count.udp_dropped_full += 1;
             return out.filtered();
         };
-        out.publish(port, 0, data);
+        out.publish(self.verify.take(shortest), 0, data);
         out.count.forwarded += 1;
     }
 
@@ -226,14 +224,16 @@ impl Quic {
             if !self.server.has_readable() {
                 break;
             }
-            let Some(port) = emptiest(&self.verify, out) else { break };
-            let passed = self.server.poll_transaction(now, |_, bytes| out.publish(port, 0, bytes));
+            let Some(shortest) = self.verify.shortest(out) else { break };
+            let verify = &mut self.verify;
+            let passed = self.server.poll_transaction(now, |_, bytes| out.publish(verify.take(shortest), 0, bytes));
             if passed.is_none() {
                 break;
             }
             out.count.forwarded += 1;
             moved = true;
         }
+        self.verify.looked = false;
         for _ in 0..PER_TURN {
             if out.credits(self.net, 1) == 0 {
                 break;
@@ -250,10 +250,39 @@ impl Quic {
     }
 }
 
-/// The verify link with the most room: a verify tile whose core is busy with other work gets less.
-fn emptiest(verify: &[Port], out: &mut Out<'_, Quic>) -> Option<Port> {
-    let room = verify.iter().map(|port| (out.credits(*port, ROOM), *port));
-    room.max_by_key(|(room, _)| *room).filter(|(room, _)| *room > 0).map(|(_, port)| port)
+/// The verify links and how long their queues are: a verify tile whose core is busy with other work gets less.
+struct Queues {
+    ports: Vec<Port>,
+    /// Of each, as it was when looked at in this turn, and what was sent since.
+    lengths: Vec<usize>,
+    looked: bool,
+    /// Of equally short queues the first from here on is taken, so that all get their share.
+    next: usize,
+}
+
+impl Queues {
+    fn new(ports: Vec<Port>) -> Self {
+        Self { lengths: vec![0; ports.len()], ports, looked: false, next: 0 }
+    }
+
+    /// The shortest queue with room.
+    fn shortest(&mut self, out: &mut Out<'_, Quic>) -> Option<usize> {
+        if !self.looked {
+            self.looked = true;
+            self.lengths.iter_mut().zip(&self.ports).for_each(|(length, port)| *length = out.queued(*port));
+        }
+        let count = self.ports.len();
+        let in_turn = (0..count).map(|i| (self.next + i) % count);
+        // The first of equals is the minimum.
+        in_turn.filter(|i| out.credits(self.ports[*i], 1) > 0).min_by_key(|i| self.lengths[*i])
+    }
+
+    /// The port of a queue that is to have one more.
+    fn take(&mut self, index: usize) -> Port {
+        self.lengths[index] += 1;
+        self.next = (index + 1) % self.ports.len();
+        self.ports[index]
+    }
 }
 
 #[cfg(test)]

@@ -121,6 +121,30 @@ fn a_verify_tile_that_does_not_read_holds_up_nobody() {
     assert!(got.into_iter().chain(left).collect::<BTreeSet<u64>>().into_iter().eq(0..1000));
 }
 
+/// Sends one at a time, each when the one before has arrived, as a load far below saturation does.
+fn one_by_one(world: &mut World, numbers: std::ops::Range<u64>, mut take: impl FnMut(&mut World)) {
+    for number in numbers {
+        let before = world.rig.count().forwarded;
+        world.send(number..number + 1, |world| {
+            take(world);
+            world.rig.count().forwarded > before
+        });
+    }
+    take(world);
+}
+
+#[test]
+fn below_saturation_each_verify_tile_gets_its_share_and_a_slow_one_less() {
+    let (mut world, mut got) = (World::new(), [0; 2]);
+    one_by_one(&mut world, 0..100, |world| (0..2).for_each(|v| got[v] += world.take(v).len()));
+    assert!(got.iter().all(|got| (45..=55).contains(got)), "{got:?}");
+    // One tile is busy with something else: it gets no more than the queue that the other has.
+    let mut quick = 0;
+    one_by_one(&mut world, 100..200, |world| quick += world.take(0).len());
+    assert!(quick >= 95, "{quick}");
+    assert_eq!(quick + world.take(1).len(), 100);
+}
+
 #[test]
 fn with_no_room_downstream_nothing_is_lost() {
     let (mut world, mut got) = (World::new(), vec![]);
