@@ -188,7 +188,8 @@ impl Executor {
         let results = self.worker_results(bank, &batch, false);
         self.loaded = loaded;
         for (index, result) in indexes.zip(results) {
-            let outcome = self.commit_general(bank, index, result);
+            let fee = self.checked[index].as_ref().map_or(0, |(checked, _)| checked.fee.total());
+            let outcome = self.commit_general(bank, index, fee, result);
             outcomes.push(outcome);
         }
     }
@@ -206,7 +207,7 @@ impl Executor {
         results
     }
 
-    fn commit_general(&mut self, bank: &Bank, index: usize, result: GeneralOutcome) -> Outcome {
+    fn commit_general(&mut self, bank: &Bank, index: usize, fee: u64, result: GeneralOutcome) -> Outcome {
         match result {
             GeneralOutcome::Unsupported => Outcome::Unsupported,
             GeneralOutcome::Refused(error) => Outcome::NotCommitted(error),
@@ -221,7 +222,6 @@ impl Executor {
                 if self.recording {
                     self.records[index] = record;
                 }
-                let fee = self.checked[index].as_ref().map_or(0, |(checked, _)| checked.fee.total());
                 Outcome::Committed(Committed { err: result.err(), fee, compute_units, loaded_bytes })
             }
         }
@@ -263,10 +263,7 @@ impl Executor {
         let results = self.worker_results(bank, &[general_txn(txn, &loaded, checked)], true);
         self.loaded[0] = loaded;
         let result = results.into_iter().next().expect("an outcome for each transaction");
-        match self.commit_general(bank, 0, result) {
-            Outcome::Committed(landed) => Outcome::Committed(Committed { fee: checked.fee.total(), ..landed }),
-            outcome => outcome,
-        }
+        self.commit_general(bank, 0, checked.fee.total(), result)
     }
 }
 

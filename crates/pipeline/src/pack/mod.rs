@@ -227,7 +227,7 @@ impl Tile for Pack {
     fn filter(&mut self, _: &FragMeta, input: In) -> Filter {
         let waits = self.hold_when_full
             && matches!(self.sources[input.index()], Source::Dedup)
-            && self.scheduler.pending() >= self.capacity;
+            && self.scheduler.pending() >= self.capacity - room_for_votes(self.capacity);
         if waits { Filter::Later } else { Filter::Take }
     }
 
@@ -408,6 +408,11 @@ impl Pack {
             ..*count
         };
     }
+}
+
+/// Places in the pool that a full pool keeps for the node's own votes: nobody else's transactions hold them back.
+fn room_for_votes(capacity: usize) -> usize {
+    (capacity / 16).min(64)
 }
 
 /// The scheduler's view of a transaction.
