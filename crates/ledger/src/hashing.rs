@@ -146,10 +146,14 @@ impl Hashing {
         Self { state: Mutex::new(state), behind: AtomicBool::new(false), capitalization }
     }
 
-    /// Has what is known at the end of the slot that has just ended kept, until it is asked for.
-    pub(crate) fn keep_next(&self) {
+    /// Has what is known at the end of `slot`, which has just ended, kept until it is asked for.
+    pub(crate) fn keep(&self, slot: u64) {
         let mut state = self.state();
-        (state.keep, state.kept) = (true, None);
+        // A tile may have been quick enough to know it already.
+        (state.keep, state.kept) = match state.newest().0 == slot {
+            true => (false, Some(state.hashes())),
+            false => (true, None),
+        };
     }
 
     /// What was known at the end of `slot`, if it was to be kept and is known by now.
@@ -233,8 +237,7 @@ impl Hashing {
         }
         self.capitalization.store(state.lamports, Relaxed);
         if std::mem::take(&mut state.keep) {
-            let (lattice, hashes) = (state.lattice.to_bytes().to_vec(), state.hashes.clone());
-            state.kept = Some(Hashes { slot: slot.slot, lattice, lamports: state.lamports, hashes });
+            state.kept = Some(state.hashes());
         }
         if std::mem::take(&mut state.child_waits) {
             state.tell_child(accounts);
@@ -279,6 +282,12 @@ impl State {
     ) -> Self {
         let (under_way, child_waits, keep, kept) = (None, false, false, None);
         Self { lattice, index, lamports, hash_accounts, hashes, under_way, child_waits, keep, kept }
+    }
+
+    /// What is known at the end of the newest slot whose bank's hash is.
+    fn hashes(&self) -> Hashes {
+        let (lattice, hashes) = (self.lattice.to_bytes().to_vec(), self.hashes.clone());
+        Hashes { slot: self.newest().0, lattice, lamports: self.lamports, hashes }
     }
 
     fn newest(&self) -> (u64, Hash) {

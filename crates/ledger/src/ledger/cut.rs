@@ -65,7 +65,7 @@ impl Ledger {
         };
         self.shared.accounts.cut();
         self.shared.statuses.cut();
-        self.shared.hashing.keep_next();
+        self.shared.hashing.keep(chain.last().slot);
         let manifest = Manifest {
             blocks: chain.blocks.iter().copied().collect(),
             blockhashes: chain.blockhashes.by_age().copied().collect(),

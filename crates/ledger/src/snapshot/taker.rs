@@ -26,6 +26,7 @@ use crate::accounts::Accounts;
 use crate::blockstore::Reader;
 use crate::ledger::Ledger;
 use crate::status_cache::StatusCache;
+use crate::view::Commitment;
 
 /// How often it is looked whether the block of a snapshot is durable.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -89,6 +90,8 @@ pub struct Snapshots {
     newest: AtomicU64,
     taken: AtomicU64,
     given_up: AtomicU64,
+    /// The last one was given up.
+    failed: AtomicBool,
 }
 
 impl Snapshots {
@@ -109,7 +112,8 @@ impl Snapshots {
         }
         let since = slot.saturating_sub(self.last_cut.load(Relaxed));
         let (after, limit) = (self.blocks.bytes_after(self.newest.load(Relaxed)), self.blocks.limit_size());
-        since >= self.config.interval_slots || (since >= RETRY_SLOTS && after > limit / BLOCKS_PART)
+        let pause = if self.failed.load(Relaxed) { RETRY_SLOTS } else { 1 };
+        since >= self.config.interval_slots || (since >= pause && after > limit / BLOCKS_PART)
     }
 
     /// Takes a cut to be written.
@@ -156,6 +160,7 @@ impl Taker {
             newest: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
         });
         let slot_of = |file: Option<&SnapshotFile>| file.map_or(0, |file| file.slot);
         snapshots.hold(slot_of(files.last()), slot_of(files.first()));
@@ -202,6 +207,7 @@ fn run(snapshots: &Snapshots, ledger: &Ledger, inbox: &Receiver<Job>, tell: &dyn
                 SnapshotEvent::GivenUp { slot, why }
             }
         };
+        snapshots.failed.store(matches!(event, SnapshotEvent::GivenUp { .. }), Relaxed);
         snapshots.busy.store(false, SeqCst);
         if !matches!(event, SnapshotEvent::GivenUp { why: SnapshotError::Stopped { .. }, .. }) {
             tell(event);
@@ -232,7 +238,7 @@ fn write(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<(SnapshotFi
     let mut known = None;
     (manifest.hashes, manifest.block_id) = loop {
         if let Some(hashes) = known.take().or_else(|| ledger.cut_hashes(slot)) {
-            match durable_block(&snapshots.blocks, slot)? {
+            match durable_block(ledger, &snapshots.blocks, slot)? {
                 Some(block_id) => break (hashes, block_id),
                 None => known = Some(hashes),
             }
@@ -246,9 +252,10 @@ fn write(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<(SnapshotFi
     Ok((file, bytes))
 }
 
-/// The id of a block once it is durable.
-fn durable_block(blocks: &Reader, slot: u64) -> Result<Option<Hash>, SnapshotError> {
-    if blocks.durable_slot().is_none_or(|durable| durable < slot) {
+/// The id of a block once it is durable, and confirmed: then whatever else is kept of it is on its way to the disk too.
+fn durable_block(ledger: &Ledger, blocks: &Reader, slot: u64) -> Result<Option<Hash>, SnapshotError> {
+    let durable = blocks.durable_slot().is_some_and(|durable| durable >= slot);
+    if !durable || ledger.slot(Commitment::Confirmed) < slot {
         return Ok(None);
     }
     let block = blocks.block(slot).map_err(|source| SnapshotError::Block { slot, source: Box::new(source) })?;

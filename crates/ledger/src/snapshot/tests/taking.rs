@@ -24,7 +24,7 @@ fn store(dir: &Path, mib: u64) -> BlockStore {
     BlockStore::open(&dir.join("blocks"), config).unwrap().0
 }
 
-fn store_block(store: &mut BlockStore, slot: u64) {
+fn store_block(chain: &Chain, store: &mut BlockStore, slot: u64) {
     let set = FecSetRecord {
         slot,
         parent_slot: slot - 1,
@@ -37,6 +37,7 @@ fn store_block(store: &mut BlockStore, slot: u64) {
         data: &[slot as u8; SET],
     };
     store.append_set(&set).unwrap();
+    chain.ledger.mark_stored(slot);
 }
 
 fn start(chain: &Chain, dir: &Path, store: &BlockStore, interval_slots: u64) -> (Taker, Receiver<SnapshotEvent>) {
@@ -96,7 +97,7 @@ fn a_snapshot_is_of_its_slot_though_the_chain_goes_on() {
     let after: Vec<_> = (0..8).map(|n| pay(&mut chain, n, 2_000_000)).collect();
     chain.next_slot();
     assert_eq!(taker.snapshots().newest_slot(), None);
-    (1..=4).for_each(|slot| store_block(&mut store, slot));
+    (1..=4).for_each(|slot| store_block(&chain, &mut store, slot));
     let file = taken(&told);
     assert_eq!((file.slot, taker.snapshots().newest_slot(), taker.snapshots().counts()), (3, Some(3), (1, 0)));
 
@@ -138,7 +139,7 @@ fn one_that_fails_is_told_and_the_next_is_taken() {
     std::fs::remove_dir(&folder).unwrap();
     for slot in 1..=2 {
         chain.next_slot();
-        store_block(&mut store, slot);
+        store_block(&chain, &mut store, slot);
     }
     let event = told.recv_timeout(Duration::from_secs(60)).unwrap();
     assert!(matches!(event, SnapshotEvent::GivenUp { slot: 2, why: SnapshotError::Io { .. } }), "{event:?}");
@@ -146,7 +147,7 @@ fn one_that_fails_is_told_and_the_next_is_taken() {
     for slot in 3..=9 {
         pay(&mut chain, 0, slot);
         chain.next_slot();
-        store_block(&mut store, slot);
+        store_block(&chain, &mut store, slot);
         if slot % 2 == 0 {
             assert_eq!(taken(&told).slot, slot);
         }
@@ -185,7 +186,7 @@ fn blocks_that_need_room_bring_a_snapshot_early() {
     let mut stored = 0;
     for slot in 1.. {
         chain.next_slot();
-        store_block(&mut store, slot);
+        store_block(&chain, &mut store, slot);
         stored += SET as u64;
         if slot % 8 == 0 {
             // As the node would: the disk is not let behind by more than some slots.
@@ -207,4 +208,19 @@ fn blocks_that_need_room_bring_a_snapshot_early() {
     }
     drop(taker);
     assert!(reader.first_slot() > Some(1) && newest > 100, "{:?} {newest}", reader.first_slot());
+}
+
+#[test]
+fn hashes_are_kept_whether_they_are_known_before_or_after() {
+    let mut chain = Chain::new(&[RICH; 8]);
+    pay(&mut chain, 0, 1_000_000);
+    chain.next_slot();
+    let hashing = &chain.ledger.shared.hashing;
+    hashing.keep(1);
+    assert_eq!(hashing.kept(1), None, "not known yet");
+    let hash = chain.ledger.hash_all();
+    let later = hashing.kept(1).unwrap();
+    assert_eq!((hashing.kept(1), (1, later.bank_hash())), (None, hash));
+    hashing.keep(1);
+    assert_eq!(hashing.kept(1), Some(later));
 }

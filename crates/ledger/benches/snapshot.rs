@@ -1,0 +1,94 @@
+//! Snapshots: how long one takes to write and to start from, and what an account takes in memory.
+//!
+//! reads   `HEARTH_ACCOUNTS` (100,000), `HEARTH_BENCH_DIR` (the temporary folder)
+//! writes  one snapshot there, removed at the end
+//! memory  the accounts, twice at the end of the load
+//! source  wallets, and every fourth a token account of 165 bytes
+//!
+//! cargo bench -p hearth-ledger --bench snapshot; for the figures of a large chain HEARTH_ACCOUNTS=10000000
+
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use hearth_ledger::blockstore::{BlockStore, Config, FecSetRecord};
+use hearth_ledger::snapshot::{self, Folder, SnapshotConfig, SnapshotEvent, Taker};
+use hearth_ledger::{Account, Genesis, GenesisConfig, Ledger, LedgerConfig};
+
+fn main() {
+    let count: u64 = std::env::var("HEARTH_ACCOUNTS").map_or(100_000, |text| text.parse().expect("a number"));
+    let root = std::env::var("HEARTH_BENCH_DIR").map_or_else(|_| std::env::temp_dir(), Into::into);
+    let dir = tempfile::Builder::new().prefix("hearth-bench-snapshot").tempdir_in(root).expect("a folder");
+    let genesis = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+    let genesis = Genesis::create(genesis, |_| {}).expect("a chain");
+    let (mut store, _) = BlockStore::open(&dir.path().join("blocks"), Config::new(8 << 20, *genesis.hash())).expect("blocks");
+    let folder = Folder::open(&dir.path().join("snapshots")).expect("a folder");
+
+    let before = resident_bytes();
+    let ledger = Ledger::new(&genesis, LedgerConfig::default());
+    let empty = resident_bytes();
+    for n in 0..count {
+        ledger.accounts().store(&address(n), account(n));
+    }
+    println!("{:>8} B an account in memory, tables and data", (resident_bytes() - empty) / count.max(1));
+
+    let (tell, told) = channel();
+    let when = SnapshotConfig { interval_slots: 2, keep: 1 };
+    let tell = move |event| tell.send(event).expect("the receiver waits");
+    let taker = Taker::start(&ledger, when, folder, store.reader(), || {}, tell).expect("a taker");
+    let mut longest = Duration::ZERO;
+    for slot in 1..=2 {
+        ledger.begin_slot(slot, slot - 1).expect("the next slot");
+        // The hash over what was stored above is not what is measured.
+        ledger.hash_all();
+        let start = Instant::now();
+        ledger.end_slot(slot, [slot as u8; 32]).expect("the slot ends");
+        longest = longest.max(start.elapsed());
+        append(&mut store, slot);
+        ledger.mark_stored(slot);
+    }
+    let SnapshotEvent::Taken { file, bytes, took } = told.recv().expect("an event") else { panic!("given up") };
+    println!("{:>8.2} s to write {} MB beside the chain", took.as_secs_f64(), bytes / 1_000_000);
+    println!("{:>8.0} µs held up at most at the end of a slot", longest.as_secs_f64() * 1e6);
+    drop((taker, ledger));
+
+    let start = Instant::now();
+    let loaded = snapshot::load(&file.path, genesis.hash(), &Default::default()).expect("a whole snapshot");
+    let (read, found) = (start.elapsed(), loaded.summary.accounts);
+    let ledger = Ledger::restore(&genesis, LedgerConfig::default(), loaded);
+    println!("{:>8.2} s to start from it ({:.2} s of it reading), {found} accounts", start.elapsed().as_secs_f64(), read.as_secs_f64());
+    assert_eq!(ledger.account(&address(count - 1)), Some(account(count - 1)));
+    println!("{:>8} MB resident at the end, {} MB at the start", resident_bytes() / 1_000_000, before / 1_000_000);
+}
+
+fn address(n: u64) -> [u8; 32] {
+    hearth_crypto::sha256::sha256(&[&n.to_le_bytes()])
+}
+
+fn account(n: u64) -> Account {
+    match n % 4 {
+        0 => Account::with_data(2_039_280, [6; 32], &[address(n).as_slice(), &address(n + 1), &n.to_le_bytes(), &[0; 93]].concat()),
+        _ => Account::wallet(n + 1),
+    }
+}
+
+fn append(store: &mut BlockStore, slot: u64) {
+    let set = FecSetRecord {
+        slot,
+        parent_slot: slot - 1,
+        fec_set_index: 0,
+        reference_tick: 0,
+        last_in_slot: true,
+        merkle_root: [slot as u8; 32],
+        chained_root: [0; 32],
+        signature: [0; 64],
+        data: b"entries",
+    };
+    store.append_set(&set).expect("room");
+}
+
+/// Bytes of this process in memory, as Linux counts them.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
+    pages * 4096
+}
