@@ -13,16 +13,15 @@ use std::sync::mpsc::Sender;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::cost::BlockLimits;
-use hearth_ledger::ledger::LedgerConfig;
+use hearth_ledger::snapshot::{SnapshotError, Taker};
 use hearth_ledger::stakes::genesis_accounts;
-use hearth_ledger::{Genesis, GenesisConfig, GenesisError, Ledger, StatusCacheConfig};
+use hearth_ledger::{Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_pipeline::node::{BootError as NodeError, LoadConfigs, Node, NodeConfig, TileConfigs};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
 use hearth_pipeline::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
 use hearth_quic::{ClientConfig, ServerConfig, Stakes};
 use hearth_ring::HugePages;
 use hearth_rpc::{Counters, Limits, RpcConfig, RpcError, RpcNode, RpcServer};
-use hearth_svm::Svm;
 use hearth_tile::Clock;
 use hearth_tile::affinity::{AffinityError, Cores};
 use hearth_tile::core::IdlePolicy;
@@ -34,6 +33,7 @@ use crate::keys::{self, Identity, KeyError};
 use crate::ports::Ports;
 use crate::preflight::PreflightError;
 use crate::replay::{self, ReplayError, Replayed};
+use crate::restore::{self, Restored};
 
 /// The RPC's name among the services.
 const RPC: &str = "rpc";
@@ -72,6 +72,9 @@ pub enum BootError {
     /// The block store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The snapshots.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
     /// The blocks on disk.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -111,6 +114,7 @@ pub struct Chain {
     identity: Identity,
     faucet: Identity,
     store: BlockStore,
+    taker: Option<Taker>,
 }
 
 /// A running node.
@@ -120,12 +124,15 @@ pub struct Running {
     /// The RPC's address.
     pub rpc: SocketAddr,
     rpc_server: RpcServer,
+    taker: Option<Taker>,
 }
 
 impl Running {
     /// Stops RPC and tiles.
     pub fn stop(self) -> Result<(), hearth_tile::core::Died> {
         self.rpc_server.stop();
+        // A snapshot under way is given up.
+        drop(self.taker);
         self.node.stop()
     }
 }
@@ -207,12 +214,12 @@ pub fn open_chain(
         ..blockstore::Config::new(config.ledger.limit_size, *genesis.hash())
     };
     let (store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
-    let status_cache =
-        StatusCacheConfig { enabled: !bench.disable_status_cache, capacity_txns: config.rpc.status_capacity };
-    let general = Box::new(Svm::new());
-    let ledger = Ledger::new(&genesis, LedgerConfig { status_cache, general, ..LedgerConfig::default() });
-    let replayed = replay::replay(&ledger, &genesis, &store.reader(), replaying)?;
-    Ok(Chain { genesis, ledger, recovery, replayed, identity, faucet, store })
+    let snapshots = restore::folder(config, folder);
+    let refused = |why: &SnapshotError| crate::say::note(format_args!("notice: {why}; it is not used"));
+    let Restored { ledger, block_id } = restore::newest(config, &genesis, &snapshots, refused)?;
+    let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), replaying)?;
+    let taker = restore::take_snapshots(config, &snapshots, &ledger, store.reader())?;
+    Ok(Chain { genesis, ledger, recovery, replayed, identity, faucet, store, taker })
 }
 
 fn genesis_config(config: &Config, identity: &Identity, faucet: &Identity) -> GenesisConfig {
@@ -230,12 +237,14 @@ fn genesis_config(config: &Config, identity: &Identity, faucet: &Identity) -> Ge
 }
 
 /// Boots tiles and RPC on an opened chain.
-pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load>) -> Result<Running, BootError> {
+pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<Load>) -> Result<Running, BootError> {
     let ports = Ports::of(config);
     let faucet_key = SigningKey::from_seed(&chain.faucet.seed);
     let (ledger, genesis) = (chain.ledger.clone(), chain.genesis.clone());
     let (identity, faucet) = (chain.identity.public, chain.faucet.public);
     let blocks = chain.store.reader();
+    let taker = chain.taker.take();
+    let newest_snapshot = Box::new(restore::newest_slot(ledger.snapshots()));
     let idle = IdlePolicy {
         park_after_ns: match config.layout.park_after_micros {
             0 => u64::MAX,
@@ -261,11 +270,11 @@ pub fn boot(config: &Config, topology: Topology, chain: Chain, load: Option<Load
         slot_ms: genesis.config().slot_ms,
         counters: Arc::new(Counters::in_words(Box::new(RpcWords(words)))),
         blocks: Some(blocks),
-        newest_snapshot: Box::new(|| None),
+        newest_snapshot,
     };
     let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };
     let rpc_server = RpcServer::start(rpc_config, rpc_node)?;
-    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server })
+    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker })
 }
 
 fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chain, load: Option<Load>) -> TileConfigs {
@@ -381,7 +390,8 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     }
 }
 
-fn signatures_are_valid(txn: &Txn<'_>) -> bool {
+/// Whether every signature of a transaction is its signer's.
+pub fn signatures_are_valid(txn: &Txn<'_>) -> bool {
     let pairs = txn.signatures().iter().zip(txn.signer_keys());
     pairs.into_iter().all(|(signature, key)| verify_strict(key, signature, txn.message()).is_ok())
 }

@@ -30,6 +30,11 @@ pub enum Command {
     Run(Run),
     /// Watch a running node: tiles, links, where the time goes.
     Monitor(Monitor),
+    /// Look at a chain on disk: check it, execute it again, list and export its blocks.
+    ///
+    /// No node may run on it meanwhile. Exit code 1 when something is wrong with it.
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
     /// Make and show keys.
     #[command(subcommand)]
     Keys(Keys),
@@ -115,6 +120,73 @@ pub struct Monitor {
     /// Print so many snapshots, one a second, and end; 0 goes on until Ctrl-C.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub count: u64,
+}
+
+/// `hearth ledger`
+#[derive(Subcommand)]
+pub enum LedgerCommand {
+    /// Check checksums, hash chain, signatures and snapshots.
+    Verify {
+        /// The file.
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Execute all blocks again and print each bank's hash; compare those that snapshots have.
+    Replay {
+        /// The file.
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Begin with the snapshot of this slot; 0 is the genesis.
+        #[arg(long, value_name = "SLOT", default_value_t = 0)]
+        from: u64,
+        /// End with this slot.
+        #[arg(long, value_name = "SLOT")]
+        to: Option<u64>,
+    },
+    /// List the blocks: FEC sets, entries, transactions, bytes.
+    Blocks {
+        /// The file.
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Which.
+        #[command(flatten)]
+        slots: Slots,
+    },
+    /// Write blocks and transactions as JSON, one a line.
+    Export {
+        /// The file.
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Which.
+        #[command(flatten)]
+        slots: Slots,
+        /// Write to this file; standard output by default.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+}
+
+impl LedgerCommand {
+    /// The configuration that names the ledger's folder.
+    pub fn config(&self) -> &ConfigFile {
+        match self {
+            Self::Verify { config }
+            | Self::Replay { config, .. }
+            | Self::Blocks { config, .. }
+            | Self::Export { config, .. } => config,
+        }
+    }
+}
+
+/// A range of slots.
+#[derive(Args, Default)]
+pub struct Slots {
+    /// Begin with this slot.
+    #[arg(long, value_name = "SLOT")]
+    pub from: Option<u64>,
+    /// End with this slot.
+    #[arg(long, value_name = "SLOT")]
+    pub to: Option<u64>,
 }
 
 /// `hearth keys`

@@ -11,12 +11,14 @@ mod cli;
 mod config;
 mod draw;
 mod keys;
+mod ledger_command;
 mod memory;
 mod monitor;
 mod pages;
 mod ports;
 mod preflight;
 mod replay;
+mod restore;
 mod run;
 mod say;
 mod stop;
@@ -86,6 +88,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             let config = read(&options.config)?;
             Ok(monitor::run(&config, options.name.as_deref(), options.count, &StopSignal::install()?, say)?)
         }
+        Command::Ledger(command) => Ok(ledger_command::run(&command, &read(command.config())?, say)?),
         Command::Keys(Keys::New { path }) => {
             say.line(format_args!("{}  {}", keys::create(&path)?.address(), path.display()));
             Ok(())

@@ -1,6 +1,6 @@
 //! Rebuilding the ledger from the blocks on disk.
 //!
-//! reads   the block store, from the first block on
+//! reads   the block store, from the block after the ledger's last on: the genesis', or a snapshot's
 //! writes  the ledger: accounts, statuses, blockhashes, as they were when the last whole block ended
 //! memory  one block
 //! drops   nothing: a block that does not verify or does not execute as it did is an error that names the slot
@@ -18,9 +18,11 @@ use hearth_wire::txn::Txn;
 pub enum ReplayError {
     /// The beginning is gone.
     #[error(
-        "the blocks before slot {first} are gone, so the accounts cannot be rebuilt: `ledger.limit_size` dropped them. Delete the ledger folder to begin a new chain, and raise the limit"
+        "the blocks from slot {after} to slot {first} are gone and no snapshot has their state, so the accounts cannot be rebuilt: `ledger.limit_size` dropped them. Delete the ledger folder to begin a new chain, and let it take snapshots"
     )]
     BeginningGone {
+        /// The last slot whose state there is.
+        after: u64,
         /// The first slot there is.
         first: u64,
     },
@@ -68,6 +70,8 @@ pub enum ReplayError {
 pub struct Replayed {
     /// Blocks.
     pub blocks: u64,
+    /// The slot that it began after: a snapshot's, or the genesis'.
+    pub from_slot: u64,
     /// Transactions.
     pub transactions: u64,
     /// The last block's slot.
@@ -78,20 +82,34 @@ pub struct Replayed {
     pub block_id: Option<[u8; 32]>,
 }
 
-/// Executes every whole block again, in order, up to the first hole. `progress` is called after each with the count
-/// so far.
+/// Executes every whole block after the ledger's last again, in order, up to the first hole. `block_id` is that of the
+/// ledger's last block. `progress` is called after each with the count so far.
 pub fn replay(
     ledger: &Ledger,
+    block_id: Option<[u8; 32]>,
     genesis: &Genesis,
     reader: &Reader,
+    progress: impl FnMut(&Replayed),
+) -> Result<Replayed, ReplayError> {
+    replay_until(ledger, block_id, genesis, reader, u64::MAX, progress)
+}
+
+/// [`replay`] up to the block of the slot `until`.
+pub fn replay_until(
+    ledger: &Ledger,
+    block_id: Option<[u8; 32]>,
+    genesis: &Genesis,
+    reader: &Reader,
+    until: u64,
     mut progress: impl FnMut(&Replayed),
 ) -> Result<Replayed, ReplayError> {
-    let mut done = Replayed::default();
+    let last = ledger.recent_blocks(1)[0];
+    let mut done = Replayed { from_slot: last.slot, last_slot: last.slot, block_id, ..Replayed::default() };
     let mut executor = Executor::new();
-    let mut parent_hash = *genesis.hash();
-    for info in reader.slots(.., usize::MAX).into_iter().filter(|info| info.whole) {
-        if done.blocks == 0 && info.parent_slot != 0 {
-            return Err(ReplayError::BeginningGone { first: info.slot });
+    let mut parent_hash = last.blockhash;
+    for info in reader.slots(last.slot + 1.., usize::MAX).into_iter().filter(|info| info.whole && info.slot <= until) {
+        if done.blocks == 0 && info.parent_slot > last.slot {
+            return Err(ReplayError::BeginningGone { after: last.slot, first: info.slot });
         }
         if info.parent_slot != done.last_slot {
             // A kill left a hole: what lies behind it was not confirmed, and the store tile discards it.
@@ -140,7 +158,7 @@ fn one_block(
 }
 
 /// The entries of all batches of a block.
-fn entries(data: &[u8]) -> Result<Vec<Entry<'_>>, EntryError> {
+pub fn entries(data: &[u8]) -> Result<Vec<Entry<'_>>, EntryError> {
     let (mut all, mut rest) = (vec![], data);
     while !rest.is_empty() {
         let mut batch = Entries::parse_prefix(rest)?;

@@ -43,8 +43,11 @@ pub fn run(config: &Config, stop: &StopSignal, say: &Say) -> Result<(), RunError
         _ => chain.recovery.to_string(),
     };
     say.line(format_args!("  ledger    {} ({found})", folder.display()));
-    if chain.replayed.blocks > 0 {
-        let r = &chain.replayed;
+    let r = &chain.replayed;
+    if r.from_slot > 0 {
+        say.line(format_args!("  snapshot  of slot {}", r.from_slot));
+    }
+    if r.blocks > 0 {
         say.line(format_args!(
             "  replayed  {} blocks, {} transactions, to slot {}, bank hash {}",
             r.blocks,

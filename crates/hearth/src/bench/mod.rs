@@ -109,6 +109,8 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
     // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
     let cores = machine::cores().map_err(BootError::Cores)?;
     config.rpc.status_capacity = status_capacity(&config, options.warmup + options.duration, cores);
+    // The chain ends with the run.
+    config.snapshots.enabled = false;
     let jiffies = machine::jiffies();
     let before = match options.yardstick {
         true => {

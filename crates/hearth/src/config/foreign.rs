@@ -6,7 +6,7 @@
 use toml::{Table, Value};
 
 /// Keys without a meaning here, and why.
-const WITHOUT_MEANING: [(&str, &str); 24] = [
+const WITHOUT_MEANING: [(&str, &str); 29] = [
     ("layout.agave_affinity", "no Agave process runs beside the tiles"),
     ("layout.solana_labs_affinity", "no Agave process runs beside the tiles"),
     ("layout.agave_unified_scheduler_handler_threads", "no Agave process runs beside the tiles"),
@@ -17,12 +17,17 @@ const WITHOUT_MEANING: [(&str, &str); 24] = [
     ("log", "set RUST_LOG instead"),
     ("reporting", "nothing is reported anywhere"),
     ("gossip", "gossip is not part of this node yet"),
-    ("snapshots", "snapshots are not part of this node yet"),
+    ("snapshots.incremental_snapshots", "every snapshot is whole"),
+    ("snapshots.incremental_snapshot_interval_slots", "every snapshot is whole"),
+    ("snapshots.maximum_incremental_snapshots_to_retain", "every snapshot is whole"),
+    ("snapshots.incremental_path", "every snapshot is whole"),
+    ("snapshots.minimum_snapshot_download_speed", "no snapshot is fetched from anybody"),
+    ("snapshots.genesis_download", "no snapshot is fetched from anybody"),
     ("hugetlbfs.gigantic_page_threshold_mib", "the workspace is one file of one page size"),
     ("hugetlbfs.allow_hugepage_increase", "huge pages are reserved by the administrator"),
     ("rpc.full_api", "the RPC always serves all it has"),
     ("rpc.private", "there is no gossip that could announce the RPC"),
-    ("rpc.only_known", "snapshots are not part of this node yet"),
+    ("rpc.only_known", "no snapshot is fetched from anybody"),
     ("tiles.shred.max_pending_shred_sets", "a leader's sets are not held"),
     ("tiles.shred.shred_listen_port", "a leader receives no shreds"),
     ("tiles.net.xdp_mode", "net uses UDP sockets"),

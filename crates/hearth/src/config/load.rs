@@ -103,6 +103,9 @@ fn check(config: &Config) -> Result<(), (&'static str, String)> {
         "development.genesis.target_tick_duration_micros",
         config.development.genesis.target_tick_duration_micros,
     )?;
+    at_least_one("snapshots.full_snapshot_interval_slots", config.snapshots.full_snapshot_interval_slots)?;
+    let retained = config.snapshots.maximum_full_snapshots_to_retain;
+    at_least_one("snapshots.maximum_full_snapshots_to_retain", retained as u64)?;
     at_least_one("development.bench.connections", config.development.bench.connections as u64)?;
     at_least_one("tiles.dedup.signature_cache_size", config.tiles.dedup.signature_cache_size as u64)?;
     at_least_one("tiles.verify.signature_cache_size", config.tiles.verify.signature_cache_size as u64)?;

@@ -106,6 +106,8 @@ tables! {
         pub hugetlbfs: HugeTlbFs = HugeTlbFs::default(),
         /// Blocks on disk.
         pub ledger: Ledger = Ledger::default(),
+        /// The state on disk.
+        pub snapshots: Snapshots = Snapshots::default(),
         /// Who the node is.
         pub consensus: Consensus = Consensus::default(),
         /// JSON-RPC for clients.
@@ -152,10 +154,26 @@ tables! {
     pub struct Ledger {
         /// Folder of genesis, keys and blocks of `hearth run`.
         pub path: PathBuf = ".hearth/{name}/ledger".into(),
-        /// The block store's size on disk, bytes; the oldest blocks go first.
+        /// The block store's size on disk, bytes; the oldest blocks go first. What the next start needs is kept: when
+        /// there is nothing else to drop the chain stands, and says so.
         pub limit_size: u64 = 8_000_000_000,
         /// Lets a slot's blocks be confirmed only when they are on disk (fdatasync), and not just with the kernel.
         pub sync: bool = true,
+    }
+
+    /// `[snapshots]`
+    pub struct Snapshots {
+        /// Takes snapshots of the state beside the running chain. A start goes on from the newest and executes only the
+        /// blocks since. Without, it executes all blocks since genesis, and a chain cannot be started again once
+        /// `ledger.limit_size` has dropped its first blocks.
+        pub enabled: bool = true,
+        /// Slots from one snapshot to the next; earlier where the blocks since the last take a quarter of
+        /// `ledger.limit_size`.
+        pub full_snapshot_interval_slots: u64 = 1000,
+        /// Snapshots that are kept: a start takes the one before when the newest is damaged.
+        pub maximum_full_snapshots_to_retain: usize = 2,
+        /// Folder of the snapshots; empty: `snapshots` in the ledger's.
+        pub path: PathBuf = PathBuf::new(),
     }
 
     /// `[consensus]`

@@ -6,7 +6,9 @@
 mod bench;
 mod client;
 mod counts;
+mod durability;
 mod hostile;
+mod kills;
 mod mistakes;
 mod monitor;
 mod node;

@@ -406,6 +406,14 @@ impl Metrics {
         values.iter().sum()
     }
 
+    /// The gauge `hearth_{name}` of the one tile that has it.
+    pub fn gauge(&self, name: &str) -> u64 {
+        let head = format!("hearth_{name}{{");
+        let line = self.text.lines().find(|line| line.starts_with(&head));
+        let value = line.and_then(|line| line.rsplit_once(' ')?.1.parse().ok());
+        value.unwrap_or_else(|| panic!("no gauge {name} in:\n{}", self.text))
+    }
+
     /// Every counter of a drop that is not zero, `verify_dropped_signature`, summed over the tiles of a kind.
     pub fn dropped(&self) -> std::collections::BTreeMap<String, u64> {
         let mut dropped = std::collections::BTreeMap::new();

@@ -282,6 +282,11 @@ impl PohChain {
         self.slot
     }
 
+    /// Whether no slot is under way: the next step begins one.
+    pub fn is_between_slots(&self) -> bool {
+        self.active.is_none()
+    }
+
     /// How late the slot under way began, nanoseconds.
     pub fn late_ns(&self) -> u64 {
         self.late_ns

@@ -7,6 +7,8 @@
 //! drops   nothing
 //! source  chain.rs for making blocks, check.rs for verifying them
 //!
+//! While the ledger is held (the disk has no room for blocks) no slot begins.
+//!
 //! The ledger hears of a slot's begin before pack does, so that banks find its bank; and of its end, with the
 //! blockhash, before the next begins.
 //!
@@ -56,6 +58,8 @@ hearth_tile::counters! {
 
 /// Hashing goes on at least this long in one call when there is enough to do.
 const TURN_NS_MIN: u64 = 20_000;
+/// How often it is looked whether a held chain may go on.
+const HELD_NS: u64 = 10_000_000;
 /// Steps of the chain in one call at most.
 const STEPS_MAX: u32 = 128;
 
@@ -130,6 +134,10 @@ impl Tile for Poh {
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         let began = out.now();
+        if self.chain.is_between_slots() && self.ledger.is_held() {
+            (self.due_ns, self.left_ns) = (Some(began + HELD_NS), began);
+            return Poll::Idle;
+        }
         let until = began + began.saturating_sub(self.left_ns).max(TURN_NS_MIN);
         let mut now = began;
         let mut work = Poll::Idle;

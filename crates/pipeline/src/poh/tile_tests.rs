@@ -60,6 +60,23 @@ fn microblocks_enter_in_the_order_of_their_ids() {
 }
 
 #[test]
+fn a_held_chain_ends_its_slot_and_begins_no_other() {
+    let (mut rig, ledger) = rig(None);
+    rig.run();
+    ledger.hold(true);
+    rig.give("pack_poh", 0, &DonePacking { slot: 1, microblocks: 0 }.encode());
+    for _ in 0..10 {
+        rig.advance(SLOT);
+        rig.run();
+    }
+    assert_eq!((ledger.recent_blocks(1)[0].slot, ledger.working_bank().is_none(), rig.count().slots), (1, true, 1));
+    ledger.hold(false);
+    rig.advance(SLOT);
+    rig.run();
+    assert!(ledger.bank(2).is_some());
+}
+
+#[test]
 fn a_slot_ends_when_pack_is_done_and_all_is_in() {
     for hashes in [None, Some(1000)] {
         let (mut rig, ledger) = rig(hashes);

@@ -8,10 +8,10 @@
 //! drops   sets that cannot belong to their block and sets stored before, both counted
 //! source  [`hearth_ledger::blockstore`]
 //!
-//! A full disk holds the links: the set at hand is tried again every 100 ms, no block that is not stored counts as
-//! confirmed, and the chain stands until there is room. Where a history is kept a block is confirmed once it can be
-//! found there too: who hears that a transaction is confirmed may ask for it at once. A disk that lost data ends the node: what was promised
-//! about it may not hold.
+//! A full disk holds the ledger, so that no slot begins: that is said once, the set at hand is tried again every 100 ms,
+//! no block that is not stored counts as confirmed, and the chain goes on when there is room. Where a history is kept a
+//! block is confirmed once it can be found there too: who hears that a transaction is confirmed may ask for it at once.
+//! A disk that lost data ends the node: what was promised about it may not hold.
 
 mod recorder;
 #[cfg(test)]
@@ -63,6 +63,12 @@ hearth_tile::counters! {
         durable_slot: Gauge,
         /// Votes sent to pack.
         votes: Counter,
+        /// The newest snapshot's slot; 0 while there is none.
+        snapshot_slot: Gauge,
+        /// Snapshots taken.
+        snapshots: Counter,
+        /// Snapshots given up for want of room or another error.
+        failed_snapshots: Counter,
     }
 }
 
@@ -120,6 +126,10 @@ pub struct Store {
     /// A set that the disk did not take, as it came.
     kept_back: Vec<u8>,
     retry_at: Option<u64>,
+    /// The disk does not take blocks, and it has been said.
+    stands: bool,
+    /// The disk does not take the history.
+    record_stuck: bool,
 }
 
 impl Tile for Store {
@@ -157,6 +167,8 @@ impl Tile for Store {
             early: BTreeMap::new(),
             kept_back: Vec::with_capacity(usize::from(u16::MAX)),
             retry_at: None,
+            stands: false,
+            record_stuck: false,
         })
     }
 
@@ -205,14 +217,19 @@ impl Tile for Store {
             self.kept_back = set;
             work = Poll::Busy;
         }
+        self.go_on();
         work
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
         out.count.disk_bytes = self.store.as_ref().map_or(0, BlockStore::disk_bytes);
         out.count.history_bytes = self.recorder.as_ref().map_or(0, Recorder::disk_bytes);
-        out.count.waiting_for_room = self.retry_at.is_some().into();
+        out.count.waiting_for_room = self.stands.into();
         out.count.durable_slot = self.durable_slot;
+        if let Some(snapshots) = self.ledger.snapshots() {
+            out.count.snapshot_slot = snapshots.newest_slot().unwrap_or(0);
+            (out.count.snapshots, out.count.failed_snapshots) = snapshots.counts();
+        }
     }
 
     fn wait_for(&self) -> WaitFor {
@@ -260,12 +277,28 @@ impl Store {
             }
             Err(StoreError::BadSet { .. }) => out.count.dropped_malformed += 1,
             Err(fatal @ StoreError::SyncFailed(_)) => panic!("{fatal}"),
-            Err(_) => {
+            Err(why) => {
                 out.count.failed_attempts += 1;
+                self.stand(&why);
                 return false;
             }
         }
         true
+    }
+
+    /// The disk has no room: no slot begins until it has, and that is said once.
+    fn stand(&mut self, why: &dyn std::error::Error) {
+        if !std::mem::replace(&mut self.stands, true) {
+            tracing::error!("{why}; the chain stands until then");
+            self.ledger.hold(true);
+        }
+    }
+
+    fn go_on(&mut self) {
+        if self.retry_at.is_none() && !self.record_stuck && std::mem::take(&mut self.stands) {
+            tracing::warn!("blocks are stored again, the chain goes on");
+            self.ledger.hold(false);
+        }
     }
 
     fn tell_ledger(&mut self) -> Poll {
@@ -298,13 +331,16 @@ impl Store {
         self.record_at = None;
         match recorder.work() {
             Ok(closed) => {
+                self.record_stuck = false;
                 if recorder.is_waiting() {
                     self.record_at = Some(out.now() + RECORD_NS);
                 }
                 if closed { Poll::Busy } else { Poll::Idle }
             }
-            Err(HistoryError::NoRoom { .. }) => {
+            Err(why @ HistoryError::NoRoom { .. }) => {
                 out.count.failed_attempts += 1;
+                self.record_stuck = true;
+                self.stand(&why);
                 self.record_at = Some(out.now() + RETRY_NS);
                 Poll::Idle
             }

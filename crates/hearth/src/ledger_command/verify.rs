@@ -1,0 +1,180 @@
+//! `hearth ledger verify`: checks whatever can be checked without executing.
+//!
+//! reads   all of the log, all blocks, all snapshots
+//! writes  what is wrong, each with its place
+//! memory  one block, the state of one snapshot
+//!
+//! Checked are: every record's checksum; that blocks follow one another; the leader's signature of each FEC set and that
+//! each set names the one before; the hash chain with its ticks; the signatures of all transactions; every snapshot's
+//! checksums, and that its accounts add up to the sum that the bank's hash is made from. Not checked is that a set's
+//! Merkle root is that of its shreds: those are not kept.
+
+use hearth_crypto::ed25519::verify_strict;
+use hearth_ledger::blockstore::Block;
+use hearth_ledger::lattice::Lattice;
+use hearth_ledger::snapshot;
+use hearth_pipeline::poh;
+use hearth_wire::entry::Entry;
+use hearth_wire::{Hash, Pubkey, Txn};
+
+use super::{LedgerError, Offline};
+use crate::boot::signatures_are_valid;
+use crate::cli::Slots;
+use crate::config::Config;
+use crate::replay::entries;
+use crate::say::Say;
+use crate::{keys, restore};
+
+/// What was found so far.
+struct Findings<'s> {
+    say: &'s Say,
+    wrong: u64,
+}
+
+impl Findings<'_> {
+    fn wrong(&mut self, what: impl std::fmt::Display) {
+        self.wrong += 1;
+        self.say.line(format_args!("WRONG     {what}"));
+    }
+}
+
+/// Where a chain of blocks stands.
+#[derive(Clone, Copy)]
+struct At {
+    slot: u64,
+    /// `None` when it is not known.
+    blockhash: Option<Hash>,
+    block_id: Option<Hash>,
+}
+
+/// Checks all.
+pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerError> {
+    let mut found = Findings { say, wrong: 0 };
+    say.line(format_args!("blocks    {}", chain.recovery));
+    chain.reader.verify()?.iter().for_each(|damage| found.wrong(damage));
+    let known = snapshots(chain, config, &mut found);
+    let leaders = leaders(chain, config);
+    let mut at = At { slot: 0, blockhash: Some(*chain.genesis.hash()), block_id: Some(*chain.genesis.hash()) };
+    let (mut blocks, mut txns) = (0u64, 0u64);
+    for info in chain.blocks(&Slots::default()).filter(|info| info.whole) {
+        if info.parent_slot != at.slot {
+            if blocks > 0 {
+                found.wrong(format_args!("slot {} follows on slot {}, which is not there", info.slot, info.parent_slot));
+            }
+            let snapshot = known.iter().find(|at| at.slot == info.parent_slot).copied();
+            at = snapshot.unwrap_or(At { slot: info.parent_slot, blockhash: None, block_id: None });
+        }
+        match chain.block(info.slot) {
+            Ok(block) => {
+                sets(chain, &block, &leaders, at.block_id, &mut found)?;
+                let last = hashes(chain, &block, at, &mut txns, &mut found);
+                at = At { slot: info.slot, blockhash: last, block_id: Some(block.block_id) };
+            }
+            Err(why) => {
+                found.wrong(why);
+                at = At { slot: info.slot, blockhash: None, block_id: None };
+            }
+        }
+        blocks += 1;
+    }
+    say.line(format_args!("checked   {blocks} blocks, {txns} transactions, {} snapshots", chain.snapshots.len()));
+    if found.wrong > 0 {
+        return Err(LedgerError::Wrong(found.wrong));
+    }
+    say.line("nothing is wrong");
+    Ok(())
+}
+
+/// Whose signature a set may have: the identity's at genesis, and the present one's.
+fn leaders(chain: &Offline, config: &Config) -> Vec<Pubkey> {
+    let given = config.expand(&config.consensus.identity_path);
+    let path = if given.as_os_str().is_empty() { chain.folder.join("identity.json") } else { given };
+    let present = keys::read(&path).map(|identity| identity.public);
+    std::iter::once(chain.genesis.config().identity).chain(present).collect()
+}
+
+/// Checks every snapshot; where those that are good stand.
+fn snapshots(chain: &Offline, config: &Config, found: &mut Findings<'_>) -> Vec<At> {
+    let mut known = vec![];
+    for file in &chain.snapshots {
+        let statuses = restore::ledger_config(config).status_cache;
+        let loaded = match snapshot::load(&file.path, chain.genesis.hash(), &statuses) {
+            Ok(loaded) => loaded,
+            Err(why) => {
+                found.wrong(why);
+                continue;
+            }
+        };
+        let mut sum = Lattice::default();
+        loaded.accounts.for_each(|key, account| sum.add(key, account));
+        if sum != loaded.manifest.lattice() {
+            found.wrong(format_args!("{}: its accounts are not those that its bank's hash is of", file.path.display()));
+            continue;
+        }
+        let (slot, accounts) = (file.slot, loaded.summary.accounts);
+        found.say.line(format_args!("snapshot  slot {slot}: {accounts} accounts, {} bytes", loaded.summary.bytes));
+        let (blockhash, block_id) = (Some(loaded.manifest.last().blockhash), Some(loaded.manifest.block_id));
+        known.push(At { slot, blockhash, block_id });
+    }
+    known
+}
+
+/// Checks the FEC sets of a block: signed by a leader, each chained to the one before.
+fn sets(
+    chain: &Offline,
+    block: &Block,
+    leaders: &[Pubkey],
+    parent: Option<Hash>,
+    found: &mut Findings<'_>,
+) -> Result<(), LedgerError> {
+    let slot = block.info.slot;
+    let mut heads = vec![];
+    chain.reader.sets(slot, |set| heads.push((set.fec_set_index, set.merkle_root, set.chained_root, set.signature)))?;
+    heads.sort_unstable_by_key(|(index, ..)| *index);
+    let mut before = parent;
+    for (index, root, chained, signature) in heads {
+        if !leaders.iter().any(|leader| verify_strict(leader, &signature, &root).is_ok()) {
+            found.wrong(format_args!("slot {slot}, FEC set {index}: no signature of the chain's leader"));
+        }
+        if before.is_some_and(|before| before != chained) {
+            found.wrong(format_args!("slot {slot}, FEC set {index}: it does not name the set before it"));
+        }
+        before = Some(root);
+    }
+    Ok(())
+}
+
+/// Checks the entries of a block; its last hash, if it can be told.
+fn hashes(chain: &Offline, block: &Block, at: At, txns: &mut u64, found: &mut Findings<'_>) -> Option<Hash> {
+    let slot = block.info.slot;
+    let entries = match entries(&block.data) {
+        Ok(entries) => entries,
+        Err(why) => {
+            found.wrong(format_args!("slot {slot}: {why}"));
+            return None;
+        }
+    };
+    if let Some(parent) = at.blockhash {
+        let config = chain.genesis.config();
+        let (ticks, threads) = (config.ticks_per_slot * (slot - at.slot), threads());
+        if let Err(why) = poh::check::verify_entries(&parent, &entries, config.hashes_per_tick, ticks, threads) {
+            found.wrong(format_args!("slot {slot}: {why}"));
+        }
+    }
+    let all: Vec<Txn<'_>> = entries.iter().flat_map(Entry::transactions).collect();
+    *txns += all.len() as u64;
+    let part = all.len().div_ceil(threads()).max(1);
+    let unsigned: usize = std::thread::scope(|scope| {
+        let bad = |txns: &[Txn<'_>]| txns.iter().filter(|txn| !signatures_are_valid(txn)).count();
+        let parts: Vec<_> = all.chunks(part).map(|txns| scope.spawn(move || bad(txns))).collect();
+        parts.into_iter().map(|part| part.join().expect("checking does not panic")).sum()
+    });
+    if unsigned > 0 {
+        found.wrong(format_args!("slot {slot}: {unsigned} transactions with a wrong signature"));
+    }
+    entries.last().map(|entry| *entry.hash)
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,101 @@
+//! The state that a start begins with: the newest snapshot that is whole, else the genesis.
+//!
+//! reads   the snapshot folder
+//! writes  renames a snapshot that cannot be used to `SLOT.refused`, so that it is neither tried nor counted again
+//! memory  the ledger
+//! drops   nothing: each snapshot that is not used is told, with the reason
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hearth_ledger::ledger::LedgerConfig;
+use hearth_ledger::snapshot::{self, Folder, SnapshotConfig, SnapshotError, SnapshotEvent, Snapshots, Taker};
+use hearth_ledger::{Genesis, Ledger, StatusCacheConfig, blockstore};
+
+use hearth_svm::Svm;
+
+use crate::config::Config;
+
+/// The state before blocks are executed.
+pub struct Restored {
+    /// The state.
+    pub ledger: Arc<Ledger>,
+    /// The id of the block whose end it is; `None` at genesis.
+    pub block_id: Option<[u8; 32]>,
+}
+
+/// The snapshot folder of a chain.
+pub fn folder(config: &Config, chain: &Path) -> PathBuf {
+    let given = config.expand(&config.snapshots.path);
+    if given.as_os_str().is_empty() { chain.join("snapshots") } else { given }
+}
+
+/// How the ledger is set up.
+pub fn ledger_config(config: &Config) -> LedgerConfig {
+    let enabled = !config.development.bench.disable_status_cache;
+    let status_cache = StatusCacheConfig { enabled, capacity_txns: config.rpc.status_capacity };
+    LedgerConfig { status_cache, general: Box::new(Svm::new()), ..LedgerConfig::default() }
+}
+
+/// The state of the newest snapshot in `folder` that is whole; of the genesis when there is none. `refused` is told of
+/// each that is newer and cannot be used.
+pub fn newest(
+    config: &Config,
+    genesis: &Genesis,
+    folder: &Path,
+    mut refused: impl FnMut(&SnapshotError),
+) -> Result<Restored, SnapshotError> {
+    let files = match Folder::existing(folder) {
+        Some(folder) => folder.files()?,
+        None => vec![],
+    };
+    for file in files {
+        let made = ledger_config(config);
+        match snapshot::load(&file.path, genesis.hash(), &made.status_cache) {
+            Ok(loaded) => {
+                let block_id = Some(loaded.manifest.block_id);
+                return Ok(Restored { ledger: Ledger::restore(genesis, made, loaded), block_id });
+            }
+            Err(why) => {
+                refused(&why);
+                // Where it cannot be renamed it is in nobody's way either: the next start refuses it again.
+                let _ = std::fs::rename(&file.path, file.path.with_extension("refused"));
+            }
+        }
+    }
+    Ok(Restored { ledger: Ledger::new(genesis, ledger_config(config)), block_id: None })
+}
+
+/// Begins to take snapshots, when they are configured.
+pub fn take_snapshots(
+    config: &Config,
+    folder: &Path,
+    ledger: &Arc<Ledger>,
+    blocks: blockstore::Reader,
+) -> Result<Option<Taker>, SnapshotError> {
+    // Blocks that are not stored cannot be executed again: such a chain does not last.
+    if !config.snapshots.enabled || config.development.bench.disable_blockstore_from_slot > 0 {
+        return Ok(None);
+    }
+    let when = SnapshotConfig {
+        interval_slots: config.snapshots.full_snapshot_interval_slots,
+        keep: config.snapshots.maximum_full_snapshots_to_retain,
+    };
+    // The pipeline goes first. A thread that may not be made nicer is as good as any other.
+    let prepare = || {
+        let _ = rustix::process::nice(19);
+    };
+    let tell = |event| match event {
+        SnapshotEvent::Taken { file, bytes, took } => {
+            tracing::info!("snapshot {}: {bytes} bytes in {} ms", file.path.display(), took.as_millis());
+        }
+        SnapshotEvent::GivenUp { slot, why } => tracing::warn!("the snapshot of slot {slot} was given up: {why}"),
+    };
+    Taker::start(ledger, when, Folder::open(folder)?, blocks, prepare, tell).map(Some)
+}
+
+/// The slot of the newest snapshot, for the RPC.
+pub fn newest_slot(snapshots: Option<&Arc<Snapshots>>) -> impl Fn() -> Option<u64> + Send + Sync + 'static {
+    let snapshots = snapshots.cloned();
+    move || snapshots.as_ref()?.newest_slot()
+}

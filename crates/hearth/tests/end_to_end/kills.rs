@@ -1,0 +1,188 @@
+//! Killed at any moment under load, again and again: what was confirmed is there, and the chain goes on.
+//!
+//! HEARTH_SEED runs one seed instead of three, HEARTH_KILLS so many kills of each.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::time::{Duration, Instant};
+
+use hearth_ledger::genesis::funded_account_key;
+use hearth_wire::Signature;
+use hearth_wire::base58::decode_32;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::client::{Sender, fresh_address, signature_of, transfer};
+use super::node::{Rpc, Setup, hearth, output, wait_until};
+
+/// Kills of each seed.
+const KILLS: u64 = 3;
+/// Transfers that are confirmed anew before each kill, at least.
+const CONFIRMED: usize = 100;
+/// The kill comes within so long after: some slots.
+const WITHIN_MS: u64 = 400;
+
+/// So many transfers name the same blockhash.
+const BLOCKHASH_FOR: usize = 500;
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+}
+
+/// First signatures of what was sent, over all starts: a transfer's number is its index.
+type Sent = Mutex<Vec<Signature>>;
+
+fn amount(number: usize) -> u64 {
+    1_000_000 + number as u64
+}
+
+/// Sends as fast as the node takes it, until told to stop.
+fn load(quic: SocketAddr, rpc: Rpc, sent: &Sent, stop: &AtomicBool) {
+    let mut sender = Sender::connect(quic, 1);
+    let mut blockhash = rpc.latest_blockhash();
+    while !stop.load(Acquire) {
+        let number = sent.lock().unwrap().len();
+        if number % BLOCKHASH_FOR == 0
+            && let Ok(latest) = rpc.try_call("getLatestBlockhash", json!([{ "commitment": "processed" }]))
+        {
+            blockhash = decode_32(latest["value"]["blockhash"].as_str().expect("a text")).expect("a blockhash");
+        }
+        let bytes = transfer(&funded_account_key(number % 64), &fresh_address(1, number), amount(number), &blockhash);
+        sent.lock().unwrap().push(signature_of(&bytes));
+        while !sender.try_send(&bytes) && !stop.load(Acquire) {}
+    }
+}
+
+fn is_confirmed(status: &Value) -> bool {
+    let commitment = status["confirmationStatus"].as_str();
+    status["err"].is_null() && commitment.is_some_and(|c| c == "confirmed" || c == "finalized")
+}
+
+/// Asks for the statuses of those from number `from` on until enough more are confirmed.
+fn wait_for_confirmed(sent: &Sent, confirmed: &mut BTreeSet<usize>, rpc: Rpc, from: usize) {
+    let enough = confirmed.len() + CONFIRMED;
+    wait_until("confirmed transfers", || {
+        let signatures = sent.lock().unwrap()[from..].to_vec();
+        let statuses = rpc.statuses(&signatures);
+        confirmed.extend(statuses.iter().enumerate().filter(|(_, status)| is_confirmed(status)).map(|(at, _)| from + at));
+        if confirmed.len() < enough { Err(confirmed.len().to_string()) } else { Ok(()) }
+    });
+}
+
+/// Which of the transfers from number `from` on have landed, each whole; all that were confirmed must have.
+fn landed(sent: usize, confirmed: &BTreeSet<usize>, rpc: Rpc, from: usize) -> BTreeSet<usize> {
+    let balances = (from..sent).map(|number| (number, rpc.balance(&fresh_address(1, number))));
+    let paid = balances.filter(|(_, lamports)| *lamports > 0).inspect(|(number, lamports)| {
+        assert_eq!(*lamports, amount(*number), "transfer {number}");
+    });
+    let landed: BTreeSet<usize> = paid.map(|(number, _)| number).collect();
+    let lost: Vec<_> = confirmed.range(from..).filter(|number| !landed.contains(number)).collect();
+    assert!(lost.is_empty(), "confirmed and lost: {lost:?}");
+    landed
+}
+
+fn processed_slot(rpc: Rpc) -> u64 {
+    rpc.call("getSlot", json!([{ "commitment": "processed" }])).as_u64().expect("a slot")
+}
+
+/// The lines of `hearth ledger replay`: one for each block, with its bank's hash.
+fn replay(setup: &Setup, arguments: &[&str]) -> Vec<String> {
+    let output = output(hearth().args(["ledger", "replay", "--config"]).arg(setup.config()).args(arguments));
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+fn kills(seed: u64, count: u64) {
+    let mut setup = Setup::new(&format!("kills-{seed}"));
+    setup.with("development.genesis.ticks_per_slot", 16).with("snapshots.full_snapshot_interval_slots", 10);
+    // Where the node votes its votes are transactions too.
+    let votes = seed % 2 == 0;
+    setup.with("consensus.vote", votes);
+    let (mut random, sent, mut confirmed) = (Random(seed), Sent::default(), BTreeSet::new());
+    // Of those before `known` it is known what became of them: so many have landed.
+    let (mut known, mut landed_before, mut last_slot) = (0, 0, 0);
+    for kill in 0..=count {
+        let node = setup.start();
+        let rpc = node.rpc();
+        let number_sent = sent.lock().unwrap().len();
+        landed_before += landed(number_sent, &confirmed, rpc, known).len();
+        known = number_sent;
+        if !votes {
+            let count_now = rpc.transaction_count();
+            assert_eq!(count_now, landed_before as u64, "seed {seed}, kill {kill}: each is in the chain once, no other");
+        }
+        wait_until("the chain goes on", || match processed_slot(rpc) {
+            slot if slot > last_slot => Ok(()),
+            slot => Err(format!("slot {slot} after slot {last_slot}")),
+        });
+        if kill == count {
+            // Those of the first start, too, after all kills.
+            assert_eq!(landed(known, &confirmed, rpc, 0).len(), landed_before);
+            node.stop();
+            break;
+        }
+        let (stop, quic) = (AtomicBool::new(false), node.quic());
+        std::thread::scope(|scope| {
+            let _stop = StopOnDrop(&stop);
+            scope.spawn(|| load(quic, rpc, &sent, &stop));
+            wait_for_confirmed(&sent, &mut confirmed, rpc, known);
+            last_slot = rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().expect("a slot");
+            let moment = Instant::now() + Duration::from_micros(random.next() % (WITHIN_MS * 1000));
+            wait_until("the moment", || if Instant::now() < moment { Err(String::new()) } else { Ok(()) });
+            node.process.signal(Signal::KILL);
+        });
+        node.process.wait();
+    }
+    same_hashes(&setup);
+    println!("seed {seed}: {count} kills, {} transfers sent, {landed_before} landed, slot {last_slot}", sent.lock().unwrap().len());
+}
+
+/// An undisturbed replay from the genesis gives the hashes that snapshots have noted, and those that follow from them.
+fn same_hashes(setup: &Setup) {
+    let whole = replay(setup, &[]);
+    let mut snapshots: Vec<u64> = std::fs::read_dir(setup.ledger().join("snapshots"))
+        .unwrap()
+        .filter_map(|file| file.unwrap().path().file_stem()?.to_str()?.parse().ok())
+        .collect();
+    snapshots.sort_unstable();
+    assert!(!snapshots.is_empty(), "{} blocks and no snapshot", whole.len());
+    let noted = whole.iter().filter(|line| line.ends_with("as its snapshot has it")).count();
+    assert_eq!(noted, snapshots.len(), "{snapshots:?}");
+    let newest = snapshots.last().expect("there is one").to_string();
+    let part = replay(setup, &["--from", &newest]);
+    // The last line counts what was executed.
+    let hashes = part.len() - 1;
+    assert_eq!(part[..hashes], whole[whole.len() - 1 - hashes..whole.len() - 1]);
+}
+
+/// Tells the load to end, also when something is wrong.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Release);
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+}
+
+#[test]
+fn killed_at_any_moment() {
+    let seeds = number("HEARTH_SEED").map_or(vec![1, 2, 3], |seed| vec![seed]);
+    for seed in seeds {
+        println!("HEARTH_SEED={seed}");
+        kills(seed, number("HEARTH_KILLS").unwrap_or(KILLS));
+    }
+}
