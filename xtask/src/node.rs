@@ -90,13 +90,6 @@ impl Node {
         let log = String::from_utf8_lossy(&log[log.len().saturating_sub(4000)..]).into_owned();
         format!("{why}\n--- the end of the node's log\n{log}")
     }
-
-    /// Ends it as a power cut ends a process: without a word.
-    pub fn kill(mut self) -> Result<(), String> {
-        self.child.kill().and_then(|()| self.child.wait()).map_err(|error| format!("cannot kill the node: {error}"))?;
-        Ok(())
-    }
-
     /// Asks it to stop as Ctrl-C does, and expects it to end in order.
     pub fn stop(mut self) -> Result<(), String> {
         crate::run::run(Command::new("sh").args(["-c", &format!("kill -INT {}", self.child.id())]))?;

@@ -33,13 +33,6 @@ impl Rpc {
         }
     }
 
-    /// The number that a call gives, bare or as the `value` beside its context.
-    pub fn number(&self, method: &str, params: Value) -> Result<u64, String> {
-        let result = self.call(method, params)?;
-        let number = result.as_u64().or_else(|| result.get("value")?.as_u64());
-        number.ok_or_else(|| format!("{method}: expected a number, found {result}"))
-    }
-
     fn post(&self, body: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(TIMEOUT))?;
@@ -55,28 +48,6 @@ impl Rpc {
 /// What follows the head of an HTTP answer.
 fn body(answer: &str) -> Option<&str> {
     answer.starts_with("HTTP/1.1 ").then(|| answer.split_once("\r\n\r\n"))?.map(|(_, body)| body)
-}
-
-/// Base58 as Bitcoin and Solana write addresses.
-pub fn base58(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
-    // Least significant digit first.
-    let mut digits: Vec<u8> = Vec::new();
-    for &byte in bytes {
-        let mut carry = u32::from(byte);
-        for digit in &mut digits {
-            carry += u32::from(*digit) << 8;
-            *digit = (carry % 58) as u8;
-            carry /= 58;
-        }
-        while carry > 0 {
-            digits.push((carry % 58) as u8);
-            carry /= 58;
-        }
-    }
-    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
-    let digits = std::iter::repeat_n(0, zeros).chain(digits.into_iter().rev());
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
 #[cfg(test)]
@@ -108,7 +79,7 @@ mod tests {
     fn a_call_gives_its_result() {
         let (rpc, server) =
             serve_once("HTTP/1.1 200 OK\r\n\r\n{\"jsonrpc\":\"2.0\",\"result\":{\"value\":7},\"id\":1}");
-        assert_eq!(rpc.number("getBalance", json!([])), Ok(7));
+        assert_eq!(rpc.call("getBalance", json!([])), Ok(json!({ "value": 7 })));
         assert!(server.join().unwrap().contains("\"method\":\"getBalance\""));
     }
 
@@ -118,12 +89,5 @@ mod tests {
         let error = rpc.call("getNothing", json!([])).unwrap_err();
         assert!(error.contains("getNothing") && error.contains("-32601"), "{error}");
         server.join().unwrap();
-    }
-
-    #[test]
-    fn base58_of_known_addresses() {
-        assert_eq!(base58(&[0; 32]), "1".repeat(32));
-        assert_eq!(base58(b"Hello World!"), "2NEpo7TZRRrLZSi2U");
-        assert_eq!(base58(&[0, 0, 0x28, 0x7f, 0xb4, 0xcd]), "11233QC4");
     }
 }

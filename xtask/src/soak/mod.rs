@@ -42,8 +42,8 @@ const SOAKS: [Soak; 4] = [
     },
     Soak {
         name: "kill9",
-        options: "--rounds N (20) [--binary FILE] [--seed N]",
-        about: "`hearth run` under load, killed and started again: what was confirmed is still there",
+        options: "--kills N (100) [--seed N]",
+        about: "`hearth run` under load, killed and started again: what was confirmed is there, and an undisturbed replay gives the same hashes",
         run: kill9::run,
     },
     Soak {
