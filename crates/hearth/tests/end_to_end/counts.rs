@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::genesis::funded_account_key;
 use hearth_wire::consts::LAMPORTS_PER_SOL;
-use hearth_wire::message::{AccountMeta, Instruction, Message};
+use hearth_wire::message::{Instruction, Message};
 use hearth_wire::program::compute_budget::ComputeBudgetInstruction;
 use hearth_wire::program::system;
 use hearth_wire::{Hash, Pubkey};
@@ -81,14 +81,6 @@ fn with_lookup(payer: &SigningKey, number: usize, blockhash: &Hash) -> Vec<u8> {
     [&[1][..], &payer.sign(&message), &message].concat()
 }
 
-/// A request that is no plain transfer.
-fn unsupported(payer: &SigningKey, number: usize, blockhash: &Hash) -> Vec<u8> {
-    let accounts = vec![AccountMeta::writable(payer.public_key(), true)];
-    // The system program's tag 8, `Allocate`, with its space.
-    let data = [&8u32.to_le_bytes()[..], &(number as u64 + 1).to_le_bytes()].concat();
-    transaction(payer, &[Instruction { program_id: [0; 32], accounts, data }], blockhash)
-}
-
 /// Transactions that must not land, by the counter of their end.
 fn dropped(blockhash: &Hash, expired: &Hash) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let key = funded_account_key;
@@ -101,11 +93,10 @@ fn dropped(blockhash: &Hash, expired: &Hash) -> Vec<(&'static str, Vec<Vec<u8>>)
     vec![
         ("verify_dropped_malformed", malformed(blockhash)),
         ("verify_dropped_signature", many(24, |n| bad_signature(n, blockhash))),
-        ("bank_dropped_blockhash_not_found", many(12, |n| pay(&key(52), 8, n, &[n as u8 + 1; 32]))),
-        ("bank_dropped_blockhash_not_found", many(10, |n| pay(&key(53), 9, n, expired))),
+        ("pack_dropped_expired", many(12, |n| pay(&key(52), 8, n, &[n as u8 + 1; 32]))),
+        ("pack_dropped_expired", many(10, |n| pay(&key(53), 9, n, expired))),
         ("bank_dropped_account_not_found", many(9, |n| pay(&stranger(n), 10, n, blockhash))),
         ("bank_dropped_insufficient_funds_for_fee", many(6, |n| with_budget(&key(54), &too_dear, n, blockhash))),
-        ("bank_dropped_unsupported", many(3, |n| unsupported(&key(55), n, blockhash))),
         ("pack_dropped_account_twice", many(7, to_itself)),
         ("pack_dropped_budget", many(5, |n| with_budget(&key(57), &[limit; 2], n, blockhash))),
         ("pack_dropped_lookups", many(4, |n| with_lookup(&key(58), n, blockhash))),
