@@ -13,6 +13,7 @@ use std::sync::mpsc::Sender;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::cost::BlockLimits;
+use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Taker};
 use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Genesis, GenesisConfig, GenesisError, Ledger};
@@ -72,6 +73,9 @@ pub enum BootError {
     /// The block store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The history.
+    #[error(transparent)]
+    History(#[from] HistoryError),
     /// The snapshots.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
@@ -114,6 +118,7 @@ pub struct Chain {
     identity: Identity,
     faucet: Identity,
     store: BlockStore,
+    history: Option<History>,
     taker: Option<Taker>,
 }
 
@@ -153,7 +158,7 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
         shred: layout.shred_tile_count,
         benchg: bench.benchg_tile_count,
         benchs: bench.benchs_tile_count,
-        history: false,
+        history: config.keeps_history(),
         votes: config.consensus.vote,
     };
     let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
@@ -217,9 +222,34 @@ pub fn open_chain(
     let snapshots = restore::folder(config, folder);
     let refused = |why: &SnapshotError| crate::say::note(format_args!("notice: {why}; it is not used"));
     let Restored { ledger, block_id } = restore::newest(config, &genesis, &snapshots, refused)?;
-    let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), replaying)?;
+    let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
+    let missing = history.as_mut().map(|history| (history, config.rpc.extended_tx_metadata_storage));
+    let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), missing, replaying)?;
+    if history.as_ref().is_some_and(|history| history.last_slot() > replayed.last_slot) {
+        // A power failure took blocks that the history still knows.
+        drop(history.take());
+        history = open_history(config, folder, (&genesis, &store), replayed.last_slot)?;
+    }
     let taker = restore::take_snapshots(config, &snapshots, &ledger, store.reader())?;
-    Ok(Chain { genesis, ledger, recovery, replayed, identity, faucet, store, taker })
+    Ok(Chain { genesis, ledger, recovery, replayed, identity, faucet, store, history, taker })
+}
+
+/// The history, where one is kept, up to the last block that is wanted and stored.
+fn open_history(
+    config: &Config,
+    folder: &Path,
+    (genesis, store): (&Genesis, &BlockStore),
+    keep_to: u64,
+) -> Result<Option<History>, BootError> {
+    if !config.keeps_history() {
+        return Ok(None);
+    }
+    let stored = store.reader().slots(.., usize::MAX).iter().rev().find(|slot| slot.whole).map_or(0, |slot| slot.slot);
+    let settings = history::Config {
+        sync: config.ledger.sync,
+        ..history::Config::new(config.rpc.history_limit_size, *genesis.hash())
+    };
+    Ok(Some(History::open(&folder.join("history"), settings, keep_to.min(stored))?))
 }
 
 fn genesis_config(config: &Config, identity: &Identity, faucet: &Identity) -> GenesisConfig {
@@ -251,6 +281,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
             micros => micros * 1000,
         },
     };
+    let history = chain.history.as_ref().map(History::reader);
     let tiles = tile_configs(config, &ports, &topology, chain, load);
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
     let mut node = Node::boot(topology, Clock::real(), &node_config)?;
@@ -270,6 +301,8 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         slot_ms: genesis.config().slot_ms,
         counters: Arc::new(Counters::in_words(Box::new(RpcWords(words)))),
         blocks: Some(blocks),
+        history,
+        genesis_time: genesis.config().creation_time as i64,
         newest_snapshot,
     };
     let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };
@@ -278,7 +311,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
 }
 
 fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chain, load: Option<Load>) -> TileConfigs {
-    let Chain { genesis, ledger, identity, store, replayed, .. } = chain;
+    let Chain { genesis, ledger, identity, store, replayed, history, .. } = chain;
     let mut tag_key = [0; 8];
     hearth_tile::sys::random::fill(&mut tag_key);
     TileConfigs {
@@ -298,7 +331,13 @@ fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chai
         },
         dedup: dedup::Config { history: config.tiles.dedup.signature_cache_size },
         pack: pack::Config { blockhashes: (*ledger.blockhashes()).clone(), ..pack_config(config) },
-        bank: bank::Config { ledger: ledger.clone(), recording: None },
+        bank: bank::Config {
+            ledger: ledger.clone(),
+            recording: history.as_ref().map(|history| bank::Recording {
+                key: history.key(),
+                extended: config.rpc.extended_tx_metadata_storage,
+            }),
+        },
         poh: poh::Config { chain: poh_config(&genesis), ledger: ledger.clone() },
         shred: shred::Config {
             shred_version: genesis.shred_version(),
@@ -308,7 +347,10 @@ fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chai
             first_slot: replayed.last_slot + 1,
             destinations: destinations(config),
         },
-        store: store::Config::new(store, ledger).voting(identity.public),
+        store: match history {
+            Some(history) => store::Config::new(store, ledger).voting(identity.public).with_history(history),
+            None => store::Config::new(store, ledger).voting(identity.public),
+        },
         metric: metric::Config { listen: ports.metrics, workspace: workspace_path(config) },
         sign: sign::Config { seed: *identity.seed },
         load: load.map(|load| LoadConfigs {

@@ -1,15 +1,19 @@
 //! Rebuilding the ledger from the blocks on disk.
 //!
 //! reads   the block store, from the block after the ledger's last on: the genesis', or a snapshot's
-//! writes  the ledger: accounts, statuses, blockhashes, as they were when the last whole block ended
+//! writes  the ledger: accounts, statuses, blockhashes, as they were when the last whole block ended; the history, of
+//!         blocks that it lacks
 //! memory  one block
 //! drops   nothing: a block that does not verify or does not execute as it did is an error that names the slot
 //!
 //! Every block is checked as a follower would: its hash chain, its ticks, and that each transaction in it lands.
 
 use hearth_ledger::blockstore::{Block, Reader, StoreError};
+use hearth_ledger::history::{BatchWriter, History, HistoryError};
 use hearth_ledger::{Executor, Genesis, Ledger, Outcome, SlotError};
+use hearth_pipeline::bank::record_transaction;
 use hearth_pipeline::poh;
+use hearth_pipeline::store::block_meta;
 use hearth_wire::entry::{Entries, Entry, EntryError};
 use hearth_wire::txn::Txn;
 
@@ -29,6 +33,9 @@ pub enum ReplayError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The history.
+    #[error(transparent)]
+    History(#[from] HistoryError),
     /// The ledger does not take the block.
     #[error("slot {slot}: {source}")]
     Slot {
@@ -83,29 +90,42 @@ pub struct Replayed {
 }
 
 /// Executes every whole block after the ledger's last again, in order, up to the first hole. `block_id` is that of the
-/// ledger's last block. `progress` is called after each with the count so far.
+/// ledger's last block. What `history` lacks is recorded anew, with logs and calls where it has those. `progress` is
+/// called after each with the count so far.
 pub fn replay(
     ledger: &Ledger,
     block_id: Option<[u8; 32]>,
     genesis: &Genesis,
     reader: &Reader,
+    history: Option<(&mut History, bool)>,
     progress: impl FnMut(&Replayed),
 ) -> Result<Replayed, ReplayError> {
-    replay_until(ledger, block_id, genesis, reader, u64::MAX, progress)
+    execute(ledger, block_id, (genesis, reader), history, u64::MAX, progress)
 }
 
-/// [`replay`] up to the block of the slot `until`.
+/// [`replay`] up to the block of the slot `until`, with nothing recorded.
 pub fn replay_until(
     ledger: &Ledger,
     block_id: Option<[u8; 32]>,
     genesis: &Genesis,
     reader: &Reader,
     until: u64,
+    progress: impl FnMut(&Replayed),
+) -> Result<Replayed, ReplayError> {
+    execute(ledger, block_id, (genesis, reader), None, until, progress)
+}
+
+fn execute(
+    ledger: &Ledger,
+    block_id: Option<[u8; 32]>,
+    (genesis, reader): (&Genesis, &Reader),
+    history: Option<(&mut History, bool)>,
+    until: u64,
     mut progress: impl FnMut(&Replayed),
 ) -> Result<Replayed, ReplayError> {
     let last = ledger.recent_blocks(1)[0];
     let mut done = Replayed { from_slot: last.slot, last_slot: last.slot, block_id, ..Replayed::default() };
-    let mut executor = Executor::new();
+    let mut worker = Worker { executor: Executor::new(), missing: history.map(Missing::new) };
     let mut parent_hash = last.blockhash;
     for info in reader.slots(last.slot + 1.., usize::MAX).into_iter().filter(|info| info.whole && info.slot <= until) {
         if done.blocks == 0 && info.parent_slot > last.slot {
@@ -116,7 +136,7 @@ pub fn replay_until(
             break;
         }
         let block = reader.block(info.slot)?.expect("the index has it");
-        parent_hash = one_block(ledger, genesis, &block, &parent_hash, &mut executor, &mut done)?;
+        parent_hash = one_block(ledger, genesis, &block, &parent_hash, &mut worker, &mut done)?;
         done.blocks += 1;
         done.last_slot = info.slot;
         done.block_id = Some(block.block_id);
@@ -131,7 +151,7 @@ fn one_block(
     genesis: &Genesis,
     block: &Block,
     parent_hash: &[u8; 32],
-    executor: &mut Executor,
+    worker: &mut Worker<'_>,
     done: &mut Replayed,
 ) -> Result<[u8; 32], ReplayError> {
     let (slot, parent) = (block.info.slot, block.info.parent_slot);
@@ -143,18 +163,63 @@ fn one_block(
         .map_err(|source| ReplayError::Chain { slot, source })?;
     let bank = ledger.begin_slot(slot, parent).map_err(|source| ReplayError::Slot { slot, source })?;
     let (mut outcomes, mut index) = (vec![], 0);
-    for entry in entries.iter().filter(|e| !e.is_tick()) {
+    let mut missing = worker.missing.as_mut().filter(|missing| slot > missing.history.last_slot());
+    worker.executor.set_recording(missing.is_some());
+    for (number, entry) in (0..).zip(entries.iter().filter(|e| !e.is_tick())) {
         let txns: Vec<Txn<'_>> = entry.transactions().collect();
-        bank.execute(executor, &txns, &mut outcomes);
+        bank.execute(&mut worker.executor, &txns, &mut outcomes);
         if let Some(at) = outcomes.iter().position(|o| !o.is_committed()) {
             return Err(ReplayError::DoesNotLand { slot, index: index + at, outcome: outcomes[at] });
+        }
+        if let Some(missing) = &mut missing {
+            missing.record((slot, number), &txns, &outcomes, &worker.executor)?;
         }
         index += txns.len();
     }
     done.transactions += index as u64;
-    ledger.end_slot(slot, hash).map_err(|source| ReplayError::Slot { slot, source })?;
+    let ended = ledger.end_slot(slot, hash).map_err(|source| ReplayError::Slot { slot, source })?;
+    if let Some(missing) = missing {
+        missing.history.close(&block_meta(&ended, &ledger.recent_blocks(2)[1]))?;
+    }
     ledger.mark_stored(slot);
     Ok(hash)
+}
+
+/// What executes, and what remembers.
+struct Worker<'h> {
+    executor: Executor,
+    missing: Option<Missing<'h>>,
+}
+
+/// The blocks that the history lacks: it is not brought to stable storage before they are.
+struct Missing<'h> {
+    history: &'h mut History,
+    extended: bool,
+    writer: BatchWriter,
+}
+
+impl<'h> Missing<'h> {
+    fn new((history, extended): (&'h mut History, bool)) -> Self {
+        let writer = BatchWriter::new(history.key());
+        Self { history, extended, writer }
+    }
+
+    fn record(
+        &mut self,
+        (slot, number): (u64, u64),
+        txns: &[Txn<'_>],
+        outcomes: &[Outcome],
+        executor: &Executor,
+    ) -> Result<(), HistoryError> {
+        self.writer.begin(slot, number);
+        for ((txn, outcome), record) in txns.iter().zip(outcomes).zip(executor.records()) {
+            record_transaction(&mut self.writer, self.extended, txn, outcome, record.as_deref());
+        }
+        if let Some(batch) = self.writer.finish() {
+            self.history.append(batch);
+        }
+        self.history.write_some()
+    }
 }
 
 /// The entries of all batches of a block.

@@ -20,6 +20,7 @@
 //! | `store_sign` | the message of a vote; the tag comes back with the answer |
 //! | `sign_shred`, `sign_store` | a 64-byte signature |
 //! | `shred_store` | [`FecSetRecord`], a set as the block store keeps it |
+//! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

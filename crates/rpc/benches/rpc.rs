@@ -52,6 +52,8 @@ fn server() -> RpcServer {
         counters: Arc::default(),
         blocks: None,
         newest_snapshot: Box::new(|| None),
+        history: None,
+        genesis_time: 0,
     };
     RpcServer::start(RpcConfig::new(([127, 0, 0, 1], 0).into()), node).expect("a free port")
 }

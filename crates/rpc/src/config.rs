@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::Reader;
+use hearth_ledger::history::HistoryReader;
 use hearth_wire::{Pubkey, Signature, Txn};
 
 use crate::counters::Counters;
@@ -130,6 +131,10 @@ pub struct RpcNode {
     pub counters: Arc<Counters>,
     /// The blocks on disk, where they are kept.
     pub blocks: Option<Reader>,
+    /// What became of transactions, where it is kept.
+    pub history: Option<HistoryReader>,
+    /// The time of genesis, in seconds since the Unix epoch.
+    pub genesis_time: i64,
     /// The slot of the newest snapshot, if there is one.
     pub newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
 }

@@ -79,6 +79,30 @@ impl Failure {
         Self::new(-32004, format!("Block not available for slot {slot}"))
     }
 
+    /// The slot has no block.
+    pub fn skipped(slot: u64) -> Self {
+        Self::new(-32007, format!("Slot {slot} was skipped, or missing due to ledger jump to recent snapshot"))
+    }
+
+    /// The block is there, what became of its transactions is not known here, or not yet.
+    pub fn status_not_yet(slot: u64) -> Self {
+        Self::new(-32014, format!("Block status not yet available for slot {slot}"))
+    }
+
+    /// The transaction is of a version that the client has not said it reads.
+    pub fn unsupported_version(version: u8) -> Self {
+        let message = format!(
+            "Transaction version ({version}) is not supported by the requesting client. Please try the request again \
+             with the following configuration parameter: \"maxSupportedTransactionVersion\": {version}"
+        );
+        Self::new(-32015, message)
+    }
+
+    /// The transaction that bounds a list is not known.
+    pub fn filter_not_found(signature: &str) -> Self {
+        Self::new(-32020, format!("Transaction {signature} not found"))
+    }
+
     /// The node has written no snapshot.
     pub fn no_snapshot() -> Self {
         Self::new(-32008, "No snapshot")

@@ -18,6 +18,7 @@ pub mod config;
 pub mod counters;
 mod encoding;
 mod filters;
+mod history;
 mod http;
 mod jsonrpc;
 mod methods;

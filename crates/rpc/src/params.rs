@@ -126,7 +126,7 @@ pub fn signature(text: &str, place: impl Fn() -> String) -> Result<Signature, Fa
 }
 
 /// An object of options, each of them optional.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Options<'a>(Option<&'a Map<String, Value>>);
 
 impl<'a> From<&'a Map<String, Value>> for Options<'a> {

@@ -84,6 +84,8 @@ const STATUSES_PER_CORE: f64 = 60_000.0;
 /// With the JSON on standard output, all that is for a person goes to standard error. When nobody reads and no file is
 /// to be written, it ends as by Ctrl-C.
 pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Say) -> Result<(), BenchError> {
+    // Nobody asks a bench for its transactions afterwards; the report says so.
+    config.rpc.history_limit_size = 0;
     let json_to_stdout = options.json.as_deref() == Some(Path::new("-"));
     let (data, say) = (say, if json_to_stdout { &Say::stderr() } else { say });
     if config.name == Config::default().name {

@@ -18,11 +18,11 @@ pub fn switched_off(config: &Config, options: &cli::Bench) -> Vec<String> {
     add(bench.disable_status_cache, "landed transactions are not remembered (no check for duplicates)");
     add(!config.ledger.sync, "blocks are confirmed before they are on disk");
     add(!config.rpc.transaction_history, "the RPC keeps no transaction status");
+    add(!config.keeps_history(), "no transaction history is kept on disk (rpc.history_limit_size = 0)");
     add(config.tiles.quic.limits == "local", "peers are not throttled by stake (tiles.quic.limits = local)");
     add(config.tiles.pack.hold_when_full, "a full pool holds senders back instead of dropping the worst-paying");
+    add(!config.consensus.vote, "the node does not vote (consensus.vote = false)");
     add(options.presign, "transfers were signed before measuring");
-    // What this node does not do at all, and a leader of the cluster does.
-    off.push("no bank hash (accounts lattice hash), no votes".into());
     let nobody = config.tiles.shred.additional_shred_destinations.is_empty();
     off.extend(nobody.then(|| "shreds are sent to nobody (tiles.shred.additional_shred_destinations)".to_owned()));
     off

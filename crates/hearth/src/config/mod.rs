@@ -190,7 +190,8 @@ tables! {
         pub bind_address: String = "127.0.0.1".into(),
         /// JSON-RPC over HTTP; WebSocket is one port higher.
         pub port: u16 = 8899,
-        /// Keeps the status of landed transactions for `getSignatureStatuses`.
+        /// Keeps the status of landed transactions for `getSignatureStatuses`, and on disk what became of each for
+        /// `getTransaction`, `getBlock` and `getSignaturesForAddress`.
         pub transaction_history: bool = true,
         /// Landed transactions for which memory is taken at the start, about 71 B each; more are remembered where
         /// needed, and the memory then grows.
@@ -212,8 +213,11 @@ tables! {
         /// Transactions of `sendTransaction` that wait to be handed to the pipeline again until they land; more are
         /// handed over once.
         pub max_resent_transactions: usize = 10_000,
-        /// Reserved for transaction metadata beyond the status. Nothing is stored yet.
-        pub extended_tx_metadata_storage: bool = false,
+        /// Bytes on disk for the transaction history; the oldest goes first. 0 keeps none: then only the statuses of
+        /// the last 300 blocks are known.
+        pub history_limit_size: u64 = 2_000_000_000,
+        /// Stores log lines, calls between programs and return data in the history too.
+        pub extended_tx_metadata_storage: bool = true,
     }
 
     /// `[tiles]`
@@ -342,6 +346,13 @@ impl Config {
         let mut to = Annotated::default();
         Config::default().annotate_keys("", &mut to);
         to.finish().trim_end().to_owned() + "\n"
+    }
+
+    /// Whether a transaction history is kept on disk. Of blocks that are not stored there is none.
+    pub fn keeps_history(&self) -> bool {
+        let bench = &self.development.bench;
+        let all_stored = bench.disable_blockstore_from_slot == 0 && !bench.disable_status_cache;
+        self.rpc.transaction_history && self.rpc.history_limit_size > 0 && all_stored
     }
 
     /// A path with `{name}` replaced by the node's name.

@@ -7,6 +7,7 @@ mod bench;
 mod client;
 mod counts;
 mod durability;
+mod history;
 mod hostile;
 mod kills;
 mod mistakes;

@@ -9,6 +9,7 @@
 pub mod account;
 pub mod instructions;
 pub mod token;
+pub mod transaction;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -12,6 +12,7 @@ mod chain;
 mod cluster;
 mod epochs;
 mod health;
+mod history;
 mod resend;
 mod scan;
 mod simulation;
@@ -34,6 +35,7 @@ use tokio::time::Instant;
 
 use crate::config::{Limits, RpcNode, TransactionInlet};
 use crate::counters::Counters;
+use crate::history::HistoryView;
 use crate::jsonrpc::{Answerer, Failure, Request};
 use crate::params::{Options, Params};
 use crate::rate::RateLimit;
@@ -65,6 +67,8 @@ pub struct Api {
     websocket: SocketAddr,
     slot_ms: u64,
     blocks: Option<Reader>,
+    history: Option<HistoryView>,
+    genesis_time: i64,
     newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
     progress: Progress,
     /// One permit: work that takes long is done one at a time.
@@ -92,6 +96,8 @@ impl Api {
             http,
             websocket,
             slot_ms: node.slot_ms,
+            history: node.history.zip(node.blocks.clone()).map(|(log, blocks)| HistoryView::new(log, blocks)),
+            genesis_time: node.genesis_time,
             blocks: node.blocks,
             newest_snapshot: node.newest_snapshot,
             progress: Progress::new(node.slot_ms),
@@ -132,6 +138,12 @@ impl Api {
             "getInflationReward" => self.get_inflation_reward(params()?),
             "getFirstAvailableBlock" => self.get_first_available_block(params()?),
             "minimumLedgerSlot" => self.minimum_ledger_slot(params()?),
+            "getBlock" => self.get_block(params()?).await,
+            "getBlocks" => self.get_blocks(params()?),
+            "getBlocksWithLimit" => self.get_blocks_with_limit(params()?),
+            "getBlockTime" => self.get_block_time(params()?),
+            "getTransaction" => self.get_transaction(params()?).await,
+            "getSignaturesForAddress" => self.get_signatures_for_address(params()?),
             "getHighestSnapshotSlot" => self.get_highest_snapshot_slot(params()?),
             "getMaxRetransmitSlot" => self.get_max_retransmit_slot(params()?),
             "getMaxShredInsertSlot" => self.get_max_shred_insert_slot(params()?),

@@ -12,7 +12,7 @@ use std::sync::PoisonError;
 use hearth_ledger::bank::advances_nonce;
 use hearth_ledger::{Budget, Fee, SignatureStatus, TransactionError};
 use hearth_wire::base58::encode_64;
-use hearth_wire::Txn;
+use hearth_wire::{Signature, Txn};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -73,19 +73,22 @@ impl Api {
         }
     }
 
-    /// Statuses of the last 300 blocks, whether or not the whole history shall be searched: there is no other.
+    /// Statuses of the last 300 blocks, and of all the history keeps where that shall be searched.
     pub fn get_signature_statuses(&self, params: Params<'_>) -> Result<Value, Failure> {
         let signatures = params.at_most(2)?.signatures(0, "signatures", STATUSES_MAX)?;
         let options = params.options(1)?;
-        options.flag("searchTransactionHistory")?;
+        let search = options.flag("searchTransactionHistory")?;
         if !self.transaction_history {
             return Err(Failure::no_history());
         }
         let slot = self.state_slot(options)?;
-        let status = |signature| self.ledger.signature_status(signature);
-        let statuses = signatures.iter().map(|one| status(one).map_or(Value::Null, |status| status_json(&status)));
-        let statuses = statuses.collect();
-        Ok(with_context(slot, Value::Array(statuses)))
+        let status = |signature: &Signature| match self.ledger.signature_status(signature) {
+            Some(status) => Ok(status_json(&status)),
+            None if search && self.history.is_some() => Ok(self.older_status(signature)?.unwrap_or(Value::Null)),
+            None => Ok(Value::Null),
+        };
+        let statuses: Result<Vec<Value>, Failure> = signatures.iter().map(status).collect();
+        Ok(with_context(slot, Value::Array(statuses?)))
     }
 
     pub fn get_fee_for_message(&self, params: Params<'_>) -> Result<Value, Failure> {

@@ -147,6 +147,8 @@ impl Chain {
             slot_ms: 400,
             counters: Arc::default(),
             blocks: None,
+            history: None,
+            genesis_time: 0,
             newest_snapshot: Box::new(|| None),
         };
         let server = RpcServer::start(config, node)?;

@@ -1,0 +1,139 @@
+//! The history as the RPC reads it: what the history remembers, with the transactions' bytes from the block store.
+//!
+//! reads   the history, the block store
+//! writes  transactions and blocks
+//! memory  the last blocks that were read, [`CACHE_BYTES`] of them
+//! drops   what the block store no longer has
+//! source  –
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hearth_ledger::blockstore::Reader;
+use hearth_ledger::history::HistoryReader;
+use hearth_wire::Txn;
+use hearth_wire::entry::Entries;
+
+use crate::jsonrpc::Failure;
+
+/// Bytes of blocks that are kept after they were read: eight of the largest.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// History and blocks.
+pub struct HistoryView {
+    /// What became of transactions.
+    pub log: HistoryReader,
+    blocks: Reader,
+    cache: Mutex<VecDeque<Arc<StoredBlock>>>,
+}
+
+/// A block's transactions, in order.
+pub struct StoredBlock {
+    slot: u64,
+    data: Vec<u8>,
+    /// Where each transaction begins and ends.
+    transactions: Vec<(u32, u32)>,
+}
+
+impl StoredBlock {
+    /// The bytes of a transaction.
+    pub fn transaction(&self, index: usize) -> Option<&[u8]> {
+        let (start, end) = *self.transactions.get(index)?;
+        Some(&self.data[start as usize..end as usize])
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.transactions.len()
+    }
+
+    fn size(&self) -> usize {
+        self.data.len() + self.transactions.len() * size_of::<(u32, u32)>()
+    }
+}
+
+impl HistoryView {
+    /// Joins the two.
+    pub fn new(log: HistoryReader, blocks: Reader) -> Self {
+        Self { log, blocks, cache: Mutex::default() }
+    }
+
+    /// The transactions of a block; `None` when it is not, or no longer, there.
+    pub fn block(&self, slot: u64) -> Result<Option<Arc<StoredBlock>>, Failure> {
+        if let Some(block) = self.cached(slot) {
+            return Ok(Some(block));
+        }
+        let read = self.blocks.block(slot).map_err(Failure::internal)?;
+        let Some(block) = read.filter(|block| block.info.whole) else { return Ok(None) };
+        let transactions =
+            transactions(&block.data).ok_or_else(|| Failure::internal(format!("block {slot} does not decode")))?;
+        let block = Arc::new(StoredBlock { slot, data: block.data, transactions });
+        self.keep(block.clone());
+        Ok(Some(block))
+    }
+
+    fn cached(&self, slot: u64) -> Option<Arc<StoredBlock>> {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = cache.iter().position(|block| block.slot == slot)?;
+        let block = cache.remove(at)?;
+        cache.push_front(block.clone());
+        Some(block)
+    }
+
+    fn keep(&self, block: Arc<StoredBlock>) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.retain(|other| other.slot != block.slot);
+        cache.push_front(block);
+        while cache.len() > 1 && cache.iter().map(|block| block.size()).sum::<usize>() > CACHE_BYTES {
+            cache.pop_back();
+        }
+    }
+}
+
+/// Where the transactions of a block's entries are.
+fn transactions(data: &[u8]) -> Option<Vec<(u32, u32)>> {
+    let (mut found, mut rest) = (vec![], data);
+    while !rest.is_empty() {
+        let mut batch = Entries::parse_prefix(rest).ok()?;
+        for entry in &mut batch {
+            let entry = entry.ok()?;
+            let bytes = entry.transaction_bytes();
+            let mut at = bytes.as_ptr() as usize - data.as_ptr() as usize;
+            let mut left = bytes;
+            while !left.is_empty() {
+                let length = Txn::parse_prefix(left).ok()?.bytes().len();
+                found.push((at as u32, (at + length) as u32));
+                (at, left) = (at + length, &left[length..]);
+            }
+        }
+        rest = batch.rest();
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hearth_wire::TransferTemplate;
+    use hearth_wire::entry::{write_batch_header, write_entry};
+
+    #[test]
+    fn finds_the_transactions_of_every_batch() {
+        let mut template = TransferTemplate::new();
+        let mut transfer = |lamports| {
+            template.set_lamports(lamports);
+            template.bytes().to_vec()
+        };
+        let (first, second, third) = (transfer(1), transfer(2), transfer(3));
+        let mut data = vec![];
+        write_batch_header(2, &mut data);
+        write_entry(1, &[1; 32], 2, &[first.clone(), second.clone()].concat(), &mut data);
+        write_entry(1, &[2; 32], 0, &[], &mut data);
+        write_batch_header(1, &mut data);
+        write_entry(1, &[3; 32], 1, &third, &mut data);
+        let block = StoredBlock { slot: 1, transactions: transactions(&data).unwrap(), data };
+        assert_eq!(block.len(), 3);
+        assert_eq!((0..3).map(|index| block.transaction(index).unwrap()).collect::<Vec<_>>(), [first, second, third]);
+        assert_eq!(block.transaction(3), None);
+    }
+}
