@@ -20,7 +20,8 @@ fn main() {
     let dir = tempfile::Builder::new().prefix("hearth-bench-snapshot").tempdir_in(root).expect("a folder");
     let genesis = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     let genesis = Genesis::create(genesis, |_| {}).expect("a chain");
-    let (mut store, _) = BlockStore::open(&dir.path().join("blocks"), Config::new(8 << 20, *genesis.hash())).expect("blocks");
+    let (mut store, _) =
+        BlockStore::open(&dir.path().join("blocks"), Config::new(8 << 20, *genesis.hash())).expect("blocks");
     let folder = Folder::open(&dir.path().join("snapshots")).expect("a folder");
 
     let before = resident_bytes();
@@ -55,7 +56,11 @@ fn main() {
     let loaded = snapshot::load(&file.path, genesis.hash(), &Default::default()).expect("a whole snapshot");
     let (read, found) = (start.elapsed(), loaded.summary.accounts);
     let ledger = Ledger::restore(&genesis, LedgerConfig::default(), loaded);
-    println!("{:>8.2} s to start from it ({:.2} s of it reading), {found} accounts", start.elapsed().as_secs_f64(), read.as_secs_f64());
+    println!(
+        "{:>8.2} s to start from it ({:.2} s of it reading), {found} accounts",
+        start.elapsed().as_secs_f64(),
+        read.as_secs_f64()
+    );
     assert_eq!(ledger.account(&address(count - 1)), Some(account(count - 1)));
     println!("{:>8} MB resident at the end, {} MB at the start", resident_bytes() / 1_000_000, before / 1_000_000);
 }
@@ -66,7 +71,10 @@ fn address(n: u64) -> [u8; 32] {
 
 fn account(n: u64) -> Account {
     match n % 4 {
-        0 => Account::with_data(2_039_280, [6; 32], &[address(n).as_slice(), &address(n + 1), &n.to_le_bytes(), &[0; 93]].concat()),
+        0 => {
+            let data = [&address(n)[..], &address(n + 1), &n.to_le_bytes(), &[0; 93]].concat();
+            Account::with_data(2_039_280, [6; 32], &data)
+        }
         _ => Account::wallet(n + 1),
     }
 }

@@ -156,7 +156,7 @@ pub struct Ledger {
     epoch_schedule: EpochSchedule,
     slot_ns: u64,
     snapshots: OnceLock<Arc<Snapshots>>,
-    /// No slot should begin for now.
+    /// No slot should begin until this is taken back.
     held: AtomicBool,
 }
 
@@ -387,7 +387,7 @@ impl Ledger {
         self.held.store(held, Relaxed);
     }
 
-    /// Whether no slot should begin for now.
+    /// Whether the chain is held: no slot should begin.
     pub fn is_held(&self) -> bool {
         self.held.load(Relaxed)
     }

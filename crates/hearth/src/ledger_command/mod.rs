@@ -129,7 +129,10 @@ pub fn run(command: &LedgerCommand, config: &Config, say: &Say) -> Result<(), Le
 
 /// One line for each block.
 fn list(chain: &Offline, slots: &Slots, say: &Say) -> Result<(), LedgerError> {
-    say.line(format_args!("{:>10} {:>10} {:>6} {:>8} {:>8} {:>10}", "slot", "parent", "sets", "entries", "txns", "bytes"));
+    say.line(format_args!(
+        "{:>10} {:>10} {:>6} {:>8} {:>8} {:>10}",
+        "slot", "parent", "sets", "entries", "txns", "bytes"
+    ));
     for info in chain.blocks(slots) {
         let SlotInfo { slot, parent_slot, set_count, whole } = info;
         if !whole {

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use hearth_ledger::snapshot;
-use hearth_ledger::{Ledger, Commitment};
+use hearth_ledger::{Commitment, Ledger};
 use hearth_wire::base58::encode_32;
 
 use super::{LedgerError, Offline, snapshot_of};

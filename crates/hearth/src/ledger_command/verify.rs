@@ -4,8 +4,8 @@
 //! writes  what is wrong, each with its place
 //! memory  one block, the state of one snapshot
 //!
-//! Checked are: every record's checksum; that blocks follow one another; the leader's signature of each FEC set and that
-//! each set names the one before; the hash chain with its ticks; the signatures of all transactions; every snapshot's
+//! Checked are: every record's checksum; that blocks follow one another; the leader's signature of each FEC set and
+//! that each set names the one before; the hash chain with its ticks; the signatures of all transactions; every snapshot's
 //! checksums, and that its accounts add up to the sum that the bank's hash is made from. Not checked is that a set's
 //! Merkle root is that of its shreds: those are not kept.
 
@@ -59,7 +59,8 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
     for info in chain.blocks(&Slots::default()).filter(|info| info.whole) {
         if info.parent_slot != at.slot {
             if blocks > 0 {
-                found.wrong(format_args!("slot {} follows on slot {}, which is not there", info.slot, info.parent_slot));
+                found
+                    .wrong(format_args!("slot {} follows on slot {}, which is not there", info.slot, info.parent_slot));
             }
             let snapshot = known.iter().find(|at| at.slot == info.parent_slot).copied();
             at = snapshot.unwrap_or(At { slot: info.parent_slot, blockhash: None, block_id: None });

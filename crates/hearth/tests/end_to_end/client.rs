@@ -92,6 +92,11 @@ impl Sender {
         }
     }
 
+    /// Takes one transaction if there is room; [`Sender::step`] moves it.
+    pub fn offer(&mut self, transaction: &[u8]) -> bool {
+        self.client.send_transaction(transaction).is_ok()
+    }
+
     /// Takes one transaction if there is room, and moves what is under way.
     pub fn try_send(&mut self, transaction: &[u8]) -> bool {
         let taken = self.client.send_transaction(transaction).is_ok();

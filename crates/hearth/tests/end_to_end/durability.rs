@@ -63,7 +63,8 @@ fn lines(output: &Output) -> Vec<String> {
 }
 
 fn snapshots(setup: &Setup) -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(setup.ledger().join("snapshots")).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        fs::read_dir(setup.ledger().join("snapshots")).unwrap().map(|e| e.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "snapshot"));
     files.sort();
     files
@@ -158,7 +159,10 @@ fn blocks_and_transactions_are_exported() {
     let file = setup.folder.path().join("blocks.jsonl");
     lines(&ledger(&setup, "export", &["--from", "2", "--to", "3", "--out", file.to_str().unwrap()]));
     let part = fs::read_to_string(&file).unwrap();
-    assert!(part.lines().all(|line| [2, 3].contains(&serde_json::from_str::<Value>(line).unwrap()["slot"].as_u64().unwrap())));
+    assert!(
+        part.lines()
+            .all(|line| [2, 3].contains(&serde_json::from_str::<Value>(line).unwrap()["slot"].as_u64().unwrap()))
+    );
     assert_eq!(ledger(&setup, "export", &["--out", "/does/not/exist"]).status.code(), Some(1));
     // A changed bit in the log is named.
     let log = setup.ledger().join("blocks/0000000001.log");

@@ -20,12 +20,15 @@ use super::node::{Rpc, Setup, hearth, output, wait_until};
 /// Kills of each seed.
 const KILLS: u64 = 3;
 /// Transfers that are confirmed anew before each kill, at least.
-const CONFIRMED: usize = 100;
+const CONFIRMED: usize = 1000;
 /// The kill comes within so long after: some slots.
 const WITHIN_MS: u64 = 400;
 
 /// So many transfers name the same blockhash.
 const BLOCKHASH_FOR: usize = 500;
+
+/// So many are offered between two looks at the socket.
+const AT_ONCE: usize = 8;
 
 /// SplitMix64.
 struct Random(u64);
@@ -59,7 +62,13 @@ fn load(quic: SocketAddr, rpc: Rpc, sent: &Sent, stop: &AtomicBool) {
         }
         let bytes = transfer(&funded_account_key(number % 64), &fresh_address(1, number), amount(number), &blockhash);
         sent.lock().unwrap().push(signature_of(&bytes));
-        while !sender.try_send(&bytes) && !stop.load(Acquire) {}
+        // Several between two looks at the socket, so that the pipeline is never without work.
+        while !sender.offer(&bytes) && !stop.load(Acquire) {
+            sender.step(Duration::from_millis(1));
+        }
+        if number % AT_ONCE == 0 {
+            sender.step(Duration::from_micros(200));
+        }
     }
 }
 
@@ -74,7 +83,8 @@ fn wait_for_confirmed(sent: &Sent, confirmed: &mut BTreeSet<usize>, rpc: Rpc, fr
     wait_until("confirmed transfers", || {
         let signatures = sent.lock().unwrap()[from..].to_vec();
         let statuses = rpc.statuses(&signatures);
-        confirmed.extend(statuses.iter().enumerate().filter(|(_, status)| is_confirmed(status)).map(|(at, _)| from + at));
+        let newly = statuses.iter().enumerate().filter(|(_, status)| is_confirmed(status));
+        confirmed.extend(newly.map(|(at, _)| from + at));
         if confirmed.len() < enough { Err(confirmed.len().to_string()) } else { Ok(()) }
     });
 }
@@ -104,7 +114,7 @@ fn replay(setup: &Setup, arguments: &[&str]) -> Vec<String> {
 
 fn kills(seed: u64, count: u64) {
     let mut setup = Setup::new(&format!("kills-{seed}"));
-    setup.with("development.genesis.ticks_per_slot", 16).with("snapshots.full_snapshot_interval_slots", 10);
+    setup.with("development.genesis.ticks_per_slot", 16).with("snapshots.full_snapshot_interval_slots", 4);
     // Where the node votes its votes are transactions too.
     let votes = seed % 2 == 0;
     setup.with("consensus.vote", votes);
@@ -119,7 +129,10 @@ fn kills(seed: u64, count: u64) {
         known = number_sent;
         if !votes {
             let count_now = rpc.transaction_count();
-            assert_eq!(count_now, landed_before as u64, "seed {seed}, kill {kill}: each is in the chain once, no other");
+            assert_eq!(
+                count_now, landed_before as u64,
+                "seed {seed}, kill {kill}: each is in the chain once, no other"
+            );
         }
         wait_until("the chain goes on", || match processed_slot(rpc) {
             slot if slot > last_slot => Ok(()),
@@ -128,6 +141,10 @@ fn kills(seed: u64, count: u64) {
         if kill == count {
             // Those of the first start, too, after all kills.
             assert_eq!(landed(known, &confirmed, rpc, 0).len(), landed_before);
+            wait_until("a snapshot", || match node.metrics().gauge("store_snapshot_slot") {
+                0 => Err("none".into()),
+                _ => Ok(()),
+            });
             node.stop();
             break;
         }
@@ -144,7 +161,10 @@ fn kills(seed: u64, count: u64) {
         node.process.wait();
     }
     same_hashes(&setup);
-    println!("seed {seed}: {count} kills, {} transfers sent, {landed_before} landed, slot {last_slot}", sent.lock().unwrap().len());
+    println!(
+        "seed {seed}: {count} kills, {} transfers sent, {landed_before} landed, slot {last_slot}",
+        sent.lock().unwrap().len()
+    );
 }
 
 /// An undisturbed replay from the genesis gives the hashes that snapshots have noted, and those that follow from them.

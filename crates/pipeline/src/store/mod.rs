@@ -8,10 +8,10 @@
 //! drops   sets that cannot belong to their block and sets stored before, both counted
 //! source  [`hearth_ledger::blockstore`]
 //!
-//! A full disk holds the ledger, so that no slot begins: that is said once, the set at hand is tried again every 100 ms,
-//! no block that is not stored counts as confirmed, and the chain goes on when there is room. Where a history is kept a
-//! block is confirmed once it can be found there too: who hears that a transaction is confirmed may ask for it at once.
-//! A disk that lost data ends the node: what was promised about it may not hold.
+//! A full disk holds the ledger, so that no slot begins: that is said once, the set at hand is tried again every
+//! 100 ms, no block that is not stored counts as confirmed, and the chain goes on when there is room. Where a history is
+//! kept a block is confirmed once it can be found there too: who hears that a transaction is confirmed may ask for it at
+//! once. A disk that lost data ends the node: what was promised about it may not hold.
 
 mod recorder;
 #[cfg(test)]
