@@ -1,7 +1,8 @@
 //! Unmodified clients of Solana, at their released versions, against a node of ours.
 //!
 //! reads   `tests/clients/`; npm and PyPI, until their packages are there
-//! writes  `node_modules` beside the scripts; a Python environment among the build outputs; a node in a temporary folder
+//! writes  `node_modules` beside the scripts; a Python environment among the build outputs; a node in a temporary
+//!         folder
 //! memory  none worth counting
 
 use std::path::{Path, PathBuf};

@@ -188,7 +188,8 @@ impl Hashing {
         self.behind.load(Acquire)
     }
 
-    /// Works off at most `limit` changed accounts, a large one counting for several, if nobody else does. Whether there was any work.
+    /// Works off at most `limit` changed accounts, a large one counting for several, if nobody else does. Whether
+    /// there was any work.
     pub(crate) fn some(&self, accounts: &Accounts, limit: usize) -> bool {
         if !self.is_behind() {
             return false;

@@ -125,13 +125,13 @@ impl Delegation {
         }
         let Some(mut all) = history.get(self.deactivation_epoch) else { return Activation::default() };
         let mut left = effective;
-        for now in self.deactivation_epoch + 1..=epoch {
+        for at in self.deactivation_epoch + 1..=epoch {
             if all.deactivating == 0 {
                 break;
             }
             left = left.saturating_sub(share(left, all.deactivating, all.effective).max(1));
-            match history.get(now) {
-                Some(next) if left != 0 && now < epoch => all = next,
+            match history.get(at) {
+                Some(next) if left != 0 && at < epoch => all = next,
                 _ => break,
             }
         }
@@ -153,13 +153,13 @@ impl Delegation {
         // An epoch that the history no longer has is long ago.
         let Some(mut all) = history.get(self.activation_epoch) else { return (stake, 0) };
         let mut came = 0;
-        for now in self.activation_epoch + 1..=epoch {
+        for at in self.activation_epoch + 1..=epoch {
             if all.activating == 0 {
                 break;
             }
             came = (came + share(stake - came, all.activating, all.effective).max(1)).min(stake);
-            match history.get(now) {
-                Some(next) if came < stake && now < epoch && now < self.deactivation_epoch => all = next,
+            match history.get(at) {
+                Some(next) if came < stake && at < epoch && at < self.deactivation_epoch => all = next,
                 _ => break,
             }
         }

@@ -131,7 +131,8 @@ impl Tap {
         };
         let Tapped { landed: all, changed: accounts, missed } = tapped;
         for one in landed {
-            let size = size_of::<Landed>() + one.wire.len() + one.logs.iter().map(|line| 24 + line.len()).sum::<usize>();
+            let size =
+                size_of::<Landed>() + one.wire.len() + one.logs.iter().map(|line| 24 + line.len()).sum::<usize>();
             if has_room(size) { all.push(one) } else { *missed += 1 }
         }
         for one in changed {

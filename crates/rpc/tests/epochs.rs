@@ -113,7 +113,8 @@ fn voters_are_current_or_delinquent() {
     for account in &known {
         let one = json!([{ "votePubkey": text(&account.key), "keepUnstakedDelinquents": true }]);
         let found = chain.call("getVoteAccounts", one);
-        let all = [found["current"].as_array().unwrap().clone(), found["delinquent"].as_array().unwrap().clone()].concat();
+        let all =
+            [found["current"].as_array().unwrap().clone(), found["delinquent"].as_array().unwrap().clone()].concat();
         assert_eq!((all.len(), &all[0]["votePubkey"]), (1, &json!(text(&account.key))));
         assert_eq!((&all[0]["activatedStake"], &all[0]["lastVote"]), (&json!(account.stake), &json!(0)));
     }

@@ -59,6 +59,12 @@ impl Report {
         if self.presigned_ran_dry {
             writeln!(s, "             all that was signed ahead was sent before the time was up")?;
         }
+        self.write_costs(s)?;
+        self.write_verdict(s)
+    }
+
+    /// What it cost, in time and memory.
+    fn write_costs(&self, s: &mut String) -> std::fmt::Result {
         let cpu = &self.cpu_us_per_txn;
         writeln!(
             s,
@@ -78,9 +84,13 @@ impl Report {
         }
         write!(s, "  memory     {} MB at most", self.rss_bytes_max / 1_000_000)?;
         match self.rss_growth_bytes {
-            Some(growth) => writeln!(s, ", {:+.1} MB after the first 10 s", growth as f64 / 1e6)?,
-            None => writeln!(s)?,
+            Some(growth) => writeln!(s, ", {:+.1} MB after the first 10 s", growth as f64 / 1e6),
+            None => writeln!(s),
         }
+    }
+
+    /// What limits the rate, what it is in units of this machine, and what is switched off.
+    fn write_verdict(&self, s: &mut String) -> std::fmt::Result {
         writeln!(s, "  limit      {}: {}", self.bottleneck.tile, self.bottleneck.why)?;
         if let (Some(y), Some(e)) = (&self.yardstick_ns, self.efficiency) {
             writeln!(

@@ -160,7 +160,8 @@ pub fn output(command: &mut Command) -> Output {
     command.output().expect("the binary starts")
 }
 
-/// Reads standard output until a line contains `text` and closes it soon after, as `head` does. Gives how the command ends, which
+/// Reads standard output until a line contains `text` and closes it soon after, as `head` does. Gives how the
+/// command ends, which
 /// must be without a word about it.
 pub fn ends_when_unread(command: &mut Command, text: &str) -> ExitStatus {
     let mut process = Process::start(command);

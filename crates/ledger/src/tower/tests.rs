@@ -38,7 +38,8 @@ proptest! {
             prop_assert!(!tower.vote(slot), "once for a slot");
         }
         let told = tower.instruction(&block(slot), Some(-7));
-        let lockouts = tower.votes.iter().map(|v| TheirLockout::new_with_confirmation_count(v.slot, v.confirmation_count));
+        let votes = tower.votes.iter();
+        let lockouts = votes.map(|v| TheirLockout::new_with_confirmation_count(v.slot, v.confirmation_count));
         let sync = TowerSync {
             lockouts: lockouts.collect(),
             root: tower.root(),

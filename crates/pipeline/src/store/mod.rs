@@ -1,7 +1,7 @@
 //! store: puts signed FEC sets into the block store, and tells the ledger which blocks are durable.
 //!
-//! reads   `shred_store` ×S, reliable: one FEC set per frag; `bank_store` ×B, reliable, where a history is kept: a piece
-//!         of a batch of transaction metadata
+//! reads   `shred_store` ×S, reliable: one FEC set per frag; `bank_store` ×B, reliable, where a history is kept: a
+//!         piece of a batch of transaction metadata
 //! writes  the block store; the history; the ledger's stored slot; where the node votes, its
 //!         votes (voter.rs)
 //! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable; the recorder's
@@ -9,9 +9,9 @@
 //! source  [`hearth_ledger::blockstore`]
 //!
 //! A full disk holds the ledger, so that no slot begins: that is said once, the set at hand is tried again every
-//! 100 ms, no block that is not stored counts as confirmed, and the chain goes on when there is room. Where a history is
-//! kept a block is confirmed once it can be found there too: who hears that a transaction is confirmed may ask for it at
-//! once. A disk that lost data ends the node: what was promised about it may not hold.
+//! 100 ms, no block that is not stored counts as confirmed, and the chain goes on when there is room. Where a history
+//! is kept a block is confirmed once it can be found there too: who hears that a transaction is confirmed may ask for
+//! it at once. A disk that lost data ends the node: what was promised about it may not hold.
 
 mod recorder;
 #[cfg(test)]

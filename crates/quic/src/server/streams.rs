@@ -25,8 +25,8 @@ use crate::{close_code, entropy};
 /// Transactions read from one connection before it is the next one's turn.
 const TURN: u32 = 32;
 
-/// Frames in which a stream may come; one more closes its connection. A transaction fits one, is cut into two or three at
-/// the edges of datagrams, and comes in a few more when datagrams are lost. quinn keeps 56 B for each that waits.
+/// Frames in which a stream may come; one more closes its connection. A transaction fits one, is cut into two or three
+/// at the edges of datagrams, and comes in a few more when datagrams are lost. quinn keeps 56 B for each that waits.
 pub(crate) const STREAM_FRAMES_MAX: u32 = 32;
 
 /// A stream taken up that has not ended.
@@ -199,8 +199,8 @@ fn gather(
     }
 }
 
-/// Streams that a peer with this share of all stake, or none, may have read in a window, if that is limited. A rate below
-/// ten a second still allows one.
+/// Streams that a peer with this share of all stake, or none, may have read in a window, if that is limited. A rate
+/// below ten a second still allows one.
 fn per_window(config: &ServerConfig, share: Option<f64>, load: &mut Load, now: Instant) -> Option<u32> {
     let unstaked = config.streams_per_second.map(|rate| (rate / 10).max(1));
     let Some(share) = share else { return unstaked };

@@ -5,8 +5,8 @@
 //! memory  at most an epoch's slots as numbers, for a leader schedule
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and codes; `solana-inflation` for the rates
 //!
-//! The node leads every slot, so a schedule is known for every epoch; it is told, as by the cluster, for those up to the
-//! next one.
+//! The node leads every slot, so a schedule is known for every epoch; it is told, as by the cluster, for those up to
+//! the next one.
 
 use hearth_wire::base58::encode_32;
 use serde_json::{Map, Value, json};

@@ -39,7 +39,8 @@ impl Api {
         let (current, delinquent): (Vec<_>, Vec<_>) = accounts
             .filter(|account| wanted.is_none_or(|wanted| wanted == account.key))
             .partition(|account| account.state.last_vote().unwrap_or(0) > least);
-        let json = |accounts: &mut dyn Iterator<Item = &VoteAccount>| accounts.map(vote_account_json).collect::<Value>();
+        let json =
+            |accounts: &mut dyn Iterator<Item = &VoteAccount>| accounts.map(vote_account_json).collect::<Value>();
         Ok(json!({
             "current": json(&mut current.iter()),
             "delinquent": json(&mut delinquent.iter().filter(|account| keep_unstaked || account.stake > 0)),
@@ -57,7 +58,9 @@ impl Api {
             let votes = &account.state.votes;
             let level = match account.state.root {
                 Some(root) if slot <= root => Some(COMMITMENT_LEVELS - 1),
-                _ => votes.iter().find(|vote| vote.slot >= slot).map(|vote| vote.confirmation_count.max(1) as usize - 1),
+                _ => {
+                    votes.iter().find(|vote| vote.slot >= slot).map(|vote| vote.confirmation_count.max(1) as usize - 1)
+                }
             };
             if let Some(level) = level {
                 commitment[level.min(COMMITMENT_LEVELS - 1)] += account.stake;
