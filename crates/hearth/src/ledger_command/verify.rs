@@ -6,8 +6,8 @@
 //!
 //! Checked are: every record's checksum; that blocks follow one another; the leader's signature of each FEC set and
 //! that each set names the one before; the hash chain with its ticks; the signatures of all transactions; every
-//! snapshot's checksums, and that its accounts add up to the sum that the bank's hash is made from. Not checked is that a set's
-//! Merkle root is that of its shreds: those are not kept.
+//! snapshot's checksums, and that its accounts add up to the sum that the bank's hash is made from. Not checked is
+//! that a set's Merkle root is that of its shreds: those are not kept.
 
 use hearth_crypto::ed25519::verify_strict;
 use hearth_ledger::blockstore::Block;
