@@ -71,7 +71,7 @@ fn assemble(name: &str, elf: &Path) -> Result<(), String> {
     let source = folder().join("programs").join(name);
     let cannot = |what: &str, path: &Path, error| format!("cannot {what} {}: {error}", path.display());
     let text = std::fs::read_to_string(&source).map_err(|error| cannot("read", &source, error))?;
-    let assembler = Assembler::new(AssemblerOption::default().with_arch(SbpfArch::V0));
+    let assembler = Assembler::new(AssemblerOption::default().with_arch(SbpfArch::V3));
     let bytes = assembler.assemble(&text).map_err(|errors| {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         format!("{}: {}", source.display(), errors.join("; "))

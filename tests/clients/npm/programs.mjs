@@ -1,17 +1,14 @@
-// Programs through `@solana/web3.js` and Anchor's client: deploy with the upgradeable loader, call, upgrade; logs,
-// return data, lookup tables, durable nonces, history.
+// Programs through `@solana/web3.js` and Anchor's client: deploy with the upgradeable loader, call; logs,
+// return data, history.
 //
 // reads   PROGRAM: an ELF that counts (tests/clients/programs/counter.s)
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import anchor from '@coral-xyz/anchor';
 import {
-  AddressLookupTableProgram,
   ComputeBudgetProgram,
   Keypair,
   LAMPORTS_PER_SOL,
-  NONCE_ACCOUNT_LENGTH,
-  NonceAccount,
   PublicKey,
   SYSVAR_CLOCK_PUBKEY,
   SYSVAR_RENT_PUBKEY,
@@ -24,7 +21,6 @@ import {
 } from '@solana/web3.js';
 import { FEE, connection, richKey, run, until } from './common.mjs';
 
-const MEMO_PROGRAM_ID = new PublicKey('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr');
 const LOADER = new PublicKey('BPFLoaderUpgradeab1e11111111111111111111111');
 /** Bytes of a program that fit into a transaction beside the rest. */
 const CHUNK = 900;
@@ -169,85 +165,9 @@ async function anchorsClientCalls() {
   assert.equal((await connection.getSignatureStatus(signature)).value.err, null);
 }
 
-async function aProgramIsUpgraded() {
-  // SPL Memo as it was released and as every chain has it.
-  const released = (await connection.getAccountInfo(MEMO_PROGRAM_ID)).data;
-  const buffer = await upload(released);
-  const data = programData(program);
-  // The new program is longer: the account of its code must grow first (instruction 6, ExtendProgram).
-  const extend = [writable(data), writable(program), readonly(SystemProgram.programId), writable(payer.publicKey, true)];
-  await send([loader(6, extend, u32(released.length))]);
-  const keys = [
-    writable(data),
-    writable(program),
-    writable(buffer),
-    writable(payer.publicKey),
-    readonly(SYSVAR_RENT_PUBKEY),
-    readonly(SYSVAR_CLOCK_PUBKEY),
-    readonly(payer.publicKey, true),
-  ];
-  await nextSlot();
-  await send([loader(3, keys)]);
-  await nextSlot();
-  const memo = new TransactionInstruction({ programId: program, keys: [], data: Buffer.from('a note') });
-  const signature = await send([memo]);
-  const { meta } = await connection.getTransaction(signature, { maxSupportedTransactionVersion: 0 });
-  assert.ok(meta.logMessages.some((line) => line.includes('a note')), meta.logMessages.join('\n'));
-}
-
 async function aMalformedProgramIsRefused() {
   const error = await deploy(Buffer.alloc(500, 7)).then(() => assert.fail('it was deployed'), (error) => error);
   assert.match(error.message, /invalid account data|InvalidAccountData|failed/i);
-}
-
-async function aLookupTableServes() {
-  const slot = await connection.getSlot('finalized').catch(() => 0);
-  const recentSlot = Math.max(slot, (await connection.getSlot('confirmed')) - 1);
-  const [create, table] = AddressLookupTableProgram.createLookupTable({
-    authority: payer.publicKey, payer: payer.publicKey, recentSlot,
-  });
-  const recipients = Array.from({ length: 20 }, () => Keypair.generate().publicKey);
-  const extend = AddressLookupTableProgram.extendLookupTable({
-    lookupTable: table, authority: payer.publicKey, payer: payer.publicKey, addresses: recipients,
-  });
-  await send([create, extend]);
-  await nextSlot();
-  const { value } = await connection.getAddressLookupTable(table);
-  assert.deepEqual(value.state.addresses.map(String), recipients.map(String));
-  const lamports = await connection.getMinimumBalanceForRentExemption(0);
-  const latest = await connection.getLatestBlockhash();
-  const message = new TransactionMessage({
-    payerKey: payer.publicKey,
-    recentBlockhash: latest.blockhash,
-    instructions: recipients.map((toPubkey) => SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey, lamports })),
-  }).compileToV0Message([value]);
-  const transaction = new VersionedTransaction(message);
-  transaction.sign([payer]);
-  const signature = await connection.sendTransaction(transaction);
-  assert.equal((await connection.confirmTransaction({ signature, ...latest })).value.err, null);
-  const infos = await connection.getMultipleAccountsInfo(recipients);
-  assert.ok(infos.every((info) => info.lamports === lamports));
-  const found = await connection.getTransaction(signature, { maxSupportedTransactionVersion: 0 });
-  assert.equal(found.meta.loadedAddresses.writable.length, 20);
-}
-
-async function aDurableNonceServes() {
-  const [nonce, create] = await newAccount(NONCE_ACCOUNT_LENGTH, SystemProgram.programId);
-  const own = { noncePubkey: nonce.publicKey, authorizedPubkey: payer.publicKey };
-  await send([create, SystemProgram.nonceInitialize(own)], nonce);
-  const stored = async () => NonceAccount.fromAccountData((await connection.getAccountInfo(nonce.publicKey)).data).nonce;
-  const value = await stored();
-  const to = Keypair.generate().publicKey;
-  const transaction = new Transaction({ nonceInfo: { nonce: value, nonceInstruction: SystemProgram.nonceAdvance(own) }, feePayer: payer.publicKey });
-  transaction.add(SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: to, lamports: LAMPORTS_PER_SOL }));
-  transaction.sign(payer);
-  const signature = await connection.sendRawTransaction(transaction.serialize());
-  const confirmed = await connection.confirmTransaction({
-    signature, nonceAccountPubkey: nonce.publicKey, nonceValue: value, minContextSlot: 0,
-  });
-  assert.equal(confirmed.value.err, null);
-  assert.equal(await connection.getBalance(to), LAMPORTS_PER_SOL);
-  assert.notEqual(await stored(), value);
 }
 
 async function historyIsKept() {
@@ -278,9 +198,6 @@ await run([
   ['logs and program accounts are told', logsAndProgramAccountsAreTold],
   ['an error of the program is told', anErrorOfTheProgramIsTold],
   ["Anchor's client calls", anchorsClientCalls],
-  ['a lookup table serves', aLookupTableServes],
-  ['a durable nonce serves', aDurableNonceServes],
   ['history is kept', historyIsKept],
-  ['a program is upgraded', aProgramIsUpgraded],
   ['a malformed program is refused', aMalformedProgramIsRefused],
 ]);

@@ -1,17 +1,15 @@
-"""solana-py and solders, unmodified, against a node: airdrop, transfer, simulate, tokens, subscription, history.
+"""solana-py and solders, unmodified, against a node: airdrop, transfer, simulate, tokens, history.
 
-reads   RPC_URL: the node's JSON-RPC over HTTP; its WebSocket is one port higher
+reads   RPC_URL: the node's JSON-RPC over HTTP
 writes  a line per case and «ok», or what is wrong with exit code 1
 """
 
 import asyncio
 import os
-import re
 
 from solana.rpc.async_api import AsyncClient
 from solana.rpc.commitment import Confirmed
 from solana.rpc.core import RPCException
-from solana.rpc.websocket_api import connect
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.message import MessageV0
@@ -23,7 +21,6 @@ from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
 URL = os.environ["RPC_URL"]
-WEBSOCKET = re.sub(r":(\d+)$", lambda port: f":{int(port[1]) + 1}", URL.replace("http", "ws"))
 SOL = 1_000_000_000
 FEE = 5_000
 MINT_BYTES = 82
@@ -120,18 +117,6 @@ async def tokens_move(client: AsyncClient) -> None:
     assert (await client.get_token_supply(mint.pubkey())).value.amount == "12345"
 
 
-async def a_signature_is_told(client: AsyncClient) -> None:
-    alice = await rich_key(client, SOL)
-    pay = transfer(TransferParams(from_pubkey=alice.pubkey(), to_pubkey=Keypair().pubkey(), lamports=SOL // 2))
-    transaction = await signed(client, [pay], alice)
-    async with connect(WEBSOCKET) as websocket:
-        await websocket.signature_subscribe(transaction.signatures[0], Confirmed)
-        await websocket.recv()
-        await client.send_transaction(transaction)
-        told = await websocket.recv()
-        assert told[0].result.value.err is None, told
-
-
 async def the_node_introduces_itself(client: AsyncClient) -> None:
     assert (await client.is_connected())
     epoch = (await client.get_epoch_info()).value
@@ -150,7 +135,6 @@ async def main() -> None:
         a_transfer_is_confirmed,
         an_overdrawn_transfer_is_refused,
         tokens_move,
-        a_signature_is_told,
     ]
     async with AsyncClient(URL, Confirmed) as client:
         for case in cases:
