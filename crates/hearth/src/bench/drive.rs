@@ -101,6 +101,7 @@ impl Driver<'_> {
         while second < options.warmup + options.duration && !self.stop.is_set() {
             match self.samples.recv_timeout(LOOK_EVERY) {
                 Ok(sample) => {
+                    let sample = without_votes(sample, self.running);
                     match before.replace(sample) {
                         // What landed before the first whole second: rates and totals fit together from here on.
                         None => self.say.line(line(0, options.warmup, None, sample.transaction_count)),
@@ -144,6 +145,12 @@ impl Driver<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// The cluster's count has the node's own votes in it, which no one has sent.
+fn without_votes(sample: Sample, running: &Running) -> Sample {
+    let votes = Snapshot::take(running).total("bank", "votes");
+    Sample { transaction_count: sample.transaction_count.saturating_sub(votes), ..sample }
 }
 
 fn line(second: u64, warmup: u64, rate: Option<f64>, total: u64) -> String {

@@ -37,7 +37,7 @@ impl Report {
         )?;
         writeln!(
             s,
-            "  measured   {duration:.0} s after {warmup:.0} s of warm-up, as getTransactionCount counts them; longest stall {:.2} s",
+            "  measured   {duration:.0} s after {warmup:.0} s of warm-up, as getTransactionCount counts them, less votes; longest stall {:.2} s",
             self.longest_stall_s
         )?;
         writeln!(

@@ -234,7 +234,8 @@ impl Tile for Pack {
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         self.held = false;
         match self.sources[frag.input().index()] {
-            Source::Dedup | Source::Votes => self.take(&frag, out),
+            Source::Dedup => self.take(&frag, None, out),
+            Source::Votes => self.take(&frag, Some(VOTE_REWARD), out),
             Source::Bank(bank) => {
                 let done = Completion::read(frag.payload());
                 self.scheduler.complete(bank, done.slot, done.id, done.costs());
@@ -291,7 +292,8 @@ impl Tile for Pack {
 }
 
 impl Pack {
-    fn take(&mut self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+    /// Into the pool, by the reward that it pays or by the one given.
+    fn take(&mut self, frag: &Frag<'_>, reward: Option<u64>, out: &mut Out<'_, Self>) {
         out.count.received += 1;
         let txn = Txn::parse(frag.payload()).expect("verify has parsed it");
         if txn.loaded_count() > 0 {
@@ -302,7 +304,8 @@ impl Pack {
             out.count.dropped_budget += 1;
             return out.filtered();
         };
-        let candidate = candidate(&txn, &budget, frag.tag(), self.expires_at(&txn), out.origin_ns());
+        let mut candidate = candidate(&txn, &budget, frag.tag(), self.expires_at(&txn), out.origin_ns());
+        candidate.reward = reward.unwrap_or(candidate.reward);
         if self.scheduler.insert(&candidate).is_err() {
             out.filtered();
         }
@@ -409,6 +412,9 @@ impl Pack {
         };
     }
 }
+
+/// The node's own votes go before all else, and nothing that pays more pushes them out of the pool.
+const VOTE_REWARD: u64 = u64::MAX;
 
 /// Places in the pool that a full pool keeps for the node's own votes: nobody else's transactions hold them back.
 fn room_for_votes(capacity: usize) -> usize {

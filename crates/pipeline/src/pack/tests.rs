@@ -310,6 +310,31 @@ fn blockhashes_of_before_the_start_are_known() {
 }
 
 #[test]
+fn nothing_goes_before_the_nodes_own_vote_or_pushes_it_out() {
+    let inputs = ["dedup_pack", "bank_pack:0", "poh_pack", "store_pack"];
+    let mut rig = Rig::<Pack>::new(&small(), &inputs, &["pack_bank:0", "pack_poh"]);
+    let vote = transfer(1, 2, &[]);
+    rig.give("store_pack", 0, &vote);
+    rig.run();
+    let price = SetComputeUnitPrice(1_000_000_000);
+    for payer in 0..300_u16 {
+        let mut from = [7; 32];
+        from[..2].copy_from_slice(&payer.to_le_bytes());
+        let to_another = system::transfer(&from, &[8; 32], 1);
+        give(&mut rig, u64::from(payer) + 1, &signed(&from, &[price.instruction(), to_another]));
+        rig.run();
+    }
+    begin(&mut rig, 7);
+    rig.run();
+    let first = take(&mut rig, 0).remove(0).1.remove(0);
+    assert_eq!(first, vote);
+    rig.advance(Duration::from_millis(1));
+    rig.run();
+    let c = *rig.count();
+    assert_eq!(c.dropped_pool_full + c.dropped_evicted, 301 - 256);
+}
+
+#[test]
 fn a_node_without_banks_is_refused() {
     let made = Rig::<Pack>::try_new(&small(), &["dedup_pack", "poh_pack"], &["pack_poh"]);
     assert!(made.is_err_and(|error| error.to_string().contains("bank")));
