@@ -16,6 +16,7 @@ mod convert;
 mod engine;
 mod environment;
 mod message;
+mod precompiles;
 pub mod programs;
 mod worker;
 

@@ -10,8 +10,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-use agave_feature_set::FeatureSet;
-use agave_precompiles::{get_precompile, is_precompile};
 use solana_account::AccountSharedData;
 use solana_fee_structure::FeeDetails;
 use solana_message::inner_instruction::InnerInstruction;
@@ -38,6 +36,7 @@ use hearth_ledger::bank::{
 use crate::convert::{error, from_engine, to_engine};
 use crate::engine::{Line, Shared};
 use crate::message::Message;
+use crate::precompiles;
 
 /// Bytes of log lines of one transaction; what follows is cut.
 const LOG_BYTES: usize = 10_000;
@@ -105,7 +104,7 @@ impl State {
     }
 
     fn callbacks<'a>(&'a self, shared: &'a Shared, batch: &GeneralBatch<'a>) -> Callbacks<'a> {
-        Callbacks { accounts: batch.accounts, features: &shared.environment.features, empty: &self.empty }
+        Callbacks { accounts: batch.accounts, empty: &self.empty }
     }
 
     fn execute(&self, shared: &Shared, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
@@ -277,7 +276,6 @@ fn inner_call(call: InnerInstruction) -> InnerCall {
 /// What the engine asks while it runs.
 struct Callbacks<'a> {
     accounts: &'a dyn AccountReader,
-    features: &'a FeatureSet,
     empty: &'a Arc<Vec<u8>>,
 }
 
@@ -290,7 +288,7 @@ impl TransactionProcessingCallback for Callbacks<'_> {
 
 impl InvokeContextCallback for Callbacks<'_> {
     fn is_precompile(&self, program_id: &Pubkey) -> bool {
-        is_precompile(program_id, |feature| self.features.is_active(feature))
+        precompiles::check(program_id.as_array()).is_some()
     }
 
     fn process_precompile(
@@ -299,9 +297,7 @@ impl InvokeContextCallback for Callbacks<'_> {
         data: &[u8],
         instruction_datas: Vec<&[u8]>,
     ) -> Result<(), PrecompileError> {
-        match get_precompile(program_id, |feature| self.features.is_active(feature)) {
-            Some(precompile) => precompile.verify(data, &instruction_datas, self.features),
-            None => Err(PrecompileError::InvalidPublicKey),
-        }
+        let check = precompiles::check(program_id.as_array()).ok_or(PrecompileError::InvalidPublicKey)?;
+        check(data, &instruction_datas)
     }
 }

@@ -23,7 +23,7 @@ mod verify;
 
 pub use sign::{SignItem, SigningKey, TableAccess, sign_burst};
 pub use verifier::{Verifier, VerifierConfig, VerifyItem};
-pub use verify::{VerifyError, verify_strict};
+pub use verify::{VerifyError, is_point, verify_strict};
 
 /// Which field arithmetic to use. The results are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -73,6 +73,11 @@ pub(super) fn compare(expected: &[u8; 32], r: &[u8; 32]) -> Result<(), VerifyErr
     Ok(())
 }
 
+/// Whether the bytes are a public key: those of a point of the curve, of whatever order.
+pub fn is_point(public_key: &[u8; 32]) -> bool {
+    CompressedEdwardsY(*public_key).decompress().is_some()
+}
+
 /// One signature by the strict rule, without state. The verdict is that of `verify_strict` in ed25519-dalek 2.
 pub fn verify_strict(public_key: &[u8; 32], signature: &[u8; 64], message: &[u8]) -> Result<(), VerifyError> {
     let (r, s) = split(signature);
