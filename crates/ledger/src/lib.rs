@@ -44,6 +44,7 @@ pub mod tower;
 pub mod validators;
 pub mod view;
 pub mod vote_state;
+mod window;
 
 pub use account::Account;
 pub use accounts::Accounts;

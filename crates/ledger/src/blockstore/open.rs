@@ -45,7 +45,8 @@ impl fmt::Display for Recovery {
             (Some(first), Some(last)) => write!(f, "blocks from slot {first} to {last}")?,
             _ => write!(f, "no whole block")?,
         }
-        write!(f, " in {} segments, {} bytes scanned", self.segment_count, self.bytes_scanned)?;
+        let plural = if self.segment_count == 1 { "" } else { "s" };
+        write!(f, " in {} segment{plural}, {} bytes scanned", self.segment_count, self.bytes_scanned)?;
         if let Some(torn) = &self.torn {
             write!(f, "; {} bytes of an unfinished record dropped: {torn}", self.bytes_dropped)?;
         }

@@ -2,18 +2,15 @@
 //!
 //! reads   a range of one segment file, through a window
 //! writes  nothing
-//! memory  one window of 256 KiB
+//! memory  one window
 //! drops   nothing; a stretch that does not verify is reported as one step
 //! source  records begin at multiples of 8 with a magic number, so the search looks there only
 
 use super::LogPosition;
-use super::record::{self, Fault, HEADER_SIZE, MAGIC_BYTES, RECORD_SIZE_MAX, Record};
+use super::record::{self, Fault, HEADER_SIZE, MAGIC_BYTES, Record};
+use crate::window::Window;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
-
-const WINDOW_SIZE: usize = 256 << 10;
-const _: () = assert!(WINDOW_SIZE > RECORD_SIZE_MAX);
 
 /// One step of a walk.
 #[derive(Debug, PartialEq)]
@@ -30,19 +27,17 @@ pub(super) enum Step<'a> {
 
 /// A walk over the bytes `at..end` of a segment file.
 pub(super) struct Walk<'f> {
-    file: &'f File,
+    window: Window<'f>,
     segment: u32,
     at: u64,
     end: u64,
-    window: Vec<u8>,
-    window_at: u64,
 }
 
 impl<'f> Walk<'f> {
     /// Walks from `from` to the offset `end`.
     pub fn new(file: &'f File, from: LogPosition, end: u64) -> Self {
         let at = u64::from(from.offset());
-        Self { file, segment: from.segment(), at, end, window: Vec::new(), window_at: 0 }
+        Self { window: Window::new(file, end), segment: from.segment(), at, end }
     }
 
     /// The next step. With `only` set, sets and closing records of other slots are passed over unverified.
@@ -52,7 +47,7 @@ impl<'f> Walk<'f> {
         }
         let (at, position) = (self.at, self.position(self.at));
         let left = self.end - at;
-        let head = self.bytes(at, HEADER_SIZE + 8)?;
+        let head = self.window.bytes(at, HEADER_SIZE + 8)?;
         let length = match record::record_length(head, left) {
             Ok(length) => length,
             Err(fault) => return self.resume_after(at, fault),
@@ -61,13 +56,13 @@ impl<'f> Walk<'f> {
             self.at = at + length as u64;
             return Ok(Step::Skipped);
         }
-        let verdict = record::verify(self.bytes(at, length)?, position);
+        let verdict = record::verify(self.window.bytes(at, length)?, position);
         if let Err(fault) = verdict {
             return self.resume_after(at, fault);
         }
         self.at = at + length as u64;
         let end = self.position(self.at);
-        let record = record::parse(self.bytes(at, length)?).expect("it was verified above");
+        let record = record::parse(self.window.bytes(at, length)?).expect("it was verified above");
         Ok(Step::Record { record, at: position, end })
     }
 
@@ -83,28 +78,14 @@ impl<'f> Walk<'f> {
 
     fn good_at(&mut self, at: u64) -> io::Result<bool> {
         let (position, left) = (self.position(at), self.end - at);
-        let head = self.bytes(at, HEADER_SIZE)?;
+        let head = self.window.bytes(at, HEADER_SIZE)?;
         if !head.starts_with(&MAGIC_BYTES) {
             return Ok(false);
         }
         match record::record_length(head, left) {
-            Ok(length) => Ok(record::verify(self.bytes(at, length)?, position).is_ok()),
+            Ok(length) => Ok(record::verify(self.window.bytes(at, length)?, position).is_ok()),
             Err(_) => Ok(false),
         }
-    }
-
-    /// Up to `count` bytes at the offset `at`, fewer only at the end of the range.
-    fn bytes(&mut self, at: u64, count: usize) -> io::Result<&[u8]> {
-        let count = count.min((self.end - at) as usize);
-        let held = at >= self.window_at && at + count as u64 <= self.window_at + self.window.len() as u64;
-        if !held {
-            let size = WINDOW_SIZE.min((self.end - at) as usize);
-            self.window.resize(size, 0);
-            self.window_at = at;
-            self.file.read_exact_at(&mut self.window, at)?;
-        }
-        let start = (at - self.window_at) as usize;
-        Ok(&self.window[start..start + count])
     }
 
     fn position(&self, offset: u64) -> LogPosition {

@@ -2,7 +2,7 @@
 //!
 //! reads   a segment's file
 //! writes  nothing
-//! memory  a window of 256 KiB, or the longest record met
+//! memory  a window, or the longest record met
 //! drops   nothing; the first record that does not verify ends the walk
 //! source  record.rs
 
@@ -11,8 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::record::{self, HEADER_SIZE, Kind};
-
-const WINDOW_SIZE: usize = 256 << 10;
+use crate::window::Window;
 
 /// One step of a walk.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,18 +26,16 @@ pub(super) enum Step<'a> {
 
 /// A walk over a stretch of a segment.
 pub(super) struct Walk<'f> {
-    file: &'f File,
+    window: Window<'f>,
     segment: u32,
     at: u64,
     end: u64,
-    window: Vec<u8>,
-    window_at: u64,
 }
 
 impl<'f> Walk<'f> {
     /// Walks from `at` to `end`, both offsets of records.
     pub fn new(file: &'f File, segment: u32, at: u64, end: u64) -> Self {
-        Self { file, segment, at, end, window: Vec::new(), window_at: 0 }
+        Self { window: Window::new(file, end), segment, at, end }
     }
 
     /// The next step.
@@ -47,27 +44,15 @@ impl<'f> Walk<'f> {
         if left == 0 {
             return Ok(Step::End);
         }
-        let header = self.bytes(at, HEADER_SIZE.min(left as usize))?;
+        let header = self.window.bytes(at, HEADER_SIZE.min(left as usize))?;
         let length = header.first_chunk().and_then(record::length).filter(|length| *length as u64 <= left);
         let Some(length) = length else { return Ok(Step::Bad(at)) };
         self.at = at + length as u64;
         let (segment, end) = (self.segment, self.at);
-        Ok(match record::verified(self.bytes(at, length)?, segment, at) {
+        Ok(match record::verified(self.window.bytes(at, length)?, segment, at) {
             Some((kind, body)) => Step::Record { kind, body, at, end },
             None => Step::Bad(at),
         })
-    }
-
-    fn bytes(&mut self, at: u64, count: usize) -> io::Result<&[u8]> {
-        let held = at >= self.window_at && at + count as u64 <= self.window_at + self.window.len() as u64;
-        if !held {
-            let left = (self.end - at) as usize;
-            self.window.resize(WINDOW_SIZE.max(count).min(left), 0);
-            self.window_at = at;
-            self.file.read_exact_at(&mut self.window, at)?;
-        }
-        let start = (at - self.window_at) as usize;
-        Ok(&self.window[start..start + count])
     }
 }
 
