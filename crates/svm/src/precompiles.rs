@@ -4,8 +4,8 @@
 //! writes  nothing
 //! memory  none
 //! drops   nothing; what is wrong is the instruction's error
-//! source  `agave-precompiles` 4.2, whose verdicts `tests/vectors/precompiles.bin` has, made by `oracle/precompiles`. That
-//!         crate itself brings OpenSSL, which would have to be built from its source
+//! source  `agave-precompiles` 4.2, which itself brings OpenSSL, to be built from its source; its verdicts are in
+//!         `tests/vectors/precompiles.bin`, made by `oracle/precompiles`
 
 use hearth_crypto::ed25519;
 use hearth_wire::consts::{ED25519_PROGRAM, SECP256K1_PROGRAM, SECP256R1_PROGRAM};
