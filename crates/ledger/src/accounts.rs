@@ -3,9 +3,9 @@
 //! reads   addresses
 //! writes  accounts; one without lamports does not exist; for each slot what its first write of an
 //!         account replaced ([`changes`]), and for a snapshot what it replaced since the cut (cut.rs)
-//! memory  about 140 B an account in a table at most 7/8 full, plus its data; 112 B for each account
-//!         that a slot changed, until its changes are taken; tables double when full, each shard by
-//!         itself, so the longest pause is one shard's
+//! memory  about 140 B an account in a table at most 7/8 full, plus its data; 112 B and the replaced data for
+//!         each account that a slot changed, until nobody may read the state before it (past.rs); tables double
+//!         when full, each shard by itself, so the longest pause is one shard's
 //! drops   nothing
 //!
 //! Shards are cut by a keyed hash of the address and lie on cache lines of their own. The scheduler
@@ -15,6 +15,7 @@
 
 pub mod changes;
 mod cut;
+mod past;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -40,7 +41,7 @@ pub struct HashedKey {
     pub hash: u64,
 }
 
-/// An account in its table. Without lamports it is there only until its slot's changes are taken.
+/// An account in its table. Without lamports it is there only until its slot's changes are forgotten.
 #[derive(Debug)]
 struct Entry {
     key: Pubkey,
@@ -87,6 +88,8 @@ pub struct Accounts {
     shards: Box<[Shard]>,
     /// Counts the slots whose changes are noted; 0 while none are.
     era: AtomicU32,
+    /// The oldest era at whose end accounts can be read.
+    oldest: AtomicU32,
     /// Number of the last cut.
     cut: AtomicU32,
 }
@@ -101,7 +104,8 @@ impl Accounts {
     /// An empty store, which notes no changes yet.
     pub fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
-        Self { seed: Seed::random(), shards, era: AtomicU32::new(0), cut: AtomicU32::new(0) }
+        let [era, oldest, cut] = [0; 3].map(AtomicU32::new);
+        Self { seed: Seed::random(), shards, era, oldest, cut }
     }
 
     /// Hashes an address for this store.

@@ -34,6 +34,7 @@ use crate::snapshot::Snapshots;
 use crate::status_cache::{StatusCache, StatusCacheConfig};
 use crate::sysvars::{self, Clock};
 use crate::tap::Tap;
+use crate::view::Commitment;
 
 /// No slot: the node does not vote, and blocks become final by their depth.
 pub(crate) const NO_VOTES: u64 = u64::MAX;
@@ -171,7 +172,7 @@ impl Ledger {
         let schedule = EpochSchedule::without_warmup(began.slots_per_epoch);
         let creation_time = began.creation_time as i64;
         sysvars::begin_chain(&accounts, &schedule, creation_time, genesis.hash());
-        let ended = Ended { slot: 0, era: 0, signatures: 0, blockhash: *genesis.hash() };
+        let ended = Ended { slot: 0, era: 0, signatures: 0, blockhash: *genesis.hash(), final_era: 0 };
         let hashing = Hashing::new(&accounts, &[0; 32], ended, config.hash_accounts);
         accounts.note_changes();
         let epochs = Epochs::at_genesis(schedule, &accounts, &hashing.stake_index());
@@ -294,7 +295,10 @@ impl Ledger {
         Arc::make_mut(&mut chain.blockhashes).register(last_hash);
         sysvars::end_slot(accounts, slot, chain.blockhashes.newest_first());
         let era = accounts.end_era();
-        hashing.end(Ended { slot, era, signatures: counts.signatures, blockhash: last_hash });
+        // The block that has just ended follows on the last of those.
+        let behind = chain.blocks.len() - self.position(&chain, Commitment::Finalized);
+        let final_era = era.saturating_sub(behind as u32);
+        hashing.end(Ended { slot, era, signatures: counts.signatures, blockhash: last_hash, final_era });
         let block = BlockSummary {
             slot,
             parent: bank.parent(),

@@ -56,4 +56,4 @@ pub use fees::Fee;
 pub use genesis::{Genesis, GenesisConfig, GenesisError};
 pub use ledger::{BlockSummary, FeeReward, Ledger, LedgerConfig, SlotError};
 pub use status_cache::{StatusCache, StatusCacheConfig};
-pub use view::{Commitment, LatestBlockhash, SignatureStatus};
+pub use view::{Commitment, LatestBlockhash, SignatureStatus, StateView};

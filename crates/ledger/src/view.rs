@@ -7,9 +7,9 @@
 //!
 //! A block in the making is processed; it is confirmed once it is durable on disk and the node has voted
 //! for it, and final once its votes have made it their root, or, where the node does not vote, once the
-//! chain is confirmed 32 slots further. The chain is a line, so nothing processed is ever taken
-//! back while the node runs: balances are those of the newest state, whatever the commitment asked
-//! for, while slots, heights and blockhashes are those of the block that has it.
+//! chain is confirmed 32 slots further. Accounts are read as they were at the end of the block that has the
+//! commitment asked for, or, where too much has changed since for that to be kept, of the oldest later one that is
+//! kept: [`StateView::slot`] says which.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,6 +18,7 @@ use hearth_wire::{Hash, Pubkey, Signature};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
+use crate::accounts::Accounts;
 use crate::blockhash::{BlockhashQueue, last_valid_block_height};
 use crate::error::TransactionError;
 use crate::ledger::{BlockSummary, Chain, Ledger, NO_VOTES};
@@ -121,6 +122,13 @@ impl Ledger {
         self.chain().blockhashes.height_of(blockhash).is_some()
     }
 
+    /// Whether the block of this commitment knows `blockhash`, and a transaction that names it may still land.
+    pub fn is_blockhash_valid_at(&self, blockhash: &Hash, commitment: Commitment) -> bool {
+        let chain = self.chain();
+        let height = chain.blockhashes.height_of(blockhash);
+        height.is_some_and(|height| height <= self.block(&chain, commitment).height)
+    }
+
     /// The blockhashes that the slot after the last block knows.
     pub fn blockhashes(&self) -> Arc<BlockhashQueue> {
         Arc::clone(&self.chain().blockhashes)
@@ -174,9 +182,14 @@ impl Ledger {
 
     /// The newest block that ended and has this commitment; the oldest that is known if none has.
     fn block<'a>(&self, chain: &'a Chain, commitment: Commitment) -> &'a BlockSummary {
+        &chain.blocks[self.position(chain, commitment)]
+    }
+
+    /// Where among the blocks that is.
+    pub(crate) fn position(&self, chain: &Chain, commitment: Commitment) -> usize {
         let stored = self.stored_slot.load(Relaxed).min(chain.last().slot);
         let newest = match commitment {
-            Commitment::Processed => return chain.last(),
+            Commitment::Processed => return chain.blocks.len() - 1,
             Commitment::Confirmed => stored,
             Commitment::Finalized => match self.rooted_slot.load(Relaxed) {
                 NO_VOTES => stored.saturating_sub(SLOTS_TO_FINAL),
@@ -184,7 +197,68 @@ impl Ledger {
             },
         };
         let after = chain.blocks.partition_point(|block| block.slot <= newest);
-        &chain.blocks[after.saturating_sub(1)]
+        after.saturating_sub(1)
+    }
+
+    /// The accounts as a commitment has them.
+    pub fn state(&self, commitment: Commitment) -> StateView<'_> {
+        let accounts = &self.shared.accounts;
+        let chain = self.chain();
+        if commitment == Commitment::Processed {
+            let slot = chain.working.as_ref().map_or(chain.last().slot, |bank| bank.slot());
+            return StateView { accounts, era: None, slot };
+        }
+        // Each block ends an era.
+        let (last, last_era) = (chain.blocks.len() - 1, accounts.last_era());
+        let behind = (last - self.position(&chain, commitment)) as u32;
+        let behind = behind.min(last_era - accounts.oldest_era().min(last_era));
+        let slot = chain.blocks[last - (behind as usize).min(last)].slot;
+        StateView { accounts, era: Some(last_era - behind), slot }
+    }
+}
+
+/// Accounts at one moment of the chain.
+#[derive(Clone, Copy)]
+pub struct StateView<'a> {
+    accounts: &'a Accounts,
+    /// At whose end; `None`: now.
+    era: Option<u32>,
+    /// The slot whose state it is.
+    pub slot: u64,
+}
+
+impl StateView<'_> {
+    /// What `read` makes of the account at an address.
+    pub fn with<T>(&self, key: &Pubkey, read: impl FnOnce(&Account) -> T) -> Option<T> {
+        match self.era {
+            None => self.accounts.with(key, read),
+            Some(era) => self.accounts.with_at(key, era, read),
+        }
+    }
+
+    /// The balance at an address, in lamports.
+    pub fn balance(&self, key: &Pubkey) -> u64 {
+        self.with(key, |account| account.lamports).unwrap_or(0)
+    }
+
+    /// The account at an address.
+    pub fn account(&self, key: &Pubkey) -> Option<Account> {
+        self.with(key, Account::clone)
+    }
+
+    /// Shows every account to `visit`, as [`Accounts::for_each`].
+    pub fn for_each(&self, visit: impl FnMut(&Pubkey, &Account)) {
+        match self.era {
+            None => self.accounts.for_each(visit),
+            Some(era) => self.accounts.for_each_at(era, visit),
+        }
+    }
+
+    /// The lamports of all accounts together.
+    pub fn total_lamports(&self) -> u128 {
+        let mut total = 0u128;
+        self.for_each(|_, account| total += u128::from(account.lamports));
+        total
     }
 }
 

@@ -2,20 +2,21 @@
 //!
 //! reads   the first write of an account in a slot, under its shard's lock
 //! writes  one [`Change`] an account, when they are taken
-//! memory  112 B an account changed and slot not yet taken; a shard keeps one emptied list
+//! memory  112 B an account changed and slot not yet forgotten, and the data it had; a shard keeps one emptied list
 //! drops   an account that ended the slot as it began it
 //!
 //! A write notes what it replaces if it is the account's first of the slot, and the account notes
 //! where that is. Slots are counted as *eras*. What an account was at the end of an era is found by
 //! following its notes back from the newest, so the changes of a slot can be taken while later slots
-//! run, shard by shard.
+//! run, shard by shard, and accounts can be read as they were at the end of a slot whose successors'
+//! notes are kept ([`past`](super::past)).
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hearth_wire::Pubkey;
 
-use super::{Accounts, Contents, HashedKey};
+use super::{Accounts, Contents, Entry, HashedKey};
 use crate::account::Account;
 
 /// An account that a slot has changed.
@@ -57,7 +58,7 @@ pub(super) struct Notes {
     /// The newest era that has notes, and its list: at hand, since it is what writes touch.
     era: u32,
     list: Vec<Note>,
-    /// Those before it that were not taken yet, the oldest first.
+    /// Those before it that were not forgotten yet, the oldest first.
     older: VecDeque<(u32, Vec<Note>)>,
     spare: Vec<Note>,
 }
@@ -89,18 +90,21 @@ impl Notes {
         self.era = era;
     }
 
-    /// Whether there are notes of `era`, which is the oldest that may have some.
-    fn has(&self, era: u32) -> bool {
-        match self.older.front() {
-            Some((oldest, _)) => *oldest == era,
-            None => self.era == era && !self.list.is_empty(),
+    /// The notes of an era, none where they were forgotten.
+    fn list(&self, era: u32) -> &[Note] {
+        if era == self.era {
+            return &self.list;
         }
+        let found = self.older.binary_search_by_key(&era, |(era, _)| *era);
+        found.map_or(&[], |at| &self.older[at].1)
     }
 
-    fn take(&mut self, era: u32) -> Vec<Note> {
-        match self.has(era) {
-            false => vec![],
-            true => self.older.pop_front().map_or_else(|| std::mem::take(&mut self.list), |(_, list)| list),
+    /// Takes the oldest list, if it is of an era up to this one.
+    fn take_until(&mut self, era: u32) -> Option<(u32, Vec<Note>)> {
+        match self.older.front() {
+            Some((oldest, _)) if *oldest <= era => self.older.pop_front(),
+            None if self.era <= era && !self.list.is_empty() => Some((self.era, std::mem::take(&mut self.list))),
+            _ => None,
         }
     }
 
@@ -113,15 +117,8 @@ impl Notes {
         }
     }
 
-    fn list(&self, era: u32) -> &[Note] {
-        if era == self.era {
-            return &self.list;
-        }
-        let at = self.older.binary_search_by_key(&era, |(era, _)| *era).expect("a list not yet taken");
-        &self.older[at].1
-    }
-
-    /// What an account was at the end of `era`, whose newest note is `noted`, of a later era.
+    /// What an account was at the end of `era`, whose newest note is `noted`, of a later era. The notes of all later
+    /// eras must be there.
     fn at_end_of(&self, era: u32, mut noted: Noted) -> &Account {
         loop {
             let note = &self.list(noted.era)[noted.index as usize];
@@ -129,6 +126,16 @@ impl Notes {
                 return &note.before;
             }
             noted = note.earlier;
+        }
+    }
+}
+
+impl Contents {
+    /// What an account was at the end of `era`; without lamports it did not exist.
+    pub(super) fn at_end_of<'a>(&'a self, era: u32, entry: &'a Entry) -> &'a Account {
+        match entry.noted.era > era {
+            true => self.notes.at_end_of(era, entry.noted),
+            false => &entry.account,
         }
     }
 }
@@ -147,35 +154,43 @@ impl Accounts {
         era
     }
 
-    /// Takes what the slot of `era` changed in one shard; eras are taken in order, each shard once.
-    pub(crate) fn take_changes(&self, era: u32, shard: usize, mut take: impl FnMut(Change)) {
-        if !self.shards[shard].read().notes.has(era) {
-            return;
-        }
-        let mut contents = self.shards[shard].write();
-        let mut list = contents.notes.take(era);
-        for Note { key, before, .. } in list.drain(..) {
-            let after = self.end_of_era(&mut contents, era, &key);
+    /// Shows what the slot of `era` changed in one shard; returns the bytes that its notes hold. For eras that are
+    /// not forgotten.
+    pub(crate) fn take_changes(&self, era: u32, shard: usize, mut take: impl FnMut(Change)) -> usize {
+        let contents = self.shards[shard].read();
+        let mut bytes = 0;
+        for Note { key, before, .. } in contents.notes.list(era) {
+            bytes += size_of::<Note>() + before.data().len();
+            let hash = self.seed.address(key);
+            let entry = contents.table.find(hash, |entry| entry.key == *key);
+            let after = contents.at_end_of(era, entry.expect("a noted account stays in its table"));
             if before != after {
-                take(Change { key, before, after });
+                take(Change { key: *key, before: before.clone(), after: after.clone() });
             }
         }
-        contents.notes.recycle(list);
+        bytes
     }
 
-    fn end_of_era(&self, contents: &mut Contents, era: u32, key: &Pubkey) -> Account {
+    /// Forgets the notes of one shard that tell of times before the oldest that can be read.
+    pub(crate) fn forget(&self, shard: usize) {
+        let oldest = self.oldest.load(Relaxed);
+        let mut contents = self.shards[shard].write();
+        while let Some((era, mut list)) = contents.notes.take_until(oldest) {
+            if contents.dead > 0 {
+                list.iter().for_each(|note| self.bury(&mut contents, era, &note.key));
+            }
+            list.clear();
+            contents.notes.recycle(list);
+        }
+    }
+
+    /// Removes an account that ceased to exist in `era` and has not come back.
+    fn bury(&self, contents: &mut Contents, era: u32, key: &Pubkey) {
         let key = HashedKey { key: *key, hash: self.seed.address(key) };
-        let found = contents.table.find(key.hash, |entry| entry.key == key.key);
-        let entry = found.expect("a noted account stays in its table");
-        if entry.noted.era > era {
-            return contents.notes.at_end_of(era, entry.noted).clone();
-        }
-        let account = entry.account.clone();
-        if account.lamports == 0 {
+        let entry = contents.table.find(key.hash, |entry| entry.key == key.key);
+        if entry.is_some_and(|entry| entry.account.lamports == 0 && entry.noted.era == era) {
             self.remove(contents, &key);
-            return Account::default();
         }
-        account
     }
 }
 

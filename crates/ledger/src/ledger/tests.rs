@@ -64,6 +64,62 @@ fn fees_that_nobody_can_take_are_burned() {
 }
 
 #[test]
+fn accounts_are_read_as_a_commitment_has_them() {
+    let mut chain = Chain::new(&[RICH]);
+    let commitments = [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized];
+    let read = |chain: &Chain| {
+        commitments.map(|commitment| {
+            let state = chain.ledger.state(commitment);
+            let (mut found, mut sum) = (0, 0u128);
+            state.for_each(|key, account| {
+                found += if *key == wallet(1) { account.lamports } else { 0 };
+                sum += u128::from(account.lamports);
+            });
+            assert_eq!((found, sum), (state.balance(&wallet(1)), state.total_lamports()));
+            (state.slot, found)
+        })
+    };
+    // Each slot adds a lamport.
+    let mut balance = 1_000_000;
+    landed(chain.run_one(&wallet(0), &[system::transfer(&wallet(0), &wallet(1), balance)]));
+    assert_eq!(read(&chain), [(1, balance), (0, 0), (0, 0)]);
+    for slot in 2..=80u64 {
+        chain.next_slot();
+        landed(chain.run_one(&wallet(0), &[system::transfer(&wallet(0), &wallet(1), 1)]));
+        balance += 1;
+        // One slot is on its way to the disk.
+        chain.ledger.mark_stored(slot - 2);
+        let of = |slot: u64| if slot == 0 { 0 } else { 1_000_000 + slot - 1 };
+        let (confirmed, last) = (slot - 2, slot.saturating_sub(34));
+        assert_eq!(read(&chain), [(slot, balance), (confirmed, of(confirmed)), (last, of(last))]);
+    }
+    // An account that has ceased to be still is what it was.
+    chain.ledger.accounts().store(&wallet(1), Account::wallet(0));
+    assert_eq!(read(&chain)[..2], [(80, 0), (78, 1_000_077)]);
+    chain.next_slot();
+    chain.ledger.mark_stored(80);
+    assert_eq!(read(&chain)[..2], [(81, 0), (80, 0)]);
+    assert_eq!(read(&chain)[2], (48, 1_000_047));
+}
+
+#[test]
+fn too_much_to_keep_makes_old_commitments_newer() {
+    let mut chain = Chain::new(&[]);
+    // Data that is replaced in each slot: nine of ten slots cannot be kept.
+    let big = |slot: u64| Account::with_data(1_000 + slot, [9; 32], &vec![slot as u8; 10 << 20]);
+    for slot in 1..=20 {
+        chain.ledger.accounts().store(&wallet(0), big(slot));
+        chain.next_slot();
+        chain.ledger.hash_all();
+        chain.ledger.mark_stored(slot);
+    }
+    let state = chain.ledger.state(Commitment::Finalized);
+    assert!((13..20).contains(&state.slot), "{}", state.slot);
+    assert_eq!(state.account(&wallet(0)), Some(big(state.slot)));
+    assert_eq!(chain.ledger.state(Commitment::Confirmed).account(&wallet(0)), Some(big(20)));
+}
+
+#[test]
 fn statuses_grow_surer() {
     let mut chain = Chain::new(&[RICH, RICH]);
     let good = chain.txn(&wallet(0), &[system::transfer(&wallet(0), &wallet(1), 1)]);

@@ -13,7 +13,9 @@ fn key(n: u8) -> Pubkey {
 
 fn take_all(accounts: &Accounts, era: u32) -> Vec<Change> {
     let mut changes = vec![];
-    (0..SHARDS).for_each(|shard| accounts.take_changes(era, shard, |change| changes.push(change)));
+    for shard in 0..SHARDS {
+        accounts.take_changes(era, shard, |change| changes.push(change));
+    }
     changes.sort_by_key(|change| change.key);
     changes
 }
@@ -24,6 +26,8 @@ enum Step {
     Update(u8, u64),
     EndSlot,
     Take,
+    /// Gives up the oldest times, so many of them.
+    Forget(u32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -32,6 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..12u8, 0..4u64).prop_map(|(n, lamports)| Step::Update(n, lamports)),
         2 => Just(Step::EndSlot),
         1 => Just(Step::Take),
+        1 => (0..4u32).prop_map(Step::Forget),
     ]
 }
 
@@ -50,32 +55,55 @@ fn expected(before: &State, after: &State) -> Vec<Change> {
     changes.filter(|change| change.before != change.after).collect()
 }
 
+fn state_at(accounts: &Accounts, era: u32) -> State {
+    let mut state = State::new();
+    accounts.for_each_at(era, |key, account| assert!(state.insert(*key, account.clone()).is_none()));
+    for n in 0..12 {
+        assert_eq!(accounts.with_at(&key(n), era, Account::clone), state.get(&key(n)).cloned());
+    }
+    state
+}
+
+/// Gives up the times before the end of `oldest`.
+fn forget(accounts: &Accounts, oldest: u32) {
+    accounts.raise_oldest(oldest);
+    (0..SHARDS).for_each(|shard| accounts.forget(shard));
+}
+
 proptest! {
     #[test]
     fn whenever_they_are_taken_they_are_what_the_slot_did(steps in proptest::collection::vec(step(), 1..200)) {
         let accounts = Accounts::new();
         (0..6).for_each(|n| accounts.store(&key(n), Account::with_data(1, [9; 32], &[n])));
         accounts.note_changes();
-        // The state at the end of each slot whose changes are not taken, and of the one before.
-        let mut ends = VecDeque::from([state_of(&accounts)]);
-        let mut eras = VecDeque::new();
+        // The state at the end of each slot, by its era; how many were taken, and the oldest that can be read.
+        let mut ends = vec![state_of(&accounts)];
+        let (mut taken, mut oldest) = (0, 0);
         for step in steps.into_iter().chain([Step::EndSlot]).chain((0..200).map(|_| Step::Take)) {
             match step {
                 Step::Store(n, lamports) => accounts.store(&key(n), Account::wallet(lamports)),
                 Step::Update(n, lamports) => accounts.update(&key(n), |account| account.lamports = lamports),
                 Step::EndSlot => {
-                    ends.push_back(state_of(&accounts));
-                    eras.push_back(accounts.end_era());
+                    ends.push(state_of(&accounts));
+                    prop_assert_eq!(accounts.end_era() as usize, ends.len() - 1);
                 }
-                Step::Take => {
-                    let Some(era) = eras.pop_front() else { continue };
-                    let before = ends.pop_front().expect("one more than slots");
-                    prop_assert_eq!(take_all(&accounts, era), expected(&before, &ends[0]));
+                Step::Take if taken + 1 < ends.len() => {
+                    taken += 1;
+                    prop_assert_eq!(take_all(&accounts, taken as u32), expected(&ends[taken - 1], &ends[taken]));
+                }
+                Step::Take => {}
+                Step::Forget(count) => {
+                    oldest = (oldest + count).min(taken as u32);
+                    forget(&accounts, oldest);
                     prop_assert_eq!(accounts.count(), state_of(&accounts).len());
                 }
             }
+            for era in 0..ends.len() as u32 {
+                prop_assert_eq!(&state_at(&accounts, era), &ends[era.max(oldest) as usize]);
+            }
         }
-        prop_assert!(eras.is_empty());
+        prop_assert_eq!(taken + 1, ends.len());
+        forget(&accounts, taken as u32);
         for shard in &accounts.shards {
             let contents = shard.read();
             let notes = &contents.notes;

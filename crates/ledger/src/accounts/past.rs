@@ -1,0 +1,57 @@
+//! past: accounts as they were at the end of a recent slot.
+//!
+//! reads   accounts, and the notes of what later slots changed ([`changes`](super::changes))
+//! writes  nothing
+//! memory  none of its own
+//! drops   nothing: a time before the oldest that can be read is answered as of that one
+//!
+//! A shard's notes are forgotten under its lock, after the oldest time that can be read was raised. So whoever holds
+//! the lock and looks then finds all notes that are newer.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use hearth_wire::Pubkey;
+
+use super::{Accounts, SHARDS};
+use crate::account::Account;
+
+impl Accounts {
+    /// The last era that has ended.
+    pub(crate) fn last_era(&self) -> u32 {
+        self.era.load(Relaxed).saturating_sub(1)
+    }
+
+    /// The oldest era at whose end accounts can be read.
+    pub(crate) fn oldest_era(&self) -> u32 {
+        self.oldest.load(Relaxed)
+    }
+
+    /// Gives up reading at the end of eras before this one: their notes can be forgotten.
+    pub(crate) fn raise_oldest(&self, era: u32) {
+        self.oldest.fetch_max(era, Relaxed);
+    }
+
+    /// What `read` makes of an account as it was at the end of `era`.
+    pub(crate) fn with_at<T>(&self, key: &Pubkey, era: u32, read: impl FnOnce(&Account) -> T) -> Option<T> {
+        let key = self.hashed(key);
+        let contents = self.shard(&key).read();
+        let era = era.max(self.oldest_era());
+        let entry = contents.table.find(key.hash, |entry| entry.key == key.key)?;
+        let account = contents.at_end_of(era, entry);
+        (account.lamports != 0).then(|| read(account))
+    }
+
+    /// Shows every account as it was at the end of `era`, shard by shard.
+    pub(crate) fn for_each_at(&self, era: u32, mut visit: impl FnMut(&Pubkey, &Account)) {
+        for shard in 0..SHARDS {
+            let contents = self.shards[shard].read();
+            let era = era.max(self.oldest_era());
+            for entry in &contents.table {
+                let account = contents.at_end_of(era, entry);
+                if account.lamports != 0 {
+                    visit(&entry.key, account);
+                }
+            }
+        }
+    }
+}
