@@ -303,6 +303,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         blocks: Some(blocks),
         history,
         genesis_time: genesis.config().creation_time as i64,
+        feature_set: Some(hearth_svm::feature_set_id()),
         newest_snapshot,
     };
     let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };

@@ -51,6 +51,7 @@ fn server() -> RpcServer {
         slot_ms: 400,
         counters: Arc::default(),
         blocks: None,
+        feature_set: Some(7),
         newest_snapshot: Box::new(|| None),
         history: None,
         genesis_time: 0,

@@ -135,6 +135,8 @@ pub struct RpcNode {
     pub history: Option<HistoryReader>,
     /// The time of genesis, in seconds since the Unix epoch.
     pub genesis_time: i64,
+    /// Tells releases apart by the features they know; `None` where nobody knows it.
+    pub feature_set: Option<u32>,
     /// The slot of the newest snapshot, if there is one.
     pub newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
 }

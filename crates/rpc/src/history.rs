@@ -60,6 +60,15 @@ impl HistoryView {
 
     /// The transactions of a block; `None` when it is not, or no longer, there.
     pub fn block(&self, slot: u64) -> Result<Option<Arc<StoredBlock>>, Failure> {
+        let block = self.block_unkept(slot)?;
+        if let Some(block) = &block {
+            self.keep(Arc::clone(block));
+        }
+        Ok(block)
+    }
+
+    /// [`HistoryView::block`] without keeping what was read: for whoever reads many, once.
+    pub fn block_unkept(&self, slot: u64) -> Result<Option<Arc<StoredBlock>>, Failure> {
         if let Some(block) = self.cached(slot) {
             return Ok(Some(block));
         }
@@ -67,9 +76,7 @@ impl HistoryView {
         let Some(block) = read.filter(|block| block.info.whole) else { return Ok(None) };
         let transactions =
             transactions(&block.data).ok_or_else(|| Failure::internal(format!("block {slot} does not decode")))?;
-        let block = Arc::new(StoredBlock { slot, data: block.data, transactions });
-        self.keep(block.clone());
-        Ok(Some(block))
+        Ok(Some(Arc::new(StoredBlock { slot, data: block.data, transactions })))
     }
 
     fn cached(&self, slot: u64) -> Option<Arc<StoredBlock>> {

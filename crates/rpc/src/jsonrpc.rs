@@ -62,6 +62,11 @@ impl Failure {
         Self::new(-32603, format!("Internal error: {message}"))
     }
 
+    /// The same reason, as the node's own fault.
+    pub fn into_internal(self) -> Self {
+        Self::internal(self.message)
+    }
+
     /// A simulation refused the transaction; `data` says what became of it there.
     pub fn preflight(message: impl std::fmt::Display, data: Value) -> Self {
         Self::new(-32002, format!("Transaction simulation failed: {message}")).with_data(data)

@@ -24,7 +24,7 @@ fn packed<T: Pack>(state: T) -> Vec<u8> {
     data
 }
 
-fn put(chain: &Chain, key: &Pubkey, program: &str, data: &[u8]) {
+fn store(chain: &Chain, key: &Pubkey, program: &str, data: &[u8]) {
     chain.ledger.accounts().store(key, Account::with_data(LAMPORTS, decode_32(program).unwrap(), data));
 }
 
@@ -44,12 +44,18 @@ fn token_account(owner: &Pubkey, amount: u64, delegate: Option<Pubkey>) -> Vec<u
     })
 }
 
+/// Puts an account there, for whatever commitment.
+fn put(chain: &Chain, key: &Pubkey, program: &str, data: &[u8]) {
+    store(chain, key, program, data);
+    chain.settle();
+}
+
 /// A chain with a mint of 6 decimals and three accounts of it: 25 tokens, 0.5 and 0.
 fn chain_with_tokens() -> Chain {
     let chain = Chain::new();
-    put(&chain, &MINT, TOKEN, &mint(25_500_000));
-    put(&chain, &[0x51; 32], TOKEN, &token_account(&OWNER, 25_000_000, None));
-    put(&chain, &[0x52; 32], TOKEN, &token_account(&OWNER, 500_000, Some(DELEGATE)));
+    store(&chain, &MINT, TOKEN, &mint(25_500_000));
+    store(&chain, &[0x51; 32], TOKEN, &token_account(&OWNER, 25_000_000, None));
+    store(&chain, &[0x52; 32], TOKEN, &token_account(&OWNER, 500_000, Some(DELEGATE)));
     put(&chain, &[0x53; 32], TOKEN, &token_account(&[9; 32], 0, None));
     chain
 }
@@ -88,6 +94,7 @@ fn token_accounts_are_parsed_with_their_mint() {
     assert_eq!(shown["parsed"]["info"]["signers"], json!([text(&[1; 32]), text(&[2; 32])]));
     // Without its mint an account cannot be told; nor can what is of another length.
     chain.ledger.accounts().store(&MINT, Account::wallet(0));
+    chain.settle();
     assert_eq!(parsed(&chain, &[0x52; 32])[1], "base64");
     put(&chain, &[0x55; 32], TOKEN, &[1; 40]);
     assert_eq!(parsed(&chain, &[0x55; 32]), json!([base64(&[1; 40]), "base64"]));
@@ -137,7 +144,7 @@ fn token_balances_and_supply() {
     let chain = chain_with_tokens();
     let balance = chain.call("getTokenAccountBalance", json!([text(&[0x51; 32])]));
     let amount = json!({ "amount": "25000000", "decimals": 6, "uiAmount": 25.0, "uiAmountString": "25" });
-    assert_eq!((&balance["value"], &balance["context"]["slot"]), (&amount, &json!(1)));
+    assert_eq!((&balance["value"], &balance["context"]["slot"]), (&amount, &chain.call("getSlot", json!([]))));
     let supply = chain.call("getTokenSupply", json!([text(&MINT)]))["value"].clone();
     assert_eq!((&supply["amount"], &supply["uiAmountString"]), (&json!("25500000"), &json!("25.5")));
     let largest = chain.call("getTokenLargestAccounts", json!([text(&MINT)]))["value"].clone();
@@ -208,6 +215,7 @@ fn program_accounts_are_filtered_sorted_and_cut() {
         let data = vec![n; usize::from(n % 4) + 1];
         chain.ledger.accounts().store(&[n + 100; 32], Account::with_data(LAMPORTS, program, &data));
     }
+    chain.settle();
     let find = |options: Value| chain.call("getProgramAccounts", json!([text(&program), options]));
     let all = find(json!({}));
     let keys: Vec<Pubkey> =
@@ -221,9 +229,10 @@ fn program_accounts_are_filtered_sorted_and_cut() {
     assert_eq!((found.as_array().unwrap().len(), &found[0]["pubkey"]), (1, &json!(text(&[109; 32]))));
     assert_eq!((&found[0]["account"]["data"][0], &found[0]["account"]["space"]), (&json!("CQ=="), &json!(2)));
     let with_context = find(json!({ "withContext": true, "sortResults": false }));
-    assert_eq!((&with_context["context"]["slot"], with_context["value"].as_array().unwrap().len()), (&json!(1), 40));
+    assert_eq!(with_context["context"]["slot"], chain.call("getSlot", json!([])));
+    assert_eq!(with_context["value"].as_array().unwrap().len(), 40);
     assert_eq!(chain.call("getProgramAccounts", json!([text(&[1; 32])])), json!([]));
-    assert_eq!(chain.error("getProgramAccounts", json!([text(&program), { "minContextSlot": 9 }])).0, -32016);
+    assert_eq!(chain.error("getProgramAccounts", json!([text(&program), { "minContextSlot": 99 }])).0, -32016);
     let wrong = [
         (json!({ "filters": {} }), "filters: expected an array"),
         (json!({ "filters": [1, 2, 3, 4, 5] }), "Too many filters provided; max 4"),
@@ -243,6 +252,7 @@ fn a_walk_that_finds_too_much_is_ended() {
     for n in 0..20 {
         chain.ledger.accounts().store(&[n + 100; 32], Account::with_data(LAMPORTS, [0x70; 32], &[1; 100]));
     }
+    chain.settle();
     let (code, message, _) = chain.error("getProgramAccounts", json!([text(&[0x70; 32])]));
     assert!(code == -32012 && message.contains("exceeded the limit"), "{message}");
 }
@@ -267,7 +277,9 @@ fn the_largest_accounts_and_the_supply() {
     assert!(lamports[0] > RICH);
     assert_eq!(chain.call("getLargestAccounts", json!([{ "filter": "nonCirculating" }]))["value"], json!([]));
     assert_eq!(chain.error("getLargestAccounts", json!([{ "filter": "none" }])).0, -32602);
-    let supply = chain.call("getSupply", json!([{ "excludeNonCirculatingAccountsList": true }]))["value"].clone();
+    let supply = chain
+        .call("getSupply", json!([{ "excludeNonCirculatingAccountsList": true, "commitment": "processed" }]))["value"]
+        .clone();
     assert_eq!(u128::from(supply["total"].as_u64().unwrap()), chain.ledger.accounts().total_lamports());
     assert_eq!(supply["total"], supply["circulating"]);
     assert_eq!((&supply["nonCirculating"], &supply["nonCirculatingAccounts"]), (&json!(0), &json!([])));

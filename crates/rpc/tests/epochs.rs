@@ -75,11 +75,9 @@ fn block_production_follows_the_slot_history() {
 #[test]
 fn inflation_is_told_and_pays_nobody() {
     let chain = Chain::new();
-    let governor = json!({
-        "initial": 0.08, "terminal": 0.015, "taper": 0.15, "foundation": 0.0, "foundationTerm": 0.0,
-    });
+    let governor = json!({ "initial": 0.0, "terminal": 0.0, "taper": 0.0, "foundation": 0.0, "foundationTerm": 0.0 });
     assert_eq!(chain.call("getInflationGovernor", json!([{ "commitment": "confirmed" }])), governor);
-    let rate = json!({ "total": 0.08, "validator": 0.08, "foundation": 0.0, "epoch": 0 });
+    let rate = json!({ "total": 0.0, "validator": 0.0, "foundation": 0.0, "epoch": 0 });
     assert_eq!(chain.call("getInflationRate", json!([])), rate);
     // The first epoch has not ended.
     let (code, message, _) = chain.error("getInflationReward", json!([[text(&address(0))]]));

@@ -23,6 +23,11 @@ fn status(chain: &Chain, signature: &str) -> Value {
     chain.call("getSignatureStatuses", json!([[signature]]))["value"][0].clone()
 }
 
+fn balance(chain: &Chain, of: usize, commitment: &str) -> u64 {
+    let answer = chain.call("getBalance", json!([text(&address(of)), { "commitment": commitment }]));
+    answer["value"].as_u64().unwrap()
+}
+
 #[test]
 fn a_transfer_lands_and_its_status_grows_surer() {
     let chain = Chain::new();
@@ -32,8 +37,9 @@ fn a_transfer_lands_and_its_status_grows_surer() {
     // Base58 where no encoding is named.
     let sent = chain.call("sendTransaction", json!([bs58::encode(&bytes).into_string()]));
     assert_eq!(sent, signature);
-    assert_eq!(chain.call("getBalance", json!([text(&address(20))]))["value"], 1_000_000);
-    assert_eq!(chain.call("getBalance", json!([text(&address(0))]))["value"], RICH - 1_000_000 - 5_000);
+    assert_eq!(balance(&chain, 20, "processed"), 1_000_000);
+    assert_eq!(balance(&chain, 0, "processed"), RICH - 1_000_000 - 5_000);
+    assert_eq!([balance(&chain, 20, "confirmed"), balance(&chain, 20, "finalized")], [0, 0]);
     let processed = json!({
         "slot": 1, "confirmations": 0, "err": null, "status": { "Ok": null }, "confirmationStatus": "processed",
     });
@@ -41,9 +47,11 @@ fn a_transfer_lands_and_its_status_grows_surer() {
     chain.durable_slots(1);
     let confirmed = status(&chain, &signature);
     assert_eq!((&confirmed["confirmationStatus"], &confirmed["confirmations"]), (&json!("confirmed"), &json!(1)));
+    assert_eq!([balance(&chain, 20, "confirmed"), balance(&chain, 20, "finalized")], [1_000_000, 0]);
     chain.durable_slots(32);
     let finalized = status(&chain, &signature);
     assert_eq!((&finalized["confirmationStatus"], &finalized["confirmations"]), (&json!("finalized"), &Value::Null));
+    assert_eq!(balance(&chain, 20, "finalized"), 1_000_000);
     // Sent again, it is known.
     let (code, message, data) = chain.error("sendTransaction", in_base64(&bytes, json!({})));
     assert!(code == -32002 && message.contains("already been processed"), "{message}");
@@ -69,7 +77,7 @@ fn an_overdrawn_transfer_is_refused_with_what_became_of_it() {
     let landed = status(&chain, signature.as_str().unwrap());
     assert_eq!(landed["err"], json!({ "InstructionError": [0, { "Custom": 1 }] }));
     assert_eq!(landed["status"], json!({ "Err": { "InstructionError": [0, { "Custom": 1 }] } }));
-    assert_eq!(chain.call("getBalance", json!([text(&address(0))]))["value"], RICH - 5_000);
+    assert_eq!(balance(&chain, 0, "processed"), RICH - 5_000);
 }
 
 #[test]
@@ -205,9 +213,9 @@ fn equal_airdrops_are_distinct() {
     assert_eq!((chain.counted(|c| c.airdrops()), chain.counted(|c| c.transactions_in())), (3, 3));
     // What it cannot give it refuses.
     let (code, message, _) = chain.error("requestAirdrop", json!([text(&address(31)), 1]));
-    assert!(code == -32002 && message.contains("rent"), "{message}");
-    assert_eq!(chain.error("requestAirdrop", json!([text(&address(31)), u64::MAX])).0, -32002);
-    assert_eq!(chain.error("requestAirdrop", json!([text(&address(1_000)), 5])).0, -32002);
+    assert!(code == -32603 && message.contains("rent"), "{message}");
+    assert_eq!(chain.error("requestAirdrop", json!([text(&address(31)), u64::MAX])).0, -32603);
+    assert_eq!(chain.error("requestAirdrop", json!([text(&address(1_000)), 5])).0, -32603);
     assert_eq!(chain.error("requestAirdrop", json!([text(&address(31)), -1])).0, -32602);
     let named = json!([text(&address(31)), 2_000_000, { "recentBlockhash": text(&[5; 32]) }]);
     assert!(chain.error("requestAirdrop", named).1.contains("Blockhash not found"));
@@ -257,7 +265,10 @@ fn without_a_slot_in_the_making_the_node_is_unhealthy() {
     chain.ledger.end_slot(1, [1; 32]).unwrap();
     let (code, message, _) = chain.error("sendTransaction", in_base64(&bytes, json!({})));
     assert!(code == -32005 && message.contains("no block"), "{message}");
-    assert_eq!(chain.call("getBalance", json!([text(&address(1))]))["context"]["slot"], 1);
+    assert_eq!(
+        chain.call("getBalance", json!([text(&address(1)), { "commitment": "processed" }]))["context"]["slot"],
+        1
+    );
     chain.ledger.begin_slot(2, 1).unwrap();
     chain.call("sendTransaction", in_base64(&bytes, json!({})));
 }

@@ -121,6 +121,33 @@ fn accounts_are_told_when_they_change() {
 }
 
 #[test]
+fn an_account_is_told_when_its_commitment_has_the_change() {
+    let chain = Chain::new();
+    let mut client = Client::new(&chain);
+    let mut subscribe = |name: &str| {
+        client.call("accountSubscribe", json!([text(&address(20)), { "encoding": "base64", "commitment": name }]))
+    };
+    let [confirmed, finalized] = ["confirmed", "finalized"].map(&mut subscribe);
+    let balance = |name: &str| {
+        let answer = chain.call("getBalance", json!([text(&address(20)), { "commitment": name }]));
+        answer["value"].as_u64().unwrap()
+    };
+    send(&chain, &chain.transfer(0, &address(20), 1_000_000));
+    chain.next_slot();
+    assert!(client.hears_nothing());
+    chain.ledger.mark_stored(1);
+    let told = client.notified("accountNotification", &confirmed);
+    assert_eq!((&told["context"]["slot"], &told["value"]["lamports"]), (&json!(1), &json!(1_000_000)));
+    // Whoever is told finds it so.
+    assert_eq!((balance("confirmed"), balance("finalized")), (1_000_000, 0));
+    chain.durable_slots(31);
+    assert!(client.hears_nothing());
+    chain.durable_slots(1);
+    assert_eq!(client.notified("accountNotification", &finalized)["context"]["slot"], 1);
+    assert_eq!(balance("finalized"), 1_000_000);
+}
+
+#[test]
 fn wrong_requests_are_answered_as_over_http() {
     let chain = Chain::new();
     let mut client = Client::new(&chain);

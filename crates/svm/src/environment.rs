@@ -17,6 +17,13 @@ use solana_syscalls::create_program_runtime_environment;
 use hearth_ledger::budget::Budget;
 use hearth_ledger::fees::LAMPORTS_PER_SIGNATURE;
 
+/// What tells releases apart by the features they know: the start of the hash of all their names, as the cluster's
+/// nodes tell it.
+pub fn feature_set_id() -> u32 {
+    let hash = agave_feature_set::ID.to_bytes();
+    u32::from_le_bytes([hash[0], hash[1], hash[2], hash[3]])
+}
+
 /// The features that are active.
 pub fn active_features() -> FeatureSet {
     let mut features = FeatureSet::all_enabled();

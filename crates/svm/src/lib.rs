@@ -21,3 +21,4 @@ pub mod programs;
 mod worker;
 
 pub use engine::Svm;
+pub use environment::feature_set_id;

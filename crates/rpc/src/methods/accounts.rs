@@ -1,4 +1,4 @@
-//! Accounts and balances, as the newest state has them.
+//! Accounts and balances, as the commitment has them that is asked for.
 //!
 //! reads   the ledger's accounts, one at a time
 //! writes  results
@@ -21,27 +21,27 @@ const ACCOUNTS_MAX: usize = 100;
 impl Api {
     pub fn get_balance(&self, params: Params<'_>) -> Result<Value, Failure> {
         let key = params.at_most(2)?.pubkey(0, "address")?;
-        let slot = self.state_slot(params.options(1)?)?;
-        Ok(with_context(slot, json!(self.ledger.balance(&key))))
+        let state = self.state(params.options(1)?)?;
+        Ok(with_context(state.slot, json!(state.balance(&key))))
     }
 
     pub fn get_account_info(&self, params: Params<'_>) -> Result<Value, Failure> {
         let key = params.at_most(2)?.pubkey(0, "address")?;
         let options = params.options(1)?;
         let format = AccountFormat::of(options, "binary")?;
-        let slot = self.state_slot(options)?;
-        let look = |key: &_| self.ledger.account(key);
+        let state = self.state(options)?;
+        let look = |key: &_| state.account(key);
         let mut tokens = TokenView::new(&look);
         let shown = look(&key).map_or(Ok(Value::Null), |account| format.json(&key, &account, &mut tokens))?;
-        Ok(with_context(slot, shown))
+        Ok(with_context(state.slot, shown))
     }
 
     pub fn get_multiple_accounts(&self, params: Params<'_>) -> Result<Value, Failure> {
         let keys = params.at_most(2)?.pubkeys(0, "addresses", ACCOUNTS_MAX)?;
         let options = params.options(1)?;
         let format = AccountFormat::of(options, "base64")?;
-        let slot = self.state_slot(options)?;
-        let look = |key: &_| self.ledger.account(key);
+        let state = self.state(options)?;
+        let look = |key: &_| state.account(key);
         let mut tokens = TokenView::new(&look);
         let mut room = self.limits.answer_bytes;
         let mut accounts = Vec::with_capacity(keys.len());
@@ -58,7 +58,7 @@ impl Api {
             })?;
             accounts.push(format.json(key, &account, &mut tokens)?);
         }
-        Ok(with_context(slot, Value::Array(accounts)))
+        Ok(with_context(state.slot, Value::Array(accounts)))
     }
 
     pub fn get_minimum_balance(&self, params: Params<'_>) -> Result<Value, Failure> {

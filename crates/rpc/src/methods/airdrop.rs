@@ -3,7 +3,7 @@
 //! reads   a recent blockhash
 //! writes  a transfer from the faucet into the pipeline
 //! memory  one transfer
-//! drops   airdrops that would fail, with the reason: error -32002
+//! drops   airdrops that would fail, with the reason: error -32603, as where the faucet of the cluster refuses
 //!
 //! Two requests for the same amount to the same address must be two transactions, also while the blockhash is the
 //! same. So each asks for another size of loaded account data, which costs nothing and is never reached.
@@ -67,7 +67,7 @@ impl Api {
         };
         let bytes = self.faucet.transfer(&to, lamports, &blockhash);
         let txn = encoding::transaction(&bytes)?;
-        self.preflight(&txn).await?;
+        self.preflight(&txn).await.map_err(Failure::into_internal)?;
         self.submit(&bytes).await?;
         count(self.counters.airdrops());
         Ok(json!(&*encode_64(txn.first_signature())))

@@ -47,13 +47,15 @@ impl Api {
 
     pub fn is_blockhash_valid(&self, params: Params<'_>) -> Result<Value, Failure> {
         let blockhash = params.at_most(2)?.pubkey(0, "blockhash")?;
-        let slot = self.state_slot(params.options(1)?)?;
-        Ok(with_context(slot, json!(self.ledger.is_blockhash_valid(&blockhash))))
+        let options = params.options(1)?;
+        let commitment = options.commitment()?;
+        let slot = self.slot_for(commitment, options)?;
+        Ok(with_context(slot, json!(self.ledger.is_blockhash_valid_at(&blockhash, commitment))))
     }
 
     /// With all features of the cluster: a whole SOL.
     pub fn get_stake_minimum_delegation(&self, params: Params<'_>) -> Result<Value, Failure> {
-        let slot = self.state_slot(params.at_most(1)?.options(0)?)?;
+        let (_, slot) = self.commitment(params)?;
         Ok(with_context(slot, json!(LAMPORTS_PER_SOL)))
     }
 

@@ -12,11 +12,15 @@ use crate::jsonrpc::Failure;
 use crate::params::Params;
 
 impl Api {
-    /// `solana-core` names the release whose interface is followed, since clients adapt to it. There is no feature
-    /// set, and so no key for it: web3.js takes a missing one and refuses `null`.
+    /// `solana-core` names the release whose interface is followed, since clients adapt to it. Without a feature set
+    /// there is no key for it: web3.js takes a missing one and refuses `null`.
     pub fn get_version(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(0)?;
-        Ok(json!({ "solana-core": crate::INTERFACE_VERSION, "hearth": crate::VERSION }))
+        let mut version = json!({ "solana-core": crate::INTERFACE_VERSION, "hearth": crate::VERSION });
+        if let Some(feature_set) = self.feature_set {
+            version["feature-set"] = json!(feature_set);
+        }
+        Ok(version)
     }
 
     pub fn get_identity(&self, params: Params<'_>) -> Result<Value, Failure> {
@@ -40,7 +44,7 @@ impl Api {
             "pubsub": self.websocket,
             "version": crate::VERSION,
             "clientId": "Hearth",
-            "featureSet": null,
+            "featureSet": self.feature_set,
             "shredVersion": self.shred_version,
         }]))
     }

@@ -1,9 +1,9 @@
-//! Epochs: how slots are divided, who leads them, which of them have blocks, what inflation gives.
+//! Epochs: how slots are divided, who leads them, which of them have blocks, that there is no inflation.
 //!
 //! reads   the ledger; the slot history sysvar
 //! writes  results
 //! memory  at most an epoch's slots as numbers, for a leader schedule
-//! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and codes; `solana-inflation` for the rates
+//! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and codes
 //!
 //! The node leads every slot, so a schedule is known for every epoch; it is told, as by the cluster, for those up to
 //! the next one.
@@ -20,15 +20,6 @@ use crate::params::{Options, Params};
 const LEADERS_MAX: u64 = 5_000;
 /// Addresses whose rewards can be asked at once: as many as fit a request.
 const REWARDS_MAX: usize = 1_000;
-
-/// Inflation in its first year, as a part of all lamports; the cluster's, as are those below.
-const INFLATION_INITIAL: f64 = 0.08;
-/// What it falls to.
-const INFLATION_TERMINAL: f64 = 0.015;
-/// By how much of itself it falls in a year.
-const INFLATION_TAPER: f64 = 0.15;
-/// Days of a year, as the cluster counts.
-const SECONDS_PER_YEAR: f64 = 365.242_199 * 24.0 * 3_600.0;
 
 impl Api {
     pub fn get_epoch_info(&self, params: Params<'_>) -> Result<Value, Failure> {
@@ -141,26 +132,19 @@ impl Api {
         Ok(with_context(self.ledger.slot(options.commitment()?), value))
     }
 
+    /// Inflation is off, as on a chain that `solana-genesis` makes for development: nothing is added to the lamports.
     pub fn get_inflation_governor(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(1)?.options(0)?.commitment()?;
-        Ok(json!({
-            "initial": INFLATION_INITIAL,
-            "terminal": INFLATION_TERMINAL,
-            "taper": INFLATION_TAPER,
-            "foundation": 0.0,
-            "foundationTerm": 0.0,
-        }))
+        Ok(json!({ "initial": 0.0, "terminal": 0.0, "taper": 0.0, "foundation": 0.0, "foundationTerm": 0.0 }))
     }
 
     pub fn get_inflation_rate(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(0)?;
         let epoch = self.epoch(self.ledger.slot(hearth_ledger::Commitment::Finalized));
-        let seconds = (epoch * self.ledger.slots_per_epoch()) as f64 * self.slot_ms as f64 / 1_000.0;
-        let rate = inflation(seconds / SECONDS_PER_YEAR);
-        Ok(json!({ "total": rate, "validator": rate, "foundation": 0.0, "epoch": epoch }))
+        Ok(json!({ "total": 0.0, "validator": 0.0, "foundation": 0.0, "epoch": epoch }))
     }
 
-    /// No block of this chain has paid a reward, so who asks is told of none once the epoch has passed.
+    /// Without inflation the rewards of an epoch are nothing, and the cluster tells none that is nothing.
     pub fn get_inflation_reward(&self, params: Params<'_>) -> Result<Value, Failure> {
         let addresses = params.at_most(2)?.pubkeys(0, "addresses", REWARDS_MAX)?;
         let options: Options<'_> = params.options(1)?;
@@ -184,22 +168,5 @@ impl Api {
     /// The leader's address.
     pub fn leader(&self) -> String {
         encode_32(&self.identity).to_string()
-    }
-}
-
-/// New lamports of a year, as a part of those there are, `years` after the beginning.
-fn inflation(years: f64) -> f64 {
-    (INFLATION_INITIAL * (1.0 - INFLATION_TAPER).powf(years)).max(INFLATION_TERMINAL)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn inflation_falls_to_its_end() {
-        assert_eq!(inflation(0.0), 0.08);
-        assert!((inflation(1.0) - 0.068).abs() < 1e-12);
-        assert_eq!(inflation(100.0), 0.015);
     }
 }

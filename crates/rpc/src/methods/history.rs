@@ -69,9 +69,9 @@ impl Api {
     }
 
     pub async fn get_transaction(&self, params: Params<'_>) -> Result<Value, Failure> {
-        let history = self.history()?;
         let signature = params.at_most(2)?.signature(0, "signature")?;
         let (wanted, _) = Wanted::of(params, 1)?;
+        let history = self.history()?;
         let found = history.log.transaction(&signature).map_err(failed)?;
         let Some(found) = found.filter(|found| found.place.slot <= self.ledger.slot(wanted.commitment)) else {
             return Ok(Value::Null);
@@ -85,7 +85,6 @@ impl Api {
     }
 
     pub async fn get_block(&self, params: Params<'_>) -> Result<Value, Failure> {
-        let history = self.history()?;
         let slot = params.at_most(2)?.number(0, "slot")?;
         let (wanted, options) = Wanted::of(params, 1)?;
         let details = match options.text("transactionDetails")?.unwrap_or("full") {
@@ -100,6 +99,7 @@ impl Api {
             }
         };
         let show_rewards = options.flag_or("rewards", true)?;
+        let history = self.history()?;
         self.check_there(slot, wanted.commitment)?;
         let options = BlockEncodingOptions {
             transaction_details: details,

@@ -13,6 +13,7 @@ mod cluster;
 mod epochs;
 mod health;
 mod history;
+mod prices;
 mod resend;
 mod scan;
 mod simulation;
@@ -27,7 +28,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hearth_ledger::blockstore::Reader;
-use hearth_ledger::{Bank, Commitment, Executor, Ledger};
+use hearth_ledger::{Bank, Commitment, Executor, Ledger, StateView};
 use hearth_wire::{Pubkey, Txn};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -41,6 +42,7 @@ use crate::params::{Options, Params};
 use crate::rate::RateLimit;
 use airdrop::Faucet;
 use health::Progress;
+use prices::Prices;
 use resend::ResendQueue;
 
 /// Between two looks at something that is awaited.
@@ -65,10 +67,11 @@ pub struct Api {
     tpu_quic: SocketAddr,
     http: SocketAddr,
     websocket: SocketAddr,
-    slot_ms: u64,
     blocks: Option<Reader>,
     history: Option<HistoryView>,
     genesis_time: i64,
+    feature_set: Option<u32>,
+    prices: Prices,
     newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
     progress: Progress,
     /// One permit: work that takes long is done one at a time.
@@ -95,10 +98,11 @@ impl Api {
             tpu_quic: node.tpu_quic,
             http,
             websocket,
-            slot_ms: node.slot_ms,
             history: node.history.zip(node.blocks.clone()).map(|(log, blocks)| HistoryView::new(log, blocks)),
             genesis_time: node.genesis_time,
             blocks: node.blocks,
+            feature_set: node.feature_set,
+            prices: Prices::default(),
             newest_snapshot: node.newest_snapshot,
             progress: Progress::new(node.slot_ms),
             long_work: Semaphore::new(1),
@@ -121,7 +125,7 @@ impl Api {
             "getVoteAccounts" => self.get_vote_accounts(params()?),
             "getBlockCommitment" => self.get_block_commitment(params()?),
             "getRecentPerformanceSamples" => self.get_performance_samples(params()?),
-            "getRecentPrioritizationFees" => self.get_prioritization_fees(params()?),
+            "getRecentPrioritizationFees" => self.get_prioritization_fees(params()?).await,
 
             "getSlot" => self.get_slot(params()?),
             "getBlockHeight" => self.get_block_height(params()?),
@@ -194,11 +198,19 @@ impl Api {
         }
     }
 
-    /// The slot that accounts and statuses are read in. They are those of the newest state whatever the commitment,
-    /// so that is the slot that the client is told.
-    fn state_slot(&self, options: Options<'_>) -> Result<u64, Failure> {
+    /// The slot of what is of the newest state whatever the commitment: statuses, simulations, fees.
+    fn newest_slot(&self, options: Options<'_>) -> Result<u64, Failure> {
         options.commitment()?;
         self.slot_for(Commitment::Processed, options)
+    }
+
+    /// The accounts as the commitment has them that the client asks for; refused where it wants a later slot.
+    fn state(&self, options: Options<'_>) -> Result<StateView<'_>, Failure> {
+        let state = self.ledger.state(options.commitment()?);
+        match options.number("minContextSlot")? {
+            Some(least) if state.slot < least => Err(Failure::before_min_context_slot(state.slot)),
+            _ => Ok(state),
+        }
     }
 
     /// The block in the making; waits a moment for the next when one has just ended.

@@ -12,7 +12,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use hearth_ledger::Account;
+use hearth_ledger::{Account, StateView};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 use serde_json::{Value, json};
@@ -62,6 +62,7 @@ impl Api {
     /// Accounts of a program that meet the filters, by address unless the order does not matter.
     pub async fn accounts_of(
         &self,
+        state: &StateView<'_>,
         program: &Pubkey,
         filters: &Filters,
         sorted: bool,
@@ -69,7 +70,7 @@ impl Api {
         let room = self.limits.answer_bytes;
         let (mut found, mut bytes) = (Vec::new(), 0usize);
         self.at_length(|| {
-            self.ledger.accounts().for_each(|key, account| {
+            state.for_each(|key, account| {
                 if account.owner != *program || bytes > room || !filters.allow(account.data()) {
                     return;
                 }
@@ -88,27 +89,16 @@ impl Api {
         Ok(found)
     }
 
-    /// Accounts beside their addresses, as JSON.
-    pub fn keyed_json(&self, found: &[(Pubkey, Account)], format: &AccountFormat) -> Result<Value, Failure> {
-        let look = |key: &_| self.ledger.account(key);
-        let mut tokens = TokenView::new(&look);
-        let mut shown = Vec::with_capacity(found.len());
-        for (key, account) in found {
-            shown.extend(format.keyed(key, account, &mut tokens)?);
-        }
-        Ok(Value::Array(shown))
-    }
-
     pub async fn get_program_accounts(&self, params: Params<'_>) -> Result<Value, Failure> {
         let program = params.at_most(2)?.pubkey(0, "program")?;
         let options = params.options(1)?;
         let filters = Filters::of(options)?;
         let format = AccountFormat::of(options, "binary")?;
         let (with_slot, sorted) = (options.flag("withContext")?, options.flag_or("sortResults", true)?);
-        let slot = self.state_slot(options)?;
-        let found = self.accounts_of(&program, &filters, sorted).await?;
-        let shown = tokio::task::block_in_place(|| self.keyed_json(&found, &format))?;
-        Ok(if with_slot { with_context(slot, shown) } else { shown })
+        let state = self.state(options)?;
+        let found = self.accounts_of(&state, &program, &filters, sorted).await?;
+        let shown = tokio::task::block_in_place(|| keyed_json(&state, &found, &format))?;
+        Ok(if with_slot { with_context(state.slot, shown) } else { shown })
     }
 
     pub async fn get_largest_accounts(&self, params: Params<'_>) -> Result<Value, Failure> {
@@ -123,11 +113,11 @@ impl Api {
                 return Err(Failure::invalid_params(message));
             }
         };
-        let slot = self.state_slot(options)?;
+        let state = self.state(options)?;
         let mut largest = Largest::new();
         if wanted {
             self.at_length(|| {
-                self.ledger.accounts().for_each(|key, account| largest.offer(account.lamports, key));
+                state.for_each(|key, account| largest.offer(account.lamports, key));
             })
             .await;
         }
@@ -135,22 +125,37 @@ impl Api {
             .descending()
             .map(|(key, lamports)| json!({ "address": &*encode_32(&key), "lamports": lamports }))
             .collect();
-        Ok(with_context(slot, Value::Array(shown)))
+        Ok(with_context(state.slot, Value::Array(shown)))
     }
 
     pub async fn get_supply(&self, params: Params<'_>) -> Result<Value, Failure> {
         let options: Options<'_> = params.at_most(1)?.options(0)?;
         options.flag("excludeNonCirculatingAccountsList")?;
-        let slot = self.state_slot(options)?;
-        let total = self.at_length(|| self.ledger.accounts().total_lamports()).await;
+        let state = self.state(options)?;
+        let total = self.at_length(|| state.total_lamports()).await;
         let value = json!({
             "total": u64::try_from(total).unwrap_or(u64::MAX),
             "circulating": u64::try_from(total).unwrap_or(u64::MAX),
             "nonCirculating": 0,
             "nonCirculatingAccounts": [],
         });
-        Ok(with_context(slot, value))
+        Ok(with_context(state.slot, value))
     }
+}
+
+/// Accounts beside their addresses, as JSON.
+pub fn keyed_json(
+    state: &StateView<'_>,
+    found: &[(Pubkey, Account)],
+    format: &AccountFormat,
+) -> Result<Value, Failure> {
+    let look = |key: &_| state.account(key);
+    let mut tokens = TokenView::new(&look);
+    let mut shown = Vec::with_capacity(found.len());
+    for (key, account) in found {
+        shown.extend(format.keyed(key, account, &mut tokens)?);
+    }
+    Ok(Value::Array(shown))
 }
 
 #[cfg(test)]

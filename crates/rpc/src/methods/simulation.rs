@@ -186,7 +186,7 @@ impl Api {
         }
         let (inner, wanted) = (options.flag("innerInstructions")?, options.options("accounts")?);
         let commitment = options.commitment()?;
-        let slot = self.state_slot(options)?;
+        let slot = self.newest_slot(options)?;
         let mut bytes = encoding::transaction_bytes(text, options)?;
         let mut replacement = Value::Null;
         if replace {

@@ -10,7 +10,7 @@ use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 use serde_json::{Value, json};
 
-use super::scan::Largest;
+use super::scan::{Largest, keyed_json};
 use super::{Api, with_context};
 use crate::encoding::account::AccountFormat;
 use crate::encoding::token::{self, TokenView, amount_json, is_token_program};
@@ -36,39 +36,39 @@ fn not_a(what: &str) -> Failure {
 impl Api {
     pub fn get_token_account_balance(&self, params: Params<'_>) -> Result<Value, Failure> {
         let key = params.at_most(2)?.pubkey(0, "address")?;
-        let slot = self.state_slot(params.options(1)?)?;
-        let look = |key: &_| self.ledger.account(key);
+        let state = self.state(params.options(1)?)?;
+        let look = |key: &_| state.account(key);
         let account = look(&key).ok_or_else(|| Failure::invalid_params("could not find account"))?;
         let held = is_token_program(&account.owner).then(|| token::token_account(account.data())).flatten();
         let held = held.ok_or_else(|| not_a("account"))?;
         let mint = TokenView::new(&look).mint(&held.mint)?;
-        Ok(with_context(slot, amount_json(held.amount, &mint)))
+        Ok(with_context(state.slot, amount_json(held.amount, &mint)))
     }
 
     pub fn get_token_supply(&self, params: Params<'_>) -> Result<Value, Failure> {
         let key = params.at_most(2)?.pubkey(0, "mint")?;
-        let slot = self.state_slot(params.options(1)?)?;
-        let look = |key: &_| self.ledger.account(key);
+        let state = self.state(params.options(1)?)?;
+        let look = |key: &_| state.account(key);
         let account = look(&key).ok_or_else(|| Failure::invalid_params("could not find account"))?;
         if !is_token_program(&account.owner) {
             return Err(not_a("mint"));
         }
         let mint = TokenView::new(&look).unpack(&account);
         let mint = mint.ok_or_else(|| Failure::invalid_params("mint could not be unpacked"))?;
-        Ok(with_context(slot, amount_json(mint.supply, &mint)))
+        Ok(with_context(state.slot, amount_json(mint.supply, &mint)))
     }
 
     pub async fn get_token_largest_accounts(&self, params: Params<'_>) -> Result<Value, Failure> {
         let key = params.at_most(2)?.pubkey(0, "mint")?;
-        let slot = self.state_slot(params.options(1)?)?;
-        let look = |key: &_| self.ledger.account(key);
+        let state = self.state(params.options(1)?)?;
+        let look = |key: &_| state.account(key);
         let mint = TokenView::new(&look).mint(&key)?;
         if !is_token_program(&mint.program) {
             return Err(not_a("mint"));
         }
         let filters = Filters::default().and([Filter::TokenAccountState, bytes_at(MINT_OFFSET, &key)]);
         let mut largest = Largest::new();
-        for (key, account) in self.accounts_of(&mint.program, &filters, false).await? {
+        for (key, account) in self.accounts_of(&state, &mint.program, &filters, false).await? {
             largest.offer(token::token_account(account.data()).map_or(0, |held| held.amount), &key);
         }
         let shown = largest.descending().map(|(key, amount)| {
@@ -76,7 +76,7 @@ impl Api {
             shown["address"] = json!(&*encode_32(&key));
             shown
         });
-        Ok(with_context(slot, shown.collect()))
+        Ok(with_context(state.slot, shown.collect()))
     }
 
     pub async fn get_token_accounts_by_owner(&self, params: Params<'_>) -> Result<Value, Failure> {
@@ -95,12 +95,12 @@ impl Api {
         let wanted = TokenFilter::of(params.options(1)?)?;
         let options = params.options(2)?;
         let format = AccountFormat::of(options, "binary")?;
-        let slot = self.state_slot(options)?;
+        let state = self.state(options)?;
         let program = match wanted {
             TokenFilter::Program(program) if is_token_program(&program) => program,
             TokenFilter::Program(_) => return Err(Failure::invalid_params("unrecognized Token program id")),
             TokenFilter::Mint(mint) => {
-                let program = TokenView::new(&|key| self.ledger.account(key)).mint(&mint)?.program;
+                let program = TokenView::new(&|key| state.account(key)).mint(&mint)?.program;
                 if !is_token_program(&program) {
                     return Err(not_a("mint"));
                 }
@@ -109,8 +109,8 @@ impl Api {
             }
         };
         filters.push(Filter::TokenAccountState);
-        let found = self.accounts_of(&program, &Filters::default().and(filters), true).await?;
-        Ok(with_context(slot, self.keyed_json(&found, &format)?))
+        let found = self.accounts_of(&state, &program, &Filters::default().and(filters), true).await?;
+        Ok(with_context(state.slot, keyed_json(&state, &found, &format)?))
     }
 }
 

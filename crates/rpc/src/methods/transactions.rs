@@ -36,7 +36,7 @@ impl Api {
         let retries = options.number("maxRetries")?;
         let bytes = encoding::transaction_bytes(text, options)?;
         let txn = encoding::transaction(&bytes)?;
-        self.state_slot(options)?;
+        self.newest_slot(options)?;
         self.loaded_addresses(&txn)?;
         if !skip_preflight {
             if !(self.verify)(&txn) {
@@ -81,7 +81,7 @@ impl Api {
         if !self.transaction_history {
             return Err(Failure::no_history());
         }
-        let slot = self.state_slot(options)?;
+        let slot = self.newest_slot(options)?;
         let status = |signature: &Signature| match self.ledger.signature_status(signature) {
             Some(status) => Ok(status_json(&status)),
             None if search && self.history.is_some() => Ok(self.older_status(signature)?.unwrap_or(Value::Null)),
@@ -94,7 +94,7 @@ impl Api {
     pub fn get_fee_for_message(&self, params: Params<'_>) -> Result<Value, Failure> {
         let what = "parameter 1 (message)";
         let message = encoding::base64_bytes(params.at_most(2)?.text(0, "message")?, what)?;
-        let slot = self.state_slot(params.options(1)?)?;
+        let slot = self.newest_slot(params.options(1)?)?;
         let not_a_message =
             |why: &dyn std::fmt::Display| Failure::invalid_params(format!("{what}: not a message: {why}"));
         let bytes = unsigned(&message).ok_or_else(|| not_a_message(&"it has no header"))?;

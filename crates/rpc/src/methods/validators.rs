@@ -1,6 +1,6 @@
-//! Votes, stakes, speed and prices.
+//! Votes, stakes and speed.
 //!
-//! reads   vote accounts, samples, blocks
+//! reads   vote accounts, samples
 //! writes  results
 //! memory  what one answer takes
 //! source  `getVoteAccounts`, `getBlockCommitment`, `getRecentPerformanceSamples` of `solana-rpc` 4.2
@@ -20,10 +20,6 @@ const DELINQUENT_SLOTS: u64 = 128;
 const CREDITS_MAX: usize = 5;
 /// Samples that can be asked for at once.
 const SAMPLES_MAX: u64 = 720;
-/// Blocks whose prices are told.
-const PRICED_BLOCKS: usize = 150;
-/// Addresses that a price can be asked for.
-const PRICED_ACCOUNTS_MAX: usize = 128;
 /// Votes deep that a block can be under, the root included.
 const COMMITMENT_LEVELS: usize = 32;
 
@@ -90,18 +86,6 @@ impl Api {
             })
         });
         Ok(json.collect())
-    }
-
-    /// The least price that got into each of the last blocks. It is nothing: a block of this node has room for whoever
-    /// pays no more than the signatures.
-    pub fn get_prioritization_fees(&self, params: Params<'_>) -> Result<Value, Failure> {
-        let params = params.at_most(1)?;
-        if params.value(0).is_some() {
-            params.pubkeys(0, "addresses", PRICED_ACCOUNTS_MAX)?;
-        }
-        let mut blocks = self.ledger.recent_blocks(PRICED_BLOCKS);
-        blocks.reverse();
-        Ok(blocks.iter().map(|block| json!({ "slot": block.slot, "prioritizationFee": 0 })).collect())
     }
 }
 

@@ -142,9 +142,10 @@ impl Changes {
         }
     }
 
-    /// Whether an account may have changed.
-    pub fn may_have_changed(&self) -> bool {
-        self.now.transactions != self.before.transactions || self.now.processed != self.before.processed
+    /// Whether an account may have changed, as `commitment` has it.
+    pub fn may_have_changed(&self, commitment: Commitment) -> bool {
+        let slot = |seen: Seen| seen.slot(commitment);
+        self.may_have_landed(commitment) || slot(self.now) != slot(self.before)
     }
 
     /// Transactions that name an address.

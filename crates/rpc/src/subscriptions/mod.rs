@@ -8,8 +8,8 @@
 //! source  `rpc_subscriptions.rs`, `rpc_pubsub.rs` of `solana-rpc` 4.2 for the shapes
 //!
 //! A look costs five numbers of the ledger; what is subscribed is examined only where they have changed. An account
-//! that changes twice between two looks is told once, as it is then, and as the newest state has it whatever the
-//! commitment: the same as `getAccountInfo` says. Slots and roots are all told, as far back as the ledger remembers.
+//! that changes twice between two looks is told once, as the commitment has it then: the same as `getAccountInfo`
+//! says. Slots and roots are all told, as far back as the ledger remembers.
 //!
 //! Logs, votes and the accounts of programs come from the banks ([`hearth_ledger::tap`]), and only while somebody wants
 //! them. They are told once their slot has the commitment asked for; until then they are held back.
@@ -121,8 +121,8 @@ impl Hub {
 
     /// Subscribes; the number of the subscription.
     pub fn subscribe(&self, connection: u64, mut watch: Watch) -> Result<u64, Failure> {
-        if let Watch::Account { key, last, .. } = &mut watch {
-            *last = self.ledger.account(key);
+        if let Watch::Account { key, commitment, last, .. } = &mut watch {
+            *last = self.ledger.state(*commitment).account(key);
         }
         let mut state = self.state();
         let State { last_id, peers, subscriptions, .. } = &mut *state;

@@ -77,16 +77,17 @@ impl Teller<'_> {
                 let votes = changes.landed.iter().filter(|landed| landed.is_vote).filter_map(vote_json);
                 votes.for_each(|vote| self.say(id, name, &vote, false));
             }
-            Watch::Account { key, format, last } => {
-                if !changes.fresh && !changes.may_have_changed() {
+            Watch::Account { key, format, commitment, last } => {
+                if !changes.fresh && !changes.may_have_changed(*commitment) {
                     return;
                 }
-                let account = self.ledger.account(key);
+                let state = self.ledger.state(*commitment);
+                let account = state.account(key);
                 if account != *last {
                     // One that is gone is told as one that is empty.
                     let shown = account.clone().unwrap_or_default();
                     *last = account;
-                    self.say_account(id, name, changes.now.slot(Commitment::Processed), (key, &shown), format);
+                    self.say_account(id, name, state.slot, (key, &shown), format);
                 }
             }
             Watch::Program { .. } => self.program(id, watch),

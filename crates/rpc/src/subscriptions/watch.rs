@@ -36,6 +36,8 @@ pub enum Watch {
         key: Pubkey,
         /// How it shall be written.
         format: AccountFormat,
+        /// How sure the change must be.
+        commitment: Commitment,
         /// As it was told last.
         last: Option<Account>,
     },
@@ -108,8 +110,8 @@ impl Watch {
     fn account(params: Params<'_>) -> Result<Self, Failure> {
         let key = params.at_most(2)?.pubkey(0, "address")?;
         let options = params.options(1)?;
-        options.commitment()?;
-        Ok(Self::Account { key, format: AccountFormat::of(options, "binary")?, last: None })
+        let (format, commitment) = (AccountFormat::of(options, "binary")?, options.commitment()?);
+        Ok(Self::Account { key, format, commitment, last: None })
     }
 
     fn program(params: Params<'_>) -> Result<Self, Failure> {

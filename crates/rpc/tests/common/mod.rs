@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use hearth_ledger::blockstore::{self, BlockStore};
 use hearth_ledger::genesis::funded_account_key;
+use hearth_ledger::history::{self, History};
 use hearth_ledger::{Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, StatusCacheConfig};
 use hearth_rpc::{Busy, Counters, Limits, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_wire::base58::{encode_32, encode_64};
@@ -102,6 +104,26 @@ pub struct Chain {
     pub again: Arc<AtomicU64>,
     /// The server.
     pub server: RpcServer,
+    /// Where blocks and history are kept, of those that keep some.
+    kept: Option<Kept>,
+}
+
+/// A block store and a history, both empty.
+struct Kept {
+    blocks: BlockStore,
+    history: History,
+    _folder: tempfile::TempDir,
+}
+
+impl Kept {
+    fn new(genesis_hash: &Hash) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = blockstore::Config::new(64 << 20, *genesis_hash);
+        let (blocks, _) = BlockStore::open(&folder.path().join("blocks"), config).unwrap();
+        let config = history::Config::new(64 << 20, *genesis_hash);
+        let history = History::open(&folder.path().join("history"), config, 0).unwrap();
+        Self { blocks, history, _folder: folder }
+    }
 }
 
 impl Chain {
@@ -116,9 +138,18 @@ impl Chain {
         Self::start(config, limits, transaction_history).unwrap()
     }
 
+    /// A chain with a block store and a history.
+    pub fn with_history() -> Self {
+        let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
+        Self::build(RpcConfig { limits: Limits::default(), ..config }, true, true).unwrap()
+    }
+
     /// A chain with a server of this configuration.
     pub fn start(config: RpcConfig, limits: Limits, transaction_history: bool) -> Result<Self, RpcError> {
-        let config = RpcConfig { limits, ..config };
+        Self::build(RpcConfig { limits, ..config }, transaction_history, false)
+    }
+
+    fn build(config: RpcConfig, transaction_history: bool, keep: bool) -> Result<Self, RpcError> {
         let genesis = GenesisConfig::development(address(500), address(FAUCET), 0);
         let genesis = Genesis::create(GenesisConfig { fund_initial_accounts: 8, ..genesis }, |_| {}).unwrap();
         let status_cache = StatusCacheConfig { enabled: transaction_history, capacity_txns: 1_000 };
@@ -133,6 +164,7 @@ impl Chain {
             again: Arc::clone(&again),
         };
         let key = funded_account_key(FAUCET);
+        let kept = keep.then(|| Kept::new(ledger.genesis_hash()));
         let node = RpcNode {
             ledger: Arc::clone(&ledger),
             inlet: Box::new(inlet),
@@ -146,13 +178,14 @@ impl Chain {
             transaction_history,
             slot_ms: 400,
             counters: Arc::default(),
-            blocks: None,
-            history: None,
+            blocks: kept.as_ref().map(|kept| kept.blocks.reader()),
+            history: kept.as_ref().map(|kept| kept.history.reader()),
             genesis_time: 0,
+            feature_set: Some(7),
             newest_snapshot: Box::new(|| None),
         };
         let server = RpcServer::start(config, node)?;
-        Ok(Self { ledger, full, taken, again, server })
+        Ok(Self { ledger, full, taken, again, server, kept })
     }
 
     /// Ends the slot in the making and begins the next.
@@ -170,6 +203,11 @@ impl Chain {
             self.next_slot();
             self.ledger.mark_stored(self.ledger.working_bank().unwrap().parent());
         }
+    }
+
+    /// Makes all that has happened final.
+    pub fn settle(&self) {
+        self.durable_slots(34);
     }
 
     /// The blockhash to name.
