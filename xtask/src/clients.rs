@@ -30,11 +30,13 @@ pub fn npm(binary: &Path) -> Result<(), String> {
     let install = ["ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
     run::run(Command::new("npm").args(install).current_dir(&scripts))?;
     with_node("npm", binary, |folder, url| {
-        let program = folder.join("counter.so");
-        assemble("counter.s", &program)?;
+        let (program, by_ten) = (folder.join("counter.so"), folder.join("counter-by-ten.so"));
+        assemble("counter.s", &program, |source| source)?;
+        assemble("counter.s", &by_ten, |source| source.replace("add64 r4, 1\n", "add64 r4, 10\n"))?;
         NPM.iter().try_for_each(|script| {
             let mut client = Command::new("node");
-            client.arg(script).current_dir(&scripts).env("RPC_URL", url).env("PROGRAM", &program);
+            client.arg(script).current_dir(&scripts).env("RPC_URL", url);
+            client.env("PROGRAM", &program).env("PROGRAM_BY_TEN", &by_ten);
             run::run(&mut client)
         })
     })
@@ -66,13 +68,13 @@ fn with_node(name: &str, binary: &Path, clients: impl FnOnce(&Path, &str) -> Res
     node.stop()
 }
 
-/// Assembles one of `tests/clients/programs` into an ELF that a node takes.
-fn assemble(name: &str, elf: &Path) -> Result<(), String> {
+/// Assembles one of `tests/clients/programs`, `changed`, into an ELF that a node takes.
+fn assemble(name: &str, elf: &Path, changed: impl FnOnce(String) -> String) -> Result<(), String> {
     let source = folder().join("programs").join(name);
     let cannot = |what: &str, path: &Path, error| format!("cannot {what} {}: {error}", path.display());
     let text = std::fs::read_to_string(&source).map_err(|error| cannot("read", &source, error))?;
     let assembler = Assembler::new(AssemblerOption::default().with_arch(SbpfArch::V3));
-    let bytes = assembler.assemble(&text).map_err(|errors| {
+    let bytes = assembler.assemble(&changed(text)).map_err(|errors| {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         format!("{}: {}", source.display(), errors.join("; "))
     })?;

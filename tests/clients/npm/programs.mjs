@@ -1,7 +1,7 @@
-// Programs through `@solana/web3.js` and Anchor's client: deploy with the upgradeable loader, call; logs,
-// return data, history.
+// Programs through `@solana/web3.js` and Anchor's client: deploy with the upgradeable loader, call, upgrade; logs,
+// return data, durable nonces, history.
 //
-// reads   PROGRAM: an ELF that counts (tests/clients/programs/counter.s)
+// reads   PROGRAM: an ELF that counts (tests/clients/programs/counter.s); PROGRAM_BY_TEN: one that counts by ten
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import anchor from '@coral-xyz/anchor';
@@ -9,6 +9,8 @@ import {
   ComputeBudgetProgram,
   Keypair,
   LAMPORTS_PER_SOL,
+  NONCE_ACCOUNT_LENGTH,
+  NonceAccount,
   PublicKey,
   SYSVAR_CLOCK_PUBKEY,
   SYSVAR_RENT_PUBKEY,
@@ -165,6 +167,48 @@ async function anchorsClientCalls() {
   assert.equal((await connection.getSignatureStatus(signature)).value.err, null);
 }
 
+async function aProgramIsUpgraded() {
+  const buffer = await upload(readFileSync(process.env.PROGRAM_BY_TEN));
+  const keys = [
+    writable(programData(program)),
+    writable(program),
+    writable(buffer),
+    writable(payer.publicKey),
+    readonly(SYSVAR_RENT_PUBKEY),
+    readonly(SYSVAR_CLOCK_PUBKEY),
+    readonly(payer.publicKey, true),
+  ];
+  const before = await counted(counter);
+  await send([loader(3, keys)]);
+  await nextSlot();
+  await send([count(counter)]);
+  assert.equal(await counted(counter), before + 10n);
+  assert.equal(await connection.getAccountInfo(buffer), null, 'the buffer is gone');
+}
+
+async function aDurableNonceServes() {
+  const [nonce, create] = await newAccount(NONCE_ACCOUNT_LENGTH, SystemProgram.programId);
+  const own = { noncePubkey: nonce.publicKey, authorizedPubkey: payer.publicKey };
+  await send([create, SystemProgram.nonceInitialize(own)], nonce);
+  const stored = async () => NonceAccount.fromAccountData((await connection.getAccountInfo(nonce.publicKey)).data).nonce;
+  const to = Keypair.generate().publicKey;
+  // Each is confirmed by a subscription, by the nonce that advances, or by the status, whichever tells first.
+  for (let round = 1; round <= 5; round += 1) {
+    const value = await stored();
+    const nonceInfo = { nonce: value, nonceInstruction: SystemProgram.nonceAdvance(own) };
+    const transaction = new Transaction({ nonceInfo, feePayer: payer.publicKey });
+    transaction.add(SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: to, lamports: LAMPORTS_PER_SOL }));
+    transaction.sign(payer);
+    const minContextSlot = await connection.getSlot();
+    const signature = await connection.sendRawTransaction(transaction.serialize());
+    const strategy = { signature, nonceAccountPubkey: nonce.publicKey, nonceValue: value, minContextSlot };
+    const confirmed = await connection.confirmTransaction(strategy);
+    assert.equal(confirmed.value.err, null);
+    assert.equal(await connection.getBalance(to), round * LAMPORTS_PER_SOL);
+    assert.notEqual(await stored(), value);
+  }
+}
+
 async function aMalformedProgramIsRefused() {
   const error = await deploy(Buffer.alloc(500, 7)).then(() => assert.fail('it was deployed'), (error) => error);
   assert.match(error.message, /invalid account data|InvalidAccountData|failed/i);
@@ -198,6 +242,8 @@ await run([
   ['logs and program accounts are told', logsAndProgramAccountsAreTold],
   ['an error of the program is told', anErrorOfTheProgramIsTold],
   ["Anchor's client calls", anchorsClientCalls],
+  ['a durable nonce serves', aDurableNonceServes],
   ['history is kept', historyIsKept],
   ['a malformed program is refused', aMalformedProgramIsRefused],
+  ['a program is upgraded', aProgramIsUpgraded],
 ]);

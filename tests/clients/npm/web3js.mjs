@@ -1,6 +1,7 @@
 // `@solana/web3.js`: fund a key, transfer, see it confirmed, read it back.
 import assert from 'node:assert/strict';
 import {
+  ComputeBudgetProgram,
   Keypair,
   LAMPORTS_PER_SOL,
   SendTransactionError,
@@ -10,7 +11,7 @@ import {
   VersionedTransaction,
   sendAndConfirmTransaction,
 } from '@solana/web3.js';
-import { FEE, airdrop, connection, run } from './common.mjs';
+import { FEE, airdrop, connection, run, until } from './common.mjs';
 
 /** A transfer that has not been signed. */
 function transfer(from, to, lamports) {
@@ -21,6 +22,7 @@ function transfer(from, to, lamports) {
 async function theNodeIntroducesItself() {
   const version = await connection.getVersion();
   assert.match(version['solana-core'], /^\d+\.\d+\.\d+/);
+  assert.ok(version['feature-set'] > 0);
   const [node] = await connection.getClusterNodes();
   assert.equal(typeof node.pubkey, 'string');
   assert.equal(await connection.getSlotLeader(), node.pubkey);
@@ -77,6 +79,34 @@ async function aVersionedTransferIsConfirmed(alice, bob) {
   assert.equal(await connection.getBalance(bob.publicKey), before + 1_000);
 }
 
+async function balancesAreThoseOfTheCommitment(alice) {
+  const dave = Keypair.generate();
+  const final = await connection.getBalance(alice.publicKey, 'finalized');
+  const signature = await connection.sendTransaction(transfer(alice, dave, 2_000_000), [alice]);
+  const landed = async () => (await connection.getSignatureStatus(signature)).value ?? undefined;
+  await until('the transfer', landed);
+  // What is not final yet has not happened for whoever asks for that.
+  const { context, value } = await connection.getBalanceAndContext(dave.publicKey, 'finalized');
+  const { slot } = await landed();
+  assert.ok(context.slot < slot, `${context.slot} is before ${slot}`);
+  assert.equal(value, 0);
+  assert.equal(await connection.getBalance(dave.publicKey, 'processed'), 2_000_000);
+  await connection.confirmTransaction({ signature, ...(await connection.getLatestBlockhash()) }, 'finalized');
+  assert.equal(await connection.getBalance(dave.publicKey, 'finalized'), 2_000_000);
+  assert.ok((await connection.getBalance(alice.publicKey, 'finalized')) !== final);
+}
+
+async function pricesOfBlocksAreTold(alice, bob) {
+  const pay = transfer(alice, bob, 1_000).add(ComputeBudgetProgram.setComputeUnitPrice({ microLamports: 70_000 }));
+  const signature = await sendAndConfirmTransaction(connection, pay, [alice]);
+  const { slot } = (await connection.getSignatureStatus(signature)).value;
+  const fees = await connection.getRecentPrioritizationFees({ lockedWritableAccounts: [alice.publicKey] });
+  assert.ok(fees.length <= 150);
+  assert.equal(fees.find((block) => block.slot === slot).prioritizationFee, 70_000);
+  const others = await connection.getRecentPrioritizationFees({ lockedWritableAccounts: [Keypair.generate().publicKey] });
+  assert.ok(others.some(({ prioritizationFee }) => prioritizationFee === 0));
+}
+
 async function anOverdrawnTransferIsRefused(bob, alice) {
   const before = await connection.getBalance(bob.publicKey);
   const sending = sendAndConfirmTransaction(connection, transfer(bob, alice, before + 1), [bob]);
@@ -119,6 +149,8 @@ await run([
   ['an airdrop arrives', () => anAirdropArrives(alice)],
   ['a transfer is confirmed', () => aTransferIsConfirmed(alice, bob)],
   ['a versioned transfer is confirmed', () => aVersionedTransferIsConfirmed(alice, bob)],
+  ['balances are those of the commitment', () => balancesAreThoseOfTheCommitment(alice)],
+  ['prices of blocks are told', () => pricesOfBlocksAreTold(alice, bob)],
   ['an overdrawn transfer is refused', () => anOverdrawnTransferIsRefused(bob, alice)],
   ['a failure is told over WebSocket', () => aFailureIsToldOverWebSocket(bob, alice)],
   ['changes are told', () => changesAreTold(alice, carol)],

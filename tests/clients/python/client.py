@@ -1,19 +1,22 @@
-"""solana-py and solders, unmodified, against a node: airdrop, transfer, simulate, tokens, history.
+"""solana-py and solders, unmodified, against a node: airdrop, transfer, simulate, tokens, subscriptions, history.
 
-reads   RPC_URL: the node's JSON-RPC over HTTP
+reads   RPC_URL: the node's JSON-RPC over HTTP; its WebSocket is one port higher
 writes  a line per case and «ok», or what is wrong with exit code 1
 """
 
 import asyncio
 import os
+import re
 
 from solana.rpc.async_api import AsyncClient
 from solana.rpc.commitment import Confirmed
 from solana.rpc.core import RPCException
+from solana.rpc.websocket_api import SolanaWsClient
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.message import MessageV0
 from solders.pubkey import Pubkey
+from solders.rpc.config import RpcTransactionLogsFilterMentions
 from solders.system_program import ID as SYSTEM_PROGRAM
 from solders.system_program import CreateAccountParams, TransferParams, create_account, transfer
 from solders.token import ID as TOKEN_PROGRAM
@@ -21,6 +24,7 @@ from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
 URL = os.environ["RPC_URL"]
+WEBSOCKET = re.sub(r":(\d+)$", lambda port: f":{int(port[1]) + 1}", URL.replace("http", "ws"))
 SOL = 1_000_000_000
 FEE = 5_000
 MINT_BYTES = 82
@@ -117,6 +121,30 @@ async def tokens_move(client: AsyncClient) -> None:
     assert (await client.get_token_supply(mint.pubkey())).value.amount == "12345"
 
 
+async def changes_are_told(client: AsyncClient) -> None:
+    alice, bob = await rich_key(client, SOL), Keypair().pubkey()
+    pay = transfer(TransferParams(from_pubkey=alice.pubkey(), to_pubkey=bob, lamports=SOL // 2))
+    transaction = await signed(client, [pay], alice)
+    signature = transaction.signatures[0]
+    async with SolanaWsClient(WEBSOCKET) as websocket:
+        landed = await websocket.signature_subscribe(signature=signature, commitment=Confirmed)
+        changed = await websocket.account_subscribe(pubkey=bob, commitment=Confirmed, encoding="base64")
+        mentions = RpcTransactionLogsFilterMentions(bob)
+        logged = await websocket.logs_subscribe(filter_=mentions, commitment=Confirmed)
+        slots = await websocket.slot_subscribe()
+        await client.send_transaction(transaction)
+        wanted = {one.subscription_id: None for one in (landed, changed, logged, slots)}
+        while None in wanted.values():
+            told = await websocket.recv()
+            wanted[told.subscription] = told.result
+        assert wanted[landed.subscription_id].value.err is None
+        assert wanted[changed.subscription_id].value.lamports == SOL // 2
+        assert wanted[logged.subscription_id].value.signature == signature
+        assert wanted[slots.subscription_id].slot > 0
+        for one in (changed, logged, slots):
+            await websocket.unsubscribe(one)
+
+
 async def the_node_introduces_itself(client: AsyncClient) -> None:
     assert (await client.is_connected())
     epoch = (await client.get_epoch_info()).value
@@ -135,6 +163,7 @@ async def main() -> None:
         a_transfer_is_confirmed,
         an_overdrawn_transfer_is_refused,
         tokens_move,
+        changes_are_told,
     ]
     async with AsyncClient(URL, Confirmed) as client:
         for case in cases:
