@@ -275,12 +275,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     let blocks = chain.store.reader();
     let taker = chain.taker.take();
     let newest_snapshot = Box::new(restore::newest_slot(ledger.snapshots()));
-    let idle = IdlePolicy {
-        park_after_ns: match config.layout.park_after_micros {
-            0 => u64::MAX,
-            micros => micros * 1000,
-        },
-    };
+    let idle = idle(config);
     let history = chain.history.as_ref().map(History::reader);
     let tiles = tile_configs(config, &ports, &topology, chain, load);
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
@@ -360,9 +355,20 @@ fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chai
                 target: reachable(ports.quic),
                 connections: config.development.bench.connections,
                 client: ClientConfig::local(),
+                identity: None,
             },
             bencho: bencho::Config { rpc: reachable(ports.rpc), samples: load.samples },
         }),
+    }
+}
+
+/// When idle cores park.
+pub fn idle(config: &Config) -> IdlePolicy {
+    IdlePolicy {
+        park_after_ns: match config.layout.park_after_micros {
+            0 => u64::MAX,
+            micros => micros * 1000,
+        },
     }
 }
 

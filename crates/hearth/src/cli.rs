@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -97,6 +98,37 @@ pub struct Bench {
     /// Measure stock ed25519 before and after, and report the efficiency in its units.
     #[arg(long)]
     pub yardstick: bool,
+    /// Another node.
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// `hearth bench --target`
+#[derive(Args, Default)]
+pub struct Target {
+    /// Drive the Solana node whose RPC is at this URL, as http://127.0.0.1:8899, instead of booting one. Its senders
+    /// are new accounts, funded by an airdrop; with --rate 0, only probes and questions are sent.
+    #[arg(long = "target", value_name = "URL")]
+    pub url: Option<String>,
+    /// Send transactions to this QUIC address; without it, where the node's `getClusterNodes` says.
+    #[arg(long, value_name = "ADDRESS", requires = "url")]
+    pub tpu: Option<SocketAddr>,
+    /// Fund the senders from this key's account instead of an airdrop.
+    #[arg(long, value_name = "KEYPAIR", requires = "url")]
+    pub funder: Option<PathBuf>,
+    /// Connect with this key, for a node that gives each peer its share by stake.
+    #[arg(long, value_name = "KEYPAIR", requires = "url")]
+    pub identity: Option<PathBuf>,
+    /// The node's process on this machine: its CPU time is reported.
+    #[arg(long, value_name = "PID", requires = "url")]
+    pub pid: Option<u32>,
+    /// Submit so many transactions a second over RPC to measure how long they take to be processed and confirmed;
+    /// 10 by default.
+    #[arg(long, value_name = "PER_SECOND", requires = "url", allow_negative_numbers = true)]
+    pub probes: Option<f64>,
+    /// Ask the RPC so many questions a second to measure how long answers take; none by default.
+    #[arg(long, value_name = "PER_SECOND", requires = "url", allow_negative_numbers = true)]
+    pub questions: Option<f64>,
 }
 
 /// `hearth run`

@@ -70,6 +70,16 @@ pub struct NodeConfig {
     pub tiles: TileConfigs,
 }
 
+/// How a load generator is brought up by itself.
+pub struct LoadConfig {
+    /// The workspace file.
+    pub workspace: PathBuf,
+    /// When idle cores park.
+    pub idle: IdlePolicy,
+    /// The tiles.
+    pub tiles: LoadConfigs,
+}
+
 /// Why a node did not come up.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
@@ -133,6 +143,22 @@ impl Node {
     /// Makes every tile and starts every core.
     pub fn boot(topology: Topology, clock: Clock, config: &NodeConfig) -> Result<Self, BootError> {
         let workspace = Workspace::create(&config.workspace, &topology.workspace_plan(config.huge_pages))?;
+        Self::start(topology, clock, workspace, config.idle, |launcher, tile| launcher.tile(tile, &config.tiles))
+    }
+
+    /// The same of a load generator without a node.
+    pub fn boot_load(topology: Topology, clock: Clock, config: &LoadConfig) -> Result<Self, BootError> {
+        let workspace = Workspace::create(&config.workspace, &topology.workspace_plan(HugePages::None))?;
+        Self::start(topology, clock, workspace, config.idle, |launcher, tile| launcher.load_tile(tile, &config.tiles))
+    }
+
+    fn start(
+        topology: Topology,
+        clock: Clock,
+        workspace: Workspace,
+        idle: IdlePolicy,
+        make: impl Fn(&Launcher<'_>, &TileSpec) -> Result<Box<dyn Runnable>, BootError>,
+    ) -> Result<Self, BootError> {
         let mut wakers = BTreeMap::new();
         for (core, tiles) in topology.by_core() {
             let waker = Waker::new()?;
@@ -144,18 +170,22 @@ impl Node {
         // In the order of their numbers: the first net tile makes sure that the ports are free, the others join it.
         let mut made = BTreeMap::new();
         for tile in &topology.tiles {
-            made.insert(tile.name(), launcher.tile(tile, &config.tiles)?);
+            made.insert(tile.name(), make(&launcher, tile)?);
         }
         let mut cores = vec![];
         for (pin, tiles) in topology.by_core() {
             let waker = wakers[&tiles[0].name()].1.clone();
             let name = pin.map_or_else(|| tiles[0].name(), |core| format!("core {core}"));
             let tiles = tiles.iter().map(|t| made.remove(&t.name()).expect("made above, on one core")).collect();
-            cores.push(Core { name, pin, tiles, waker, clock: clock.clone(), idle: config.idle });
+            cores.push(Core { name, pin, tiles, waker, clock: clock.clone(), idle });
         }
-        let producer = workspace.producer(RPC_VERIFY)?;
-        let waker = wakers["verify:0"].1.clone();
-        let rpc = Some(Inlet { producer, waker, clock: clock.clone() });
+        let rpc = match wakers.get("verify:0") {
+            Some((_, waker)) => {
+                let producer = workspace.producer(RPC_VERIFY)?;
+                Some(Inlet { producer, waker: waker.clone(), clock: clock.clone() })
+            }
+            None => None,
+        };
         let fleet = Fleet::start(cores)?;
         Ok(Self { topology, clock, workspace, fleet, rpc })
     }
@@ -191,7 +221,6 @@ struct Launcher<'a> {
 impl Launcher<'_> {
     /// Makes one tile.
     fn tile(&self, spec: &TileSpec, configs: &TileConfigs) -> Result<Box<dyn Runnable>, BootError> {
-        let load = || configs.load.as_ref().expect("a topology with load tiles comes with their configuration");
         match spec.kind.as_str() {
             net::Net::NAME => self.make::<net::Net>(spec, &configs.net),
             quic::Quic::NAME => self.make::<quic::Quic>(spec, &configs.quic),
@@ -204,9 +233,16 @@ impl Launcher<'_> {
             store::Store::NAME => self.make::<store::Store>(spec, &configs.store),
             metric::Metric::NAME => self.make::<metric::Metric>(spec, &configs.metric),
             sign::Sign::NAME => self.make::<sign::Sign>(spec, &configs.sign),
-            benchg::Benchg::NAME => self.make::<benchg::Benchg>(spec, &load().benchg),
-            benchs::Benchs::NAME => self.make::<benchs::Benchs>(spec, &load().benchs),
-            bencho::Bencho::NAME => self.make::<bencho::Bencho>(spec, &load().bencho),
+            _ => self.load_tile(spec, configs.load.as_ref().expect("load tiles come with their configuration")),
+        }
+    }
+
+    /// Makes one tile of the load generator.
+    fn load_tile(&self, spec: &TileSpec, load: &LoadConfigs) -> Result<Box<dyn Runnable>, BootError> {
+        match spec.kind.as_str() {
+            benchg::Benchg::NAME => self.make::<benchg::Benchg>(spec, &load.benchg),
+            benchs::Benchs::NAME => self.make::<benchs::Benchs>(spec, &load.benchs),
+            bencho::Bencho::NAME => self.make::<bencho::Bencho>(spec, &load.bencho),
             kind => unreachable!("the topology has a kind of tile that nobody makes: {kind}"),
         }
     }

@@ -136,6 +136,23 @@ pub fn build(
     Ok(topology)
 }
 
+/// The topology of a load generator alone, which drives a node somewhere else.
+pub fn build_load(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> Result<Topology, LayoutError> {
+    let node = Counts::default();
+    let counts = Counts { benchg: counts.benchg, benchs: counts.benchs, ..node };
+    let mut tiles = tiles(counts);
+    tiles.retain(|tile| tile.load);
+    let mut links = links(counts);
+    let is_load = |name: &str| tiles.iter().any(|tile| tile.name() == name);
+    links.retain(|link| is_load(&link.producer));
+    // With no tiles of a node beside them, theirs are the only places there are.
+    let affinity = Affinity { node: affinity.into(), load: affinity.into() };
+    place(&mut tiles, &affinity, cores, false)?;
+    let topology = Topology { name: name.into(), tiles, links, services: vec![] };
+    topology.check().expect("the declarations below fit together");
+    Ok(topology)
+}
+
 /// The tiles in the order of the data flow: load first, then as a packet meets them.
 fn tiles(c: Counts) -> Vec<TileSpec> {
     fn of<C: CounterSet>(kind: &'static str, count: usize, load: bool) -> impl Iterator<Item = TileSpec> {

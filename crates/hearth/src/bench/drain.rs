@@ -5,9 +5,10 @@
 
 use std::time::{Duration, Instant};
 
+use hearth_pipeline::node::Node;
+
 use super::BenchError;
 use super::observe::Snapshot;
-use crate::boot::Running;
 use crate::stop::StopSignal;
 
 /// Given up when nothing has come to an end for so long; what is left then is reported as unresolved.
@@ -15,12 +16,12 @@ const STANDSTILL: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Waits until the counts are in balance and stay so, or the time is up. Ctrl-C during the wait ends it: true.
-pub fn wait(running: &Running, stop: &StopSignal) -> Result<bool, BenchError> {
+pub fn wait(node: &Node, stop: &StopSignal) -> Result<bool, BenchError> {
     let mut progress = (0, Instant::now());
     let presses = stop.presses();
     let mut balanced_since: Option<(Instant, u64)> = None;
     while progress.1.elapsed() < STANDSTILL && stop.presses() == presses {
-        let now = Snapshot::take(running);
+        let now = Snapshot::take(node);
         if now.ended() != progress.0 {
             progress = (now.ended(), Instant::now());
         }
@@ -35,7 +36,7 @@ pub fn wait(running: &Running, stop: &StopSignal) -> Result<bool, BenchError> {
             }
             _ => balanced_since = settled.then(|| (Instant::now(), sent)),
         }
-        if let Some(died) = running.node.died() {
+        if let Some(died) = node.died() {
             return Err(died.into());
         }
         std::thread::sleep(LOOK_EVERY);

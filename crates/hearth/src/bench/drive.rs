@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use hearth_pipeline::benchg::{Control, Phase};
 use hearth_pipeline::bencho::Sample;
+use hearth_pipeline::node::Node;
 
 use super::observe::{Observed, Snapshot};
 use super::{BenchError, drain, progress, summary};
-use crate::boot::Running;
 use crate::cli;
 use crate::say::Say;
 use crate::stop::StopSignal;
@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A booted bench and what has been seen of it.
 pub struct Driver<'a> {
     /// The node and its load.
-    pub running: &'a Running,
+    pub node: &'a Node,
     /// Bencho's samples.
     pub samples: Receiver<Sample>,
     /// The load's phase.
@@ -39,7 +39,7 @@ pub struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// From the first connection to the last transaction.
+    /// From the first connection to the end of the last measured second.
     pub fn drive(&mut self, options: &cli::Bench, presign: u64) -> Result<(), BenchError> {
         self.wait_until_ready()?;
         if presign > 0 {
@@ -51,11 +51,19 @@ impl Driver<'_> {
         }
         // Samples of the time before are of no use.
         while self.samples.try_recv().is_ok() {}
-        self.control.set(Phase::Run);
+        // At no rate at all, what is measured beside the load is measured alone.
+        if options.rate != Some(0.0) {
+            self.control.set(Phase::Run);
+        }
         self.seconds(options)?;
         self.control.set(Phase::Idle);
+        Ok(())
+    }
+
+    /// Waits until what is under way in a node of this process has come to an end.
+    pub fn drain(&mut self) -> Result<(), BenchError> {
         progress("waiting for what is under way");
-        self.seen.drain_interrupted = drain::wait(self.running, self.stop)?;
+        self.seen.drain_interrupted = drain::wait(self.node, self.stop)?;
         Ok(())
     }
 
@@ -66,7 +74,7 @@ impl Driver<'_> {
         while !self.stop.is_set() {
             answered |= self.samples.recv_timeout(LOOK_EVERY).is_ok();
             self.look()?;
-            let now = Snapshot::take(self.running);
+            let now = Snapshot::take(self.node);
             if answered && now.connected() {
                 return Ok(());
             }
@@ -94,14 +102,14 @@ impl Driver<'_> {
 
     /// Warm-up and measured seconds: a line each.
     fn seconds(&mut self, options: &cli::Bench) -> Result<(), BenchError> {
-        let benchg_count = self.running.node.topology.count("benchg") as u64;
+        let benchg_count = self.node.topology.count("benchg") as u64;
         let mut before: Option<Sample> = None;
         let mut second = 0;
-        self.seen.start(self.running);
+        self.seen.start(self.node);
         while second < options.warmup + options.duration && !self.stop.is_set() {
             match self.samples.recv_timeout(LOOK_EVERY) {
                 Ok(sample) => {
-                    let sample = without_votes(sample, self.running);
+                    let sample = without_votes(sample, self.node);
                     match before.replace(sample) {
                         // What landed before the first whole second: rates and totals fit together from here on.
                         None => self.say.line(line(0, options.warmup, None, sample.transaction_count)),
@@ -111,7 +119,7 @@ impl Driver<'_> {
                         }
                     }
                     if second == options.warmup {
-                        self.seen.begin_measuring(sample, self.running);
+                        self.seen.begin_measuring(sample, self.node);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -126,12 +134,12 @@ impl Driver<'_> {
         }
         let all = second == options.warmup + options.duration || self.seen.presigned_ran_dry;
         self.seen.interrupted = self.stop.is_set() && !all;
-        self.seen.end_measuring(self.running);
+        self.seen.end_measuring(self.node);
         Ok(())
     }
 
     fn second(&mut self, second: u64, before: &Sample, sample: &Sample, options: &cli::Bench) {
-        let rate = self.seen.second(before, sample, second > options.warmup, self.running);
+        let rate = self.seen.second(before, sample, second > options.warmup, self.node);
         self.say.line(line(second, options.warmup, Some(rate), sample.transaction_count));
         if self.say.is_closed() && options.json.is_none() {
             self.stop.set();
@@ -139,8 +147,8 @@ impl Driver<'_> {
     }
 
     fn look(&mut self) -> Result<(), BenchError> {
-        self.seen.look(self.running);
-        match self.running.node.died() {
+        self.seen.look(self.node);
+        match self.node.died() {
             Some(died) => Err(died.into()),
             None => Ok(()),
         }
@@ -148,8 +156,8 @@ impl Driver<'_> {
 }
 
 /// The cluster's count has the node's own votes in it, which no one has sent.
-fn without_votes(sample: Sample, running: &Running) -> Sample {
-    let votes = Snapshot::take(running).total("bank", "votes");
+fn without_votes(sample: Sample, node: &Node) -> Sample {
+    let votes = Snapshot::take(node).total("bank", "votes");
     Sample { transaction_count: sample.transaction_count.saturating_sub(votes), ..sample }
 }
 

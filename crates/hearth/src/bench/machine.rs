@@ -75,6 +75,16 @@ impl CpuTime {
     }
 }
 
+/// CPU time that the living threads of a process have used, nanoseconds.
+pub fn cpu_ns_of(pid: u32) -> Option<u64> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let used = |thread: std::fs::DirEntry| -> Option<u64> {
+        let text = read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok()
+    };
+    Some(threads.filter_map(|thread| used(thread.ok()?)).sum())
+}
+
 /// `run wait slices`, the first two in nanoseconds.
 fn parse_waited(text: &str) -> Option<u64> {
     text.split_whitespace().nth(1)?.parse().ok()

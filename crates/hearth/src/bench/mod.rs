@@ -15,6 +15,7 @@ mod observe;
 mod off;
 mod report;
 mod summary;
+mod target;
 mod yardstick;
 
 use std::path::Path;
@@ -65,6 +66,9 @@ pub enum BenchError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The node that is to be driven.
+    #[error("{0}")]
+    Target(String),
     /// The counts do not add up: a fault of this program, and the result is not to be trusted.
     #[error("the counts do not add up: sent is {0} more than landed + failed + dropped, and nothing moves any more")]
     Unbalanced(i64),
@@ -93,26 +97,9 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
     }
     check(&config, options)?;
     preflight::nobody_has_the_name(&config).map_err(BootError::from)?;
-    if ports::choose(&mut config) {
-        let at = Ports::of(&config);
-        progress(&format!(
-            "other ports, since somebody listens on the defaults: RPC {}, QUIC {}, UDP {}, metrics {}",
-            at.rpc.port(),
-            at.quic.port(),
-            at.udp.port(),
-            at.metrics.port()
-        ));
-    }
-    let topology = boot::topology(&config, &boot::cores(&config)?, true).map_err(BootError::Layout)?;
-    preflight::check(&config, &topology).map_err(BootError::from)?;
     if let Some(path) = options.json.as_deref().filter(|path| *path != Path::new("-")) {
         can_be_written(path)?;
     }
-    // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
-    let cores = machine::cores().map_err(BootError::Cores)?;
-    config.rpc.status_capacity = status_capacity(&config, options.warmup + options.duration, cores);
-    // The chain ends with the run.
-    config.snapshots.enabled = false;
     let jiffies = machine::jiffies();
     let before = match options.yardstick {
         true => {
@@ -121,15 +108,12 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
         }
         false => None,
     };
-    let folder = config.expand(&config.ledger.path).join("bench");
-    let counts = topology.clone();
-    let observed = measure(&config, topology, options, &folder, stop, say);
-    // The blocks of a bench are of no use to anybody once it has ended.
-    let _ = std::fs::remove_dir_all(&folder);
-    let mut observed = observed?;
+    let mut report = match &options.target.url {
+        Some(url) => target::run(&config, options, url, stop, say)?,
+        None => own_node(config, options, stop, say)?,
+    };
     // After an interrupted load nobody waits for the second one.
     let after = before.and_then(|before| yardstick::measure(stop).or(Some(before)));
-    let mut report = observed.report(&resolved(config, &counts), options, cores);
     report.machine = machine::describe(jiffies);
     if let (Some(before), Some(after)) = (before, after) {
         let ns = yardstick::between(before, after);
@@ -147,18 +131,47 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
         }
     }
     match report.unresolved {
-        // Interrupted while draining: what is under way is said as unresolved, and is no fault.
-        _ if report.drain_interrupted => Ok(()),
+        // Interrupted while draining: what is under way is said as unresolved, and is no fault. Nor is it the bench's
+        // what another program has made of it.
+        _ if report.drain_interrupted || report.target.is_some() => Ok(()),
         0 => Ok(()),
         off => Err(BenchError::Unbalanced(off)),
     }
+}
+
+/// Measures a node of its own, made for it.
+fn own_node(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Say) -> Result<Report, BenchError> {
+    if ports::choose(&mut config) {
+        let at = Ports::of(&config);
+        progress(&format!(
+            "other ports, since somebody listens on the defaults: RPC {}, QUIC {}, UDP {}, metrics {}",
+            at.rpc.port(),
+            at.quic.port(),
+            at.udp.port(),
+            at.metrics.port()
+        ));
+    }
+    let topology = boot::topology(&config, &boot::cores(&config)?, true).map_err(BootError::Layout)?;
+    preflight::check(&config, &topology).map_err(BootError::from)?;
+    // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
+    let cores = machine::cores().map_err(BootError::Cores)?;
+    config.rpc.status_capacity = status_capacity(&config, options.warmup + options.duration, cores);
+    // The chain ends with the run.
+    config.snapshots.enabled = false;
+    let folder = config.expand(&config.ledger.path).join("bench");
+    let counts = topology.clone();
+    let observed = measure(&config, topology, options, &folder, stop, say);
+    // The blocks of a bench are of no use to anybody once it has ended.
+    let _ = std::fs::remove_dir_all(&folder);
+    Ok(observed?.report(&resolved(config, &counts), options, cores))
 }
 
 fn check(config: &Config, options: &cli::Bench) -> Result<(), BenchError> {
     let funded = config.development.genesis.fund_initial_accounts;
     let wrong = |what: String| Err(BenchError::Option(what));
     for (name, given) in [("--accounts-from", options.accounts_from), ("--accounts-to", options.accounts_to)] {
-        if given.is_some_and(|n| n < 2 || n > funded) {
+        // A target's accounts are funded as they are needed.
+        if given.is_some_and(|n| n < 2 || n > funded && options.target.url.is_none()) {
             return wrong(format!(
                 "{name} must be 2 to {funded}, the accounts funded by `development.genesis.fund_initial_accounts`"
             ));
@@ -170,8 +183,14 @@ fn check(config: &Config, options: &cli::Bench) -> Result<(), BenchError> {
     if !(0.0..=1.0).contains(&options.conflict) {
         return wrong(format!("--conflict is a share from 0 to 1, not {}", options.conflict));
     }
-    if options.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+    let alone = options.target.url.is_some();
+    if options.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite() || alone && rate == 0.0)) {
         return wrong("--rate must be greater than 0".into());
+    }
+    for (name, rate) in [("--probes", options.target.probes), ("--questions", options.target.questions)] {
+        if rate.is_some_and(|rate| !(0.0..=100_000.0).contains(&rate)) {
+            return wrong(format!("{name} is a rate a second from 0 to 100,000"));
+        }
     }
     if options.duration == 0 {
         return wrong("--duration must be at least 1 second".into());
@@ -204,11 +223,7 @@ fn measure(
     not_yet_stopped()?;
     let control = Arc::new(Control::default());
     let (senders, receivers) = (options.accounts_from.unwrap_or(total), options.accounts_to.unwrap_or(total));
-    let seconds = options.warmup + options.duration;
-    let presign = match options.presign {
-        true => (seconds * PRESIGN_PER_CORE * boot::cores(config)?.allowed.len() as u64).min(PRESIGN_MAX),
-        false => 0,
-    };
+    let presign = presign_count(options, boot::cores(config)?.allowed.len());
     let benchg = benchg::Config {
         accounts: Arc::new(accounts(senders.max(receivers))),
         senders,
@@ -221,10 +236,10 @@ fn measure(
     let (sender, samples) = channel();
     progress("booting the node");
     let running = boot::boot(config, topology, chain, Some(Load { benchg, samples: sender }))?;
-    let mut bench = Driver { running: &running, samples, control, stop, say, seen: Observed::default() };
-    let driven = bench.drive(options, presign);
+    let mut bench = Driver { node: &running.node, samples, control, stop, say, seen: Observed::default() };
+    let driven = bench.drive(options, presign).and_then(|()| bench.drain());
     let mut observed = bench.seen;
-    observed.last = Snapshot::take(&running);
+    observed.last = Snapshot::take(&running.node);
     let stopped = running.stop();
     stopped?;
     driven?;
@@ -232,6 +247,12 @@ fn measure(
         true => Err(BenchError::Interrupted { landed: observed.last.ended() }),
         false => Ok(observed),
     }
+}
+
+/// Transfers to sign ahead.
+fn presign_count(options: &cli::Bench, cores: usize) -> u64 {
+    let seconds = options.warmup + options.duration;
+    if options.presign { (seconds * PRESIGN_PER_CORE * cores as u64).min(PRESIGN_MAX) } else { 0 }
 }
 
 fn accounts(count: usize) -> Vec<Account> {
@@ -308,7 +329,7 @@ impl Observed {
             cpu_us_per_txn: self.cpu_us_per_txn(),
             rss_bytes_max: self.rss_max,
             rss_growth_bytes: self.rss_growth(),
-            longest_stall_s: self.longest_stall_s(),
+            longest_stall_s: Some(self.longest_stall_s()),
             bottleneck: self.bottleneck(options.rate, cores),
             cores,
             cores_used: had,

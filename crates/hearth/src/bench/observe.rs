@@ -5,17 +5,18 @@
 //! memory  a snapshot of all counters; a number a second
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hearth_pipeline::bencho::Sample;
+use hearth_pipeline::node::Node;
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::regime::{REGIMES, Regime};
 
 use super::limit::{Allowed, bottleneck};
 use super::machine::{self, CpuTime};
 use super::report::{Bottleneck, CpuPerTxn, TileUse};
-use crate::boot::Running;
 
 /// Places where a transaction may be dropped; their counters of drops begin with `dropped_`.
 const DROPPING: [&str; 4] = ["verify", "dedup", "pack", "bank"];
@@ -41,10 +42,10 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Reads all counters.
-    pub fn take(running: &Running) -> Self {
+    pub fn take(node: &Node) -> Self {
         let cpu_at = LoopCounters::DECLS.iter().position(|d| d.name == "cpu_ns").expect("a loop counter");
-        let tiles = running.node.topology.tiles.iter().map(|spec| {
-            let counters = running.node.workspace().counters(&spec.name()).expect("every tile has counters");
+        let tiles = node.topology.tiles.iter().map(|spec| {
+            let counters = node.workspace().counters(&spec.name()).expect("every tile has counters");
             let words: Vec<u64> = counters.words().iter().map(|w| w.load(Ordering::Relaxed)).collect();
             let own = spec.counters.iter().zip(&words[LoopCounters::DECLS.len()..]);
             TileCounts {
@@ -92,12 +93,15 @@ impl Snapshot {
         dropped
     }
 
+    /// Whether all that was generated was sent and is acknowledged.
+    pub fn is_sent(&self) -> bool {
+        self.total("benchg", "generated") == self.sent() && self.total("benchs", "in_flight") == 0
+    }
+
     /// Whether all that was generated was sent, and all that was sent has come to an end.
     pub fn is_settled(&self) -> bool {
         let ended = self.total("bank", "landed") + self.total("bank", "failed") + self.dropped().values().sum::<u64>();
-        self.total("benchg", "generated") == self.sent()
-            && self.sent() == ended
-            && self.total("benchs", "in_flight") == 0
+        self.is_sent() && self.sent() == ended
     }
 
     /// Transactions that were executed and committed.
@@ -126,33 +130,37 @@ pub struct Observed {
     at_begin: Snapshot,
     at_end: Snapshot,
     begun: Option<Instant>,
+    /// Set while seconds are measured, for whoever measures beside.
+    pub measuring: Arc<AtomicBool>,
+    /// A process whose CPU time is the node's, where the node is not in this one.
+    pub pid: Option<u32>,
+    node_cpu_ns: (Option<u64>, Option<u64>),
     cpu_at_begin: Option<CpuTime>,
     cpu_at_end: Option<CpuTime>,
     rss_at_10_s: Option<u64>,
     rss_last: u64,
     progress: Option<(u64, Instant)>,
     longest_stall: Duration,
-    measuring: bool,
 }
 
 impl Observed {
     /// The load begins to run.
-    pub fn start(&mut self, running: &Running) {
-        self.at_begin = Snapshot::take(running);
+    pub fn start(&mut self, node: &Node) {
+        self.at_begin = Snapshot::take(node);
     }
 
     /// Looked at many times a second: memory and stalls.
-    pub fn look(&mut self, running: &Running) {
+    pub fn look(&mut self, node: &Node) {
         let (now, highest) = machine::resident_bytes();
         (self.rss_last, self.rss_max) = (now, self.rss_max.max(highest));
         if self.begun.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(10)) {
             self.rss_at_10_s.get_or_insert(now);
         }
-        if !self.measuring {
+        if !self.measuring.load(Ordering::Relaxed) {
             return;
         }
-        let banks = running.node.topology.tiles.iter().filter(|t| t.kind == "bank");
-        let ended = banks.map(|t| executed(running, &t.name())).sum();
+        let banks = node.topology.tiles.iter().filter(|t| t.kind == "bank");
+        let ended = banks.map(|t| executed(node, &t.name())).sum();
         match self.progress {
             Some((count, since)) if count == ended => self.longest_stall = self.longest_stall.max(since.elapsed()),
             _ => self.progress = Some((ended, Instant::now())),
@@ -160,34 +168,36 @@ impl Observed {
     }
 
     /// A second has passed; returns its rate.
-    pub fn second(&mut self, before: &Sample, after: &Sample, measured: bool, running: &Running) -> f64 {
+    pub fn second(&mut self, before: &Sample, after: &Sample, measured: bool, node: &Node) -> f64 {
         let count = after.transaction_count.saturating_sub(before.transaction_count);
         let rate = count as f64 / ((after.at_ns - before.at_ns).max(1) as f64 / 1e9);
         if measured {
             self.seconds.push(rate);
             self.last_sample = Some(*after);
-            self.at_end = Snapshot::take(running);
+            self.at_end = Snapshot::take(node);
             self.cpu_at_end = Some(CpuTime::take());
+            self.node_cpu_ns.1 = self.pid.and_then(machine::cpu_ns_of);
         }
         rate
     }
 
     /// Warm-up is over.
-    pub fn begin_measuring(&mut self, sample: Sample, running: &Running) {
+    pub fn begin_measuring(&mut self, sample: Sample, node: &Node) {
         if self.begun.is_none() {
             self.begun = Some(Instant::now());
             self.cpu_at_begin = Some(CpuTime::take());
             self.first_sample = Some(sample);
-            self.at_begin = Snapshot::take(running);
-            self.measuring = true;
+            self.at_begin = Snapshot::take(node);
+            self.node_cpu_ns.0 = self.pid.and_then(machine::cpu_ns_of);
+            self.measuring.store(true, Ordering::Relaxed);
         }
     }
 
     /// The last second is over.
-    pub fn end_measuring(&mut self, running: &Running) {
-        self.measuring = false;
+    pub fn end_measuring(&mut self, node: &Node) {
+        self.measuring.store(false, Ordering::Relaxed);
         if self.at_end.tiles.is_empty() {
-            self.at_end = Snapshot::take(running);
+            self.at_end = Snapshot::take(node);
         }
     }
 
@@ -237,10 +247,36 @@ impl Observed {
         let spent = self.at_end.tiles.iter().zip(&self.at_begin.tiles);
         let busy: u64 = spent.map(|(end, begin)| busy_ns(end, begin)).sum();
         CpuPerTxn {
-            node: per_txn(all.saturating_sub(load)),
+            node: Some(per_txn(all.saturating_sub(load))),
+            signatures: Some(self.signatures_cpu_ns() / 1e3 / txns),
             load: per_txn(load),
             polling: per_txn(tiles.saturating_sub(busy)),
         }
+    }
+
+    /// CPU time of checking signatures: the share that the checks have of verify's busy time, of verify's CPU time.
+    fn signatures_cpu_ns(&self) -> f64 {
+        let verify = self.at_end.tiles.iter().zip(&self.at_begin.tiles).filter(|(tile, _)| tile.kind == "verify");
+        let of = |(end, begin): (&TileCounts, &TileCounts)| {
+            let own = |counts: &TileCounts| counts.own.get("signatures_ns").copied().unwrap_or(0);
+            let share = own(end).saturating_sub(own(begin)) as f64 / busy_ns(end, begin).max(1) as f64;
+            end.cpu_ns.saturating_sub(begin.cpu_ns) as f64 * share.min(1.0)
+        };
+        verify.map(of).sum()
+    }
+
+    /// CPU time per landed transaction where the node is not in this process: all of this one is the load's.
+    pub fn cpu_us_per_landed(&self, landed: u64) -> CpuPerTxn {
+        let per_txn = |ns: u64| ns as f64 / 1e3 / landed.max(1) as f64;
+        let used = self.at_end.process_cpu_ns.saturating_sub(self.at_begin.process_cpu_ns);
+        let spent = self.at_end.tiles.iter().zip(&self.at_begin.tiles);
+        let polled =
+            spent.map(|(end, begin)| end.cpu_ns.saturating_sub(begin.cpu_ns).saturating_sub(busy_ns(end, begin)));
+        let node = match self.node_cpu_ns {
+            (Some(begin), Some(end)) => Some(per_txn(end.saturating_sub(begin))),
+            _ => None,
+        };
+        CpuPerTxn { node, signatures: None, load: per_txn(used), polling: per_txn(polled.sum()) }
     }
 
     /// How each tile spent the measured time.
@@ -256,8 +292,8 @@ impl Observed {
     }
 }
 
-fn executed(running: &Running, bank: &str) -> u64 {
-    let counters = running.node.workspace().counters(bank).expect("every tile has counters");
+fn executed(node: &Node, bank: &str) -> u64 {
+    let counters = node.workspace().counters(bank).expect("every tile has counters");
     let words = counters.words();
     let at = |name: &str| {
         let position = hearth_pipeline::bank::Counters::DECLS.iter().position(|d| d.name == name);

@@ -26,8 +26,12 @@ pub struct Rate {
 /// CPU time per committed transaction, microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CpuPerTxn {
-    /// The node's tiles and its RPC.
-    pub node: f64,
+    /// The node's tiles and its RPC; absent where its process is another and not named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<f64>,
+    /// The part of the node's that checks signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signatures: Option<f64>,
     /// The load generator's tiles.
     pub load: f64,
     /// The part of both that looked for work and found none: before a core without work sleeps, it polls.
@@ -98,7 +102,8 @@ pub struct Report {
     /// Growth of resident memory from 10 s after the start of measuring to its end, bytes; null when that is all.
     pub rss_growth_bytes: Option<i64>,
     /// The longest time in which no transaction was executed, seconds; looked at every 20 ms.
-    pub longest_stall_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_stall_s: Option<f64>,
     /// The tile that limits the rate.
     pub bottleneck: Bottleneck,
     /// Checks and work that are switched off, for speed or by the configuration.
@@ -127,6 +132,62 @@ pub struct Report {
     pub presigned: bool,
     /// Whether they were all sent before the time was up, which ended the measurement.
     pub presigned_ran_dry: bool,
+    /// The node that was driven, where it is not the bench's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+}
+
+/// A node that was driven from outside.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Target {
+    /// Its RPC.
+    pub url: String,
+    /// Its identity.
+    pub identity: String,
+    /// What it says it is.
+    pub version: String,
+    /// Where it takes transactions.
+    pub tpu: String,
+    /// Landed ÷ sent. What landed is counted by the fees that the senders paid, so it includes what failed.
+    pub landed_share: f64,
+    /// Transactions of others in the node's count, its votes and the probes among them; rates are less these.
+    pub others_per_s: f64,
+    /// How long clients waited.
+    pub latency: Latency,
+}
+
+/// Order statistics of times, milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Waits {
+    /// How many.
+    pub count: u64,
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// How long clients of the RPC waited while the load ran, each from when its request was due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// Transactions submitted to measure.
+    pub probes: u64,
+    /// Those that the node refused.
+    pub probes_refused: u64,
+    /// Those that were never confirmed.
+    pub probes_lost: u64,
+    /// Until `sendTransaction` answered.
+    pub submitted_ms: Waits,
+    /// Until the status was there.
+    pub processed_ms: Waits,
+    /// Until it was confirmed.
+    pub confirmed_ms: Waits,
+    /// Questions without an answer.
+    pub questions_failed: u64,
+    /// Until questions were answered.
+    pub answers_ms: Waits,
 }
 
 /// How a tile spent the measured time, each a share from 0 to 1; they sum to 1.
@@ -156,13 +217,31 @@ impl Rate {
     pub fn of(seconds: &[f64], total: u64, elapsed_s: f64) -> Self {
         let mut sorted = seconds.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let at = |q: f64| match sorted.len() {
-            0 => 0.0,
-            n => sorted[((n as f64 * q).ceil() as usize).clamp(1, n) - 1],
-        };
+        let at = |q| sorted.get(nearest_rank(q, sorted.len())).copied().unwrap_or(0.0);
         let mean = if elapsed_s > 0.0 { total as f64 / elapsed_s } else { 0.0 };
         Self { mean, median: at(0.5), p5: at(0.05), p95: at(0.95), max: at(1.0) }
     }
+}
+
+impl Waits {
+    /// Order statistics by nearest rank.
+    pub fn of(times: &mut [f64]) -> Self {
+        times.sort_by(f64::total_cmp);
+        let at = |q| times.get(nearest_rank(q, times.len())).copied().unwrap_or(0.0);
+        Self { count: times.len() as u64, p50: at(0.5), p99: at(0.99), max: at(1.0) }
+    }
+}
+
+impl Latency {
+    /// Probes that landed.
+    pub fn confirmed(&self) -> u64 {
+        self.confirmed_ms.count
+    }
+}
+
+/// Where the value of a quantile is among so many in order.
+fn nearest_rank(q: f64, count: usize) -> usize {
+    ((count as f64 * q).ceil() as usize).clamp(1, count.max(1)) - 1
 }
 
 impl Report {

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::report::Report;
+use super::report::{Report, Target, Waits};
 
 /// Less polling than this share of the CPU time is not worth a line.
 const POLLING: f64 = 0.1;
@@ -35,11 +35,36 @@ impl Report {
             n(r.p95),
             n(r.max)
         )?;
-        writeln!(
-            s,
-            "  measured   {duration:.0} s after {warmup:.0} s of warm-up, as getTransactionCount counts them, less votes; longest stall {:.2} s",
-            self.longest_stall_s
-        )?;
+        write!(s, "  measured   {duration:.0} s after {warmup:.0} s of warm-up, as getTransactionCount counts them")?;
+        match &self.target {
+            Some(target) => write!(s, ", less {:.1} a second of others, votes among them", target.others_per_s)?,
+            None => write!(s, ", less votes")?,
+        }
+        match self.longest_stall_s {
+            Some(stall) => writeln!(s, "; longest stall {stall:.2} s")?,
+            None => writeln!(s)?,
+        }
+        self.write_balance(s)?;
+        if self.presigned_ran_dry {
+            writeln!(s, "             all that was signed ahead was sent before the time was up")?;
+        }
+        self.write_latency(s)?;
+        self.write_costs(s)?;
+        self.write_verdict(s)
+    }
+
+    /// What became of what was sent.
+    fn write_balance(&self, s: &mut String) -> std::fmt::Result {
+        if let Some(target) = &self.target {
+            return writeln!(
+                s,
+                "  sent       {} = landed {} ({:.1} %) + unresolved {}, by the fees that the senders paid",
+                i(self.sent),
+                i(self.landed),
+                100.0 * target.landed_share,
+                i(self.unresolved.max(0) as u64)
+            );
+        }
         writeln!(
             s,
             "  sent       {} = landed {} + failed {} + dropped {} + unresolved {}{}",
@@ -56,26 +81,50 @@ impl Report {
         for (place, count) in self.dropped.iter().filter(|(_, c)| **c > 0) {
             writeln!(s, "             dropped in {}: {}", place.replace('_', " "), i(*count))?;
         }
-        if self.presigned_ran_dry {
-            writeln!(s, "             all that was signed ahead was sent before the time was up")?;
-        }
-        self.write_costs(s)?;
-        self.write_verdict(s)
+        Ok(())
+    }
+
+    /// How long clients of the RPC waited.
+    fn write_latency(&self, s: &mut String) -> std::fmt::Result {
+        let Some(Target { latency, .. }) = &self.target else { return Ok(()) };
+        let mut line = |name: &str, waits: &Waits| match waits.count {
+            0 => Ok(()),
+            count => {
+                let Waits { p50, p99, max, .. } = waits;
+                writeln!(s, "  {name:<10} p50 {p50:.1} ms   p99 {p99:.1} ms   max {max:.1} ms   of {}", i(count))
+            }
+        };
+        line("submitted", &latency.submitted_ms)?;
+        line("processed", &latency.processed_ms)?;
+        line("confirmed", &latency.confirmed_ms)?;
+        line("answers", &latency.answers_ms)?;
+        let bad = [
+            (latency.probes_refused, "probes refused"),
+            (latency.probes_lost, "probes never confirmed"),
+            (latency.questions_failed, "questions without an answer"),
+        ];
+        bad.iter()
+            .filter(|(count, _)| *count > 0)
+            .try_for_each(|(count, what)| writeln!(s, "             {count} {what}"))
     }
 
     /// What it cost, in time and memory.
     fn write_costs(&self, s: &mut String) -> std::fmt::Result {
         let cpu = &self.cpu_us_per_txn;
-        writeln!(
-            s,
-            "  cpu        {:.1} µs a transaction: node {:.1}, load {:.1}; {:.1} of {} cores used",
-            cpu.node + cpu.load,
-            cpu.node,
-            cpu.load,
-            self.cores_used,
-            self.cores
-        )?;
-        if cpu.polling > POLLING * (cpu.node + cpu.load) {
+        if self.target.is_some() && self.sent == 0 {
+            return Ok(());
+        }
+        let all = cpu.node.unwrap_or(0.0) + cpu.load;
+        match cpu.node {
+            Some(node) => write!(s, "  cpu        {all:.1} µs a transaction: node {node:.1}, load {:.1}", cpu.load)?,
+            None => write!(s, "  cpu        {all:.1} µs a transaction of the load (`--pid` counts the node's too)")?,
+        }
+        writeln!(s, "; {:.1} of {} cores used", self.cores_used, self.cores)?;
+        if let (Some(node), Some(signatures)) = (cpu.node, cpu.signatures) {
+            let beside = node - signatures;
+            writeln!(s, "             node: {signatures:.1} µs checking signatures, {beside:.1} µs all else")?;
+        }
+        if cpu.polling > POLLING * all {
             writeln!(
                 s,
                 "             {:.1} µs of it polling: a core without work looks for it before it sleeps",
@@ -145,7 +194,7 @@ mod tests {
 
     #[test]
     fn polling_and_what_ctrl_c_left_are_told_apart() {
-        let cpu_us_per_txn = CpuPerTxn { node: 300.0, load: 120.0, polling: 323.0 };
+        let cpu_us_per_txn = CpuPerTxn { node: Some(300.0), load: 120.0, polling: 323.0, ..CpuPerTxn::default() };
         let report =
             Report { sent: 60_000, unresolved: 59_585, drain_interrupted: true, cpu_us_per_txn, ..Default::default() };
         let text = report.summary();

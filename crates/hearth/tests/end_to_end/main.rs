@@ -14,4 +14,5 @@ mod mistakes;
 mod monitor;
 mod node;
 mod restart;
+mod target;
 mod votes;

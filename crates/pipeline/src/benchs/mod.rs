@@ -52,6 +52,8 @@ pub struct Config {
     pub connections: usize,
     /// The client's tuning.
     pub client: ClientConfig,
+    /// The seed of the key that the connections present; without one, a key of their own.
+    pub identity: Option<[u8; 32]>,
 }
 
 const SLOTS: usize = 16;
@@ -80,7 +82,7 @@ impl Tile for Benchs {
         let any: SocketAddr = if config.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().expect("an address");
         let options = Options { sharing: Sharing::None, buffer_bytes: SOCKET_BUFFER };
         let socket = UdpSocket::bind(any, options).map_err(|e| host.socket_error("a UDP port to send from", e))?;
-        let (identity, entropy) = (host.secret(), host.secret());
+        let (identity, entropy) = (config.identity.unwrap_or_else(|| host.secret()), host.secret());
         let client_config = if socket.gso() {
             config.client.clone()
         } else {

@@ -21,7 +21,8 @@ impl World {
     fn new(connections: usize) -> Self {
         let socket = StdSocket::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
-        let config = Config { target: socket.local_addr().unwrap(), connections, client: ClientConfig::local() };
+        let config =
+            Config { target: socket.local_addr().unwrap(), connections, client: ClientConfig::local(), identity: None };
         let rig = Rig::<Benchs>::new(&config, &[BENCHG_BENCHS], &[]);
         let mut world = Self { rig, server: None, socket, reads: true, got: vec![] };
         world.start_server();

@@ -26,6 +26,8 @@ hearth_tile::counters! {
         forwarded: Counter,
         /// Signatures checked.
         signatures: Counter,
+        /// Time that checking them took, nanoseconds.
+        signatures_ns: Counter,
         /// Transactions dropped: they do not parse.
         dropped_malformed: Counter,
         /// Transactions dropped: this tile has verified the same one before.
@@ -109,7 +111,9 @@ impl Tile for Verify {
         let Self { verifier, bytes, pending, verdicts, .. } = self;
         let txns = pending.iter().zip(bytes.iter()).map(|(p, b)| Txn::parse(&b[..p.len]).expect("parsed above"));
         let items: Vec<VerifyItem<'_>> = txns.flat_map(items).collect();
+        let begun = out.fresh_now();
         verifier.verify_burst(&items, verdicts);
+        out.count.signatures_ns += out.fresh_now() - begun;
         out.count.signatures += items.len() as u64;
         let mut at = 0;
         for (p, bytes) in pending.iter().zip(bytes.iter()) {

@@ -1,0 +1,244 @@
+//! `hearth bench --target`: the same load against any Solana node, which is found and watched by its RPC alone.
+//!
+//! reads   the node's RPC; the load's counters; `/proc` where the node's process is named
+//! writes  a line a second, a summary, JSON
+//! memory  a sample a second; the senders' keys; with signing ahead, 215 B a transfer
+//!
+//! The walk: find the TPU → fund the senders → boot the load → (sign ahead) → warm-up → measured seconds, probes beside
+//! them → wait for what is under way → count by the fees paid → report. What the node has dropped nobody tells: it is
+//! reported as unresolved.
+
+mod fund;
+mod probe;
+mod rpc;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use hearth_crypto::ed25519::SigningKey;
+use hearth_pipeline::benchg::{self, Control};
+use hearth_pipeline::node::{LoadConfig, LoadConfigs, Node};
+use hearth_pipeline::topology::{self, Counts};
+use hearth_pipeline::{bencho, benchs};
+use hearth_quic::ClientConfig;
+use hearth_tile::Clock;
+
+use super::drive::Driver;
+use super::observe::{Observed, Snapshot};
+use super::report::{Bottleneck, Rate, Report, Target};
+use super::{BenchError, machine, presign_count, progress};
+use crate::boot::{self, BootError};
+use crate::cli;
+use crate::config::Config;
+use crate::keys;
+use crate::say::Say;
+use crate::stop::StopSignal;
+use fund::{Payer, Purse, text};
+use probe::{Plan, Prober};
+use rpc::{Rpc, RpcError};
+
+/// Given up when nothing more has landed for so long.
+const STANDSTILL: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Probes a second, where nothing else is said.
+const PROBES: f64 = 10.0;
+
+impl From<RpcError> for BenchError {
+    fn from(why: RpcError) -> Self {
+        match why {
+            RpcError::Url(_) | RpcError::Host(_) => Self::Option(format!("--target: {why}")),
+            why => Self::Target(why.to_string()),
+        }
+    }
+}
+
+/// Drives the node at `url`; gives the report.
+pub fn run(
+    config: &Config,
+    options: &cli::Bench,
+    url: &str,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<Report, BenchError> {
+    let mut rpc = Rpc::at(url)?;
+    let (mut target, tpu) = find(&mut rpc, url, options.target.tpu)?;
+    say.line(format_args!("  target     {url} ({}), TPU {}", target.version, target.tpu));
+    let total = config.development.genesis.fund_initial_accounts;
+    let (senders, receivers) = (options.accounts_from.unwrap_or(total), options.accounts_to.unwrap_or(total));
+    // Two more than the load uses: for the probes.
+    let mut accounts = fund::accounts(senders.max(receivers) + 2);
+    let mut addresses: Vec<_> = accounts.iter().map(|account| account.address).collect();
+    fund::fund(&mut rpc, key_of(options.target.funder.as_deref())?, &addresses, stop)?;
+    let receiver = accounts.pop().expect("made above").address;
+    let payer = Payer { key: accounts.pop().expect("made above").key };
+    addresses.truncate(accounts.len());
+    let purse = Purse::of(&mut rpc, addresses)?;
+    let (begun, count) = (Instant::now(), transaction_count(&mut rpc)?);
+
+    let control = Arc::new(Control::default());
+    let (sender, samples) = channel();
+    let cores = boot::cores(config)?.allowed.len();
+    let presign = presign_count(options, cores);
+    let benchg = benchg::Config {
+        accounts: Arc::new(accounts),
+        senders,
+        receivers,
+        conflict: options.conflict,
+        rate: options.rate.filter(|rate| *rate > 0.0),
+        presign,
+        control: control.clone(),
+    };
+    let identity = options.target.identity.as_deref().map(keys::read).transpose().map_err(BootError::from)?;
+    let load = LoadConfigs {
+        benchg,
+        benchs: benchs::Config {
+            target: tpu,
+            connections: config.development.bench.connections,
+            client: ClientConfig::local(),
+            identity: identity.map(|identity| *identity.seed),
+        },
+        bencho: bencho::Config { rpc: rpc.address, samples: sender },
+    };
+    let node = boot_load(config, load)?;
+    let mut seen = Observed::default();
+    seen.pid = options.target.pid;
+    let measuring = seen.measuring.clone();
+    let (probes, questions) = (options.target.probes.unwrap_or(PROBES), options.target.questions.unwrap_or(0.0));
+    let prober = Prober::start(&rpc, Plan { probes, questions, payer, receiver, measuring: measuring.clone() })?;
+    let mut driver = Driver { node: &node, samples, control, stop, say, seen };
+    let driven = driver.drive(options, presign);
+    measuring.store(false, Ordering::Relaxed);
+    target.latency = prober.end();
+    let landed = driven.and_then(|()| drain(&mut rpc, &purse, &mut driver));
+    let mut seen = driver.seen;
+    seen.last = Snapshot::take(&node);
+    node.stop()?;
+    let landed = landed?;
+    if seen.interrupted && seen.seconds.is_empty() {
+        return Err(BenchError::Interrupted { landed });
+    }
+    // Votes, and what others send: all that is in the node's count and was not paid for by the senders.
+    let (probes, others) = (target.latency.confirmed(), transaction_count(&mut rpc)?.saturating_sub(count + landed));
+    let others = others.saturating_sub(probes) as f64 / begun.elapsed().as_secs_f64();
+    target.others_per_s = others + probes as f64 / seen.measured_s().max(1.0);
+    Ok(seen.report_of_target(target, landed, options, machine::cores().map_err(BootError::Cores)?))
+}
+
+/// Asks the node who it is and where it takes transactions.
+fn find(rpc: &mut Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, SocketAddr), BenchError> {
+    let none = || serde_json::json!([]);
+    let version = rpc.call("getVersion", none())?;
+    let answer = rpc.call("getIdentity", none())?;
+    let identity = text(&answer, "identity")?.to_owned();
+    let tpu = match given {
+        Some(tpu) => tpu,
+        None => {
+            let nodes = rpc.call("getClusterNodes", none())?;
+            let own = nodes.as_array().into_iter().flatten().find(|node| node["pubkey"] == identity.as_str());
+            let tpu: Option<SocketAddr> = own.and_then(|node| node["tpuQuic"].as_str()?.parse().ok());
+            let mut tpu = tpu.ok_or_else(|| {
+                BenchError::Target("the node names no QUIC address for transactions; give it with --tpu".into())
+            })?;
+            // Listening on all addresses, it is reached where its RPC is.
+            if tpu.ip().is_unspecified() {
+                tpu.set_ip(rpc.address.ip());
+            }
+            tpu
+        }
+    };
+    let version = format!("solana-core {}", version["solana-core"].as_str().unwrap_or("unknown"));
+    Ok((Target { url: url.into(), identity, version, tpu: tpu.to_string(), ..Target::default() }, tpu))
+}
+
+/// The load's tiles, without a node.
+fn boot_load(config: &Config, tiles: LoadConfigs) -> Result<Node, BenchError> {
+    let bench = &config.development.bench;
+    let cores = boot::cores(config)?;
+    let counts = Counts { benchg: bench.benchg_tile_count, benchs: bench.benchs_tile_count, ..Counts::default() };
+    let counts = counts.auto(cores.allowed.len(), true);
+    let topology = topology::build_load(&config.name, counts, &bench.affinity, &cores).map_err(BootError::Layout)?;
+    let config = LoadConfig { workspace: boot::workspace_path(config), idle: boot::idle(config), tiles };
+    Ok(Node::boot_load(topology, Clock::real(), &config).map_err(BootError::from)?)
+}
+
+fn key_of(path: Option<&Path>) -> Result<Option<SigningKey>, BenchError> {
+    let identity = path.map(keys::read).transpose().map_err(BootError::from)?;
+    Ok(identity.map(|identity| SigningKey::from_seed(&identity.seed)))
+}
+
+fn transaction_count(rpc: &mut Rpc) -> Result<u64, BenchError> {
+    let count = rpc.call("getTransactionCount", serde_json::json!([{ "commitment": "processed" }]))?;
+    count.as_u64().ok_or_else(|| BenchError::Target(format!("getTransactionCount answers {count}")))
+}
+
+/// Waits until all that was sent has landed, or nothing more does; gives what has.
+fn drain(rpc: &mut Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<u64, BenchError> {
+    progress("waiting for what is under way");
+    let presses = driver.stop.presses();
+    let (mut landed, mut since) = (purse.landed(rpc)?, Instant::now());
+    while since.elapsed() < STANDSTILL && driver.stop.presses() == presses {
+        let now = Snapshot::take(driver.node);
+        if now.is_sent() && landed >= now.sent() {
+            break;
+        }
+        std::thread::sleep(LOOK_EVERY);
+        let found = purse.landed(rpc)?;
+        if found != std::mem::replace(&mut landed, found) {
+            since = Instant::now();
+        }
+    }
+    driver.seen.drain_interrupted = driver.stop.presses() != presses;
+    Ok(landed)
+}
+
+impl Observed {
+    /// The report of what was observed of a node that is somewhere else.
+    fn report_of_target(&mut self, target: Target, landed: u64, options: &cli::Bench, cores: f64) -> Report {
+        let elapsed = self.measured_s();
+        let others = target.others_per_s;
+        self.seconds.iter_mut().for_each(|rate| *rate = (*rate - others).max(0.0));
+        let measured = self.measured_transactions().saturating_sub((others * elapsed) as u64);
+        let sent = self.last.sent();
+        let machine::Cores { had, waited_for } = self.cores();
+        let mut bottleneck = self.bottleneck(options.rate, cores);
+        if options.rate.is_none() && matches!(bottleneck.tile.as_str(), "none" | "machine") {
+            let why = format!(
+                "the load got {had:.1} of {cores} cores and waited for {waited_for:.1} more, which the node or other programs had"
+            );
+            bottleneck = Bottleneck { tile: "target".into(), why };
+        }
+        Report {
+            txn_per_s: Rate::of(&self.seconds, measured, elapsed),
+            duration_s: elapsed,
+            warmup_s: options.warmup as f64,
+            sent,
+            landed,
+            unresolved: sent as i64 - landed as i64,
+            cpu_us_per_txn: self.cpu_us_per_landed(measured),
+            rss_bytes_max: self.rss_max,
+            rss_growth_bytes: self.rss_growth(),
+            bottleneck,
+            cores,
+            cores_used: had,
+            cores_waited_for: waited_for,
+            switched_off: options
+                .presign
+                .then(|| "transfers were signed before measuring".into())
+                .into_iter()
+                .collect(),
+            seconds: self.seconds.clone(),
+            tiles: self.tile_use(),
+            commit: env!("HEARTH_COMMIT").into(),
+            interrupted: self.interrupted,
+            drain_interrupted: self.drain_interrupted,
+            presigned: options.presign,
+            presigned_ran_dry: self.presigned_ran_dry,
+            target: Some(Target { landed_share: landed as f64 / sent.max(1) as f64, ..target }),
+            ..Report::default()
+        }
+    }
+}

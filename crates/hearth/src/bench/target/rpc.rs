@@ -1,0 +1,175 @@
+//! A node's JSON-RPC, asked one question at a time over a connection that is kept.
+//!
+//! reads   answers with a Content-Length
+//! writes  requests
+//! memory  one answer
+//! source  JSON-RPC 2.0; HTTP/1.1
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// The longest wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RpcError {
+    /// The URL is not one that can be asked.
+    #[error("{0} is no URL of a node's RPC: expected http://HOST:PORT")]
+    Url(String),
+    /// The host is not known.
+    #[error("the host of {0} has no address")]
+    Host(String),
+    /// The connection.
+    #[error("{method}: {source}")]
+    Connection {
+        /// What was asked.
+        method: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The node refuses.
+    #[error("{method}: the node answers {error}")]
+    Refused {
+        /// What was asked.
+        method: String,
+        /// Its error.
+        error: Value,
+    },
+}
+
+/// A node's RPC.
+pub struct Rpc {
+    host: String,
+    path: String,
+    /// Where it listens.
+    pub address: SocketAddr,
+    stream: Option<BufReader<TcpStream>>,
+}
+
+impl Rpc {
+    /// The RPC at `url`, not yet connected to.
+    pub fn at(url: &str) -> Result<Self, RpcError> {
+        let wrong = || RpcError::Url(url.into());
+        let rest = url.strip_prefix("http://").ok_or_else(wrong)?;
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+        let mut found = host.to_socket_addrs().map_err(|_| RpcError::Host(url.into()))?;
+        let address = found.next().ok_or_else(|| RpcError::Host(url.into()))?;
+        Ok(Self { host, path: format!("/{path}"), address, stream: None })
+    }
+
+    /// A second connection to the same.
+    pub fn another(&self) -> Self {
+        Self { host: self.host.clone(), path: self.path.clone(), address: self.address, stream: None }
+    }
+
+    /// The result of a call.
+    pub fn call(&mut self, method: &str, params: Value) -> Result<Value, RpcError> {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let kept = self.stream.is_some();
+        let answer = match self.post(&body) {
+            // A server may hang up on a connection that was idle.
+            Err(_) if kept => self.post(&body),
+            answer => answer,
+        };
+        let broken = |source| RpcError::Connection { method: method.into(), source };
+        let mut answer: Value = serde_json::from_slice(&answer.map_err(broken)?).map_err(|e| broken(e.into()))?;
+        match answer.get_mut("result") {
+            Some(result) => Ok(result.take()),
+            None => Err(RpcError::Refused { method: method.into(), error: answer["error"].take() }),
+        }
+    }
+
+    fn post(&mut self, body: &str) -> std::io::Result<Vec<u8>> {
+        let answer = self.exchange(body);
+        if answer.is_err() {
+            self.stream = None;
+        }
+        answer
+    }
+
+    fn exchange(&mut self, body: &str) -> std::io::Result<Vec<u8>> {
+        let stream = match &mut self.stream {
+            Some(stream) => stream,
+            none => {
+                let stream = TcpStream::connect_timeout(&self.address, TIMEOUT)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                none.insert(BufReader::new(stream))
+            }
+        };
+        let request = format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.path,
+            self.host,
+            body.len()
+        );
+        stream.get_mut().write_all(request.as_bytes())?;
+        let mut length = None;
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line)? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            let line = line.trim_end();
+            if line.is_empty() {
+                break;
+            }
+            match line.split_once(':') {
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                    length = value.trim().parse().ok()
+                }
+                None if !line.contains(" 200") => return Err(std::io::Error::other(line.to_owned())),
+                _ => {}
+            }
+        }
+        let mut answer = vec![0; length.ok_or_else(|| std::io::Error::other("an answer without its length"))?];
+        stream.read_exact(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_url_is_refused() {
+        assert!(matches!(Rpc::at("https://127.0.0.1:8899"), Err(RpcError::Url(_))));
+        assert!(matches!(Rpc::at("127.0.0.1:8899"), Err(RpcError::Url(_))));
+        let rpc = Rpc::at("http://127.0.0.1:8899/path").unwrap();
+        assert_eq!((rpc.address.port(), rpc.path.as_str()), (8899, "/path"));
+        assert_eq!(Rpc::at("http://127.0.0.1").unwrap().address.port(), 80);
+    }
+
+    #[test]
+    fn a_connection_is_kept_and_errors_are_told() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut stream = BufReader::new(stream);
+            for body in [r#"{"result":7}"#, r#"{"error":{"code":-32601}}"#] {
+                let mut line = String::new();
+                while line.trim_end() != "" || line.is_empty() {
+                    line.clear();
+                    stream.read_line(&mut line).unwrap();
+                }
+                // The body of what is asked here, whole.
+                let mut asked = vec![0; r#"{"id":1,"jsonrpc":"2.0","method":"getSlot","params":[]}"#.len()];
+                stream.read_exact(&mut asked).unwrap();
+                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        let mut rpc = Rpc::at(&url).unwrap();
+        assert_eq!(rpc.call("getSlot", json!([])).unwrap(), 7);
+        let error = rpc.call("getSlot", json!([])).unwrap_err().to_string();
+        assert!(error.contains("getSlot") && error.contains("-32601"), "{error}");
+        server.join().unwrap();
+    }
+}

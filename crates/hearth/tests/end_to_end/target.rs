@@ -1,0 +1,77 @@
+//! `hearth bench --target`: a node that runs already, driven and watched through its RPC.
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::node::{Node, Setup, hearth, output};
+
+/// Drives `node` with these arguments; gives what was said and the result.
+fn drive(node: &Node, folder: &Path, arguments: &[&str]) -> (Output, Value) {
+    let config = folder.join("bench.toml");
+    let name = format!("name = \"bench-{}\"\n", node.ports.rpc);
+    std::fs::write(&config, name + "[development.genesis]\nfund_initial_accounts = 64\n").expect("a file");
+    let json = folder.join("result.json");
+    let mut bench = hearth();
+    bench.current_dir(folder).arg("bench").arg("--config").arg(config).arg("--json").arg(&json);
+    bench.args(["--target", &format!("http://127.0.0.1:{}", node.ports.rpc)]).args(arguments);
+    let output = output(&mut bench);
+    let result = std::fs::read_to_string(json).map(|text| serde_json::from_str(&text).expect("JSON"));
+    (output, result.unwrap_or_default())
+}
+
+#[test]
+fn all_that_a_target_landed_is_counted() {
+    let setup = Setup::new("target");
+    let node = setup.start();
+    let pid = node.process.id().to_string();
+    let arguments = ["--duration", "2", "--warmup", "1", "--presign", "--rate", "2000", "--questions", "20"];
+    let (said, result) = drive(&node, setup.folder.path(), &[&arguments[..], &["--pid", &pid]].concat());
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.status.success(), "{text}\n{}", String::from_utf8_lossy(&said.stderr));
+    let count =
+        |path: &str| result.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {result:#}"));
+    assert!(count("/sent") > 1000.0 && count("/sent") == count("/landed"), "{result:#}");
+    assert_eq!((count("/unresolved"), count("/target/landed_share")), (0.0, 1.0));
+    assert!(count("/txn_per_s/mean") > 100.0 && count("/cpu_us_per_txn/node") > 0.0, "{result:#}");
+    // Its own count has the senders', the probes and what funded them all.
+    let all = node.rpc().transaction_count() as f64;
+    assert!(all > count("/landed") + count("/target/latency/confirmed_ms/count"), "{all}: {result:#}");
+    for waits in ["submitted_ms", "processed_ms", "confirmed_ms", "answers_ms"] {
+        let at = |name: &str| count(&format!("/target/latency/{waits}/{name}"));
+        assert!(at("count") > 0.0 && 0.0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max"), "{result:#}");
+    }
+    assert_eq!((count("/target/latency/probes_lost"), count("/target/latency/questions_failed")), (0.0, 0.0));
+    assert!(text.contains("by the fees that the senders paid") && text.contains("confirmed  p50"), "{text}");
+    node.stop();
+}
+
+#[test]
+fn a_funder_pays_and_a_poor_one_is_refused() {
+    let setup = Setup::new("funder");
+    let node = setup.start();
+    let faucet = setup.ledger().join("faucet.json").display().to_string();
+    let poor = setup.folder.path().join("poor.json").display().to_string();
+    assert!(output(hearth().args(["keys", "new", &poor])).status.success());
+    let arguments = ["--duration", "1", "--warmup", "0", "--rate", "0", "--probes", "20"];
+    let funded = [&arguments[..], &["--funder", &faucet]].concat();
+    let (said, result) = drive(&node, setup.folder.path(), &funded);
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    assert_eq!(result["sent"], 0);
+    assert!(result["target"]["latency"]["confirmed_ms"]["count"].as_u64() > Some(5), "{result:#}");
+    let (said, _) = drive(&node, setup.folder.path(), &["--funder", &poor]);
+    let errors = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.code() == Some(1) && errors.contains("the funder has less than"), "{errors}");
+    node.stop();
+}
+
+#[test]
+fn what_is_no_node_is_told() {
+    for (url, code) in [("https://127.0.0.1:1", 2), ("http://127.0.0.1:1", 1)] {
+        let said = output(hearth().args(["bench", "--target", url]));
+        let errors = String::from_utf8_lossy(&said.stderr);
+        assert_eq!(said.status.code(), Some(code), "{errors}");
+        assert!(errors.contains(if code == 2 { "http://HOST:PORT" } else { "getVersion" }), "{errors}");
+    }
+}
