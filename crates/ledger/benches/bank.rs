@@ -108,7 +108,7 @@ fn status_cache(bench: &Bench) {
         let txns = load.microblock(&[3; 32]);
         let height = 1 + made / BLOCK as u64;
         for txn in &txns {
-            assert!(cache.claim(txn, height - 1, height).is_some());
+            assert!(cache.claim(cache.expect(txn), height - 1, height).is_some());
             cache.record(txn.first_signature(), LandedStatus { slot: height, result: Ok(()) }, height);
         }
         made += MICROBLOCK as u64;

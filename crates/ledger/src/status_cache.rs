@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard};
 
+use hearth_crypto::prefetch::prefetch;
 use hearth_wire::{Signature, Txn};
 
 use crate::blockhash::last_valid_block_height;
@@ -66,6 +67,10 @@ pub struct LandedStatus {
 /// The right to commit one message, got by [`StatusCache::claim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim(u128);
+
+/// A message as the cache knows it, got by [`StatusCache::expect`].
+#[derive(Clone, Copy, Debug)]
+pub struct MessageKey(u128);
 
 /// One bucket of a table: entries of which each is dead from a height on.
 trait Bucket: Copy {
@@ -188,6 +193,14 @@ impl<B: Bucket> Table<B> {
         (0..count).map(move |step| if home + step < count { home + step } else { home + step - count })
     }
 
+    /// Asks for the memory of the bucket in which `key` is looked for first.
+    #[inline]
+    fn expect(&self, key: B::Key) {
+        if let Some(bucket) = self.path(key).next().and_then(|home| self.buckets.get(home)) {
+            prefetch(bucket);
+        }
+    }
+
     fn find(&mut self, key: B::Key, now: u32) -> Option<(usize, usize)> {
         for at in self.path(key) {
             let bucket = &mut self.buckets[at];
@@ -293,19 +306,44 @@ impl StatusCache {
         self.enabled
     }
 
-    /// Claims the transaction's message for the block of height `now`: `None` if it has landed or is
-    /// claimed. `blockhash_height` is the height of the block whose hash it names.
+    /// A transaction's message, which is about to be claimed. The tables are larger than any cache: whoever
+    /// claims many messages expects them all first, and then waits for memory once instead of for each.
     #[inline]
-    pub fn claim(&self, txn: &Txn<'_>, blockhash_height: u64, now: u64) -> Option<Claim> {
-        self.claim_message(txn.message(), last_valid_block_height(blockhash_height) + 1, now)
+    pub fn expect(&self, txn: &Txn<'_>) -> MessageKey {
+        self.expect_message(txn.message())
     }
 
     #[inline]
-    fn claim_message(&self, message: &[u8], dead_from: u64, now: u64) -> Option<Claim> {
+    fn expect_message(&self, message: &[u8]) -> MessageKey {
+        if !self.enabled {
+            return MessageKey(0);
+        }
+        let key = self.seed.message(message);
+        Shard::of(&self.messages, MessageBucket::home(key)).expect(key);
+        MessageKey(key)
+    }
+
+    /// The same for signatures that are about to be recorded.
+    #[inline]
+    pub fn expect_record(&self, signature: &Signature) {
+        if self.enabled {
+            let key = self.seed.signature(signature);
+            Shard::of(&self.signatures, SignatureBucket::home(key)).expect(key);
+        }
+    }
+
+    /// Claims a transaction's message for the block of height `now`: `None` if it has landed or is
+    /// claimed. `blockhash_height` is the height of the block whose hash it names.
+    #[inline]
+    pub fn claim(&self, message: MessageKey, blockhash_height: u64, now: u64) -> Option<Claim> {
+        self.claim_until(message, last_valid_block_height(blockhash_height) + 1, now)
+    }
+
+    #[inline]
+    fn claim_until(&self, MessageKey(key): MessageKey, dead_from: u64, now: u64) -> Option<Claim> {
         if !self.enabled {
             return Some(Claim(0));
         }
-        let key = self.seed.message(message);
         let (now, dead_from) = (height32(now), height32(dead_from));
         let mut table = Shard::of(&self.messages, MessageBucket::home(key));
         if table.find(key, now).is_some() {

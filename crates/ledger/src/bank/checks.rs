@@ -15,7 +15,7 @@ use super::lookup::LoadedAddresses;
 use crate::budget::Budget;
 use crate::error::TransactionError;
 use crate::fees::Fee;
-use crate::status_cache::Claim;
+use crate::status_cache::{Claim, MessageKey};
 
 /// The most instructions in a transaction.
 const MAX_INSTRUCTIONS: usize = 64;
@@ -65,9 +65,10 @@ impl Bank {
         &self,
         txn: &Txn<'_>,
         loaded: &mut LoadedAddresses,
+        message: MessageKey,
     ) -> Result<(Checked, Claim), TransactionError> {
         let checked = self.check(txn, loaded)?;
-        let claim = self.shared.statuses.claim(txn, checked.blockhash_height, self.height);
+        let claim = self.shared.statuses.claim(message, checked.blockhash_height, self.height);
         claim.map(|claim| (checked, claim)).ok_or(TransactionError::AlreadyProcessed)
     }
 }

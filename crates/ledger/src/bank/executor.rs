@@ -19,13 +19,14 @@ use super::{Bank, Committed, Outcome};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::error::TransactionError;
-use crate::status_cache::Claim;
+use crate::status_cache::{Claim, MessageKey};
 
 /// What one thread needs to run microblocks of one ledger; keep it from one to the next.
 #[derive(Debug, Default)]
 pub struct Executor {
     pub(super) set: WorkingSet,
     pub(super) checked: Vec<Result<(Checked, Claim), TransactionError>>,
+    messages: Vec<MessageKey>,
     touched: TouchedAccounts,
     /// The places of each transaction's accounts, one after the other, and where each begins.
     places: Vec<Place>,
@@ -87,8 +88,10 @@ impl Executor {
     pub(super) fn begin(&mut self, bank: &Bank, txns: &[Txn<'_>]) {
         self.checked.clear();
         self.clear(txns.len());
-        let loaded = &mut self.loaded;
-        let checked = txns.iter().zip(loaded).map(|(txn, loaded)| bank.check_and_claim(txn, loaded));
+        self.messages.clear();
+        self.messages.extend(txns.iter().map(|txn| bank.shared.statuses.expect(txn)));
+        let each = txns.iter().zip(&mut self.loaded).zip(&self.messages);
+        let checked = each.map(|((txn, loaded), message)| bank.check_and_claim(txn, loaded, *message));
         self.checked.extend(checked);
         for (index, txn) in txns.iter().enumerate() {
             match self.checked[index].is_ok() {

@@ -189,6 +189,7 @@ impl Bank {
         if wanted.any() {
             self.tell(executor, txns, outcomes, wanted);
         }
+        txns.iter().for_each(|txn| self.shared.statuses.expect_record(txn.first_signature()));
         let mut counts = BankCounts::default();
         for ((txn, checked), outcome) in txns.iter().zip(&executor.checked).zip(outcomes.iter()) {
             if let Ok((checked, claim)) = checked {

@@ -12,6 +12,10 @@ fn signature(n: u64) -> Signature {
     signature
 }
 
+fn claim_of(cache: &StatusCache, message: &[u8], dead_from: u64, now: u64) -> Option<Claim> {
+    cache.claim_until(cache.expect_message(message), dead_from, now)
+}
+
 fn small() -> StatusCache {
     StatusCache::new(&StatusCacheConfig { enabled: true, capacity_txns: 0 })
 }
@@ -20,13 +24,13 @@ fn small() -> StatusCache {
 fn a_message_lands_once_until_its_blockhash_expires() {
     let cache = small();
     let dead_from = last_valid_block_height(10) + 1;
-    let claim = cache.claim_message(b"transfer", dead_from, 11).unwrap();
-    assert_eq!(cache.claim_message(b"transfer", dead_from, 11), None);
-    assert_eq!(cache.claim_message(b"transfer", dead_from, 161), None, "150 blocks later");
-    assert!(cache.claim_message(b"another", dead_from, 11).is_some());
+    let claim = claim_of(&cache, b"transfer", dead_from, 11).unwrap();
+    assert_eq!(claim_of(&cache, b"transfer", dead_from, 11), None);
+    assert_eq!(claim_of(&cache, b"transfer", dead_from, 161), None, "150 blocks later");
+    assert!(claim_of(&cache, b"another", dead_from, 11).is_some());
     cache.release(claim, 11);
-    assert!(cache.claim_message(b"transfer", dead_from, 11).is_some());
-    assert!(cache.claim_message(b"transfer", dead_from + 1, dead_from).is_some());
+    assert!(claim_of(&cache, b"transfer", dead_from, 11).is_some());
+    assert!(claim_of(&cache, b"transfer", dead_from + 1, dead_from).is_some());
 }
 
 #[test]
@@ -51,8 +55,8 @@ fn statuses_tell_slot_and_result() {
 #[test]
 fn disabled_it_remembers_nothing() {
     let cache = StatusCache::new(&StatusCacheConfig { enabled: false, capacity_txns: 1 << 20 });
-    assert!(cache.claim_message(b"transfer", 152, 1).is_some());
-    assert!(cache.claim_message(b"transfer", 152, 1).is_some());
+    assert!(claim_of(&cache, b"transfer", 152, 1).is_some());
+    assert!(claim_of(&cache, b"transfer", 152, 1).is_some());
     cache.record(&signature(1), LandedStatus { slot: 1, result: Ok(()) }, 1);
     assert_eq!(cache.status(&signature(1), 1), None);
     assert!(cache.memory_bytes() <= 2 * SHARDS * 128);
@@ -63,14 +67,14 @@ fn grows_past_its_capacity_and_reuses_what_is_dead() {
     let cache = StatusCache::new(&StatusCacheConfig { enabled: true, capacity_txns: 1000 });
     let fill = |now: u64, base: u64| {
         for n in base..base + 50_000 {
-            assert!(cache.claim_message(&n.to_le_bytes(), now + 152, now).is_some());
+            assert!(claim_of(&cache, &n.to_le_bytes(), now + 152, now).is_some());
             cache.record(&signature(n), LandedStatus { slot: now, result: Ok(()) }, now);
         }
     };
     fill(1, 0);
     let grown = cache.memory_bytes();
     for n in 0..50_000u64 {
-        assert!(cache.claim_message(&n.to_le_bytes(), 153, 1).is_none());
+        assert!(claim_of(&cache, &n.to_le_bytes(), 153, 1).is_none());
         assert_eq!(cache.status(&signature(n), 1).unwrap().slot, 1);
     }
     for round in 1..6u64 {
@@ -85,7 +89,7 @@ fn holds_its_capacity_without_growing() {
     let cache = StatusCache::new(&StatusCacheConfig { enabled: true, capacity_txns: CAPACITY as usize });
     let taken = cache.memory_bytes();
     for n in 0..CAPACITY {
-        assert!(cache.claim_message(&n.to_le_bytes(), 152, 1).is_some());
+        assert!(claim_of(&cache, &n.to_le_bytes(), 152, 1).is_some());
         cache.record(&signature(n), LandedStatus { slot: n, result: Ok(()) }, 1);
     }
     assert_eq!(cache.memory_bytes(), taken);
@@ -99,7 +103,7 @@ fn one_of_many_threads_gets_the_claim() {
     let won: usize = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|_| {
-                scope.spawn(|| (0..5000u64).filter(|n| cache.claim_message(&n.to_le_bytes(), 152, 1).is_some()).count())
+                scope.spawn(|| (0..5000u64).filter(|n| claim_of(&cache, &n.to_le_bytes(), 152, 1).is_some()).count())
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
@@ -119,7 +123,7 @@ proptest! {
                 0 => now += amount,
                 1 => {
                     let dead_from = now + 1 + amount;
-                    let claim = cache.claim_message(&message.to_le_bytes(), dead_from, now);
+                    let claim = claim_of(&cache, &message.to_le_bytes(), dead_from, now);
                     let taken = model.get(&message).is_some_and(|(dead_from, _)| *dead_from > now);
                     prop_assert_eq!(claim.is_none(), taken);
                     if let Some(claim) = claim {
@@ -160,44 +164,44 @@ fn a_cut_holds_what_was_there_and_nothing_later() {
     let claims: Vec<Claim> = (0..2000)
         .map(|n| {
             cache.record(&signature(n), LandedStatus { slot: n, result: failed }, height - n % 300);
-            cache.claim_message(&message(n), height + n % 100, height - 1).unwrap()
+            claim_of(&cache, &message(n), height + n % 100, height - 1).unwrap()
         })
         .collect();
     cache.cut();
     // The blocks after: the tables grow, dead entries are written over, claims are given back.
     for n in 2000..20_000 {
         cache.record(&signature(n), LandedStatus { slot: n, result: Ok(()) }, height + 2 + n % 10);
-        cache.claim_message(&message(n), height + 100, height + 2 + n % 10).unwrap();
+        claim_of(&cache, &message(n), height + 100, height + 2 + n % 10).unwrap();
     }
     cache.release(claims[99], height + 1);
     let copy = restored(&cache, height);
     let now = height + 1;
     for n in 0..2000 {
         let alive = height + n % 100 > now;
-        assert_eq!(copy.claim_message(&message(n), now + 9, now).is_none(), alive, "{n}");
+        assert_eq!(claim_of(&copy, &message(n), now + 9, now).is_none(), alive, "{n}");
         let expected =
             (height - n % 300 + STATUS_RETENTION_BLOCKS > now).then_some(LandedStatus { slot: n, result: failed });
         assert_eq!(copy.status(&signature(n), now), expected, "{n}");
     }
     assert!((2000..20_000).all(|n| copy.status(&signature(n), now).is_none()));
-    assert!((2000..20_000).all(|n| copy.claim_message(&message(n), now + 9, now).is_some()));
+    assert!((2000..20_000).all(|n| claim_of(&copy, &message(n), now + 9, now).is_some()));
     // Another cut sees all of it.
     cache.cut();
     let (copy, now) = (restored(&cache, height + 12), height + 13);
     assert!((2000..20_000).all(|n| copy.status(&signature(n), now).is_some()));
-    assert!((2000..20_000).all(|n| copy.claim_message(&message(n), now + 9, now).is_none()));
+    assert!((2000..20_000).all(|n| claim_of(&copy, &message(n), now + 9, now).is_none()));
 }
 
 #[test]
 fn a_cut_that_is_given_up_keeps_nothing() {
     let cache = small();
     let kept = || cache.messages.iter().filter(|shard| shard.lock().kept.is_some()).count();
-    assert!(cache.claim_message(b"one", 300, 1).is_some());
+    assert!(claim_of(&cache, b"one", 300, 1).is_some());
     cache.cut();
     assert_eq!(kept(), 0);
-    assert!(cache.claim_message(b"two", 300, 2).is_some());
+    assert!(claim_of(&cache, b"two", 300, 2).is_some());
     assert_eq!(kept(), 1);
     cache.forget_cut();
-    assert!(cache.claim_message(b"three", 300, 2).is_some());
+    assert!(claim_of(&cache, b"three", 300, 2).is_some());
     assert_eq!(kept(), 0);
 }
