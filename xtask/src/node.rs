@@ -58,11 +58,20 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node whose chain is in `folder`, and waits until its RPC is healthy.
+    /// Starts a small node whose chain is in `folder`, and waits until its RPC is healthy.
     pub fn start(binary: &Path, folder: &Path, port: u16) -> Result<Self, String> {
+        Self::start_as(binary, folder, port, &(config_text(folder, port) + SMALL))
+    }
+
+    /// The same with the tables of a node that is to be measured.
+    pub fn start_whole(binary: &Path, folder: &Path, port: u16) -> Result<Self, String> {
+        Self::start_as(binary, folder, port, &config_text(folder, port))
+    }
+
+    fn start_as(binary: &Path, folder: &Path, port: u16, text: &str) -> Result<Self, String> {
         let (config, log) = (folder.join("hearth.toml"), folder.join("hearth.log"));
         let cannot = |error| format!("cannot write into {}: {error}", folder.display());
-        std::fs::write(&config, config_text(folder, port)).map_err(cannot)?;
+        std::fs::write(&config, text).map_err(cannot)?;
         let out = File::options().create(true).append(true).open(&log).map_err(cannot)?;
         let mut command = Command::new(binary);
         command.arg("run").arg("--config").arg(&config).current_dir(folder).stdin(Stdio::null());
@@ -77,6 +86,11 @@ impl Node {
         });
         healthy.flatten().map_err(|why| node.explain(&why))?;
         Ok(node)
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Its RPC.
@@ -111,7 +125,16 @@ impl Drop for Node {
     }
 }
 
-/// A small node: few accounts, small tables, everything inside its folder.
+/// Few accounts, small tables.
+const SMALL: &str = "
+[tiles.verify]
+table_bytes = 16_777_216
+
+[development.genesis]
+fund_initial_accounts = 16
+";
+
+/// A node that keeps everything inside its folder.
 fn config_text(folder: &Path, port: u16) -> String {
     let path = |name: &str| serde_json::Value::from(folder.join(name).to_string_lossy()).to_string();
     let (metric, udp, quic) = (port + 2, port + 3, port + 4);
@@ -132,14 +155,8 @@ port = {port}
 regular_transaction_listen_port = {udp}
 quic_transaction_listen_port = {quic}
 
-[tiles.verify]
-table_bytes = 16_777_216
-
 [tiles.metric]
 prometheus_listen_port = {metric}
-
-[development.genesis]
-fund_initial_accounts = 16
 "#,
         path(""),
         path("ledger")

@@ -1,4 +1,5 @@
-//! A node that is killed without warning, a hundred times: the end-to-end test of it, run for longer.
+//! A node that is killed without warning under full load, a hundred times: the end-to-end test of it, run for longer
+//! and with `hearth bench` as its load.
 //!
 //! reads   the command line
 //! writes  what the test says; its line of figures
@@ -17,11 +18,11 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let mut test = cargo();
     test.args(["test", "--release", "--locked", "--package", "hearth", "--test", "end_to_end"]);
     test.args(["kills::killed_at_any_moment", "--", "--exact", "--nocapture"]);
-    test.env("HEARTH_SEED", seed.to_string()).env("HEARTH_KILLS", kills.to_string());
-    let mut said = None;
+    test.env("HEARTH_SEED", seed.to_string()).env("HEARTH_KILLS", kills.to_string()).env("HEARTH_FULL_RATE", "1");
+    let mut said = Vec::new();
     let result = run::run_seeing(&mut test, |line| {
         if line.starts_with(&format!("seed {seed}:")) {
-            said = Some(line.to_owned());
+            said.push(line.to_owned());
         }
     });
     let figures = json!({ "seed": seed, "kills": kills, "said": said });

@@ -5,9 +5,11 @@
 //! memory  a soak's own
 
 mod bench;
+mod cli;
 mod fuzz;
 mod kill9;
 mod oracle;
+mod rpc;
 
 use serde_json::{Value, json};
 
@@ -27,12 +29,18 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 4] = [
+const SOAKS: [Soak; 6] = [
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
         about: "`hearth bench` at full load: no stall over a second, memory flat, every transaction accounted for",
         run: bench::run,
+    },
+    Soak {
+        name: "cli",
+        options: "[--binary FILE] [--solana FILE]",
+        about: "the `solana` command line against `hearth run`: epoch-info, gossip, validators, airdrop, transfer, confirm",
+        run: cli::run,
     },
     Soak {
         name: "fuzz",
@@ -43,7 +51,7 @@ const SOAKS: [Soak; 4] = [
     Soak {
         name: "kill9",
         options: "--kills N (100) [--seed N]",
-        about: "`hearth run` under load, killed and started again: what was confirmed is there, and an undisturbed replay gives the same hashes",
+        about: "`hearth run` driven flat out by `hearth bench`, killed and started again: what was confirmed is there, and an undisturbed replay gives the same hashes",
         run: kill9::run,
     },
     Soak {
@@ -51,6 +59,12 @@ const SOAKS: [Soak; 4] = [
         options: "",
         about: "the cluster's own shredder makes the vectors anew: they are those that are committed (needs clang)",
         run: oracle::run,
+    },
+    Soak {
+        name: "rpc",
+        options: "--seconds N (20) [--binary FILE]",
+        about: "how long clients of `hearth run` wait, alone and at two thirds of its most: processed, confirmed, answered",
+        run: rpc::run,
     },
 ];
 
