@@ -1,6 +1,7 @@
 //! Killed at any moment under load, again and again: what was confirmed is there, and the chain goes on.
 //!
-//! HEARTH_SEED runs one seed instead of three, HEARTH_KILLS so many kills of each.
+//! HEARTH_SEED runs one seed instead of three, HEARTH_KILLS so many kills of each; with HEARTH_FULL_RATE `hearth bench`
+//! drives the node flat out beside the transfers that are followed.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::client::{Sender, fresh_address, signature_of, transfer};
-use super::node::{Rpc, Setup, hearth, output, wait_until};
+use super::node::{Process, Rpc, Setup, hearth, output, wait_until};
 
 /// Kills of each seed.
 const KILLS: u64 = 3;
@@ -72,6 +73,19 @@ fn load(quic: SocketAddr, rpc: Rpc, sent: &Sent, stop: &AtomicBool) {
     }
 }
 
+/// Drives the node as fast as it goes, and waits until it does; ended by being dropped. Gives the rate of a second too.
+fn bench(setup: &Setup) -> (Process, f64) {
+    let config = setup.folder.path().join("bench.toml");
+    std::fs::write(&config, format!("name = \"{}-bench\"\n", setup.name)).expect("a file");
+    let mut bench = hearth();
+    bench.current_dir(setup.folder.path()).args(["bench", "--warmup", "0", "--duration", "600", "--probes", "0"]);
+    bench.arg("--config").arg(config).args(["--target", &format!("http://127.0.0.1:{}", setup.ports.rpc)]);
+    let process = Process::start(&mut bench);
+    let lines = process.wait_for_line("   1 s ");
+    let rate = lines.last().and_then(|line| line.split_whitespace().nth(2)?.replace(',', "").parse().ok());
+    (process, rate.expect("a line has a rate"))
+}
+
 fn is_confirmed(status: &Value) -> bool {
     let commitment = status["confirmationStatus"].as_str();
     status["err"].is_null() && commitment.is_some_and(|c| c == "confirmed" || c == "finalized")
@@ -118,6 +132,14 @@ fn kills(seed: u64, count: u64) {
     // Where the node votes its votes are transactions too.
     let votes = seed % 2 == 0;
     setup.with("consensus.vote", votes);
+    let full = number("HEARTH_FULL_RATE").is_some();
+    if full {
+        // All blocks are to be there for the replay at the end.
+        setup.with("ledger.limit_size", 100_000_000_000i64).with("tiles.verify.table_bytes", 512 << 20);
+        setup.with("tiles.pack.max_pending_transactions", 65_524).with("rpc.status_capacity", 1 << 21);
+        setup.with("snapshots.full_snapshot_interval_slots", 25);
+    }
+    let mut rates = vec![];
     let (mut random, sent, mut confirmed) = (Random(seed), Sent::default(), BTreeSet::new());
     // Of those before `known` it is known what became of them: so many have landed.
     let (mut known, mut landed_before, mut last_slot) = (0, 0, 0);
@@ -127,7 +149,7 @@ fn kills(seed: u64, count: u64) {
         let number_sent = sent.lock().unwrap().len();
         landed_before += landed(number_sent, &confirmed, rpc, known).len();
         known = number_sent;
-        if !votes {
+        if !votes && !full {
             let count_now = rpc.transaction_count();
             assert_eq!(
                 count_now, landed_before as u64,
@@ -149,6 +171,8 @@ fn kills(seed: u64, count: u64) {
             break;
         }
         let (stop, quic) = (AtomicBool::new(false), node.quic());
+        let load_beside = full.then(|| bench(&setup));
+        rates.extend(load_beside.iter().map(|(_, rate)| *rate));
         std::thread::scope(|scope| {
             let _stop = StopOnDrop(&stop);
             scope.spawn(|| load(quic, rpc, &sent, &stop));
@@ -165,6 +189,10 @@ fn kills(seed: u64, count: u64) {
         "seed {seed}: {count} kills, {} transfers sent, {landed_before} landed, slot {last_slot}",
         sent.lock().unwrap().len()
     );
+    if full {
+        rates.sort_by(f64::total_cmp);
+        println!("seed {seed}: beside them {:.0} transactions a second, median of the starts", rates[rates.len() / 2]);
+    }
 }
 
 /// An undisturbed replay from the genesis gives the hashes that snapshots have noted, and those that follow from them.
