@@ -1,14 +1,15 @@
 //! The bank and its parts, on one thread: transfers a second, and nanoseconds of each table.
 //!
-//! reads   the name filter
+//! reads   the name filter; `HEARTH_ACCOUNTS`: with so many accounts beside few, too
 //! writes  one line per figure
-//! memory  about 300 MB
+//! memory  about 300 MB, and 350 B for each of `HEARTH_ACCOUNTS`
 //! source  floors: 400 K simple transfers a second, checks of blockhash and status included
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use hearth_ledger::status_cache::LandedStatus;
-use hearth_ledger::{Account, Accounts, Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome};
+use hearth_ledger::{Account, Accounts, Bank, Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome};
 use hearth_ledger::{StatusCache, StatusCacheConfig};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_wire::{Hash, Pubkey, TransferTemplate, Txn};
@@ -17,6 +18,8 @@ use hearth_wire::{Hash, Pubkey, TransferTemplate, Txn};
 /// the status cache is made by default.
 const MICROBLOCK: usize = 64;
 const BLOCK: usize = 50 * MICROBLOCK;
+/// What many accounts are compared with.
+const FEW: usize = 10_000;
 
 fn address(n: usize) -> Pubkey {
     let mut state = n as u64;
@@ -71,7 +74,7 @@ fn signature(n: u64) -> [u8; 64] {
     signature
 }
 
-fn ledger(load: &Load, hash_accounts: bool) -> std::sync::Arc<Ledger> {
+fn ledger(load: &Load, hash_accounts: bool) -> Arc<Ledger> {
     let config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     let genesis = Genesis::create(config, |_| {}).expect("a chain");
     let ledger = Ledger::new(&genesis, LedgerConfig { hash_accounts, ..LedgerConfig::default() });
@@ -79,25 +82,59 @@ fn ledger(load: &Load, hash_accounts: bool) -> std::sync::Arc<Ledger> {
     ledger
 }
 
-/// Runs microblock after microblock, block after block. Accounts are not hashed: see [`bank_hash`].
-fn bank_transfers(bench: &Bench, name: &str, accounts: usize, floor: Option<f64>) {
-    let mut load = Load::new(accounts);
-    let ledger = ledger(&load, false);
-    let mut bank = ledger.begin_slot(1, 0).expect("the first slot");
-    let (mut executor, mut outcomes, mut in_block) = (Executor::new(), vec![], 0);
-    bench.run(name, Unit::PerSecond, floor, || {
-        if in_block == BLOCK {
-            let slot = bank.slot();
-            ledger.end_slot(slot, address(slot as usize)).expect("the slot ends");
-            bank = ledger.begin_slot(slot + 1, slot).expect("the next slot");
-            in_block = 0;
+/// Microblock after microblock, block after block. Accounts are not hashed: see [`bank_hash`].
+struct Transfers {
+    load: Load,
+    ledger: Arc<Ledger>,
+    bank: Arc<Bank>,
+    executor: Executor,
+    outcomes: Vec<Outcome>,
+    in_block: usize,
+}
+
+impl Transfers {
+    fn among(accounts: usize) -> Self {
+        let load = Load::new(accounts);
+        let ledger = ledger(&load, false);
+        let bank = ledger.begin_slot(1, 0).expect("the first slot");
+        Self { load, ledger, bank, executor: Executor::new(), outcomes: vec![], in_block: 0 }
+    }
+
+    fn microblock(&mut self) -> u64 {
+        if self.in_block == BLOCK {
+            let slot = self.bank.slot();
+            self.ledger.end_slot(slot, address(slot as usize)).expect("the slot ends");
+            self.bank = self.ledger.begin_slot(slot + 1, slot).expect("the next slot");
+            self.in_block = 0;
         }
-        let txns = load.microblock(bank.parent_blockhash());
-        bank.execute(&mut executor, &txns, &mut outcomes);
-        assert!(outcomes.iter().all(Outcome::is_committed), "every transfer lands");
-        in_block += MICROBLOCK;
+        let txns = self.load.microblock(self.bank.parent_blockhash());
+        self.bank.execute(&mut self.executor, &txns, &mut self.outcomes);
+        assert!(self.outcomes.iter().all(Outcome::is_committed), "every transfer lands");
+        self.in_block += MICROBLOCK;
         MICROBLOCK as u64
-    });
+    }
+}
+
+fn bank_transfers(bench: &Bench, name: &str, accounts: usize, floor: Option<f64>) {
+    let mut transfers = Transfers::among(accounts);
+    bench.run(name, Unit::PerSecond, floor, || transfers.microblock());
+}
+
+/// A bank and a bare look-up among `count` accounts, each beside the same among 10,000 in alternating rounds.
+fn many_accounts(bench: &Bench, count: usize) {
+    let (mut many, mut few) = (Transfers::among(count), Transfers::among(FEW));
+    let name = format!("bank: transfers, {count} accounts");
+    bench.paired(&name, Unit::PerSecond, Some(0.5), || many.microblock(), || few.microblock());
+    let look_up = |transfers: &Transfers, state: &mut u64| {
+        for _ in 0..MICROBLOCK {
+            let key = &transfers.load.accounts[next(state) as usize % transfers.load.accounts.len()];
+            black_box(transfers.ledger.accounts().load(key));
+        }
+        MICROBLOCK as u64
+    };
+    let (mut one, mut other) = (1, 2);
+    let name = format!("accounts: load, {count} accounts");
+    bench.paired(&name, Unit::NanosPerItem, None, || look_up(&many, &mut one), || look_up(&few, &mut other));
 }
 
 fn status_cache(bench: &Bench) {
@@ -161,4 +198,7 @@ fn main() {
     bank_hash(&bench, "bank hash: slots that change 32,768", 32_768);
     status_cache(&bench);
     account_store(&bench);
+    if let Ok(text) = std::env::var("HEARTH_ACCOUNTS") {
+        many_accounts(&bench, text.parse().expect("a number"));
+    }
 }

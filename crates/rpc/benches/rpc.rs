@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p hearth-rpc --bench rpc [ADDRESS]`: without an address a server of its own, in this process, on a
 //! small chain; with the `ip:port` of a running node that node, for example while `hearth bench` loads it. The client
-//! takes part of the same cores.
+//! takes part of the same cores. With `HEARTH_ACCOUNTS`, getAccountInfo among so many accounts beside few, too.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hearth_ledger::genesis::funded_account_key;
-use hearth_ledger::{Genesis, GenesisConfig, Ledger, LedgerConfig};
+use hearth_ledger::{Account, Genesis, GenesisConfig, Ledger, LedgerConfig};
 use hearth_rpc::{Busy, RpcConfig, RpcNode, RpcServer, TransactionInlet};
 use hearth_wire::base58::encode_32;
 
@@ -20,6 +20,9 @@ const PIPELINED: usize = 16;
 const FAST_FOR: Duration = Duration::from_secs(3);
 /// Requests at a steady rate.
 const STEADY: usize = 1_000;
+/// Accounts that many are compared with, and requests to each.
+const FEW: u64 = 10_000;
+const TURNS: u64 = 20_000;
 const STEADY_EVERY: Duration = Duration::from_millis(5);
 
 struct Refusing;
@@ -30,11 +33,19 @@ impl TransactionInlet for Refusing {
     }
 }
 
-fn server() -> RpcServer {
+/// One of the accounts that a chain is made with.
+fn address(n: u64) -> [u8; 32] {
+    let mut address = [7; 32];
+    address[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    address
+}
+
+fn server(accounts: u64) -> RpcServer {
     let key = |n| funded_account_key(n).public_key();
     let genesis = GenesisConfig::development(key(1), key(2), 0);
     let genesis = Genesis::create(genesis, |_| {}).expect("a chain");
     let ledger = Ledger::new(&genesis, LedgerConfig::default());
+    (0..accounts).for_each(|n| ledger.accounts().store(&address(n), Account::wallet(1 + n)));
     ledger.begin_slot(1, 0).expect("the first slot");
     let faucet = funded_account_key(2);
     let node = RpcNode {
@@ -101,6 +112,38 @@ fn request() -> Vec<u8> {
     format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
+fn account_info(n: u64) -> Vec<u8> {
+    let key = encode_32(&address(n)).to_string();
+    let options = r#"{"commitment":"processed","encoding":"base64"}"#;
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"getAccountInfo","params":["{key}",{options}]}}"#);
+    let head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// getAccountInfo among `many` accounts beside few, one request at a time by turns: medians.
+fn many_accounts(many: u64) {
+    let servers = [many, FEW].map(|count| (server(count), count));
+    let mut clients = servers.each_ref().map(|(server, count)| (Client::new(server.local_addr()), *count, vec![]));
+    for turn in 0..TURNS {
+        for (client, count, took) in &mut clients {
+            let request = account_info(turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) % *count);
+            let started = Instant::now();
+            client.send(&request);
+            client.receive();
+            took.push(started.elapsed());
+        }
+    }
+    let p50 = clients.map(|(_, _, mut took)| {
+        took.sort();
+        took[took.len() / 2]
+    });
+    let ratio = p50[0].as_secs_f64() / p50[1].as_secs_f64();
+    println!(
+        "getAccountInfo p50 among {many} accounts {:?}, among {FEW} {:?}: {ratio:.2}×   at most 2×",
+        p50[0], p50[1]
+    );
+}
+
 fn fast(address: SocketAddr, pipelined: usize) -> f64 {
     let started = Instant::now();
     let one = || {
@@ -140,7 +183,7 @@ fn steady(address: SocketAddr) -> Vec<Duration> {
 fn main() {
     let given = std::env::args().nth(1).filter(|argument| !argument.starts_with("--"));
     let address: Option<SocketAddr> = given.map(|text| text.parse().expect("ip:port"));
-    let own = address.is_none().then(server);
+    let own = address.is_none().then(|| server(0));
     let address = address.unwrap_or_else(|| own.as_ref().expect("a server").local_addr());
     let pipelined = fast(address, PIPELINED);
     println!("getBalance, {CONNECTIONS} connections, {PIPELINED} requests under way: {pipelined:.0} /s");
@@ -148,4 +191,7 @@ fn main() {
     let latencies = steady(address);
     let at = |part: f64| latencies[((latencies.len() - 1) as f64 * part) as usize];
     println!("getBalance at 200 /s: p50 {:?}, p99 {:?}, worst {:?}", at(0.5), at(0.99), at(1.0));
+    if let Ok(text) = std::env::var("HEARTH_ACCOUNTS") {
+        many_accounts(text.parse().expect("a number"));
+    }
 }
