@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use hearth_ledger::genesis::funded_account_key;
 use hearth_ledger::{Account, Genesis, GenesisConfig, Ledger, LedgerConfig};
 use hearth_rpc::{Busy, RpcConfig, RpcNode, RpcServer, TransactionInlet};
+use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 
 /// Connections that ask as fast as they are answered, each with as many requests under way.
@@ -104,20 +105,21 @@ impl Client {
     }
 }
 
-fn request() -> Vec<u8> {
-    let key = encode_32(&funded_account_key(0).public_key()).to_string();
-    let options = r#"{"commitment":"processed"}"#;
-    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"getBalance","params":["{key}",{options}]}}"#);
+/// A request about an account.
+fn request_of(method: &str, key: &Pubkey, commitment: &str) -> Vec<u8> {
+    let key = encode_32(key).to_string();
+    let options = format!(r#"{{"commitment":"{commitment}","encoding":"base64"}}"#);
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":["{key}",{options}]}}"#);
     let head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
     format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
+fn request(method: &str) -> Vec<u8> {
+    request_of(method, &funded_account_key(0).public_key(), "confirmed")
+}
+
 fn account_info(n: u64) -> Vec<u8> {
-    let key = encode_32(&address(n)).to_string();
-    let options = r#"{"commitment":"processed","encoding":"base64"}"#;
-    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"getAccountInfo","params":["{key}",{options}]}}"#);
-    let head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
-    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    request_of("getAccountInfo", &address(n), "processed")
 }
 
 /// getAccountInfo among `many` accounts beside few, one request at a time by turns: medians.
@@ -144,10 +146,10 @@ fn many_accounts(many: u64) {
     );
 }
 
-fn fast(address: SocketAddr, pipelined: usize) -> f64 {
+fn fast(address: SocketAddr, method: &str, pipelined: usize) -> f64 {
     let started = Instant::now();
     let one = || {
-        let (mut client, request) = (Client::new(address), request().repeat(pipelined));
+        let (mut client, request) = (Client::new(address), request(method).repeat(pipelined));
         let mut answered = 0u64;
         while started.elapsed() < FAST_FOR {
             client.send(&request);
@@ -164,8 +166,8 @@ fn fast(address: SocketAddr, pipelined: usize) -> f64 {
 }
 
 /// Latencies at a steady rate, from when each was due, sorted.
-fn steady(address: SocketAddr) -> Vec<Duration> {
-    let (mut client, request) = (Client::new(address), request());
+fn steady(address: SocketAddr, method: &str) -> Vec<Duration> {
+    let (mut client, request) = (Client::new(address), request(method));
     let started = Instant::now();
     let mut latencies: Vec<Duration> = (0..STEADY)
         .map(|n| {
@@ -185,12 +187,14 @@ fn main() {
     let address: Option<SocketAddr> = given.map(|text| text.parse().expect("ip:port"));
     let own = address.is_none().then(|| server(0));
     let address = address.unwrap_or_else(|| own.as_ref().expect("a server").local_addr());
-    let pipelined = fast(address, PIPELINED);
-    println!("getBalance, {CONNECTIONS} connections, {PIPELINED} requests under way: {pipelined:.0} /s");
-    println!("getBalance, {CONNECTIONS} connections, one request under way: {:.0} /s", fast(address, 1));
-    let latencies = steady(address);
-    let at = |part: f64| latencies[((latencies.len() - 1) as f64 * part) as usize];
-    println!("getBalance at 200 /s: p50 {:?}, p99 {:?}, worst {:?}", at(0.5), at(0.99), at(1.0));
+    for method in ["getBalance", "getAccountInfo"] {
+        let pipelined = fast(address, method, PIPELINED);
+        println!("{method}, {CONNECTIONS} connections, {PIPELINED} requests under way: {pipelined:.0} /s");
+        println!("{method}, {CONNECTIONS} connections, one request under way: {:.0} /s", fast(address, method, 1));
+        let latencies = steady(address, method);
+        let at = |part: f64| latencies[((latencies.len() - 1) as f64 * part) as usize];
+        println!("{method} at 200 /s: p50 {:?}, p99 {:?}, worst {:?}", at(0.5), at(0.99), at(1.0));
+    }
     if let Ok(text) = std::env::var("HEARTH_ACCOUNTS") {
         many_accounts(text.parse().expect("a number"));
     }

@@ -115,23 +115,17 @@ impl Api {
         if let Some(known) = self.prices.of(slot) {
             return Ok(known);
         }
-        let block = match &self.history {
-            Some(history) => history.block_unkept(slot)?.map(|block| (history, block)),
-            None => None,
+        let nothing = || Ok(Arc::new(BlockPrices { slot, ..BlockPrices::default() }));
+        let Some(history) = &self.history else { return nothing() };
+        let Some(block) = history.block_unkept(slot)? else { return nothing() };
+        let metas = std::cell::OnceCell::new();
+        let loaded = |index: usize| {
+            // Where the history is not that far yet, the addresses of tables are left out.
+            let metas = metas.get_or_init(|| history.log.transactions(slot).ok().flatten().unwrap_or_default());
+            metas.get(index).map(|meta| meta.loaded_writable.clone()).unwrap_or_default()
         };
-        let prices = match block {
-            None => BlockPrices { slot, ..BlockPrices::default() },
-            Some((history, block)) => {
-                let metas = std::cell::OnceCell::new();
-                let loaded = |index: usize| {
-                    // Where the history is not that far yet, the addresses of tables are left out.
-                    let metas = metas.get_or_init(|| history.log.transactions(slot).ok().flatten().unwrap_or_default());
-                    metas.get(index).map(|meta| meta.loaded_writable.clone()).unwrap_or_default()
-                };
-                BlockPrices::new(slot, (0..block.len()).filter_map(|index| block.transaction(index)), loaded)
-            }
-        };
-        let prices = Arc::new(prices);
+        let transactions = (0..block.len()).filter_map(|index| block.transaction(index));
+        let prices = Arc::new(BlockPrices::new(slot, transactions, loaded));
         self.prices.keep(&prices);
         Ok(prices)
     }
