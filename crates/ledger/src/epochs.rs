@@ -63,11 +63,12 @@ struct Rewards {
 }
 
 impl Epochs {
-    /// At genesis the stakes count for every epoch whose leaders are determined.
-    pub(crate) fn at_genesis(schedule: EpochSchedule, accounts: &Accounts, index: &StakeIndex) -> Self {
+    /// At genesis, which stands for `slot`, the stakes count for every epoch whose leaders are determined.
+    pub(crate) fn at_genesis(schedule: EpochSchedule, slot: u64, accounts: &Accounts, index: &StakeIndex) -> Self {
         let history = StakeHistory::load(accounts);
-        let of = |epoch| (epoch, Arc::new(stakes::epoch_stakes(accounts, index, &history, 0, epoch)));
-        let stakes = (0..=schedule.leader_schedule_epoch(0)).map(of).collect();
+        let now = schedule.epoch(slot);
+        let of = |epoch| (epoch, Arc::new(stakes::epoch_stakes(accounts, index, &history, now, epoch)));
+        let stakes = (now..=schedule.leader_schedule_epoch(slot)).map(of).collect();
         Self { schedule, stakes, rewards: None }
     }
 

@@ -29,6 +29,8 @@ use crate::rent::minimum_balance;
 const FILE_VERSION: u32 = 2;
 /// Ends the name of the file of further accounts.
 const EXTRA_EXTENSION: &str = "accounts";
+/// The latest slot at which a chain may begin: enough is left for ten million years, and sums of slots stay numbers.
+const GENESIS_SLOT_MAX: u64 = 1 << 50;
 /// What begins the serialisation that is hashed, so that the hash is of nothing else.
 const HASH_DOMAIN: &[u8] = b"hearth genesis 2";
 
@@ -55,6 +57,9 @@ pub struct GenesisConfig {
     pub slot_ms: u64,
     /// Slots in an epoch.
     pub slots_per_epoch: u64,
+    /// The slot that the genesis stands for: the first block is of the one after it. 0 but for a chain that begins
+    /// late, so that programs see a later slot and epoch.
+    pub genesis_slot: u64,
     /// Seconds since 1970 at which the chain begins.
     pub creation_time: u64,
     /// Programs and accounts beyond the wallets and the node's own programs. Of one address the last
@@ -77,6 +82,7 @@ impl GenesisConfig {
             ticks_per_slot: 64,
             slot_ms: 400,
             slots_per_epoch: 432_000,
+            genesis_slot: 0,
             creation_time,
             extra_accounts: vec![],
         }
@@ -186,7 +192,8 @@ impl Genesis {
     /// Names the chain, and is its first blockhash: SHA-256 over the text `hearth genesis 2`, then,
     /// each as 8 bytes little endian, hashes per tick (0 for none), ticks per slot, milliseconds a
     /// slot, slots an epoch, creation time, and the count of accounts; then each account by address:
-    /// address, lamports, owner, executable (1 byte), length of its data (8 bytes), data.
+    /// address, lamports, owner, executable (1 byte), length of its data (8 bytes), data. At the end the genesis slot,
+    /// where it is not 0.
     pub fn hash(&self) -> &Hash {
         &self.hash
     }
@@ -279,6 +286,9 @@ fn check(config: &GenesisConfig) -> Result<(), String> {
             return Err(format!("{what} is 0"));
         }
     }
+    if config.genesis_slot > GENESIS_SLOT_MAX {
+        return Err(format!("slot {} is too late to begin at: at most {GENESIS_SLOT_MAX}", config.genesis_slot));
+    }
     if config.identity == config.faucet {
         return Err("identity and faucet are the same key".to_owned());
     }
@@ -319,6 +329,9 @@ fn hash_of(config: &GenesisConfig, funded: &[Pubkey]) -> Hash {
         bytes.extend_from_slice(&(account.data().len() as u64).to_le_bytes());
         bytes.extend_from_slice(account.data());
     }
+    if config.genesis_slot > 0 {
+        bytes.extend_from_slice(&config.genesis_slot.to_le_bytes());
+    }
     sha256(&[&bytes])
 }
 
@@ -339,6 +352,8 @@ struct Body {
     ticks_per_slot: u64,
     slot_ms: u64,
     slots_per_epoch: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    genesis_slot: u64,
     creation_time: u64,
     identity: String,
     identity_lamports: u64,
@@ -358,6 +373,7 @@ impl Body {
             ticks_per_slot: config.ticks_per_slot,
             slot_ms: config.slot_ms,
             slots_per_epoch: config.slots_per_epoch,
+            genesis_slot: config.genesis_slot,
             creation_time: config.creation_time,
             identity: encode_32(&config.identity).to_string(),
             identity_lamports: config.identity_lamports,
@@ -371,6 +387,10 @@ impl Body {
     fn checksum(&self) -> u32 {
         crc32fast::hash(serde_json::to_string(self).expect("a genesis has only numbers and texts").as_bytes())
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What a file says; the further accounts are elsewhere, and the hash is not checked yet.
@@ -399,6 +419,7 @@ fn parse(text: &str) -> Result<Genesis, String> {
         ticks_per_slot: body.ticks_per_slot,
         slot_ms: body.slot_ms,
         slots_per_epoch: body.slots_per_epoch,
+        genesis_slot: body.genesis_slot,
         creation_time: body.creation_time,
         extra_accounts: vec![],
     };
@@ -435,7 +456,8 @@ mod tests {
     fn everything_that_matters_changes_the_hash() {
         let base = *Genesis::create(development(1), |_| {}).unwrap().hash();
         assert_eq!(base, *Genesis::create(development(1), |_| {}).unwrap().hash());
-        let changes: [fn(&mut GenesisConfig); 10] = [
+        let changes: [fn(&mut GenesisConfig); 11] = [
+            |config| config.genesis_slot = 1,
             |config| config.fund_initial_accounts = 2,
             |config| config.initial_lamports += 1,
             |config| config.identity = [3; 32],
@@ -472,6 +494,7 @@ mod tests {
         let path = dir.path().join("genesis.json");
         let mut config = development(50);
         config.hashes_per_tick = Some(62_500);
+        config.genesis_slot = 1_000;
         config.extra_accounts = vec![([9; 32], Account::with_data(1_000_000, [8; 32], b"program"))];
         let genesis = Genesis::create(config, |_| {}).unwrap();
         genesis.save(&path).unwrap();
@@ -545,5 +568,6 @@ mod tests {
         assert!(refused(|config| config.ticks_per_slot = 0));
         assert!(refused(|config| config.hashes_per_tick = Some(0)));
         assert!(refused(|config| config.faucet = config.identity));
+        assert!(refused(|config| config.genesis_slot = u64::MAX));
     }
 }

@@ -162,7 +162,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger at genesis: slot 0 has ended with the genesis hash, slot 1 may begin.
+    /// The ledger at genesis: the genesis slot has ended with the genesis hash, the next may begin.
     pub fn new(genesis: &Genesis, config: LedgerConfig) -> Arc<Self> {
         let accounts = Accounts::new();
         for (key, account) in genesis.accounts() {
@@ -171,14 +171,16 @@ impl Ledger {
         let began = genesis.config();
         let schedule = EpochSchedule::without_warmup(began.slots_per_epoch);
         let creation_time = began.creation_time as i64;
-        sysvars::begin_chain(&accounts, &schedule, creation_time, genesis.hash());
-        let ended = Ended { slot: 0, era: 0, signatures: 0, blockhash: *genesis.hash(), final_era: 0 };
+        let slot = began.genesis_slot;
+        let clock = Clock::at_genesis(&schedule, slot, began.slot_ms * 1_000_000, creation_time);
+        sysvars::begin_chain(&accounts, &schedule, &clock, genesis.hash());
+        let ended = Ended { slot, era: 0, signatures: 0, blockhash: *genesis.hash(), final_era: 0 };
         let hashing = Hashing::new(&accounts, &[0; 32], ended, config.hash_accounts);
         accounts.note_changes();
-        let epochs = Epochs::at_genesis(schedule, &accounts, &hashing.stake_index());
+        let epochs = Epochs::at_genesis(schedule, slot, &accounts, &hashing.stake_index());
         let block = BlockSummary {
-            slot: 0,
-            parent: 0,
+            slot,
+            parent: slot,
             height: 0,
             blockhash: *genesis.hash(),
             bank_hash: None,
@@ -194,7 +196,7 @@ impl Ledger {
             blockhashes: BlockhashQueue::new(*genesis.hash()),
             blocks: VecDeque::from([block]),
             epochs,
-            samples: Samples::new(Mark { unix_timestamp: creation_time, ..Mark::default() }),
+            samples: Samples::new(Mark { slot, unix_timestamp: creation_time, ..Mark::default() }),
             burned_lamports: 0,
         };
         Self::assemble(genesis, config.general, state)

@@ -61,6 +61,20 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// The clock of a chain that begins with `slot` at `now`, in seconds since 1970: its epoch began as long ago as
+    /// the slots before it take.
+    pub(crate) fn at_genesis(schedule: &EpochSchedule, slot: u64, slot_ns: u64, now: i64) -> Self {
+        let (epoch, index) = schedule.epoch_and_index(slot);
+        let since_ns = u128::from(index) * u128::from(slot_ns);
+        Self {
+            slot,
+            epoch_start_timestamp: now.saturating_sub((since_ns / 1_000_000_000) as i64),
+            epoch,
+            leader_schedule_epoch: schedule.leader_schedule_epoch(slot),
+            unix_timestamp: now,
+        }
+    }
+
     /// The clock of the slot in the making.
     pub fn load(accounts: &Accounts) -> Self {
         accounts.with(&SYSVAR_CLOCK, |account| Self::read(account.data())).unwrap_or_default()
@@ -122,8 +136,8 @@ impl EpochRewards {
     }
 }
 
-/// Writes the sysvars of a chain that begins, as its slot 0 leaves them.
-pub(crate) fn begin_chain(accounts: &Accounts, schedule: &EpochSchedule, creation_time: i64, genesis_hash: &Hash) {
+/// Writes the sysvars of a chain that begins, as its first slot leaves them.
+pub(crate) fn begin_chain(accounts: &Accounts, schedule: &EpochSchedule, clock: &Clock, genesis_hash: &Hash) {
     // Rent: lamports for a byte, once and for all (a threshold of one year), and the half burned.
     let rent = [&LAMPORTS_PER_BYTE.to_le_bytes()[..], &1f64.to_le_bytes(), &[50]].concat();
     write(accounts, &SYSVAR_RENT, &rent);
@@ -133,14 +147,8 @@ pub(crate) fn begin_chain(accounts: &Accounts, schedule: &EpochSchedule, creatio
     write(accounts, &SYSVAR_LAST_RESTART_SLOT, &0u64.to_le_bytes());
     write(accounts, &SYSVAR_STAKE_HISTORY, &[0; STAKE_HISTORY_BYTES]);
     EpochRewards::default().store(accounts);
-    let clock = Clock {
-        epoch_start_timestamp: creation_time,
-        leader_schedule_epoch: schedule.leader_schedule_epoch(0),
-        unix_timestamp: creation_time,
-        ..Clock::default()
-    };
     clock.store(accounts);
-    end_slot(accounts, 0, std::iter::once(genesis_hash));
+    end_slot(accounts, clock.slot, std::iter::once(genesis_hash));
 }
 
 /// Writes what a slot leaves when it ends: the recent blockhashes, the newest first, and the history.

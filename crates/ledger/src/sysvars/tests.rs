@@ -13,7 +13,8 @@ fn data(accounts: &Accounts, key: &Pubkey) -> Vec<u8> {
 
 fn chain() -> Accounts {
     let accounts = Accounts::new();
-    begin_chain(&accounts, &EpochSchedule::without_warmup(432_000), 1_700_000_000, &[7; 32]);
+    let schedule = EpochSchedule::without_warmup(432_000);
+    begin_chain(&accounts, &schedule, &Clock::at_genesis(&schedule, 0, 400_000_000, 1_700_000_000), &[7; 32]);
     accounts
 }
 
@@ -36,6 +37,19 @@ fn a_new_chain_has_them_all() {
     assert!(history.is_empty());
     let rewards: TheirRewards = bincode::deserialize(&data(&accounts, &SYSVAR_EPOCH_REWARDS)).unwrap();
     assert_eq!(rewards, TheirRewards::default());
+}
+
+#[test]
+fn a_chain_may_begin_late() {
+    let (accounts, schedule) = (Accounts::new(), EpochSchedule::without_warmup(100));
+    let clock = Clock::at_genesis(&schedule, 5_000_050, 400_000_000, 1_700_000_000);
+    assert_eq!((clock.epoch, clock.leader_schedule_epoch), (50_000, 50_001));
+    assert_eq!((clock.unix_timestamp, clock.epoch_start_timestamp), (1_700_000_000, 1_700_000_000 - 20));
+    begin_chain(&accounts, &schedule, &clock, &[7; 32]);
+    assert_eq!(Clock::load(&accounts), clock);
+    let mut history = solana_slot_history::SlotHistory::default();
+    history.add(5_000_050);
+    assert_eq!(data(&accounts, &SYSVAR_SLOT_HISTORY), bincode::serialize(&history).unwrap());
 }
 
 #[test]
