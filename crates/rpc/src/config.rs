@@ -64,6 +64,14 @@ pub struct Limits {
     pub patience: Duration,
     /// How long a request waits for room in the pipeline before it is refused.
     pub inlet_wait: Duration,
+    /// Lamports that one airdrop may ask for; 0 is no limit.
+    pub airdrop_lamports: u64,
+    /// Lamports that all airdrops of a time slice may take; 0 is no limit.
+    pub airdrop_lamports_per_slice: u64,
+    /// Length of that time slice.
+    pub airdrop_slice: Duration,
+    /// Slots come on demand: that none does is no sign of illness.
+    pub slots_may_stand: bool,
 }
 
 impl Default for Limits {
@@ -84,6 +92,10 @@ impl Default for Limits {
             queued_notifications: 1_024,
             patience: Duration::from_secs(30),
             inlet_wait: Duration::from_millis(250),
+            airdrop_lamports: 0,
+            airdrop_lamports_per_slice: 0,
+            airdrop_slice: Duration::from_secs(60),
+            slots_may_stand: false,
         }
     }
 }

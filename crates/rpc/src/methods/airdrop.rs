@@ -9,6 +9,8 @@
 //! same. So each asks for another size of loaded account data, which costs nothing and is never reached.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use hearth_ledger::Commitment;
 use hearth_wire::base58::encode_64;
@@ -16,7 +18,7 @@ use hearth_wire::{Hash, Pubkey, TransferTemplate};
 use serde_json::{Value, json};
 
 use super::Api;
-use crate::config::FaucetSigner;
+use crate::config::{FaucetSigner, Limits};
 use crate::counters::count;
 use crate::encoding;
 use crate::jsonrpc::Failure;
@@ -34,13 +36,14 @@ pub struct Faucet {
     key: Pubkey,
     sign: FaucetSigner,
     next: AtomicU32,
+    allowance: Allowance,
 }
 
 impl Faucet {
-    pub fn new(key: Pubkey, sign: FaucetSigner) -> Self {
+    pub fn new(key: Pubkey, sign: FaucetSigner, limits: &Limits) -> Self {
         // Another start each time: a node that starts again may find its last blockhash still valid.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Self { key, sign, next: AtomicU32::new(now.as_micros() as u32) }
+        Self { key, sign, next: AtomicU32::new(now.as_micros() as u32), allowance: Allowance::new(limits) }
     }
 
     /// A signed transfer that no other call has made.
@@ -52,6 +55,46 @@ impl Faucet {
         transfer.set_lamports(lamports);
         transfer.set_recent_blockhash(blockhash);
         transfer.sign_with(&self.sign).to_vec()
+    }
+}
+
+/// What may be given away, where that is limited.
+struct Allowance {
+    request: Option<u64>,
+    slice: Option<u64>,
+    length: Duration,
+    /// When the time slice began, and what was given in it.
+    given: Mutex<Option<(Instant, u64)>>,
+}
+
+impl Allowance {
+    fn new(limits: &Limits) -> Self {
+        let limit = |lamports| (lamports > 0).then_some(lamports);
+        Self {
+            request: limit(limits.airdrop_lamports),
+            slice: limit(limits.airdrop_lamports_per_slice),
+            length: limits.airdrop_slice,
+            given: Mutex::default(),
+        }
+    }
+
+    fn take(&self, lamports: u64, now: Instant) -> Result<(), String> {
+        if let Some(most) = self.request.filter(|most| lamports > *most) {
+            return Err(format!("request too large; an airdrop may ask for {most} lamports"));
+        }
+        let Some(most) = self.slice else { return Ok(()) };
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let under_way = given.filter(|(began, _)| now.saturating_duration_since(*began) < self.length);
+        let (began, before) = under_way.unwrap_or((now, 0));
+        let sum = before.saturating_add(lamports);
+        if sum > most {
+            let seconds = self.length.as_secs();
+            return Err(format!(
+                "request too large; airdrops may take {most} lamports in {seconds} s, {before} are gone"
+            ));
+        }
+        *given = Some((began, sum));
+        Ok(())
     }
 }
 
@@ -67,9 +110,28 @@ impl Api {
         };
         let bytes = self.faucet.transfer(&to, lamports, &blockhash);
         let txn = encoding::transaction(&bytes)?;
+        self.faucet.allowance.take(lamports, Instant::now()).map_err(Failure::internal)?;
         self.preflight(&txn).await.map_err(Failure::into_internal)?;
         self.submit(&bytes).await?;
         count(self.counters.airdrops());
         Ok(json!(&*encode_64(txn.first_signature())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allowance_comes_anew_with_each_slice() {
+        let limits = Limits { airdrop_lamports: 10, airdrop_lamports_per_slice: 25, ..Limits::default() };
+        let (allowance, now) = (Allowance::new(&limits), Instant::now());
+        let later = |seconds| now + Duration::from_secs(seconds);
+        assert!(allowance.take(11, now).unwrap_err().contains("10 lamports"));
+        assert_eq!((allowance.take(10, now), allowance.take(10, later(59))), (Ok(()), Ok(())));
+        assert!(allowance.take(6, later(59)).unwrap_err().contains("20 are gone"));
+        assert_eq!(allowance.take(5, later(59)), Ok(()));
+        assert_eq!(allowance.take(10, later(60)), Ok(()));
+        assert_eq!(Allowance::new(&Limits::default()).take(u64::MAX, now), Ok(()));
     }
 }

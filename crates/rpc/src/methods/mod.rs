@@ -91,7 +91,7 @@ impl Api {
             resend: ResendQueue::default(),
             executors: Mutex::default(),
             identity: node.identity,
-            faucet: Faucet::new(node.faucet, node.sign_as_faucet),
+            faucet: Faucet::new(node.faucet, node.sign_as_faucet, &limits),
             verify: node.verify,
             shred_version: node.shred_version,
             tpu: node.tpu,
@@ -104,7 +104,7 @@ impl Api {
             feature_set: node.feature_set,
             prices: Prices::default(),
             newest_snapshot: node.newest_snapshot,
-            progress: Progress::new(node.slot_ms),
+            progress: Progress::new(if limits.slots_may_stand { u64::MAX } else { node.slot_ms }),
             long_work: Semaphore::new(1),
         }
     }
