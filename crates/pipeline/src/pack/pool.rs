@@ -92,10 +92,29 @@ struct Slot {
 
 const _: () = assert!(size_of::<Meta>() <= 64);
 
+impl Slot {
+    fn vacant() -> Self {
+        let meta = Meta {
+            entry: Entry { reward: 0, seq: 0, cost: 1, slot: 0 },
+            tag: 0,
+            origin_ns: 0,
+            delegate_of: None,
+            state: State::Vacant,
+            len: 0,
+            locks: 0,
+            pay: 0,
+            expiry: 0,
+        };
+        Self { meta, locks: [LockId(0); TXN_LOCKS], bytes: [0; TXN_BYTES] }
+    }
+}
+
 /// The slots.
 #[derive(Debug)]
 pub struct Pool {
+    /// Those that were used. Their memory is taken at the start and is the machine's when it is first written.
     slots: Vec<Slot>,
+    capacity: usize,
     /// Position of each slot in the heap or list that its state names.
     pub places: Vec<u32>,
     free: Vec<u32>,
@@ -114,22 +133,11 @@ impl Pool {
     /// Empty slots. Panics when `capacity` is 0 or has more than 31 bits.
     pub fn new(capacity: usize) -> Self {
         assert!(capacity > 0 && capacity < 1 << 31, "a pool has 1 to 2^31 - 1 slots");
-        let vacant = Meta {
-            entry: Entry { reward: 0, seq: 0, cost: 1, slot: 0 },
-            tag: 0,
-            origin_ns: 0,
-            delegate_of: None,
-            state: State::Vacant,
-            len: 0,
-            locks: 0,
-            pay: 0,
-            expiry: 0,
-        };
-        let vacant = Slot { meta: vacant, locks: [LockId(0); TXN_LOCKS], bytes: [0; TXN_BYTES] };
         Self {
-            slots: vec![vacant; capacity],
+            slots: Vec::with_capacity(capacity),
+            capacity,
             places: vec![u32::MAX; capacity],
-            free: (0..capacity as u32).rev().collect(),
+            free: Vec::with_capacity(capacity),
             signatures: IndexTable::new(capacity),
             by_pay: Lists::new(PAY_CLASSES, capacity),
             by_expiry: Lists::new(EXPIRY_SPAN as usize, capacity),
@@ -143,7 +151,7 @@ impl Pool {
 
     /// Whether every slot is taken.
     pub fn is_full(&self) -> bool {
-        self.free.is_empty()
+        self.free.is_empty() && self.slots.len() == self.capacity
     }
 
     /// Whether a transaction of this signature is pending.
@@ -160,7 +168,11 @@ impl Pool {
 
     /// Puts a transaction into a free slot, as [`State::Ready`], and gives its turn.
     pub fn put(&mut self, candidate: &Candidate<'_>, locks: &[LockId], seq: u64, expires_at: u64) -> Entry {
-        let slot = self.free.pop().expect("the caller has made room");
+        let slot = self.free.pop().unwrap_or_else(|| {
+            assert!(self.slots.len() < self.capacity, "the caller has made room");
+            self.slots.push(Slot::vacant());
+            self.slots.len() as u32 - 1
+        });
         let at = slot as usize;
         let entry = Entry { reward: candidate.reward, seq, cost: candidate.cost, slot };
         let (pay, expiry) = (pay_class(candidate.reward, candidate.cost), expires_at % EXPIRY_SPAN);
