@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
@@ -30,6 +31,7 @@ use hearth_tile::topology::{CounterSpec, ServiceSpec, Topology};
 use hearth_wire::txn::Txn;
 
 use crate::config::Config;
+use crate::developer::{Beginning, FlagError};
 use crate::keys::{self, Identity, KeyError};
 use crate::ports::Ports;
 use crate::preflight::PreflightError;
@@ -40,6 +42,8 @@ use crate::restore::{self, Restored};
 const RPC: &str = "rpc";
 /// Microblocks in a slot, at most: two million transactions, beyond what any other limit lets through.
 const MAX_MICROBLOCKS: u64 = 32_768;
+/// Where slots come on demand, one lasts at least this long: what comes together lands together.
+const SHORTEST_SLOT_NS: u64 = 5_000_000;
 
 /// Why a node does not come up.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +74,9 @@ pub enum BootError {
     /// The genesis.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
+    /// It is not as options ask.
+    #[error(transparent)]
+    Flag(#[from] FlagError),
     /// The block store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -93,7 +100,8 @@ pub enum BootError {
 impl BootError {
     /// Whether the configuration is at fault, and not what happened.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Blocklist(_) | Self::Layout(_) | Self::Preflight(PreflightError::Pages(_)))
+        let mine = matches!(self, Self::Blocklist(_) | Self::Layout(_) | Self::Preflight(PreflightError::Pages(_)));
+        mine || matches!(self, Self::Flag(flag) if flag.is_wrong_use())
     }
 }
 
@@ -170,10 +178,11 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     Ok(topology)
 }
 
-/// Opens the chain in `folder`, or begins one; rebuilds its state from its blocks.
+/// Opens the chain in `folder`, or begins one as `beginning` asks; rebuilds its state from its blocks.
 pub fn open_chain(
     config: &Config,
     folder: &Path,
+    beginning: &Beginning,
     mut funded: impl FnMut(usize),
     replaying: impl FnMut(&Replayed),
 ) -> Result<Chain, BootError> {
@@ -195,6 +204,7 @@ pub fn open_chain(
             extra_accounts: began.extra_accounts.clone(),
             ..genesis_config(config, &identity, &faucet)
         };
+        beginning.check(&genesis, folder, &wanted)?;
         if wanted != *began {
             crate::say::note(format_args!(
                 "notice: the chain in {} began with other settings than [development.genesis] or the identity say now; it keeps its own",
@@ -207,6 +217,7 @@ pub fn open_chain(
         let vote = keys::read_or_create(&folder.join("vote-account.json"))?.public;
         let stake = keys::read_or_create(&folder.join("stake-account.json"))?.public;
         began.extra_accounts.extend(genesis_accounts(&vote, &stake, &identity.public));
+        began.extra_accounts.extend(beginning.accounts());
         let genesis = Genesis::create(began, &mut funded)?;
         genesis.save(&path)?;
         genesis
@@ -261,6 +272,9 @@ fn genesis_config(config: &Config, identity: &Identity, faucet: &Identity) -> Ge
         hashes_per_tick: (genesis.hashes_per_tick > 0).then_some(genesis.hashes_per_tick),
         ticks_per_slot: genesis.ticks_per_slot,
         slot_ms: (genesis.ticks_per_slot * genesis.target_tick_duration_micros / 1000).max(1),
+        slots_per_epoch: genesis.slots_per_epoch,
+        genesis_slot: genesis.warp_slot,
+        faucet_lamports: genesis.faucet_lamports,
         extra_accounts: hearth_svm::programs::genesis_accounts(),
         ..GenesisConfig::development(identity.public, faucet.public, now.as_secs())
     }
@@ -334,7 +348,7 @@ fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chai
                 extended: config.rpc.extended_tx_metadata_storage,
             }),
         },
-        poh: poh::Config { chain: poh_config(&genesis), ledger: ledger.clone() },
+        poh: poh::Config { chain: poh_config(&genesis), on_demand: on_demand(config), ledger: ledger.clone() },
         shred: shred::Config {
             shred_version: genesis.shred_version(),
             shreds_per_slot_max: pack_config(config).limits.shreds as u32,
@@ -409,6 +423,7 @@ pub fn pack_config(config: &Config) -> pack::Config {
         limits: BlockLimits::lifted(bench.larger_max_cost_per_block, bench.larger_shred_limits_per_block),
         use_consumed_cus: config.tiles.pack.use_consumed_cus,
         hold_when_full: config.tiles.pack.hold_when_full,
+        shortest_slot_ns: config.development.are_slots_on_demand().then_some(SHORTEST_SLOT_NS),
         ..pack::Config::default()
     }
 }
@@ -421,6 +436,12 @@ fn poh_config(genesis: &Genesis) -> poh::chain::Config {
         slot_ns: config.slot_ms * 1_000_000,
         max_microblocks: MAX_MICROBLOCKS,
     }
+}
+
+fn on_demand(config: &Config) -> Option<poh::OnDemand> {
+    let development = &config.development;
+    let idle_ns = (development.idle_slot_ms > 0).then(|| development.idle_slot_ms.saturating_mul(1_000_000));
+    development.are_slots_on_demand().then_some(poh::OnDemand { idle_ns })
 }
 
 fn destinations(config: &Config) -> Vec<SocketAddr> {
@@ -456,6 +477,10 @@ fn rpc_limits(config: &Config) -> Limits {
         requests_per_second: rpc.requests_per_second,
         subscriptions: rpc.max_subscriptions,
         resend_queue: rpc.max_resent_transactions,
+        airdrop_lamports: rpc.max_airdrop_lamports,
+        airdrop_lamports_per_slice: rpc.max_airdrop_lamports_per_slice,
+        airdrop_slice: Duration::from_secs(rpc.airdrop_slice_secs),
+        slots_may_stand: config.development.are_slots_on_demand(),
         ..Limits::default()
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::developer::Flags;
+
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
 /// Begin with `hearth bench`: it needs no configuration, no root and no preparation, and says how many
@@ -27,8 +29,9 @@ pub enum Command {
     Bench(Bench),
     /// Run a node as a lasting local chain.
     ///
-    /// Solana clients connect to http://127.0.0.1:8899. The chain is kept in `ledger.path`. Ctrl-C stops it.
-    Run(Run),
+    /// Solana clients connect to http://127.0.0.1:8899. The chain is kept in `ledger.path`. Ctrl-C stops it. The options
+    /// are those of `solana-test-validator` where the meaning is the same.
+    Run(Box<Run>),
     /// Watch a running node: tiles, links, where the time goes.
     Monitor(Monitor),
     /// Look at a chain on disk: check it, execute it again, list and export its blocks.
@@ -137,6 +140,9 @@ pub struct Run {
     /// The file.
     #[command(flatten)]
     pub config: ConfigFile,
+    /// What goes before it.
+    #[command(flatten)]
+    pub flags: Flags,
 }
 
 /// `hearth monitor`

@@ -9,6 +9,7 @@ mod bench;
 mod boot;
 mod cli;
 mod config;
+mod developer;
 mod draw;
 mod keys;
 mod ledger_command;
@@ -33,19 +34,26 @@ use hearth_pipeline::topology::LayoutError;
 use boot::BootError;
 use cli::{Cli, Command, ConfigCommand, ConfigFile, Keys};
 use config::{Config, ConfigError};
+use developer::FlagError;
 use say::{Say, note};
 use stop::StopSignal;
 
 fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    let (quiet, log) = match &command {
+        Command::Run(run) => (run.flags.quiet, run.flags.log),
+        _ => (false, false),
+    };
     // RUST_LOG sets how much is said; warnings by default.
+    let level = if log { "info" } else { "warn" };
     tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()))
+        .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into()))
         .with_writer(std::io::stderr)
         // It would panic where standard error is closed.
         .log_internal_errors(false)
         .init();
-    let say = Say::default();
-    match dispatch(Cli::parse().command, &say).and_then(|()| Ok(say.end()?)) {
+    let say = if quiet { Say::nothing() } else { Say::default() };
+    match dispatch(command, &say).and_then(|()| Ok(say.end()?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let code = exit_code(&*error);
@@ -68,10 +76,11 @@ const INTERRUPTED: u8 = 130;
 fn exit_code(error: &(dyn Error + 'static)) -> u8 {
     use bench::BenchError;
     let boot = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
+        (_, Some(run::RunError::Flag(flag)), _) => return if flag.is_wrong_use() { WRONG_USE } else { FAILED },
         (Some(BenchError::Interrupted { .. }), ..) => return INTERRUPTED,
         (Some(BenchError::Option(_)), ..) => return WRONG_USE,
         (Some(BenchError::Boot(boot)), ..) | (_, Some(run::RunError::Boot(boot)), _) | (.., Some(boot)) => boot,
-        _ if error.is::<ConfigError>() => return WRONG_USE,
+        _ if error.is::<ConfigError>() || error.is::<FlagError>() => return WRONG_USE,
         _ => return FAILED,
     };
     if boot.is_wrong_use() { WRONG_USE } else { FAILED }
@@ -83,7 +92,11 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             let config = read(&options.config)?;
             Ok(bench::run(config, &options, &StopSignal::install()?, say)?)
         }
-        Command::Run(options) => Ok(run::run(&read(&options.config)?, &StopSignal::install()?, say)?),
+        Command::Run(options) => {
+            let mut config = read(&options.config)?;
+            options.flags.apply(&mut config)?;
+            Ok(run::run(&config, &options.flags, &StopSignal::install()?, say)?)
+        }
         Command::Monitor(options) => {
             let config = read(&options.config)?;
             Ok(monitor::run(&config, options.name.as_deref(), options.count, &StopSignal::install()?, say)?)

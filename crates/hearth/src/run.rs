@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::boot::{self, BootError};
 use crate::config::Config;
+use crate::developer::{self, Beginning, FlagError, Flags};
 use crate::preflight;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
@@ -17,20 +18,29 @@ pub enum RunError {
     /// It does not come up.
     #[error(transparent)]
     Boot(#[from] BootError),
+    /// The options.
+    #[error(transparent)]
+    Flag(#[from] FlagError),
     /// A tile died.
     #[error(transparent)]
     Died(#[from] hearth_tile::core::Died),
 }
 
 /// Runs until Ctrl-C. Goes on where nobody reads what it says: the node is what it is for.
-pub fn run(config: &Config, stop: &StopSignal, say: &Say) -> Result<(), RunError> {
+pub fn run(config: &Config, flags: &Flags, stop: &StopSignal, say: &Say) -> Result<(), RunError> {
     let cores = boot::cores(config)?;
     let topology = boot::topology(config, &cores, false).map_err(BootError::Layout)?;
     preflight::check(config, &topology).map_err(BootError::from)?;
     let folder = config.expand(&config.ledger.path);
+    let exists = folder.join("genesis.json").exists() && !flags.reset;
+    let beginning = Beginning::of(flags, exists)?;
+    if flags.reset {
+        developer::reset(config, &folder)?;
+    }
     let chain = boot::open_chain(
         config,
         &folder,
+        &beginning,
         |_| {},
         |replayed| {
             if replayed.blocks.is_multiple_of(10_000) {

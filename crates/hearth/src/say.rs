@@ -11,17 +11,30 @@ use std::cell::RefCell;
 use std::fmt::Display;
 use std::io::{Error, ErrorKind, Write};
 
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum To {
+    #[default]
+    Stdout,
+    Stderr,
+    Nobody,
+}
+
 /// Where a command says its lines.
 #[derive(Default)]
 pub struct Say {
-    to_stderr: bool,
+    to: To,
     failed: RefCell<Option<Error>>,
 }
 
 impl Say {
     /// Standard error: standard output is for data alone.
     pub fn stderr() -> Self {
-        Self { to_stderr: true, ..Self::default() }
+        Self { to: To::Stderr, ..Self::default() }
+    }
+
+    /// Nowhere.
+    pub fn nothing() -> Self {
+        Self { to: To::Nobody, ..Self::default() }
     }
 
     /// Says a line, or several.
@@ -36,9 +49,10 @@ impl Say {
         }
         // In one piece, so that lines of several threads do not mix.
         let text = text.to_string();
-        let written = match self.to_stderr {
-            true => std::io::stderr().write_all(text.as_bytes()),
-            false => {
+        let written = match self.to {
+            To::Nobody => Ok(()),
+            To::Stderr => std::io::stderr().write_all(text.as_bytes()),
+            To::Stdout => {
                 let mut out = std::io::stdout().lock();
                 out.write_all(text.as_bytes()).and_then(|()| out.flush())
             }

@@ -13,7 +13,7 @@
 //! | `bank_poh` | [`Executed`] |
 //! | `bank_pack` | [`Completion`] |
 //! | `poh_pack` | [`LeaderSlot`] |
-//! | `pack_poh` | [`DonePacking`] |
+//! | `pack_poh` | [`DonePacking`]; nothing with [`WORK_WAITS`] |
 //! | `poh_shred` | [`PohEntry`] |
 //! | `shred_shred` | a 32-byte Merkle root; the tag is the slot that is chained to it |
 //! | `shred_sign` | a 32-byte Merkle root; the tag comes back with the answer |
@@ -457,6 +457,11 @@ impl LeaderSlot {
 pub const SLOT_BEGINS: u16 = 0;
 /// Control of a [`LeaderSlot`]: its last entry is out.
 pub const SLOT_ENDED: u16 = 1;
+
+/// Control of a [`DonePacking`]: transactions that are not the node's own came for the slot, or wait still.
+pub const HAD_WORK: u16 = 1;
+/// Control of a frag without payload from pack to poh: there is something to pack, and no slot.
+pub const WORK_WAITS: u16 = 2;
 
 words! {
     /// Pack schedules no more in this slot.

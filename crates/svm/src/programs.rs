@@ -10,15 +10,17 @@ use solana_account::AccountSharedData;
 use solana_program_binaries::{
     bpf_loader_program_account, bpf_loader_upgradeable_program_accounts, core_bpf_programs, spl_programs,
 };
+use solana_program_runtime::program_cache_entry::ProgramCacheEntry;
+use solana_program_runtime::program_metrics::LoadProgramMetrics;
 use solana_pubkey::Pubkey;
 use solana_rent::Rent;
 
 use hearth_ledger::Account;
 use hearth_ledger::rent::minimum_balance;
-use hearth_wire::consts::FEATURE_PROGRAM;
+use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, FEATURE_PROGRAM};
 
 use crate::convert::from_engine;
-use crate::environment::active_features;
+use crate::environment::{Environment, active_features};
 
 /// The accounts that a chain has at its beginning for programs and features.
 pub fn genesis_accounts() -> Vec<(hearth_wire::Pubkey, Account)> {
@@ -36,6 +38,14 @@ fn feature_account() -> Account {
     let mut data = [0; 9];
     data[0] = 1;
     Account::with_data(minimum_balance(data.len()), FEATURE_PROGRAM, &data)
+}
+
+/// Whether a program could be deployed: its ELF file is well formed and its code verifies.
+pub fn verify(elf: &[u8]) -> Result<(), String> {
+    let environment = Environment::new().programs;
+    let loader = Pubkey::new_from_array(BPF_LOADER_UPGRADEABLE);
+    let entry = ProgramCacheEntry::new(&loader, environment, 0, 0, elf, elf.len(), &mut LoadProgramMetrics::default());
+    entry.map(|_| ()).map_err(|why| why.to_string())
 }
 
 /// The account of a program that can never change, by the second loader.

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hearth_ring::{Consumer, HugePages, Polled, Producer, Workspace};
+use hearth_ring::{Consumer, FragMeta, HugePages, Polled, Producer, Workspace};
 
 use crate::clock::Clock;
 use crate::regime::REGIMES;
@@ -135,14 +135,25 @@ impl<T: Tile> Rig<T> {
         taken
     }
 
+    /// As [`Rig::take`], control words in place of the tags.
+    pub fn take_control(&mut self, link: &str) -> Vec<(u16, Vec<u8>)> {
+        let mut taken = vec![];
+        self.drain_frags(link, |meta, payload| taken.push((meta.control, payload.to_vec())));
+        taken
+    }
+
     /// As [`Rig::take`], without copies: calls `each` with tag and payload. Returns how many frags there were.
     pub fn drain(&mut self, link: &str, mut each: impl FnMut(u64, &[u8])) -> usize {
+        self.drain_frags(link, |meta, payload| each(meta.tag, payload))
+    }
+
+    fn drain_frags(&mut self, link: &str, mut each: impl FnMut(&FragMeta, &[u8])) -> usize {
         let drain = self.drains.iter_mut().find(|d| d.link() == link).expect("no such output");
         let mut count = 0;
         loop {
             match drain.poll() {
                 Polled::Ready(meta) => {
-                    each(meta.tag, drain.payload(&meta).expect("reliable"));
+                    each(&meta, drain.payload(&meta).expect("reliable"));
                     drain.advance();
                     count += 1;
                 }

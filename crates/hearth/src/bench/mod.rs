@@ -29,6 +29,7 @@ use hearth_tile::topology::Topology;
 use crate::boot::{self, BootError, Load};
 use crate::cli;
 use crate::config::Config;
+use crate::developer::Beginning;
 use crate::ports::{self, Ports};
 use crate::preflight;
 use crate::say::{Say, note};
@@ -218,8 +219,13 @@ fn measure(
     }
     say.line(crate::draw::layout(&topology));
     let total = config.development.genesis.fund_initial_accounts;
-    let chain =
-        boot::open_chain(config, folder, |done| progress(&format!("funding accounts: {done} of {total}")), |_| {})?;
+    let chain = boot::open_chain(
+        config,
+        folder,
+        &Beginning::default(),
+        |done| progress(&format!("funding accounts: {done} of {total}")),
+        |_| {},
+    )?;
     not_yet_stopped()?;
     let control = Arc::new(Control::default());
     let (senders, receivers) = (options.accounts_from.unwrap_or(total), options.accounts_to.unwrap_or(total));

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use toml::Table;
 
 use super::{Config, foreign};
+use crate::developer::EPOCH_LEAST;
 use crate::ports::Ports;
 
 /// A configuration and what was noticed while reading it.
@@ -72,12 +73,13 @@ pub fn load_str(text: &str, path: &Path) -> Result<Loaded, ConfigError> {
 }
 
 /// Values that have the right type and are wrong all the same.
-fn check(config: &Config) -> Result<(), (&'static str, String)> {
+pub fn check(config: &Config) -> Result<(), (&'static str, String)> {
     let one_of = |key, value: &str, allowed: &[&str]| {
         let found = allowed.contains(&value);
         found.then_some(()).ok_or_else(|| (key, format!("`{value}` is none of {}", allowed.join(", "))))
     };
     one_of("hugetlbfs.max_page_size", &config.hugetlbfs.max_page_size, &["normal", "huge", "gigantic"])?;
+    one_of("development.slots", &config.development.slots, &["clock", "on-demand"])?;
     one_of("tiles.quic.limits", &config.tiles.quic.limits, &["local", "production"])?;
     for (key, address) in [
         ("rpc.bind_address", &config.rpc.bind_address),
@@ -103,6 +105,11 @@ fn check(config: &Config) -> Result<(), (&'static str, String)> {
         "development.genesis.target_tick_duration_micros",
         config.development.genesis.target_tick_duration_micros,
     )?;
+    let slots = config.development.genesis.slots_per_epoch;
+    if slots < EPOCH_LEAST {
+        return Err(("development.genesis.slots_per_epoch", format!("{slots} is too few: at least {EPOCH_LEAST}")));
+    }
+    at_least_one("rpc.airdrop_slice_secs", config.rpc.airdrop_slice_secs)?;
     at_least_one("snapshots.full_snapshot_interval_slots", config.snapshots.full_snapshot_interval_slots)?;
     let retained = config.snapshots.maximum_full_snapshots_to_retain;
     at_least_one("snapshots.maximum_full_snapshots_to_retain", retained as u64)?;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use hearth_pipeline::{dedup, pack};
 use serde::{Deserialize, Serialize};
 
-pub use load::{ConfigError, load};
+pub use load::{ConfigError, check, load};
 
 /// Writes one key of the annotated default file.
 pub trait Annotate {
@@ -218,6 +218,12 @@ tables! {
         pub history_limit_size: u64 = 2_000_000_000,
         /// Stores log lines, calls between programs and return data in the history too.
         pub extended_tx_metadata_storage: bool = true,
+        /// Lamports that one airdrop may ask for; 0 is no limit.
+        pub max_airdrop_lamports: u64 = 0,
+        /// Lamports that all airdrops of a time slice may take; 0 is no limit.
+        pub max_airdrop_lamports_per_slice: u64 = 0,
+        /// Length of that time slice, seconds.
+        pub airdrop_slice_secs: u64 = 60,
     }
 
     /// `[tiles]`
@@ -299,6 +305,11 @@ tables! {
 
     /// `[development]`
     pub struct Development {
+        /// When slots come: `clock`, one after the other; `on-demand`, when there is work, and after it as many as make
+        /// it final, each as short as it can be. Then the chain stands, and nothing ages.
+        pub slots: String = "clock".into(),
+        /// With `on-demand`, a slot without work comes so many milliseconds after the last; 0: none does.
+        pub idle_slot_ms: u64 = 0,
         /// What a new chain begins with.
         pub genesis: Genesis = Genesis::default(),
         /// The load generator of `hearth bench`.
@@ -317,6 +328,12 @@ tables! {
         pub ticks_per_slot: u64 = 64,
         /// Time of a tick, microseconds; 64 × 6250 is a slot of 400 ms.
         pub target_tick_duration_micros: u64 = 6250,
+        /// Slots in an epoch, at least 32.
+        pub slots_per_epoch: u64 = 432_000,
+        /// The slot after which the chain begins: programs see a later slot and epoch.
+        pub warp_slot: u64 = 0,
+        /// Lamports that the faucet has to give away.
+        pub faucet_lamports: u64 = 500_000_000_000_000_000,
     }
 
     /// `[development.bench]`
@@ -337,6 +354,13 @@ tables! {
         pub disable_status_cache: bool = false,
         /// QUIC connections of each benchs tile.
         pub connections: usize = 4,
+    }
+}
+
+impl Development {
+    /// Whether a slot comes only when there is work.
+    pub fn are_slots_on_demand(&self) -> bool {
+        self.slots == "on-demand"
     }
 }
 

@@ -6,9 +6,11 @@
 mod bench;
 mod client;
 mod counts;
+mod developer;
 mod durability;
 mod history;
 mod hostile;
+mod idle;
 mod kills;
 mod mistakes;
 mod monitor;

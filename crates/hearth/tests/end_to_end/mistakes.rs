@@ -103,6 +103,73 @@ fn command_line() {
 }
 
 #[test]
+fn options_of_a_chain() {
+    let setup = Setup::new("flags");
+    let file = |name: &str, text: &str| {
+        let path = setup.folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let address = "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr";
+    let (text, json) =
+        (file("text", "no program"), file("half.json", r#"{"pubkey":"11111111111111111111111111111111"}"#));
+    let elf = file("program.so", "\x7fELF and nothing more");
+    let cases: [(&[&str], &[&str]); 14] = [
+        (&["--bpf-program", "me", &text], &["--bpf-program: `me` is neither an address in base58 nor a key file"]),
+        (&["--bpf-program", &text, &text], &["--bpf-program: ", "text is no key file"]),
+        (
+            &["--bpf-program", address, "/does/not/exist.so"],
+            &["--bpf-program: cannot read /does/not/exist.so", "No such"],
+        ),
+        (&["--bpf-program", address, &text], &["--bpf-program: ", "text is neither", "nor an ELF file"]),
+        (&["--bpf-program", address, &elf], &["--bpf-program: ", "program.so is no program that runs here"]),
+        (
+            &["--upgradeable-program", address, &elf, "nobody"],
+            &["--upgradeable-program: `nobody` is neither an address"],
+        ),
+        (&["--account", "-", &json], &["--account: ", "half.json is neither", "no `lamports`"]),
+        (&["--account", address, &elf], &["--account: ", "program.so is a program; give it as --bpf-program"]),
+        (&["--account-dir", "/does/not/exist"], &["--account-dir: cannot read /does/not/exist", "No such"]),
+        (&["--clone", "1"], &["--clone: `1` is neither an address"]),
+        (&["--mint", "x"], &["--mint: `x` is neither an address"]),
+        (&["--warp-slot"], &["--warp-slot: give it a slot, or --url"]),
+        (&["--warp-slot", "--url", "http://127.0.0.1:1"], &["--warp-slot: cannot ask http://127.0.0.1:1", "refused"]),
+        (
+            &["--rpc-port", &setup.ports.metrics.to_string()],
+            &["make `tiles.metric.prometheus_listen_port` wrong", "taken by"],
+        ),
+    ];
+    for (arguments, parts) in cases {
+        says(&error(&setup.output("run", arguments), WRONG_USE, 1), parts);
+        assert!(!setup.ledger().join("genesis.json").exists(), "{arguments:?}: nothing is begun");
+    }
+    // What is no value at all is answered with the usage.
+    for (arguments, part) in [
+        (&["--ticks-per-slot", "1"][..], "'--ticks-per-slot <TICKS>': it must be 2 to 255 ticks"),
+        (&["--slots-per-epoch", "31"], "it must be a whole number of slots, at least 32"),
+        (&["--faucet-sol", "much"], "'--faucet-sol <SOL>': it must be an amount of SOL, such as 1000 or 0.5"),
+        (&["--bind-address", "here"], "--bind-address"),
+        (&["--rpc-port", "70000"], "--rpc-port"),
+        (&["--limit-ledger-size", "9"], "at least 1000"),
+        (&["--bpf-program", address], "2 values required"),
+        (&["--quiet", "--log"], "cannot be used with"),
+        (&["--maybe-clone", address], "--url"),
+    ] {
+        let output = setup.output("run", arguments);
+        assert_eq!(output.status.code(), Some(WRONG_USE), "{arguments:?}");
+        says(&String::from_utf8_lossy(&output.stderr), &[part]);
+    }
+    // A node that runs keeps its chain.
+    let node = setup.start();
+    let mut other = Setup::new("flags-other");
+    other.with("ledger.path", setup.ledger().display().to_string());
+    let said = error(&other.output("run", &["--reset"]), FAILED, 1);
+    says(&said, &["--reset: ", "in use"]);
+    assert!(setup.ledger().join("genesis.json").exists());
+    node.stop();
+}
+
+#[test]
 fn ports_in_use() {
     let setup = Setup::new("ports");
     let ports = setup.ports;

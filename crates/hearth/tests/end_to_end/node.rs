@@ -135,7 +135,12 @@ impl Setup {
 
     /// Starts `hearth run` and waits until it is ready.
     pub fn start(&self) -> Node {
-        let process = Process::start(&mut self.command("run"));
+        self.start_with(&[])
+    }
+
+    /// The same with options.
+    pub fn start_with(&self, options: &[&str]) -> Node {
+        let process = Process::start(self.command("run").args(options));
         process.wait_for_line("ready;");
         Node { process, ports: self.ports }
     }

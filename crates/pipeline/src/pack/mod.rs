@@ -3,7 +3,8 @@
 //! reads   `dedup_pack`, reliable: a transaction's bytes, tag = keyed hash of its first signature;
 //!         `bank_pack` ×B, reliable: [`Completion`]; `poh_pack`, reliable: [`LeaderSlot`], which names the
 //!         newest blockhash
-//! writes  `pack_bank` ×B, elective: [`Microblock`]; `pack_poh`, reliable: [`DonePacking`]
+//! writes  `pack_bank` ×B, elective: [`Microblock`]; `pack_poh`, reliable: [`DonePacking`], and
+//!         that work waits for a slot
 //! memory  [`Scheduler::bytes`], taken at the start: 1.9 KB for each pending transaction and 84 B for
 //!         each account that they name; 151 blockhashes
 //! drops   see [`Counters`]; each kind is counted, and what is neither dropped nor pending is in a microblock
@@ -29,8 +30,8 @@ use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, 
 use hearth_wire::{AccountSet, Txn};
 
 use crate::links::{
-    BANK_PACK, Completion, DEDUP_PACK, DonePacking, LeaderSlot, MICROBLOCK_MTU, MICROBLOCK_TXNS, Microblock,
-    MicroblockTxn, PACK_BANK, PACK_POH, POH_PACK, PohEntry, SLOT_BEGINS, STORE_PACK,
+    BANK_PACK, Completion, DEDUP_PACK, DonePacking, HAD_WORK, LeaderSlot, MICROBLOCK_MTU, MICROBLOCK_TXNS, Microblock,
+    MicroblockTxn, PACK_BANK, PACK_POH, POH_PACK, PohEntry, SLOT_BEGINS, STORE_PACK, WORK_WAITS,
 };
 
 pub use pool::{TXN_BYTES, TXN_LOCKS};
@@ -101,6 +102,8 @@ pub struct Config {
     /// Whether a full pool holds its producers back. Otherwise the worst-paying transaction is dropped, as a leader
     /// of the cluster must.
     pub hold_when_full: bool,
+    /// Where slots come on demand: how long one lasts at least, nanoseconds. It ends then, unless something waits.
+    pub shortest_slot_ns: Option<u64>,
     /// The blockhashes known at the start. Each slot that begins names the next.
     pub blockhashes: BlockhashQueue,
 }
@@ -116,6 +119,7 @@ impl Default for Config {
             pacing: Pacing::None,
             fill_wait_ns: 500_000,
             hold_when_full: true,
+            shortest_slot_ns: None,
             blockhashes: BlockhashQueue::new([0; 32]),
         }
     }
@@ -179,6 +183,13 @@ pub struct Pack {
     blockhashes: BlockhashQueue,
     /// When the leader slot under way ends.
     end_ns: Option<u64>,
+    shortest_slot_ns: Option<u64>,
+    /// From when on that slot may end because nothing waits.
+    may_end_ns: Option<u64>,
+    /// Transactions of others have come since the last slot ended.
+    has_work: bool,
+    /// Poh knows that work waits for a slot.
+    told_work: bool,
     /// Since when there is something ready.
     ready_since: Option<u64>,
     paced_until: Option<u64>,
@@ -218,6 +229,10 @@ impl Tile for Pack {
             capacity: config.capacity,
             blockhashes: config.blockhashes.clone(),
             end_ns: None,
+            shortest_slot_ns: config.shortest_slot_ns,
+            may_end_ns: None,
+            has_work: false,
+            told_work: false,
             ready_since: None,
             paced_until: None,
             held: false,
@@ -234,8 +249,14 @@ impl Tile for Pack {
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         self.held = false;
         match self.sources[frag.input().index()] {
-            Source::Dedup => self.take(&frag, None, out),
-            Source::Votes => self.take(&frag, Some(VOTE_REWARD), out),
+            Source::Dedup => {
+                if self.take(&frag, None, out) {
+                    self.work_came(out);
+                }
+            }
+            Source::Votes => {
+                self.take(&frag, Some(VOTE_REWARD), out);
+            }
             Source::Bank(bank) => {
                 let done = Completion::read(frag.payload());
                 self.scheduler.complete(bank, done.slot, done.id, done.costs());
@@ -251,7 +272,7 @@ impl Tile for Pack {
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         let now = out.now();
-        if self.end_ns.is_some_and(|end| now >= end) {
+        if self.end_ns.is_some_and(|end| now >= end) || self.drained_at().is_some_and(|at| now >= at) {
             self.end(out);
             return Poll::Busy;
         }
@@ -283,7 +304,8 @@ impl Tile for Pack {
     fn wait_for(&self) -> WaitFor {
         let filled_at = self.ready_since.map(|since| since + self.fill_wait_ns);
         let next = self.paced_until.or(filled_at).filter(|_| !self.held);
-        WaitFor { deadline: self.end_ns.map(|end| next.map_or(end, |at| at.min(end))), ..WaitFor::default() }
+        let end = self.end_ns.map(|end| self.drained_at().into_iter().chain(next).fold(end, u64::min));
+        WaitFor { deadline: end, ..WaitFor::default() }
     }
 
     fn stop(&mut self, out: &mut Out<'_, Self>) {
@@ -292,23 +314,41 @@ impl Tile for Pack {
 }
 
 impl Pack {
-    /// Into the pool, by the reward that it pays or by the one given.
-    fn take(&mut self, frag: &Frag<'_>, reward: Option<u64>, out: &mut Out<'_, Self>) {
+    /// Into the pool, by the reward that it pays or by the one given. Whether it is pending now.
+    fn take(&mut self, frag: &Frag<'_>, reward: Option<u64>, out: &mut Out<'_, Self>) -> bool {
         out.count.received += 1;
         let txn = Txn::parse(frag.payload()).expect("verify has parsed it");
         if txn.loaded_count() > 0 {
             out.count.dropped_lookups += 1;
-            return out.filtered();
+            out.filtered();
+            return false;
         }
         let Ok(budget) = Budget::of(&txn) else {
             out.count.dropped_budget += 1;
-            return out.filtered();
+            out.filtered();
+            return false;
         };
         let mut candidate = candidate(&txn, &budget, frag.tag(), self.expires_at(&txn), out.origin_ns());
         candidate.reward = reward.unwrap_or(candidate.reward);
-        if self.scheduler.insert(&candidate).is_err() {
+        let taken = self.scheduler.insert(&candidate).is_ok();
+        if !taken {
             out.filtered();
         }
+        taken
+    }
+
+    /// A transaction of somebody else is pending: where slots come on demand, this is it.
+    fn work_came(&mut self, out: &mut Out<'_, Self>) {
+        self.has_work = true;
+        if self.shortest_slot_ns.is_some() && self.end_ns.is_none() && !self.told_work {
+            out.publish_control(self.poh, 0, WORK_WAITS, &[]);
+            self.told_work = true;
+        }
+    }
+
+    /// When the slot under way may end since nothing waits.
+    fn drained_at(&self) -> Option<u64> {
+        self.may_end_ns.filter(|_| self.end_ns.is_some() && self.scheduler.pending() == 0)
     }
 
     /// The height of the last block in which a transaction may land.
@@ -326,6 +366,7 @@ impl Pack {
 
     fn begin(&mut self, leader: &LeaderSlot) {
         self.end_ns = Some(leader.end_ns);
+        self.may_end_ns = self.shortest_slot_ns.map(|shortest| leader.start_ns + shortest);
         self.paced_until = None;
         let blockhashes = &mut self.blockhashes;
         // The first slot builds on a block that was known at the start.
@@ -341,9 +382,11 @@ impl Pack {
     }
 
     fn end(&mut self, out: &mut Out<'_, Self>) {
-        self.end_ns = None;
+        (self.end_ns, self.told_work) = (None, false);
+        let has_work = std::mem::take(&mut self.has_work) || self.scheduler.pending() > 0;
         let (slot, microblocks) = self.scheduler.end_slot().expect("a slot is under way");
-        out.publish(self.poh, slot, &DonePacking { slot, microblocks }.encode());
+        let control = if has_work { HAD_WORK } else { 0 };
+        out.publish_control(self.poh, slot, control, &DonePacking { slot, microblocks }.encode());
         out.count.blocks += 1;
     }
 

@@ -140,6 +140,32 @@ fn the_end_of_a_slot_says_how_many_microblocks_there_are() {
 }
 
 #[test]
+fn on_demand_a_slot_ends_when_nothing_waits() {
+    let shortest = Duration::from_millis(5);
+    let mut rig = rig(&Config { shortest_slot_ns: Some(shortest.as_nanos() as u64), ..small() });
+    let done = |slot, microblocks| DonePacking { slot, microblocks }.encode().to_vec();
+    // Poh is told once that something waits for a slot.
+    give(&mut rig, 1, &transfer(1, 2, &[]));
+    give(&mut rig, 2, &transfer(1, 3, &[]));
+    rig.run();
+    assert_eq!(rig.take_control("pack_poh"), [(WORK_WAITS, vec![])]);
+    begin(&mut rig, 7);
+    rig.advance(2 * shortest);
+    rig.run();
+    assert!(rig.take("pack_poh").is_empty(), "the second waits for the first");
+    complete(&mut rig, 0, 7, 0, 1);
+    rig.run();
+    assert_eq!(rig.take_control("pack_poh"), [(HAD_WORK, done(7, 2))]);
+    // A slot without work ends without it.
+    begin(&mut rig, 8);
+    rig.run();
+    assert!(rig.take("pack_poh").is_empty(), "not before its shortest time");
+    rig.advance(shortest);
+    rig.run();
+    assert_eq!(rig.take_control("pack_poh"), [(0, done(8, 0))]);
+}
+
+#[test]
 fn a_bank_gets_no_more_than_it_can_have() {
     let mut rig = rig(&small());
     begin(&mut rig, 1);

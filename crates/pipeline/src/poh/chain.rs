@@ -8,7 +8,7 @@
 //!
 //! A slot is `ticks_per_slot` ticks. With hashes, a tick is `hashes_per_tick` hashes, the last of them plain: a
 //! microblock takes the place of any other. In low power (`hashes_per_tick: None`) a tick is one hash, a microblock
-//! one more, and only the clock tells ticks apart.
+//! one more, and only the clock tells ticks apart: a few at a time, since nobody can tell.
 //!
 //! Two things hold the chain back. The clock: no tick comes before its time, and no hash that is not a microblock's.
 //! The reserve: as many hashes that a microblock may take are kept as microblocks may still come, until pack says
@@ -27,6 +27,8 @@ pub const HASHES_PER_STEP: u64 = 256;
 pub const MAX_MICROBLOCKS: u64 = 32_768;
 /// The chain catches up with the clock when it is this many slots behind or fewer.
 pub const LAG_SLOTS_MAX: u64 = 4;
+/// Times in a slot at which ticks come in low power: every 25 ms in slots of 400.
+const LOW_POWER_WAKES: u64 = 16;
 
 /// The rules of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,6 +274,18 @@ impl PohChain {
         Ok(())
     }
 
+    /// The slot under way need not last longer: it ends as soon as it can.
+    pub fn hurry(&mut self, now_ns: u64) {
+        if let Some(active) = &mut self.active {
+            active.end_ns = active.end_ns.min(now_ns.max(active.start_ns + 1));
+        }
+    }
+
+    /// The next slot begins at `at_ns`.
+    pub fn schedule(&mut self, at_ns: u64) {
+        self.scheduled_ns = at_ns;
+    }
+
     /// The chain's hash.
     pub fn hash(&self) -> [u8; 32] {
         self.hash
@@ -331,7 +345,10 @@ impl PohChain {
     fn step_low_power(&mut self, active: Active, now_ns: u64) -> Step {
         let ticks = self.config.ticks_per_slot;
         let length = active.end_ns - active.start_ns;
-        let due = active.start_ns + muldiv(length, active.ticks + 1, ticks);
+        // A few ticks come together: each time of its own would wake a core that has nothing to do.
+        let together = ticks.div_ceil(LOW_POWER_WAKES).max(1);
+        let until = (active.ticks + 1).next_multiple_of(together).min(ticks);
+        let due = active.start_ns + muldiv(length, until, ticks);
         if now_ns < due {
             Step::Early(due)
         } else if active.ticks + 1 == ticks && active.total != Some(active.taken) {

@@ -7,6 +7,8 @@
 //! drops   nothing
 //! source  chain.rs for making blocks, check.rs for verifying them
 //!
+//! Where slots come on demand (demand.rs) one begins when there is work, and ends when pack has no more of it.
+//!
 //! While the ledger is held (the disk has no room for blocks) no slot begins.
 //!
 //! The ledger hears of a slot's begin before pack does, so that banks find its bank; and of its end, with the
@@ -17,6 +19,7 @@
 
 pub mod chain;
 pub mod check;
+mod demand;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -24,15 +27,17 @@ mod tile_tests;
 
 use std::sync::Arc;
 
-use hearth_ledger::Ledger;
+use hearth_ledger::{Commitment, Ledger};
 use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 use crate::links::{
-    BANK_POH, DonePacking, Executed, LeaderSlot, PACK_POH, POH_PACK, POH_SHRED, PohEntry, PohEntryAt, SLOT_BEGINS,
-    SLOT_ENDED,
+    BANK_POH, DonePacking, Executed, HAD_WORK, LeaderSlot, PACK_POH, POH_PACK, POH_SHRED, PohEntry, PohEntryAt,
+    SLOT_BEGINS, SLOT_ENDED, WORK_WAITS,
 };
 use chain::{Entry, PohChain, Step};
+pub use demand::OnDemand;
+use demand::{Demand, Progress};
 
 hearth_tile::counters! {
     /// What poh counts.
@@ -68,6 +73,8 @@ const STEPS_MAX: u32 = 128;
 pub struct Config {
     /// The rules of the chain.
     pub chain: chain::Config,
+    /// Slots come when there is work; `None`: by the clock.
+    pub on_demand: Option<OnDemand>,
     /// Whose last block the chain goes on from.
     pub ledger: Arc<Ledger>,
 }
@@ -79,6 +86,7 @@ pub struct Poh {
     pack_in: In,
     pack: Port,
     shred: Port,
+    demand: Option<Demand>,
     /// The last slot that ended.
     parent_slot: u64,
     /// When the chain has something to do again.
@@ -103,6 +111,7 @@ impl Tile for Poh {
             pack_in: host.input(PACK_POH)?,
             pack: host.output(POH_PACK)?,
             shred: host.output(POH_SHRED)?,
+            demand: config.on_demand.map(|rules| Demand::new(rules, last.slot + 1, now)),
             parent_slot: last.slot,
             due_ns: Some(now),
             left_ns: now,
@@ -116,8 +125,7 @@ impl Tile for Poh {
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         if frag.input() == self.pack_in {
-            let done = DonePacking::read(frag.payload());
-            self.chain.done_packing(done.slot, done.microblocks).expect("pack keeps to the slot's limit");
+            self.hear_pack(&frag, out.now());
         } else {
             let executed = Executed::read(frag.payload());
             let mixin = (executed.txn_count > 0).then_some(executed.mixin);
@@ -134,8 +142,10 @@ impl Tile for Poh {
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         let began = out.now();
-        if self.chain.is_between_slots() && self.ledger.is_held() {
-            (self.due_ns, self.left_ns) = (Some(began + HELD_NS), began);
+        if self.chain.is_between_slots()
+            && let Err(look_at) = self.may_begin(began)
+        {
+            (self.due_ns, self.left_ns) = (look_at, began);
             return Poll::Idle;
         }
         let until = began + began.saturating_sub(self.left_ns).max(TURN_NS_MIN);
@@ -183,6 +193,34 @@ impl Tile for Poh {
 }
 
 impl Poh {
+    fn hear_pack(&mut self, frag: &Frag<'_>, now: u64) {
+        if frag.control() == WORK_WAITS {
+            self.demand.iter_mut().for_each(Demand::work_waits);
+            return;
+        }
+        let done = DonePacking::read(frag.payload());
+        self.chain.done_packing(done.slot, done.microblocks).expect("pack keeps to the slot's limit");
+        if let Some(demand) = &mut self.demand {
+            self.chain.hurry(now);
+            if frag.control() == HAD_WORK {
+                demand.worked(done.slot);
+            }
+        }
+    }
+
+    /// Whether the next slot may begin; else when to look again, if ever without being told.
+    fn may_begin(&mut self, now: u64) -> Result<(), Option<u64>> {
+        if self.ledger.is_held() {
+            return Err(Some(now + HELD_NS));
+        }
+        let Some(demand) = &mut self.demand else { return Ok(()) };
+        let slot = |commitment| self.ledger.slot(commitment);
+        let (confirmed, finalized) = (slot(Commitment::Confirmed), slot(Commitment::Finalized));
+        demand.begin(Progress { ended: self.parent_slot, confirmed, finalized }, now)?;
+        self.chain.schedule(now);
+        Ok(())
+    }
+
     fn tick(&mut self, entry: &Entry, out: &mut Out<'_, Self>) {
         out.count.ticks += 1;
         self.publish(entry, 0, &[], out);
@@ -194,6 +232,7 @@ impl Poh {
             out.publish_control(self.pack, slot, SLOT_ENDED, &ended.encode());
             out.count.slots += 1;
             self.parent_slot = slot;
+            self.demand.iter_mut().for_each(|demand| demand.ended(now));
         }
     }
 

@@ -9,11 +9,15 @@ use std::time::Duration;
 const SLOT: Duration = Duration::from_millis(400);
 
 fn rig(hashes_per_tick: Option<u64>) -> (Rig<Poh>, Arc<Ledger>) {
+    rig_on(hashes_per_tick, None)
+}
+
+fn rig_on(hashes_per_tick: Option<u64>, on_demand: Option<OnDemand>) -> (Rig<Poh>, Arc<Ledger>) {
     let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
     let slot_ns = SLOT.as_nanos() as u64;
     let chain = chain::Config { hashes_per_tick, ticks_per_slot: 4, slot_ns, max_microblocks: 100 };
-    let config = Config { chain, ledger: ledger.clone() };
+    let config = Config { chain, on_demand, ledger: ledger.clone() };
     (Rig::new(&config, &["bank_poh:0", "bank_poh:1", "pack_poh"], &["poh_pack", "poh_shred"]), ledger)
 }
 
@@ -74,6 +78,44 @@ fn a_held_chain_ends_its_slot_and_begins_no_other() {
     rig.advance(SLOT);
     rig.run();
     assert!(ledger.bank(2).is_some());
+}
+
+#[test]
+fn on_demand_a_slot_needs_work_or_a_block_to_make_final() {
+    for hashes in [None, Some(1000)] {
+        let (mut rig, ledger) = rig_on(hashes, Some(OnDemand::default()));
+        let done = |rig: &mut Rig<Poh>, slot: u64, control: u16| {
+            rig.advance(SLOT / 100);
+            rig.give_control("pack_poh", slot, control, &DonePacking { slot, microblocks: 0 }.encode());
+            rig.run();
+        };
+        rig.run();
+        // The start is work: slots go on, each when the one before is stored, until the first is final.
+        for slot in 1..=33 {
+            assert!(ledger.bank(slot).is_some(), "slot {slot} is under way");
+            done(&mut rig, slot, 0);
+            assert_eq!(ledger.recent_blocks(1)[0].slot, slot, "it ends at once");
+            rig.advance(SLOT);
+            rig.run();
+            assert!(ledger.working_bank().is_none(), "slot {slot} is not stored");
+            ledger.mark_stored(slot);
+            rig.advance(SLOT);
+            rig.run();
+        }
+        assert!(ledger.working_bank().is_none(), "slot 1 is final");
+        rig.advance(1000 * SLOT);
+        rig.run();
+        assert_eq!((rig.count().slots, ledger.working_bank().is_none()), (33, true));
+        rig.give_control("pack_poh", 0, WORK_WAITS, &[]);
+        rig.run();
+        assert!(ledger.bank(34).is_some());
+        done(&mut rig, 34, HAD_WORK);
+        ledger.mark_stored(34);
+        rig.advance(SLOT);
+        rig.run();
+        assert!(ledger.bank(35).is_some(), "34 is not final");
+        assert_eq!(rig.count().forgiven_ns, 0, "standing is no delay");
+    }
 }
 
 #[test]

@@ -1,0 +1,239 @@
+//! What options ask of the chain's beginning: accounts for its genesis, and whether one that exists has them.
+//!
+//! reads   options, the files that they name, the node at `--url`
+//! writes  accounts
+//! memory  the accounts
+//! drops   nothing
+//! source  `solana-test-validator` 4.2 for what each option means
+
+use std::path::Path;
+
+use hearth_ledger::{Account, Genesis, GenesisConfig};
+use hearth_svm::programs::{self, upgradeable_program};
+use hearth_wire::Pubkey;
+use hearth_wire::base58::{decode_32, encode_32};
+use hearth_wire::consts::LAMPORTS_PER_SOL;
+
+use super::dump::{self, Dump};
+use super::{FlagError, Flags, remote};
+use crate::keys;
+
+/// What the mint gets.
+const MINT_LAMPORTS: u64 = 500_000_000 * LAMPORTS_PER_SOL;
+/// Who can upgrade a program that nobody can.
+const NOBODY: Pubkey = [0; 32];
+
+/// What the options ask for.
+#[derive(Default)]
+pub struct Beginning {
+    accounts: Vec<Asked>,
+    numbers: Vec<(&'static str, fn(&GenesisConfig) -> u64)>,
+}
+
+/// An account that an option asks for.
+struct Asked {
+    flag: &'static str,
+    key: Pubkey,
+    /// `None`: as another node had it when the chain began.
+    account: Option<Account>,
+}
+
+impl Beginning {
+    /// What `flags` ask for. Of a chain that `exists`, accounts of other nodes are not fetched again.
+    pub fn of(flags: &Flags, exists: bool) -> Result<Self, FlagError> {
+        let mut asked = Self::default();
+        asked.numbers(flags);
+        asked.programs(flags)?;
+        asked.files(flags)?;
+        asked.clones(flags, exists)?;
+        if let Some(mint) = &flags.mint {
+            asked.add("--mint", address("--mint", mint)?, Account::wallet(MINT_LAMPORTS));
+        }
+        Ok(asked)
+    }
+
+    /// The accounts for a new chain.
+    pub fn accounts(&self) -> impl Iterator<Item = (Pubkey, Account)> {
+        self.accounts.iter().filter_map(|asked| Some((asked.key, asked.account.clone()?)))
+    }
+
+    /// Whether the chain in `folder` began as the options ask: its numbers as those `wanted`, and the accounts.
+    pub fn check(&self, genesis: &Genesis, folder: &Path, wanted: &GenesisConfig) -> Result<(), FlagError> {
+        let began = |flag, what| Err(FlagError::Began { flag, folder: folder.into(), what });
+        for (flag, of) in &self.numbers {
+            let (wanted, has) = (of(wanted), of(genesis.config()));
+            if wanted != has {
+                return began(flag, format!("with {has} and not {wanted}"));
+            }
+        }
+        if self.accounts.is_empty() {
+            return Ok(());
+        }
+        let accounts = genesis.accounts();
+        let found = |key: &Pubkey| Some(&accounts[accounts.binary_search_by_key(key, |(key, _)| *key).ok()?].1);
+        for (at, Asked { flag, key, account }) in self.accounts.iter().enumerate() {
+            // Of one address the last counts.
+            if self.accounts[at + 1..].iter().any(|later| later.key == *key) {
+                continue;
+            }
+            match (found(key), account) {
+                (None, _) => return began(flag, format!("without an account at {}", encode_32(key))),
+                (Some(has), Some(wanted)) if has != wanted => {
+                    return began(flag, format!("with another account at {}", encode_32(key)));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, flag: &'static str, key: Pubkey, account: Account) {
+        self.accounts.push(Asked { flag, key, account: Some(account) });
+    }
+
+    fn numbers(&mut self, flags: &Flags) {
+        let all: [(_, _, fn(&GenesisConfig) -> u64); 5] = [
+            ("--ticks-per-slot", flags.ticks_per_slot.is_some(), |genesis| genesis.ticks_per_slot),
+            ("--slot-ms", flags.slot_ms.is_some(), |genesis| genesis.slot_ms),
+            ("--slots-per-epoch", flags.slots_per_epoch.is_some(), |genesis| genesis.slots_per_epoch),
+            ("--faucet-sol", flags.faucet_sol.is_some(), |genesis| genesis.faucet_lamports),
+            ("--warp-slot", flags.warp_slot.flatten().is_some(), |genesis| genesis.genesis_slot),
+        ];
+        self.numbers = all.into_iter().filter(|(_, given, _)| *given).map(|(flag, _, of)| (flag, of)).collect();
+    }
+
+    fn programs(&mut self, flags: &Flags) -> Result<(), FlagError> {
+        for values in flags.bpf_program.chunks_exact(2) {
+            let flag = "--bpf-program";
+            self.program(flag, address(flag, &values[0])?, Path::new(&values[1]), &NOBODY)?;
+        }
+        for values in flags.upgradeable_program.chunks_exact(3) {
+            let flag = "--upgradeable-program";
+            let authority = if values[2] == "none" { NOBODY } else { address(flag, &values[2])? };
+            self.program(flag, address(flag, &values[0])?, Path::new(&values[1]), &authority)?;
+        }
+        Ok(())
+    }
+
+    fn program(&mut self, flag: &'static str, key: Pubkey, path: &Path, authority: &Pubkey) -> Result<(), FlagError> {
+        let elf = match dump::read(path).map_err(|why| FlagError::value(flag, why))? {
+            Dump::Program(elf) => elf,
+            Dump::Account(..) => {
+                return Err(FlagError::value(flag, format!("{} is no program: it is no ELF file", path.display())));
+            }
+        };
+        self.elf(flag, key, path, &elf, authority)
+    }
+
+    fn elf(
+        &mut self,
+        flag: &'static str,
+        key: Pubkey,
+        path: &Path,
+        elf: &[u8],
+        authority: &Pubkey,
+    ) -> Result<(), FlagError> {
+        programs::verify(elf)
+            .map_err(|why| FlagError::value(flag, format!("{} is no program that runs here: {why}", path.display())))?;
+        upgradeable_program(&key, elf, authority).into_iter().for_each(|(key, account)| self.add(flag, key, account));
+        Ok(())
+    }
+
+    fn files(&mut self, flags: &Flags) -> Result<(), FlagError> {
+        for values in flags.account.chunks_exact(2) {
+            let flag = "--account";
+            let key = if values[0] == "-" { None } else { Some(address(flag, &values[0])?) };
+            self.file(flag, key, Path::new(&values[1]))?;
+        }
+        for folder in &flags.account_dir {
+            let flag = "--account-dir";
+            let wrong = |why| FlagError::value(flag, format!("cannot read {}: {why}", folder.display()));
+            let mut files = vec![];
+            for entry in std::fs::read_dir(folder).map_err(wrong)? {
+                files.push(entry.map_err(wrong)?.path());
+            }
+            files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+            files.sort();
+            files.iter().try_for_each(|path| self.file(flag, None, path))?;
+        }
+        Ok(())
+    }
+
+    /// One account; the file's address where none is given.
+    fn file(&mut self, flag: &'static str, key: Option<Pubkey>, path: &Path) -> Result<(), FlagError> {
+        match dump::read(path).map_err(|why| FlagError::value(flag, why))? {
+            Dump::Account(has, account) => self.add(flag, key.unwrap_or(has), account),
+            Dump::Program(_) => {
+                let what = format!("{} is a program; give it as --bpf-program ADDRESS FILE", path.display());
+                return Err(FlagError::value(flag, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn clones(&mut self, flags: &Flags, exists: bool) -> Result<(), FlagError> {
+        let flag = "--clone";
+        let mut values = flags.clone.iter().peekable();
+        while let Some(value) = values.next() {
+            let key = address(flag, value)?;
+            match values.next_if(|next| decode_32(next).is_err()) {
+                Some(file) => match dump::read(Path::new(file)).map_err(|why| FlagError::value(flag, why))? {
+                    Dump::Account(_, account) => self.add(flag, key, account),
+                    Dump::Program(elf) => self.elf(flag, key, Path::new(file), &elf, &NOBODY)?,
+                },
+                None => self.remote(flags, flag, key, exists)?,
+            }
+        }
+        for value in &flags.maybe_clone {
+            let flag = "--maybe-clone";
+            let key = address(flag, value)?;
+            if !exists && let Some(account) = fetch(flags, flag, &key)? {
+                self.add(flag, key, account);
+            }
+        }
+        for value in &flags.clone_upgradeable_program {
+            let flag = "--clone-upgradeable-program";
+            let key = address(flag, value)?;
+            self.remote(flags, flag, key, exists)?;
+            if !exists {
+                let account = self.accounts.last().and_then(|asked| asked.account.as_ref());
+                let data = account.and_then(dump::program_data).ok_or_else(|| {
+                    FlagError::value(flag, format!("{} is no program that can be upgraded there", encode_32(&key)))
+                })?;
+                self.remote(flags, flag, data, exists)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remote(&mut self, flags: &Flags, flag: &'static str, key: Pubkey, exists: bool) -> Result<(), FlagError> {
+        let account = match exists {
+            true => None,
+            false => Some(
+                fetch(flags, flag, &key)?
+                    .ok_or_else(|| FlagError::value(flag, format!("there is no account {} there", encode_32(&key))))?,
+            ),
+        };
+        self.accounts.push(Asked { flag, key, account });
+        Ok(())
+    }
+}
+
+fn fetch(flags: &Flags, flag: &'static str, key: &Pubkey) -> Result<Option<Account>, FlagError> {
+    let Some(url) = &flags.url else {
+        let what = format!("{} needs the file of a dump, or --url of a node that has the account", encode_32(key));
+        return Err(FlagError::value(flag, what));
+    };
+    remote::account(url, key).map_err(|why| FlagError::value(flag, why))
+}
+
+/// An address, or that of a key file.
+fn address(flag: &'static str, text: &str) -> Result<Pubkey, FlagError> {
+    if let Ok(key) = decode_32(text) {
+        return Ok(key);
+    }
+    if !Path::new(text).exists() {
+        return Err(FlagError::value(flag, format!("`{text}` is neither an address in base58 nor a key file")));
+    }
+    keys::read(Path::new(text)).map(|identity| identity.public).map_err(|why| FlagError::value(flag, why.to_string()))
+}

@@ -1,0 +1,55 @@
+//! `--reset`: removes a chain, so that the next begins anew.
+//!
+//! reads   the ledger's folder
+//! writes  removes what a node has made in it but the keys: identity, votes and faucet stay who they are
+//! memory  a name at a time
+//! drops   files that are not the node's are left alone
+//!
+//! The genesis goes last: what a kill leaves is a chain without blocks, and never blocks without their genesis.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use hearth_ledger::blockstore::BlockStore;
+
+use super::FlagError;
+use crate::config::Config;
+use crate::restore;
+
+/// Removes the chain in `folder`, if there is one. No node may run on it.
+pub fn reset(config: &Config, folder: &Path) -> Result<(), FlagError> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    // First of all: it finds out whether a node runs.
+    BlockStore::clear(&folder.join("blocks"))?;
+    snapshots(&restore::folder(config, folder))?;
+    gone(&folder.join("history"), |path| std::fs::remove_dir_all(path))?;
+    gone(&folder.join("genesis.json"), |path| std::fs::remove_file(path))?;
+    gone(&folder.join("genesis.accounts"), |path| std::fs::remove_file(path))
+}
+
+/// The folder may be somewhere else, and hold other things.
+fn snapshots(folder: &Path) -> Result<(), FlagError> {
+    let failed = |source| FlagError::Remove { path: folder.into(), source };
+    let entries = match std::fs::read_dir(folder) {
+        Err(none) if none.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(failed)?,
+    };
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        let is_slot = path.file_stem().is_some_and(|stem| stem.to_string_lossy().parse::<u64>().is_ok());
+        let ours = ["snapshot", "part", "refused"].iter().any(|ours| path.extension().is_some_and(|e| e == *ours));
+        if is_slot && ours {
+            gone(&path, |path| std::fs::remove_file(path))?;
+        }
+    }
+    Ok(())
+}
+
+fn gone(path: &Path, remove: impl Fn(&Path) -> std::io::Result<()>) -> Result<(), FlagError> {
+    match remove(path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(FlagError::Remove { path: path.into(), source }),
+        _ => Ok(()),
+    }
+}

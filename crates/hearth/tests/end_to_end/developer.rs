@@ -1,0 +1,256 @@
+//! How a chain begins by the options of `hearth run`: programs, accounts, epochs, a later slot; `--reset` and clones.
+
+use std::fs;
+use std::path::Path;
+
+use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::genesis::funded_account_key;
+use hearth_wire::base58::{decode_32, encode_32, encode_64};
+use hearth_wire::message::{AccountMeta, Instruction};
+use hearth_wire::{Pubkey, Signature};
+use serde_json::{Value, json};
+
+use super::client::{fresh_address, signature_of, transaction};
+use super::node::{Node, Rpc, Setup, hearth, output, same, wait_until};
+
+/// Logs what it is given, and checks who has signed. Every chain has it, by the second loader.
+const MEMO: &str = "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr";
+/// Where the chain begins.
+const WARP: u64 = 1_000_010;
+const LOADER: &str = "BPFLoaderUpgradeab1e11111111111111111111111";
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::prelude::BASE64_STANDARD.encode(bytes)
+}
+
+fn account(rpc: Rpc, address: &str) -> Value {
+    rpc.call("getAccountInfo", json!([address, { "encoding": "base64", "commitment": "processed" }]))["value"].take()
+}
+
+/// Sends a transaction over RPC and waits until it has landed and is `commitment`; gives its status.
+fn landed(rpc: Rpc, bytes: &[u8], commitment: &str) -> Value {
+    let options = json!({ "encoding": "base64", "skipPreflight": true });
+    rpc.call("sendTransaction", json!([base64(bytes), options]));
+    let signature: Signature = signature_of(bytes);
+    wait_until("the transaction to land", || {
+        let status = rpc.statuses(&[signature]).remove(0);
+        let has = status["confirmationStatus"].as_str().unwrap_or("none").to_owned();
+        let ranks = ["none", "processed", "confirmed", "finalized"];
+        let rank = |of: &str| ranks.iter().position(|rank| *rank == of);
+        if rank(&has) >= rank(commitment) { Ok(status) } else { Err(format!("{has}: {}", encode_64(&signature))) }
+    })
+}
+
+/// Calls a program with the payer as its signer.
+fn call(rpc: Rpc, payer: &SigningKey, program: &str, data: &[u8]) -> Value {
+    let accounts = vec![AccountMeta::readonly(payer.public_key(), true)];
+    let call = Instruction { program_id: decode_32(program).expect("an address"), accounts, data: data.to_vec() };
+    landed(rpc, &transaction(payer, &[call], &rpc.latest_blockhash()), "confirmed")
+}
+
+fn text(address: &Pubkey) -> String {
+    encode_32(address).to_string()
+}
+
+/// The program of the chain's Memo as a file.
+fn dump_memo(rpc: Rpc, path: &Path) {
+    use base64::Engine;
+    let memo = account(rpc, MEMO);
+    let data = memo["data"][0].as_str().expect("base64");
+    fs::write(path, base64::prelude::BASE64_STANDARD.decode(data).unwrap()).unwrap();
+}
+
+/// An account as `solana account --output json` writes it.
+fn dump_account(path: &Path, address: &str, lamports: u64, data: &[u8]) {
+    let account = json!({
+        "lamports": lamports, "data": [base64(data), "base64"], "owner": MEMO, "executable": false,
+        "rentEpoch": u64::MAX, "space": data.len(),
+    });
+    fs::write(path, json!({ "pubkey": address, "account": account }).to_string()).unwrap();
+}
+
+fn refused(setup: &Setup, options: &[&str], parts: &[&str]) {
+    let output = setup.output("run", options);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{options:?}: {said}");
+    parts.iter().for_each(|part| assert!(said.contains(part), "{options:?}: `{part}` is not in: {said}"));
+}
+
+fn slot(node: &Node) -> u64 {
+    node.rpc().call("getSlot", json!([{ "commitment": "processed" }])).as_u64().expect("a slot")
+}
+
+/// Epochs are of 64 slots, and go on.
+fn an_epoch_ends(rpc: Rpc) {
+    let epoch = rpc.call("getEpochInfo", json!([{ "commitment": "processed" }]));
+    assert_eq!(epoch["slotsInEpoch"], 64);
+    assert_eq!(epoch["epoch"].as_u64().unwrap(), epoch["absoluteSlot"].as_u64().unwrap() / 64, "{epoch}");
+    let first = epoch["epoch"].as_u64().unwrap();
+    wait_until("the next epoch, and slots of it that are final", || {
+        let epoch = rpc.call("getEpochInfo", json!([{ "commitment": "finalized" }]));
+        if epoch["epoch"].as_u64() > Some(first) { Ok(()) } else { Err(epoch.to_string()) }
+    });
+}
+
+/// What there is verifies, and executes as it did.
+fn is_sound(setup: &Setup) {
+    for arguments in [&["ledger", "verify"][..], &["ledger", "replay"]] {
+        let config = setup.config();
+        let output = output(hearth().args(arguments).arg("--config").arg(config).current_dir(setup.folder.path()));
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_chain_begins_as_it_is_asked_to_and_goes_on() {
+    let mut setup = Setup::new("begin");
+    setup.with("consensus.vote", true);
+    let in_folder = |name: &str| setup.folder.path().join(name);
+    let (memo, dump, folder) = (in_folder("memo.so"), in_folder("account.json"), in_folder("accounts"));
+    fs::create_dir(&folder).unwrap();
+    let [fixed, upgradeable, loaded, also, mint] = [1, 2, 3, 4, 5].map(|n| text(&fresh_address(0xd0, n)));
+    dump_account(&dump, &loaded, 5_000_000, b"a note");
+    dump_account(&folder.join("also.json"), &also, 6_000_000, b"");
+    let node = setup.start();
+    dump_memo(node.rpc(), &memo);
+    let identity = node.rpc().identity();
+    node.stop();
+
+    let authority = text(&funded_account_key(1).public_key());
+    let [memo, dump, folder] = [memo, dump, folder].map(|path| path.display().to_string());
+    let options = format!(
+        "--bpf-program {fixed} {memo} --upgradeable-program {upgradeable} {memo} {authority} --account - {dump} \
+         --account-dir {folder} --mint {mint} --faucet-sol 1000.5 --slots-per-epoch 64 --ticks-per-slot 8 \
+         --warp-slot {WARP}"
+    );
+    let options: Vec<&str> = options.split(' ').collect();
+    refused(&setup, &options[..3], &["--bpf-program: the chain in", "has begun, without an account at", "add --reset"]);
+    refused(&setup, &["--ticks-per-slot", "8"], &["--ticks-per-slot: the chain", "with 64 and not 8", "add --reset"]);
+    let node = setup.start_with(&[&options[..], &["--reset"]].concat());
+    let rpc = node.rpc();
+    assert_eq!(rpc.identity(), identity, "the keys stay");
+
+    let payer = funded_account_key(0);
+    for program in [&fixed, &upgradeable] {
+        assert_eq!(account(rpc, program)["owner"], LOADER);
+        let status = call(rpc, &payer, program, b"written");
+        assert_eq!(status["err"], Value::Null, "{status}");
+        assert!(status["slot"].as_u64().unwrap() > WARP);
+        let status = call(rpc, &payer, program, &[0xff]);
+        assert_eq!(status["err"]["InstructionError"][1], "InvalidInstructionData", "no UTF-8: {status}");
+    }
+    assert_eq!(account(rpc, &loaded)["data"][0], base64(b"a note"));
+    assert_eq!(
+        (account(rpc, &also)["lamports"].as_u64(), account(rpc, &also)["owner"].as_str()),
+        (Some(6_000_000), Some(MEMO))
+    );
+    assert_eq!(account(rpc, &mint)["lamports"], 500_000_000_000_000_000u64);
+    an_epoch_ends(rpc);
+    let stopped_at = slot(&node);
+    node.kill();
+
+    is_sound(&setup);
+    // The same options are no obstacle, and neither are fewer.
+    let node = setup.start_with(&options);
+    assert!(slot(&node) + 32 > stopped_at, "it goes on");
+    assert_eq!(call(node.rpc(), &payer, &fixed, b"again")["err"], Value::Null);
+    node.stop();
+    refused(&setup, &["--warp-slot", "7"], &["--warp-slot: the chain", "with 1000010 and not 7"]);
+    refused(&setup, &["--mint", &fixed], &["--mint: the chain", "with another account at", &fixed]);
+    let node = setup.start_with(&["--reset", "--slot-ms", "50"]);
+    assert!(slot(&node) < 1_000, "anew, from slot 0");
+    assert_eq!(account(node.rpc(), &fixed), Value::Null);
+    node.stop();
+}
+
+#[test]
+fn accounts_are_cloned_from_dumps_and_from_another_node() {
+    let there = Setup::new("original");
+    let [program, noted, nowhere] = [1, 2, 3].map(|n| text(&fresh_address(0xc0, n)));
+    let [memo, dump] = ["memo.so", "dump.json"].map(|name| there.folder.path().join(name));
+    dump_account(&dump, &noted, 7_000_000, b"as dumped");
+    let original = there.start();
+    dump_memo(original.rpc(), &memo);
+    original.stop();
+    let [memo, dump] = [memo, dump].map(|path| path.display().to_string());
+    let upgradeable = text(&fresh_address(0xc0, 4));
+    let authority = text(&funded_account_key(1).public_key());
+    let begins = ["--reset", "--upgradeable-program", &upgradeable, &memo, &authority, "--warp-slot", "5000"];
+    let original = there.start_with(&begins);
+    let url = format!("http://127.0.0.1:{}", original.ports.rpc);
+
+    let here = Setup::new("clones");
+    let clones = [
+        "--url",
+        &url,
+        "--clone",
+        &program,
+        &memo,
+        "--clone",
+        &noted,
+        &dump,
+        "--clone",
+        MEMO,
+        "--maybe-clone",
+        &nowhere,
+        "--clone-upgradeable-program",
+        &upgradeable,
+        "--warp-slot",
+    ];
+    refused(&here, &["--url", &url, "--clone", &nowhere], &["--clone: there is no account", &nowhere]);
+    refused(&here, &["--clone", &nowhere], &["--clone: ", "needs the file of a dump, or --url"]);
+    refused(&here, &["--url", "https://node", "--clone", MEMO], &["--clone: `https://node` is not http://"]);
+    assert!(!here.ledger().join("genesis.json").exists());
+    let node = here.start_with(&clones);
+    let rpc = node.rpc();
+    assert!(slot(&node) > 5_000, "{}", slot(&node));
+    assert_eq!(account(rpc, &noted)["data"][0], base64(b"as dumped"));
+    assert_eq!(account(rpc, &upgradeable), account(original.rpc(), &upgradeable));
+    assert_eq!(account(rpc, &nowhere), Value::Null);
+    for program in [&program, &upgradeable] {
+        assert_eq!(call(rpc, &funded_account_key(0), program, b"cloned")["err"], Value::Null);
+    }
+    // What was cloned is not asked for again.
+    original.stop();
+    node.stop();
+    here.start_with(&clones[..clones.len() - 1]).stop();
+}
+
+#[test]
+fn the_faucet_gives_no_more_than_it_may() {
+    let setup = Setup::new("faucet");
+    let node = setup.start_with(&[
+        "--faucet-sol",
+        "100",
+        "--faucet-per-request-sol-cap",
+        "2",
+        "--faucet-per-time-sol-cap",
+        "3",
+    ]);
+    let rpc = node.rpc();
+    let to = fresh_address(0xfa, 1);
+    let airdrop = |lamports: u64| rpc.try_call("requestAirdrop", json!([text(&to), lamports]));
+    assert!(airdrop(2_000_000_001).unwrap_err().contains("2000000000 lamports"));
+    airdrop(2_000_000_000).unwrap();
+    wait_until("the airdrop", || same(rpc.balance(&to), 2_000_000_000));
+    assert!(airdrop(1_000_000_001).unwrap_err().contains("2000000000 are gone"));
+    airdrop(1_000_000_000).unwrap();
+    wait_until("the second", || same(rpc.balance(&to), 3_000_000_000));
+    node.stop();
+}
+
+#[test]
+fn quiet_is_quiet_and_listens_where_it_is_told() {
+    let setup = Setup::new("quiet");
+    let port = setup.ports.rpc.to_string();
+    let ledger = setup.folder.path().join("elsewhere").display().to_string();
+    let options = ["run", "--quiet", "--rpc-port", &port, "--ledger", &ledger, "--bind-address", "127.0.0.1"];
+    let process = super::node::Process::start(setup.command("run").args(&options[1..]));
+    let node = Node { process, ports: setup.ports };
+    wait_until("an answer", || node.rpc().try_call("getHealth", json!([])));
+    assert!(Path::new(&ledger).join("genesis.json").exists() && !setup.ledger().exists());
+    node.process.signal(rustix::process::Signal::INT);
+    let (status, said) = node.process.wait_with_errors();
+    assert!(status.success() && said.is_empty(), "{said}");
+}

@@ -1,0 +1,111 @@
+//! demand: whether a slot should begin, where slots come when there is work and not by the clock.
+//!
+//! reads   what pack says of work; which slots are confirmed and final
+//! writes  yes or no, and when to look again
+//! memory  a few words
+//! drops   nothing
+//! source  our own
+//!
+//! After work come as many slots as it takes for its block to become final, each as soon as the one before is
+//! confirmed. Then the chain stands: blockhashes do not age, nothing is written. The start of a node counts as work.
+
+/// How often it is looked whether a block is confirmed.
+const LOOK_NS: u64 = 1_000_000;
+
+/// How slots come on demand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OnDemand {
+    /// A slot begins without work this long after the last, nanoseconds; `None`: never.
+    pub idle_ns: Option<u64>,
+}
+
+/// What is known of the demand.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand {
+    rules: OnDemand,
+    /// Something waits for a slot.
+    work_waits: bool,
+    /// The last slot that had work.
+    work_slot: u64,
+    /// When the last slot ended.
+    ended_ns: u64,
+}
+
+/// Where the chain is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// The last slot that ended.
+    pub ended: u64,
+    /// The newest that is confirmed.
+    pub confirmed: u64,
+    /// The newest that is final.
+    pub finalized: u64,
+}
+
+impl Demand {
+    /// At the start, with `slot` to begin next.
+    pub fn new(rules: OnDemand, slot: u64, now_ns: u64) -> Self {
+        Self { rules, work_waits: false, work_slot: slot, ended_ns: now_ns }
+    }
+
+    /// Pack has something for a slot, and none is under way.
+    pub fn work_waits(&mut self) {
+        self.work_waits = true;
+    }
+
+    /// A slot had work.
+    pub fn worked(&mut self, slot: u64) {
+        self.work_slot = slot;
+    }
+
+    /// A slot has ended.
+    pub fn ended(&mut self, now_ns: u64) {
+        self.ended_ns = now_ns;
+    }
+
+    /// Takes note that a slot begins, if one should; else says when to look again, if ever without being told.
+    pub fn begin(&mut self, at: Progress, now_ns: u64) -> Result<(), Option<u64>> {
+        let settles = at.finalized < self.work_slot;
+        let idle_at = self.rules.idle_ns.map(|idle| self.ended_ns.saturating_add(idle));
+        let due = self.work_waits || (settles && at.confirmed >= at.ended) || idle_at.is_some_and(|at| now_ns >= at);
+        if due {
+            self.work_waits = false;
+            return Ok(());
+        }
+        let look_at = settles.then_some(now_ns + LOOK_NS);
+        Err(look_at.into_iter().chain(idle_at).min())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ended: u64, confirmed: u64, finalized: u64) -> Progress {
+        Progress { ended, confirmed, finalized }
+    }
+
+    #[test]
+    fn work_begins_a_slot_and_others_until_its_own_is_final() {
+        let mut demand = Demand::new(OnDemand::default(), 1, 0);
+        assert_eq!(demand.begin(at(0, 0, 0), 0), Ok(()), "the start is work");
+        assert_eq!(demand.begin(at(5, 4, 0), 9), Err(Some(9 + LOOK_NS)), "5 is not confirmed");
+        assert_eq!(demand.begin(at(5, 5, 0), 9), Ok(()));
+        assert_eq!(demand.begin(at(33, 32, 1), 9), Err(None), "1 is final, confirmed or not");
+        demand.work_waits();
+        assert_eq!(demand.begin(at(33, 32, 1), 9), Ok(()), "work does not wait for the disk");
+        demand.worked(34);
+        assert_eq!(demand.begin(at(34, 34, 2), 9), Ok(()));
+        assert_eq!(demand.begin(at(66, 66, 34), 9), Err(None));
+    }
+
+    #[test]
+    fn an_idle_chain_may_be_told_to_go_on_now_and_then() {
+        let mut demand = Demand::new(OnDemand { idle_ns: Some(10 * MS) }, 1, 0);
+        demand.ended(5 * MS);
+        assert_eq!(demand.begin(at(9, 9, 1), 14 * MS), Err(Some(15 * MS)));
+        assert_eq!(demand.begin(at(9, 9, 1), 15 * MS), Ok(()));
+    }
+}
