@@ -255,10 +255,11 @@ fn measure(
     }
 }
 
-/// Transfers to sign ahead.
+/// Transfers to sign ahead: as many as could be sent, or a tenth more than a rate asks for.
 fn presign_count(options: &cli::Bench, cores: usize) -> u64 {
     let seconds = options.warmup + options.duration;
-    if options.presign { (seconds * PRESIGN_PER_CORE * cores as u64).min(PRESIGN_MAX) } else { 0 }
+    let most = seconds * options.rate.map_or(PRESIGN_PER_CORE * cores as u64, |rate| (rate * 1.1) as u64 + 1);
+    if options.presign { most.min(PRESIGN_MAX) } else { 0 }
 }
 
 fn accounts(count: usize) -> Vec<Account> {
