@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hashbrown::HashTable;
+use hearth_crypto::prefetch::prefetch;
 use hearth_wire::Pubkey;
 
 use crate::account::Account;
@@ -31,6 +32,8 @@ use cut::Kept;
 
 /// Shards; a power of two.
 pub(crate) const SHARDS: usize = 1024;
+/// Entries of a shard from which on all shards together, 36 MB, are beyond a core's caches.
+const LARGE_SHARD: usize = 256;
 
 /// An address and its keyed hash, computed once and used for every table of the store's seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +133,21 @@ impl Accounts {
     #[inline]
     pub fn load_hashed(&self, key: &HashedKey) -> Option<Account> {
         self.with_hashed(key, Account::clone)
+    }
+
+    /// Whether the tables are larger than caches are, so that [`Accounts::expect`] pays.
+    pub(crate) fn is_large(&self) -> bool {
+        self.shards[0].read().table.len() >= LARGE_SHARD
+    }
+
+    /// Asks for the memory of an account that is about to be loaded. Of many accounts expected together the
+    /// misses of the cache overlap; each load's lock would keep them apart.
+    #[inline]
+    pub(crate) fn expect(&self, key: &HashedKey) {
+        self.shard(key).read().table.find(key.hash, |entry| {
+            prefetch(entry);
+            false
+        });
     }
 
     /// What `read` makes of the account at an address, without copying it.

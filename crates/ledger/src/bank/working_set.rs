@@ -56,6 +56,10 @@ impl WorkingSet {
 
     /// Loads the accounts that have got a place since the last time.
     pub(super) fn load(&mut self, store: &Accounts) {
+        let news = &self.accounts[self.loaded..];
+        if news.len() > 1 && store.is_large() {
+            news.iter().for_each(|working| store.expect(&working.key));
+        }
         for working in &mut self.accounts[self.loaded..] {
             if let Some(account) = store.load_hashed(&working.key) {
                 working.account = account;
