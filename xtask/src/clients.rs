@@ -14,7 +14,7 @@ use crate::node::{self, Node};
 use crate::run::{self, TempFolder, target_dir};
 
 /// The scripts for Node.js, in the order in which they run.
-const NPM: [&str; 4] = ["web3js.mjs", "kit.mjs", "tokens.mjs", "programs.mjs"];
+const NPM: [&str; 5] = ["web3js.mjs", "kit.mjs", "tokens.mjs", "programs.mjs", "tables.mjs"];
 
 fn folder() -> PathBuf {
     run::root().join("tests/clients")

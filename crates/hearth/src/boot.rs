@@ -340,7 +340,11 @@ fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chai
             tag_key: u64::from_ne_bytes(tag_key),
         },
         dedup: dedup::Config { history: config.tiles.dedup.signature_cache_size },
-        pack: pack::Config { blockhashes: (*ledger.blockhashes()).clone(), ..pack_config(config) },
+        pack: pack::Config {
+            blockhashes: (*ledger.blockhashes()).clone(),
+            ledger: Some(ledger.clone()),
+            ..pack_config(config)
+        },
         bank: bank::Config {
             ledger: ledger.clone(),
             recording: history.as_ref().map(|history| bank::Recording {

@@ -100,6 +100,7 @@ impl Transfers {
             cost: COST,
             expires_at,
             origin_ns: 0,
+            loaded: None,
             keys: &self.keys[self.next],
             writes,
             unlocked,

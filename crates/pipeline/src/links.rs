@@ -268,6 +268,8 @@ pub struct MicroblockTxn<'a> {
     pub reserved_cost: u32,
     /// Wire bytes.
     pub bytes: &'a [u8],
+    /// Where it takes accounts from lookup tables: which of them pack has locked, by their digest.
+    pub locked: Option<u64>,
 }
 
 impl<'a> Microblock<'a> {
@@ -275,13 +277,22 @@ impl<'a> Microblock<'a> {
     pub const HEADER: usize = 8 + 8 + 2;
     /// Bytes before each transaction's own.
     pub const TXN_HEADER: usize = 2 + 4;
+    /// Bytes more before each transaction with lookup tables.
+    pub const LOCKED_HEADER: usize = 8;
+    /// Bit of a transaction's length that says so.
+    const LOCKED: u16 = 1 << 15;
 
     /// Writes the message; returns its size. Panics when it does not fit.
     pub fn write<'t>(buffer: &mut [u8], slot: u64, id: u64, txns: impl Iterator<Item = MicroblockTxn<'t>>) -> usize {
         let mut w = Writer { buffer, at: Self::HEADER };
         let mut count = 0u16;
         for txn in txns {
-            w.u16(txn.bytes.len() as u16).u32(txn.reserved_cost).put(txn.bytes);
+            let flag = if txn.locked.is_some() { Self::LOCKED } else { 0 };
+            w.u16(txn.bytes.len() as u16 | flag).u32(txn.reserved_cost);
+            if let Some(locked) = txn.locked {
+                w.u64(locked);
+            }
+            w.put(txn.bytes);
             count += 1;
         }
         let size = w.at;
@@ -311,7 +322,8 @@ impl<'a> Microblock<'a> {
         let mut r = Reader(self.txns);
         (0..self.count).map(move |_| {
             let (len, reserved_cost) = (r.u16(), r.u32());
-            MicroblockTxn { reserved_cost, bytes: r.slice(len.into()) }
+            let locked = (len & Self::LOCKED != 0).then(|| r.u64());
+            MicroblockTxn { reserved_cost, bytes: r.slice((len & !Self::LOCKED).into()), locked }
         })
     }
 }
@@ -592,12 +604,13 @@ mod tests {
     fn microblocks_keep_their_transactions() {
         let mut buffer = vec![0; 1000];
         let txns = [
-            MicroblockTxn { reserved_cost: 1481, bytes: b"first" },
-            MicroblockTxn { reserved_cost: u32::MAX, bytes: b"" },
+            MicroblockTxn { reserved_cost: 1481, bytes: b"first", locked: None },
+            MicroblockTxn { reserved_cost: 1, bytes: b"second", locked: Some(u64::MAX - 7) },
+            MicroblockTxn { reserved_cost: u32::MAX, bytes: b"", locked: None },
         ];
         let size = Microblock::write(&mut buffer, 7, 9, txns.iter().copied());
         let read = Microblock::read(&buffer[..size]);
-        assert_eq!((read.slot, read.id, read.len()), (7, 9, 2));
+        assert_eq!((read.slot, read.id, read.len()), (7, 9, 3));
         assert_eq!(read.txns().collect::<Vec<_>>(), txns);
     }
 

@@ -37,15 +37,26 @@ pub(super) struct Checked {
 
 impl Bank {
     /// Checks everything that needs no account but lookup tables, save for the status. The addresses
-    /// that the tables give replace those in `loaded`.
+    /// that the tables give replace those in `loaded`; where the scheduler has locked some, by their digest, it must
+    /// have been these.
     #[inline]
-    pub(super) fn check(&self, txn: &Txn<'_>, loaded: &mut LoadedAddresses) -> Result<Checked, TransactionError> {
+    pub(super) fn check(
+        &self,
+        txn: &Txn<'_>,
+        loaded: &mut LoadedAddresses,
+        locked: Option<u64>,
+    ) -> Result<Checked, TransactionError> {
         check_shape(txn)?;
         if txn.loaded_count() != 0 {
             // Whether a table that was ended still counts is read off the slot hashes.
             self.shared.hashing.complete(&self.shared.accounts);
             *loaded = LoadedAddresses::resolve(txn, &self.shared.accounts, self.slot)?;
             check_loaded(txn, loaded.all())?;
+            // A table only grows, and one that was closed cannot come back at its address while the chain follows the
+            // program's rules: then this never holds. It keeps the locks true whatever else may change a table.
+            if locked.is_some_and(|locked| locked != loaded.digest(&self.shared.accounts)) {
+                return Err(TransactionError::InvalidAddressLookupTableIndex);
+            }
         }
         let budget = Budget::of(txn)?;
         let (blockhash_height, needs_nonce) = match self.blockhashes.height_of(txn.recent_blockhash()) {
@@ -65,9 +76,10 @@ impl Bank {
         &self,
         txn: &Txn<'_>,
         loaded: &mut LoadedAddresses,
+        locked: Option<u64>,
         message: MessageKey,
     ) -> Result<(Checked, Claim), TransactionError> {
-        let checked = self.check(txn, loaded)?;
+        let checked = self.check(txn, loaded, locked)?;
         let claim = self.shared.statuses.claim(message, checked.blockhash_height, self.height);
         claim.map(|claim| (checked, claim)).ok_or(TransactionError::AlreadyProcessed)
     }

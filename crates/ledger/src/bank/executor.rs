@@ -32,6 +32,8 @@ pub struct Executor {
     places: Vec<Place>,
     first_places: Vec<usize>,
     loaded: Vec<LoadedAddresses>,
+    /// Digests of what is locked for the transactions of the next microblock, where somebody has said.
+    locked: Vec<Option<u64>>,
     worker: Option<Box<dyn GeneralWorker>>,
     recording: bool,
     records: Vec<Option<Box<Record>>>,
@@ -72,6 +74,13 @@ impl Executor {
         self.recording = recording;
     }
 
+    /// Says which addresses from lookup tables are locked for each transaction of the next microblock, by
+    /// [`LoadedAddresses::digest`]. A transaction whose tables give others is refused.
+    pub fn set_locked(&mut self, locked: impl Iterator<Item = Option<u64>>) {
+        self.locked.clear();
+        self.locked.extend(locked);
+    }
+
     /// Records from now on if `too`, else as before; whether it did before.
     pub(super) fn record_too(&mut self, too: bool) -> bool {
         let before = self.recording;
@@ -90,8 +99,10 @@ impl Executor {
         self.clear(txns.len());
         self.messages.clear();
         self.messages.extend(txns.iter().map(|txn| bank.shared.statuses.expect(txn)));
-        let each = txns.iter().zip(&mut self.loaded).zip(&self.messages);
-        let checked = each.map(|((txn, loaded), message)| bank.check_and_claim(txn, loaded, *message));
+        let locked = self.locked.drain(..).chain(std::iter::repeat(None));
+        let each = txns.iter().zip(&mut self.loaded).zip(locked).zip(&self.messages);
+        let checked =
+            each.map(|(((txn, loaded), locked), message)| bank.check_and_claim(txn, loaded, locked, *message));
         self.checked.extend(checked);
         for (index, txn) in txns.iter().enumerate() {
             match self.checked[index].is_ok() {
@@ -241,7 +252,7 @@ impl Executor {
     fn simulate_recording(&mut self, bank: &Bank, txn: &Txn<'_>) -> Simulation {
         self.clear(1);
         let refused = |error| Simulation { outcome: Outcome::NotCommitted(error), record: None, accounts: vec![] };
-        let checked = match bank.check(txn, &mut self.loaded[0]) {
+        let checked = match bank.check(txn, &mut self.loaded[0], None) {
             Ok(_) if bank.shared.statuses.has_landed(txn, bank.height) => {
                 return refused(TransactionError::AlreadyProcessed);
             }

@@ -45,6 +45,14 @@ impl LoadedAddresses {
         &self.addresses[self.writable_count..]
     }
 
+    /// Stands for these addresses in their order, under a secret of the process: so that a bank sees whether a
+    /// transaction's tables still give what the scheduler has locked.
+    pub fn digest(&self, accounts: &Accounts) -> u64 {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let start = self.writable_count as u64;
+        self.addresses.iter().fold(start, |sum, key| sum.wrapping_mul(ODD).wrapping_add(accounts.hashed(key).hash))
+    }
+
     /// What the lookups of `txn` give in a block of `slot`.
     pub fn resolve(txn: &Txn<'_>, accounts: &Accounts, slot: u64) -> Result<Self, TransactionError> {
         let (mut addresses, mut readonly) = (Vec::with_capacity(txn.loaded_count()), vec![]);
@@ -150,6 +158,18 @@ mod tests {
         let table = Table::read(&account).ok().expect("a table");
         assert_eq!(table.usable_addresses(5), Ok(&[[1; 32]][..]));
         assert_eq!(table.usable_addresses(6), Ok(&[[1; 32], [2; 32]][..]));
+    }
+
+    #[test]
+    fn other_addresses_have_another_digest() {
+        let accounts = Accounts::new();
+        let digest = |addresses: &[Pubkey], writable_count| {
+            LoadedAddresses { addresses: addresses.to_vec(), writable_count }.digest(&accounts)
+        };
+        let (a, b) = ([1; 32], [2; 32]);
+        assert_eq!(digest(&[a, b], 1), digest(&[a, b], 1));
+        let others = [digest(&[b, a], 1), digest(&[a, b], 2), digest(&[a], 1), digest(&[a, a], 1), digest(&[], 0)];
+        assert!(!others.contains(&digest(&[a, b], 1)));
     }
 
     #[test]

@@ -134,7 +134,10 @@ impl Tile for Bank {
         let txns: Vec<Txn<'_>> =
             microblock.txns().map(|t| Txn::parse(t.bytes).expect("verify has parsed it")).collect();
         match bank_of(&mut self.current, &self.ledger, microblock.slot) {
-            Some(bank) => bank.execute(&mut self.executor, &txns, &mut self.outcomes),
+            Some(bank) => {
+                self.executor.set_locked(microblock.txns().map(|txn| txn.locked));
+                bank.execute(&mut self.executor, &txns, &mut self.outcomes);
+            }
             None => {
                 self.outcomes.clear();
                 self.outcomes.resize(txns.len(), Outcome::SlotEnded);

@@ -26,7 +26,7 @@ fn transfer(ledger: &Ledger, key: &SigningKey, to: &[u8; 32], lamports: u64) -> 
 
 fn give(rig: &mut Rig<Bank>, slot: u64, id: u64, txns: &[Vec<u8>]) {
     let mut buffer = vec![0; 60_000];
-    let txns = txns.iter().map(|bytes| MicroblockTxn { reserved_cost: 20_707, bytes });
+    let txns = txns.iter().map(|bytes| MicroblockTxn { reserved_cost: 20_707, bytes, locked: None });
     let size = Microblock::write(&mut buffer, slot, id, txns);
     rig.give("pack_bank:0", 0, &buffer[..size]);
 }
@@ -83,6 +83,46 @@ fn an_empty_microblock_still_reaches_poh() {
     assert_eq!((executed.id, executed.txn_count, executed.mixin), (3, 0, [0; 32]));
     assert_eq!(rig.count().dropped_slot_ended, 1);
     assert_eq!(rig.take("bank_pack:0").len(), 1);
+}
+
+#[test]
+fn a_table_that_gives_other_accounts_than_were_locked_is_refused() {
+    use hearth_ledger::account::Account;
+    use hearth_ledger::bank::LoadedAddresses;
+    use hearth_wire::consts::ADDRESS_LOOKUP_TABLE_PROGRAM;
+    use hearth_wire::message::Message;
+    use hearth_wire::program::system;
+    let ledger = ledger();
+    let table = |address: [u8; 32]| {
+        let mut data = [&1u32.to_le_bytes()[..], &[0xff; 8], &[0; 8], &[0, 1]].concat();
+        data.resize(56, 0);
+        data.extend(address);
+        ledger.accounts().store(&[9; 32], Account::with_data(1, ADDRESS_LOOKUP_TABLE_PROGRAM, &data));
+    };
+    let payer = funded_account_key(0);
+    let pays = [system::transfer(&payer.public_key(), &[8; 32], 5)];
+    let legacy = Message::compile(&payer.public_key(), &pays, ledger.genesis_hash()).unwrap();
+    let message = [&[0x80], legacy.bytes(), &[1], &[9; 32], &[1, 0, 0]].concat();
+    let bytes = [&[1][..], &payer.sign(&message), &message].concat();
+    table([20; 32]);
+    let loaded = LoadedAddresses::resolve(&Txn::parse(&bytes).unwrap(), ledger.accounts(), 1).unwrap();
+    let locked = Some(loaded.digest(ledger.accounts()));
+    let config = Config { ledger: ledger.clone(), recording: None };
+    let mut rig = Rig::<Bank>::new(&config, &["pack_bank:0"], &["bank_poh:0", "bank_pack:0"]);
+    let mut run = |id| {
+        let mut buffer = vec![0; 2000];
+        let txn = MicroblockTxn { reserved_cost: 20_707, bytes: &bytes, locked };
+        let size = Microblock::write(&mut buffer, 1, id, std::iter::once(txn));
+        rig.give("pack_bank:0", 0, &buffer[..size]);
+        rig.run();
+        (rig.count().dropped_unsupported, rig.count().dropped_other)
+    };
+    // This ledger has no engine for what is not a plain transfer: as far as that it came.
+    assert_eq!(run(0), (1, 0));
+    table([21; 32]);
+    assert_eq!(run(1), (1, 1), "refused before anything is loaded");
+    table([20; 32]);
+    assert_eq!(run(2), (2, 1));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //!         that work waits for a slot
 //! memory  [`Scheduler::bytes`], taken at the start: 1.9 KB for each pending transaction and 84 B for
 //!         each account that they name; 151 blockhashes
+//!         transactions whose lookup tables do not give their accounts yet, at most 1,024
 //! drops   see [`Counters`]; each kind is counted, and what is neither dropped nor pending is in a microblock
 //! source  the order is reward per cost by the cluster's cost model, see [`hearth_ledger::cost`]
 //!
@@ -18,16 +19,20 @@ mod lists;
 mod pool;
 mod scheduler;
 mod table;
+mod tables;
 mod terms;
 
-use hearth_ledger::bank::advances_nonce;
+use std::sync::Arc;
+
+use hearth_ledger::Ledger;
+use hearth_ledger::bank::{LoadedAddresses, advances_nonce};
 use hearth_ledger::blockhash::{BlockhashQueue, last_valid_block_height};
 use hearth_ledger::budget::Budget;
 use hearth_ledger::cost::{BlockLimits, Cost};
 use hearth_ledger::fees::Fee;
 use hearth_ledger::programs::is_reserved;
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
-use hearth_wire::{AccountSet, Txn};
+use hearth_wire::{AccountSet, Pubkey, Txn};
 
 use crate::links::{
     BANK_PACK, Completion, DEDUP_PACK, DonePacking, HAD_WORK, LeaderSlot, MICROBLOCK_MTU, MICROBLOCK_TXNS, Microblock,
@@ -37,6 +42,8 @@ use crate::links::{
 pub use pool::{TXN_BYTES, TXN_LOCKS};
 pub use scheduler::{Scheduled, Scheduler};
 pub use terms::{Candidate, Counts, Idle, Limits, Pacing, Refused, SchedulerConfig};
+
+use tables::{Arrival, Tables, Waiting};
 
 hearth_tile::counters! {
     /// What pack counts. Received = scheduled + dropped of all kinds + pending.
@@ -55,7 +62,7 @@ hearth_tile::counters! {
         ready: Gauge,
         /// Accounts that pending and executing transactions name.
         accounts: Gauge,
-        /// Transactions dropped: accounts in lookup tables, which this node cannot resolve.
+        /// Transactions dropped: their lookup tables do not give the accounts, nor did so two slots later.
         dropped_lookups: Counter,
         /// Transactions dropped: the compute budget asked for is invalid.
         dropped_budget: Counter,
@@ -85,7 +92,7 @@ hearth_tile::counters! {
 }
 
 /// How pack works.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// Pending transactions at most.
     pub capacity: usize,
@@ -106,6 +113,8 @@ pub struct Config {
     pub shortest_slot_ns: Option<u64>,
     /// The blockhashes known at the start. Each slot that begins names the next.
     pub blockhashes: BlockhashQueue,
+    /// Where lookup tables are read. Without it, transactions that use some are dropped.
+    pub ledger: Option<Arc<Ledger>>,
 }
 
 impl Default for Config {
@@ -121,6 +130,7 @@ impl Default for Config {
             hold_when_full: true,
             shortest_slot_ns: None,
             blockhashes: BlockhashQueue::new([0; 32]),
+            ledger: None,
         }
     }
 }
@@ -128,7 +138,7 @@ impl Default for Config {
 impl Config {
     /// Memory that pack takes for `banks` banks, in bytes.
     pub fn bytes(&self, banks: usize) -> u64 {
-        Scheduler::bytes(&self.scheduler(banks, 0))
+        Scheduler::bytes(&self.scheduler(banks, 0)) + Tables::BYTES
     }
 
     fn scheduler(&self, banks: usize, secret: u64) -> SchedulerConfig {
@@ -159,6 +169,7 @@ const FLIGHTS_PER_BANK: u32 = 8;
 const BUDGET: usize = 4 * MICROBLOCK_TXNS;
 
 const _: () = assert!(SchedulerConfig::TXN_HEADER == Microblock::TXN_HEADER);
+const _: () = assert!(SchedulerConfig::LOADED_HEADER == Microblock::LOCKED_HEADER);
 const _: () = assert!(Microblock::HEADER <= PohEntry::HEADER + PohEntry::ENTRY_HEADER);
 
 /// Where a frag comes from.
@@ -181,6 +192,7 @@ pub struct Pack {
     hold_when_full: bool,
     capacity: usize,
     blockhashes: BlockhashQueue,
+    tables: Tables,
     /// When the leader slot under way ends.
     end_ns: Option<u64>,
     shortest_slot_ns: Option<u64>,
@@ -228,6 +240,7 @@ impl Tile for Pack {
             hold_when_full: config.hold_when_full,
             capacity: config.capacity,
             blockhashes: config.blockhashes.clone(),
+            tables: Tables::new(config.ledger.clone()),
             end_ns: None,
             shortest_slot_ns: config.shortest_slot_ns,
             may_end_ns: None,
@@ -265,6 +278,7 @@ impl Tile for Pack {
                 let leader = LeaderSlot::read(frag.payload());
                 if frag.control() == SLOT_BEGINS {
                     self.begin(&leader);
+                    self.try_waiting(out);
                 }
             }
         }
@@ -318,19 +332,11 @@ impl Pack {
     fn take(&mut self, frag: &Frag<'_>, reward: Option<u64>, out: &mut Out<'_, Self>) -> bool {
         out.count.received += 1;
         let txn = Txn::parse(frag.payload()).expect("verify has parsed it");
-        if txn.loaded_count() > 0 {
-            out.count.dropped_lookups += 1;
-            out.filtered();
-            return false;
-        }
-        let Ok(budget) = Budget::of(&txn) else {
-            out.count.dropped_budget += 1;
-            out.filtered();
-            return false;
+        let arrival = Arrival { tag: frag.tag(), origin_ns: out.origin_ns(), reward };
+        let taken = match txn.loaded_count() {
+            0 => self.offer(&txn, None, arrival, out),
+            _ => self.look_up(Waiting::new(&txn, arrival), out),
         };
-        let mut candidate = candidate(&txn, &budget, frag.tag(), self.expires_at(&txn), out.origin_ns());
-        candidate.reward = reward.unwrap_or(candidate.reward);
-        let taken = self.scheduler.insert(&candidate).is_ok();
         if !taken {
             out.filtered();
         }
@@ -351,6 +357,48 @@ impl Pack {
         self.may_end_ns.filter(|_| self.end_ns.is_some() && self.scheduler.pending() == 0)
     }
 
+    /// Offers a transaction to the scheduler; whether it was taken in.
+    fn offer(
+        &mut self,
+        txn: &Txn<'_>,
+        loaded: Option<&LoadedAddresses>,
+        arrival: Arrival,
+        out: &mut Out<'_, Self>,
+    ) -> bool {
+        let Ok(budget) = Budget::of(txn) else {
+            out.count.dropped_budget += 1;
+            return false;
+        };
+        let expires_at = self.expires_at(txn);
+        let Some(loaded) = loaded else {
+            let candidate = candidate(txn, txn.account_keys(), &[], &budget, arrival);
+            return self.scheduler.insert(&Candidate { expires_at, ..candidate }).is_ok();
+        };
+        let keys = [txn.account_keys(), loaded.all()].concat();
+        let candidate = candidate(txn, &keys, loaded.all(), &budget, arrival);
+        let loaded = Some(self.tables.digest(loaded));
+        self.scheduler.insert(&Candidate { expires_at, loaded, ..candidate }).is_ok()
+    }
+
+    /// Takes in a transaction with the accounts that its lookup tables give, or lets it wait for the tables; whether
+    /// it was not dropped.
+    fn look_up(&mut self, waiting: Waiting, out: &mut Out<'_, Self>) -> bool {
+        let txn = Txn::parse(&waiting.bytes).expect("verify has parsed it");
+        if let Some(loaded) = self.tables.resolve(&txn) {
+            return self.offer(&txn, Some(&loaded), waiting.arrival, out);
+        }
+        let kept = self.tables.wait(waiting);
+        out.count.dropped_lookups += u64::from(!kept);
+        kept
+    }
+
+    /// A slot has begun: what the one before it did to tables counts now.
+    fn try_waiting(&mut self, out: &mut Out<'_, Self>) {
+        for waiting in self.tables.take_waiting() {
+            self.look_up(waiting, out);
+        }
+    }
+
     /// The height of the last block in which a transaction may land.
     fn expires_at(&self, txn: &Txn<'_>) -> u64 {
         let newest = self.blockhashes.last_height();
@@ -367,6 +415,7 @@ impl Pack {
     fn begin(&mut self, leader: &LeaderSlot) {
         self.end_ns = Some(leader.end_ns);
         self.may_end_ns = self.shortest_slot_ns.map(|shortest| leader.start_ns + shortest);
+        self.tables.slot = leader.slot;
         self.paced_until = None;
         let blockhashes = &mut self.blockhashes;
         // The first slot builds on a block that was known at the start.
@@ -383,7 +432,9 @@ impl Pack {
 
     fn end(&mut self, out: &mut Out<'_, Self>) {
         (self.end_ns, self.told_work) = (None, false);
-        let has_work = std::mem::take(&mut self.has_work) || self.scheduler.pending() > 0;
+        // What waits for a table waits for the next slot.
+        let pending = self.scheduler.pending() + self.tables.waiting();
+        let has_work = std::mem::take(&mut self.has_work) || pending > 0;
         let (slot, microblocks) = self.scheduler.end_slot().expect("a slot is under way");
         let control = if has_work { HAD_WORK } else { 0 };
         out.publish_control(self.poh, slot, control, &DonePacking { slot, microblocks }.encode());
@@ -417,7 +468,8 @@ impl Pack {
         }
         match self.scheduler.schedule(bank, now, BUDGET) {
             Ok(made) => {
-                let txns = made.txns().map(|(reserved_cost, bytes)| MicroblockTxn { reserved_cost, bytes });
+                let txns = made.txns().zip(made.loaded());
+                let txns = txns.map(|((reserved_cost, bytes), locked)| MicroblockTxn { reserved_cost, bytes, locked });
                 out.set_origin(made.origin_ns());
                 out.publish_with(port, made.id, |buffer| Microblock::write(buffer, made.slot, made.id, txns));
                 self.paced_until = None;
@@ -437,7 +489,7 @@ impl Pack {
         *count = Counters {
             scheduled: c.scheduled,
             microblocks: c.microblocks,
-            pending: self.scheduler.pending() as u64,
+            pending: (self.scheduler.pending() + self.tables.waiting()) as u64,
             ready: self.scheduler.ready() as u64,
             accounts: self.scheduler.accounts() as u64,
             dropped_size: c.too_long + c.too_many_accounts,
@@ -464,21 +516,27 @@ fn room_for_votes(capacity: usize) -> usize {
     (capacity / 16).min(64)
 }
 
-/// The scheduler's view of a transaction.
-fn candidate<'a>(txn: &Txn<'a>, budget: &Budget, tag: u64, expires_at: u64, origin_ns: u32) -> Candidate<'a> {
-    let keys = txn.account_keys();
+/// The scheduler's view of a transaction, apart from when it expires: `keys` are its own accounts and then the `loaded`.
+fn candidate<'a>(
+    txn: &Txn<'a>,
+    keys: &'a [Pubkey],
+    loaded: &[Pubkey],
+    budget: &Budget,
+    arrival: Arrival,
+) -> Candidate<'a> {
     let mut unlocked = AccountSet::default();
     let reserved = keys.iter().enumerate().filter(|(_, key)| is_reserved(key));
     reserved.for_each(|(index, _)| unlocked.insert(index as u8));
     Candidate {
         bytes: txn.bytes(),
-        tag,
-        reward: Fee::of(txn, budget).reward(),
+        tag: arrival.tag,
+        reward: arrival.reward.unwrap_or_else(|| Fee::of(txn, budget).reward()),
         cost: Cost::estimate(txn, Some(budget)).total().try_into().unwrap_or(u32::MAX),
-        expires_at,
-        origin_ns,
+        expires_at: 0,
+        origin_ns: arrival.origin_ns,
+        loaded: None,
         keys,
-        writes: txn.write_locks(&[], is_reserved),
+        writes: txn.write_locks(loaded, is_reserved),
         unlocked,
     }
 }

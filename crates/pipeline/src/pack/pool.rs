@@ -88,6 +88,8 @@ struct Slot {
     meta: Meta,
     locks: [LockId; TXN_LOCKS],
     bytes: [u8; TXN_BYTES],
+    /// Digest of the accounts from lookup tables.
+    loaded: Option<u64>,
 }
 
 const _: () = assert!(size_of::<Meta>() <= 64);
@@ -105,7 +107,7 @@ impl Slot {
             pay: 0,
             expiry: 0,
         };
-        Self { meta, locks: [LockId(0); TXN_LOCKS], bytes: [0; TXN_BYTES] }
+        Self { meta, locks: [LockId(0); TXN_LOCKS], bytes: [0; TXN_BYTES], loaded: None }
     }
 }
 
@@ -179,6 +181,7 @@ impl Pool {
         let it = &mut self.slots[at];
         it.bytes[..candidate.bytes.len()].copy_from_slice(candidate.bytes);
         it.locks[..locks.len()].copy_from_slice(locks);
+        it.loaded = candidate.loaded;
         it.meta = Meta {
             entry,
             tag: candidate.tag,
@@ -225,6 +228,12 @@ impl Pool {
     pub fn txn(&self, slot: usize) -> &[u8] {
         let it = &self.slots[slot];
         &it.bytes[..usize::from(it.meta.len)]
+    }
+
+    /// Digest of its accounts from lookup tables, if it has any.
+    #[inline]
+    pub fn loaded(&self, slot: usize) -> Option<u64> {
+        self.slots[slot].loaded
     }
 
     /// The accounts it locks.

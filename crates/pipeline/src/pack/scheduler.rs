@@ -89,6 +89,12 @@ impl<'a> Scheduled<'a> {
         self.slots.iter().map(move |&slot| (pool.meta(slot as usize).entry.cost, pool.txn(slot as usize)))
     }
 
+    /// Digest of the accounts from lookup tables of each transaction that has some, in the same order.
+    pub fn loaded(&self) -> impl Iterator<Item = Option<u64>> + use<'a> {
+        let pool = self.pool;
+        self.slots.iter().map(move |&slot| pool.loaded(slot as usize))
+    }
+
     /// When the oldest of its transactions in the queue order entered the node.
     pub fn origin_ns(&self) -> u32 {
         self.pool.meta(self.slots[0] as usize).origin_ns
@@ -130,7 +136,10 @@ impl Scheduler {
     pub fn new(config: SchedulerConfig) -> Self {
         assert!(config.banks > 0 && config.flights_per_bank > 0, "somebody has to execute");
         assert!(config.accounts >= TXN_LOCKS, "one transaction's accounts fit");
-        assert!(config.limits.microblock_bytes >= TXN_BYTES + SchedulerConfig::TXN_HEADER, "one transaction fits");
+        assert!(
+            config.limits.microblock_bytes >= TXN_BYTES + SchedulerConfig::TXN_HEADER + SchedulerConfig::LOADED_HEADER,
+            "one transaction fits"
+        );
         let flight = || Flight {
             txns: Vec::with_capacity(config.limits.microblock_txns),
             locks: Vec::with_capacity(config.microblock_locks()),
@@ -352,7 +361,9 @@ impl Scheduler {
             let Some(&top) = self.ready.top() else { break };
             let at = top.slot as usize;
             let len = self.pool.txn(at).len();
-            if len + SchedulerConfig::TXN_HEADER > bytes_left || slot.misfits >= MISFITS {
+            let more = if self.pool.loaded(at).is_some() { SchedulerConfig::LOADED_HEADER } else { 0 };
+            let needs = len + SchedulerConfig::TXN_HEADER + more;
+            if needs > bytes_left || slot.misfits >= MISFITS {
                 break;
             }
             looked += 1;
@@ -370,7 +381,7 @@ impl Scheduler {
                 self.refuse_spent(&top, account);
             } else {
                 self.launch(&top, &mut flight);
-                bytes_left -= len + SchedulerConfig::TXN_HEADER;
+                bytes_left -= needs;
                 slot.cost += u64::from(top.cost);
                 slot.bytes += len as u64;
                 slot.misfits = 0;

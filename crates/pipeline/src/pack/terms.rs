@@ -30,7 +30,9 @@ pub struct Candidate<'a> {
     pub expires_at: u64,
     /// When it entered the node, low 32 bits of nanoseconds.
     pub origin_ns: u32,
-    /// Its accounts, each once: one at least, [`TXN_LOCKS`] at most.
+    /// Digest of those of its accounts that lookup tables gave, if any did: handed on with it.
+    pub loaded: Option<u64>,
+    /// Its accounts, each once, those of lookup tables last: one at least, [`TXN_LOCKS`] at most.
     pub keys: &'a [Pubkey],
     /// Those locked for writing, by their index among the keys.
     pub writes: AccountSet,
@@ -88,6 +90,8 @@ pub struct SchedulerConfig {
 impl SchedulerConfig {
     /// Bytes before each transaction in a microblock.
     pub const TXN_HEADER: usize = 6;
+    /// Bytes more before each that has accounts from lookup tables.
+    pub const LOADED_HEADER: usize = 8;
 
     /// The most locks that one microblock can hold.
     pub(super) fn microblock_locks(&self) -> usize {

@@ -1,5 +1,7 @@
 //! The tile: frags in, frags out, time by hand.
 
+mod lookups;
+
 use std::time::Duration;
 
 use hearth_tile::rig::Rig;

@@ -43,7 +43,7 @@ fn set(indexes: impl IntoIterator<Item = usize>) -> AccountSet {
 /// A small transaction that writes all its accounts.
 fn plain<'a>(bytes: &'a [u8], tag: u64, reward: u64, keys: &'a [Pubkey]) -> Candidate<'a> {
     let (writes, unlocked) = (set(0..keys.len()), AccountSet::default());
-    Candidate { bytes, tag, reward, cost: 1000, expires_at: 9, origin_ns: 0, keys, writes, unlocked }
+    Candidate { bytes, tag, reward, cost: 1000, expires_at: 9, origin_ns: 0, loaded: None, keys, writes, unlocked }
 }
 
 #[derive(Clone, Debug)]
@@ -135,6 +135,7 @@ impl Watched {
             cost: spec.cost,
             expires_at: spec.expires_at,
             origin_ns: 0,
+            loaded: None,
             keys: &keys,
             writes,
             unlocked: AccountSet::default(),
@@ -370,7 +371,7 @@ proptest! {
             account_cost: 4_000,
             block_bytes: 3_000,
             microblock_txns: 3,
-            microblock_bytes: TXN_BYTES + SchedulerConfig::TXN_HEADER,
+            microblock_bytes: TXN_BYTES + SchedulerConfig::TXN_HEADER + SchedulerConfig::LOADED_HEADER,
         };
         let mut watched = run(SchedulerConfig { limits, use_consumed_cus, capacity: 20, ..config() }, ops);
         drain(&mut watched);
