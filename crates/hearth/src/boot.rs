@@ -17,7 +17,8 @@ use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Taker};
 use hearth_ledger::stakes::genesis_accounts;
-use hearth_ledger::{Genesis, GenesisConfig, GenesisError, Ledger};
+use hearth_ledger::{Fates, Genesis, GenesisConfig, GenesisError, Ledger};
+use hearth_pipeline::drops::DropLog;
 use hearth_pipeline::node::{BootError as NodeError, LoadConfigs, Node, NodeConfig, TileConfigs};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
 use hearth_pipeline::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
@@ -265,7 +266,6 @@ fn open_history(
 
 fn genesis_config(config: &Config, identity: &Identity, faucet: &Identity) -> GenesisConfig {
     let genesis = &config.development.genesis;
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     GenesisConfig {
         fund_initial_accounts: genesis.fund_initial_accounts,
         initial_lamports: genesis.fund_initial_amount_lamports,
@@ -276,8 +276,12 @@ fn genesis_config(config: &Config, identity: &Identity, faucet: &Identity) -> Ge
         genesis_slot: genesis.warp_slot,
         faucet_lamports: genesis.faucet_lamports,
         extra_accounts: hearth_svm::programs::genesis_accounts(),
-        ..GenesisConfig::development(identity.public, faucet.public, now.as_secs())
+        ..GenesisConfig::development(identity.public, faucet.public, unix_seconds())
     }
+}
+
+fn unix_seconds() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Boots tiles and RPC on an opened chain.
@@ -291,7 +295,9 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     let newest_snapshot = Box::new(restore::newest_slot(ledger.snapshots()));
     let idle = idle(config);
     let history = chain.history.as_ref().map(History::reader);
-    let tiles = tile_configs(config, &ports, &topology, chain, load);
+    let fates = Fates::new(config.rpc.fate_capacity, tag_key());
+    let fates = Arc::new(fates);
+    let tiles = tile_configs(config, &ports, &topology, chain, load, fates.clone());
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
     let mut node = Node::boot(topology, Clock::real(), &node_config)?;
     let inlet = node.take_inlet().expect("a fresh node has its inlet");
@@ -311,6 +317,8 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         counters: Arc::new(Counters::in_words(Box::new(RpcWords(words)))),
         blocks: Some(blocks),
         history,
+        fates,
+        began_unix_s: unix_seconds(),
         genesis_time: genesis.config().creation_time as i64,
         feature_set: Some(hearth_svm::feature_set_id()),
         newest_snapshot,
@@ -320,10 +328,23 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker })
 }
 
-fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chain, load: Option<Load>) -> TileConfigs {
+/// A secret under which tiles know signatures.
+fn tag_key() -> u64 {
+    let mut key = [0; 8];
+    hearth_tile::sys::random::fill(&mut key);
+    u64::from_ne_bytes(key)
+}
+
+fn tile_configs(
+    config: &Config,
+    ports: &Ports,
+    topology: &Topology,
+    chain: Chain,
+    load: Option<Load>,
+    fates: Arc<Fates>,
+) -> TileConfigs {
     let Chain { genesis, ledger, identity, store, replayed, history, .. } = chain;
-    let mut tag_key = [0; 8];
-    hearth_tile::sys::random::fill(&mut tag_key);
+    let drops = DropLog::new(fates.clone());
     TileConfigs {
         net: net::Config {
             quic: ports.quic,
@@ -333,20 +354,24 @@ fn tile_configs(config: &Config, ports: &Ports, topology: &Topology, chain: Chai
         quic: quic::Config {
             // The only stake there is so far is the node's own.
             server: ServerConfig { stakes: Stakes::new([(identity.public, 1)]), ..server_config(config) },
+            drops: drops.clone(),
         },
         verify: verify::Config {
             history: config.tiles.verify.signature_cache_size,
             table_bytes: config.tiles.verify.table_bytes / topology.count("verify").max(1),
-            tag_key: u64::from_ne_bytes(tag_key),
+            tag_key: fates.key(),
+            drops: drops.clone(),
         },
-        dedup: dedup::Config { history: config.tiles.dedup.signature_cache_size },
+        dedup: dedup::Config { history: config.tiles.dedup.signature_cache_size, drops: drops.clone() },
         pack: pack::Config {
             blockhashes: (*ledger.blockhashes()).clone(),
             ledger: Some(ledger.clone()),
+            drops: drops.clone(),
             ..pack_config(config)
         },
         bank: bank::Config {
             ledger: ledger.clone(),
+            drops,
             recording: history.as_ref().map(|history| bank::Recording {
                 key: history.key(),
                 extended: config.rpc.extended_tx_metadata_storage,

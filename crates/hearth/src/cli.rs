@@ -32,6 +32,10 @@ pub enum Command {
     /// Solana clients connect to http://127.0.0.1:8899. The chain is kept in `ledger.path`. Ctrl-C stops it. The options
     /// are those of `solana-test-validator` where the meaning is the same.
     Run(Box<Run>),
+    /// Ask a running node what became of a transaction: landed, or dropped where and why.
+    ///
+    /// Exit code 1 when the node knows nothing of it.
+    Why(Why),
     /// Watch a running node: tiles, links, where the time goes.
     Monitor(Monitor),
     /// Look at a chain on disk: check it, execute it again, list and export its blocks.
@@ -143,6 +147,22 @@ pub struct Run {
     /// What goes before it.
     #[command(flatten)]
     pub flags: Flags,
+}
+
+/// `hearth why`
+#[derive(Args)]
+pub struct Why {
+    /// The file; it says on which port the node's JSON-RPC is.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// The transaction's first signature, in base58.
+    pub signature: String,
+    /// The node's JSON-RPC; that of the configuration by default.
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// Print the node's answer as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `hearth monitor`

@@ -23,6 +23,7 @@ mod restore;
 mod run;
 mod say;
 mod stop;
+mod why;
 
 use std::error::Error;
 use std::path::Path;
@@ -81,6 +82,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> u8 {
         (Some(BenchError::Option(_)), ..) => return WRONG_USE,
         (Some(BenchError::Boot(boot)), ..) | (_, Some(run::RunError::Boot(boot)), _) | (.., Some(boot)) => boot,
         _ if error.is::<ConfigError>() || error.is::<FlagError>() => return WRONG_USE,
+        _ if error.downcast_ref().is_some_and(why::WhyError::is_wrong_use) => return WRONG_USE,
         _ => return FAILED,
     };
     if boot.is_wrong_use() { WRONG_USE } else { FAILED }
@@ -97,6 +99,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             options.flags.apply(&mut config)?;
             Ok(run::run(&config, &options.flags, &StopSignal::install()?, say)?)
         }
+        Command::Why(options) => Ok(why::run(&read(&options.config)?, &options, say)?),
         Command::Monitor(options) => {
             let config = read(&options.config)?;
             Ok(monitor::run(&config, options.name.as_deref(), options.count, &StopSignal::install()?, say)?)

@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use hearth_ledger::Fates;
 use hearth_pipeline::tag_cache::TagCache;
 use hearth_tile::CounterKind;
 use hearth_tile::counters::{CounterSet, LoopCounters};
@@ -47,6 +48,7 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
     let statuses = if config.development.bench.disable_status_cache { 0 } else { status_capacity as u64 };
     part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses * STATUS_BYTES);
+    part("dropped transactions, at most (rpc.fate_capacity)", Fates::bytes(config.rpc.fate_capacity));
     Ok(parts)
 }
 

@@ -11,6 +11,7 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use hearth_pipeline::drops::DropLog;
 use hearth_pipeline::links::{Datagram, NET_QUIC, Outgoing, PortKind, QUIC_NET};
 use hearth_pipeline::quic::{Config, Quic};
 use hearth_quic::{Client, ClientConfig, Server, ServerConfig};
@@ -144,7 +145,7 @@ impl<R: Receiver> Pair<R> {
 
 fn main() {
     let bench = Bench::from_args();
-    let config = Config { server: ServerConfig::local() };
+    let config = Config { server: ServerConfig::local(), drops: DropLog::default() };
     let mut tile = Pair::new(Tile(Rig::new(&config, &[NET_QUIC], &[VERIFY[0], VERIFY[1], QUIC_NET])));
     let now = Instant::now();
     let server = Server::new(ServerConfig::local(), &[1; 32], &[2; 32], now).expect("a server");

@@ -9,6 +9,7 @@
 use std::hint::black_box;
 
 use hearth_crypto::ed25519::SigningKey;
+use hearth_pipeline::drops::DropLog;
 use hearth_pipeline::verify::{Config, Verify};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_tile::rig::Rig;
@@ -67,7 +68,11 @@ fn main() {
     let goals =
         [("verify tile, 1,024 repeat signers", 512 << 20, 8, 3.0), ("verify tile, keys without tables", 0, 0, 1.5)];
     for (name, table_bytes, turns, goal) in goals {
-        let mut rig = Rig::<Verify>::new(&Config { history: HISTORY, table_bytes, tag_key: 7 }, &[IN], &[OUT]);
+        let mut rig = Rig::<Verify>::new(
+            &Config { history: HISTORY, table_bytes, tag_key: 7, drops: DropLog::default() },
+            &[IN],
+            &[OUT],
+        );
         let mut next = 0;
         // Each signer must be seen often enough to be given a table.
         (0..turns * TRANSFERS / ROUND).for_each(|_| {

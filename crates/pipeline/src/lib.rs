@@ -10,6 +10,7 @@ pub mod benchg;
 pub mod bencho;
 pub mod benchs;
 pub mod dedup;
+pub mod drops;
 pub mod links;
 pub mod metric;
 pub mod net;

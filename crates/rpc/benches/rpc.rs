@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hearth_ledger::genesis::funded_account_key;
-use hearth_ledger::{Account, Genesis, GenesisConfig, Ledger, LedgerConfig};
+use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, Ledger, LedgerConfig};
 use hearth_rpc::{Busy, RpcConfig, RpcNode, RpcServer, TransactionInlet};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
@@ -66,6 +66,8 @@ fn server(accounts: u64) -> RpcServer {
         feature_set: Some(7),
         newest_snapshot: Box::new(|| None),
         history: None,
+        fates: Arc::new(Fates::new(0, 1)),
+        began_unix_s: 1_000,
         genesis_time: 0,
     };
     RpcServer::start(RpcConfig::new(([127, 0, 0, 1], 0).into()), node).expect("a free port")

@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::history::HistoryReader;
+use hearth_ledger::{Fates, Ledger};
 use hearth_wire::{Pubkey, Signature, Txn};
 
 use crate::counters::Counters;
@@ -145,6 +145,10 @@ pub struct RpcNode {
     pub blocks: Option<Reader>,
     /// What became of transactions, where it is kept.
     pub history: Option<HistoryReader>,
+    /// Which transactions were dropped, and why.
+    pub fates: Arc<Fates>,
+    /// When the node began, in seconds since the Unix epoch: before that no drop is known.
+    pub began_unix_s: u64,
     /// The time of genesis, in seconds since the Unix epoch.
     pub genesis_time: i64,
     /// Tells releases apart by the features they know; `None` where nobody knows it.

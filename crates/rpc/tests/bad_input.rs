@@ -103,6 +103,7 @@ fn rows(transaction: &str, message: &str, signature: &str) -> Vec<Row> {
         row("simulateTransaction", json!([transaction]), 1, SIMULATE),
         row("getSignatureStatuses", json!([[signature]]), 1, &["searchTransactionHistory"]),
         row("getFeeForMessage", json!([message]), 1, AT),
+        row("getTransactionFate", json!([signature]), 1, NONE),
         row("requestAirdrop", json!([KEY, 1_000_000]), 2, &["commitment", "recentBlockhash"]),
     ]
 }

@@ -214,6 +214,7 @@ fn odd_parameters_are_refused_by_every_method() {
         "simulateTransaction",
         "getSignatureStatuses",
         "getFeeForMessage",
+        "getTransactionFate",
         "requestAirdrop",
     ];
     let odd = [json!(true), json!(-1), json!(1e300), json!("\u{0}é"), json!([[]]), json!({ "commitment": [] })];

@@ -196,6 +196,9 @@ tables! {
         /// Landed transactions for which memory is taken at the start, about 71 B each; more are remembered where
         /// needed, and the memory then grows.
         pub status_capacity: usize = 1 << 20,
+        /// Dropped transactions that are remembered for `hearth why` and `getTransactionFate`, 30 B each, taken as
+        /// drops come; the oldest goes first. 0 remembers none.
+        pub fate_capacity: usize = 900_000,
         /// HTTP connections at once; one more is closed.
         pub max_http_connections: usize = 512,
         /// WebSocket connections at once; one more is closed.

@@ -13,6 +13,7 @@ use hearth_wire::{Hash, Pubkey};
 use serde_json::{Value, json};
 
 use super::client::{Sender, fresh_address, signature_of, transaction, transfer};
+use super::fates;
 use super::node::{Node, Setup, same, wait_until};
 
 const FEE: u64 = 5000;
@@ -26,6 +27,8 @@ const TRANSFERS: usize = 8;
 /// The first so many of them are sent once more, and the first so many of these again.
 const TWICE: usize = 40;
 const THRICE: usize = 5;
+/// Copies of the first.
+const TWICE_AND_THRICE: u64 = 2;
 
 fn amount(number: usize) -> u64 {
     1_000_000 + number as u64
@@ -168,6 +171,9 @@ fn counts_are_exact() {
     wait_until("the count finalized", || same(rpc.call("getTransactionCount", json!([])), json!(committed)));
     balances_are_exact(&node, failed);
 
+    fates::are_told(&setup, &rpc, &ends);
+    fates::landed_in_spite_of_copies(&setup, &rpc, &landing[0], TWICE_AND_THRICE);
+    fates::landed_with_an_error(&rpc, &overdrawn[0]);
     let of_dropped = [1, 2, 4].map(|kind| &ends[kind].1[0]);
     let samples = [&landing[0], &landing[landed - 1], &overdrawn[3], &below_rent[0]];
     let samples = samples.into_iter().chain(of_dropped).map(|bytes| signature_of(bytes));

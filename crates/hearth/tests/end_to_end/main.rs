@@ -8,6 +8,7 @@ mod client;
 mod counts;
 mod developer;
 mod durability;
+mod fates;
 mod history;
 mod hostile;
 mod idle;

@@ -28,6 +28,7 @@ use hearth_wire::txn::Txn;
 
 use recorder::Recorder;
 
+use crate::drops::DropLog;
 use crate::links::{BANK_PACK, BANK_POH, BANK_STORE, Completion, Executed, MICROBLOCK_TXNS, Microblock, PACK_BANK};
 
 hearth_tile::counters! {
@@ -72,11 +73,14 @@ pub struct Config {
     pub ledger: Arc<Ledger>,
     /// Where a history is kept.
     pub recording: Option<Recording>,
+    /// Where drops are told.
+    pub drops: DropLog,
 }
 
 /// The tile.
 pub struct Bank {
     ledger: Arc<Ledger>,
+    drops: DropLog,
     current: Option<Arc<hearth_ledger::Bank>>,
     executor: Executor,
     recorder: Option<Recorder>,
@@ -108,6 +112,7 @@ impl Tile for Bank {
         };
         Ok(Self {
             ledger: config.ledger.clone(),
+            drops: config.drops.clone(),
             current: None,
             executor,
             recorder,
@@ -151,6 +156,8 @@ impl Tile for Bank {
             self.costs.push(u32::try_from(cost).expect("less than a block may cost"));
             if outcome.is_committed() {
                 txn.signatures().iter().for_each(|s| self.mixin.push(s));
+            } else {
+                self.drops.tell_outcome(txn.first_signature(), outcome, out);
             }
         }
         out.count.microblocks += 1;

@@ -1,4 +1,5 @@
 use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::fates::{DropReason, Fates};
 use hearth_ledger::genesis::{Genesis, GenesisConfig, funded_account_key};
 use hearth_ledger::ledger::LedgerConfig;
 use hearth_tile::rig::Rig;
@@ -32,10 +33,10 @@ fn give(rig: &mut Rig<Bank>, slot: u64, id: u64, txns: &[Vec<u8>]) {
 }
 
 #[test]
-fn what_lands_goes_to_poh_and_the_rest_is_counted() {
-    let ledger = ledger();
+fn what_lands_goes_to_poh_and_the_rest_is_counted_and_told() {
+    let (ledger, fates) = (ledger(), Arc::new(Fates::new(100, 7)));
     let mut rig = Rig::<Bank>::new(
-        &Config { ledger: ledger.clone(), recording: None },
+        &Config { ledger: ledger.clone(), recording: None, drops: DropLog::new(fates.clone()) },
         &["pack_bank:0"],
         &["bank_poh:0", "bank_pack:0"],
     );
@@ -47,8 +48,14 @@ fn what_lands_goes_to_poh_and_the_rest_is_counted() {
     let mut stale = transfer(&ledger, &rich, &to, 6);
     let hash = stale.windows(32).position(|w| w == ledger.genesis_hash()).unwrap();
     stale[hash] ^= 1;
-    give(&mut rig, 1, 0, &[good.clone(), overdrawn.clone(), penniless, stale, good.clone()]);
+    give(&mut rig, 1, 0, &[good.clone(), overdrawn.clone(), penniless.clone(), stale.clone(), good.clone()]);
     rig.run();
+    let fate = |bytes: &[u8]| fates.of(Txn::parse(bytes).unwrap().first_signature());
+    assert_eq!(fate(&penniless).unwrap().dropped.unwrap().reason, DropReason::BankAccount);
+    let stale = fate(&stale).unwrap().dropped.unwrap();
+    assert_eq!((stale.reason, stale.error), (DropReason::BankBlockhash, Some(TransactionError::BlockhashNotFound)));
+    assert_eq!((fate(&good).unwrap().dropped, fate(&good).unwrap().duplicates), (None, 1));
+    assert_eq!(fate(&overdrawn), None, "it failed, and is in the block");
 
     let executed = rig.take("bank_poh:0");
     let executed = Executed::read(&executed[0].1);
@@ -71,7 +78,7 @@ fn what_lands_goes_to_poh_and_the_rest_is_counted() {
 fn an_empty_microblock_still_reaches_poh() {
     let ledger = ledger();
     let mut rig = Rig::<Bank>::new(
-        &Config { ledger: ledger.clone(), recording: None },
+        &Config { ledger: ledger.clone(), recording: None, drops: DropLog::default() },
         &["pack_bank:0"],
         &["bank_poh:0", "bank_pack:0"],
     );
@@ -107,7 +114,7 @@ fn a_table_that_gives_other_accounts_than_were_locked_is_refused() {
     table([20; 32]);
     let loaded = LoadedAddresses::resolve(&Txn::parse(&bytes).unwrap(), ledger.accounts(), 1).unwrap();
     let locked = Some(loaded.digest(ledger.accounts()));
-    let config = Config { ledger: ledger.clone(), recording: None };
+    let config = Config { ledger: ledger.clone(), recording: None, drops: DropLog::default() };
     let mut rig = Rig::<Bank>::new(&config, &["pack_bank:0"], &["bank_poh:0", "bank_pack:0"]);
     let mut run = |id| {
         let mut buffer = vec![0; 2000];
@@ -131,7 +138,11 @@ fn store_hears_of_what_landed_in_pieces_and_the_bank_waits_for_room() {
     let dir = std::env::temp_dir().join(format!("hearth-bank-tile-{}", std::process::id()));
     let mut history = History::open(&dir, HistoryConfig::new(8 << 20, [7; 32]), 0).unwrap();
     let ledger = ledger();
-    let config = Config { ledger: ledger.clone(), recording: Some(Recording { key: history.key(), extended: true }) };
+    let config = Config {
+        ledger: ledger.clone(),
+        recording: Some(Recording { key: history.key(), extended: true }),
+        drops: DropLog::default(),
+    };
     let outputs = ["bank_poh:0", "bank_pack:0", "bank_store:0"];
     let mut rig = Rig::<Bank>::new(&config, &["pack_bank:0"], &outputs);
     rig.tile().recorder.as_mut().unwrap().mtu = 16;

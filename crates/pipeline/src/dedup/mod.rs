@@ -7,8 +7,10 @@
 //! drops   duplicates, counted; false-drop odds history / 2^64 per transaction
 //! source  the oracle `matches_model` beside [`TagCache`]
 
+use hearth_ledger::fates::DropReason;
 use hearth_tile::{Frag, Host, InitError, Out, Port, Tile};
 
+use crate::drops::DropLog;
 use crate::links::{AGAIN, DEDUP_PACK};
 use crate::tag_cache::TagCache;
 
@@ -29,18 +31,21 @@ hearth_tile::counters! {
 pub struct Config {
     /// Transactions remembered, the latest.
     pub history: usize,
+    /// Where drops are told.
+    pub drops: DropLog,
 }
 
 impl Default for Config {
     /// As `tiles.dedup` has it where the file says nothing.
     fn default() -> Self {
-        Self { history: 1 << 20 }
+        Self { history: 1 << 20, drops: DropLog::default() }
     }
 }
 
 /// The tile.
 pub struct Dedup {
     seen: TagCache,
+    drops: DropLog,
     pack: Port,
 }
 
@@ -52,7 +57,7 @@ impl Tile for Dedup {
 
     fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let seen = TagCache::new(config.history, host.entropy()).map_err(|why| host.error(why))?;
-        Ok(Self { seen, pack: host.output(DEDUP_PACK)? })
+        Ok(Self { seen, drops: config.drops.clone(), pack: host.output(DEDUP_PACK)? })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -62,6 +67,7 @@ impl Tile for Dedup {
             out.count.forwarded += 1;
         } else {
             out.count.dropped_duplicate += 1;
+            self.drops.tell(frag.tag(), DropReason::DedupDuplicate, out);
             out.filtered();
         }
     }
@@ -78,7 +84,7 @@ mod tests {
     use super::*;
 
     fn rig(history: usize) -> Rig<Dedup> {
-        Rig::new(&Config { history }, &["verify_dedup:0", "verify_dedup:1"], &["dedup_pack"])
+        Rig::new(&Config { history, ..Config::default() }, &["verify_dedup:0", "verify_dedup:1"], &["dedup_pack"])
     }
 
     #[test]
@@ -118,7 +124,8 @@ mod tests {
 
     #[test]
     fn no_history_is_refused_in_words() {
-        let made = Rig::<Dedup>::try_new(&Config { history: 0 }, &["verify_dedup"], &["dedup_pack"]);
+        let made =
+            Rig::<Dedup>::try_new(&Config { history: 0, ..Config::default() }, &["verify_dedup"], &["dedup_pack"]);
         assert!(made.is_err_and(|error| error.to_string().contains("history")));
     }
 }

@@ -29,11 +29,13 @@ use hearth_ledger::bank::{LoadedAddresses, advances_nonce};
 use hearth_ledger::blockhash::{BlockhashQueue, last_valid_block_height};
 use hearth_ledger::budget::Budget;
 use hearth_ledger::cost::{BlockLimits, Cost};
+use hearth_ledger::fates::DropReason;
 use hearth_ledger::fees::Fee;
 use hearth_ledger::programs::is_reserved;
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::{AccountSet, Pubkey, Txn};
 
+use crate::drops::DropLog;
 use crate::links::{
     BANK_PACK, Completion, DEDUP_PACK, DonePacking, HAD_WORK, LeaderSlot, MICROBLOCK_MTU, MICROBLOCK_TXNS, Microblock,
     MicroblockTxn, PACK_BANK, PACK_POH, POH_PACK, PohEntry, SLOT_BEGINS, STORE_PACK, WORK_WAITS,
@@ -115,6 +117,8 @@ pub struct Config {
     pub blockhashes: BlockhashQueue,
     /// Where lookup tables are read. Without it, transactions that use some are dropped.
     pub ledger: Option<Arc<Ledger>>,
+    /// Where drops are told.
+    pub drops: DropLog,
 }
 
 impl Default for Config {
@@ -131,6 +135,7 @@ impl Default for Config {
             shortest_slot_ns: None,
             blockhashes: BlockhashQueue::new([0; 32]),
             ledger: None,
+            drops: DropLog::default(),
         }
     }
 }
@@ -193,6 +198,7 @@ pub struct Pack {
     capacity: usize,
     blockhashes: BlockhashQueue,
     tables: Tables,
+    drops: DropLog,
     /// When the leader slot under way ends.
     end_ns: Option<u64>,
     shortest_slot_ns: Option<u64>,
@@ -241,6 +247,7 @@ impl Tile for Pack {
             capacity: config.capacity,
             blockhashes: config.blockhashes.clone(),
             tables: Tables::new(config.ledger.clone()),
+            drops: config.drops.clone(),
             end_ns: None,
             shortest_slot_ns: config.shortest_slot_ns,
             may_end_ns: None,
@@ -278,6 +285,7 @@ impl Tile for Pack {
                 let leader = LeaderSlot::read(frag.payload());
                 if frag.control() == SLOT_BEGINS {
                     self.begin(&leader);
+                    self.tell_dropped(DropReason::PackExpired, out);
                     self.try_waiting(out);
                 }
             }
@@ -367,17 +375,34 @@ impl Pack {
     ) -> bool {
         let Ok(budget) = Budget::of(txn) else {
             out.count.dropped_budget += 1;
+            self.drops.tell(arrival.tag, DropReason::PackBudget, out);
             return false;
         };
         let expires_at = self.expires_at(txn);
         let Some(loaded) = loaded else {
             let candidate = candidate(txn, txn.account_keys(), &[], &budget, arrival);
-            return self.scheduler.insert(&Candidate { expires_at, ..candidate }).is_ok();
+            return self.insert(&Candidate { expires_at, ..candidate }, out);
         };
         let keys = [txn.account_keys(), loaded.all()].concat();
         let candidate = candidate(txn, &keys, loaded.all(), &budget, arrival);
         let loaded = Some(self.tables.digest(loaded));
-        self.scheduler.insert(&Candidate { expires_at, loaded, ..candidate }).is_ok()
+        self.insert(&Candidate { expires_at, loaded, ..candidate }, out)
+    }
+
+    #[inline]
+    fn insert(&mut self, candidate: &Candidate<'_>, out: &mut Out<'_, Self>) -> bool {
+        let result = self.scheduler.insert(candidate);
+        if !self.scheduler.dropped().is_empty() {
+            self.tell_dropped(DropReason::PackEvicted, out);
+        }
+        if let Err(why) = result {
+            self.drops.tell(candidate.tag, why.into(), out);
+        }
+        result.is_ok()
+    }
+
+    fn tell_dropped(&self, reason: DropReason, out: &mut Out<'_, Self>) {
+        self.scheduler.dropped().iter().for_each(|tag| self.drops.tell(*tag, reason, out));
     }
 
     /// Takes in a transaction with the accounts that its lookup tables give, or lets it wait for the tables; whether
@@ -387,8 +412,12 @@ impl Pack {
         if let Some(loaded) = self.tables.resolve(&txn) {
             return self.offer(&txn, Some(&loaded), waiting.arrival, out);
         }
+        let tag = waiting.arrival.tag;
         let kept = self.tables.wait(waiting);
-        out.count.dropped_lookups += u64::from(!kept);
+        if !kept {
+            out.count.dropped_lookups += 1;
+            self.drops.tell(tag, DropReason::PackLookups, out);
+        }
         kept
     }
 

@@ -3,7 +3,7 @@
 //! reads   [`Candidate`]s; banks' completions; the begin and end of leader slots
 //! writes  microblocks: transactions that conflict neither with each other nor with anything that executes
 //! memory  [`Scheduler::bytes`], nearly all taken in [`Scheduler::new`]; queues of accounts grow and
-//!         shrink with what waits in them, 96 B a pending transaction at most
+//!         shrink with what waits in them, 96 B a pending transaction at most; 8 B for each that expires at once
 //! drops   see [`Counts`]: each kind is counted, offered = scheduled + dropped + pending
 //! source  the cluster's lock rules and block limits; the order is our own: reward per cost
 //!
@@ -122,6 +122,8 @@ pub struct Scheduler {
     seq: u64,
     time: u64,
     counts: Counts,
+    /// Tags of those that the last insertion or expiry has taken out.
+    dropped: Vec<u64>,
 }
 
 impl Scheduler {
@@ -162,6 +164,7 @@ impl Scheduler {
             seq: 0,
             time: 0,
             counts: Counts::default(),
+            dropped: vec![],
             config,
         }
     }
@@ -169,6 +172,12 @@ impl Scheduler {
     /// What happened so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Tags of the pending transactions that the last [`Scheduler::insert`] has pushed out, or the last
+    /// [`Scheduler::expire`] has dropped.
+    pub fn dropped(&self) -> &[u64] {
+        &self.dropped
     }
 
     /// How many transactions are pending.
@@ -199,6 +208,7 @@ impl Scheduler {
     /// Takes a transaction in, perhaps in place of one that pays worse.
     pub fn insert(&mut self, candidate: &Candidate<'_>) -> Result<(), Refused> {
         self.counts.offered += 1;
+        self.dropped.clear();
         let result = self.admit(candidate);
         if let Err(why) = result {
             *self.counts.refused_mut(why) += 1;
@@ -297,6 +307,7 @@ impl Scheduler {
     fn evict_below(&mut self, pay: usize) -> bool {
         match self.pool.worst() {
             Some((slot, class)) if class < pay => {
+                self.dropped.push(self.pool.meta(slot).tag);
                 self.take_out(slot);
                 self.counts.evicted += 1;
                 true
@@ -308,6 +319,7 @@ impl Scheduler {
     /// Drops every transaction whose time ended before `time`, unless `renewed` knows a later end by its bytes. Time
     /// does not go back.
     pub fn expire(&mut self, time: u64, renewed: impl Fn(&[u8]) -> Option<u64>) {
+        self.dropped.clear();
         let first = self.time.max(time.saturating_sub(EXPIRY_SPAN));
         // Times that share no list with those that pass.
         let later = time..first + EXPIRY_SPAN;
@@ -316,6 +328,7 @@ impl Scheduler {
                 match renewed(self.pool.txn(slot)).filter(|at| later.contains(at)) {
                     Some(expires_at) => self.pool.renew(slot, expires_at),
                     None => {
+                        self.dropped.push(self.pool.meta(slot).tag);
                         self.take_out(slot);
                         self.counts.expired += 1;
                     }

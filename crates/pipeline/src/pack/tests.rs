@@ -1,5 +1,6 @@
 //! The tile: frags in, frags out, time by hand.
 
+mod drops;
 mod lookups;
 
 use std::time::Duration;

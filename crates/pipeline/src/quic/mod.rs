@@ -9,9 +9,11 @@
 //!         or is longer than a packet. All counted
 //! source  facts of Agave's streamer: a transaction per unidirectional stream, ALPN `solana-tpu`
 
+use hearth_ledger::fates::DropReason;
 use hearth_quic::{Server, ServerConfig, ServerCounters};
 use hearth_tile::{Clock, Frag, Host, InitError, Out, Poll, Port, Tile, WaitFor};
 
+use crate::drops::DropLog;
 use crate::links::{Datagram, NET_QUIC, OUTGOING_MTU, Outgoing, PortKind, QUIC_NET, QUIC_VERIFY, TXN_MTU};
 
 /// Declares the tile's own counters and all of the server's, which keep their names.
@@ -133,6 +135,8 @@ with_server_counters! {
 pub struct Config {
     /// The server's limits.
     pub server: ServerConfig,
+    /// Where drops are told.
+    pub drops: DropLog,
 }
 
 /// Transactions passed on and datagrams sent in one turn, at most.
@@ -142,6 +146,7 @@ const PER_TURN: usize = 128;
 pub struct Quic {
     server: Server,
     clock: Clock,
+    drops: DropLog,
     verify: Queues,
     net: Port,
     buffer: Vec<u8>,
@@ -163,7 +168,8 @@ impl Tile for Quic {
             host.elective(*port);
         }
         host.input(NET_QUIC)?;
-        Ok(Self { server, clock, verify: Queues::new(verify), net, buffer: Vec::with_capacity(OUTGOING_MTU) })
+        let (drops, verify) = (config.drops.clone(), Queues::new(verify));
+        Ok(Self { server, clock, drops, verify, net, buffer: Vec::with_capacity(OUTGOING_MTU) })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -206,10 +212,12 @@ impl Quic {
         out.count.udp_received += 1;
         if data.is_empty() || data.len() > TXN_MTU {
             out.count.udp_dropped_size += 1;
+            self.drops.tell_bytes(data, DropReason::QuicSize, out);
             return out.filtered();
         }
         let Some(shortest) = self.verify.shortest(out) else {
             out.count.udp_dropped_full += 1;
+            self.drops.tell_bytes(data, DropReason::QuicFull, out);
             return out.filtered();
         };
         out.publish(self.verify.take(shortest), 0, data);

@@ -19,7 +19,11 @@ struct World {
 impl World {
     fn new() -> Self {
         let outputs = [VERIFY[0], VERIFY[1], QUIC_NET];
-        let rig = Rig::<Quic>::new(&Config { server: ServerConfig::local() }, &[NET_QUIC], &outputs);
+        let rig = Rig::<Quic>::new(
+            &Config { server: ServerConfig::local(), drops: DropLog::default() },
+            &[NET_QUIC],
+            &outputs,
+        );
         let mut client = Client::new(ClientConfig::local(), Some(&[3; 32]), &[4; 32]).unwrap();
         client.connect(rig.clock().instant(0), "127.0.0.1:8009".parse().unwrap());
         Self { rig, client, here: "127.0.0.1:9000".parse().unwrap() }

@@ -12,10 +12,12 @@
 //! push out the original.
 
 use hearth_crypto::ed25519::{Verifier, VerifierConfig, VerifyError, VerifyItem};
+use hearth_ledger::fates::DropReason;
 use hearth_tile::{Frag, Host, InitError, Out, Port, Tile};
 use hearth_wire::hash64;
 use hearth_wire::txn::Txn;
 
+use crate::drops::DropLog;
 use crate::links::{AGAIN, TXN_MTU, VERIFY_DEDUP};
 use crate::tag_cache::TagCache;
 
@@ -46,6 +48,8 @@ pub struct Config {
     pub table_bytes: usize,
     /// Secret of the tags, the same in every verify tile.
     pub tag_key: u64,
+    /// Where drops are told.
+    pub drops: DropLog,
 }
 
 /// Transactions verified together.
@@ -64,6 +68,7 @@ pub struct Verify {
     verifier: Verifier,
     seen: TagCache,
     key: u64,
+    drops: DropLog,
     dedup: Port,
     bytes: Box<[[u8; TXN_MTU]; BATCH]>,
     pending: Vec<Pending>,
@@ -83,6 +88,7 @@ impl Tile for Verify {
             verifier: Verifier::new(VerifierConfig { cache_bytes: config.table_bytes, ..Default::default() }),
             seen,
             key: config.tag_key,
+            drops: config.drops.clone(),
             dedup: host.output(VERIFY_DEDUP)?,
             bytes: Box::new([[0; TXN_MTU]; BATCH]),
             pending: Vec::with_capacity(BATCH),
@@ -93,12 +99,14 @@ impl Tile for Verify {
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         let Ok(txn) = Txn::parse(frag.payload()) else {
             out.count.dropped_malformed += 1;
+            self.drops.tell_bytes(frag.payload(), DropReason::VerifyMalformed, out);
             return out.filtered();
         };
         let tag = hash64(self.key, txn.first_signature());
         let again = frag.control() & AGAIN != 0;
         if !again && self.seen.contains(tag) {
             out.count.dropped_duplicate += 1;
+            self.drops.tell(tag, DropReason::VerifyDuplicate, out);
             return out.filtered();
         }
         let signatures = txn.signatures().len();
@@ -108,7 +116,7 @@ impl Tile for Verify {
     }
 
     fn end_burst(&mut self, out: &mut Out<'_, Self>) {
-        let Self { verifier, bytes, pending, verdicts, .. } = self;
+        let Self { verifier, bytes, pending, verdicts, drops, .. } = self;
         let txns = pending.iter().zip(bytes.iter()).map(|(p, b)| Txn::parse(&b[..p.len]).expect("parsed above"));
         let items: Vec<VerifyItem<'_>> = txns.flat_map(items).collect();
         let begun = out.fresh_now();
@@ -121,9 +129,11 @@ impl Tile for Verify {
             at += p.signatures;
             if verdicts.iter().any(Result::is_err) {
                 out.count.dropped_signature += 1;
+                drops.tell(p.tag, DropReason::VerifySignature, out);
             } else if !self.seen.insert(p.tag) && !p.again {
                 // The same transaction twice in one burst.
                 out.count.dropped_duplicate += 1;
+                drops.tell(p.tag, DropReason::VerifyDuplicate, out);
             } else {
                 out.set_origin(p.origin_ns);
                 let control = if p.again { AGAIN } else { 0 };

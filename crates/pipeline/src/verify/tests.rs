@@ -1,4 +1,7 @@
+use std::sync::Arc;
+
 use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::fates::Fates;
 use hearth_tile::rig::Rig;
 use hearth_wire::transfer::TransferTemplate;
 
@@ -14,7 +17,11 @@ fn transfer(lamports: u64) -> Vec<u8> {
 }
 
 fn rig() -> Rig<Verify> {
-    let config = Config { history: 1024, table_bytes: 1 << 20, tag_key: 7 };
+    rig_that_tells(DropLog::default())
+}
+
+fn rig_that_tells(drops: DropLog) -> Rig<Verify> {
+    let config = Config { history: 1024, table_bytes: 1 << 20, tag_key: 7, drops };
     Rig::new(&config, &["quic_verify:0"], &["verify_dedup:0"])
 }
 
@@ -53,6 +60,25 @@ fn each_drop_is_counted() {
     let expected =
         Counters { forwarded: 1, signatures: 3, dropped_malformed: 2, dropped_duplicate: 2, dropped_signature: 1 };
     assert_eq!(*rig.count(), expected);
+}
+
+#[test]
+fn each_drop_is_told_under_its_signature() {
+    let fates = Arc::new(Fates::new(100, 7));
+    let mut rig = rig_that_tells(DropLog::new(fates.clone()));
+    let (good, malformed, mut forged) = (transfer(1), &transfer(2)[..100], transfer(3));
+    forged[10] ^= 1;
+    for bytes in [&good[..], &good, malformed, &forged] {
+        rig.give("quic_verify:0", 0, bytes);
+    }
+    rig.run();
+    let fate = |bytes: &[u8]| fates.of(bytes[1..65].try_into().unwrap()).unwrap();
+    assert_eq!((fate(&good).dropped, fate(&good).duplicate), (None, Some(DropReason::VerifyDuplicate)));
+    assert_eq!(fate(malformed).dropped.unwrap().reason, DropReason::VerifyMalformed);
+    assert_eq!(fate(&forged).dropped.unwrap().reason, DropReason::VerifySignature);
+    rig.give("quic_verify:0", 0, &good);
+    rig.run();
+    assert_eq!(fate(&good).duplicates, 2);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod blocks;
 mod chain;
 mod cluster;
 mod epochs;
+mod fate;
 mod health;
 mod history;
 mod prices;
@@ -28,7 +29,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hearth_ledger::blockstore::Reader;
-use hearth_ledger::{Bank, Commitment, Executor, Ledger, StateView};
+use hearth_ledger::{Bank, Commitment, Executor, Fates, Ledger, StateView};
 use hearth_wire::{Pubkey, Txn};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -69,6 +70,8 @@ pub struct Api {
     websocket: SocketAddr,
     blocks: Option<Reader>,
     history: Option<HistoryView>,
+    fates: Arc<Fates>,
+    began_unix_s: u64,
     genesis_time: i64,
     feature_set: Option<u32>,
     prices: Prices,
@@ -99,6 +102,8 @@ impl Api {
             http,
             websocket,
             history: node.history.zip(node.blocks.clone()).map(|(log, blocks)| HistoryView::new(log, blocks)),
+            fates: node.fates,
+            began_unix_s: node.began_unix_s,
             genesis_time: node.genesis_time,
             blocks: node.blocks,
             feature_set: node.feature_set,
@@ -169,6 +174,7 @@ impl Api {
             "sendTransaction" => self.send_transaction(params()?).await,
             "simulateTransaction" => self.simulate_transaction(params()?).await,
             "getSignatureStatuses" => self.get_signature_statuses(params()?),
+            "getTransactionFate" => self.get_transaction_fate(params()?),
             "getFeeForMessage" => self.get_fee_for_message(params()?),
             "requestAirdrop" => self.request_airdrop(params()?).await,
 

@@ -50,6 +50,11 @@ impl ResendQueue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the transaction of this signature waits to be handed over again.
+    pub fn holds(&self, signature: &Signature) -> bool {
+        self.waiting().contains_key(signature)
+    }
+
     /// Takes those whose time has come; forgets those that `is_done`, and those that may not be tried again.
     fn due(&self, now: Now, is_done: impl Fn(&Signature) -> bool, counters: &Counters) -> Vec<Box<[u8]>> {
         let Now { time, height, again_at } = now;

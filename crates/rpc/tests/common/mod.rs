@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use hearth_ledger::blockstore::{self, BlockStore};
 use hearth_ledger::genesis::funded_account_key;
 use hearth_ledger::history::{self, History};
-use hearth_ledger::{Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, StatusCacheConfig};
+use hearth_ledger::{Executor, Fates, Genesis, GenesisConfig, Ledger, LedgerConfig, StatusCacheConfig};
 use hearth_rpc::{Busy, Counters, Limits, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_wire::base58::{encode_32, encode_64};
 use hearth_wire::message::{Instruction, Message};
@@ -96,6 +96,8 @@ impl TransactionInlet for Executing {
 pub struct Chain {
     /// What it holds.
     pub ledger: Arc<Ledger>,
+    /// What was dropped.
+    pub fates: Arc<Fates>,
     /// Makes the inlet refuse.
     pub full: Arc<AtomicBool>,
     /// What the inlet took.
@@ -163,7 +165,7 @@ impl Chain {
             taken: Arc::clone(&taken),
             again: Arc::clone(&again),
         };
-        let key = funded_account_key(FAUCET);
+        let (key, fates) = (funded_account_key(FAUCET), Arc::new(Fates::new(512, 9)));
         let kept = keep.then(|| Kept::new(ledger.genesis_hash()));
         let node = RpcNode {
             ledger: Arc::clone(&ledger),
@@ -180,12 +182,14 @@ impl Chain {
             counters: Arc::default(),
             blocks: kept.as_ref().map(|kept| kept.blocks.reader()),
             history: kept.as_ref().map(|kept| kept.history.reader()),
+            fates: Arc::clone(&fates),
+            began_unix_s: 1_000,
             genesis_time: 0,
             feature_set: Some(7),
             newest_snapshot: Box::new(|| None),
         };
         let server = RpcServer::start(config, node)?;
-        Ok(Self { ledger, full, taken, again, server, kept })
+        Ok(Self { ledger, fates, full, taken, again, server, kept })
     }
 
     /// Ends the slot in the making and begins the next.

@@ -1,0 +1,139 @@
+//! `hearth why`: what became of a transaction.
+//!
+//! reads   a node's answer to `getTransactionFate`, over HTTP
+//! writes  it, in words
+//! memory  one answer, 64 KiB at most
+//! drops   nothing
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hearth_wire::base58::{Base58Error, decode_64};
+use serde_json::{Value, json};
+
+use crate::cli::Why;
+use crate::config::Config;
+use crate::ports::Ports;
+use crate::say::Say;
+
+/// How long the node may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_BYTES: u64 = 64 << 10;
+
+/// Why nothing can be said.
+#[derive(Debug, thiserror::Error)]
+pub enum WhyError {
+    /// The argument.
+    #[error("{0:?} is no signature: {1}; it is what clients print after sending, 64 bytes in base58")]
+    Signature(String, Base58Error),
+    /// The option.
+    #[error("--url {0}: not an address as http://127.0.0.1:8899")]
+    Url(String),
+    /// No node there.
+    #[error("no answer from {0}: {1}; does the node run? --url or --config says where")]
+    Connection(String, std::io::Error),
+    /// Something else than a node there.
+    #[error("what {0} answers is not a node's answer: {1}")]
+    Answer(String, String),
+    /// It knows nothing.
+    #[error("nothing is known of this signature")]
+    Unknown,
+}
+
+impl WhyError {
+    /// Whether the command line is at fault.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(self, Self::Signature(..) | Self::Url(_))
+    }
+}
+
+/// Asks, and says what it is told.
+pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
+    decode_64(&options.signature).map_err(|why| WhyError::Signature(options.signature.clone(), why))?;
+    let url = options.url.clone().unwrap_or_else(|| format!("http://{}", Ports::of(config).rpc));
+    let fate = ask(&url, &options.signature)?;
+    match options.json {
+        true => say.line(format_args!("{fate:#}")),
+        false => say.text(in_words(&fate)),
+    }
+    match fate["fate"].as_str() {
+        Some("unknown") => Err(WhyError::Unknown),
+        _ => Ok(()),
+    }
+}
+
+fn ask(url: &str, signature: &str) -> Result<Value, WhyError> {
+    let wrong = || WhyError::Url(url.to_owned());
+    let host = url.strip_prefix("http://").ok_or_else(wrong)?.trim_end_matches('/');
+    let broken = |error| WhyError::Connection(url.to_owned(), error);
+    let address = match host.rsplit_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_ok() => host.to_socket_addrs().map_err(broken)?.next(),
+        _ => return Err(wrong()),
+    };
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "getTransactionFate", "params": [signature] });
+    let response = post(address.ok_or_else(wrong)?, host, &body.to_string()).map_err(broken)?;
+    let not_a_node = |why: &str| WhyError::Answer(url.to_owned(), why.to_owned());
+    let (_, body) = response.split_once("\r\n\r\n").ok_or_else(|| not_a_node("it is no HTTP"))?;
+    let answer: Value = serde_json::from_str(body).map_err(|error| not_a_node(&error.to_string()))?;
+    if let Some(message) = answer["error"]["message"].as_str() {
+        return Err(not_a_node(message));
+    }
+    let fate = &answer["result"]["value"];
+    if fate["explanation"].is_string() { Ok(fate.clone()) } else { Err(not_a_node("it has no explanation")) }
+}
+
+fn post(address: SocketAddr, host: &str, body: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let length = body.len();
+    let head = format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nConnection: close\r\n");
+    stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes())?;
+    let mut response = String::new();
+    stream.take(ANSWER_BYTES).read_to_string(&mut response)?;
+    Ok(response)
+}
+
+/// The fate, as a person wants it.
+fn in_words(fate: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut words = format!("{}: {}\n", text(&fate["fate"]), text(&fate["explanation"]));
+    if let Some(time) = fate["drop"]["unixTimestamp"].as_u64() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        words += &format!("when:    {} s ago\n", now.saturating_sub(time));
+        words += &format!("counter: {}\n", text(&fate["drop"]["counter"]));
+    }
+    if let Some(count) = fate["duplicates"]["count"].as_u64() {
+        let last = text(&fate["duplicates"]["lastCounter"]);
+        words += &format!("copies:  {count} more came and went as duplicates, the last counted by {last}\n");
+    }
+    if let Some(hint) = fate["hint"].as_str() {
+        words += &format!("hint:    {hint}\n");
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drop_in_words() {
+        let fate = json!({
+            "fate": "dropped",
+            "explanation": "It did not land: pack dropped it (dropped_expired). Its blockhash is too old.",
+            "drop": { "counter": "pack_dropped_expired", "unixTimestamp": u64::MAX },
+            "duplicates": { "count": 2, "lastCounter": "dedup_dropped_duplicate" },
+            "hint": "Sign with the latest blockhash.",
+        });
+        let expected = "dropped: It did not land: pack dropped it (dropped_expired). Its blockhash is too old.\n\
+            when:    0 s ago\n\
+            counter: pack_dropped_expired\n\
+            copies:  2 more came and went as duplicates, the last counted by dedup_dropped_duplicate\n\
+            hint:    Sign with the latest blockhash.\n";
+        assert_eq!(in_words(&fate), expected);
+        let landed = json!({ "fate": "landed", "explanation": "It landed in slot 1 (processed).", "hint": null });
+        assert_eq!(in_words(&landed), "landed: It landed in slot 1 (processed).\n");
+    }
+}

@@ -1,0 +1,300 @@
+//! What became of transactions that did not land: which were dropped, by which tile, why and when.
+//!
+//! reads   the tags of signatures, with a reason and the time, from whichever tile drops a transaction
+//! writes  the newest drop of each, and how many copies of it were dropped as duplicates
+//! memory  [`Fates::bytes`]: 30 B a drop that is remembered, taken as drops come
+//! drops   the oldest drop of a shard for a new one, once it is full; until when is remembered
+//! source  –
+//!
+//! What lands costs nothing here. A drop is one look into a table under a lock that is held for that alone. A
+//! signature is known by its tag, a keyed hash of 64 bits: it is taken for another with odds of capacity / 2^64.
+//!
+//! Whoever knows a signature can send garbage under it. So what was dropped before its signatures were checked never
+//! replaces what was dropped after.
+
+mod reason;
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashTable;
+use hearth_wire::consts::Signature;
+use hearth_wire::hash64;
+
+use crate::error::{PackedStatus, TransactionError};
+
+pub use reason::{DropKind, DropReason};
+
+/// Shards; a power of two.
+const SHARDS: usize = 256;
+const NO_REASON: u8 = u8::MAX;
+
+/// A signature's drops.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    tag: u64,
+    /// The error in the low 56 bits, the reason above it.
+    why: u64,
+    /// When it was dropped for that, in seconds since 1970.
+    unix_s: u32,
+    duplicates: u16,
+    /// The reason of the last duplicate.
+    duplicate: u8,
+}
+
+const _: () = assert!(size_of::<Entry>() == 24);
+
+impl Entry {
+    fn reason(&self) -> Option<DropReason> {
+        DropReason::of_number((self.why >> PackedStatus::BITS) as u8)
+    }
+
+    fn note(&mut self, reason: DropReason, error: Option<TransactionError>, unix_s: u32) {
+        let checked = self.reason().is_some_and(|before| before.kind() == DropKind::Refused);
+        match reason.kind() {
+            DropKind::Duplicate => {
+                self.duplicates = self.duplicates.saturating_add(1);
+                self.duplicate = reason as u8;
+                if self.reason().is_none() {
+                    self.unix_s = unix_s;
+                }
+            }
+            DropKind::Unsigned if checked => {}
+            _ => {
+                let error = error.map_or(0, |error| PackedStatus::pack(Err(error)).to_bits());
+                (self.why, self.unix_s) = (u64::from(reason as u8) << PackedStatus::BITS | error, unix_s);
+            }
+        }
+    }
+}
+
+/// Entries in the order in which their signatures came, and where each is.
+#[derive(Debug, Default)]
+struct Shard {
+    places: HashTable<u32>,
+    entries: Vec<Entry>,
+    /// Where the oldest is, once there are as many as there may be.
+    oldest: usize,
+}
+
+impl Shard {
+    fn find(&self, tag: u64) -> Option<usize> {
+        self.places.find(tag, |place| self.entries[*place as usize].tag == tag).map(|place| *place as usize)
+    }
+
+    /// A place for a new entry; gives the one that has to go for it.
+    fn add(&mut self, entry: Entry, capacity: usize) -> Option<Entry> {
+        let Self { places, entries, oldest } = self;
+        let (at, gone) = if entries.len() < capacity {
+            entries.push(entry);
+            (entries.len() - 1, None)
+        } else {
+            let at = *oldest;
+            *oldest = (at + 1) % capacity;
+            let gone = std::mem::replace(&mut entries[at], entry);
+            let place = places.find_entry(gone.tag, |place| *place as usize == at);
+            place.expect("every entry has its place").remove();
+            (at, Some(gone))
+        };
+        places.insert_unique(entry.tag, at as u32, |place| entries[*place as usize].tag);
+        gone
+    }
+}
+
+/// What became of a signature, as far as tiles have dropped it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// Why it was dropped last, copies apart.
+    pub dropped: Option<Dropped>,
+    /// How many copies of it were dropped as duplicates; 65,535 stands for more.
+    pub duplicates: u16,
+    /// Where the last of them.
+    pub duplicate: Option<DropReason>,
+}
+
+/// A drop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// Where and why.
+    pub reason: DropReason,
+    /// What the bank said, if it was the bank.
+    pub error: Option<TransactionError>,
+    /// When, in seconds since 1970.
+    pub unix_s: u32,
+}
+
+/// How far back the memory goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Signatures that can be remembered.
+    pub capacity: usize,
+    /// Signatures that are.
+    pub kept: usize,
+    /// When something was last dropped that is forgotten by now, in seconds since 1970; every later drop is known.
+    pub forgotten_unix_s: Option<u32>,
+}
+
+/// The drops of a running node.
+#[derive(Debug)]
+pub struct Fates {
+    key: u64,
+    shards: Box<[Mutex<Shard>]>,
+    /// Entries of a shard, at most.
+    per_shard: usize,
+    forgotten_unix_s: AtomicU32,
+}
+
+impl Fates {
+    /// Memory of `capacity` drops, in bytes: an entry, and its place in a table that is up to seven eighths full.
+    pub const fn bytes(capacity: usize) -> u64 {
+        (capacity * (size_of::<Entry>() + 6)) as u64
+    }
+
+    /// Remembers about `capacity` signatures, none if it is 0; tags are made under `key`, a secret that verify has too.
+    pub fn new(capacity: usize, key: u64) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { key, shards, per_shard: capacity.div_ceil(SHARDS), forgotten_unix_s: AtomicU32::new(0) }
+    }
+
+    /// The secret of the tags.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// The tag of a signature.
+    pub fn tag(&self, signature: &Signature) -> u64 {
+        hash64(self.key, signature)
+    }
+
+    /// The tag of the first signature of bytes that may be no transaction, if there is room for one.
+    pub fn tag_of_bytes(&self, bytes: &[u8]) -> Option<u64> {
+        let (&count, rest) = bytes.split_first()?;
+        // A count of more than one byte is more than a packet holds.
+        (1..0x80).contains(&count).then(|| rest.first_chunk()).flatten().map(|signature| self.tag(signature))
+    }
+
+    fn shard(&self, tag: u64) -> MutexGuard<'_, Shard> {
+        // The table inside uses the low bits and the top seven.
+        let shard = &self.shards[(tag >> 32) as usize % SHARDS];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a drop, with the bank's error if there is one.
+    pub fn note(&self, tag: u64, reason: DropReason, error: Option<TransactionError>, unix_s: u32) {
+        if self.per_shard == 0 {
+            return;
+        }
+        let mut shard = self.shard(tag);
+        if let Some(at) = shard.find(tag) {
+            return shard.entries[at].note(reason, error, unix_s);
+        }
+        let why = u64::from(NO_REASON) << PackedStatus::BITS;
+        let mut entry = Entry { tag, why, unix_s, duplicates: 0, duplicate: NO_REASON };
+        entry.note(reason, error, unix_s);
+        if let Some(gone) = shard.add(entry, self.per_shard) {
+            self.forgotten_unix_s.fetch_max(gone.unix_s, Relaxed);
+        }
+    }
+
+    /// What became of a signature, if it was dropped within the window.
+    pub fn of(&self, signature: &Signature) -> Option<Fate> {
+        let tag = self.tag(signature);
+        let shard = self.shard(tag);
+        let entry = shard.entries[shard.find(tag)?];
+        let error = PackedStatus::from_bits(entry.why).unpack().err();
+        Some(Fate {
+            dropped: entry.reason().map(|reason| Dropped { reason, error, unix_s: entry.unix_s }),
+            duplicates: entry.duplicates,
+            duplicate: DropReason::of_number(entry.duplicate),
+        })
+    }
+
+    /// How far back it is known.
+    pub fn window(&self) -> Window {
+        let kept = |shard: &Mutex<Shard>| shard.lock().unwrap_or_else(PoisonError::into_inner).entries.len();
+        let forgotten = self.forgotten_unix_s.load(Relaxed);
+        Window {
+            capacity: self.per_shard * SHARDS,
+            kept: self.shards.iter().map(kept).sum(),
+            forgotten_unix_s: (forgotten > 0).then_some(forgotten),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signature(n: u32) -> Signature {
+        let mut signature = [7; 64];
+        signature[..4].copy_from_slice(&n.to_le_bytes());
+        signature
+    }
+
+    fn note(fates: &Fates, n: u32, reason: DropReason, unix_s: u32) {
+        fates.note(fates.tag(&signature(n)), reason, None, unix_s);
+    }
+
+    fn reason(fates: &Fates, n: u32) -> Option<DropReason> {
+        fates.of(&signature(n)).and_then(|fate| fate.dropped).map(|dropped| dropped.reason)
+    }
+
+    #[test]
+    fn the_newest_drop_counts_and_copies_do_not_hide_it() {
+        let fates = Fates::new(1000, 5);
+        assert_eq!(fates.of(&signature(1)), None);
+        note(&fates, 1, DropReason::VerifyDuplicate, 9);
+        let fate = Fate { dropped: None, duplicates: 1, duplicate: Some(DropReason::VerifyDuplicate) };
+        assert_eq!(fates.of(&signature(1)), Some(fate));
+        note(&fates, 1, DropReason::PackEvicted, 10);
+        let error = Some(TransactionError::InvalidAccountForFee);
+        fates.note(fates.tag(&signature(1)), DropReason::BankOther, error, 11);
+        note(&fates, 1, DropReason::DedupDuplicate, 12);
+        let dropped = Some(Dropped { reason: DropReason::BankOther, error, unix_s: 11 });
+        let fate = Fate { dropped, duplicates: 2, duplicate: Some(DropReason::DedupDuplicate) };
+        assert_eq!((fates.of(&signature(1)), fates.of(&signature(2))), (Some(fate), None));
+    }
+
+    #[test]
+    fn garbage_under_a_signature_does_not_hide_what_became_of_it() {
+        let fates = Fates::new(1000, 5);
+        note(&fates, 1, DropReason::VerifyMalformed, 1);
+        assert_eq!(reason(&fates, 1), Some(DropReason::VerifyMalformed));
+        note(&fates, 1, DropReason::VerifySignature, 2);
+        assert_eq!(reason(&fates, 1), Some(DropReason::VerifySignature));
+        note(&fates, 1, DropReason::PackExpired, 3);
+        note(&fates, 1, DropReason::VerifyMalformed, 4);
+        assert_eq!(reason(&fates, 1), Some(DropReason::PackExpired));
+    }
+
+    #[test]
+    fn it_forgets_the_oldest_and_says_until_when() {
+        let fates = Fates::new(10_000, 5);
+        for n in 0..30_000 {
+            note(&fates, n, DropReason::PackExpired, 1000 + n);
+        }
+        let window = fates.window();
+        assert_eq!((window.kept, window.capacity), (10_240, 10_240));
+        let forgotten = window.forgotten_unix_s.unwrap() - 1000;
+        assert!((15_000..25_000).contains(&forgotten), "{forgotten}");
+        assert!((forgotten + 1..30_000).all(|n| reason(&fates, n).is_some()), "every later drop is known");
+        assert_eq!((0..30_000).filter(|n| reason(&fates, *n).is_some()).count(), window.kept);
+    }
+
+    #[test]
+    fn what_shall_remember_nothing_takes_nothing() {
+        let fates = Fates::new(0, 5);
+        note(&fates, 1, DropReason::PackExpired, 3);
+        assert_eq!((fates.of(&signature(1)), fates.window().kept), (None, 0));
+    }
+
+    #[test]
+    fn the_signature_of_what_is_no_transaction() {
+        let fates = Fates::new(10, 5);
+        let bytes = [&[1][..], &signature(3), b"rest"].concat();
+        assert_eq!(fates.tag_of_bytes(&bytes), Some(fates.tag(&signature(3))));
+        for bytes in [&bytes[..64], &[], &[0; 100], &[0xff; 100]] {
+            assert_eq!(fates.tag_of_bytes(bytes), None);
+        }
+    }
+}

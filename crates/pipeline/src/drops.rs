@@ -1,0 +1,115 @@
+//! How tiles tell what they drop, so that it can be asked afterwards.
+//!
+//! reads   a drop: the tag of the signature, the reason
+//! writes  the node's [`Fates`], where it keeps them
+//! memory  none of its own
+//! drops   nothing
+//! source  –
+//!
+//! It is called for drops alone: what lands passes it by.
+
+use std::sync::Arc;
+
+use hearth_ledger::fates::{DropReason, Fates};
+use hearth_ledger::{Outcome, TransactionError};
+use hearth_tile::{Out, Tile};
+
+use crate::pack::Refused;
+
+/// Where a tile tells of drops. By default nowhere.
+#[derive(Clone, Debug, Default)]
+pub struct DropLog(Option<Arc<Fates>>);
+
+impl DropLog {
+    /// Tells these.
+    pub fn new(fates: Arc<Fates>) -> Self {
+        Self(Some(fates))
+    }
+
+    /// Tells that the transaction of this tag was dropped.
+    #[cold]
+    pub fn tell<T: Tile>(&self, tag: u64, reason: DropReason, out: &Out<'_, T>) {
+        self.note(tag, reason, None, out);
+    }
+
+    /// Tells of bytes that may be no transaction, if a signature can be found in them.
+    #[cold]
+    pub fn tell_bytes<T: Tile>(&self, bytes: &[u8], reason: DropReason, out: &Out<'_, T>) {
+        if let Some(tag) = self.0.as_ref().and_then(|fates| fates.tag_of_bytes(bytes)) {
+            self.note(tag, reason, None, out);
+        }
+    }
+
+    /// Tells what a bank did not take into the block; the signature is its first.
+    #[cold]
+    pub fn tell_outcome<T: Tile>(&self, signature: &[u8; 64], outcome: &Outcome, out: &Out<'_, T>) {
+        let Some(fates) = &self.0 else { return };
+        let (reason, error) = match outcome {
+            Outcome::Committed(_) => return,
+            Outcome::Unsupported => (DropReason::BankUnsupported, None),
+            Outcome::SlotEnded => (DropReason::BankSlotEnded, None),
+            Outcome::NotCommitted(error) => (of_error(error), Some(*error)),
+        };
+        self.note(fates.tag(signature), reason, error, out);
+    }
+
+    fn note<T: Tile>(&self, tag: u64, reason: DropReason, error: Option<TransactionError>, out: &Out<'_, T>) {
+        if let Some(fates) = &self.0 {
+            // Seconds since 1970 fit until 2106.
+            fates.note(tag, reason, error, (out.unix_ns() / 1_000_000_000) as u32);
+        }
+    }
+}
+
+fn of_error(error: &TransactionError) -> DropReason {
+    match error {
+        TransactionError::BlockhashNotFound => DropReason::BankBlockhash,
+        TransactionError::AlreadyProcessed => DropReason::BankProcessed,
+        TransactionError::InsufficientFundsForFee => DropReason::BankFee,
+        TransactionError::AccountNotFound => DropReason::BankAccount,
+        _ => DropReason::BankOther,
+    }
+}
+
+impl From<Refused> for DropReason {
+    fn from(why: Refused) -> Self {
+        match why {
+            Refused::TooLong | Refused::TooManyAccounts => Self::PackSize,
+            Refused::AccountTwice => Self::PackAccountTwice,
+            Refused::TooCostly => Self::PackTooCostly,
+            Refused::Expired => Self::PackExpired,
+            Refused::Duplicate => Self::PackDuplicate,
+            Refused::PoolFull => Self::PackPoolFull,
+            Refused::AccountsFull => Self::PackAccountsFull,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use hearth_tile::CounterSet;
+
+    use super::*;
+    use crate::{bank, dedup, pack, quic, verify};
+
+    #[test]
+    fn every_counter_of_drops_has_its_reason() {
+        let counters = [
+            ("quic", quic::Counters::DECLS),
+            ("verify", verify::Counters::DECLS),
+            ("dedup", dedup::Counters::DECLS),
+            ("pack", pack::Counters::DECLS),
+            ("bank", bank::Counters::DECLS),
+        ];
+        let is_drop = |name: &str| name.starts_with("dropped_") || name.starts_with("udp_dropped_");
+        let counted: BTreeSet<_> = counters
+            .iter()
+            .flat_map(|(tile, decls)| decls.iter().map(move |decl| (*tile, decl.name)))
+            .filter(|(_, name)| is_drop(name))
+            .collect();
+        let told: BTreeSet<_> = DropReason::ALL.iter().map(|reason| (reason.tile(), reason.counter())).collect();
+        assert_eq!(counted, told);
+    }
+}
