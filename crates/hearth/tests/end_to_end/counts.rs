@@ -171,9 +171,7 @@ fn counts_are_exact() {
     wait_until("the count finalized", || same(rpc.call("getTransactionCount", json!([])), json!(committed)));
     balances_are_exact(&node, failed);
 
-    fates::are_told(&setup, &rpc, &ends);
-    fates::landed_in_spite_of_copies(&setup, &rpc, &landing[0], TWICE_AND_THRICE);
-    fates::landed_with_an_error(&rpc, &overdrawn[0]);
+    fates::are_told(&setup, &rpc, &ends, (&landing[0], TWICE_AND_THRICE), &overdrawn[0]);
     let of_dropped = [1, 2, 4].map(|kind| &ends[kind].1[0]);
     let samples = [&landing[0], &landing[landed - 1], &overdrawn[3], &below_rent[0]];
     let samples = samples.into_iter().chain(of_dropped).map(|bytes| signature_of(bytes));

@@ -23,8 +23,21 @@ fn signature_in(bytes: &[u8]) -> Option<&[u8]> {
     if bytes.first() == Some(&1) { bytes.get(1..65) } else { None }
 }
 
-/// Each of these was dropped and counted there.
-pub fn are_told(setup: &Setup, rpc: &Rpc, ends: &[(&str, Vec<Vec<u8>>)]) {
+/// Of each transaction it is told what became of it: dropped and counted there; landed, and so many copies dropped;
+/// landed and failed.
+pub fn are_told(
+    setup: &Setup,
+    rpc: &Rpc,
+    dropped: &[(&str, Vec<Vec<u8>>)],
+    (landed, copies): (&[u8], u64),
+    failed: &[u8],
+) {
+    drops_are_told(setup, rpc, dropped);
+    landed_in_spite_of_copies(setup, rpc, landed, copies);
+    landed_with_an_error(rpc, failed);
+}
+
+fn drops_are_told(setup: &Setup, rpc: &Rpc, ends: &[(&str, Vec<Vec<u8>>)]) {
     for (counter, transactions) in ends {
         let signatures: Vec<&[u8]> = transactions.iter().filter_map(|bytes| signature_in(bytes)).collect();
         assert!(signatures.len() >= transactions.len() / 2, "{counter}");
@@ -44,7 +57,7 @@ pub fn are_told(setup: &Setup, rpc: &Rpc, ends: &[(&str, Vec<Vec<u8>>)]) {
 }
 
 /// It landed once, and `copies` of it were dropped.
-pub fn landed_in_spite_of_copies(setup: &Setup, rpc: &Rpc, transaction: &[u8], copies: u64) {
+fn landed_in_spite_of_copies(setup: &Setup, rpc: &Rpc, transaction: &[u8], copies: u64) {
     let signature = signature_of(transaction);
     let fate = fate(rpc, &signature);
     assert_eq!((&fate["fate"], &fate["err"], &fate["drop"]), (&json!("landed"), &Value::Null, &Value::Null), "{fate}");
@@ -54,7 +67,7 @@ pub fn landed_in_spite_of_copies(setup: &Setup, rpc: &Rpc, transaction: &[u8], c
 }
 
 /// It is in a block, and failed.
-pub fn landed_with_an_error(rpc: &Rpc, transaction: &[u8]) {
+fn landed_with_an_error(rpc: &Rpc, transaction: &[u8]) {
     let fate = fate(rpc, &signature_of(transaction));
     assert_eq!((&fate["fate"], &fate["err"]), (&json!("landed"), &json!({ "InstructionError": [0, { "Custom": 1 }] })));
 }

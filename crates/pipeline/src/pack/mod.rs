@@ -545,7 +545,7 @@ fn room_for_votes(capacity: usize) -> usize {
     (capacity / 16).min(64)
 }
 
-/// The scheduler's view of a transaction, apart from when it expires: `keys` are its own accounts and then the `loaded`.
+/// The scheduler's view of a transaction, apart from its end: `keys` are its own accounts and then the `loaded`.
 fn candidate<'a>(
     txn: &Txn<'a>,
     keys: &'a [Pubkey],
