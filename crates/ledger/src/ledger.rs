@@ -278,6 +278,17 @@ impl Ledger {
         self.chain().working.clone()
     }
 
+    /// A bank to simulate on while no block is in the making, as between slots that come on demand: the accounts are
+    /// those of the last block's end, whose slot it has. The next slot's number would be wrong: what is remembered of
+    /// that slot's sysvars would be of this one. It has ended: nothing lands on it.
+    pub fn standing_bank(&self) -> Arc<Bank> {
+        let chain = self.chain();
+        let BlockSummary { slot, parent, .. } = *chain.last();
+        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes));
+        bank.end();
+        Arc::new(bank)
+    }
+
     /// Ends a slot with the hash of its last tick: pays the fees out, registers the hash. Waits for
     /// microblocks that are still running.
     pub fn end_slot(&self, slot: u64, last_hash: Hash) -> Result<BlockSummary, SlotError> {

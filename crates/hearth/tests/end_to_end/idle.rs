@@ -6,10 +6,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hearth_ledger::genesis::funded_account_key;
+use hearth_wire::base58::encode_32;
 use serde_json::json;
 
 use super::client::{Sender, fresh_address, signature_of, transfer};
-use super::node::{Node, Setup, wait_until};
+use super::node::{Node, Setup, same, wait_until};
 
 /// Ticks of the kernel's clock in a second.
 const TICKS: u64 = 100;
@@ -115,11 +116,17 @@ fn on_demand_the_chain_stands_until_there_is_work() {
         let (before, after, _) = stands();
         assert_eq!(before, after, "it stands again");
         assert!(rpc.is_blockhash_valid(&blockhash), "nothing ages while it stands");
+        // With a simulation first, though no block is in the making.
+        rpc.call("requestAirdrop", json!([encode_32(&to).to_string(), 5]));
+        wait_until("a final airdrop", || {
+            let balance = rpc.call("getBalance", json!([encode_32(&to).to_string()]))["value"].as_u64();
+            same(balance, Some(1_000_005))
+        });
         assert_eq!(rpc.call("getHealth", json!([])), "ok");
         let standing_at = after.0;
         node.kill();
         let node = setup.start_with(&["--slots-on-demand"]);
-        assert!(slot(&node, "processed") >= standing_at && node.rpc().balance(&to) == 1_000_000);
+        assert!(slot(&node, "processed") >= standing_at && node.rpc().balance(&to) == 1_000_005);
         node.stop();
     }
 }

@@ -219,12 +219,15 @@ impl Api {
         }
     }
 
-    /// The block in the making; waits a moment for the next when one has just ended.
+    /// The block in the making; waits a moment for the next when one has just ended, unless slots come on demand.
     async fn working_bank(&self) -> Result<Arc<Bank>, Failure> {
         let deadline = Instant::now() + self.limits.inlet_wait;
         loop {
             if let Some(bank) = self.ledger.working_bank() {
                 return Ok(bank);
+            }
+            if self.limits.slots_may_stand {
+                return Ok(self.ledger.standing_bank());
             }
             if Instant::now() > deadline {
                 return Err(Failure::unhealthy("no block is in the making", None));
