@@ -215,7 +215,11 @@ impl Poh {
         }
         let Some(demand) = &mut self.demand else { return Ok(()) };
         let slot = |commitment| self.ledger.slot(commitment);
-        let (confirmed, finalized) = (slot(Commitment::Confirmed), slot(Commitment::Finalized));
+        let confirmed = slot(Commitment::Confirmed);
+        // Nobody else makes blocks, so what the node has voted for stays. 32 slots more would only age blockhashes,
+        // which clients keep for 30 s. Where the node does not vote this does nothing, and the slots come.
+        self.ledger.mark_rooted(confirmed);
+        let finalized = slot(Commitment::Finalized);
         demand.begin(Progress { ended: self.parent_slot, confirmed, finalized }, now)?;
         self.chain.schedule(now);
         Ok(())
