@@ -255,10 +255,14 @@ fn measure(
     }
 }
 
-/// Transfers to sign ahead: as many as could be sent, or a tenth more than a rate asks for.
+/// Transfers to sign ahead: as many as could be sent, or what a rate asks for with some seconds to spare, since the
+/// first whole second is waited for.
 fn presign_count(options: &cli::Bench, cores: usize) -> u64 {
     let seconds = options.warmup + options.duration;
-    let most = seconds * options.rate.map_or(PRESIGN_PER_CORE * cores as u64, |rate| (rate * 1.1) as u64 + 1);
+    let most = match options.rate {
+        None => seconds * PRESIGN_PER_CORE * cores as u64,
+        Some(rate) => ((seconds + 5) as f64 * rate) as u64 + 1,
+    };
     if options.presign { most.min(PRESIGN_MAX) } else { 0 }
 }
 
