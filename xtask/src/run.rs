@@ -1,6 +1,6 @@
 //! Programs that the chores call, and folders that they use.
 //!
-//! reads   `CARGO`, `CARGO_TARGET_DIR`, `XDG_CACHE_HOME`, `HOME`
+//! reads   `CARGO`, `CARGO_TARGET_DIR`
 //! writes  folders under the system's folder for temporary files, removed when dropped
 //! memory  one line of a program's output at a time
 
@@ -15,13 +15,10 @@ pub fn root() -> PathBuf {
     Path::new(&manifest).parent().expect("xtask is a folder of the repository").to_path_buf()
 }
 
-/// Where cargo builds: outside the working tree, so that a fresh clone finds what an older one has built.
+/// Where cargo builds, the benches' and the binary's place too, so that nothing is built twice.
 pub fn target_dir() -> PathBuf {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("CARGO_TARGET_DIR").unwrap_or_else(|| {
-        let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-        cache.map_or_else(|| root().join("target"), |cache| cache.join("hearth/target"))
-    })
+    let given = std::env::var_os("CARGO_TARGET_DIR").filter(|value| !value.is_empty());
+    given.map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Cargo in the working tree, with its outputs in [`target_dir`].

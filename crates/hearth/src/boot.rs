@@ -172,7 +172,10 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     };
     let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
     let hashing = config.development.genesis.hashes_per_tick > 0;
-    let counts = counts.auto(cores.allowed.len(), with_load);
+    let counts = match affinity.is_auto() {
+        true => counts.auto(cores.allowed.len(), with_load),
+        false => counts.at_least_one(with_load),
+    };
     let mut topology = topology::build(&config.name, counts, &affinity, cores, hashing)?;
     let counters = Counters::DECLS.iter().map(CounterSpec::from).collect();
     topology.services.push(ServiceSpec { name: RPC.into(), counters });
@@ -271,7 +274,7 @@ fn genesis_config(config: &Config, identity: &Identity, faucet: &Identity) -> Ge
         initial_lamports: genesis.fund_initial_amount_lamports,
         hashes_per_tick: (genesis.hashes_per_tick > 0).then_some(genesis.hashes_per_tick),
         ticks_per_slot: genesis.ticks_per_slot,
-        slot_ms: (genesis.ticks_per_slot * genesis.target_tick_duration_micros / 1000).max(1),
+        slot_ms: genesis.ticks_per_slot * genesis.target_tick_duration_micros / 1000,
         slots_per_epoch: genesis.slots_per_epoch,
         genesis_slot: genesis.warp_slot,
         faucet_lamports: genesis.faucet_lamports,
@@ -433,7 +436,8 @@ pub fn huge_pages(config: &Config) -> HugePages {
     }
 }
 
-fn server_config(config: &Config) -> ServerConfig {
+/// What the QUIC server is made from.
+pub fn server_config(config: &Config) -> ServerConfig {
     let base = match config.tiles.quic.limits.as_str() {
         "production" => ServerConfig::agave(),
         _ => ServerConfig::local(),
@@ -447,13 +451,20 @@ fn server_config(config: &Config) -> ServerConfig {
 /// What pack is made from.
 pub fn pack_config(config: &Config) -> pack::Config {
     let bench = &config.development.bench;
+    let (capacity, default) = (config.tiles.pack.max_pending_transactions, pack::Config::default());
     pack::Config {
-        capacity: config.tiles.pack.max_pending_transactions,
+        capacity,
+        // As many for each transaction as by default.
+        accounts: default.accounts.max(capacity.saturating_mul(default.accounts / default.capacity)),
         limits: BlockLimits::lifted(bench.larger_max_cost_per_block, bench.larger_shred_limits_per_block),
         use_consumed_cus: config.tiles.pack.use_consumed_cus,
         hold_when_full: config.tiles.pack.hold_when_full,
         shortest_slot_ns: config.development.are_slots_on_demand().then_some(SHORTEST_SLOT_NS),
-        ..pack::Config::default()
+        pacing: match config.tiles.pack.schedule_strategy.as_str() {
+            "balanced" => pack::Pacing::Even,
+            _ => pack::Pacing::None,
+        },
+        ..default
     }
 }
 

@@ -33,6 +33,15 @@ pub fn table(config: &Config) -> Result<String, BootError> {
     }
     let sum = |parts: &[(String, u64)]| mib(parts.iter().map(|(_, bytes)| bytes).sum());
     let _ = writeln!(text, "{:>13} {:>13}  in all, accounts apart (they grow with the chain)", sum(&run), sum(&bench));
+    let server = boot::server_config(config);
+    let hostile = server.connections_max as u64 * server.unread_bytes_max() as u64;
+    let _ = writeln!(
+        text,
+        "{:>13} {:>13}  more at most for each quic tile, while {} hostile peers send streams that they never end",
+        mib(hostile),
+        mib(hostile),
+        server.connections_max
+    );
     Ok(text)
 }
 
@@ -96,6 +105,7 @@ mod tests {
         let text = table(&config).unwrap();
         let number = |word: &str| word.parse::<f64>().ok();
         let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        let (_, rows) = rows.split_last().unwrap();
         let (sums, rows) = rows.split_last().unwrap();
         let total = |at: usize| rows.iter().filter_map(|row| number(row[at])).sum::<f64>();
         let run = number(sums[0]).unwrap();

@@ -158,8 +158,8 @@ impl BlockLimits {
             limits.block_cost *= LARGER_COST_FACTOR;
         }
         if larger_shred_limits_per_block {
-            // An FEC set carries 30,816 bytes in 32 data shreds, 963 B each.
-            limits.entry_bytes = LARGER_SHREDS * 963;
+            // As many times more. Fewer bytes than shreds can carry, so that both limits hold.
+            limits.entry_bytes *= LARGER_SHREDS / limits.shreds;
             limits.shreds = LARGER_SHREDS;
         }
         limits

@@ -256,6 +256,13 @@ pub fn shred_version(genesis_hash: &Hash) -> u16 {
     u16::from_be_bytes(folded).saturating_add(1)
 }
 
+/// Ticks of a slot at most: a tick's number travels in a byte.
+pub const TICKS_PER_SLOT_MAX: u64 = 255;
+/// The longest slot: an hour.
+pub const SLOT_MS_MAX: u64 = 3_600_000;
+/// Hashes of a slot at most, so that sums of them stay far from overflow.
+pub const SLOT_HASHES_MAX: u64 = 1 << 40;
+
 fn check(config: &GenesisConfig) -> Result<(), String> {
     let least = minimum_balance(0);
     let amounts = [
@@ -288,6 +295,16 @@ fn check(config: &GenesisConfig) -> Result<(), String> {
     }
     if config.genesis_slot > GENESIS_SLOT_MAX {
         return Err(format!("slot {} is too late to begin at: at most {GENESIS_SLOT_MAX}", config.genesis_slot));
+    }
+    let (ticks, hashes) = (config.ticks_per_slot, config.hashes_per_tick.unwrap_or(2));
+    if ticks > TICKS_PER_SLOT_MAX {
+        return Err(format!("ticks_per_slot is {ticks}, more than {TICKS_PER_SLOT_MAX}"));
+    }
+    if config.slot_ms > SLOT_MS_MAX {
+        return Err(format!("slot_ms is {}, more than {SLOT_MS_MAX}", config.slot_ms));
+    }
+    if hashes == 1 || hashes.saturating_mul(ticks) > SLOT_HASHES_MAX {
+        return Err(format!("hashes_per_tick is {hashes}: at least 2, and at most {SLOT_HASHES_MAX} in a slot"));
     }
     if config.identity == config.faucet {
         return Err("identity and faucet are the same key".to_owned());

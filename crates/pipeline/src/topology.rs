@@ -91,6 +91,22 @@ impl Counts {
         counts
     }
 
+    /// One of each kind that is not counted, for a layout whose places are counted by hand: more would not fit.
+    pub fn at_least_one(self, load: bool) -> Self {
+        let load_one = |given: usize| if load { given.max(1) } else { 0 };
+        Self {
+            net: self.net.max(1),
+            quic: self.quic.max(1),
+            verify: self.verify.max(1),
+            bank: self.bank.max(1),
+            shred: self.shred.max(1),
+            benchg: load_one(self.benchg),
+            benchs: load_one(self.benchs),
+            history: self.history,
+            votes: self.votes,
+        }
+    }
+
     /// Tiles on cores of their own, verify apart: those counted here, and dedup, pack, poh, store and sign.
     fn others(&self) -> usize {
         self.net + self.quic + self.bank + self.shred + self.benchg + self.benchs + 5
@@ -104,6 +120,17 @@ pub struct Affinity {
     pub node: String,
     /// `development.bench.affinity`
     pub load: String,
+}
+
+impl Affinity {
+    /// Whether the node's tiles are placed by their share of the work, and not by hand.
+    pub fn is_auto(&self) -> bool {
+        is_auto(&self.node)
+    }
+}
+
+fn is_auto(affinity: &str) -> bool {
+    affinity.trim() == "auto"
 }
 
 /// Why a layout cannot be had.
@@ -240,7 +267,7 @@ fn links(c: Counts) -> Vec<LinkSpec> {
 fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bool) -> Result<(), LayoutError> {
     let seat = |tile: &TileSpec| seat(tile, hashing);
     let has_load = tiles.iter().any(|t| t.load);
-    let autos = (affinity.node.trim() == "auto", affinity.load.trim() == "auto");
+    let autos = (affinity.is_auto(), is_auto(&affinity.load));
     if has_load && autos.0 != autos.1 {
         return Err(LayoutError::HalfAuto);
     }

@@ -61,7 +61,11 @@ impl Pair {
         self.server.handle_timeout(now);
         let mut out = 0;
         let mut frag = [0; hearth_quic::TRANSACTION_BYTES_MAX];
-        while let Some((_, len)) = self.server.next_transaction(now, &mut frag) {
+        let mut take = |bytes: &[u8]| {
+            frag[..bytes.len()].copy_from_slice(bytes);
+            bytes.len()
+        };
+        while let Some(len) = self.server.poll_transaction(now, |_, bytes| take(bytes)) {
             assert_eq!(len, TRANSACTION_BYTES);
             out += 1;
         }

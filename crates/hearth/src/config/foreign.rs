@@ -10,7 +10,7 @@ const WITHOUT_MEANING: [(&str, &str); 29] = [
     ("layout.agave_affinity", "no Agave process runs beside the tiles"),
     ("layout.solana_labs_affinity", "no Agave process runs beside the tiles"),
     ("layout.agave_unified_scheduler_handler_threads", "no Agave process runs beside the tiles"),
-    ("layout.resolv_tile_count", "lookup tables are resolved by the bank tiles"),
+    ("layout.resolv_tile_count", "the pack tile resolves lookup tables"),
     ("user", "the node runs as the user that starts it"),
     ("scratch_directory", "the node has no scratch files"),
     ("dynamic_port_range", "every port has a key of its own"),

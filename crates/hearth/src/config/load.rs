@@ -7,9 +7,10 @@
 
 use std::path::{Path, PathBuf};
 
+use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, TICKS_PER_SLOT_MAX};
 use toml::Table;
 
-use super::{Config, foreign};
+use super::{Config, Genesis, foreign};
 use crate::developer::EPOCH_LEAST;
 use crate::ports::Ports;
 
@@ -72,6 +73,9 @@ pub fn load_str(text: &str, path: &Path) -> Result<Loaded, ConfigError> {
     Ok(Loaded { config, notices })
 }
 
+/// Transactions that may be pending at most: more than half a minute of the fastest node, about 7 GB.
+const PENDING_MAX: usize = 1 << 22;
+
 /// Values that have the right type and are wrong all the same.
 pub fn check(config: &Config) -> Result<(), (&'static str, String)> {
     let one_of = |key, value: &str, allowed: &[&str]| {
@@ -81,6 +85,7 @@ pub fn check(config: &Config) -> Result<(), (&'static str, String)> {
     one_of("hugetlbfs.max_page_size", &config.hugetlbfs.max_page_size, &["normal", "huge", "gigantic"])?;
     one_of("development.slots", &config.development.slots, &["clock", "on-demand"])?;
     one_of("tiles.quic.limits", &config.tiles.quic.limits, &["local", "production"])?;
+    one_of("tiles.pack.schedule_strategy", &config.tiles.pack.schedule_strategy, &["perf", "balanced"])?;
     for (key, address) in [
         ("rpc.bind_address", &config.rpc.bind_address),
         ("tiles.net.bind_address", &config.tiles.net.bind_address),
@@ -100,11 +105,7 @@ pub fn check(config: &Config) -> Result<(), (&'static str, String)> {
         return Err((second, format!("{port} is taken by `{first}`{above}; choose another port")));
     }
     let at_least_one = |key, value: u64| (value > 0).then_some(()).ok_or((key, "must be at least 1".to_owned()));
-    at_least_one("development.genesis.ticks_per_slot", config.development.genesis.ticks_per_slot)?;
-    at_least_one(
-        "development.genesis.target_tick_duration_micros",
-        config.development.genesis.target_tick_duration_micros,
-    )?;
+    check_slots(&config.development.genesis)?;
     let slots = config.development.genesis.slots_per_epoch;
     if slots < EPOCH_LEAST {
         return Err(("development.genesis.slots_per_epoch", format!("{slots} is too few: at least {EPOCH_LEAST}")));
@@ -116,9 +117,32 @@ pub fn check(config: &Config) -> Result<(), (&'static str, String)> {
     at_least_one("development.bench.connections", config.development.bench.connections as u64)?;
     at_least_one("tiles.dedup.signature_cache_size", config.tiles.dedup.signature_cache_size as u64)?;
     at_least_one("tiles.verify.signature_cache_size", config.tiles.verify.signature_cache_size as u64)?;
+    let pending = config.tiles.pack.max_pending_transactions;
+    if !(1..=PENDING_MAX).contains(&pending) {
+        return Err(("tiles.pack.max_pending_transactions", format!("must be from 1 to {PENDING_MAX}")));
+    }
     let name_is_plain = config.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     if config.name.is_empty() || !name_is_plain {
         return Err(("name", format!("`{}` must be letters, digits, `-`, `_` and `.`: it names files", config.name)));
+    }
+    Ok(())
+}
+
+/// What a chain cannot have: a genesis would keep it, and its node would not start.
+fn check_slots(genesis: &Genesis) -> Result<(), (&'static str, String)> {
+    let &Genesis { ticks_per_slot, target_tick_duration_micros, hashes_per_tick, .. } = genesis;
+    if !(1..=TICKS_PER_SLOT_MAX).contains(&ticks_per_slot) {
+        return Err(("development.genesis.ticks_per_slot", format!("must be from 1 to {TICKS_PER_SLOT_MAX}")));
+    }
+    let slot_micros = ticks_per_slot.checked_mul(target_tick_duration_micros);
+    if !slot_micros.is_some_and(|micros| (1_000..=SLOT_MS_MAX * 1_000).contains(&micros)) {
+        let what = format!("{ticks_per_slot} of them make a slot, which must be from 1 ms to {SLOT_MS_MAX} ms long");
+        return Err(("development.genesis.target_tick_duration_micros", what));
+    }
+    let slot_hashes = ticks_per_slot.checked_mul(hashes_per_tick);
+    if hashes_per_tick == 1 || !slot_hashes.is_some_and(|hashes| hashes <= SLOT_HASHES_MAX) {
+        let what = format!("must be 0 for low power, or at least 2, and at most {SLOT_HASHES_MAX} in a slot");
+        return Err(("development.genesis.hashes_per_tick", what));
     }
     Ok(())
 }

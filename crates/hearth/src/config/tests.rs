@@ -1,5 +1,7 @@
 use std::path::Path;
 
+use hearth_tile::affinity::Cores;
+
 use super::load::{Loaded, load_str};
 use super::*;
 
@@ -51,6 +53,28 @@ fn a_mistake_names_line_key_and_what_was_meant() {
 }
 
 #[test]
+fn a_chain_that_cannot_be_is_refused_before_it_begins() {
+    let genesis = |line: &str| error(&format!("[development.genesis]\n{line}\n"));
+    for (line, expected) in [
+        ("ticks_per_slot = 0", "`development.genesis.ticks_per_slot`: must be from 1 to 255"),
+        ("ticks_per_slot = 300", "`development.genesis.ticks_per_slot`: must be from 1 to 255"),
+        ("hashes_per_tick = 1", "`development.genesis.hashes_per_tick`: must be 0 for low power, or at least 2"),
+        ("hashes_per_tick = 9223372036854775807", "`development.genesis.hashes_per_tick`: must be 0"),
+        (
+            "target_tick_duration_micros = 10",
+            "`development.genesis.target_tick_duration_micros`: 64 of them make a slot",
+        ),
+        (
+            "target_tick_duration_micros = 9223372036854775807",
+            "`development.genesis.target_tick_duration_micros`: 64 of",
+        ),
+    ] {
+        let said = genesis(line);
+        assert!(said.starts_with(&format!("my.toml:2: {expected}")), "{said}");
+    }
+}
+
+#[test]
 fn two_listeners_on_one_port_are_refused() {
     let said = error("[rpc]\nport = 7998\n");
     let expected = "`tiles.metric.prometheus_listen_port`: 7999 is taken by `rpc.port` (WebSocket is one above it)";
@@ -94,6 +118,10 @@ fn a_file_of_the_reports_loads_as_it_is() {
     assert_eq!(config.expand(&config.ledger.path), Path::new("/data/shm/hearth/ledger"));
     assert_eq!(notices.len(), 3, "{notices:?}");
     assert!(notices.iter().any(|n| n.contains("layout.agave_affinity")));
+    // And its places are as many as its tiles, on the machine that it was written for.
+    let cores = Cores { allowed: (0..64).collect(), siblings: (0..64).map(|core| (core, vec![])).collect() };
+    let topology = crate::boot::topology(&config, &cores, true).expect("each tile has its place");
+    assert_eq!((topology.count("verify"), topology.count("bank"), topology.count("quic")), (30, 6, 1));
 }
 
 #[test]

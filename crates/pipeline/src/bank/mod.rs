@@ -66,6 +66,10 @@ hearth_tile::counters! {
 /// Changed accounts that are hashed in one turn, about a quarter of a millisecond.
 const HASHED_IN_TURN: usize = 128;
 
+/// Compute units after which a turn ends, a millisecond or two: eight microblocks of transfers, fewer of programs. Other
+/// tiles may wait for the core.
+const UNITS_IN_TURN: u64 = 1_000_000;
+
 /// The ledger.
 #[derive(Clone)]
 pub struct Config {
@@ -87,6 +91,8 @@ pub struct Bank {
     outcomes: Vec<Outcome>,
     /// What each transaction of the microblock took, in compute units.
     costs: Vec<u32>,
+    /// Compute units of this turn.
+    turn_units: u64,
     mixin: MixinTree,
     poh: Port,
     pack: Port,
@@ -118,6 +124,7 @@ impl Tile for Bank {
             recorder,
             outcomes: Vec::with_capacity(MICROBLOCK_TXNS),
             costs: Vec::with_capacity(MICROBLOCK_TXNS),
+            turn_units: 0,
             mixin: MixinTree::with_capacity(2 * MICROBLOCK_TXNS),
             poh: host.output(BANK_POH)?,
             pack: host.output(BANK_PACK)?,
@@ -125,10 +132,12 @@ impl Tile for Bank {
     }
 
     fn filter(&mut self, _meta: &FragMeta, _input: In) -> Filter {
-        if self.recorder.as_ref().is_none_or(Recorder::is_idle) { Filter::Take } else { Filter::Later }
+        let may = self.turn_units < UNITS_IN_TURN && self.recorder.as_ref().is_none_or(Recorder::is_idle);
+        if may { Filter::Take } else { Filter::Later }
     }
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        self.turn_units = 0;
         let sent = self.recorder.as_mut().is_some_and(|recorder| recorder.send(out));
         let hashed = self.ledger.hash_some(HASHED_IN_TURN);
         if sent || hashed { Poll::Busy } else { Poll::Idle }
@@ -153,6 +162,7 @@ impl Tile for Bank {
             count(out.count, txn, outcome);
             let cost = outcome.cost(txn);
             out.count.compute_units += cost;
+            self.turn_units += cost;
             self.costs.push(u32::try_from(cost).expect("less than a block may cost"));
             if outcome.is_committed() {
                 txn.signatures().iter().for_each(|s| self.mixin.push(s));

@@ -40,6 +40,7 @@ use crate::links::{
     BANK_PACK, Completion, DEDUP_PACK, DonePacking, HAD_WORK, LeaderSlot, MICROBLOCK_MTU, MICROBLOCK_TXNS, Microblock,
     MicroblockTxn, PACK_BANK, PACK_POH, POH_PACK, PohEntry, SLOT_BEGINS, STORE_PACK, WORK_WAITS,
 };
+use crate::shred;
 
 pub use pool::{TXN_BYTES, TXN_LOCKS};
 pub use scheduler::{Scheduled, Scheduler};
@@ -150,7 +151,7 @@ impl Config {
         let limits = Limits {
             block_cost: self.limits.block_cost,
             account_cost: u32::try_from(self.limits.account_cost).unwrap_or(u32::MAX).min(u32::MAX / 2),
-            block_bytes: self.limits.entry_bytes,
+            block_bytes: self.limits.entry_bytes.min(shred::entry_bytes_within(self.limits.shreds)),
             microblock_txns: MICROBLOCK_TXNS,
             // The same transactions travel in three messages; this one's headers are the longest.
             microblock_bytes: MICROBLOCK_MTU - PohEntry::HEADER - PohEntry::ENTRY_HEADER,

@@ -19,6 +19,7 @@
 //! forgiven, and the schedule moves.
 
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
+use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, TICKS_PER_SLOT_MAX};
 
 /// Hashes at most in one [`PohChain::step`]: 10–20 µs on one core of 2020's.
 pub const HASHES_PER_STEP: u64 = 256;
@@ -72,8 +73,7 @@ pub enum ConfigError {
     Hashes(u64),
 }
 
-const SLOT_NS_MAX: u64 = 3_600_000_000_000;
-const SLOT_HASHES_MAX: u64 = 1 << 40;
+const SLOT_NS_MAX: u64 = SLOT_MS_MAX * 1_000_000;
 
 impl Config {
     fn check(&self) -> Result<(), ConfigError> {
@@ -82,7 +82,7 @@ impl Config {
         let slot_hashes = hashes.saturating_mul(ticks);
         match self {
             _ if hashes < 2 => Err(ConfigError::HashesPerTick(hashes)),
-            _ if !(1..=255).contains(&ticks) => Err(ConfigError::TicksPerSlot(ticks)),
+            _ if !(1..=TICKS_PER_SLOT_MAX).contains(&ticks) => Err(ConfigError::TicksPerSlot(ticks)),
             _ if !(ticks..=SLOT_NS_MAX).contains(&self.slot_ns) => Err(ConfigError::Slot(self.slot_ns)),
             _ if slot_hashes > SLOT_HASHES_MAX => Err(ConfigError::Hashes(slot_hashes)),
             _ => Ok(()),

@@ -14,7 +14,7 @@ mod tile;
 pub use deshredder::{Added, DeshredError, Deshredder, merkle_root};
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
-pub use tile::{Config, Counters, Shred};
+pub use tile::{Config, Counters, Shred, entry_bytes_within};
 
 #[cfg(test)]
 mod tests;

@@ -152,11 +152,6 @@ impl Shredder {
         Ok(())
     }
 
-    /// Entries in the batch that is being filled.
-    pub fn batch_entries(&self) -> u64 {
-        if self.phase == Phase::Filling { self.entry_count } else { 0 }
-    }
-
     /// Ends the batch, and with it the slot where `ends_slot`. Its sets are then to be taken out by
     /// [`next_set`](Self::next_set). Does nothing for a batch of no entries, unless the slot ends.
     pub fn end_batch(&mut self, ends_slot: bool) {

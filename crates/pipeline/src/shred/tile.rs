@@ -5,8 +5,9 @@
 //! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable;
 //!         `shred_net`, elective: the shreds of signed sets for each destination
 //! memory  the sets that wait for their signature, [`UNSIGNED_MAX`] at most; one batch
-//! drops   shreds for destinations when net has no room, counted; the block itself is never dropped
-//! source  Agave's leader: a batch is ended when it fills a set, when it has waited 50 ms, and at the slot's end
+//! drops   shreds for destinations when net has no room, counted; the block itself is never dropped: pack keeps it
+//!         within [`entry_bytes_within`] the slot's shreds
+//! source  Agave's leader: a batch is ended when it is full, when it has waited 50 ms, and at the slot's end
 //!
 //! Each set is chained to the one before, so a leader's sets are made one after the other. Several shred tiles take
 //! the slots in turn and hand the chain on; they do not make a lone leader faster.
@@ -17,11 +18,12 @@ use std::net::SocketAddr;
 use hearth_ledger::blockstore::FecSetRecord;
 use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+use hearth_wire::shred::DATA_PER_SET;
 
-use super::{FecSet, Shredder, ShredderConfig, ShredderError};
+use super::{FecSet, SET_CAPACITY, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
-    OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, SET_HEADER, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE,
-    SIGN_SHRED, write_set,
+    MICROBLOCK_MTU, OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, SET_HEADER, SHRED_NET, SHRED_SHRED, SHRED_SIGN,
+    SHRED_STORE, SIGN_SHRED, write_set,
 };
 
 hearth_tile::counters! {
@@ -65,10 +67,25 @@ pub struct Config {
 
 /// A batch with transactions is ended after so long: Agave's coalescing time.
 const COALESCE_NS: u64 = 50_000_000;
-/// Sets that may wait for their signature before no entry is read: what one burst of entries makes, twice.
+/// Sets of a full batch: the more, the less of a set is padding.
+const BATCH_SETS: usize = 8;
+/// One of so many sets of a slot may be lost to batches that are ended before they are full.
+const SETS_PER_EARLY_END: u64 = 16;
+/// Sets that may wait for their signature before no entry is read.
 const UNSIGNED_MAX: usize = 32;
-/// The sets of one call at most: an entry of 60,000 bytes and a full batch before it make five.
-const SETS_PER_CALL: usize = 8;
+/// The sets of one call at most: of a full batch, and of the entry after it where that ends the slot. Either may have one
+/// more, since a slot's last set holds less.
+const SETS_PER_CALL: usize = BATCH_SETS + 1 + MICROBLOCK_MTU.div_ceil(SET_CAPACITY) + 1;
+
+/// Bytes of microblocks that fit into a slot of so many data shreds, whatever their sizes and whenever they come.
+///
+/// A full batch lacks less than one entry of its sets' bytes. Each batch that is ended early, and the slot's last, lacks
+/// less than a set; ticks and the smaller last set take two more.
+pub const fn entry_bytes_within(shreds: u64) -> u64 {
+    let sets = shreds / DATA_PER_SET as u64;
+    let usable = (sets - sets / SETS_PER_EARLY_END).saturating_sub(3);
+    usable * (BATCH_SETS * SET_CAPACITY - MICROBLOCK_MTU) as u64 / BATCH_SETS as u64
+}
 
 struct Unsigned {
     set: FecSet,
@@ -91,6 +108,9 @@ pub struct Shred {
     free: Vec<FecSet>,
     next_tag: u64,
     coalesce_until: Option<u64>,
+    /// Batches of the slot that may still be ended before they are full.
+    early_ends_left: u64,
+    early_ends: u64,
     poh: In,
     sign: Port,
     store: Port,
@@ -110,9 +130,10 @@ impl Tile for Shred {
     fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let shredder = ShredderConfig {
             version: config.shred_version,
+            batch_sets: BATCH_SETS,
             shreds_per_slot_max: config.shreds_per_slot_max,
-            ..ShredderConfig::default()
         };
+        let sets = u64::from(config.shreds_per_slot_max) / DATA_PER_SET as u64;
         let (index, peers) = (host.index() as u64, host.peers() as u64);
         let net = host.output(SHRED_NET)?;
         host.elective(net);
@@ -127,6 +148,8 @@ impl Tile for Shred {
             free: vec![],
             next_tag: 0,
             coalesce_until: None,
+            early_ends_left: 0,
+            early_ends: sets / SETS_PER_EARLY_END,
             poh: host.input(POH_SHRED)?,
             sign: host.output(SHRED_SIGN)?,
             store: host.output(SHRED_STORE)?,
@@ -162,6 +185,7 @@ impl Tile for Shred {
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         if self.coalesce_until.is_some_and(|until| out.now() >= until) && self.unsigned.len() < UNSIGNED_MAX {
+            self.early_ends_left -= 1;
             self.end_batch(false, out);
             return Poll::Busy;
         }
@@ -182,16 +206,18 @@ impl Shred {
         if self.slot.is_none_or(|(slot, _)| slot != entry.slot) {
             self.shredder.begin_slot(entry.slot, entry.parent_slot).expect("poh ends a slot before the next");
             self.slot = Some((entry.slot, entry.parent_slot));
+            self.early_ends_left = self.early_ends;
         }
         out.count.entries += 1;
-        if self.shredder.push(entry.entry, entry.tick) == Err(ShredderError::BatchFull) {
+        let mut pushed = self.shredder.push(entry.entry, entry.tick);
+        if pushed == Err(ShredderError::BatchFull) {
             self.end_batch(false, out);
-            self.shredder
-                .push(entry.entry, entry.tick)
-                .expect("an empty batch takes any entry; pack keeps to the limits");
+            pushed = self.shredder.push(entry.entry, entry.tick);
         }
+        // A block without the entry would be invalid.
+        pushed.expect("pack keeps a block within its shreds");
         let has_transactions = entry.entry.len() > PohEntry::ENTRY_HEADER;
-        if has_transactions && self.coalesce_until.is_none() {
+        if has_transactions && self.coalesce_until.is_none() && self.early_ends_left > 0 {
             self.coalesce_until = Some(out.now() + COALESCE_NS);
         }
         if entry.last {

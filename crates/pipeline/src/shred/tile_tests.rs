@@ -108,6 +108,57 @@ fn large_entries_make_several_sets_and_nothing_is_lost() {
     assert_eq!(rig.count().sets, rig.count().signed);
 }
 
+/// Entries of one size up to the limit that pack keeps, then a tick that ends the slot; gives the number of sets.
+fn worst_slot(len: usize, early: bool) -> u32 {
+    const SHREDS: u32 = 64 * 32;
+    let config = Config {
+        shred_version: 7,
+        shreds_per_slot_max: SHREDS,
+        chained_root: [9; 32],
+        first_slot: 1,
+        destinations: vec![],
+    };
+    let mut rig = Rig::new(&config, &INPUTS, &OUTPUTS);
+    let size = (len + PohEntry::ENTRY_HEADER) as u64;
+    let mut shreds = 0;
+    for n in 0..entry_bytes_within(SHREDS.into()) / size {
+        transactions(&mut rig, 1, len);
+        rig.run();
+        if early || n % 7 == 0 {
+            rig.advance(Duration::from_millis(50));
+        }
+        rig.run();
+        sign(&mut rig);
+        shreds = rig.take("shred_store:0").iter().map(|(_, m)| read_set(m).fec_set_index + 32).fold(shreds, u32::max);
+    }
+    tick(&mut rig, 1, 64, true);
+    rig.run();
+    sign(&mut rig);
+    let last = rig.take("shred_store:0").pop().expect("the slot's last set");
+    assert!(read_set(&last.1).last_in_slot);
+    assert!(read_set(&last.1).fec_set_index + 32 <= SHREDS);
+    shreds
+}
+
+#[test]
+fn what_pack_lets_into_a_block_fits_whatever_its_sizes_and_times() {
+    let largest = MICROBLOCK_MTU - PohEntry::HEADER - PohEntry::ENTRY_HEADER;
+    for len in [500, 13_900, SET_CAPACITY - 100, SET_CAPACITY, SET_CAPACITY + 40, 41_000, largest] {
+        for early in [false, true] {
+            let shreds = worst_slot(len, early);
+            assert!(shreds > 20 * 32, "{len} B: the limit is far too low: {shreds} shreds");
+        }
+    }
+}
+
+#[test]
+fn the_limits_of_a_block_fit_its_shreds() {
+    for larger in [false, true] {
+        let limits = hearth_ledger::BlockLimits::lifted(false, larger);
+        assert!(limits.entry_bytes <= entry_bytes_within(limits.shreds), "{limits:?}");
+    }
+}
+
 #[test]
 fn every_destination_gets_every_signed_shred() {
     let destinations: Vec<SocketAddr> = vec!["127.0.0.1:8003".parse().unwrap(), "127.0.0.2:8003".parse().unwrap()];

@@ -232,18 +232,6 @@ impl Server {
         self.read_next(now, take)
     }
 
-    /// Copies the next whole transaction into `buffer`; its sender and length.
-    pub fn next_transaction(
-        &mut self,
-        now: Instant,
-        buffer: &mut [u8; crate::TRANSACTION_BYTES_MAX],
-    ) -> Option<(Peer, usize)> {
-        self.read_next(now, |peer, bytes| {
-            buffer[..bytes.len()].copy_from_slice(bytes);
-            (*peer, bytes.len())
-        })
-    }
-
     /// Whether [`Self::poll_transaction`] might now return something.
     pub fn has_readable(&self) -> bool {
         !self.to_read.is_empty()
