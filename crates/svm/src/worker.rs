@@ -98,12 +98,12 @@ impl State {
             environment: shared.environment.of_slot(batch.blockhash),
             empty: Arc::default(),
         };
-        let callbacks = state.callbacks(shared, batch);
+        let callbacks = state.callbacks(batch);
         state.processor.fill_missing_sysvar_cache_entries(&callbacks);
         state
     }
 
-    fn callbacks<'a>(&'a self, shared: &'a Shared, batch: &GeneralBatch<'a>) -> Callbacks<'a> {
+    fn callbacks<'a>(&'a self, batch: &GeneralBatch<'a>) -> Callbacks<'a> {
         Callbacks { accounts: batch.accounts, empty: &self.empty }
     }
 
@@ -116,7 +116,7 @@ impl State {
             ..TransactionProcessingConfig::default()
         };
         let output = self.processor.load_and_execute_sanitized_transactions(
-            &self.callbacks(shared, batch),
+            &self.callbacks(batch),
             &messages,
             checks,
             &self.environment,
