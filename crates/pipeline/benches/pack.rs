@@ -38,7 +38,9 @@ fn scheduler() -> Scheduler {
         block_cost: u64::MAX / 2,
         account_cost: u32::MAX / 2,
         block_bytes: u64::MAX / 2,
+        block_growth: u64::MAX / 2,
         microblock_txns: 64,
+        microblock_cost: u64::MAX / 2,
         microblock_bytes: 59_934,
     };
     let mut scheduler = Scheduler::new(SchedulerConfig {
@@ -98,6 +100,7 @@ impl Transfers {
             tag,
             reward: self.rewards[self.next],
             cost: COST,
+            growth: 0,
             expires_at,
             origin_ns: 0,
             loaded: None,

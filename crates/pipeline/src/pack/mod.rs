@@ -28,7 +28,7 @@ use hearth_ledger::Ledger;
 use hearth_ledger::bank::{LoadedAddresses, advances_nonce};
 use hearth_ledger::blockhash::{BlockhashQueue, last_valid_block_height};
 use hearth_ledger::budget::Budget;
-use hearth_ledger::cost::{BlockLimits, Cost};
+use hearth_ledger::cost::{BlockLimits, Cost, allocated_bytes};
 use hearth_ledger::fates::DropReason;
 use hearth_ledger::fees::Fee;
 use hearth_ledger::programs::is_reserved;
@@ -152,7 +152,9 @@ impl Config {
             block_cost: self.limits.block_cost,
             account_cost: u32::try_from(self.limits.account_cost).unwrap_or(u32::MAX).min(u32::MAX / 2),
             block_bytes: self.limits.entry_bytes.min(shred::entry_bytes_within(self.limits.shreds)),
+            block_growth: self.limits.data_growth_bytes,
             microblock_txns: MICROBLOCK_TXNS,
+            microblock_cost: MICROBLOCK_COST,
             // The same transactions travel in three messages; this one's headers are the longest.
             microblock_bytes: MICROBLOCK_MTU - PohEntry::HEADER - PohEntry::ENTRY_HEADER,
         };
@@ -169,6 +171,9 @@ impl Config {
     }
 }
 
+/// Compute units reserved for a microblock of several, so that programs hold a bank up for milliseconds at most: as much as
+/// 64 transfers reserve that say nothing of what they will use, and half as much again.
+const MICROBLOCK_COST: u64 = 2_000_000;
 /// Microblocks that a bank has at a time. Where tiles share a core, this is what a bank does in one turn.
 const FLIGHTS_PER_BANK: u32 = 8;
 /// Transactions looked at for one microblock.
@@ -562,6 +567,7 @@ fn candidate<'a>(
         tag: arrival.tag,
         reward: arrival.reward.unwrap_or_else(|| Fee::of(txn, budget).reward()),
         cost: Cost::estimate(txn, Some(budget)).total().try_into().unwrap_or(u32::MAX),
+        growth: allocated_bytes(txn).try_into().unwrap_or(u32::MAX),
         expires_at: 0,
         origin_ns: arrival.origin_ns,
         loaded: None,

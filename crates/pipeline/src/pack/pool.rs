@@ -68,6 +68,8 @@ pub struct Meta {
     pub entry: Entry,
     /// Keyed hash of its first signature.
     pub tag: u64,
+    /// Bytes of account data that it may allocate.
+    pub growth: u32,
     /// When it entered the node, low 32 bits of nanoseconds.
     pub origin_ns: u32,
     /// The account whose queue it left in order to compete for all that wait there.
@@ -99,6 +101,7 @@ impl Slot {
         let meta = Meta {
             entry: Entry { reward: 0, seq: 0, cost: 1, slot: 0 },
             tag: 0,
+            growth: 0,
             origin_ns: 0,
             delegate_of: None,
             state: State::Vacant,
@@ -185,6 +188,7 @@ impl Pool {
         it.meta = Meta {
             entry,
             tag: candidate.tag,
+            growth: candidate.growth,
             origin_ns: candidate.origin_ns,
             delegate_of: None,
             state: State::Ready,

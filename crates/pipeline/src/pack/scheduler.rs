@@ -61,6 +61,7 @@ struct Slot {
     max_microblocks: u64,
     cost: u64,
     bytes: u64,
+    growth: u64,
     misfits: u32,
 }
 
@@ -342,8 +343,8 @@ impl Scheduler {
     /// still mix in.
     pub fn begin_slot(&mut self, slot: u64, start_ns: u64, end_ns: u64, max_microblocks: u64) {
         self.accounts.begin_block();
-        self.slot =
-            Some(Slot { slot, start_ns, end_ns, microblocks: 0, max_microblocks, cost: 0, bytes: 0, misfits: 0 });
+        let (microblocks, cost, bytes, growth, misfits) = (0, 0, 0, 0, 0);
+        self.slot = Some(Slot { slot, start_ns, end_ns, microblocks, max_microblocks, cost, bytes, growth, misfits });
         self.resume_block_short();
         while let Some(slot) = self.account_short.pop() {
             self.make_ready(slot);
@@ -376,7 +377,8 @@ impl Scheduler {
             let len = self.pool.txn(at).len();
             let more = if self.pool.loaded(at).is_some() { SchedulerConfig::LOADED_HEADER } else { 0 };
             let needs = len + SchedulerConfig::TXN_HEADER + more;
-            if needs > bytes_left || slot.misfits >= MISFITS {
+            let too_long = slot.cost - before.0 + u64::from(top.cost) > limits.microblock_cost;
+            if needs > bytes_left || (too_long && !self.outgoing.is_empty()) || slot.misfits >= MISFITS {
                 break;
             }
             looked += 1;
@@ -384,7 +386,9 @@ impl Scheduler {
             if let Some(next) = self.ready.top() {
                 black_box(self.pool.locks(next.slot as usize).first());
             }
-            if slot.cost + u64::from(top.cost) > limits.block_cost || slot.bytes + len as u64 > limits.block_bytes {
+            let grown = slot.growth + u64::from(self.pool.meta(at).growth);
+            let block = (slot.cost + u64::from(top.cost), slot.bytes + len as u64);
+            if block.0 > limits.block_cost || block.1 > limits.block_bytes || grown > limits.block_growth {
                 slot.misfits += 1;
                 self.put_off(at, State::BlockShort);
             } else if let Some(account) = self.closed_account(at) {
@@ -395,8 +399,8 @@ impl Scheduler {
             } else {
                 self.launch(&top, &mut flight);
                 bytes_left -= needs;
-                slot.cost += u64::from(top.cost);
-                slot.bytes += len as u64;
+                (slot.cost, slot.bytes) = block;
+                slot.growth = grown;
                 slot.misfits = 0;
             }
         }

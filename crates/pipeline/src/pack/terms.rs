@@ -26,6 +26,8 @@ pub struct Candidate<'a> {
     pub reward: u64,
     /// Compute units to reserve: at least what it can cost.
     pub cost: u32,
+    /// Bytes of account data that it may allocate.
+    pub growth: u32,
     /// The end of its time, by the clock of [`Scheduler::expire`]: the height of the last block in which it is valid.
     pub expires_at: u64,
     /// When it entered the node, low 32 bits of nanoseconds.
@@ -49,6 +51,10 @@ pub struct Limits {
     pub account_cost: u32,
     /// Entry bytes of a block.
     pub block_bytes: u64,
+    /// Bytes by which a block's transactions may make accounts grow.
+    pub block_growth: u64,
+    /// Compute units of a microblock of several transactions: a bank executes it in one go.
+    pub microblock_cost: u64,
     /// Transactions of a microblock.
     pub microblock_txns: usize,
     /// Bytes of a microblock's transactions, each with [`SchedulerConfig::TXN_HEADER`].

@@ -19,7 +19,9 @@ fn config() -> SchedulerConfig {
             block_cost: 1 << 40,
             account_cost: 1 << 30,
             block_bytes: 1 << 40,
+            block_growth: 1 << 40,
             microblock_txns: 4,
+            microblock_cost: 1 << 40,
             microblock_bytes: 60_000,
         },
         use_consumed_cus: true,
@@ -43,7 +45,8 @@ fn set(indexes: impl IntoIterator<Item = usize>) -> AccountSet {
 /// A small transaction that writes all its accounts.
 fn plain<'a>(bytes: &'a [u8], tag: u64, reward: u64, keys: &'a [Pubkey]) -> Candidate<'a> {
     let (writes, unlocked) = (set(0..keys.len()), AccountSet::default());
-    Candidate { bytes, tag, reward, cost: 1000, expires_at: 9, origin_ns: 0, loaded: None, keys, writes, unlocked }
+    let (cost, growth, expires_at, origin_ns, loaded) = (1000, 0, 9, 0, None);
+    Candidate { bytes, tag, reward, cost, growth, expires_at, origin_ns, loaded, keys, writes, unlocked }
 }
 
 #[derive(Clone, Debug)]
@@ -51,13 +54,14 @@ struct Spec {
     reward: u64,
     cost: u32,
     len: usize,
+    growth: u32,
     expires_at: u64,
     locks: BTreeMap<u16, bool>,
 }
 
 impl Spec {
     fn new(reward: u64, locks: &[(u16, bool)]) -> Self {
-        Self { reward, cost: 1000, len: 200, expires_at: 100, locks: locks.iter().copied().collect() }
+        Self { reward, cost: 1000, len: 200, growth: 0, expires_at: 100, locks: locks.iter().copied().collect() }
     }
 
     fn conflicts(&self, other: &Self) -> bool {
@@ -133,6 +137,7 @@ impl Watched {
             tag,
             reward: spec.reward,
             cost: spec.cost,
+            growth: spec.growth,
             expires_at: spec.expires_at,
             origin_ns: 0,
             loaded: None,
@@ -282,7 +287,7 @@ impl Watched {
 fn spec(accounts: u16) -> impl Strategy<Value = Spec> {
     let locks = prop::collection::btree_map(0..accounts, any::<bool>(), 1..4);
     (0u64..8, prop::sample::select(vec![500u32, 1000, 1000, 3000]), 8usize..400, 0u64..6, locks)
-        .prop_map(|(reward, cost, len, expires_at, locks)| Spec { reward, cost, len, expires_at, locks })
+        .prop_map(|(reward, cost, len, expires_at, locks)| Spec { reward, cost, len, growth: 0, expires_at, locks })
 }
 
 #[derive(Clone, Debug)]
@@ -370,7 +375,9 @@ proptest! {
             block_cost: 9_000,
             account_cost: 4_000,
             block_bytes: 3_000,
+            block_growth: 1 << 40,
             microblock_txns: 3,
+            microblock_cost: 2_500,
             microblock_bytes: TXN_BYTES + SchedulerConfig::TXN_HEADER + SchedulerConfig::LOADED_HEADER,
         };
         let mut watched = run(SchedulerConfig { limits, use_consumed_cus, capacity: 20, ..config() }, ops);
@@ -573,6 +580,32 @@ fn a_microblock_holds_no_more_bytes_than_it_may() {
     }
     assert_eq!(w.schedule(0, 100).unwrap(), [0, 1]);
     assert_eq!(w.schedule(0, 100).unwrap(), [2]);
+}
+
+#[test]
+fn a_microblock_of_several_costs_no_more_than_it_may() {
+    let limits = Limits { microblock_cost: 2_500, ..config().limits };
+    let mut w = Watched::new(SchedulerConfig { limits, ..config() });
+    w.begin();
+    for (n, cost) in [1000, 1000, 1000, 9000, 1000].into_iter().enumerate() {
+        w.insert(Spec { cost, ..Spec::new(u64::from(cost), &[(n as u16, true)]) }).unwrap();
+    }
+    let made = [0, 1, 0, 1].map(|bank| w.schedule(bank, 100));
+    assert_eq!(made, [Ok(vec![0, 1]), Ok(vec![2]), Ok(vec![3]), Ok(vec![4])]);
+}
+
+#[test]
+fn accounts_grow_no_more_than_they_may_in_a_block() {
+    let limits = Limits { block_growth: 20, ..config().limits };
+    let mut w = Watched::new(SchedulerConfig { limits, ..config() });
+    w.begin();
+    for (n, growth) in [12, 12, 8].into_iter().enumerate() {
+        w.insert(Spec { growth, ..Spec::new(1, &[(n as u16, true)]) }).unwrap();
+    }
+    assert_eq!(w.schedule(0, 100).unwrap(), [0, 2]);
+    assert_eq!(w.schedule(0, 100), Err(Idle::NothingReady));
+    w.begin();
+    assert_eq!(w.schedule(0, 100).unwrap(), [1]);
 }
 
 #[test]
