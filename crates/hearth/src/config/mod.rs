@@ -126,7 +126,8 @@ tables! {
         pub affinity: String = "auto".into(),
         /// Cores that `auto` must not use: `0`, `4-7`, `2h` (core 2 and its hyperthread sibling).
         pub blocklist_cores: String = String::new(),
-        /// Number of net tiles; 0 chooses by the number of cores, here and below, or is 1 where `affinity` is not `auto`.
+        /// Number of net tiles; 0 chooses by the number of cores, here and below, or is 1 where `affinity` is not
+        /// `auto`.
         pub net_tile_count: usize = 0,
         /// Number of quic tiles.
         pub quic_tile_count: usize = 0,
@@ -290,8 +291,8 @@ tables! {
         pub hold_when_full: bool = pack::Config::default().hold_when_full,
         /// Gives compute units that a transaction did not use back to its block.
         pub use_consumed_cus: bool = pack::Config::default().use_consumed_cus,
-        /// `perf` fills a block as fast as the banks go; `balanced` over the whole slot, so that what pays better and comes
-        /// late finds room.
+        /// `perf` fills a block as fast as the banks go; `balanced` over the whole slot, so that what pays better and
+        /// comes late finds room.
         pub schedule_strategy: String = "perf".into(),
     }
 

@@ -66,8 +66,8 @@ hearth_tile::counters! {
 /// Changed accounts that are hashed in one turn, about a quarter of a millisecond.
 const HASHED_IN_TURN: usize = 128;
 
-/// Compute units after which a turn ends, a millisecond or two: eight microblocks of transfers, fewer of programs. Other
-/// tiles may wait for the core.
+/// Compute units after which a turn ends, a millisecond or two: eight microblocks of transfers, fewer of
+/// programs. Other tiles may wait for the core.
 const UNITS_IN_TURN: u64 = 1_000_000;
 
 /// The ledger.

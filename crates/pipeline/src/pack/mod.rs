@@ -171,8 +171,8 @@ impl Config {
     }
 }
 
-/// Compute units reserved for a microblock of several, so that programs hold a bank up for milliseconds at most: as much as
-/// 64 transfers reserve that say nothing of what they will use, and half as much again.
+/// Compute units reserved for a microblock of several, so that programs hold a bank up for milliseconds at most: as
+/// much as 64 transfers reserve that say nothing of what they will use, and half as much again.
 const MICROBLOCK_COST: u64 = 2_000_000;
 /// Microblocks that a bank has at a time. Where tiles share a core, this is what a bank does in one turn.
 const FLIGHTS_PER_BANK: u32 = 8;

@@ -73,14 +73,14 @@ const BATCH_SETS: usize = 8;
 const SETS_PER_EARLY_END: u64 = 16;
 /// Sets that may wait for their signature before no entry is read.
 const UNSIGNED_MAX: usize = 32;
-/// The sets of one call at most: of a full batch, and of the entry after it where that ends the slot. Either may have one
-/// more, since a slot's last set holds less.
+/// The sets of one call at most: of a full batch, and of the entry after it where that ends the slot. Either may
+/// have one more, since a slot's last set holds less.
 const SETS_PER_CALL: usize = BATCH_SETS + 1 + MICROBLOCK_MTU.div_ceil(SET_CAPACITY) + 1;
 
 /// Bytes of microblocks that fit into a slot of so many data shreds, whatever their sizes and whenever they come.
 ///
-/// A full batch lacks less than one entry of its sets' bytes. Each batch that is ended early, and the slot's last, lacks
-/// less than a set; ticks and the smaller last set take two more.
+/// A full batch lacks less than one entry of its sets' bytes. Each batch that is ended early, and the slot's
+/// last, lacks less than a set; ticks and the smaller last set take two more.
 pub const fn entry_bytes_within(shreds: u64) -> u64 {
     let sets = shreds / DATA_PER_SET as u64;
     let usable = (sets - sets / SETS_PER_EARLY_END).saturating_sub(3);
