@@ -10,7 +10,7 @@
 pub enum Regime {
     /// Housekeeping: flushing counters, heartbeats, timers of the loop itself.
     Housekeeping,
-    /// A reliable consumer downstream has no room.
+    /// A reliable consumer downstream has no room, parked included.
     Backpressure,
     /// Nothing to do, parked included.
     Wait,
@@ -81,12 +81,13 @@ impl TimeLine {
         self.last = self.last.max(now);
     }
 
-    /// The time since the last call: `parked_ns` of it waiting, the rest given to other tiles.
-    pub fn resumed(&mut self, parked_ns: u64, now: u64) {
+    /// The time since the last call: `parked_ns` of it asleep, for want of work or of room as `parked` says, the rest
+    /// given to other tiles.
+    pub fn resumed(&mut self, parked: Regime, parked_ns: u64, now: u64) {
         let gap = now.saturating_sub(self.last);
-        let parked = parked_ns.min(gap);
-        self.ns[Regime::Wait as usize] += parked;
-        self.ns[Regime::Elsewhere as usize] += gap - parked;
+        let parked_ns = parked_ns.min(gap);
+        self.ns[parked as usize] += parked_ns;
+        self.ns[Regime::Elsewhere as usize] += gap - parked_ns;
         self.last = self.last.max(now);
     }
 
@@ -119,7 +120,7 @@ mod tests {
     fn regimes_sum_to_wall_time() {
         let mut line = TimeLine::new(100);
         line.spent(Regime::Finish, 150);
-        line.resumed(30, 250);
+        line.resumed(Regime::Wait, 30, 250);
         line.spent(Regime::Backpressure, 260);
         line.spent(Regime::Wait, 255); // a clock that steps back costs nothing
         assert_eq!(line.ns().iter().sum::<u64>(), 160);

@@ -128,6 +128,12 @@ impl<T: Tile> Rig<T> {
         self.runner.turn(0)
     }
 
+    /// Lets the tile take one turn after its core has slept for so long.
+    pub fn turn_after(&mut self, sleep: Duration) -> Activity {
+        self.clock.advance(sleep);
+        self.runner.turn(sleep.as_nanos() as u64)
+    }
+
     /// Takes what the tile has published on an output: tag and payload.
     pub fn take(&mut self, link: &str) -> Vec<(u64, Vec<u8>)> {
         let mut taken = vec![];
@@ -188,6 +194,11 @@ impl<T: Tile> Rig<T> {
     /// Nanoseconds in each regime so far.
     pub fn regimes(&self) -> &[u64; REGIMES] {
         self.runner.time_line().ns()
+    }
+
+    /// Whether the tile now waits for room on an output, and how often that began.
+    pub fn backpressure(&self) -> (bool, u64) {
+        self.runner.backpressure()
     }
 
     /// Stops the tile.

@@ -98,6 +98,8 @@ pub struct Runner<T: Tile> {
     burst_open: bool,
     moved: bool,
     blocked: bool,
+    /// The tile said in this turn that an elective output held it up.
+    held_up: bool,
 }
 
 impl<T: Tile> Runner<T> {
@@ -146,6 +148,7 @@ impl<T: Tile> Runner<T> {
             burst_open: false,
             moved: false,
             blocked: false,
+            held_up: false,
         })
     }
 
@@ -164,14 +167,27 @@ impl<T: Tile> Runner<T> {
         &self.line
     }
 
+    /// Whether the tile now waits for room on an output, and how often that began.
+    pub fn backpressure(&self) -> (bool, u64) {
+        (self.blocked, self.shared.backpressure_count)
+    }
+
     fn has_room(&mut self) -> bool {
         T::BURST == 0 || self.ports.iter_mut().all(|p| p.elective || p.producer.credits(T::BURST) >= T::BURST)
     }
 
     fn call(&mut self, now: u64, origin_ns: u32, f: impl FnOnce(&mut T, &mut Out<'_, T>)) -> bool {
-        let mut out =
-            Out { count: &mut self.count, ports: &mut self.ports, now, clock: &self.clock, origin_ns, filtered: false };
+        let mut out = Out {
+            count: &mut self.count,
+            ports: &mut self.ports,
+            now,
+            clock: &self.clock,
+            origin_ns,
+            filtered: false,
+            held_up: false,
+        };
         f(&mut self.tile, &mut out);
+        self.held_up |= out.held_up;
         out.filtered
     }
 
@@ -210,7 +226,12 @@ impl<T: Tile> Runner<T> {
         let mut polled = Poll::Idle;
         self.call(now, now as u32, |tile, out| polled = tile.poll(out));
         let busy = polled == Poll::Busy;
-        self.line.spent(if busy { Regime::Finish } else { Regime::Wait }, self.clock.now());
+        let regime = match (busy, self.held_up) {
+            (true, _) => Regime::Finish,
+            (false, true) => Regime::Backpressure,
+            (false, false) => Regime::Wait,
+        };
+        self.line.spent(regime, self.clock.now());
         busy
     }
 
@@ -279,8 +300,10 @@ impl<T: Tile> Runner<T> {
             clock: &self.clock,
             origin_ns: meta.origin_ns,
             filtered: false,
+            held_up: false,
         };
         self.tile.on_frag(Frag { meta: *meta, input: In(input as u16), payload }, &mut out);
+        self.held_up |= out.held_up;
         let regime = if out.filtered {
             self.inputs[input].skip();
             Regime::FilteredAfter
@@ -309,7 +332,8 @@ impl<T: Tile> Runnable for Runner<T> {
 
     fn turn(&mut self, parked_ns: u64) -> Activity {
         let now = self.clock.now();
-        self.line.resumed(parked_ns, now);
+        let parked = if self.blocked { Regime::Backpressure } else { Regime::Wait };
+        self.line.resumed(parked, parked_ns, now);
         if now >= self.next_housekeeping {
             self.housekeep(now);
             self.line.spent(Regime::Housekeeping, self.clock.now());
@@ -326,7 +350,8 @@ impl<T: Tile> Runnable for Runner<T> {
                 self.inputs.iter_mut().for_each(Consumer::release);
             }
         }
-        self.note_room(room);
+        let held_up = std::mem::take(&mut self.held_up);
+        self.note_room(room && !held_up);
         let moved = passed > 0 || self.published() != published;
         self.moved |= moved;
         if moved || busy { Activity::Worked } else { Activity::Idle }

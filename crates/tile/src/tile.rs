@@ -154,6 +154,7 @@ pub struct Out<'a, T: Tile> {
     pub(crate) clock: &'a Clock,
     pub(crate) origin_ns: u32,
     pub(crate) filtered: bool,
+    pub(crate) held_up: bool,
 }
 
 impl<T: Tile> Out<'_, T> {
@@ -213,6 +214,12 @@ impl<T: Tile> Out<'_, T> {
     /// Says that the frag in hand was dropped after looking at it, so that its time counts as filtered.
     pub fn filtered(&mut self) {
         self.filtered = true;
+    }
+
+    /// Says that there is something to publish and an elective output has no room for it: the turn counts as
+    /// backpressure, as the loop itself sees it of other outputs.
+    pub fn held_up(&mut self) {
+        self.held_up = true;
     }
 
     /// The time at which the transaction in hand entered the node (low 32 bits of nanoseconds).
@@ -372,8 +379,8 @@ impl Host<'_> {
         self.ports[usize::from(port.0)].producer.mtu()
     }
 
-    /// The tile itself asks for [`Out::credits`] of this output before publishing; the loop does not hold it up
-    /// when the output is full.
+    /// The tile itself asks for [`Out::credits`] of this output before publishing and says when it is
+    /// [`Out::held_up`]; the loop does not hold it up when the output is full.
     pub fn elective(&mut self, port: Port) {
         self.ports[usize::from(port.0)].elective = true;
     }

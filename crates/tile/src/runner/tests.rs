@@ -127,6 +127,21 @@ fn time_without_room_is_backpressure() {
     stage.settle();
     assert_eq!(stage.regime(Regime::Backpressure), 9);
     assert_eq!(stage.regime(Regime::Finish), 9);
+    // Blocked, it sleeps; and again, with another tile's turn before the next of its own.
+    let wait = stage.regime(Regime::Wait);
+    for (gap, parked) in [(50_000, 50_000), (6_000, 5_000)] {
+        stage.wires.clock.advance(Duration::from_nanos(gap));
+        stage.runner.turn(parked);
+    }
+    assert_eq!((stage.regime(Regime::Backpressure), stage.regime(Regime::Elsewhere)), (55_009, 1_000));
+    assert_eq!(stage.regime(Regime::Wait), wait);
+    // The sleep from which room woke it is the stall's, too; the next is a wait for work.
+    take(&mut drain, usize::MAX);
+    for _ in 0..2 {
+        stage.wires.clock.advance(Duration::from_nanos(700));
+        stage.runner.turn(700);
+    }
+    assert_eq!((stage.regime(Regime::Backpressure), stage.regime(Regime::Wait)), (55_709, wait + 700));
 }
 
 #[test]
