@@ -27,6 +27,10 @@ impl Responses {
         room
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Appends the next datagram to `buffer`.
     pub(crate) fn pop(&mut self, buffer: &mut Vec<u8>) -> Option<Transmit> {
         let (transmit, payload) = self.0.pop_front()?;

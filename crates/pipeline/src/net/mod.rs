@@ -2,14 +2,14 @@
 //!
 //! reads   `quic_net` ×Q, `shred_net`, reliable: datagrams to send; its sockets
 //! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that their sender's address hashes to
-//! memory  16 receive buffers × 64 KiB a socket, one send queue of 64 messages
+//! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages
 //! drops   datagrams longer than the link's MTU; the kernel's own (socket buffer full), read from the socket;
-//!         outgoing ones that the kernel refuses. All counted
+//!         outgoing ones that the kernel refuses, or whose address cannot be reached. All counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
 
 use std::net::SocketAddr;
 
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
+use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 use crate::links::{DATAGRAM_MTU, Datagram, NET_QUIC, Outgoing, PortKind};
@@ -29,7 +29,9 @@ hearth_tile::counters! {
         dropped_oversize: Counter,
         /// Datagrams the kernel dropped because the socket's buffer was full.
         dropped_by_kernel: Counter,
-        /// Sends that the kernel refused with an error other than a full buffer.
+        /// Datagrams not sent, since the kernel knows no way to their address or is told not to send there.
+        dropped_unreachable: Counter,
+        /// Sends that the kernel refused with another error than these and a full buffer.
         send_errors: Counter,
         /// Receives that failed with an error.
         receive_errors: Counter,
@@ -47,7 +49,7 @@ pub struct Config {
     pub socket_buffer_bytes: usize,
 }
 
-/// Receive buffers per socket.
+/// Receive buffers, for one socket at a time.
 const SLOTS: usize = 16;
 /// Sends that the kernel had no room for are tried again after this long.
 const RETRY_NS: u64 = 500_000;
@@ -70,6 +72,20 @@ struct Unsent {
     to: SocketAddr,
     segment: u16,
     data: Vec<u8>,
+}
+
+impl Unsent {
+    fn datagrams(&self) -> u64 {
+        if self.segment == 0 { 1 } else { self.data.len().div_ceil(self.segment.into()) as u64 }
+    }
+
+    /// Counts what the kernel did not take.
+    fn refused(&self, error: &std::io::Error, count: &mut Counters) {
+        match is_unreachable(error) {
+            true => count.dropped_unreachable += self.datagrams(),
+            false => count.send_errors += 1,
+        }
+    }
 }
 
 impl Tile for Net {
@@ -138,7 +154,9 @@ impl Tile for Net {
     fn wait_for(&self) -> WaitFor {
         // A full kernel buffer is no event to wait for: look again soon.
         let deadline = (!self.unsent.is_empty()).then_some(self.last_poll_ns + RETRY_NS);
-        WaitFor { readable: self.sockets.iter().map(|(_, s)| s.raw_fd()).collect(), deadline }
+        // With a batch in hand no socket is read: it waits for room, which its readers announce.
+        let sockets = if self.resume.is_some() { &[][..] } else { &self.sockets };
+        WaitFor { readable: sockets.iter().map(|(_, s)| s.raw_fd()).collect(), deadline }
     }
 }
 
@@ -166,6 +184,7 @@ impl Net {
             }
             let port = self.quic[flow_hash(from) as usize % self.quic.len()];
             if out.credits(port, 1) == 0 {
+                out.held_up();
                 self.resume = Some((socket, number));
                 return number > first;
             }
@@ -189,14 +208,13 @@ impl Net {
                 Ok(0) => break,
                 Ok(sent) => {
                     for u in &self.unsent[done..done + sent] {
-                        let datagrams = if u.segment == 0 { 1 } else { u.data.len().div_ceil(u.segment.into()) };
-                        out.count.sent += datagrams as u64;
+                        out.count.sent += u.datagrams();
                         out.count.sent_bytes += u.data.len() as u64;
                     }
                     done += sent;
                 }
-                Err(_) => {
-                    out.count.send_errors += 1;
+                Err(error) => {
+                    self.unsent[done].refused(&error, out.count);
                     done += 1;
                 }
             }

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
 use hearth_tile::rig::{DEPTH, Rig};
@@ -108,9 +109,12 @@ fn a_full_link_loses_nothing_that_was_received() {
     }
     rig.run();
     assert_eq!(rig.count().received, depth, "as many as the link holds");
+    assert_eq!(rig.backpressure(), (true, 1));
+    assert!(rig.tile().wait_for().readable.is_empty(), "a socket that is not read would wake it at once");
     let mut got = taken(&mut rig, NET_QUIC);
     turn_until(&mut rig, "the rest", |rig| rig.count().received == sent);
     got.extend(taken(&mut rig, NET_QUIC));
+    assert_eq!(rig.backpressure(), (false, 1));
     let numbers = got.iter().map(|(_, _, data)| u64::from_le_bytes(data[..].try_into().unwrap()));
     assert!(numbers.eq(0..sent), "each once and in order");
     rig.advance(Duration::from_millis(2));
@@ -186,6 +190,24 @@ fn what_the_kernel_refuses_is_counted_and_does_not_stop_the_rest() {
     assert_eq!((rig.count().send_errors, rig.count().sent), (1, 1));
     let mut batch = RecvBatch::new(1);
     turn_until(&mut rig, "the other arrives", |_| receiver.receive(&mut batch).unwrap() == 1);
+}
+
+#[test]
+fn an_address_that_cannot_be_reached_is_counted_apart() {
+    let mut rig = rig(&[NET_QUIC]);
+    let receiver = sender();
+    // Loopback's broadcast address, which the kernel lets nobody send to unasked: three datagrams of a run.
+    let nobody: SocketAddr = "127.255.255.255:9".parse().unwrap();
+    for (to, segment) in [(nobody, 2), (receiver.local_addr(), 0)] {
+        let mut frag = vec![9; Outgoing::HEADER + 5];
+        Outgoing::write_header(&mut frag, to, segment, 5);
+        rig.give(QUIC_NET, 0, &frag);
+    }
+    rig.run();
+    let count = rig.count();
+    assert_eq!((count.dropped_unreachable, count.send_errors, count.sent), (3, 0, 1));
+    let kinds = [ErrorKind::HostUnreachable, ErrorKind::NetworkUnreachable, ErrorKind::ConnectionRefused];
+    assert!(kinds.iter().all(|kind| is_unreachable(&Error::from(*kind))));
 }
 
 #[test]

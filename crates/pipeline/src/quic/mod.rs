@@ -232,7 +232,10 @@ impl Quic {
             if !self.server.has_readable() {
                 break;
             }
-            let Some(shortest) = self.verify.shortest(out) else { break };
+            let Some(shortest) = self.verify.shortest(out) else {
+                out.held_up();
+                break;
+            };
             let verify = &mut self.verify;
             let passed = self.server.poll_transaction(now, |_, bytes| out.publish(verify.take(shortest), 0, bytes));
             if passed.is_none() {
@@ -243,7 +246,11 @@ impl Quic {
         }
         self.verify.looked = false;
         for _ in 0..PER_TURN {
+            if !self.server.has_transmit() {
+                break;
+            }
             if out.credits(self.net, 1) == 0 {
+                out.held_up();
                 break;
             }
             let Some(transmit) = self.server.poll_transmit(now, &mut self.buffer) else { break };

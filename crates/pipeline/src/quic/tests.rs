@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hearth_quic::{Client, ClientConfig};
+use hearth_tile::regime::Regime;
 use hearth_tile::rig::{DEPTH, Rig};
 
 use super::*;
@@ -166,6 +167,12 @@ fn with_no_room_downstream_nothing_is_lost() {
         quiet = if world.rig.count().forwarded == before { quiet + 1 } else { 0 };
     }
     assert_eq!(world.rig.count().forwarded, full);
+    let (held_up, times) = world.rig.backpressure();
+    assert!(held_up, "transactions wait, and both links are full");
+    assert!(times < 1000, "a stall counts once: {times}");
+    let spent = world.rig.regimes()[Regime::Backpressure as usize];
+    world.rig.turn_after(Duration::from_millis(3));
+    assert!(world.rig.regimes()[Regime::Backpressure as usize] >= spent + 3_000_000);
     assert!((full + 1..20_000).contains(&numbers), "the connection holds some more, then the client is told to wait");
     world.send(numbers..numbers + 100, |world| {
         (0..2).for_each(|v| got.extend(world.take(v)));

@@ -237,6 +237,11 @@ impl Server {
         !self.to_read.is_empty()
     }
 
+    /// Whether [`Self::poll_transmit`] might now return something.
+    pub fn has_transmit(&self) -> bool {
+        !self.responses.is_empty() || !self.to_transmit.is_empty()
+    }
+
     /// Closes a connection with an application code, as in [`crate::close_code`].
     fn close(&mut self, index: u32, now: Instant, code: u32, reason: &'static str) {
         let slot = self.slots[index as usize].as_mut().expect("an open slot");

@@ -149,8 +149,8 @@ impl UdpSocket {
         Ok(batch.received)
     }
 
-    /// Sends `messages` in order; returns how many the kernel took (fewer when its buffer is full). An address that
-    /// cannot be reached counts as sent: datagrams may be lost.
+    /// Sends `messages` in order; returns how many the kernel took (fewer when its buffer is full). An error is about
+    /// the first of them; see [`is_unreachable`].
     pub fn send(&self, messages: &[Message<'_>]) -> Result<usize> {
         let count = messages.len().min(MAX_BATCH);
         if count == 0 {
@@ -186,10 +186,16 @@ impl UdpSocket {
         let error = Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => Ok(0),
-            Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EPERM) => Ok(1),
             _ => Err(error),
         }
     }
+}
+
+/// Whether a send failed for its address alone: the kernel knows no way there or may not send there (a rule of this
+/// machine, a broadcast address), or the host has answered that nobody listens. The next message may go.
+pub fn is_unreachable(error: &Error) -> bool {
+    use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
+    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | PermissionDenied)
 }
 
 /// One send: a datagram, or a run of equal datagrams (the last may be shorter) to one address.
