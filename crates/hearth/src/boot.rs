@@ -36,7 +36,7 @@ use crate::developer::{Beginning, FlagError};
 use crate::keys::{self, Identity, KeyError};
 use crate::ports::Ports;
 use crate::preflight::PreflightError;
-use crate::replay::{self, ReplayError, Replayed};
+use crate::replay::{self, Go, ReplayError, Replayed};
 use crate::restore::{self, Restored};
 
 /// The RPC's name among the services.
@@ -188,7 +188,7 @@ pub fn open_chain(
     folder: &Path,
     beginning: &Beginning,
     mut funded: impl FnMut(usize),
-    replaying: impl FnMut(&Replayed),
+    replaying: impl FnMut(&Replayed) -> Go,
 ) -> Result<Chain, BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
     std::fs::create_dir_all(folder).map_err(io)?;

@@ -30,6 +30,9 @@ pub enum ReplayError {
         /// The first slot there is.
         first: u64,
     },
+    /// Whoever was told of the progress has ended it.
+    #[error("stopped after slot {0}")]
+    Stopped(u64),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -72,6 +75,9 @@ pub enum ReplayError {
     },
 }
 
+/// Whether to go on with the next block.
+pub type Go = std::ops::ControlFlow<()>;
+
 /// What was rebuilt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
@@ -91,14 +97,14 @@ pub struct Replayed {
 
 /// Executes every whole block after the ledger's last again, in order, up to the first hole. `block_id` is that of the
 /// ledger's last block. What `history` lacks is recorded anew, with logs and calls where it has those. `progress` is
-/// called after each with the count so far.
+/// called after each with the count so far, and may end it.
 pub fn replay(
     ledger: &Ledger,
     block_id: Option<[u8; 32]>,
     genesis: &Genesis,
     reader: &Reader,
     history: Option<(&mut History, bool)>,
-    progress: impl FnMut(&Replayed),
+    progress: impl FnMut(&Replayed) -> Go,
 ) -> Result<Replayed, ReplayError> {
     execute(ledger, block_id, (genesis, reader), history, u64::MAX, progress)
 }
@@ -110,9 +116,13 @@ pub fn replay_until(
     genesis: &Genesis,
     reader: &Reader,
     until: u64,
-    progress: impl FnMut(&Replayed),
+    mut progress: impl FnMut(&Replayed),
 ) -> Result<Replayed, ReplayError> {
-    execute(ledger, block_id, (genesis, reader), None, until, progress)
+    let to_the_end = |done: &Replayed| {
+        progress(done);
+        Go::Continue(())
+    };
+    execute(ledger, block_id, (genesis, reader), None, until, to_the_end)
 }
 
 fn execute(
@@ -121,7 +131,7 @@ fn execute(
     (genesis, reader): (&Genesis, &Reader),
     history: Option<(&mut History, bool)>,
     until: u64,
-    mut progress: impl FnMut(&Replayed),
+    mut progress: impl FnMut(&Replayed) -> Go,
 ) -> Result<Replayed, ReplayError> {
     let last = ledger.recent_blocks(1)[0];
     let mut done = Replayed { from_slot: last.slot, last_slot: last.slot, block_id, ..Replayed::default() };
@@ -140,7 +150,9 @@ fn execute(
         done.blocks += 1;
         done.last_slot = info.slot;
         done.block_id = Some(block.block_id);
-        progress(&done);
+        if progress(&done).is_break() {
+            return Err(ReplayError::Stopped(done.last_slot));
+        }
     }
     done.bank_hash = ledger.hash_all().1;
     Ok(done)

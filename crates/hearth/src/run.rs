@@ -1,16 +1,19 @@
 //! `hearth run`: the node as a lasting local chain.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::boot::{self, BootError};
 use crate::config::Config;
 use crate::developer::{self, Beginning, FlagError, Flags};
 use crate::preflight;
+use crate::replay::{Go, ReplayError, Replayed};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 
 /// How often the node's health is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often it is said how far a replay has come.
+const SAY_EVERY: Duration = Duration::from_secs(2);
 
 /// Why a node ends other than by Ctrl-C.
 #[derive(Debug, thiserror::Error)]
@@ -37,17 +40,21 @@ pub fn run(config: &Config, flags: &Flags, stop: &StopSignal, say: &Say) -> Resu
     if flags.reset {
         developer::reset(config, &folder)?;
     }
-    let chain = boot::open_chain(
-        config,
-        &folder,
-        &beginning,
-        |_| {},
-        |replayed| {
-            if replayed.blocks.is_multiple_of(10_000) {
-                note(format_args!("  … replayed to slot {}", replayed.last_slot));
-            }
-        },
-    )?;
+    let mut said = Instant::now();
+    let replaying = |replayed: &Replayed| {
+        if said.elapsed() > SAY_EVERY {
+            said = Instant::now();
+            note(format_args!("  … replayed to slot {}", replayed.last_slot));
+        }
+        if stop.is_set() { Go::Break(()) } else { Go::Continue(()) }
+    };
+    let chain = match boot::open_chain(config, &folder, &beginning, |_| {}, replaying) {
+        Err(BootError::Replay(ReplayError::Stopped(_))) => {
+            say.line("  stopping");
+            return Ok(());
+        }
+        opened => opened?,
+    };
     let found = match chain.recovery.segment_count {
         0 | 1 if chain.recovery.last_whole_slot.is_none() && chain.recovery.torn.is_none() => "a new chain".into(),
         _ => chain.recovery.to_string(),

@@ -32,6 +32,7 @@ use crate::config::Config;
 use crate::developer::Beginning;
 use crate::ports::{self, Ports};
 use crate::preflight;
+use crate::replay::Go;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use drive::Driver;
@@ -224,7 +225,7 @@ fn measure(
         folder,
         &Beginning::default(),
         |done| progress(&format!("funding accounts: {done} of {total}")),
-        |_| {},
+        |_| Go::Continue(()),
     )?;
     not_yet_stopped()?;
     let control = Arc::new(Control::default());

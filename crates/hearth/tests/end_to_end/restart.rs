@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hearth_ledger::genesis::funded_account_key;
 use hearth_wire::Signature;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::client::{Sender, fresh_address, signature_of, transfer};
-use super::node::{Rpc, Setup, same, wait_until};
+use super::node::{Process, Rpc, Setup, same, wait_until};
 
 /// The kill comes when so many are confirmed, while more are on their way.
 const CONFIRMED: usize = 300;
@@ -155,5 +156,36 @@ fn kill_9_under_load_and_restart() {
     assert_eq!(balances(node.rpc()), before);
     assert_eq!(landed(node.rpc(), sent.len()), landed_then);
     assert_eq!(node.rpc().transaction_count(), landed_now);
+    node.stop();
+}
+
+/// Whether the process has taken over SIGINT.
+fn catches_ctrl_c(process: &Process) -> Result<(), String> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).map_err(|e| e.to_string())?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).ok_or("no mask")?;
+    let mask = u64::from_str_radix(mask.trim(), 16).map_err(|e| e.to_string())?;
+    same(mask & (1 << (Signal::INT.as_raw() - 1)) > 0, true)
+}
+
+/// A chain whose blocks take seconds to hash again: Ctrl-C ends the start between two of them, and harms nothing.
+#[test]
+fn ctrl_c_ends_a_replay() {
+    let mut setup = Setup::new("ctrl-c-replay");
+    setup.with("development.genesis.ticks_per_slot", 16).with("development.genesis.hashes_per_tick", 40_000);
+    setup.with("snapshots.enabled", false);
+    let node = setup.start();
+    wait_until("blocks", || if slot(node.rpc()) > 25 { Ok(()) } else { Err(slot(node.rpc()).to_string()) });
+    let last = node.rpc().call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().expect("a slot");
+    node.stop();
+
+    let process = Process::start(&mut setup.command("run"));
+    wait_until("the node listens for Ctrl-C", || catches_ctrl_c(&process));
+    process.signal(Signal::INT);
+    let (status, lines) = process.wait();
+    assert!(status.success() && lines.iter().any(|line| line.contains("stopping")), "{status}: {lines:#?}");
+    assert!(!lines.iter().any(|line| line.contains("ready;")), "it has not begun to run: {lines:#?}");
+
+    let node = setup.start();
+    assert!(slot(node.rpc()) >= last);
     node.stop();
 }
