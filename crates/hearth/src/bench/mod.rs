@@ -37,7 +37,7 @@ use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use drive::Driver;
 use observe::{Observed, Snapshot};
-use report::{Rate, Report};
+use report::{Asked, Rate, Report};
 
 /// Why a bench does not run.
 #[derive(Debug, thiserror::Error)]
@@ -256,13 +256,25 @@ fn measure(
     }
 }
 
+/// What the load is told to be.
+fn asked(config: &Config, options: &cli::Bench) -> Asked {
+    let total = config.development.genesis.fund_initial_accounts;
+    Asked {
+        rate: options.rate,
+        conflict: options.conflict,
+        accounts_from: options.accounts_from.unwrap_or(total),
+        accounts_to: options.accounts_to.unwrap_or(total),
+    }
+}
+
 /// Transfers to sign ahead: as many as could be sent, or what a rate asks for with some seconds to spare, since the
 /// first whole second is waited for.
 fn presign_count(options: &cli::Bench, cores: usize) -> u64 {
     let seconds = options.warmup + options.duration;
     let most = match options.rate {
         None => seconds * PRESIGN_PER_CORE * cores as u64,
-        Some(rate) => ((seconds + 5) as f64 * rate) as u64 + 1,
+        // Saturates, so that no rate is too large.
+        Some(rate) => ((seconds + 5) as f64 * rate + 1.0) as u64,
     };
     if options.presign { most.min(PRESIGN_MAX) } else { 0 }
 }
@@ -334,6 +346,9 @@ impl Observed {
             txn_per_s: Rate::of(&self.seconds, self.measured_transactions(), elapsed),
             duration_s: elapsed,
             warmup_s: options.warmup as f64,
+            asked: asked(config, options),
+            sent_per_s: self.sent_per_s(),
+            lag_s_max: options.rate.map(|_| self.lag_s_max()),
             sent: self.last.sent(),
             landed: self.last.total("bank", "landed"),
             failed: self.last.total("bank", "failed"),

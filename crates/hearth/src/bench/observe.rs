@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use hearth_pipeline::bencho::Sample;
 use hearth_pipeline::node::Node;
+use hearth_pipeline::{bank, benchg};
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::regime::{REGIMES, Regime};
 
@@ -20,6 +21,16 @@ use super::report::{Bottleneck, CpuPerTxn, TileUse};
 
 /// Places where a transaction may be dropped; their counters of drops begin with `dropped_`.
 const DROPPING: [&str; 4] = ["verify", "dedup", "pack", "bank"];
+/// How a stream ends at the server otherwise than as a transaction.
+const STREAM_ENDS: [&str; 7] = [
+    "streams_empty",
+    "streams_reset",
+    "streams_timed_out",
+    "streams_over_memory",
+    "streams_oversize",
+    "streams_abandoned",
+    "streams_unread",
+];
 
 /// One tile's counters at a moment.
 #[derive(Clone, Debug, Default)]
@@ -87,9 +98,16 @@ impl Snapshot {
                 }
             }
         }
-        // What the client's transport calls lost may have arrived: the server knows.
-        let arrived = self.total("quic", "transactions");
-        dropped.insert("quic".into(), self.sent().saturating_sub(arrived));
+        let mut seen = self.total("quic", "transactions");
+        for end in STREAM_ENDS {
+            let count = self.total("quic", end);
+            dropped.insert(format!("quic_{end}"), count);
+            seen += count;
+        }
+        // Of what the client's transport calls lost, since its connection ended, some has arrived: the server knows. No
+        // more than that is explained; anything else that the server has not seen stays unresolved.
+        let unseen = self.sent().saturating_sub(seen);
+        dropped.insert("benchs_lost".into(), unseen.min(self.total("benchs", "lost")));
         dropped
     }
 
@@ -141,6 +159,7 @@ pub struct Observed {
     rss_last: u64,
     progress: Option<(u64, Instant)>,
     longest_stall: Duration,
+    lag_ns_max: u64,
 }
 
 impl Observed {
@@ -159,8 +178,10 @@ impl Observed {
         if !self.measuring.load(Ordering::Relaxed) {
             return;
         }
-        let banks = node.topology.tiles.iter().filter(|t| t.kind == "bank");
-        let ended = banks.map(|t| executed(node, &t.name())).sum();
+        let of = |kind: &'static str| node.topology.tiles.iter().filter(move |t| t.kind == kind).map(|t| t.name());
+        let lag = of("benchg").map(|benchg| own::<benchg::Counters>(node, &benchg, &["lag_ns"])).max();
+        self.lag_ns_max = self.lag_ns_max.max(lag.unwrap_or(0));
+        let ended = of("bank").map(|bank| own::<bank::Counters>(node, &bank, &["landed", "failed"])).sum();
         match self.progress {
             Some((count, since)) if count == ended => self.longest_stall = self.longest_stall.max(since.elapsed()),
             _ => self.progress = Some((ended, Instant::now())),
@@ -230,6 +251,18 @@ impl Observed {
         }
     }
 
+    /// Transactions that the load's transport took in a measured second.
+    pub fn sent_per_s(&self) -> f64 {
+        let seconds = self.measured_s();
+        let sent = self.at_end.sent().saturating_sub(self.at_begin.sent()) as f64;
+        if seconds > 0.0 { sent / seconds } else { 0.0 }
+    }
+
+    /// How far the load was behind its schedule, at the worst.
+    pub fn lag_s_max(&self) -> f64 {
+        self.lag_ns_max as f64 / 1e9
+    }
+
     /// The longest time in which no transaction was executed.
     pub fn longest_stall_s(&self) -> f64 {
         self.longest_stall.as_secs_f64()
@@ -292,14 +325,14 @@ impl Observed {
     }
 }
 
-fn executed(node: &Node, bank: &str) -> u64 {
-    let counters = node.workspace().counters(bank).expect("every tile has counters");
-    let words = counters.words();
-    let at = |name: &str| {
-        let position = hearth_pipeline::bank::Counters::DECLS.iter().position(|d| d.name == name);
-        LoopCounters::DECLS.len() + position.expect("a counter of bank")
+/// The sum of some of a tile's own counters, which are `C`.
+fn own<C: CounterSet>(node: &Node, tile: &str, names: &[&str]) -> u64 {
+    let counters = node.workspace().counters(tile).expect("every tile has counters");
+    let at = |name: &&str| {
+        let position = C::DECLS.iter().position(|d| d.name == *name);
+        LoopCounters::DECLS.len() + position.expect("a counter of the tile")
     };
-    words[at("landed")].load(Ordering::Relaxed) + words[at("failed")].load(Ordering::Relaxed)
+    names.iter().map(at).map(|at| counters.words()[at].load(Ordering::Relaxed)).sum()
 }
 
 /// Time of useful work and housekeeping: neither held up nor waiting, nor while the core ran another tile.
@@ -321,5 +354,49 @@ fn tile_use(end: &TileCounts, begin: &TileCounts) -> TileUse {
         backpressure,
         wait,
         elsewhere,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(kind: &str, own: &[(&str, u64)]) -> TileCounts {
+        let own = own.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        TileCounts { kind: kind.into(), name: format!("{kind}:0"), own, ..TileCounts::default() }
+    }
+
+    /// What ends at the server has a reason; of the rest, what went with a connection; nothing else is explained.
+    #[test]
+    fn what_is_lost_without_a_reason_stays_unresolved() {
+        let with = |lost: u64| {
+            let server =
+                [("transactions", 85), ("streams_timed_out", 3), ("streams_unread", 2), ("streams_accepted", 88)];
+            let tiles = vec![
+                counts("benchs", &[("sent", 100), ("acknowledged", 98), ("lost", lost)]),
+                counts("quic", &server),
+                counts("verify", &[("dropped_signature", 5)]),
+                counts("bank", &[("landed", 79), ("failed", 1)]),
+            ];
+            let seen = Snapshot { tiles, ..Snapshot::default() };
+            let mut dropped = seen.dropped();
+            let sum: u64 = dropped.values().sum();
+            dropped.retain(|_, count| *count > 0);
+            (seen.sent() - seen.ended() - sum, dropped.into_iter().collect::<Vec<_>>())
+        };
+        let of = |lost: u64| {
+            let places = [
+                ("benchs_lost", lost),
+                ("quic_streams_timed_out", 3),
+                ("quic_streams_unread", 2),
+                ("verify_dropped_signature", 5),
+            ];
+            let places = places.into_iter().filter(|(_, count)| *count > 0);
+            places.map(|(name, count)| (name.replace("dropped_", ""), count)).collect::<Vec<_>>()
+        };
+        assert_eq!(with(0), (10, of(0)));
+        assert_eq!(with(4), (6, of(4)));
+        // Some of them had arrived.
+        assert_eq!(with(30), (0, of(10)));
     }
 }

@@ -18,6 +18,7 @@ pub fn switched_off(config: &Config, options: &cli::Bench) -> Vec<String> {
     add(bench.disable_status_cache, "landed transactions are not remembered (no check for duplicates)");
     add(!config.ledger.sync, "blocks are confirmed before they are on disk");
     add(!config.rpc.transaction_history, "the RPC keeps no transaction status");
+    add(!config.snapshots.enabled, "no snapshots are taken");
     add(!config.keeps_history(), "no transaction history is kept on disk (rpc.history_limit_size = 0)");
     add(config.tiles.quic.limits == "local", "peers are not throttled by stake (tiles.quic.limits = local)");
     add(config.tiles.pack.hold_when_full, "a full pool holds senders back instead of dropping the worst-paying");

@@ -69,6 +69,19 @@ pub struct Machine {
     pub steal: f64,
 }
 
+/// What the load was told to be. The other settings are in [`Report::config`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Asked {
+    /// Transfers a second; null is flat out.
+    pub rate: Option<f64>,
+    /// Share of the transfers that pay to one account.
+    pub conflict: f64,
+    /// Accounts that send.
+    pub accounts_from: usize,
+    /// Accounts that receive.
+    pub accounts_to: usize,
+}
+
 /// Everything that was measured. The names are a contract: `bench --json` writes them as they are.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
@@ -85,6 +98,13 @@ pub struct Report {
     pub cores_used: f64,
     /// Cores that their threads waited for while others ran there.
     pub cores_waited_for: f64,
+    /// What the load was told to be.
+    pub asked: Asked,
+    /// Transactions that the load generator's transport took in a measured second.
+    pub sent_per_s: f64,
+    /// With a rate asked for: how late the latest transfer was, at the worst, seconds; looked at every 20 ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag_s_max: Option<f64>,
     /// Transactions that the load generator's transport took.
     pub sent: u64,
     /// Committed with success.

@@ -7,6 +7,8 @@ use std::fmt::Write;
 
 use super::report::{Report, Target, Waits};
 
+/// A load that sends less than this share of what was asked, or is later than this, did not keep its rate.
+const KEPT: (f64, f64) = (0.99, 0.1);
 /// Less polling than this share of the CPU time is not worth a line.
 const POLLING: f64 = 0.1;
 
@@ -44,6 +46,7 @@ impl Report {
             Some(stall) => writeln!(s, "; longest stall {stall:.2} s")?,
             None => writeln!(s)?,
         }
+        self.write_load(s)?;
         self.write_balance(s)?;
         if self.presigned_ran_dry {
             writeln!(s, "             all that was signed ahead was sent before the time was up")?;
@@ -51,6 +54,19 @@ impl Report {
         self.write_latency(s)?;
         self.write_costs(s)?;
         self.write_verdict(s)
+    }
+
+    /// Whether the load was what it was told to be.
+    fn write_load(&self, s: &mut String) -> std::fmt::Result {
+        let Some(rate) = self.asked.rate.filter(|rate| *rate > 0.0) else { return Ok(()) };
+        let (sent, lag) = (self.sent_per_s, self.lag_s_max.unwrap_or(0.0));
+        writeln!(s, "  load       {} txn/s sent of {} asked; {lag:.2} s behind at the worst", n(sent), n(rate))?;
+        match sent < KEPT.0 * rate || lag > KEPT.1 {
+            true => {
+                writeln!(s, "             the load could not keep the rate: it waited for the node, or for its core")
+            }
+            false => Ok(()),
+        }
     }
 
     /// What became of what was sent.
@@ -181,7 +197,7 @@ pub fn n(v: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::CpuPerTxn;
+    use super::super::report::{Asked, CpuPerTxn};
     use super::*;
 
     #[test]
@@ -202,6 +218,21 @@ mod tests {
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         let busy = CpuPerTxn { polling: 1.0, ..cpu_us_per_txn };
         assert!(!Report { cpu_us_per_txn: busy, ..report }.summary().contains("polling"));
+    }
+
+    #[test]
+    fn a_rate_that_was_not_kept_is_said() {
+        let with = |sent_per_s, lag| {
+            let asked = Asked { rate: Some(10_000.0), ..Default::default() };
+            Report { asked, sent_per_s, lag_s_max: Some(lag), ..Default::default() }.summary()
+        };
+        let kept = with(9_990.0, 0.01);
+        assert!(kept.contains("9,990 txn/s sent of 10,000 asked; 0.01 s behind"), "{kept}");
+        assert!(!kept.contains("could not keep"), "{kept}");
+        for (sent, lag) in [(9_800.0, 0.01), (10_000.0, 0.2)] {
+            assert!(with(sent, lag).contains("could not keep the rate"));
+        }
+        assert!(!Report::default().summary().contains("asked"), "flat out, nothing was asked");
     }
 
     #[test]

@@ -112,6 +112,7 @@ fn bench_reports() {
     assert!((1 << 20..2_000_000_000).contains(&count(&result, "/rss_bytes_max")), "{result:#}");
     assert!(!text(&result, "/bottleneck/tile").is_empty() && !text(&result, "/bottleneck/why").is_empty());
     let off = result["switched_off"].as_array().expect("a list of names");
+    assert!(off.iter().any(|line| line == "no snapshots are taken"), "{off:?}");
     assert!(off.iter().all(Value::is_string) && off[0].as_str().is_some_and(|name| name.contains("hashes_per_tick")));
     let (sign, verify) = (number(&result, "/yardstick_ns/sign"), number(&result, "/yardstick_ns/verify_strict"));
     assert!(1000.0 < sign && sign < verify, "{sign} {verify}");

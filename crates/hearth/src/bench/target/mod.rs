@@ -29,8 +29,8 @@ use hearth_tile::Clock;
 
 use super::drive::Driver;
 use super::observe::{Observed, Snapshot};
-use super::report::{Bottleneck, Rate, Report, Target};
-use super::{BenchError, machine, presign_count, progress};
+use super::report::{Asked, Bottleneck, Rate, Report, Target};
+use super::{BenchError, asked, machine, presign_count, progress};
 use crate::boot::{self, BootError};
 use crate::cli;
 use crate::config::Config;
@@ -125,7 +125,8 @@ pub fn run(
     let (probes, others) = (target.latency.confirmed(), transaction_count(&mut rpc)?.saturating_sub(count + landed));
     let others = others.saturating_sub(probes) as f64 / begun.elapsed().as_secs_f64();
     target.others_per_s = others + probes as f64 / seen.measured_s().max(1.0);
-    Ok(seen.report_of_target(target, landed, options, machine::cores().map_err(BootError::Cores)?))
+    let asked = (asked(config, options), options);
+    Ok(seen.report_of_target(target, landed, asked, machine::cores().map_err(BootError::Cores)?))
 }
 
 /// Asks the node who it is and where it takes transactions.
@@ -197,7 +198,13 @@ fn drain(rpc: &mut Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<u64, B
 
 impl Observed {
     /// The report of what was observed of a node that is somewhere else.
-    fn report_of_target(&mut self, target: Target, landed: u64, options: &cli::Bench, cores: f64) -> Report {
+    fn report_of_target(
+        &mut self,
+        target: Target,
+        landed: u64,
+        (asked, options): (Asked, &cli::Bench),
+        cores: f64,
+    ) -> Report {
         let elapsed = self.measured_s();
         let others = target.others_per_s;
         self.seconds.iter_mut().for_each(|rate| *rate = (*rate - others).max(0.0));
@@ -215,6 +222,9 @@ impl Observed {
             txn_per_s: Rate::of(&self.seconds, measured, elapsed),
             duration_s: elapsed,
             warmup_s: options.warmup as f64,
+            asked,
+            sent_per_s: self.sent_per_s(),
+            lag_s_max: options.rate.map(|_| self.lag_s_max()),
             sent,
             landed,
             unresolved: sent as i64 - landed as i64,
