@@ -9,6 +9,7 @@ use hearth_crypto::ed25519::{
     Arithmetic, SignItem, SigningKey, TableAccess, Verifier, VerifierConfig, VerifyItem, sign_burst,
 };
 use hearth_testkit::bench::{Bench, Unit};
+use hearth_testkit::random::Random;
 use std::hint::black_box;
 
 struct Signed {
@@ -17,25 +18,11 @@ struct Signed {
     message: [u8; 150],
 }
 
-/// A cheap generator: benches need no more than different numbers.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
-}
-
-fn seed(n: u64) -> [u8; 32] {
-    let mut state = n;
-    let mut seed = [0; 32];
-    seed.chunks_exact_mut(8).for_each(|c| c.copy_from_slice(&next(&mut state).to_le_bytes()));
-    seed
-}
-
 /// One signature for each of `keys` keys.
 fn signed(keys: u64) -> Vec<Signed> {
     (0..keys)
         .map(|n| {
-            let key = SigningKey::from_seed(&seed(n));
+            let key = SigningKey::from_seed(&Random(n).key());
             let message = std::array::from_fn(|i| (n as u8).wrapping_add(i as u8));
             Signed { public_key: key.public_key(), signature: key.sign(&message), message }
         })
@@ -60,29 +47,29 @@ fn verify(bench: &Bench, name: &str, goal: f64, set: &[Signed], burst: usize, co
     };
     let mut verifier = None;
     let mut results = Vec::new();
-    let (mut state, mut other) = (1u64, 1u64);
+    let (mut state, mut other) = (Random(1), Random(1));
     bench.paired(
         name,
         Unit::PerSecond,
         Some(goal),
         || {
             let items: Vec<_> = (0..burst)
-                .map(|_| &set[next(&mut state) as usize % set.len()])
+                .map(|_| &set[state.index(set.len())])
                 .map(|s| VerifyItem { public_key: &s.public_key, signature: &s.signature, message: &s.message })
                 .collect();
             verifier.get_or_insert_with(warmed).verify_burst(black_box(&items), &mut results);
             assert!(results.iter().all(Result::is_ok));
             burst as u64
         },
-        || (0..8).map(|_| dalek_verify(&set[next(&mut other) as usize % set.len()])).sum(),
+        || (0..8).map(|_| dalek_verify(&set[other.index(set.len())])).sum(),
     );
 }
 
 /// One message at a time, and bursts of 32 from 32 keys.
 fn sign(bench: &Bench) {
     let message = [7u8; 150];
-    let keys: Vec<_> = (0..32).map(|n| SigningKey::from_seed(&seed(n))).collect();
-    let stock = ed25519_dalek::SigningKey::from_bytes(&seed(1));
+    let keys: Vec<_> = (0..32).map(|n| SigningKey::from_seed(&Random(n).key())).collect();
+    let stock = ed25519_dalek::SigningKey::from_bytes(&Random(1).key());
     let items: Vec<_> = keys.iter().map(|key| SignItem { key, message: &message }).collect();
     let yardstick = || {
         (0..8).for_each(|_| _ = black_box(stock.sign(black_box(&message))));

@@ -12,6 +12,7 @@ use hearth_ledger::status_cache::LandedStatus;
 use hearth_ledger::{Account, Accounts, Bank, Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome};
 use hearth_ledger::{StatusCache, StatusCacheConfig};
 use hearth_testkit::bench::{Bench, Unit};
+use hearth_testkit::random::Random;
 use hearth_wire::{Hash, Pubkey, TransferTemplate, Txn};
 
 /// Transactions in a microblock, and in a block: 300 of these are a million transactions, for which
@@ -22,38 +23,26 @@ const BLOCK: usize = 50 * MICROBLOCK;
 const FEW: usize = 10_000;
 
 fn address(n: usize) -> Pubkey {
-    let mut state = n as u64;
-    let mut key = [0; 32];
-    key.as_chunks_mut().0.iter_mut().for_each(|word| *word = next(&mut state).to_le_bytes());
-    key
-}
-
-/// SplitMix64.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    Random(n as u64).key()
 }
 
 /// Transfers between random accounts, made anew for each microblock.
 struct Load {
     accounts: Vec<Pubkey>,
     templates: Vec<TransferTemplate>,
-    state: u64,
+    random: Random,
     made: u64,
 }
 
 impl Load {
     fn new(accounts: usize) -> Self {
         let accounts = (0..accounts).map(address).collect();
-        Self { accounts, templates: vec![TransferTemplate::new(); MICROBLOCK], state: 7, made: 0 }
+        Self { accounts, templates: vec![TransferTemplate::new(); MICROBLOCK], random: Random(7), made: 0 }
     }
 
     fn microblock(&mut self, blockhash: &Hash) -> Vec<Txn<'_>> {
         for template in &mut self.templates {
-            let random = next(&mut self.state);
+            let random = self.random.word();
             let from = random as usize % self.accounts.len();
             let to = (from + 1 + (random >> 32) as usize % (self.accounts.len() - 1)) % self.accounts.len();
             self.made += 1;
@@ -69,8 +58,8 @@ impl Load {
 
 fn signature(n: u64) -> [u8; 64] {
     let mut signature = [0; 64];
-    let mut state = n;
-    signature.as_chunks_mut().0.iter_mut().for_each(|word| *word = next(&mut state).to_le_bytes());
+    let mut random = Random(n);
+    signature.as_chunks_mut().0.iter_mut().for_each(|word| *word = random.word().to_le_bytes());
     signature
 }
 
@@ -125,14 +114,14 @@ fn many_accounts(bench: &Bench, count: usize) {
     let (mut many, mut few) = (Transfers::among(count), Transfers::among(FEW));
     let name = format!("bank: transfers, {count} accounts");
     bench.paired(&name, Unit::PerSecond, Some(0.5), || many.microblock(), || few.microblock());
-    let look_up = |transfers: &Transfers, state: &mut u64| {
+    let look_up = |transfers: &Transfers, random: &mut Random| {
         for _ in 0..MICROBLOCK {
-            let key = &transfers.load.accounts[next(state) as usize % transfers.load.accounts.len()];
+            let key = &transfers.load.accounts[random.index(transfers.load.accounts.len())];
             black_box(transfers.ledger.accounts().load(key));
         }
         MICROBLOCK as u64
     };
-    let (mut one, mut other) = (1, 2);
+    let (mut one, mut other) = (Random(1), Random(2));
     let name = format!("accounts: load, {count} accounts");
     bench.paired(&name, Unit::NanosPerItem, None, || look_up(&many, &mut one), || look_up(&few, &mut other));
 }
@@ -157,14 +146,14 @@ fn account_store(bench: &Bench) {
     let keys: Vec<Pubkey> = (0..32_768).map(address).collect();
     let accounts = Accounts::new();
     keys.iter().for_each(|key| accounts.store(key, Account::wallet(1)));
-    let mut state = 1;
-    let mut random = || &keys[next(&mut state) as usize % 32_768];
+    let mut state = Random(1);
+    let mut random = || &keys[state.index(32_768)];
     bench.run("accounts: load, 32,768 accounts", Unit::NanosPerItem, None, || {
         (0..MICROBLOCK).for_each(|_| drop(black_box(accounts.load(random()))));
         MICROBLOCK as u64
     });
-    let mut state = 2;
-    let mut random = || &keys[next(&mut state) as usize % 32_768];
+    let mut state = Random(2);
+    let mut random = || &keys[state.index(32_768)];
     bench.run("accounts: store, 32,768 accounts", Unit::NanosPerItem, None, || {
         (0..MICROBLOCK).for_each(|n| accounts.store(random(), Account::wallet(1 + n as u64)));
         MICROBLOCK as u64

@@ -10,6 +10,7 @@ use std::hint::black_box;
 
 use hearth_pipeline::dedup::{Config, Dedup};
 use hearth_testkit::bench::{Bench, Unit};
+use hearth_testkit::random::Random;
 use hearth_tile::rig::Rig;
 
 /// Transactions in one piece of work: half of what a rig's link holds.
@@ -18,18 +19,12 @@ const IN: &str = "verify_dedup:0";
 const OUT: &str = "dedup_pack";
 const TRANSACTION: [u8; 215] = [0x5a; 215];
 
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
-}
-
 /// A round of transactions, those whose number `repeats` under the tag of the one before.
-fn round(rig: &mut Rig<Dedup>, state: &mut u64, repeats: impl Fn(usize) -> bool) -> u64 {
+fn round(rig: &mut Rig<Dedup>, random: &mut Random, repeats: impl Fn(usize) -> bool) -> u64 {
     let (mut tag, mut fresh) = (0, 0);
     for n in 0..ROUND {
         if !repeats(n) {
-            (tag, fresh) = (random(state), fresh + 1);
+            (tag, fresh) = (random.word(), fresh + 1);
         }
         rig.give(IN, tag, &TRANSACTION);
     }
@@ -45,13 +40,14 @@ fn main() {
     let bench = Bench::from_args();
     let config = Config::default();
     let mut rig = Rig::<Dedup>::new(&config, &[IN], &[OUT]);
-    let mut state = 1;
+    let mut random = Random(1);
     (0..config.history / ROUND).for_each(|_| {
-        round(&mut rig, &mut state, |_| false);
+        round(&mut rig, &mut random, |_| false);
     });
     bench.run("dedup tile, all new, history full", Unit::PerSecond, Some(1e6), || {
-        round(&mut rig, &mut state, |_| false)
+        round(&mut rig, &mut random, |_| false)
     });
-    bench
-        .run("dedup tile, half duplicates", Unit::PerSecond, Some(1e6), || round(&mut rig, &mut state, |n| n % 2 == 1));
+    bench.run("dedup tile, half duplicates", Unit::PerSecond, Some(1e6), || {
+        round(&mut rig, &mut random, |n| n % 2 == 1)
+    });
 }

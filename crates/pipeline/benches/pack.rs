@@ -9,6 +9,7 @@ use std::hint::black_box;
 use hearth_pipeline::pack::{Candidate, Idle, Limits, Pacing, Scheduler, SchedulerConfig};
 use hearth_pipeline::tag_cache::TagCache;
 use hearth_testkit::bench::{Bench, Unit};
+use hearth_testkit::random::Random;
 use hearth_wire::AccountSet;
 use hearth_wire::consts::Pubkey;
 
@@ -19,18 +20,8 @@ const COST: u32 = 1_900;
 /// Transactions in one piece of work.
 const ROUND: usize = 1 << 14;
 
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 fn account(n: u64) -> Pubkey {
-    let mut state = n;
-    let words: [[u8; 8]; 4] = std::array::from_fn(|_| random(&mut state).to_le_bytes());
-    words.as_flattened().try_into().expect("four words")
+    Random(n).key()
 }
 
 fn scheduler() -> Scheduler {
@@ -62,24 +53,24 @@ struct Transfers {
     keys: Vec<[Pubkey; 3]>,
     rewards: Vec<u64>,
     next: usize,
-    tag: u64,
+    tag: Random,
 }
 
 const SYSTEM_PROGRAM: Pubkey = [0; 32];
 
 impl Transfers {
     /// Payers and receivers by `pick`, which gets a source of random words.
-    fn new(count: usize, mut pick: impl FnMut(&mut u64) -> (u64, u64), random_rewards: bool) -> Self {
-        let mut state = 7;
+    fn new(count: usize, mut pick: impl FnMut(&mut Random) -> (u64, u64), random_rewards: bool) -> Self {
+        let mut state = Random(7);
         let mut keys = || {
             let (from, to) = pick(&mut state);
             [account(from), account(to + (u64::from(from == to) << 60)), SYSTEM_PROGRAM]
         };
         let keys = (0..count).map(|_| keys()).collect();
-        let mut state = 9;
-        let mut reward = || if random_rewards { 2_500 + random(&mut state) % 100_000 } else { 2_500 };
+        let mut state = Random(9);
+        let mut reward = || if random_rewards { 2_500 + state.word() % 100_000 } else { 2_500 };
         let rewards = (0..count).map(|_| reward()).collect();
-        Self { keys, rewards, next: 0, tag: 1 }
+        Self { keys, rewards, next: 0, tag: Random(1) }
     }
 
     fn insert(&mut self, scheduler: &mut Scheduler) {
@@ -92,7 +83,7 @@ impl Transfers {
         writes.insert(1);
         let mut unlocked = AccountSet::default();
         unlocked.insert(2);
-        let tag = random(&mut self.tag);
+        let tag = self.tag.word();
         let mut bytes = [0x5a; 215];
         bytes[..8].copy_from_slice(&tag.to_le_bytes());
         let candidate = Candidate {
@@ -180,14 +171,14 @@ fn whole_way(transfers: &mut Transfers, depth: usize) -> impl FnMut() -> u64 {
 }
 
 /// A number from 0 to `count` - 1, the lower the likelier: odds of n about 1 / (n + 1).
-fn zipf(state: &mut u64, count: u64) -> u64 {
-    let uniform = (random(state) >> 11) as f64 / (1u64 << 53) as f64;
+fn zipf(state: &mut Random, count: u64) -> u64 {
+    let uniform = (state.word() >> 11) as f64 / (1u64 << 53) as f64;
     ((count as f64).powf(uniform) - 1.0) as u64
 }
 
 /// Admission alone; the clock then drops everything.
 fn insert_and_expire(bench: &Bench) {
-    let mut transfers = Transfers::new(ROUND, |s| (random(s), random(s)), true);
+    let mut transfers = Transfers::new(ROUND, |s| (s.word(), s.word()), true);
     let mut scheduler = scheduler();
     let mut time = 0;
     bench.run("pack insert and expire", Unit::PerSecond, None, || {
@@ -202,10 +193,10 @@ fn insert_and_expire(bench: &Bench) {
 /// What the memory of this machine gives now: the figures below are made of such loads.
 fn memory(bench: &Bench) {
     let words: Vec<u64> = (0..1 << 23).map(|n| n * 3).collect();
-    let (mut state, mut last) = (1, 0);
+    let (mut state, mut last) = (Random(1), 0);
     bench.run("(memory: a random load after another, 64 MiB)", Unit::NanosPerItem, None, || {
         for _ in 0..ROUND {
-            last = words[(random(&mut state) ^ last) as usize % words.len()];
+            last = words[(state.word() ^ last) as usize % words.len()];
         }
         black_box(last);
         ROUND as u64
@@ -214,17 +205,17 @@ fn memory(bench: &Bench) {
 
 fn dedup(bench: &Bench) {
     let mut cache = TagCache::new(1 << 22, 5).expect("a hundred megabytes");
-    let mut state = 1;
-    (0..1 << 22).for_each(|_| assert!(cache.insert(random(&mut state))));
+    let mut state = Random(1);
+    (0..1 << 22).for_each(|_| assert!(cache.insert(state.word())));
     bench.run("dedup insert, 2^22 tags", Unit::NanosPerItem, Some(80.0), || {
         (0..ROUND).for_each(|_| {
-            black_box(cache.insert(random(&mut state)));
+            black_box(cache.insert(state.word()));
         });
         ROUND as u64
     });
     bench.run("dedup insert, 2^22 tags, bursts of 32", Unit::NanosPerItem, Some(80.0), || {
         for _ in 0..ROUND / 32 {
-            let tags: [u64; 32] = std::array::from_fn(|_| random(&mut state));
+            let tags: [u64; 32] = std::array::from_fn(|_| state.word());
             cache.prefetch(&tags);
             tags.iter().for_each(|tag| {
                 black_box(cache.insert(*tag));
@@ -239,7 +230,7 @@ fn main() {
     memory(&bench);
     dedup(&bench);
     insert_and_expire(&bench);
-    let independent = |s: &mut u64| (random(s), random(s));
+    let independent = |s: &mut Random| (s.word(), s.word());
     for (name, depth, random_rewards) in [
         ("pack independent, equal pay, 4 K pending", 1 << 12, false),
         ("pack independent, 4 K pending", 1 << 12, true),
@@ -248,10 +239,10 @@ fn main() {
         let mut transfers = Transfers::new(2 * depth, independent, random_rewards);
         bench.run(name, Unit::PerSecond, Some(1e6), whole_way(&mut transfers, depth));
     }
-    let contended = |s: &mut u64| (zipf(s, 100_000), zipf(s, 100_000));
+    let contended = |s: &mut Random| (zipf(s, 100_000), zipf(s, 100_000));
     let mut transfers = Transfers::new(4 * CAPACITY, contended, true);
     bench.run("pack, hot accounts, 16 K pending", Unit::PerSecond, Some(0.6e6), whole_way(&mut transfers, 1 << 14));
-    let one_hot = |s: &mut u64| (random(s), 1);
+    let one_hot = |s: &mut Random| (s.word(), 1);
     let mut transfers = Transfers::new(4 * CAPACITY, one_hot, true);
     bench.run("pack, all write one account, 16 K pending", Unit::PerSecond, None, whole_way(&mut transfers, 1 << 14));
 }

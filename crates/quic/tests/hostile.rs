@@ -5,8 +5,9 @@ mod common;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::{RawConfig, Rng, Weather, World};
+use common::{RawConfig, Weather, World};
 use hearth_quic::{Client, ClientConfig, ServerConfig, close_code};
+use hearth_testkit::random::Random;
 use proptest::prelude::*;
 use quinn_proto::{Dir, VarInt};
 
@@ -438,7 +439,7 @@ proptest! {
     #[test]
     fn garbage_never_hurts(seed: u64, count in 1usize..200) {
         let (mut world, honest) = world(ServerConfig::agave());
-        let mut rng = Rng(seed);
+        let mut rng = Random(seed);
         for _ in 0..count {
             let len = rng.below(1500) as usize;
             let mut payload = rng.bytes(len);
@@ -464,7 +465,7 @@ proptest! {
     fn mangled_datagrams_never_hurt(seed: u64) {
         let mut world = World::new(ServerConfig::agave(), Weather::FOUL, seed);
         let n = world.add_client(ClientConfig::default());
-        let mut rng = Rng(seed);
+        let mut rng = Random(seed);
         let mut buffer = Vec::new();
         let mut sent = 0;
         for _ in 0..300 {

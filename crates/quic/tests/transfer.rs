@@ -6,13 +6,14 @@ mod common;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use common::{RawConfig, Rng, Weather, World};
+use common::{RawConfig, Weather, World};
 use hearth_quic::{ClientConfig, ConnectionState, ServerConfig, TRANSACTION_BYTES_MAX, tls};
+use hearth_testkit::random::Random;
 use quinn_proto::{Dir, VarInt};
 
 /// Transaction number `n`: its length (8 to 1232 B) and bytes follow from it.
 fn transaction(n: u64) -> Vec<u8> {
-    let mut rng = Rng(n);
+    let mut rng = Random(n);
     let len = 8 + rng.below(TRANSACTION_BYTES_MAX as u64 - 7) as usize;
     let mut bytes = rng.bytes(len);
     bytes[..8].copy_from_slice(&n.to_le_bytes());

@@ -9,10 +9,11 @@ mod make_corpus;
 #[path = "support/mutate.rs"]
 mod mutate;
 
+use hearth_testkit::random::Random;
 use hearth_wire::entry::Entries;
 use hearth_wire::shred::{self, Shred};
 use hearth_wire::{Txn, entry};
-use mutate::{Random, SeedOnPanic};
+use mutate::SeedOnPanic;
 
 /// The committed inputs of one target.
 fn committed(folder: &str) -> Vec<(String, Vec<u8>)> {
@@ -62,7 +63,7 @@ fn mutate_and_check(folder: &'static str, test: &'static str, fields: fn(&[u8]) 
         check(input);
         let fields = fields(input);
         for _ in 0..rounds {
-            let other = &corpus[random.below(corpus.len())].1;
+            let other = &corpus[random.index(corpus.len())].1;
             let mut mutant = input.clone();
             mutate::mutate(&mut mutant, &fields, other, &mut random);
             check(&mutant);

@@ -4,6 +4,7 @@ mod support;
 
 use std::collections::HashSet;
 
+use hearth_testkit::random::Random;
 use hearth_wire::consts::{SYSTEM_PROGRAM, SYSVAR_CLOCK};
 use hearth_wire::{Pubkey, Txn, Version};
 use proptest::prelude::*;
@@ -11,7 +12,7 @@ use proptest::strategy::ValueTree;
 use solana_message::v0::{LoadedAddresses, LoadedMessage};
 use solana_message::{Address, VersionedMessage};
 use solana_transaction::versioned::VersionedTransaction;
-use support::mutate::{Random, SeedOnPanic, mutate, seed};
+use support::mutate::{SeedOnPanic, mutate, seed};
 use support::{address, sdk_accepts, transaction};
 
 fn reserved() -> HashSet<Address> {
@@ -126,7 +127,7 @@ fn mutations_get_the_same_verdict() {
     let seed = seed();
     let _print = SeedOnPanic { seed, test: "mutations_get_the_same_verdict" };
     let mut random = Random(seed);
-    let rng_seed: [u8; 32] = std::array::from_fn(|_| random.next() as u8);
+    let rng_seed: [u8; 32] = std::array::from_fn(|_| random.word() as u8);
     let algorithm = proptest::test_runner::RngAlgorithm::ChaCha;
     let rng = proptest::test_runner::TestRng::from_seed(algorithm, &rng_seed);
     let mut runner = proptest::test_runner::TestRunner::new_with_rng(ProptestConfig::default(), rng);

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 
 use hearth_ledger::genesis::funded_account_key;
+use hearth_testkit::random::Random;
 use hearth_wire::Signature;
 use hearth_wire::base58::decode_32;
 use rustix::process::Signal;
@@ -30,18 +31,6 @@ const BLOCKHASH_FOR: usize = 500;
 
 /// So many are offered between two looks at the socket.
 const AT_ONCE: usize = 8;
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-}
 
 /// First signatures of what was sent, over all starts: a transfer's number is its index.
 type Sent = Mutex<Vec<Signature>>;
@@ -178,7 +167,7 @@ fn kills(seed: u64, count: u64) {
             scope.spawn(|| load(quic, rpc, &sent, &stop));
             wait_for_confirmed(&sent, &mut confirmed, rpc, known);
             last_slot = rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().expect("a slot");
-            let moment = Instant::now() + Duration::from_micros(random.next() % (WITHIN_MS * 1000));
+            let moment = Instant::now() + Duration::from_micros(random.word() % (WITHIN_MS * 1000));
             wait_until("the moment", || if Instant::now() < moment { Err(String::new()) } else { Ok(()) });
             node.process.signal(Signal::KILL);
         });

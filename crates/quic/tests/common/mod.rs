@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use hearth_quic::{Client, ClientConfig, Peer, Server, ServerConfig, Transmit, tls};
+use hearth_testkit::random::Random;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{
@@ -18,31 +19,6 @@ use quinn_proto::{
     EndpointConfig, Event, Side, StreamEvent, StreamId, TransportConfig, TransportError, VarInt, crypto,
 };
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
-
-/// SplitMix64.
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    pub fn chance(&mut self, per_mille: u64) -> bool {
-        self.below(1000) < per_mille
-    }
-
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
 
 /// What the network does to a datagram.
 #[derive(Clone, Copy)]
@@ -88,7 +64,7 @@ struct Flight {
 pub struct World {
     pub start: Instant,
     pub now: Instant,
-    pub rng: Rng,
+    pub rng: Random,
     pub weather: Weather,
     pub server: Server,
     pub server_address: SocketAddr,
@@ -108,7 +84,7 @@ impl World {
         Self {
             start,
             now: start,
-            rng: Rng(seed),
+            rng: Random(seed),
             weather,
             server: Server::new(config, &[3; 32], &[4; 32], start).expect("server"),
             server_address: "10.0.0.1:8009".parse().expect("address"),

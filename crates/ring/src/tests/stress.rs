@@ -2,6 +2,7 @@
 //! reliable consumer gets every frag, the lossy one is overtaken again and again and accepts nothing torn.
 
 use super::{Consumer, Polled, link};
+use hearth_testkit::random::Random;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,12 +11,8 @@ const MTU: usize = if cfg!(miri) { 100 } else { 1232 };
 const FRAGS: u64 = if cfg!(miri) { 300 } else { 100_000 };
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// splitmix64: a generator of which every seed is good.
 fn mix(seed: u64) -> u64 {
-    let a = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let b = (a ^ a >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let c = (b ^ b >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    c ^ c >> 31
+    Random(seed).word()
 }
 
 fn fill(payload: &mut [u8], seq: u64) -> usize {

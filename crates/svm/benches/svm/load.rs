@@ -2,6 +2,7 @@
 
 use hearth_ledger::Account;
 use hearth_ledger::rent::minimum_balance;
+use hearth_testkit::random::Random;
 use hearth_wire::base58::decode_32;
 use hearth_wire::message::{AccountMeta, Instruction, Message};
 use hearth_wire::program::system;
@@ -21,16 +22,9 @@ pub enum Kind {
     Token,
 }
 
-/// SplitMix64 of `n`, 32 bytes.
+/// The address of account `n`.
 pub fn address(n: u64) -> Pubkey {
-    let mut key = [0; 32];
-    for (word, at) in key.as_chunks_mut::<8>().0.iter_mut().zip(1..) {
-        let mut z = (4 * n + at).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        *word = (z ^ (z >> 31)).to_le_bytes();
-    }
-    key
+    Random(n).key()
 }
 
 fn token_program() -> Pubkey {

@@ -1,21 +1,6 @@
 //! Seeded mutations of inputs that are known to be good, near the fields that matter.
 
-/// SplitMix64: the same seed gives the same mutations on every machine.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    /// A number below `bound`, which is at least 1.
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-}
+use hearth_testkit::random::Random;
 
 /// Bytes at the borders of the formats: counts, version prefixes, compact-u16 steps.
 const EDGES: [u8; 12] = [0, 1, 2, 3, 4, 0x7e, 0x7f, 0x80, 0x81, 0x82, 0xfe, 0xff];
@@ -23,27 +8,27 @@ const EDGES: [u8; 12] = [0, 1, 2, 3, 4, 0x7e, 0x7f, 0x80, 0x81, 0x82, 0xfe, 0xff
 /// Changes `bytes` in one to four places. `fields` are offsets worth hitting (counts, lengths,
 /// indexes); `other` is a second input to take a piece of.
 pub fn mutate(bytes: &mut Vec<u8>, fields: &[usize], other: &[u8], random: &mut Random) {
-    for _ in 0..1 + random.below(4) {
-        let at = match (random.below(2), fields.is_empty()) {
-            (0, false) => fields[random.below(fields.len())] + random.below(2),
-            _ => random.below(bytes.len() + 1),
+    for _ in 0..1 + random.index(4) {
+        let at = match (random.index(2), fields.is_empty()) {
+            (0, false) => fields[random.index(fields.len())] + random.index(2),
+            _ => random.index(bytes.len() + 1),
         };
         let at = at.min(bytes.len());
-        match random.below(13) {
-            0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+        match random.index(13) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << random.index(8),
             1 if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(1),
             2 if at < bytes.len() => bytes[at] = bytes[at].wrapping_sub(1),
-            3 if at < bytes.len() => bytes[at] = random.next() as u8,
+            3 if at < bytes.len() => bytes[at] = random.word() as u8,
             4 if at < bytes.len() => drop(bytes.remove(at)),
-            5 => bytes.insert(at, EDGES[random.below(EDGES.len())]),
+            5 => bytes.insert(at, EDGES[random.index(EDGES.len())]),
             6 => bytes.truncate(at),
             7 if !other.is_empty() => {
-                let start = random.below(other.len());
-                let end = start + random.below((other.len() - start).min(80) + 1);
+                let start = random.index(other.len());
+                let end = start + random.index((other.len() - start).min(80) + 1);
                 bytes.splice(at..at, other[start..end].iter().copied());
             }
             8 => {
-                let end = at + random.below((bytes.len() - at).min(40) + 1);
+                let end = at + random.index((bytes.len() - at).min(40) + 1);
                 bytes.drain(at..end);
             }
             // The same value in a longer encoding: a length's last byte goes on, with nothing.
@@ -59,10 +44,10 @@ pub fn mutate(bytes: &mut Vec<u8>, fields: &[usize], other: &[u8], random: &mut 
             }
             11 if at < bytes.len() => {
                 bytes[at] = bytes[at].wrapping_add(1);
-                bytes.insert(at + 1, random.next() as u8 % 8);
+                bytes.insert(at + 1, random.word() as u8 % 8);
             }
-            _ if at < bytes.len() => bytes[at] = EDGES[random.below(EDGES.len())],
-            _ => bytes.push(EDGES[random.below(EDGES.len())]),
+            _ if at < bytes.len() => bytes[at] = EDGES[random.index(EDGES.len())],
+            _ => bytes.push(EDGES[random.index(EDGES.len())]),
         }
     }
 }
