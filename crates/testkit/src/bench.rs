@@ -37,7 +37,7 @@ impl Stats {
     pub fn of(samples: &mut [f64]) -> Self {
         assert!(!samples.is_empty(), "a bench needs at least one round");
         samples.sort_by(f64::total_cmp);
-        let at = |q: f64| samples[((samples.len() - 1) as f64 * q).round() as usize];
+        let at = |q: f64| samples[((samples.len() as f64 * q).ceil() as usize).max(1) - 1];
         Self { p5: at(0.05), median: at(0.5), p95: at(0.95) }
     }
 }
@@ -166,8 +166,15 @@ mod tests {
 
     #[test]
     fn order_statistics_are_nearest_rank() {
+        let of = |samples: &mut [f64]| {
+            let Stats { p5, median, p95 } = Stats::of(samples);
+            (p5, median, p95)
+        };
         let mut samples: Vec<f64> = (0..=100).rev().map(f64::from).collect();
-        let s = Stats::of(&mut samples);
-        assert_eq!((s.p5, s.median, s.p95), (5.0, 50.0, 95.0));
+        assert_eq!(of(&mut samples), (5.0, 50.0, 95.0));
+        // A rank between 0 and 19, rounded, would be 1, 10 and 18, the values 2, 11 and 19.
+        let mut samples: Vec<f64> = (1..=20).rev().map(f64::from).collect();
+        assert_eq!(of(&mut samples), (1.0, 10.0, 19.0));
+        assert_eq!(of(&mut [7.0]), (7.0, 7.0, 7.0));
     }
 }
