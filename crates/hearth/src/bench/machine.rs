@@ -6,21 +6,54 @@
 
 use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string};
+use std::path::Path;
 use std::time::Instant;
 
 use super::report::Machine;
 
-/// Cores the process may use: its affinity, or less if its control group has a smaller quota.
+/// Cores the process may use: its affinity, or less if its control group, or one around that, has a smaller quota.
 pub fn cores() -> std::io::Result<f64> {
     let affinity = hearth_tile::sys::thread::allowed_cores()?.len() as f64;
-    let quota = read_to_string("/sys/fs/cgroup/cpu.max").ok().and_then(|text| parse_quota(&text));
-    Ok(quota.map_or(affinity, |q| q.min(affinity)))
+    let own = read_to_string("/proc/self/cgroup").unwrap_or_default();
+    Ok(quota(Path::new("/sys/fs/cgroup"), &own).map_or(affinity, |q| q.min(affinity)))
 }
 
-/// `max 100000` or `150000 100000`.
+/// The smallest quota of the control groups that a process is in, by what its `/proc/self/cgroup` says, in cores.
+/// `root` is where the groups' file systems are mounted. In a container a path may be the one outside, which is not
+/// found here; its beginning, the root, is.
+fn quota(root: &Path, own: &str) -> Option<f64> {
+    let mut smallest: Option<f64> = None;
+    for line in own.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(id), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else { continue };
+        // Version 2 has one tree, beside those of version 1 in a folder of its own.
+        let trees = match (id, controllers) {
+            ("0", "") => ["".into(), "unified".into()],
+            _ if controllers.split(',').any(|controller| controller == "cpu") => [controllers.to_owned(), "cpu".into()],
+            _ => continue,
+        };
+        for tree in trees {
+            let (tree, path) = (root.join(tree), Path::new(path.trim_start_matches('/')));
+            let quotas = path.ancestors().filter_map(|group| quota_of(&tree.join(group)));
+            smallest = quotas.chain(smallest).min_by(f64::total_cmp);
+        }
+    }
+    smallest
+}
+
+/// The quota of one control group, of either version.
+fn quota_of(group: &Path) -> Option<f64> {
+    let read = |file: &str| read_to_string(group.join(file)).ok();
+    let (micros, period) = (read("cpu.cfs_quota_us"), read("cpu.cfs_period_us"));
+    let first = || Some(format!("{} {}", micros?.trim(), period?.trim()));
+    parse_quota(&read("cpu.max").or_else(first)?)
+}
+
+/// `max 100000`, in version 1 `-1 100000`, or `150000 100000`.
 fn parse_quota(text: &str) -> Option<f64> {
     let (quota, period) = text.trim().split_once(' ')?;
-    Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+    let cores = quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?;
+    (cores > 0.0 && cores.is_finite()).then_some(cores)
 }
 
 /// Resident memory of this process, bytes: now, and the highest so far.
@@ -128,6 +161,40 @@ mod tests {
     fn quotas() {
         assert_eq!(parse_quota("150000 100000\n"), Some(1.5));
         assert_eq!(parse_quota("max 100000\n"), None);
+        assert_eq!(parse_quota("-1 100000"), None);
+        assert_eq!(parse_quota("100000 0"), None);
+    }
+
+    #[test]
+    fn the_smallest_quota_around_a_process_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let of = |own: &str| quota(root.path(), own);
+        assert_eq!(of("0::/user.slice/session\n"), None, "no group has one");
+        // Version 2: its own is larger than its parent's; that of a sibling is not its business.
+        write("user.slice/session/cpu.max", "400000 100000\n");
+        write("user.slice/cpu.max", "250000 100000\n");
+        write("system.slice/cpu.max", "50000 100000\n");
+        assert_eq!(of("0::/user.slice/session\n"), Some(2.5));
+        assert_eq!(of("0::/user.slice\n"), Some(2.5));
+        assert_eq!(of("0::/\n"), None);
+        write("user.slice/cpu.max", "max 100000\n");
+        assert_eq!(of("0::/user.slice/session\n"), Some(4.0));
+        // In a container, with the path outside: the mounted root has the quota.
+        write("cpu.max", "150000 100000\n");
+        assert_eq!(of("0::/docker/0123\n"), Some(1.5));
+        // Version 1, mounted under the names of its controllers; other controllers' paths do not matter.
+        write("cpu,cpuacct/pods/one/cpu.cfs_quota_us", "-1\n");
+        write("cpu,cpuacct/pods/one/cpu.cfs_period_us", "100000\n");
+        write("cpu,cpuacct/pods/cpu.cfs_quota_us", "75000\n");
+        write("cpu,cpuacct/pods/cpu.cfs_period_us", "50000\n");
+        std::fs::remove_file(root.path().join("cpu.max")).unwrap();
+        assert_eq!(of("5:memory:/x\n4:cpu,cpuacct:/pods/one\n1:name=systemd:/a:b\n"), Some(1.5));
+        assert_eq!(of("4:cpu,cpuacct:/pods/one\n0::/user.slice/session\n"), Some(1.5), "both, in a mixed system");
     }
 
     #[test]
