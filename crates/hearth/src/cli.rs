@@ -64,8 +64,15 @@ pub const DURATION: u64 = 30;
 /// Seconds of warm-up, where nothing else is said.
 pub const WARMUP: u64 = 5;
 
+/// The longest warm-up, and the longest time to measure: more than a year.
+const SECONDS_MAX: u64 = 100_000_000;
+
 fn seconds(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "it must be a whole number of seconds".into())
+    match text.parse() {
+        Ok(seconds) if seconds <= SECONDS_MAX => Ok(seconds),
+        Ok(_) => Err(format!("at most {SECONDS_MAX} seconds")),
+        Err(_) => Err("it must be a whole number of seconds".into()),
+    }
 }
 
 fn count(text: &str) -> Result<usize, String> {
@@ -93,7 +100,8 @@ pub struct Bench {
     /// Share of the transfers, 0 to 1, that pay to one account and so conflict with each other.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     pub conflict: f64,
-    /// Send at this rate whatever the node does (open loop), instead of flat out.
+    /// Send at this rate instead of flat out: each transfer has a time at which it is due, whatever became of those
+    /// before. What the node holds back is sent late, and the result says how late at the worst.
     #[arg(long, value_name = "TPS", allow_negative_numbers = true)]
     pub rate: Option<f64>,
     /// Sign all transfers before measuring, so that signing costs the node nothing.

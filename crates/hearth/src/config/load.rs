@@ -14,6 +14,9 @@ use super::{Config, Genesis, foreign};
 use crate::developer::EPOCH_LEAST;
 use crate::ports::Ports;
 
+/// A core that still polls after a minute may as well never sleep.
+const PARK_AFTER_MICROS_MAX: u64 = 60_000_000;
+
 /// A configuration and what was noticed while reading it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
@@ -103,6 +106,9 @@ pub fn check(config: &Config) -> Result<(), (&'static str, String)> {
     if let Some((first, second, port)) = Ports::of(config).clash() {
         let above = if first == "rpc.port" && port != config.rpc.port { " (WebSocket is one above it)" } else { "" };
         return Err((second, format!("{port} is taken by `{first}`{above}; choose another port")));
+    }
+    if config.layout.park_after_micros > PARK_AFTER_MICROS_MAX {
+        return Err(("layout.park_after_micros", format!("must be at most {PARK_AFTER_MICROS_MAX}, or 0: never")));
     }
     let at_least_one = |key, value: u64| (value > 0).then_some(()).ok_or((key, "must be at least 1".to_owned()));
     check_slots(&config.development.genesis)?;

@@ -75,6 +75,13 @@ fn a_chain_that_cannot_be_is_refused_before_it_begins() {
 }
 
 #[test]
+fn a_number_that_would_overflow_is_refused() {
+    let said = error("[layout]\npark_after_micros = 60000001\n");
+    assert_eq!(said, "my.toml:2: `layout.park_after_micros`: must be at most 60000000, or 0: never");
+    assert!(load_str("[layout]\npark_after_micros = 60000000\n", Path::new("x")).is_ok());
+}
+
+#[test]
 fn two_listeners_on_one_port_are_refused() {
     let said = error("[rpc]\nport = 7998\n");
     let expected = "`tiles.metric.prometheus_listen_port`: 7999 is taken by `rpc.port` (WebSocket is one above it)";

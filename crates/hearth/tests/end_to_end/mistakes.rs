@@ -88,6 +88,8 @@ fn command_line() {
     for (arguments, part) in [
         (["--duration", "-3"], "'--duration <SECONDS>': it must be a whole number of seconds"),
         (["--warmup", "1.5"], "'--warmup <SECONDS>': it must be a whole number of seconds"),
+        (["--warmup", "18446744073709551615"], "'--warmup <SECONDS>': at most 100000000 seconds"),
+        (["--duration", "100000001"], "'--duration <SECONDS>': at most 100000000 seconds"),
         (["--accounts-to", "many"], "'--accounts-to <N>': it must be a whole number"),
     ] {
         let output = setup.output("bench", &arguments);
