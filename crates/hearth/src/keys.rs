@@ -5,12 +5,15 @@
 //! source  the `solana-keygen` file form
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use hearth_crypto::ed25519::SigningKey;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
+
+/// Room for the text of a key file, taken at once: what grows leaves copies behind. A key's has 320 bytes at most.
+const TEXT_MAX: usize = 4096;
 
 /// Why a key cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -87,16 +90,18 @@ pub fn create(path: &Path) -> Result<Identity, KeyError> {
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(KeyError::Exists { path: path.into() }),
         Err(e) => return Err(io(e)),
     };
-    let numbers: Vec<u8> = [identity.seed.as_slice(), &identity.public].concat();
-    let mut text = serde_json::to_string(&numbers).expect("numbers");
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io);
-    text.zeroize();
-    written.map(|()| identity)
+    let numbers = Zeroizing::new([identity.seed.as_slice(), &identity.public].concat());
+    let mut text = Zeroizing::new(Vec::with_capacity(TEXT_MAX));
+    serde_json::to_writer(&mut *text, &*numbers).expect("numbers");
+    file.write_all(&text).and_then(|()| file.sync_all()).map_err(io)?;
+    Ok(identity)
 }
 
 /// Reads a key.
 pub fn read(path: &Path) -> Result<Identity, KeyError> {
-    let text = fs::read_to_string(path).map_err(|source| KeyError::Io { action: "read", path: path.into(), source })?;
+    let io = |source| KeyError::Io { action: "read", path: path.into(), source };
+    let mut text = Zeroizing::new(String::with_capacity(TEXT_MAX));
+    fs::File::open(path).and_then(|file| file.take(TEXT_MAX as u64).read_to_string(&mut text)).map_err(io)?;
     let form = |why: String| KeyError::Form { path: path.into(), why };
     let numbers: Zeroizing<Vec<u8>> = Zeroizing::new(serde_json::from_str(&text).map_err(|e| form(e.to_string()))?);
     let (seed, public) = numbers.split_first_chunk::<32>().ok_or_else(|| form("it is too short".into()))?;
