@@ -1,17 +1,34 @@
-//! Tells the binary which commit it is built from, where git knows.
+//! Tells the binary which commit it is built from, where git knows, and whether its source is that commit's.
 
+use std::path::Path;
 use std::process::Command;
+
+/// What a binary is made of, from the top of the repository.
+const SOURCE: [&str; 4] =
+    [":(top,glob)crates/*/src/**", ":(top,glob)crates/*/Cargo.toml", ":/Cargo.toml", ":/Cargo.lock"];
 
 fn main() {
     let git = |args: &[&str]| {
-        let output = Command::new("git").args(args).output().ok().filter(|o| o.status.success());
+        // Looking takes no lock that somebody else's command would run into.
+        let output = Command::new("git").arg("--no-optional-locks").args(args).output();
+        let output = output.ok().filter(|output| output.status.success());
         output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default()
     };
-    println!("cargo::rustc-env=HEARTH_COMMIT={}", git(&["rev-parse", "--short=12", "HEAD"]));
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]);
+    let changed = git(&[&["status", "--porcelain", "--"][..], &SOURCE].concat());
+    let dirty = if changed.is_empty() { "" } else { "-dirty" };
+    println!("cargo::rustc-env=HEARTH_COMMIT={commit}{dirty}");
     for path in ["HEAD", "refs/heads"] {
         let path = git(&["rev-parse", "--git-path", path]);
         if !path.is_empty() {
             println!("cargo::rerun-if-changed={path}");
         }
+    }
+    // Whatever changes here makes the binary anew in any case.
+    let crates = std::fs::read_dir("..").into_iter().flatten().flatten().map(|folder| folder.path());
+    let source = crates.flat_map(|folder| [folder.join("src"), folder.join("Cargo.toml")]);
+    let source = source.chain(["../../Cargo.toml", "../../Cargo.lock"].map(|path| Path::new(path).to_owned()));
+    for path in source.filter(|path| path.exists() && !path.starts_with("../testkit")) {
+        println!("cargo::rerun-if-changed={}", path.display());
     }
 }
