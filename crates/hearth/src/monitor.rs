@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hearth_ring::{Observer, WorkspaceError};
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
@@ -85,8 +85,28 @@ fn attach(config: &Config, name: Option<&str>) -> Result<Observer, MonitorError>
     }
 }
 
+/// What the loop says of itself, in a word.
+fn state_name(state: u64) -> &'static str {
+    match state {
+        0 => "boot",
+        1 => "run",
+        2 => "stop",
+        _ => "died",
+    }
+}
+
+/// How long ago the last heartbeat was, milliseconds: a running tile's comes once a millisecond, a sleeping one's about
+/// every 50. Before the first there is none.
+fn age_ms(beat_unix_ns: u64, now_unix_ns: u64) -> String {
+    match beat_unix_ns {
+        0 => "-".into(),
+        beat => (now_unix_ns.saturating_sub(beat) / 1_000_000).min(9_999_999).to_string(),
+    }
+}
+
 struct Snapshot {
     at: Instant,
+    unix_ns: u64,
     tiles: Vec<Vec<u64>>,
     links: Vec<hearth_ring::LinkView>,
 }
@@ -98,7 +118,8 @@ impl Snapshot {
             words.iter().map(|w| w.load(Ordering::Relaxed)).collect()
         };
         let tiles = topology.tiles.iter().map(|t| words(t.name())).collect();
-        Self { at: Instant::now(), tiles, links: observer.links() }
+        let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        Self { at: Instant::now(), unix_ns, tiles, links: observer.links() }
     }
 
     fn table(&self, before: &Snapshot, topology: &Topology) -> String {
@@ -113,7 +134,14 @@ impl Snapshot {
     fn tiles_table(&self, before: &Snapshot, topology: &Topology, s: &mut String) -> std::fmt::Result {
         let at = |name: &str| LoopCounters::DECLS.iter().position(|d| d.name == name).expect("a loop counter");
         let (in_backp, backp_count) = (at("in_backpressure"), at("backpressure_count"));
-        write!(s, "{:<10} {:>4} {:>5} {:>7}", "tile", "core", "backp", "backp#")?;
+        let (state, beat) = (at("state"), at("heartbeat_unix_ns"));
+        let switches = [at("context_switches_voluntary"), at("context_switches_involuntary")];
+        let seconds = (self.at - before.at).as_secs_f64();
+        write!(
+            s,
+            "{:<10} {:>4} {:>5} {:>7} {:>7} {:>7} {:>5} {:>7}",
+            "tile", "core", "state", "beat ms", "vcsw/s", "ivcsw/s", "backp", "backp#"
+        )?;
         for regime in Regime::ALL {
             write!(s, " {:>9}", format!("% {}", regime.column()))?;
         }
@@ -123,10 +151,14 @@ impl Snapshot {
                 continue;
             }
             let core = spec.core.map_or("f".into(), |c| c.to_string());
+            let [voluntary, involuntary] =
+                switches.map(|at| now[at].saturating_sub(before[at]) as f64 / seconds.max(1e-9));
             write!(
                 s,
-                "{:<10} {core:>4} {:>5} {:>7}",
+                "{:<10} {core:>4} {:>5} {:>7} {voluntary:>7.0} {involuntary:>7.0} {:>5} {:>7}",
                 spec.name(),
+                state_name(now[state]),
+                age_ms(now[beat], self.unix_ns),
                 if now[in_backp] > 0 { "yes" } else { "-" },
                 now[backp_count]
             )?;

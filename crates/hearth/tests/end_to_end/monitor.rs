@@ -26,8 +26,14 @@ fn monitor_attaches_read_only() {
     for kind in KINDS {
         let row = text.lines().find(|line| line.starts_with(&format!("{kind}:0 ")));
         let row = row.unwrap_or_else(|| panic!("no row of {kind}: {text}"));
-        // tile, core, backp, backp#, then a share for each regime: all of the tile's time.
-        let shares: Vec<f64> = row.split_whitespace().skip(4).map(|share| share.parse().unwrap()).collect();
+        let fields: Vec<&str> = row.split_whitespace().collect();
+        // tile, core, state, age of the heartbeat, context switches of both kinds, backp, backp#, then a share for each
+        // regime: all of the tile's time.
+        assert_eq!(fields[2], "run", "{row}");
+        let beat_ms: u64 = fields[3].parse().unwrap();
+        assert!(beat_ms < 10_000, "a tile that runs beats: {row}");
+        assert!(fields[4..6].iter().all(|count| count.parse::<u64>().is_ok()), "{row}");
+        let shares: Vec<f64> = fields[8..].iter().map(|share| share.parse().unwrap()).collect();
         assert_eq!(shares.len(), REGIMES.len(), "{row}");
         let sum: f64 = shares.iter().sum();
         assert!((sum - 100.0).abs() < 0.1, "{sum}: {row}");
@@ -45,6 +51,9 @@ fn monitor_attaches_read_only() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("the node is gone") && error.contains(&pid), "{error}");
-    // Its last figures can be read all the same.
-    assert!(String::from_utf8(output.stdout).unwrap().contains("verify:0"));
+    // Its last figures can be read all the same, and say how old they are.
+    let text = String::from_utf8(output.stdout).unwrap();
+    let row = text.lines().find(|line| line.starts_with("verify:0 ")).unwrap();
+    let beat_ms: u64 = row.split_whitespace().nth(3).unwrap().parse().unwrap();
+    assert!(beat_ms >= 1000, "no heartbeat for longer than the monitor has looked: {row}");
 }
