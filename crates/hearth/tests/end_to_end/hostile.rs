@@ -1,60 +1,78 @@
-//! Hostile traffic is counted and dropped; the legitimate traffic beside it all lands.
+//! Hostile traffic is counted and dropped; the legitimate traffic beside it goes on at its rate, and all of it lands.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hearth_ledger::genesis::funded_account_key;
 use hearth_quic::ClientConfig;
+use hearth_testkit::random::Random;
 use hearth_wire::Hash;
 use serde_json::json;
 
 use super::client::{Sender, fresh_address, transfer};
-use super::node::{Node, Setup, same, wait_until};
+use super::node::{DEADLINE, Metrics, Node, Setup, same, wait_until};
 
-/// Legitimate transfers, at least: they go on until every attack is over.
-const TRANSFERS: usize = 500;
+/// The legitimate client's rate is taken over windows of this length: so many before the attacks, and so many at least
+/// while they last.
+const WINDOW: Duration = Duration::from_millis(100);
+const BEFORE: usize = 10;
+const DURING: usize = 20;
+/// The attacks take processor time on the same machine; yet the median window keeps this share of what it was.
+const KEPT: f64 = 0.1;
+/// The legitimate client offers so many transfers between two looks at its socket.
+const AT_ONCE: usize = 16;
 const GARBAGE_STREAMS: usize = 300;
 const GARBAGE_DATAGRAMS: usize = 3000;
-const HALF_OPEN: usize = 2000;
+/// First packets of connections that go no further, in one wave; there are waves until the windows are full.
+const WAVE: usize = 500;
 const OVERLONG_STREAMS: u64 = 10;
 const UNFINISHED_STREAMS: usize = 20;
 const WRONG_PROTOCOLS: usize = 5;
-
-/// SplitMix64, so that each run throws the same.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
 
 /// A socket of an attacker: each has an address of its own.
 fn socket(host: u8) -> UdpSocket {
     UdpSocket::bind((Ipv4Addr::new(127, 0, 0, host), 0)).expect("a socket")
 }
 
-/// A breath every few datagrams, so that the attack lasts and is not all lost in the kernel's buffers.
-fn breathe(number: usize) {
-    if number.is_multiple_of(50) {
-        std::thread::park_timeout(Duration::from_millis(1));
+/// The legitimate traffic, as the attackers see it.
+#[derive(Default)]
+struct Traffic {
+    acknowledged: Mutex<u64>,
+    more: Condvar,
+    /// The windows are full.
+    measured: AtomicBool,
+}
+
+impl Traffic {
+    fn set(&self, acknowledged: u64) {
+        let mut count = self.acknowledged.lock().expect("nobody panics with it");
+        if std::mem::replace(&mut *count, acknowledged) != acknowledged {
+            self.more.notify_all();
+        }
+    }
+
+    /// Every few datagrams an attacker waits for legitimate ones, so that the attack lasts and is not all lost in the
+    /// kernel's buffers.
+    fn breathe(&self, number: usize) {
+        if !number.is_multiple_of(50) {
+            return;
+        }
+        let count = self.acknowledged.lock().expect("nobody panics with it");
+        let until = *count + 100;
+        let waited = self.more.wait_timeout_while(count, DEADLINE, |count| *count < until);
+        let (_count, waited) = waited.expect("nobody panics with it");
+        assert!(!waited.timed_out(), "the attack has stopped the legitimate traffic");
     }
 }
 
 /// Noise on the QUIC port: some of it plain, some that begins as a packet of QUIC version 1 or of another.
-fn garbage_datagrams(node: SocketAddr) {
+fn garbage_datagrams(node: SocketAddr, traffic: &Traffic) {
     let (socket, mut random) = (socket(11), Random(1));
     for number in 0..GARBAGE_DATAGRAMS {
-        let len = random.next() as usize % 1473;
+        let len = random.index(1473);
         let mut bytes = random.bytes(len);
         let head: &[u8] = match number % 4 {
             0 => &[0xc0, 0, 0, 0, 1, 8],
@@ -66,19 +84,19 @@ fn garbage_datagrams(node: SocketAddr) {
             *byte = *begins;
         }
         socket.send_to(&bytes, node).expect("sent");
-        breathe(number);
+        traffic.breathe(number);
     }
 }
 
 /// Noise on the plain UDP port; gives how many datagrams of a transaction's size there were, and how many not.
-fn garbage_udp(node: SocketAddr) -> (u64, u64) {
+fn garbage_udp(node: SocketAddr, traffic: &Traffic) -> (u64, u64) {
     let (socket, mut random) = (socket(12), Random(2));
     let mut sent = (0, 0);
     for number in 0..GARBAGE_DATAGRAMS {
-        let len = random.next() as usize % 1500;
+        let len = random.index(1500);
         socket.send_to(&random.bytes(len), node).expect("sent");
         *if (1..=1232).contains(&len) { &mut sent.0 } else { &mut sent.1 } += 1;
-        breathe(number);
+        traffic.breathe(number);
     }
     sent
 }
@@ -120,13 +138,26 @@ fn unfinished_streams(node: SocketAddr) {
     }
 }
 
-/// First packets of many connections, and not one answer to what comes back.
-fn half_open(node: SocketAddr) {
-    for part in 0..4 {
-        let mut sender = Sender::new(node, 15 + part, HALF_OPEN / 4, hearth_quic::ALPN_TPU);
+/// First packets of many connections, and not one answer to what comes back. Gives how many waves of them; the next
+/// comes when the node has met half of one.
+fn half_open(node: SocketAddr, metrics: u16, traffic: &Traffic) -> u64 {
+    let met = || {
+        let metrics = Metrics::read(metrics).expect("the node serves metrics");
+        let counters = ["quic_connects", "quic_initials_dropped", "net_dropped_by_kernel"];
+        counters.iter().map(|name| metrics.total(name)).sum::<u64>()
+    };
+    let mut waves = 0;
+    while waves < 4 || !traffic.measured.load(Ordering::Acquire) {
+        let before = met();
+        let mut sender = Sender::new(node, 15 + (waves % 4) as u8, WAVE, hearth_quic::ALPN_TPU);
         sender.transmit();
-        std::thread::park_timeout(Duration::from_millis(50));
+        wait_until("the first packets are met", || match met() - before {
+            met if met >= WAVE as u64 / 2 => Ok(()),
+            met => Err(format!("{met} of {WAVE}")),
+        });
+        waves += 1;
     }
+    waves
 }
 
 fn wrong_protocol(node: SocketAddr) {
@@ -135,19 +166,48 @@ fn wrong_protocol(node: SocketAddr) {
     assert_eq!(sender.counters().connected, 0);
 }
 
-/// Sends transfers until all attacks are over, and some more; gives how many.
-fn legitimate(node: &Node, attacks: &AtomicUsize, blockhash: &Hash) -> u64 {
-    let mut sender = Sender::connect(node.quic(), 1);
-    let mut number = 0;
-    while number < TRANSFERS || attacks.load(Ordering::Acquire) > 0 {
-        let bytes = transfer(&funded_account_key(number % 62), &fresh_address(1, number), 1_000_000, blockhash);
-        while !sender.try_send(&bytes) {}
-        number += 1;
+/// A client that never stops sending transfers.
+struct Legitimate<'a> {
+    sender: Sender,
+    blockhash: Hash,
+    sent: usize,
+    traffic: &'a Traffic,
+}
+
+impl Legitimate<'_> {
+    /// Sends until `done` says that there are enough windows; gives the median of their rates, a second.
+    fn send(&mut self, done: impl Fn(usize) -> bool) -> f64 {
+        let mut rates = vec![];
+        let (mut begun, mut acknowledged) = (Instant::now(), self.sender.counters().acknowledged);
+        while !done(rates.len()) {
+            let from = funded_account_key(self.sent % 62);
+            let bytes = transfer(&from, &fresh_address(1, self.sent), 1_000_000, &self.blockhash);
+            while !self.sender.offer(&bytes) {
+                self.sender.step(Duration::from_millis(1));
+            }
+            self.sent += 1;
+            if !self.sent.is_multiple_of(AT_ONCE) {
+                continue;
+            }
+            self.sender.step(Duration::from_millis(1));
+            let now = self.sender.counters().acknowledged;
+            self.traffic.set(now);
+            if begun.elapsed() >= WINDOW {
+                rates.push((now - acknowledged) as f64 / begun.elapsed().as_secs_f64());
+                (begun, acknowledged) = (Instant::now(), now);
+            }
+        }
+        rates.sort_by(f64::total_cmp);
+        rates[rates.len() / 2]
     }
-    sender.drive("the acknowledgements", |client| client.in_flight() == 0);
-    assert_eq!(sender.counters().acknowledged, number as u64);
-    assert_eq!(sender.counters().disconnected, 0, "the attacks have cost a legitimate connection");
-    number as u64
+
+    /// Waits for the last; gives how many there were.
+    fn finish(mut self) -> u64 {
+        self.sender.drive("the acknowledgements", |client| client.in_flight() == 0);
+        assert_eq!(self.sender.counters().acknowledged, self.sent as u64);
+        assert_eq!(self.sender.counters().disconnected, 0, "the attacks have cost a legitimate connection");
+        self.sent as u64
+    }
 }
 
 /// Attacks that are under way, each on a thread of its own.
@@ -178,23 +238,41 @@ impl Drop for Over<'_> {
 
 #[test]
 fn hostile_traffic_does_not_stop_legitimate_traffic() {
-    let setup = Setup::new("hostile");
+    let mut setup = Setup::new("hostile");
+    // All that is sent is to land, and its signature to be known.
+    setup.with("tiles.pack.hold_when_full", true).with("rpc.status_capacity", 1 << 20);
     let mut node = setup.start();
-    let (quic, udp, rpc) = (node.quic(), node.udp(), node.rpc());
+    let (quic, udp, rpc, metrics) = (node.quic(), node.udp(), node.rpc(), node.ports.metrics);
     let blockhash = rpc.latest_blockhash();
-    let attacks = AtomicUsize::new(0);
-    let (sent, sized, overlong) = std::thread::scope(|scope| {
+    let (attacks, traffic) = (AtomicUsize::new(0), Traffic::default());
+    let mut legitimate = Legitimate { sender: Sender::connect(quic, 1), blockhash, sent: 0, traffic: &traffic };
+    let before = legitimate.send(|windows| windows == BEFORE);
+    let (during, thrown) = std::thread::scope(|scope| {
         let attack = Attacks { scope, under_way: &attacks };
-        attack.begin(|| garbage_datagrams(quic));
+        attack.begin(|| garbage_datagrams(quic, &traffic));
         attack.begin(|| garbage_streams(quic, &blockhash));
         attack.begin(|| unfinished_streams(quic));
-        attack.begin(|| half_open(quic));
         attack.begin(|| wrong_protocol(quic));
+        let waves = attack.begin(|| half_open(quic, metrics, &traffic));
         let overlong = attack.begin(|| overlong_streams(quic));
-        let sized = attack.begin(|| garbage_udp(udp));
-        let sent = legitimate(&node, &attacks, &blockhash);
-        (sent, sized.join().expect("it only sends"), overlong.join().expect("it only sends"))
+        let udp = attack.begin(|| garbage_udp(udp, &traffic));
+        let during = legitimate.send(|windows| {
+            traffic.measured.store(windows >= DURING, Ordering::Release);
+            windows >= DURING && attacks.load(Ordering::Acquire) == 0
+        });
+        let thrown = Thrown {
+            udp: udp.join().expect("it only sends"),
+            overlong: overlong.join().expect("it only sends"),
+            waves: waves.join().expect("its waves are met"),
+        };
+        (during, thrown)
     });
+    println!("{before:.0} transfers a second before, {during:.0} during the attacks, of {} waves", thrown.waves);
+    assert!(
+        during > KEPT * before,
+        "the attacks have slowed legitimate traffic from {before:.0} to {during:.0} a second"
+    );
+    let sent = legitimate.finish();
 
     wait_until("every legitimate transfer", || same(node.metrics().total("bank_landed"), sent));
     // Whoever comes after the attacks is served as ever.
@@ -205,12 +283,23 @@ fn hostile_traffic_does_not_stop_legitimate_traffic() {
     assert_eq!(rpc.call("getHealth", json!([])), "ok");
     assert_eq!(rpc.transaction_count(), sent + 1);
     assert_eq!(node.metrics().total("bank_failed"), 0);
-    is_counted(&node, sent + 1, sized, overlong);
+    is_counted(&node, sent + 1, &thrown);
     node.stop();
 }
 
+/// What the attackers have sent.
+struct Thrown {
+    /// Datagrams to the plain UDP port: of a transaction's size, and of another.
+    udp: (u64, u64),
+    /// Streams longer than a transaction.
+    overlong: u64,
+    /// Waves of first packets.
+    waves: u64,
+}
+
 /// Each attack is found again in the counters.
-fn is_counted(node: &Node, landed: u64, (sized, missized): (u64, u64), overlong: u64) {
+fn is_counted(node: &Node, landed: u64, thrown: &Thrown) {
+    let (sized, missized) = thrown.udp;
     wait_until("half-open connections and unfinished streams given up", || {
         let metrics = node.metrics();
         same(metrics.total("quic_streams_timed_out"), UNFINISHED_STREAMS as u64)?;
@@ -226,11 +315,11 @@ fn is_counted(node: &Node, landed: u64, (sized, missized): (u64, u64), overlong:
     let forwarded = udp - total("quic_udp_dropped_size") - total("quic_udp_dropped_full");
     assert!(total("quic_udp_dropped_size") > 0 && total("quic_udp_dropped_size") <= missized);
     assert_eq!(total("verify_dropped_malformed"), GARBAGE_STREAMS as u64 + forwarded);
-    assert_eq!(total("quic_streams_oversize"), overlong);
+    assert_eq!(total("quic_streams_oversize"), thrown.overlong);
     assert!(total("quic_handshakes_failed") >= WRONG_PROTOCOLS as u64);
     let noise = total("quic_datagrams_ignored") + total("quic_refused_malformed") + total("quic_responses_dropped");
     assert!(noise > 0, "noise is counted");
     let refused = ["retries_sent", "refused_half_open", "refused_connections_max", "refused_ip_count", "refused_rate"];
     let refused: u64 = refused.iter().map(|name| total(&format!("quic_{name}"))).sum();
-    assert!(refused + total("quic_handshakes_begun") >= HALF_OPEN as u64 / 2, "first packets are counted");
+    assert!(refused + total("quic_handshakes_begun") >= thrown.waves * WAVE as u64 / 2, "first packets are counted");
 }

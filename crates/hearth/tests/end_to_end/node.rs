@@ -396,7 +396,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    fn read(port: u16) -> std::io::Result<Self> {
+    /// All metrics of the node whose tile `metric` listens on `port`.
+    pub fn read(port: u16) -> std::io::Result<Self> {
         let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         Ok(Self { text: http(port, request)? })
     }
