@@ -38,6 +38,7 @@ const RULES: &[Rule] = &[
     ("unsafe", sources::unsafe_blocks),
     ("safety-comment", sources::safety_comments),
     ("module-doc", sources::module_docs),
+    ("tile-doc", sources::tile_docs),
     ("file-size", sources::file_size),
     ("line-width", sources::line_width),
     ("ignored-test", sources::ignored_tests),

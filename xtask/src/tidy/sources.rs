@@ -59,6 +59,25 @@ pub fn module_docs(tree: &Tree, found: &mut Found) {
     }
 }
 
+/// What the header of a tile's module says, each on a line of its own; `–` where there is nothing.
+const HEADER: [&str; 5] = ["reads", "writes", "memory", "drops", "source"];
+
+/// Modules in the folder of a tile say what they take, give, hold and lose.
+pub fn tile_docs(tree: &Tree, found: &mut Found) {
+    let of_a_tile =
+        |file: &&File| file.path.strip_prefix("crates/pipeline/src/").is_some_and(|path| path.contains('/'));
+    for file in tree.rust().filter(of_a_tile).filter(|file| !file.is_test()) {
+        let header = || file.text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim_start);
+        let says = |field: &str| {
+            header().any(|line| line.strip_prefix(field).is_some_and(|said| said.starts_with(' ') && said.len() > 1))
+        };
+        let missing: Vec<&str> = HEADER.into_iter().filter(|field| !says(field)).collect();
+        if !missing.is_empty() {
+            found.at(&file.path, 1, format!("the header does not say `{}`; `–` is enough", missing.join("`, `")));
+        }
+    }
+}
+
 /// Files that a reader can hold in mind.
 pub fn file_size(tree: &Tree, found: &mut Found) {
     for file in tree.rust() {
@@ -97,11 +116,14 @@ pub fn ignored_tests(tree: &Tree, found: &mut Found) {
     }
 }
 
+/// The file whose `wait_until` looks at a condition again and again until its deadline, and rests in between.
+const WAITS: &str = "crates/hearth/tests/end_to_end/node.rs";
+
 /// Tests wait for a condition with a deadline, never for time to pass.
 pub fn sleeps(tree: &Tree, found: &mut Found) {
-    for file in tree.rust() {
+    for file in tree.rust().filter(|file| file.path != WAITS) {
         let Some(from) = file.tests_from() else { continue };
-        for at in words(&file.code, "sleep(") {
+        for at in ["sleep(", "park_timeout("].iter().flat_map(|word| words(&file.code, word)) {
             let line = line_of(&file.code, at);
             // A method of that name is the code under test.
             if line >= from && !file.code[..at].ends_with('.') {

@@ -19,6 +19,9 @@ const TABLE: &str = "\
 ## Next
 ";
 
+const TILE: &str =
+    "//! Tile.\n//!\n//! reads   `a_b`\n//! writes  –\n//! memory  –\n//! drops   –\n//!\n//! source  –\n";
+
 const MANIFEST: &str = "[package]\n\n[lints]\nworkspace = true\n";
 
 fn package(name: &str, dependencies: &[(&str, bool)]) -> Package {
@@ -54,6 +57,10 @@ fn good() -> Tree {
             "//! Wire: unsafe is a word here, accounted for nowhere, {root}/mnt/ is a part.\nconst A: &str = \"unsafe\";\n",
         ),
         File::new("crates/wire/tests/a.rs", "fn f() { waker.sleep(1); }\n"),
+        File::new("crates/pipeline/src/dedup/mod.rs", TILE),
+        File::new("crates/pipeline/src/dedup/tests.rs", "//! Tests.\n"),
+        File::new("crates/pipeline/src/links.rs", "//! Links.\n"),
+        File::new("crates/hearth/tests/end_to_end/node.rs", "fn wait_until() { std::thread::park_timeout(REST); }\n"),
         File::new("crates/hearth/src/main.rs", "//! Hearth.\nfn poll() { std::thread::sleep(TURN); }\n"),
     ];
     files.extend(
@@ -87,10 +94,19 @@ fn without(paths: &[&str]) -> Tree {
     tree
 }
 
+fn headers_of_tiles() -> Vec<Tree> {
+    let tile = |text: &str| with("crates/pipeline/src/dedup/tile.rs", text);
+    vec![
+        tile("//! Dedup.\n"),
+        tile(&TILE.replace("drops", "drop")),
+        tile(&TILE.replace("//!\n", "\n")),
+        tile(&TILE.replace("source  –", "source")),
+    ]
+}
+
 /// A rule's name, and trees that it must find fault with.
 fn broken() -> Vec<(&'static str, Vec<Tree>)> {
     let source = |text: &str| with("crates/wire/src/a.rs", text);
-    let long_line = format!("//! A.\nfn {}() {{}}\n", "f".repeat(120));
     vec![
         (
             "imports",
@@ -124,8 +140,9 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
             ],
         ),
         ("module-doc", vec![source("fn f() {}\n"), with("xtask/src/a.rs", "// A.\n"), source("")]),
+        ("tile-doc", headers_of_tiles()),
         ("file-size", vec![source(&format!("//! A.\n{}", "const A: u8 = 0;\n".repeat(900)))]),
-        ("line-width", vec![source(&long_line)]),
+        ("line-width", vec![source(&format!("//! A.\nfn {}() {{}}\n", "f".repeat(120)))]),
         (
             "ignored-test",
             vec![
@@ -138,6 +155,7 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
             vec![
                 with("crates/wire/tests/b.rs", "fn f() { std::thread::sleep(TIME); }\n"),
                 source("//! A.\n#[cfg(test)]\nmod tests {\n    fn f() { sleep(TIME); }\n}\n"),
+                with("crates/wire/tests/b.rs", "fn f() { std::thread::park_timeout(TIME); }\n"),
             ],
         ),
         ("function-size", vec![source(&format!("//! A.\nfn f() {{\n{}}}\n", "    g();\n".repeat(70)))]),

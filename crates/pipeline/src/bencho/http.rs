@@ -4,6 +4,7 @@
 //! writes  one HTTP request
 //! memory  the request's buffer and the response's
 //! drops   the connection, on anything that is not such a response
+//! source  RFC 9112
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

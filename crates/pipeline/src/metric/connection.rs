@@ -4,6 +4,7 @@
 //! writes  one response
 //! memory  the request buffer and the response
 //! drops   by the caller, on what [`Connection::step`] returns
+//! source  RFC 9112
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

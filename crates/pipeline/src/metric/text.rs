@@ -3,6 +3,7 @@
 //! reads   the topology (names, kinds, help) once; the workspace (values) line by line
 //! writes  one family per counter of each tile kind and service, one per loop counter, three for the links
 //! memory  [`Template`]: about 150 B a line, taken at the start; a [`Page`]: about as much while it is written
+//! drops   –
 //! source  Prometheus naming: base units (seconds), counters end in `_total`
 
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! pack: which transactions go into the block, in which order, on which bank.
 //!
 //! reads   `dedup_pack`, reliable: a transaction's bytes, tag = keyed hash of its first signature;
+//!         `store_pack`, reliable, where the node votes: its signed vote, in the same form;
 //!         `bank_pack` ×B, reliable: [`Completion`]; `poh_pack`, reliable: [`LeaderSlot`], which names the
 //!         newest blockhash
 //! writes  `pack_bank` ×B, elective: [`Microblock`]; `pack_poh`, reliable: [`DonePacking`], and

@@ -1,9 +1,9 @@
 //! store: puts signed FEC sets into the block store, and tells the ledger which blocks are durable.
 //!
 //! reads   `shred_store` ×S, reliable: one FEC set per frag; `bank_store` ×B, reliable, where a history is kept: a
-//!         piece of a batch of transaction metadata
-//! writes  the block store; the history; the ledger's stored slot; where the node votes, its
-//!         votes (voter.rs)
+//!         piece of a batch of transaction metadata; `sign_store`, reliable, where the node votes: the signature
+//! writes  the block store; the history; the ledger's stored slot; where the node votes (voter.rs), `store_sign`,
+//!         reliable: the message of a vote, and `store_pack`, reliable: the signed vote
 //! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable; the recorder's
 //! drops   sets that cannot belong to their block and sets stored before, both counted
 //! source  [`hearth_ledger::blockstore`]
