@@ -41,8 +41,6 @@ use crate::restore::{self, Restored};
 
 /// The RPC's name among the services.
 const RPC: &str = "rpc";
-/// Microblocks in a slot, at most: two million transactions, beyond what any other limit lets through.
-const MAX_MICROBLOCKS: u64 = 32_768;
 /// Where slots come on demand, one lasts at least this long: what comes together lands together.
 const SHORTEST_SLOT_NS: u64 = 5_000_000;
 
@@ -474,7 +472,7 @@ fn poh_config(genesis: &Genesis) -> poh::chain::Config {
         hashes_per_tick: config.hashes_per_tick,
         ticks_per_slot: config.ticks_per_slot,
         slot_ns: config.slot_ms * 1_000_000,
-        max_microblocks: MAX_MICROBLOCKS,
+        max_microblocks: poh::chain::MAX_MICROBLOCKS,
     }
 }
 
