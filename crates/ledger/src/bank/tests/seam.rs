@@ -116,7 +116,7 @@ fn what_follows_on_goes_together() {
 
 #[test]
 fn a_record_says_what_a_transfer_did() {
-    let mut chain = Chain::new(&[RICH, RICH]);
+    let chain = Chain::new(&[RICH, RICH]);
     let mut executor = Executor::new();
     executor.set_recording(true);
     let bytes = [
