@@ -90,11 +90,24 @@ impl Bench {
     }
 
     /// Measures `work` and `yardstick` in alternating rounds and prints both and the median of the
-    /// per-round ratios work ÷ yardstick.
+    /// per-round ratios work ÷ yardstick. `goal_ratio` is its floor (a ceiling for times).
     pub fn paired(
         &self,
         name: &str,
         unit: Unit,
+        goal_ratio: Option<f64>,
+        work: impl FnMut() -> u64,
+        yardstick: impl FnMut() -> u64,
+    ) -> Option<Stats> {
+        self.paired_with_floor(name, unit, None, goal_ratio, work, yardstick)
+    }
+
+    /// As [`Bench::paired`], with a `goal` for `work` itself, as [`Bench::run`] has it.
+    pub fn paired_with_floor(
+        &self,
+        name: &str,
+        unit: Unit,
+        goal: Option<f64>,
         goal_ratio: Option<f64>,
         mut work: impl FnMut() -> u64,
         mut yardstick: impl FnMut() -> u64,
@@ -111,11 +124,11 @@ impl Bench {
             theirs.push(b);
             ratios.push(a / b);
         }
-        print_line(name, unit, None, Stats::of(&mut ours));
+        print_line(name, unit, goal, Stats::of(&mut ours));
         print_line(&format!("{name} (yardstick)"), unit, None, Stats::of(&mut theirs));
         let ratio = Stats::of(&mut ratios);
-        let goal = goal_ratio.map_or(String::new(), |g| format!("   goal {g:.2}×"));
-        println!("{name:<44} {:>9.2}×      [{:.2} – {:.2}]{goal}", ratio.median, ratio.p5, ratio.p95);
+        let verdict = verdict(unit, goal_ratio, ratio, |v| format!("{v:.2}×"));
+        println!("{name:<44} {:>9.2}×      [{:.2} – {:.2}]{verdict}", ratio.median, ratio.p5, ratio.p95);
         Some(ratio)
     }
 
@@ -143,12 +156,17 @@ fn print_line(name: &str, unit: Unit, goal: Option<f64>, s: Stats) {
         Unit::PerSecond => prefixed(v, "/s"),
         Unit::BitsPerSecond => prefixed(v, "b/s"),
     };
-    let verdict = goal.map_or(String::new(), |g| {
+    let verdict = verdict(unit, goal, s, show);
+    println!("{name:<44} {:>14}  [{} – {}]{verdict}", show(s.median), show(s.p5), show(s.p95));
+}
+
+/// Whether the median keeps the goal, if there is one.
+fn verdict(unit: Unit, goal: Option<f64>, s: Stats, show: impl Fn(f64) -> String) -> String {
+    goal.map_or(String::new(), |g| {
         let met = if unit == Unit::NanosPerItem { s.median <= g } else { s.median >= g };
         let sign = if unit == Unit::NanosPerItem { "≤" } else { "≥" };
         format!("   floor {sign} {} {}", show(g), if met { "met" } else { "MISSED" })
-    });
-    println!("{name:<44} {:>14}  [{} – {}]{verdict}", show(s.median), show(s.p5), show(s.p95));
+    })
 }
 
 fn prefixed(v: f64, unit: &str) -> String {
@@ -176,5 +194,14 @@ mod tests {
         let mut samples: Vec<f64> = (1..=20).rev().map(f64::from).collect();
         assert_eq!(of(&mut samples), (1.0, 10.0, 19.0));
         assert_eq!(of(&mut [7.0]), (7.0, 7.0, 7.0));
+    }
+    #[test]
+    fn rates_have_floors_and_times_have_ceilings() {
+        let stats = Stats { p5: 1.0, median: 2.0, p95: 3.0 };
+        let verdict = |unit, goal| verdict(unit, Some(goal), stats, |v| format!("{v}×"));
+        assert_eq!(verdict(Unit::PerSecond, 1.5), "   floor ≥ 1.5× met");
+        assert_eq!(verdict(Unit::PerSecond, 2.5), "   floor ≥ 2.5× MISSED");
+        assert_eq!(verdict(Unit::NanosPerItem, 2.5), "   floor ≤ 2.5× met");
+        assert_eq!(verdict(Unit::NanosPerItem, 1.5), "   floor ≤ 1.5× MISSED");
     }
 }
