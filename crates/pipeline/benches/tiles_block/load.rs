@@ -1,0 +1,43 @@
+//! What the benches of this folder have in common: transfers among made-up accounts, and a ledger.
+
+use std::sync::Arc;
+
+use hearth_ledger::{Account, Genesis, GenesisConfig, Ledger, LedgerConfig};
+use hearth_testkit::random::Random;
+use hearth_wire::{Pubkey, TransferTemplate};
+
+/// Transactions of a microblock.
+pub const MICROBLOCK: usize = 64;
+/// Bytes of a transfer.
+pub const TRANSFER_SIZE: usize = 215;
+
+/// Bytes that are another's for no other `n`.
+pub fn bytes<const N: usize>(n: u64) -> [u8; N] {
+    let (mut random, mut bytes) = (Random(n), [0; N]);
+    bytes.as_chunks_mut().0.iter_mut().for_each(|word| *word = random.word().to_le_bytes());
+    bytes
+}
+
+/// A transfer from `from` to `to`, its signature made up of `n`.
+pub fn transfer(from: &Pubkey, to: &Pubkey, n: u64) -> TransferTemplate {
+    let mut template = TransferTemplate::new();
+    template.set_from(from);
+    template.set_to(to);
+    template.set_lamports(n);
+    template.set_signature(&bytes(n));
+    template
+}
+
+/// The bytes of a microblock's transfers, one after the other.
+pub fn transfers() -> Vec<u8> {
+    (0..MICROBLOCK as u64).flat_map(|n| transfer(&bytes(2 * n), &bytes(2 * n + 1), n).bytes().to_vec()).collect()
+}
+
+/// A ledger of wallets, whose accounts are not hashed: that has its figures in the bench `bank` of the ledger.
+pub fn ledger(wallets: &[Pubkey]) -> Arc<Ledger> {
+    let config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+    let genesis = Genesis::create(config, |_| {}).expect("a chain");
+    let ledger = Ledger::new(&genesis, LedgerConfig { hash_accounts: false, ..LedgerConfig::default() });
+    wallets.iter().for_each(|key| ledger.accounts().store(key, Account::wallet(1 << 50)));
+    ledger
+}

@@ -1,0 +1,124 @@
+//! shred: entries of 64 transfers in, sets out once the requests to sign them are answered, by made-up signatures.
+
+use std::hint::black_box;
+
+use hearth_pipeline::links::{
+    MICROBLOCK_MTU, POH_SHRED, PohEntry, PohEntryAt, SHRED_NET, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, read_set,
+};
+use hearth_pipeline::shred::{Config, FecSet, Shred, Shredder, ShredderConfig, ShredderError, entry_bytes_within};
+use hearth_testkit::bench::{Bench, Unit};
+use hearth_tile::rig::Rig;
+use hearth_wire::entry::write_entry;
+
+use crate::load::{MICROBLOCK, TRANSFER_SIZE, transfers};
+
+/// Entries of a round, and of a slot.
+const ROUND: u64 = 16;
+const SLOT: u64 = 1024;
+const SHREDS: u32 = 32_768;
+const ENTRY_SIZE: usize = PohEntry::ENTRY_HEADER + MICROBLOCK * TRANSFER_SIZE;
+const _: () = assert!(SLOT * ENTRY_SIZE as u64 <= entry_bytes_within(SHREDS as u64) && SLOT.is_multiple_of(ROUND));
+
+pub fn entries(bench: &Bench) {
+    let (mut tile, mut bare) = (Tile::new(), Bare::new());
+    let name = "shred tile, entries of 64 transfers";
+    bench.paired(name, Unit::PerSecond, None, || tile.round(), || bare.round());
+}
+
+struct Tile {
+    rig: Rig<Shred>,
+    transfers: Vec<u8>,
+    buffer: Vec<u8>,
+    slot: u64,
+    entries: u64,
+    /// Entry bytes given and stored in the slot so far.
+    given: usize,
+    stored: usize,
+    to_sign: String,
+    signed: String,
+    store: String,
+}
+
+impl Tile {
+    fn new() -> Self {
+        let [to_sign, signed, store, net] =
+            [SHRED_SIGN, SIGN_SHRED, SHRED_STORE, SHRED_NET].map(|link| format!("{link}:0"));
+        let config = Config {
+            shred_version: 7,
+            shreds_per_slot_max: SHREDS,
+            chained_root: [9; 32],
+            first_slot: 1,
+            destinations: vec![],
+        };
+        let rig = Rig::new(&config, &[POH_SHRED, &signed], &[&to_sign, &store, &net]);
+        let (transfers, buffer) = (transfers(), vec![0; MICROBLOCK_MTU]);
+        Self { rig, transfers, buffer, slot: 1, entries: 0, given: 0, stored: 0, to_sign, signed, store }
+    }
+
+    /// Gives an entry: of transfers, or the tick that ends the slot.
+    fn give(&mut self, last: bool) {
+        let at = PohEntryAt { slot: self.slot, parent_slot: self.slot - 1, tick: u8::from(last), last };
+        let (count, txns) = if last { (0, &[][..]) } else { (MICROBLOCK as u64, &self.transfers[..]) };
+        let size = PohEntry::write(&mut self.buffer, &at, 1, &[5; 32], count, txns);
+        self.rig.give(POH_SHRED, self.slot, &self.buffer[..size]);
+        self.given += size - PohEntry::HEADER;
+    }
+
+    fn round(&mut self) -> u64 {
+        (0..ROUND).for_each(|_| self.give(false));
+        self.entries += ROUND;
+        if self.entries == SLOT {
+            self.give(true);
+        }
+        self.rig.run();
+        for (tag, root) in self.rig.take(&self.to_sign) {
+            self.rig.give(&self.signed, tag, &[&root[..], &root].concat());
+        }
+        self.rig.run();
+        self.rig.drain(&self.store, |_, payload| self.stored += read_set(black_box(payload)).data.len());
+        if self.entries == SLOT {
+            assert!(self.stored > self.given, "with the batches' headers there is more in the sets");
+            (self.slot, self.entries, self.given, self.stored) = (self.slot + 1, 0, 0, 0);
+        }
+        ROUND * MICROBLOCK as u64
+    }
+}
+
+/// The shredder alone; its sets are signed and not copied anywhere.
+struct Bare {
+    shredder: Shredder,
+    entry: Vec<u8>,
+    set: FecSet,
+    slot: u64,
+}
+
+impl Bare {
+    fn new() -> Self {
+        let mut entry = vec![];
+        write_entry(1, &[5; 32], MICROBLOCK, &transfers(), &mut entry);
+        assert_eq!(entry.len(), ENTRY_SIZE);
+        let config = ShredderConfig { version: 7, batch_sets: 8, shreds_per_slot_max: SHREDS };
+        Self { shredder: Shredder::new(config, [9; 32]), entry, set: FecSet::new(), slot: 0 }
+    }
+
+    /// A slot.
+    fn round(&mut self) -> u64 {
+        self.slot += 1;
+        self.shredder.begin_slot(self.slot, self.slot - 1).expect("the one before has ended");
+        for _ in 0..SLOT {
+            while self.shredder.push(black_box(&self.entry), 0) == Err(ShredderError::BatchFull) {
+                self.end_batch(false);
+            }
+        }
+        self.end_batch(true);
+        SLOT * MICROBLOCK as u64
+    }
+
+    fn end_batch(&mut self, ends_slot: bool) {
+        self.shredder.end_batch(ends_slot);
+        while self.shredder.next_set(&mut self.set) {
+            self.set.sign(&[3; 64]);
+            black_box(&self.set);
+        }
+    }
+}
