@@ -9,7 +9,7 @@
 //! where that is. Slots are counted as *eras*. What an account was at the end of an era is found by
 //! following its notes back from the newest, so the changes of a slot can be taken while later slots
 //! run, shard by shard, and accounts can be read as they were at the end of a slot whose successors'
-//! notes are kept ([`past`](super::past)).
+//! notes are kept (`past.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
