@@ -258,6 +258,8 @@ pub fn shred_version(genesis_hash: &Hash) -> u16 {
 
 /// Ticks of a slot at most: a tick's number travels in a byte.
 pub const TICKS_PER_SLOT_MAX: u64 = 255;
+/// Slots of an epoch at most: who leads each of them is kept in memory.
+pub const SLOTS_PER_EPOCH_MAX: u64 = 1 << 24;
 /// The longest slot: an hour.
 pub const SLOT_MS_MAX: u64 = 3_600_000;
 /// Hashes of a slot at most, so that sums of them stay far from overflow.
@@ -299,6 +301,9 @@ fn check(config: &GenesisConfig) -> Result<(), String> {
     let (ticks, hashes) = (config.ticks_per_slot, config.hashes_per_tick.unwrap_or(2));
     if ticks > TICKS_PER_SLOT_MAX {
         return Err(format!("ticks_per_slot is {ticks}, more than {TICKS_PER_SLOT_MAX}"));
+    }
+    if config.slots_per_epoch > SLOTS_PER_EPOCH_MAX {
+        return Err(format!("slots_per_epoch is {}, more than {SLOTS_PER_EPOCH_MAX}", config.slots_per_epoch));
     }
     if config.slot_ms > SLOT_MS_MAX {
         return Err(format!("slot_ms is {}, more than {SLOT_MS_MAX}", config.slot_ms));
@@ -583,7 +588,11 @@ mod tests {
         assert!(refused(|config| config.initial_lamports = 890_879));
         assert!(refused(|config| config.faucet_lamports = u64::MAX));
         assert!(refused(|config| config.ticks_per_slot = 0));
+        assert!(refused(|config| config.ticks_per_slot = 256));
+        assert!(refused(|config| config.slots_per_epoch = SLOTS_PER_EPOCH_MAX + 1));
+        assert!(refused(|config| config.slot_ms = SLOT_MS_MAX + 1));
         assert!(refused(|config| config.hashes_per_tick = Some(0)));
+        assert!(refused(|config| config.hashes_per_tick = Some(1)));
         assert!(refused(|config| config.faucet = config.identity));
         assert!(refused(|config| config.genesis_slot = u64::MAX));
     }

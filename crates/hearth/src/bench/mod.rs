@@ -18,7 +18,8 @@ mod summary;
 mod target;
 mod yardstick;
 
-use std::path::Path;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -57,6 +58,9 @@ pub enum BenchError {
         /// Transactions that had landed in the warm-up.
         landed: u64,
     },
+    /// Another bench has the folder.
+    #[error("another `hearth bench` uses {}; wait for it, or give this one a `name` of its own by --config", .0.display())]
+    InUse(PathBuf),
     /// The load never got through.
     #[error("{0}")]
     Stuck(String),
@@ -161,11 +165,24 @@ fn own_node(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &S
     // The chain ends with the run.
     config.snapshots.enabled = false;
     let folder = config.expand(&config.ledger.path).join("bench");
+    let _alone = alone_in(&folder)?;
     let counts = topology.clone();
     let observed = measure(&config, topology, options, &folder, stop, say);
     // The blocks of a bench are of no use to anybody once it has ended.
     let _ = std::fs::remove_dir_all(&folder);
     Ok(observed?.report(&resolved(config, &counts), options, cores))
+}
+
+/// Holds the folder for this bench, which makes it anew, as long as the file that it returns is open.
+fn alone_in(folder: &Path) -> Result<File, BenchError> {
+    let failed = |source| BootError::Folder { path: folder.into(), source };
+    std::fs::create_dir_all(folder.parent().expect("it lies in the ledger's")).map_err(failed)?;
+    let lock = File::create(folder.with_extension("lock")).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(BenchError::InUse(folder.into())),
+        Err(TryLockError::Error(source)) => Err(failed(source).into()),
+    }
 }
 
 fn check(config: &Config, options: &cli::Bench) -> Result<(), BenchError> {

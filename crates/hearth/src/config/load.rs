@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, TICKS_PER_SLOT_MAX};
+use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, SLOTS_PER_EPOCH_MAX, TICKS_PER_SLOT_MAX};
 use toml::Table;
 
 use super::{Config, Genesis, foreign};
@@ -113,8 +113,9 @@ pub fn check(config: &Config) -> Result<(), (&'static str, String)> {
     let at_least_one = |key, value: u64| (value > 0).then_some(()).ok_or((key, "must be at least 1".to_owned()));
     check_slots(&config.development.genesis)?;
     let slots = config.development.genesis.slots_per_epoch;
-    if slots < EPOCH_LEAST {
-        return Err(("development.genesis.slots_per_epoch", format!("{slots} is too few: at least {EPOCH_LEAST}")));
+    if !(EPOCH_LEAST..=SLOTS_PER_EPOCH_MAX).contains(&slots) {
+        let what = format!("must be from {EPOCH_LEAST} to {SLOTS_PER_EPOCH_MAX}");
+        return Err(("development.genesis.slots_per_epoch", what));
     }
     at_least_one("rpc.airdrop_slice_secs", config.rpc.airdrop_slice_secs)?;
     at_least_one("snapshots.full_snapshot_interval_slots", config.snapshots.full_snapshot_interval_slots)?;

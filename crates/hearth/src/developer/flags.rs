@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use hearth_ledger::genesis::SLOTS_PER_EPOCH_MAX;
 
 /// Ticks of a slot, at least: one to work in, one to end with.
 const TICKS_LEAST: u64 = 2;
@@ -123,7 +124,8 @@ fn slot_ms(text: &str) -> Result<u64, String> {
 }
 
 fn epoch(text: &str) -> Result<u64, String> {
-    from(text, EPOCH_LEAST, "slots")
+    let refused = format!("it must be {EPOCH_LEAST} to {SLOTS_PER_EPOCH_MAX} slots");
+    from(text, EPOCH_LEAST, "slots").ok().filter(|slots| *slots <= SLOTS_PER_EPOCH_MAX).ok_or(refused)
 }
 
 fn shreds(text: &str) -> Result<u64, String> {

@@ -38,7 +38,7 @@ fn each(
     slots: &Slots,
     mut write: impl FnMut(Value) -> Result<bool, LedgerError>,
 ) -> Result<(), LedgerError> {
-    for info in chain.blocks(slots).filter(|info| info.whole) {
+    for info in chain.blocks(slots)?.filter(|info| info.whole) {
         let (block, slot) = (chain.block(info.slot)?, info.slot);
         let entries = entries(&block.data).map_err(|source| LedgerError::Entries { slot, source })?;
         let txns: Vec<_> = entries.iter().flat_map(|entry| entry.transactions()).collect();

@@ -28,6 +28,14 @@ pub enum LedgerError {
     /// There is nothing to look at.
     #[error("there is no chain in {}: `hearth run` begins one; --config names another place", .0.display())]
     NoChain(PathBuf),
+    /// A range without a slot.
+    #[error("--from {from} lies after --to {to}")]
+    Range {
+        /// Its begin.
+        from: u64,
+        /// Its end.
+        to: u64,
+    },
     /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -106,9 +114,12 @@ impl Offline {
     }
 
     /// The whole blocks of a range that follow one another without a hole.
-    fn blocks(&self, slots: &Slots) -> impl Iterator<Item = SlotInfo> + use<> {
-        let range = slots.from.unwrap_or(0)..=slots.to.unwrap_or(u64::MAX);
-        self.reader.slots(range, usize::MAX).into_iter()
+    fn blocks(&self, slots: &Slots) -> Result<impl Iterator<Item = SlotInfo> + use<>, LedgerError> {
+        let (from, to) = (slots.from.unwrap_or(0), slots.to.unwrap_or(u64::MAX));
+        if from > to {
+            return Err(LedgerError::Range { from, to });
+        }
+        Ok(self.reader.slots(from..=to, usize::MAX).into_iter())
     }
 
     fn block(&self, slot: u64) -> Result<Block, LedgerError> {
@@ -133,7 +144,7 @@ fn list(chain: &Offline, slots: &Slots, say: &Say) -> Result<(), LedgerError> {
         "{:>10} {:>10} {:>6} {:>8} {:>8} {:>10}",
         "slot", "parent", "sets", "entries", "txns", "bytes"
     ));
-    for info in chain.blocks(slots) {
+    for info in chain.blocks(slots)? {
         let SlotInfo { slot, parent_slot, set_count, whole } = info;
         if !whole {
             say.line(format_args!("{slot:>10} {parent_slot:>10} {set_count:>6}  not whole"));

@@ -56,7 +56,7 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
     let leaders = leaders(chain, config);
     let mut at = At { slot: 0, blockhash: Some(*chain.genesis.hash()), block_id: Some(*chain.genesis.hash()) };
     let (mut blocks, mut txns) = (0u64, 0u64);
-    for info in chain.blocks(&Slots::default()).filter(|info| info.whole) {
+    for info in chain.blocks(&Slots::default())?.filter(|info| info.whole) {
         if info.parent_slot != at.slot {
             if blocks > 0 {
                 found

@@ -223,3 +223,17 @@ fn ctrl_c_before_anything_is_measured_says_so() {
         assert!(!bench.setup.ledger().join("bench").exists() && !bench.setup.workspace().exists(), "{test}");
     }
 }
+
+#[test]
+fn a_second_bench_leaves_the_first_alone() {
+    let bench = Bench::new("bench-twice", "--duration 2 --warmup 1");
+    let first = Process::start(&mut bench.command());
+    first.wait_for_line("net:0");
+    let second = bench.command().output().expect("the binary starts");
+    assert!(!second.status.success());
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains("another `hearth bench`") || said.contains("belongs to a running node"), "{said}");
+    let (status, output) = first.wait();
+    assert!(status.success(), "{output:#?}");
+    is_balanced(&bench.result());
+}

@@ -148,7 +148,8 @@ fn options_of_a_chain() {
     // What is no value at all is answered with the usage.
     for (arguments, part) in [
         (&["--ticks-per-slot", "1"][..], "'--ticks-per-slot <TICKS>': it must be 2 to 255 ticks"),
-        (&["--slots-per-epoch", "31"], "it must be a whole number of slots, at least 32"),
+        (&["--slots-per-epoch", "31"], "it must be 32 to 16777216 slots"),
+        (&["--slots-per-epoch", "99999999999"], "it must be 32 to 16777216 slots"),
         (&["--faucet-sol", "much"], "'--faucet-sol <SOL>': it must be an amount of SOL, such as 1000 or 0.5"),
         (&["--bind-address", "here"], "--bind-address"),
         (&["--rpc-port", "70000"], "--rpc-port"),
