@@ -150,7 +150,9 @@ async def the_node_introduces_itself(client: AsyncClient) -> None:
     epoch = (await client.get_epoch_info()).value
     assert epoch.slot_index == epoch.absolute_slot - epoch.epoch * epoch.slots_in_epoch
     assert len((await client.get_cluster_nodes()).value) == 1
-    votes = (await client.get_vote_accounts()).value
+    # Its first vote is confirmed a few slots after the chain begins.
+    while not (votes := (await client.get_vote_accounts()).value).current:
+        await asyncio.sleep(0.1)
     assert len(votes.current) == 1 and votes.current[0].activated_stake > 0, votes
     assert (await client.get_supply()).value.total > 0
     assert (await client.get_inflation_governor()).value is not None
