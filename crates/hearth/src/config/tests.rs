@@ -1,3 +1,5 @@
+//! A file as its reader meets it: defaults, mistakes, files of the published benches.
+
 use std::path::Path;
 
 use hearth_tile::affinity::Cores;

@@ -1,3 +1,5 @@
+//! The account store: against a model, and with several writers at once.
+
 use super::*;
 
 fn key(n: u32) -> Pubkey {

@@ -1,3 +1,5 @@
+//! The status cache: a transaction lands once, and is forgotten with its blockhash.
+
 use std::collections::HashMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tile tests: microblocks in, what landed and completions out.
+
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::fates::{DropReason, Fates};
 use hearth_ledger::genesis::{Genesis, GenesisConfig, funded_account_key};

@@ -1,3 +1,5 @@
+//! Tile tests: a made-up RPC server, samples and blockhashes out.
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};

@@ -1,3 +1,5 @@
+//! Tile tests: transfers in, a QUIC server on loopback gets them.
+
 use std::net::UdpSocket as StdSocket;
 use std::time::{Duration, Instant};
 

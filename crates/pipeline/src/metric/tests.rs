@@ -1,3 +1,5 @@
+//! Tile tests: HTTP requests in, the Prometheus text out.
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;

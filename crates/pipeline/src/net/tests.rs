@@ -1,3 +1,5 @@
+//! Tile tests: datagrams from and to loopback sockets.
+
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
 use std::time::{Duration, Instant};

@@ -1,3 +1,5 @@
+//! Tile tests: a client's datagrams in, transactions and answers out.
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Tile tests: entries in, signed sets and shreds out, time by hand.
+
 use std::time::Duration;
 
 use hearth_tile::rig::Rig;

@@ -1,3 +1,5 @@
+//! Tile tests: transactions good and bad in, the good ones out, the rest counted.
+
 use std::sync::Arc;
 
 use hearth_crypto::ed25519::SigningKey;

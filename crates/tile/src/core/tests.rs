@@ -1,3 +1,5 @@
+//! A core's thread: turns, parking and waking of the tiles that share it.
+
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! The run loop of one tile: regimes, room, bursts and counters.
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
