@@ -1,4 +1,4 @@
-//! The account store: against a model, and with several writers at once.
+//! The account store: what it keeps, changes in place, and takes from many threads at once.
 
 use super::*;
 
