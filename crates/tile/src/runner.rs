@@ -98,6 +98,8 @@ pub struct Runner<T: Tile> {
     burst_open: bool,
     moved: bool,
     blocked: bool,
+    /// The last turn found no room: nothing is called until there is some.
+    without_room: bool,
     /// The tile said in this turn that an elective output held it up.
     held_up: bool,
 }
@@ -148,6 +150,7 @@ impl<T: Tile> Runner<T> {
             burst_open: false,
             moved: false,
             blocked: false,
+            without_room: false,
             held_up: false,
         })
     }
@@ -351,6 +354,7 @@ impl<T: Tile> Runnable for Runner<T> {
             }
         }
         let held_up = std::mem::take(&mut self.held_up);
+        self.without_room = !room;
         self.note_room(room && !held_up);
         let moved = passed > 0 || self.published() != published;
         self.moved |= moved;
@@ -358,7 +362,8 @@ impl<T: Tile> Runnable for Runner<T> {
     }
 
     fn wait_for(&self) -> WaitFor {
-        self.tile.wait_for()
+        // A deadline that has passed, or a descriptor that nobody reads, would keep the core awake for nothing.
+        if self.without_room { WaitFor::default() } else { self.tile.wait_for() }
     }
 
     fn wake_neighbours(&mut self) {

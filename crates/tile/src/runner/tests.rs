@@ -108,6 +108,23 @@ fn regimes_sum_to_wall_time_and_name_what_was_done() {
 }
 
 #[test]
+fn without_room_a_tile_waits_for_nothing_else() {
+    let mut stage = Stage::<1>::new(&[IN, OUT]);
+    let mut feed = stage.wires.feed("in");
+    let mut drain = stage.wires.drain("out");
+    look(&stage.script).publish = [1, 0, 0];
+    look(&stage.script).wait_for = Box::new(|| WaitFor { readable: vec![0], deadline: Some(0) });
+    give(&mut feed, 0..DEPTH as u8);
+    stage.settle();
+    let wait = stage.runner.wait_for();
+    assert_eq!((wait.readable.len(), wait.deadline), (0, None));
+    take(&mut drain, usize::MAX);
+    stage.settle();
+    let wait = stage.runner.wait_for();
+    assert_eq!((wait.readable.len(), wait.deadline), (1, Some(0)));
+}
+
+#[test]
 fn time_without_room_is_backpressure() {
     let mut stage = Stage::<1>::new(&[IN, OUT]);
     let mut feed = stage.wires.feed("in");
