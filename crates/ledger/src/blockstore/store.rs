@@ -6,35 +6,31 @@
 //! drops   sets seen before, and those from `disable_from_slot` on: told by [`Appended`]
 //! source  mod.rs
 
+mod publish;
+mod segments;
+mod slot;
+
 use super::index::{Checkpoint, SlotEntry};
 use super::keeper::{Job, Keeper, Shared};
-use super::medium::{Medium, Volume, append_all};
+use super::medium::{Volume, append_all};
 use super::open::gone;
 use super::record::{
-    COMPLETE_SIZE, CompleteRecord, DISCARD_SIZE, FecSetRecord, SEGMENT_HEAD_SIZE, SET_DATA_SIZE_MAX, SegmentRecord,
-    VERSION, encode_complete, encode_discard, encode_segment, encode_set, set_record_size,
+    COMPLETE_SIZE, DISCARD_SIZE, FecSetRecord, encode_complete, encode_discard, encode_set, set_record_size,
 };
-use super::{Config, LogPosition, Reader, SHREDS_PER_SET, StoreError, SyncPolicy, log_path};
+use super::{Config, LogPosition, Reader, SHREDS_PER_SET, StoreError};
+use slot::{OpenSlot, malformed};
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, File};
-use std::io::{self, IoSlice};
-use std::path::Path;
+use std::fs::File;
+use std::io::IoSlice;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
+
+pub(super) use segments::{Tail, create_segment};
 
 /// Slots whose sets are being tracked; one more and the lowest is looked up in the log again when it goes on.
 const OPEN_SLOTS_MAX: usize = 256;
-/// FEC sets of one slot at most: twice what a million data shreds need.
-const SET_COUNT_MAX: u32 = 65_536;
-/// The log is at most this far ahead of its index, so that a start scans little.
-const CHECKPOINT_BYTES: u64 = 16 << 20;
-const CHECKPOINT_SLOTS: usize = 4096;
-/// Index entries kept back while a reader holds the index.
-const UNPUBLISHED_MAX: usize = 1024;
-/// Whole slots whose durability was not asked for yet; the oldest are forgotten beyond.
-const WHOLE_SLOTS_MAX: usize = 65_536;
 
 /// What became of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,20 +44,6 @@ pub enum Appended {
     Duplicate,
     /// Storing is switched off for this slot.
     Disabled,
-}
-
-/// The end of the log.
-pub(super) struct Tail {
-    pub segment: u32,
-    pub file: Arc<dyn Medium>,
-    /// Bytes in the segment.
-    pub at: u64,
-}
-
-impl Tail {
-    pub fn position(&self) -> LogPosition {
-        LogPosition::new(self.segment, self.at as u32)
-    }
 }
 
 /// The block store, to append to. Dropping it syncs and closes it.
@@ -83,68 +65,6 @@ pub struct BlockStore {
     checkpoint_at: u64,
     whole: VecDeque<(u64, u64)>,
     lock: File,
-}
-
-/// Which sets of a slot are in the log.
-struct OpenSlot {
-    entry: SlotEntry,
-    seen: Vec<u64>,
-    highest: u32,
-    /// The number of the last set, when it is known.
-    last: Option<u32>,
-    last_root: [u8; 32],
-    data_bytes: u64,
-}
-
-impl OpenSlot {
-    fn new(entry: SlotEntry) -> Self {
-        Self { entry, seen: Vec::new(), highest: 0, last: None, last_root: [0; 32], data_bytes: 0 }
-    }
-
-    fn has(&self, number: u32) -> bool {
-        self.seen.get(number as usize / 64).is_some_and(|w| w >> (number % 64) & 1 == 1)
-    }
-
-    /// Why `set` cannot belong to the block whose other sets are here.
-    fn contradiction(&self, set: &FecSetRecord<'_>) -> Option<&'static str> {
-        let number = set.fec_set_index / SHREDS_PER_SET;
-        let any = self.entry.set_count > 0;
-        if any && set.parent_slot != self.entry.parent_slot {
-            Some("its parent is not that of the slot's other sets")
-        } else if self.last.is_some_and(|last| number > last || set.last_in_slot) {
-            Some("another set was the slot's last")
-        } else if any && set.last_in_slot && number < self.highest {
-            Some("it claims to be the last but a higher one is there")
-        } else {
-            None
-        }
-    }
-
-    fn completes(&self, set: &FecSetRecord<'_>) -> bool {
-        let last = if set.last_in_slot { Some(set.fec_set_index / SHREDS_PER_SET) } else { self.last };
-        last == Some(self.entry.set_count)
-    }
-
-    fn add(&mut self, set: &FecSetRecord<'_>) {
-        let number = set.fec_set_index / SHREDS_PER_SET;
-        let word = number as usize / 64;
-        if self.seen.len() <= word {
-            self.seen.resize(word + 1, 0);
-        }
-        self.seen[word] |= 1 << (number % 64);
-        self.highest = self.highest.max(number);
-        self.entry.set_count += 1;
-        self.data_bytes += set.data.len() as u64;
-        if set.last_in_slot {
-            self.last = Some(number);
-            self.last_root = set.merkle_root;
-        }
-    }
-
-    fn closing(&self) -> CompleteRecord {
-        let SlotEntry { slot, parent_slot, set_count, .. } = self.entry;
-        CompleteRecord { slot, parent_slot, set_count, data_bytes: self.data_bytes, block_id: self.last_root }
-    }
 }
 
 impl BlockStore {
@@ -379,161 +299,6 @@ impl BlockStore {
             self.publish(None);
         }
     }
-
-    /// Makes sure that `size` bytes fit into the last segment and that it ends where it should.
-    fn reserve(&mut self, size: usize) -> Result<(), StoreError> {
-        self.cut_tail()?;
-        if self.tail.at + size as u64 > self.config.segment_size {
-            self.roll()?;
-        }
-        Ok(())
-    }
-
-    /// After an append of `size` bytes: moves the end, or cuts off what was written of it.
-    fn settle(&mut self, written: io::Result<()>, size: usize) -> Result<(), StoreError> {
-        if let Err(e) = written {
-            self.tail_dirty = true;
-            // When this fails too it is tried again before the next append.
-            let _ = self.cut_tail();
-            return Err(StoreError::io("appending to", &log_path(&self.shared.dir, self.tail.segment), e));
-        }
-        self.tail.at += size as u64;
-        self.shared.disk_bytes.fetch_add(size as u64, SeqCst);
-        Ok(())
-    }
-
-    fn cut_tail(&mut self) -> Result<(), StoreError> {
-        if self.tail_dirty {
-            let path = log_path(&self.shared.dir, self.tail.segment);
-            self.tail.file.truncate(self.tail.at).map_err(|e| StoreError::io("truncating", &path, e))?;
-            self.tail_dirty = false;
-        }
-        Ok(())
-    }
-
-    /// After an append that the kernel has taken: tells readers and the keeper.
-    fn finish_append(&mut self, slot: u64, whole: bool) {
-        let end = self.tail.position();
-        let open = self.open_slots.get_mut(&slot).expect("it was appended to");
-        open.entry.end = end;
-        open.entry.complete = whole;
-        let entry = open.entry;
-        if whole {
-            self.open_slots.remove(&slot);
-            if self.whole.len() >= WHOLE_SLOTS_MAX {
-                self.whole.pop_front();
-            }
-            self.whole.push_back((end.to_bits(), slot));
-        }
-        self.changed.insert(slot, entry);
-        self.shared.written.store(end.to_bits(), SeqCst);
-        self.publish(Some(entry));
-        self.ask_for_sync(end, whole.then_some(slot));
-        if self.tail.at >= self.checkpoint_at + CHECKPOINT_BYTES || self.changed.len() >= CHECKPOINT_SLOTS {
-            self.checkpoint(false);
-        }
-    }
-
-    /// Puts entries into the index unless a reader holds it: then they go with the next.
-    fn publish(&mut self, entry: Option<SlotEntry>) {
-        self.unpublished.extend(entry);
-        if self.unpublished.is_empty() {
-            return;
-        }
-        let index = match self.shared.index.try_write() {
-            Ok(index) => Some(index),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) if self.unpublished.len() < UNPUBLISHED_MAX => None,
-            Err(TryLockError::WouldBlock) => Some(self.shared.index.write().unwrap_or_else(PoisonError::into_inner)),
-        };
-        let Some(mut index) = index else { return };
-        let oldest = self.shared.oldest_segment.load(SeqCst);
-        // A slot longer than the whole log loses its beginning while it is written: it is not kept.
-        self.unpublished.drain(..).filter(|e| e.first.segment() >= oldest).for_each(|e| index.put(e));
-    }
-
-    fn ask_for_sync(&mut self, end: LogPosition, whole: Option<u64>) {
-        let shared = &self.shared;
-        let raise_whole = |mark: &std::sync::atomic::AtomicU64| {
-            whole.inspect(|slot| {
-                mark.fetch_max(slot + 1, SeqCst);
-            })
-        };
-        match self.config.sync {
-            SyncPolicy::Kernel => {
-                shared.durable.store(end.to_bits(), SeqCst);
-                raise_whole(&shared.whole_slot);
-                raise_whole(&shared.durable_slot);
-                return;
-            }
-            SyncPolicy::EachSlot if whole.is_none() => return,
-            SyncPolicy::EachSlot | SyncPolicy::Every(_) => {}
-        }
-        // The keeper reads `whole_slot` first: what it finds there lies before the `sync_to` it reads then.
-        shared.sync_to.store(end.to_bits(), SeqCst);
-        raise_whole(&shared.whole_slot);
-        if shared.idle.load(SeqCst) && shared.idle.swap(false, SeqCst) {
-            let _ = self.jobs.send(Job::Wake);
-        }
-    }
-
-    fn checkpoint(&mut self, sealed: bool) {
-        let entries = std::mem::take(&mut self.changed).into_values().collect();
-        self.checkpoint_at = self.tail.at;
-        let _ = self.jobs.send(Job::Checkpoint(Checkpoint { upto: self.tail.position(), sealed, entries }));
-    }
-
-    /// Begins a new segment. On an error nothing has changed.
-    fn roll(&mut self) -> Result<(), StoreError> {
-        self.make_room();
-        self.refuse_to_drop()?;
-        let next = create_segment(&*self.volume, &self.shared.dir, self.tail.segment + 1, &self.config.genesis_hash)?;
-        self.checkpoint(true);
-        self.sealed.push_back((self.tail.segment, self.tail.at));
-        self.shared.disk_bytes.fetch_add(next.at, SeqCst);
-        let _ = self.jobs.send(Job::Segment { segment: next.segment, file: next.file.clone() });
-        self.checkpoint_at = next.at;
-        self.tail = next;
-        Ok(())
-    }
-
-    /// Marks the oldest segments for deletion so that the next two fit below the limit: the keeper has the time
-    /// it takes to fill one. Where it was too slow, deletes here. What the next start could use is left, and what it
-    /// needs is left in any case.
-    fn make_room(&mut self) {
-        let Config { limit_size, segment_size, .. } = self.config;
-        self.drop_oldest(self.shared.wanted_after.load(SeqCst), limit_size - 2 * segment_size);
-        self.drop_oldest(self.shared.needed_after.load(SeqCst), limit_size - segment_size);
-        if self.disk_bytes() + segment_size > limit_size {
-            self.shared.delete_doomed();
-        }
-    }
-
-    /// Marks the oldest segments until the others take `bytes` or hold blocks after slot `held_after`.
-    fn drop_oldest(&mut self, held_after: u64, bytes: u64) {
-        let kept = |shared: &Shared| shared.disk_bytes.load(SeqCst) - shared.doomed_bytes.load(SeqCst);
-        if kept(&self.shared) <= bytes {
-            return;
-        }
-        let held = self.shared.first_segment_after(held_after);
-        while kept(&self.shared) > bytes
-            && let Some((segment, size)) = self.sealed.front().copied()
-            && held.is_none_or(|held| segment < held)
-        {
-            self.sealed.pop_front();
-            self.shared.doom(segment, size);
-            let _ = self.jobs.send(Job::Delete);
-        }
-    }
-
-    /// An error when a new segment would be over the limit since nothing may be dropped.
-    fn refuse_to_drop(&self) -> Result<(), StoreError> {
-        let (limit_size, needed_after) = (self.config.limit_size, self.shared.needed_after.load(SeqCst));
-        if self.disk_bytes() + self.config.segment_size > limit_size && needed_after != u64::MAX {
-            return Err(StoreError::Held { limit_size, needed_after });
-        }
-        Ok(())
-    }
 }
 
 impl Drop for BlockStore {
@@ -548,44 +313,4 @@ impl Drop for BlockStore {
         // Closing the file would do, were it not for a child process that is just being started and has it too.
         let _ = self.lock.unlock();
     }
-}
-
-/// Why a set cannot belong to any block.
-fn malformed(set: &FecSetRecord<'_>) -> Option<&'static str> {
-    if !set.fec_set_index.is_multiple_of(SHREDS_PER_SET) {
-        Some("its index is not a multiple of 32")
-    } else if set.fec_set_index / SHREDS_PER_SET >= SET_COUNT_MAX {
-        Some("its index is beyond what a slot may have")
-    } else if set.data.len() > SET_DATA_SIZE_MAX {
-        Some("its data are longer than a set can carry")
-    } else if set.parent_slot > set.slot || (set.parent_slot == set.slot && set.slot != 0) {
-        Some("its parent is not before it")
-    } else {
-        None
-    }
-}
-
-/// A new segment file with its first record.
-pub(super) fn create_segment(
-    volume: &dyn Volume,
-    dir: &Path,
-    segment: u32,
-    genesis_hash: &[u8; 32],
-) -> Result<Tail, StoreError> {
-    let path = log_path(dir, segment);
-    let file = match volume.create(&path) {
-        // What an earlier attempt on a full disk left: this store's lock is held, so it is nobody else's.
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_file(&path).and_then(|()| volume.create(&path))
-        }
-        other => other,
-    };
-    let file = file.map_err(|e| StoreError::io("creating", &path, e))?;
-    let head = SegmentRecord { version: VERSION, segment, genesis_hash: *genesis_hash };
-    let bytes = encode_segment(&head, LogPosition::new(segment, 0));
-    if let Err(e) = append_all(&*file, &mut [IoSlice::new(&bytes)]) {
-        let _ = fs::remove_file(&path);
-        return Err(StoreError::io("appending to", &path, e));
-    }
-    Ok(Tail { segment, file, at: SEGMENT_HEAD_SIZE as u64 })
 }
