@@ -472,7 +472,8 @@ pub const SLOT_ENDED: u16 = 1;
 
 /// Control of a [`DonePacking`]: transactions that are not the node's own came for the slot, or wait still.
 pub const HAD_WORK: u16 = 1;
-/// Control of a frag without payload from pack to poh: there is something to pack, and no slot.
+/// Control of a frag without payload from pack to poh: there is something to pack, and no slot. Beside [`HAD_WORK`] of
+/// a [`DonePacking`]: something is left for the next slot.
 pub const WORK_WAITS: u16 = 2;
 
 words! {

@@ -467,12 +467,16 @@ impl Pack {
     }
 
     fn end(&mut self, out: &mut Out<'_, Self>) {
-        (self.end_ns, self.told_work) = (None, false);
-        // What waits for a table waits for the next slot.
-        let pending = self.scheduler.pending() + self.tables.waiting();
-        let has_work = std::mem::take(&mut self.has_work) || pending > 0;
+        // What waits for a table waits for the next slot. A full pool takes nothing in that could ask for one later.
+        let is_left = self.scheduler.pending() + self.tables.waiting() > 0;
+        (self.end_ns, self.told_work) = (None, is_left);
+        let has_work = std::mem::take(&mut self.has_work);
         let (slot, microblocks) = self.scheduler.end_slot().expect("a slot is under way");
-        let control = if has_work { HAD_WORK } else { 0 };
+        let control = match (is_left, has_work) {
+            (true, _) => HAD_WORK | WORK_WAITS,
+            (false, true) => HAD_WORK,
+            (false, false) => 0,
+        };
         out.publish_control(self.poh, slot, control, &DonePacking { slot, microblocks }.encode());
         out.count.blocks += 1;
     }

@@ -166,6 +166,17 @@ fn on_demand_a_slot_ends_when_nothing_waits() {
     rig.advance(shortest);
     rig.run();
     assert_eq!(rig.take_control("pack_poh"), [(0, done(8, 0))]);
+    // What is left when a slot's time is up asks for the next one, and needs nothing new to come for it.
+    give(&mut rig, 3, &transfer(1, 4, &[]));
+    give(&mut rig, 4, &transfer(1, 5, &[]));
+    rig.run();
+    rig.take("pack_poh");
+    begin(&mut rig, 9);
+    rig.run();
+    assert!(rig.take("pack_poh").is_empty(), "they wait for an account that slot 7 still holds");
+    rig.advance(Duration::from_nanos(SLOT_NS));
+    rig.run();
+    assert_eq!(rig.take_control("pack_poh"), [(HAD_WORK | WORK_WAITS, done(9, 0))]);
 }
 
 #[test]

@@ -202,8 +202,11 @@ impl Poh {
         self.chain.done_packing(done.slot, done.microblocks).expect("pack keeps to the slot's limit");
         if let Some(demand) = &mut self.demand {
             self.chain.hurry(now);
-            if frag.control() == HAD_WORK {
+            if frag.control() & HAD_WORK != 0 {
                 demand.worked(done.slot);
+            }
+            if frag.control() & WORK_WAITS != 0 {
+                demand.work_waits();
             }
         }
     }

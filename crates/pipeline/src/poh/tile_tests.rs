@@ -114,6 +114,8 @@ fn on_demand_a_slot_needs_work_or_a_block_to_make_final() {
         rig.advance(SLOT);
         rig.run();
         assert!(ledger.bank(35).is_some(), "34 is not final");
+        done(&mut rig, 35, HAD_WORK | WORK_WAITS);
+        assert!(ledger.bank(36).is_some(), "something is left for it: that 35 is not stored holds nothing up");
         assert_eq!(rig.count().forgiven_ns, 0, "standing is no delay");
     }
 }
