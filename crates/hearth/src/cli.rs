@@ -25,7 +25,8 @@ pub enum Command {
     /// Measure how many transactions a second this machine can do.
     ///
     /// Boots a node with a new chain, signs transfers, sends them over QUIC on loopback, and prints once a second
-    /// how many transactions the chain has executed. Ctrl-C ends it with the summary so far.
+    /// how many transactions the chain has executed. Ctrl-C ends it with the summary so far. The chain lies in
+    /// `ledger.path`, `.hearth/` in the current folder by default, while it runs, and is removed at the end.
     Bench(Bench),
     /// Run a node as a lasting local chain.
     ///
@@ -54,7 +55,7 @@ pub enum Command {
 /// The configuration file.
 #[derive(Args, Default)]
 pub struct ConfigFile {
-    /// Configuration file; without one, the defaults (see `hearth config show --default`).
+    /// Configuration file [default: none; `hearth config show --default` prints the values in effect then].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -91,23 +92,24 @@ pub struct Bench {
     /// Seconds before measuring starts.
     #[arg(long, value_name = "SECONDS", default_value_t = WARMUP, value_parser = seconds, allow_negative_numbers = true)]
     pub warmup: u64,
-    /// Accounts that send; all funded ones by default.
+    /// Accounts that send [default: all funded ones].
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub accounts_from: Option<usize>,
-    /// Accounts that receive; all funded ones by default.
+    /// Accounts that receive [default: all funded ones].
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub accounts_to: Option<usize>,
     /// Share of the transfers, 0 to 1, that pay to one account and so conflict with each other.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     pub conflict: f64,
-    /// Send at this rate instead of flat out: each transfer has a time at which it is due, whatever became of those
-    /// before. What the node holds back is sent late, and the result says how late at the worst.
+    /// Send so many transactions a second [default: as many as the node takes]: each transfer has a time at which it is
+    /// due, whatever became of those before. What the node holds back is sent late, and the result says how late at the
+    /// worst.
     #[arg(long, value_name = "TPS", allow_negative_numbers = true)]
     pub rate: Option<f64>,
     /// Sign all transfers before measuring, so that signing costs the node nothing.
     #[arg(long)]
     pub presign: bool,
-    /// Write the result as JSON to this file, `-` for standard output.
+    /// Write the result as JSON to this file, `-` for standard output [default: none is written].
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Measure stock ed25519 before and after, and report the efficiency in its units.
@@ -119,31 +121,30 @@ pub struct Bench {
 }
 
 /// `hearth bench --target`
-#[derive(Args, Default)]
+#[derive(Args)]
 pub struct Target {
     /// Drive the Solana node whose RPC is at this URL, as http://127.0.0.1:8899, instead of booting one. Its senders
     /// are new accounts, funded by an airdrop; with --rate 0, only probes and questions are sent.
     #[arg(long = "target", value_name = "URL")]
     pub url: Option<String>,
-    /// Send transactions to this QUIC address; without it, where the node's `getClusterNodes` says.
+    /// Send transactions to this QUIC address [default: where the node's `getClusterNodes` says].
     #[arg(long, value_name = "ADDRESS", requires = "url")]
     pub tpu: Option<SocketAddr>,
-    /// Fund the senders from this key's account instead of an airdrop.
+    /// Fund the senders from this key's account [default: by an airdrop].
     #[arg(long, value_name = "KEYPAIR", requires = "url")]
     pub funder: Option<PathBuf>,
-    /// Connect with this key, for a node that gives each peer its share by stake.
+    /// Connect with this key, for a node that gives each peer its share by stake [default: a new one].
     #[arg(long, value_name = "KEYPAIR", requires = "url")]
     pub identity: Option<PathBuf>,
-    /// The node's process on this machine: its CPU time is reported.
+    /// The node's process on this machine: its CPU time and memory are reported.
     #[arg(long, value_name = "PID", requires = "url")]
     pub pid: Option<u32>,
-    /// Submit so many transactions a second over RPC to measure how long they take to be processed and confirmed;
-    /// 10 by default.
-    #[arg(long, value_name = "PER_SECOND", requires = "url", allow_negative_numbers = true)]
-    pub probes: Option<f64>,
-    /// Ask the RPC so many questions a second to measure how long answers take; none by default.
-    #[arg(long, value_name = "PER_SECOND", requires = "url", allow_negative_numbers = true)]
-    pub questions: Option<f64>,
+    /// Submit so many transactions a second over RPC to measure how long they take to be processed and confirmed.
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 10.0, requires = "url", allow_negative_numbers = true)]
+    pub probes: f64,
+    /// Ask the RPC so many questions a second to measure how long answers take.
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 0.0, requires = "url", allow_negative_numbers = true)]
+    pub questions: f64,
 }
 
 /// `hearth run`
@@ -202,10 +203,10 @@ pub enum LedgerCommand {
         /// The file.
         #[command(flatten)]
         config: ConfigFile,
-        /// Begin with the snapshot of this slot; 0 is the genesis.
+        /// Begin with the snapshot of this slot, 0 is the genesis.
         #[arg(long, value_name = "SLOT", default_value_t = 0)]
         from: u64,
-        /// End with this slot.
+        /// End with this slot [default: the last].
         #[arg(long, value_name = "SLOT")]
         to: Option<u64>,
     },
@@ -226,7 +227,7 @@ pub enum LedgerCommand {
         /// Which.
         #[command(flatten)]
         slots: Slots,
-        /// Write to this file; standard output by default.
+        /// Write to this file [default: standard output].
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
@@ -247,10 +248,10 @@ impl LedgerCommand {
 /// A range of slots.
 #[derive(Args, Default)]
 pub struct Slots {
-    /// Begin with this slot.
+    /// Begin with this slot [default: the first].
     #[arg(long, value_name = "SLOT")]
     pub from: Option<u64>,
-    /// End with this slot.
+    /// End with this slot [default: the last].
     #[arg(long, value_name = "SLOT")]
     pub to: Option<u64>,
 }
@@ -288,10 +289,14 @@ pub enum ConfigCommand {
         #[arg(long, conflicts_with = "config")]
         counters: bool,
     },
-    /// Check a configuration: keys, values, and whether the layout fits this machine.
+    /// Check a configuration: keys, values, and whether the layout fits this machine. All mistakes of keys and values
+    /// are told at once.
     Check {
-        /// The file.
-        #[command(flatten)]
-        config: ConfigFile,
+        /// The file to check; without one, the defaults are checked.
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// The file, given as other commands take it.
+        #[arg(long, value_name = "FILE", conflicts_with = "file")]
+        config: Option<PathBuf>,
     },
 }

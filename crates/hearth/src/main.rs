@@ -123,9 +123,7 @@ fn configuration(command: ConfigCommand, say: &Say) -> Result<(), Box<dyn Error>
         ConfigCommand::Show { counters: true, .. } => say.text(memory::counters_markdown()),
         ConfigCommand::Show { config, memory: true, .. } => say.text(memory::table(&read(&config)?)?),
         ConfigCommand::Show { config, .. } => say.text(toml::to_string_pretty(&read(&config)?)?),
-        ConfigCommand::Check { config } => {
-            check(&read(&config)?, say)?;
-        }
+        ConfigCommand::Check { file, config } => check(&read(&ConfigFile { config: file.or(config) })?, say)?,
     }
     Ok(())
 }

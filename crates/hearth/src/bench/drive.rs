@@ -34,6 +34,10 @@ pub struct Driver<'a> {
     pub stop: &'a StopSignal,
     /// Where a line a second goes.
     pub say: &'a Say,
+    /// Cores that the process may use.
+    pub cores: f64,
+    /// What to say of a second where no load is sent, in place of rates that mean nothing.
+    pub instead: Option<Box<dyn Fn() -> String>>,
     /// What has been seen.
     pub seen: Observed,
 }
@@ -112,6 +116,7 @@ impl Driver<'_> {
                     let sample = without_votes(sample, self.node);
                     match before.replace(sample) {
                         // What landed before the first whole second: rates and totals fit together from here on.
+                        None if self.instead.is_some() => {}
                         None => self.say.line(line(0, options.warmup, None, sample.transaction_count)),
                         Some(before) => {
                             second += 1;
@@ -140,7 +145,15 @@ impl Driver<'_> {
 
     fn second(&mut self, second: u64, before: &Sample, sample: &Sample, options: &cli::Bench) {
         let rate = self.seen.second(before, sample, second > options.warmup, self.node);
-        self.say.line(line(second, options.warmup, Some(rate), sample.transaction_count));
+        match &self.instead {
+            Some(text) => {
+                self.say.line(format_args!("  {second:>4} s  {}{}", text(), warmup_note(second, options.warmup)))
+            }
+            None => self.say.line(line(second, options.warmup, Some(rate), sample.transaction_count)),
+        }
+        if let Some(noise) = self.seen.new_noise(self.cores) {
+            self.say.line(format_args!("          notice: {noise}"));
+        }
         if self.say.is_closed() && options.json.is_none() {
             self.stop.set();
         }
@@ -161,8 +174,12 @@ fn without_votes(sample: Sample, node: &Node) -> Sample {
     Sample { transaction_count: sample.transaction_count.saturating_sub(votes), ..sample }
 }
 
+fn warmup_note(second: u64, warmup: u64) -> &'static str {
+    if second <= warmup && warmup > 0 { "  (warm-up)" } else { "" }
+}
+
 fn line(second: u64, warmup: u64, rate: Option<f64>, total: u64) -> String {
-    let note = if second <= warmup && warmup > 0 { "  (warm-up)" } else { "" };
+    let note = warmup_note(second, warmup);
     let rate = rate.map_or("–".into(), summary::n);
     format!("  {second:>4} s  {rate:>10} txn/s  {:>12} in all{note}", summary::i(total))
 }

@@ -56,10 +56,10 @@ fn parse_quota(text: &str) -> Option<f64> {
     (cores > 0.0 && cores.is_finite()).then_some(cores)
 }
 
-/// Resident memory of this process, bytes: now, and the highest so far.
-pub fn resident_bytes() -> (u64, u64) {
-    let status = read_to_string("/proc/self/status").unwrap_or_default();
-    (kib_field(&status, "VmRSS:") * 1024, kib_field(&status, "VmHWM:") * 1024)
+/// Resident memory of a process, bytes: now, and the highest so far.
+pub fn resident_bytes(process: &str) -> Option<(u64, u64)> {
+    let status = read_to_string(format!("/proc/{process}/status")).ok()?;
+    Some((kib_field(&status, "VmRSS:") * 1024, kib_field(&status, "VmHWM:") * 1024))
 }
 
 fn kib_field(text: &str, name: &str) -> u64 {
@@ -138,18 +138,22 @@ pub fn jiffies() -> (u64, u64) {
     (fields.get(7).copied().unwrap_or(0), fields.iter().sum())
 }
 
+/// The share of the cores' time that the hypervisor gave to others from one moment to another.
+pub fn steal(before: (u64, u64), now: (u64, u64)) -> f64 {
+    let (stolen, total) = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
+    if total == 0 { 0.0 } else { stolen as f64 / total as f64 }
+}
+
 /// The machine's description; the stolen share since `before`.
 pub fn describe(before: (u64, u64)) -> Machine {
     let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find(|l| l.starts_with("model name")).and_then(|l| l.split_once(':'));
     let memory = kib_field(&read_to_string("/proc/meminfo").unwrap_or_default(), "MemTotal:") * 1024;
-    let (stolen, total) = jiffies();
-    let (stolen, total) = (stolen.saturating_sub(before.0), total.saturating_sub(before.1));
     Machine {
         cpu: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned()),
         kernel: read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
         memory_bytes: memory,
-        steal: if total == 0 { 0.0 } else { stolen as f64 / total as f64 },
+        steal: steal(before, jiffies()),
     }
 }
 
@@ -210,7 +214,7 @@ mod tests {
 
     #[test]
     fn this_process_uses_memory() {
-        let (now, highest) = resident_bytes();
+        let (now, highest) = resident_bytes("self").unwrap();
         assert!(now > 100_000 && highest >= now);
     }
 }

@@ -39,6 +39,7 @@ use crate::stop::StopSignal;
 use drive::Driver;
 use observe::{Observed, Snapshot};
 use report::{Asked, Rate, Report};
+pub use summary::i;
 
 /// Why a bench does not run.
 #[derive(Debug, thiserror::Error)]
@@ -128,15 +129,17 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
         report.efficiency = Some(report.txn_per_s.mean * (signed + ns.verify_strict) / 1e9 / report.cores);
         report.yardstick_ns = Some(ns);
     }
-    say.text(report.summary());
+    if report.measured {
+        say.text(report.summary());
+    }
     if let Some(path) = options.json.as_deref() {
-        let text = serde_json::to_string_pretty(&report).expect("plain data") + "\n";
         match json_to_stdout {
-            true => data.text(text),
-            false => std::fs::write(path, text).map_err(|source| unwritable(path, source))?,
+            true => data.text(report.json()),
+            false => std::fs::write(path, report.json()).map_err(|source| unwritable(path, source))?,
         }
     }
     match report.unresolved {
+        _ if !report.measured => Err(BenchError::Interrupted { landed: report.landed + report.failed }),
         // Interrupted while draining: what is under way is said as unresolved, and is no fault. Nor is it the bench's
         // what another program has made of it.
         _ if report.drain_interrupted || report.target.is_some() => Ok(()),
@@ -207,7 +210,7 @@ fn check(config: &Config, options: &cli::Bench) -> Result<(), BenchError> {
         return wrong("--rate must be greater than 0".into());
     }
     for (name, rate) in [("--probes", options.target.probes), ("--questions", options.target.questions)] {
-        if rate.is_some_and(|rate| !(0.0..=100_000.0).contains(&rate)) {
+        if !(0.0..=100_000.0).contains(&rate) {
             return wrong(format!("{name} is a rate a second from 0 to 100,000"));
         }
     }
@@ -260,17 +263,16 @@ fn measure(
     let (sender, samples) = channel();
     progress("booting the node");
     let running = boot::boot(config, topology, chain, Some(Load { benchg, samples: sender }))?;
-    let mut bench = Driver { node: &running.node, samples, control, stop, say, seen: Observed::default() };
+    let cores = machine::cores().map_err(BootError::Cores)?;
+    let seen = Observed::default();
+    let mut bench = Driver { node: &running.node, samples, control, stop, say, cores, instead: None, seen };
     let driven = bench.drive(options, presign).and_then(|()| bench.drain());
     let mut observed = bench.seen;
     observed.last = Snapshot::take(&running.node);
     let stopped = running.stop();
     stopped?;
     driven?;
-    match observed.interrupted && observed.seconds.is_empty() {
-        true => Err(BenchError::Interrupted { landed: observed.last.ended() }),
-        false => Ok(observed),
-    }
+    Ok(observed)
 }
 
 /// What the load is told to be.
@@ -361,6 +363,7 @@ impl Observed {
         let machine::Cores { had, waited_for } = self.cores();
         let mut report = Report {
             txn_per_s: Rate::of(&self.seconds, self.measured_transactions(), elapsed),
+            measured: self.is_measured(),
             duration_s: elapsed,
             warmup_s: options.warmup as f64,
             asked: asked(config, options),

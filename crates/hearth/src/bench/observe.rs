@@ -15,7 +15,7 @@ use hearth_pipeline::{bank, benchg};
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::regime::{REGIMES, Regime};
 
-use super::limit::{Allowed, bottleneck};
+use super::limit::{Allowed, bottleneck, noise};
 use super::machine::{self, CpuTime};
 use super::report::{Bottleneck, CpuPerTxn, TileUse};
 
@@ -150,6 +150,8 @@ pub struct Observed {
     begun: Option<Instant>,
     /// Set while seconds are measured, for whoever measures beside.
     pub measuring: Arc<AtomicBool>,
+    /// The node is not in this process: what it takes of the cores is no noise.
+    pub is_outside: bool,
     /// A process whose CPU time is the node's, where the node is not in this one.
     pub pid: Option<u32>,
     node_cpu_ns: (Option<u64>, Option<u64>),
@@ -160,17 +162,23 @@ pub struct Observed {
     progress: Option<(u64, Instant)>,
     longest_stall: Duration,
     lag_ns_max: u64,
+    /// What the process had of the cores when the last second ended, and the machine's jiffies.
+    second_ended: Option<(CpuTime, (u64, u64))>,
+    /// Whether it was said that others take what is measured.
+    noise_said: bool,
+    node_rss_max: Option<u64>,
 }
 
 impl Observed {
     /// The load begins to run.
     pub fn start(&mut self, node: &Node) {
         self.at_begin = Snapshot::take(node);
+        self.second_ended = Some((CpuTime::take(), machine::jiffies()));
     }
 
     /// Looked at many times a second: memory and stalls.
     pub fn look(&mut self, node: &Node) {
-        let (now, highest) = machine::resident_bytes();
+        let (now, highest) = machine::resident_bytes("self").unwrap_or_default();
         (self.rss_last, self.rss_max) = (now, self.rss_max.max(highest));
         if self.begun.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(10)) {
             self.rss_at_10_s.get_or_insert(now);
@@ -198,6 +206,8 @@ impl Observed {
             self.at_end = Snapshot::take(node);
             self.cpu_at_end = Some(CpuTime::take());
             self.node_cpu_ns.1 = self.pid.and_then(machine::cpu_ns_of);
+            let resident = self.pid.and_then(|pid| machine::resident_bytes(&pid.to_string()));
+            self.node_rss_max = resident.map(|(_, highest)| highest).max(self.node_rss_max);
         }
         rate
     }
@@ -222,6 +232,11 @@ impl Observed {
         }
     }
 
+    /// Whether there is anything to tell: not when Ctrl-C came before the first measured second was over.
+    pub fn is_measured(&self) -> bool {
+        !self.interrupted || !self.seconds.is_empty()
+    }
+
     /// Seconds measured.
     pub fn measured_s(&self) -> f64 {
         match (self.first_sample, self.last_sample) {
@@ -241,6 +256,26 @@ impl Observed {
     /// Growth of memory after the first ten measured seconds, where there were more.
     pub fn rss_growth(&self) -> Option<i64> {
         self.rss_at_10_s.map(|then| self.rss_last as i64 - then as i64)
+    }
+
+    /// A second is over: what others took of it, where it is much and was not said before.
+    pub fn new_noise(&mut self, cores: f64) -> Option<String> {
+        let now = (CpuTime::take(), machine::jiffies());
+        let (cpu, jiffies) = self.second_ended.replace(now.clone())?;
+        let stolen = machine::steal(jiffies, now.1);
+        let noise = noise(&Allowed { cores, had: now.0.since(&cpu) }, stolen, self.is_outside);
+        noise.filter(|_| !std::mem::replace(&mut self.noise_said, true))
+    }
+
+    /// Cores that the node's process had while measuring, and its highest memory, where it is another and named.
+    pub fn node_use(&self) -> (Option<f64>, Option<u64>) {
+        let cores = match self.node_cpu_ns {
+            (Some(begin), Some(end)) if self.measured_s() > 0.0 => {
+                Some(end.saturating_sub(begin) as f64 / 1e9 / self.measured_s())
+            }
+            _ => None,
+        };
+        (cores, self.node_rss_max)
     }
 
     /// What the process had of the cores while it was measured.

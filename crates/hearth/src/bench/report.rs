@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Value;
 
-/// Order statistics of the rate, in transactions a second.
+/// Order statistics of the rate, in transactions a second. Of fewer than [`SECONDS_LEAST`] seconds the 5th percentile
+/// is the worst and the 95th the best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rate {
     /// Arithmetic mean: all transactions of the measured seconds over their time.
@@ -87,6 +89,9 @@ pub struct Asked {
 pub struct Report {
     /// Transactions executed and committed per second.
     pub txn_per_s: Rate,
+    /// Whether a whole second was measured. If not, it was interrupted in the warm-up or before: the JSON has null for
+    /// all that is of the measured seconds, and the counts are of what was sent until then.
+    pub measured: bool,
     /// Measured time, warm-up excluded.
     pub duration_s: f64,
     /// Warm-up, not measured.
@@ -105,7 +110,7 @@ pub struct Report {
     /// With a rate asked for: how late the latest transfer was, at the worst, seconds; looked at every 20 ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag_s_max: Option<f64>,
-    /// Transactions that the load generator's transport took.
+    /// Transactions that the load generator's transport took from the first to the last, warm-up included.
     pub sent: u64,
     /// Committed with success.
     pub landed: u64,
@@ -117,7 +122,7 @@ pub struct Report {
     pub unresolved: i64,
     /// CPU time per committed transaction.
     pub cpu_us_per_txn: CpuPerTxn,
-    /// Highest resident memory of the process, bytes.
+    /// Highest resident memory of the process, bytes; with a target it is the load's alone.
     pub rss_bytes_max: u64,
     /// Growth of resident memory from 10 s after the start of measuring to its end, bytes; null when that is all.
     pub rss_growth_bytes: Option<i64>,
@@ -139,7 +144,7 @@ pub struct Report {
     /// Share of its own time that each tile was busy while measuring, 0 to 1, and of all of a core's time.
     pub tiles: Vec<TileUse>,
     /// The configuration in effect, with the counts of tiles that it came to.
-    pub config: serde_json::Value,
+    pub config: Value,
     /// The machine.
     pub machine: Machine,
     /// Commit that the binary was built from; empty when unknown.
@@ -168,6 +173,12 @@ pub struct Target {
     pub version: String,
     /// Where it takes transactions.
     pub tpu: String,
+    /// Cores that its process had while measuring; null where the process is not named.
+    pub cores_used: Option<f64>,
+    /// Highest resident memory of its process, bytes; null where it is not named.
+    pub rss_bytes_max: Option<u64>,
+    /// Why the wait for what was under way ended.
+    pub waited: Waited,
     /// Landed ÷ sent. What landed is counted by the fees that the senders paid, so it includes what failed.
     pub landed_share: f64,
     /// Transactions of others in the node's count, its votes and the probes among them; rates are less these.
@@ -176,7 +187,22 @@ pub struct Target {
     pub latency: Latency,
 }
 
-/// Order statistics of times, milliseconds.
+/// Why the wait for what is under way in a target ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Waited {
+    /// All that was sent has landed.
+    #[default]
+    AllLanded,
+    /// The last blockhash that the load used has expired, and nothing more landed: nothing more can.
+    Expired,
+    /// Nothing landed for a while, though it still could: the last blockhash is valid.
+    StoodStill,
+    /// By Ctrl-C.
+    Interrupted,
+}
+
+/// Order statistics of times, milliseconds. Of fewer than [`TIMES_LEAST`] the 99th percentile is the longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
     /// How many.
@@ -188,6 +214,11 @@ pub struct Waits {
     /// The longest.
     pub max: f64,
 }
+
+/// Of fewer seconds the 5th percentile is nothing but the worst.
+pub const SECONDS_LEAST: usize = 20;
+/// Of fewer times the 99th percentile is nothing but the longest.
+pub const TIMES_LEAST: u64 = 100;
 
 /// How long clients of the RPC waited while the load ran, each from when its request was due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -232,6 +263,20 @@ fn whole_if_it_is<S: serde::Serializer>(value: &f64, to: S) -> Result<S::Ok, S::
     if value.fract() == 0.0 { to.serialize_u64(*value as u64) } else { to.serialize_f64(*value) }
 }
 
+/// What is null when no whole second was measured.
+const OF_MEASURED_SECONDS: [&str; 10] = [
+    "txn_per_s",
+    "duration_s",
+    "sent_per_s",
+    "lag_s_max",
+    "cores_used",
+    "cores_waited_for",
+    "cpu_us_per_txn",
+    "longest_stall_s",
+    "bottleneck",
+    "efficiency",
+];
+
 impl Rate {
     /// Order statistics over seconds; `total` transactions in `elapsed_s`.
     pub fn of(seconds: &[f64], total: u64, elapsed_s: f64) -> Self {
@@ -265,6 +310,17 @@ fn nearest_rank(q: f64, count: usize) -> usize {
 }
 
 impl Report {
+    /// The JSON, without what was not measured.
+    pub fn json(&self) -> String {
+        let mut json = serde_json::to_value(self).expect("plain data");
+        if !self.measured {
+            for name in OF_MEASURED_SECONDS {
+                json.get_mut(name).into_iter().for_each(|value| *value = Value::Null);
+            }
+        }
+        serde_json::to_string_pretty(&json).expect("plain data") + "\n"
+    }
+
     /// sent − landed − failed − every kind of drop.
     pub fn balance(&self) -> i64 {
         let accounted = self.landed + self.failed + self.dropped.values().sum::<u64>();
@@ -288,6 +344,18 @@ mod tests {
     fn cores_are_a_whole_number_where_they_are() {
         let json = |cores| serde_json::to_value(Report { cores, ..Default::default() }).unwrap()["cores"].to_string();
         assert_eq!((json(2.0), json(1.5)), ("2".to_owned(), "1.5".to_owned()));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_null() {
+        let of = |measured| {
+            let report = Report { measured, sent: 7, longest_stall_s: Some(1.0), ..Default::default() };
+            serde_json::from_str::<Value>(&report.json()).unwrap()
+        };
+        let (all, none) = (of(true), of(false));
+        assert!(all["txn_per_s"]["mean"] == 0.0 && all["measured"] == true && all["longest_stall_s"] == 1.0);
+        assert!(none["txn_per_s"].is_null() && none["measured"] == false && none["longest_stall_s"].is_null());
+        assert!(none["sent"] == 7 && none.get("efficiency").is_none(), "{none:#}");
     }
 
     #[test]

@@ -5,7 +5,9 @@
 
 use std::fmt::Write;
 
-use super::report::{Report, Target, Waits};
+use super::limit::{Allowed, noise};
+use super::machine::Cores;
+use super::report::{Report, SECONDS_LEAST, TIMES_LEAST, Target, Waited, Waits};
 
 /// A load that sends less than this share of what was asked, or is later than this, did not keep its rate.
 const KEPT: (f64, f64) = (0.99, 0.1);
@@ -22,32 +24,30 @@ impl Report {
     }
 
     fn write_summary(&self, s: &mut String) -> std::fmt::Result {
-        let r = &self.txn_per_s;
-        let (duration, warmup) = (self.duration_s, self.warmup_s);
         writeln!(s)?;
         if self.interrupted {
             writeln!(s, "  interrupted: the figures cover the time until then")?;
         }
-        writeln!(
-            s,
-            "  txn/s      mean {}   median {}   p5–p95 {}–{}   max {}",
-            n(r.mean),
-            n(r.median),
-            n(r.p5),
-            n(r.p95),
-            n(r.max)
-        )?;
-        write!(s, "  measured   {duration:.0} s after {warmup:.0} s of warm-up, as getTransactionCount counts them")?;
-        match &self.target {
-            Some(target) => write!(s, ", less {:.1} a second of others, votes among them", target.others_per_s)?,
-            None => write!(s, ", less votes")?,
+        let (duration, warmup) = (self.duration_s, self.warmup_s);
+        if self.is_without_load() {
+            writeln!(s, "  measured   {duration:.0} s after {warmup:.0} s of waiting; no load was sent (--rate 0)")?;
+        } else {
+            self.write_rate(s)?;
+            write!(
+                s,
+                "  measured   {duration:.0} s after {warmup:.0} s of warm-up, as getTransactionCount counts them"
+            )?;
+            match &self.target {
+                Some(target) => write!(s, ", less {:.1} a second of others, votes among them", target.others_per_s)?,
+                None => write!(s, ", less votes")?,
+            }
+            match self.longest_stall_s {
+                Some(stall) => writeln!(s, "; longest stall {stall:.2} s")?,
+                None => writeln!(s)?,
+            }
+            self.write_load(s)?;
+            self.write_balance(s)?;
         }
-        match self.longest_stall_s {
-            Some(stall) => writeln!(s, "; longest stall {stall:.2} s")?,
-            None => writeln!(s)?,
-        }
-        self.write_load(s)?;
-        self.write_balance(s)?;
         if self.presigned_ran_dry {
             writeln!(s, "             all that was signed ahead was sent before the time was up")?;
         }
@@ -56,12 +56,44 @@ impl Report {
         self.write_verdict(s)
     }
 
+    /// Whether only probes and questions were sent.
+    fn is_without_load(&self) -> bool {
+        self.asked.rate == Some(0.0)
+    }
+
+    /// How the rate was spread over the seconds, and whether it was the machine's.
+    fn write_rate(&self, s: &mut String) -> std::fmt::Result {
+        let r = &self.txn_per_s;
+        write!(s, "  txn/s      mean {}   median {}   ", n(r.mean), n(r.median))?;
+        let count = self.seconds.len();
+        if count >= SECONDS_LEAST {
+            writeln!(s, "p5–p95 {}–{}   max {}", n(r.p5), n(r.p95), n(r.max))?;
+        } else {
+            let min = self.seconds.iter().copied().fold(f64::INFINITY, f64::min);
+            let min = if min.is_finite() { min } else { 0.0 };
+            let seconds = if count == 1 { "second" } else { "seconds" };
+            writeln!(s, "min {}   max {}   of {count} {seconds}: too few for p5–p95", n(min), n(r.max))?;
+        }
+        let had = Cores { had: self.cores_used, waited_for: self.cores_waited_for };
+        let noise = noise(&Allowed { cores: self.cores, had }, self.machine.steal, self.target.is_some());
+        match noise.filter(|_| self.asked.rate.is_none() || self.is_rate_missed()) {
+            Some(noise) => writeln!(s, "             {noise}"),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a rate was asked for and not kept.
+    fn is_rate_missed(&self) -> bool {
+        let missed = |rate: f64| self.sent_per_s < KEPT.0 * rate || self.lag_s_max.unwrap_or(0.0) > KEPT.1;
+        self.asked.rate.is_some_and(missed)
+    }
+
     /// Whether the load was what it was told to be.
     fn write_load(&self, s: &mut String) -> std::fmt::Result {
         let Some(rate) = self.asked.rate.filter(|rate| *rate > 0.0) else { return Ok(()) };
         let (sent, lag) = (self.sent_per_s, self.lag_s_max.unwrap_or(0.0));
         writeln!(s, "  load       {} txn/s sent of {} asked; {lag:.2} s behind at the worst", n(sent), n(rate))?;
-        match sent < KEPT.0 * rate || lag > KEPT.1 {
+        match self.is_rate_missed() {
             true => {
                 writeln!(s, "             the load could not keep the rate: it waited for the node, or for its core")
             }
@@ -72,14 +104,27 @@ impl Report {
     /// What became of what was sent.
     fn write_balance(&self, s: &mut String) -> std::fmt::Result {
         if let Some(target) = &self.target {
-            return writeln!(
+            writeln!(
                 s,
                 "  sent       {} = landed {} ({:.1} %) + unresolved {}, by the fees that the senders paid",
                 i(self.sent),
                 i(self.landed),
                 100.0 * target.landed_share,
                 i(self.unresolved.max(0) as u64)
-            );
+            )?;
+            self.write_warmup(s)?;
+            return match target.waited {
+                _ if self.unresolved <= 0 => Ok(()),
+                Waited::AllLanded | Waited::Interrupted => self.write_interrupted(s),
+                Waited::Expired => writeln!(
+                    s,
+                    "             unresolved: their blockhashes have expired, so they land no more; the node tells nobody why"
+                ),
+                Waited::StoodStill => writeln!(
+                    s,
+                    "             unresolved: nothing landed any more, though the last blockhash is valid: the node holds or has lost them"
+                ),
+            };
         }
         writeln!(
             s,
@@ -91,13 +136,26 @@ impl Report {
             if self.unresolved < 0 { "-" } else { "" },
             i(self.unresolved.unsigned_abs())
         )?;
-        if self.drain_interrupted && self.unresolved != 0 {
-            writeln!(s, "             unresolved: under way when Ctrl-C ended the wait for them")?;
-        }
+        self.write_warmup(s)?;
+        self.write_interrupted(s)?;
         for (place, count) in self.dropped.iter().filter(|(_, c)| **c > 0) {
             writeln!(s, "             dropped in {}: {}", place.replace('_', " "), i(*count))?;
         }
         Ok(())
+    }
+
+    fn write_warmup(&self, s: &mut String) -> std::fmt::Result {
+        match self.warmup_s > 0.0 {
+            true => writeln!(s, "             from the first to the last: those of the warm-up are among them"),
+            false => Ok(()),
+        }
+    }
+
+    fn write_interrupted(&self, s: &mut String) -> std::fmt::Result {
+        match self.drain_interrupted && self.unresolved != 0 {
+            true => writeln!(s, "             unresolved: under way when Ctrl-C ended the wait for them"),
+            false => Ok(()),
+        }
     }
 
     /// How long clients of the RPC waited.
@@ -107,7 +165,9 @@ impl Report {
             0 => Ok(()),
             count => {
                 let Waits { p50, p99, max, .. } = waits;
-                writeln!(s, "  {name:<10} p50 {p50:.1} ms   p99 {p99:.1} ms   max {max:.1} ms   of {}", i(count))
+                // Of fewer, the 99th percentile is nothing but the longest.
+                let p99 = if count < TIMES_LEAST { String::new() } else { format!("   p99 {p99:.1} ms") };
+                writeln!(s, "  {name:<10} p50 {p50:.1} ms{p99}   max {max:.1} ms   of {}", i(count))
             }
         };
         line("submitted", &latency.submitted_ms)?;
@@ -127,14 +187,12 @@ impl Report {
     /// What it cost, in time and memory.
     fn write_costs(&self, s: &mut String) -> std::fmt::Result {
         let cpu = &self.cpu_us_per_txn;
-        if self.target.is_some() && self.sent == 0 {
-            return Ok(());
+        if let Some(target) = &self.target {
+            return self.write_costs_apart(s, target);
         }
         let all = cpu.node.unwrap_or(0.0) + cpu.load;
-        match cpu.node {
-            Some(node) => write!(s, "  cpu        {all:.1} µs a transaction: node {node:.1}, load {:.1}", cpu.load)?,
-            None => write!(s, "  cpu        {all:.1} µs a transaction of the load (`--pid` counts the node's too)")?,
-        }
+        let (node, load) = (cpu.node.unwrap_or(0.0), cpu.load);
+        write!(s, "  cpu        {all:.1} µs a transaction: node {node:.1}, load {load:.1}")?;
         writeln!(s, "; {:.1} of {} cores used", self.cores_used, self.cores)?;
         if let (Some(node), Some(signatures)) = (cpu.node, cpu.signatures) {
             let beside = node - signatures;
@@ -154,9 +212,27 @@ impl Report {
         }
     }
 
+    /// What load and node cost, where they are two processes: the node's is known where it was named.
+    fn write_costs_apart(&self, s: &mut String, target: &Target) -> std::fmt::Result {
+        let (cpu, without_load) = (&self.cpu_us_per_txn, self.is_without_load() || self.sent == 0);
+        if !without_load {
+            write!(s, "  load       {:.1} µs of CPU a transaction; ", cpu.load)?;
+            write!(s, "{:.1} of {} cores used", self.cores_used, self.cores)?;
+            writeln!(s, "; {} MB of memory at most", self.rss_bytes_max / 1_000_000)?;
+        }
+        let (Some(cores), Some(rss)) = (target.cores_used, target.rss_bytes_max) else {
+            return writeln!(s, "  node       CPU time and memory are not known; --pid PID measures them");
+        };
+        let each =
+            cpu.node.filter(|_| !without_load).map_or(String::new(), |us| format!("{us:.1} µs of CPU a transaction; "));
+        writeln!(s, "  node       {each}{cores:.2} cores used; {} MB of memory at most", rss / 1_000_000)
+    }
+
     /// What limits the rate, what it is in units of this machine, and what is switched off.
     fn write_verdict(&self, s: &mut String) -> std::fmt::Result {
-        writeln!(s, "  limit      {}: {}", self.bottleneck.tile, self.bottleneck.why)?;
+        if !self.is_without_load() {
+            writeln!(s, "  limit      {}: {}", self.bottleneck.tile, self.bottleneck.why)?;
+        }
         if let (Some(y), Some(e)) = (&self.yardstick_ns, self.efficiency) {
             writeln!(
                 s,
@@ -169,6 +245,10 @@ impl Report {
                 s,
                 "  efficiency {e:.2} = txn/s × {work} ÷ cores; 1 is stock ed25519 on all cores and nothing else"
             )?;
+        }
+        if self.target.is_some() {
+            writeln!(s, "  off        not known: the node is another's and does not say what it has switched off")?;
+            return self.switched_off.iter().try_for_each(|line| writeln!(s, "             of the load: {line}"));
         }
         match self.switched_off.as_slice() {
             [] => writeln!(s, "  off        nothing is switched off"),
@@ -197,7 +277,7 @@ pub fn n(v: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{Asked, CpuPerTxn};
+    use super::super::report::{Asked, CpuPerTxn, Latency};
     use super::*;
 
     #[test]
@@ -206,6 +286,63 @@ mod tests {
         assert!(short.summary().contains("  memory     500 MB at most\n"), "{}", short.summary());
         let long = Report { rss_growth_bytes: Some(1_500_000), ..short };
         assert!(long.summary().contains("500 MB at most, +1.5 MB after the first 10 s\n"), "{}", long.summary());
+    }
+
+    #[test]
+    fn percentiles_are_said_where_they_are_some() {
+        let of = |count: usize| {
+            let seconds: Vec<f64> = (0..count).map(|n| 1000.0 + n as f64).collect();
+            let txn_per_s = super::super::report::Rate::of(&seconds, 0, 0.0);
+            Report { seconds, txn_per_s, ..Default::default() }.summary()
+        };
+        assert!(of(20).contains("p5–p95 1,000–1,018   max 1,019\n"), "{}", of(20));
+        assert!(of(19).contains("min 1,000   max 1,018   of 19 seconds: too few for p5–p95\n"), "{}", of(19));
+        let waits = |count| {
+            let latency = Latency { confirmed_ms: Waits { count, p50: 1.0, p99: 2.0, max: 3.0 }, ..Default::default() };
+            Report { target: Some(Target { latency, ..Default::default() }), ..Default::default() }.summary()
+        };
+        assert!(waits(100).contains("confirmed  p50 1.0 ms   p99 2.0 ms   max 3.0 ms   of 100"), "{}", waits(100));
+        assert!(waits(99).contains("confirmed  p50 1.0 ms   max 3.0 ms   of 99"), "{}", waits(99));
+    }
+
+    #[test]
+    fn a_noisy_machine_is_said_beside_the_rate() {
+        let noisy = Report { cores: 2.0, cores_used: 1.0, cores_waited_for: 0.9, ..Default::default() };
+        let text = noisy.summary();
+        let rate = text.lines().position(|line| line.starts_with("  txn/s")).unwrap();
+        assert!(
+            text.lines().nth(rate + 1).unwrap().contains("the machine is not quiet: node and load got 1.0"),
+            "{text}"
+        );
+        // A rate that was kept is what was asked for.
+        let asked = Asked { rate: Some(10.0), ..Default::default() };
+        assert!(!Report { asked, sent_per_s: 10.0, ..noisy }.summary().contains("quiet"));
+    }
+
+    #[test]
+    fn of_a_stranger_only_what_is_known_is_said() {
+        let target = Target { waited: Waited::StoodStill, ..Default::default() };
+        let report =
+            Report { sent: 10, landed: 7, unresolved: 3, warmup_s: 1.0, target: Some(target), ..Default::default() };
+        let text = report.summary();
+        for part in
+            ["the warm-up are among them", "though the last blockhash is valid", "off        not known", "--pid PID"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let target = Target {
+            waited: Waited::Expired,
+            cores_used: Some(0.5),
+            rss_bytes_max: Some(7 << 20),
+            ..Default::default()
+        };
+        let text = Report { target: Some(target), ..report }.summary();
+        assert!(text.contains("blockhashes have expired") && text.contains("0.50 cores used; 7 MB"), "{text}");
+        // Without a load there is no rate to tell.
+        let target = Some(Target::default());
+        let text =
+            Report { target, asked: Asked { rate: Some(0.0), ..Default::default() }, ..Default::default() }.summary();
+        assert!(!text.contains("txn/s") && !text.contains("limit") && text.contains("no load was sent"), "{text}");
     }
 
     #[test]

@@ -127,10 +127,12 @@ fn bench_reports() {
     assert!(dropped_places(&result).iter().all(|place| !place.contains(' ')), "{result:#}");
     totals_grow_by_the_rates(&summary);
     assert!(!text(&result, "/machine/cpu").is_empty() && result["commit"].is_string());
-    assert_eq!(result["interrupted"], false);
+    assert_eq!((&result["interrupted"], &result["measured"]), (&false.into(), &true.into()));
 
     for part in [
         "(warm-up)",
+        "of 2 seconds: too few for p5–p95",
+        "those of the warm-up are among them",
         "txn/s      mean",
         "sent       ",
         "unresolved 0",
@@ -218,8 +220,16 @@ fn ctrl_c_before_anything_is_measured_says_so() {
         assert_eq!(status.code(), Some(130), "{test}: {said}");
         assert!(said.contains("interrupted before anything was measured") && said.contains(landed), "{test}: {said}");
         assert!(!said.contains("txn/s      mean") && !said.contains("panicked"), "{test}: {said}");
-        // No result is better than one of zeros.
-        assert!(!bench.setup.folder.path().join("result.json").exists(), "{test}");
+        // What was sent until then is written, and nothing that was not measured.
+        let written = bench.setup.folder.path().join("result.json").exists();
+        assert!(!written || bench.result()["measured"] == false, "{test}");
+        assert!(written == (test == "warming") || ["early", "signing"].contains(&test), "{test}");
+        if test == "warming" {
+            let result = bench.result();
+            is_balanced(&result);
+            assert!(result["interrupted"] == true && result["txn_per_s"].is_null(), "{result:#}");
+            assert!(result["bottleneck"].is_null() && result["seconds"] == serde_json::json!([]), "{result:#}");
+        }
         assert!(!bench.setup.ledger().join("bench").exists() && !bench.setup.workspace().exists(), "{test}");
     }
 }

@@ -44,6 +44,22 @@ fn all_that_a_target_landed_is_counted() {
     }
     assert_eq!((count("/target/latency/probes_lost"), count("/target/latency/questions_failed")), (0.0, 0.0));
     assert!(text.contains("by the fees that the senders paid") && text.contains("confirmed  p50"), "{text}");
+    assert!(text.contains("off        not known") && !text.contains("nothing is switched off"), "{text}");
+    assert!(count("/target/cores_used") > 0.0 && count("/target/rss_bytes_max") > 1e7, "{result:#}");
+    assert_eq!(result["target"]["waited"], "all_landed");
+    node.stop();
+}
+
+/// With its pool full nothing new comes to ask for a slot: what waits must do.
+#[test]
+fn a_chain_on_demand_lands_all_that_it_takes() {
+    let mut setup = Setup::new("target-on-demand");
+    setup.with("tiles.pack.max_pending_transactions", 1024);
+    let node = setup.start_with(&["--slots-on-demand"]);
+    let (said, result) = drive(&node, setup.folder.path(), &["--duration", "2", "--warmup", "1", "--presign"]);
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    assert_eq!((&result["unresolved"], &result["target"]["waited"]), (&0.into(), &"all_landed".into()), "{result:#}");
+    assert!(result["landed"].as_u64() > Some(10_000), "{result:#}");
     node.stop();
 }
 
@@ -59,6 +75,10 @@ fn a_funder_pays_and_a_poor_one_is_refused() {
     let (said, result) = drive(&node, setup.folder.path(), &funded);
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     assert_eq!(result["sent"], 0);
+    // No load, no rates: what the probes met is told.
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(!text.contains("txn/s") && text.contains(" confirmed p50 ") && text.contains("no load was sent"), "{text}");
+    assert!(text.contains("node       CPU time and memory are not known"), "{text}");
     assert!(result["target"]["latency"]["confirmed_ms"]["count"].as_u64() > Some(5), "{result:#}");
     let (said, _) = drive(&node, setup.folder.path(), &["--funder", &poor]);
     let errors = String::from_utf8_lossy(&said.stderr);

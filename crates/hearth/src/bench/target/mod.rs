@@ -26,10 +26,11 @@ use hearth_pipeline::topology::{self, Counts};
 use hearth_pipeline::{bencho, benchs};
 use hearth_quic::ClientConfig;
 use hearth_tile::Clock;
+use hearth_wire::base58::encode_32;
 
 use super::drive::Driver;
 use super::observe::{Observed, Snapshot};
-use super::report::{Asked, Bottleneck, Rate, Report, Target};
+use super::report::{Asked, Bottleneck, Rate, Report, Target, Waited};
 use super::{BenchError, asked, machine, presign_count, progress};
 use crate::boot::{self, BootError};
 use crate::cli;
@@ -41,11 +42,11 @@ use fund::{Payer, Purse, text};
 use probe::{Plan, Prober};
 use rpc::{Rpc, RpcError};
 
-/// Given up when nothing more has landed for so long.
+/// Nothing more lands, it seems, when nothing has for so long.
 const STANDSTILL: Duration = Duration::from_secs(5);
+/// What nothing came of for so long is given up, though its blockhash is valid.
+const GIVEN_UP: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Probes a second, where nothing else is said.
-const PROBES: f64 = 10.0;
 
 impl From<RpcError> for BenchError {
     fn from(why: RpcError) -> Self {
@@ -105,11 +106,14 @@ pub fn run(
     };
     let node = boot_load(config, load)?;
     let mut seen = Observed::default();
-    seen.pid = options.target.pid;
+    (seen.pid, seen.is_outside) = (options.target.pid, true);
     let measuring = seen.measuring.clone();
-    let (probes, questions) = (options.target.probes.unwrap_or(PROBES), options.target.questions.unwrap_or(0.0));
+    let (probes, questions) = (options.target.probes, options.target.questions);
     let prober = Prober::start(&rpc, Plan { probes, questions, payer, receiver, measuring: measuring.clone() })?;
-    let mut driver = Driver { node: &node, samples, control, stop, say, seen };
+    let without_load = options.rate == Some(0.0);
+    let instead = without_load.then(|| prober.each_second());
+    let cores = machine::cores().map_err(BootError::Cores)?;
+    let mut driver = Driver { node: &node, samples, control, stop, say, cores, instead, seen };
     let driven = driver.drive(options, presign);
     measuring.store(false, Ordering::Relaxed);
     target.latency = prober.end();
@@ -117,16 +121,15 @@ pub fn run(
     let mut seen = driver.seen;
     seen.last = Snapshot::take(&node);
     node.stop()?;
-    let landed = landed?;
-    if seen.interrupted && seen.seconds.is_empty() {
-        return Err(BenchError::Interrupted { landed });
-    }
+    let (landed, waited) = landed?;
+    target.waited = waited;
+    (target.cores_used, target.rss_bytes_max) = seen.node_use();
     // Votes, and what others send: all that is in the node's count and was not paid for by the senders.
     let (probes, others) = (target.latency.confirmed(), transaction_count(&mut rpc)?.saturating_sub(count + landed));
     let others = others.saturating_sub(probes) as f64 / begun.elapsed().as_secs_f64();
     target.others_per_s = others + probes as f64 / seen.measured_s().max(1.0);
     let asked = (asked(config, options), options);
-    Ok(seen.report_of_target(target, landed, asked, machine::cores().map_err(BootError::Cores)?))
+    Ok(seen.report_of_target(target, landed, asked, cores))
 }
 
 /// Asks the node who it is and where it takes transactions.
@@ -176,24 +179,42 @@ fn transaction_count(rpc: &mut Rpc) -> Result<u64, BenchError> {
     count.as_u64().ok_or_else(|| BenchError::Target(format!("getTransactionCount answers {count}")))
 }
 
-/// Waits until all that was sent has landed, or nothing more does; gives what has.
-fn drain(rpc: &mut Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<u64, BenchError> {
+/// Waits until all that was sent has landed, or nothing more can, or nothing more does; gives what has, and which of
+/// these it was.
+fn drain(rpc: &mut Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, Waited), BenchError> {
     progress("waiting for what is under way");
     let presses = driver.stop.presses();
+    // As new as any that the load has used, or newer.
+    let last = encode_32(&fund::blockhash(rpc)?).to_string();
     let (mut landed, mut since) = (purse.landed(rpc)?, Instant::now());
-    while since.elapsed() < STANDSTILL && driver.stop.presses() == presses {
+    let waited = loop {
+        if driver.stop.presses() != presses {
+            break Waited::Interrupted;
+        }
         let now = Snapshot::take(driver.node);
         if now.is_sent() && landed >= now.sent() {
-            break;
+            break Waited::AllLanded;
+        }
+        if since.elapsed() > STANDSTILL && !is_valid(rpc, &last)? {
+            break Waited::Expired;
+        }
+        if since.elapsed() > GIVEN_UP {
+            break Waited::StoodStill;
         }
         std::thread::sleep(LOOK_EVERY);
         let found = purse.landed(rpc)?;
         if found != std::mem::replace(&mut landed, found) {
             since = Instant::now();
         }
-    }
-    driver.seen.drain_interrupted = driver.stop.presses() != presses;
-    Ok(landed)
+    };
+    driver.seen.drain_interrupted = waited == Waited::Interrupted;
+    Ok((landed, waited))
+}
+
+/// Whether a transaction with this blockhash may still land.
+fn is_valid(rpc: &mut Rpc, blockhash: &str) -> Result<bool, BenchError> {
+    let answer = rpc.call("isBlockhashValid", serde_json::json!([blockhash, { "commitment": "processed" }]))?;
+    Ok(answer["value"].as_bool().unwrap_or(true))
 }
 
 impl Observed {
@@ -220,6 +241,7 @@ impl Observed {
         }
         Report {
             txn_per_s: Rate::of(&self.seconds, measured, elapsed),
+            measured: self.is_measured(),
             duration_s: elapsed,
             warmup_s: options.warmup as f64,
             asked,

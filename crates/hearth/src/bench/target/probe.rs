@@ -7,6 +7,7 @@
 //! source  open loop: times count from when a probe was due, so that a node that holds up one probe answers for
 //!         those behind it too
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -129,6 +130,23 @@ impl Prober {
             shared.sent_all.store(true, Ordering::Relaxed);
         }
         Ok(Self { shared, threads })
+    }
+
+    /// Tells, whenever it is called, what was found since it was called before.
+    pub fn each_second(&self) -> Box<dyn Fn() -> String> {
+        let (shared, before) = (self.shared.clone(), Cell::new([0; 4]));
+        Box::new(move || {
+            let found = shared.found.lock().unwrap_or_else(PoisonError::into_inner);
+            let times = [&found.submitted_ms, &found.processed_ms, &found.confirmed_ms, &found.answers_ms];
+            let before = before.replace(times.map(Vec::len));
+            let names = ["submitted", "processed", "confirmed", "answered"].into_iter().zip(times);
+            let part = |((name, times), from): ((&str, &Vec<f64>), usize)| {
+                let Waits { count, p50, max, .. } = Waits::of(&mut times[from..].to_vec());
+                (count > 0).then(|| format!("{count} {name} p50 {p50:.1} max {max:.1} ms"))
+            };
+            let parts: Vec<String> = names.zip(before).filter_map(part).collect();
+            if parts.is_empty() { "–".into() } else { parts.join("   ") }
+        })
     }
 
     /// What was found, once the probes under way have come to an end.
@@ -255,6 +273,19 @@ mod tests {
         let found = shared.found.lock().unwrap();
         assert_eq!((found.processed_ms.len(), found.confirmed_ms.len()), (2, 2));
         assert_eq!(shared.under.lock().unwrap()[0].signature, "a");
+    }
+
+    #[test]
+    fn each_second_tells_what_is_new() {
+        let prober = Prober { shared: Arc::new(Shared::default()), threads: vec![] };
+        let line = prober.each_second();
+        assert_eq!(line(), "–");
+        prober.shared.found.lock().unwrap().confirmed_ms = vec![5.0, 1.0, 3.0];
+        assert_eq!(line(), "3 confirmed p50 3.0 max 5.0 ms");
+        prober.shared.found.lock().unwrap().confirmed_ms.push(9.0);
+        prober.shared.found.lock().unwrap().answers_ms.push(0.5);
+        assert_eq!(line(), "1 confirmed p50 9.0 max 9.0 ms   1 answered p50 0.5 max 0.5 ms");
+        assert_eq!(line(), "–");
     }
 
     #[test]
