@@ -58,7 +58,8 @@ pub fn adapt(file: &mut Table) -> Vec<String> {
     notices
 }
 
-fn remove(file: &mut Table, path: &str) -> Option<Value> {
+/// Takes a key out, and the tables that are empty without it.
+pub(super) fn remove(file: &mut Table, path: &str) -> Option<Value> {
     let Some((head, rest)) = path.split_once('.') else { return file.remove(path) };
     let Some(Value::Table(inner)) = file.get_mut(head) else { return None };
     let value = remove(inner, rest);

@@ -3,7 +3,7 @@
 //! reads   TOML
 //! writes  a [`Config`], notices
 //!
-//! A mistake names file, line, key and the nearest right key.
+//! A mistake names file, line, key and the nearest right key. All that can be found in one reading are told at once.
 
 use std::path::{Path, PathBuf};
 
@@ -47,6 +47,9 @@ pub enum ConfigError {
         /// What is wrong and what was meant.
         what: String,
     },
+    /// It has several mistakes, each of them one of the above.
+    #[error("{} mistakes:{}", .0.len(), .0.iter().map(|mistake| format!("\n  {mistake}")).collect::<String>())]
+    Several(Vec<ConfigError>),
 }
 
 /// Reads a file.
@@ -64,101 +67,136 @@ pub fn load_str(text: &str, path: &Path) -> Result<Loaded, ConfigError> {
         wrong(line, e.message().to_owned())
     })?;
     let notices = foreign::adapt(&mut table);
-    if let Some(path) = unknown_key(&table) {
-        let what = format!("unknown key `{path}`{}", suggestion(&path));
-        return Err(wrong(line_of_key(text, &path), what));
+    let mut mistakes = vec![];
+    for key in unknown_keys(&table) {
+        mistakes.push((line_of_key(text, &key), format!("unknown key `{key}`{}", suggestion(&key))));
+        foreign::remove(&mut table, &key);
     }
-    let config: Config = Config::deserialize_table(table.clone()).map_err(|(key, message)| {
-        let line = key.as_deref().map_or(1, |key| line_of_key(text, key));
-        wrong(line, key.map_or(message.clone(), |key| format!("`{key}`: {message}")))
-    })?;
-    check(&config).map_err(|(key, what)| wrong(line_of_key(text, key), format!("`{key}`: {what}")))?;
-    Ok(Loaded { config, notices })
+    let mistyped = mistyped_keys(&table);
+    for (key, message) in &mistyped {
+        mistakes.push((line_of_key(text, key), format!("`{key}`: {message}")));
+        foreign::remove(&mut table, key);
+    }
+    // The rest is looked at as if those keys were not there.
+    let config = toml::Value::Table(table).try_into::<Config>();
+    match &config {
+        Ok(config) => {
+            // What does not go together with a value that is not there is no mistake yet.
+            let is_about = |what: &str, key: &str| what.contains(&format!("`{key}`"));
+            let found = problems(config).into_iter().map(|(key, what)| (key, format!("`{key}`: {what}")));
+            let found = found.filter(|(_, what)| !mistyped.iter().any(|(mistyped, _)| is_about(what, mistyped)));
+            mistakes.extend(found.map(|(key, what)| (line_of_key(text, key), what)));
+        }
+        Err(error) if mistakes.is_empty() => mistakes.push((1, in_words(error.message()))),
+        Err(_) => {}
+    }
+    mistakes.sort();
+    let mut mistakes: Vec<_> = mistakes.into_iter().map(|(line, what)| wrong(line, what)).collect();
+    match mistakes.len() {
+        0 => Ok(Loaded { config: config.expect("an error is a mistake"), notices }),
+        1 => Err(mistakes.remove(0)),
+        _ => Err(ConfigError::Several(mistakes)),
+    }
 }
 
 /// Transactions that may be pending at most: more than half a minute of the fastest node, about 7 GB.
 const PENDING_MAX: usize = 1 << 22;
 
+/// A key, and what is wrong with its value.
+type Problem = (&'static str, String);
+
+/// The first of what is wrong with a configuration though every value has the right type.
+pub fn check(config: &Config) -> Result<(), Problem> {
+    problems(config).into_iter().next().map_or(Ok(()), Err)
+}
+
 /// Values that have the right type and are wrong all the same.
-pub fn check(config: &Config) -> Result<(), (&'static str, String)> {
-    let one_of = |key, value: &str, allowed: &[&str]| {
-        let found = allowed.contains(&value);
-        found.then_some(()).ok_or_else(|| (key, format!("`{value}` is none of {}", allowed.join(", "))))
-    };
-    one_of("hugetlbfs.max_page_size", &config.hugetlbfs.max_page_size, &["normal", "huge", "gigantic"])?;
-    one_of("development.slots", &config.development.slots, &["clock", "on-demand"])?;
-    one_of("tiles.quic.limits", &config.tiles.quic.limits, &["local", "production"])?;
-    one_of("tiles.pack.schedule_strategy", &config.tiles.pack.schedule_strategy, &["perf", "balanced"])?;
+fn problems(config: &Config) -> Vec<Problem> {
+    let mut found = vec![];
+    for (key, value, allowed) in [
+        ("hugetlbfs.max_page_size", &config.hugetlbfs.max_page_size, &["normal", "huge", "gigantic"][..]),
+        ("development.slots", &config.development.slots, &["clock", "on-demand"]),
+        ("tiles.quic.limits", &config.tiles.quic.limits, &["local", "production"]),
+        ("tiles.pack.schedule_strategy", &config.tiles.pack.schedule_strategy, &["perf", "balanced"]),
+    ] {
+        if !allowed.contains(&value.as_str()) {
+            found.push((key, format!("`{value}` is none of {}", allowed.join(", "))));
+        }
+    }
+    listeners(config, &mut found);
+    if config.layout.park_after_micros > PARK_AFTER_MICROS_MAX {
+        found.push(("layout.park_after_micros", format!("must be at most {PARK_AFTER_MICROS_MAX}, or 0: never")));
+    }
+    slots(&config.development.genesis, &mut found);
+    for (key, value) in [
+        ("rpc.airdrop_slice_secs", config.rpc.airdrop_slice_secs),
+        ("snapshots.full_snapshot_interval_slots", config.snapshots.full_snapshot_interval_slots),
+        ("snapshots.maximum_full_snapshots_to_retain", config.snapshots.maximum_full_snapshots_to_retain as u64),
+        ("development.bench.connections", config.development.bench.connections as u64),
+        ("tiles.dedup.signature_cache_size", config.tiles.dedup.signature_cache_size as u64),
+        ("tiles.verify.signature_cache_size", config.tiles.verify.signature_cache_size as u64),
+    ] {
+        if value == 0 {
+            found.push((key, "must be at least 1".into()));
+        }
+    }
+    if !(1..=PENDING_MAX).contains(&config.tiles.pack.max_pending_transactions) {
+        found.push(("tiles.pack.max_pending_transactions", format!("must be from 1 to {PENDING_MAX}")));
+    }
+    let name_is_plain = config.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    if config.name.is_empty() || !name_is_plain {
+        found.push(("name", format!("`{}` must be letters, digits, `-`, `_` and `.`: it names files", config.name)));
+    }
+    found
+}
+
+/// Addresses that are none, and ports that cannot be listened on together.
+fn listeners(config: &Config, found: &mut Vec<Problem>) {
+    let before = found.len();
     for (key, address) in [
         ("rpc.bind_address", &config.rpc.bind_address),
         ("tiles.net.bind_address", &config.tiles.net.bind_address),
         ("tiles.metric.prometheus_listen_address", &config.tiles.metric.prometheus_listen_address),
     ] {
-        address.parse::<std::net::IpAddr>().map_err(|_| (key, format!("`{address}` is no IP address")))?;
+        if address.parse::<std::net::IpAddr>().is_err() {
+            found.push((key, format!("`{address}` is no IP address")));
+        }
     }
+    let are_addresses = found.len() == before;
     for address in &config.tiles.shred.additional_shred_destinations {
-        let parsed = address.parse::<std::net::SocketAddr>();
-        parsed.map_err(|_| ("tiles.shred.additional_shred_destinations", format!("`{address}` is no `ip:port`")))?;
+        if address.parse::<std::net::SocketAddr>().is_err() {
+            found.push(("tiles.shred.additional_shred_destinations", format!("`{address}` is no `ip:port`")));
+        }
     }
     if config.rpc.port == u16::MAX {
-        return Err(("rpc.port", "must be below 65535: WebSocket has the port above it".into()));
-    }
-    if let Some((first, second, port)) = Ports::of(config).clash() {
+        found.push(("rpc.port", "must be below 65535: WebSocket has the port above it".into()));
+    } else if are_addresses && let Some((first, second, port)) = Ports::of(config).clash() {
         let above = if first == "rpc.port" && port != config.rpc.port { " (WebSocket is one above it)" } else { "" };
-        return Err((second, format!("{port} is taken by `{first}`{above}; choose another port")));
+        found.push((second, format!("{port} is taken by `{first}`{above}; choose another port")));
     }
-    if config.layout.park_after_micros > PARK_AFTER_MICROS_MAX {
-        return Err(("layout.park_after_micros", format!("must be at most {PARK_AFTER_MICROS_MAX}, or 0: never")));
-    }
-    let at_least_one = |key, value: u64| (value > 0).then_some(()).ok_or((key, "must be at least 1".to_owned()));
-    check_slots(&config.development.genesis)?;
-    let slots = config.development.genesis.slots_per_epoch;
-    if !(EPOCH_LEAST..=SLOTS_PER_EPOCH_MAX).contains(&slots) {
-        let what = format!("must be from {EPOCH_LEAST} to {SLOTS_PER_EPOCH_MAX}");
-        return Err(("development.genesis.slots_per_epoch", what));
-    }
-    at_least_one("rpc.airdrop_slice_secs", config.rpc.airdrop_slice_secs)?;
-    at_least_one("snapshots.full_snapshot_interval_slots", config.snapshots.full_snapshot_interval_slots)?;
-    let retained = config.snapshots.maximum_full_snapshots_to_retain;
-    at_least_one("snapshots.maximum_full_snapshots_to_retain", retained as u64)?;
-    at_least_one("development.bench.connections", config.development.bench.connections as u64)?;
-    at_least_one("tiles.dedup.signature_cache_size", config.tiles.dedup.signature_cache_size as u64)?;
-    at_least_one("tiles.verify.signature_cache_size", config.tiles.verify.signature_cache_size as u64)?;
-    let pending = config.tiles.pack.max_pending_transactions;
-    if !(1..=PENDING_MAX).contains(&pending) {
-        return Err(("tiles.pack.max_pending_transactions", format!("must be from 1 to {PENDING_MAX}")));
-    }
-    let name_is_plain = config.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-    if config.name.is_empty() || !name_is_plain {
-        return Err(("name", format!("`{}` must be letters, digits, `-`, `_` and `.`: it names files", config.name)));
-    }
-    Ok(())
 }
 
 /// What a chain cannot have: a genesis would keep it, and its node would not start.
-fn check_slots(genesis: &Genesis) -> Result<(), (&'static str, String)> {
-    let &Genesis { ticks_per_slot, target_tick_duration_micros, hashes_per_tick, .. } = genesis;
+fn slots(genesis: &Genesis, found: &mut Vec<Problem>) {
+    let &Genesis { ticks_per_slot, target_tick_duration_micros, hashes_per_tick, slots_per_epoch, .. } = genesis;
+    if !(EPOCH_LEAST..=SLOTS_PER_EPOCH_MAX).contains(&slots_per_epoch) {
+        let what = format!("must be from {EPOCH_LEAST} to {SLOTS_PER_EPOCH_MAX}");
+        found.push(("development.genesis.slots_per_epoch", what));
+    }
     if !(1..=TICKS_PER_SLOT_MAX).contains(&ticks_per_slot) {
-        return Err(("development.genesis.ticks_per_slot", format!("must be from 1 to {TICKS_PER_SLOT_MAX}")));
+        found.push(("development.genesis.ticks_per_slot", format!("must be from 1 to {TICKS_PER_SLOT_MAX}")));
+        // The others are told by it.
+        return;
     }
     let slot_micros = ticks_per_slot.checked_mul(target_tick_duration_micros);
     if !slot_micros.is_some_and(|micros| (1_000..=SLOT_MS_MAX * 1_000).contains(&micros)) {
         let what = format!("{ticks_per_slot} of them make a slot, which must be from 1 ms to {SLOT_MS_MAX} ms long");
-        return Err(("development.genesis.target_tick_duration_micros", what));
+        found.push(("development.genesis.target_tick_duration_micros", what));
     }
     let slot_hashes = ticks_per_slot.checked_mul(hashes_per_tick);
     if hashes_per_tick == 1 || !slot_hashes.is_some_and(|hashes| hashes <= SLOT_HASHES_MAX) {
         let what = format!("must be 0 for low power, or at least 2, and at most {SLOT_HASHES_MAX} in a slot");
-        return Err(("development.genesis.hashes_per_tick", what));
-    }
-    Ok(())
-}
-
-impl Config {
-    /// The typed configuration, or the key whose value has the wrong type.
-    fn deserialize_table(table: Table) -> Result<Self, (Option<String>, String)> {
-        let whole = toml::Value::Table(table);
-        whole.clone().try_into().map_err(|error: toml::de::Error| (wrong_value(&whole), in_words(error.message())))
+        found.push(("development.genesis.hashes_per_tick", what));
     }
 }
 
@@ -203,27 +241,28 @@ fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// The first key of the file that is not known.
-fn unknown_key(file: &Table) -> Option<String> {
+/// The keys of the file that are not known.
+fn unknown_keys(file: &Table) -> Vec<String> {
     let known = known_keys();
     let mut keys = vec![];
     collect(file, "", &mut keys);
     let is_known = |key: &String| known.iter().any(|k| k == key || k.starts_with(&format!("{key}.")));
-    keys.into_iter().find(|key| !is_known(key))
+    keys.retain(|key| !is_known(key));
+    keys
 }
 
-/// The first key whose value alone makes the configuration fail.
-fn wrong_value(file: &toml::Value) -> Option<String> {
+/// The keys whose value alone makes the configuration fail, and why.
+fn mistyped_keys(file: &Table) -> Vec<(String, String)> {
     let mut keys = vec![];
-    collect(file.as_table()?, "", &mut keys);
-    keys.into_iter().find(|key| {
-        let leaf = key.split('.').try_fold(file, |value, part| value.get(part)).cloned();
-        let alone = key.rsplit('.').fold(leaf, |value, part| {
-            let table = Table::from_iter([(part.to_owned(), value?)]);
-            Some(toml::Value::Table(table))
-        });
-        alone.is_some_and(|alone| alone.try_into::<Config>().is_err())
-    })
+    collect(file, "", &mut keys);
+    let why = |key: &String| {
+        let mut parts = key.split('.');
+        let top = file.get(parts.next()?)?;
+        let leaf = parts.try_fold(top, |value, part| value.get(part))?.clone();
+        let alone = key.rsplit('.').fold(leaf, |value, part| Table::from_iter([(part.to_owned(), value)]).into());
+        alone.try_into::<Config>().err().map(|error| in_words(error.message()))
+    };
+    keys.iter().filter_map(|key| Some((key.clone(), why(key)?))).collect()
 }
 
 /// `; did you mean …?` where a known key is near, by its last part first.

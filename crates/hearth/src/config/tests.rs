@@ -55,6 +55,34 @@ fn a_mistake_names_line_key_and_what_was_meant() {
 }
 
 #[test]
+fn all_mistakes_are_told_at_once() {
+    let text = "name = \"a/b\"\n[layuot]\nnet_tile_count = 1\n[rpc]\nport = \"many\"\nbind_adress = \"::1\"\n\
+        [development]\nslots = \"never\"\n[tiles.pack]\nmax_pending_transactions = 0\nschedule_strategy = 7\n";
+    let said = error(text);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[0], "7 mistakes:", "{said}");
+    let expected = [
+        "my.toml:1: `name`: `a/b` must be letters",
+        "my.toml:3: unknown key `layuot.net_tile_count`; did you mean `layout.net_tile_count`?",
+        "my.toml:5: `rpc.port`: invalid type: string",
+        "my.toml:6: unknown key `rpc.bind_adress`; did you mean `rpc.bind_address`?",
+        "my.toml:8: `development.slots`: `never` is none of clock, on-demand",
+        "my.toml:10: `tiles.pack.max_pending_transactions`: must be from 1",
+        "my.toml:11: `tiles.pack.schedule_strategy`: invalid type: integer",
+    ];
+    assert_eq!(lines.len(), 1 + expected.len(), "{said}");
+    for (line, expected) in lines[1..].iter().zip(expected) {
+        assert!(line.trim_start().starts_with(expected), "{expected}: {said}");
+    }
+    // A port that is no number stands for none: nothing clashes with what would have been there.
+    let said = error("[rpc]\nport = true\n[tiles.metric]\nprometheus_listen_port = 8899\n");
+    assert!(said.starts_with("my.toml:2: `rpc.port`"), "{said}");
+    // A table where a value belongs, and a value where a table belongs.
+    let said = error("tiles = 1\n[rpc.port]\nx = 1\n");
+    assert!(said.contains("my.toml:1: `tiles`") && said.contains("`rpc.port.x`"), "{said}");
+}
+
+#[test]
 fn a_chain_that_cannot_be_is_refused_before_it_begins() {
     let genesis = |line: &str| error(&format!("[development.genesis]\n{line}\n"));
     for (line, expected) in [

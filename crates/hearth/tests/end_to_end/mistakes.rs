@@ -63,6 +63,15 @@ fn configuration() {
             says(&said, &[&name]);
         }
     }
+    // All at once, and the file as an argument of its own.
+    fs::write(&path, "[layout]\nverfy_tile_count = 2\n[rpc]\nport = \"high\"\n[tiles.quic]\nlimits = \"x\"\n").unwrap();
+    let said = error(&output(hearth().args(["config", "check"]).arg(&path)), WRONG_USE, 4);
+    says(&said, &["3 mistakes:", ":2: unknown key", ":4: `rpc.port`", ":6: `tiles.quic.limits`"]);
+    let both = output(hearth().args(["config", "check", "--config"]).arg(&path).arg(&path));
+    assert_eq!(both.status.code(), Some(WRONG_USE));
+    fs::write(&path, "name = \"mine\"\n").unwrap();
+    let good = output(hearth().args(["config", "check"]).arg(&path));
+    assert!(String::from_utf8_lossy(&good.stdout).contains("the configuration is good"), "{good:?}");
     let missing = output(hearth().args(["run", "--config", "/does/not/exist.toml"]));
     says(&error(&missing, WRONG_USE, 1), &["/does/not/exist.toml", "No such file"]);
 }
