@@ -18,6 +18,7 @@ mod monitor;
 mod pages;
 mod ports;
 mod preflight;
+mod progress;
 mod replay;
 mod restore;
 mod run;

@@ -1,7 +1,7 @@
 //! `hearth ledger export`: blocks and transactions as JSON, one a line.
 //!
 //! reads   blocks
-//! writes  a file, or standard output
+//! writes  a file, or standard output; on standard error how far it is
 //! memory  one block
 //! source  names as in Solana's JSON-RPC; a transaction's bytes are in base64
 
@@ -15,30 +15,36 @@ use hearth_wire::base58::{encode_32, encode_64};
 use serde_json::{Value, json};
 
 use super::{LedgerError, Offline};
+use crate::bench::i;
 use crate::cli::Slots;
+use crate::progress::Progress;
 use crate::replay::entries;
 use crate::say::Say;
 
 /// Writes each whole block as a line, and after it each of its transactions as a line.
 pub fn run(chain: &Offline, slots: &Slots, out: Option<&Path>, say: &Say) -> Result<(), LedgerError> {
     let Some(path) = out else {
-        return each(chain, slots, |line| {
+        return each(chain, slots, Progress::beside_lines(), |line| {
             say.line(line);
             Ok(!say.is_closed())
         });
     };
     let failed = |source| LedgerError::Write { path: path.into(), source };
     let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-    each(chain, slots, |line| writeln!(file, "{line}").map(|()| true).map_err(failed))?;
+    each(chain, slots, Progress::new(), |line| writeln!(file, "{line}").map(|()| true).map_err(failed))?;
     file.flush().map_err(failed)
 }
 
 fn each(
     chain: &Offline,
     slots: &Slots,
+    mut progress: Progress,
     mut write: impl FnMut(Value) -> Result<bool, LedgerError>,
 ) -> Result<(), LedgerError> {
+    let (mut count, whole) = (0, chain.recovery.last_whole_slot.unwrap_or(0));
+    let last = slots.to.unwrap_or(u64::MAX).min(whole);
     for info in chain.blocks(slots)?.filter(|info| info.whole) {
+        progress.tell(|| format!("exporting: slot {} of {last}, {} transactions", info.slot, i(count)));
         let (block, slot) = (chain.block(info.slot)?, info.slot);
         let entries = entries(&block.data).map_err(|source| LedgerError::Entries { slot, source })?;
         let txns: Vec<_> = entries.iter().flat_map(|entry| entry.transactions()).collect();
@@ -50,6 +56,7 @@ fn each(
         if !write(head)? {
             return Ok(());
         }
+        count += txns.len() as u64;
         for (index, txn) in txns.iter().enumerate() {
             let signatures: Vec<String> = txn.signatures().iter().map(|s| encode_64(s).to_string()).collect();
             let line = json!({

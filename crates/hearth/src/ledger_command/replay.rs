@@ -1,7 +1,7 @@
 //! `hearth ledger replay`: executes the blocks again, from the genesis or from a snapshot.
 //!
 //! reads   blocks, snapshots
-//! writes  a line for each block: slot and bank hash
+//! writes  a line for each block: slot and bank hash; on standard error how far it is, where those are not seen
 //! memory  the state
 //!
 //! Where there is a snapshot of a slot that is executed, its bank hash is compared.
@@ -13,12 +13,15 @@ use hearth_ledger::{Commitment, Ledger};
 use hearth_wire::base58::encode_32;
 
 use super::{LedgerError, Offline, snapshot_of};
+use crate::bench::i;
 use crate::config::Config;
+use crate::progress::Progress;
 use crate::say::Say;
 use crate::{replay, restore};
 
 /// Executes from after `from` (a snapshot's slot; 0 is the genesis) up to `to`.
 pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &Say) -> Result<(), LedgerError> {
+    let mut progress = Progress::beside_lines();
     let made = restore::ledger_config(config);
     let (ledger, block_id) = match from {
         0 => (Ledger::new(&chain.genesis, made), None),
@@ -32,12 +35,14 @@ pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &S
     // Those that can be read: verify tells of the others.
     let mut recorded = BTreeMap::new();
     for file in chain.snapshots.iter().filter(|file| file.slot > from) {
+        progress.tell(|| format!("reading the snapshot of slot {}", file.slot));
         if let Ok((manifest, _)) = snapshot::verify(&file.path, Some(chain.genesis.hash())) {
             recorded.insert(file.slot, manifest.bank_hash());
         }
     }
     let mut wrong = 0;
     let until = to.unwrap_or(u64::MAX);
+    let last = chain.recovery.last_whole_slot.unwrap_or(0).min(until);
     let done = replay::replay_until(&ledger, block_id, &chain.genesis, &chain.reader, until, |done| {
         let (slot, hash) = ledger.hash_all();
         assert_eq!(slot, done.last_slot, "the hash is of the block that was executed");
@@ -50,7 +55,9 @@ pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &S
             None => "",
         };
         say.line(format_args!("{slot:>10}  {}{note}", encode_32(&hash)));
+        progress.tell(|| format!("executing: slot {slot} of {last}, {} transactions", i(done.transactions)));
     })?;
+    progress.clear();
     let (blocks, transactions) = (done.blocks, done.transactions);
     let (capitalization, count) = (ledger.accounts().total_lamports(), ledger.transaction_count(Commitment::Processed));
     say.line(format_args!(

@@ -1,7 +1,7 @@
 //! `hearth ledger verify`: checks whatever can be checked without executing.
 //!
 //! reads   all of the log, all blocks, all snapshots
-//! writes  what is wrong, each with its place
+//! writes  what is wrong, each with its place; on standard error how far it is
 //! memory  one block, the state of one snapshot
 //!
 //! Checked are: every record's checksum; that blocks follow one another; the leader's signature of each FEC set and
@@ -18,9 +18,11 @@ use hearth_wire::entry::Entry;
 use hearth_wire::{Hash, Pubkey, Txn};
 
 use super::{LedgerError, Offline};
+use crate::bench::i;
 use crate::boot::signatures_are_valid;
 use crate::cli::Slots;
 use crate::config::Config;
+use crate::progress::{Progress, megabytes};
 use crate::replay::entries;
 use crate::say::Say;
 use crate::{keys, restore};
@@ -29,12 +31,18 @@ use crate::{keys, restore};
 struct Findings<'s> {
     say: &'s Say,
     wrong: u64,
+    progress: Progress,
 }
 
 impl Findings<'_> {
     fn wrong(&mut self, what: impl std::fmt::Display) {
         self.wrong += 1;
-        self.say.line(format_args!("WRONG     {what}"));
+        self.line(format_args!("WRONG     {what}"));
+    }
+
+    fn line(&mut self, what: impl std::fmt::Display) {
+        self.progress.clear();
+        self.say.line(what);
     }
 }
 
@@ -49,14 +57,22 @@ struct At {
 
 /// Checks all.
 pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerError> {
-    let mut found = Findings { say, wrong: 0 };
+    let mut found = Findings { say, wrong: 0, progress: Progress::new() };
     say.line(format_args!("blocks    {}", chain.recovery));
-    chain.reader.verify()?.iter().for_each(|damage| found.wrong(damage));
+    let (mut read, all) = (0, chain.reader.bytes_after(u64::MAX));
+    let damage = chain.reader.verify_telling(|bytes| {
+        read = bytes;
+        found.progress.tell(|| format!("checking the records of the log: {}", megabytes(bytes, all)));
+    })?;
+    damage.iter().for_each(|damage| found.wrong(damage));
+    found.line(format_args!("log       {} bytes: the checksum of every record, {} wrong", i(read), damage.len()));
     let known = snapshots(chain, config, &mut found);
     let leaders = leaders(chain, config);
     let mut at = At { slot: 0, blockhash: Some(*chain.genesis.hash()), block_id: Some(*chain.genesis.hash()) };
     let (mut blocks, mut txns) = (0u64, 0u64);
     for info in chain.blocks(&Slots::default())?.filter(|info| info.whole) {
+        let (slot, to) = (info.slot, chain.recovery.last_whole_slot.unwrap_or(info.slot));
+        found.progress.tell(|| format!("checking blocks: slot {slot} of {to}, {} transactions", i(txns)));
         if info.parent_slot != at.slot {
             if blocks > 0 {
                 found
@@ -78,7 +94,8 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
         }
         blocks += 1;
     }
-    say.line(format_args!("checked   {blocks} blocks, {txns} transactions, {} snapshots", chain.snapshots.len()));
+    let (checked, count) = (i(blocks), chain.snapshots.len());
+    found.line(format_args!("checked   {checked} blocks, {} transactions, {count} snapshots", i(txns)));
     if found.wrong > 0 {
         return Err(LedgerError::Wrong(found.wrong));
     }
@@ -98,6 +115,7 @@ fn leaders(chain: &Offline, config: &Config) -> Vec<Pubkey> {
 fn snapshots(chain: &Offline, config: &Config, found: &mut Findings<'_>) -> Vec<At> {
     let mut known = vec![];
     for file in &chain.snapshots {
+        found.progress.tell(|| format!("checking the snapshot of slot {}", file.slot));
         let statuses = restore::ledger_config(config).status_cache;
         let loaded = match snapshot::load(&file.path, chain.genesis.hash(), &statuses) {
             Ok(loaded) => loaded,
@@ -112,8 +130,8 @@ fn snapshots(chain: &Offline, config: &Config, found: &mut Findings<'_>) -> Vec<
             found.wrong(format_args!("{}: its accounts are not those that its bank's hash is of", file.path.display()));
             continue;
         }
-        let (slot, accounts) = (file.slot, loaded.summary.accounts);
-        found.say.line(format_args!("snapshot  slot {slot}: {accounts} accounts, {} bytes", loaded.summary.bytes));
+        let (slot, accounts, bytes) = (file.slot, i(loaded.summary.accounts), i(loaded.summary.bytes));
+        found.line(format_args!("snapshot  slot {slot}: {accounts} accounts, {bytes} bytes"));
         let (blockhash, block_id) = (Some(loaded.manifest.last().blockhash), Some(loaded.manifest.block_id));
         known.push(At { slot, blockhash, block_id });
     }

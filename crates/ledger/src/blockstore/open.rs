@@ -46,7 +46,11 @@ impl fmt::Display for Recovery {
             _ => write!(f, "no whole block")?,
         }
         let plural = if self.segment_count == 1 { "" } else { "s" };
-        write!(f, " in {} segment{plural}, {} bytes scanned", self.segment_count, self.bytes_scanned)?;
+        write!(f, " in {} segment{plural}", self.segment_count)?;
+        match self.bytes_scanned {
+            0 => {}
+            bytes => write!(f, ", {bytes} bytes behind its index read")?,
+        }
         if let Some(torn) = &self.torn {
             write!(f, "; {} bytes of an unfinished record dropped: {torn}", self.bytes_dropped)?;
         }

@@ -160,20 +160,36 @@ impl Reader {
     /// # Errors
     /// [`StoreError::Io`] when the files cannot be read.
     pub fn verify(&self) -> Result<Vec<Damage>, StoreError> {
+        self.verify_telling(|_| ())
+    }
+
+    /// [`verify`](Self::verify), and `progress` is called with the bytes read so far after every record.
+    ///
+    /// # Errors
+    /// As [`verify`](Self::verify).
+    pub fn verify_telling(&self, mut progress: impl FnMut(u64)) -> Result<Vec<Damage>, StoreError> {
         let dir = &self.shared.dir;
         let end = LogPosition::from_bits(self.shared.written.load(SeqCst));
         let segments = list_segments(dir)?;
-        let mut damage = vec![];
+        let (mut damage, mut before) = (vec![], 0);
         for (at, &segment) in segments.iter().enumerate().filter(|(_, s)| **s <= end.segment()) {
             let expected = if at == 0 { segment } else { segments[at - 1] + 1 };
             let missing = (expected..segment).map(|s| whole_file(log_path(dir, s), Finding::MissingSegment));
             damage.extend(missing);
             let from = LogPosition::new(segment, 0);
+            let mut read = 0;
             self.walk(from, end, None, |step| {
-                if let Step::Damage { at, length, fault, .. } = step {
-                    damage.push(self.damage(*at, *length, Finding::Record(*fault)));
+                match step {
+                    Step::Damage { at, length, fault, .. } => {
+                        damage.push(self.damage(*at, *length, Finding::Record(*fault)));
+                        read = u64::from(at.offset()) + length;
+                    }
+                    Step::Record { end, .. } => read = end.offset().into(),
+                    Step::Skipped | Step::End => {}
                 }
+                progress(before + read);
             })?;
+            before += read;
         }
         Ok(damage)
     }

@@ -84,7 +84,11 @@ fn blocks_come_back_now_and_after_reopening() {
     assert_eq!((found.first_slot, found.last_whole_slot), (Some(1), Some(21)));
     assert_eq!(found.bytes_scanned, 0, "closing wrote a checkpoint");
     (1..=21).for_each(|slot| expect_slot(&store.reader(), slot, 3, 5000));
-    assert_eq!(store.reader().verify().unwrap(), vec![]);
+    let logs = [1, 2].map(|segment| std::fs::metadata(log_path(dir.path(), segment)).unwrap().len());
+    let (mut told, logged) = (vec![], logs.iter().sum::<u64>());
+    assert_eq!(store.reader().verify_telling(|bytes| told.push(bytes)).unwrap(), vec![]);
+    assert!(told.len() > 21 * 3 && told.is_sorted() && told.last() == Some(&logged), "{told:?}");
+    assert_eq!(found.to_string(), "blocks from slot 1 to 21 in 2 segments");
     assert_eq!(store.durable_slot(), Some(21));
 }
 
