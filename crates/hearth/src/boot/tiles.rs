@@ -1,0 +1,174 @@
+//! What each tile is told, from the configuration.
+//!
+//! reads   the configuration, an opened chain
+//! writes  the configurations of the tiles
+//! memory  none of its own
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hearth_ledger::cost::BlockLimits;
+use hearth_ledger::{Fates, Genesis};
+use hearth_pipeline::drops::DropLog;
+use hearth_pipeline::node::{LoadConfigs, TileConfigs};
+use hearth_pipeline::{bank, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use hearth_quic::{ClientConfig, ServerConfig, Stakes};
+use hearth_ring::HugePages;
+use hearth_tile::core::IdlePolicy;
+use hearth_tile::topology::Topology;
+
+use super::{Chain, Load, SHORTEST_SLOT_NS, reachable};
+use crate::config::Config;
+use crate::ports::Ports;
+
+pub(super) fn tile_configs(
+    config: &Config,
+    ports: &Ports,
+    topology: &Topology,
+    chain: Chain,
+    load: Option<Load>,
+    fates: Arc<Fates>,
+) -> TileConfigs {
+    let Chain { genesis, ledger, identity, store, replayed, history, .. } = chain;
+    let drops = DropLog::new(fates.clone());
+    TileConfigs {
+        net: net::Config {
+            quic: ports.quic,
+            udp: ports.udp,
+            socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
+        },
+        quic: quic::Config {
+            // The only stake there is so far is the node's own.
+            server: ServerConfig { stakes: Stakes::new([(identity.public, 1)]), ..server_config(config) },
+            drops: drops.clone(),
+        },
+        verify: verify::Config {
+            history: config.tiles.verify.signature_cache_size,
+            table_bytes: config.tiles.verify.table_bytes / topology.count("verify").max(1),
+            tag_key: fates.key(),
+            drops: drops.clone(),
+        },
+        dedup: dedup::Config { history: config.tiles.dedup.signature_cache_size, drops: drops.clone() },
+        pack: pack::Config {
+            blockhashes: (*ledger.blockhashes()).clone(),
+            ledger: Some(ledger.clone()),
+            drops: drops.clone(),
+            ..pack_config(config)
+        },
+        bank: bank::Config {
+            ledger: ledger.clone(),
+            drops,
+            recording: history.as_ref().map(|history| bank::Recording {
+                key: history.key(),
+                extended: config.rpc.extended_tx_metadata_storage,
+            }),
+        },
+        poh: poh::Config { chain: poh_config(&genesis), on_demand: on_demand(config), ledger: ledger.clone() },
+        shred: shred::Config {
+            shred_version: genesis.shred_version(),
+            shreds_per_slot_max: pack_config(config).limits.shreds as u32,
+            // The first set of a chain chains to its genesis.
+            chained_root: replayed.block_id.unwrap_or(*genesis.hash()),
+            first_slot: replayed.last_slot + 1,
+            destinations: destinations(config),
+        },
+        store: match history {
+            Some(history) => store::Config::new(store, ledger).voting(identity.public).with_history(history),
+            None => store::Config::new(store, ledger).voting(identity.public),
+        },
+        metric: metric::Config { listen: ports.metrics, workspace: workspace_path(config) },
+        sign: sign::Config { seed: *identity.seed },
+        load: load.map(|load| LoadConfigs {
+            benchg: load.benchg,
+            benchs: benchs::Config {
+                target: reachable(ports.quic),
+                connections: config.development.bench.connections,
+                client: ClientConfig::local(),
+                identity: None,
+            },
+            bencho: bencho::Config { rpc: reachable(ports.rpc), samples: load.samples },
+        }),
+    }
+}
+
+/// When idle cores park.
+pub fn idle(config: &Config) -> IdlePolicy {
+    IdlePolicy {
+        park_after_ns: match config.layout.park_after_micros {
+            0 => u64::MAX,
+            micros => micros * 1000,
+        },
+    }
+}
+
+/// The workspace file of a configuration.
+pub fn workspace_path(config: &Config) -> PathBuf {
+    let folder = match huge_pages(config) {
+        HugePages::None => &config.hugetlbfs.workspace_path,
+        _ => &config.hugetlbfs.mount_path,
+    };
+    folder.join(format!("hearth-{}", config.name))
+}
+
+/// The pages of the workspace.
+pub fn huge_pages(config: &Config) -> HugePages {
+    match config.hugetlbfs.max_page_size.as_str() {
+        "huge" => HugePages::TwoMiB,
+        "gigantic" => HugePages::OneGiB,
+        _ => HugePages::None,
+    }
+}
+
+/// What the QUIC server is made from.
+pub fn server_config(config: &Config) -> ServerConfig {
+    let base = match config.tiles.quic.limits.as_str() {
+        "production" => ServerConfig::agave(),
+        _ => ServerConfig::local(),
+    };
+    match config.tiles.quic.max_concurrent_connections {
+        0 => base,
+        connections_max => ServerConfig { connections_max, ..base },
+    }
+}
+
+/// What pack is made from.
+pub fn pack_config(config: &Config) -> pack::Config {
+    let bench = &config.development.bench;
+    let (capacity, default) = (config.tiles.pack.max_pending_transactions, pack::Config::default());
+    pack::Config {
+        capacity,
+        // As many for each transaction as by default.
+        accounts: default.accounts.max(capacity.saturating_mul(default.accounts / default.capacity)),
+        limits: BlockLimits::lifted(bench.larger_max_cost_per_block, bench.larger_shred_limits_per_block),
+        use_consumed_cus: config.tiles.pack.use_consumed_cus,
+        hold_when_full: config.tiles.pack.hold_when_full,
+        shortest_slot_ns: config.development.are_slots_on_demand().then_some(SHORTEST_SLOT_NS),
+        pacing: match config.tiles.pack.schedule_strategy.as_str() {
+            "balanced" => pack::Pacing::Even,
+            _ => pack::Pacing::None,
+        },
+        ..default
+    }
+}
+
+pub(super) fn poh_config(genesis: &Genesis) -> poh::chain::Config {
+    let config = genesis.config();
+    poh::chain::Config {
+        hashes_per_tick: config.hashes_per_tick,
+        ticks_per_slot: config.ticks_per_slot,
+        slot_ns: config.slot_ms * 1_000_000,
+        max_microblocks: poh::chain::MAX_MICROBLOCKS,
+    }
+}
+
+pub(super) fn on_demand(config: &Config) -> Option<poh::OnDemand> {
+    let development = &config.development;
+    let idle_ns = (development.idle_slot_ms > 0).then(|| development.idle_slot_ms.saturating_mul(1_000_000));
+    development.are_slots_on_demand().then_some(poh::OnDemand { idle_ns })
+}
+
+pub(super) fn destinations(config: &Config) -> Vec<SocketAddr> {
+    let given = &config.tiles.shred.additional_shred_destinations;
+    given.iter().map(|address| address.parse().expect("checked when the configuration was read")).collect()
+}
