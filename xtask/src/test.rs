@@ -103,6 +103,7 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
         })?,
         None => println!("\nmiri: not installed, skipped"),
     }
+    steps.step("fuzz: the targets compile", |_| run::run(&mut fuzz()))?;
     steps.step("doc: no warnings", |_| {
         // Built with what is private, which the pages of the crates link to.
         let flags = with_flags("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
@@ -119,6 +120,16 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
 fn with_flags(name: &str, more: &str) -> String {
     let set = std::env::var(name).unwrap_or_default();
     if set.is_empty() { more.into() } else { format!("{set} {more}") }
+}
+
+/// A workspace of its own, since running its targets needs a nightly compiler; to check them the stable one will do. No
+/// runtime is linked, so none is built: that would need a C++ compiler.
+fn fuzz() -> Command {
+    let mut command = cargo();
+    let manifest = run::root().join("fuzz/Cargo.toml");
+    command.args(["check", "--release", "--locked", "--bins", "--manifest-path"]).arg(manifest);
+    command.env("CUSTOM_LIBFUZZER_PATH", "/nowhere/libfuzzer.a");
+    command
 }
 
 /// Loom replaces the atomics of the whole build, so it has a folder of its own.
