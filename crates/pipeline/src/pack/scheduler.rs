@@ -196,11 +196,6 @@ impl Scheduler {
         self.accounts.len()
     }
 
-    /// How many microblocks execute on `bank`.
-    pub fn in_flight(&self, bank: usize) -> usize {
-        self.in_flight[bank].len()
-    }
-
     /// Compute units and bytes that the block has so far.
     pub fn block(&self) -> Option<(u64, u64)> {
         self.slot.map(|slot| (slot.cost, slot.bytes))
