@@ -1,0 +1,57 @@
+//! Lists of cores as the kernel writes them: `0-3,8`.
+//!
+//! reads   a text
+//! writes  a text
+//! source  «List format» of cpuset(7)
+
+/// The cores of a list, ascending. What is no list, as `(null)`, has none.
+pub fn parse(text: &str) -> Vec<usize> {
+    /// More cores than any kernel knows would be a text that is no list.
+    const MOST: usize = 1 << 16;
+    let mut cores = vec![];
+    for part in text.trim().split(',').map(str::trim) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
+            cores.extend(first..=last.min(MOST));
+        }
+    }
+    cores.sort_unstable();
+    cores.dedup();
+    cores
+}
+
+/// The list of some cores; `none` for no core.
+pub fn show(cores: &[usize]) -> String {
+    let mut sorted = cores.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut runs: Vec<(usize, usize)> = vec![];
+    for core in sorted {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == core => *last = core,
+            _ => runs.push((core, core)),
+        }
+    }
+    let run = |(first, last): (usize, usize)| match last - first {
+        0 => first.to_string(),
+        _ => format!("{first}-{last}"),
+    };
+    let text: Vec<String> = runs.into_iter().map(run).collect();
+    if text.is_empty() { "none".into() } else { text.join(",") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_and_written() {
+        assert_eq!(parse("0-3,8\n"), [0, 1, 2, 3, 8]);
+        assert_eq!(parse("5,1, 2"), [1, 2, 5]);
+        assert!(parse("").is_empty() && parse("(null)").is_empty() && parse("3-1").is_empty());
+        assert_eq!(show(&[8, 0, 1, 2]), "0-2,8");
+        assert_eq!(show(&[4]), "4");
+        assert_eq!(show(&[0, 1]), "0-1");
+        assert_eq!(show(&[]), "none");
+    }
+}
