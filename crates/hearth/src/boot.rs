@@ -302,6 +302,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
     let mut node = Node::boot(topology, Clock::real(), &node_config)?;
     let inlet = node.take_inlet().expect("a fresh node has its inlet");
+    let poh = node.poh_waker();
     let words = node.workspace().counters(RPC).expect("the topology has the service");
     let rpc_node = RpcNode {
         ledger,
@@ -322,6 +323,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         began_unix_s: unix_seconds(),
         genesis_time: genesis.config().creation_time as i64,
         feature_set: Some(hearth_svm::feature_set_id()),
+        wake_chain: Box::new(move || poh.iter().for_each(hearth_tile::wake::Waker::wake)),
         newest_snapshot,
     };
     let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };

@@ -102,6 +102,11 @@ impl Epochs {
         Some(vote.collector)
     }
 
+    /// Whether rewards are on their way: until then stakes are locked.
+    pub(crate) fn are_rewards_due(&self) -> bool {
+        self.rewards.is_some()
+    }
+
     /// Does what is due before the sysvars of a slot are written. Returns the epoch of its parent.
     pub(crate) fn begin_slot(&mut self, accounts: &Accounts, hashing: &Hashing, new: &NewSlot<'_>) -> u64 {
         let (epoch, parent) = (self.schedule.epoch(new.slot), self.schedule.epoch(new.parent));

@@ -10,6 +10,7 @@
 //! The chain is a line: each block follows on the last that ended. Slots may be left out.
 
 mod cut;
+mod demand;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -159,6 +160,8 @@ pub struct Ledger {
     snapshots: OnceLock<Arc<Snapshots>>,
     /// No slot should begin until this is taken back.
     held: AtomicBool,
+    /// The newest slot that somebody waits for.
+    called_slot: AtomicU64,
 }
 
 impl Ledger {
@@ -232,6 +235,7 @@ impl Ledger {
             slot_ns: genesis.config().slot_ms * 1_000_000,
             snapshots: OnceLock::new(),
             held: AtomicBool::new(false),
+            called_slot: AtomicU64::new(0),
         })
     }
 
@@ -276,17 +280,6 @@ impl Ledger {
     /// The bank of the slot in the making.
     pub fn working_bank(&self) -> Option<Arc<Bank>> {
         self.chain().working.clone()
-    }
-
-    /// A bank to simulate on while no block is in the making, as between slots that come on demand: the accounts are
-    /// those of the last block's end, whose slot it has. The next slot's number would be wrong: what is remembered of
-    /// that slot's sysvars would be of this one. It has ended: nothing lands on it.
-    pub fn standing_bank(&self) -> Arc<Bank> {
-        let chain = self.chain();
-        let BlockSummary { slot, parent, .. } = *chain.last();
-        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes));
-        bank.end();
-        Arc::new(bank)
     }
 
     /// Ends a slot with the hash of its last tick: pays the fees out, registers the hash. Waits for

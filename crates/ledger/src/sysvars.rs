@@ -92,6 +92,10 @@ impl Clock {
     }
 
     pub(crate) fn store(&self, accounts: &Accounts) {
+        write(accounts, &SYSVAR_CLOCK, &self.encode());
+    }
+
+    fn encode(&self) -> Vec<u8> {
         let words = [
             self.slot,
             self.epoch_start_timestamp as u64,
@@ -99,7 +103,7 @@ impl Clock {
             self.leader_schedule_epoch,
             self.unix_timestamp as u64,
         ];
-        write(accounts, &SYSVAR_CLOCK, &words.map(u64::to_le_bytes).concat());
+        words.map(u64::to_le_bytes).concat()
     }
 }
 
@@ -171,6 +175,10 @@ pub(crate) fn end_slot<'a>(accounts: &Accounts, slot: u64, blockhashes: impl Ite
 
 /// Adds the hash of the bank of `slot` to the slot hashes, in front.
 pub(crate) fn add_slot_hash(accounts: &Accounts, slot: u64, hash: &Hash) {
+    write(accounts, &SYSVAR_SLOT_HASHES, &slot_hashes_with(accounts, slot, hash));
+}
+
+fn slot_hashes_with(accounts: &Accounts, slot: u64, hash: &Hash) -> Vec<u8> {
     let before = accounts.with(&SYSVAR_SLOT_HASHES, |account| account.data().to_vec());
     let mut data = before.unwrap_or_else(|| vec![0; SLOT_HASHES_BYTES]);
     let count = (u64_at(&data, 0) as usize + 1).min(MAX_SLOT_HASHES);
@@ -178,7 +186,23 @@ pub(crate) fn add_slot_hash(accounts: &Accounts, slot: u64, hash: &Hash) {
     data[..8].copy_from_slice(&(count as u64).to_le_bytes());
     data[8..16].copy_from_slice(&slot.to_le_bytes());
     data[16..48].copy_from_slice(hash);
-    write(accounts, &SYSVAR_SLOT_HASHES, &data);
+    data
+}
+
+/// The sysvars that a slot on `parent`, whose bank has that hash, would begin with and that the accounts do not have
+/// yet. Its time is the parent's: votes and the clock on the wall move it only when it begins.
+pub(crate) fn ahead(
+    accounts: &Accounts,
+    schedule: &EpochSchedule,
+    slot: u64,
+    parent: (u64, &Hash),
+) -> Vec<(Pubkey, Account)> {
+    let (epoch, leader_schedule_epoch) = (schedule.epoch(slot), schedule.leader_schedule_epoch(slot));
+    let clock = Clock { slot, epoch, leader_schedule_epoch, ..Clock::load(accounts) };
+    let hashes = slot_hashes_with(accounts, parent.0, parent.1);
+    [(SYSVAR_CLOCK, clock.encode()), (SYSVAR_SLOT_HASHES, hashes)]
+        .map(|(key, data)| (key, with_data(accounts, &key, &data)))
+        .into()
 }
 
 fn empty_slot_history() -> Vec<u8> {
@@ -210,12 +234,16 @@ fn add_to_history(data: &mut [u8], slot: u64) {
 
 /// Writes a sysvar's account: what it has, raised to the balance that its size asks for.
 pub(crate) fn write(accounts: &Accounts, key: &Pubkey, data: &[u8]) {
+    accounts.store(key, with_data(accounts, key, data));
+}
+
+fn with_data(accounts: &Accounts, key: &Pubkey, data: &[u8]) -> Account {
     let before = accounts.with(key, |account| (account.lamports, account.rent_epoch));
     let (lamports, rent_epoch) = before.unwrap_or((1, 0));
     let lamports = lamports.max(minimum_balance(data.len()));
     let mut account = Account::with_data(lamports, SYSVAR_OWNER, data);
     account.rent_epoch = rent_epoch;
-    accounts.store(key, account);
+    account
 }
 
 /// The little-endian number at a byte; 0 where the data ends before.

@@ -103,6 +103,7 @@ pub struct Node {
     workspace: Workspace,
     fleet: Fleet,
     rpc: Option<Inlet>,
+    poh: Option<Waker>,
 }
 
 /// The way into `verify` for transactions that do not come over the network.
@@ -186,13 +187,19 @@ impl Node {
             }
             None => None,
         };
+        let poh = wakers.get("poh:0").map(|(_, waker)| waker.clone());
         let fleet = Fleet::start(cores)?;
-        Ok(Self { topology, clock, workspace, fleet, rpc })
+        Ok(Self { topology, clock, workspace, fleet, rpc, poh })
     }
 
     /// The way in for the RPC. There is one.
     pub fn take_inlet(&mut self) -> Option<Inlet> {
         self.rpc.take()
+    }
+
+    /// Lets poh look at whether a slot shall begin, where it may be asleep.
+    pub fn poh_waker(&self) -> Option<Waker> {
+        self.poh.clone()
     }
 
     /// The workspace, for its counters.

@@ -64,6 +64,7 @@ fn server(accounts: u64) -> RpcServer {
         counters: Arc::default(),
         blocks: None,
         feature_set: Some(7),
+        wake_chain: Box::new(|| {}),
         newest_snapshot: Box::new(|| None),
         history: None,
         fates: Arc::new(Fates::new(0, 1)),

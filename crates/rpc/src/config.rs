@@ -153,6 +153,8 @@ pub struct RpcNode {
     pub genesis_time: i64,
     /// Tells releases apart by the features they know; `None` where nobody knows it.
     pub feature_set: Option<u32>,
+    /// Where slots come on demand: has the chain look at whether one was called for.
+    pub wake_chain: Box<dyn Fn() + Send + Sync>,
     /// The slot of the newest snapshot, if there is one.
     pub newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
 }

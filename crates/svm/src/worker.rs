@@ -81,11 +81,15 @@ impl std::fmt::Debug for Worker {
 impl GeneralWorker for Worker {
     fn execute(&mut self, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
         let stale = |state: &State| state.slot != batch.slot || state.blockhash != *batch.blockhash;
-        if self.state.as_ref().is_none_or(stale) {
+        if batch.ahead || self.state.as_ref().is_none_or(stale) {
             self.state = Some(State::enter(&self.shared, batch));
         }
         let state = self.state.as_ref().expect("a slot has been entered");
         state.execute(&self.shared, batch, outcomes);
+        if batch.ahead {
+            // The slot will have the same number and blockhash, and other sysvars.
+            self.state = None;
+        }
     }
 }
 

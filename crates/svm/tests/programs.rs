@@ -175,6 +175,37 @@ fn lookup_tables_are_made_extended_used_and_ended() {
     assert_eq!(chain.run(&[foreign]), [Outcome::NotCommitted(TransactionError::InvalidAddressLookupTableOwner)]);
 }
 
+#[test]
+fn a_chain_that_stands_simulates_in_the_slot_to_come() {
+    let mut chain = Chain::new(2);
+    chain.stand();
+    let (slot, newest) = (chain.bank.slot(), chain.bank.parent());
+    assert_eq!((slot, newest, chain.ledger.open_slot()), (2, 1, 2));
+    // A table may be made with the newest slot that there is, and with none to come.
+    let (create, table) = create_table(wallet(0), newest);
+    let made = [create, extend_table(table, wallet(0), &[wallet(1)])];
+    let landed = |simulation: hearth_ledger::bank::Simulation| match simulation.outcome {
+        Outcome::Committed(landed) => landed.err,
+        outcome => panic!("{outcome:?}"),
+    };
+    assert_eq!(landed(chain.simulate(&made)), None);
+    let (early, _) = create_table(wallet(0), slot);
+    assert!(landed(chain.simulate(&[early])).is_some());
+    assert_eq!(chain.run_one(&made), Outcome::SlotEnded, "nothing lands");
+    chain.go_on();
+    chain.succeed(&made);
+    // What it was extended by is there in the slot to come, and so is what it was ended in the last.
+    for end in [None, Some(deactivate_table(table, wallet(0)))] {
+        end.iter().for_each(|end| drop(chain.succeed(std::slice::from_ref(end))));
+        chain.stand();
+        let bytes = transfer_by_table(wallet(0), table, 0, 7, chain.bank.parent_blockhash());
+        let txn = hearth_wire::Txn::parse(&bytes).unwrap();
+        assert_eq!(landed(chain.bank.simulate(&mut chain.executor, &txn)), None);
+        chain.go_on();
+        assert!(chain.run(&[bytes])[0].is_committed());
+    }
+}
+
 fn nonce_value(chain: &Chain, nonce: &Pubkey) -> [u8; 32] {
     chain.data(nonce)[40..72].try_into().expect("a nonce account")
 }

@@ -19,7 +19,7 @@ const MEMO: &str = "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr";
 const WARP: u64 = 1_000_010;
 const LOADER: &str = "BPFLoaderUpgradeab1e11111111111111111111111";
 
-fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::prelude::BASE64_STANDARD.encode(bytes)
 }
@@ -29,7 +29,7 @@ fn account(rpc: Rpc, address: &str) -> Value {
 }
 
 /// Sends a transaction over RPC and waits until it has landed and is `commitment`; gives its status.
-fn landed(rpc: Rpc, bytes: &[u8], commitment: &str) -> Value {
+pub fn landed(rpc: Rpc, bytes: &[u8], commitment: &str) -> Value {
     let options = json!({ "encoding": "base64", "skipPreflight": true });
     rpc.call("sendTransaction", json!([base64(bytes), options]));
     let signature: Signature = signature_of(bytes);

@@ -6,6 +6,7 @@
 mod bench;
 mod client;
 mod counts;
+mod demand;
 mod developer;
 mod durability;
 mod fates;

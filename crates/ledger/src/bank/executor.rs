@@ -212,11 +212,17 @@ impl Executor {
         // Programs may read the slot hashes, which are written once the parent's bank hash is known.
         bank.shared.hashing.complete(&bank.shared.accounts);
         self.set.reload(&bank.shared.accounts, &SYSVAR_SLOT_HASHES);
+        for (key, account) in &bank.ahead {
+            let place = self.set.place(&bank.shared.accounts, key);
+            self.set.load(&bank.shared.accounts);
+            self.set.get_mut(place).clone_from(account);
+        }
         let accounts = &WorkingReader { set: &self.set, accounts: &bank.shared.accounts };
         let (slot, blockhash, recording) = (bank.slot, bank.blockhashes.last(), self.recording);
         let worker = self.worker.get_or_insert_with(|| bank.shared.general.worker());
         let mut results = Vec::with_capacity(txns.len());
-        worker.execute(&GeneralBatch { txns, slot, blockhash, accounts, recording, trial }, &mut results);
+        let ahead = !bank.ahead.is_empty();
+        worker.execute(&GeneralBatch { txns, slot, blockhash, accounts, recording, trial, ahead }, &mut results);
         assert_eq!(results.len(), txns.len(), "an outcome for each transaction");
         results
     }

@@ -55,6 +55,8 @@ pub struct GeneralBatch<'a> {
     pub recording: bool,
     /// Whether this is a trial: nothing of it may be remembered.
     pub trial: bool,
+    /// Whether the slot has not begun: its sysvars are a guess, which nobody may use again.
+    pub ahead: bool,
 }
 
 /// What became of a transaction.

@@ -113,6 +113,8 @@ impl<'a> Table<'a> {
     fn is_active(&self, accounts: &Accounts, slot: u64) -> bool {
         self.deactivation_slot == NEVER
             || self.deactivation_slot == slot
+            // There was a block of it, since the table has it from there: the newest of the recent slots.
+            || self.deactivation_slot.checked_add(1) == Some(slot)
             || accounts
                 .with(&SYSVAR_SLOT_HASHES, |recent| has_slot(recent.data(), self.deactivation_slot))
                 .unwrap_or(false)
@@ -177,12 +179,12 @@ mod tests {
         let accounts = Accounts::new();
         let ended = account(&table(7, 1, 0, &[]));
         let ended = Table::read(&ended).ok().expect("a table");
-        assert!(ended.is_active(&accounts, 7) && !ended.is_active(&accounts, 8));
+        assert!(ended.is_active(&accounts, 7) && ended.is_active(&accounts, 8) && !ended.is_active(&accounts, 9));
         let mut recent = 1u64.to_le_bytes().to_vec();
         recent.extend(7u64.to_le_bytes());
         recent.extend([9; 32]);
         accounts.store(&SYSVAR_SLOT_HASHES, Account::with_data(1, [0; 32], &recent));
-        assert!(ended.is_active(&accounts, 8));
+        assert!(ended.is_active(&accounts, 9));
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod working_set;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
-use hearth_wire::{Hash, Txn};
+use hearth_wire::{Hash, Pubkey, Txn};
 
 pub use checks::advances_nonce;
 pub use executor::{Executor, Simulation};
@@ -37,6 +37,7 @@ pub use lookup::LoadedAddresses;
 pub use record::{InnerCall, Record, TokenAmount};
 pub use transfer::TransferRules;
 
+use crate::account::Account;
 use crate::blockhash::BlockhashQueue;
 use crate::cost::Cost;
 use crate::error::TransactionError;
@@ -127,12 +128,19 @@ pub struct Bank {
     /// Held for reading while a microblock runs, so that the block ends between microblocks.
     ended: RwLock<bool>,
     counts: AtomicCounts,
+    /// Of a bank whose slot has not begun: sysvars as they will be. Nothing lands on it.
+    ahead: Vec<(Pubkey, Account)>,
 }
 
 impl Bank {
     pub(crate) fn new(shared: Arc<Shared>, slot: u64, parent: u64, blockhashes: Arc<BlockhashQueue>) -> Self {
-        let height = blockhashes.last_height() + 1;
-        Self { shared, slot, parent, height, blockhashes, ended: RwLock::new(false), counts: AtomicCounts::default() }
+        let (height, counts) = (blockhashes.last_height() + 1, AtomicCounts::default());
+        Self { shared, slot, parent, height, blockhashes, ended: RwLock::new(false), counts, ahead: vec![] }
+    }
+
+    /// The same of a slot that has not begun: to simulate on.
+    pub(crate) fn standing(self, ahead: Vec<(Pubkey, Account)>) -> Self {
+        Self { ended: RwLock::new(true), ahead, ..self }
     }
 
     /// The block's slot.

@@ -211,6 +211,8 @@ pub struct Pack {
     shortest_slot_ns: Option<u64>,
     /// From when on that slot may end because nothing waits.
     may_end_ns: Option<u64>,
+    /// Poh takes nothing for that slot: what waits, waits for the next.
+    is_closed: bool,
     /// Transactions of others have come since the last slot ended.
     has_work: bool,
     /// Poh knows that work waits for a slot.
@@ -258,6 +260,7 @@ impl Tile for Pack {
             end_ns: None,
             shortest_slot_ns: config.shortest_slot_ns,
             may_end_ns: None,
+            is_closed: false,
             has_work: false,
             told_work: false,
             ready_since: None,
@@ -369,7 +372,7 @@ impl Pack {
 
     /// When the slot under way may end since nothing waits.
     fn drained_at(&self) -> Option<u64> {
-        self.may_end_ns.filter(|_| self.end_ns.is_some() && self.scheduler.pending() == 0)
+        self.may_end_ns.filter(|_| self.end_ns.is_some() && (self.is_closed || self.scheduler.pending() == 0))
     }
 
     /// Offers a transaction to the scheduler; whether it was taken in.
@@ -451,6 +454,7 @@ impl Pack {
     fn begin(&mut self, leader: &LeaderSlot) {
         self.end_ns = Some(leader.end_ns);
         self.may_end_ns = self.shortest_slot_ns.map(|shortest| leader.start_ns + shortest);
+        self.is_closed = leader.max_microblocks == 0;
         self.tables.slot = leader.slot;
         self.paced_until = None;
         let blockhashes = &mut self.blockhashes;

@@ -1,13 +1,15 @@
 //! demand: whether a slot should begin, where slots come when there is work and not by the clock.
 //!
-//! reads   what pack says of work; which slots are confirmed and final
+//! reads   what pack says of work; which slots are confirmed and final; which was called for; whether an epoch turns
 //! writes  yes or no, and when to look again
 //! memory  a few words
 //! drops   nothing
 //! source  our own
 //!
 //! After work come as many slots as it takes for its block to become final, each as soon as the one before is
-//! confirmed. Then the chain stands: blockhashes do not age, nothing is written. The start of a node counts as work.
+//! confirmed. Then the chain stands: blockhashes do not age, nothing is written. The start of a node counts as work,
+//! and so does a slot that somebody called for. The chain does not stand where an epoch turns: what came next would
+//! find stakes locked.
 
 /// How often it is looked whether a block is confirmed.
 const LOOK_NS: u64 = 1_000_000;
@@ -40,6 +42,10 @@ pub struct Progress {
     pub confirmed: u64,
     /// The newest that is final.
     pub finalized: u64,
+    /// The newest that somebody asked for.
+    pub called: u64,
+    /// An epoch is turning.
+    pub is_epoch_turning: bool,
 }
 
 impl Demand {
@@ -65,9 +71,17 @@ impl Demand {
 
     /// Takes note that a slot begins, if one should; else says when to look again, if ever without being told.
     pub fn begin(&mut self, at: Progress, now_ns: u64) -> Result<(), Option<u64>> {
+        let is_called = at.called > at.ended;
+        if is_called {
+            self.work_slot = self.work_slot.max(at.called);
+        }
         let settles = at.finalized < self.work_slot;
         let idle_at = self.rules.idle_ns.map(|idle| self.ended_ns.saturating_add(idle));
-        let due = self.work_waits || (settles && at.confirmed >= at.ended) || idle_at.is_some_and(|at| now_ns >= at);
+        let due = self.work_waits
+            || is_called
+            || at.is_epoch_turning
+            || (settles && at.confirmed >= at.ended)
+            || idle_at.is_some_and(|at| now_ns >= at);
         if due {
             self.work_waits = false;
             return Ok(());
@@ -84,7 +98,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn at(ended: u64, confirmed: u64, finalized: u64) -> Progress {
-        Progress { ended, confirmed, finalized }
+        Progress { ended, confirmed, finalized, called: 0, is_epoch_turning: false }
     }
 
     #[test]
@@ -99,6 +113,23 @@ mod tests {
         demand.worked(34);
         assert_eq!(demand.begin(at(34, 34, 2), 9), Ok(()));
         assert_eq!(demand.begin(at(66, 66, 34), 9), Err(None));
+    }
+
+    #[test]
+    fn a_slot_comes_that_is_called_for_and_is_made_final() {
+        let mut demand = Demand::new(OnDemand::default(), 1, 0);
+        let called = |ended, finalized| Progress { called: 10, ..at(ended, finalized, finalized) };
+        assert_eq!(demand.begin(called(10, 1), 0), Err(None), "it has been");
+        assert_eq!(demand.begin(called(9, 1), 0), Ok(()));
+        assert_eq!(demand.begin(called(10, 9), 0), Err(Some(LOOK_NS)), "10 is not confirmed");
+        assert_eq!(demand.begin(called(10, 10), 0), Err(None));
+    }
+
+    #[test]
+    fn an_epoch_turns_without_work() {
+        let mut demand = Demand::new(OnDemand::default(), 1, 0);
+        assert_eq!(demand.begin(Progress { is_epoch_turning: true, ..at(31, 30, 30) }, 0), Ok(()));
+        assert_eq!(demand.begin(at(33, 30, 30), 0), Err(None));
     }
 
     #[test]

@@ -162,6 +162,10 @@ impl Tile for Poh {
                     let bank = self.ledger.begin_slot(slot, self.parent_slot);
                     let bank = bank.expect("poh alone begins slots, one after the other");
                     let blockhash = *bank.parent_blockhash();
+                    // While rewards are on their way what changes stakes is refused; where slots come on demand the
+                    // next is a moment away, so everything waits for it.
+                    let waits = self.demand.is_some() && self.ledger.is_epoch_turning();
+                    let max_microblocks = if waits { 0 } else { max_microblocks };
                     let begins = LeaderSlot { slot, start_ns, end_ns, max_microblocks, blockhash };
                     out.publish_control(self.pack, slot, SLOT_BEGINS, &begins.encode());
                 }
@@ -223,7 +227,8 @@ impl Poh {
         // which clients keep for 30 s. Where the node does not vote this does nothing, and the slots come.
         self.ledger.mark_rooted(confirmed);
         let finalized = slot(Commitment::Finalized);
-        demand.begin(Progress { ended: self.parent_slot, confirmed, finalized }, now)?;
+        let (called, is_epoch_turning) = (self.ledger.called_slot(), self.ledger.is_epoch_turning());
+        demand.begin(Progress { ended: self.parent_slot, confirmed, finalized, called, is_epoch_turning }, now)?;
         self.chain.schedule(now);
         Ok(())
     }

@@ -10,6 +10,7 @@ mod airdrop;
 mod blocks;
 mod chain;
 mod cluster;
+mod demand;
 mod epochs;
 mod fate;
 mod health;
@@ -42,6 +43,7 @@ use crate::jsonrpc::{Answerer, Failure, Request};
 use crate::params::{Options, Params};
 use crate::rate::RateLimit;
 use airdrop::Faucet;
+use demand::Calls;
 use health::Progress;
 use prices::Prices;
 use resend::ResendQueue;
@@ -77,6 +79,8 @@ pub struct Api {
     prices: Prices,
     newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
     progress: Progress,
+    calls: Calls,
+    wake_chain: Box<dyn Fn() + Send + Sync>,
     /// One permit: work that takes long is done one at a time.
     long_work: Semaphore,
 }
@@ -110,6 +114,8 @@ impl Api {
             prices: Prices::default(),
             newest_snapshot: node.newest_snapshot,
             progress: Progress::new(if limits.slots_may_stand { u64::MAX } else { node.slot_ms }),
+            calls: Calls::default(),
+            wake_chain: node.wake_chain,
             long_work: Semaphore::new(1),
         }
     }
@@ -219,17 +225,20 @@ impl Api {
         }
     }
 
-    /// The block in the making; waits a moment for the next when one has just ended, unless slots come on demand.
+    /// The block in the making, to simulate on; where there is none, the one to come if slots come on demand, else it
+    /// waits a moment.
     async fn working_bank(&self) -> Result<Arc<Bank>, Failure> {
         let deadline = Instant::now() + self.limits.inlet_wait;
         loop {
-            if let Some(bank) = self.ledger.working_bank() {
+            // Nothing lands while an epoch turns, where that takes a moment.
+            let in_time = Instant::now() < deadline;
+            if self.limits.slots_may_stand && !(in_time && self.ledger.is_epoch_turning()) {
+                return Ok(self.ledger.open_bank());
+            }
+            if let Some(bank) = self.ledger.working_bank().filter(|_| !self.limits.slots_may_stand) {
                 return Ok(bank);
             }
-            if self.limits.slots_may_stand {
-                return Ok(self.ledger.standing_bank());
-            }
-            if Instant::now() > deadline {
+            if !in_time {
                 return Err(Failure::unhealthy("no block is in the making", None));
             }
             tokio::time::sleep(LOOK_EVERY).await;

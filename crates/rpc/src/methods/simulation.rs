@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use hearth_ledger::bank::{self, LoadedAddresses, Record};
-use hearth_ledger::{Account, Commitment, InstructionError, Outcome, TransactionError};
+use hearth_ledger::{Account, InstructionError, Outcome, TransactionError};
 use hearth_wire::base58::encode_32;
 use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, SYSTEM_PROGRAM};
 use hearth_wire::{Pubkey, Txn};
@@ -148,8 +148,7 @@ fn foreign(txn: &Txn<'_>) -> u8 {
 impl Api {
     /// The addresses that a transaction loads; one whose tables do not give them is no transaction here.
     pub fn loaded_addresses(&self, txn: &Txn<'_>) -> Result<LoadedAddresses, Failure> {
-        let slot = self.ledger.slot(Commitment::Processed);
-        let loaded = LoadedAddresses::resolve(txn, self.ledger.accounts(), slot);
+        let loaded = LoadedAddresses::resolve(txn, self.ledger.accounts(), self.ledger.open_slot());
         loaded.map_err(|error| Failure::invalid_params(format!("invalid transaction: {error}")))
     }
 

@@ -186,6 +186,7 @@ impl Chain {
             began_unix_s: 1_000,
             genesis_time: 0,
             feature_set: Some(7),
+            wake_chain: Box::new(|| {}),
             newest_snapshot: Box::new(|| None),
         };
         let server = RpcServer::start(config, node)?;

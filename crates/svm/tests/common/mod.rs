@@ -76,6 +76,19 @@ impl Chain {
         self.bank = self.ledger.begin_slot(slot + 1, slot).expect("the next slot");
     }
 
+    /// Ends the slot and begins no other: there is a bank to simulate on alone.
+    pub fn stand(&mut self) {
+        let slot = self.bank.slot();
+        self.ledger.end_slot(slot, blockhash_of(slot)).expect("the slot ends");
+        self.bank = self.ledger.open_bank();
+    }
+
+    /// Begins the slot that is to come.
+    pub fn go_on(&mut self) {
+        let (slot, parent) = (self.bank.slot(), self.bank.parent());
+        self.bank = self.ledger.begin_slot(slot, parent).expect("the slot to come");
+    }
+
     /// Runs transactions as one microblock, with records.
     pub fn run(&mut self, txns: &[Vec<u8>]) -> Vec<Outcome> {
         let txns: Vec<_> = txns.iter().map(|bytes| Txn::parse(bytes).expect("a transaction")).collect();
