@@ -35,7 +35,8 @@ pub enum Command {
     Run(Box<Run>),
     /// Ask a running node what became of a transaction: landed, or dropped where and why.
     ///
-    /// Exit code 1 when the node knows nothing of it.
+    /// Exit codes: 0 it landed successfully, or waits to be handed over again; 3 it landed and failed; 4 it was
+    /// dropped, or refused; 5 nothing is known of it; 1 no node answers; 2 wrong use.
     Why(Why),
     /// Watch a running node: tiles, links, where the time goes.
     Monitor(Monitor),

@@ -1,7 +1,7 @@
 //! hearth: the one binary. Commands, configuration, wiring.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong use (command line or configuration), 130 interrupted before there was anything
-//! to say.
+//! Exit codes: 0 done, 1 failed, 2 wrong use (command line or configuration), 3 to 5 what `hearth why` says, 130
+//! interrupted before there was anything to say.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
 
@@ -58,6 +58,9 @@ fn main() -> ExitCode {
     match dispatch(command, &say).and_then(|()| Ok(say.end()?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            if let Some(&why::WhyError::Told(code)) = error.downcast_ref() {
+                return ExitCode::from(code);
+            }
             let code = exit_code(&*error);
             // An interruption is no fault, and who stopped reading asked for nothing more.
             match code {

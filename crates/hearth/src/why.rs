@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hearth_wire::base58::{Base58Error, decode_64};
+use hearth_wire::base58::{Base58Error, decode_32, decode_64};
 use serde_json::{Value, json};
 
 use crate::cli::Why;
@@ -25,8 +25,14 @@ const ANSWER_BYTES: u64 = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum WhyError {
     /// The argument.
-    #[error("{0:?} is no signature: {1}; it is what clients print after sending, 64 bytes in base58")]
+    #[error("`{0}` is no signature: {1}; it is what clients print after sending, 64 bytes in base58")]
     Signature(String, Base58Error),
+    /// An address.
+    #[error(
+        "`{0}` is an address (32 bytes) and no signature (64 bytes). The signatures of the transactions that named it: \
+         getSignaturesForAddress, or `solana transaction-history {0}`"
+    )]
+    Address(String),
     /// The option.
     #[error("--url {0}: not an address as http://127.0.0.1:8899")]
     Url(String),
@@ -36,21 +42,32 @@ pub enum WhyError {
     /// Something else than a node there.
     #[error("what {0} answers is not a node's answer: {1}")]
     Answer(String, String),
-    /// It knows nothing.
-    #[error("nothing is known of this signature")]
-    Unknown,
+    /// It did not land well. That was said.
+    #[error("it did not land successfully")]
+    Told(u8),
 }
+
+/// It landed and failed.
+const FAILED: u8 = 3;
+/// It was dropped, or refused.
+const DROPPED: u8 = 4;
+/// Nothing is known of it.
+const UNKNOWN: u8 = 5;
 
 impl WhyError {
     /// Whether the command line is at fault.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Signature(..) | Self::Url(_))
+        matches!(self, Self::Signature(..) | Self::Address(_) | Self::Url(_))
     }
 }
 
 /// Asks, and says what it is told.
 pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
-    decode_64(&options.signature).map_err(|why| WhyError::Signature(options.signature.clone(), why))?;
+    let text = &options.signature;
+    decode_64(text).map_err(|why| match decode_32(text) {
+        Ok(_) => WhyError::Address(text.clone()),
+        Err(_) => WhyError::Signature(text.clone(), why),
+    })?;
     let url = options.url.clone().unwrap_or_else(|| format!("http://{}", Ports::of(config).rpc));
     let fate = ask(&url, &options.signature)?;
     match options.json {
@@ -58,8 +75,11 @@ pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
         false => say.text(in_words(&fate)),
     }
     match fate["fate"].as_str() {
-        Some("unknown") => Err(WhyError::Unknown),
-        _ => Ok(()),
+        Some("landed") if fate["err"].is_null() => Ok(()),
+        Some("landed") => Err(WhyError::Told(FAILED)),
+        Some("pending") => Ok(()),
+        Some("dropped") => Err(WhyError::Told(DROPPED)),
+        _ => Err(WhyError::Told(UNKNOWN)),
     }
 }
 

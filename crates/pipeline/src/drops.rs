@@ -109,7 +109,8 @@ mod tests {
             .flat_map(|(tile, decls)| decls.iter().map(move |decl| (*tile, decl.name)))
             .filter(|(_, name)| is_drop(name))
             .collect();
-        let told: BTreeSet<_> = DropReason::ALL.iter().map(|reason| (reason.tile(), reason.counter())).collect();
+        let of_tiles = DropReason::ALL.iter().filter(|reason| reason.tile() != "rpc");
+        let told: BTreeSet<_> = of_tiles.map(|reason| (reason.tile(), reason.counter())).collect();
         assert_eq!(counted, told);
     }
 }

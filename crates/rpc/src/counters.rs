@@ -55,7 +55,7 @@ counters! {
     requests_limited: Counter,
     /// Transactions handed to the pipeline, airdrops included.
     transactions_in: Counter,
-    /// Transactions that a simulation refused before they were sent.
+    /// Transactions that were not sent on: a simulation failed, or a signature, or a lookup table.
     preflight_refused: Counter,
     /// Transactions for which the pipeline had no room.
     refused_busy: Counter,
@@ -124,5 +124,20 @@ impl<C: AsRef<Counters>> Open<C> {
 impl<C: AsRef<Counters>> Drop for Open<C> {
     fn drop(&mut self) {
         self.1(self.0.as_ref()).fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hearth_ledger::fates::DropReason;
+
+    #[test]
+    fn every_reason_of_the_rpc_is_counted() {
+        let ours = DropReason::ALL.iter().filter(|reason| reason.tile() == "rpc");
+        assert!(ours.clone().count() > 0);
+        for reason in ours {
+            assert!(Counters::DECLS.iter().any(|decl| decl.name == reason.counter()), "{reason:?}");
+        }
     }
 }

@@ -65,6 +65,44 @@ fn a_drop_is_told_with_its_counter_reason_and_hint() {
     assert_eq!(told["duplicates"]["count"], 1);
 }
 
+/// What the RPC does not send on is told like what a tile drops, and what it sends on in vain is not sent again.
+#[test]
+fn refusals_of_the_rpc_are_told() {
+    let chain = Chain::new();
+    let send = |bytes: &[u8], skip: bool| {
+        chain.ask("sendTransaction", json!([base64(bytes), { "encoding": "base64", "skipPreflight": skip }]))
+    };
+    let of = |bytes: &[u8]| {
+        let told = fate(&chain, &signature_of(bytes));
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&told["fate"]), text(&told["drop"]["counter"]), text(&told["explanation"]))
+    };
+    let failing = chain.transfer(1, &address(20), RICH);
+    assert!(send(&failing, false)["error"].is_object());
+    let (name, counter, said) = of(&failing);
+    assert_eq!((&*name, &*counter), ("dropped", "rpc_preflight_refused"));
+    assert!(said.contains("the RPC refused it (preflight_refused)") && said.contains("Instruction 0: "), "{said}");
+    assert!(said.ends_with('.'), "{said}");
+    let mut forged = chain.transfer(1, &address(20), 5);
+    forged[9] ^= 1;
+    assert!(send(&forged, false)["error"].is_object());
+    assert!(of(&forged).2.contains("A signature is not that of its signer"));
+    chain.full.store(true, std::sync::atomic::Ordering::Relaxed);
+    let late = chain.transfer(1, &address(20), 1_000_000);
+    assert!(send(&late, false)["error"].is_object());
+    assert_eq!(of(&late).1, "rpc_refused_busy");
+    chain.full.store(false, std::sync::atomic::Ordering::Relaxed);
+
+    // Without a preflight it goes on its way.
+    send(&forged, true);
+    assert_eq!(of(&forged).0, "pending");
+    let signature = signature_of(&forged);
+    note(&chain, &signature, DropReason::VerifySignature, None);
+    assert!(!of(&forged).2.contains("handed over again"), "{:?}", of(&forged));
+    send(&failing, true);
+    assert_eq!(of(&failing).0, "landed");
+}
+
 #[test]
 fn what_is_forgotten_is_said_to_be() {
     let chain = Chain::new();

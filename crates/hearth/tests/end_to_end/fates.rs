@@ -35,6 +35,8 @@ pub fn are_told(
     drops_are_told(setup, rpc, dropped);
     landed_in_spite_of_copies(setup, rpc, landed, copies);
     landed_with_an_error(rpc, failed);
+    let (code, said) = why(setup, &signature_of(failed));
+    assert!(code == Some(3) && said.trim_end().ends_with('.'), "{said}");
 }
 
 fn drops_are_told(setup: &Setup, rpc: &Rpc, ends: &[(&str, Vec<Vec<u8>>)]) {
@@ -50,10 +52,13 @@ fn drops_are_told(setup: &Setup, rpc: &Rpc, ends: &[(&str, Vec<Vec<u8>>)]) {
         }
         let (code, said) = why(setup, signatures[0]);
         let told = fate(rpc, signatures[0])["drop"]["counter"].as_str().unwrap_or_default().to_owned();
-        assert!(code == Some(0) && said.starts_with("dropped: ") && said.contains(&told), "{counter}: {said}");
+        assert!(code == Some(4) && said.starts_with("dropped: ") && said.contains(&told), "{counter}: {said}");
     }
     let (code, said) = why(setup, &[1; 64]);
-    assert!(code == Some(1) && said.starts_with("unknown: "), "{said}");
+    assert!(code == Some(5) && said.starts_with("unknown: "), "{said}");
+    let address = setup.output("why", &["11111111111111111111111111111111"]);
+    let said = String::from_utf8_lossy(&address.stderr).into_owned();
+    assert!(address.status.code() == Some(2) && said.contains("is an address (32 bytes)"), "{said}");
 }
 
 /// It landed once, and `copies` of it were dropped.

@@ -1,10 +1,11 @@
-//! Why a tile dropped a transaction: every reason there is, as the tiles count them, in words for a person.
+//! Why a tile dropped a transaction, or the RPC did not send it on: every reason there is, as they count them, in words
+//! for a person.
 //!
 //! reads   –
 //! writes  –
 //! memory  a table in the program
 //! drops   nothing
-//! source  the counters of the tiles; a test beside them holds the two together
+//! source  the counters of the tiles and of the RPC; a test beside each holds the two together
 
 /// What a drop says of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum DropKind {
 
 macro_rules! reasons {
     ($($name:ident = $kind:ident $tile:literal $counter:literal : $text:literal, $hint:literal;)*) => {
-        /// Why a tile dropped a transaction.
+        /// Why a tile dropped a transaction, or the RPC did not send it on.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum DropReason { $(#[doc = $text] $name,)* }
 
@@ -32,7 +33,7 @@ macro_rules! reasons {
                 match self { $(Self::$name => DropKind::$kind,)* }
             }
 
-            /// The kind of tile that drops for it.
+            /// The kind of tile that drops for it, or `rpc`.
             pub fn tile(self) -> &'static str {
                 match self { $(Self::$name => $tile,)* }
             }
@@ -125,9 +126,28 @@ reasons! {
     BankSlotEnded = Refused "bank" "dropped_slot_ended":
         "The block ended before it was executed.",
         "Send it again.";
+    RpcSimulation = Refused "rpc" "preflight_refused":
+        "A simulation of it failed, so it was not sent on (preflight).",
+        "The answer to sendTransaction has the logs, and so has simulateTransaction; with skipPreflight it lands and pays all the same, where it can.";
+    RpcSignature = Unsigned "rpc" "preflight_refused":
+        "A signature is not that of its signer over this message, so it was not sent on (preflight).",
+        "Sign again, after the last change to the message, with every key that has to sign.";
+    RpcLookups = Unsigned "rpc" "preflight_refused":
+        "Its address lookup tables do not give the accounts, so it was not sent on: a table is not there or ended, or has no such index.",
+        "Wait until the table's last extension is confirmed, then sign with a newer blockhash.";
+    RpcBusy = Refused "rpc" "refused_busy":
+        "It came over RPC when the node had no room for it.",
+        "Send it again.";
 }
 
 impl DropReason {
+    /// Whether the same bytes may still land.
+    pub fn may_land(self) -> bool {
+        use DropReason::*;
+        let never = [QuicSize, VerifyMalformed, VerifySignature, PackBudget, PackSize, PackAccountTwice, PackTooCostly];
+        !never.contains(&self)
+    }
+
     /// The reason of a number, if there is one.
     pub(super) fn of_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()

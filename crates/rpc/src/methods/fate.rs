@@ -33,10 +33,12 @@ impl Api {
         let fate = self.fates.of(&signature);
         let landed = self.landed(&signature)?;
         let dropped = fate.and_then(|fate| fate.dropped);
-        let waits = self.resend.holds(&signature);
+        let waits = self.is_resent(&signature);
         let duplicates = fate.filter(|fate| fate.duplicates > 0);
         let (name, explanation, hint) = match (&landed, &dropped) {
             (Some(landed), _) => ("landed", landed_text(landed), None),
+            // It was refused, and sent again without a preflight.
+            (None, Some(dropped)) if waits && dropped.reason.tile() == RPC => ("pending", WAITS.to_owned(), None),
             (None, Some(dropped)) => ("dropped", dropped_text(dropped, waits), Some(dropped.reason.hint())),
             (None, None) if waits => ("pending", WAITS.to_owned(), None),
             (None, None) => ("unknown", self.unknown_text(duplicates), Some(UNKNOWN_HINT)),
@@ -105,6 +107,8 @@ impl Api {
     }
 }
 
+/// Where a transaction is refused before it comes to a tile.
+const RPC: &str = "rpc";
 const WAITS: &str = "It came over RPC and has neither landed nor been dropped yet. It is handed over again until it lands or its blockhash expires.";
 const UNKNOWN_HINT: &str =
     "It may be on its way still, or never have come here: was it sent to this node, and is this its first signature?";
@@ -117,15 +121,26 @@ fn landed_text(landed: &Landed) -> String {
     };
     match landed.result {
         Ok(()) => format!("It landed in slot {} ({sure}).", landed.slot),
-        Err(error) => format!("It landed in slot {} ({sure}) and failed; the fee was paid. {error}", landed.slot),
+        Err(error) => format!(
+            "It landed in slot {} ({sure}) and failed; the fee was paid. The error: {}",
+            landed.slot,
+            sentence(&error)
+        ),
     }
 }
 
 fn dropped_text(dropped: &Dropped, waits: bool) -> String {
     let reason = dropped.reason;
-    let error = dropped.error.map_or(String::new(), |error| format!(" The error: {error}"));
+    let error = dropped.error.map_or(String::new(), |error| format!(" The error: {}", sentence(&error)));
     let again = if waits { " It came over RPC and is handed over again until its blockhash expires." } else { "" };
-    format!("It did not land: {} dropped it ({}). {}{error}{again}", reason.tile(), reason.counter(), reason.text())
+    let place = if reason.tile() == RPC { "the RPC refused it" } else { &format!("{} dropped it", reason.tile()) };
+    format!("It did not land: {place} ({}). {}{error}{again}", reason.counter(), reason.text())
+}
+
+/// An error with a full stop.
+fn sentence(error: &TransactionError) -> String {
+    let text = error.to_string();
+    if text.ends_with('.') { text } else { text + "." }
 }
 
 fn copies(count: u16) -> String {

@@ -3,7 +3,8 @@
 //! reads   statuses, heights
 //! writes  the same wire bytes into the pipeline, every [`Limits::resend_every`](crate::Limits)
 //! memory  [`Limits::resend_queue`](crate::Limits) transactions of at most 1,232 bytes
-//! drops   transactions over that limit: sent once only; those whose blockhash has expired; all counted
+//! drops   transactions over that limit: sent once only; those whose blockhash has expired; all counted; those that
+//!         were dropped for a reason that stays
 //! source  `send_transaction_service.rs` of `solana-send-transaction-service` 4.2: its interval, and that a transaction
 //!         with a nonce is tried for as long as one with a fresh blockhash
 
@@ -14,6 +15,7 @@ use std::time::Instant;
 
 use hearth_ledger::Commitment;
 use hearth_ledger::blockhash::last_valid_block_height;
+use hearth_ledger::fates::DropReason;
 use hearth_wire::{Signature, Txn};
 use tokio::sync::Notify;
 
@@ -50,13 +52,13 @@ impl ResendQueue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the transaction of this signature waits to be handed over again.
-    pub fn holds(&self, signature: &Signature) -> bool {
-        self.waiting().contains_key(signature)
+    /// The transaction of this signature, if it waits to be handed over again.
+    fn wire(&self, signature: &Signature) -> Option<Box<[u8]>> {
+        self.waiting().get(signature).map(|one| one.wire.clone())
     }
 
     /// Takes those whose time has come; forgets those that `is_done`, and those that may not be tried again.
-    fn due(&self, now: Now, is_done: impl Fn(&Signature) -> bool, counters: &Counters) -> Vec<Box<[u8]>> {
+    fn due(&self, now: Now, is_done: impl Fn(&Signature, &[u8]) -> bool, counters: &Counters) -> Vec<Box<[u8]>> {
         let Now { time, height, again_at } = now;
         let mut due = Vec::new();
         let mut waiting = self.waiting();
@@ -64,7 +66,7 @@ impl ResendQueue {
             if one.due > time {
                 return true;
             }
-            if is_done(signature) {
+            if is_done(signature, &one.wire) {
                 return false;
             }
             if one.left == 0 || one.last_height < height {
@@ -119,11 +121,30 @@ impl Api {
         }
     }
 
+    /// Whether `wire`, which was sent over RPC, was dropped for good.
+    fn cannot_land(&self, signature: &Signature, wire: &[u8]) -> bool {
+        let dropped = self.fates.of(signature).and_then(|fate| fate.dropped);
+        dropped.is_some_and(|dropped| match dropped.reason {
+            // Somebody else may have sent garbage under its signature.
+            DropReason::VerifySignature | DropReason::VerifyMalformed | DropReason::QuicSize => {
+                !Txn::parse(wire).is_ok_and(|txn| (self.verify)(&txn))
+            }
+            reason => !reason.may_land(),
+        })
+    }
+
+    /// Whether the transaction of this signature is handed over again until it lands.
+    pub fn is_resent(&self, signature: &Signature) -> bool {
+        self.resend.wire(signature).is_some_and(|wire| !self.cannot_land(signature, &wire))
+    }
+
     fn resend_due(&self, time: Instant) {
         let height = self.ledger.block_height(Commitment::Processed);
         let now = Now { time, height, again_at: time + self.limits.resend_every };
-        let landed = |signature: &Signature| self.ledger.signature_status(signature).is_some();
-        for wire in self.resend.due(now, landed, &self.counters) {
+        let is_done = |signature: &Signature, wire: &[u8]| {
+            self.ledger.signature_status(signature).is_some() || self.cannot_land(signature, wire)
+        };
+        for wire in self.resend.due(now, is_done, &self.counters) {
             // What finds no room now is tried at its next time.
             if self.hand_over(&wire, true).is_ok() {
                 count(self.counters.resent());
@@ -152,7 +173,7 @@ mod tests {
         let due = |at: u32, height| {
             let time = start + EVERY * at;
             let now = Now { time, height, again_at: time + EVERY };
-            let mut due = queue.due(now, |signature| signature[0] == 4, &counters);
+            let mut due = queue.due(now, |signature, _| signature[0] == 4, &counters);
             due.sort();
             due.concat()
         };

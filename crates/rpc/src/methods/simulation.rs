@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use hearth_ledger::bank::{self, LoadedAddresses, Record};
+use hearth_ledger::fates::DropReason;
 use hearth_ledger::{Account, InstructionError, Outcome, TransactionError};
 use hearth_wire::base58::encode_32;
 use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, SYSTEM_PROGRAM};
@@ -165,7 +166,11 @@ impl Api {
     /// Refuses a transaction that would not succeed.
     pub async fn preflight(&self, txn: &Txn<'_>) -> Result<(), Failure> {
         let simulation = self.simulate(txn).await?;
-        if simulation.err.is_none() { Ok(()) } else { Err(self.refused(simulation)) }
+        if simulation.err.is_none() {
+            return Ok(());
+        }
+        self.is_not_sent(txn, DropReason::RpcSimulation, simulation.err);
+        Err(self.refused(simulation))
     }
 
     /// The error of a transaction that a simulation refused; counts it.

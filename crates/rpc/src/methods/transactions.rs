@@ -8,8 +8,10 @@
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and the order of the checks
 
 use std::sync::PoisonError;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hearth_ledger::bank::advances_nonce;
+use hearth_ledger::fates::DropReason;
 use hearth_ledger::{Budget, Fee, SignatureStatus, TransactionError};
 use hearth_wire::base58::encode_64;
 use hearth_wire::{Signature, Txn};
@@ -37,17 +39,27 @@ impl Api {
         let bytes = encoding::transaction_bytes(text, options)?;
         let txn = encoding::transaction(&bytes)?;
         self.newest_slot(options)?;
-        self.loaded_addresses(&txn)?;
+        self.loaded_addresses(&txn).inspect_err(|_| {
+            count(self.counters.preflight_refused());
+            self.is_not_sent(&txn, DropReason::RpcLookups, None);
+        })?;
         if !skip_preflight {
             if !(self.verify)(&txn) {
+                self.is_not_sent(&txn, DropReason::RpcSignature, None);
                 return Err(self.refused(Simulation::refused(TransactionError::SignatureFailure)));
             }
             self.health()?;
             self.preflight(&txn).await?;
         }
-        self.submit(&bytes).await?;
+        self.submit(&bytes).await.inspect_err(|_| self.is_not_sent(&txn, DropReason::RpcBusy, None))?;
         self.resend_until_landed(&txn, retries);
         Ok(json!(&*encode_64(txn.first_signature())))
+    }
+
+    /// Remembers why a transaction was not sent on, so that it can be asked.
+    pub fn is_not_sent(&self, txn: &Txn<'_>, reason: DropReason, error: Option<TransactionError>) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        self.fates.note(self.fates.tag(txn.first_signature()), reason, error, now as u32);
     }
 
     /// Hands a transaction to the pipeline, if it has room.
