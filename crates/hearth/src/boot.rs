@@ -26,6 +26,7 @@ use hearth_rpc::{Counters, Limits, RpcConfig, RpcError, RpcNode, RpcServer};
 use hearth_tile::Clock;
 use hearth_tile::affinity::{AffinityError, Cores};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, Topology};
+use hearth_wire::Pubkey;
 use hearth_wire::txn::Txn;
 
 use crate::config::Config;
@@ -40,7 +41,7 @@ use tiles::tile_configs;
 pub use tiles::{huge_pages, idle, pack_config, server_config, workspace_path};
 
 /// The RPC's name among the services.
-const RPC: &str = "rpc";
+pub const RPC: &str = "rpc";
 /// Where slots come on demand, one lasts at least this long: what comes together lands together.
 const SHORTEST_SLOT_NS: u64 = 5_000_000;
 
@@ -127,6 +128,13 @@ pub struct Chain {
     store: BlockStore,
     history: Option<History>,
     taker: Option<Taker>,
+}
+
+impl Chain {
+    /// The node's identity.
+    pub fn identity(&self) -> Pubkey {
+        self.identity.public
+    }
 }
 
 /// A running node.
@@ -339,7 +347,7 @@ fn tag_key() -> u64 {
 }
 
 /// An address to connect to: listening on all addresses includes loopback.
-fn reachable(listen: SocketAddr) -> SocketAddr {
+pub fn reachable(listen: SocketAddr) -> SocketAddr {
     match listen {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => SocketAddr::new([127, 0, 0, 1].into(), v4.port()),
         SocketAddr::V6(v6) if v6.ip().is_unspecified() => {

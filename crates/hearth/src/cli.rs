@@ -61,6 +61,20 @@ pub struct ConfigFile {
     pub config: Option<PathBuf>,
 }
 
+/// Which chain on disk.
+#[derive(Args, Default)]
+pub struct ChainOf {
+    /// The file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// The chain of the node of this name, as `hearth run --name` has it.
+    #[arg(long, value_name = "NODE")]
+    pub name: Option<String>,
+    /// The chain in this folder.
+    #[arg(short = 'l', long, value_name = "DIR")]
+    pub ledger: Option<PathBuf>,
+}
+
 /// Seconds that a bench measures, where nothing else is said.
 pub const DURATION: u64 = 30;
 /// Seconds of warm-up, where nothing else is said.
@@ -167,9 +181,13 @@ pub struct Why {
     pub config: ConfigFile,
     /// The transaction's first signature, in base58.
     pub signature: String,
-    /// The node's JSON-RPC; that of the configuration by default.
-    #[arg(long, value_name = "URL")]
+    /// The node's JSON-RPC; by default, where the running node of that name has it.
+    #[arg(short = 'u', long, value_name = "URL", conflicts_with = "name")]
     pub url: Option<String>,
+    /// Which node to ask, by the name that it was started with (`hearth run --name`); by default that of the
+    /// configuration.
+    #[arg(long, value_name = "NODE")]
+    pub name: Option<String>,
     /// Print the node's answer as JSON.
     #[arg(long)]
     pub json: bool,
@@ -195,15 +213,15 @@ pub struct Monitor {
 pub enum LedgerCommand {
     /// Check checksums, hash chain, signatures and snapshots.
     Verify {
-        /// The file.
+        /// Which chain.
         #[command(flatten)]
-        config: ConfigFile,
+        chain: ChainOf,
     },
     /// Execute all blocks again and print each bank's hash; compare those that snapshots have.
     Replay {
-        /// The file.
+        /// Which chain.
         #[command(flatten)]
-        config: ConfigFile,
+        chain: ChainOf,
         /// Begin with the snapshot of this slot, 0 is the genesis.
         #[arg(long, value_name = "SLOT", default_value_t = 0)]
         from: u64,
@@ -213,18 +231,18 @@ pub enum LedgerCommand {
     },
     /// List the blocks: FEC sets, entries, transactions, bytes.
     Blocks {
-        /// The file.
+        /// Which chain.
         #[command(flatten)]
-        config: ConfigFile,
+        chain: ChainOf,
         /// Which.
         #[command(flatten)]
         slots: Slots,
     },
     /// Write blocks and transactions as JSON, one a line.
     Export {
-        /// The file.
+        /// Which chain.
         #[command(flatten)]
-        config: ConfigFile,
+        chain: ChainOf,
         /// Which.
         #[command(flatten)]
         slots: Slots,
@@ -235,13 +253,13 @@ pub enum LedgerCommand {
 }
 
 impl LedgerCommand {
-    /// The configuration that names the ledger's folder.
-    pub fn config(&self) -> &ConfigFile {
+    /// Which chain.
+    pub fn chain(&self) -> &ChainOf {
         match self {
-            Self::Verify { config }
-            | Self::Replay { config, .. }
-            | Self::Blocks { config, .. }
-            | Self::Export { config, .. } => config,
+            Self::Verify { chain }
+            | Self::Replay { chain, .. }
+            | Self::Blocks { chain, .. }
+            | Self::Export { chain, .. } => chain,
         }
     }
 }

@@ -99,16 +99,21 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             Ok(bench::run(config, &options, &StopSignal::install()?, say)?)
         }
         Command::Run(options) => {
-            let mut config = read(&options.config)?;
+            let config::Loaded { mut config, keys, .. } = load(&options.config)?;
             options.flags.apply(&mut config)?;
-            Ok(run::run(&config, &options.flags, &StopSignal::install()?, say)?)
+            Ok(run::run(config, &keys, &options.flags, &StopSignal::install()?, say)?)
         }
-        Command::Why(options) => Ok(why::run(&read(&options.config)?, &options, say)?),
+        Command::Why(options) => Ok(why::run(&named(&options.config, options.name.as_deref())?, &options, say)?),
         Command::Monitor(options) => {
             let config = read(&options.config)?;
             Ok(monitor::run(&config, options.name.as_deref(), options.count, &StopSignal::install()?, say)?)
         }
-        Command::Ledger(command) => Ok(ledger_command::run(&command, &read(command.config())?, say)?),
+        Command::Ledger(command) => {
+            let chain = command.chain();
+            let mut config = named(&chain.config, chain.name.as_deref())?;
+            config.ledger.path = chain.ledger.clone().unwrap_or(config.ledger.path);
+            Ok(ledger_command::run(&command, &config, say)?)
+        }
         Command::Keys(Keys::New { path }) => {
             say.line(format_args!("{}  {}", keys::create(&path)?.address(), path.display()));
             Ok(())
@@ -155,11 +160,25 @@ fn check(config: &Config, say: &Say) -> Result<(), BootError> {
 }
 
 /// Reads the configuration and says what was noticed.
-fn read(file: &ConfigFile) -> Result<Config, ConfigError> {
-    let Some(path) = &file.config else { return Ok(Config::default()) };
+fn load(file: &ConfigFile) -> Result<config::Loaded, ConfigError> {
+    let Some(path) = &file.config else { return Ok(config::Loaded::default()) };
     let loaded = config::load(Path::new(path))?;
     for notice in &loaded.notices {
         note(format_args!("notice: {notice}"));
     }
-    Ok(loaded.config)
+    Ok(loaded)
+}
+
+fn read(file: &ConfigFile) -> Result<Config, ConfigError> {
+    load(file).map(|loaded| loaded.config)
+}
+
+/// The configuration of the node of this name.
+fn named(file: &ConfigFile, name: Option<&str>) -> Result<Config, Box<dyn Error>> {
+    let mut config = read(file)?;
+    if let Some(name) = name {
+        config.name = name.to_owned();
+        config::check(&config).map_err(|(_, what)| FlagError::value("--name", what))?;
+    }
+    Ok(config)
 }

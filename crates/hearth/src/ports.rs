@@ -1,7 +1,7 @@
 //! The node's ports: where it listens, and whether it can.
 //!
 //! reads   the configuration; opens each port and closes it again
-//! writes  nothing; [`choose`] the configuration
+//! writes  nothing; [`choose`] and [`choose_beside`] the configuration
 //!
 //! Looked at before a chain is made or replayed: a port in use is better known in the first moment. The tiles and the
 //! RPC open them again at boot, and say so if somebody was quicker.
@@ -10,6 +10,12 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 
 use crate::config::Config;
+
+/// The key of JSON-RPC's port; WebSocket has the next.
+pub const RPC: &str = "rpc.port";
+const METRICS: &str = "tiles.metric.prometheus_listen_port";
+const UDP: &str = "tiles.quic.regular_transaction_listen_port";
+const QUIC: &str = "tiles.quic.quic_transaction_listen_port";
 
 /// Where the node listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,17 +100,11 @@ impl Ports {
         let of = |what, key, address_key, address, protocol| Use { what, key, address_key, address, protocol };
         let net = "tiles.net.bind_address";
         [
-            of("HTTP (JSON-RPC)", "rpc.port", "rpc.bind_address", self.rpc, Protocol::Tcp),
-            of("WebSocket (one above HTTP)", "rpc.port", "rpc.bind_address", websocket, Protocol::Tcp),
-            of(
-                "the metrics port",
-                "tiles.metric.prometheus_listen_port",
-                "tiles.metric.prometheus_listen_address",
-                self.metrics,
-                Protocol::Tcp,
-            ),
-            of("the UDP TPU port", "tiles.quic.regular_transaction_listen_port", net, self.udp, Protocol::Udp),
-            of("the QUIC TPU port", "tiles.quic.quic_transaction_listen_port", net, self.quic, Protocol::Udp),
+            of("HTTP (JSON-RPC)", RPC, "rpc.bind_address", self.rpc, Protocol::Tcp),
+            of("WebSocket (one above HTTP)", RPC, "rpc.bind_address", websocket, Protocol::Tcp),
+            of("the metrics port", METRICS, "tiles.metric.prometheus_listen_address", self.metrics, Protocol::Tcp),
+            of("the UDP TPU port", UDP, net, self.udp, Protocol::Udp),
+            of("the QUIC TPU port", QUIC, net, self.quic, Protocol::Udp),
         ]
     }
 
@@ -151,10 +151,15 @@ impl Use {
 /// Where ports have their defaults and somebody listens on one, moves those with defaults up by the same hundreds.
 /// True when it did. Another's port is left alone where the configuration names it: [`Ports::check`] tells.
 pub fn choose(config: &mut Config) -> bool {
+    choose_beside(config, &|_| false)
+}
+
+/// The same; a port whose key is one of those `asked` for is left alone too, though it is asked for at its default.
+pub fn choose_beside(config: &mut Config, asked: &dyn Fn(&str) -> bool) -> bool {
     if Ports::of(config).check().is_ok() {
         return false;
     }
-    let moved = (1..=100).map(|hundreds| moved_up(config, 100 * hundreds)).find(|moved| {
+    let moved = (1..=100).map(|hundreds| moved_up(config, 100 * hundreds, asked)).find(|moved| {
         let ports = Ports::of(moved);
         ports.clash().is_none() && ports.check().is_ok()
     });
@@ -165,16 +170,17 @@ pub fn choose(config: &mut Config) -> bool {
     found
 }
 
-fn moved_up(config: &Config, by: u16) -> Config {
+fn moved_up(config: &Config, by: u16, asked: &dyn Fn(&str) -> bool) -> Config {
     let (mut moved, default) = (config.clone(), Config::default());
     let (to, from) = (&mut moved, &default);
-    for (port, default) in [
-        (&mut to.rpc.port, from.rpc.port),
-        (&mut to.tiles.metric.prometheus_listen_port, from.tiles.metric.prometheus_listen_port),
-        (&mut to.tiles.quic.regular_transaction_listen_port, from.tiles.quic.regular_transaction_listen_port),
-        (&mut to.tiles.quic.quic_transaction_listen_port, from.tiles.quic.quic_transaction_listen_port),
+    let quic = (&mut to.tiles.quic, &from.tiles.quic);
+    for (key, port, default) in [
+        (RPC, &mut to.rpc.port, from.rpc.port),
+        (METRICS, &mut to.tiles.metric.prometheus_listen_port, from.tiles.metric.prometheus_listen_port),
+        (UDP, &mut quic.0.regular_transaction_listen_port, quic.1.regular_transaction_listen_port),
+        (QUIC, &mut quic.0.quic_transaction_listen_port, quic.1.quic_transaction_listen_port),
     ] {
-        if *port == default {
+        if *port == default && !asked(key) {
             *port += by;
         }
     }
@@ -189,9 +195,11 @@ mod tests {
     fn only_ports_with_defaults_move() {
         let mut config = Config::default();
         config.rpc.port = 12_345;
-        let ports = Ports::of(&moved_up(&config, 300));
+        let ports = Ports::of(&moved_up(&config, 300, &|_| false));
         let numbers = [ports.rpc, ports.metrics, ports.udp, ports.quic].map(|address| address.port());
         assert_eq!(numbers, [12_345, 8_299, 9_301, 9_307]);
+        let asked = moved_up(&Config::default(), 300, &|key| key == RPC);
+        assert_eq!((asked.rpc.port, asked.tiles.quic.quic_transaction_listen_port), (8_899, 9_307));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::ports::{PortError, Ports};
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
     /// A node of this name runs.
-    #[error(transparent)]
+    #[error("{0} (`hearth run --name`, or `name` in the configuration)")]
     Running(WorkspaceError),
     /// A port.
     #[error(transparent)]

@@ -1,10 +1,14 @@
 //! `hearth run`: the node as a lasting local chain.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+
+use hearth_wire::base58::encode_32;
 
 use crate::boot::{self, BootError};
 use crate::config::Config;
 use crate::developer::{self, Beginning, FlagError, Flags};
+use crate::ports::{self, Ports};
 use crate::preflight;
 use crate::replay::{Go, ReplayError, Replayed};
 use crate::say::{Say, note};
@@ -30,9 +34,15 @@ pub enum RunError {
 }
 
 /// Runs until Ctrl-C. Goes on where nobody reads what it says: the node is what it is for.
-pub fn run(config: &Config, flags: &Flags, stop: &StopSignal, say: &Say) -> Result<(), RunError> {
-    let cores = boot::cores(config)?;
-    let topology = boot::topology(config, &cores, false).map_err(BootError::Layout)?;
+///
+/// Where somebody listens on the usual ports, this node takes others; not where one of `keys`, which the
+/// configuration's file names, or an option asks for the port.
+pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal, say: &Say) -> Result<(), RunError> {
+    let cores = boot::cores(&config)?;
+    let topology = boot::topology(&config, &cores, false).map_err(BootError::Layout)?;
+    preflight::nobody_has_the_name(&config).map_err(BootError::from)?;
+    let moved = ports::choose_beside(&mut config, &|key| flags.asks_for(key) || keys.iter().any(|named| named == key));
+    let config = &config;
     preflight::check(config, &topology).map_err(BootError::from)?;
     let folder = config.expand(&config.ledger.path);
     let exists = folder.join("genesis.json").exists() && !flags.reset;
@@ -59,7 +69,11 @@ pub fn run(config: &Config, flags: &Flags, stop: &StopSignal, say: &Say) -> Resu
         0 | 1 if chain.recovery.last_whole_slot.is_none() && chain.recovery.torn.is_none() => "a new chain".into(),
         _ => chain.recovery.to_string(),
     };
-    say.line(format_args!("  ledger    {} ({found})", folder.display()));
+    let place = std::path::absolute(&folder).unwrap_or_else(|_| folder.clone());
+    say.line(format_args!("hearth {}, node `{}`", env!("CARGO_PKG_VERSION"), config.name));
+    say.line(format_args!("  ledger    {} ({found})", place.display()));
+    say.line(format_args!("  genesis   {}", encode_32(chain.genesis.hash())));
+    say.line(format_args!("  identity  {}", encode_32(&chain.identity())));
     let r = &chain.replayed;
     if r.from_slot > 0 {
         say.line(format_args!("  snapshot  of slot {}", r.from_slot));
@@ -70,16 +84,38 @@ pub fn run(config: &Config, flags: &Flags, stop: &StopSignal, say: &Say) -> Resu
             r.blocks,
             r.transactions,
             r.last_slot,
-            hearth_wire::base58::encode_32(&r.bank_hash)
+            encode_32(&r.bank_hash)
         ));
     }
     say.line(crate::draw::layout(&topology));
     let running = boot::boot(config, topology, chain, None)?;
-    say.line(format_args!("  rpc       http://{}", running.rpc));
+    say.line(addresses(config, running.rpc));
+    if moved {
+        let by = running.rpc.port().abs_diff(Config::default().rpc.port);
+        note(format_args!(
+            "notice: somebody listens on the usual ports, so this node has others{}",
+            match by {
+                0 => String::new(),
+                by => format!(", {by} higher: RPC on {} and not {}", running.rpc.port(), Config::default().rpc.port),
+            }
+        ));
+    }
     say.line("  ready; Ctrl-C stops the node");
     while !stop.is_set() && running.node.died().is_none() {
         std::thread::sleep(LOOK_EVERY);
     }
     say.line("  stopping");
     Ok(running.stop()?)
+}
+
+/// Where clients find the node.
+fn addresses(config: &Config, rpc: SocketAddr) -> String {
+    let ports = Ports::of(config);
+    let to = |address: SocketAddr| boot::reachable(address);
+    let websocket = SocketAddr::new(rpc.ip(), rpc.port().saturating_add(1));
+    let mut lines = format!("  rpc       http://{}\n  websocket ws://{}\n", to(rpc), to(websocket));
+    lines += &format!("  tpu       {} (QUIC), {} (UDP)\n", to(ports.quic), to(ports.udp));
+    lines += &format!("  metrics   http://{}/metrics", to(ports.metrics));
+    let open = [rpc, ports.quic].iter().any(|address| address.ip().is_unspecified());
+    lines + if open { "\n  listening on all addresses of this machine" } else { "" }
 }

@@ -1,17 +1,21 @@
 //! `hearth why`: what became of a transaction.
 //!
-//! reads   a node's answer to `getTransactionFate`, over HTTP
+//! reads   the workspace of the running node for where its RPC is; its answer to `getTransactionFate`, over HTTP
 //! writes  it, in words
 //! memory  one answer, 64 KiB at most
 //! drops   nothing
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use hearth_ring::Observer;
+use hearth_rpc::Counters;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
 use serde_json::{Value, json};
 
+use crate::boot;
 use crate::cli::Why;
 use crate::config::Config;
 use crate::ports::Ports;
@@ -37,8 +41,11 @@ pub enum WhyError {
     #[error("--url {0}: not an address as http://127.0.0.1:8899")]
     Url(String),
     /// No node there.
-    #[error("no answer from {0}: {1}; does the node run? --url or --config says where")]
+    #[error("no answer from {0}: {1}; does the node run? --name, --url or --config says which")]
     Connection(String, std::io::Error),
+    /// No node of that name.
+    #[error("no node `{0}` runs on this machine; `hearth run --name {0}` starts one")]
+    NoNode(String),
     /// Something else than a node there.
     #[error("what {0} answers is not a node's answer: {1}")]
     Answer(String, String),
@@ -68,7 +75,10 @@ pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
         Ok(_) => WhyError::Address(text.clone()),
         Err(_) => WhyError::Signature(text.clone(), why),
     })?;
-    let url = options.url.clone().unwrap_or_else(|| format!("http://{}", Ports::of(config).rpc));
+    let url = match &options.url {
+        Some(url) => url.clone(),
+        None => format!("http://{}", place(config, options.name.is_some())?),
+    };
     let fate = ask(&url, &options.signature)?;
     match options.json {
         true => say.line(format_args!("{fate:#}")),
@@ -81,6 +91,25 @@ pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
         Some("dropped") => Err(WhyError::Told(DROPPED)),
         _ => Err(WhyError::Told(UNKNOWN)),
     }
+}
+
+/// Where the running node of the configuration has its RPC: it may have moved. Of a node that was named there must be
+/// one.
+fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
+    let usual = boot::reachable(Ports::of(config).rpc);
+    let running = Observer::attach(&boot::workspace_path(config)).ok().filter(Observer::is_alive);
+    match running {
+        Some(node) => Ok(rpc_port(&node).map_or(usual, |port| SocketAddr::new(usual.ip(), port))),
+        None if is_named => Err(WhyError::NoNode(config.name.clone())),
+        None => Ok(usual),
+    }
+}
+
+/// The port that a running node says it listens on.
+fn rpc_port(observer: &Observer) -> Option<u16> {
+    let at = Counters::DECLS.iter().position(|decl| decl.name == "http_port")?;
+    let words = observer.counters(boot::RPC)?;
+    u16::try_from(words.get(at)?.load(Relaxed)).ok().filter(|port| *port != 0)
 }
 
 fn ask(url: &str, signature: &str) -> Result<Value, WhyError> {

@@ -69,6 +69,8 @@ counters! {
     resend_refused: Counter,
     /// Airdrops handed to the pipeline.
     airdrops: Counter,
+    /// The port of JSON-RPC over HTTP.
+    http_port: Gauge,
     /// Connections accepted, HTTP and WebSocket.
     connections: Counter,
     /// Connections open now.

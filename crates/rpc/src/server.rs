@@ -10,6 +10,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -97,6 +98,7 @@ impl RpcServer {
         let api = Arc::new(Api::new(node, config.limits, reachable(http), reachable(websocket)));
         let hub = Hub::new(&api);
         let counters = Arc::clone(&api.counters);
+        counters.http_port().store(http.port().into(), Relaxed);
         let (stop, stopped) = watch::channel(false);
         let (alive, running) = mpsc::channel(1);
         let host = Host { api: Arc::clone(&api), hub: Arc::clone(&hub), stopped, alive };

@@ -24,6 +24,8 @@ pub struct Loaded {
     pub config: Config,
     /// For the operator: keys passed over or renamed.
     pub notices: Vec<String>,
+    /// The keys that the file names.
+    pub keys: Vec<String>,
 }
 
 /// Why a file is refused.
@@ -77,6 +79,8 @@ pub fn load_str(text: &str, path: &Path) -> Result<Loaded, ConfigError> {
         mistakes.push((line_of_key(text, key), format!("`{key}`: {message}")));
         foreign::remove(&mut table, key);
     }
+    let mut keys = vec![];
+    collect(&table, "", &mut keys);
     // The rest is looked at as if those keys were not there.
     let config = toml::Value::Table(table).try_into::<Config>();
     match &config {
@@ -93,7 +97,7 @@ pub fn load_str(text: &str, path: &Path) -> Result<Loaded, ConfigError> {
     mistakes.sort();
     let mut mistakes: Vec<_> = mistakes.into_iter().map(|(line, what)| wrong(line, what)).collect();
     match mistakes.len() {
-        0 => Ok(Loaded { config: config.expect("an error is a mistake"), notices }),
+        0 => Ok(Loaded { config: config.expect("an error is a mistake"), notices, keys }),
         1 => Err(mistakes.remove(0)),
         _ => Err(ConfigError::Several(mistakes)),
     }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use hearth_pipeline::{dedup, pack};
 use serde::{Deserialize, Serialize};
 
-pub use load::{ConfigError, check, load};
+pub use load::{ConfigError, Loaded, check, load};
 
 /// Writes one key of the annotated default file.
 pub trait Annotate {

@@ -149,7 +149,7 @@ fn a_file_of_the_reports_loads_as_it_is() {
         [tiles.shred]
           max_pending_shred_sets = 16384
     "#;
-    let Loaded { config, notices } = load_str(text, Path::new("bench-zen3-32core.toml")).unwrap();
+    let Loaded { config, notices, .. } = load_str(text, Path::new("bench-zen3-32core.toml")).unwrap();
     assert_eq!(config.layout.verify_tile_count, 30);
     assert_eq!(config.development.bench.disable_blockstore_from_slot, 1);
     assert_eq!(config.expand(&config.ledger.path), Path::new("/data/shm/hearth/ledger"));

@@ -69,6 +69,10 @@ pub struct Flags {
     #[arg(short = 'w', long, value_name = "SLOT", num_args = 0..=1, value_parser = number)]
     pub warp_slot: Option<Option<u64>>,
 
+    /// The node's name: another than that of a node that runs makes them two, each with its own chain (in
+    /// `.hearth/NAME/` where --ledger says nothing else).
+    #[arg(long, value_name = "NAME", help_heading = "How the node runs")]
+    pub name: Option<String>,
     /// Folder of the chain.
     #[arg(short = 'l', long, value_name = "DIR", help_heading = "How the node runs")]
     pub ledger: Option<PathBuf>,

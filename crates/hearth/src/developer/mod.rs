@@ -70,7 +70,8 @@ impl FlagError {
         !matches!(self, Self::Remove { .. } | Self::Blocks(_))
     }
 
-    fn value(flag: &'static str, what: impl Into<String>) -> Self {
+    /// A value that is wrong.
+    pub fn value(flag: &'static str, what: impl Into<String>) -> Self {
         Self::Value { flag, what: what.into() }
     }
 }

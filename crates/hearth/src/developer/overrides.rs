@@ -6,6 +6,7 @@
 
 use super::{FlagError, Flags, remote};
 use crate::config::{self, Config};
+use crate::ports;
 
 /// Bytes of a data shred.
 const SHRED_BYTES: u64 = 1_203;
@@ -14,6 +15,9 @@ impl Flags {
     /// Changes the configuration as the options say. Asks the node at `--url` for its slot where `--warp-slot` does.
     pub fn apply(&self, config: &mut Config) -> Result<(), FlagError> {
         self.apply_genesis(config)?;
+        if let Some(name) = &self.name {
+            config.name.clone_from(name);
+        }
         if let Some(path) = &self.ledger {
             config.ledger.path.clone_from(path);
         }
@@ -38,7 +42,15 @@ impl Flags {
         ] {
             *key = asked.unwrap_or(*key);
         }
-        config::check(config).map_err(|(key, what)| FlagError::Together { key, what })
+        config::check(config).map_err(|(key, what)| match key {
+            "name" if self.name.is_some() => FlagError::value("--name", what),
+            _ => FlagError::Together { key, what },
+        })
+    }
+
+    /// Whether the option that goes before this key of the configuration is given.
+    pub fn asks_for(&self, key: &str) -> bool {
+        key == ports::RPC && self.rpc_port.is_some()
     }
 
     fn apply_genesis(&self, config: &mut Config) -> Result<(), FlagError> {

@@ -26,7 +26,7 @@ use crate::say::Say;
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// There is nothing to look at.
-    #[error("there is no chain in {}: `hearth run` begins one; --config names another place", .0.display())]
+    #[error("there is no chain in {}: `hearth run` begins one; --ledger, --name or --config says which is meant", .0.display())]
     NoChain(PathBuf),
     /// A range without a slot.
     #[error("--from {from} lies after --to {to}")]

@@ -4,6 +4,7 @@
 //! for a condition, with a deadline.
 
 mod bench;
+mod beside;
 mod client;
 mod counts;
 mod demand;
