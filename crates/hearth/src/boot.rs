@@ -61,7 +61,7 @@ pub enum BootError {
     #[error(transparent)]
     Preflight(#[from] PreflightError),
     /// The ledger's folder.
-    #[error("cannot use the ledger folder {}: {source}", path.display())]
+    #[error("cannot use the ledger folder {}: {source}; --ledger (or ledger.path) names another", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
@@ -216,8 +216,9 @@ pub fn open_chain(
         };
         beginning.check(&genesis, folder, &wanted)?;
         if wanted != *began {
+            let which = differences(began, &wanted).join(", ");
             crate::say::note(format_args!(
-                "notice: the chain in {} began with other settings than [development.genesis] or the identity say now; it keeps its own",
+                "notice: the chain in {} keeps what it began with: {which}; --reset begins a new one",
                 folder.display()
             ));
         }
@@ -228,6 +229,7 @@ pub fn open_chain(
         let stake = keys::read_or_create(&folder.join("stake-account.json"))?.public;
         began.extra_accounts.extend(genesis_accounts(&vote, &stake, &identity.public));
         began.extra_accounts.extend(beginning.accounts());
+        beginning.notices().iter().for_each(|notice| crate::say::note(format_args!("notice: {notice}")));
         let genesis = Genesis::create(began, &mut funded)?;
         genesis.save(&path)?;
         genesis
@@ -287,6 +289,26 @@ fn genesis_config(config: &Config, identity: &Identity, faucet: &Identity) -> Ge
         extra_accounts: hearth_svm::programs::genesis_accounts(),
         ..GenesisConfig::development(identity.public, faucet.public, unix_seconds())
     }
+}
+
+/// What a chain began with and what is wanted now, where they differ, by the keys of the configuration.
+fn differences(began: &GenesisConfig, wanted: &GenesisConfig) -> Vec<String> {
+    let numbers: [(&str, fn(&GenesisConfig) -> u64); 8] = [
+        ("fund_initial_accounts", |genesis| genesis.fund_initial_accounts as u64),
+        ("fund_initial_amount_lamports", |genesis| genesis.initial_lamports),
+        ("hashes_per_tick", |genesis| genesis.hashes_per_tick.unwrap_or(0)),
+        ("ticks_per_slot", |genesis| genesis.ticks_per_slot),
+        ("milliseconds a slot (target_tick_duration_micros)", |genesis| genesis.slot_ms),
+        ("slots_per_epoch", |genesis| genesis.slots_per_epoch),
+        ("warp_slot", |genesis| genesis.genesis_slot),
+        ("faucet_lamports", |genesis| genesis.faucet_lamports),
+    ];
+    let keys: [(&str, fn(&GenesisConfig) -> &Pubkey); 2] =
+        [("identity", |genesis| &genesis.identity), ("faucet", |genesis| &genesis.faucet)];
+    let text = |name, before: String, now: String| (before != now).then(|| format!("{name} {before} (and not {now})"));
+    let numbers = numbers.iter().filter_map(|(name, of)| text(name, of(began).to_string(), of(wanted).to_string()));
+    let encode = |key: &Pubkey| hearth_wire::base58::encode_32(key).to_string();
+    numbers.chain(keys.iter().filter_map(|(name, of)| text(name, encode(of(began)), encode(of(wanted))))).collect()
 }
 
 fn unix_seconds() -> u64 {

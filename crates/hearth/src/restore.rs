@@ -34,7 +34,11 @@ pub fn folder(config: &Config, chain: &Path) -> PathBuf {
 pub fn ledger_config(config: &Config) -> LedgerConfig {
     let enabled = !config.development.bench.disable_status_cache;
     let status_cache = StatusCacheConfig { enabled, capacity_txns: config.rpc.status_capacity };
-    LedgerConfig { status_cache, general: Box::new(Svm::new()), ..LedgerConfig::default() }
+    LedgerConfig {
+        status_cache,
+        general: Box::new(Svm::with_log_bytes(config.rpc.log_messages_bytes_limit)),
+        ..LedgerConfig::default()
+    }
 }
 
 /// The state of the newest snapshot in `folder` that is whole; of the genesis when there is none. `refused` is told of

@@ -35,9 +35,13 @@ impl ForkGraph for Line {
     }
 }
 
+/// Bytes of log lines of one transaction, where nothing else is said; what follows is cut.
+pub const LOG_BYTES: usize = 10_000;
+
 /// Shared by the workers of an engine.
 pub(crate) struct Shared {
     pub(crate) environment: Environment,
+    pub(crate) log_bytes: usize,
     /// From it, the processor of each slot is made.
     pub(crate) root: TransactionBatchProcessor<Line>,
     /// The cache of programs asks it for the relation of slots, and does not keep it alive.
@@ -61,6 +65,11 @@ impl Default for Svm {
 impl Svm {
     /// An engine that has compiled nothing yet.
     pub fn new() -> Self {
+        Self::with_log_bytes(LOG_BYTES)
+    }
+
+    /// The same; of each transaction so many bytes of log lines are kept.
+    pub fn with_log_bytes(log_bytes: usize) -> Self {
         let environment = Environment::new();
         let mut root = TransactionBatchProcessor::new_uninitialized(0, 0);
         root.program_runtime_environment = environment.programs.clone();
@@ -74,7 +83,7 @@ impl Svm {
                 root.add_builtin(builtin.program_id, entry);
             }
         }
-        Self { shared: Arc::new(Shared { environment, root, line, idle: Mutex::default() }) }
+        Self { shared: Arc::new(Shared { environment, log_bytes, root, line, idle: Mutex::default() }) }
     }
 }
 

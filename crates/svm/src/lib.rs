@@ -20,5 +20,5 @@ mod precompiles;
 pub mod programs;
 mod worker;
 
-pub use engine::Svm;
+pub use engine::{LOG_BYTES, Svm};
 pub use environment::feature_set_id;

@@ -6,7 +6,7 @@
 //! memory  0.8 MB while it is made
 //! source  `solana-test-validator` 4.2, `genesis_utils.rs` of `solana-runtime` 4.2
 
-use solana_account::AccountSharedData;
+use solana_account::{AccountSharedData, ReadableAccount};
 use solana_program_binaries::{
     bpf_loader_program_account, bpf_loader_upgradeable_program_accounts, core_bpf_programs, spl_programs,
 };
@@ -31,6 +31,13 @@ pub fn genesis_accounts() -> Vec<(hearth_wire::Pubkey, Account)> {
     accounts.extend(features.active().keys().map(|feature| (feature.to_bytes(), feature_account())));
     accounts.sort_unstable_by_key(|(key, _)| *key);
     accounts
+}
+
+/// Whether a chain has a program there that another may stand for: SPL's, and the cluster's that are ordinary ones.
+pub fn is_replaceable(address: &hearth_wire::Pubkey) -> bool {
+    let rent = Rent::default();
+    let programs = spl_programs(&rent).into_iter().chain(core_bpf_programs(&rent, |_| true));
+    programs.into_iter().any(|(key, account)| key.as_array() == address && account.executable())
 }
 
 /// The account of a feature that is active since slot 0: one byte that says so, and the slot.

@@ -38,9 +38,6 @@ use crate::engine::{Line, Shared};
 use crate::message::Message;
 use crate::precompiles;
 
-/// Bytes of log lines of one transaction; what follows is cut.
-const LOG_BYTES: usize = 10_000;
-
 /// What a worker keeps from batch to batch.
 pub(crate) struct State {
     slot: u64,
@@ -115,7 +112,7 @@ impl State {
         let messages: Vec<_> = batch.txns.iter().map(Message::new).collect();
         let checks = batch.txns.iter().zip(&messages).map(|(txn, message)| check(shared, txn, message)).collect();
         let config = TransactionProcessingConfig {
-            log_messages_bytes_limit: Some(LOG_BYTES),
+            log_messages_bytes_limit: Some(shared.log_bytes),
             recording_config: ExecutionRecordingConfig::new_single_setting(batch.recording),
             ..TransactionProcessingConfig::default()
         };

@@ -17,6 +17,9 @@ use crate::ports::Ports;
 /// A core that still polls after a minute may as well never sleep.
 const PARK_AFTER_MICROS_MAX: u64 = 60_000_000;
 
+/// Bytes of a transaction's log that may be kept: about as many as its compute units can write.
+pub const LOG_BYTES_MAX: usize = 1_000_000;
+
 /// A configuration and what was noticed while reading it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
@@ -146,6 +149,9 @@ fn problems(config: &Config) -> Vec<Problem> {
     }
     if !(1..=PENDING_MAX).contains(&config.tiles.pack.max_pending_transactions) {
         found.push(("tiles.pack.max_pending_transactions", format!("must be from 1 to {PENDING_MAX}")));
+    }
+    if config.rpc.log_messages_bytes_limit > LOG_BYTES_MAX {
+        found.push(("rpc.log_messages_bytes_limit", format!("must be at most {LOG_BYTES_MAX}")));
     }
     let name_is_plain = config.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     if config.name.is_empty() || !name_is_plain {

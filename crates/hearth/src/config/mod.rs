@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use hearth_pipeline::{dedup, pack};
 use serde::{Deserialize, Serialize};
 
-pub use load::{ConfigError, Loaded, check, load};
+pub use load::{ConfigError, LOG_BYTES_MAX, Loaded, check, load};
 
 /// Writes one key of the annotated default file.
 pub trait Annotate {
@@ -222,6 +222,8 @@ tables! {
         pub history_limit_size: u64 = 2_000_000_000,
         /// Stores log lines, calls between programs and return data in the history too.
         pub extended_tx_metadata_storage: bool = true,
+        /// Bytes of log lines that are kept of one transaction, at most 1,000,000; the rest is cut.
+        pub log_messages_bytes_limit: usize = hearth_svm::LOG_BYTES,
         /// Lamports that one airdrop may ask for; 0 is no limit.
         pub max_airdrop_lamports: u64 = 0,
         /// Lamports that all airdrops of a time slice may take; 0 is no limit.

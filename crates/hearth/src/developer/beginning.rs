@@ -4,10 +4,13 @@
 //! writes  accounts
 //! memory  the accounts
 //! drops   nothing
-//! source  `solana-test-validator` 4.2 for what each option means
+//! source  `solana-test-validator` 4.2 for what each option means: it lets accounts and programs go before those that
+//!         every chain has, as we do with a notice; of one address that is asked for twice it takes one, we refuse
 
 use std::path::Path;
 
+use hearth_ledger::programs::is_reserved;
+use hearth_ledger::rent::minimum_balance;
 use hearth_ledger::{Account, Genesis, GenesisConfig};
 use hearth_svm::programs::{self, upgradeable_program};
 use hearth_wire::Pubkey;
@@ -49,7 +52,46 @@ impl Beginning {
         if let Some(mint) = &flags.mint {
             asked.add("--mint", address("--mint", mint)?, Account::wallet(MINT_LAMPORTS));
         }
+        asked.agree()?;
         Ok(asked)
+    }
+
+    /// Refuses what contradicts itself or the chain's own accounts.
+    fn agree(&self) -> Result<(), FlagError> {
+        for (at, Asked { flag, key, .. }) in self.accounts.iter().enumerate() {
+            let text = encode_32(key);
+            let other = self.accounts[..at].iter().find(|other| other.key == *key);
+            if let Some(other) = other {
+                let what = format!("{text} is asked for twice, by {} before; name it once", other.flag);
+                return Err(FlagError::value(flag, what));
+            }
+            let is_own = is_reserved(key) && !programs::is_replaceable(key);
+            if is_own || (*flag == "--mint" && programs::is_replaceable(key)) {
+                let what = format!("{text} is a program or an account of the chain itself; it cannot be another");
+                return Err(FlagError::value(flag, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// What whoever asked should know of a chain that begins so.
+    pub fn notices(&self) -> Vec<String> {
+        let notice = |Asked { flag, key, account }: &Asked| {
+            let (text, account) = (encode_32(key), account.as_ref()?);
+            let least = minimum_balance(account.data().len());
+            if programs::is_replaceable(key) {
+                return Some(format!("{flag}: {text} is a program that every chain begins with; this one has yours"));
+            }
+            (account.lamports < least).then(|| {
+                format!(
+                    "{flag}: {text} has {} lamports, below the {least} that an account of {} bytes must have; a \
+                     transaction that writes it has to raise it (as on a cluster)",
+                    account.lamports,
+                    account.data().len()
+                )
+            })
+        };
+        self.accounts.iter().filter_map(notice).collect()
     }
 
     /// The accounts for a new chain.
@@ -71,11 +113,7 @@ impl Beginning {
         }
         let accounts = genesis.accounts();
         let found = |key: &Pubkey| Some(&accounts[accounts.binary_search_by_key(key, |(key, _)| *key).ok()?].1);
-        for (at, Asked { flag, key, account }) in self.accounts.iter().enumerate() {
-            // Of one address the last counts.
-            if self.accounts[at + 1..].iter().any(|later| later.key == *key) {
-                continue;
-            }
+        for Asked { flag, key, account } in &self.accounts {
             match (found(key), account) {
                 (None, _) => return began(flag, format!("without an account at {}", encode_32(key))),
                 (Some(has), Some(wanted)) if has != wanted => {
@@ -116,12 +154,7 @@ impl Beginning {
     }
 
     fn program(&mut self, flag: &'static str, key: Pubkey, path: &Path, authority: &Pubkey) -> Result<(), FlagError> {
-        let elf = match dump::read(path).map_err(|why| FlagError::value(flag, why))? {
-            Dump::Program(elf) => elf,
-            Dump::Account(..) => {
-                return Err(FlagError::value(flag, format!("{} is no program: it is no ELF file", path.display())));
-            }
-        };
+        let elf = dump::read_program(path).map_err(|why| FlagError::value(flag, why))?;
         self.elf(flag, key, path, &elf, authority)
     }
 
@@ -233,7 +266,11 @@ fn address(flag: &'static str, text: &str) -> Result<Pubkey, FlagError> {
         return Ok(key);
     }
     if !Path::new(text).exists() {
-        return Err(FlagError::value(flag, format!("`{text}` is neither an address in base58 nor a key file")));
+        let what = match text.contains('/') || text.ends_with(".json") {
+            true => format!("there is no key file {text}; `hearth keys new {text}` makes one, or give an address"),
+            false => format!("`{text}` is neither an address in base58 nor a key file"),
+        };
+        return Err(FlagError::value(flag, what));
     }
     keys::read(Path::new(text)).map(|identity| identity.public).map_err(|why| FlagError::value(flag, why.to_string()))
 }

@@ -32,13 +32,7 @@ pub enum Dump {
 
 /// Reads a file.
 pub fn read(path: &Path) -> Result<Dump, String> {
-    let place = found(path);
-    let cannot = |why: std::io::Error| format!("cannot read {}: {why}", path.display());
-    let size = std::fs::metadata(&place).map_err(cannot)?.len();
-    if size > FILE_BYTES_MAX {
-        return Err(format!("{} is longer than an account can be: {size} bytes", path.display()));
-    }
-    let bytes = std::fs::read(&place).map_err(cannot)?;
+    let bytes = bytes_of(path)?;
     if bytes.starts_with(ELF) {
         return Ok(Dump::Program(bytes));
     }
@@ -49,6 +43,28 @@ pub fn read(path: &Path) -> Result<Dump, String> {
     let key = json["pubkey"].as_str().ok_or("no `pubkey`").and_then(|text| decode_32(text).map_err(|_| "its `pubkey`"));
     let key = key.map_err(|why| wrong(why.to_owned()))?;
     Ok(Dump::Account(key, account(&json["account"]).map_err(wrong)?))
+}
+
+/// Reads a file that must be a program.
+pub fn read_program(path: &Path) -> Result<Vec<u8>, String> {
+    let bytes = bytes_of(path)?;
+    match bytes.starts_with(ELF) {
+        true => Ok(bytes),
+        false => Err(format!(
+            "{} is no program: it is no ELF file. `cargo build-sbf` makes one, target/deploy/NAME.so",
+            path.display()
+        )),
+    }
+}
+
+fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
+    let place = found(path);
+    let cannot = |why: std::io::Error| format!("cannot read {}: {why}", path.display());
+    let size = std::fs::metadata(&place).map_err(cannot)?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(format!("{} is longer than an account can be: {size} bytes", path.display()));
+    }
+    std::fs::read(&place).map_err(cannot)
 }
 
 fn found(path: &Path) -> PathBuf {
@@ -73,6 +89,9 @@ pub fn account(json: &Value) -> Result<Account, String> {
         "base58" => bs58::decode(text).into_vec().map_err(|why| format!("`data`: {why}"))?,
         other => return Err(format!("`data` is {other}; base64 is read")),
     };
+    if let Some(space) = json["space"].as_u64().filter(|space| *space != data.len() as u64) {
+        return Err(format!("`space` is {space}, `data` has {} bytes: it was cut or changed", data.len()));
+    }
     let executable = json["executable"].as_bool().ok_or("no `executable`")?;
     let mut account = Account::with_data(lamports, owner, &data);
     account.executable = executable;
@@ -104,12 +123,12 @@ mod tests {
         for data in [json!(["YWJj", "base64"]), json!(["ZiCa", "base58"]), json!("ZiCa")] {
             assert_eq!(with(data), Ok(expected.clone()));
         }
-        assert_eq!(with(json!(["", "base64"])).unwrap().data(), b"");
         for (data, why) in [
             (json!(["YW!", "base64"]), "`data`: "),
             (json!(["YWJj", "base64+zstd"]), "base64+zstd"),
             (json!({ "parsed": {} }), "solana account"),
             (json!(["YWJj"]), "encoding"),
+            (json!(["YWI=", "base64"]), "`space` is 3, `data` has 2 bytes"),
         ] {
             let error = with(data).unwrap_err();
             assert!(error.contains(why), "{error}");

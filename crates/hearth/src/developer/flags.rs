@@ -12,10 +12,14 @@ use std::path::PathBuf;
 use clap::Args;
 use hearth_ledger::genesis::SLOTS_PER_EPOCH_MAX;
 
+use crate::config::LOG_BYTES_MAX;
+
 /// Ticks of a slot, at least: one to work in, one to end with.
 const TICKS_LEAST: u64 = 2;
 /// Slots of an epoch, at least, as the cluster has it.
 pub const EPOCH_LEAST: u64 = 32;
+/// The longest slot that the option makes: nothing is confirmed before its slot has ended.
+const SLOT_MS_MOST: u64 = 60_000;
 /// Shreds, at least: the store keeps three segments of 256 KiB.
 const SHREDS_LEAST: u64 = 1_000;
 const DECIMALS: usize = 9;
@@ -54,19 +58,19 @@ pub struct Flags {
     #[arg(long, value_name = "ADDRESS")]
     pub mint: Option<String>,
     /// What the faucet has to give away.
-    #[arg(long, value_name = "SOL", value_parser = sol)]
+    #[arg(long, value_name = "SOL", value_parser = sol, allow_negative_numbers = true)]
     pub faucet_sol: Option<u64>,
     /// Ticks of a slot, at 6.25 ms where the configuration says nothing else.
-    #[arg(long, value_name = "TICKS", value_parser = ticks)]
+    #[arg(long, value_name = "TICKS", value_parser = ticks, allow_negative_numbers = true)]
     pub ticks_per_slot: Option<u64>,
     /// Length of a slot.
-    #[arg(long, value_name = "MILLISECONDS", value_parser = slot_ms)]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = slot_ms, allow_negative_numbers = true)]
     pub slot_ms: Option<u64>,
     /// Slots of an epoch.
-    #[arg(long, value_name = "SLOTS", value_parser = epoch)]
+    #[arg(long, value_name = "SLOTS", value_parser = epoch, allow_negative_numbers = true)]
     pub slots_per_epoch: Option<u64>,
     /// The slot after which the chain begins; without SLOT, that of the node at --url.
-    #[arg(short = 'w', long, value_name = "SLOT", num_args = 0..=1, value_parser = number)]
+    #[arg(short = 'w', long, value_name = "SLOT", num_args = 0..=1, value_parser = number, allow_negative_numbers = true)]
     pub warp_slot: Option<Option<u64>>,
 
     /// The node's name: another than that of a node that runs makes them two, each with its own chain (in
@@ -83,23 +87,26 @@ pub struct Flags {
     #[arg(long, help_heading = "How the node runs")]
     pub slots_on_demand: bool,
     /// JSON-RPC on this port, WebSocket on the next.
-    #[arg(long, value_name = "PORT", help_heading = "How the node runs")]
+    #[arg(long, value_name = "PORT", value_parser = port, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub rpc_port: Option<u16>,
     /// Address of JSON-RPC, WebSocket and TPU.
     #[arg(long, value_name = "ADDRESS", help_heading = "How the node runs")]
     pub bind_address: Option<IpAddr>,
     /// Disk for blocks, in data shreds of 1,203 bytes.
-    #[arg(long, value_name = "SHREDS", value_parser = shreds, help_heading = "How the node runs")]
+    #[arg(long, value_name = "SHREDS", value_parser = shreds, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub limit_ledger_size: Option<u64>,
     /// The most that one airdrop may ask for.
-    #[arg(long, value_name = "SOL", value_parser = sol, help_heading = "How the node runs")]
+    #[arg(long, value_name = "SOL", value_parser = sol, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub faucet_per_request_sol_cap: Option<u64>,
     /// The most that all airdrops of a time slice may take.
-    #[arg(long, value_name = "SOL", value_parser = sol, help_heading = "How the node runs")]
+    #[arg(long, value_name = "SOL", value_parser = sol, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub faucet_per_time_sol_cap: Option<u64>,
     /// Length of that time slice.
-    #[arg(long, value_name = "SECONDS", value_parser = at_least_one, help_heading = "How the node runs")]
+    #[arg(long, value_name = "SECONDS", value_parser = at_least_one, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub faucet_time_slice_secs: Option<u64>,
+    /// Bytes of log lines that are kept of one transaction; the rest is cut.
+    #[arg(long, value_name = "BYTES", value_parser = log_bytes, allow_negative_numbers = true, help_heading = "How the node runs")]
+    pub log_messages_bytes_limit: Option<usize>,
     /// Say nothing but errors.
     #[arg(short = 'q', long, conflicts_with = "log", help_heading = "How the node runs")]
     pub quiet: bool,
@@ -108,8 +115,12 @@ pub struct Flags {
     pub log: bool,
 }
 
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "it must be a port, 0 to 65534 (WebSocket has the next)".into())
+}
+
 fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "it must be a whole number".into())
+    text.parse().map_err(|_| "it must be a whole number, 0 or more".into())
 }
 
 fn from(text: &str, least: u64, what: &str) -> Result<u64, String> {
@@ -124,12 +135,18 @@ fn ticks(text: &str) -> Result<u64, String> {
 }
 
 fn slot_ms(text: &str) -> Result<u64, String> {
-    from(text, 1, "milliseconds")
+    let refused = format!("it must be 1 to {SLOT_MS_MOST} milliseconds; slots that come with work: --slots-on-demand");
+    from(text, 1, "milliseconds").ok().filter(|ms| *ms <= SLOT_MS_MOST).ok_or(refused)
 }
 
 fn epoch(text: &str) -> Result<u64, String> {
     let refused = format!("it must be {EPOCH_LEAST} to {SLOTS_PER_EPOCH_MAX} slots");
     from(text, EPOCH_LEAST, "slots").ok().filter(|slots| *slots <= SLOTS_PER_EPOCH_MAX).ok_or(refused)
+}
+
+fn log_bytes(text: &str) -> Result<usize, String> {
+    let bytes = text.parse().ok().filter(|bytes| *bytes <= LOG_BYTES_MAX);
+    bytes.ok_or_else(|| format!("it must be a whole number of bytes, at most {LOG_BYTES_MAX}"))
 }
 
 fn shreds(text: &str) -> Result<u64, String> {
@@ -170,6 +187,7 @@ mod tests {
     fn numbers_that_no_chain_can_have_are_refused() {
         assert!(ticks("1").is_err() && ticks("256").is_err() && ticks("2").is_ok());
         assert!(epoch("31").is_err() && epoch("32").is_ok());
-        assert!(slot_ms("0").is_err() && shreds("999").is_err() && at_least_one("0").is_err());
+        assert!(slot_ms("0").is_err() && slot_ms("60001").is_err() && slot_ms("60000").is_ok());
+        assert!(shreds("999").is_err() && at_least_one("0").is_err());
     }
 }

@@ -59,6 +59,16 @@ pub enum FlagError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Somebody's files.
+    #[error(
+        "--reset: there is no chain in {}, but other files; nothing was deleted. Name the chain's folder (--ledger), or \
+         leave --reset out to begin a chain there",
+        folder.display()
+    )]
+    NoChain {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The old chain's blocks, or a node that runs on them.
     #[error("--reset: {0}")]
     Blocks(#[from] hearth_ledger::blockstore::StoreError),

@@ -35,6 +35,7 @@ impl Flags {
             config.development.slots = "on-demand".into();
         }
         let rpc = &mut config.rpc;
+        rpc.log_messages_bytes_limit = self.log_messages_bytes_limit.unwrap_or(rpc.log_messages_bytes_limit);
         for (asked, key) in [
             (self.faucet_per_request_sol_cap, &mut rpc.max_airdrop_lamports),
             (self.faucet_per_time_sol_cap, &mut rpc.max_airdrop_lamports_per_slice),

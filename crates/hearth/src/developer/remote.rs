@@ -43,7 +43,10 @@ fn call(url: &str, method: &str, params: &Value) -> Result<Value, String> {
         "POST {path} HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    let answer = exchange(&host, &request).map_err(|why| format!("cannot ask {url}: {why}"))?;
+    let short = ["l", "localhost"].contains(&url);
+    let named = if short { format!("http://{host} (`{url}`)") } else { url.to_owned() };
+    let answer = exchange(&host, &request)
+        .map_err(|why| format!("cannot ask {named}: {why}; a node must be listening there to be cloned from"))?;
     let end = answer.windows(4).position(|w| w == b"\r\n\r\n").ok_or_else(|| format!("{url} does not speak HTTP"))?;
     let json: Value = serde_json::from_slice(&answer[end + 4..]).map_err(|_| {
         let status = String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned();
@@ -59,7 +62,7 @@ fn call(url: &str, method: &str, params: &Value) -> Result<Value, String> {
 fn place(url: &str) -> Result<(String, &str), String> {
     let url = if ["l", "localhost"].contains(&url) { "http://127.0.0.1:8899" } else { url };
     let rest = url.strip_prefix("http://").filter(|rest| !rest.is_empty()).ok_or_else(|| {
-        format!("`{url}` is not http://host:port; elsewhere, dump with `solana account ADDRESS --output json` and give the file")
+        format!("`{url}` is not http://host:port (nor `l`, for http://127.0.0.1:8899); elsewhere, dump with `solana account ADDRESS --output json` and give the file")
     })?;
     let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
     Ok((if host.contains(':') { host.to_owned() } else { format!("{host}:80") }, path))

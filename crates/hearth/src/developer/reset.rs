@@ -21,12 +21,22 @@ pub fn reset(config: &Config, folder: &Path) -> Result<(), FlagError> {
     if !folder.exists() {
         return Ok(());
     }
+    if !is_chain(folder)? {
+        return Err(FlagError::NoChain { folder: std::path::absolute(folder).unwrap_or_else(|_| folder.into()) });
+    }
     // First of all: it finds out whether a node runs.
     BlockStore::clear(&folder.join("blocks"))?;
     snapshots(&restore::folder(config, folder))?;
     gone(&folder.join("history"), |path| std::fs::remove_dir_all(path))?;
     gone(&folder.join("genesis.json"), |path| std::fs::remove_file(path))?;
     gone(&folder.join("genesis.accounts"), |path| std::fs::remove_file(path))
+}
+
+/// Whether a chain of this program is or was in the folder, or nothing at all. `history` and `blocks` may be anybody's.
+fn is_chain(folder: &Path) -> Result<bool, FlagError> {
+    let failed = |source| FlagError::Remove { path: folder.into(), source };
+    let is_empty = std::fs::read_dir(folder).map_err(failed)?.next().is_none();
+    Ok(is_empty || ["genesis.json", "faucet.json"].iter().any(|name| folder.join(name).exists()))
 }
 
 /// The folder may be somewhere else, and hold other things.

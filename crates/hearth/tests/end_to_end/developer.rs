@@ -165,6 +165,51 @@ fn a_chain_begins_as_it_is_asked_to_and_goes_on() {
 }
 
 #[test]
+fn what_goes_before_something_else_is_said() {
+    let mut setup = Setup::new("notices");
+    let in_folder = |name: &str| setup.folder.path().join(name).display().to_string();
+    let (memo, poor) = (in_folder("memo.so"), in_folder("poor.json"));
+    dump_account(Path::new(&poor), &text(&fresh_address(0xd1, 1)), 1, b"hardly anything");
+    let node = setup.start();
+    dump_memo(node.rpc(), Path::new(&memo));
+    node.stop();
+    let node = setup.start_with(&["--reset", "--bpf-program", MEMO, &memo, "--account", "-", &poor]);
+    let said = node.process.errors();
+    for part in
+        ["MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr is a program that every chain begins with", "has 1 lamports"]
+    {
+        assert!(said.contains(part), "`{part}` is not in {said}");
+    }
+    let rpc = node.rpc();
+    assert_eq!(account(rpc, MEMO)["owner"], LOADER, "the second loader's before");
+    assert_eq!(call(rpc, &funded_account_key(0), MEMO, b"mine")["err"], Value::Null);
+    node.stop();
+    // Of a chain that has begun it is said what it keeps.
+    setup.with("development.genesis.slots_per_epoch", 64).with("development.genesis.fund_initial_accounts", 65);
+    let node = setup.start();
+    let said = node.process.errors();
+    let kept =
+        "keeps what it began with: fund_initial_accounts 64 (and not 65), slots_per_epoch 432000 (and not 64); --reset";
+    assert!(said.contains(kept), "{said}");
+    node.stop();
+}
+
+#[test]
+fn logs_are_cut_where_it_is_asked_for() {
+    let setup = Setup::new("logs");
+    let node = setup.start_with(&["--log-messages-bytes-limit", "300"]);
+    let rpc = node.rpc();
+    let payer = funded_account_key(0);
+    let program = decode_32(MEMO).expect("an address");
+    let long = Instruction { program_id: program, accounts: vec![], data: vec![b'x'; 400] };
+    let bytes = transaction(&payer, &[long], &rpc.latest_blockhash());
+    let simulated = rpc.call("simulateTransaction", json!([base64(&bytes), { "encoding": "base64" }]));
+    let logs = simulated["value"]["logs"].as_array().expect("logs").clone();
+    assert!(logs.contains(&json!("Log truncated")), "{simulated}");
+    node.stop();
+}
+
+#[test]
 fn accounts_are_cloned_from_dumps_and_from_another_node() {
     let there = Setup::new("original");
     let [program, noted, nowhere] = [1, 2, 3].map(|n| text(&fresh_address(0xc0, n)));
@@ -231,6 +276,7 @@ fn the_faucet_gives_no_more_than_it_may() {
     let rpc = node.rpc();
     let to = fresh_address(0xfa, 1);
     let airdrop = |lamports: u64| rpc.try_call("requestAirdrop", json!([text(&to), lamports]));
+    assert!(airdrop(100_000_000_001).unwrap_err().contains("the faucet has 100000000000 lamports left"));
     assert!(airdrop(2_000_000_001).unwrap_err().contains("2000000000 lamports"));
     airdrop(2_000_000_000).unwrap();
     wait_until("the airdrop", || same(rpc.balance(&to), 2_000_000_000));

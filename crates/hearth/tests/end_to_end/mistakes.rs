@@ -132,7 +132,10 @@ fn options_of_a_chain() {
             &["--bpf-program", address, "/does/not/exist.so"],
             &["--bpf-program: cannot read /does/not/exist.so", "No such"],
         ),
-        (&["--bpf-program", address, &text], &["--bpf-program: ", "text is neither", "nor an ELF file"]),
+        (
+            &["--bpf-program", address, &text],
+            &["--bpf-program: ", "text is no program: it is no ELF file", "build-sbf"],
+        ),
         (&["--bpf-program", address, &elf], &["--bpf-program: ", "program.so is no program that runs here"]),
         (
             &["--upgradeable-program", address, &elf, "nobody"],
@@ -179,6 +182,51 @@ fn options_of_a_chain() {
     says(&said, &["--reset: ", "in use"]);
     assert!(setup.ledger().join("genesis.json").exists());
     node.stop();
+}
+
+#[test]
+fn options_that_contradict_or_surprise() {
+    let setup = Setup::new("contradict");
+    let (memo, system) = ("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr", "11111111111111111111111111111111");
+    let other = "5ZWj7a1f8tWkjBESHKgrLmXshuXxqeY9SYcfbshpAqPG";
+    let dump = |name: &str, space: usize| {
+        let account = serde_json::json!({
+            "lamports": 5_000_000, "data": ["YWJj", "base64"], "owner": memo, "executable": false, "space": space,
+        });
+        let path = setup.folder.path().join(name);
+        fs::write(&path, serde_json::json!({ "pubkey": other, "account": account }).to_string()).unwrap();
+        path.display().to_string()
+    };
+    let (good, cut) = (dump("good.json", 3), dump("cut.json", 4));
+    let foreign = setup.folder.path().join("foreign");
+    fs::create_dir_all(foreign.join("history")).unwrap();
+    let place = foreign.display().to_string();
+    let cases: [(&[&str], &[&str]); 8] = [
+        (&["--account", "-", &cut], &["--account: ", "cut.json", "`space` is 4, `data` has 3 bytes"]),
+        (&["--account", "-", &good, "--mint", other], &["--mint: ", "is asked for twice, by --account before"]),
+        (&["--account", "-", &good, "--account", other, &good], &["--account: ", "is asked for twice"]),
+        (&["--mint", memo], &["--mint: ", "a program or an account of the chain itself"]),
+        (&["--account", system, &good], &["--account: 1111", "a program or an account of the chain itself"]),
+        (&["--mint", "no/id.json"], &["--mint: there is no key file no/id.json", "hearth keys new"]),
+        (&["--reset", "--ledger", &place], &["--reset: there is no chain in /", "nothing was deleted", "--ledger"]),
+        (&["--name", "a/b"], &["--name: `a/b` must be letters"]),
+    ];
+    for (arguments, parts) in cases {
+        says(&error(&setup.output("run", arguments), WRONG_USE, 1), parts);
+    }
+    assert!(foreign.join("history").exists());
+    for (arguments, part) in [
+        (["--faucet-sol", "-1"], "it must be an amount of SOL"),
+        (["--slot-ms", "-5"], "it must be 1 to 60000 milliseconds"),
+        (["--slot-ms", "1000000"], "it must be 1 to 60000 milliseconds"),
+        (["--warp-slot", "-1"], "it must be a whole number, 0 or more"),
+        (["--log-messages-bytes-limit", "9999999"], "at most 1000000"),
+    ] {
+        let output = setup.output("run", &arguments);
+        assert_eq!(output.status.code(), Some(WRONG_USE), "{arguments:?}");
+        says(&String::from_utf8_lossy(&output.stderr), &[part]);
+    }
+    assert!(!setup.ledger().exists(), "nothing is begun");
 }
 
 #[test]

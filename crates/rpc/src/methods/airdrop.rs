@@ -80,7 +80,9 @@ impl Allowance {
 
     fn take(&self, lamports: u64, now: Instant) -> Result<(), String> {
         if let Some(most) = self.request.filter(|most| lamports > *most) {
-            return Err(format!("request too large; an airdrop may ask for {most} lamports"));
+            return Err(format!(
+                "request too large; an airdrop may ask for {most} lamports (--faucet-per-request-sol-cap)"
+            ));
         }
         let Some(most) = self.slice else { return Ok(()) };
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +92,8 @@ impl Allowance {
         if sum > most {
             let seconds = self.length.as_secs();
             return Err(format!(
-                "request too large; airdrops may take {most} lamports in {seconds} s, {before} are gone"
+                "request too large; airdrops may take {most} lamports in {seconds} s (--faucet-per-time-sol-cap), \
+                 {before} are gone"
             ));
         }
         *given = Some((began, sum));
@@ -110,6 +113,12 @@ impl Api {
         };
         let bytes = self.faucet.transfer(&to, lamports, &blockhash);
         let txn = encoding::transaction(&bytes)?;
+        let left = self.ledger.balance(&self.faucet.key);
+        if lamports > left {
+            return Err(Failure::internal(format!(
+                "the faucet has {left} lamports left, and not {lamports}; a new chain begins with more by --faucet-sol"
+            )));
+        }
         self.faucet.allowance.take(lamports, Instant::now()).map_err(Failure::internal)?;
         self.preflight(&txn).await.map_err(Failure::into_internal)?;
         self.submit(&bytes).await?;
