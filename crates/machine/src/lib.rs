@@ -1,13 +1,14 @@
-//! What this machine is and what this process has of it.
+//! What this machine is, what is not ideal in it for a node, and how to mend it.
 //!
 //! reads   `/proc`, `/sys`, below a [`Root`], so that tests read made-up machines
-//! writes  nothing
+//! writes  nothing; [`configure::init`] and [`configure::fini`] settings of the machine
 //! memory  the description
 //! source  proc(5), sysfs(5), cgroups(7) and the kernel's documentation named in each module
 //!
 //! Whatever a kernel, a guest or a container does not tell is absent here, never an error and never made up.
 
 pub mod caches;
+pub mod configure;
 pub mod core_list;
 pub mod cores;
 pub mod memory;

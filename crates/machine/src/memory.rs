@@ -121,7 +121,7 @@ fn node(root: &Root, number: usize) -> Node {
 }
 
 /// The choice in brackets of `always [madvise] never`.
-fn chosen(text: &str) -> Option<String> {
+pub(crate) fn chosen(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
 }
 

@@ -1,0 +1,266 @@
+//! What is not ideal in this machine for a node, what that costs, and how it is mended.
+//!
+//! reads   the machine, what the configuration asks of it ([`Wants`])
+//! writes  nothing; [`init`] and [`fini`] settings of the machine, and a file that remembers them
+//! source  Firedancer's `configure`, whose modes and stages these are
+//!
+//! A stage looks at the machine and finds faults. A fault that is a file's value or one command can be mended by
+//! [`init`]; one that takes a start of the machine, a login or somebody's decision is mended by hand, and only told.
+
+mod change;
+mod ethtool;
+mod governor;
+mod hyperthreads;
+mod irq;
+mod isolation;
+mod limits;
+mod pages;
+mod sysctl;
+mod text;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Machine, Root};
+
+pub use change::{ConfigureError, Outcome, Step, fini, init};
+pub use text::reports;
+
+/// A part of the set-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Huge pages: reserved and mounted where the configuration asks for them, given by the kernel elsewhere.
+    Hugetlbfs,
+    /// Settings of the kernel.
+    Sysctl,
+    /// Network cards: rings, channels, offloads.
+    Ethtool,
+    /// Which cores the interrupts of network cards go to.
+    Irq,
+    /// Cores kept for tiles alone.
+    CpuIsolation,
+    /// Tiles that share a physical core.
+    Hyperthreads,
+    /// The cores' frequency.
+    Governor,
+    /// Limits of the process.
+    Limits,
+}
+
+impl Stage {
+    /// All, in the order in which they are done.
+    pub const ALL: [Self; 8] = [
+        Self::Hugetlbfs,
+        Self::Sysctl,
+        Self::Ethtool,
+        Self::Irq,
+        Self::CpuIsolation,
+        Self::Hyperthreads,
+        Self::Governor,
+        Self::Limits,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hugetlbfs => "hugetlbfs",
+            Self::Sysctl => "sysctl",
+            Self::Ethtool => "ethtool",
+            Self::Irq => "irq",
+            Self::CpuIsolation => "cpu-isolation",
+            Self::Hyperthreads => "hyperthreads",
+            Self::Governor => "governor",
+            Self::Limits => "limits",
+        }
+    }
+}
+
+/// What a configuration asks of the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wants {
+    /// Reserved pages for the workspace; `None` for normal ones.
+    pub pages: Option<Pages>,
+    /// Where the node's sockets listen.
+    pub listens: IpAddr,
+    /// Tiles that receive.
+    pub net_tiles: usize,
+    /// Kernel buffer asked for per socket and direction, bytes.
+    pub socket_buffer_bytes: u64,
+    /// Files and sockets that may be open at once.
+    pub open_files: u64,
+    /// The tiles.
+    pub tiles: Vec<Seat>,
+}
+
+/// Reserved pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pages {
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Pages that the workspace takes.
+    pub count: u64,
+    /// Where they are mounted.
+    pub mount: PathBuf,
+    /// Whether a workspace has them already.
+    pub held: bool,
+}
+
+/// One tile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Full name, `verify:1`.
+    pub name: String,
+    /// Its core; `None` floats.
+    pub core: Option<usize>,
+    /// Whether its physical core should be its own.
+    pub quiet: bool,
+}
+
+impl Wants {
+    /// Tiles by the core that they are on.
+    fn by_core(&self) -> BTreeMap<usize, Vec<&Seat>> {
+        let mut cores = BTreeMap::<usize, Vec<&Seat>>::new();
+        for seat in &self.tiles {
+            if let Some(core) = seat.core {
+                cores.entry(core).or_default().push(seat);
+            }
+        }
+        cores
+    }
+
+    /// Cores that one tile has for itself, where the machine has another core for everything else.
+    fn own_cores(&self, machine: &Machine) -> Vec<usize> {
+        let cores = self.by_core();
+        if self.free_cores(machine).is_empty() {
+            return vec![];
+        }
+        cores.iter().filter(|(_, seats)| seats.len() == 1).map(|(core, _)| *core).collect()
+    }
+
+    /// Cores without tiles.
+    fn free_cores(&self, machine: &Machine) -> Vec<usize> {
+        let cores = self.by_core();
+        machine.cores.online.iter().copied().filter(|core| !cores.contains_key(core)).collect()
+    }
+}
+
+/// What a stage found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The stage.
+    pub stage: Stage,
+    /// Why all is well, where nothing was found.
+    pub note: String,
+    /// What is not ideal.
+    pub faults: Vec<Fault>,
+}
+
+/// Something that is not ideal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// What is so, and what asks for it to be otherwise.
+    pub what: String,
+    /// What it costs.
+    pub costs: String,
+    /// How it is mended.
+    pub remedy: Remedy,
+}
+
+/// How something is mended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Remedy {
+    /// Files get a value.
+    Write {
+        /// Files of the kernel.
+        paths: Vec<String>,
+        /// What they should hold.
+        value: String,
+    },
+    /// A command is run.
+    Run {
+        /// Program and arguments.
+        command: Vec<String>,
+        /// What undoes it.
+        undo: Vec<String>,
+        /// A folder that must be there before.
+        folder: Option<PathBuf>,
+    },
+    /// Somebody has to do it; a command, or what to write where.
+    ByHand(String),
+}
+
+impl Remedy {
+    /// The command that does it.
+    pub fn command(&self) -> String {
+        match self {
+            Self::Write { paths, value } => match paths[..] {
+                [ref path] if path.starts_with("/proc/sys/") => {
+                    let name = path["/proc/sys/".len()..].replace('/', ".");
+                    format!("sudo sysctl -w {name}={value}")
+                }
+                _ => format!("echo {value} | sudo tee {}", paths.join(" ")),
+            },
+            Self::Run { command, folder, .. } => {
+                let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+                let folder =
+                    folder.as_ref().map(|path| format!("sudo mkdir -p {} && ", quoted(&path.to_string_lossy())));
+                format!("{}sudo {}", folder.unwrap_or_default(), words.join(" "))
+            }
+            Self::ByHand(command) => command.clone(),
+        }
+    }
+}
+
+/// A word as the shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// Looks at each stage. Changes nothing.
+pub fn check(root: &Root, machine: &Machine, wants: &Wants, stages: &[Stage]) -> Vec<Report> {
+    let report = |&stage: &Stage| {
+        let found = match stage {
+            Stage::Hugetlbfs => pages::look(root, machine, wants),
+            Stage::Sysctl => sysctl::look(root, machine, wants),
+            Stage::Ethtool => ethtool::look(root, machine, wants),
+            Stage::Irq => irq::look(root, machine, wants),
+            Stage::CpuIsolation => isolation::look(machine, wants),
+            Stage::Hyperthreads => hyperthreads::look(machine, wants),
+            Stage::Governor => governor::look(root, machine, wants),
+            Stage::Limits => limits::look(machine, wants),
+        };
+        match found {
+            Found::Well(note) => Report { stage, note, faults: vec![] },
+            Found::Faults(faults) => Report { stage, note: String::new(), faults },
+        }
+    };
+    stages.iter().map(report).collect()
+}
+
+/// What a stage has to say.
+enum Found {
+    /// Nothing to mend, and why.
+    Well(String),
+    /// Something to mend.
+    Faults(Vec<Fault>),
+}
+
+impl Found {
+    /// Faults where there are any, or else the note.
+    fn of(faults: Vec<Fault>, note: impl Into<String>) -> Self {
+        if faults.is_empty() { Self::Well(note.into()) } else { Self::Faults(faults) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
