@@ -80,6 +80,13 @@ impl Moment {
         }
     }
 
+    /// Looks for so long: sleeps, and says what was seen meanwhile.
+    pub fn sample(root: &Root, time: Duration) -> Neighbours {
+        let before = Self::take(root);
+        std::thread::sleep(time);
+        before.until_now(root)
+    }
+
     /// What was seen since, now.
     pub fn until_now(&self, root: &Root) -> Neighbours {
         let now = Self::take(root);

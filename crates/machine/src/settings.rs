@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::Root;
 
@@ -35,13 +35,19 @@ pub struct Settings {
     pub locked_memory: Option<Limit>,
 }
 
-/// A limit of a process; `u64::MAX` is none.
+/// A limit of a process; `u64::MAX` is none, written as null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Limit {
     /// What counts.
+    #[serde(serialize_with = "null_for_none")]
     pub soft: u64,
     /// What it may be raised to without privileges.
+    #[serde(serialize_with = "null_for_none")]
     pub hard: u64,
+}
+
+fn null_for_none<S: Serializer>(limit: &u64, to: S) -> Result<S::Ok, S::Error> {
+    Some(*limit).filter(|limit| *limit < u64::MAX).serialize(to)
 }
 
 impl Settings {
@@ -83,6 +89,8 @@ mod tests {
         assert_eq!(settings.sysctls["kernel.numa_balancing"], "1");
         assert_eq!(settings.open_files, Some(Limit { soft: 1024, hard: 1_048_576 }));
         assert_eq!(settings.locked_memory, Some(Limit { soft: 8_388_608, hard: u64::MAX }));
+        let json = serde_json::to_string(&settings.locked_memory).unwrap();
+        assert_eq!(json, r#"{"soft":8388608,"hard":null}"#);
     }
 
     #[test]

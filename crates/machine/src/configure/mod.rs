@@ -64,6 +64,11 @@ impl Stage {
         Self::Limits,
     ];
 
+    /// The stage of a name.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.name() == name)
+    }
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
