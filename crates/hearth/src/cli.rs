@@ -203,9 +203,12 @@ pub struct Monitor {
     /// there is none) if it runs, or else a running `hearth bench`.
     #[arg(long, value_name = "NODE")]
     pub name: Option<String>,
-    /// Print so many snapshots, one a second, and end; 0 goes on until Ctrl-C.
+    /// Print so many snapshots, one a second, and end; 0 goes on until Ctrl-C, full-screen on a terminal.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub count: u64,
+    /// Print JSON, one object a second and line.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `hearth ledger`

@@ -106,7 +106,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
         Command::Why(options) => Ok(why::run(&named(&options.config, options.name.as_deref())?, &options, say)?),
         Command::Monitor(options) => {
             let config = read(&options.config)?;
-            Ok(monitor::run(&config, options.name.as_deref(), options.count, &StopSignal::install()?, say)?)
+            Ok(monitor::run(&config, &options, &StopSignal::install()?, say)?)
         }
         Command::Ledger(command) => {
             let chain = command.chain();

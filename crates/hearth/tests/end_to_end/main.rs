@@ -20,4 +20,5 @@ mod monitor;
 mod node;
 mod restart;
 mod target;
+mod terminal;
 mod votes;

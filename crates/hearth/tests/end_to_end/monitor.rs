@@ -1,13 +1,17 @@
-//! `hearth monitor` attaches from another process, read-only, to a node that runs and to one that died.
+//! `hearth monitor` attaches from another process, read-only, to a node that runs and to one that died: as text, as
+//! JSON, and on a terminal.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use serde_json::Value;
+
 use super::node::{Setup, ends_when_unread};
+use super::terminal::Terminal;
 
 const KINDS: [&str; 11] = ["net", "quic", "verify", "dedup", "pack", "bank", "poh", "shred", "store", "sign", "metric"];
 const REGIMES: [&str; 9] =
-    ["% hkeep", "% backp", "% wait", "% ovrnp", "% ovrnr", "% filt1", "% filt2", "% finish", "% elsewhere"];
+    ["% hkeep", "% backp", "% wait", "% ovrnp", "% ovrnr", "% filt1", "% filt2", "% finish", "% other"];
 
 #[test]
 fn monitor_attaches_read_only() {
@@ -21,39 +25,72 @@ fn monitor_attaches_read_only() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(fs::metadata(setup.workspace()).unwrap().len(), before);
 
-    let header = text.lines().next().unwrap();
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().contains(&format!("(pid {})  slot ", node.process.id())), "{text}");
+    assert!(lines.next().unwrap().starts_with("nothing is sent to the node"), "{text}");
+    let header = lines.find(|line| line.starts_with("tile ")).unwrap();
     REGIMES.iter().for_each(|regime| assert!(header.contains(regime), "{regime}: {header}"));
     for kind in KINDS {
-        let row = text.lines().find(|line| line.starts_with(&format!("{kind}:0 ")));
-        let row = row.unwrap_or_else(|| panic!("no row of {kind}: {text}"));
-        let fields: Vec<&str> = row.split_whitespace().collect();
-        // tile, core, state, age of the heartbeat, context switches of both kinds, backp, backp#, then a share for each
-        // regime: all of the tile's time.
-        assert_eq!(fields[2], "run", "{row}");
-        let beat_ms: u64 = fields[3].parse().unwrap();
-        assert!(beat_ms < 10_000, "a tile that runs beats: {row}");
-        assert!(fields[4..6].iter().all(|count| count.parse::<u64>().is_ok()), "{row}");
-        let shares: Vec<f64> = fields[8..].iter().map(|share| share.parse().unwrap()).collect();
-        assert_eq!(shares.len(), REGIMES.len(), "{row}");
-        let sum: f64 = shares.iter().sum();
-        assert!((sum - 100.0).abs() < 0.1, "{sum}: {row}");
+        assert!(text.lines().any(|line| line.starts_with(&format!("{kind}:0 "))), "no row of {kind}: {text}");
     }
     for link in ["net_quic:0", "dedup_pack", "poh_shred", "sign_shred:0"] {
         assert!(text.lines().any(|line| line.starts_with(link)), "{link}: {text}");
     }
-
     let status = ends_when_unread(&mut setup.command("monitor"), "net:0");
     assert!(status.success(), "{status}");
 
-    let pid = node.process.id().to_string();
+    let output = setup.output("monitor", &["--count", "2", "--json"]);
+    let seconds: Vec<Value> =
+        output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    assert_eq!(seconds.len(), 2);
+    assert_eq!((&seconds[1]["alive"], &seconds[1]["diagnosis"]["finding"]), (&true.into(), &"idle".into()));
+    assert!(seconds[1]["slot"].as_u64() >= seconds[0]["slot"].as_u64());
+    for tile in seconds[1]["tiles"].as_array().unwrap() {
+        let shares = tile["regimes"].as_object().unwrap().values().map(|share| share.as_f64().unwrap());
+        assert!((shares.sum::<f64>() - 1.0).abs() < 1e-6, "{tile}");
+        assert!(tile["state"] == "run" && tile["stale_s"].as_f64().unwrap() < 10.0, "{tile}");
+    }
+
     node.kill();
-    let output = setup.output("monitor", &["--count", "1", "--name", &setup.name]);
+    let output = setup.output("monitor", &["--count", "1", "--json", "--name", &setup.name]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("the node is gone") && error.contains(&pid), "{error}");
+    assert!(error.contains("the node is gone") && error.contains(&seconds[0]["pid"].to_string()), "{error}");
     // Its last figures can be read all the same, and say how old they are.
-    let text = String::from_utf8(output.stdout).unwrap();
-    let row = text.lines().find(|line| line.starts_with("verify:0 ")).unwrap();
-    let beat_ms: u64 = row.split_whitespace().nth(3).unwrap().parse().unwrap();
-    assert!(beat_ms >= 1000, "no heartbeat for longer than the monitor has looked: {row}");
+    let last: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&last["alive"], &last["diagnosis"]["finding"]), (&false.into(), &"gone".into()));
+    let stale = last["tiles"][0]["stale_s"].as_f64().unwrap();
+    assert!(stale >= 1.0, "no heartbeat for longer than the monitor has looked: {stale}");
+}
+
+#[test]
+fn monitor_fills_a_terminal_and_says_when_the_node_goes_away() {
+    let setup = Setup::new("screen");
+    let node = setup.start();
+    let mut terminal = Terminal::start(&mut setup.command("monitor"), 80, 24);
+    let screen =
+        terminal.shows(&["slot ", "nothing is sent to the node", "% finish", "verify:0", "tot TPS", "q leave"]);
+    assert!(terminal.is_taken_over(), "{screen}");
+    terminal.keys("h");
+    terminal.shows(&["keys and columns", "pause, and go on"]);
+    terminal.keys("h");
+    terminal.keys("fpoh\r");
+    let screen = terminal.shows(&["filter (poh)", "poh:0", "poh_shred"]);
+    assert!(!screen.contains("verify:0") && !screen.contains("net_quic"), "{screen}");
+    terminal.keys("f\u{1b}");
+    terminal.shows(&["verify:0"]);
+    terminal.resize(40, 10);
+    let screen = terminal.shows(&["nothing is sent to the node", "tables: 50×14 and more"]);
+    assert!(!screen.contains("tot TPS"), "{screen}");
+    terminal.resize(80, 24);
+    terminal.shows(&["tot TPS"]);
+    node.kill();
+    terminal.shows(&["the node is gone (pid "]);
+    terminal.keys("q");
+    assert_eq!(terminal.ended().code(), Some(1));
+    assert!(
+        !terminal.is_taken_over() && terminal.screen().contains("error: the node is gone"),
+        "{}",
+        terminal.screen()
+    );
 }

@@ -1,0 +1,90 @@
+//! Finding a node's workspace and what is in it.
+//!
+//! reads   a workspace file, and the topology that it carries
+//! writes  [`Watch`]
+
+use std::path::PathBuf;
+
+use hearth_ring::{Observer, WorkspaceError};
+use hearth_tile::topology::Topology;
+
+use crate::look::Look;
+use crate::threads;
+
+/// Why nothing can be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// No workspace.
+    #[error("no running node to watch; start one with `hearth run` or `hearth bench`{}", lines(tried))]
+    NoNode {
+        /// What each attempt said.
+        tried: Vec<WorkspaceError>,
+    },
+    /// A workspace of another build.
+    #[error("the node's workspace is of another build of hearth, and cannot be read: {0}")]
+    Topology(#[from] serde_json::Error),
+}
+
+fn lines(tried: &[WorkspaceError]) -> String {
+    tried.iter().map(|why| format!("\n  {why}")).collect()
+}
+
+/// A node that is watched.
+#[derive(Debug)]
+pub struct Watch {
+    observer: Observer,
+    topology: Topology,
+    cores_allowed: usize,
+}
+
+impl Watch {
+    /// Attaches to the first node that runs among these workspaces; else to one that died, whose last state can still
+    /// be read.
+    pub fn attach(paths: &[PathBuf]) -> Result<Self, AttachError> {
+        let (mut dead, mut tried) = (None, vec![]);
+        for path in paths {
+            match Observer::attach(path) {
+                Ok(observer) if observer.is_alive() => return Self::of(observer),
+                Ok(observer) => dead = dead.or(Some(observer)),
+                Err(why) => tried.push(why),
+            }
+        }
+        dead.map_or(Err(AttachError::NoNode { tried }), Self::of)
+    }
+
+    fn of(observer: Observer) -> Result<Self, AttachError> {
+        let topology = Topology::from_workspace(observer.topology())?;
+        let cores_allowed = threads::cores_allowed(observer.pid()).unwrap_or(0);
+        Ok(Self { observer, topology, cores_allowed })
+    }
+
+    /// What the node says it is made of.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The node's process.
+    pub fn pid(&self) -> u32 {
+        self.observer.pid()
+    }
+
+    /// When it began, nanoseconds since 1970.
+    pub fn started_unix_ns(&self) -> u64 {
+        self.observer.started_unix_ns()
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&self) -> bool {
+        self.observer.is_alive()
+    }
+
+    /// Cores that the node may run on; 0 where the kernel does not tell.
+    pub fn cores_allowed(&self) -> usize {
+        self.cores_allowed
+    }
+
+    /// All that can be seen now.
+    pub fn look(&self) -> Look {
+        Look::take(&self.topology, &self.observer)
+    }
+}

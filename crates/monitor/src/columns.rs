@@ -1,0 +1,139 @@
+//! The columns of the two tables, as a pipe and a terminal show them.
+//!
+//! reads   a [`Sample`](crate::Sample)'s tiles and links
+//! writes  cells; which columns fit a width
+//! source  the tables of Firedancer's monitor: same names, same meaning; `core`, `% other` and `preempt/s` are ours
+
+use crate::sample::{LinkSample, TileSample};
+
+/// One column of a table of `T`.
+pub(crate) struct Column<T> {
+    pub(crate) heading: &'static str,
+    /// Characters that it takes.
+    pub(crate) width: usize,
+    /// Lowest is kept longest where the terminal is narrow.
+    pub(crate) rank: u8,
+    /// Text begins at the left, numbers end at the right.
+    pub(crate) is_text: bool,
+    pub(crate) cell: fn(&T) -> String,
+}
+
+const fn text<T>(heading: &'static str, width: usize, rank: u8, cell: fn(&T) -> String) -> Column<T> {
+    Column { heading, width, rank, is_text: true, cell }
+}
+
+const fn number<T>(heading: &'static str, width: usize, rank: u8, cell: fn(&T) -> String) -> Column<T> {
+    Column { heading, width, rank, is_text: false, cell }
+}
+
+pub(crate) const TILES: &[Column<TileSample>] = &[
+    text("tile", 9, 0, |t| t.tile.clone()),
+    number("core", 4, 0, |t| t.core.map_or("f".into(), |core| core.to_string())),
+    number("tid", 7, 8, |t| t.tid.to_string()),
+    number("stale", 6, 4, |t| t.stale_s.map_or("-".into(), duration)),
+    number("heart", 5, 7, |t| if t.heart { "♥" } else { "-" }.into()),
+    number("sig", 4, 5, |t| t.state.word().into()),
+    number("in backp", 8, 3, |t| if t.in_backpressure { "yes" } else { "-" }.into()),
+    number("backp cnt", 9, 6, |t| with_delta(t.backpressure_count, t.backpressure_delta)),
+    number("% hkeep", 7, 3, |t| percent(t.regimes.hkeep)),
+    number("% backp", 7, 1, |t| percent(t.regimes.backp)),
+    number("% wait", 7, 1, |t| percent(t.regimes.wait)),
+    number("% ovrnp", 7, 6, |t| percent(t.regimes.ovrnp)),
+    number("% ovrnr", 7, 6, |t| percent(t.regimes.ovrnr)),
+    number("% filt1", 7, 4, |t| percent(t.regimes.filt1)),
+    number("% filt2", 7, 4, |t| percent(t.regimes.filt2)),
+    number("% finish", 8, 0, |t| percent(t.regimes.finish)),
+    number("% other", 7, 2, |t| percent(t.regimes.elsewhere)),
+    number("preempt/s", 9, 5, |t| format!("{:.0}", t.preempted_per_s)),
+];
+
+pub(crate) const LINKS: &[Column<LinkSample>] = &[
+    text("link", 17, 0, |l| l.link.clone()),
+    text("consumer", 9, 0, |l| l.consumer.clone()),
+    number("tot TPS", 8, 0, |l| scaled(l.total_per_s)),
+    number("tot bps", 8, 1, |l| scaled(l.bits_per_s)),
+    number("uniq TPS", 8, 2, |l| scaled(l.unique_per_s)),
+    number("filt TPS", 8, 2, |l| scaled(l.filtered_per_s)),
+    number("waiting", 7, 3, |l| l.waiting.to_string()),
+    number("ovrnp cnt", 10, 5, |l| with_delta(l.overrun_poll, l.overrun_poll_delta)),
+    number("ovrnr cnt", 10, 5, |l| with_delta(l.overrun_read, l.overrun_read_delta)),
+    number("slow cnt", 14, 1, |l| with_delta(l.slow, l.slow_delta)),
+    number("tx seq", 20, 4, |l| with_delta(l.sequence, l.sequence_delta)),
+];
+
+/// The columns that fit, in their order, with a space between: all, or without those of the highest rank.
+pub(crate) fn fitting<T>(columns: &'static [Column<T>], width: usize) -> Vec<&'static Column<T>> {
+    let mut left: Vec<&Column<T>> = columns.iter().collect();
+    while left.len() > 1 && left.iter().map(|column| column.width + 1).sum::<usize>() > width + 1 {
+        let highest = left.iter().map(|column| column.rank).max().unwrap_or_default();
+        let last = left.iter().rposition(|column| column.rank == highest).unwrap_or_default();
+        left.remove(last);
+    }
+    left
+}
+
+/// A cell, padded to its column.
+pub(crate) fn padded<T>(column: &Column<T>, cell: &str) -> String {
+    let width = column.width;
+    if column.is_text { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2}", 100.0 * share)
+}
+
+/// `1234 +5`; without growth the count alone.
+fn with_delta(count: u64, delta: u64) -> String {
+    if delta == 0 { count.to_string() } else { format!("{count} +{delta}") }
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 1.0 => format!("{:.0} ms", s * 1e3),
+        s if s < 100.0 => format!("{s:.0} s"),
+        s if s < 360_000.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.0} d", s / 86_400.0),
+    }
+}
+
+/// Three digits or a little more: `950`, `12.3K`, `4.56M`.
+pub(crate) fn scaled(value: f64) -> String {
+    match value {
+        v if v < 10.0 && v > 0.0 => format!("{v:.1}"),
+        v if v < 1e3 => format!("{v:.0}"),
+        v if v < 1e6 => format!("{:.1}K", v / 1e3),
+        v if v < 1e9 => format!("{:.2}M", v / 1e6),
+        v => format!("{:.2}G", v / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_table_keeps_what_matters_most() {
+        let names = |width| -> Vec<&str> { fitting(TILES, width).iter().map(|column| column.heading).collect() };
+        assert_eq!(names(300).len(), TILES.len());
+        let width: usize = fitting(TILES, 80).iter().map(|column| column.width + 1).sum();
+        assert!(width <= 81, "{width}");
+        for heading in ["tile", "core", "% backp", "% wait", "% finish", "% other", "in backp"] {
+            assert!(names(80).contains(&heading), "{heading} of {:?}", names(80));
+        }
+        assert!(!names(80).contains(&"tid"));
+        assert_eq!(names(30), ["tile", "core", "% finish"]);
+        assert_eq!(names(1), ["tile"]);
+        let links: Vec<&str> = fitting(LINKS, 80).iter().map(|column| column.heading).collect();
+        assert_eq!(links, ["link", "consumer", "tot TPS", "tot bps", "uniq TPS", "filt TPS", "slow cnt"]);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(
+            [0.0, 2.5, 950.0, 12_345.0, 4.56e6, 1.2e9].map(scaled),
+            ["0", "2.5", "950", "12.3K", "4.56M", "1.20G"]
+        );
+        assert_eq!([0.004, 12.0, 600.0, 900_000.0].map(duration), ["4 ms", "12 s", "10 min", "10 d"]);
+        assert_eq!((with_delta(7, 0), with_delta(7, 3)), ("7".into(), "7 +3".into()));
+    }
+}

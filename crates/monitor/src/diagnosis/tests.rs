@@ -1,0 +1,164 @@
+//! Diagnoses of samples made by hand: each finding, told apart from its neighbours.
+
+use super::*;
+use crate::sample::{LinkSample, Regimes};
+
+fn tile(name: &str, core: usize, busy: f64) -> TileSample {
+    let regimes = Regimes { finish: busy, wait: 1.0 - busy, ..Regimes::default() };
+    TileSample {
+        tile: name.into(),
+        kind: kind_of(name).into(),
+        core: Some(core),
+        state: TileState::Run,
+        stale_s: Some(0.001),
+        heart: true,
+        waited_for_core: Some(0.0),
+        regimes,
+        ..TileSample::default()
+    }
+}
+
+/// `backp` of the tile's time it waits for room.
+fn blocked(name: &str, core: usize, busy: f64, backp: f64) -> TileSample {
+    let regimes = Regimes { finish: busy, backp, wait: 1.0 - busy - backp, ..Regimes::default() };
+    TileSample { regimes, ..tile(name, core, busy) }
+}
+
+fn slow(producer: &str, consumer: &str, per_s: f64) -> LinkSample {
+    LinkSample {
+        link: format!("{}_{}", kind_of(producer), kind_of(consumer)),
+        producer: producer.into(),
+        consumer: consumer.into(),
+        reliable: true,
+        depth: 128,
+        slow_per_s: per_s,
+        ..LinkSample::default()
+    }
+}
+
+fn node(tiles: Vec<TileSample>, links: Vec<LinkSample>) -> Sample {
+    let mut sample = Sample { alive: true, pid: 7, cores_allowed: 8, txn_per_s: 1e5, links, ..Sample::default() };
+    for tile in &tiles {
+        let core = tile.core.expect("pinned");
+        let found = sample.cores.iter().position(|sample| sample.core == core);
+        let at = found.unwrap_or_else(|| {
+            sample.cores.push(CoreSample { core, ..CoreSample::default() });
+            sample.cores.len() - 1
+        });
+        let of_core = &mut sample.cores[at];
+        of_core.tiles.push(tile.tile.clone());
+        of_core.busy += tile.regimes.busy();
+        of_core.taken = of_core.taken.max(tile.waited_for_core.unwrap_or(0.0));
+    }
+    sample.tiles = tiles;
+    sample
+}
+
+fn told(sample: &Sample, finding: Finding, kind: &str) -> String {
+    let found = diagnose(sample);
+    assert_eq!((found.finding, found.kind.as_deref().unwrap_or("")), (finding, kind), "{found}");
+    found.to_string()
+}
+
+#[test]
+fn a_kind_that_is_full_is_the_limit_and_more_of_it_the_advice() {
+    let verify = (0..4).map(|i| tile(&format!("verify:{i}"), i + 1, 0.99));
+    let mut lossy = slow("quic:0", "verify:0", 0.0);
+    lossy.overrun_per_s = 9.0;
+    let sample = node(std::iter::once(blocked("quic:0", 0, 0.3, 0.5)).chain(verify).collect(), vec![lossy]);
+    assert_eq!(
+        told(&sample, Finding::KindFull, "verify"),
+        "verify is the limit: 4 of 4 tiles are 99 % busy and overrun 9/s; add verify tiles, 3 cores are free (`layout.verify_tile_count`)"
+    );
+    let cramped = Sample { cores_allowed: 5, ..sample };
+    assert!(told(&cramped, Finding::KindFull, "verify").contains("none is free"));
+}
+
+#[test]
+fn a_chain_of_backpressure_is_followed_to_its_end() {
+    let tiles = vec![
+        blocked("bank:0", 0, 0.2, 0.7),
+        blocked("poh:0", 1, 0.3, 0.6),
+        blocked("shred:0", 2, 0.1, 0.8),
+        tile("store:0", 3, 0.97),
+    ];
+    let links = vec![slow("bank:0", "poh:0", 90.0), slow("poh:0", "shred:0", 80.0), slow("shred:0", "store:0", 70.0)];
+    let sample = node(tiles.clone(), links.clone());
+    let says = told(&sample, Finding::KindFull, "store");
+    assert!(says.starts_with("store is the limit: it is 97 % busy; bank, poh and shred wait for it"), "{says}");
+    // The same, but the end of the chain is idle: it waits for something outside.
+    let mut idle = tiles;
+    idle[3] = tile("store:0", 3, 0.4);
+    let says = told(&node(idle, links), Finding::WaitsOutside, "store");
+    assert!(says.contains("waits for the disk (40 % busy)"), "{says}");
+}
+
+#[test]
+fn a_ring_of_backpressure_has_an_end() {
+    let tiles = vec![blocked("pack:0", 0, 0.2, 0.7), blocked("bank:0", 1, 0.2, 0.7)];
+    let links = vec![slow("pack:0", "bank:0", 9.0), slow("bank:0", "pack:0", 9.0)];
+    assert_eq!(diagnose(&node(tiles, links)).finding, Finding::WaitsOutside);
+}
+
+#[test]
+fn backpressure_counts_by_the_time_that_the_core_was_the_tiles() {
+    // A core's tile that runs 4 % of the time and is blocked for 2 %: it is blocked a third of its own time.
+    let regimes = Regimes { finish: 0.04, backp: 0.02, elsewhere: 0.94, ..Regimes::default() };
+    let quic = TileSample { regimes, ..tile("quic:0", 0, 0.0) };
+    let tiles = vec![quic, tile("verify:0", 0, 0.93), tile("bank:0", 1, 0.2)];
+    let says = told(&node(tiles, vec![slow("quic:0", "verify:0", 50.0)]), Finding::CoreFull, "verify");
+    assert!(says.contains("shares it with quic:0; quic waits for it; give verify:0 a core of its own"), "{says}");
+}
+
+#[test]
+fn shared_cores_are_told_from_tiles_with_a_core() {
+    let tiles = vec![tile("verify:0", 0, 0.6), tile("dedup:0", 0, 0.35), tile("bank:0", 1, 0.2)];
+    let sample = Sample { cores_allowed: 2, ..node(tiles, vec![]) };
+    let says = told(&sample, Finding::CoreFull, "verify");
+    assert!(says.starts_with("core 0 is the limit: it is 95 % busy, 63 % of it with verify:0"), "{says}");
+    assert!(says.ends_with("move tiles to core 1, which is 20 % busy (`layout.affinity`)"), "{says}");
+    let tiles =
+        vec![tile("verify:0", 0, 0.6), tile("dedup:0", 0, 0.35), tile("verify:1", 1, 0.6), tile("bank:0", 1, 0.36)];
+    let sample = Sample { cores_allowed: 2, ..node(tiles, vec![]) };
+    let says = told(&sample, Finding::AllCoresFull, "verify");
+    assert!(says.starts_with("the cores are the limit: all 2 are 96 % busy, and 2 verify tiles take 63 % of them"));
+    assert!(says.ends_with("only more or faster cores raise the rate"), "{says}");
+}
+
+#[test]
+fn cores_that_others_have_are_told_from_busy_ones() {
+    let mut verify = tile("verify:0", 0, 0.97);
+    (verify.waited_for_core, verify.preempted_per_s) = (Some(0.4), 310.0);
+    let says = told(&node(vec![verify.clone(), tile("bank:0", 1, 0.2)], vec![]), Finding::CoresTaken, "");
+    assert!(says.starts_with("other programs have core 0: for 40 % of the time verify:0 waited for it, preempted 310"));
+    // A core that is idle otherwise does not miss what others had.
+    verify.regimes = tile("verify:0", 0, 0.3).regimes;
+    assert_eq!(diagnose(&node(vec![verify], vec![])).finding, Finding::Room);
+}
+
+#[test]
+fn the_dead_explain_all() {
+    let full = || vec![tile("verify:0", 0, 0.99), tile("bank:0", 1, 0.99)];
+    let gone = Sample { alive: false, ..node(full(), vec![]) };
+    assert!(told(&gone, Finding::Gone, "").contains("pid 7"));
+    let mut tiles = full();
+    tiles[1].state = TileState::Died;
+    assert!(told(&node(tiles, vec![]), Finding::TileDied, "bank").starts_with("bank:0 died"));
+    let mut tiles = full();
+    tiles[0].stale_s = Some(31.0);
+    assert!(told(&node(tiles, vec![]), Finding::TileStuck, "verify").contains("for 31 s: its thread is stuck"));
+}
+
+#[test]
+fn conflicts_overruns_and_rest_are_told() {
+    let busy = || vec![tile("verify:0", 0, 0.4), tile("shred:0", 1, 0.2)];
+    let sample = Sample { held_back: 20_000, ..node(busy(), vec![]) };
+    assert!(told(&sample, Finding::Conflicts, "pack").starts_with("20000 transactions wait"));
+    let mut lossy = slow("net:0", "shred:0", 0.0);
+    lossy.overrun_per_s = 120.0;
+    let says = told(&node(busy(), vec![lossy]), Finding::Overrun, "shred");
+    assert!(says.starts_with("shred:0 loses 120 frags/s of net_shred"), "{says}");
+    assert!(told(&node(busy(), vec![]), Finding::Room, "").contains("the busiest core, 0, is 40 % busy"));
+    let rest = Sample { txn_per_s: 2.5, ..node(busy(), vec![]) };
+    told(&rest, Finding::Idle, "");
+}

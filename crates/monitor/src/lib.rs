@@ -1,0 +1,25 @@
+//! Watching a node from outside: what its tiles and links did in the last moment, and what that means.
+//!
+//! reads   the workspace of another process, read-only; the kernel's account of its threads in `/proc`
+//! writes  [`Sample`], what happened between two looks; [`Diagnosis`], the same in a sentence
+//! memory  a copy of all counters a look
+//! drops   nothing: it takes no part in the node, and costs it nothing but the cache lines that it reads
+//!
+//! The walk: [`Watch::attach`] → [`Watch::look`] now and then → [`Sample::between`] two looks → [`diagnose`] → [`snapshot`] or
+//! [`Screen`].
+
+mod attach;
+mod columns;
+mod diagnosis;
+mod look;
+mod sample;
+mod screen;
+mod text;
+mod threads;
+
+pub use attach::{AttachError, Watch};
+pub use diagnosis::{Advice, Diagnosis, Finding, diagnose};
+pub use look::Look;
+pub use sample::{CoreSample, LinkSample, Regimes, Sample, TileSample, TileState};
+pub use screen::{Screen, ScreenError};
+pub use text::snapshot;

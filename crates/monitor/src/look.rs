@@ -1,0 +1,86 @@
+//! One look at a node: every counter and every link at a moment.
+//!
+//! reads   the workspace, read-only; the kernel's account of each tile's thread
+//! writes  [`Look`]
+//! memory  a word a counter, a few a link
+
+use std::sync::atomic::Ordering;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use hearth_ring::{LinkView, Observer};
+use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
+use hearth_tile::regime::REGIMES;
+use hearth_tile::topology::{TileSpec, Topology};
+
+use crate::threads;
+
+/// What was seen at a moment.
+#[derive(Clone, Debug)]
+pub struct Look {
+    pub(crate) at: Instant,
+    pub(crate) unix_ns: u64,
+    pub(crate) alive: bool,
+    pub(crate) pid: u32,
+    pub(crate) tiles: Vec<TileLook>,
+    pub(crate) links: Vec<LinkView>,
+}
+
+/// One tile at a moment.
+#[derive(Clone, Debug)]
+pub(crate) struct TileLook {
+    words: Vec<u64>,
+    pub(crate) waited_for_core_ns: Option<u64>,
+}
+
+impl Look {
+    pub(crate) fn take(topology: &Topology, observer: &Observer) -> Self {
+        let pid = observer.pid();
+        let alive = observer.is_alive();
+        let tiles = topology.tiles.iter().map(|spec| TileLook::take(spec, observer, alive));
+        let tiles = tiles.collect();
+        let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        Self { at: Instant::now(), unix_ns, alive, pid, tiles, links: observer.links() }
+    }
+
+    /// When it was.
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// The sum of a counter over the tiles of a kind.
+    pub(crate) fn total(&self, topology: &Topology, kind: &str, counter: &str) -> u64 {
+        let of_kind = topology.tiles.iter().zip(&self.tiles).filter(|(spec, _)| spec.kind == kind);
+        of_kind.filter_map(|(spec, tile)| tile.own(spec, counter)).sum()
+    }
+}
+
+impl TileLook {
+    fn take(spec: &TileSpec, observer: &Observer, alive: bool) -> Self {
+        let words = observer.counters(&spec.name()).unwrap_or_default();
+        let mut words: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        // A workspace that does not hold what its topology says is read as zeros.
+        words.resize(spec.words(), 0);
+        let mut look = Self { words, waited_for_core_ns: None };
+        if alive {
+            look.waited_for_core_ns = threads::waited_for_core_ns(observer.pid(), look.loop_counter("tid"));
+        }
+        look
+    }
+
+    /// A counter that every tile has.
+    pub(crate) fn loop_counter(&self, name: &str) -> u64 {
+        let at = LoopCounters::DECLS.iter().position(|decl| decl.name == name);
+        self.words[at.expect("a loop counter")]
+    }
+
+    /// A counter of the tile's own.
+    pub(crate) fn own(&self, spec: &TileSpec, name: &str) -> Option<u64> {
+        let at = spec.counters.iter().position(|counter| counter.name == name)?;
+        Some(self.words[LoopCounters::DECLS.len() + at])
+    }
+
+    /// Nanoseconds in each regime.
+    pub(crate) fn regimes(&self) -> [u64; REGIMES] {
+        self.words[FIRST_REGIME..FIRST_REGIME + REGIMES].try_into().expect("as many as there are regimes")
+    }
+}

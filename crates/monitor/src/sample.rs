@@ -1,0 +1,367 @@
+//! What happened between two looks at a node.
+//!
+//! reads   two [`Look`]s
+//! writes  [`Sample`]: rates, shares of time and levels, as the tables and the page show them
+
+use std::collections::BTreeMap;
+
+use hearth_ring::{ConsumerView, LinkView};
+use hearth_tile::regime::{REGIMES, Regime};
+use hearth_tile::topology::{TileSpec, Topology};
+use serde::Serialize;
+
+use crate::attach::Watch;
+use crate::look::{Look, TileLook};
+
+/// A node in the time between two looks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Sample {
+    /// The node's name.
+    pub node: String,
+    /// Its process.
+    pub pid: u32,
+    /// Whether it runs.
+    pub alive: bool,
+    /// When the later look was, nanoseconds since 1970.
+    pub unix_ns: u64,
+    /// The time between the looks, seconds.
+    pub seconds: f64,
+    /// Cores that the node may run on; 0 where the kernel does not tell.
+    pub cores_allowed: usize,
+    /// The slot under way.
+    pub slot: u64,
+    /// Transactions executed a second.
+    pub txn_per_s: f64,
+    /// Of these, those that failed and paid.
+    pub failed_per_s: f64,
+    /// Transactions dropped a second, by tile and reason; those that are not nought.
+    pub dropped_per_s: BTreeMap<String, f64>,
+    /// Transactions in pack's pool, and those of them that others hold back.
+    pub pending: u64,
+    /// Transactions in pack's pool that wait for accounts or limits.
+    pub held_back: u64,
+    /// The tiles, in the order of the data flow.
+    pub tiles: Vec<TileSample>,
+    /// Each consumer of each link.
+    pub links: Vec<LinkSample>,
+    /// The cores that tiles are pinned to.
+    pub cores: Vec<CoreSample>,
+}
+
+/// What a tile's loop says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TileState {
+    /// Not yet.
+    #[default]
+    Boot,
+    /// It runs.
+    Run,
+    /// It was told to stop, and has.
+    Stop,
+    /// It panicked.
+    Died,
+}
+
+impl TileState {
+    fn of(word: u64) -> Self {
+        match word {
+            0 => Self::Boot,
+            1 => Self::Run,
+            2 => Self::Stop,
+            _ => Self::Died,
+        }
+    }
+
+    /// A word for tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Boot => "boot",
+            Self::Run => "run",
+            Self::Stop => "stop",
+            Self::Died => "died",
+        }
+    }
+}
+
+/// Shares of a tile's time by regime; together 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Regimes {
+    /// Housekeeping.
+    pub hkeep: f64,
+    /// A reliable consumer has no room.
+    pub backp: f64,
+    /// Nothing to do.
+    pub wait: f64,
+    /// Lapped while polling.
+    pub ovrnp: f64,
+    /// Lapped while reading.
+    pub ovrnr: f64,
+    /// Filtered by metadata.
+    pub filt1: f64,
+    /// Dropped after reading.
+    pub filt2: f64,
+    /// Useful work.
+    pub finish: f64,
+    /// The core ran other tiles.
+    pub elsewhere: f64,
+}
+
+impl Regimes {
+    fn of(spent_ns: [u64; REGIMES]) -> Self {
+        let total = spent_ns.iter().sum::<u64>().max(1) as f64;
+        let [hkeep, backp, wait, ovrnp, ovrnr, filt1, filt2, finish, elsewhere] = spent_ns.map(|ns| ns as f64 / total);
+        Self { hkeep, backp, wait, ovrnp, ovrnr, filt1, filt2, finish, elsewhere }
+    }
+
+    /// In the order of the regimes.
+    pub fn shares(&self) -> [f64; REGIMES] {
+        let Self { hkeep, backp, wait, ovrnp, ovrnr, filt1, filt2, finish, elsewhere } = *self;
+        [hkeep, backp, wait, ovrnp, ovrnr, filt1, filt2, finish, elsewhere]
+    }
+
+    /// The share in which the tile itself used its core.
+    pub fn busy(&self) -> f64 {
+        self.hkeep + self.ovrnp + self.ovrnr + self.filt1 + self.filt2 + self.finish
+    }
+
+    /// Backpressure's share of the time in which the core did not run other tiles.
+    pub fn blocked(&self) -> f64 {
+        let own = 1.0 - self.elsewhere;
+        if own > 0.0 { self.backp / own } else { 0.0 }
+    }
+
+    /// A regime's heading in the tables.
+    pub fn columns() -> [&'static str; REGIMES] {
+        Regime::ALL.map(Regime::column)
+    }
+}
+
+/// One tile.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TileSample {
+    /// Full name, `verify:1`.
+    pub tile: String,
+    /// Its kind, `verify`.
+    pub kind: String,
+    /// The core it is pinned to.
+    pub core: Option<usize>,
+    /// Whether it belongs to the load generator.
+    pub load: bool,
+    /// Its thread.
+    pub tid: u64,
+    /// What its loop says of itself.
+    pub state: TileState,
+    /// Time since its last heartbeat, seconds. Before the first there is none.
+    pub stale_s: Option<f64>,
+    /// Whether a heartbeat came since the earlier look.
+    pub heart: bool,
+    /// Whether it is in backpressure now.
+    pub in_backpressure: bool,
+    /// Times that it entered backpressure, in all.
+    pub backpressure_count: u64,
+    /// The same since the earlier look.
+    pub backpressure_delta: u64,
+    /// Times a second that its thread was preempted.
+    pub preempted_per_s: f64,
+    /// Share of the time in which its thread was ready and its core ran something else. `None` where the kernel does
+    /// not tell.
+    pub waited_for_core: Option<f64>,
+    /// CPU time attributed to it, cores.
+    pub cpu: f64,
+    /// Where its time went.
+    pub regimes: Regimes,
+}
+
+/// One consumer of one link.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LinkSample {
+    /// The link.
+    pub link: String,
+    /// The producing tile.
+    pub producer: String,
+    /// The consuming tile.
+    pub consumer: String,
+    /// Whether the producer waits for it.
+    pub reliable: bool,
+    /// Frags that it holds.
+    pub depth: u32,
+    /// Frags a second that the consumer took.
+    pub total_per_s: f64,
+    /// Payload bits a second that it read.
+    pub bits_per_s: f64,
+    /// Frags a second that it took and did not filter.
+    pub unique_per_s: f64,
+    /// Frags a second that it skipped unread.
+    pub filtered_per_s: f64,
+    /// Frags overtaken before their metadata was read, in all.
+    pub overrun_poll: u64,
+    /// Frags overtaken while their payload was read, in all.
+    pub overrun_read: u64,
+    /// The same since the earlier look.
+    pub overrun_poll_delta: u64,
+    /// Frags overtaken while their payload was read, since the earlier look.
+    pub overrun_read_delta: u64,
+    /// Frags lost either way, a second.
+    pub overrun_per_s: f64,
+    /// Times that this consumer held the producer up, in all.
+    pub slow: u64,
+    /// The same since the earlier look.
+    pub slow_delta: u64,
+    /// The same, a second.
+    pub slow_per_s: f64,
+    /// Frags published, in all.
+    pub sequence: u64,
+    /// Frags published since the earlier look.
+    pub sequence_delta: u64,
+    /// Frags that wait for this consumer.
+    pub waiting: u64,
+}
+
+/// A core and what its tiles used of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CoreSample {
+    /// Its number.
+    pub core: usize,
+    /// Tiles on it.
+    pub tiles: Vec<String>,
+    /// Share of its time that they used.
+    pub busy: f64,
+    /// Share of the time in which their thread was ready and the core ran another program.
+    pub taken: f64,
+}
+
+impl Sample {
+    /// What happened between two looks at the same node.
+    pub fn between(watch: &Watch, before: &Look, after: &Look) -> Self {
+        let topology = watch.topology();
+        let seconds = (after.at - before.at).as_secs_f64().max(1e-9);
+        let pairs = before.tiles.iter().zip(&after.tiles);
+        let tiles: Vec<TileSample> = topology
+            .tiles
+            .iter()
+            .zip(pairs)
+            .map(|(spec, (before, then))| tile(spec, before, then, seconds, after.unix_ns))
+            .collect();
+        let rate = |kind: &str, counter: &str| {
+            let [then, now] = [before, after].map(|look| look.total(topology, kind, counter));
+            now.saturating_sub(then) as f64 / seconds
+        };
+        let pending = after.total(topology, "pack", "pending");
+        let failed_per_s = rate("bank", "failed");
+        Self {
+            node: topology.name.clone(),
+            pid: after.pid,
+            alive: after.alive,
+            unix_ns: after.unix_ns,
+            seconds,
+            cores_allowed: watch.cores_allowed(),
+            slot: after.total(topology, "poh", "slot"),
+            txn_per_s: rate("bank", "landed") + failed_per_s,
+            failed_per_s,
+            dropped_per_s: dropped(topology, &rate),
+            pending,
+            held_back: pending.saturating_sub(after.total(topology, "pack", "ready")),
+            cores: cores(&tiles),
+            tiles,
+            links: links(topology, &before.links, &after.links, seconds),
+        }
+    }
+}
+
+fn dropped(topology: &Topology, rate: &impl Fn(&str, &str) -> f64) -> BTreeMap<String, f64> {
+    let mut dropped = BTreeMap::new();
+    for spec in &topology.tiles {
+        for counter in &spec.counters {
+            if let Some(reason) = counter.name.strip_prefix("dropped_") {
+                dropped.insert(format!("{}_{reason}", spec.kind), rate(&spec.kind, &counter.name));
+            }
+        }
+    }
+    dropped.retain(|_, rate| *rate > 0.0);
+    dropped
+}
+
+fn tile(spec: &TileSpec, before: &TileLook, after: &TileLook, seconds: f64, unix_ns: u64) -> TileSample {
+    let since = |name: &str| after.loop_counter(name).saturating_sub(before.loop_counter(name));
+    let (then, now) = (before.regimes(), after.regimes());
+    let beat = after.loop_counter("heartbeat_unix_ns");
+    let waited = before.waited_for_core_ns.zip(after.waited_for_core_ns);
+    TileSample {
+        tile: spec.name(),
+        kind: spec.kind.clone(),
+        core: spec.core,
+        load: spec.load,
+        tid: after.loop_counter("tid"),
+        state: TileState::of(after.loop_counter("state")),
+        stale_s: (beat > 0).then(|| unix_ns.saturating_sub(beat) as f64 / 1e9),
+        heart: beat > before.loop_counter("heartbeat_unix_ns"),
+        in_backpressure: after.loop_counter("in_backpressure") > 0,
+        backpressure_count: after.loop_counter("backpressure_count"),
+        backpressure_delta: since("backpressure_count"),
+        preempted_per_s: since("context_switches_involuntary") as f64 / seconds,
+        waited_for_core: waited.map(|(then, now)| now.saturating_sub(then) as f64 / 1e9 / seconds),
+        cpu: since("cpu_ns") as f64 / 1e9 / seconds,
+        regimes: Regimes::of(std::array::from_fn(|i| now[i].saturating_sub(then[i]))),
+    }
+}
+
+fn links(topology: &Topology, before: &[LinkView], after: &[LinkView], seconds: f64) -> Vec<LinkSample> {
+    let mut samples = vec![];
+    for (then, now) in before.iter().zip(after) {
+        let spec = topology.links.iter().find(|spec| spec.name == now.name);
+        let producer = spec.map_or(String::new(), |spec| spec.producer.clone());
+        for (c0, c1) in then.consumers.iter().zip(&now.consumers) {
+            samples.push(link((then, c0), (now, c1), &producer, seconds));
+        }
+    }
+    samples
+}
+
+fn link(
+    (then, c0): (&LinkView, &ConsumerView),
+    (now, c1): (&LinkView, &ConsumerView),
+    producer: &str,
+    seconds: f64,
+) -> LinkSample {
+    let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+    let (total, filtered) = (rate(c1.seq, c0.seq), rate(c1.filtered, c0.filtered));
+    LinkSample {
+        link: now.name.clone(),
+        producer: producer.into(),
+        consumer: c1.name.clone(),
+        reliable: c1.reliable,
+        depth: now.depth,
+        total_per_s: total,
+        bits_per_s: 8.0 * rate(c1.bytes, c0.bytes),
+        unique_per_s: (total - filtered).max(0.0),
+        filtered_per_s: filtered,
+        overrun_poll: c1.overrun_poll,
+        overrun_read: c1.overrun_read,
+        overrun_poll_delta: c1.overrun_poll.saturating_sub(c0.overrun_poll),
+        overrun_read_delta: c1.overrun_read.saturating_sub(c0.overrun_read),
+        overrun_per_s: rate(c1.overrun_poll + c1.overrun_read, c0.overrun_poll + c0.overrun_read),
+        slow: c1.slow,
+        slow_delta: c1.slow.saturating_sub(c0.slow),
+        slow_per_s: rate(c1.slow, c0.slow),
+        sequence: now.producer_seq,
+        sequence_delta: now.producer_seq.saturating_sub(then.producer_seq),
+        waiting: now.producer_seq.saturating_sub(c1.seq).min(u64::from(now.depth)),
+    }
+}
+
+/// The tiles of a core share its thread, so that one of them tells how long that waited.
+fn cores(tiles: &[TileSample]) -> Vec<CoreSample> {
+    let mut cores: BTreeMap<usize, CoreSample> = BTreeMap::new();
+    for tile in tiles {
+        let Some(core) = tile.core else { continue };
+        let sample = cores.entry(core).or_insert_with(|| CoreSample { core, ..CoreSample::default() });
+        sample.tiles.push(tile.tile.clone());
+        sample.busy += tile.regimes.busy();
+        sample.taken = sample.taken.max(tile.waited_for_core.unwrap_or(0.0));
+    }
+    cores.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests;

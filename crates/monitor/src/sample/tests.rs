@@ -1,0 +1,89 @@
+//! Samples of a workspace of our own making.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use hearth_ring::{HugePages, Workspace};
+use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
+use hearth_tile::topology::{Consumption, LinkSpec};
+
+use super::*;
+
+hearth_tile::counters! {
+    /// What the bank of this test counts.
+    pub struct BankCounters {
+        /// Landed.
+        landed: Counter,
+        /// Failed.
+        failed: Counter,
+        /// Dropped.
+        dropped_other: Counter,
+    }
+}
+
+fn topology() -> Topology {
+    let consumers = vec![Consumption { tile: "bank:0".into(), reliable: true }];
+    let pack = TileSpec { core: Some(0), ..TileSpec::new::<()>("pack", 0) };
+    Topology {
+        name: "test".into(),
+        tiles: vec![pack, TileSpec::new::<BankCounters>("bank", 0)],
+        links: vec![LinkSpec { name: "pack_bank".into(), depth: 8, mtu: 64, producer: "pack:0".into(), consumers }],
+        services: vec![],
+    }
+}
+
+#[test]
+fn rates_and_shares_are_those_of_the_time_between() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("workspace");
+    let plan = topology().workspace_plan(HugePages::None);
+    let workspace = Workspace::create(&path, &plan).unwrap();
+    let watch = Watch::attach(&[folder.path().join("none"), path.clone()]).unwrap();
+    let before = watch.look();
+
+    let words = |tile: &str| workspace.counters(tile).unwrap();
+    let own = |at: usize| LoopCounters::DECLS.len() + at;
+    let (pack, bank) = (words("pack:0"), words("bank:0"));
+    bank.words()[own(0)].store(900, Relaxed);
+    bank.words()[own(1)].store(100, Relaxed);
+    bank.words()[own(2)].store(50, Relaxed);
+    pack.words()[FIRST_REGIME + Regime::Finish as usize].store(300, Relaxed);
+    pack.words()[FIRST_REGIME + Regime::Elsewhere as usize].store(700, Relaxed);
+    let state = LoopCounters::DECLS.iter().position(|decl| decl.name == "state").unwrap();
+    pack.words()[state].store(1, Relaxed);
+    let (mut producer, mut consumer) =
+        (workspace.producer("pack_bank").unwrap(), workspace.consumer("pack_bank", "bank:0").unwrap());
+    for _ in 0..4 {
+        producer.send(&[0; 16], 0, 0, 0, 0);
+    }
+    while let hearth_ring::Polled::Ready(_) = consumer.poll() {
+        consumer.advance();
+    }
+    consumer.release();
+
+    let mut after = watch.look();
+    after.at = before.at + Duration::from_secs(2);
+    let sample = Sample::between(&watch, &before, &after);
+    assert!(sample.alive && sample.pid == std::process::id() && sample.cores_allowed >= 1);
+    assert_eq!((sample.txn_per_s, sample.failed_per_s), (500.0, 50.0));
+    assert_eq!(sample.dropped_per_s.into_iter().collect::<Vec<_>>(), [("bank_other".into(), 25.0)]);
+    let pack = &sample.tiles[0];
+    assert_eq!((pack.state, pack.stale_s, pack.heart), (TileState::Run, None, false));
+    assert_eq!((pack.regimes.finish, pack.regimes.elsewhere, pack.regimes.busy()), (0.3, 0.7, 0.3));
+    assert_eq!(sample.cores, [CoreSample { core: 0, tiles: vec!["pack:0".into()], busy: 0.3, taken: 0.0 }]);
+    let link = &sample.links[0];
+    assert_eq!((link.producer.as_str(), link.consumer.as_str()), ("pack:0", "bank:0"));
+    assert_eq!((link.total_per_s, link.unique_per_s, link.sequence, link.sequence_delta), (2.0, 2.0, 4, 4));
+    assert_eq!(link.waiting, 0);
+
+    drop((producer, consumer, workspace));
+}
+
+#[test]
+fn nobody_to_watch_is_said_with_every_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let stranger = folder.path().join("stranger");
+    std::fs::write(&stranger, vec![7; 8192]).unwrap();
+    let why = Watch::attach(&[folder.path().join("none"), stranger]).unwrap_err().to_string();
+    assert!(why.starts_with("no running node to watch") && why.lines().count() == 3, "{why}");
+}

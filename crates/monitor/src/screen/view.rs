@@ -1,0 +1,238 @@
+//! What is on the screen: who it is, what that means, the tables, and what the keys do to them.
+//!
+//! reads   a sample and keys
+//! writes  a frame of any size: where the tables do not fit, the figures and the sentence alone
+
+use ratatui::Frame;
+use ratatui::crossterm::event::KeyCode;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
+
+use crate::columns::{Column, LINKS, TILES, fitting, padded};
+use crate::diagnosis::{Diagnosis, Finding};
+use crate::sample::{LinkSample, Sample, TileSample};
+use crate::text::{headline, sparkline};
+
+/// Less than this has no room for a table.
+const TABLES_NEED: (u16, u16) = (50, 14);
+
+const HELP: &str = "\
+s      sort: data flow, % finish, % backp, name
+f      filter by name: type, Enter keeps it, Esc ends it
+p      pause, and go on
+↑ ↓    scroll the links (PgUp, PgDn by ten)
+h ?    this help
+q      leave
+
+stale  time since the tile's last heartbeat; heart whether one came
+backp  a reliable consumer has no room; wait: nothing to do
+ovrn   overtaken by the producer (p: polling, r: reading)
+filt1  filtered by its metadata; filt2: dropped after reading
+finish useful work; other: the core ran another tile
+slow   times that this consumer held its producer up";
+
+/// The order of the rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Order {
+    #[default]
+    Flow,
+    Finish,
+    Backpressure,
+    Name,
+}
+
+impl Order {
+    fn next(self) -> Self {
+        match self {
+            Self::Flow => Self::Finish,
+            Self::Finish => Self::Backpressure,
+            Self::Backpressure => Self::Name,
+            Self::Name => Self::Flow,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Flow => "data flow",
+            Self::Finish => "% finish",
+            Self::Backpressure => "% backp",
+            Self::Name => "name",
+        }
+    }
+}
+
+/// The state of the screen.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    shown: Option<(Sample, Diagnosis, Vec<f64>)>,
+    order: Order,
+    filter: String,
+    typing: bool,
+    paused: bool,
+    helping: bool,
+    scroll: usize,
+}
+
+impl View {
+    /// The next sample; a paused view keeps the one that it has.
+    pub(super) fn take(&mut self, sample: Sample, diagnosis: Diagnosis, rates: &[f64]) {
+        if !self.paused || self.shown.is_none() {
+            self.shown = Some((sample, diagnosis, rates.to_vec()));
+        }
+    }
+
+    /// Follows a key; true when the reader wants to leave.
+    pub(super) fn key(&mut self, key: KeyCode) -> bool {
+        if self.typing {
+            self.key_of_filter(key);
+            return false;
+        }
+        match key {
+            KeyCode::Char('q') => return true,
+            KeyCode::Esc if !self.helping => return true,
+            KeyCode::Char('h' | '?') => self.helping = !self.helping,
+            _ if self.helping => self.helping = false,
+            KeyCode::Char('s') => self.order = self.order.next(),
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('f' | '/') => (self.typing, self.scroll) = (true, 0),
+            KeyCode::Up => self.scroll = self.scroll.saturating_sub(1),
+            KeyCode::Down => self.scroll += 1,
+            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(10),
+            KeyCode::PageDown => self.scroll += 10,
+            _ => {}
+        }
+        false
+    }
+
+    fn key_of_filter(&mut self, key: KeyCode) {
+        match key {
+            KeyCode::Enter => self.typing = false,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.typing = false;
+            }
+            KeyCode::Backspace => {
+                self.filter.pop();
+            }
+            KeyCode::Char(letter) => self.filter.push(letter),
+            _ => {}
+        }
+    }
+
+    pub(super) fn draw(&mut self, frame: &mut Frame<'_>) {
+        let area = frame.area();
+        let Some((sample, diagnosis, rates)) = &self.shown else { return };
+        let says = Paragraph::new(diagnosis.to_string()).style(style_of(diagnosis.finding)).wrap(Wrap { trim: true });
+        let head = Paragraph::new(headline(sample)).wrap(Wrap { trim: true });
+        let (head_lines, says_lines) =
+            (lines_at(&headline(sample), area.width), lines_at(&diagnosis.to_string(), area.width));
+        if area.width < TABLES_NEED.0 || area.height < TABLES_NEED.1 {
+            let rows = Layout::vertical([Constraint::Length(head_lines), Constraint::Min(1), Constraint::Length(1)]);
+            let [top, middle, bottom] = rows.areas(area);
+            frame.render_widget(head, top);
+            frame.render_widget(says, middle);
+            frame
+                .render_widget(Paragraph::new(format!("tables: {}×{} and more", TABLES_NEED.0, TABLES_NEED.1)), bottom);
+            return;
+        }
+        let tiles = self.tiles(sample);
+        let links = self.links(sample);
+        let room = area.height.saturating_sub(head_lines + says_lines + 4);
+        // The links have a heading and some rows, however many tiles there are.
+        let for_tiles = (tiles.len() as u16 + 1).min(room.saturating_sub(4).max(room / 2));
+        let [top, bars, says_at, _, tiles_at, _, links_at, bottom] = Layout::vertical([
+            Constraint::Length(head_lines),
+            Constraint::Length(1),
+            Constraint::Length(says_lines),
+            Constraint::Length(1),
+            Constraint::Length(for_tiles),
+            Constraint::Length(1),
+            Constraint::Min(1),
+            Constraint::Length(1),
+        ])
+        .areas(area);
+        frame.render_widget(head, top);
+        frame.render_widget(Paragraph::new(sparkline(rates, usize::from(area.width))).style(Color::Cyan), bars);
+        frame.render_widget(says, says_at);
+        frame.render_widget(table(TILES, &tiles, tiles_at, 0), tiles_at);
+        let last = links.len().saturating_sub(usize::from(links_at.height).saturating_sub(1));
+        self.scroll = self.scroll.min(last);
+        frame.render_widget(table(LINKS, &links, links_at, self.scroll), links_at);
+        frame.render_widget(Paragraph::new(self.footer()).style(Modifier::DIM), bottom);
+        if self.helping {
+            help(frame, area);
+        }
+    }
+
+    fn footer(&self) -> String {
+        if self.typing {
+            return format!("filter: {}_   Enter keeps it, Esc ends it", self.filter);
+        }
+        let filter = if self.filter.is_empty() { String::new() } else { format!(" ({})", self.filter) };
+        let paused = if self.paused { "PAUSED, p goes on" } else { "p pause" };
+        format!("{paused}  s sort ({})  f filter{filter}  ↑↓ scroll  h help  q leave", self.order.word())
+    }
+
+    fn tiles<'a>(&self, sample: &'a Sample) -> Vec<&'a TileSample> {
+        let mut tiles: Vec<&TileSample> = sample.tiles.iter().filter(|t| t.tile.contains(&self.filter)).collect();
+        match self.order {
+            Order::Flow => {}
+            Order::Finish => tiles.sort_by(|a, b| b.regimes.finish.total_cmp(&a.regimes.finish)),
+            Order::Backpressure => tiles.sort_by(|a, b| b.regimes.backp.total_cmp(&a.regimes.backp)),
+            Order::Name => tiles.sort_by(|a, b| a.tile.cmp(&b.tile)),
+        }
+        tiles
+    }
+
+    fn links<'a>(&self, sample: &'a Sample) -> Vec<&'a LinkSample> {
+        let fits = |link: &&LinkSample| [&link.link, &link.consumer].iter().any(|name| name.contains(&self.filter));
+        let mut links: Vec<&LinkSample> = sample.links.iter().filter(fits).collect();
+        match self.order {
+            Order::Flow => {}
+            Order::Finish => links.sort_by(|a, b| b.total_per_s.total_cmp(&a.total_per_s)),
+            Order::Backpressure => links.sort_by(|a, b| b.slow_per_s.total_cmp(&a.slow_per_s)),
+            Order::Name => links.sort_by(|a, b| a.link.cmp(&b.link)),
+        }
+        links
+    }
+}
+
+fn style_of(finding: Finding) -> Style {
+    let color = match finding {
+        Finding::Gone | Finding::TileDied | Finding::TileStuck => Color::Red,
+        Finding::Room | Finding::Idle => Color::Green,
+        _ => Color::Yellow,
+    };
+    Style::new().fg(color).add_modifier(Modifier::BOLD)
+}
+
+/// Lines that a text takes at a width; a little more where words break badly.
+fn lines_at(text: &str, width: u16) -> u16 {
+    let paragraph = Paragraph::new(text).wrap(Wrap { trim: true });
+    paragraph.line_count(width).clamp(1, 6) as u16
+}
+
+fn table<T>(columns: &'static [Column<T>], rows: &[&T], area: Rect, scroll: usize) -> Paragraph<'static> {
+    let columns = fitting(columns, usize::from(area.width));
+    let join = |cells: Vec<String>| cells.join(" ");
+    let heading = join(columns.iter().map(|column| padded(column, column.heading)).collect());
+    let mut lines = vec![Line::styled(heading, Modifier::BOLD | Modifier::UNDERLINED)];
+    let shown = rows.iter().skip(scroll).take(usize::from(area.height));
+    lines.extend(shown.map(|row| {
+        let cells = columns.iter().map(|column| padded(column, &(column.cell)(row)));
+        Line::raw(join(cells.collect()))
+    }));
+    Paragraph::new(Text::from(lines))
+}
+
+fn help(frame: &mut Frame<'_>, area: Rect) {
+    let (width, height) = (70.min(area.width), (HELP.lines().count() as u16 + 2).min(area.height));
+    let at = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
+    frame.render_widget(Clear, at);
+    frame.render_widget(Paragraph::new(HELP).block(Block::bordered().title(" keys and columns ")), at);
+}
+
+#[cfg(test)]
+mod tests;

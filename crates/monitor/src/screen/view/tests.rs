@@ -1,0 +1,139 @@
+//! The view on made-up terminals of several sizes.
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::*;
+use crate::Advice;
+use crate::sample::Regimes;
+
+fn sample() -> Sample {
+    let tile = |name: &str, finish: f64, backp: f64| TileSample {
+        tile: name.into(),
+        kind: name.split(':').next().unwrap().into(),
+        core: Some(0),
+        regimes: Regimes { finish, backp, ..Regimes::default() },
+        ..TileSample::default()
+    };
+    let link = |name: &str, consumer: &str, total_per_s: f64| LinkSample {
+        link: name.into(),
+        consumer: consumer.into(),
+        total_per_s,
+        ..LinkSample::default()
+    };
+    Sample {
+        node: "hearth".into(),
+        pid: 7,
+        alive: true,
+        slot: 42,
+        txn_per_s: 98_765.0,
+        tiles: vec![tile("quic:0", 0.2, 0.7), tile("verify:0", 0.99, 0.0), tile("bank:0", 0.5, 0.1)],
+        links: vec![link("quic_verify:0", "verify:0", 99_000.0), link("verify_dedup:0", "dedup:0", 98_000.0)],
+        ..Sample::default()
+    }
+}
+
+fn diagnosis() -> Diagnosis {
+    Diagnosis {
+        finding: Finding::KindFull,
+        kind: Some("verify".into()),
+        says: "verify is the limit: 1 of 1 tiles are 99 % busy".into(),
+        advice: Some(Advice { key: Some("layout.verify_tile_count".into()), says: "add verify tiles".into() }),
+    }
+}
+
+fn shown() -> View {
+    let mut view = View::default();
+    view.take(sample(), diagnosis(), &[1.0, 2.0, 4.0]);
+    view
+}
+
+fn drawn(view: &mut View, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view.draw(frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let cell = |x, y| buffer[(x, y)].symbol().to_owned();
+    (0..height).map(|y| (0..width).map(|x| cell(x, y)).collect::<String>().trim_end().to_owned()).collect()
+}
+
+/// The rows of the tiles' table by their first word.
+fn tiles(view: &mut View) -> Vec<String> {
+    let lines = drawn(view, 160, 40);
+    let begin = lines.iter().position(|line| line.starts_with("tile ")).expect("the tiles' table") + 1;
+    let rows = lines[begin..].iter().take_while(|line| !line.is_empty());
+    rows.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn eighty_columns_have_all_that_matters() {
+    let lines = drawn(&mut shown(), 80, 24);
+    assert_eq!(lines[0], "hearth (pid 7)  slot 42  98,765 txn/s");
+    assert_eq!(lines[1], "▃▅█");
+    let all = lines.join("\n");
+    for text in ["verify is the limit", "`layout.verify_tile_count`", "% finish", "tot TPS", "99.0K", "q leave"] {
+        assert!(all.contains(text), "{text}\n{all}");
+    }
+}
+
+#[test]
+fn a_small_terminal_has_the_sentence() {
+    for (width, height) in [(40, 10), (40, 30), (120, 8)] {
+        let all = drawn(&mut shown(), width, height).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(all.contains("98,765 txn/s") && all.contains("verify is the limit: 1 of 1 tiles"), "{all}");
+        assert!(all.contains("tables: 50×14 and more") && !all.contains("tot TPS"), "{all}");
+    }
+    // Nothing to draw on is no reason to panic.
+    for (width, height) in [(1, 1), (3, 2), (50, 14), (51, 15)] {
+        drawn(&mut shown(), width, height);
+    }
+}
+
+#[test]
+fn keys_sort_filter_pause_help_and_leave() {
+    let mut view = shown();
+    assert_eq!(tiles(&mut view), ["quic:0", "verify:0", "bank:0"]);
+    view.key(KeyCode::Char('s'));
+    assert_eq!(tiles(&mut view), ["verify:0", "bank:0", "quic:0"]);
+    view.key(KeyCode::Char('s'));
+    assert_eq!(tiles(&mut view), ["quic:0", "bank:0", "verify:0"]);
+    view.key(KeyCode::Char('s'));
+    assert_eq!(tiles(&mut view), ["bank:0", "quic:0", "verify:0"]);
+    view.key(KeyCode::Char('f'));
+    "verifyq".chars().for_each(|letter| assert!(!view.key(KeyCode::Char(letter)), "q is a letter of the filter"));
+    view.key(KeyCode::Backspace);
+    view.key(KeyCode::Enter);
+    assert_eq!(tiles(&mut view), ["verify:0"]);
+    view.key(KeyCode::Char('/'));
+    view.key(KeyCode::Esc);
+    assert_eq!(tiles(&mut view).len(), 3);
+
+    view.key(KeyCode::Char('p'));
+    let later = Sample { slot: 43, ..sample() };
+    view.take(later.clone(), diagnosis(), &[]);
+    let lines = drawn(&mut view, 80, 24);
+    assert!(lines[0].contains("slot 42") && lines[23].starts_with("PAUSED"), "{lines:?}");
+    view.key(KeyCode::Char('p'));
+    view.take(later, diagnosis(), &[]);
+    assert!(drawn(&mut view, 80, 24)[0].contains("slot 43"));
+
+    view.key(KeyCode::Char('h'));
+    assert!(drawn(&mut view, 80, 24).join("\n").contains("keys and columns"));
+    assert!(!view.key(KeyCode::Esc), "Esc closes the help first");
+    assert!(!drawn(&mut view, 80, 24).join("\n").contains("keys and columns"));
+    assert!(view.key(KeyCode::Char('q')));
+}
+
+#[test]
+fn links_scroll_to_their_end_and_no_further() {
+    let mut many = sample();
+    many.links = (0..50).map(|i| LinkSample { link: format!("link:{i}"), ..LinkSample::default() }).collect();
+    let mut view = View::default();
+    view.take(many, diagnosis(), &[]);
+    for _ in 0..9 {
+        view.key(KeyCode::PageDown);
+    }
+    let lines = drawn(&mut view, 100, 30);
+    assert!(lines.iter().any(|line| line.starts_with("link:49")), "{lines:?}");
+    view.key(KeyCode::Up);
+    assert!(!drawn(&mut view, 100, 30).iter().any(|line| line.starts_with("link:49")));
+}

@@ -1,0 +1,99 @@
+//! A sample as plain text, for pipes and files.
+//!
+//! reads   a [`Sample`], its [`Diagnosis`], and the rates before it
+//! writes  lines: what it does, what that means, the two tables
+
+use crate::columns::{Column, LINKS, TILES, fitting, padded};
+use crate::diagnosis::Diagnosis;
+use crate::sample::Sample;
+
+/// Eight levels.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The whole sample at a width; `rates` are those of the last moments, the newest last.
+pub fn snapshot(sample: &Sample, diagnosis: &Diagnosis, rates: &[f64], width: usize) -> String {
+    let mut text = format!("{}  {}\n{diagnosis}\n\n", headline(sample), sparkline(rates, 24));
+    table(&mut text, TILES, &sample.tiles, width);
+    text.push('\n');
+    table(&mut text, LINKS, &sample.links, width);
+    text
+}
+
+/// Who it is and what it does.
+pub(crate) fn headline(sample: &Sample) -> String {
+    let Sample { node, pid, slot, txn_per_s, .. } = sample;
+    let mut text = format!("{node} (pid {pid})  slot {slot}  {} txn/s", grouped(*txn_per_s));
+    if sample.failed_per_s >= 0.5 {
+        text += &format!(", {} failed", grouped(sample.failed_per_s));
+    }
+    let dropped: f64 = sample.dropped_per_s.values().sum();
+    if dropped >= 0.5 {
+        let worst = sample.dropped_per_s.iter().max_by(|a, b| a.1.total_cmp(b.1));
+        let worst = worst.map_or(String::new(), |(reason, _)| format!(" (most: {reason})"));
+        text += &format!(", {} dropped{worst}", grouped(dropped));
+    }
+    if sample.pending > 0 {
+        text += &format!(", {} wait in pack", grouped(sample.pending as f64));
+    }
+    text
+}
+
+/// The last values as bars, the highest one full.
+pub(crate) fn sparkline(rates: &[f64], width: usize) -> String {
+    let shown = &rates[rates.len().saturating_sub(width)..];
+    let highest = shown.iter().copied().fold(0.0, f64::max);
+    let level = |rate: &f64| if highest > 0.0 { (rate / highest * 7.0).round() as usize } else { 0 };
+    shown.iter().map(|rate| BARS[level(rate).min(7)]).collect()
+}
+
+fn table<T>(text: &mut String, columns: &'static [Column<T>], rows: &[T], width: usize) {
+    let columns = fitting(columns, width);
+    let mut line = |cells: Vec<String>| {
+        text.push_str(cells.join(" ").trim_end());
+        text.push('\n');
+    };
+    line(columns.iter().map(|column| padded(column, column.heading)).collect());
+    for row in rows {
+        line(columns.iter().map(|column| padded(column, &(column.cell)(row))).collect());
+    }
+}
+
+/// `12,345`.
+pub(crate) fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.max(0.0));
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{LinkSample, TileSample};
+    use crate::{Advice, Finding};
+
+    #[test]
+    fn a_snapshot_says_what_it_does_what_that_means_and_shows_the_tables() {
+        let tile = TileSample { tile: "verify:0".into(), core: Some(3), stale_s: Some(0.001), ..TileSample::default() };
+        let link = LinkSample { link: "quic_verify:0".into(), total_per_s: 12_345.0, ..LinkSample::default() };
+        let mut sample = Sample { node: "hearth".into(), pid: 7, slot: 42, txn_per_s: 98_765.4, ..Sample::default() };
+        (sample.tiles, sample.links) = (vec![tile], vec![link]);
+        sample.dropped_per_s = [("verify_signature".to_owned(), 12.0)].into();
+        let advice = Some(Advice { key: Some("layout.verify_tile_count".into()), says: "add verify tiles".into() });
+        let says = "verify is the limit".into();
+        let diagnosis = Diagnosis { finding: Finding::KindFull, kind: Some("verify".into()), says, advice };
+        let text = snapshot(&sample, &diagnosis, &[1.0, 8.0], 200);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "hearth (pid 7)  slot 42  98,765 txn/s, 12 dropped (most: verify_signature)  ▂█");
+        assert_eq!(lines[1], "verify is the limit; add verify tiles (`layout.verify_tile_count`)");
+        assert!(lines[3].starts_with("tile      core") && lines[4].starts_with("verify:0     3"), "{text}");
+        assert!(lines[6].starts_with("link") && lines[7].contains("12.3K"), "{text}");
+        let narrow = snapshot(&sample, &diagnosis, &[], 40);
+        assert!(narrow.lines().skip(3).all(|line| line.chars().count() <= 40), "{narrow}");
+    }
+}
