@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::developer::Flags;
+use crate::{configure, machine};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
@@ -45,6 +46,11 @@ pub enum Command {
     /// No node may run on it meanwhile. Exit code 1 when something is wrong with it.
     #[command(subcommand)]
     Ledger(LedgerCommand),
+    /// Say what this machine is: cores, caches, memory, network, settings, and who else wants the cores.
+    Machine(machine::Options),
+    /// Set this machine up for a node, or say what is not ideal in it.
+    #[command(subcommand)]
+    Configure(configure::Command),
     /// Make and show keys.
     #[command(subcommand)]
     Keys(Keys),

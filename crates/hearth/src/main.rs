@@ -9,10 +9,12 @@ mod bench;
 mod boot;
 mod cli;
 mod config;
+mod configure;
 mod developer;
 mod draw;
 mod keys;
 mod ledger_command;
+mod machine;
 mod memory;
 mod monitor;
 mod pages;
@@ -61,6 +63,10 @@ fn main() -> ExitCode {
             if let Some(&why::WhyError::Told(code)) = error.downcast_ref() {
                 return ExitCode::from(code);
             }
+            // What there is to mend was told as the result.
+            if let Some(configure::Ended::ToMend) = error.downcast_ref() {
+                return ExitCode::from(FAILED);
+            }
             let code = exit_code(&*error);
             // An interruption is no fault, and who stopped reading asked for nothing more.
             match code {
@@ -84,6 +90,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> u8 {
         (_, Some(run::RunError::Flag(flag)), _) => return if flag.is_wrong_use() { WRONG_USE } else { FAILED },
         (Some(BenchError::Interrupted { .. }), ..) => return INTERRUPTED,
         (Some(BenchError::Option(_)), ..) => return WRONG_USE,
+        _ if let Some(configure::Ended::Boot(boot)) = error.downcast_ref() => boot,
         (Some(BenchError::Boot(boot)), ..) | (_, Some(run::RunError::Boot(boot)), _) | (.., Some(boot)) => boot,
         _ if error.is::<ConfigError>() || error.is::<FlagError>() => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(why::WhyError::is_wrong_use) => return WRONG_USE,
@@ -114,6 +121,8 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             config.ledger.path = chain.ledger.clone().unwrap_or(config.ledger.path);
             Ok(ledger_command::run(&command, &config, say)?)
         }
+        Command::Machine(options) => Ok(machine::run(&options, say)?),
+        Command::Configure(command) => Ok(configure::run(&read(&command.options().config)?, &command, say)?),
         Command::Keys(Keys::New { path }) => {
             say.line(format_args!("{}  {}", keys::create(&path)?.address(), path.display()));
             Ok(())

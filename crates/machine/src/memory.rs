@@ -53,9 +53,9 @@ pub struct HugePages {
     pub page_bytes: u64,
     /// Pages in the pool.
     pub total: u64,
-    /// Pages nobody has.
+    /// Pages nobody has, and that nobody was promised.
     pub free: u64,
-    /// Pages that the kernel may add when asked.
+    /// Pages that the kernel may still add when asked.
     pub overcommit: u64,
 }
 
@@ -67,12 +67,14 @@ impl HugePages {
 
     /// Reads one pool; `None` where the kernel has none of that size.
     pub fn read(root: &Root, page_bytes: u64) -> Option<Self> {
-        let count = |name: &str| root.value(format!("{}/{name}", Self::folder(page_bytes)));
+        let count = |name: &str| root.value::<u64>(format!("{}/{name}", Self::folder(page_bytes)));
         Some(Self {
             page_bytes,
             total: count("nr_hugepages")?,
-            free: count("free_hugepages")?,
-            overcommit: count("nr_overcommit_hugepages").unwrap_or(0),
+            free: count("free_hugepages")?.saturating_sub(count("resv_hugepages").unwrap_or(0)),
+            overcommit: count("nr_overcommit_hugepages")
+                .unwrap_or(0)
+                .saturating_sub(count("surplus_hugepages").unwrap_or(0)),
         })
     }
 

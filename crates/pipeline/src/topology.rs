@@ -295,8 +295,13 @@ fn seat(tile: &TileSpec, hashing: bool) -> Seat {
         weight: weight(&tile.kind, hashing),
         floats: matches!(tile.kind.as_str(), "metric" | "bencho"),
         spread: tile.kind == "verify",
-        quiet: matches!(tile.kind.as_str(), "pack" | "poh"),
+        quiet: is_quiet(&tile.kind),
     }
+}
+
+/// Whether tiles of a kind want a physical core for themselves: there is one of each, and all waits for it.
+pub fn is_quiet(kind: &str) -> bool {
+    matches!(kind, "pack" | "poh")
 }
 
 #[cfg(test)]

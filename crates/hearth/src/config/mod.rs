@@ -104,6 +104,8 @@ tables! {
         pub layout: Layout = Layout::default(),
         /// Pages of the shared-memory workspace.
         pub hugetlbfs: HugeTlbFs = HugeTlbFs::default(),
+        /// `hearth configure`.
+        pub configure: Configure = Configure::default(),
         /// Blocks on disk.
         pub ledger: Ledger = Ledger::default(),
         /// The state on disk.
@@ -149,6 +151,13 @@ tables! {
         pub mount_path: PathBuf = "/dev/hugepages".into(),
         /// Folder of the workspace file with normal pages.
         pub workspace_path: PathBuf = "/dev/shm".into(),
+    }
+
+    /// `[configure]`
+    pub struct Configure {
+        /// Folder in which `hearth configure init` remembers what it changed, for `fini`. All nodes of
+        /// a machine share it.
+        pub path: PathBuf = "/var/lib/hearth".into(),
     }
 
     /// `[ledger]`

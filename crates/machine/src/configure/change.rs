@@ -112,10 +112,13 @@ impl Record {
     /// Writes it, in one piece; an empty one goes.
     fn save(&self) -> Result<(), Error> {
         if self.changes.is_empty() {
-            return match fs::remove_file(&self.path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            };
+            match fs::remove_file(&self.path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            // Nobody needs an empty folder; one that is not empty stays by itself.
+            let _ = fs::remove_dir(self.path.parent().expect("a file is in a folder"));
+            return Ok(());
         }
         let new = self.path.with_extension("new");
         fs::create_dir_all(self.path.parent().expect("a file is in a folder"))?;

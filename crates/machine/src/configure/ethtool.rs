@@ -29,7 +29,7 @@ fn card_faults(root: &Root, card: &Interface, wants: &Wants) -> Vec<Fault> {
         return vec![Fault {
             what: format!("ethtool is not there, so the rings, channels and offloads of {name} cannot be looked at"),
             costs: format!(
-                "unknown; {name} has {} receiving queues and missed {} packets",
+                "unknown; receiving queues of {name}: {}, packets that it missed: {}",
                 card.receive_queues, card.missed
             ),
             remedy: Remedy::ByHand("sudo apt-get install ethtool".into()),

@@ -189,7 +189,7 @@ fn what_init_changes_fini_puts_back() {
     let (result, steps) = run_init(&made, &wants());
     assert!(result.is_ok(), "{result:?} {steps:?}");
     // The kernel finds the pages.
-    made.write("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "16");
+    made.write("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "18");
     let left = look(&made, &wants());
     let left: Vec<&Fault> = left.iter().flat_map(|report| &report.faults).collect();
     assert!(left.iter().all(|fault| matches!(fault.remedy, Remedy::ByHand(_))), "{left:?}");
@@ -213,7 +213,7 @@ fn what_init_changes_fini_puts_back() {
     let (result, steps) = run_fini(&made, &Stage::ALL);
     assert!(result.is_ok() && steps.iter().all(|step| step.outcome == Outcome::Done), "{steps:?}");
     assert_eq!(settings(&made), before);
-    assert!(!made.folder().join("dev/huge pages").exists() && !made.folder().join(STATE).exists());
+    assert!(!made.folder().join("dev/huge pages").exists() && !made.folder().join("var/lib/hearth").exists());
     let (result, steps) = run_fini(&made, &Stage::ALL);
     assert!(result.is_ok() && steps.is_empty(), "{steps:?}");
 }

@@ -1,0 +1,205 @@
+//! `hearth configure`: what is not ideal in this machine for a node of this configuration, and mending it.
+//!
+//! reads   the configuration, the machine
+//! writes  a report; with `init` and `fini` settings of the machine, and what they were in `configure.path`
+//! source  Firedancer's `configure`
+
+use clap::{Args, Subcommand};
+use hearth_machine::Machine;
+use hearth_machine::configure::{self, ConfigureError, Outcome, Pages, Seat, Stage, Step, Wants};
+use hearth_pipeline::topology::is_quiet;
+use hearth_ring::HugePages;
+use hearth_tile::topology::Topology;
+
+use crate::boot::{self, BootError};
+use crate::cli::ConfigFile;
+use crate::config::Config;
+use crate::machine::RootOption;
+use crate::say::Say;
+
+/// Files that a node has open beside its clients' connections: sockets, blocks, history, snapshots, links.
+const OTHER_FILES: u64 = 256;
+
+/// `hearth configure`
+#[derive(Subcommand)]
+pub enum Command {
+    /// Say what is not ideal, what it costs, and the command that mends it. Changes nothing, needs no privileges.
+    ///
+    /// Exit code 0: all is ideal; 1: something is to mend.
+    Check(Options),
+    /// Mend what a command can, and remember what was there before. Needs root where there is something to change.
+    ///
+    /// What is ideal already is left alone, and what takes a start of the machine or somebody's decision is only told.
+    /// Exit code 1: something could not be done, or may not be.
+    Init(Options),
+    /// Put back what `init` changed, and only that: what somebody has changed since stays. Needs root.
+    Fini(Options),
+}
+
+/// What of the machine.
+#[derive(Args)]
+pub struct Options {
+    /// Stages: hugetlbfs, sysctl, ethtool, irq, cpu-isolation, hyperthreads, governor, limits; `all`, and without
+    /// one, is all of them.
+    #[arg(value_name = "STAGE", value_parser = choice)]
+    stages: Vec<Choice>,
+    /// The file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// Another machine.
+    #[command(flatten)]
+    root: RootOption,
+}
+
+#[derive(Clone, Copy)]
+enum Choice {
+    All,
+    One(Stage),
+}
+
+fn choice(text: &str) -> Result<Choice, String> {
+    if text == "all" {
+        return Ok(Choice::All);
+    }
+    let names = || Stage::ALL.map(Stage::name).join(", ");
+    Stage::of(text).map(Choice::One).ok_or_else(|| format!("the stages are {} and `all`", names()))
+}
+
+impl Options {
+    fn stages(&self) -> Vec<Stage> {
+        let is_chosen = |stage: &Stage| {
+            self.stages
+                .iter()
+                .any(|choice| matches!(choice, Choice::All) || matches!(choice, Choice::One(s) if s == stage))
+        };
+        Stage::ALL.into_iter().filter(|stage| self.stages.is_empty() || is_chosen(stage)).collect()
+    }
+}
+
+impl Command {
+    /// The options.
+    pub fn options(&self) -> &Options {
+        match self {
+            Self::Check(options) | Self::Init(options) | Self::Fini(options) => options,
+        }
+    }
+}
+
+/// How the command ends where it does not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    /// `check` has told what there is to mend.
+    #[error("something is to mend")]
+    ToMend,
+    /// The configuration's layout does not fit the machine.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    /// The machine was not set up, or not set back.
+    #[error(transparent)]
+    Configure(#[from] ConfigureError),
+}
+
+/// Does it.
+pub fn run(config: &Config, command: &Command, say: &Say) -> Result<(), Ended> {
+    let options = command.options();
+    let (root, stages, folder) = (options.root.root(), options.stages(), &config.configure.path);
+    let mut steps = 0;
+    let mut tell = |step: &Step| {
+        steps += 1;
+        say.line(told(step));
+    };
+    match command {
+        Command::Check(_) => {
+            let reports = configure::check(&root, &Machine::read(&root), &wants(config)?, &stages);
+            say.text(configure::reports(&reports));
+            let faulty = reports.iter().filter(|report| !report.faults.is_empty()).count();
+            if faulty > 0 {
+                say.line(format_args!("not ideal: {faulty} of {} stages", reports.len()));
+                return Err(Ended::ToMend);
+            }
+        }
+        Command::Init(_) => {
+            configure::init(&root, &wants(config)?, &stages, folder, &mut tell)?;
+            if steps == 0 {
+                say.line("all is ideal already: nothing was changed");
+            }
+        }
+        Command::Fini(_) => {
+            configure::fini(&root, &stages, folder, &mut tell)?;
+            if steps == 0 {
+                say.line(format_args!("{} remembers no change: there is nothing to put back", folder.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn told(step: &Step) -> String {
+    let (what, stage) = (&step.what, step.stage.name());
+    match &step.outcome {
+        Outcome::Done => format!("{stage:14} done     {what}"),
+        Outcome::Left(why) => format!("{stage:14} left     {what}: {why}"),
+        Outcome::ByHand => format!("{stage:14} by hand  {what}"),
+        Outcome::Failed(why) => format!("{stage:14} failed   {what}: {why}"),
+    }
+}
+
+/// What the configuration asks of the machine.
+fn wants(config: &Config) -> Result<Wants, BootError> {
+    let topology = boot::topology(config, &boot::cores(config)?, false)?;
+    let seat = |tile: &hearth_tile::topology::TileSpec| Seat {
+        name: tile.name(),
+        core: tile.core,
+        quiet: is_quiet(&tile.kind),
+    };
+    Ok(Wants {
+        pages: pages(config, &topology),
+        listens: config.tiles.net.bind_address.parse().expect("it was checked when it was read"),
+        net_tiles: topology.count("net"),
+        socket_buffer_bytes: config.tiles.net.socket_buffer_bytes as u64,
+        open_files: (config.rpc.max_http_connections + config.rpc.max_websocket_connections) as u64 + OTHER_FILES,
+        tiles: topology.tiles.iter().map(seat).collect(),
+    })
+}
+
+fn pages(config: &Config, topology: &Topology) -> Option<Pages> {
+    let pages = boot::huge_pages(config);
+    (pages != HugePages::None).then(|| Pages {
+        page_bytes: pages.page_size(),
+        count: topology.workspace_plan(pages).size().div_ceil(pages.page_size()),
+        mount: config.hugetlbfs.mount_path.clone(),
+        held: boot::workspace_path(config).exists(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_those_of_the_configuration() {
+        let mut config = Config::default();
+        let modest = wants(&config).unwrap();
+        assert!(modest.pages.is_none() && modest.listens.is_loopback());
+        assert_eq!((modest.socket_buffer_bytes, modest.open_files), (4 << 20, 512 + 256 + 256));
+        let quiet: Vec<_> = modest.tiles.iter().filter(|seat| seat.quiet).map(|seat| seat.name.as_str()).collect();
+        assert_eq!(quiet, ["pack:0", "poh:0"]);
+        config.hugetlbfs.max_page_size = "huge".into();
+        config.hugetlbfs.mount_path = "/does/not/exist".into();
+        let pages = wants(&config).unwrap().pages.unwrap();
+        assert_eq!((pages.page_bytes, pages.held), (2 << 20, false));
+        assert!(pages.count > 10, "{pages:?}");
+    }
+
+    #[test]
+    fn stages_by_name() {
+        let of = |names: &[&str]| {
+            let stages = names.iter().map(|name| choice(name).unwrap()).collect();
+            Options { stages, config: ConfigFile::default(), root: RootOption::default() }.stages()
+        };
+        assert_eq!(of(&[]), Stage::ALL);
+        assert_eq!(of(&["irq", "all"]), Stage::ALL);
+        assert_eq!(of(&["limits", "sysctl"]), [Stage::Sysctl, Stage::Limits]);
+        assert!(choice("huge").err().unwrap().contains("hugetlbfs, sysctl"));
+    }
+}
