@@ -93,7 +93,7 @@ impl Transfers {
             cost: COST,
             growth: 0,
             expires_at,
-            origin_ns: 0,
+            origin_us: 0,
             loaded: None,
             keys: &self.keys[self.next],
             writes,

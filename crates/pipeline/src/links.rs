@@ -266,6 +266,8 @@ pub struct Microblock<'a> {
 pub struct MicroblockTxn<'a> {
     /// Compute units that pack reserved for it.
     pub reserved_cost: u32,
+    /// When it entered the node, microseconds; 0 where that is not known.
+    pub origin_us: u32,
     /// Wire bytes.
     pub bytes: &'a [u8],
     /// Where it takes accounts from lookup tables: which of them pack has locked, by their digest.
@@ -276,7 +278,7 @@ impl<'a> Microblock<'a> {
     /// Bytes before the first transaction.
     pub const HEADER: usize = 8 + 8 + 2;
     /// Bytes before each transaction's own.
-    pub const TXN_HEADER: usize = 2 + 4;
+    pub const TXN_HEADER: usize = 2 + 4 + 4;
     /// Bytes more before each transaction with lookup tables.
     pub const LOCKED_HEADER: usize = 8;
     /// Bit of a transaction's length that says so.
@@ -288,7 +290,7 @@ impl<'a> Microblock<'a> {
         let mut count = 0u16;
         for txn in txns {
             let flag = if txn.locked.is_some() { Self::LOCKED } else { 0 };
-            w.u16(txn.bytes.len() as u16 | flag).u32(txn.reserved_cost);
+            w.u16(txn.bytes.len() as u16 | flag).u32(txn.reserved_cost).u32(txn.origin_us);
             if let Some(locked) = txn.locked {
                 w.u64(locked);
             }
@@ -321,9 +323,9 @@ impl<'a> Microblock<'a> {
     pub fn txns(&self) -> impl Iterator<Item = MicroblockTxn<'a>> + use<'a> {
         let mut r = Reader(self.txns);
         (0..self.count).map(move |_| {
-            let (len, reserved_cost) = (r.u16(), r.u32());
+            let (len, reserved_cost, origin_us) = (r.u16(), r.u32(), r.u32());
             let locked = (len & Self::LOCKED != 0).then(|| r.u64());
-            MicroblockTxn { reserved_cost, bytes: r.slice((len & !Self::LOCKED).into()), locked }
+            MicroblockTxn { reserved_cost, origin_us, bytes: r.slice((len & !Self::LOCKED).into()), locked }
         })
     }
 }
@@ -605,9 +607,9 @@ mod tests {
     fn microblocks_keep_their_transactions() {
         let mut buffer = vec![0; 1000];
         let txns = [
-            MicroblockTxn { reserved_cost: 1481, bytes: b"first", locked: None },
-            MicroblockTxn { reserved_cost: 1, bytes: b"second", locked: Some(u64::MAX - 7) },
-            MicroblockTxn { reserved_cost: u32::MAX, bytes: b"", locked: None },
+            MicroblockTxn { reserved_cost: 1481, origin_us: 5, bytes: b"first", locked: None },
+            MicroblockTxn { reserved_cost: 1, origin_us: u32::MAX, bytes: b"second", locked: Some(u64::MAX - 7) },
+            MicroblockTxn { reserved_cost: u32::MAX, origin_us: 0, bytes: b"", locked: None },
         ];
         let size = Microblock::write(&mut buffer, 7, 9, txns.iter().copied());
         let read = Microblock::read(&buffer[..size]);

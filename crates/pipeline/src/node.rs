@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use hearth_ring::{HugePages, Producer, Workspace, WorkspaceError};
 use hearth_tile::core::{Core, Died, Fleet, IdlePolicy};
+use hearth_tile::latency::stamp;
 use hearth_tile::runner::{Parts, Runnable, Runner};
 use hearth_tile::topology::{TileSpec, Topology};
 use hearth_tile::wake::Waker;
@@ -133,8 +134,8 @@ impl Inlet {
         if transaction.len() > self.producer.mtu() || self.producer.credits(1) == 0 {
             return Err(Busy);
         }
-        let now = self.clock.now() as u32;
-        self.producer.send(transaction, 0, control, now, now);
+        let now = self.clock.now();
+        self.producer.send(transaction, 0, control, stamp(now), now as u32);
         self.waker.wake();
         Ok(())
     }

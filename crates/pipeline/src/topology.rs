@@ -5,7 +5,7 @@
 //!
 //! Counts of 0 mean «choose»: [`Counts::auto`] fits them to the cores there are.
 
-use hearth_tile::CounterSet;
+use hearth_tile::Tile;
 use hearth_tile::affinity::{self, AffinityError, Cores, Seat};
 use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
 
@@ -182,24 +182,24 @@ pub fn build_load(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> 
 
 /// The tiles in the order of the data flow: load first, then as a packet meets them.
 fn tiles(c: Counts) -> Vec<TileSpec> {
-    fn of<C: CounterSet>(kind: &'static str, count: usize, load: bool) -> impl Iterator<Item = TileSpec> {
-        (0..count).map(move |i| TileSpec { load, ..TileSpec::new::<C>(kind, i) })
+    fn of<T: Tile>(count: usize, load: bool) -> impl Iterator<Item = TileSpec> {
+        (0..count).map(move |i| TileSpec { load, ..TileSpec::of::<T>(i) })
     }
     let with_load = usize::from(c.benchg > 0);
-    of::<bencho::Counters>("bencho", with_load, true)
-        .chain(of::<benchg::Counters>("benchg", c.benchg, true))
-        .chain(of::<benchs::Counters>("benchs", c.benchs, true))
-        .chain(of::<net::Counters>("net", c.net, false))
-        .chain(of::<quic::Counters>("quic", c.quic, false))
-        .chain(of::<verify::Counters>("verify", c.verify, false))
-        .chain(of::<dedup::Counters>("dedup", 1, false))
-        .chain(of::<pack::Counters>("pack", 1, false))
-        .chain(of::<bank::Counters>("bank", c.bank, false))
-        .chain(of::<poh::Counters>("poh", 1, false))
-        .chain(of::<shred::Counters>("shred", c.shred, false))
-        .chain(of::<store::Counters>("store", 1, false))
-        .chain(of::<sign::Counters>("sign", 1, false))
-        .chain(of::<metric::Counters>("metric", 1, false))
+    of::<bencho::Bencho>(with_load, true)
+        .chain(of::<benchg::Benchg>(c.benchg, true))
+        .chain(of::<benchs::Benchs>(c.benchs, true))
+        .chain(of::<net::Net>(c.net, false))
+        .chain(of::<quic::Quic>(c.quic, false))
+        .chain(of::<verify::Verify>(c.verify, false))
+        .chain(of::<dedup::Dedup>(1, false))
+        .chain(of::<pack::Pack>(1, false))
+        .chain(of::<bank::Bank>(c.bank, false))
+        .chain(of::<poh::Poh>(1, false))
+        .chain(of::<shred::Shred>(c.shred, false))
+        .chain(of::<store::Store>(1, false))
+        .chain(of::<sign::Sign>(1, false))
+        .chain(of::<metric::Metric>(1, false))
         .collect()
 }
 

@@ -14,8 +14,8 @@ pub struct FragMeta {
     pub size: u16,
     /// Flags that the link's two ends agree on.
     pub control: u16,
-    /// When the first cause of this frag entered the node, in nanoseconds modulo 2³².
-    pub origin_ns: u32,
+    /// When the first cause of this frag entered the node, in microseconds modulo 2³²; 0 where it has none that did.
+    pub origin_us: u32,
     /// When this frag was published, in nanoseconds modulo 2³².
     pub publish_ns: u32,
 }
@@ -27,7 +27,7 @@ impl FragMeta {
     #[inline(always)]
     pub(crate) fn to_words(self) -> [u64; 4] {
         let place = u64::from(self.chunk) | u64::from(self.size) << 32 | u64::from(self.control) << 48;
-        let times = u64::from(self.origin_ns) | u64::from(self.publish_ns) << 32;
+        let times = u64::from(self.origin_us) | u64::from(self.publish_ns) << 32;
         [self.seq, self.tag, place, times]
     }
 
@@ -40,7 +40,7 @@ impl FragMeta {
             chunk: place as u32,
             size: (place >> 32) as u16,
             control: (place >> 48) as u16,
-            origin_ns: times as u32,
+            origin_us: times as u32,
             publish_ns: (times >> 32) as u32,
         }
     }

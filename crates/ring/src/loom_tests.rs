@@ -23,7 +23,7 @@ fn label(seq: u64) -> Label {
         tag: seq * 3 + 1,
         size: 16,
         control: seq as u16 + 5,
-        origin_ns: seq as u32 + 7,
+        origin_us: seq as u32 + 7,
         publish_ns: seq as u32 + 11,
     }
 }
@@ -32,7 +32,7 @@ fn check(meta: &crate::FragMeta) {
     let seq = meta.seq;
     let expected = label(seq);
     assert_eq!((meta.tag, meta.size, meta.control), (expected.tag, expected.size, expected.control));
-    assert_eq!((meta.origin_ns, meta.publish_ns), (expected.origin_ns, expected.publish_ns));
+    assert_eq!((meta.origin_us, meta.publish_ns), (expected.origin_us, expected.publish_ns));
     assert_eq!(u64::from(meta.chunk), seq % SLOTS as u64);
 }
 

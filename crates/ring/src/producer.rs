@@ -103,24 +103,24 @@ impl Producer {
     ///
     /// Panics when `size` is over `mtu` and when there is no credit.
     #[inline]
-    pub fn publish(&mut self, size: usize, tag: u64, control: u16, origin_ns: u32, publish_ns: u32) {
+    pub fn publish(&mut self, size: usize, tag: u64, control: u16, origin_us: u32, publish_ns: u32) {
         assert!(size <= self.mtu, "a payload larger than the link's mtu");
         if self.lossy {
             store_words(self.slot_words(), &self.scratch[..size]);
         }
-        self.publish_label(Label { tag, size: size as u16, control, origin_ns, publish_ns });
+        self.publish_label(Label { tag, size: size as u16, control, origin_us, publish_ns });
     }
 
     /// Publishes a copy of `payload`. Panics as [`Producer::publish`] does.
     #[inline]
-    pub fn send(&mut self, payload: &[u8], tag: u64, control: u16, origin_ns: u32, publish_ns: u32) {
+    pub fn send(&mut self, payload: &[u8], tag: u64, control: u16, origin_us: u32, publish_ns: u32) {
         assert!(payload.len() <= self.mtu, "a payload larger than the link's mtu");
         if self.lossy {
             store_words(self.slot_words(), payload);
         } else {
             self.buffer()[..payload.len()].copy_from_slice(payload);
         }
-        self.publish_label(Label { tag, size: payload.len() as u16, control, origin_ns, publish_ns });
+        self.publish_label(Label { tag, size: payload.len() as u16, control, origin_us, publish_ns });
     }
 
     /// Sequence number of the next frag.

@@ -34,7 +34,7 @@ pub(crate) struct Label {
     pub(crate) tag: u64,
     pub(crate) size: u16,
     pub(crate) control: u16,
-    pub(crate) origin_ns: u32,
+    pub(crate) origin_us: u32,
     pub(crate) publish_ns: u32,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Sender<'a> {
             chunk: self.chunk,
             size: label.size,
             control: label.control,
-            origin_ns: label.origin_ns,
+            origin_us: label.origin_us,
             publish_ns: label.publish_ns,
         };
         let [seq, tag, place, times] = meta.to_words();

@@ -37,13 +37,13 @@ fn a_frag_arrives_with_its_metadata_and_payload() {
         producer.send(&[round as u8; 100], 1, 2, 3, 4);
         let meta = ready(consumer);
         assert_eq!(
-            (meta.seq, meta.tag, meta.size, meta.control, meta.origin_ns, meta.publish_ns),
+            (meta.seq, meta.tag, meta.size, meta.control, meta.origin_us, meta.publish_ns),
             (2 * round, round, 5, 7, 8, 9)
         );
         assert_eq!(consumer.payload(&meta), Ok(&b"heart"[..]));
         consumer.advance();
         let meta = ready(consumer);
-        assert_eq!((meta.tag, meta.size, meta.control, meta.origin_ns, meta.publish_ns), (1, 100, 2, 3, 4));
+        assert_eq!((meta.tag, meta.size, meta.control, meta.origin_us, meta.publish_ns), (1, 100, 2, 3, 4));
         assert_eq!(consumer.payload(&meta), Ok(&[round as u8; 100][..]));
         consumer.advance();
         consumer.release();
@@ -59,7 +59,7 @@ fn metadata_survives_the_way_through_words() {
         chunk: 0x8765_4321,
         size: 0xfedc,
         control: 0x1234,
-        origin_ns: 0xdead_beef,
+        origin_us: 0xdead_beef,
         publish_ns: 7,
     };
     assert_eq!(FragMeta::from_words(meta.to_words()), meta);

@@ -29,6 +29,7 @@ use std::time::Duration;
 use hearth_ring::{Consumer, FragMeta, HugePages, Polled, Producer, Workspace};
 
 use crate::clock::Clock;
+use crate::latency::{Histogram, stamp};
 use crate::regime::REGIMES;
 use crate::runner::{Activity, Parts, Runnable, Runner};
 use crate::tile::{Entropy, InitError, Tile};
@@ -68,7 +69,7 @@ impl<T: Tile> Rig<T> {
         };
         let links = inputs.iter().map(|n| link(n, "test:0", &tile));
         let links = links.chain(outputs.iter().map(|n| link(n, &tile, "test:0"))).collect();
-        let tiles = vec![TileSpec::new::<T::Counters>(T::NAME, 0), TileSpec::new::<()>("test", 0)];
+        let tiles = vec![TileSpec::of::<T>(0), TileSpec::new::<()>("test", 0)];
         let topology = Topology { name: "rig".into(), tiles, links, services: vec![] };
         topology.check().expect("a rig's links have different names");
         let workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).expect("workspace");
@@ -107,10 +108,10 @@ impl<T: Tile> Rig<T> {
 
     /// As [`Rig::give`], with a control word.
     pub fn give_control(&mut self, link: &str, tag: u64, control: u16, payload: &[u8]) {
-        let now = self.clock.now() as u32;
+        let now = self.clock.now();
         let feed = self.feeds.iter_mut().find(|f| f.name() == link).expect("no such input");
         assert!(feed.credits(1) >= 1, "{link} is full: the tile does not read it");
-        feed.send(payload, tag, control, now, now);
+        feed.send(payload, tag, control, stamp(now), now as u32);
     }
 
     /// Lets the tile take turns until it has nothing to do.
@@ -145,6 +146,13 @@ impl<T: Tile> Rig<T> {
     pub fn take_control(&mut self, link: &str) -> Vec<(u16, Vec<u8>)> {
         let mut taken = vec![];
         self.drain_frags(link, |meta, payload| taken.push((meta.control, payload.to_vec())));
+        taken
+    }
+
+    /// As [`Rig::take`], the frags' receipt times alone.
+    pub fn take_origins(&mut self, link: &str) -> Vec<u32> {
+        let mut taken = vec![];
+        self.drain_frags(link, |meta, _| taken.push(meta.origin_us));
         taken
     }
 
@@ -184,6 +192,11 @@ impl<T: Tile> Rig<T> {
     /// What the tile has counted.
     pub fn count(&self) -> &T::Counters {
         self.runner.count()
+    }
+
+    /// The latencies that the tile has told, in the order of [`Tile::LATENCIES`].
+    pub fn latencies(&self) -> &[Histogram] {
+        self.runner.latencies()
     }
 
     /// The tile itself.

@@ -15,6 +15,7 @@ use hearth_ring::{Consumer, Counters, FragMeta, Polled};
 
 use crate::clock::Clock;
 use crate::counters::{CounterSet, LoopCounters};
+use crate::latency::{self, Histogram};
 use crate::regime::{Regime, TimeLine};
 use crate::sys;
 use crate::tile::{Entropy, Filter, Frag, Host, In, InitError, Out, OutPort, Poll, Tile, WaitFor};
@@ -46,7 +47,7 @@ pub struct Parts {
     pub inputs: Vec<Consumer>,
     /// Outputs in the topology's order.
     pub outputs: Vec<hearth_ring::Producer>,
-    /// Counters: [`LoopCounters`] first, the tile's own after.
+    /// Counters: [`LoopCounters`] first, the tile's own after, then its latencies.
     pub counters: Counters,
     /// Wakes the core that runs this tile.
     pub waker: Waker,
@@ -90,6 +91,7 @@ pub struct Runner<T: Tile> {
     words: Counters,
     count: T::Counters,
     shared: LoopCounters,
+    latencies: Vec<Histogram>,
     line: TimeLine,
     neighbours: Vec<Waker>,
     next_housekeeping: u64,
@@ -105,9 +107,14 @@ pub struct Runner<T: Tile> {
 }
 
 impl<T: Tile> Runner<T> {
+    /// Whether the loop records a latency for each frag.
+    const RECORDS: bool = !T::LATENCIES.is_empty() && T::LATENCIES[0].by_loop;
+    /// Where the latencies begin among the words.
+    const FIRST_LATENCY: usize = LoopCounters::DECLS.len() + T::Counters::DECLS.len();
+
     /// Makes the tile and its loop.
     pub fn new(config: &T::Config, mut parts: Parts) -> Result<Self, InitError> {
-        let need = LoopCounters::DECLS.len() + T::Counters::DECLS.len();
+        let need = Self::FIRST_LATENCY + T::LATENCIES.len() * latency::WORDS;
         assert!(parts.counters.words().len() >= need, "{}: counters region too small", parts.name);
         let outputs = std::mem::take(&mut parts.outputs);
         let mut ports: Vec<OutPort> =
@@ -143,6 +150,7 @@ impl<T: Tile> Runner<T> {
             words: parts.counters,
             count: T::Counters::default(),
             shared: LoopCounters::default(),
+            latencies: vec![Histogram::default(); T::LATENCIES.len()],
             line: TimeLine::new(now),
             neighbours: parts.neighbours,
             next_housekeeping: now,
@@ -165,6 +173,11 @@ impl<T: Tile> Runner<T> {
         &self.count
     }
 
+    /// The latencies so far, in the order of [`Tile::LATENCIES`].
+    pub fn latencies(&self) -> &[Histogram] {
+        &self.latencies
+    }
+
     /// The time line so far.
     pub fn time_line(&self) -> &TimeLine {
         &self.line
@@ -179,13 +192,14 @@ impl<T: Tile> Runner<T> {
         T::BURST == 0 || self.ports.iter_mut().all(|p| p.elective || p.producer.credits(T::BURST) >= T::BURST)
     }
 
-    fn call(&mut self, now: u64, origin_ns: u32, f: impl FnOnce(&mut T, &mut Out<'_, T>)) -> bool {
+    fn call(&mut self, now: u64, f: impl FnOnce(&mut T, &mut Out<'_, T>)) -> bool {
         let mut out = Out {
             count: &mut self.count,
             ports: &mut self.ports,
             now,
             clock: &self.clock,
-            origin_ns,
+            latencies: &mut self.latencies,
+            origin_us: 0,
             filtered: false,
             held_up: false,
         };
@@ -195,7 +209,7 @@ impl<T: Tile> Runner<T> {
     }
 
     fn housekeep(&mut self, now: u64) {
-        self.call(now, now as u32, |tile, out| tile.housekeep(out));
+        self.call(now, |tile, out| tile.housekeep(out));
         self.shared.heartbeat_unix_ns = self.clock.unix_ns(now);
         self.next_housekeeping = now + HOUSEKEEPING_NS;
         self.write_counters();
@@ -207,6 +221,8 @@ impl<T: Tile> Runner<T> {
         let words = self.words.words();
         self.shared.flush(words);
         self.count.flush(&words[LoopCounters::DECLS.len()..]);
+        let regions = words[Self::FIRST_LATENCY..].chunks_exact(latency::WORDS);
+        self.latencies.iter_mut().zip(regions).for_each(|(latency, words)| latency.flush(words));
     }
 
     /// Frags published to all outputs so far.
@@ -227,7 +243,7 @@ impl<T: Tile> Runner<T> {
     fn poll_tile(&mut self) -> bool {
         let now = self.clock.now();
         let mut polled = Poll::Idle;
-        self.call(now, now as u32, |tile, out| polled = tile.poll(out));
+        self.call(now, |tile, out| polled = tile.poll(out));
         let busy = polled == Poll::Busy;
         let regime = match (busy, self.held_up) {
             (true, _) => Regime::Finish,
@@ -248,7 +264,7 @@ impl<T: Tile> Runner<T> {
         }
         self.burst_open = false;
         let now = self.clock.now();
-        self.call(now, now as u32, |tile, out| tile.end_burst(out));
+        self.call(now, |tile, out| tile.end_burst(out));
         self.line.spent(Regime::Finish, self.clock.now());
         true
     }
@@ -296,12 +312,18 @@ impl<T: Tile> Runner<T> {
             self.line.spent(Regime::OverrunReading, self.clock.now());
             return false;
         };
+        if Self::RECORDS
+            && let Some(age) = latency::age_us(meta.origin_us, now)
+        {
+            self.latencies[0].record(age);
+        }
         let mut out = Out {
             count: &mut self.count,
             ports: &mut self.ports,
             now,
             clock: &self.clock,
-            origin_ns: meta.origin_ns,
+            latencies: &mut self.latencies,
+            origin_us: meta.origin_us,
             filtered: false,
             held_up: false,
         };
@@ -391,7 +413,7 @@ impl<T: Tile> Runnable for Runner<T> {
     fn stop(&mut self) {
         let now = self.clock.now();
         // A tile that fails while it stops must not keep the others from stopping.
-        let result = catch_unwind(AssertUnwindSafe(|| self.call(now, now as u32, |tile, out| tile.stop(out))));
+        let result = catch_unwind(AssertUnwindSafe(|| self.call(now, |tile, out| tile.stop(out))));
         self.shared.state = if result.is_ok() { 2 } else { 3 };
         self.flush();
         self.moved = true;

@@ -10,6 +10,7 @@ use hearth_ring::{Consumer, FragMeta, Producer};
 
 use crate::clock::Clock;
 use crate::counters::CounterSet;
+use crate::latency::{self, Histogram, LatencyDecl};
 use crate::wake::Waker;
 
 /// A job on a thread on a core.
@@ -21,6 +22,9 @@ pub trait Tile: Sized + Send + 'static {
     const BURST: usize = 1;
     /// The most frags read between two calls of [`Tile::end_burst`].
     const FRAGS_PER_RUN: usize = 128;
+    /// The latencies that it tells, in histograms of their own. The loop records the first itself where that is
+    /// [`latency::TAKEN`].
+    const LATENCIES: &'static [LatencyDecl] = &[];
     /// What the tile is made from.
     type Config: Send;
     /// What it counts, declared with [`counters!`](crate::counters!).
@@ -152,7 +156,8 @@ pub struct Out<'a, T: Tile> {
     pub(crate) ports: &'a mut [OutPort],
     pub(crate) now: u64,
     pub(crate) clock: &'a Clock,
-    pub(crate) origin_ns: u32,
+    pub(crate) latencies: &'a mut [Histogram],
+    pub(crate) origin_us: u32,
     pub(crate) filtered: bool,
     pub(crate) held_up: bool,
 }
@@ -183,7 +188,7 @@ impl<T: Tile> Out<'_, T> {
     /// As [`Out::publish`], with control bits.
     #[inline]
     pub fn publish_control(&mut self, port: Port, tag: u64, control: u16, payload: &[u8]) {
-        let (origin, now) = (self.origin_ns, self.now as u32);
+        let (origin, now) = (self.origin_us, self.now as u32);
         let port = &mut self.ports[usize::from(port.0)];
         port.producer.send(payload, tag, control, origin, now);
         port.published += 1;
@@ -192,7 +197,7 @@ impl<T: Tile> Out<'_, T> {
     /// Publishes what `fill` writes into the link's own memory; it gets `mtu` bytes and returns how many it used.
     #[inline]
     pub fn publish_with(&mut self, port: Port, tag: u64, fill: impl FnOnce(&mut [u8]) -> usize) {
-        let (origin, now) = (self.origin_ns, self.now as u32);
+        let (origin, now) = (self.origin_us, self.now as u32);
         let port = &mut self.ports[usize::from(port.0)];
         let size = fill(port.producer.buffer());
         port.producer.publish(size, tag, 0, origin, now);
@@ -222,14 +227,29 @@ impl<T: Tile> Out<'_, T> {
         self.held_up = true;
     }
 
-    /// The time at which the transaction in hand entered the node (low 32 bits of nanoseconds).
-    pub fn origin_ns(&self) -> u32 {
-        self.origin_ns
+    /// When the transaction in hand entered the node, a [`latency::stamp`]; 0 where it is not known, or where there is
+    /// none, as when no frag is in hand.
+    pub fn origin_us(&self) -> u32 {
+        self.origin_us
     }
 
     /// Sets the origin time of what is published next; frags carry it on by themselves.
-    pub fn set_origin(&mut self, origin_ns: u32) {
-        self.origin_ns = origin_ns;
+    pub fn set_origin(&mut self, origin_us: u32) {
+        self.origin_us = origin_us;
+    }
+
+    /// What is published next enters the node now.
+    pub fn set_received(&mut self) {
+        self.origin_us = latency::stamp(self.now);
+    }
+
+    /// Records how old a transaction is at `now`, by the histogram of this number in [`Tile::LATENCIES`]; nothing
+    /// where its origin is not known.
+    #[inline]
+    pub fn record_latency(&mut self, which: usize, origin_us: u32, now: u64) {
+        if let Some(age) = latency::age_us(origin_us, now) {
+            self.latencies[which].record(age);
+        }
     }
 }
 

@@ -11,6 +11,8 @@ use hearth_ring::{ConsumerPlan, CountersPlan, HugePages, LinkPlan, WorkspacePlan
 use serde::{Deserialize, Serialize};
 
 use crate::counters::{CounterDecl, CounterKind, CounterSet, LoopCounters};
+use crate::latency::{self, LatencyDecl};
+use crate::tile::Tile;
 
 /// All of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +49,24 @@ pub struct TileSpec {
     pub load: bool,
     /// Its own counters, after the loop's.
     pub counters: Vec<CounterSpec>,
+    /// Its histograms of latency, after the counters: [`latency::WORDS`] words each.
+    #[serde(default)]
+    pub latencies: Vec<LatencySpec>,
+}
+
+/// One histogram, as an observer needs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencySpec {
+    /// Snake case, without a unit.
+    pub name: String,
+    /// One sentence.
+    pub help: String,
+}
+
+impl From<&LatencyDecl> for LatencySpec {
+    fn from(decl: &LatencyDecl) -> Self {
+        Self { name: decl.name.into(), help: decl.help.into() }
+    }
 }
 
 /// One counter, as an observer needs it.
@@ -70,7 +90,13 @@ impl TileSpec {
     /// A floating tile of `kind` that counts `C`.
     pub fn new<C: CounterSet>(kind: &str, index: usize) -> Self {
         let counters = C::DECLS.iter().map(CounterSpec::from).collect();
-        Self { kind: kind.into(), index, core: None, load: false, counters }
+        Self { kind: kind.into(), index, core: None, load: false, counters, latencies: vec![] }
+    }
+
+    /// A floating tile of the kind that `T` is, with all that it tells.
+    pub fn of<T: Tile>(index: usize) -> Self {
+        let latencies = T::LATENCIES.iter().map(LatencySpec::from).collect();
+        Self { latencies, ..Self::new::<T::Counters>(T::NAME, index) }
     }
 
     /// Full name, `verify:1`.
@@ -80,7 +106,12 @@ impl TileSpec {
 
     /// Words in its counters region.
     pub fn words(&self) -> usize {
-        LoopCounters::DECLS.len() + self.counters.len()
+        self.latency_at(self.latencies.len())
+    }
+
+    /// Where the words of the histogram of this number begin in its counters region.
+    pub fn latency_at(&self, number: usize) -> usize {
+        LoopCounters::DECLS.len() + self.counters.len() + number * latency::WORDS
     }
 }
 

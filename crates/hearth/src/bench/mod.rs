@@ -9,6 +9,7 @@
 
 mod drain;
 mod drive;
+mod latency;
 mod limit;
 pub mod machine;
 mod observe;
@@ -377,6 +378,7 @@ impl Observed {
             rss_bytes_max: self.rss_max,
             rss_growth_bytes: self.rss_growth(),
             longest_stall_s: Some(self.longest_stall_s()),
+            latency: self.latency(),
             bottleneck: self.bottleneck(options.rate, cores),
             cores,
             cores_used: had,

@@ -13,8 +13,10 @@ use hearth_pipeline::bencho::Sample;
 use hearth_pipeline::node::Node;
 use hearth_pipeline::{bank, benchg};
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
+use hearth_tile::latency::Histogram;
 use hearth_tile::regime::{REGIMES, Regime};
 
+use super::latency::{Stage, Stages};
 use super::limit::{Allowed, bottleneck, noise};
 use super::machine::{self, CpuTime};
 use super::report::{Bottleneck, CpuPerTxn, TileUse};
@@ -42,6 +44,7 @@ struct TileCounts {
     cpu_ns: u64,
     regimes: [u64; REGIMES],
     own: BTreeMap<String, u64>,
+    latencies: Vec<(String, Histogram)>,
 }
 
 /// All tiles' counters at a moment.
@@ -58,6 +61,10 @@ impl Snapshot {
         let tiles = node.topology.tiles.iter().map(|spec| {
             let counters = node.workspace().counters(&spec.name()).expect("every tile has counters");
             let words: Vec<u64> = counters.words().iter().map(|w| w.load(Ordering::Relaxed)).collect();
+            let latencies = spec.latencies.iter().enumerate();
+            let latencies = latencies.map(|(number, latency)| {
+                (latency.name.clone(), Histogram::read(&counters.words()[spec.latency_at(number)..]))
+            });
             let own = spec.counters.iter().zip(&words[LoopCounters::DECLS.len()..]);
             TileCounts {
                 kind: spec.kind.clone(),
@@ -67,6 +74,7 @@ impl Snapshot {
                 cpu_ns: words[cpu_at],
                 regimes: words[FIRST_REGIME..FIRST_REGIME + REGIMES].try_into().expect("nine regimes"),
                 own: own.map(|(decl, value)| (decl.name.clone(), *value)).collect(),
+                latencies: latencies.collect(),
             }
         });
         Self { tiles: tiles.collect(), process_cpu_ns: hearth_tile::sys::thread::process_cpu_ns() }
@@ -120,6 +128,15 @@ impl Snapshot {
     pub fn is_settled(&self) -> bool {
         let ended = self.total("bank", "landed") + self.total("bank", "failed") + self.dropped().values().sum::<u64>();
         self.is_sent() && self.sent() == ended
+    }
+
+    /// Latencies of all tiles by stage.
+    fn stages(&self) -> Stages {
+        let mut stages = Stages::default();
+        for tile in &self.tiles {
+            tile.latencies.iter().for_each(|(name, histogram)| stages.add(&tile.kind, name, histogram));
+        }
+        stages
     }
 
     /// Transactions that were executed and committed.
@@ -301,6 +318,11 @@ impl Observed {
     /// The longest time in which no transaction was executed.
     pub fn longest_stall_s(&self) -> f64 {
         self.longest_stall.as_secs_f64()
+    }
+
+    /// How old transactions were at each stage in the measured seconds.
+    pub fn latency(&self) -> Vec<Stage> {
+        self.at_end.stages().since(&self.at_begin.stages())
     }
 
     /// CPU time per executed transaction. What no tile accounts for (RPC, disk sync) is the node's. What the tiles'

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::latency::Stage;
+
 /// Order statistics of the rate, in transactions a second. Of fewer than [`SECONDS_LEAST`] seconds the 5th percentile
 /// is the worst and the 95th the best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -129,6 +131,9 @@ pub struct Report {
     /// The longest time in which no transaction was executed, seconds; looked at every 20 ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_stall_s: Option<f64>,
+    /// How old transactions were at each stage in the measured seconds; of a target it is not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub latency: Vec<Stage>,
     /// The tile that limits the rate.
     pub bottleneck: Bottleneck,
     /// Checks and work that are switched off, for speed or by the configuration.

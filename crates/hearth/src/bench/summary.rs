@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use super::latency;
 use super::limit::{Allowed, noise};
 use super::machine::Cores;
 use super::report::{Report, SECONDS_LEAST, TIMES_LEAST, Target, Waited, Waits};
@@ -52,6 +53,7 @@ impl Report {
             writeln!(s, "             all that was signed ahead was sent before the time was up")?;
         }
         self.write_latency(s)?;
+        latency::write(s, &self.latency)?;
         self.write_costs(s)?;
         self.write_verdict(s)
     }

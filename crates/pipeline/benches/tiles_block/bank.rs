@@ -30,7 +30,8 @@ pub fn transfers(bench: &Bench) {
         for _ in 0..ROUND {
             let (slot, id) = blocks.next();
             let txns = blocks.load.microblock().iter();
-            let txns = txns.map(|t| MicroblockTxn { reserved_cost: 20_707, bytes: t.bytes(), locked: None });
+            let txns =
+                txns.map(|t| MicroblockTxn { reserved_cost: 20_707, origin_us: 1, bytes: t.bytes(), locked: None });
             let size = Microblock::write(&mut buffer, slot, id, txns);
             rig.give(&from, id, &buffer[..size]);
         }

@@ -183,7 +183,7 @@ impl Bare {
                 cost: self.cost,
                 growth: 0,
                 expires_at: 150,
-                origin_ns: 0,
+                origin_us: 0,
                 loaded: None,
                 keys: &self.keys[self.next],
                 writes,

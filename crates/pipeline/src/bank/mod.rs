@@ -23,7 +23,8 @@ use hearth_crypto::merkle::MixinTree;
 use hearth_ledger::tower::is_vote;
 use hearth_ledger::{Executor, Ledger, Outcome, TransactionError};
 use hearth_ring::FragMeta;
-use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile};
+use hearth_tile::latency::TAKEN;
+use hearth_tile::{Filter, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Port, Tile};
 use hearth_wire::txn::Txn;
 
 use recorder::Recorder;
@@ -63,6 +64,13 @@ hearth_tile::counters! {
     }
 }
 
+/// Until a transaction is committed.
+pub const EXECUTED: LatencyDecl = LatencyDecl {
+    name: "received_to_executed",
+    help: "Time from the receipt of a transaction until it is executed and what it changed is committed.",
+    by_loop: false,
+};
+
 /// Changed accounts that are hashed in one turn, about a quarter of a millisecond.
 const HASHED_IN_TURN: usize = 128;
 
@@ -100,6 +108,7 @@ pub struct Bank {
 
 impl Tile for Bank {
     const NAME: &'static str = "bank";
+    const LATENCIES: &'static [LatencyDecl] = &[LatencyDecl { by_loop: false, ..TAKEN }, EXECUTED];
     const FRAGS_PER_RUN: usize = 8;
     type Config = Config;
     type Counters = Counters;
@@ -157,6 +166,7 @@ impl Tile for Bank {
                 self.outcomes.resize(txns.len(), Outcome::SlotEnded);
             }
         }
+        tell_latencies(&microblock, &self.outcomes, out);
         self.costs.clear();
         for (txn, outcome) in txns.iter().zip(&self.outcomes) {
             count(out.count, txn, outcome);
@@ -187,6 +197,8 @@ impl Tile for Bank {
             }
             Executed::write_header(buffer, slot, id, &mixin, txn_count, at - Executed::HEADER)
         });
+        // A completion is about no transaction.
+        out.set_origin(0);
         out.publish_with(self.pack, id, |buffer| Completion::write(buffer, slot, id, self.costs.iter().copied()));
     }
 }
@@ -201,6 +213,17 @@ fn bank_of<'a>(
         *current = ledger.bank(slot);
     }
     current.as_deref()
+}
+
+/// Of each transaction: a frag has many, so that the loop cannot.
+fn tell_latencies(microblock: &Microblock<'_>, outcomes: &[Outcome], out: &mut Out<'_, Bank>) {
+    let (taken, executed) = (out.now(), out.fresh_now());
+    for (txn, outcome) in microblock.txns().zip(outcomes) {
+        out.record_latency(0, txn.origin_us, taken);
+        if outcome.is_committed() {
+            out.record_latency(1, txn.origin_us, executed);
+        }
+    }
 }
 
 fn count(count: &mut Counters, txn: &Txn<'_>, outcome: &Outcome) {

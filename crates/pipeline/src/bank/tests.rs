@@ -1,5 +1,7 @@
 //! Tile tests: microblocks in, what landed and completions out.
 
+use std::time::Duration;
+
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::fates::{DropReason, Fates};
 use hearth_ledger::genesis::{Genesis, GenesisConfig, funded_account_key};
@@ -9,6 +11,9 @@ use hearth_wire::transfer::TransferTemplate;
 
 use super::*;
 use crate::links::MicroblockTxn;
+
+/// When what is given entered the node.
+const RECEIVED_US: u32 = 1_000;
 
 fn ledger() -> Arc<Ledger> {
     let config = GenesisConfig { fund_initial_accounts: 4, ..GenesisConfig::development([1; 32], [2; 32], 0) };
@@ -29,7 +34,8 @@ fn transfer(ledger: &Ledger, key: &SigningKey, to: &[u8; 32], lamports: u64) -> 
 
 fn give(rig: &mut Rig<Bank>, slot: u64, id: u64, txns: &[Vec<u8>]) {
     let mut buffer = vec![0; 60_000];
-    let txns = txns.iter().map(|bytes| MicroblockTxn { reserved_cost: 20_707, bytes, locked: None });
+    let txns =
+        txns.iter().map(|bytes| MicroblockTxn { reserved_cost: 20_707, origin_us: RECEIVED_US, bytes, locked: None });
     let size = Microblock::write(&mut buffer, slot, id, txns);
     rig.give("pack_bank:0", 0, &buffer[..size]);
 }
@@ -50,8 +56,12 @@ fn what_lands_goes_to_poh_and_the_rest_is_counted_and_told() {
     let mut stale = transfer(&ledger, &rich, &to, 6);
     let hash = stale.windows(32).position(|w| w == ledger.genesis_hash()).unwrap();
     stale[hash] ^= 1;
+    rig.advance(Duration::from_micros(u64::from(RECEIVED_US) + 3_000));
     give(&mut rig, 1, 0, &[good.clone(), overdrawn.clone(), penniless.clone(), stale.clone(), good.clone()]);
     rig.run();
+    let [taken, executed] = rig.latencies() else { panic!("two histograms") };
+    assert_eq!((taken.count(), taken.sum_us()), (5, 5 * 3_000));
+    assert_eq!((executed.count(), executed.max_us()), (2, 3_000), "those that are in the block");
     let fate = |bytes: &[u8]| fates.of(Txn::parse(bytes).unwrap().first_signature());
     assert_eq!(fate(&penniless).unwrap().dropped.unwrap().reason, DropReason::BankAccount);
     let stale = fate(&stale).unwrap().dropped.unwrap();
@@ -120,7 +130,7 @@ fn a_table_that_gives_other_accounts_than_were_locked_is_refused() {
     let mut rig = Rig::<Bank>::new(&config, &["pack_bank:0"], &["bank_poh:0", "bank_pack:0"]);
     let mut run = |id| {
         let mut buffer = vec![0; 2000];
-        let txn = MicroblockTxn { reserved_cost: 20_707, bytes: &bytes, locked };
+        let txn = MicroblockTxn { reserved_cost: 20_707, origin_us: 0, bytes: &bytes, locked };
         let size = Microblock::write(&mut buffer, 1, id, std::iter::once(txn));
         rig.give("pack_bank:0", 0, &buffer[..size]);
         rig.run();

@@ -8,7 +8,8 @@
 //! source  the oracle `matches_model` beside [`TagCache`]
 
 use hearth_ledger::fates::DropReason;
-use hearth_tile::{Frag, Host, InitError, Out, Port, Tile};
+use hearth_tile::latency::TAKEN;
+use hearth_tile::{Frag, Host, InitError, LatencyDecl, Out, Port, Tile};
 
 use crate::drops::DropLog;
 use crate::links::{AGAIN, DEDUP_PACK};
@@ -51,6 +52,7 @@ pub struct Dedup {
 
 impl Tile for Dedup {
     const NAME: &'static str = "dedup";
+    const LATENCIES: &'static [LatencyDecl] = &[TAKEN];
     const BURST: usize = 1;
     type Config = Config;
     type Counters = Counters;

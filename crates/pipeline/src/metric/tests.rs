@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use hearth_ring::{HugePages, Workspace};
 use hearth_tile::counters::LoopCounters;
+use hearth_tile::latency::Histogram;
 use hearth_tile::rig::Rig;
 use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec};
 use hearth_tile::{CounterKind, CounterSet};
 
 use super::*;
-use crate::sign;
+use crate::{bank, sign};
 
 fn workspace(path: &Path) -> Workspace {
     let tiles = vec![TileSpec::new::<sign::Counters>("sign", 0)];
@@ -69,6 +70,39 @@ fn serves_what_tiles_count() {
     assert!(ask(&mut rig, b"\x16\x03\x01\r\n\r\n").starts_with("HTTP/1.1 400"));
     assert!(ask(&mut rig, &[b'x'; 5000]).starts_with("HTTP/1.1 400"));
     assert_eq!((rig.count().scrapes, rig.count().bad_requests), (1, 4));
+    std::fs::remove_file(path).unwrap();
+}
+
+/// What Prometheus makes quantiles of: buckets that add up, their count and their sum.
+#[test]
+fn serves_latencies_as_histograms() {
+    let path = std::env::temp_dir().join(format!("hearth-metric-latency-{}", std::process::id()));
+    let spec = TileSpec::of::<bank::Bank>(0);
+    let executed = spec.latency_at(1);
+    let topology = Topology { name: "metric".into(), tiles: vec![spec], links: vec![], services: vec![] };
+    let workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).unwrap();
+    let mut histogram = Histogram::default();
+    [100, 1_000, 1_500, 40_000_000].into_iter().for_each(|us| histogram.record(us));
+    histogram.flush(&workspace.counters("bank:0").unwrap().words()[executed..]);
+    let config = Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone() };
+    let mut rig = Rig::<Metric>::new(&config, &[], &[]);
+    let answer = ask(&mut rig, b"GET /metrics HTTP/1.1\r\n\r\n");
+    let name = "hearth_bank_received_to_executed_seconds";
+    let of = |le: &str, count: u64| format!("{name}_bucket{{tile=\"bank:0\",le=\"{le}\"}} {count}");
+    for line in [
+        format!("# TYPE {name} histogram"),
+        of("0.000032", 0),
+        of("0.000128", 1),
+        of("0.001024", 2),
+        of("0.002048", 3),
+        of("16.777216", 3),
+        of("+Inf", 4),
+        format!("{name}_sum{{tile=\"bank:0\"}} 40.0026"),
+        format!("{name}_count{{tile=\"bank:0\"}} 4"),
+        "hearth_bank_received_to_taken_seconds_count{tile=\"bank:0\"} 0".into(),
+    ] {
+        assert!(answer.lines().any(|l| l == line), "{line} is missing in\n{answer}");
+    }
     std::fs::remove_file(path).unwrap();
 }
 

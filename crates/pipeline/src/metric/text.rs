@@ -1,7 +1,8 @@
 //! Counters and links as Prometheus text.
 //!
 //! reads   the topology (names, kinds, help) once; the workspace (values) line by line
-//! writes  one family per counter of each tile kind and service, one per loop counter, three for the links
+//! writes  one family per counter and per latency of each tile kind and service, one per loop counter, three for the
+//!         links
 //! memory  [`Template`]: about 150 B a line, taken at the start; a [`Page`]: about as much while it is written
 //! drops   –
 //! source  Prometheus naming: base units (seconds), counters end in `_total`
@@ -12,18 +13,25 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hearth_ring::Observer;
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
+use hearth_tile::latency::Histogram;
 use hearth_tile::regime::Regime;
 use hearth_tile::topology::{CounterSpec, TileSpec, Topology};
 use hearth_tile::{CounterDecl, CounterKind};
 
-/// Lines that [`Template::write`] adds at a time: some 20 µs.
+/// Lines that [`Template::write`] adds at a time, if the last family does not go beyond: some 20 µs.
 const PIECE: usize = 64;
+/// Bounds of the buckets that are served, as powers of two, microseconds: 32 µs to 16.8 s.
+const BOUNDS_US: std::ops::RangeInclusive<u32> = 5..=24;
+/// Lines of a histogram: its buckets, the one without a bound, the sum, the count.
+const HISTOGRAM_LINES: usize = (*BOUNDS_US.end() - *BOUNDS_US.start() + 1) as usize + 3;
 
 /// Where the value of a line stands in the workspace.
 #[derive(Clone, Copy)]
 enum Source {
     /// A word of a counters region.
     Word { region: usize, word: usize },
+    /// A histogram in a counters region: many lines.
+    Latency { region: usize, word: usize },
     /// Frags that a link carried.
     Published { link: usize },
     /// Times that a consumer was lapped.
@@ -32,9 +40,11 @@ enum Source {
     Slow { link: usize, consumer: usize },
 }
 
-/// A line: what comes before the value, and where that is.
+/// A line: what comes before the value, and where that is. Of a histogram, all its lines.
 struct Line {
     before: String,
+    name: String,
+    labels: String,
     source: Source,
     nanos: bool,
 }
@@ -54,7 +64,7 @@ pub struct Page {
 
 struct Family {
     help: String,
-    kind: CounterKind,
+    kind: &'static str,
     samples: Vec<(String, Source, bool)>,
 }
 
@@ -71,6 +81,12 @@ impl Template {
                 let source = Source::Word { region, word: LoopCounters::DECLS.len() + at };
                 add(&mut families, &tile.kind, spec, format!("tile=\"{}\"", tile.name()), source);
             }
+            for (at, spec) in tile.latencies.iter().enumerate() {
+                let name = format!("hearth_{}_{}_seconds", tile.kind, spec.name);
+                let source = Source::Latency { region, word: tile.latency_at(at) };
+                let sample = (format!("tile=\"{}\"", tile.name()), source, false);
+                families.entry(name).or_insert_with(|| Family::new(&spec.help, "histogram")).samples.push(sample);
+            }
         }
         for service in &topology.services {
             let Some(region) = observer.counter_names().position(|name| name == service.name) else { continue };
@@ -85,17 +101,46 @@ impl Template {
 
     /// Adds a piece of the text to a page, with the values of this moment; true when it was the last.
     pub fn write(&self, observer: &Observer, page: &mut Page) -> bool {
-        for line in self.lines.iter().skip(page.next).take(PIECE) {
-            let value = read(observer, line.source);
+        let mut written = 0;
+        while written < PIECE
+            && let Some(line) = self.lines.get(page.next)
+        {
             page.text.push_str(&line.before);
             // Writing to a String cannot fail.
-            let _ = match line.nanos {
-                true => writeln!(page.text, "{}", value as f64 / 1e9),
-                false => writeln!(page.text, "{value}"),
+            let _ = match line.source {
+                Source::Latency { region, word } => {
+                    written += HISTOGRAM_LINES - 1;
+                    let words = observer.counters_at(region).and_then(|words| words.get(word..));
+                    line.write_histogram(&mut page.text, &Histogram::read(words.unwrap_or_default()))
+                }
+                source if line.nanos => writeln!(page.text, " {}", read(observer, source) as f64 / 1e9),
+                source => writeln!(page.text, " {}", read(observer, source)),
             };
+            page.next += 1;
+            written += 1;
         }
-        page.next += PIECE;
         page.next >= self.lines.len()
+    }
+}
+
+impl Line {
+    /// All lines of a histogram, which was read at once, so that they fit together.
+    fn write_histogram(&self, text: &mut String, it: &Histogram) -> std::fmt::Result {
+        let Self { name, labels, .. } = self;
+        let count = it.count();
+        for bound in BOUNDS_US {
+            let us = 1u64 << bound;
+            writeln!(text, "{name}_bucket{{{labels},le=\"{}\"}} {}", us as f64 / 1e6, it.count_below(us))?;
+        }
+        writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}")?;
+        writeln!(text, "{name}_sum{{{labels}}} {}", it.sum_us() as f64 / 1e6)?;
+        writeln!(text, "{name}_count{{{labels}}} {count}")
+    }
+}
+
+impl Family {
+    fn new(help: &str, kind: &'static str) -> Self {
+        Self { help: help.into(), kind, samples: vec![] }
     }
 }
 
@@ -106,6 +151,7 @@ fn read(observer: &Observer, source: Source) -> u64 {
         Source::Word { region, word } => {
             observer.counters_at(region).and_then(|words| words.get(word)).map(|w| w.load(Relaxed))
         }
+        Source::Latency { .. } => unreachable!("a histogram is no single value"),
         Source::Published { link } => observer.link_at(link).map(|link| link.producer_seq),
         Source::Overruns { link, consumer } => of_consumer(link, consumer).map(|c| c.overrun_poll + c.overrun_read),
         Source::Slow { link, consumer } => of_consumer(link, consumer).map(|c| c.slow),
@@ -152,25 +198,29 @@ fn add(families: &mut Families, area: &str, spec: &CounterSpec, labels: String, 
         None => (spec.name.clone(), false),
     };
     let suffix = if spec.kind == CounterKind::Counter { "_total" } else { "" };
+    let kind = match spec.kind {
+        CounterKind::Counter => "counter",
+        CounterKind::Gauge => "gauge",
+    };
     let help = spec.help.replace(", nanoseconds", "");
-    let family = families.entry(format!("hearth_{area}_{base}{suffix}")).or_insert_with(|| Family {
-        help,
-        kind: spec.kind,
-        samples: vec![],
-    });
+    let family = families.entry(format!("hearth_{area}_{base}{suffix}"));
+    let family = family.or_insert_with(|| Family::new(&help, kind));
     family.samples.push((labels, source, nanos));
 }
 
 /// The lines of a family; its head stands before the first.
 fn lines(name: &str, family: &Family) -> Vec<Line> {
-    let kind = match family.kind {
-        CounterKind::Counter => "counter",
-        CounterKind::Gauge => "gauge",
-    };
-    let mut head = format!("# HELP {name} {}\n# TYPE {name} {kind}\n", family.help);
+    let mut head = format!("# HELP {name} {}\n# TYPE {name} {}\n", family.help, family.kind);
     let mut line = |(labels, source, nanos): &(String, Source, bool)| {
-        let before = format!("{}{name}{{{labels}}} ", std::mem::take(&mut head));
-        Line { before, source: *source, nanos: *nanos }
+        let head = std::mem::take(&mut head);
+        let (source, nanos) = (*source, *nanos);
+        match source {
+            Source::Latency { .. } => Line { before: head, name: name.into(), labels: labels.clone(), source, nanos },
+            _ => {
+                let before = format!("{head}{name}{{{labels}}}");
+                Line { before, name: String::new(), labels: String::new(), source, nanos }
+            }
+        }
     };
     family.samples.iter().map(&mut line).collect()
 }

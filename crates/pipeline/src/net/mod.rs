@@ -9,6 +9,7 @@
 
 use std::net::SocketAddr;
 
+use hearth_tile::latency::stamp;
 use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
@@ -64,6 +65,8 @@ pub struct Net {
     resume: Option<(usize, usize)>,
     quic: Vec<Port>,
     unsent: Vec<Unsent>,
+    /// When the batch was received.
+    received_us: u32,
     last_poll_ns: u64,
     next: usize,
 }
@@ -119,6 +122,7 @@ impl Tile for Net {
             resume: None,
             quic,
             unsent: Vec::new(),
+            received_us: 0,
             last_poll_ns: 0,
             next: 0,
         })
@@ -167,7 +171,10 @@ impl Net {
             self.next += 1;
             match self.sockets[socket].1.receive(&mut self.batch) {
                 Ok(0) => {}
-                Ok(_) => return self.publish(socket, 0, out),
+                Ok(_) => {
+                    self.received_us = stamp(out.now());
+                    return self.publish(socket, 0, out);
+                }
                 Err(_) => out.count.receive_errors += 1,
             }
         }
@@ -177,6 +184,7 @@ impl Net {
     /// Publishes the batch's datagrams from number `first` on, as far as there is room.
     fn publish(&mut self, socket: usize, first: usize, out: &mut Out<'_, Self>) -> bool {
         let kind = self.sockets[socket].0;
+        out.set_origin(self.received_us);
         for (number, (from, data)) in self.batch.datagrams().enumerate().skip(first) {
             if data.len() > DATAGRAM_MTU - Datagram::HEADER {
                 out.count.dropped_oversize += 1;

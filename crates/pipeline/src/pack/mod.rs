@@ -33,7 +33,8 @@ use hearth_ledger::cost::{BlockLimits, Cost, allocated_bytes};
 use hearth_ledger::fates::DropReason;
 use hearth_ledger::fees::Fee;
 use hearth_ledger::programs::is_reserved;
-use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+use hearth_tile::latency::TAKEN;
+use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, LatencyDecl, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::{AccountSet, Pubkey, Txn};
 
 use crate::drops::DropLog;
@@ -226,6 +227,7 @@ pub struct Pack {
 
 impl Tile for Pack {
     const NAME: &'static str = "pack";
+    const LATENCIES: &'static [LatencyDecl] = &[TAKEN];
     type Config = Config;
     type Counters = Counters;
 
@@ -350,7 +352,7 @@ impl Pack {
     fn take(&mut self, frag: &Frag<'_>, reward: Option<u64>, out: &mut Out<'_, Self>) -> bool {
         out.count.received += 1;
         let txn = Txn::parse(frag.payload()).expect("verify has parsed it");
-        let arrival = Arrival { tag: frag.tag(), origin_ns: out.origin_ns(), reward };
+        let arrival = Arrival { tag: frag.tag(), origin_us: out.origin_us(), reward };
         let taken = match txn.loaded_count() {
             0 => self.offer(&txn, None, arrival, out),
             _ => self.look_up(Waiting::new(&txn, arrival), out),
@@ -512,9 +514,14 @@ impl Pack {
         }
         match self.scheduler.schedule(bank, now, BUDGET) {
             Ok(made) => {
-                let txns = made.txns().zip(made.loaded());
-                let txns = txns.map(|((reserved_cost, bytes), locked)| MicroblockTxn { reserved_cost, bytes, locked });
-                out.set_origin(made.origin_ns());
+                let txns = made.txns().zip(made.origins_us()).zip(made.loaded());
+                let txns = txns.map(|(((reserved_cost, bytes), origin_us), locked)| MicroblockTxn {
+                    reserved_cost,
+                    origin_us,
+                    bytes,
+                    locked,
+                });
+                out.set_origin(made.origin_us());
                 out.publish_with(port, made.id, |buffer| Microblock::write(buffer, made.slot, made.id, txns));
                 self.paced_until = None;
                 true
@@ -578,7 +585,7 @@ fn candidate<'a>(
         cost: Cost::estimate(txn, Some(budget)).total().try_into().unwrap_or(u32::MAX),
         growth: allocated_bytes(txn).try_into().unwrap_or(u32::MAX),
         expires_at: 0,
-        origin_ns: arrival.origin_ns,
+        origin_us: arrival.origin_us,
         loaded: None,
         keys,
         writes: txn.write_locks(loaded, is_reserved),

@@ -70,8 +70,8 @@ pub struct Meta {
     pub tag: u64,
     /// Bytes of account data that it may allocate.
     pub growth: u32,
-    /// When it entered the node, low 32 bits of nanoseconds.
-    pub origin_ns: u32,
+    /// When it entered the node, microseconds; 0 where that is not known.
+    pub origin_us: u32,
     /// The account whose queue it left in order to compete for all that wait there.
     pub delegate_of: Option<u32>,
     /// Where it stands.
@@ -102,7 +102,7 @@ impl Slot {
             entry: Entry { reward: 0, seq: 0, cost: 1, slot: 0 },
             tag: 0,
             growth: 0,
-            origin_ns: 0,
+            origin_us: 0,
             delegate_of: None,
             state: State::Vacant,
             len: 0,
@@ -189,7 +189,7 @@ impl Pool {
             entry,
             tag: candidate.tag,
             growth: candidate.growth,
-            origin_ns: candidate.origin_ns,
+            origin_us: candidate.origin_us,
             delegate_of: None,
             state: State::Ready,
             len: candidate.bytes.len() as u16,

@@ -96,9 +96,15 @@ impl<'a> Scheduled<'a> {
         self.slots.iter().map(move |&slot| pool.loaded(slot as usize))
     }
 
-    /// When the oldest of its transactions in the queue order entered the node.
-    pub fn origin_ns(&self) -> u32 {
-        self.pool.meta(self.slots[0] as usize).origin_ns
+    /// When each transaction entered the node, in the same order.
+    pub fn origins_us(&self) -> impl Iterator<Item = u32> + use<'a> {
+        let pool = self.pool;
+        self.slots.iter().map(move |&slot| pool.meta(slot as usize).origin_us)
+    }
+
+    /// When the first of its transactions entered the node of which that is known.
+    pub fn origin_us(&self) -> u32 {
+        self.origins_us().find(|origin_us| *origin_us != 0).unwrap_or(0)
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Arrival {
     /// Keyed hash of its first signature.
     pub tag: u64,
     /// When it entered the node.
-    pub origin_ns: u32,
+    pub origin_us: u32,
     /// What it counts for, where that is not what it pays.
     pub reward: Option<u64>,
 }

@@ -30,8 +30,8 @@ pub struct Candidate<'a> {
     pub growth: u32,
     /// The end of its time, by the clock of [`Scheduler::expire`]: the height of the last block in which it is valid.
     pub expires_at: u64,
-    /// When it entered the node, low 32 bits of nanoseconds.
-    pub origin_ns: u32,
+    /// When it entered the node, microseconds; 0 where that is not known.
+    pub origin_us: u32,
     /// Digest of those of its accounts that lookup tables gave, if any did: handed on with it.
     pub loaded: Option<u64>,
     /// Its accounts, each once, those of lookup tables last: one at least, [`TXN_LOCKS`] at most.
@@ -95,7 +95,7 @@ pub struct SchedulerConfig {
 
 impl SchedulerConfig {
     /// Bytes before each transaction in a microblock.
-    pub const TXN_HEADER: usize = 6;
+    pub const TXN_HEADER: usize = 10;
     /// Bytes more before each that has accounts from lookup tables.
     pub const LOADED_HEADER: usize = 8;
 

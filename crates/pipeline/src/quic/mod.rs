@@ -11,7 +11,8 @@
 
 use hearth_ledger::fates::DropReason;
 use hearth_quic::{Server, ServerConfig, ServerCounters};
-use hearth_tile::{Clock, Frag, Host, InitError, Out, Poll, Port, Tile, WaitFor};
+use hearth_tile::latency::TAKEN;
+use hearth_tile::{Clock, Frag, Host, InitError, LatencyDecl, Out, Poll, Port, Tile, WaitFor};
 
 use crate::drops::DropLog;
 use crate::links::{Datagram, NET_QUIC, OUTGOING_MTU, Outgoing, PortKind, QUIC_NET, QUIC_VERIFY, TXN_MTU};
@@ -150,10 +151,13 @@ pub struct Quic {
     verify: Queues,
     net: Port,
     buffer: Vec<u8>,
+    /// When the first datagram of the burst in hand came, if nothing was left to read before it; else 0.
+    received_us: u32,
 }
 
 impl Tile for Quic {
     const NAME: &'static str = "quic";
+    const LATENCIES: &'static [LatencyDecl] = &[TAKEN];
     const BURST: usize = 0;
     type Config = Config;
     type Counters = Counters;
@@ -169,13 +173,16 @@ impl Tile for Quic {
         }
         host.input(NET_QUIC)?;
         let (drops, verify) = (config.drops.clone(), Queues::new(verify));
-        Ok(Self { server, clock, drops, verify, net, buffer: Vec::with_capacity(OUTGOING_MTU) })
+        Ok(Self { server, clock, drops, verify, net, buffer: Vec::with_capacity(OUTGOING_MTU), received_us: 0 })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         let datagram = Datagram::read(frag.payload());
         match datagram.port {
             PortKind::Quic => {
+                if self.received_us == 0 && !self.server.has_readable() {
+                    self.received_us = out.origin_us();
+                }
                 let now = self.clock.instant(out.now());
                 self.server.handle_datagram(now, datagram.from, None, datagram.data);
             }
@@ -228,6 +235,12 @@ impl Quic {
     fn pump(&mut self, out: &mut Out<'_, Self>) -> bool {
         let now = self.clock.instant(out.now());
         let mut moved = false;
+        // What a turn leaves unread, for want of room or since it was too much, is received when it is read: until
+        // then it is the sender's wait.
+        match std::mem::take(&mut self.received_us) {
+            0 => out.set_received(),
+            received_us => out.set_origin(received_us),
+        }
         for _ in 0..PER_TURN {
             if !self.server.has_readable() {
                 break;
@@ -245,6 +258,7 @@ impl Quic {
             moved = true;
         }
         self.verify.looked = false;
+        out.set_origin(0);
         for _ in 0..PER_TURN {
             if !self.server.has_transmit() {
                 break;

@@ -90,7 +90,7 @@ pub const fn entry_bytes_within(shreds: u64) -> u64 {
 struct Unsigned {
     set: FecSet,
     parent_slot: u64,
-    origin_ns: u32,
+    origin_us: u32,
 }
 
 /// The tile.
@@ -108,6 +108,8 @@ pub struct Shred {
     free: Vec<FecSet>,
     next_tag: u64,
     coalesce_until: Option<u64>,
+    /// When the batch's first transaction entered the node of which that is known; else 0.
+    origin_us: u32,
     /// Batches of the slot that may still be ended before they are full.
     early_ends_left: u64,
     early_ends: u64,
@@ -148,6 +150,7 @@ impl Tile for Shred {
             free: vec![],
             next_tag: 0,
             coalesce_until: None,
+            origin_us: 0,
             early_ends_left: 0,
             early_ends: sets / SETS_PER_EARLY_END,
             poh: host.input(POH_SHRED)?,
@@ -216,6 +219,9 @@ impl Shred {
         }
         // A block without the entry would be invalid.
         pushed.expect("pack keeps a block within its shreds");
+        if self.origin_us == 0 {
+            self.origin_us = out.origin_us();
+        }
         let has_transactions = entry.entry.len() > PohEntry::ENTRY_HEADER;
         if has_transactions && self.coalesce_until.is_none() && self.early_ends_left > 0 {
             self.coalesce_until = Some(out.now() + COALESCE_NS);
@@ -228,6 +234,7 @@ impl Shred {
 
     fn end_batch(&mut self, ends_slot: bool, out: &mut Out<'_, Self>) {
         self.coalesce_until = None;
+        let origin_us = std::mem::take(&mut self.origin_us);
         self.shredder.end_batch(ends_slot);
         let (_, parent_slot) = self.slot.expect("a batch belongs to a slot");
         loop {
@@ -239,7 +246,7 @@ impl Shred {
             out.publish(self.sign, self.next_tag, set.root());
             self.next_tag += 1;
             out.count.sets += 1;
-            self.unsigned.push_back(Unsigned { set, parent_slot, origin_ns: out.origin_ns() });
+            self.unsigned.push_back(Unsigned { set, parent_slot, origin_us });
         }
         out.count.batches += 1;
     }
@@ -263,9 +270,9 @@ impl Shred {
     fn on_signature(&mut self, tag: u64, payload: &[u8], out: &mut Out<'_, Self>) {
         let oldest = self.next_tag - self.unsigned.len() as u64;
         assert_eq!(tag, oldest, "sign answers in the order asked");
-        let Unsigned { mut set, parent_slot, origin_ns } = self.unsigned.pop_front().expect("an answer to a question");
+        let Unsigned { mut set, parent_slot, origin_us } = self.unsigned.pop_front().expect("an answer to a question");
         set.sign(payload.try_into().expect("a signature from sign"));
-        out.set_origin(origin_ns);
+        out.set_origin(origin_us);
         out.publish_with(self.store, set.header().slot, |buffer| write_message(&set, parent_slot, buffer));
         self.send(&set, out);
         out.count.signed += 1;

@@ -4,7 +4,8 @@
 //!         piece of a batch of transaction metadata; `sign_store`, reliable, where the node votes: the signature
 //! writes  the block store; the history; the ledger's stored slot; where the node votes (voter.rs), `store_sign`,
 //!         reliable: the message of a vote, and `store_pack`, reliable: the signed vote
-//! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable; the recorder's
+//! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable, and 4 B for each of
+//!         their sets; the recorder's
 //! drops   sets that cannot belong to their block and sets stored before, both counted
 //! source  [`hearth_ledger::blockstore`]
 //!
@@ -27,7 +28,7 @@ use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::{Appended, BlockStore, StoreError};
 use hearth_ledger::history::{History, HistoryError};
 use hearth_ring::FragMeta;
-use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Tile, WaitFor};
+use hearth_tile::{Filter, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Tile, WaitFor};
 use hearth_wire::Pubkey;
 
 use crate::links::{BANK_STORE, SHRED_STORE, read_set};
@@ -71,6 +72,13 @@ hearth_tile::counters! {
         failed_snapshots: Counter,
     }
 }
+
+/// Until the block that a transaction is in is on disk.
+pub const DURABLE: LatencyDecl = LatencyDecl {
+    name: "received_to_durable",
+    help: "Time from the receipt of a transaction until its block is on disk with all before it; of each FEC set, the first of its batch.",
+    by_loop: false,
+};
 
 /// A set that the disk did not take is tried again after this long.
 const RETRY_NS: u64 = 100_000_000;
@@ -123,6 +131,8 @@ pub struct Store {
     whole: BTreeMap<u64, u64>,
     /// Parent and slot of the blocks that are durable before their parents.
     early: BTreeMap<u64, u64>,
+    /// Receipt times of the sets of each slot that is not yet durable.
+    origins_us: BTreeMap<u64, Vec<u32>>,
     /// A set that the disk did not take, as it came.
     kept_back: Vec<u8>,
     retry_at: Option<u64>,
@@ -134,6 +144,7 @@ pub struct Store {
 
 impl Tile for Store {
     const NAME: &'static str = "store";
+    const LATENCIES: &'static [LatencyDecl] = &[DURABLE];
     type Config = Config;
     type Counters = Counters;
 
@@ -165,6 +176,7 @@ impl Tile for Store {
             told_slot: durable_slot,
             whole: BTreeMap::new(),
             early: BTreeMap::new(),
+            origins_us: BTreeMap::new(),
             kept_back: Vec::with_capacity(usize::from(u16::MAX)),
             retry_at: None,
             stands: false,
@@ -206,6 +218,7 @@ impl Tile for Store {
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         let mut work = self.record(out);
         if self.tell_ledger() == Poll::Busy {
+            self.tell_latencies(out);
             work = Poll::Busy;
         }
         if self.voter.as_mut().is_some_and(|voter| voter.work(out)) {
@@ -258,6 +271,7 @@ impl Store {
             Ok(Appended::Stored { slot_whole }) => {
                 out.count.sets += 1;
                 out.count.bytes += set.data.len() as u64;
+                self.origins_us.entry(set.slot).or_default().push(out.origin_us());
                 if slot_whole {
                     out.count.blocks += 1;
                     self.whole.insert(set.slot, set.parent_slot);
@@ -345,6 +359,15 @@ impl Store {
                 Poll::Idle
             }
             Err(fatal) => panic!("{fatal}"),
+        }
+    }
+
+    /// Tells of the sets that have become durable.
+    fn tell_latencies(&mut self, out: &mut Out<'_, Self>) {
+        while let Some(slot) = self.origins_us.first_entry()
+            && *slot.key() <= self.durable_slot
+        {
+            slot.remove().into_iter().for_each(|origin_us| out.record_latency(0, origin_us, out.now()));
         }
     }
 

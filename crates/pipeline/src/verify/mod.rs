@@ -13,7 +13,8 @@
 
 use hearth_crypto::ed25519::{Verifier, VerifierConfig, VerifyError, VerifyItem};
 use hearth_ledger::fates::DropReason;
-use hearth_tile::{Frag, Host, InitError, Out, Port, Tile};
+use hearth_tile::latency::TAKEN;
+use hearth_tile::{Frag, Host, InitError, LatencyDecl, Out, Port, Tile};
 use hearth_wire::hash64;
 use hearth_wire::txn::Txn;
 
@@ -57,7 +58,7 @@ const BATCH: usize = 32;
 
 struct Pending {
     len: usize,
-    origin_ns: u32,
+    origin_us: u32,
     tag: u64,
     signatures: usize,
     again: bool,
@@ -77,6 +78,7 @@ pub struct Verify {
 
 impl Tile for Verify {
     const NAME: &'static str = "verify";
+    const LATENCIES: &'static [LatencyDecl] = &[TAKEN];
     const BURST: usize = BATCH;
     const FRAGS_PER_RUN: usize = BATCH;
     type Config = Config;
@@ -111,8 +113,8 @@ impl Tile for Verify {
         }
         let signatures = txn.signatures().len();
         self.bytes[self.pending.len()][..frag.payload().len()].copy_from_slice(frag.payload());
-        let (len, origin_ns) = (frag.payload().len(), out.origin_ns());
-        self.pending.push(Pending { len, origin_ns, tag, signatures, again });
+        let (len, origin_us) = (frag.payload().len(), out.origin_us());
+        self.pending.push(Pending { len, origin_us, tag, signatures, again });
     }
 
     fn end_burst(&mut self, out: &mut Out<'_, Self>) {
@@ -135,7 +137,7 @@ impl Tile for Verify {
                 out.count.dropped_duplicate += 1;
                 drops.tell(p.tag, DropReason::VerifyDuplicate, out);
             } else {
-                out.set_origin(p.origin_ns);
+                out.set_origin(p.origin_us);
                 let control = if p.again { AGAIN } else { 0 };
                 out.publish_control(self.dedup, p.tag, control, &bytes[..p.len]);
                 out.count.forwarded += 1;

@@ -6,8 +6,11 @@ use std::time::Duration;
 use hearth_ring::{Observer, Producer};
 
 use super::*;
+use crate::latency::LatencyDecl;
 use crate::regime::REGIMES;
+use crate::rig::Rig;
 use crate::testing::{DEPTH, Scripted, Shared, Wire, Wires, look, script};
+use crate::tile::Port;
 
 const IN: Wire = Wire { name: "in", from: "test:0", to: "scripted:0", reliable: true };
 const OUT: Wire = Wire { name: "out", from: "scripted:0", to: "test:0", reliable: true };
@@ -400,4 +403,53 @@ fn a_tile_without_inputs_is_polled() {
     }
     assert_eq!(take(&mut drain, usize::MAX), (0..8).collect::<Vec<u64>>());
     assert_eq!(stage.word("in_backpressure"), 1);
+}
+
+/// Passes frags on, and publishes three of its own at the start: two that nothing caused, one that has just come in.
+struct Relay {
+    port: Port,
+    own: u64,
+}
+
+impl Tile for Relay {
+    const NAME: &'static str = "relay";
+    const LATENCIES: &'static [LatencyDecl] = &[latency::TAKEN];
+    type Config = ();
+    type Counters = ();
+
+    fn new(_: &(), host: &mut Host<'_>) -> Result<Self, InitError> {
+        Ok(Self { port: host.output("out")?, own: 0 })
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        out.publish(self.port, frag.tag(), frag.payload());
+    }
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        if self.own == 3 {
+            return Poll::Idle;
+        }
+        if self.own == 2 {
+            out.set_received();
+        }
+        out.publish(self.port, 0, &[]);
+        self.own += 1;
+        Poll::Busy
+    }
+}
+
+#[test]
+fn receipt_times_travel_and_each_frag_that_has_one_is_told() {
+    let mut rig = Rig::<Relay>::new(&(), &["in"], &["out"]);
+    rig.advance(Duration::from_micros(10));
+    rig.run();
+    assert_eq!(rig.take_origins("out"), [0, 0, 10]);
+    rig.give("in", 0, b"first");
+    rig.advance(Duration::from_micros(700));
+    rig.give("in", 0, b"second");
+    rig.advance(Duration::from_micros(2_000));
+    rig.run();
+    assert_eq!(rig.take_origins("out"), [10, 710]);
+    let [told] = rig.latencies() else { panic!("one histogram") };
+    assert_eq!((told.count(), told.sum_us(), told.max_us()), (2, 2_700 + 2_000, 2_700));
 }

@@ -45,8 +45,8 @@ fn set(indexes: impl IntoIterator<Item = usize>) -> AccountSet {
 /// A small transaction that writes all its accounts.
 fn plain<'a>(bytes: &'a [u8], tag: u64, reward: u64, keys: &'a [Pubkey]) -> Candidate<'a> {
     let (writes, unlocked) = (set(0..keys.len()), AccountSet::default());
-    let (cost, growth, expires_at, origin_ns, loaded) = (1000, 0, 9, 0, None);
-    Candidate { bytes, tag, reward, cost, growth, expires_at, origin_ns, loaded, keys, writes, unlocked }
+    let (cost, growth, expires_at, origin_us, loaded) = (1000, 0, 9, 0, None);
+    Candidate { bytes, tag, reward, cost, growth, expires_at, origin_us, loaded, keys, writes, unlocked }
 }
 
 #[derive(Clone, Debug)]
@@ -139,7 +139,7 @@ impl Watched {
             cost: spec.cost,
             growth: spec.growth,
             expires_at: spec.expires_at,
-            origin_ns: 0,
+            origin_us: 0,
             loaded: None,
             keys: &keys,
             writes,

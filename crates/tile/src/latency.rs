@@ -1,0 +1,247 @@
+//! Latency: how long ago the transaction in hand entered the node, told in histograms.
+//!
+//! reads   the receipt time that travels with each frag ([`FragMeta::origin_us`](hearth_ring::FragMeta::origin_us))
+//! writes  [`WORDS`] words of the tile's counters region for each histogram that it declares, at each housekeeping
+//! memory  [`WORDS`] × 8 B a histogram
+//!
+//! A receipt time is a number of microseconds modulo 2³²: it comes round after 71 minutes, and a time that seems to lie
+//! in the next 35 is one that another core's clock has not reached yet, so that its age is nothing. A transaction dies
+//! with its blockhash, a minute or two after it was made; one with a nonce that waits longer than 35 minutes shows as
+//! new.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::counters::put;
+
+/// Steps to each doubling, so that a bucket is a quarter of its lower bound wide at most, and its middle an eighth off.
+const STEPS: usize = 4;
+/// Doublings told apart, from 4 µs on: the last bucket begins at 117 s and has all that is longer.
+const DOUBLINGS: usize = 25;
+/// Buckets of a histogram: 0, 1, 2 and 3 µs, then [`STEPS`] to each doubling.
+pub const BUCKETS: usize = STEPS + STEPS * DOUBLINGS;
+/// Words of a histogram: its buckets, the sum, and the longest ever.
+pub const WORDS: usize = BUCKETS + 2;
+const SUM: usize = BUCKETS;
+const MAX: usize = BUCKETS + 1;
+
+const _: () = assert!(bucket_of(117_440_512) == BUCKETS - 1 && bucket_of(117_440_511) == BUCKETS - 2);
+
+/// A histogram's declaration: what `metric`, `monitor` and the docs show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatencyDecl {
+    /// Snake case, without a unit.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// The loop records it for each frag that it hands to the tile. Only the first of a tile may be so.
+    pub by_loop: bool,
+}
+
+/// Until a frag is handed to the tile; the loop records it.
+pub const TAKEN: LatencyDecl = LatencyDecl {
+    name: "received_to_taken",
+    help: "Time from the receipt of a transaction until this tile takes it in hand.",
+    by_loop: true,
+};
+
+/// The receipt time of what enters the node at `now`, nanoseconds on the host's clock. Never 0, which says that there
+/// is none.
+#[inline]
+pub fn stamp(now: u64) -> u32 {
+    ((now / 1_000) as u32).max(1)
+}
+
+/// Microseconds from a receipt time until `now`; nothing where there is none.
+#[inline]
+pub fn age_us(origin_us: u32, now: u64) -> Option<u32> {
+    let age = stamp(now).wrapping_sub(origin_us);
+    (origin_us != 0).then_some(if age > u32::MAX / 2 { 0 } else { age })
+}
+
+/// How often which latency was seen: one that is recorded, one that an observer read, or the difference of two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    words: [u64; WORDS],
+    /// Something was recorded since the last flush.
+    is_new: bool,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { words: [0; WORDS], is_new: false }
+    }
+}
+
+impl Histogram {
+    /// Counts one latency, microseconds.
+    #[inline]
+    pub fn record(&mut self, us: u32) {
+        self.words[bucket_of(us)] += 1;
+        self.words[SUM] += u64::from(us);
+        self.words[MAX] = self.words[MAX].max(us.into());
+        self.is_new = true;
+    }
+
+    /// Writes what is new to the workspace. Panics when `words` are fewer than [`WORDS`].
+    pub fn flush(&mut self, words: &[AtomicU64]) {
+        assert!(words.len() >= WORDS, "counters region too small");
+        if std::mem::take(&mut self.is_new) {
+            words.iter().zip(self.words).for_each(|(word, value)| put(word, value));
+        }
+    }
+
+    /// Reads what a tile has written; nothing where `words` are fewer than [`WORDS`].
+    pub fn read(words: &[AtomicU64]) -> Self {
+        let mut read = Self::default();
+        if words.len() >= WORDS {
+            read.words.iter_mut().zip(words).for_each(|(value, word)| *value = word.load(Ordering::Relaxed));
+        }
+        read
+    }
+
+    /// What was recorded after `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        let counts = since.words[..=SUM].iter_mut().zip(&earlier.words);
+        counts.for_each(|(now, then)| *now = now.saturating_sub(*then));
+        since
+    }
+
+    /// Adds what another tile has recorded.
+    pub fn add(&mut self, other: &Self) {
+        self.words[..=SUM].iter_mut().zip(&other.words).for_each(|(sum, more)| *sum += more);
+        self.words[MAX] = self.words[MAX].max(other.words[MAX]);
+    }
+
+    /// How many latencies.
+    pub fn count(&self) -> u64 {
+        self.words[..BUCKETS].iter().sum()
+    }
+
+    /// How many of less than `us`, which is a power of two from 4 up to 2²⁶, or more than all.
+    pub fn count_below(&self, us: u64) -> u64 {
+        self.words[..bucket_of(us.try_into().unwrap_or(u32::MAX))].iter().sum()
+    }
+
+    /// Their sum, microseconds.
+    pub fn sum_us(&self) -> u64 {
+        self.words[SUM]
+    }
+
+    /// The quantile by nearest rank, microseconds, at most an eighth off; `None` where nothing was recorded.
+    pub fn quantile_us(&self, q: f64) -> Option<f64> {
+        let rank = ((self.count() as f64 * q).ceil() as u64).max(1);
+        let mut seen = 0;
+        let found = (0..BUCKETS).find(|bucket| {
+            seen += self.words[*bucket];
+            seen >= rank
+        })?;
+        let Range { start, end } = bounds(found);
+        let middle = if found < STEPS { start as f64 } else { (start + end) as f64 / 2.0 };
+        Some(middle.min(self.max_us() as f64))
+    }
+
+    /// The longest, microseconds: of a difference the end of the last bucket used, where nothing longer was ever seen.
+    pub fn max_us(&self) -> u64 {
+        let last = self.words[..BUCKETS].iter().rposition(|count| *count > 0);
+        match last {
+            None => 0,
+            Some(last) if last == BUCKETS - 1 => self.words[MAX],
+            Some(last) => (bounds(last).end - 1).min(self.words[MAX]),
+        }
+    }
+}
+
+/// The bucket of a latency.
+#[inline]
+const fn bucket_of(us: u32) -> usize {
+    if us < STEPS as u32 {
+        return us as usize;
+    }
+    let exponent = us.ilog2() as usize;
+    let step = (us >> (exponent - 2)) as usize & (STEPS - 1);
+    let bucket = (exponent - 1) * STEPS + step;
+    if bucket < BUCKETS { bucket } else { BUCKETS - 1 }
+}
+
+/// From which latency to below which a bucket reaches, microseconds.
+fn bounds(bucket: usize) -> Range<u64> {
+    let start = |bucket: usize| match bucket {
+        0..STEPS => bucket as u64,
+        _ => ((STEPS + bucket % STEPS) as u64) << (bucket / STEPS - 1),
+    };
+    start(bucket)..start(bucket + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Latencies of all sizes: numbers of 27 bits and fewer, from a full-period generator.
+    fn latencies() -> impl Iterator<Item = u32> {
+        let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        std::iter::successors(Some(1), next).map(|state: u64| (state >> 37) as u32 >> (state >> 32 & 31).min(26))
+    }
+
+    #[test]
+    fn a_bucket_holds_what_it_says() {
+        for us in latencies().filter(|us| *us < 117_440_512).take(100_000) {
+            let Range { start, end } = bounds(bucket_of(us));
+            assert!((start..end).contains(&u64::from(us)), "{us}");
+        }
+    }
+
+    /// Against the sorted list, to an eighth.
+    #[test]
+    fn quantiles_are_those_of_the_list() {
+        let mut all = latencies().filter(|us| *us < 100_000_000);
+        for size in 1..300 {
+            let mut list: Vec<u32> = all.by_ref().take(size).collect();
+            let mut histogram = Histogram::default();
+            list.iter().for_each(|us| histogram.record(*us));
+            list.sort_unstable();
+            for q in [0.0, 0.1, 0.5, 0.9, 0.99, 1.0] {
+                let rank = ((size as f64 * q).ceil() as usize).max(1);
+                let (true_us, told) = (f64::from(list[rank - 1]), histogram.quantile_us(q).unwrap());
+                assert!((told - true_us).abs() <= true_us / 8.0, "{told} is told for {true_us}");
+            }
+            assert_eq!(histogram.max_us(), u64::from(list[size - 1]));
+            assert_eq!(histogram.sum_us(), list.iter().map(|us| u64::from(*us)).sum::<u64>());
+        }
+    }
+
+    #[test]
+    fn the_difference_tells_of_the_time_between() {
+        let words: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+        let mut histogram = Histogram::default();
+        histogram.record(9_000_000);
+        histogram.flush(&words);
+        let before = Histogram::read(&words);
+        (0..99).for_each(|_| histogram.record(100));
+        histogram.record(1_000);
+        histogram.flush(&words);
+        let between = Histogram::read(&words).since(&before);
+        assert_eq!((between.count(), between.sum_us()), (100, 10_900));
+        assert_eq!((between.count_below(64), between.count_below(128)), (0, 99));
+        assert_eq!((between.quantile_us(0.99), between.quantile_us(1.0)), (Some(104.0), Some(960.0)));
+        assert_eq!(between.max_us(), 1_023, "the end of the bucket that holds it");
+        let mut both = between.clone();
+        both.add(&before);
+        assert_eq!((both.count(), both.max_us()), (101, 9_000_000));
+        assert_eq!(Histogram::default().quantile_us(0.5), None);
+        assert_eq!(Histogram::read(&words[1..]), Histogram::default());
+    }
+
+    #[test]
+    fn receipt_times_come_round() {
+        let second = 1_000_000_000;
+        assert_eq!(age_us(stamp(5 * second), 7 * second), Some(2_000_000));
+        // 2^32 µs and a bit: the stamps are on either side of the turn.
+        let turn = (1u64 << 32) * 1_000;
+        assert_eq!(age_us(stamp(turn - second), turn + second), Some(2_000_000));
+        assert_eq!(age_us(stamp(5 * second + 9_000), 5 * second), Some(0), "another core's clock is ahead");
+        assert_eq!(age_us(0, 7 * second), None);
+        assert_eq!(stamp(0), 1);
+    }
+}
