@@ -1,6 +1,6 @@
 //! What a process has of the machine: memory, CPU time, and cores that it waits for.
 //!
-//! reads   `/proc/self`, `/proc/<pid>/task`
+//! reads   `/proc/self`, `/proc/<pid>`
 //! writes  nothing
 //! source  proc(5), sched-stats.rst of the kernel's documentation
 
@@ -12,11 +12,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::root::field;
 
-/// Resident memory of this process, bytes: now, and the highest so far.
-pub fn resident_bytes() -> (u64, u64) {
-    let status = read_to_string("/proc/self/status").unwrap_or_default();
+/// Resident memory of a process (`self` or its number), bytes: now, and the highest so far.
+pub fn resident_bytes(process: &str) -> Option<(u64, u64)> {
+    let status = read_to_string(format!("/proc/{process}/status")).ok()?;
     let bytes = |name: &str| field(&status, name).unwrap_or(0) * 1024;
-    (bytes("VmRSS"), bytes("VmHWM"))
+    Some((bytes("VmRSS"), bytes("VmHWM")))
 }
 
 /// What the threads of this process have had of the cores, at a moment.
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn this_process_uses_memory_and_time() {
-        let (now, highest) = resident_bytes();
+        let (now, highest) = resident_bytes("self").unwrap();
         assert!(now > 100_000 && highest >= now);
         assert!(cpu_ns_of(std::process::id()).is_some());
         assert_eq!(cpu_ns_of(u32::MAX), None);

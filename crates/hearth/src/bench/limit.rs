@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::machine::Cores;
+use hearth_machine::process::CoresHad;
+
 use super::report::{Bottleneck, TileUse};
 
 /// Cores busier than this have nothing left to give.
@@ -24,7 +25,7 @@ pub struct Allowed {
     /// Affinity ∩ quota.
     pub cores: f64,
     /// What it had.
-    pub had: Cores,
+    pub had: CoresHad,
 }
 
 impl Allowed {
@@ -32,7 +33,7 @@ impl Allowed {
     /// its core, so that the tile seems busy.
     fn taken(&self, cores: usize) -> Option<String> {
         let cores = self.cores.min(cores as f64);
-        let Cores { had, waited_for } = self.had;
+        let CoresHad { had, waited_for } = self.had;
         let taken = had < (1.0 - TAKEN) * cores && waited_for > TAKEN * cores;
         taken.then(|| {
             format!(
@@ -123,13 +124,13 @@ mod tests {
 
     /// All of `cores` cores.
     fn all(cores: f64) -> Allowed {
-        Allowed { cores, had: Cores { had: cores, waited_for: 0.1 } }
+        Allowed { cores, had: CoresHad { had: cores, waited_for: 0.1 } }
     }
 
     #[test]
     fn cores_that_others_had_are_the_limit() {
         let tiles = [tile("benchg:0", 0, 0.95), tile("verify:0", 1, 0.98)];
-        let machine = Allowed { cores: 2.0, had: Cores { had: 1.04, waited_for: 0.93 } };
+        let machine = Allowed { cores: 2.0, had: CoresHad { had: 1.04, waited_for: 0.93 } };
         let limit = bottleneck(&tiles, &machine, None, 0);
         assert_eq!(limit.tile, "machine");
         assert!(limit.why.starts_with("node and load got 1.0 of 2 cores and waited for 0.9 more"), "{}", limit.why);
@@ -137,21 +138,21 @@ mod tests {
         let quota = Allowed { cores: 1.0, ..machine };
         assert_eq!(bottleneck(&tiles, &quota, None, 0).tile, "verify");
         let idle = [tile("benchg:0", 0, 0.2), tile("verify:0", 1, 0.3)];
-        let machine = Allowed { cores: 2.0, had: Cores { had: 0.5, waited_for: 0.4 } };
+        let machine = Allowed { cores: 2.0, had: CoresHad { had: 0.5, waited_for: 0.4 } };
         assert_eq!(bottleneck(&idle, &machine, Some(1000.0), 0).tile, "none");
         assert_eq!(bottleneck(&idle, &machine, None, 0).tile, "machine");
     }
 
     #[test]
     fn a_machine_that_is_not_quiet_is_told() {
-        let quiet = Allowed { cores: 2.0, had: Cores { had: 1.9, waited_for: 0.1 } };
+        let quiet = Allowed { cores: 2.0, had: CoresHad { had: 1.9, waited_for: 0.1 } };
         assert_eq!(noise(&quiet, 0.01, false), None);
         let told = noise(&quiet, 0.12, false).unwrap();
         assert_eq!(told, "the machine is not quiet: the hypervisor gave 12 % of the time to others");
-        let shared = Allowed { cores: 2.0, had: Cores { had: 1.1, waited_for: 0.8 } };
+        let shared = Allowed { cores: 2.0, had: CoresHad { had: 1.1, waited_for: 0.8 } };
         assert!(noise(&shared, 0.0, false).unwrap().contains("got 1.1 of 2 cores and waited for 0.8 more"));
         assert_eq!(noise(&shared, 0.0, true), None, "that is the node");
-        let idle = Allowed { cores: 2.0, had: Cores { had: 0.3, waited_for: 0.0 } };
+        let idle = Allowed { cores: 2.0, had: CoresHad { had: 0.3, waited_for: 0.0 } };
         assert_eq!(noise(&idle, 0.0, false), None);
     }
 

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use hearth_ledger::genesis::funded_account_key;
+use hearth_machine::process::CoresHad;
 use hearth_pipeline::benchg::{self, Account, Control};
 use hearth_tile::topology::Topology;
 
@@ -361,7 +362,7 @@ impl Observed {
     /// The report of what was observed.
     fn report(&mut self, config: &Config, options: &cli::Bench, cores: f64) -> Report {
         let elapsed = self.measured_s();
-        let machine::Cores { had, waited_for } = self.cores();
+        let CoresHad { had, waited_for } = self.cores();
         let mut report = Report {
             txn_per_s: Rate::of(&self.seconds, self.measured_transactions(), elapsed),
             measured: self.is_measured(),

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use hearth_machine::neighbours::Jiffies;
+use hearth_machine::process::{CoresHad, CpuTime, cpu_ns_of, resident_bytes};
 use hearth_pipeline::bencho::Sample;
 use hearth_pipeline::node::Node;
 use hearth_pipeline::{bank, benchg};
@@ -18,7 +20,7 @@ use hearth_tile::regime::{REGIMES, Regime};
 
 use super::latency::{Stage, Stages};
 use super::limit::{Allowed, bottleneck, noise};
-use super::machine::{self, CpuTime};
+use super::machine::jiffies;
 use super::report::{Bottleneck, CpuPerTxn, TileUse};
 
 /// Places where a transaction may be dropped; their counters of drops begin with `dropped_`.
@@ -180,7 +182,7 @@ pub struct Observed {
     longest_stall: Duration,
     lag_ns_max: u64,
     /// What the process had of the cores when the last second ended, and the machine's jiffies.
-    second_ended: Option<(CpuTime, (u64, u64))>,
+    second_ended: Option<(CpuTime, Jiffies)>,
     /// Whether it was said that others take what is measured.
     noise_said: bool,
     node_rss_max: Option<u64>,
@@ -190,12 +192,12 @@ impl Observed {
     /// The load begins to run.
     pub fn start(&mut self, node: &Node) {
         self.at_begin = Snapshot::take(node);
-        self.second_ended = Some((CpuTime::take(), machine::jiffies()));
+        self.second_ended = Some((CpuTime::take(), jiffies()));
     }
 
     /// Looked at many times a second: memory and stalls.
     pub fn look(&mut self, node: &Node) {
-        let (now, highest) = machine::resident_bytes("self").unwrap_or_default();
+        let (now, highest) = resident_bytes("self").unwrap_or_default();
         (self.rss_last, self.rss_max) = (now, self.rss_max.max(highest));
         if self.begun.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(10)) {
             self.rss_at_10_s.get_or_insert(now);
@@ -222,8 +224,8 @@ impl Observed {
             self.last_sample = Some(*after);
             self.at_end = Snapshot::take(node);
             self.cpu_at_end = Some(CpuTime::take());
-            self.node_cpu_ns.1 = self.pid.and_then(machine::cpu_ns_of);
-            let resident = self.pid.and_then(|pid| machine::resident_bytes(&pid.to_string()));
+            self.node_cpu_ns.1 = self.pid.and_then(cpu_ns_of);
+            let resident = self.pid.and_then(|pid| resident_bytes(&pid.to_string()));
             self.node_rss_max = resident.map(|(_, highest)| highest).max(self.node_rss_max);
         }
         rate
@@ -236,7 +238,7 @@ impl Observed {
             self.cpu_at_begin = Some(CpuTime::take());
             self.first_sample = Some(sample);
             self.at_begin = Snapshot::take(node);
-            self.node_cpu_ns.0 = self.pid.and_then(machine::cpu_ns_of);
+            self.node_cpu_ns.0 = self.pid.and_then(cpu_ns_of);
             self.measuring.store(true, Ordering::Relaxed);
         }
     }
@@ -277,9 +279,9 @@ impl Observed {
 
     /// A second is over: what others took of it, where it is much and was not said before.
     pub fn new_noise(&mut self, cores: f64) -> Option<String> {
-        let now = (CpuTime::take(), machine::jiffies());
-        let (cpu, jiffies) = self.second_ended.replace(now.clone())?;
-        let stolen = machine::steal(jiffies, now.1);
+        let now = (CpuTime::take(), jiffies());
+        let (cpu, before) = self.second_ended.replace(now.clone())?;
+        let stolen = now.1.steal_since(&before);
         let noise = noise(&Allowed { cores, had: now.0.since(&cpu) }, stolen, self.is_outside);
         noise.filter(|_| !std::mem::replace(&mut self.noise_said, true))
     }
@@ -296,10 +298,10 @@ impl Observed {
     }
 
     /// What the process had of the cores while it was measured.
-    pub fn cores(&self) -> machine::Cores {
+    pub fn cores(&self) -> CoresHad {
         match (&self.cpu_at_begin, &self.cpu_at_end) {
             (Some(begin), Some(end)) => end.since(begin),
-            _ => machine::Cores::default(),
+            _ => CoresHad::default(),
         }
     }
 

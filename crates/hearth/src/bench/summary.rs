@@ -5,9 +5,10 @@
 
 use std::fmt::Write;
 
+use hearth_machine::process::CoresHad;
+
 use super::latency;
 use super::limit::{Allowed, noise};
-use super::machine::Cores;
 use super::report::{Report, SECONDS_LEAST, TIMES_LEAST, Target, Waited, Waits};
 
 /// A load that sends less than this share of what was asked, or is later than this, did not keep its rate.
@@ -76,7 +77,7 @@ impl Report {
             let seconds = if count == 1 { "second" } else { "seconds" };
             writeln!(s, "min {}   max {}   of {count} {seconds}: too few for p5–p95", n(min), n(r.max))?;
         }
-        let had = Cores { had: self.cores_used, waited_for: self.cores_waited_for };
+        let had = CoresHad { had: self.cores_used, waited_for: self.cores_waited_for };
         let noise = noise(&Allowed { cores: self.cores, had }, self.machine.steal, self.target.is_some());
         match noise.filter(|_| self.asked.rate.is_none() || self.is_rate_missed()) {
             Some(noise) => writeln!(s, "             {noise}"),

@@ -6,6 +6,7 @@
 mod bench;
 mod beside;
 mod client;
+mod configure;
 mod counts;
 mod demand;
 mod developer;

@@ -20,6 +20,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use hearth_crypto::ed25519::SigningKey;
+use hearth_machine::process::CoresHad;
 use hearth_pipeline::benchg::{self, Control};
 use hearth_pipeline::node::{LoadConfig, LoadConfigs, Node};
 use hearth_pipeline::topology::{self, Counts};
@@ -231,7 +232,7 @@ impl Observed {
         self.seconds.iter_mut().for_each(|rate| *rate = (*rate - others).max(0.0));
         let measured = self.measured_transactions().saturating_sub((others * elapsed) as u64);
         let sent = self.last.sent();
-        let machine::Cores { had, waited_for } = self.cores();
+        let CoresHad { had, waited_for } = self.cores();
         let mut bottleneck = self.bottleneck(options.rate, cores);
         if options.rate.is_none() && matches!(bottleneck.tile.as_str(), "none" | "machine") {
             let why = format!(
