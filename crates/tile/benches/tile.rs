@@ -9,10 +9,11 @@ use std::path::PathBuf;
 
 use hearth_ring::{Consumer, HugePages, Polled, Producer, Workspace};
 use hearth_testkit::bench::{Bench, Unit};
+use hearth_tile::latency::TAKEN;
 use hearth_tile::runner::{Activity, Parts, Runnable, Runner};
 use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
 use hearth_tile::wake::Waker;
-use hearth_tile::{Clock, Entropy, Filter, Frag, FragMeta, Host, In, InitError, Out, Port, Tile};
+use hearth_tile::{Clock, Entropy, Filter, Frag, FragMeta, Host, In, InitError, LatencyDecl, Out, Port, Tile};
 
 const DEPTH: usize = 4096;
 const PAYLOAD: [u8; 200] = [7; 200];
@@ -22,6 +23,7 @@ struct Relay(Port);
 
 impl Tile for Relay {
     const NAME: &'static str = "relay";
+    const LATENCIES: &'static [LatencyDecl] = &[TAKEN];
     type Config = ();
     type Counters = ();
 
@@ -55,7 +57,7 @@ fn workspace(name: &str) -> (PathBuf, Workspace) {
         consumers: vec![Consumption { tile: consumer.into(), reliable: true }],
     };
     let links = vec![link("test_relay", "test:0", "relay:0"), link("relay_test", "relay:0", "test:0")];
-    let tiles = vec![TileSpec::new::<()>("relay", 0), TileSpec::new::<()>("test", 0)];
+    let tiles = vec![TileSpec::of::<Relay>(0), TileSpec::new::<()>("test", 0)];
     let topology = Topology { name: "bench".into(), tiles, links, services: vec![] };
     let workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).expect("a workspace");
     (path, workspace)
@@ -84,7 +86,7 @@ impl Line {
     fn fill(&mut self, tag: u64) {
         for _ in 0..DEPTH {
             assert!(self.feed.credits(1) > 0);
-            self.feed.send(&PAYLOAD, tag, 0, 0, 0);
+            self.feed.send(&PAYLOAD, tag, 0, 1, 0);
         }
     }
 

@@ -111,6 +111,15 @@ fn bench_reports() {
     assert!(number(&result, "/cpu_us_per_txn/node") > 0.0 && number(&result, "/cpu_us_per_txn/load") > 0.0);
     assert!((1 << 20..2_000_000_000).contains(&count(&result, "/rss_bytes_max")), "{result:#}");
     assert!(!text(&result, "/bottleneck/tile").is_empty() && !text(&result, "/bottleneck/why").is_empty());
+    let stages = result["latency"].as_array().expect("a list of stages");
+    let names: Vec<&str> = stages.iter().filter_map(|stage| stage["stage"].as_str()).collect();
+    assert_eq!(names[..6], ["quic", "verify", "dedup", "pack", "bank", "executed"], "{result:#}");
+    for stage in stages {
+        let [p50, p90, p99, max] =
+            ["p50_us", "p90_us", "p99_us", "max_us"].map(|name| number(stage, &format!("/{name}")));
+        assert!(p50 <= p90 && p90 <= p99 && p99 <= max && max < 60e6, "{stage}");
+    }
+    assert!(count(stages.last().unwrap(), "/count") > 0 && summary.contains("from receipt to"), "{summary}");
     let off = result["switched_off"].as_array().expect("a list of names");
     assert!(off.iter().any(|line| line == "no snapshots are taken"), "{off:?}");
     assert!(off.iter().all(Value::is_string) && off[0].as_str().is_some_and(|name| name.contains("hashes_per_tick")));

@@ -310,25 +310,12 @@ impl Tile for Pack {
             self.end(out);
             return Poll::Busy;
         }
-        if self.end_ns.is_none() || self.held || !self.is_worth_scheduling(now) {
-            return Poll::Idle;
-        }
-        // Full microblocks as long as banks take them, then the rest in one.
-        let mut done = Poll::Idle;
-        for _ in 0..FLIGHTS_PER_BANK {
-            if !self.schedule_all(now, out) {
-                break;
-            }
-            done = Poll::Busy;
-            self.ready_since = None;
-            if !self.is_worth_scheduling(now) {
-                break;
-            }
-        }
-        if done == Poll::Idle {
-            self.held = self.paced_until.is_none();
-        }
-        done
+        self.schedule_some(now, out)
+    }
+
+    /// What has just come need not wait for the next turn, which may be a millisecond away on a core with others.
+    fn end_burst(&mut self, out: &mut Out<'_, Self>) {
+        self.schedule_some(out.now(), out);
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
@@ -348,6 +335,28 @@ impl Tile for Pack {
 }
 
 impl Pack {
+    /// Full microblocks as long as banks take them, then the rest in one.
+    fn schedule_some(&mut self, now: u64, out: &mut Out<'_, Self>) -> Poll {
+        if self.end_ns.is_none_or(|end| now >= end) || self.held || !self.is_worth_scheduling(now) {
+            return Poll::Idle;
+        }
+        let mut done = Poll::Idle;
+        for _ in 0..FLIGHTS_PER_BANK {
+            if !self.schedule_all(now, out) {
+                break;
+            }
+            done = Poll::Busy;
+            self.ready_since = None;
+            if !self.is_worth_scheduling(now) {
+                break;
+            }
+        }
+        if done == Poll::Idle {
+            self.held = self.paced_until.is_none();
+        }
+        done
+    }
+
     /// Into the pool, by the reward that it pays or by the one given. Whether it is pending now.
     fn take(&mut self, frag: &Frag<'_>, reward: Option<u64>, out: &mut Out<'_, Self>) -> bool {
         out.count.received += 1;

@@ -28,6 +28,9 @@ pub const HASHES_PER_STEP: u64 = 256;
 pub const MAX_MICROBLOCKS: u64 = 32_768;
 /// The chain catches up with the clock when it is this many slots behind or fewer.
 pub const LAG_SLOTS_MAX: u64 = 4;
+/// How long before a slot's end pack is done in low power, nanoseconds, where a tick is longer: what banks have in hand
+/// takes about as long, and what comes meanwhile waits for the next slot.
+const LOW_POWER_MARGIN_NS: u64 = 500_000;
 /// Times in a slot at which ticks come in low power: every 25 ms in slots of 400.
 const LOW_POWER_WAKES: u64 = 16;
 
@@ -334,9 +337,10 @@ impl PohChain {
     }
 
     /// How long before a slot's end the reserve would stop the chain, one tick at least: pack should be done by then.
+    /// In low power nothing is reserved, and a slot that ends late by what banks have in hand takes it from the next.
     fn margin_ns(&self, length_ns: u64) -> u64 {
         let tick = length_ns / self.config.ticks_per_slot;
-        let Some(hashes) = self.config.hashes_per_tick else { return tick };
+        let Some(hashes) = self.config.hashes_per_tick else { return tick.min(LOW_POWER_MARGIN_NS) };
         let slot_hashes = u128::from(hashes * self.config.ticks_per_slot);
         let reserve = u128::from(length_ns) * u128::from(self.max_microblocks) / slot_hashes;
         tick.max(reserve as u64)
