@@ -13,6 +13,8 @@ use crate::run;
 
 /// Endings of the files that hold text written by people.
 const TEXT: [&str; 9] = ["rs", "toml", "md", "mjs", "js", "json", "sh", "run", "LICENSE"];
+/// Ending of the files that pages may show: known by their paths, without a text.
+const PICTURE: &str = "png";
 /// Folders of build outputs and of other people's code.
 const NOT_OURS: [&str; 6] = ["target", "node_modules", ".git", ".hearth", "artifacts", "corpus"];
 
@@ -130,10 +132,13 @@ fn read_folder(root: &Path, folder: &str, files: &mut Vec<File>) -> std::io::Res
         let Ok(name) = entry.file_name().into_string() else { continue };
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         let kind = entry.file_type()?;
+        let ending = name.rsplit('.').next().unwrap_or_default();
         if kind.is_dir() && !NOT_OURS.contains(&name.as_str()) {
             read_folder(root, &path, files)?;
-        } else if kind.is_file() && TEXT.contains(&name.rsplit('.').next().unwrap_or_default()) {
+        } else if kind.is_file() && TEXT.contains(&ending) {
             files.push(File::new(&path, &String::from_utf8_lossy(&std::fs::read(entry.path())?)));
+        } else if kind.is_file() && ending == PICTURE {
+            files.push(File::new(&path, ""));
         }
     }
     Ok(())
