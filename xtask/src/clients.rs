@@ -20,15 +20,12 @@ fn folder() -> PathBuf {
     run::root().join("tests/clients")
 }
 
+/// Where a browser may be: `CHROMIUM` names another.
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
 /// The clients from npm: web3.js, kit, SPL Token, Anchor.
 pub fn npm(binary: &Path) -> Result<(), String> {
-    let scripts = folder().join("npm");
-    if !run::answers(Command::new("npm").arg("--version")) || !run::answers(Command::new("node").arg("--version")) {
-        return Err("node and npm are needed: `apt-get install nodejs npm`, or see https://nodejs.org".into());
-    }
-    // Without the packages' own install scripts: what they build is an option that none of these needs.
-    let install = ["ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
-    run::run(Command::new("npm").args(install).current_dir(&scripts))?;
+    let scripts = installed()?;
     with_node("npm", binary, |folder, url| {
         let (program, by_ten) = (folder.join("counter.so"), folder.join("counter-by-ten.so"));
         assemble("counter.s", &program, |source| source)?;
@@ -40,6 +37,36 @@ pub fn npm(binary: &Path) -> Result<(), String> {
             run::run(&mut client)
         })
     })
+}
+
+/// The folder of the scripts for Node.js, with the packages that they need.
+fn installed() -> Result<PathBuf, String> {
+    let scripts = folder().join("npm");
+    if !run::answers(Command::new("npm").arg("--version")) || !run::answers(Command::new("node").arg("--version")) {
+        return Err("node and npm are needed: `apt-get install nodejs npm`, or see https://nodejs.org".into());
+    }
+    // Without the packages' own install scripts: what they build is an option that none of these needs.
+    let install = ["ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
+    run::run(Command::new("npm").args(install).current_dir(&scripts))?;
+    Ok(scripts)
+}
+
+/// The dashboard in a real browser, without a window. The script ends the node and starts it again, so that it is given
+/// what it takes to do that; its pictures are kept.
+pub fn browser(binary: &Path) -> Result<(), String> {
+    let scripts = installed()?;
+    let named = std::env::var("CHROMIUM").ok();
+    let mut browsers = named.iter().map(String::as_str).chain(BROWSERS);
+    let browser = browsers.find(|browser| run::answers(Command::new(browser).arg("--version")));
+    let browser = browser.ok_or("a browser is needed: `apt-get install chromium`, or CHROMIUM=/path/to/one")?;
+    let pictures = target_dir().join("dashboard");
+    let folder = TempFolder::new("browser")?;
+    let port = node::free_ports()?;
+    let node = Node::start(binary, folder.path(), port)?;
+    let mut script = Command::new("node");
+    script.arg("dashboard.mjs").current_dir(&scripts).env("RPC_URL", format!("http://127.0.0.1:{port}"));
+    script.env("BROWSER", browser).env("HEARTH", binary).env("HEARTH_FOLDER", folder.path()).env("PICTURES", &pictures);
+    run::run(&mut script).map_err(|why| node.explain(&format!("{why} (pictures in {})", pictures.display())))
 }
 
 /// The clients from PyPI: solana-py and solders.

@@ -19,10 +19,11 @@ use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Taker};
 use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Fates, Genesis, GenesisConfig, GenesisError, Ledger};
+use hearth_monitor::{Seconds, Watch};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
 use hearth_pipeline::{benchg, bencho};
-use hearth_rpc::{Counters, Limits, RpcConfig, RpcError, RpcNode, RpcServer};
+use hearth_rpc::{Counters, Limits, LookAt, RpcConfig, RpcError, RpcNode, RpcServer};
 use hearth_tile::Clock;
 use hearth_tile::affinity::{AffinityError, Cores};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, Topology};
@@ -354,11 +355,20 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         genesis_time: genesis.config().creation_time as i64,
         feature_set: Some(hearth_svm::feature_set_id()),
         wake_chain: Box::new(move || poh.iter().for_each(hearth_tile::wake::Waker::wake)),
+        look_at: config.rpc.dashboard.then(|| look_at(workspace_path(config))),
         newest_snapshot,
     };
     let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };
     let rpc_server = RpcServer::start(rpc_config, rpc_node)?;
     Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker })
+}
+
+/// How the dashboard sees the node: as the monitor does, by its workspace.
+fn look_at(workspace: PathBuf) -> LookAt {
+    Box::new(move || {
+        let mut seconds = Seconds::of(Watch::attach(std::slice::from_ref(&workspace)).ok()?);
+        Some(Box::new(move || Some(seconds.next_second().json())))
+    })
 }
 
 /// A secret under which tiles know signatures.

@@ -8,8 +8,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use hearth_monitor::{AttachError, Diagnosis, Look, Sample, Screen, ScreenError, Watch, diagnose, snapshot};
-use serde::Serialize;
+use hearth_monitor::{AttachError, Screen, ScreenError, Second, Seconds, Watch, snapshot};
 
 use crate::boot::workspace_path;
 use crate::cli;
@@ -31,7 +30,6 @@ pub enum MonitorError {
     Gone(u32),
 }
 
-const EVERY: Duration = Duration::from_secs(1);
 /// Rates kept for the sparkline: four minutes, and the width of a large terminal.
 const RATES: usize = 240;
 /// A pipe has no width; this holds every column.
@@ -46,8 +44,8 @@ pub fn run(config: &Config, options: &cli::Monitor, stop: &StopSignal, say: &Say
     let on_screen = !options.json
         && options.count == 0
         && [std::io::stdin().is_terminal(), std::io::stdout().is_terminal()] == [true; 2];
-    let mut seconds = Seconds { before: watch.look(), watch, rates: VecDeque::with_capacity(RATES) };
-    if on_screen { screen(&mut seconds, stop) } else { lines(&mut seconds, options, stop, say) }
+    let mut rated = Rated { seconds: Seconds::of(watch), rates: VecDeque::with_capacity(RATES) };
+    if on_screen { screen(&mut rated, stop) } else { lines(&mut rated, options, stop, say) }
 }
 
 /// The node named; without a name that of the configuration, or else a bench.
@@ -59,70 +57,55 @@ fn workspaces(config: &Config, name: Option<&str>) -> Vec<PathBuf> {
     }
 }
 
-/// A node, a second at a time.
-struct Seconds {
-    watch: Watch,
-    before: Look,
+/// A node, and the rates of its last seconds.
+struct Rated {
+    seconds: Seconds,
     rates: VecDeque<f64>,
 }
 
-impl Seconds {
-    fn due(&self) -> Instant {
-        self.before.at() + EVERY
-    }
-
-    fn next(&mut self) -> (Sample, Diagnosis) {
-        let now = self.watch.look();
-        let sample = Sample::between(&self.watch, &self.before, &now);
-        self.before = now;
+impl Rated {
+    fn next(&mut self) -> Second {
+        let second = self.seconds.next_second();
         if self.rates.len() == RATES {
             self.rates.pop_front();
         }
-        self.rates.push_back(sample.txn_per_s);
-        let diagnosis = diagnose(&sample);
-        (sample, diagnosis)
+        self.rates.push_back(second.sample.txn_per_s);
+        second
     }
 
     fn gone(&self) -> Result<(), MonitorError> {
-        if self.watch.is_alive() { Ok(()) } else { Err(MonitorError::Gone(self.watch.pid())) }
+        let watch = self.seconds.watch();
+        if watch.is_alive() { Ok(()) } else { Err(MonitorError::Gone(watch.pid())) }
     }
 }
 
-fn screen(seconds: &mut Seconds, stop: &StopSignal) -> Result<(), MonitorError> {
+fn screen(rated: &mut Rated, stop: &StopSignal) -> Result<(), MonitorError> {
     let mut screen = Screen::open()?;
     while !stop.is_set() {
-        if screen.follow_keys(seconds.due())? {
+        if screen.follow_keys(rated.seconds.due())? {
             break;
         }
-        let (sample, diagnosis) = seconds.next();
-        screen.show(sample, diagnosis, seconds.rates.make_contiguous())?;
+        let Second { sample, diagnosis } = rated.next();
+        screen.show(sample, diagnosis, rated.rates.make_contiguous())?;
     }
     drop(screen);
-    seconds.gone()
+    rated.gone()
 }
 
-/// A second, as JSON has it.
-#[derive(Serialize)]
-struct Line {
-    #[serde(flatten)]
-    sample: Sample,
-    diagnosis: Diagnosis,
-}
-
-fn lines(seconds: &mut Seconds, options: &cli::Monitor, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
+fn lines(rated: &mut Rated, options: &cli::Monitor, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
     let mut printed = 0;
     while !stop.is_set() && !say.is_closed() && (options.count == 0 || printed < options.count) {
-        while Instant::now() < seconds.due() && !stop.is_set() {
+        while Instant::now() < rated.seconds.due() && !stop.is_set() {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let (sample, diagnosis) = seconds.next();
+        let second = rated.next();
         if options.json {
-            say.line(serde_json::to_string(&Line { sample, diagnosis }).expect("a sample is plain data"));
+            say.line(second.json());
         } else {
-            say.line(snapshot(&sample, &diagnosis, seconds.rates.make_contiguous(), PIPED_WIDTH));
+            say.line(snapshot(&second.sample, &second.diagnosis, rated.rates.make_contiguous(), PIPED_WIDTH));
         }
         printed += 1;
-        seconds.gone()?;
+        rated.gone()?;
     }
     Ok(())
 }

@@ -114,6 +114,9 @@ fn addresses(config: &Config, rpc: SocketAddr) -> String {
     let to = |address: SocketAddr| boot::reachable(address);
     let websocket = SocketAddr::new(rpc.ip(), rpc.port().saturating_add(1));
     let mut lines = format!("  rpc       http://{}\n  websocket ws://{}\n", to(rpc), to(websocket));
+    if config.rpc.dashboard {
+        lines += &format!("  dashboard http://{}/dashboard\n", to(rpc));
+    }
     lines += &format!("  tpu       {} (QUIC), {} (UDP)\n", to(ports.quic), to(ports.udp));
     lines += &format!("  metrics   http://{}/metrics", to(ports.metrics));
     let open = [rpc, ports.quic].iter().any(|address| address.ip().is_unspecified());

@@ -5,8 +5,8 @@
 //! memory  a copy of all counters a look
 //! drops   nothing: it takes no part in the node, and costs it nothing but the cache lines that it reads
 //!
-//! The walk: [`Watch::attach`] → [`Watch::look`] now and then → [`Sample::between`] two looks → [`diagnose`] → [`snapshot`] or
-//! [`Screen`].
+//! The walk: [`Watch::attach`] → [`Watch::look`] now and then → [`Sample::between`] two looks → [`diagnose`], all of it
+//! by [`Seconds`] → [`snapshot`], [`Screen`] or [`Second::json`].
 
 mod attach;
 mod columns;
@@ -14,6 +14,7 @@ mod diagnosis;
 mod look;
 mod sample;
 mod screen;
+mod seconds;
 mod text;
 mod threads;
 
@@ -22,4 +23,5 @@ pub use diagnosis::{Advice, Diagnosis, Finding, diagnose};
 pub use look::Look;
 pub use sample::{CoreSample, LinkSample, Regimes, Sample, TileSample, TileState};
 pub use screen::{Screen, ScreenError};
+pub use seconds::{Second, Seconds};
 pub use text::snapshot;

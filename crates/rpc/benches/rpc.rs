@@ -66,6 +66,7 @@ fn server(accounts: u64) -> RpcServer {
         feature_set: Some(7),
         wake_chain: Box::new(|| {}),
         newest_snapshot: Box::new(|| None),
+        look_at: None,
         history: None,
         fates: Arc::new(Fates::new(0, 1)),
         began_unix_s: 1_000,

@@ -14,6 +14,7 @@ use hearth_ledger::{Fates, Ledger};
 use hearth_wire::{Pubkey, Signature, Txn};
 
 use crate::counters::Counters;
+use crate::dashboard::LookAt;
 
 /// Where to listen, and how much to bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +156,8 @@ pub struct RpcNode {
     pub feature_set: Option<u32>,
     /// Where slots come on demand: has the chain look at whether one was called for.
     pub wake_chain: Box<dyn Fn() + Send + Sync>,
+    /// What the dashboard shows; `None` where there is no dashboard.
+    pub look_at: Option<LookAt>,
     /// The slot of the newest snapshot, if there is one.
     pub newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
 }

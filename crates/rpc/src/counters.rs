@@ -91,6 +91,14 @@ counters! {
     notifications_missed: Counter,
     /// WebSocket connections closed because the client did not read or did not answer.
     websockets_dropped: Counter,
+    /// Streams of dashboards begun.
+    dashboards: Counter,
+    /// Streams of dashboards now.
+    dashboards_open: Gauge,
+    /// Streams of dashboards refused: over the limit.
+    dashboards_refused: Counter,
+    /// Streams of dashboards ended because the client did not read.
+    dashboards_dropped: Counter,
 }
 
 impl Counters {

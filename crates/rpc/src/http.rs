@@ -1,4 +1,4 @@
-//! HTTP: one request with a body that is JSON-RPC, or a look at `/health`.
+//! HTTP: one request with a body that is JSON-RPC, a look at `/health`, or a browser that wants the dashboard.
 //!
 //! reads   requests that hyper has parsed
 //! writes  answers; any origin may ask, as of a node of the cluster
@@ -16,6 +16,7 @@ use axum::body::{Body, HttpBody};
 use axum::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 
 use crate::counters::count;
+use crate::dashboard;
 use crate::jsonrpc;
 use crate::methods::{Api, Caller};
 
@@ -24,11 +25,14 @@ const DISCARDED_MAX: usize = 1024 * 1024;
 
 /// Answers one request.
 pub async fn handle(api: Arc<Api>, address: IpAddr, request: Request<Body>) -> Result<Response<Body>, Infallible> {
+    if let Some(response) = dashboard::answer(&api, &request) {
+        return Ok(response);
+    }
     let mut response = match (request.method(), request.uri().path()) {
         (&Method::POST, _) => post(Caller { api: &api, address }, request).await,
         (&Method::GET, "/health") => plain(StatusCode::OK, if api.health().is_ok() { "ok" } else { "behind" }),
         (&Method::OPTIONS, _) => Response::new(Body::empty()),
-        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC is asked by POST; GET knows /health only\n"),
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC is asked by POST; GET knows /health and /dashboard\n"),
     };
     let anyone: [(HeaderName, &str); 4] = [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),

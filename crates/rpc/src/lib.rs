@@ -9,13 +9,15 @@
 //! source  the methods, parameters, shapes and error codes of `solana-rpc` and `solana-rpc-client-api` 4.2
 //!
 //! The walk: [`server`] (sockets and threads) → `http` or `websocket` (bytes into requests) → `jsonrpc` (one
-//! request or a batch) → `params` → `methods` (what is answered) or `subscriptions` (what is told later).
+//! request or a batch) → `params` → `methods` (what is answered) or `subscriptions` (what is told later). `dashboard`
+//! is a page for browsers, which asks the same way.
 //!
 //! It runs on threads of its own, beside the pipeline: tiles never wait for a client, and a read holds a lock of
 //! the ledger for one look.
 
 pub mod config;
 pub mod counters;
+mod dashboard;
 mod encoding;
 mod filters;
 mod history;
@@ -30,6 +32,7 @@ mod websocket;
 
 pub use config::{Busy, FaucetSigner, Limits, RpcConfig, RpcNode, TransactionInlet};
 pub use counters::Counters;
+pub use dashboard::{LookAt, Second};
 pub use server::{RpcError, RpcServer};
 
 /// The release of the cluster's software whose interface is followed: what clients that adapt to a version look at.

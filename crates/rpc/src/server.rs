@@ -109,6 +109,12 @@ impl RpcServer {
         runtime.spawn(host.clone().accept(http_listener, config.limits.http_connections, Protocol::Http));
         runtime.spawn(host.accept(websocket_listener, config.limits.websocket_connections, Protocol::WebSocket));
         runtime.spawn(hub.watch());
+        let (watching, until) = (Arc::clone(&api), stop.subscribe());
+        runtime.spawn(async move {
+            if let Some(live) = &watching.live {
+                live.watch(&watching.counters, until).await;
+            }
+        });
         runtime.spawn(api.resend_all());
         Ok(Self { runtime: Some(runtime), stop, running: Some(running), counters, http, websocket })
     }

@@ -265,6 +265,9 @@ fn measure(
     let (sender, samples) = channel();
     progress("booting the node");
     let running = boot::boot(config, topology, chain, Some(Load { benchg, samples: sender }))?;
+    if config.rpc.dashboard {
+        progress(&format!("dashboard: http://{}/dashboard", boot::reachable(running.rpc)));
+    }
     let cores = machine::cores().map_err(BootError::Cores)?;
     let seen = Observed::default();
     let mut bench = Driver { node: &running.node, samples, control, stop, say, cores, instead: None, seen };

@@ -200,6 +200,8 @@ tables! {
         pub bind_address: String = "127.0.0.1".into(),
         /// JSON-RPC over HTTP; WebSocket is one port higher.
         pub port: u16 = 8899,
+        /// Serves a page about the node at the address of JSON-RPC, for browsers.
+        pub dashboard: bool = true,
         /// Keeps the status of landed transactions for `getSignatureStatuses`, and on disk what became of each for
         /// `getTransaction`, `getBlock` and `getSignaturesForAddress`.
         pub transaction_history: bool = true,

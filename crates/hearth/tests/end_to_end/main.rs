@@ -8,6 +8,7 @@ mod beside;
 mod client;
 mod configure;
 mod counts;
+mod dashboard;
 mod demand;
 mod developer;
 mod durability;

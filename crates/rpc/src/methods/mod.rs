@@ -38,6 +38,7 @@ use tokio::time::Instant;
 
 use crate::config::{Limits, RpcNode, TransactionInlet};
 use crate::counters::Counters;
+use crate::dashboard::Live;
 use crate::history::HistoryView;
 use crate::jsonrpc::{Answerer, Failure, Request};
 use crate::params::{Options, Params};
@@ -58,6 +59,7 @@ pub struct Api {
     pub(crate) limits: Limits,
     pub(crate) transaction_history: bool,
     pub(crate) rate: RateLimit,
+    pub(crate) live: Option<Live>,
     inlet: Mutex<Box<dyn TransactionInlet>>,
     resend: ResendQueue,
     /// For simulations: those that are not at work.
@@ -94,6 +96,7 @@ impl Api {
             limits,
             transaction_history: node.transaction_history,
             rate: RateLimit::new(limits.requests_per_second),
+            live: node.look_at.map(Live::new),
             inlet: Mutex::new(node.inlet),
             resend: ResendQueue::default(),
             executors: Mutex::default(),

@@ -1,0 +1,143 @@
+//! What the node does, a second at a time, for all who listen.
+//!
+//! reads   the node, through the caller's [`LookAt`], while somebody listens
+//! writes  the same event to every stream
+//! memory  [`QUEUED`] events a stream at most, shared between the streams; [`STREAMS`] streams
+//! drops   streams over the limit, and those that leave their events unread: counted
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Bytes, HttpBody};
+use hyper::body::Frame;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::assets::{self, Asset};
+use crate::counters::{Counters, Open, count};
+
+/// Streams at once: each is a browser's tab.
+const STREAMS: usize = 16;
+/// Events that wait for a client; one that leaves more unread is dropped.
+const QUEUED: usize = 8;
+/// Between two events.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Gives what happened since it was last called, as one line of JSON; `None` where nothing can be seen.
+pub type Second = Box<dyn FnMut() -> Option<String> + Send>;
+/// Begins to look at the node.
+pub type LookAt = Box<dyn Fn() -> Option<Second> + Send + Sync>;
+
+/// The page's files and the streams.
+pub(crate) struct Live {
+    look_at: LookAt,
+    files: Vec<Asset>,
+    /// `None` once the server stops.
+    streams: Mutex<Option<Vec<mpsc::Sender<Bytes>>>>,
+    joined: Notify,
+}
+
+impl Live {
+    pub(crate) fn new(look_at: LookAt) -> Self {
+        Self { look_at, files: assets::all(), streams: Mutex::new(Some(vec![])), joined: Notify::new() }
+    }
+
+    /// The page itself.
+    pub(super) fn page(&self) -> &Asset {
+        &self.files[0]
+    }
+
+    pub(super) fn asset(&self, path: &str) -> Option<&Asset> {
+        self.files.iter().find(|asset| asset.path == path)
+    }
+
+    /// A stream of its own; `None` where there are too many.
+    pub(super) fn join(&self, counters: &Arc<Counters>) -> Option<Events> {
+        let mut streams = self.streams.lock().expect("never poisoned");
+        let streams = streams.as_mut()?;
+        streams.retain(|stream| !stream.is_closed());
+        if streams.len() >= STREAMS {
+            count(counters.dashboards_refused());
+            return None;
+        }
+        let (stream, queue) = mpsc::channel(QUEUED);
+        // A browser learns at once that it is heard, and how soon to come back.
+        stream.try_send(Bytes::from_static(b"retry: 1000\n\n")).expect("an empty queue");
+        streams.push(stream);
+        count(counters.dashboards());
+        self.joined.notify_one();
+        Some(Events { queue, _open: Open::new(Arc::clone(counters), |counters| counters.dashboards_open()) })
+    }
+
+    /// Looks at the node while somebody listens, until the server stops.
+    pub(crate) async fn watch(&self, counters: &Counters, mut stopped: watch::Receiver<bool>) {
+        let watching = async {
+            loop {
+                self.joined.notified().await;
+                // Whoever joined while others were told has been told with them.
+                if self.is_heard() {
+                    self.tell_all(counters).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = watching => {}
+            _ = stopped.changed() => {}
+        }
+        // Their clients see the end of the stream.
+        self.streams.lock().expect("never poisoned").take();
+    }
+
+    /// Tells everybody a second at a time, until nobody is left.
+    async fn tell_all(&self, counters: &Counters) {
+        let Some(mut next) = (self.look_at)() else { return self.tell(counters, None) };
+        let mut seconds = interval_at(Instant::now() + EVERY, EVERY);
+        seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while self.is_heard() {
+            seconds.tick().await;
+            self.tell(counters, next());
+        }
+    }
+
+    fn is_heard(&self) -> bool {
+        self.streams.lock().expect("never poisoned").as_ref().is_some_and(|streams| !streams.is_empty())
+    }
+
+    /// Queues an event for each stream; without one the streams end, and their clients come back.
+    fn tell(&self, counters: &Counters, second: Option<String>) {
+        let mut streams = self.streams.lock().expect("never poisoned");
+        let Some(streams) = streams.as_mut() else { return };
+        let Some(second) = second else { return streams.clear() };
+        let event = Bytes::from(format!("data: {second}\n\n"));
+        streams.retain(|stream| match stream.try_send(event.clone()) {
+            Ok(()) => true,
+            Err(TrySendError::Closed(_)) => false,
+            Err(TrySendError::Full(_)) => {
+                count(counters.dashboards_dropped());
+                false
+            }
+        });
+    }
+}
+
+/// The body of a stream's answer.
+pub(super) struct Events {
+    queue: mpsc::Receiver<Bytes>,
+    _open: Open<Arc<Counters>>,
+}
+
+impl HttpBody for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.queue.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}

@@ -1,0 +1,73 @@
+// The figures on top and what they mean, in the sentence of `hearth monitor`.
+import { byId, el, setText } from './dom.mjs';
+import { grouped } from './format.mjs';
+
+/** Findings after which there is nothing to change. */
+const WELL = ['room', 'idle'];
+
+const FIGURES = [
+  ['txn', 'txn/s', (s) => grouped(s.txn_per_s), (s) => (s.failed_per_s >= 0.5 ? `${grouped(s.failed_per_s)} failed` : '')],
+  ['slot', 'slot', (s) => grouped(s.slot), () => ''],
+  ['dropped', 'dropped/s', (s) => grouped(total(s.dropped_per_s)), (s) => worst(s.dropped_per_s)],
+  ['pending', 'wait in pack', (s) => grouped(s.pending), (s) => (s.held_back ? `${grouped(s.held_back)} held back` : '')],
+  ['cores', 'cores busy', (s) => busy(s), (s) => (s.cores_allowed ? `of ${s.cores_allowed}` : '')],
+];
+
+const total = (rates) => Object.values(rates).reduce((sum, rate) => sum + rate, 0);
+
+function worst(rates) {
+  const [reason] = Object.entries(rates).sort((a, b) => b[1] - a[1])[0] ?? [];
+  return reason ? `most: ${reason}` : '';
+}
+
+const busy = (sample) => sample.cores.reduce((sum, core) => sum + core.busy, 0).toFixed(2);
+
+const cells = new Map();
+
+export function setUp() {
+  for (const [id, name] of FIGURES) {
+    const [value, note] = [el('span', { text: '–' }), el('small')];
+    cells.set(id, { value, note });
+    byId('figures').append(el('div', { class: id === 'txn' ? 'first' : undefined }, el('dt', { text: name }), el('dd', { id: `figure-${id}` }, value, note)));
+  }
+}
+
+let spoken = '';
+
+export function show(sample) {
+  const { node, pid, diagnosis } = sample;
+  setText(byId('node'), `${node} (pid ${pid})`);
+  document.title = `${grouped(sample.txn_per_s)} txn/s – ${node}`;
+  for (const [id, , value, note] of FIGURES) {
+    setText(cells.get(id).value, value(sample));
+    setText(cells.get(id).note, note(sample));
+  }
+  setText(byId('says'), diagnosis.says);
+  byId('diagnosis').classList.toggle('well', WELL.includes(diagnosis.finding));
+  const { advice } = diagnosis;
+  byId('advice').hidden = !advice;
+  byId('advice').replaceChildren(...(advice ? [`→ ${advice.says} `, advice.key ? el('code', { text: advice.key }) : ''] : []));
+  // Figures in the sentence change every second: who listens is told when its meaning does.
+  const meaning = `${diagnosis.finding} ${diagnosis.kind}`;
+  if (meaning !== spoken) byId('told').textContent = diagnosis.says;
+  spoken = meaning;
+}
+
+let lost;
+
+/** Says whether the node is heard of. */
+export function connection(state, why) {
+  const line = byId('connection');
+  line.hidden = state === 'live';
+  line.classList.toggle('gone', state !== 'live');
+  document.querySelector('.now').classList.toggle('old', state !== 'live');
+  if (state === 'live') {
+    lost = undefined;
+    return;
+  }
+  lost ??= new Date();
+  const since = lost.toLocaleTimeString();
+  const text = state === 'refused' ? `The node shows nothing: ${why}. Trying again.` : `The node is gone (since ${since}). This page comes back when the node does.`;
+  setText(line, text);
+  if (state === 'gone') document.title = 'the node is gone – Hearth';
+}

@@ -1,0 +1,78 @@
+// A table whose rows change every second and that a click on a heading sorts.
+import { el, scroller, setText } from './dom.mjs';
+
+/**
+ * `columns`: `{name, help, text(row), order(row), isText, isName, hot(row), cell(row, td)}`. `order` makes it sortable,
+ * `cell` gives the cell to the caller; noughts are dim but for names; the first column heads the row. Rows are known by
+ * `key(row)`.
+ */
+export class Table {
+  constructor(label, columns, key) {
+    Object.assign(this, { columns, key, rows: new Map(), sorted: undefined, data: [] });
+    this.headings = columns.map((column, at) => this.heading(column, at));
+    this.body = el('tbody');
+    const table = el('table', { class: 'live' }, el('caption', { class: 'unseen', text: label }), el('thead', {}, el('tr', {}, this.headings)), this.body);
+    this.element = scroller(label, table);
+  }
+
+  heading({ name, help, order, isText }, at) {
+    const inner = order ? el('button', { type: 'button', text: name, title: help, onclick: () => this.sort(at) }) : el('span', { text: name, title: help });
+    return el('th', { scope: 'col', class: isText && 'text' }, inner);
+  }
+
+  /** Numbers begin with the highest; a third click takes the order of the data flow again. */
+  sort(at) {
+    const first = this.columns[at].isText ? 1 : -1;
+    if (this.sorted?.at !== at) this.sorted = { at, direction: first };
+    else if (this.sorted.direction === first) this.sorted.direction = -first;
+    else this.sorted = undefined;
+    this.headings.forEach((heading, index) => {
+      if (this.sorted?.at === index) heading.setAttribute('aria-sort', this.sorted.direction > 0 ? 'ascending' : 'descending');
+      else heading.removeAttribute('aria-sort');
+    });
+    this.show(this.data);
+  }
+
+  show(data) {
+    this.data = data;
+    const ordered = this.sorted ? [...data].sort((a, b) => this.compare(a, b)) : data;
+    const known = new Set(ordered.map(this.key));
+    for (const [key, row] of this.rows) {
+      if (known.has(key)) continue;
+      row.element.remove();
+      this.rows.delete(key);
+    }
+    ordered.forEach((item, index) => {
+      const row = this.row(item);
+      if (this.body.children[index] !== row.element) this.body.insertBefore(row.element, this.body.children[index] ?? null);
+      this.columns.forEach((column, at) => this.fill(column, item, row.cells[at]));
+    });
+  }
+
+  compare(a, b) {
+    const { order } = this.columns[this.sorted.at];
+    const [left, right] = [order(a), order(b)];
+    return this.sorted.direction * (typeof left === 'string' ? left.localeCompare(right, 'en', { numeric: true }) : left - right);
+  }
+
+  row(item) {
+    const key = this.key(item);
+    const found = this.rows.get(key);
+    if (found) return found;
+    const cells = this.columns.map(({ isText }, at) => (at === 0 ? el('th', { scope: 'row' }) : el('td', { class: isText && 'text' })));
+    const row = { element: el('tr', {}, cells), cells };
+    this.rows.set(key, row);
+    return row;
+  }
+
+  fill({ text, cell, hot, isName }, item, td) {
+    if (cell) {
+      cell(item, td);
+      return;
+    }
+    const value = text(item);
+    setText(td, value);
+    td.classList.toggle('hot', Boolean(hot?.(item)));
+    td.classList.toggle('nothing', !isName && ['0', '0.00', '-'].includes(value));
+  }
+}

@@ -1,0 +1,109 @@
+// The tiles: numbers as the monitor's, and where each one's time went in the last two minutes as a strip.
+import { byId, el } from './dom.mjs';
+import { duration, percent, withDelta } from './format.mjs';
+import { Table } from './table.mjs';
+
+/** In the order in which a strip stacks them, from below; waiting is what is left. */
+const REGIMES = [
+  ['finish', 'finish', 'useful work'],
+  ['filt2', 'filt2', 'dropped after reading'],
+  ['filt1', 'filt1', 'filtered by metadata'],
+  ['hkeep', 'hkeep', 'housekeeping'],
+  ['ovrnr', 'ovrnr', 'lapped while reading'],
+  ['ovrnp', 'ovrnp', 'lapped while polling'],
+  ['backp', 'backp', 'a reliable consumer has no room'],
+  ['elsewhere', 'other', 'the core ran other tiles'],
+  ['wait', 'wait', 'nothing to do'],
+];
+const SECONDS = 120;
+const HEIGHT = 22;
+
+const histories = new Map();
+const colours = new Map();
+let table;
+
+const share = (regime, name, help) => ({
+  name: `% ${name}`,
+  help,
+  text: ({ regimes }) => percent(regimes[regime]),
+  order: ({ regimes }) => regimes[regime],
+  hot: regime === 'backp' || regime.startsWith('ovrn') ? ({ regimes }) => regimes[regime] >= 0.1 : undefined,
+});
+
+const inOrder = ['hkeep', 'backp', 'wait', 'ovrnp', 'ovrnr', 'filt1', 'filt2', 'finish', 'elsewhere'];
+
+const COLUMNS = [
+  { name: 'tile', isText: true, text: (t) => t.tile, order: (t) => t.tile },
+  { name: 'time', help: 'its last two minutes', isText: true, cell: strip },
+  { name: 'core', help: 'f floats', isName: true, text: (t) => (t.core === null ? 'f' : `${t.core}`), order: (t) => t.core ?? 1e9 },
+  { name: 'sig', help: 'what its loop says', text: (t) => t.state, order: (t) => t.state, hot: (t) => t.state === 'died' },
+  { name: 'stale', help: 'since its last heartbeat', text: (t) => (t.stale_s === null ? '-' : duration(t.stale_s)), order: (t) => t.stale_s ?? -1, hot: (t) => t.stale_s > 2 },
+  ...inOrder.map((regime) => share(...REGIMES.find(([key]) => key === regime))),
+  { name: 'in backp', text: (t) => (t.in_backpressure ? 'yes' : '-'), order: (t) => Number(t.in_backpressure) },
+  { name: 'backp cnt', text: (t) => withDelta(t.backpressure_count, t.backpressure_delta), order: (t) => t.backpressure_count },
+  { name: 'preempt/s', text: (t) => t.preempted_per_s.toFixed(0), order: (t) => t.preempted_per_s },
+  { name: 'heart', text: (t) => (t.heart ? '♥' : '-'), order: (t) => Number(t.heart) },
+  { name: 'tid', text: (t) => `${t.tid}`, order: (t) => t.tid },
+];
+
+export function setUp() {
+  byId('legend').append(
+    ...REGIMES.map(([key, name, help]) => el('li', { title: help }, el('span', { class: `swatch ${key}` }), name, el('span', { class: 'unseen', text: `: ${help}` }))),
+  );
+  table = new Table('Tiles', COLUMNS, (tile) => tile.tile);
+  byId('tiles').append(table.element);
+}
+
+/** Keeps a sample, whether anybody sees it or not. */
+export function add(sample) {
+  const known = new Set(sample.tiles.map(({ tile }) => tile));
+  for (const name of histories.keys()) if (!known.has(name)) histories.delete(name);
+  for (const { tile, regimes } of sample.tiles) {
+    const history = histories.get(tile) ?? [];
+    history.push(REGIMES.map(([regime]) => regimes[regime]));
+    if (history.length > SECONDS) history.shift();
+    histories.set(tile, history);
+  }
+}
+
+export const draw = (sample) => table.show(sample.tiles);
+
+/** Another palette: the strips are drawn anew with the next sample. */
+export function recolour() {
+  colours.clear();
+  document.querySelectorAll('.strip').forEach((canvas) => delete canvas.dataset.drawn);
+  table.show(table.data);
+}
+
+/** As the style sheet has it now. */
+function colour(regime) {
+  if (!colours.has(regime)) colours.set(regime, getComputedStyle(document.querySelector(`.swatch.${regime}`)).backgroundColor);
+  return colours.get(regime);
+}
+
+function strip({ tile, regimes }, cell) {
+  const canvas = cell.firstChild ?? cell.appendChild(el('canvas', { class: 'strip', role: 'img', width: SECONDS, height: HEIGHT }));
+  const history = histories.get(tile) ?? [];
+  const context = canvas.getContext('2d');
+  if (canvas.dataset.drawn === undefined) {
+    history.forEach((shares, at) => column(context, SECONDS - history.length + at, shares));
+  } else if (canvas.newest !== history.at(-1)) {
+    // One step on: the rest is moved and not drawn again.
+    context.drawImage(canvas, -1, 0);
+    column(context, SECONDS - 1, history.at(-1));
+  }
+  canvas.newest = history.at(-1);
+  canvas.dataset.drawn = '';
+  const busiest = REGIMES.reduce((best, regime) => (regimes[regime[0]] > regimes[best[0]] ? regime : best));
+  canvas.setAttribute('aria-label', `mostly ${busiest[1]} (${busiest[2]})`);
+}
+
+function column(context, x, shares) {
+  let below = 0;
+  shares.forEach((value, at) => {
+    const [from, to] = [HEIGHT * (1 - below), HEIGHT * (1 - below - value)];
+    context.fillStyle = colour(REGIMES[at][0]);
+    context.fillRect(x, to, 1, from - to);
+    below += value;
+  });
+}

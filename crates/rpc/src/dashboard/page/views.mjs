@@ -1,0 +1,234 @@
+// The explorer's views: a block, a transaction, an account. Each asks the node and places what it answers.
+import { el, fact, scroller } from './dom.mjs';
+import { grouped, short, sol, when } from './format.mjs';
+import { CONFIRMED, call } from './rpc.mjs';
+
+/** Rows at once. */
+const PAGE = 25;
+/** Between two looks at a transaction that is under way. */
+const AGAIN_MS = 700;
+/** Looks at one that has landed and of which the history does not tell yet. */
+const LOOKS = 20;
+
+const ANY = { ...CONFIRMED, maxSupportedTransactionVersion: 0 };
+
+/** A long name, shortened, with the whole of it to copy. */
+function key(value, kind) {
+  const name = kind ? el('a', { href: `#/${kind}/${value}`, class: 'mono', title: value, text: short(value) }) : el('span', { class: 'mono', title: value, text: short(value) });
+  const copy = el('button', { type: 'button', class: 'copy', 'aria-label': `Copy ${value}`, text: 'copy' });
+  copy.addEventListener('click', async () => {
+    try {
+      await navigator.clipboard.writeText(value);
+      copy.textContent = 'copied';
+    } catch {
+      // Not allowed on a plain address of another machine: then it is shown to be selected by hand.
+      name.textContent = value;
+    }
+  });
+  return el('span', { class: 'key' }, name, copy);
+}
+
+const slotLink = (slot) => el('a', { href: `#/slot/${slot}`, text: grouped(slot) });
+
+const outcome = (err) => (err ? el('span', { class: 'bad', text: `failed: ${reason(err)}` }) : el('span', { class: 'good', text: 'success' }));
+
+const reason = (err) => (typeof err === 'string' ? err : JSON.stringify(err));
+
+function table(label, heads, rows) {
+  const head = el('tr', {}, heads.map((text) => el('th', { scope: 'col', class: 'text' }, el('span', { text }))));
+  const body = rows.map((cells) => el('tr', {}, cells.map((cell) => el('td', { class: 'text' }, cell))));
+  return scroller(label, el('table', {}, el('caption', { class: 'unseen', text: label }), el('thead', {}, head), el('tbody', {}, body)));
+}
+
+/** A table that shows a page at a time. */
+function paged(label, heads, rows) {
+  const frame = table(label, heads, rows.slice(0, PAGE).map((row) => row()));
+  if (rows.length <= PAGE) return [frame];
+  let shown = PAGE;
+  const more = el('button', { type: 'button', class: 'more' });
+  const say = () => {
+    more.textContent = `Show ${Math.min(PAGE * 4, rows.length - shown)} more of ${grouped(rows.length)}`;
+    more.hidden = shown >= rows.length;
+  };
+  more.addEventListener('click', () => {
+    const next = rows.slice(shown, shown + PAGE * 4).map((row) => el('tr', {}, row().map((cell) => el('td', { class: 'text' }, cell))));
+    frame.querySelector('tbody').append(...next);
+    shown += next.length;
+    say();
+  });
+  say();
+  return [frame, more];
+}
+
+/** `#/slot/N` */
+export async function block(value, place) {
+  const slot = Number(value);
+  const title = el('h1', { text: `Slot ${grouped(slot)}` });
+  let found;
+  try {
+    found = await call('getBlock', slot, { ...ANY, transactionDetails: 'accounts', rewards: false });
+  } catch (error) {
+    place(title, el('p', { text: await whyNoBlock(slot, error) }), neighbours(slot));
+    return;
+  }
+  const { transactions } = found;
+  const failed = transactions.filter(({ meta }) => meta.err).length;
+  const rows = transactions.map(({ transaction, meta }) => () => [
+    key(transaction.signatures[0], 'transaction'),
+    outcome(meta.err),
+    key(transaction.accountKeys[0].pubkey, 'address'),
+    meta.fee === undefined ? '' : sol(meta.fee),
+  ]);
+  place(
+    title,
+    neighbours(slot),
+    el(
+      'dl',
+      { class: 'facts' },
+      fact('time', when(found.blockTime)),
+      fact('height', grouped(found.blockHeight ?? slot)),
+      fact('transactions', `${grouped(transactions.length)}${failed ? `, ${grouped(failed)} of them failed` : ''}`),
+      fact('blockhash', key(found.blockhash)),
+      fact('parent', slotLink(found.parentSlot)),
+    ),
+    transactions.length ? el('h3', { text: 'Transactions' }) : el('p', { class: 'quiet', text: 'The block has no transactions.' }),
+    ...(transactions.length ? paged('Transactions of the block', ['signature', 'result', 'fee payer', 'fee'], rows) : []),
+  );
+}
+
+const neighbours = (slot) =>
+  el('p', {}, slot > 0 ? el('a', { href: `#/slot/${slot - 1}`, text: `← slot ${grouped(slot - 1)}` }) : '', ' ', el('a', { href: `#/slot/${slot + 1}`, text: `slot ${grouped(slot + 1)} →` }));
+
+async function whyNoBlock(slot, error) {
+  const [newest, first] = await Promise.all([call('getSlot', CONFIRMED), call('getFirstAvailableBlock')]);
+  if (slot > newest) return `This slot has not been confirmed yet: the newest that is, is ${grouped(newest)}.`;
+  if (slot < first) return `This block is no longer kept: the oldest that is, is ${grouped(first)}.`;
+  if (slot === 0) return 'This is genesis: it has no transactions.';
+  if (error.code === -32007 || error.code === -32009) return 'No block was made in this slot.';
+  return `The node does not show this block: ${error.message}.`;
+}
+
+/** `#/transaction/SIGNATURE` */
+export async function transaction(signature, place, isCurrent) {
+  const title = el('h1', {}, 'Transaction ', key(signature));
+  for (let looks = 0; isCurrent(); looks++) {
+    const found = await call('getTransaction', signature, { ...ANY, encoding: 'jsonParsed' }).catch((error) => {
+      // Without a history there is still what became of it.
+      if (error.code === -32011) return null;
+      throw error;
+    });
+    if (found) {
+      place(title, ...landed(found));
+      return;
+    }
+    const { value: fate } = await call('getTransactionFate', signature);
+    place(title, ...fateOf(fate));
+    if (fate.fate !== 'pending' && (fate.fate !== 'landed' || looks >= LOOKS)) return;
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+  }
+}
+
+function fateOf(fate) {
+  const words = { landed: `It has landed, and is ${fate.confirmationStatus}.`, dropped: 'It was dropped.', pending: 'It is under way.', unknown: 'This node does not know this transaction.' };
+  const { drop } = fate;
+  return [
+    el('p', { class: fate.fate === 'dropped' ? 'bad' : undefined, text: words[fate.fate] ?? fate.fate }),
+    el(
+      'dl',
+      { class: 'facts' },
+      fate.slot === undefined || fate.slot === null ? [] : fact('slot', slotLink(fate.slot)),
+      drop ? fact('dropped by', `${drop.tile}: ${drop.reason}`) : [],
+      drop?.err ? fact('error', reason(drop.err)) : [],
+      fate.explanation ? fact('that means', fate.explanation) : [],
+      fate.hint ? fact('what to do', fate.hint) : [],
+    ),
+  ];
+}
+
+function landed({ slot, blockTime, meta, transaction: { message }, version }) {
+  const keys = message.accountKeys;
+  const accounts = keys.map(({ pubkey, signer, writable }, at) => {
+    const change = BigInt(meta.postBalances[at]) - BigInt(meta.preBalances[at]);
+    return [
+      key(pubkey, 'address'),
+      [signer && 'signs', writable && 'written'].filter(Boolean).join(', '),
+      el('span', { class: change > 0n ? 'good' : change < 0n ? 'bad' : 'quiet', text: `${change > 0n ? '+' : ''}${sol(change)}` }),
+      sol(meta.postBalances[at]),
+    ];
+  });
+  return [
+    el(
+      'dl',
+      { class: 'facts' },
+      fact('result', outcome(meta.err)),
+      fact('slot', slotLink(slot)),
+      fact('time', when(blockTime)),
+      fact('fee', sol(meta.fee)),
+      meta.computeUnitsConsumed === undefined ? [] : fact('compute units', grouped(meta.computeUnitsConsumed)),
+      fact('version', `${version}`),
+      fact('blockhash', key(message.recentBlockhash)),
+    ),
+    el('h3', { text: 'Accounts' }),
+    table('Accounts of the transaction', ['account', '', 'change', 'balance after'], accounts),
+    el('h3', { text: 'Instructions' }),
+    ...message.instructions.map(instruction),
+    ...(meta.logMessages?.length ? [el('h3', { text: 'Log' }), el('pre', { tabindex: '0', 'aria-label': 'Log', text: meta.logMessages.join('\n') })] : []),
+  ];
+}
+
+function instruction(found, at) {
+  const { program, programId, parsed, data, accounts } = found;
+  const name = parsed?.type ?? (parsed ? 'memo' : 'not parsed');
+  const values = typeof parsed === 'string' ? { text: parsed } : (parsed?.info ?? { data, accounts: accounts?.join(', ') });
+  const shown = Object.entries(values ?? {}).flatMap(([what, value]) => fact(what, plain(what, value)));
+  return el('div', {}, el('p', {}, `${at + 1}. `, el('strong', { text: program ? `${program}: ${name}` : name }), ' ', key(programId, 'address')), el('dl', { class: 'facts' }, shown));
+}
+
+const isAddress = (value) => typeof value === 'string' && /^[1-9A-HJ-NP-Za-km-z]{32,44}$/.test(value);
+
+function plain(what, value) {
+  if (isAddress(value)) return key(value, 'address');
+  if (what === 'lamports') return `${sol(value)} (${grouped(value)} lamports)`;
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+/** `#/address/ADDRESS` */
+export async function account(address, place) {
+  const { value } = await call('getAccountInfo', address, { ...CONFIRMED, encoding: 'jsonParsed' });
+  const history = await call('getSignaturesForAddress', address, { ...CONFIRMED, limit: PAGE }).catch((error) => error);
+  const title = el('h1', {}, 'Account ', key(address));
+  place(title, ...(value ? held(value) : [el('p', { text: 'Nothing lies at this address: it has never had lamports, or has none any more.' })]), el('h3', { text: 'Transactions' }), ...signatures(address, history));
+}
+
+function held({ lamports, owner, executable, space, data }) {
+  const { parsed } = data;
+  return [
+    el(
+      'dl',
+      { class: 'facts' },
+      fact('balance', sol(lamports)),
+      fact('owner', key(owner, 'address')),
+      fact('data', `${grouped(space ?? 0)} bytes${parsed ? `, ${data.program} ${parsed.type ?? ''}` : ''}`),
+      executable ? fact('program', 'it can be called') : [],
+    ),
+    ...(parsed ? [el('h3', { text: 'Data' }), el('pre', { tabindex: '0', 'aria-label': 'Data', text: JSON.stringify(parsed.info ?? parsed, null, 2) })] : []),
+  ];
+}
+
+const signatureRow = ({ signature, slot, err, blockTime }) => [key(signature, 'transaction'), slotLink(slot), outcome(err), blockTime ? when(blockTime) : ''];
+
+function signatures(address, history) {
+  if (history instanceof Error) return [el('p', { class: 'quiet', text: history.code === -32011 ? 'This node keeps no history of transactions.' : `${history.message}.` })];
+  if (history.length === 0) return [el('p', { class: 'quiet', text: 'No transaction that is kept and confirmed names it.' })];
+  const frame = table('Transactions of the account', ['signature', 'slot', 'result', 'time'], history.map(signatureRow));
+  const older = el('button', { type: 'button', class: 'more', text: 'Older' });
+  let last = history.at(-1).signature;
+  older.hidden = history.length < PAGE;
+  older.addEventListener('click', async () => {
+    const next = await call('getSignaturesForAddress', address, { ...CONFIRMED, limit: PAGE, before: last }).catch(() => []);
+    frame.querySelector('tbody').append(...next.map((entry) => el('tr', {}, signatureRow(entry).map((cell) => el('td', { class: 'text' }, cell)))));
+    last = next.at(-1)?.signature ?? last;
+    older.hidden = next.length < PAGE;
+  });
+  return [frame, older];
+}

@@ -1,0 +1,302 @@
+// The dashboard in a real browser: what it shows of a live node, the explorer, a phone's width, the keyboard, the node's end.
+//
+// Besides RPC_URL: BROWSER, a Chromium; HEARTH and HEARTH_FOLDER, to start the node again; PICTURES, a folder.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { Keypair, LAMPORTS_PER_SOL, SystemProgram, Transaction, sendAndConfirmTransaction } from '@solana/web3.js';
+import puppeteer from 'puppeteer-core';
+import { base58Length, duration, scaled, short, sol, understand } from '../../../crates/rpc/src/dashboard/page/format.mjs';
+import { connection, richKey, run, until, url } from './common.mjs';
+
+const { BROWSER, HEARTH, HEARTH_FOLDER, PICTURES } = process.env;
+const DESK = { width: 1280, height: 900 };
+const PHONE = { width: 360, height: 740, isMobile: true, hasTouch: true };
+
+/** A browser that is root's has no sandbox of its own; what it opens is our page on loopback alone. */
+const browser = await puppeteer.launch({
+  executablePath: BROWSER.includes('/') ? BROWSER : await which(BROWSER),
+  args: [...(process.getuid() === 0 ? ['--no-sandbox'] : []), '--disable-dev-shm-usage', '--disable-gpu'],
+});
+process.on('exit', () => browser.process()?.kill('SIGKILL'));
+const page = await browser.newPage();
+await page.setViewport(DESK);
+/** What the browser complains of: refused by the policy, not found, thrown. */
+const complaints = [];
+page.on('pageerror', (error) => complaints.push(String(error)));
+page.on('console', (message) => ['error', 'warn'].includes(message.type()) && complaints.push(message.text()));
+/** Where the page has asked anything. */
+const asked = new Set();
+page.on('request', (request) => asked.add(new URL(request.url()).origin));
+
+async function which(name) {
+  const { PATH } = process.env;
+  const { access } = await import('node:fs/promises');
+  for (const folder of PATH.split(':')) {
+    const file = path.join(folder, name);
+    if (await access(file).then(() => true, () => false)) return file;
+  }
+  return assert.fail(`${name} is not in PATH`);
+}
+
+const text = (selector) => page.$eval(selector, (element) => element.innerText);
+
+const sees = (what, selector) =>
+  until(`${what} in ${selector}`, async () => {
+    const found = await text(selector).catch(() => '');
+    return (typeof what === 'string' ? found.includes(what) : what.test(found)) ? found : undefined;
+  });
+
+async function picture(name, options = {}) {
+  mkdirSync(PICTURES, { recursive: true });
+  await page.screenshot({ path: path.join(PICTURES, `${name}.png`), ...options });
+}
+
+async function search(words) {
+  await page.$eval('#query', (input) => input.select());
+  await page.type('#query', words);
+  await page.keyboard.press('Enter');
+}
+
+/** No part of the page is wider than the window: tables scroll by themselves. */
+async function fitsItsWidth() {
+  const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+  assert.ok(content <= window, `${content} px in a window of ${window}`);
+}
+
+async function wordsAreUnderstood() {
+  const [address, signature] = [Keypair.generate().publicKey.toBase58(), 'z'.repeat(87)];
+  const { kind, value } = understand(' 1,234 ');
+  assert.deepEqual([kind, value], ['slot', '1234']);
+  assert.equal(understand(address).kind, 'address');
+  // All ones is a number too; the system program is what people mean.
+  assert.equal(understand('1'.repeat(32)).kind, 'address');
+  assert.equal(understand('1'.repeat(64)).kind, 'transaction');
+  for (const words of ['', '0x12', `${address}0`, '7'.repeat(25), 'z'.repeat(5000)]) assert.match(understand(words).why, /\w/);
+  assert.deepEqual([signature, address, '', '1', 'O'].map(base58Length), [64, 32, 0, 1, undefined]);
+  assert.deepEqual([0, 1, -5_000, 1_500_000_000, 2n ** 63n].map(sol), ['0 SOL', '0.000000001 SOL', '−0.000005 SOL', '1.5 SOL', '9,223,372,036.854775808 SOL']);
+  assert.deepEqual([2.5, 950, 12_345, 4.56e6].map(scaled), ['2.5', '950', '12.3K', '4.56M']);
+  assert.deepEqual([0.00042, 0.004, 12, 600].map(duration), ['420 µs', '4.00 ms', '12 s', '10 min']);
+  assert.equal(short(address).length, 13);
+}
+
+async function itShowsALiveNode() {
+  const answer = await page.goto(`${url}/`);
+  assert.match(answer.headers()['content-security-policy'], /default-src 'none'/);
+  await sees(/^test-\d+ \(pid \d+\)$/, '#node');
+  await sees(/is sent to the node/i, '#says');
+  await sees(/^\d/, '#figure-txn');
+  for (const kind of ['net:0', 'quic:0', 'verify:0', 'pack', 'bank:0', 'poh', 'store']) await sees(kind, '#tiles');
+  await sees('% finish', '#tiles');
+  await sees('net_quic:0', '#links');
+  const [first] = (await sees(/\d/, '#figure-slot')).match(/[\d,]+/);
+  await until('the next slot', async () => ((await text('#figure-slot')).startsWith(first) ? undefined : true));
+  await sees(/\d+\s+\d+\s+20\d\d-/, '#blocks');
+  assert.ok(await page.$eval('.strip', (canvas) => canvas.getContext('2d').getImageData(119, 0, 1, 22).data.some((byte) => byte > 0)));
+  // What the node does not measure has no empty panel.
+  const { latency = [] } = await sample();
+  assert.equal(await page.$eval('#latency', (panel) => panel.hidden), latency.length === 0);
+}
+
+/** One second of the node, past the page. */
+async function sample() {
+  const answer = await fetch(`${url}/dashboard/live`);
+  let text = '';
+  for await (const bytes of answer.body) {
+    text += Buffer.from(bytes).toString();
+    const [, found] = text.match(/data: (.*)\n\n/) ?? [];
+    if (found) return JSON.parse(found);
+  }
+  return assert.fail('the stream ended');
+}
+
+async function theChartMoves(rich) {
+  const pay = async () => {
+    const { blockhash } = await connection.getLatestBlockhash();
+    for (let n = 0; n < 200; n++) {
+      const transfer = SystemProgram.transfer({ fromPubkey: rich.publicKey, toPubkey: rich.publicKey, lamports: n });
+      const transaction = new Transaction({ recentBlockhash: blockhash, feePayer: rich.publicKey }).add(transfer);
+      transaction.sign(rich);
+      await connection.sendRawTransaction(transaction.serialize(), { skipPreflight: true });
+    }
+  };
+  await pay();
+  await until('a rate above that of votes', async () => {
+    const [, highest] = (await text('#chart-words')).match(/highest ([\d,]+)/) ?? [];
+    return Number((highest ?? '0').replaceAll(',', '')) > 20 || undefined;
+  });
+  assert.ok(await page.$('#chart .curve'));
+  const { x, y, width } = await (await page.$('#chart svg')).boundingBox();
+  await page.mouse.move(x + width - 10, y + 40);
+  await sees(/txn\/s, \d+ s ago/, '#chart');
+}
+
+async function tablesSort() {
+  const first = () => page.$eval('#tiles tbody tr', (row) => row.innerText.split(/\s/)[0]);
+  assert.equal(await first(), 'net:0');
+  const heading = await page.$('#tiles thead th button');
+  await heading.click();
+  assert.equal(await first(), 'bank:0');
+  assert.equal(await page.$eval('#tiles thead th', (th) => th.getAttribute('aria-sort')), 'ascending');
+  await heading.click();
+  assert.match(await first(), /^verify/);
+  await heading.click();
+  assert.equal(await first(), 'net:0');
+}
+
+async function aTransferIsFound(rich) {
+  const bob = Keypair.generate();
+  const transfer = SystemProgram.transfer({ fromPubkey: rich.publicKey, toPubkey: bob.publicKey, lamports: 1_500_000_000 });
+  const signature = await sendAndConfirmTransaction(connection, new Transaction().add(transfer), [rich]);
+  await search(signature);
+  await sees('success', '#result');
+  const shown = await sees('1.5 SOL', '#result');
+  for (const part of ['system: transfer', '0.000005 SOL', bob.publicKey.toBase58().slice(0, 6)]) assert.ok(shown.includes(part), `${part}: ${shown}`);
+  // The whole of a shortened name is there, and can be copied.
+  assert.equal(await page.$eval('#result h1 .mono', (name) => name.title), signature);
+  await picture('transaction');
+
+  await page.click(`#result a[title="${bob.publicKey}"]`);
+  await sees('1.5 SOL', '#result');
+  await sees(signature.slice(0, 6), '#result');
+  assert.equal(await page.$eval('#query', (input) => input.value), bob.publicKey.toBase58());
+
+  const { slot } = await connection.getTransaction(signature, { commitment: 'confirmed', maxSupportedTransactionVersion: 0 });
+  await search(String(slot));
+  await sees(`Slot ${slot.toLocaleString('en-US')}`, '#result h1');
+  await until('the transaction in its block', async () => {
+    if ((await text('#result')).includes(signature.slice(0, 6))) return true;
+    // The block has more of them than are shown at first.
+    await page.$eval('#result .more', (more) => more.click()).catch(() => {});
+    return undefined;
+  });
+  await page.goBack();
+  await sees('Account', '#result h1');
+  await page.goBack();
+  await sees('Transaction', '#result h1');
+
+  // A link of its own.
+  await page.goto(`${url}/dashboard#/transaction/${signature}`);
+  await page.reload();
+  await sees('success', '#result');
+}
+
+async function whatIsNotThereIsSaid() {
+  const cases = [
+    ['hello world', 'it is not base58'],
+    ['<img src=x onerror=alert(1)>', 'it is not base58'],
+    ['abc', 'base58 of 3 bytes'],
+    ['99999999', 'has not been confirmed yet'],
+    [Keypair.generate().publicKey.toBase58(), 'Nothing lies at this address'],
+    ['1'.repeat(64), 'does not know this transaction'],
+  ];
+  for (const [words, said] of cases) {
+    await search(words);
+    await sees(said, '#result');
+  }
+  assert.equal(await page.$('#result img'), null);
+  await page.click('#result a.back');
+  await page.waitForSelector('#overview:not([hidden])');
+}
+
+async function itIsLightAndDark() {
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number)[0]);
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'light' }]);
+  assert.ok((await ground()) > 200);
+  await picture('light');
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'dark' }]);
+  assert.ok((await ground()) < 60);
+  await picture('dark');
+  await page.click('#theme');
+  assert.ok((await ground()) > 200, 'the button says light');
+  await page.reload();
+  await sees('light', '#theme');
+  await page.click('#theme');
+  await page.click('#theme');
+  await sees('system', '#theme');
+  assert.ok((await ground()) < 60);
+}
+
+async function itFitsAPhone() {
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'light' }]);
+  await page.setViewport(PHONE);
+  await page.goto(`${url}/dashboard`);
+  await sees('net:0', '#tiles');
+  await fitsItsWidth();
+  await picture('phone');
+  for (const [kind, value] of [['slot', await connection.getSlot('confirmed')], ['address', SystemProgram.programId.toBase58()], ['search', 'x'.repeat(90)]]) {
+    await page.goto(`${url}/dashboard#/${kind}/${value}`);
+    await page.waitForFunction(() => document.querySelector('#result h1'));
+    await fitsItsWidth();
+  }
+  await page.setViewport(DESK);
+}
+
+async function theKeyboardIsEnough() {
+  await page.goto(`${url}/dashboard#/`);
+  await page.reload();
+  await sees('net:0', '#tiles');
+  const reached = new Set();
+  for (let presses = 0; presses < 80; presses++) {
+    await page.keyboard.press('Tab');
+    const { id, name, outline } = await page.evaluate(() => {
+      const { id, innerText, ariaLabel, tagName } = document.activeElement;
+      if (tagName === 'BODY') return {};
+      return { id, name: ariaLabel ?? innerText, outline: getComputedStyle(document.activeElement).outlineStyle };
+    });
+    // Past the end.
+    if (id === undefined) break;
+    assert.notEqual(outline, 'none', `the focus on ${id || name} is not seen`);
+    if (presses < 3 && id === 'query') reached.add('search soon');
+    reached.add(id || name);
+  }
+  for (const what of ['search soon', 'query', 'theme', 'Tiles', 'Links', '% finish']) assert.ok(reached.has(what), `${what} of ${[...reached]}`);
+  await page.focus('#query');
+  await page.keyboard.type('0');
+  await page.keyboard.press('Enter');
+  await sees('Slot 0', '#result h1');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'result');
+}
+
+async function theNodesEndIsSaid() {
+  await page.goto(`${url}/dashboard#/`);
+  const [, pid] = (await sees(/pid \d+/, '#node')).match(/pid (\d+)/);
+  assert.equal(await page.$eval('#connection', (line) => line.hidden), true);
+  process.kill(Number(pid), 'SIGKILL');
+  await sees('The node is gone', '#connection');
+  assert.match(await page.title(), /the node is gone/);
+  await picture('gone');
+  // What the browser says of a node that does not answer is no fault of the page.
+  complaints.splice(0, complaints.length, ...complaints.filter((line) => !/ERR_|Failed to load resource/.test(line)));
+
+  const again = spawn(HEARTH, ['run', '--config', path.join(HEARTH_FOLDER, 'hearth.toml')], { cwd: HEARTH_FOLDER, stdio: 'ignore' });
+  process.on('exit', () => again.kill('SIGKILL'));
+  await until('the node is back', async () => (await page.$eval('#connection', (line) => line.hidden)) || undefined);
+  await sees(`pid ${again.pid}`, '#node');
+  again.kill('SIGINT');
+  const [code] = await once(again, 'exit');
+  assert.equal(code, 0, 'a stream that is open holds no node up');
+  await sees('The node is gone', '#connection');
+}
+
+async function nothingWasRefusedNorAskedOutside() {
+  assert.deepEqual(complaints.filter((line) => !/ERR_|Failed to load resource/.test(line)), []);
+  assert.deepEqual([...asked], [url]);
+}
+
+const rich = await richKey(10 * LAMPORTS_PER_SOL);
+await run([
+  ['words are understood', wordsAreUnderstood],
+  ['it shows a live node', itShowsALiveNode],
+  ['the chart moves', () => theChartMoves(rich)],
+  ['tables sort', tablesSort],
+  ['a transfer is found', () => aTransferIsFound(rich)],
+  ['what is not there is said', whatIsNotThereIsSaid],
+  ['it is light and dark', itIsLightAndDark],
+  ['it fits a phone', itFitsAPhone],
+  ['the keyboard is enough', theKeyboardIsEnough],
+  ["the node's end is said", theNodesEndIsSaid],
+  ['nothing was refused nor asked outside', nothingWasRefusedNorAskedOutside],
+]);
