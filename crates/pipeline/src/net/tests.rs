@@ -66,6 +66,19 @@ fn datagrams_come_in_with_their_sender_and_port() {
 }
 
 #[test]
+fn a_datagram_is_received_when_it_is_read() {
+    let mut rig = rig(&[NET_QUIC]);
+    let (quic, from) = (addr(&mut rig, PortKind::Quic), sender());
+    for at_ms in [3, 5] {
+        rig.advance(Duration::from_millis(at_ms));
+        send(&from, quic, b"one", None);
+        let before = rig.count().received;
+        turn_until(&mut rig, "a datagram", |rig| rig.count().received > before);
+    }
+    assert_eq!(rig.take_origins(NET_QUIC), [3_000, 8_000]);
+}
+
+#[test]
 fn frags_go_out_as_datagrams_and_runs_are_cut() {
     let mut rig = rig(&[NET_QUIC]);
     let from = addr(&mut rig, PortKind::Quic);

@@ -186,6 +186,28 @@ fn with_no_room_downstream_nothing_is_lost() {
     assert_eq!((world.client.counters().stopped, world.client.counters().lost), (0, 0));
 }
 
+/// From a stream and from a datagram of its own; what the server itself has to say is no transaction.
+#[test]
+fn a_transaction_was_received_with_its_datagram() {
+    let mut world = World::new();
+    world.send(0..1, |world| world.take(0).len() + world.take(1).len() == 1);
+    world.rig.take(QUIC_NET);
+    let now = world.rig.clock().now();
+    let mut buffer = vec![];
+    world.client.send_transaction(&transaction(1)).unwrap();
+    world.client.poll_transmit(world.rig.clock().instant(now), &mut buffer).unwrap();
+    world.give(PortKind::Quic, &buffer);
+    world.give(PortKind::Udp, &transaction(2));
+    world.rig.advance(Duration::from_micros(700));
+    world.rig.run();
+    let origins: Vec<u32> = VERIFY.iter().flat_map(|v| world.rig.take_origins(v)).collect();
+    assert_eq!(origins, [(now / 1_000) as u32; 2]);
+    world.rig.advance(Duration::from_millis(50));
+    world.rig.run();
+    let said = world.rig.take_origins(QUIC_NET);
+    assert!(!said.is_empty() && said.iter().all(|origin_us| *origin_us == 0), "{said:?}");
+}
+
 #[test]
 fn plain_udp_passes_and_its_drops_are_counted() {
     let mut world = World::new();

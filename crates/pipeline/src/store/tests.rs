@@ -80,10 +80,14 @@ fn sets_reach_the_disk_and_the_ledger_hears_in_order() {
     run_until(&mut rig, "slot 3 to be durable", || reader.durable_slot() == Some(3));
     rig.run();
     assert_eq!(ledger.slot(Commitment::Confirmed), 0, "slot 1 is not stored");
+    assert_eq!(rig.latencies()[0].count(), 0, "nor is what follows durable with all before it");
+    rig.advance(Duration::from_millis(3));
     rig.give("shred_store:0", 0, &set(1, 0, true));
     rig.give("shred_store:0", 0, &set(4, 5, false)[..200]);
     run_until(&mut rig, "the ledger to hear", || ledger.slot(Commitment::Confirmed) == 3);
     assert_eq!(reader.block(2).unwrap().unwrap().data, [2; 200]);
+    let durable = &rig.latencies()[0];
+    assert_eq!((durable.count(), durable.sum_us()), (4, 3 * 2_999), "a set's age, but not that of slot 4's");
     let count = rig.count();
     assert_eq!((count.sets, count.blocks, count.dropped_duplicate, count.dropped_malformed), (5, 3, 1, 0));
 }
