@@ -5,12 +5,13 @@
 //! memory  a copy of all counters a look
 //! drops   nothing: it takes no part in the node, and costs it nothing but the cache lines that it reads
 //!
-//! The walk: [`Watch::attach`] → [`Watch::look`] now and then → [`Sample::between`] two looks → [`diagnose`], all of it
-//! by [`Seconds`] → [`snapshot`], [`Screen`] or [`Second::json`].
+//! The walk: [`Watch::attach`] → [`Watch::look`] now and then → [`Sample::between`] two looks → [`diagnose`] →
+//! [`snapshot`] or [`Screen`].
 
 mod attach;
 mod columns;
 mod diagnosis;
+mod latency;
 mod look;
 mod sample;
 mod screen;
@@ -20,6 +21,7 @@ mod threads;
 
 pub use attach::{AttachError, Watch};
 pub use diagnosis::{Advice, Diagnosis, Finding, diagnose};
+pub use latency::{Stage, Stages, write_stages};
 pub use look::Look;
 pub use sample::{CoreSample, LinkSample, Regimes, Sample, TileSample, TileState};
 pub use screen::{Screen, ScreenError};

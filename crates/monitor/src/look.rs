@@ -9,9 +9,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use hearth_ring::{LinkView, Observer};
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
+use hearth_tile::latency::Histogram;
 use hearth_tile::regime::REGIMES;
 use hearth_tile::topology::{TileSpec, Topology};
 
+use crate::latency::Stages;
 use crate::threads;
 
 /// What was seen at a moment.
@@ -29,6 +31,7 @@ pub struct Look {
 #[derive(Clone, Debug)]
 pub(crate) struct TileLook {
     words: Vec<u64>,
+    pub(crate) latencies: Vec<Histogram>,
     pub(crate) waited_for_core_ns: Option<u64>,
 }
 
@@ -47,6 +50,16 @@ impl Look {
         self.at
     }
 
+    /// How old transactions were at each stage, so far.
+    pub(crate) fn stages(&self, topology: &Topology) -> Stages {
+        let mut stages = Stages::default();
+        for (spec, tile) in topology.tiles.iter().zip(&self.tiles) {
+            let named = spec.latencies.iter().zip(&tile.latencies);
+            named.for_each(|(latency, histogram)| stages.add(&spec.kind, &latency.name, histogram));
+        }
+        stages
+    }
+
     /// The sum of a counter over the tiles of a kind.
     pub(crate) fn total(&self, topology: &Topology, kind: &str, counter: &str) -> u64 {
         let of_kind = topology.tiles.iter().zip(&self.tiles).filter(|(spec, _)| spec.kind == kind);
@@ -57,10 +70,13 @@ impl Look {
 impl TileLook {
     fn take(spec: &TileSpec, observer: &Observer, alive: bool) -> Self {
         let words = observer.counters(&spec.name()).unwrap_or_default();
+        let latencies = (0..spec.latencies.len())
+            .map(|number| Histogram::read(words.get(spec.latency_at(number)..).unwrap_or_default()));
+        let latencies = latencies.collect();
         let mut words: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
         // A workspace that does not hold what its topology says is read as zeros.
         words.resize(spec.words(), 0);
-        let mut look = Self { words, waited_for_core_ns: None };
+        let mut look = Self { words, latencies, waited_for_core_ns: None };
         if alive {
             look.waited_for_core_ns = threads::waited_for_core_ns(observer.pid(), look.loop_counter("tid"));
         }

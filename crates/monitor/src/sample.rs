@@ -11,6 +11,7 @@ use hearth_tile::topology::{TileSpec, Topology};
 use serde::Serialize;
 
 use crate::attach::Watch;
+use crate::latency::Stage;
 use crate::look::{Look, TileLook};
 
 /// A node in the time between two looks.
@@ -40,6 +41,8 @@ pub struct Sample {
     pub pending: u64,
     /// Transactions in pack's pool that wait for accounts or limits.
     pub held_back: u64,
+    /// How old transactions were at each stage.
+    pub latency: Vec<Stage>,
     /// The tiles, in the order of the data flow.
     pub tiles: Vec<TileSample>,
     /// Each consumer of each link.
@@ -262,6 +265,7 @@ impl Sample {
             dropped_per_s: dropped(topology, &rate),
             pending,
             held_back: pending.saturating_sub(after.total(topology, "pack", "ready")),
+            latency: after.stages(topology).since(&before.stages(topology)),
             cores: cores(&tiles),
             tiles,
             links: links(topology, &before.links, &after.links, seconds),

@@ -5,6 +5,7 @@
 
 use crate::columns::{Column, LINKS, TILES, fitting, padded};
 use crate::diagnosis::Diagnosis;
+use crate::latency::time;
 use crate::sample::Sample;
 
 /// Eight levels.
@@ -12,7 +13,7 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 
 /// The whole sample at a width; `rates` are those of the last moments, the newest last.
 pub fn snapshot(sample: &Sample, diagnosis: &Diagnosis, rates: &[f64], width: usize) -> String {
-    let mut text = format!("{}  {}\n{diagnosis}\n\n", headline(sample), sparkline(rates, 24));
+    let mut text = format!("{}  {}\n{diagnosis}\n{}\n", headline(sample), sparkline(rates, 24), latencies(sample));
     table(&mut text, TILES, &sample.tiles, width);
     text.push('\n');
     table(&mut text, LINKS, &sample.links, width);
@@ -36,6 +37,13 @@ pub(crate) fn headline(sample: &Sample) -> String {
         text += &format!(", {} wait in pack", grouped(sample.pending as f64));
     }
     text
+}
+
+/// Median and 99th percentile at each stage, in a line; empty where nothing was received.
+pub(crate) fn latencies(sample: &Sample) -> String {
+    let stages = sample.latency.iter().map(|at| format!("{} {} / {}", at.stage, time(at.p50_us), time(at.p99_us)));
+    let stages: Vec<String> = stages.collect();
+    if stages.is_empty() { String::new() } else { format!("p50 / p99 from receipt to {}\n", stages.join(", ")) }
 }
 
 /// The last values as bars, the highest one full.
@@ -75,7 +83,7 @@ pub(crate) fn grouped(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::sample::{LinkSample, TileSample};
-    use crate::{Advice, Finding};
+    use crate::{Advice, Finding, Stage};
 
     #[test]
     fn a_snapshot_says_what_it_does_what_that_means_and_shows_the_tables() {
@@ -83,6 +91,7 @@ mod tests {
         let link = LinkSample { link: "quic_verify:0".into(), total_per_s: 12_345.0, ..LinkSample::default() };
         let mut sample = Sample { node: "hearth".into(), pid: 7, slot: 42, txn_per_s: 98_765.4, ..Sample::default() };
         (sample.tiles, sample.links) = (vec![tile], vec![link]);
+        sample.latency = vec![Stage { stage: "executed".into(), p50_us: 1_500.0, p99_us: 4_800.0, ..Stage::default() }];
         sample.dropped_per_s = [("verify_signature".to_owned(), 12.0)].into();
         let advice = Some(Advice { key: Some("layout.verify_tile_count".into()), says: "add verify tiles".into() });
         let says = "verify is the limit".into();
@@ -91,9 +100,10 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "hearth (pid 7)  slot 42  98,765 txn/s, 12 dropped (most: verify_signature)  ▂█");
         assert_eq!(lines[1], "verify is the limit; add verify tiles (`layout.verify_tile_count`)");
-        assert!(lines[3].starts_with("tile      core") && lines[4].starts_with("verify:0     3"), "{text}");
-        assert!(lines[6].starts_with("link") && lines[7].contains("12.3K"), "{text}");
+        assert_eq!(lines[2], "p50 / p99 from receipt to executed 1.50 ms / 4.80 ms");
+        assert!(lines[4].starts_with("tile      core") && lines[5].starts_with("verify:0     3"), "{text}");
+        assert!(lines[7].starts_with("link") && lines[8].contains("12.3K"), "{text}");
         let narrow = snapshot(&sample, &diagnosis, &[], 40);
-        assert!(narrow.lines().skip(3).all(|line| line.chars().count() <= 40), "{narrow}");
+        assert!(narrow.lines().skip(4).all(|line| line.chars().count() <= 40), "{narrow}");
     }
 }

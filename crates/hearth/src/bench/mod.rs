@@ -9,7 +9,6 @@
 
 mod drain;
 mod drive;
-mod latency;
 mod limit;
 pub mod machine;
 mod observe;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use hearth_machine::neighbours::Jiffies;
 use hearth_machine::process::{CoresHad, CpuTime, cpu_ns_of, resident_bytes};
+use hearth_monitor::{Stage, Stages};
 use hearth_pipeline::bencho::Sample;
 use hearth_pipeline::node::Node;
 use hearth_pipeline::{bank, benchg};
@@ -18,7 +19,6 @@ use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::latency::Histogram;
 use hearth_tile::regime::{REGIMES, Regime};
 
-use super::latency::{Stage, Stages};
 use super::limit::{Allowed, bottleneck, noise};
 use super::machine::jiffies;
 use super::report::{Bottleneck, CpuPerTxn, TileUse};

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::latency::Stage;
+use hearth_monitor::Stage;
 
 /// Order statistics of the rate, in transactions a second. Of fewer than [`SECONDS_LEAST`] seconds the 5th percentile
 /// is the worst and the 95th the best.

@@ -5,9 +5,10 @@
 
 use std::fmt::Write;
 
+use hearth_monitor::write_stages;
+
 use hearth_machine::process::CoresHad;
 
-use super::latency;
 use super::limit::{Allowed, noise};
 use super::report::{Report, SECONDS_LEAST, TIMES_LEAST, Target, Waited, Waits};
 
@@ -54,7 +55,7 @@ impl Report {
             writeln!(s, "             all that was signed ahead was sent before the time was up")?;
         }
         self.write_latency(s)?;
-        latency::write(s, &self.latency)?;
+        write_stages(s, &self.latency)?;
         self.write_costs(s)?;
         self.write_verdict(s)
     }

@@ -13,7 +13,7 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 use crate::columns::{Column, LINKS, TILES, fitting, padded};
 use crate::diagnosis::{Diagnosis, Finding};
 use crate::sample::{LinkSample, Sample, TileSample};
-use crate::text::{headline, sparkline};
+use crate::text::{headline, latencies, sparkline};
 
 /// Less than this has no room for a table.
 const TABLES_NEED: (u16, u16) = (50, 14);
@@ -137,15 +137,18 @@ impl View {
                 .render_widget(Paragraph::new(format!("tables: {}×{} and more", TABLES_NEED.0, TABLES_NEED.1)), bottom);
             return;
         }
+        let latencies = latencies(sample);
+        let latency_lines = if latencies.is_empty() { 0 } else { lines_at(latencies.trim_end(), area.width) };
         let tiles = self.tiles(sample);
         let links = self.links(sample);
-        let room = area.height.saturating_sub(head_lines + says_lines + 4);
+        let room = area.height.saturating_sub(head_lines + says_lines + latency_lines + 4);
         // The links have a heading and some rows, however many tiles there are.
         let for_tiles = (tiles.len() as u16 + 1).min(room.saturating_sub(4).max(room / 2));
-        let [top, bars, says_at, _, tiles_at, _, links_at, bottom] = Layout::vertical([
+        let [top, bars, says_at, latency_at, _, tiles_at, _, links_at, bottom] = Layout::vertical([
             Constraint::Length(head_lines),
             Constraint::Length(1),
             Constraint::Length(says_lines),
+            Constraint::Length(latency_lines),
             Constraint::Length(1),
             Constraint::Length(for_tiles),
             Constraint::Length(1),
@@ -156,6 +159,7 @@ impl View {
         frame.render_widget(head, top);
         frame.render_widget(Paragraph::new(sparkline(rates, usize::from(area.width))).style(Color::Cyan), bars);
         frame.render_widget(says, says_at);
+        frame.render_widget(Paragraph::new(latencies).wrap(Wrap { trim: true }), latency_at);
         frame.render_widget(table(TILES, &tiles, tiles_at, 0), tiles_at);
         let last = links.len().saturating_sub(usize::from(links_at.height).saturating_sub(1));
         self.scroll = self.scroll.min(last);

@@ -1,6 +1,6 @@
 //! How long after its receipt a transaction comes to each tile, is executed and is on disk.
 //!
-//! reads   the histograms of all tiles at the begin and at the end of the measured seconds
+//! reads   the histograms of all tiles at two moments
 //! writes  a [`Stage`] for each, tiles of a kind together; a table of them
 
 use std::fmt::Write;
@@ -59,8 +59,8 @@ impl Stages {
     }
 }
 
-/// The table for a person.
-pub fn write(s: &mut String, stages: &[Stage]) -> std::fmt::Result {
+/// The table for a person, with what it is in front.
+pub fn write_stages(s: &mut String, stages: &[Stage]) -> std::fmt::Result {
     let mut lead = "latency";
     if !stages.is_empty() {
         writeln!(s, "  {lead:<10} {:<16}{:>10}{:>10}{:>10}{:>10}", "from receipt to", "p50", "p90", "p99", "max")?;
@@ -74,7 +74,7 @@ pub fn write(s: &mut String, stages: &[Stage]) -> std::fmt::Result {
 }
 
 /// A time to two or three digits.
-fn time(us: f64) -> String {
+pub(crate) fn time(us: f64) -> String {
     match us {
         ..1e3 => format!("{us:.0} µs"),
         ..1e4 => format!("{:.2} ms", us / 1e3),
@@ -113,11 +113,11 @@ mod tests {
         assert_eq!(names, [("verify", 2), ("executed", 10)], "nothing came to the bank");
         assert!((told[1].p99_us - 2_000.0).abs() <= 250.0, "{told:?}");
         let mut text = String::new();
-        write(&mut text, &told).unwrap();
+        write_stages(&mut text, &told).unwrap();
         assert!(text.starts_with("  latency    from receipt to") && text.contains("verify"), "{text}");
         assert!(text.lines().last().unwrap().contains("ms"), "{text}");
         text.clear();
-        write(&mut text, &[]).unwrap();
+        write_stages(&mut text, &[]).unwrap();
         assert_eq!(text, "");
     }
 }
