@@ -5,8 +5,8 @@
 //! memory  a copy of all counters a look
 //! drops   nothing: it takes no part in the node, and costs it nothing but the cache lines that it reads
 //!
-//! The walk: [`Watch::attach`] → [`Watch::look`] now and then → [`Sample::between`] two looks → [`diagnose`] →
-//! [`snapshot`] or [`Screen`].
+//! The walk: [`Watch::attach`] → [`Watch::look`] now and then → [`Sample::between`] two looks → [`diagnose`], all of it
+//! by [`Seconds`] → [`snapshot`], [`Screen`] or [`Second::json`].
 
 mod attach;
 mod columns;
