@@ -68,7 +68,8 @@ export function draw() {
     const line = run.map(({ at, rate }) => `${x(at).toFixed(1)},${y(rate).toFixed(1)}`).join(' ');
     const [first, last] = [x(run[0].at), x(run.at(-1).at)];
     parts.push(svg('polygon', { class: 'area', points: `${first},${y(0)} ${line} ${last},${y(0)}` }));
-    parts.push(svg('polyline', { class: 'curve', points: line }));
+    // One point alone is a dot.
+    parts.push(svg('polyline', { class: 'curve', points: run.length > 1 ? line : `${line} ${line}` }));
   }
   parts.push(...cursor(x, now));
   drawing.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
