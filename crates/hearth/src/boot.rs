@@ -149,6 +149,11 @@ pub struct Running {
 }
 
 impl Running {
+    /// Where subscriptions are.
+    pub fn websocket(&self) -> SocketAddr {
+        self.rpc_server.websocket_addr()
+    }
+
     /// Stops RPC and tiles.
     pub fn stop(self) -> Result<(), hearth_tile::core::Died> {
         self.rpc_server.stop();

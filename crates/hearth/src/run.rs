@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hearth_wire::base58::encode_32;
 
-use crate::boot::{self, BootError};
+use crate::boot::{self, BootError, Running};
 use crate::config::Config;
 use crate::developer::{self, Beginning, FlagError, Flags};
 use crate::ports::{self, Ports};
@@ -89,16 +89,9 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     }
     say.line(crate::draw::layout(&topology));
     let running = boot::boot(config, topology, chain, None)?;
-    say.line(addresses(config, running.rpc));
+    say.line(addresses(config, &running));
     if moved {
-        let by = running.rpc.port().abs_diff(Config::default().rpc.port);
-        note(format_args!(
-            "notice: somebody listens on the usual ports, so this node has others{}",
-            match by {
-                0 => String::new(),
-                by => format!(", {by} higher: RPC on {} and not {}", running.rpc.port(), Config::default().rpc.port),
-            }
-        ));
+        note("notice: somebody listens on usual ports, so this node has others; they are those above");
     }
     say.line("  ready; Ctrl-C stops the node");
     while !stop.is_set() && running.node.died().is_none() {
@@ -109,16 +102,15 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
 }
 
 /// Where clients find the node.
-fn addresses(config: &Config, rpc: SocketAddr) -> String {
-    let ports = Ports::of(config);
+fn addresses(config: &Config, running: &Running) -> String {
+    let (ports, rpc, websocket) = (Ports::of(config), running.rpc, running.websocket());
     let to = |address: SocketAddr| boot::reachable(address);
-    let websocket = SocketAddr::new(rpc.ip(), rpc.port().saturating_add(1));
     let mut lines = format!("  rpc       http://{}\n  websocket ws://{}\n", to(rpc), to(websocket));
     if config.rpc.dashboard {
         lines += &format!("  dashboard http://{}/dashboard\n", to(rpc));
     }
     lines += &format!("  tpu       {} (QUIC), {} (UDP)\n", to(ports.quic), to(ports.udp));
     lines += &format!("  metrics   http://{}/metrics", to(ports.metrics));
-    let open = [rpc, ports.quic].iter().any(|address| address.ip().is_unspecified());
+    let open = [rpc, ports.quic, ports.metrics].iter().any(|address| address.ip().is_unspecified());
     lines + if open { "\n  listening on all addresses of this machine" } else { "" }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hearth_ring::Observer;
-use hearth_rpc::Counters;
+use hearth_tile::topology::Topology;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
 use serde_json::{Value, json};
 
@@ -107,7 +107,10 @@ fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
 
 /// The port that a running node says it listens on.
 fn rpc_port(observer: &Observer) -> Option<u16> {
-    let at = Counters::DECLS.iter().position(|decl| decl.name == "http_port")?;
+    // As the node's own build has its counters.
+    let topology = Topology::from_workspace(observer.topology()).ok()?;
+    let rpc = topology.services.iter().find(|service| service.name == boot::RPC)?;
+    let at = rpc.counters.iter().position(|counter| counter.name == "http_port")?;
     let words = observer.counters(boot::RPC)?;
     u16::try_from(words.get(at)?.load(Relaxed)).ok().filter(|port| *port != 0)
 }

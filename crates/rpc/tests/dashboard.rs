@@ -179,7 +179,8 @@ fn a_client_that_does_not_read_is_dropped_and_holds_nobody_up() {
     let slow = ask(chain.http());
     chain.wait_counted(|c| c.dashboards_open(), 1);
     let mut reader = BufReader::new(ask(chain.http()));
-    let deadline = Instant::now() + DEADLINE;
+    // A dozen seconds where the machine is quick.
+    let deadline = Instant::now() + 5 * DEADLINE;
     while chain.counted(|c| c.dashboards_dropped()) == 0 {
         assert!(Instant::now() < deadline, "it is not dropped");
         read_until(&mut reader, "data: ");
@@ -206,7 +207,7 @@ fn stopping_ends_the_streams() {
     read_until(&mut reader, "data: ");
     let started = Instant::now();
     chain.server.stop();
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(started.elapsed() < DEADLINE, "{:?}", started.elapsed());
     let mut line = String::new();
     while reader.read_line(&mut line).unwrap() > 0 {}
 }

@@ -93,6 +93,14 @@ fn refusals_of_the_rpc_are_told() {
     assert_eq!(of(&late).1, "rpc_refused_busy");
     chain.full.store(false, std::sync::atomic::Ordering::Relaxed);
 
+    // What was dropped and is handed over again waits; once it is not, it was dropped.
+    let waiting = chain.transfer(31, &address(20), 1_000_000);
+    send(&waiting, true);
+    note(&chain, &signature_of(&waiting), DropReason::PackPoolFull, None);
+    let (name, counter, said) = of(&waiting);
+    assert_eq!((&*name, &*counter), ("pending", "pack_dropped_pool_full"));
+    assert!(said.starts_with("pack dropped it") && said.contains("handed over again"), "{said}");
+
     // Without a preflight it goes on its way.
     send(&forged, true);
     assert_eq!(of(&forged).0, "pending");

@@ -196,7 +196,9 @@ fn a_chain_that_stands_simulates_in_the_slot_to_come() {
     chain.succeed(&made);
     // What it was extended by is there in the slot to come, and so is what it was ended in the last.
     for end in [None, Some(deactivate_table(table, wallet(0)))] {
-        end.iter().for_each(|end| drop(chain.succeed(std::slice::from_ref(end))));
+        for end in &end {
+            chain.succeed(std::slice::from_ref(end));
+        }
         chain.stand();
         let bytes = transfer_by_table(wallet(0), table, 0, 7, chain.bank.parent_blockhash());
         let txn = hearth_wire::Txn::parse(&bytes).unwrap();

@@ -107,7 +107,7 @@ pub struct Flags {
     /// Bytes of log lines that are kept of one transaction; the rest is cut.
     #[arg(long, value_name = "BYTES", value_parser = log_bytes, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub log_messages_bytes_limit: Option<usize>,
-    /// Say nothing but errors.
+    /// Say nothing but notices and errors.
     #[arg(short = 'q', long, conflicts_with = "log", help_heading = "How the node runs")]
     pub quiet: bool,
     /// Say what the node does, on standard error (RUST_LOG=info).

@@ -32,11 +32,15 @@ pub fn reset(config: &Config, folder: &Path) -> Result<(), FlagError> {
     gone(&folder.join("genesis.accounts"), |path| std::fs::remove_file(path))
 }
 
-/// Whether a chain of this program is or was in the folder, or nothing at all. `history` and `blocks` may be anybody's.
+/// Whether a chain of this program is or was in the folder, or nothing at all. `history`, `blocks` and a `genesis.json` may
+/// be anybody's: ours begins with its checksum, and is never alone.
 fn is_chain(folder: &Path) -> Result<bool, FlagError> {
     let failed = |source| FlagError::Remove { path: folder.into(), source };
     let is_empty = std::fs::read_dir(folder).map_err(failed)?.next().is_none();
-    Ok(is_empty || ["genesis.json", "faucet.json"].iter().any(|name| folder.join(name).exists()))
+    let is_ours = |text: String| text.starts_with("{\"checksum\":");
+    Ok(is_empty
+        || ["genesis.accounts", "faucet.json"].iter().any(|name| folder.join(name).exists())
+        || std::fs::read_to_string(folder.join("genesis.json")).is_ok_and(is_ours))
 }
 
 /// The folder may be somewhere else, and hold other things.

@@ -200,6 +200,8 @@ fn options_that_contradict_or_surprise() {
     let (good, cut) = (dump("good.json", 3), dump("cut.json", 4));
     let foreign = setup.folder.path().join("foreign");
     fs::create_dir_all(foreign.join("history")).unwrap();
+    // As other chains have it.
+    fs::write(foreign.join("genesis.json"), r#"{"config":{"chainId":1}}"#).unwrap();
     let place = foreign.display().to_string();
     let cases: [(&[&str], &[&str]); 8] = [
         (&["--account", "-", &cut], &["--account: ", "cut.json", "`space` is 4, `data` has 3 bytes"]),

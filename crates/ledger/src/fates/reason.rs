@@ -135,7 +135,7 @@ reasons! {
     RpcLookups = Unsigned "rpc" "preflight_refused":
         "Its address lookup tables do not give the accounts, so it was not sent on: a table is not there or ended, or has no such index.",
         "Wait until the table's last extension is confirmed, then sign with a newer blockhash.";
-    RpcBusy = Refused "rpc" "refused_busy":
+    RpcBusy = Unsigned "rpc" "refused_busy":
         "It came over RPC when the node had no room for it.",
         "Send it again.";
 }

@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn asking_again_calls_once_a_second() {
         let (calls, start) = (Calls::default(), Instant::now());
-        let mut told = |hash: u8, ms| calls.note(&[hash; 32], start + Duration::from_millis(ms));
+        let told = |hash: u8, ms| calls.note(&[hash; 32], start + Duration::from_millis(ms));
         assert!(!told(1, 0) && told(1, 200), "the second time");
         assert!(!told(1, 400) && !told(1, 1100), "within a second of the call");
         assert!(told(1, 1300));

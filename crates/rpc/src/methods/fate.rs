@@ -37,9 +37,9 @@ impl Api {
         let duplicates = fate.filter(|fate| fate.duplicates > 0);
         let (name, explanation, hint) = match (&landed, &dropped) {
             (Some(landed), _) => ("landed", landed_text(landed), None),
-            // It was refused, and sent again without a preflight.
-            (None, Some(dropped)) if waits && dropped.reason.tile() == RPC => ("pending", WAITS.to_owned(), None),
-            (None, Some(dropped)) => ("dropped", dropped_text(dropped, waits), Some(dropped.reason.hint())),
+            // Handed over again, it may land yet: who signs another one now may pay twice.
+            (None, Some(dropped)) if waits => ("pending", waits_text(dropped), None),
+            (None, Some(dropped)) => ("dropped", dropped_text(dropped), Some(dropped.reason.hint())),
             (None, None) if waits => ("pending", WAITS.to_owned(), None),
             (None, None) => ("unknown", self.unknown_text(duplicates), Some(UNKNOWN_HINT)),
         };
@@ -129,12 +129,25 @@ fn landed_text(landed: &Landed) -> String {
     }
 }
 
-fn dropped_text(dropped: &Dropped, waits: bool) -> String {
+/// One that waits, and was dropped before.
+fn waits_text(dropped: &Dropped) -> String {
+    match dropped.reason.tile() {
+        // It was refused, and sent again without a preflight.
+        RPC => WAITS.to_owned(),
+        tile => {
+            let (counter, why) = (dropped.reason.counter(), dropped.reason.text());
+            format!(
+                "{tile} dropped it ({counter}). {why} It came over RPC and is handed over again until it lands or its blockhash expires."
+            )
+        }
+    }
+}
+
+fn dropped_text(dropped: &Dropped) -> String {
     let reason = dropped.reason;
     let error = dropped.error.map_or(String::new(), |error| format!(" The error: {}", sentence(&error)));
-    let again = if waits { " It came over RPC and is handed over again until its blockhash expires." } else { "" };
     let place = if reason.tile() == RPC { "the RPC refused it" } else { &format!("{} dropped it", reason.tile()) };
-    format!("It did not land: {place} ({}). {}{error}{again}", reason.counter(), reason.text())
+    format!("It did not land: {place} ({}). {}{error}", reason.counter(), reason.text())
 }
 
 /// An error with a full stop.

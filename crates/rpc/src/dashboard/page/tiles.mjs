@@ -87,10 +87,14 @@ function strip({ tile, regimes }, cell) {
   const context = canvas.getContext('2d');
   if (canvas.dataset.drawn === undefined) {
     history.forEach((shares, at) => column(context, SECONDS - history.length + at, shares));
-  } else if (canvas.newest !== history.at(-1)) {
+  } else if (canvas.newest === history.at(-2)) {
     // One step on: the rest is moved and not drawn again.
     context.drawImage(canvas, -1, 0);
     column(context, SECONDS - 1, history.at(-1));
+  } else if (canvas.newest !== history.at(-1)) {
+    // It was out of sight for a while.
+    context.clearRect(0, 0, SECONDS, HEIGHT);
+    history.forEach((shares, at) => column(context, SECONDS - history.length + at, shares));
   }
   canvas.newest = history.at(-1);
   canvas.dataset.drawn = '';
