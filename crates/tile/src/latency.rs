@@ -18,7 +18,7 @@ use crate::counters::put;
 const STEPS: usize = 4;
 /// Doublings told apart, from 4 µs on: the last bucket begins at 117 s and has all that is longer.
 const DOUBLINGS: usize = 25;
-/// Buckets of a histogram: 0, 1, 2 and 3 µs, then [`STEPS`] to each doubling.
+/// Buckets of a histogram: 0, 1, 2 and 3 µs, then four to each doubling.
 pub const BUCKETS: usize = STEPS + STEPS * DOUBLINGS;
 /// Words of a histogram: its buckets, the sum, and the longest ever.
 pub const WORDS: usize = BUCKETS + 2;

@@ -32,8 +32,8 @@ pub fn reset(config: &Config, folder: &Path) -> Result<(), FlagError> {
     gone(&folder.join("genesis.accounts"), |path| std::fs::remove_file(path))
 }
 
-/// Whether a chain of this program is or was in the folder, or nothing at all. `history`, `blocks` and a `genesis.json` may
-/// be anybody's: ours begins with its checksum, and is never alone.
+/// Whether a chain of this program is or was in the folder, or nothing at all. `history`, `blocks` and a `genesis.json`
+/// may be anybody's: ours begins with its checksum.
 fn is_chain(folder: &Path) -> Result<bool, FlagError> {
     let failed = |source| FlagError::Remove { path: folder.into(), source };
     let is_empty = std::fs::read_dir(folder).map_err(failed)?.next().is_none();

@@ -155,7 +155,8 @@ impl BlockStore {
     }
 
     /// Has `tell` called, from another thread, whenever slots may have become durable or a sync has failed. The
-    /// first one given stays. Under [`SyncPolicy::Kernel`](super::SyncPolicy::Kernel) it is not called: slots are durable at once.
+    /// first one given stays. Under [`SyncPolicy::Kernel`](super::SyncPolicy::Kernel) it is not called: slots are
+    /// durable at once.
     pub fn on_durable(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _ = self.shared.on_durable.set(Box::new(tell));
     }
