@@ -196,7 +196,7 @@ fn a_chain_that_stands_simulates_in_the_slot_to_come() {
     chain.succeed(&made);
     // What it was extended by is there in the slot to come, and so is what it was ended in the last.
     for end in [None, Some(deactivate_table(table, wallet(0)))] {
-        for end in &end {
+        if let Some(end) = &end {
             chain.succeed(std::slice::from_ref(end));
         }
         chain.stand();
