@@ -21,6 +21,8 @@ pub struct Failure {
     data: Option<Value>,
 }
 
+const UNHEALTHY: i64 = -32005;
+
 impl Failure {
     fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
@@ -30,6 +32,11 @@ impl Failure {
     #[cfg(test)]
     pub fn code(&self) -> i64 {
         self.code
+    }
+
+    /// Whether the node is unwell, and the request not at fault.
+    pub fn is_unhealthy(&self) -> bool {
+        self.code == UNHEALTHY
     }
 
     fn with_data(self, data: Value) -> Self {
@@ -125,7 +132,8 @@ impl Failure {
 
     /// The node cannot serve now.
     pub fn unhealthy(message: impl std::fmt::Display, slots_behind: Option<u64>) -> Self {
-        Self::new(-32005, format!("Node is unhealthy: {message}")).with_data(json!({ "numSlotsBehind": slots_behind }))
+        Self::new(UNHEALTHY, format!("Node is unhealthy: {message}"))
+            .with_data(json!({ "numSlotsBehind": slots_behind }))
     }
 
     /// The node keeps no statuses.

@@ -93,6 +93,14 @@ fn refusals_of_the_rpc_are_told() {
     assert_eq!(of(&late).1, "rpc_refused_busy");
     chain.full.store(false, std::sync::atomic::Ordering::Relaxed);
 
+    // Between two blocks nothing can be simulated.
+    let early = chain.transfer(2, &address(20), 1_000_000);
+    chain.ledger.end_slot(1, [1; 32]).unwrap();
+    assert!(send(&early, false)["error"].is_object());
+    let (name, _, said) = of(&early);
+    assert!(name == "dropped" && said.contains("The node was not well"), "{said}");
+    chain.ledger.begin_slot(2, 1).unwrap();
+
     // What was dropped and is handed over again waits; once it is not, it was dropped.
     let waiting = chain.transfer(31, &address(20), 1_000_000);
     send(&waiting, true);

@@ -135,6 +135,9 @@ reasons! {
     RpcLookups = Unsigned "rpc" "preflight_refused":
         "Its address lookup tables do not give the accounts, so it was not sent on: a table is not there or ended, or has no such index.",
         "Wait until the table's last extension is confirmed, then sign with a newer blockhash.";
+    RpcUnhealthy = Refused "rpc" "preflight_refused":
+        "The node was not well, so it was not sent on (preflight): its disk was behind, or no block was in the making.",
+        "Send it again when getHealth says ok.";
     RpcBusy = Unsigned "rpc" "refused_busy":
         "It came over RPC when the node had no room for it.",
         "Send it again.";

@@ -48,8 +48,15 @@ impl Api {
                 self.is_not_sent(&txn, DropReason::RpcSignature, None);
                 return Err(self.refused(Simulation::refused(TransactionError::SignatureFailure)));
             }
-            self.health()?;
-            self.preflight(&txn).await?;
+            let simulated = async {
+                self.health()?;
+                self.preflight(&txn).await
+            };
+            simulated.await.inspect_err(|failure| {
+                if failure.is_unhealthy() {
+                    self.is_not_sent(&txn, DropReason::RpcUnhealthy, None);
+                }
+            })?;
         }
         self.submit(&bytes).await.inspect_err(|_| self.is_not_sent(&txn, DropReason::RpcBusy, None))?;
         self.resend_until_landed(&txn, retries);
