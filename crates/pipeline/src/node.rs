@@ -14,8 +14,8 @@ use hearth_ring::{HugePages, Producer, Workspace, WorkspaceError};
 use hearth_tile::core::{Core, Died, Fleet, IdlePolicy};
 use hearth_tile::latency::stamp;
 use hearth_tile::runner::{Parts, Runnable, Runner};
-use hearth_tile::topology::{TileSpec, Topology};
-use hearth_tile::wake::Waker;
+use hearth_tile::topology::{LinkSpec, TileSpec, Topology};
+use hearth_tile::wake::{Neighbours, Waker};
 use hearth_tile::{Clock, Entropy, InitError, Tile};
 
 use crate::links::{AGAIN, RPC_VERIFY};
@@ -281,17 +281,17 @@ impl Launcher<'_> {
         Ok(Box::new(Runner::<T>::new(config, parts)?))
     }
 
-    /// The other cores to which the tile's links lead, each once.
-    fn neighbours(&self, tile: &str) -> Vec<Waker> {
+    /// The other cores to which the tile's links lead.
+    fn neighbours(&self, tile: &str) -> Neighbours {
         let own = &self.wakers[tile].1;
-        let producers = self.topology.inputs(tile).map(|l| l.producer.as_str());
-        let consumers = self.topology.outputs(tile).flat_map(|l| l.consumers.iter().map(|c| c.tile.as_str()));
-        let mut wakers: Vec<Waker> = vec![];
-        for (_, waker) in producers.chain(consumers).filter_map(|name| self.wakers.get(name)) {
-            if !waker.same_core(own) && !wakers.iter().any(|w| w.same_core(waker)) {
-                wakers.push(waker.clone());
-            }
+        let other = |name: &str| {
+            let waker = self.wakers.get(name).map(|(_, waker)| waker);
+            waker.filter(|waker| !waker.same_core(own)).cloned()
+        };
+        let consumers = |link: &LinkSpec| link.consumers.iter().filter_map(|c| other(&c.tile)).collect();
+        Neighbours {
+            producers: self.topology.inputs(tile).map(|link| other(&link.producer)).collect(),
+            consumers: self.topology.outputs(tile).map(consumers).collect(),
         }
-        wakers
     }
 }

@@ -12,7 +12,7 @@ use hearth_testkit::bench::{Bench, Unit};
 use hearth_tile::latency::TAKEN;
 use hearth_tile::runner::{Activity, Parts, Runnable, Runner};
 use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
-use hearth_tile::wake::Waker;
+use hearth_tile::wake::{Neighbours, Waker};
 use hearth_tile::{Clock, Entropy, Filter, Frag, FragMeta, Host, In, InitError, LatencyDecl, Out, Port, Tile};
 
 const DEPTH: usize = 4096;
@@ -75,7 +75,7 @@ impl Line {
             outputs: vec![workspace.producer("relay_test").expect("link")],
             counters: workspace.counters("relay:0").expect("counters"),
             waker: Waker::new().expect("a descriptor"),
-            neighbours: vec![],
+            neighbours: Neighbours::default(),
             entropy: Entropy::Seeded(1),
         };
         let feed = workspace.producer("test_relay").expect("link");

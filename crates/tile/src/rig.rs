@@ -34,7 +34,7 @@ use crate::regime::REGIMES;
 use crate::runner::{Activity, Parts, Runnable, Runner};
 use crate::tile::{Entropy, InitError, Tile};
 use crate::topology::{Consumption, LinkSpec, TileSpec, Topology};
-use crate::wake::Waker;
+use crate::wake::{Neighbours, Waker};
 
 /// Frags each link of a rig holds.
 pub const DEPTH: u32 = 256;
@@ -87,7 +87,7 @@ impl<T: Tile> Rig<T> {
             outputs: outputs.iter().map(producer).collect(),
             counters: workspace.counters(&tile).expect("counters"),
             waker,
-            neighbours: vec![],
+            neighbours: Neighbours::default(),
             entropy: Entropy::Seeded(42),
         };
         let runner = Runner::new(config, parts);

@@ -10,6 +10,7 @@
 //! open, and nothing else is done until it is ended. The core decides when the next turn comes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{Ordering, fence};
 
 use hearth_ring::{Consumer, Counters, FragMeta, Polled};
 
@@ -19,7 +20,7 @@ use crate::latency::{self, Histogram};
 use crate::regime::{Regime, TimeLine};
 use crate::sys;
 use crate::tile::{Entropy, Filter, Frag, Host, In, InitError, Out, OutPort, Poll, Tile, WaitFor};
-use crate::wake::Waker;
+use crate::wake::{Neighbours, Waker};
 
 /// What a turn came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub struct Parts {
     /// Wakes the core that runs this tile.
     pub waker: Waker,
     /// Cores at the other ends of the tile's links.
-    pub neighbours: Vec<Waker>,
+    pub neighbours: Neighbours,
     /// Where the tile's secrets come from.
     pub entropy: Entropy,
 }
@@ -81,6 +82,14 @@ pub trait Runnable: Send {
     fn died(&mut self);
 }
 
+/// How far the cores at the other ends have been woken for.
+struct Told {
+    /// By input: sequence number of the next frag.
+    read: Vec<u64>,
+    /// By output: frags published.
+    published: Vec<u64>,
+}
+
 /// A tile with its links and its time line.
 pub struct Runner<T: Tile> {
     tile: T,
@@ -93,7 +102,8 @@ pub struct Runner<T: Tile> {
     shared: LoopCounters,
     latencies: Vec<Histogram>,
     line: TimeLine,
-    neighbours: Vec<Waker>,
+    neighbours: Neighbours,
+    told: Told,
     next_housekeeping: u64,
     next_input: usize,
     /// Frags were read and [`Tile::end_burst`] has not been called yet.
@@ -141,6 +151,9 @@ impl<T: Tile> Runner<T> {
             );
         }
         let now = parts.clock.now();
+        let neighbours = parts.neighbours;
+        assert!(neighbours.producers.len() <= parts.inputs.len() && neighbours.consumers.len() <= ports.len());
+        let told = Told { read: parts.inputs.iter().map(Consumer::seq).collect(), published: vec![0; ports.len()] };
         Ok(Self {
             tile,
             name: parts.name,
@@ -152,7 +165,8 @@ impl<T: Tile> Runner<T> {
             shared: LoopCounters::default(),
             latencies: vec![Histogram::default(); T::LATENCIES.len()],
             line: TimeLine::new(now),
-            neighbours: parts.neighbours,
+            neighbours,
+            told,
             next_housekeeping: now,
             next_input: 0,
             burst_open: false,
@@ -359,11 +373,11 @@ impl<T: Tile> Runnable for Runner<T> {
         let now = self.clock.now();
         let parked = if self.blocked { Regime::Backpressure } else { Regime::Wait };
         self.line.resumed(parked, parked_ns, now);
+        let published = self.published();
         if now >= self.next_housekeeping {
             self.housekeep(now);
             self.line.spent(Regime::Housekeeping, self.clock.now());
         }
-        let published = self.published();
         let (mut passed, mut busy) = (0, false);
         // A burst that found no room at its end comes before anything else.
         let mut room = self.end_burst() && self.has_room();
@@ -389,9 +403,21 @@ impl<T: Tile> Runnable for Runner<T> {
     }
 
     fn wake_neighbours(&mut self) {
-        if std::mem::take(&mut self.moved) {
-            for waker in &self.neighbours {
-                waker.wake();
+        if !std::mem::take(&mut self.moved) {
+            return;
+        }
+        fence(Ordering::SeqCst);
+        // A core is woken for what it was given or for room that it was made, and for nothing else: every wake-up
+        // takes the core from somebody.
+        for ((producer, input), told) in self.neighbours.producers.iter().zip(&self.inputs).zip(&mut self.told.read) {
+            if std::mem::replace(told, input.seq()) != input.seq() {
+                producer.iter().for_each(Waker::wake_fenced);
+            }
+        }
+        let outputs = self.neighbours.consumers.iter().zip(&self.ports).zip(&mut self.told.published);
+        for ((consumers, port), told) in outputs {
+            if std::mem::replace(told, port.published) != port.published {
+                consumers.iter().for_each(Waker::wake_fenced);
             }
         }
     }

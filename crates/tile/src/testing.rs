@@ -14,7 +14,7 @@ use hearth_ring::{Consumer, Counters, HugePages, Producer, Workspace};
 use crate::counters::{CounterSet, LoopCounters};
 use crate::runner::{Parts, Runner};
 use crate::topology::{Consumption, LinkSpec, TileSpec, Topology};
-use crate::wake::Waker;
+use crate::wake::{Neighbours, Waker};
 use crate::{Clock, Entropy, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 /// Spins, giving the core away each time, until `done`; fails when that takes longer than a minute.
@@ -90,8 +90,16 @@ impl Wires {
         self.workspace.counters(tile).expect("counters")
     }
 
-    /// A tile's loop.
-    pub fn runner<T: Tile>(&self, tile: &str, config: &T::Config, waker: &Waker, neighbours: &[&Waker]) -> Runner<T> {
+    /// A tile's loop. `others` are the cores of other tiles, by tile.
+    pub fn runner<T: Tile>(
+        &self,
+        tile: &str,
+        config: &T::Config,
+        waker: &Waker,
+        others: &[(&str, &Waker)],
+    ) -> Runner<T> {
+        let other = |name: &str| others.iter().find(|(tile, _)| *tile == name).map(|(_, waker)| (*waker).clone());
+        let consumers = |link: &LinkSpec| link.consumers.iter().filter_map(|c| other(&c.tile)).collect();
         let parts = Parts {
             name: tile.into(),
             index: 0,
@@ -101,7 +109,10 @@ impl Wires {
             outputs: self.topology.outputs(tile).map(|l| self.feed(&l.name)).collect(),
             counters: self.counters(tile),
             waker: waker.clone(),
-            neighbours: neighbours.iter().map(|w| (*w).clone()).collect(),
+            neighbours: Neighbours {
+                producers: self.topology.inputs(tile).map(|l| other(&l.producer)).collect(),
+                consumers: self.topology.outputs(tile).map(consumers).collect(),
+            },
             entropy: Entropy::Seeded(1),
         };
         Runner::new(config, parts).expect("a scripted tile can be made")

@@ -23,6 +23,15 @@ struct Inner {
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<Inner>);
 
+/// The cores at the other ends of a tile's links. A link that stays on the tile's core has nobody to wake.
+#[derive(Clone, Debug, Default)]
+pub struct Neighbours {
+    /// By input, in the topology's order: who waits for room.
+    pub producers: Vec<Option<Waker>>,
+    /// By output, in the topology's order: who waits for frags.
+    pub consumers: Vec<Vec<Waker>>,
+}
+
 impl Waker {
     /// A waker for a core that is awake. Fails when the process is out of descriptors.
     pub fn new() -> std::io::Result<Self> {

@@ -453,3 +453,33 @@ fn receipt_times_travel_and_each_frag_that_has_one_is_told() {
     let [told] = rig.latencies() else { panic!("one histogram") };
     assert_eq!((told.count(), told.sum_us(), told.max_us()), (2, 2_700 + 2_000, 2_700));
 }
+
+#[test]
+fn only_the_cores_that_something_was_moved_for_are_woken() {
+    let wires = [
+        Wire { name: "first", from: "a:0", to: "scripted:0", reliable: true },
+        Wire { name: "second", from: "b:0", to: "scripted:0", reliable: true },
+        Wire { name: "out", from: "scripted:0", to: "c:0", reliable: true },
+    ];
+    let wires = Wires::new(Clock::manual(), &["a:0", "b:0", "c:0", "scripted:0"], &wires);
+    let (script, own) = (script(), Waker::new().unwrap());
+    let others = [(); 3].map(|()| Waker::new().unwrap());
+    let named = [("a:0", &others[0]), ("b:0", &others[1]), ("c:0", &others[2])];
+    let mut runner = wires.runner::<Scripted<1>>("scripted:0", &script, &own, &named);
+    let mut woken = |publish: [usize; 3], feed: Option<&str>| {
+        look(&script).publish = publish;
+        if let Some(link) = feed {
+            give(&mut wires.feed(link), [1]);
+        }
+        others.iter().for_each(Waker::announce);
+        runner.turn(0);
+        runner.wake_neighbours();
+        let woken = others.each_ref().map(|waker| !waker.is_parked());
+        others.iter().for_each(Waker::cancel);
+        woken
+    };
+    assert_eq!(woken([0, 0, 0], None), [false; 3], "an idle turn");
+    assert_eq!(woken([0, 0, 0], Some("second")), [false, true, false], "room for who gave the frag");
+    assert_eq!(woken([1, 0, 0], Some("first")), [true, false, true], "and a frag for the consumer");
+    assert_eq!(woken([0, 0, 0], None), [false; 3], "all have been told");
+}
