@@ -9,6 +9,7 @@
 //! by [`Seconds`] → [`snapshot`], [`Screen`] or [`Second::json`].
 
 mod attach;
+mod bandwidth;
 mod columns;
 mod diagnosis;
 mod latency;
@@ -20,6 +21,7 @@ mod text;
 mod threads;
 
 pub use attach::{AttachError, Watch};
+pub use bandwidth::{Bandwidth, PeerSample};
 pub use diagnosis::{Advice, Diagnosis, Finding, diagnose};
 pub use latency::{Stage, Stages, write_stages};
 pub use look::Look;

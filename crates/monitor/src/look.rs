@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use hearth_ring::{LinkView, Observer};
+use hearth_tile::bandwidth::Tally;
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::latency::Histogram;
 use hearth_tile::regime::REGIMES;
@@ -25,6 +26,7 @@ pub struct Look {
     pub(crate) pid: u32,
     pub(crate) tiles: Vec<TileLook>,
     pub(crate) links: Vec<LinkView>,
+    pub(crate) bandwidth: Tally,
 }
 
 /// One tile at a moment.
@@ -38,11 +40,16 @@ pub(crate) struct TileLook {
 impl Look {
     pub(crate) fn take(topology: &Topology, observer: &Observer) -> Self {
         let pid = observer.pid();
+        let mut bandwidth = Tally::default();
+        for spec in topology.tiles.iter().filter(|spec| spec.peers > 0) {
+            let words = observer.counters(&spec.name()).unwrap_or_default();
+            bandwidth.add(words.get(spec.peers_at()..).unwrap_or_default(), spec.peers);
+        }
         let alive = observer.is_alive();
         let tiles = topology.tiles.iter().map(|spec| TileLook::take(spec, observer, alive));
         let tiles = tiles.collect();
         let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-        Self { at: Instant::now(), unix_ns, alive, pid, tiles, links: observer.links() }
+        Self { at: Instant::now(), unix_ns, alive, pid, tiles, links: observer.links(), bandwidth }
     }
 
     /// When it was.

@@ -11,6 +11,7 @@ use hearth_tile::topology::{TileSpec, Topology};
 use serde::Serialize;
 
 use crate::attach::Watch;
+use crate::bandwidth::Bandwidth;
 use crate::latency::Stage;
 use crate::look::{Look, TileLook};
 
@@ -43,6 +44,8 @@ pub struct Sample {
     pub held_back: u64,
     /// How old transactions were at each stage.
     pub latency: Vec<Stage>,
+    /// Bytes by peer.
+    pub bandwidth: Bandwidth,
     /// The tiles, in the order of the data flow.
     pub tiles: Vec<TileSample>,
     /// Each consumer of each link.
@@ -266,6 +269,7 @@ impl Sample {
             pending,
             held_back: pending.saturating_sub(after.total(topology, "pack", "ready")),
             latency: after.stages(topology).since(&before.stages(topology)),
+            bandwidth: Bandwidth::of(&after.bandwidth.since(&before.bandwidth), seconds),
             cores: cores(&tiles),
             tiles,
             links: links(topology, &before.links, &after.links, seconds),

@@ -13,7 +13,13 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 
 /// The whole sample at a width; `rates` are those of the last moments, the newest last.
 pub fn snapshot(sample: &Sample, diagnosis: &Diagnosis, rates: &[f64], width: usize) -> String {
-    let mut text = format!("{}  {}\n{diagnosis}\n{}\n", headline(sample), sparkline(rates, 24), latencies(sample));
+    let mut text = format!(
+        "{}  {}\n{diagnosis}\n{}{}\n",
+        headline(sample),
+        sparkline(rates, 24),
+        latencies(sample),
+        sample.bandwidth.line()
+    );
     table(&mut text, TILES, &sample.tiles, width);
     text.push('\n');
     table(&mut text, LINKS, &sample.links, width);

@@ -5,10 +5,12 @@
 //! memory  two links of 4,096 frags
 
 use std::hint::black_box;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use hearth_ring::{Consumer, HugePages, Polled, Producer, Workspace};
 use hearth_testkit::bench::{Bench, Unit};
+use hearth_tile::bandwidth::{PLACES, Table};
 use hearth_tile::latency::TAKEN;
 use hearth_tile::runner::{Activity, Parts, Runnable, Runner};
 use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
@@ -166,9 +168,29 @@ fn idle(bench: &Bench) {
     });
 }
 
+/// What telling a datagram's peer costs: runs of one, as many in turn as have a place, addresses that never come again.
+fn peers(bench: &Bench) {
+    let address = |n: u32| SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + n), 8001));
+    for (name, runs, peers) in [
+        ("datagram counted for its peer, one peer", DEPTH as u32, 1),
+        ("datagram counted for its peer, 64 in turn", 1, PLACES as u32),
+        ("datagram counted for its peer, addresses spoofed", 1, 1 << 24),
+    ] {
+        let (mut table, mut next) = (Table::new(PLACES, [0x1234_5678_9abc_def1, 0xfedc_ba98_7654_3211]), 0);
+        bench.run(name, Unit::NanosPerItem, None, || {
+            for n in 0..DEPTH as u32 {
+                next += u32::from(n % runs == 0);
+                table.received(black_box(address(next % peers)), 1_200);
+            }
+            DEPTH as u64
+        });
+    }
+}
+
 fn main() {
     let bench = Bench::from_args();
     frags(&bench);
     skipped(&bench);
     idle(&bench);
+    peers(&bench);
 }

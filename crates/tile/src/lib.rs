@@ -8,6 +8,7 @@
 //! tiles on it), [`topology`] (which tiles, which links), [`affinity`] (which cores).
 
 pub mod affinity;
+pub mod bandwidth;
 pub mod clock;
 pub mod core;
 pub mod counters;

@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use hearth_ring::{Consumer, FragMeta, HugePages, Polled, Producer, Workspace};
 
+use crate::bandwidth::Tally;
 use crate::clock::Clock;
 use crate::latency::{Histogram, stamp};
 use crate::regime::REGIMES;
@@ -197,6 +198,13 @@ impl<T: Tile> Rig<T> {
     /// The latencies that the tile has told, in the order of [`Tile::LATENCIES`].
     pub fn latencies(&self) -> &[Histogram] {
         self.runner.latencies()
+    }
+
+    /// What the tile has told of its peers until the last housekeeping.
+    pub fn bandwidth(&self) -> Tally {
+        let mut tally = Tally::default();
+        tally.add(self.runner.peer_words(), T::PEERS);
+        tally
     }
 
     /// The tile itself.

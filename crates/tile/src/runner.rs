@@ -10,10 +10,11 @@
 //! open, and nothing else is done until it is ended. The core decides when the next turn comes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use hearth_ring::{Consumer, Counters, FragMeta, Polled};
 
+use crate::bandwidth;
 use crate::clock::Clock;
 use crate::counters::{CounterSet, LoopCounters};
 use crate::latency::{self, Histogram};
@@ -48,7 +49,7 @@ pub struct Parts {
     pub inputs: Vec<Consumer>,
     /// Outputs in the topology's order.
     pub outputs: Vec<hearth_ring::Producer>,
-    /// Counters: [`LoopCounters`] first, the tile's own after, then its latencies.
+    /// Counters: [`LoopCounters`] first, the tile's own after, then its latencies and peers.
     pub counters: Counters,
     /// Wakes the core that runs this tile.
     pub waker: Waker,
@@ -101,6 +102,7 @@ pub struct Runner<T: Tile> {
     count: T::Counters,
     shared: LoopCounters,
     latencies: Vec<Histogram>,
+    bandwidth: bandwidth::Table,
     line: TimeLine,
     neighbours: Neighbours,
     told: Told,
@@ -121,27 +123,28 @@ impl<T: Tile> Runner<T> {
     const RECORDS: bool = !T::LATENCIES.is_empty() && T::LATENCIES[0].by_loop;
     /// Where the latencies begin among the words.
     const FIRST_LATENCY: usize = LoopCounters::DECLS.len() + T::Counters::DECLS.len();
+    /// Where the table of peers begins among them.
+    const FIRST_PEER: usize = Self::FIRST_LATENCY + T::LATENCIES.len() * latency::WORDS;
 
     /// Makes the tile and its loop.
     pub fn new(config: &T::Config, mut parts: Parts) -> Result<Self, InitError> {
-        let need = Self::FIRST_LATENCY + T::LATENCIES.len() * latency::WORDS;
+        let need = Self::FIRST_PEER + bandwidth::words(T::PEERS);
         assert!(parts.counters.words().len() >= need, "{}: counters region too small", parts.name);
         let outputs = std::mem::take(&mut parts.outputs);
         let mut ports: Vec<OutPort> =
             outputs.into_iter().map(|producer| OutPort { producer, elective: false, published: 0 }).collect();
-        let tile = T::new(
-            config,
-            &mut Host {
-                name: &parts.name,
-                index: parts.index,
-                peers: parts.peers,
-                clock: &parts.clock,
-                inputs: &parts.inputs,
-                ports: &mut ports,
-                waker: &parts.waker,
-                entropy: &mut parts.entropy,
-            },
-        )?;
+        let mut host = Host {
+            name: &parts.name,
+            index: parts.index,
+            peers: parts.peers,
+            clock: &parts.clock,
+            inputs: &parts.inputs,
+            ports: &mut ports,
+            waker: &parts.waker,
+            entropy: &mut parts.entropy,
+        };
+        let tile = T::new(config, &mut host)?;
+        let bandwidth = bandwidth::Table::new(T::PEERS, [host.entropy(), host.entropy()]);
         for port in &ports {
             assert!(
                 T::BURST <= port.producer.depth(),
@@ -164,6 +167,7 @@ impl<T: Tile> Runner<T> {
             count: T::Counters::default(),
             shared: LoopCounters::default(),
             latencies: vec![Histogram::default(); T::LATENCIES.len()],
+            bandwidth,
             line: TimeLine::new(now),
             neighbours,
             told,
@@ -192,6 +196,11 @@ impl<T: Tile> Runner<T> {
         &self.latencies
     }
 
+    /// The words of its table of peers, as observers read them.
+    pub fn peer_words(&self) -> &[AtomicU64] {
+        &self.words.words()[Self::FIRST_PEER..]
+    }
+
     /// The time line so far.
     pub fn time_line(&self) -> &TimeLine {
         &self.line
@@ -213,6 +222,7 @@ impl<T: Tile> Runner<T> {
             now,
             clock: &self.clock,
             latencies: &mut self.latencies,
+            bandwidth: &mut self.bandwidth,
             origin_us: 0,
             filtered: false,
             held_up: false,
@@ -226,17 +236,18 @@ impl<T: Tile> Runner<T> {
         self.call(now, |tile, out| tile.housekeep(out));
         self.shared.heartbeat_unix_ns = self.clock.unix_ns(now);
         self.next_housekeeping = now + HOUSEKEEPING_NS;
-        self.write_counters();
+        self.write_counters(now);
     }
 
-    fn write_counters(&mut self) {
+    fn write_counters(&mut self, now: u64) {
         self.shared.set_regimes(self.line.ns());
         self.shared.frags_out = self.published();
         let words = self.words.words();
         self.shared.flush(words);
         self.count.flush(&words[LoopCounters::DECLS.len()..]);
-        let regions = words[Self::FIRST_LATENCY..].chunks_exact(latency::WORDS);
+        let regions = words[Self::FIRST_LATENCY..Self::FIRST_PEER].chunks_exact(latency::WORDS);
         self.latencies.iter_mut().zip(regions).for_each(|(latency, words)| latency.flush(words));
+        self.bandwidth.flush(&words[Self::FIRST_PEER..], now);
     }
 
     /// Frags published to all outputs so far.
@@ -337,6 +348,7 @@ impl<T: Tile> Runner<T> {
             now,
             clock: &self.clock,
             latencies: &mut self.latencies,
+            bandwidth: &mut self.bandwidth,
             origin_us: meta.origin_us,
             filtered: false,
             held_up: false,
@@ -432,8 +444,9 @@ impl<T: Tile> Runnable for Runner<T> {
     }
 
     fn flush(&mut self) {
-        self.shared.heartbeat_unix_ns = self.clock.unix_ns(self.clock.now());
-        self.write_counters();
+        let now = self.clock.now();
+        self.shared.heartbeat_unix_ns = self.clock.unix_ns(now);
+        self.write_counters(now);
     }
 
     fn stop(&mut self) {

@@ -4,10 +4,12 @@
 //! writes frags and counts through [`Out`]. It never blocks, never logs in the loop, never learns which core
 //! it is on. [`Host`] is what it may ask for when it is made.
 
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
 use hearth_ring::{Consumer, FragMeta, Producer};
 
+use crate::bandwidth;
 use crate::clock::Clock;
 use crate::counters::CounterSet;
 use crate::latency::{self, Histogram, LatencyDecl};
@@ -25,6 +27,8 @@ pub trait Tile: Sized + Send + 'static {
     /// The latencies that it tells, in histograms of their own. The loop records the first itself where that is
     /// [`latency::TAKEN`].
     const LATENCIES: &'static [LatencyDecl] = &[];
+    /// The peers that it tells apart where it counts their bytes: [`bandwidth::PLACES`] of a tile that talks to any.
+    const PEERS: usize = 0;
     /// What the tile is made from.
     type Config: Send;
     /// What it counts, declared with [`counters!`](crate::counters!).
@@ -157,6 +161,7 @@ pub struct Out<'a, T: Tile> {
     pub(crate) now: u64,
     pub(crate) clock: &'a Clock,
     pub(crate) latencies: &'a mut [Histogram],
+    pub(crate) bandwidth: &'a mut bandwidth::Table,
     pub(crate) origin_us: u32,
     pub(crate) filtered: bool,
     pub(crate) held_up: bool,
@@ -241,6 +246,18 @@ impl<T: Tile> Out<'_, T> {
     /// What is published next enters the node now.
     pub fn set_received(&mut self) {
         self.origin_us = latency::stamp(self.now);
+    }
+
+    /// Counts a datagram's bytes for the peer that it came from.
+    #[inline]
+    pub fn received_from(&mut self, peer: SocketAddr, bytes: usize) {
+        self.bandwidth.received(peer, bytes as u64);
+    }
+
+    /// Counts bytes for the peer that they went to.
+    #[inline]
+    pub fn sent_to(&mut self, peer: SocketAddr, bytes: usize) {
+        self.bandwidth.sent(peer, bytes as u64);
     }
 
     /// Records how old a transaction is at `now`, by the histogram of this number in [`Tile::LATENCIES`]; nothing

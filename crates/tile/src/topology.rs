@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hearth_ring::{ConsumerPlan, CountersPlan, HugePages, LinkPlan, WorkspacePlan};
 use serde::{Deserialize, Serialize};
 
+use crate::bandwidth;
 use crate::counters::{CounterDecl, CounterKind, CounterSet, LoopCounters};
 use crate::latency::{self, LatencyDecl};
 use crate::tile::Tile;
@@ -52,6 +53,9 @@ pub struct TileSpec {
     /// Its histograms of latency, after the counters: [`latency::WORDS`] words each.
     #[serde(default)]
     pub latencies: Vec<LatencySpec>,
+    /// Places of its table of peers, after the histograms: [`bandwidth::words`] in all.
+    #[serde(default)]
+    pub peers: usize,
 }
 
 /// One histogram, as an observer needs it.
@@ -90,13 +94,13 @@ impl TileSpec {
     /// A floating tile of `kind` that counts `C`.
     pub fn new<C: CounterSet>(kind: &str, index: usize) -> Self {
         let counters = C::DECLS.iter().map(CounterSpec::from).collect();
-        Self { kind: kind.into(), index, core: None, load: false, counters, latencies: vec![] }
+        Self { kind: kind.into(), index, core: None, load: false, counters, latencies: vec![], peers: 0 }
     }
 
     /// A floating tile of the kind that `T` is, with all that it tells.
     pub fn of<T: Tile>(index: usize) -> Self {
         let latencies = T::LATENCIES.iter().map(LatencySpec::from).collect();
-        Self { latencies, ..Self::new::<T::Counters>(T::NAME, index) }
+        Self { latencies, peers: T::PEERS, ..Self::new::<T::Counters>(T::NAME, index) }
     }
 
     /// Full name, `verify:1`.
@@ -106,6 +110,11 @@ impl TileSpec {
 
     /// Words in its counters region.
     pub fn words(&self) -> usize {
+        self.peers_at() + bandwidth::words(self.peers)
+    }
+
+    /// Where the words of its table of peers begin in its counters region.
+    pub fn peers_at(&self) -> usize {
         self.latency_at(self.latencies.len())
     }
 

@@ -3,6 +3,7 @@
 // Besides RPC_URL: BROWSER, a Chromium; HEARTH and HEARTH_FOLDER, to start the node again; PICTURES, a folder.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
@@ -134,6 +135,53 @@ async function theChartMoves(rich) {
   await sees(/txn\/s, \d+ s ago/, '#chart');
 }
 
+/** Two senders on the port for plain UDP, one with three times as much as the other. */
+async function bandwidthIsToldByPeer() {
+  const [{ tpu }] = await connection.getClusterNodes();
+  const [address, port] = tpu.split(':');
+  const senders = await Promise.all([3, 1].map(async (datagrams) => {
+    const socket = createSocket('udp4').bind(0, '127.0.0.1');
+    await once(socket, 'listening');
+    const send = () => Array.from({ length: datagrams }, () => socket.send(Buffer.alloc(1000, 7), Number(port), address));
+    return { name: `127.0.0.1:${socket.address().port}`, socket, timer: setInterval(send, 20) };
+  }));
+  const [most, less] = senders.map(({ name }) => name);
+  try {
+    for (const where of ['#peers-legend', '#peers-table']) for (const name of [most, less]) await sees(name, where);
+    // Stacked in this order, each by its share: the highest point of both is a third above that of the first.
+    const height = await until('two layers of right heights', async () => {
+      const layers = await page.$$eval('#peers-received .layer', (found) =>
+        found.map((layer) => ({ name: layer.textContent, ys: layer.getAttribute('points').split(' ').map((point) => Number(point.split(',')[1])) })),
+      );
+      const [below, above] = [most, less].map((name) => layers.find((layer) => layer.name === name));
+      if (!below || !above) return undefined;
+      const ground = Math.max(...below.ys);
+      const [first, both] = [below, above].map(({ ys }) => ground - Math.min(...ys));
+      return first > 20 && both / first > 1.15 && both / first < 1.6 ? [first, both] : undefined;
+    });
+    assert.ok(height);
+    const { bandwidth } = await sample();
+    const rows = [...bandwidth.peers, bandwidth.others];
+    for (const way of ['received_bits_per_s', 'sent_bits_per_s']) {
+      const sum = rows.reduce((bits, row) => bits + row[way], 0);
+      assert.ok(Math.abs(sum - bandwidth[way]) <= 1, `${way}: ${sum} of ${bandwidth[way]}`);
+    }
+    assert.equal(bandwidth.peers[0].peer, most);
+    await sees(/now [\d.]+ [KM]bps, highest [\d.]+ [KM]bps/, '#peers-received-words');
+    await page.$eval('#peers', (charts) => charts.scrollIntoView({ block: 'center' }));
+    const { x, y, width } = await (await page.$('#peers-received svg')).boundingBox();
+    await page.mouse.move(x + width - 10, y + 40);
+    await sees(/bps, \d+ s ago/, '#peers-received');
+    await picture('peers');
+    await page.evaluate(() => scrollTo(0, 0));
+  } finally {
+    for (const { socket, timer } of senders) {
+      clearInterval(timer);
+      socket.close();
+    }
+  }
+}
+
 async function tablesSort() {
   const first = () => page.$eval('#tiles tbody tr', (row) => row.innerText.split(/\s/)[0]);
   assert.equal(await first(), 'net:0');
@@ -253,7 +301,7 @@ async function theKeyboardIsEnough() {
     if (presses < 3 && id === 'query') reached.add('search soon');
     reached.add(id || name);
   }
-  for (const what of ['search soon', 'query', 'theme', 'Tiles', 'Links', '% finish']) assert.ok(reached.has(what), `${what} of ${[...reached]}`);
+  for (const what of ['search soon', 'query', 'theme', 'Tiles', 'Bandwidth by peer', 'Links', '% finish']) assert.ok(reached.has(what), `${what} of ${[...reached]}`);
   await page.focus('#query');
   await page.keyboard.type('0');
   await page.keyboard.press('Enter');
@@ -292,6 +340,7 @@ await run([
   ['words are understood', wordsAreUnderstood],
   ['it shows a live node', itShowsALiveNode],
   ['the chart moves', () => theChartMoves(rich)],
+  ['bandwidth is told by peer', bandwidthIsToldByPeer],
   ['tables sort', tablesSort],
   ['a transfer is found', () => aTransferIsFound(rich)],
   ['what is not there is said', whatIsNotThereIsSaid],

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use hearth_ring::{HugePages, Workspace};
+use hearth_tile::bandwidth::Table;
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::topology::{Consumption, LinkSpec};
 
@@ -23,7 +24,7 @@ hearth_tile::counters! {
 
 fn topology() -> Topology {
     let consumers = vec![Consumption { tile: "bank:0".into(), reliable: true }];
-    let pack = TileSpec { core: Some(0), ..TileSpec::new::<()>("pack", 0) };
+    let pack = TileSpec { core: Some(0), peers: 2, ..TileSpec::new::<()>("pack", 0) };
     Topology {
         name: "test".into(),
         tiles: vec![pack, TileSpec::new::<BankCounters>("bank", 0)],
@@ -61,6 +62,11 @@ fn rates_and_shares_are_those_of_the_time_between() {
     }
     consumer.release();
 
+    let mut table = Table::new(2, [1, 2]);
+    table.received("192.0.2.7:8001".parse().unwrap(), 3_000);
+    table.sent("192.0.2.7:8001".parse().unwrap(), 500);
+    table.flush(&pack.words()[own(0)..], 0);
+
     let mut after = watch.look();
     after.at = before.at + Duration::from_secs(2);
     let sample = Sample::between(&watch, &before, &after);
@@ -75,6 +81,9 @@ fn rates_and_shares_are_those_of_the_time_between() {
     assert_eq!((link.producer.as_str(), link.consumer.as_str()), ("pack:0", "bank:0"));
     assert_eq!((link.total_per_s, link.unique_per_s, link.sequence, link.sequence_delta), (2.0, 2.0, 4, 4));
     assert_eq!(link.waiting, 0);
+    let bandwidth = &sample.bandwidth;
+    assert_eq!((bandwidth.received_bits_per_s, bandwidth.sent_bits_per_s), (12_000.0, 2_000.0));
+    assert_eq!((bandwidth.peers.len(), &bandwidth.peers[0].peer[..]), (1, "192.0.2.7"));
 
     drop((producer, consumer, workspace));
 }

@@ -139,16 +139,19 @@ impl View {
         }
         let latencies = latencies(sample);
         let latency_lines = if latencies.is_empty() { 0 } else { lines_at(latencies.trim_end(), area.width) };
+        let peers = sample.bandwidth.line();
+        let peer_lines = u16::from(!peers.is_empty());
         let tiles = self.tiles(sample);
         let links = self.links(sample);
-        let room = area.height.saturating_sub(head_lines + says_lines + latency_lines + 4);
+        let room = area.height.saturating_sub(head_lines + says_lines + latency_lines + peer_lines + 4);
         // The links have a heading and some rows, however many tiles there are.
         let for_tiles = (tiles.len() as u16 + 1).min(room.saturating_sub(4).max(room / 2));
-        let [top, bars, says_at, latency_at, _, tiles_at, _, links_at, bottom] = Layout::vertical([
+        let [top, bars, says_at, latency_at, peers_at, _, tiles_at, _, links_at, bottom] = Layout::vertical([
             Constraint::Length(head_lines),
             Constraint::Length(1),
             Constraint::Length(says_lines),
             Constraint::Length(latency_lines),
+            Constraint::Length(peer_lines),
             Constraint::Length(1),
             Constraint::Length(for_tiles),
             Constraint::Length(1),
@@ -160,6 +163,8 @@ impl View {
         frame.render_widget(Paragraph::new(sparkline(rates, usize::from(area.width))).style(Color::Cyan), bars);
         frame.render_widget(says, says_at);
         frame.render_widget(Paragraph::new(latencies).wrap(Wrap { trim: true }), latency_at);
+        // What does not fit is of those who have least.
+        frame.render_widget(Paragraph::new(peers), peers_at);
         frame.render_widget(table(TILES, &tiles, tiles_at, 0), tiles_at);
         let last = links.len().saturating_sub(usize::from(links_at.height).saturating_sub(1));
         self.scroll = self.scroll.min(last);

@@ -1,7 +1,8 @@
 //! net: datagrams in and out of the node's UDP ports, in batches.
 //!
 //! reads   `quic_net` ×Q, `shred_net`, reliable: datagrams to send; its sockets
-//! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that their sender's address hashes to
+//! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that their sender's address hashes to; bytes by
+//!         peer, for observers
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages
 //! drops   datagrams longer than the link's MTU; the kernel's own (socket buffer full), read from the socket;
 //!         outgoing ones that the kernel refuses, or whose address cannot be reached. All counted
@@ -9,6 +10,7 @@
 
 use std::net::SocketAddr;
 
+use hearth_tile::bandwidth;
 use hearth_tile::latency::stamp;
 use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
@@ -95,6 +97,7 @@ impl Tile for Net {
     const NAME: &'static str = "net";
     const BURST: usize = 0;
     const FRAGS_PER_RUN: usize = MAX_UNSENT;
+    const PEERS: usize = bandwidth::PLACES;
     type Config = Config;
     type Counters = Counters;
 
@@ -199,6 +202,7 @@ impl Net {
             out.publish_with(port, 0, |buffer| Datagram { from, port: kind, data }.write(buffer));
             out.count.received += 1;
             out.count.received_bytes += data.len() as u64;
+            out.received_from(from, data.len());
         }
         true
     }
@@ -218,6 +222,7 @@ impl Net {
                     for u in &self.unsent[done..done + sent] {
                         out.count.sent += u.datagrams();
                         out.count.sent_bytes += u.data.len() as u64;
+                        out.sent_to(u.to, u.data.len());
                     }
                     done += sent;
                 }

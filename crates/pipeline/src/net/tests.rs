@@ -233,3 +233,38 @@ fn a_port_in_use_is_named() {
     let error = Rig::<Net>::try_new(&config, &[QUIC_NET], &[NET_QUIC]).err().expect("the port is in use").to_string();
     assert!(error.contains("the UDP TPU port") && error.contains(&taken.to_string()), "{error}");
 }
+
+/// What is told by peer adds up to the tile's bytes, and to what the link carries.
+#[test]
+fn bytes_are_told_by_peer_in_both_directions() {
+    let mut rig = rig(&[NET_QUIC]);
+    let to = addr(&mut rig, PortKind::Quic);
+    let senders = [sender(), sender(), sender()];
+    let lengths = [1200, 700, 0];
+    for round in 1..=5 {
+        for (from, len) in senders.iter().zip(lengths) {
+            send(from, to, &vec![1; len], None);
+        }
+        turn_until(&mut rig, "a round", |rig| rig.count().received == 3 * round);
+    }
+    let answer = vec![2; 2500];
+    for receiver in &senders[..2] {
+        let mut frag = vec![0; Outgoing::HEADER + answer.len()];
+        frag[Outgoing::HEADER..].copy_from_slice(&answer);
+        Outgoing::write_header(&mut frag, receiver.local_addr(), 1000, answer.len());
+        rig.give(QUIC_NET, 0, &frag);
+    }
+    turn_until(&mut rig, "the answers are sent", |rig| rig.count().sent == 6);
+    rig.advance(Duration::from_millis(2));
+    rig.run();
+    let told = rig.bandwidth();
+    let of = |socket: &UdpSocket| told.peers[&bandwidth::Peer::at(socket.local_addr())];
+    let expected = [(6_000, 2_500), (3_500, 2_500), (0, 0)];
+    for (socket, (received, sent)) in senders.iter().zip(expected) {
+        assert_eq!(of(socket), bandwidth::Bytes { received, sent });
+    }
+    let (total, count) = (told.total(), *rig.count());
+    assert_eq!((total.received, total.sent), (count.received_bytes, count.sent_bytes));
+    let carried: usize = rig.take(NET_QUIC).iter().map(|(_, payload)| payload.len()).sum();
+    assert_eq!(carried as u64, total.received + count.received * Datagram::HEADER as u64);
+}

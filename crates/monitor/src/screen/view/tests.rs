@@ -4,8 +4,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
-use crate::Advice;
 use crate::sample::Regimes;
+use crate::{Advice, Bandwidth, PeerSample};
 
 fn sample() -> Sample {
     let tile = |name: &str, finish: f64, backp: f64| TileSample {
@@ -27,6 +27,11 @@ fn sample() -> Sample {
         alive: true,
         slot: 42,
         txn_per_s: 98_765.0,
+        bandwidth: Bandwidth {
+            received_bits_per_s: 2e8,
+            peers: vec![PeerSample { peer: "192.0.2.7".into(), received_bits_per_s: 2e8, sent_bits_per_s: 0.0 }],
+            ..Bandwidth::default()
+        },
         tiles: vec![tile("quic:0", 0.2, 0.7), tile("verify:0", 0.99, 0.0), tile("bank:0", 0.5, 0.1)],
         links: vec![link("quic_verify:0", "verify:0", 99_000.0), link("verify_dedup:0", "dedup:0", 98_000.0)],
         ..Sample::default()
@@ -70,7 +75,15 @@ fn eighty_columns_have_all_that_matters() {
     assert_eq!(lines[0], "hearth (pid 7)  slot 42  98,765 txn/s");
     assert_eq!(lines[1], "▃▅█");
     let all = lines.join("\n");
-    for text in ["verify is the limit", "`layout.verify_tile_count`", "% finish", "tot TPS", "99.0K", "q leave"] {
+    for text in [
+        "verify is the limit",
+        "`layout.verify_tile_count`",
+        "% finish",
+        "tot TPS",
+        "99.0K",
+        "192.0.2.7 100 %",
+        "q leave",
+    ] {
         assert!(all.contains(text), "{text}\n{all}");
     }
 }

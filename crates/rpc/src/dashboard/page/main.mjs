@@ -1,6 +1,6 @@
 // The dashboard: one page, live figures from /dashboard/live, the explorer by JSON-RPC.
 //
-// live.mjs tells a sample a second; header, chart, tiles, links and latency show it. explorer.mjs follows the
+// live.mjs tells a sample a second; header, chart, peers, tiles, links and latency show it. explorer.mjs follows the
 // address after the `#`; views.mjs asks and shows blocks, transactions and accounts.
 import { byId } from './dom.mjs';
 import * as blocks from './blocks.mjs';
@@ -10,6 +10,7 @@ import * as header from './header.mjs';
 import * as latency from './latency.mjs';
 import * as links from './links.mjs';
 import { follow } from './live.mjs';
+import * as peers from './peers.mjs';
 import * as theme from './theme.mjs';
 import * as tiles from './tiles.mjs';
 
@@ -18,10 +19,10 @@ let newest;
 
 function draw() {
   if (!newest || !isSeen()) return;
-  for (const part of [chart, tiles, links, latency]) part.draw(newest);
+  for (const part of [chart, peers, tiles, links, latency]) part.draw(newest);
 }
 
-for (const part of [header, chart, tiles, links, latency]) part.setUp();
+for (const part of [header, chart, peers, tiles, links, latency]) part.setUp();
 theme.setUp(() => tiles.recolour());
 blocks.setUp(isSeen);
 explorer.setUp(draw);
@@ -29,6 +30,6 @@ document.addEventListener('visibilitychange', draw);
 follow((sample) => {
   newest = sample;
   header.show(sample);
-  for (const part of [chart, tiles, blocks]) part.add(sample);
+  for (const part of [chart, peers, tiles, blocks]) part.add(sample);
   draw();
 }, header.connection);

@@ -1,0 +1,103 @@
+// What charts over the last five minutes share: a drawing with axes, runs without a gap, the pointer.
+import { el, setText, svg } from './dom.mjs';
+import { grouped, scaled } from './format.mjs';
+
+const SPANS_S = [60, 120, 300];
+/** From one mark to the next of each. */
+const MARKS_S = { 60: 15, 120: 30, 300: 60 };
+const SPAN_S = SPANS_S.at(-1);
+const [LEFT, BOTTOM, TOP] = [44, 20, 8];
+/** Samples further apart than this are not joined: the node was gone, or the page asleep. */
+const GAP_S = 4;
+
+/** Forgets points that no chart shows any more. */
+export function forget(points) {
+  while (points[0].at < points.at(-1).at - SPAN_S) points.shift();
+}
+
+/** Points `{at}` that belong together. */
+export function runs(points) {
+  const found = [];
+  for (const point of points) {
+    const last = found.at(-1)?.at(-1);
+    if (last && point.at - last.at <= GAP_S) found.at(-1).push(point);
+    else found.push([point]);
+  }
+  return found;
+}
+
+/** 1, 2 or 5 times a power of ten, so that there are about four lines. */
+function step(highest) {
+  const power = 10 ** Math.floor(Math.log10(highest / 4));
+  return power * [1, 2, 5, 10].find((factor) => factor * power * 4 >= highest);
+}
+
+function label(x, y, anchor, text) {
+  const element = svg('text', { x, y, 'text-anchor': anchor });
+  element.textContent = text;
+  return element;
+}
+
+/** A drawing with words below it, in `parent`. `redraw` is called when its width or the pointer has moved. */
+export class Frame {
+  constructor(parent, { height, title, id }, redraw) {
+    this.height = height;
+    this.words = el('p', { class: 'quiet', id: `${id}-words`, text: 'no figures yet' });
+    this.drawing = svg('svg', { role: 'img', 'aria-labelledby': title, 'aria-describedby': this.words.id, height });
+    parent.classList.add('chart');
+    parent.append(this.drawing, this.words);
+    this.drawing.addEventListener('pointermove', (event) => {
+      this.pointer = event.clientX - this.drawing.getBoundingClientRect().left;
+      redraw();
+    });
+    this.drawing.addEventListener('pointerleave', () => {
+      this.pointer = undefined;
+      redraw();
+    });
+    new ResizeObserver(redraw).observe(this.drawing);
+  }
+
+  /** Scales for points up to `highest`, and the axes as parts; undefined while there is nothing to draw on. */
+  axes(points, highest, least) {
+    const width = this.drawing.clientWidth;
+    if (!width || points.length === 0) return undefined;
+    const each = step(Math.max(highest, least));
+    const top = Math.ceil(Math.max(highest, least) / each) * each;
+    const now = points.at(-1).at;
+    const span = SPANS_S.find((span) => now - points[0].at < span) ?? SPAN_S;
+    const x = (at) => LEFT + (width - LEFT - 2) * (1 - (now - at) / span);
+    const y = (value) => TOP + (this.height - TOP - BOTTOM) * (1 - value / top);
+    const parts = [];
+    for (let value = 0; value <= top; value += each) {
+      parts.push(svg('line', { class: 'grid', x1: LEFT, x2: width, y1: y(value), y2: y(value) }));
+      parts.push(label(LEFT - 6, y(value) + 4, 'end', top < 1e4 ? grouped(value) : scaled(value).replace(/\.0+(?=[KMG])/, '')));
+    }
+    const marks = width < 420 ? 1 : span / MARKS_S[span];
+    for (let mark = 0; mark <= marks; mark++) {
+      const ago = (span * mark) / marks;
+      const anchor = { 0: 'end', [marks]: 'start' }[mark] ?? 'middle';
+      const text = ago % 60 === 0 && span > 60 ? `−${ago / 60} min` : `−${ago} s`;
+      parts.push(label(x(now - ago), this.height - 4, anchor, mark ? text : 'now'));
+    }
+    return { x, y, now, parts };
+  }
+
+  /** The point under the pointer, with what `tell` says of it. */
+  cursor(points, { x, now }, tell) {
+    if (this.pointer === undefined) return [];
+    const near = points.reduce((best, point) => (Math.abs(x(point.at) - this.pointer) < Math.abs(x(best.at) - this.pointer) ? point : best));
+    const at = x(near.at);
+    const text = `${tell(near)}, ${Math.round(now - near.at)} s ago`;
+    const isRight = at > this.drawing.clientWidth / 2;
+    return [
+      svg('line', { class: 'cursor', x1: at, x2: at, y1: TOP, y2: this.height - BOTTOM }),
+      label(at + (isRight ? -6 : 6), TOP + 12, isRight ? 'end' : 'start', text),
+    ];
+  }
+
+  show(parts, words) {
+    this.drawing.setAttribute('viewBox', `0 0 ${this.drawing.clientWidth} ${this.height}`);
+    this.drawing.replaceChildren(...parts);
+    setText(this.words, words);
+  }
+}

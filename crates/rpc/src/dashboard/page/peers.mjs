@@ -1,0 +1,116 @@
+// Bandwidth by peer over the last five minutes, stacked: what came in one chart, what went in another. Those with most
+// of it in that time have a colour each; all others are one.
+import { byId, el, svg } from './dom.mjs';
+import { scaled } from './format.mjs';
+import { Frame, forget, runs } from './frame.mjs';
+import { Table } from './table.mjs';
+
+/** As many as there are colours. */
+const NAMED = 8;
+const OTHERS = 'others';
+const WAYS = [
+  { key: 'received', name: 'In', rate: (row) => row.received_bits_per_s },
+  { key: 'sent', name: 'Out', rate: (row) => row.sent_bits_per_s },
+];
+
+const bps = (bits) => `${scaled(bits).replace(/[KMG]?$/, (unit) => ` ${unit}`)}bps`;
+
+/** `{at, seconds, received, sent}`, the ways as maps from peer to bits a second. */
+const points = [];
+/** Who has which colour; it is kept while its peer is among the first. */
+const colours = new Map();
+let table;
+
+const COLUMNS = [
+  { name: 'peer', isText: true, order: (row) => row.peer, cell: named },
+  ...WAYS.map(({ name, rate }) => ({ name: `${name} bps`, help: 'in the last second', text: (row) => scaled(rate(row)), order: rate })),
+  ...WAYS.map(({ key, name }) => ({ name: `${name} bytes`, help: 'in the time of the charts', text: (row) => scaled(sum(row.peer, key) / 8), order: (row) => sum(row.peer, key) })),
+];
+
+export function setUp() {
+  for (const way of WAYS) {
+    const title = el('h3', { id: `peers-${way.key}-title`, text: way.name });
+    const place = el('div', { id: `peers-${way.key}` });
+    byId('peers').append(el('div', {}, title, place));
+    way.frame = new Frame(place, { height: 150, title: title.id, id: place.id }, drawCharts);
+  }
+  table = new Table('Bandwidth by peer', COLUMNS, (row) => row.peer);
+  byId('peers-table').append(table.element);
+}
+
+export function add({ unix_ns, seconds, bandwidth }) {
+  const rows = [...bandwidth.peers, bandwidth.others];
+  const [received, sent] = WAYS.map(({ rate }) => new Map(rows.map((row) => [row.peer, rate(row)])));
+  points.push({ at: unix_ns / 1e9, seconds, received, sent });
+  forget(points);
+}
+
+/** Bits of a peer in the time of the charts. */
+const sum = (peer, key) => points.reduce((bits, point) => bits + point.seconds * (point[key].get(peer) ?? 0), 0);
+
+/** Gives colours to those with most; who is no longer among them gives its own back. */
+function colour() {
+  const peers = new Set(points.flatMap(({ received }) => [...received.keys()]));
+  peers.delete(OTHERS);
+  const bits = new Map([...peers].map((peer) => [peer, sum(peer, 'received') + sum(peer, 'sent')]));
+  const first = [...peers].sort((a, b) => bits.get(b) - bits.get(a)).slice(0, NAMED);
+  for (const peer of colours.keys()) if (!first.includes(peer)) colours.delete(peer);
+  for (const peer of first) {
+    if (colours.has(peer)) continue;
+    const taken = new Set(colours.values());
+    colours.set(peer, Array.from({ length: NAMED }, (_, at) => `peer-${at}`).find((one) => !taken.has(one)));
+  }
+  return first;
+}
+
+export function draw({ bandwidth }) {
+  drawCharts();
+  const { peers, others } = bandwidth;
+  table.show(others.received_bits_per_s + others.sent_bits_per_s > 0 ? [...peers, others] : peers);
+}
+
+function drawCharts() {
+  const first = colour();
+  const layers = [...first.map((peer) => [peer, colours.get(peer)]), [OTHERS, 'peer-others']];
+  for (const way of WAYS) drawChart(way, layers);
+  byId('peers-legend').replaceChildren(...layers.map(([peer, colour]) => el('li', {}, el('span', { class: `swatch ${colour}` }), peer)));
+}
+
+function drawChart({ key, frame }, layers) {
+  const all = points.map((point) => total(point[key]));
+  const highest = Math.max(...all);
+  const axes = frame.axes(points, highest, 1000);
+  if (!axes) return;
+  const { x, y, parts } = axes;
+  const own = new Set(layers.map(([peer]) => peer));
+  for (const run of runs(points)) {
+    let below = run.map(() => 0);
+    for (const [peer, colour] of layers) {
+      const above = run.map((point, at) => below[at] + (peer === OTHERS ? total(point[key]) - ofNamed(point[key], own) : (point[key].get(peer) ?? 0)));
+      const edge = (values) => values.map((value, at) => `${x(run[at].at).toFixed(1)},${y(value).toFixed(1)}`);
+      if (above.some((value, at) => value > below[at])) parts.push(layer(peer, colour, [...edge(above), ...edge(below).reverse()]));
+      below = above;
+    }
+  }
+  parts.push(...frame.cursor(points, axes, (point) => bps(total(point[key]))));
+  frame.show(parts, `now ${bps(all.at(-1))}, highest ${bps(highest)}`);
+}
+
+const total = (rates) => [...rates.values()].reduce((bits, rate) => bits + rate, 0);
+
+/** What those with a layer of their own have. */
+const ofNamed = (rates, own) => [...rates].reduce((bits, [peer, rate]) => (peer !== OTHERS && own.has(peer) ? bits + rate : bits), 0);
+
+function layer(peer, colour, corners) {
+  const title = svg('title');
+  title.textContent = peer;
+  return svg('polygon', { class: `layer ${colour}`, points: corners.join(' ') }, title);
+}
+
+/** A name with its colour. */
+function named({ peer }, cell) {
+  const colour = colours.get(peer) ?? 'peer-others';
+  if (cell.dataset.colour === colour) return;
+  cell.dataset.colour = colour;
+  cell.replaceChildren(el('span', { class: 'key' }, el('span', { class: `swatch ${colour}` }), peer));
+}
