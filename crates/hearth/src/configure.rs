@@ -9,6 +9,7 @@ use hearth_machine::Machine;
 use hearth_machine::configure::{self, ConfigureError, Outcome, Pages, Seat, Stage, Step, Wants};
 use hearth_pipeline::topology::is_quiet;
 use hearth_ring::HugePages;
+use hearth_tile::affinity::Cores;
 use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError};
@@ -110,7 +111,8 @@ pub fn run(config: &Config, command: &Command, say: &Say) -> Result<(), Ended> {
     };
     match command {
         Command::Check(_) => {
-            let reports = configure::check(&root, &Machine::read(&root), &wants(config)?, &stages);
+            let machine = Machine::read(&root);
+            let reports = configure::check(&root, &machine, &wants(config, &machine)?, &stages);
             say.text(configure::reports(&reports));
             let faulty = reports.iter().filter(|report| !report.faults.is_empty()).count();
             if faulty > 0 {
@@ -119,7 +121,8 @@ pub fn run(config: &Config, command: &Command, say: &Say) -> Result<(), Ended> {
             }
         }
         Command::Init(_) => {
-            configure::init(&root, &wants(config)?, &stages, folder, &mut tell)?;
+            let wants = wants(config, &Machine::read(&root))?;
+            configure::init(&root, &wants, &stages, folder, &mut tell)?;
             if steps == 0 {
                 say.line("all is ideal already: nothing was changed");
             }
@@ -145,8 +148,11 @@ fn told(step: &Step) -> String {
 }
 
 /// What the configuration asks of the machine.
-fn wants(config: &Config) -> Result<Wants, BootError> {
-    let topology = boot::topology(config, &boot::cores(config)?, false)?;
+fn wants(config: &Config, machine: &Machine) -> Result<Wants, BootError> {
+    let allowed = machine.cores.allowed.clone();
+    let siblings = allowed.iter().map(|core| (*core, machine.cores.siblings_of(*core))).collect();
+    let cores = Cores { allowed, siblings }.without(&config.layout.blocklist_cores).map_err(BootError::Blocklist)?;
+    let topology = boot::topology(config, &cores, false)?;
     let seat = |tile: &hearth_tile::topology::TileSpec| Seat {
         name: tile.name(),
         core: tile.core,
@@ -174,21 +180,29 @@ fn pages(config: &Config, topology: &Topology) -> Option<Pages> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn wishes_are_those_of_the_configuration() {
         let mut config = Config::default();
-        let modest = wants(&config).unwrap();
+        let mut machine = Machine::default();
+        machine.cores.allowed = vec![3, 5];
+        let modest = wants(&config, &machine).unwrap();
+        let seats: BTreeSet<_> = modest.tiles.iter().filter_map(|seat| seat.core).collect();
+        assert_eq!(seats, [3, 5].into());
         assert!(modest.pages.is_none() && modest.listens.is_loopback());
         assert_eq!((modest.socket_buffer_bytes, modest.open_files), (4 << 20, 512 + 256 + 256));
         let quiet: Vec<_> = modest.tiles.iter().filter(|seat| seat.quiet).map(|seat| seat.name.as_str()).collect();
         assert_eq!(quiet, ["pack:0", "poh:0"]);
         config.hugetlbfs.max_page_size = "huge".into();
         config.hugetlbfs.mount_path = "/does/not/exist".into();
-        let pages = wants(&config).unwrap().pages.unwrap();
+        let pages = wants(&config, &machine).unwrap().pages.unwrap();
         assert_eq!((pages.page_bytes, pages.held), (2 << 20, false));
         assert!(pages.count > 10, "{pages:?}");
+        config.layout.blocklist_cores = "0-9".into();
+        assert!(matches!(wants(&config, &machine), Err(BootError::Blocklist(_))));
     }
 
     #[test]
