@@ -20,7 +20,7 @@ use super::point::{Addend, Entry, Point};
 pub(super) const DIGITS_MAX: usize = 64;
 
 /// Most lanes that any field has.
-const LANES_MAX: usize = 4;
+pub(super) const LANES_MAX: usize = 8;
 
 /// Most multiples that [`Comb::multiply`] has at hand.
 const MULTIPLES_MAX: usize = 16;

@@ -13,7 +13,9 @@ mod field;
 #[cfg(target_arch = "x86_64")]
 mod field4;
 #[cfg(target_arch = "x86_64")]
-mod four;
+mod field8;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
 mod point;
 #[cfg(target_arch = "x86_64")]
 mod sha512;
@@ -28,19 +30,38 @@ pub use verify::{VerifyError, is_point, verify_strict};
 /// Which field arithmetic to use. The results are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Arithmetic {
-    /// Four lanes where the processor has AVX2 and FMA, else portable.
+    /// The fastest that the processor has: eight lanes with AVX-512 IFMA, four with AVX2 and FMA, else portable.
     #[default]
     Detect,
+    /// Four lanes at most.
+    FourLanes,
     /// Portable: one element at a time, in 64-bit registers.
     Portable,
 }
 
+/// How many elements are computed side by side, which says what the processor was found to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lanes {
+    /// AVX-512 IFMA.
+    #[cfg(target_arch = "x86_64")]
+    Eight,
+    /// AVX2 and FMA.
+    #[cfg(target_arch = "x86_64")]
+    Four,
+    One,
+}
+
 impl Arithmetic {
-    /// Whether to compute in four lanes on this processor.
-    fn four_lanes(self) -> bool {
+    fn lanes(self) -> Lanes {
         #[cfg(target_arch = "x86_64")]
-        return self == Self::Detect && field4::available();
-        #[cfg(not(target_arch = "x86_64"))]
-        return false;
+        if self != Self::Portable {
+            if self == Self::Detect && field8::available() {
+                return Lanes::Eight;
+            }
+            if field4::available() {
+                return Lanes::Four;
+            }
+        }
+        Lanes::One
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! The formulas are complete: d is no square, so that no sum has Z = 0.
 
+use super::comb::LANES_MAX;
 use super::field::{Fe, Field};
 
 /// A point x = X/Z, y = Y/Z with Y − X and Y + X in place of X and Y, and T = X·Y/Z. All four may have a
@@ -109,7 +110,7 @@ impl<F: Field> Point<F> {
     /// The point that is (x(l), y(l)) in lane l.
     #[inline(always)]
     pub(super) fn gather(affine: impl Fn(usize) -> (Fe, Fe)) -> Self {
-        let mut words = [[[0; 4]; 3]; 4];
+        let mut words = [[[0; 4]; 3]; LANES_MAX];
         for (l, words) in words.iter_mut().enumerate().take(F::LANES) {
             let (x, y) = affine(l);
             *words = [y.minus(&x).to_words(), y.plus(&x).to_words(), x.mul(&y).to_words()];

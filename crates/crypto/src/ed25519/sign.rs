@@ -7,18 +7,18 @@
 //! drops   nothing; secrets are wiped when a key is dropped and when a burst is done
 //! source  RFC 8032 §5.1.5 and §5.1.6
 //!
-//! r·B is a sum of 63 table entries without doublings. A single signature spreads the tables over the four
-//! lanes and adds the four sums; a burst gives each lane a signature. Tables are read whole, so that neither
+//! r·B is a sum of 63 table entries without doublings. A single signature spreads the tables over the
+//! lanes and adds their sums; a burst gives each lane a signature. Tables are read whole, so that neither
 //! branches nor addresses depend on r, except with [`TableAccess::Indexed`].
 
 #![allow(unsafe_code)]
 
-use super::Arithmetic;
 use super::base::{self, SigningComb, VerifyingComb};
-use super::comb::Digits;
-use super::field::{Fe, words_of};
+use super::comb::{DIGITS_MAX, Digits, LANES_MAX};
+use super::field::{Fe, Field, words_of};
 use super::point::{Entry, Point};
 use super::verify::challenge;
+use super::{Arithmetic, Lanes};
 use curve25519_dalek::scalar::{Scalar, clamp_integer};
 use sha2::{Digest, Sha512};
 use zeroize::Zeroize;
@@ -152,31 +152,20 @@ fn hash_each<'a>(
     arithmetic: Arithmetic,
     before: impl Fn(usize) -> [&'a [u8]; 2],
 ) -> Vec<Scalar> {
-    let mut scalars = Vec::with_capacity(items.len() + 3);
-    #[cfg(target_arch = "x86_64")]
-    if arithmetic.four_lanes() {
-        let mut hasher = super::sha512::Sha512x4::default();
-        for first in (0..items.len()).step_by(4) {
-            let messages = std::array::from_fn(|l| {
-                let i = (first + l).min(items.len() - 1);
-                let [a, b] = before(i);
-                [a, b, items[i].message]
-            });
-            // SAFETY: `four_lanes` holds only where AVX2 and FMA were detected.
-            let mut hashes = unsafe { hasher.digest(messages) };
-            scalars.extend(hashes.iter().map(Scalar::from_bytes_mod_order_wide));
-            hashes.zeroize();
-        }
-        scalars[items.len()..].iter_mut().for_each(Zeroize::zeroize);
-        scalars.truncate(items.len());
-        return scalars;
+    let mut scalars = Vec::with_capacity(items.len());
+    match arithmetic.lanes() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: so many lanes are chosen only where their instructions were detected.
+        Lanes::Eight => unsafe { lanes::hash_each::<8>(items, before, &mut scalars) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Lanes::Four => unsafe { lanes::hash_each::<4>(items, before, &mut scalars) },
+        Lanes::One => scalars.extend(items.iter().enumerate().map(|(i, item)| {
+            let [a, b] = before(i);
+            let hash = Sha512::new().chain_update(a).chain_update(b).chain_update(item.message);
+            Scalar::from_bytes_mod_order_wide(&hash.finalize().into())
+        })),
     }
-    let _ = arithmetic;
-    scalars.extend(items.iter().enumerate().map(|(i, item)| {
-        let [a, b] = before(i);
-        let hash = Sha512::new().chain_update(a).chain_update(b).chain_update(item.message);
-        Scalar::from_bytes_mod_order_wide(&hash.finalize().into())
-    }));
     scalars
 }
 
@@ -187,60 +176,122 @@ fn multiply_base_each(scalars: &[Scalar], access: TableAccess, arithmetic: Arith
         let words = words_of(scalar.as_bytes());
         if hidden { SigningComb::digits(&words) } else { VerifyingComb::digits(&words) }
     };
-    for four in scalars.chunks(4) {
+    for group in scalars.chunks(LANES_MAX) {
+        let mut digits = [[0; DIGITS_MAX]; LANES_MAX];
         // Lanes without a scalar repeat the last one.
-        let mut digits: [Digits; 4] = std::array::from_fn(|l| digits_of(&four[l.min(four.len() - 1)]));
-        #[cfg(target_arch = "x86_64")]
-        if arithmetic.four_lanes() {
-            // SAFETY: `four_lanes` holds only where AVX2 and FMA were detected.
-            let sum = unsafe { lanes::each(&digits, hidden) };
-            points.extend((0..four.len()).map(|l| sum.lane(l)));
-            digits.zeroize();
-            continue;
-        }
-        points.extend(digits.iter().take(four.len()).map(|digits| {
-            if hidden {
-                return SigningComb::sum_hidden::<Fe>(base::signing_table(), 1, |_| digits);
+        (0..LANES_MAX).for_each(|l| digits[l] = digits_of(&group[l.min(group.len() - 1)]));
+        match arithmetic.lanes() {
+            #[cfg(target_arch = "x86_64")]
+            Lanes::Eight => {
+                // SAFETY: so many lanes are chosen only where their instructions were detected.
+                let sum = unsafe { lanes::eight(&digits, hidden) };
+                points.extend((0..group.len()).map(|l| sum.lane(l)));
             }
-            VerifyingComb::sum(Point::<Fe>::neutral(), |_| (base::verifying_table(), digits))
-        }));
+            #[cfg(target_arch = "x86_64")]
+            Lanes::Four => {
+                for (group, digits) in group.chunks(4).zip(digits.chunks(4)) {
+                    // SAFETY: as above.
+                    let sum = unsafe { lanes::four(digits, hidden) };
+                    points.extend((0..group.len()).map(|l| sum.lane(l)));
+                }
+            }
+            Lanes::One => points.extend(digits.iter().take(group.len()).map(|digits| match hidden {
+                true => SigningComb::sum_hidden::<Fe>(base::signing_table(), 1, |_| digits),
+                false => VerifyingComb::sum(Point::<Fe>::neutral(), |_| (base::verifying_table(), digits)),
+            })),
+        }
         digits.zeroize();
     }
-    let _ = arithmetic;
 }
 
 /// The scalar with these digits times B, tables read whole.
 fn multiply_base(digits: &Digits, arithmetic: Arithmetic) -> Point<Fe> {
     let table: &[Entry] = base::signing_table();
-    #[cfg(target_arch = "x86_64")]
-    if arithmetic.four_lanes() {
-        // SAFETY: `four_lanes` holds only where AVX2 and FMA were detected.
-        let sum = unsafe { lanes::spread(digits, table) };
-        let low = sum.lane(0).plus_point(&sum.lane(1));
-        return low.plus_point(&sum.lane(2).plus_point(&sum.lane(3)));
+    match arithmetic.lanes() {
+        #[cfg(target_arch = "x86_64")]
+        Lanes::Eight => {
+            // SAFETY: so many lanes are chosen only where their instructions were detected.
+            let sum = unsafe { lanes::spread8(digits, table) };
+            lanes::total(&std::array::from_fn::<_, 8, _>(|l| sum.lane(l)))
+        }
+        #[cfg(target_arch = "x86_64")]
+        Lanes::Four => {
+            // SAFETY: as above.
+            let sum = unsafe { lanes::spread4(digits, table) };
+            lanes::total(&std::array::from_fn::<_, 4, _>(|l| sum.lane(l)))
+        }
+        Lanes::One => SigningComb::sum_hidden::<Fe>(table, 1, |_| digits),
     }
-    let _ = arithmetic;
-    SigningComb::sum_hidden::<Fe>(table, 1, |_| digits)
 }
 
 #[cfg(target_arch = "x86_64")]
 mod lanes {
     use super::super::field4::Fe4;
+    use super::super::field8::Fe8;
+    use super::super::sha512::Sha512;
     use super::*;
+
+    /// The sum of the points.
+    pub(super) fn total(points: &[Point<Fe>]) -> Point<Fe> {
+        let (low, high) = points.split_at(points.len() / 2);
+        if low.is_empty() { high[0] } else { total(low).plus_point(&total(high)) }
+    }
+
+    /// As [`super::hash_each`], in lanes.
+    ///
+    /// # Safety
+    /// The processor has what so many lanes of [`Sha512`] need.
+    pub(super) unsafe fn hash_each<'a, const LANES: usize>(
+        items: &'a [SignItem<'_>],
+        before: impl Fn(usize) -> [&'a [u8]; 2],
+        scalars: &mut Vec<Scalar>,
+    ) where
+        Sha512<LANES>: Default,
+    {
+        let mut hasher = Sha512::<LANES>::default();
+        for first in (0..items.len()).step_by(LANES) {
+            let messages = std::array::from_fn(|l| {
+                let i = (first + l).min(items.len() - 1);
+                let [a, b] = before(i);
+                [a, b, items[i].message]
+            });
+            // SAFETY: the caller promises it.
+            let mut hashes = unsafe { hasher.digest(messages) };
+            scalars.extend(hashes.iter().take(items.len() - first).map(Scalar::from_bytes_mod_order_wide));
+            hashes.zeroize();
+        }
+    }
 
     /// One scalar, lane l taking the tables l, l + 4, l + 8 and so on.
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn spread(digits: &Digits, table: &[Entry]) -> Point<Fe4> {
+    pub(super) fn spread4(digits: &Digits, table: &[Entry]) -> Point<Fe4> {
         SigningComb::sum_hidden::<Fe4>(table, 4, |_| digits)
     }
 
-    /// A scalar for each lane.
+    /// One scalar, lane l taking the tables l, l + 8, l + 16 and so on.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+    pub(super) fn spread8(digits: &Digits, table: &[Entry]) -> Point<Fe8> {
+        SigningComb::sum_hidden::<Fe8>(table, 8, |_| digits)
+    }
+
+    /// A scalar for each of four lanes.
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn each(digits: &[Digits; 4], hidden: bool) -> Point<Fe4> {
+    pub(super) fn four(digits: &[Digits], hidden: bool) -> Point<Fe4> {
+        each(digits, hidden)
+    }
+
+    /// A scalar for each of eight lanes.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+    pub(super) fn eight(digits: &[Digits], hidden: bool) -> Point<Fe8> {
+        each(digits, hidden)
+    }
+
+    #[inline(always)]
+    fn each<F: Field>(digits: &[Digits], hidden: bool) -> Point<F> {
         if hidden {
-            return SigningComb::sum_hidden::<Fe4>(base::signing_table(), 1, |l| &digits[l]);
+            return SigningComb::sum_hidden::<F>(base::signing_table(), 1, |l| &digits[l]);
         }
-        VerifyingComb::sum(Point::<Fe4>::neutral(), |l| (base::verifying_table(), &digits[l]))
+        VerifyingComb::sum(Point::<F>::neutral(), |l| (base::verifying_table(), &digits[l]))
     }
 }
 
@@ -264,7 +315,7 @@ mod tests {
                 prop_assert_eq!(key.public_key(), stock.verifying_key().to_bytes());
             }
             let mut got = Vec::new();
-            for arithmetic in [Arithmetic::Detect, Arithmetic::Portable] {
+            for arithmetic in [Arithmetic::Detect, Arithmetic::FourLanes, Arithmetic::Portable] {
                 for access in [TableAccess::Hidden, TableAccess::Indexed] {
                     sign_burst_with(&items, access, arithmetic, &mut got);
                     prop_assert_eq!(&got, &want);

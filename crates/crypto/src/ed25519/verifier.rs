@@ -7,9 +7,9 @@
 //! drops   nothing
 //! source  the rule of [`super::verify`]; combs of [`super::comb`]
 //!
-//! s·B − k·A is summed from the tables of B and of −A. Four signatures run side by side where the processor
-//! has AVX2 and FMA; the portable path runs the same formulas one signature at a time. The points of a burst
-//! become affine with one inversion.
+//! s·B − k·A is summed from the tables of B and of −A. Eight or four signatures run side by side where the
+//! processor can; the portable path runs the same formulas one signature at a time. The points of a burst become
+//! affine with one inversion.
 
 #![allow(unsafe_code)]
 
@@ -17,10 +17,10 @@ use super::cache::TableCache;
 use super::comb::Comb;
 use super::field::{Fe, words_of};
 #[cfg(target_arch = "x86_64")]
-use super::four;
+use super::lanes::{Eight, Four};
 use super::point::{Entry, Point, has_small_order_y};
 use super::verify::{VerifyError, canonical_scalar, challenge, compare, split, verify_strict};
-use super::{Arithmetic, base};
+use super::{Arithmetic, Lanes, base};
 use curve25519_dalek::scalar::Scalar;
 
 /// The comb of a public key: 17 KB. Larger ones take fewer sums and more cache misses, and are no faster.
@@ -73,10 +73,12 @@ impl Job<'_> {
 /// Verifies signatures, and is faster for keys that it meets again.
 pub struct Verifier {
     cache: TableCache,
-    four_lanes: bool,
+    lanes: Lanes,
     base: &'static [Entry],
     #[cfg(target_arch = "x86_64")]
-    four: four::Four,
+    eight: Eight,
+    #[cfg(target_arch = "x86_64")]
+    four: Four,
     points: Vec<Point<Fe>>,
     inverses: Vec<Fe>,
     scratch: Vec<Fe>,
@@ -88,10 +90,12 @@ impl Verifier {
     pub fn new(config: VerifierConfig) -> Self {
         Self {
             cache: TableCache::new(config.cache_bytes, KeyComb::ENTRIES, config.build_after),
-            four_lanes: config.arithmetic.four_lanes(),
+            lanes: config.arithmetic.lanes(),
             base: base::verifying_table(),
             #[cfg(target_arch = "x86_64")]
-            four: four::Four::default(),
+            eight: Eight::default(),
+            #[cfg(target_arch = "x86_64")]
+            four: Four::default(),
             points: Vec::new(),
             inverses: Vec::new(),
             scratch: Vec::new(),
@@ -145,15 +149,17 @@ impl Verifier {
     fn verify_known(&mut self, jobs: &[Job<'_>], slots: &[u32]) {
         let mut done = 0;
         #[cfg(target_arch = "x86_64")]
-        while self.four_lanes && jobs.len() - done >= 2 {
-            let count = (jobs.len() - done).min(4);
-            // Lanes without a signature repeat the last one.
-            let at = |l: usize| done + l.min(count - 1);
-            let lanes = std::array::from_fn(|l| &jobs[at(l)]);
-            let tables = std::array::from_fn(|l| self.cache.table(slots[at(l)]));
-            // SAFETY: `four_lanes` is set only where AVX2 and FMA were detected.
-            let sum = unsafe { self.four.sum_known(lanes, tables, self.base) };
-            self.points.extend((0..count).map(|l| sum.lane(l)));
+        while self.lanes != Lanes::One && jobs.len() - done >= 2 {
+            let rest = &jobs[done..];
+            let count = rest.len().min(if self.lanes == Lanes::Eight { Eight::LANES } else { Four::LANES });
+            let lane = |l: usize| (&rest[l], self.cache.table(slots[done + l]));
+            // SAFETY: so many lanes are chosen only where their instructions were detected.
+            unsafe {
+                match self.lanes {
+                    Lanes::Eight => self.eight.sum_known(count, lane, self.base, &mut self.points),
+                    _ => self.four.sum_known(count, lane, self.base, &mut self.points),
+                }
+            }
             done += count;
         }
         for at in done..jobs.len() {
@@ -182,15 +188,19 @@ impl Verifier {
         let mut summed = Vec::new();
         let mut rest = jobs;
         #[cfg(target_arch = "x86_64")]
-        while self.four_lanes && rest.len() >= 2 {
-            let later = rest.split_off(rest.len().min(4));
-            let lanes = std::array::from_fn(|l| &rest[l.min(rest.len() - 1)]);
-            // SAFETY: `four_lanes` is set only where AVX2 and FMA were detected.
-            let (verdicts, sum) = unsafe { self.four.sum_fresh(lanes, self.base) };
-            for (l, job) in rest.into_iter().enumerate() {
-                results[job.index] = verdicts[l];
-                if verdicts[l].is_ok() {
-                    self.points.push(sum.lane(l));
+        while self.lanes != Lanes::One && rest.len() >= 2 {
+            let width = if self.lanes == Lanes::Eight { Eight::LANES } else { Four::LANES };
+            let later = rest.split_off(rest.len().min(width));
+            // SAFETY: so many lanes are chosen only where their instructions were detected.
+            let verdicts = unsafe {
+                match self.lanes {
+                    Lanes::Eight => self.eight.sum_fresh(&rest, self.base, &mut self.points),
+                    _ => self.four.sum_fresh(&rest, self.base, &mut self.points),
+                }
+            };
+            for (job, verdict) in rest.into_iter().zip(verdicts) {
+                results[job.index] = verdict;
+                if verdict.is_ok() {
                     summed.push(job);
                 }
             }
@@ -232,7 +242,7 @@ mod tests {
         let signed: Vec<_> = keys.iter().map(|key| (key.public_key(), key.sign(message))).collect();
         let items: Vec<_> =
             signed.iter().map(|(public_key, signature)| VerifyItem { public_key, signature, message }).collect();
-        for arithmetic in [Arithmetic::Detect, Arithmetic::Portable] {
+        for arithmetic in [Arithmetic::Detect, Arithmetic::FourLanes, Arithmetic::Portable] {
             let mut verifier = Verifier::new(VerifierConfig { build_after: 0, arithmetic, ..Default::default() });
             let mut results = Vec::new();
             for _ in 0..2 {

@@ -31,7 +31,7 @@ pub fn check_all_paths(cases: &[Case]) {
         let got = verify_strict(&case.public_key, &case.signature, &case.message).is_ok();
         assert_eq!(got, want[i], "{}", show("stateless", i));
     }
-    for arithmetic in [Arithmetic::Detect, Arithmetic::Portable] {
+    for arithmetic in [Arithmetic::Detect, Arithmetic::FourLanes, Arithmetic::Portable] {
         for build_after in [0, 255] {
             let mut verifier = Verifier::new(VerifierConfig { cache_bytes: 8 << 20, build_after, arithmetic });
             let mut results = Vec::new();

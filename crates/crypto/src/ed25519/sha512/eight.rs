@@ -1,0 +1,118 @@
+//! Eight lanes: AVX-512, where rotation and any function of three inputs are one instruction.
+//!
+//! reads   blocks of eight messages
+//! writes  the state
+//! memory  none
+//! drops   nothing
+//! source  FIPS 180-4
+
+use super::{BLOCK, ROUND, compress, extend, round};
+use core::arch::x86_64::*;
+
+compress!("avx512f,avx512bw", 8);
+
+/// x ⊕ y ⊕ z, x ? y : z and the majority of three, as truth tables.
+const XOR3: i32 = 0x96;
+const CHOICE: i32 = 0xca;
+const MAJORITY: i32 = 0xe8;
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn xor3(x: __m512i, y: __m512i, z: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi64::<XOR3>(x, y, z)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn add(x: __m512i, y: __m512i) -> __m512i {
+    _mm512_add_epi64(x, y)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn splat(word: u64) -> __m512i {
+    _mm512_set1_epi64(word as i64)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn read(words: &[u64; 8]) -> __m512i {
+    // SAFETY: 64 readable bytes; the load needs no alignment.
+    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn write(words: &mut [u64; 8], x: __m512i) {
+    // SAFETY: 64 writable bytes; the store needs no alignment.
+    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), x) };
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn large_sigma0(x: __m512i) -> __m512i {
+    xor3(_mm512_ror_epi64::<28>(x), _mm512_ror_epi64::<34>(x), _mm512_ror_epi64::<39>(x))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn large_sigma1(x: __m512i) -> __m512i {
+    xor3(_mm512_ror_epi64::<14>(x), _mm512_ror_epi64::<18>(x), _mm512_ror_epi64::<41>(x))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn small_sigma0(x: __m512i) -> __m512i {
+    xor3(_mm512_ror_epi64::<1>(x), _mm512_ror_epi64::<8>(x), _mm512_srli_epi64::<7>(x))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn small_sigma1(x: __m512i) -> __m512i {
+    xor3(_mm512_ror_epi64::<19>(x), _mm512_ror_epi64::<61>(x), _mm512_srli_epi64::<6>(x))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn choice(x: __m512i, y: __m512i, z: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi64::<CHOICE>(x, y, z)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn majority(x: __m512i, y: __m512i, z: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi64::<MAJORITY>(x, y, z)
+}
+
+/// Words `first` to `first` + 7 of the eight blocks, a word of all lanes in each register.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn words(blocks: [&[u8; BLOCK]; 8], first: usize) -> [__m512i; 8] {
+    let swap = _mm512_broadcast_i32x4(_mm_set_epi64x(0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607));
+    let row = |l: usize| {
+        let bytes = &blocks[l][8 * first..8 * first + 64];
+        // SAFETY: 64 readable bytes; the load needs no alignment.
+        let row = unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) };
+        _mm512_shuffle_epi8(row, swap)
+    };
+    // Words 2i and 2i + 1 of two rows, then of four, then of eight.
+    let pairs = |l: usize| (_mm512_unpacklo_epi64(row(l), row(l + 1)), _mm512_unpackhi_epi64(row(l), row(l + 1)));
+    let ((e01, o01), (e23, o23), (e45, o45), (e67, o67)) = (pairs(0), pairs(2), pairs(4), pairs(6));
+    let low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+    let high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    let fours = |x: __m512i, y: __m512i| (_mm512_permutex2var_epi64(x, low, y), _mm512_permutex2var_epi64(x, high, y));
+    let ((e04, e26), (o15, o37)) = (fours(e01, e23), fours(o01, o23));
+    let ((f04, f26), (p15, p37)) = (fours(e45, e67), fours(o45, o67));
+    let front = |x: __m512i, y: __m512i| _mm512_shuffle_i64x2::<0b01_00_01_00>(x, y);
+    let back = |x: __m512i, y: __m512i| _mm512_shuffle_i64x2::<0b11_10_11_10>(x, y);
+    [
+        front(e04, f04),
+        front(o15, p15),
+        front(e26, f26),
+        front(o37, p37),
+        back(e04, f04),
+        back(o15, p15),
+        back(e26, f26),
+        back(o37, p37),
+    ]
+}
