@@ -1,7 +1,7 @@
 //! net: datagrams in and out of the node's UDP ports, in batches.
 //!
 //! reads   `quic_net` ×Q, `shred_net`, reliable: datagrams to send; its sockets
-//! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that their sender's address hashes to; bytes by
+//! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; bytes by
 //!         peer, for observers
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages
 //! drops   datagrams longer than the link's MTU; the kernel's own (socket buffer full), read from the socket;
