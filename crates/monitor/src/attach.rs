@@ -3,6 +3,7 @@
 //! reads   a workspace file, and the topology that it carries
 //! writes  [`Watch`]
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use hearth_ring::{Observer, WorkspaceError};
@@ -14,8 +15,8 @@ use crate::threads;
 /// Why nothing can be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// No workspace.
-    #[error("no running node to watch; start one with `hearth run` or `hearth bench`{}", lines(tried))]
+    /// No workspace, or none that can be read.
+    #[error("{}{}", nobody(tried), lines(tried))]
     NoNode {
         /// What each attempt said.
         tried: Vec<WorkspaceError>,
@@ -25,8 +26,28 @@ pub enum AttachError {
     Topology(#[from] serde_json::Error),
 }
 
+/// Whether there was nothing, or something that cannot be watched.
+fn nobody(tried: &[WorkspaceError]) -> &'static str {
+    if tried.iter().all(|why| kind(why) == Some(ErrorKind::NotFound)) {
+        "no running node to watch; start one with `hearth run` or `hearth bench`"
+    } else {
+        "nothing here can be watched"
+    }
+}
+
 fn lines(tried: &[WorkspaceError]) -> String {
-    tried.iter().map(|why| format!("\n  {why}")).collect()
+    let hint = |why| match kind(why) {
+        Some(ErrorKind::PermissionDenied) => "; watch as the user that runs the node",
+        _ => "",
+    };
+    tried.iter().map(|why| format!("\n  {why}{}", hint(why))).collect()
+}
+
+fn kind(why: &WorkspaceError) -> Option<ErrorKind> {
+    match why {
+        WorkspaceError::Io { source, .. } => Some(source.kind()),
+        _ => None,
+    }
 }
 
 /// A node that is watched.

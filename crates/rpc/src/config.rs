@@ -38,9 +38,9 @@ impl RpcConfig {
 /// What bounds the memory and the time that clients can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open HTTP connections; one more is closed at once.
+    /// Open HTTP connections; one more is answered with 503 and closed.
     pub http_connections: usize,
-    /// Open WebSocket connections; one more is closed at once.
+    /// Open WebSocket connections; one more is answered with 503 and closed.
     pub websocket_connections: usize,
     /// Bytes of a request's body, and of a WebSocket message.
     pub request_bytes: usize,

@@ -75,7 +75,7 @@ counters! {
     connections: Counter,
     /// Connections open now.
     connections_open: Gauge,
-    /// Connections closed at once: over the limit.
+    /// Connections answered with 503 and closed: over the limit.
     connections_refused: Counter,
     /// Times that a connection could not be taken because the process has no room for one more file.
     accepts_failed: Counter,

@@ -3,11 +3,11 @@
 //! reads   connections on the HTTP and the WebSocket address
 //! writes  nothing itself
 //! memory  a task a connection, and 64 KiB of HTTP buffer each at most; as many as [`Limits`](crate::Limits) says
-//! drops   connections over the limit: closed at once, counted
+//! drops   connections over the limit: told so (503) and closed at once, counted
 //!
 //! The threads are those of a tokio runtime that nothing else uses. They sleep in the kernel while nobody asks.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -223,6 +223,7 @@ impl Host {
             };
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                 count(counters.connections_refused());
+                refuse(stream);
                 continue;
             };
             count(counters.connections());
@@ -267,6 +268,21 @@ impl Host {
         let _ = serving.await;
         drop(connection);
     }
+}
+
+/// Tells a client that it is one too many, with what the kernel takes at once.
+fn refuse(stream: TcpStream) {
+    const WHY: &str = "too many connections are open: try again, or keep one and ask over it\n";
+    let Ok(mut stream) = stream.into_std() else { return };
+    // What was asked already is read: unread, it would turn the end into a reset, which overtakes the answer. One who is
+    // gone needs none.
+    let _ = stream.read(&mut [0; 4096]);
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+         Retry-After: 1\r\nConnection: close\r\n\r\n{WHY}",
+        WHY.len()
+    );
+    let _ = stream.write(answer.as_bytes());
 }
 
 /// Whether a connection could not be taken because of what its client did.

@@ -252,16 +252,17 @@ fn a_client_that_takes_no_answer_is_let_go() {
 }
 
 #[test]
-fn connections_over_the_limit_are_closed() {
-    let chain = Chain::with(Limits { http_connections: 2, ..Limits::default() }, true);
+fn connections_over_the_limit_are_told_so_and_closed() {
+    let limits = Limits { http_connections: 2, websocket_connections: 0, ..Limits::default() };
+    let chain = Chain::with(limits, true);
     let held = [connect(chain.http()), connect(chain.http())];
     chain.wait_counted(|c| c.connections_open(), 2);
-    let mut over = connect(chain.http());
-    let mut rest = Vec::new();
-    // Closed with or without a reset, as the system likes.
-    let _ = over.read_to_end(&mut rest);
-    assert!(rest.is_empty());
-    assert_eq!(chain.counted(|c| c.connections_refused()), 1);
+    for address in [chain.http(), chain.server.websocket_addr()] {
+        let answer = read_answer(&mut connect(address));
+        assert!(answer.status == 503 && answer.head.contains("retry-after: 1"), "{answer:?}");
+        assert!(answer.body.contains("too many connections"), "{answer:?}");
+    }
+    assert_eq!(chain.counted(|c| c.connections_refused()), 2);
     drop(held);
     chain.wait_counted(|c| c.connections_open(), 0);
     assert_eq!(chain.call("getHealth", json!([])), "ok");

@@ -21,6 +21,8 @@ mod mistakes;
 mod monitor;
 mod node;
 mod restart;
+mod storm;
 mod target;
 mod terminal;
+mod unwatchable;
 mod votes;

@@ -93,6 +93,9 @@ fn nobody_to_watch_is_said_with_every_attempt() {
     let folder = tempfile::tempdir().unwrap();
     let stranger = folder.path().join("stranger");
     std::fs::write(&stranger, vec![7; 8192]).unwrap();
-    let why = Watch::attach(&[folder.path().join("none"), stranger]).unwrap_err().to_string();
+    let none = || folder.path().join("none");
+    let why = Watch::attach(&[none(), none()]).unwrap_err().to_string();
     assert!(why.starts_with("no running node to watch") && why.lines().count() == 3, "{why}");
+    let why = Watch::attach(&[none(), stranger]).unwrap_err().to_string();
+    assert!(why.starts_with("nothing here can be watched") && why.lines().count() == 3, "{why}");
 }

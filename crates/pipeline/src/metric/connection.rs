@@ -90,6 +90,16 @@ impl Connection {
     }
 }
 
+/// Tells one who is too many, with what the kernel takes at once, and hangs up.
+pub fn refuse_at_once(mut stream: TcpStream) {
+    // What was asked already is read: unread, it would turn the end into a reset, which overtakes the answer. One who is
+    // gone needs none.
+    let _ = stream.read(&mut [0; 1024]);
+    if let State::Response { bytes, .. } = refuse("503 Service Unavailable", "16 scrapes are under way: try again\n") {
+        let _ = stream.write(&bytes);
+    }
+}
+
 /// Reads what is there, 1 KiB at most. [`Progress::Served`] when the request is complete or too long to become so.
 fn read(stream: &mut TcpStream, request: &mut Vec<u8>) -> Progress {
     let mut buffer = [0; 1024];
@@ -128,8 +138,10 @@ fn refuse(status: &str, body: &str) -> State {
 
 fn response(status: &str, kind: &str, body: &str, end: Progress) -> State {
     let len = body.len();
-    let head =
-        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n");
+    let retry = if status.starts_with("503") { "Retry-After: 1\r\n" } else { "" };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n{retry}Connection: close\r\n\r\n"
+    );
     State::Response { bytes: [head.as_bytes(), body.as_bytes()].concat(), written: 0, end }
 }
 

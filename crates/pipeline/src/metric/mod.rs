@@ -3,13 +3,15 @@
 //! reads   the workspace, read-only: counters and links of all tiles; its TCP socket
 //! writes  HTTP responses
 //! memory  at most 16 connections, 4 KiB of request and one response each
-//! drops   connections beyond 16, requests that are malformed, longer than 4 KiB or unfinished after 5 s; counted
+//! drops   connections beyond 16, which are told so (503); requests that are malformed, longer than 4 KiB or unfinished
+//!         after 5 s; counted
 //! source  the Prometheus text exposition format, version 0.0.4
 //!
-//! It never slows another tile: it only loads words that they store, all its sockets are non-blocking, and a turn takes
-//! one connection's answer one piece further.
+//! It never slows another tile: it only loads words that they store, all its sockets are non-blocking, a turn takes one
+//! connection's answer one piece further, and however many ask, it works a sixteenth of the time ([`pace`]).
 
 mod connection;
+mod pace;
 pub mod text;
 
 use std::net::{SocketAddr, TcpListener};
@@ -20,7 +22,8 @@ use hearth_ring::Observer;
 use hearth_tile::topology::Topology;
 use hearth_tile::{Frag, Host, InitError, Out, Poll, Tile, WaitFor};
 
-use connection::{Connection, Progress};
+use connection::{Connection, Progress, refuse_at_once};
+use pace::Pace;
 use text::Template;
 
 hearth_tile::counters! {
@@ -30,7 +33,9 @@ hearth_tile::counters! {
         scrapes: Counter,
         /// Requests answered with an error.
         bad_requests: Counter,
-        /// Connections dropped: too many, too slow, or broken.
+        /// Connections answered with 503, since sixteen were open.
+        refused_connections: Counter,
+        /// Connections dropped: too slow, or broken.
         dropped_connections: Counter,
     }
 }
@@ -45,6 +50,8 @@ pub struct Config {
 }
 
 const MAX_CONNECTIONS: usize = 16;
+/// Connections taken in one turn, each two or three system calls.
+const ACCEPTS: usize = 4;
 
 /// The tile.
 pub struct Metric {
@@ -52,6 +59,7 @@ pub struct Metric {
     connections: Vec<Connection>,
     observer: Observer,
     template: Template,
+    pace: Pace,
 }
 
 impl Tile for Metric {
@@ -67,22 +75,61 @@ impl Tile for Metric {
         let observer = Observer::attach(&config.workspace).map_err(|e| host.error(e))?;
         let topology = Topology::from_workspace(observer.topology()).map_err(|e| host.error(e))?;
         let template = Template::new(&topology, &observer);
-        Ok(Self { listener, connections: Vec::with_capacity(MAX_CONNECTIONS), observer, template })
+        Ok(Self {
+            listener,
+            connections: Vec::with_capacity(MAX_CONNECTIONS),
+            observer,
+            template,
+            pace: Pace::default(),
+        })
     }
 
     fn on_frag(&mut self, _: Frag<'_>, _: &mut Out<'_, Self>) {}
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
-        let mut busy = false;
-        for _ in 0..MAX_CONNECTIONS {
-            let Ok((stream, _)) = self.listener.accept() else { break };
-            busy = true;
-            if self.connections.len() == MAX_CONNECTIONS || stream.set_nonblocking(true).is_err() {
-                out.count.dropped_connections += 1;
-                continue;
-            }
-            self.connections.push(Connection::new(stream, out.now()));
+        if !self.pace.may_work(out.now()) {
+            return Poll::Idle;
         }
+        let accepted = self.accept(out);
+        if !self.step(out) && !accepted {
+            return Poll::Idle;
+        }
+        self.pace.worked(out.now(), out.fresh_now());
+        Poll::Busy
+    }
+
+    fn wait_for(&self) -> WaitFor {
+        if let Some(deadline) = self.pace.rests_until() {
+            return WaitFor { readable: vec![], deadline: Some(deadline) };
+        }
+        let sockets = self.connections.iter().map(Connection::raw_fd);
+        let readable = std::iter::once(self.listener.as_raw_fd()).chain(sockets).collect();
+        WaitFor { readable, deadline: self.connections.iter().map(|c| c.deadline()).min() }
+    }
+}
+
+impl Metric {
+    /// Takes some of those who want to connect. True when there were any.
+    fn accept(&mut self, out: &mut Out<'_, Self>) -> bool {
+        for taken in 0..ACCEPTS {
+            let Ok((stream, _)) = self.listener.accept() else { return taken > 0 };
+            match stream.set_nonblocking(true) {
+                Ok(()) if self.connections.len() < MAX_CONNECTIONS => {
+                    self.connections.push(Connection::new(stream, out.now()));
+                }
+                Ok(()) => {
+                    refuse_at_once(stream);
+                    out.count.refused_connections += 1;
+                }
+                Err(_) => out.count.dropped_connections += 1,
+            }
+        }
+        true
+    }
+
+    /// Takes each connection further. True when any went.
+    fn step(&mut self, out: &mut Out<'_, Self>) -> bool {
+        let mut busy = false;
         let (observer, template) = (&self.observer, &self.template);
         let mut answering = false;
         // Another connection's answer goes first each time.
@@ -107,13 +154,7 @@ impl Tile for Metric {
             busy = true;
             false
         });
-        if busy { Poll::Busy } else { Poll::Idle }
-    }
-
-    fn wait_for(&self) -> WaitFor {
-        let sockets = self.connections.iter().map(Connection::raw_fd);
-        let readable = std::iter::once(self.listener.as_raw_fd()).chain(sockets).collect();
-        WaitFor { readable, deadline: self.connections.iter().map(|c| c.deadline()).min() }
+        busy
     }
 }
 

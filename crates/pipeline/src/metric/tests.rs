@@ -122,24 +122,33 @@ fn a_silent_client_is_dropped() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// A burst of clients: sixteen are held, the others are hung up on, and when those are gone there is room again.
+/// A burst of clients: sixteen are held, the others are told, and when those are gone there is room again.
 #[test]
-fn connections_beyond_sixteen_are_dropped() {
+fn connections_beyond_sixteen_are_refused() {
     let path = std::env::temp_dir().join(format!("hearth-metric-many-{}", std::process::id()));
     let _workspace = workspace(&path);
     let config = Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone() };
     let mut rig = Rig::<Metric>::new(&config, &[], &[]);
     let addr = rig.tile().listener.local_addr().unwrap();
-    let clients: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    let mut clients: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    // One that has asked already, and three that have not.
+    clients[19].write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let deadline = std::time::Instant::now() + Duration::from_secs(5);
-    while rig.count().dropped_connections < 4 {
+    while rig.count().refused_connections < 4 {
         rig.turn();
         assert!(std::time::Instant::now() < deadline, "{:?}", rig.count());
     }
     rig.run();
-    assert_eq!((rig.count().dropped_connections, rig.tile().connections.len()), (4, MAX_CONNECTIONS));
+    assert_eq!((rig.count().refused_connections, rig.tile().connections.len()), (4, MAX_CONNECTIONS));
+    for client in &mut clients[16..] {
+        client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\n16 scrapes are under way: try again\n"), "{answer}");
+    }
     drop(clients);
-    while rig.count().dropped_connections < 20 {
+    while rig.count().dropped_connections < 16 {
         rig.turn();
         assert!(std::time::Instant::now() < deadline, "{:?}", rig.count());
     }

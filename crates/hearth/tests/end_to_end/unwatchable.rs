@@ -1,0 +1,106 @@
+//! Workspaces that cannot be watched: `hearth monitor` says which file, why and what to try, and changes nothing.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
+
+use super::node::{Setup, hearth, output};
+
+/// Whom nothing belongs to.
+const NOBODY: u32 = 65_534;
+/// Where the header of a workspace has its version and the place of its topology.
+const VERSION_AT: u64 = 8;
+const TOPOLOGY_AT: u64 = 7 * 8;
+
+#[track_caller]
+fn refuses(output: &Output, parts: &[&str]) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(output.stdout.is_empty() && !said.contains("panicked"), "{said}");
+    parts.iter().for_each(|part| assert!(said.contains(part), "`{part}` is not in: {said}"));
+}
+
+fn watch(setup: &Setup) -> Output {
+    setup.output("monitor", &["--count", "1", "--name", &setup.name])
+}
+
+#[test]
+fn a_file_that_is_no_workspace() {
+    let setup = Setup::new("stranger");
+    let path = setup.workspace().display().to_string();
+    let texts = ["", "HEARTHWS", &"some text\n".repeat(1_000)];
+    for text in texts {
+        fs::write(setup.workspace(), text).unwrap();
+        refuses(&watch(&setup), &["nothing here can be watched", &path, "is not a Hearth workspace"]);
+        assert_eq!(fs::read_to_string(setup.workspace()).unwrap(), text, "it is left as it is");
+    }
+    fs::remove_file(setup.workspace()).unwrap();
+    fs::create_dir(setup.workspace()).unwrap();
+    refuses(&watch(&setup), &[&path, "is not a Hearth workspace"]);
+    fs::remove_dir(setup.workspace()).unwrap();
+}
+
+#[test]
+fn a_workspace_of_another_version_or_damaged() {
+    let setup = Setup::new("version");
+    setup.start().kill();
+    let path = setup.workspace().display().to_string();
+    let whole = fs::read(setup.workspace()).unwrap();
+    let file = fs::File::options().write(true).open(setup.workspace()).unwrap();
+    file.write_all_at(&99_u64.to_le_bytes(), VERSION_AT).unwrap();
+    refuses(
+        &watch(&setup),
+        &[&path, "has workspace layout 99, this program reads layout", "use the program that made it"],
+    );
+    let version = &whole[VERSION_AT as usize..][..8];
+    file.write_all_at(version, VERSION_AT).unwrap();
+
+    let topology = u64::from_le_bytes(whole[TOPOLOGY_AT as usize..][..8].try_into().unwrap());
+    file.write_all_at(b"[", topology).unwrap();
+    refuses(&watch(&setup), &["is of another build of hearth"]);
+    file.write_all_at(&whole[topology as usize..][..1], topology).unwrap();
+
+    file.set_len(whole.len() as u64 / 2).unwrap();
+    refuses(&watch(&setup), &[&path, "is damaged: its size is not what its header says"]);
+    // A node of the name puts a new one there.
+    let node = setup.start();
+    assert!(watch(&setup).status.success());
+    node.stop();
+}
+
+#[test]
+fn a_workspace_that_may_not_be_read() {
+    let is_root = rustix::process::geteuid().is_root();
+    let watch_as_nobody = |name: &str| -> Command {
+        let mut command = hearth();
+        command.args(["monitor", "--count", "1", "--name", name]).current_dir("/");
+        if is_root {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    };
+    let runs =
+        hearth().arg("--version").uid(if is_root { NOBODY } else { rustix::process::geteuid().as_raw() }).status();
+    if !runs.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: another user may not run the binary where it was built");
+        return;
+    }
+    let setup = Setup::new("denied");
+    let node = setup.start();
+    fs::set_permissions(setup.workspace(), fs::Permissions::from_mode(0o600)).unwrap();
+    if !is_root {
+        fs::set_permissions(setup.workspace(), fs::Permissions::from_mode(0)).unwrap();
+    }
+    let path = setup.workspace().display().to_string();
+    let denied = output(&mut watch_as_nobody(&setup.name));
+    refuses(
+        &denied,
+        &["nothing here can be watched", &path, "ermission denied", "watch as the user that runs the node"],
+    );
+    // Whoever may read it may watch, as another user too.
+    fs::set_permissions(setup.workspace(), fs::Permissions::from_mode(0o644)).unwrap();
+    let allowed = output(&mut watch_as_nobody(&setup.name));
+    assert!(allowed.status.success(), "{}", String::from_utf8_lossy(&allowed.stderr));
+    node.stop();
+}

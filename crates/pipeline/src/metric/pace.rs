@@ -1,0 +1,68 @@
+//! How much of a core serving metrics may take, whoever asks how often.
+//!
+//! reads   the times between which the tile worked
+//! writes  whether it may work
+//! memory  two words
+//! source  the generic cell rate algorithm: a debt that is paid off by waiting, with credit for a burst
+
+/// One part in so many of a core's time.
+const PARTS: u64 = 16;
+/// Work in one go, nanoseconds, after which that holds: two scrapes of a large node.
+const BURST_NS: u64 = 2_000_000;
+
+/// The debt.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    paid_off: u64,
+    rests_until: Option<u64>,
+}
+
+impl Pace {
+    /// Whether there may be work now.
+    pub fn may_work(&mut self, now: u64) -> bool {
+        let until = self.paid_off.saturating_sub(PARTS * BURST_NS);
+        self.rests_until = (until > now).then_some(until);
+        self.rests_until.is_none()
+    }
+
+    /// There was work from then until then.
+    pub fn worked(&mut self, from: u64, until: u64) {
+        self.paid_off = self.paid_off.max(from) + PARTS * until.saturating_sub(from);
+    }
+
+    /// When it may work again, where it was told that it may not.
+    pub fn rests_until(&self) -> Option<u64> {
+        self.rests_until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIECE_NS: u64 = 20_000;
+
+    #[test]
+    fn a_storm_has_its_share_and_a_scrape_is_not_held_up() {
+        let (mut pace, mut now, mut worked) = (Pace::default(), 7_000_000_000, 0);
+        let start = now;
+        while now < start + 10_000_000_000 {
+            if pace.may_work(now) {
+                assert_eq!(pace.rests_until(), None);
+                pace.worked(now, now + PIECE_NS);
+                (now, worked) = (now + PIECE_NS, worked + PIECE_NS);
+            } else {
+                now = pace.rests_until().expect("it rests until then");
+            }
+        }
+        let share = (now - start) / PARTS + BURST_NS;
+        assert!(worked <= share + PIECE_NS && worked > share - share / 100, "{worked} of {share}");
+        // A second later a whole scrape goes in one go.
+        now += 1_000_000_000;
+        for _ in 0..BURST_NS / PIECE_NS {
+            assert!(pace.may_work(now));
+            pace.worked(now, now + PIECE_NS);
+            now += PIECE_NS;
+        }
+    }
+}
