@@ -17,6 +17,8 @@ use crate::sample::{CoreSample, Sample, TileSample, TileState};
 const FULL: f64 = 0.9;
 /// A share of time that is worth a sentence.
 const NOTABLE: f64 = 0.1;
+/// A core that others have for so much of the time in which it is wanted is not this node's, however busy it seems.
+const MOSTLY: f64 = 0.5;
 /// A running tile beats at least every 50 ms.
 const STUCK_S: f64 = 2.0;
 /// More transactions than this held back by others are a limit and not a moment's state.
@@ -128,7 +130,7 @@ fn dead(sample: &Sample) -> Option<Diagnosis> {
 /// The time of a tile runs on while its thread waits for its core, so that the tile seems busy.
 fn taken(sample: &Sample) -> Option<Diagnosis> {
     let worst = sample.cores.iter().max_by(|a, b| a.taken.total_cmp(&b.taken))?;
-    if worst.taken < NOTABLE || worst.busy < FULL {
+    if worst.taken < NOTABLE || worst.busy < FULL && worst.taken < MOSTLY {
         return None;
     }
     let preempted = sample.tiles.iter().find(|tile| tile.core == Some(worst.core)).map_or(0.0, |t| t.preempted_per_s);

@@ -9,13 +9,14 @@
 
 mod drain;
 mod drive;
-mod limit;
 pub mod machine;
+mod noise;
 mod observe;
 mod off;
 mod report;
 mod summary;
 mod target;
+mod verdict;
 mod yardstick;
 
 use std::fs::{File, TryLockError};
@@ -382,7 +383,7 @@ impl Observed {
             rss_growth_bytes: self.rss_growth(),
             longest_stall_s: Some(self.longest_stall_s()),
             latency: self.latency(),
-            bottleneck: self.bottleneck(options.rate, cores),
+            bottleneck: self.bottleneck(),
             cores,
             cores_used: had,
             cores_waited_for: waited_for,

@@ -19,9 +19,10 @@ use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::latency::Histogram;
 use hearth_tile::regime::{REGIMES, Regime};
 
-use super::limit::{Allowed, bottleneck, noise};
 use super::machine::jiffies;
+use super::noise::{Allowed, noise};
 use super::report::{Bottleneck, CpuPerTxn, TileUse};
+use super::verdict::Watched;
 
 /// Places where a transaction may be dropped; their counters of drops begin with `dropped_`.
 const DROPPING: [&str; 4] = ["verify", "dedup", "pack", "bank"];
@@ -166,6 +167,7 @@ pub struct Observed {
     last_sample: Option<Sample>,
     at_begin: Snapshot,
     at_end: Snapshot,
+    watched: Option<Watched>,
     begun: Option<Instant>,
     /// Set while seconds are measured, for whoever measures beside.
     pub measuring: Arc<AtomicBool>,
@@ -223,6 +225,7 @@ impl Observed {
             self.seconds.push(rate);
             self.last_sample = Some(*after);
             self.at_end = Snapshot::take(node);
+            self.watched.iter_mut().for_each(Watched::second);
             self.cpu_at_end = Some(CpuTime::take());
             self.node_cpu_ns.1 = self.pid.and_then(cpu_ns_of);
             let resident = self.pid.and_then(|pid| resident_bytes(&pid.to_string()));
@@ -238,6 +241,7 @@ impl Observed {
             self.cpu_at_begin = Some(CpuTime::take());
             self.first_sample = Some(sample);
             self.at_begin = Snapshot::take(node);
+            self.watched = Watched::begin(node);
             self.node_cpu_ns.0 = self.pid.and_then(cpu_ns_of);
             self.measuring.store(true, Ordering::Relaxed);
         }
@@ -376,11 +380,9 @@ impl Observed {
         self.at_end.tiles.iter().zip(&self.at_begin.tiles).map(|(end, begin)| tile_use(end, begin)).collect()
     }
 
-    /// The kind of tile that limits the rate, with the figures that say so.
-    pub fn bottleneck(&self, rate: Option<f64>, allowed_cores: f64) -> Bottleneck {
-        let waiting = self.at_end.total("pack", "pending").saturating_sub(self.at_end.total("pack", "ready"));
-        let machine = Allowed { cores: allowed_cores, had: self.cores() };
-        bottleneck(&self.tile_use(), &machine, rate, waiting)
+    /// What limited the rate, with the figures that say so.
+    pub fn bottleneck(&self) -> Bottleneck {
+        self.watched.as_ref().map(Watched::bottleneck).unwrap_or_default()
     }
 }
 

@@ -133,7 +133,11 @@ fn cores_that_others_have_are_told_from_busy_ones() {
     assert!(says.starts_with("other programs have core 0: for 40 % of the time verify:0 waited for it, preempted 310"));
     // A core that is idle otherwise does not miss what others had.
     verify.regimes = tile("verify:0", 0, 0.3).regimes;
-    assert_eq!(diagnose(&node(vec![verify], vec![])).finding, Finding::Room);
+    assert_eq!(diagnose(&node(vec![verify.clone()], vec![])).finding, Finding::Room);
+    // Unless they have it most of the time: backpressure and idleness of the rest say nothing then.
+    verify.waited_for_core = Some(0.7);
+    let tiles = vec![verify, blocked("quic:0", 1, 0.1, 0.8)];
+    assert_eq!(diagnose(&node(tiles, vec![slow("quic:0", "verify:0", 50.0)])).finding, Finding::CoresTaken);
 }
 
 #[test]

@@ -233,13 +233,17 @@ impl Observed {
         let measured = self.measured_transactions().saturating_sub((others * elapsed) as u64);
         let sent = self.last.sent();
         let CoresHad { had, waited_for } = self.cores();
-        let mut bottleneck = self.bottleneck(options.rate, cores);
-        if options.rate.is_none() && matches!(bottleneck.tile.as_str(), "none" | "machine") {
-            let why = format!(
-                "the load got {had:.1} of {cores} cores and waited for {waited_for:.1} more, which the node or other programs had"
-            );
-            bottleneck = Bottleneck { tile: "target".into(), why };
-        }
+        // Only the load's tiles are seen: what they do not say is the node's affair.
+        let bottleneck = match (self.bottleneck(), options.rate) {
+            (seen, _) if !matches!(seen.tile.as_str(), "none" | "machine") => seen,
+            (_, Some(rate)) => Bottleneck { tile: "none".into(), why: format!("the load was held at {rate} txn/s") },
+            (_, None) => Bottleneck {
+                tile: "target".into(),
+                why: format!(
+                    "the load got {had:.1} of {cores} cores and waited for {waited_for:.1} more, which the node or other programs had"
+                ),
+            },
+        };
         Report {
             txn_per_s: Rate::of(&self.seconds, measured, elapsed),
             measured: self.is_measured(),

@@ -1,0 +1,62 @@
+//! What others took of the machine, so that another run would measure something else.
+//!
+//! reads   what the process had of the cores, and what the hypervisor gave to others
+//! writes  a sentence
+
+use hearth_machine::process::CoresHad;
+
+/// With so much of the cores taken away, what the tiles could have done with them is not known.
+const TAKEN: f64 = 0.1;
+
+/// More than this taken by the hypervisor is said.
+const STOLEN: f64 = 0.05;
+
+/// The cores that the process may use, and what it had of them.
+pub struct Allowed {
+    /// Affinity ∩ quota.
+    pub cores: f64,
+    /// What it had.
+    pub had: CoresHad,
+}
+
+impl Allowed {
+    /// What others took of the cores, where it is much.
+    fn taken(&self) -> Option<String> {
+        let CoresHad { had, waited_for } = self.had;
+        let taken = had < (1.0 - TAKEN) * self.cores && waited_for > TAKEN * self.cores;
+        taken.then(|| {
+            format!(
+                "node and load got {had:.1} of {} cores and waited for {waited_for:.1} more: other programs took the rest",
+                (10.0 * self.cores).round() / 10.0
+            )
+        })
+    }
+}
+
+/// What others took of the machine, where it is so much that another run would measure something else. Of a node that
+/// is another process only the hypervisor's share can be told from its own.
+pub fn noise(machine: &Allowed, stolen: f64, is_outside: bool) -> Option<String> {
+    let taken = machine.taken().filter(|_| !is_outside);
+    let stolen =
+        (stolen > STOLEN).then(|| format!("the hypervisor gave {:.0} % of the time to others", 100.0 * stolen));
+    let parts: Vec<String> = taken.into_iter().chain(stolen).collect();
+    (!parts.is_empty()).then(|| format!("the machine is not quiet: {}", parts.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_is_not_quiet_is_told() {
+        let quiet = Allowed { cores: 2.0, had: CoresHad { had: 1.9, waited_for: 0.1 } };
+        assert_eq!(noise(&quiet, 0.01, false), None);
+        let told = noise(&quiet, 0.12, false).unwrap();
+        assert_eq!(told, "the machine is not quiet: the hypervisor gave 12 % of the time to others");
+        let shared = Allowed { cores: 2.0, had: CoresHad { had: 1.1, waited_for: 0.8 } };
+        assert!(noise(&shared, 0.0, false).unwrap().contains("got 1.1 of 2 cores and waited for 0.8 more"));
+        assert_eq!(noise(&shared, 0.0, true), None, "that is the node");
+        let idle = Allowed { cores: 2.0, had: CoresHad { had: 0.3, waited_for: 0.0 } };
+        assert_eq!(noise(&idle, 0.0, false), None);
+    }
+}
