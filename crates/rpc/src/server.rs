@@ -274,8 +274,8 @@ impl Host {
 fn refuse(stream: TcpStream) {
     const WHY: &str = "too many connections are open: try again, or keep one and ask over it\n";
     let Ok(mut stream) = stream.into_std() else { return };
-    // What was asked already is read: unread, it would turn the end into a reset, which overtakes the answer. One who is
-    // gone needs none.
+    // What was asked already is read: unread, it would turn the end into a reset, which overtakes the answer. One who
+    // is gone needs none.
     let _ = stream.read(&mut [0; 4096]);
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\

@@ -92,8 +92,8 @@ impl Connection {
 
 /// Tells one who is too many, with what the kernel takes at once, and hangs up.
 pub fn refuse_at_once(mut stream: TcpStream) {
-    // What was asked already is read: unread, it would turn the end into a reset, which overtakes the answer. One who is
-    // gone needs none.
+    // What was asked already is read: unread, it would turn the end into a reset, which overtakes the answer. One who
+    // is gone needs none.
     let _ = stream.read(&mut [0; 1024]);
     if let State::Response { bytes, .. } = refuse("503 Service Unavailable", "16 scrapes are under way: try again\n") {
         let _ = stream.write(&bytes);
