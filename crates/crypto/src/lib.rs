@@ -1,6 +1,9 @@
 //! crypto
 
 pub mod ed25519;
+pub mod keccak;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
 pub mod merkle;
 pub mod prefetch;
 pub mod reed_solomon;

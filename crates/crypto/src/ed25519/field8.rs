@@ -19,16 +19,8 @@
 #![allow(unsafe_code)]
 
 use super::field::{Fe, Field};
+pub(super) use crate::lanes::available;
 use core::arch::x86_64::*;
-
-/// Whether this processor has the instructions that [`Fe8`] uses.
-pub(super) fn available() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512ifma")
-}
 
 /// Eight elements. Values exist only on processors where [`available`] holds.
 #[derive(Clone, Copy)]
