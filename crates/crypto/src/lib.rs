@@ -7,4 +7,5 @@ mod lanes;
 pub mod merkle;
 pub mod prefetch;
 pub mod reed_solomon;
+pub mod secp256k1;
 pub mod sha256;

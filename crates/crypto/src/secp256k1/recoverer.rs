@@ -1,0 +1,219 @@
+//! Recovery in bursts.
+//!
+//! reads   hashes and signatures
+//! writes  public keys, or why there is none
+//! memory  two octets' digits and the tables of one, 16 KB, and 1.2 KB for each eight of the largest burst up to 128
+//! drops   nothing
+//! source  SEC 1 §4.1.6: the key is −(z/r)·G + (s/r)·R
+//!
+//! The checks of r and s come first, and what passes them is cut into octets: eight signatures that go side by side where
+//! the processor has AVX-512 with IFMA. 1/r and the last division are made for many signatures with one inversion. A
+//! signature whose sum the lanes' formulas cannot make (someone chose hash and s for that, or the result is infinity)
+//! is given to libsecp256k1, which takes it as long as any node takes.
+
+#![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+use super::eight::{self, Affine, Octet, Sums};
+use super::modular::{ORDER, bytes_of, is_high, words_of};
+use super::single::Single;
+#[cfg(target_arch = "x86_64")]
+use super::table::{self, Entry, PointTables};
+use super::{Arithmetic, HighS, PublicKey, RecoverError, RecoverItem};
+
+/// Signatures whose inversions are made together.
+const TOGETHER: usize = 128;
+/// From how many signatures on an octet is faster than one after the other.
+const OCTET_MIN: usize = 2;
+
+/// Recovers public keys; holds the memory for that.
+pub struct Recoverer {
+    single: Single,
+    one: Vec<Result<PublicKey, RecoverError>>,
+    jobs: Vec<Job>,
+    #[cfg(target_arch = "x86_64")]
+    lanes: Option<Lanes>,
+}
+
+/// A signature whose r and s are in range.
+struct Job {
+    index: usize,
+    r: [u64; 4],
+    s: [u64; 4],
+    z: [u64; 4],
+}
+
+impl Default for Recoverer {
+    fn default() -> Self {
+        Self::new(Arithmetic::Detect)
+    }
+}
+
+impl Recoverer {
+    /// Takes the memory; makes the generator's table if no one has yet.
+    pub fn new(arithmetic: Arithmetic) -> Self {
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = arithmetic;
+        Self {
+            single: Single::new(),
+            one: Vec::new(),
+            jobs: Vec::new(),
+            #[cfg(target_arch = "x86_64")]
+            lanes: (arithmetic == Arithmetic::Detect).then(Lanes::new).flatten(),
+        }
+    }
+
+    /// The public key of one signature.
+    pub fn recover(&mut self, item: &RecoverItem, high_s: HighS) -> Result<PublicKey, RecoverError> {
+        let mut results = std::mem::take(&mut self.one);
+        self.recover_burst(std::slice::from_ref(item), high_s, &mut results);
+        let result = results[0];
+        self.one = results;
+        result
+    }
+
+    /// The public keys of a burst. `results` is cleared, then holds one result per item, in order; one bad signature
+    /// does not touch the others. Best with 32 items or more, in multiples of eight.
+    pub fn recover_burst(
+        &mut self,
+        items: &[RecoverItem],
+        high_s: HighS,
+        results: &mut Vec<Result<PublicKey, RecoverError>>,
+    ) {
+        results.clear();
+        let mut jobs = std::mem::take(&mut self.jobs);
+        jobs.clear();
+        for (index, item) in items.iter().enumerate() {
+            match check(index, item, high_s) {
+                Ok(job) => {
+                    jobs.push(job);
+                    // Overwritten below.
+                    results.push(Err(RecoverError::Infinity));
+                }
+                Err(error) => results.push(Err(error)),
+            }
+        }
+        for jobs in jobs.chunks(TOGETHER) {
+            self.recover_jobs(items, jobs, results);
+        }
+        self.jobs = jobs;
+    }
+
+    fn recover_jobs(&mut self, items: &[RecoverItem], jobs: &[Job], results: &mut [Result<PublicKey, RecoverError>]) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(lanes) = &mut self.lanes
+            && jobs.len() >= OCTET_MIN
+        {
+            lanes.recover(&self.single, items, jobs, results);
+            return;
+        }
+        for job in jobs {
+            results[job.index] = self.single.recover(&items[job.index]);
+        }
+    }
+}
+
+/// r and s in range?
+fn check(index: usize, item: &RecoverItem, high_s: HighS) -> Result<Job, RecoverError> {
+    let in_range = |x: &[u64; 4]| *x != [0; 4] && ORDER.contains(x);
+    let (r, s) = (words_of(&item.r), words_of(&item.s));
+    if !in_range(&r) {
+        return Err(RecoverError::ROutOfRange);
+    }
+    if !in_range(&s) {
+        return Err(RecoverError::SOutOfRange);
+    }
+    if high_s == HighS::Refuse && is_high(&s) {
+        return Err(RecoverError::HighS);
+    }
+    Ok(Job { index, r, s, z: ORDER.reduce(words_of(&item.hash)) })
+}
+
+/// Eight signatures at a time.
+#[cfg(target_arch = "x86_64")]
+struct Lanes {
+    base: &'static [Entry],
+    tables: Box<PointTables>,
+    octets: Box<[Octet; 2]>,
+    inverses: Vec<[u64; 4]>,
+    sums: Vec<Sums>,
+    points: Vec<Affine>,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Lanes {
+    /// Nothing where the processor lacks what lanes need.
+    fn new() -> Option<Self> {
+        super::field8::available().then(|| Self {
+            base: table::base(),
+            tables: Box::new([[Entry::ZERO; _]; 8]),
+            octets: Box::default(),
+            inverses: Vec::new(),
+            sums: Vec::new(),
+            points: Vec::new(),
+        })
+    }
+
+    fn recover(
+        &mut self,
+        single: &Single,
+        items: &[RecoverItem],
+        jobs: &[Job],
+        results: &mut [Result<PublicKey, RecoverError>],
+    ) {
+        self.invert(jobs);
+        self.sums.clear();
+        for (pair, inverses) in jobs.chunks(16).zip(self.inverses.chunks(16)) {
+            // Lanes without a signature repeat the last one.
+            for l in 0..pair.len().next_multiple_of(8) {
+                let at = l.min(pair.len() - 1);
+                let (job, inverse) = (&pair[at], &inverses[at]);
+                let u1 = ORDER.negate(&ORDER.mul(&job.z, inverse));
+                let u2 = ORDER.mul(&job.s, inverse);
+                self.octets[l / 8].set(l % 8, &job.r, items[job.index].odd, &u1, &u2);
+            }
+            // SAFETY: `Lanes` exist only where the processor has what they need.
+            unsafe {
+                if pair.len() > 8 {
+                    self.sums.extend(eight::sum(&self.octets, self.base, &mut self.tables));
+                } else {
+                    let one = self.octets.first_chunk::<1>().expect("there are two");
+                    self.sums.extend(eight::sum(one, self.base, &mut self.tables));
+                }
+            }
+        }
+        // SAFETY: as above.
+        unsafe { eight::divide(&mut self.sums, &mut self.points) };
+        for ((jobs, sums), points) in jobs.chunks(8).zip(&self.sums).zip(&self.points) {
+            for (l, job) in jobs.iter().enumerate() {
+                results[job.index] = if sums.off_curve >> l & 1 == 1 {
+                    Err(RecoverError::NoPoint)
+                } else if sums.unknown >> l & 1 == 1 {
+                    single.recover(&items[job.index])
+                } else {
+                    Ok(key(&points[l]))
+                };
+            }
+        }
+    }
+
+    /// 1/r of each job, with one inversion.
+    fn invert(&mut self, jobs: &[Job]) {
+        self.inverses.clear();
+        let mut product = [1, 0, 0, 0];
+        for job in jobs {
+            self.inverses.push(product);
+            product = ORDER.mul(&product, &job.r);
+        }
+        let mut inverse = ORDER.invert(&product);
+        for (job, before) in jobs.iter().zip(&mut self.inverses).rev() {
+            *before = ORDER.mul(before, &inverse);
+            inverse = ORDER.mul(&inverse, &job.r);
+        }
+    }
+}
+
+fn key(point: &[[u64; 4]; 2]) -> PublicKey {
+    let [x, y] = point.each_ref().map(bytes_of);
+    std::array::from_fn(|i| if i < 32 { x[i] } else { y[i - 32] })
+}
