@@ -6,8 +6,11 @@ use hearth_wire::AccountSet;
 use hearth_wire::consts::Pubkey;
 use proptest::prelude::*;
 
+use super::flights::{ENTRY_BYTES, MISFITS};
 use super::*;
-use crate::pack::Limits;
+use crate::pack::accounts::NONE;
+use crate::pack::pool::State;
+use crate::pack::{Idle, Limits, Pacing};
 
 fn config() -> SchedulerConfig {
     SchedulerConfig {

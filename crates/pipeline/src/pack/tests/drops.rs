@@ -1,5 +1,7 @@
 //! What is dropped is told.
 
+use std::sync::Arc;
+
 use hearth_ledger::fates::Fates;
 
 use super::*;

@@ -1,5 +1,8 @@
 //! Transactions that take accounts from lookup tables.
 
+use std::sync::Arc;
+
+use hearth_ledger::Ledger;
 use hearth_ledger::account::Account;
 use hearth_ledger::genesis::{Genesis, GenesisConfig};
 use hearth_ledger::ledger::LedgerConfig;

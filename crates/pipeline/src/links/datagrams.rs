@@ -1,0 +1,97 @@
+//! What net exchanges with the tiles behind it: datagrams that came, and runs of them to send.
+//!
+//! reads   messages
+//! writes  messages
+//! memory  the link's
+//! drops   –
+//! source  –
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use super::codec::{Reader, Writer, writer};
+
+/// Which of the node's ports a datagram came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PortKind {
+    /// TPU over QUIC.
+    Quic = 0,
+    /// The plain UDP TPU port: a datagram is a transaction.
+    Udp = 1,
+}
+
+/// A datagram that was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// Sender.
+    pub from: SocketAddr,
+    /// The port it came to.
+    pub port: PortKind,
+    /// Its bytes.
+    pub data: &'a [u8],
+}
+
+const ADDR: usize = 18;
+
+fn put_addr(w: &mut Writer<'_>, addr: SocketAddr) {
+    let ip = match addr.ip() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    w.put(&ip.octets()).u16(addr.port());
+}
+
+fn get_addr(r: &mut Reader<'_>) -> SocketAddr {
+    let ip = Ipv6Addr::from(*r.bytes::<16>());
+    SocketAddr::new(ip.to_canonical(), r.u16())
+}
+
+impl<'a> Datagram<'a> {
+    /// Bytes before the datagram's own.
+    pub const HEADER: usize = ADDR + 1;
+
+    /// Writes the message; returns its size.
+    pub fn write(&self, buffer: &mut [u8]) -> usize {
+        let mut w = writer(buffer);
+        put_addr(&mut w, self.from);
+        w.u8(self.port as u8).put(self.data).at
+    }
+
+    /// Reads the message.
+    pub fn read(payload: &'a [u8]) -> Self {
+        let mut r = Reader(payload);
+        let from = get_addr(&mut r);
+        let port = if r.u8() == PortKind::Quic as u8 { PortKind::Quic } else { PortKind::Udp };
+        Self { from, port, data: r.0 }
+    }
+}
+
+/// Datagrams to send to one address: equal in size, the last may be shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing<'a> {
+    /// Where to.
+    pub to: SocketAddr,
+    /// Size of each datagram but the last; 0 where `data` is one datagram.
+    pub segment: u16,
+    /// All datagrams' bytes.
+    pub data: &'a [u8],
+}
+
+impl<'a> Outgoing<'a> {
+    /// Bytes before the datagrams' own.
+    pub const HEADER: usize = ADDR + 2;
+
+    /// Writes the header alone; the caller has put the data behind it. Returns the message's size.
+    pub fn write_header(buffer: &mut [u8], to: SocketAddr, segment: u16, data_len: usize) -> usize {
+        let mut w = writer(buffer);
+        put_addr(&mut w, to);
+        w.u16(segment).at + data_len
+    }
+
+    /// Reads the message.
+    pub fn read(payload: &'a [u8]) -> Self {
+        let mut r = Reader(payload);
+        let (to, segment) = (get_addr(&mut r), r.u16());
+        Self { to, segment, data: r.0 }
+    }
+}

@@ -1,0 +1,189 @@
+//! Slots, what they hold, and what becomes of that: leader slots, entries, FEC sets.
+//!
+//! reads   messages
+//! writes  messages
+//! memory  the link's
+//! drops   –
+//! source  –
+
+use hearth_ledger::blockstore::FecSetRecord;
+
+use super::codec::{Reader, writer};
+
+macro_rules! words {
+    ($(#[doc = $doc:literal])* pub struct $name:ident { $($(#[doc = $help:literal])+ pub $field:ident: u64,)* }) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name { $($(#[doc = $help])+ pub $field: u64,)* }
+
+        impl $name {
+            /// Size of the message, bytes.
+            pub const SIZE: usize = 8 * [$(stringify!($field)),*].len();
+
+            /// The message.
+            pub fn encode(&self) -> [u8; Self::SIZE] {
+                let mut bytes = [0; Self::SIZE];
+                writer(&mut bytes)$(.u64(self.$field))*;
+                bytes
+            }
+
+            /// Reads the message.
+            pub fn read(payload: &[u8]) -> Self {
+                let mut r = Reader(payload);
+                Self { $($field: r.u64()),* }
+            }
+        }
+    };
+}
+
+/// A leader slot begins (control [`SLOT_BEGINS`]) or is closed (control [`SLOT_ENDED`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaderSlot {
+    /// The slot.
+    pub slot: u64,
+    /// Begin, on the host's clock, nanoseconds.
+    pub start_ns: u64,
+    /// When pack must be done, on the host's clock, nanoseconds.
+    pub end_ns: u64,
+    /// Microblocks that poh can still mix in.
+    pub max_microblocks: u64,
+    /// The newest blockhash: at its begin that of the block it builds on, at its end its own.
+    pub blockhash: [u8; 32],
+}
+
+impl LeaderSlot {
+    /// Size of the message, bytes.
+    pub const SIZE: usize = 4 * 8 + 32;
+
+    /// The message.
+    pub fn encode(&self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        let w = &mut writer(&mut bytes);
+        w.u64(self.slot).u64(self.start_ns).u64(self.end_ns).u64(self.max_microblocks).put(&self.blockhash);
+        bytes
+    }
+
+    /// Reads the message.
+    pub fn read(payload: &[u8]) -> Self {
+        let mut r = Reader(payload);
+        Self { slot: r.u64(), start_ns: r.u64(), end_ns: r.u64(), max_microblocks: r.u64(), blockhash: *r.bytes() }
+    }
+}
+
+/// Control of a [`LeaderSlot`]: it begins.
+pub const SLOT_BEGINS: u16 = 0;
+/// Control of a [`LeaderSlot`]: its last entry is out.
+pub const SLOT_ENDED: u16 = 1;
+
+/// Control of a [`DonePacking`]: transactions that are not the node's own came for the slot, or wait still.
+pub const HAD_WORK: u16 = 1;
+/// Control of a frag without payload from pack to poh: there is something to pack, and no slot. Beside [`HAD_WORK`] of
+/// a [`DonePacking`]: something is left for the next slot.
+pub const WORK_WAITS: u16 = 2;
+
+words! {
+    /// Pack schedules no more in this slot.
+    pub struct DonePacking {
+        /// The slot.
+        pub slot: u64,
+        /// How many microblocks it has, each of which poh waits for.
+        pub microblocks: u64,
+    }
+}
+
+/// An entry as it leaves poh: a tick, or a microblock with its transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PohEntry<'a> {
+    /// The slot.
+    pub slot: u64,
+    /// The block it builds on.
+    pub parent_slot: u64,
+    /// Ticks of the slot that are complete, this entry included: 0 before the first tick.
+    pub tick: u8,
+    /// Whether it is the slot's last.
+    pub last: bool,
+    /// The entry as it stands in a block: num_hashes, hash, transaction count, transactions.
+    pub entry: &'a [u8],
+}
+
+impl<'a> PohEntry<'a> {
+    /// Bytes before the entry's own.
+    pub const HEADER: usize = 8 + 8 + 1 + 1;
+    /// Bytes of the entry before its transactions.
+    pub const ENTRY_HEADER: usize = 8 + 32 + 8;
+
+    /// Writes the message for an entry given in parts; returns its size.
+    pub fn write(
+        buffer: &mut [u8],
+        at: &PohEntryAt,
+        num_hashes: u64,
+        hash: &[u8; 32],
+        txn_count: u64,
+        txns: &[u8],
+    ) -> usize {
+        writer(buffer)
+            .u64(at.slot)
+            .u64(at.parent_slot)
+            .u8(at.tick)
+            .u8(u8::from(at.last))
+            .u64(num_hashes)
+            .put(hash)
+            .u64(txn_count)
+            .put(txns)
+            .at
+    }
+
+    /// Reads the message.
+    pub fn read(payload: &'a [u8]) -> Self {
+        let mut r = Reader(payload);
+        let (slot, parent_slot, tick, last) = (r.u64(), r.u64(), r.u8(), r.u8() != 0);
+        Self { slot, parent_slot, tick, last, entry: r.0 }
+    }
+}
+
+/// Where an entry stands; see the fields of [`PohEntry`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PohEntryAt {
+    /// The slot.
+    pub slot: u64,
+    /// The block it builds on.
+    pub parent_slot: u64,
+    /// Ticks complete.
+    pub tick: u8,
+    /// Whether it is the slot's last.
+    pub last: bool,
+}
+
+/// Bytes of a FEC set's message before its data.
+pub const SET_HEADER: usize = 8 + 8 + 4 + 1 + 1 + 32 + 32 + 64;
+
+/// Writes a signed FEC set's message; returns its size.
+pub fn write_set(set: &FecSetRecord<'_>, buffer: &mut [u8]) -> usize {
+    writer(buffer)
+        .u64(set.slot)
+        .u64(set.parent_slot)
+        .u32(set.fec_set_index)
+        .u8(set.reference_tick)
+        .u8(u8::from(set.last_in_slot))
+        .put(&set.merkle_root)
+        .put(&set.chained_root)
+        .put(&set.signature)
+        .put(set.data)
+        .at
+}
+
+/// Reads a FEC set's message.
+pub fn read_set(payload: &[u8]) -> FecSetRecord<'_> {
+    let mut r = Reader(payload);
+    FecSetRecord {
+        slot: r.u64(),
+        parent_slot: r.u64(),
+        fec_set_index: r.u32(),
+        reference_tick: r.u8(),
+        last_in_slot: r.u8() != 0,
+        merkle_root: *r.bytes(),
+        chained_root: *r.bytes(),
+        signature: *r.bytes(),
+        data: r.0,
+    }
+}
