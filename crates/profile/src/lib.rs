@@ -1,0 +1,155 @@
+//! Where a live process spends its CPU time: samples of its threads' stacks, as folded lines and as a flame graph.
+//!
+//! reads   this process's own threads, interrupted by SIGPROF so many times a second of CPU time
+//! writes  [`Profile`]
+//! memory  none before the first; from then on the sampler's table, 260 MB; a profile is a line a stack
+//! drops   a sample that came while the one before was still taken down: [`Profile::lost`]
+//! source  `pprof` takes the samples, `inferno` draws the graph
+//!
+//! A tile's turn on a shared core looks like any other call on that core's thread. So that the graph says whose time it
+//! was, each stack is told by thread, tile and then what the tile called ([`stack`]).
+
+mod sampling;
+mod stack;
+
+use std::collections::BTreeMap;
+
+use inferno::flamegraph::color::BackgroundColor;
+
+pub use sampling::{HZ_MAX, ProfileError, Samples, Sampling};
+pub use stack::Stack;
+
+/// The search is to be seen. Where the system is dark, so is the graph's ground, and what is not on a bar is light.
+const LOOKS: &str = "#search { opacity: 0.6 }
+@media (prefers-color-scheme: dark) { svg > rect { fill: #1d2026 } svg > text { fill: #e8e6e3 } }
+";
+
+/// What was sampled.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// Samples of each stack.
+    pub stacks: BTreeMap<Stack, u64>,
+    /// Samples a second of CPU time.
+    pub hz: u32,
+    /// How long it was sampled, seconds.
+    pub seconds: f64,
+    /// CPU time that the process used meanwhile, seconds.
+    pub cpu_seconds: f64,
+    /// Samples taken of the whole process.
+    pub taken: u64,
+    /// CPU time of one sample, nanoseconds, as measured at the end.
+    pub sample_ns: f64,
+    /// CPU time that naming the functions took afterwards, seconds.
+    pub naming_seconds: f64,
+}
+
+impl Profile {
+    /// Samples that the CPU time was worth.
+    pub fn due(&self) -> u64 {
+        (self.cpu_seconds * f64::from(self.hz)) as u64
+    }
+
+    /// Of these, those that did not come: one came while the one before was taken down, or the kernel's clock ticks
+    /// more slowly than was asked for.
+    pub fn lost(&self) -> u64 {
+        self.due().saturating_sub(self.taken)
+    }
+
+    /// Share of the process's CPU time that went into taking samples, 0 to 1.
+    pub fn share_of_sampler(&self) -> f64 {
+        if self.cpu_seconds > 0.0 { self.taken as f64 * self.sample_ns / 1e9 / self.cpu_seconds } else { 0.0 }
+    }
+
+    /// Samples in all.
+    pub fn samples(&self) -> u64 {
+        self.stacks.values().sum()
+    }
+
+    /// Samples of each kind of tile.
+    pub fn tiles(&self) -> BTreeMap<&str, u64> {
+        let mut tiles = BTreeMap::new();
+        for (stack, samples) in &self.stacks {
+            if let Some(tile) = &stack.tile {
+                *tiles.entry(tile.as_str()).or_default() += samples;
+            }
+        }
+        tiles
+    }
+
+    /// The samples of one kind of tile alone.
+    pub fn of_tile(&self, kind: &str) -> Self {
+        let own = self.stacks.iter().filter(|(stack, _)| stack.tile.as_deref() == Some(kind));
+        Self { stacks: own.map(|(stack, samples)| (stack.clone(), *samples)).collect(), ..*self }
+    }
+
+    /// One line a stack, as `inferno` and other tools read them: `thread;tile;caller;callee 17`.
+    pub fn folded(&self) -> String {
+        let mut text = String::new();
+        for (stack, samples) in &self.stacks {
+            text.push_str(&format!("{stack} {samples}\n"));
+        }
+        text
+    }
+
+    /// A flame graph, to be opened in a browser: click to zoom, Ctrl-F to search.
+    pub fn svg(&self, title: &str) -> Result<String, ProfileError> {
+        if self.stacks.is_empty() {
+            return Err(ProfileError::Idle { seconds: self.seconds });
+        }
+        let mut options = inferno::flamegraph::Options::default();
+        options.title = title.into();
+        options.count_name = "samples".into();
+        // A function has one colour wherever it is, today and tomorrow.
+        options.hash = true;
+        options.bgcolors = Some(BackgroundColor::Flat((255, 255, 255).into()));
+        options.subtitle =
+            Some(format!("{} samples in {:.1} s, {} a second of CPU time", self.samples(), self.seconds, self.hz));
+        let folded = self.folded();
+        let mut svg = Vec::new();
+        let drawn = inferno::flamegraph::from_lines(&mut options, folded.lines(), &mut svg);
+        drawn.map_err(|why| ProfileError::Draw(why.to_string()))?;
+        let svg = String::from_utf8(svg).map_err(|why| ProfileError::Draw(why.to_string()))?;
+        Ok(svg.replacen("</style>", &format!("{LOOKS}</style>"), 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(thread: &str, tile: Option<&str>, calls: &[&str]) -> Stack {
+        let calls = calls.iter().map(|call| (*call).to_owned()).collect();
+        Stack { thread: thread.into(), tile: tile.map(Into::into), calls }
+    }
+
+    fn profile() -> Profile {
+        let stacks = [
+            (stack("core 0", Some("verify"), &["on_frag", "verify_burst"]), 30),
+            (stack("core 0", Some("bank"), &["on_frag"]), 12),
+            (stack("rpc", None, &["poll"]), 3),
+        ];
+        Profile { stacks: stacks.into(), hz: 99, seconds: 1.5, cpu_seconds: 0.5, taken: 45, ..Profile::default() }
+    }
+
+    #[test]
+    fn folded_lines_name_thread_tile_and_calls() {
+        let profile = profile();
+        let folded = profile.folded();
+        assert!(folded.contains("core 0;verify;on_frag;verify_burst 30\n"), "{folded}");
+        assert!(folded.contains("rpc;poll 3\n"), "{folded}");
+        assert_eq!((profile.samples(), profile.due(), profile.lost()), (45, 49, 4));
+        assert_eq!(Profile { sample_ns: 1e6, ..profile.clone() }.share_of_sampler(), 0.09);
+        assert_eq!(profile.tiles(), [("bank", 12), ("verify", 30)].into());
+        let verify = profile.of_tile("verify");
+        assert_eq!((verify.samples(), verify.hz, verify.stacks.len()), (30, 99, 1));
+    }
+
+    #[test]
+    fn the_graph_is_an_image_that_holds_its_names() {
+        let svg = profile().svg("a node").unwrap();
+        assert!(svg.contains("<svg") && svg.contains("verify_burst") && svg.contains("45 samples in 1.5 s"));
+        assert!(svg.contains(LOOKS), "no colours for the dark");
+        let idle = Profile { seconds: 2.0, ..Profile::default() };
+        assert!(idle.svg("x").unwrap_err().to_string().contains("in 2.0 s"));
+    }
+}
