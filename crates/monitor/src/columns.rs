@@ -4,7 +4,36 @@
 //! writes  cells; which columns fit a width
 //! source  the tables of Firedancer's monitor: same names, same meaning; `core`, `% other` and `preempt/s` are ours
 
-use crate::sample::{LinkSample, TileSample};
+use crate::sample::{LinkSample, Sample, TileSample};
+
+/// A table as text, for who draws it otherwise than in columns of a fixed width.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// What is in each column, and whether that is text; else it is a number.
+    pub headings: Vec<(&'static str, bool)>,
+    /// Cells, as many a row as there are columns.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Every column of the tiles.
+    pub fn of_tiles(sample: &Sample) -> Self {
+        Self::of(TILES, &sample.tiles)
+    }
+
+    /// Every column of the links.
+    pub fn of_links(sample: &Sample) -> Self {
+        Self::of(LINKS, &sample.links)
+    }
+
+    fn of<T>(columns: &[Column<T>], rows: &[T]) -> Self {
+        let cells = |row: &T| columns.iter().map(|column| (column.cell)(row)).collect();
+        Self {
+            headings: columns.iter().map(|column| (column.heading, column.is_text)).collect(),
+            rows: rows.iter().map(cells).collect(),
+        }
+    }
+}
 
 /// One column of a table of `T`.
 pub(crate) struct Column<T> {
@@ -125,6 +154,17 @@ mod tests {
         assert_eq!(names(1), ["tile"]);
         let links: Vec<&str> = fitting(LINKS, 80).iter().map(|column| column.heading).collect();
         assert_eq!(links, ["link", "consumer", "tot TPS", "tot bps", "uniq TPS", "filt TPS", "slow cnt"]);
+    }
+
+    #[test]
+    fn a_table_has_every_column_and_row() {
+        let tile = TileSample { tile: "bank:1".into(), ..TileSample::default() };
+        let table = Table::of_tiles(&Sample { tiles: vec![tile; 2], ..Sample::default() });
+        assert_eq!((table.headings.len(), table.rows.len()), (TILES.len(), 2));
+        assert!(table.rows.iter().all(|row| row.len() == TILES.len() && row[0] == "bank:1"), "{table:?}");
+        assert_eq!((table.headings[0], table.headings[1]), (("tile", true), ("core", false)));
+        let links = Table::of_links(&Sample::default());
+        assert!(links.rows.is_empty() && links.headings.contains(&("uniq TPS", false)));
     }
 
     #[test]

@@ -73,8 +73,8 @@ pub fn write_stages(s: &mut String, stages: &[Stage]) -> std::fmt::Result {
     Ok(())
 }
 
-/// A time to two or three digits.
-pub(crate) fn time(us: f64) -> String {
+/// A time of so many microseconds, to two or three digits.
+pub fn time(us: f64) -> String {
     match us {
         ..1e3 => format!("{us:.0} µs"),
         ..1e4 => format!("{:.2} ms", us / 1e3),

@@ -22,8 +22,9 @@ mod threads;
 
 pub use attach::{AttachError, Watch};
 pub use bandwidth::{Bandwidth, PeerSample};
+pub use columns::Table;
 pub use diagnosis::{Advice, Diagnosis, Finding, diagnose};
-pub use latency::{Stage, Stages, write_stages};
+pub use latency::{Stage, Stages, time, write_stages};
 pub use look::Look;
 pub use sample::{CoreSample, LinkSample, Regimes, Sample, TileSample, TileState};
 pub use screen::{Screen, ScreenError};

@@ -9,6 +9,9 @@ const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
+/// How the page looks, for other pages that are to look like it.
+pub const STYLE: &str = include_str!("page/style.css");
+
 /// One file.
 pub(super) struct Asset {
     pub(super) path: &'static str,

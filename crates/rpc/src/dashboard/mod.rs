@@ -15,6 +15,7 @@ use axum::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode,
 
 use crate::methods::Api;
 use assets::Asset;
+pub use assets::STYLE;
 pub(crate) use live::Live;
 pub use live::{LookAt, Second};
 
