@@ -6,6 +6,7 @@
 
 mod tiles;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use hearth_monitor::{Seconds, Watch};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
 use hearth_pipeline::{benchg, bencho};
-use hearth_rpc::{Counters, Limits, LookAt, RpcConfig, RpcError, RpcNode, RpcServer};
+use hearth_rpc::{Admin, Counters, Limits, LookAt, RpcConfig, RpcError, RpcNode, RpcServer};
 use hearth_tile::Clock;
 use hearth_tile::affinity::{AffinityError, Cores};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, Topology};
@@ -35,6 +36,7 @@ use crate::developer::{Beginning, FlagError};
 use crate::keys::{self, Identity, KeyError};
 use crate::ports::Ports;
 use crate::preflight::PreflightError;
+use crate::profile;
 use crate::replay::{self, Go, ReplayError, Replayed};
 use crate::restore::{self, Restored};
 use tiles::tile_configs;
@@ -330,6 +332,9 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     let blocks = chain.store.reader();
     let taker = chain.taker.take();
     let newest_snapshot = Box::new(restore::newest_slot(ledger.snapshots()));
+    let kinds = Vec::from_iter(topology.tiles.iter().map(|tile| tile.kind.clone()).collect::<BTreeSet<_>>());
+    let profiler = Arc::new(profile::Service::new(ledger.clone(), kinds));
+    let token = Some(config.rpc.admin_token.clone()).filter(|token| !token.is_empty());
     let idle = idle(config);
     let history = chain.history.as_ref().map(History::reader);
     let fates = Fates::new(config.rpc.fate_capacity, tag_key());
@@ -361,6 +366,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         feature_set: Some(hearth_svm::feature_set_id()),
         wake_chain: Box::new(move || poh.iter().for_each(hearth_tile::wake::Waker::wake)),
         look_at: config.rpc.dashboard.then(|| look_at(workspace_path(config))),
+        admin: Some(Admin { profiler, token }),
         newest_snapshot,
     };
     let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };

@@ -41,6 +41,12 @@ pub enum Command {
     Why(Why),
     /// Watch a running node: tiles, links, where the time goes.
     Monitor(Monitor),
+    /// Draw where a node spends its CPU time, as a flame graph.
+    ///
+    /// The node samples itself, asked over its RPC: from this machine, or with `rpc.admin_token` from another. Writes
+    /// an SVG and the stacks for other tools, and says which tile used how much. `hearth profile bench` profiles a
+    /// bench.
+    Profile(Profile),
     /// Look at a chain on disk: check it, execute it again, list and export its blocks.
     ///
     /// No node may run on it meanwhile. Exit code 1 when something is wrong with it.
@@ -215,6 +221,83 @@ pub struct Monitor {
     /// Print JSON, one object a second and line.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `hearth profile`
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Profile {
+    /// Not a node that runs, but a bench.
+    #[command(subcommand)]
+    pub of: Option<ProfileOf>,
+    /// What of which node.
+    #[command(flatten)]
+    pub node: ProfileNode,
+}
+
+/// What else can be profiled.
+#[derive(Subcommand)]
+pub enum ProfileOf {
+    /// Profile a bench, and write one report of it: an HTML file that needs nothing else.
+    ///
+    /// Takes the options of `hearth bench`. The report has the rate over time, what limited it, tiles, links, latency
+    /// by stage, the flame graph of node and load, the configuration and the machine.
+    Bench(ProfileBench),
+}
+
+/// `hearth profile bench`
+#[derive(Args)]
+pub struct ProfileBench {
+    /// The bench.
+    #[command(flatten)]
+    pub bench: Bench,
+    /// The report, to be opened in a browser.
+    #[arg(long, short, value_name = "FILE", default_value = "hearth-bench.html")]
+    pub output: PathBuf,
+    /// Samples a second of CPU time.
+    #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub hz: u32,
+}
+
+/// A profile of a node that runs.
+#[derive(Args)]
+pub struct ProfileNode {
+    /// The file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// Which node, by its `--name`.
+    #[arg(long, value_name = "NODE", conflicts_with = "url")]
+    pub name: Option<String>,
+    /// Its RPC, on this machine or another.
+    #[arg(long, short, value_name = "URL")]
+    pub url: Option<String>,
+    /// For how long.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10,
+        conflicts_with = "next_block",
+        value_parser = clap::value_parser!(u64).range(1..=600)
+    )]
+    pub seconds: u64,
+    /// The next block, from its begin to its end.
+    #[arg(long)]
+    pub next_block: bool,
+    /// One kind of tile alone.
+    #[arg(long, value_name = "KIND")]
+    pub tile: Option<String>,
+    /// Samples a second of CPU time.
+    #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub hz: u32,
+    /// The graph, to be opened in a browser.
+    #[arg(long, short, value_name = "FILE", default_value = "hearth-profile.svg")]
+    pub output: PathBuf,
+    /// The stacks, one a line, for other tools [default: beside the graph, `.folded`].
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
+    /// The node's `rpc.admin_token`; by default that of this configuration.
+    #[arg(long, value_name = "TOKEN")]
+    pub token: Option<String>,
 }
 
 /// `hearth ledger`

@@ -17,9 +17,12 @@ mod ledger_command;
 mod machine;
 mod memory;
 mod monitor;
+mod node_rpc;
+mod out;
 mod pages;
 mod ports;
 mod preflight;
+mod profile;
 mod progress;
 mod replay;
 mod restore;
@@ -39,6 +42,7 @@ use boot::BootError;
 use cli::{Cli, Command, ConfigCommand, ConfigFile, Keys};
 use config::{Config, ConfigError};
 use developer::FlagError;
+use profile::bench::ReportError;
 use say::{Say, note};
 use stop::StopSignal;
 
@@ -94,6 +98,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> u8 {
         (Some(BenchError::Boot(boot)), ..) | (_, Some(run::RunError::Boot(boot)), _) | (.., Some(boot)) => boot,
         _ if error.is::<ConfigError>() || error.is::<FlagError>() => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(why::WhyError::is_wrong_use) => return WRONG_USE,
+        _ if error.downcast_ref().is_some_and(profile::ProfileError::is_wrong_use) => return WRONG_USE,
         _ => return FAILED,
     };
     if boot.is_wrong_use() { WRONG_USE } else { FAILED }
@@ -114,6 +119,14 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
         Command::Monitor(options) => {
             let config = read(&options.config)?;
             Ok(monitor::run(&config, &options, &StopSignal::install()?, say)?)
+        }
+        Command::Profile(cli::Profile { of: Some(cli::ProfileOf::Bench(options)), .. }) => {
+            let config = read(&options.bench.config)?;
+            profile::bench::run(config, &options, &StopSignal::install()?, say).map_err(ReportError::or_bench)
+        }
+        Command::Profile(cli::Profile { node: options, .. }) => {
+            let config = named(&options.config, options.name.as_deref())?;
+            Ok(profile::run(&config, &options, &StopSignal::install()?, say)?)
         }
         Command::Ledger(command) => {
             let chain = command.chain();

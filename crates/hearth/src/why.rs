@@ -2,13 +2,12 @@
 //!
 //! reads   the workspace of the running node for where its RPC is; its answer to `getTransactionFate`, over HTTP
 //! writes  it, in words
-//! memory  one answer, 64 KiB at most
+//! memory  one answer
 //! drops   nothing
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hearth_ring::Observer;
 use hearth_tile::topology::Topology;
@@ -18,12 +17,9 @@ use serde_json::{Value, json};
 use crate::boot;
 use crate::cli::Why;
 use crate::config::Config;
+use crate::node_rpc::{Rpc, RpcError};
 use crate::ports::Ports;
 use crate::say::Say;
-
-/// How long the node may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-const ANSWER_BYTES: u64 = 64 << 10;
 
 /// Why nothing can be said.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +91,7 @@ pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
 
 /// Where the running node of the configuration has its RPC: it may have moved. Of a node that was named there must be
 /// one.
-fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
+pub fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
     let usual = boot::reachable(Ports::of(config).rpc);
     let running = Observer::attach(&boot::workspace_path(config)).ok().filter(Observer::is_alive);
     match running {
@@ -116,35 +112,17 @@ fn rpc_port(observer: &Observer) -> Option<u16> {
 }
 
 fn ask(url: &str, signature: &str) -> Result<Value, WhyError> {
-    let wrong = || WhyError::Url(url.to_owned());
-    let host = url.strip_prefix("http://").ok_or_else(wrong)?.trim_end_matches('/');
-    let broken = |error| WhyError::Connection(url.to_owned(), error);
-    let address = match host.rsplit_once(':') {
-        Some((_, port)) if port.parse::<u16>().is_ok() => host.to_socket_addrs().map_err(broken)?.next(),
-        _ => return Err(wrong()),
-    };
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "getTransactionFate", "params": [signature] });
-    let response = post(address.ok_or_else(wrong)?, host, &body.to_string()).map_err(broken)?;
-    let not_a_node = |why: &str| WhyError::Answer(url.to_owned(), why.to_owned());
-    let (_, body) = response.split_once("\r\n\r\n").ok_or_else(|| not_a_node("it is no HTTP"))?;
-    let answer: Value = serde_json::from_str(body).map_err(|error| not_a_node(&error.to_string()))?;
-    if let Some(message) = answer["error"]["message"].as_str() {
-        return Err(not_a_node(message));
+    let asked = Rpc::at(url).and_then(|mut rpc| rpc.call("getTransactionFate", json!([signature])));
+    let answer = asked.map_err(|why| match why {
+        RpcError::Url(_) | RpcError::Host(_) => WhyError::Url(url.into()),
+        RpcError::Connection { source, .. } => WhyError::Connection(url.into(), source),
+        RpcError::Refused { error, .. } => WhyError::Answer(url.into(), error.to_string()),
+    })?;
+    let fate = &answer["value"];
+    match fate["explanation"].is_string() {
+        true => Ok(fate.clone()),
+        false => Err(WhyError::Answer(url.into(), "it has no explanation".into())),
     }
-    let fate = &answer["result"]["value"];
-    if fate["explanation"].is_string() { Ok(fate.clone()) } else { Err(not_a_node("it has no explanation")) }
-}
-
-fn post(address: SocketAddr, host: &str, body: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let length = body.len();
-    let head = format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nConnection: close\r\n");
-    stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes())?;
-    let mut response = String::new();
-    stream.take(ANSWER_BYTES).read_to_string(&mut response)?;
-    Ok(response)
 }
 
 /// The fate, as a person wants it.

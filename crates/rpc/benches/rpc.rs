@@ -65,6 +65,7 @@ fn server(accounts: u64) -> RpcServer {
         blocks: None,
         feature_set: Some(7),
         wake_chain: Box::new(|| {}),
+        admin: None,
         newest_snapshot: Box::new(|| None),
         look_at: None,
         history: None,

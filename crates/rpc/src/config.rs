@@ -15,6 +15,7 @@ use hearth_wire::{Pubkey, Signature, Txn};
 
 use crate::counters::Counters;
 use crate::dashboard::LookAt;
+use crate::methods::Admin;
 
 /// Where to listen, and how much to bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +159,8 @@ pub struct RpcNode {
     pub wake_chain: Box<dyn Fn() + Send + Sync>,
     /// What the dashboard shows; `None` where there is no dashboard.
     pub look_at: Option<LookAt>,
+    /// What the node's owner may ask for; `None` where that is nothing.
+    pub admin: Option<Admin>,
     /// The slot of the newest snapshot, if there is one.
     pub newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
 }

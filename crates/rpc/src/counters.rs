@@ -53,6 +53,8 @@ counters! {
     bodies_refused: Counter,
     /// Requests refused: over the rate that one address may have.
     requests_limited: Counter,
+    /// Requests refused: they are for the node's owner.
+    admin_refused: Counter,
     /// Transactions handed to the pipeline, airdrops included.
     transactions_in: Counter,
     /// Transactions that were not sent on: a simulation failed, or a signature, or a lookup table.

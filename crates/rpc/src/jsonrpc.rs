@@ -64,6 +64,20 @@ impl Failure {
         Self::new(-32602, format!("Invalid params: {message}"))
     }
 
+    /// Only the node's owner may ask for it.
+    pub fn forbidden(method: &str, has_token: bool) -> Self {
+        let who = match has_token {
+            true => "with the node's `rpc.admin_token` as `token`",
+            false => "from a loopback address, or with a token where the node has `rpc.admin_token`",
+        };
+        Self::new(-32040, format!("{method} is for the node's owner: {who}"))
+    }
+
+    /// It can be done at another time.
+    pub fn not_now(why: impl Into<String>) -> Self {
+        Self::new(-32041, why)
+    }
+
     /// The node is at fault.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         Self::new(-32603, format!("Internal error: {message}"))

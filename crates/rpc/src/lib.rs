@@ -32,7 +32,8 @@ mod websocket;
 
 pub use config::{Busy, FaucetSigner, Limits, RpcConfig, RpcNode, TransactionInlet};
 pub use counters::Counters;
-pub use dashboard::{LookAt, Second};
+pub use dashboard::{LookAt, STYLE as DASHBOARD_STYLE, Second};
+pub use methods::{Admin, PROFILE_HZ_MAX, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 pub use server::{RpcError, RpcServer};
 
 /// The release of the cluster's software whose interface is followed: what clients that adapt to a version look at.

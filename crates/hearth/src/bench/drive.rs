@@ -12,7 +12,7 @@ use hearth_pipeline::bencho::Sample;
 use hearth_pipeline::node::Node;
 
 use super::observe::{Observed, Snapshot};
-use super::{BenchError, drain, progress, summary};
+use super::{BenchError, Witness, drain, progress, summary};
 use crate::cli;
 use crate::say::Say;
 use crate::stop::StopSignal;
@@ -38,6 +38,8 @@ pub struct Driver<'a> {
     pub cores: f64,
     /// What to say of a second where no load is sent, in place of rates that mean nothing.
     pub instead: Option<Box<dyn Fn() -> String>>,
+    /// Who looks on.
+    pub witness: &'a mut dyn Witness,
     /// What has been seen.
     pub seen: Observed,
 }
@@ -123,8 +125,8 @@ impl Driver<'_> {
                             self.second(second, &before, &sample, options);
                         }
                     }
-                    if second == options.warmup {
-                        self.seen.begin_measuring(sample, self.node);
+                    if second == options.warmup && self.seen.begin_measuring(sample, self.node) {
+                        self.witness.begin();
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -140,11 +142,13 @@ impl Driver<'_> {
         let all = second == options.warmup + options.duration || self.seen.presigned_ran_dry;
         self.seen.interrupted = self.stop.is_set() && !all;
         self.seen.end_measuring(self.node);
+        self.witness.end();
         Ok(())
     }
 
     fn second(&mut self, second: u64, before: &Sample, sample: &Sample, options: &cli::Bench) {
         let rate = self.seen.second(before, sample, second > options.warmup, self.node);
+        self.witness.second(rate, second > options.warmup);
         match &self.instead {
             Some(text) => {
                 self.say.line(format_args!("  {second:>4} s  {}{}", text(), warmup_note(second, options.warmup)))

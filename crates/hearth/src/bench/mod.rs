@@ -17,6 +17,7 @@ mod report;
 mod summary;
 mod target;
 mod verdict;
+mod witness;
 mod yardstick;
 
 use std::fs::{File, TryLockError};
@@ -33,6 +34,7 @@ use crate::boot::{self, BootError, Load};
 use crate::cli;
 use crate::config::Config;
 use crate::developer::Beginning;
+use crate::out::{self, Unwritable};
 use crate::ports::{self, Ports};
 use crate::preflight;
 use crate::replay::Go;
@@ -40,8 +42,10 @@ use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use drive::Driver;
 use observe::{Observed, Snapshot};
-use report::{Asked, Rate, Report};
-pub use summary::i;
+pub use report::Report;
+use report::{Asked, Rate};
+pub use summary::{i, n};
+pub use witness::{Nobody, Witness};
 
 /// Why a bench does not run.
 #[derive(Debug, thiserror::Error)]
@@ -68,13 +72,8 @@ pub enum BenchError {
     #[error("{0}")]
     Stuck(String),
     /// The result cannot be written.
-    #[error("cannot write the result to {path}: {source}")]
-    Write {
-        /// Where to.
-        path: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Write(#[from] Unwritable),
     /// The node that is to be driven.
     #[error("{0}")]
     Target(String),
@@ -96,7 +95,18 @@ const STATUSES_PER_CORE: f64 = 60_000.0;
 ///
 /// With the JSON on standard output, all that is for a person goes to standard error. When nobody reads and no file is
 /// to be written, it ends as by Ctrl-C.
-pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Say) -> Result<(), BenchError> {
+pub fn run(config: Config, options: &cli::Bench, stop: &StopSignal, say: &Say) -> Result<(), BenchError> {
+    ended(&report(config, options, stop, say, &mut Nobody)?)
+}
+
+/// Runs it as [`run`] does, with somebody who looks on, and gives what was measured; [`ended`] says how that ended.
+pub fn report(
+    mut config: Config,
+    options: &cli::Bench,
+    stop: &StopSignal,
+    say: &Say,
+    witness: &mut dyn Witness,
+) -> Result<Report, BenchError> {
     // Nobody asks a bench for its transactions afterwards; the report says so.
     config.rpc.history_limit_size = 0;
     let json_to_stdout = options.json.as_deref() == Some(Path::new("-"));
@@ -107,7 +117,7 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
     check(&config, options)?;
     preflight::nobody_has_the_name(&config).map_err(BootError::from)?;
     if let Some(path) = options.json.as_deref().filter(|path| *path != Path::new("-")) {
-        can_be_written(path)?;
+        out::can_be_written(path)?;
     }
     let jiffies = machine::jiffies();
     let before = match options.yardstick {
@@ -119,7 +129,7 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
     };
     let mut report = match &options.target.url {
         Some(url) => target::run(&config, options, url, stop, say)?,
-        None => own_node(config, options, stop, say)?,
+        None => own_node(config, options, stop, say, witness)?,
     };
     // After an interrupted load nobody waits for the second one.
     let after = before.and_then(|before| yardstick::measure(stop).or(Some(before)));
@@ -137,9 +147,14 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
     if let Some(path) = options.json.as_deref() {
         match json_to_stdout {
             true => data.text(report.json()),
-            false => std::fs::write(path, report.json()).map_err(|source| unwritable(path, source))?,
+            false => std::fs::write(path, report.json()).map_err(|source| Unwritable { path: path.into(), source })?,
         }
     }
+    Ok(report)
+}
+
+/// Whether what was measured can be relied on.
+pub fn ended(report: &Report) -> Result<(), BenchError> {
     match report.unresolved {
         _ if !report.measured => Err(BenchError::Interrupted { landed: report.landed + report.failed }),
         // Interrupted while draining: what is under way is said as unresolved, and is no fault. Nor is it the bench's
@@ -151,7 +166,13 @@ pub fn run(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Sa
 }
 
 /// Measures a node of its own, made for it.
-fn own_node(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &Say) -> Result<Report, BenchError> {
+fn own_node(
+    mut config: Config,
+    options: &cli::Bench,
+    stop: &StopSignal,
+    say: &Say,
+    witness: &mut dyn Witness,
+) -> Result<Report, BenchError> {
     if ports::choose(&mut config) {
         let at = Ports::of(&config);
         progress(&format!(
@@ -172,7 +193,7 @@ fn own_node(mut config: Config, options: &cli::Bench, stop: &StopSignal, say: &S
     let folder = config.expand(&config.ledger.path).join("bench");
     let _alone = alone_in(&folder)?;
     let counts = topology.clone();
-    let observed = measure(&config, topology, options, &folder, stop, say);
+    let observed = measure(&config, topology, options, &folder, stop, say, witness);
     // The blocks of a bench are of no use to anybody once it has ended.
     let _ = std::fs::remove_dir_all(&folder);
     Ok(observed?.report(&resolved(config, &counts), options, cores))
@@ -230,6 +251,7 @@ fn measure(
     folder: &Path,
     stop: &StopSignal,
     say: &Say,
+    witness: &mut dyn Witness,
 ) -> Result<Observed, BenchError> {
     let not_yet_stopped = || match stop.is_set() {
         true => Err(BenchError::Interrupted { landed: 0 }),
@@ -268,9 +290,10 @@ fn measure(
     if config.rpc.dashboard {
         progress(&format!("dashboard: http://{}/dashboard", boot::reachable(running.rpc)));
     }
+    witness.booted(&boot::workspace_path(config));
     let cores = machine::cores().map_err(BootError::Cores)?;
     let seen = Observed::default();
-    let mut bench = Driver { node: &running.node, samples, control, stop, say, cores, instead: None, seen };
+    let mut bench = Driver { node: &running.node, samples, control, stop, say, cores, instead: None, witness, seen };
     let driven = bench.drive(options, presign).and_then(|()| bench.drain());
     let mut observed = bench.seen;
     observed.last = Snapshot::take(&running.node);
@@ -317,8 +340,9 @@ pub fn status_capacity(config: &Config, seconds: u64, cores: f64) -> usize {
     config.rpc.status_capacity.max(landed as usize)
 }
 
-/// The configuration with the counts of tiles that `topology` came to.
+/// The configuration with the counts of tiles that `topology` came to, and without what is secret.
 fn resolved(mut config: Config, topology: &Topology) -> Config {
+    config.rpc.admin_token.clear();
     let Config { layout, development, .. } = &mut config;
     for (count, kind) in [
         (&mut layout.net_tile_count, "net"),
@@ -334,26 +358,12 @@ fn resolved(mut config: Config, topology: &Topology) -> Config {
     config
 }
 
-/// A result that cannot be written is better known now than after the run. Leaves no file that was not there.
-fn can_be_written(path: &Path) -> Result<(), BenchError> {
-    let is_new = !path.exists();
-    std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(|source| unwritable(path, source))?;
-    if is_new {
-        std::fs::remove_file(path).map_err(|source| unwritable(path, source))?;
-    }
-    Ok(())
-}
-
 fn landed_text(landed: u64) -> String {
     match landed {
         0 => "nothing had landed".into(),
         1 => "1 transaction had landed".into(),
         landed => format!("{} transactions had landed", summary::i(landed)),
     }
-}
-
-fn unwritable(path: &Path, source: std::io::Error) -> BenchError {
-    BenchError::Write { path: path.display().to_string(), source }
 }
 
 /// Says what is going on, on standard error.

@@ -234,9 +234,10 @@ impl Observed {
         rate
     }
 
-    /// Warm-up is over.
-    pub fn begin_measuring(&mut self, sample: Sample, node: &Node) {
-        if self.begun.is_none() {
+    /// Warm-up is over. Returns whether it was not before.
+    pub fn begin_measuring(&mut self, sample: Sample, node: &Node) -> bool {
+        let begins = self.begun.is_none();
+        if begins {
             self.begun = Some(Instant::now());
             self.cpu_at_begin = Some(CpuTime::take());
             self.first_sample = Some(sample);
@@ -245,6 +246,7 @@ impl Observed {
             self.node_cpu_ns.0 = self.pid.and_then(cpu_ns_of);
             self.measuring.store(true, Ordering::Relaxed);
         }
+        begins
     }
 
     /// The last second is over.

@@ -235,6 +235,9 @@ tables! {
         pub extended_tx_metadata_storage: bool = true,
         /// Bytes of log lines that are kept of one transaction, at most 1,000,000; the rest is cut.
         pub log_messages_bytes_limit: usize = hearth_svm::LOG_BYTES,
+        /// What requests for the node's owner (`hearth_profileStart`, `hearth_profileFetch`) must carry as `token`,
+        /// wherever they come from. Empty: they are answered for loopback addresses alone, and need none.
+        pub admin_token: String = String::new(),
         /// Lamports that one airdrop may ask for; 0 is no limit.
         pub max_airdrop_lamports: u64 = 0,
         /// Lamports that all airdrops of a time slice may take; 0 is no limit.

@@ -63,7 +63,7 @@ fn load(quic: SocketAddr, rpc: Rpc, sent: &Sent, stop: &AtomicBool) {
 }
 
 /// Drives the node as fast as it goes, and waits until it does; ended by being dropped. Gives the rate of a second too.
-fn bench(setup: &Setup) -> (Process, f64) {
+pub fn bench(setup: &Setup) -> (Process, f64) {
     let config = setup.folder.path().join("bench.toml");
     std::fs::write(&config, format!("name = \"{}-bench\"\n", setup.name)).expect("a file");
     let mut bench = hearth();

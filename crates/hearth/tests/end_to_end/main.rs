@@ -20,6 +20,7 @@ mod kills;
 mod mistakes;
 mod monitor;
 mod node;
+mod profile;
 mod restart;
 mod storm;
 mod target;

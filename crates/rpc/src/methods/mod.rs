@@ -6,6 +6,7 @@
 //! drops   unknown methods: error -32601
 
 mod accounts;
+mod admin;
 mod airdrop;
 mod blocks;
 mod chain;
@@ -43,6 +44,7 @@ use crate::history::HistoryView;
 use crate::jsonrpc::{Answerer, Failure, Request};
 use crate::params::{Options, Params};
 use crate::rate::RateLimit;
+pub use admin::{Admin, PROFILE_HZ_MAX, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 use airdrop::Faucet;
 use demand::Calls;
 use health::Progress;
@@ -82,6 +84,7 @@ pub struct Api {
     newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
     progress: Progress,
     calls: Calls,
+    admin: Option<Admin>,
     wake_chain: Box<dyn Fn() + Send + Sync>,
     /// One permit: work that takes long is done one at a time.
     long_work: Semaphore,
@@ -118,6 +121,7 @@ impl Api {
             newest_snapshot: node.newest_snapshot,
             progress: Progress::new(if limits.slots_may_stand { u64::MAX } else { node.slot_ms }),
             calls: Calls::default(),
+            admin: node.admin,
             wake_chain: node.wake_chain,
             long_work: Semaphore::new(1),
         }
@@ -263,7 +267,10 @@ impl Answerer for Caller<'_> {
     }
 
     async fn answer(&mut self, request: Request<'_>) -> Result<Value, Failure> {
-        self.api.call(request).await
+        match self.api.admin(&request, self.address) {
+            Some(answer) => answer,
+            None => self.api.call(request).await,
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use hearth_ledger::blockstore::{self, BlockStore};
 use hearth_ledger::genesis::funded_account_key;
 use hearth_ledger::history::{self, History};
 use hearth_ledger::{Executor, Fates, Genesis, GenesisConfig, Ledger, LedgerConfig, StatusCacheConfig};
-use hearth_rpc::{Busy, Counters, Limits, LookAt, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
+use hearth_rpc::{Admin, Busy, Counters, Limits, LookAt, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_wire::base58::{encode_32, encode_64};
 use hearth_wire::message::{Instruction, Message};
 use hearth_wire::program::system;
@@ -128,6 +128,13 @@ impl Kept {
     }
 }
 
+/// What not every node has.
+#[derive(Default)]
+struct Extra {
+    look_at: Option<LookAt>,
+    admin: Option<Admin>,
+}
+
 impl Chain {
     /// A chain in slot 1, with limits that suit tests.
     pub fn new() -> Self {
@@ -143,26 +150,27 @@ impl Chain {
     /// A chain with a block store and a history.
     pub fn with_history() -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
-        Self::build(RpcConfig { limits: Limits::default(), ..config }, true, true, None).unwrap()
+        Self::build(RpcConfig { limits: Limits::default(), ..config }, true, true, Extra::default()).unwrap()
     }
 
     /// A chain with a server of this configuration.
     pub fn start(config: RpcConfig, limits: Limits, transaction_history: bool) -> Result<Self, RpcError> {
-        Self::build(RpcConfig { limits, ..config }, transaction_history, false, None)
+        Self::build(RpcConfig { limits, ..config }, transaction_history, false, Extra::default())
     }
 
     /// A chain with a dashboard that shows what this sees.
     pub fn with_dashboard(look_at: LookAt) -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
-        Self::build(config, true, false, Some(look_at)).unwrap()
+        Self::build(config, true, false, Extra { look_at: Some(look_at), ..Extra::default() }).unwrap()
     }
 
-    fn build(
-        config: RpcConfig,
-        transaction_history: bool,
-        keep: bool,
-        look_at: Option<LookAt>,
-    ) -> Result<Self, RpcError> {
+    /// A chain whose node has an owner.
+    pub fn with_admin(admin: Admin) -> Self {
+        let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
+        Self::build(config, true, false, Extra { admin: Some(admin), ..Extra::default() }).unwrap()
+    }
+
+    fn build(config: RpcConfig, transaction_history: bool, keep: bool, extra: Extra) -> Result<Self, RpcError> {
         let genesis = GenesisConfig::development(address(500), address(FAUCET), 0);
         let genesis = Genesis::create(GenesisConfig { fund_initial_accounts: 8, ..genesis }, |_| {}).unwrap();
         let status_cache = StatusCacheConfig { enabled: transaction_history, capacity_txns: 1_000 };
@@ -198,8 +206,9 @@ impl Chain {
             genesis_time: 0,
             feature_set: Some(7),
             wake_chain: Box::new(|| {}),
+            admin: extra.admin,
             newest_snapshot: Box::new(|| None),
-            look_at,
+            look_at: extra.look_at,
         };
         let server = RpcServer::start(config, node)?;
         Ok(Self { ledger, fates, full, taken, again, server, kept })

@@ -17,8 +17,8 @@ use hearth_wire::program::system;
 use hearth_wire::{Hash, Pubkey, TransferTemplate};
 use serde_json::{Value, json};
 
-use super::rpc::{Rpc, RpcError};
 use crate::bench::{BenchError, progress};
+use crate::node_rpc::{Rpc, RpcError};
 use crate::stop::StopSignal;
 
 /// What each sender begins with: the fees of 300,000 transfers, and amounts that go to and fro.

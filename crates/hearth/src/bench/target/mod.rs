@@ -10,7 +10,6 @@
 
 mod fund;
 mod probe;
-mod rpc;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -32,16 +31,16 @@ use hearth_wire::base58::encode_32;
 use super::drive::Driver;
 use super::observe::{Observed, Snapshot};
 use super::report::{Asked, Bottleneck, Rate, Report, Target, Waited};
-use super::{BenchError, asked, machine, presign_count, progress};
+use super::{BenchError, Nobody, asked, machine, presign_count, progress};
 use crate::boot::{self, BootError};
 use crate::cli;
 use crate::config::Config;
 use crate::keys;
+use crate::node_rpc::{Rpc, RpcError};
 use crate::say::Say;
 use crate::stop::StopSignal;
 use fund::{Payer, Purse, text};
 use probe::{Plan, Prober};
-use rpc::{Rpc, RpcError};
 
 /// Nothing more lands, it seems, when nothing has for so long.
 const STANDSTILL: Duration = Duration::from_secs(5);
@@ -114,7 +113,7 @@ pub fn run(
     let without_load = options.rate == Some(0.0);
     let instead = without_load.then(|| prober.each_second());
     let cores = machine::cores().map_err(BootError::Cores)?;
-    let mut driver = Driver { node: &node, samples, control, stop, say, cores, instead, seen };
+    let mut driver = Driver { node: &node, samples, control, stop, say, cores, instead, witness: &mut Nobody, seen };
     let driven = driver.drive(options, presign);
     measuring.store(false, Ordering::Relaxed);
     target.latency = prober.end();

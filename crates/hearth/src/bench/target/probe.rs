@@ -18,9 +18,9 @@ use hearth_wire::{Hash, Pubkey};
 use serde_json::{Value, json};
 
 use super::fund::{self, Payer};
-use super::rpc::Rpc;
 use crate::bench::BenchError;
 use crate::bench::report::{Latency, Waits};
+use crate::node_rpc::Rpc;
 
 /// How often the statuses of probes are asked for.
 const LOOK_EVERY: Duration = Duration::from_millis(2);

@@ -2,7 +2,7 @@
 //!
 //! reads   answers with a Content-Length
 //! writes  requests
-//! memory  one answer
+//! memory  one answer, 64 MiB at most
 //! source  JSON-RPC 2.0; HTTP/1.1
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 
 /// The longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest answer.
+const ANSWER_MAX: usize = 64 << 20;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -127,7 +129,9 @@ impl Rpc {
                 _ => {}
             }
         }
-        let mut answer = vec![0; length.ok_or_else(|| std::io::Error::other("an answer without its length"))?];
+        let length = length.filter(|length| *length <= ANSWER_MAX);
+        let mut answer =
+            vec![0; length.ok_or_else(|| std::io::Error::other("an answer without its length, or too long"))?];
         stream.read_exact(&mut answer)?;
         Ok(answer)
     }

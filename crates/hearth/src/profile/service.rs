@@ -1,0 +1,185 @@
+//! The profiler in the node: samples its own process when its owner asks.
+//!
+//! reads   this process's stacks; the ledger's count of transactions and its slots
+//! writes  the last profile
+//! memory  none before the first; then the last profile, at most [`STACKS_MAX`] stacks, until the next is asked for or
+//!         [`KEPT`] has passed, and the sampler's table
+//!
+//! A second without samples comes first, so that the profile can say what the node did without.
+
+mod told;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use hearth_ledger::{Commitment, Ledger};
+use hearth_profile::{Profile, Sampling};
+use hearth_rpc::{ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
+use serde_json::Value;
+
+/// How long is looked at what the node does without samples.
+const BEFORE: Duration = Duration::from_secs(1);
+/// How often it is looked whether a block has begun or ended.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// The longest wait for a block, and for its end.
+const BLOCK_MAX: Duration = Duration::from_secs(60);
+/// How long a profile is kept that nobody fetches, or fetches again.
+const KEPT: Duration = Duration::from_secs(600);
+/// More stacks of one profile are summed up by thread and tile.
+const STACKS_MAX: usize = 10_000;
+
+const _: () = assert!(hearth_rpc::PROFILE_HZ_MAX == hearth_profile::HZ_MAX as u64);
+
+/// Samples the process that it is in.
+pub struct Service {
+    ledger: Arc<Ledger>,
+    /// The kinds of tile that there are.
+    kinds: Vec<String>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Told when another profile begins.
+    begun: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The number of the last profile; the first is 1.
+    id: u64,
+    stage: Stage,
+}
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    None,
+    Running {
+        plan: ProfilePlan,
+        begun: Instant,
+    },
+    Done {
+        taken: Arc<Taken>,
+        at: Instant,
+    },
+    Failed(String),
+    Expired,
+}
+
+/// A profile, and what the node did meanwhile.
+struct Taken {
+    profile: Profile,
+    plan: ProfilePlan,
+    slot: Option<u64>,
+    txn_per_s_before: f64,
+    txn_per_s: f64,
+}
+
+impl Service {
+    /// For a node of these kinds of tile.
+    pub fn new(ledger: Arc<Ledger>, kinds: Vec<String>) -> Self {
+        Self { ledger, kinds, shared: Arc::default() }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what was taken, and lets go of it in the end.
+    fn keep(&self, id: u64, stage: Stage) {
+        let mut state = self.lock();
+        state.stage = stage;
+        let waited = self.begun.wait_timeout_while(state, KEPT, |state| state.id == id);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.id == id {
+            state.stage = Stage::Expired;
+        }
+    }
+}
+
+impl Profiler for Service {
+    fn start(&self, plan: ProfilePlan) -> Result<Value, String> {
+        if let Some(tile) = plan.tile.as_ref().filter(|tile| !self.kinds.contains(tile)) {
+            return Err(format!("there is no tile `{tile}`; there are {}", self.kinds.join(", ")));
+        }
+        let mut state = self.shared.lock();
+        if let Stage::Running { plan, begun } = &state.stage {
+            return Err(told::under_way(state.id, plan, begun.elapsed()));
+        }
+        let id = state.id + 1;
+        let (ledger, shared, asked) = (self.ledger.clone(), self.shared.clone(), plan.clone());
+        let thread = std::thread::Builder::new().name("profiler".into()).spawn(move || {
+            let stage = match take(&ledger, asked) {
+                Ok(taken) => Stage::Done { taken: Arc::new(taken), at: Instant::now() },
+                Err(why) => Stage::Failed(why),
+            };
+            shared.keep(id, stage);
+        });
+        thread.map_err(|why| format!("no thread for the profiler: {why}"))?;
+        *state = State { id, stage: Stage::Running { plan, begun: Instant::now() } };
+        self.shared.begun.notify_all();
+        Ok(told::state(&state))
+    }
+
+    fn fetch(&self, format: ProfileFormat, id: Option<u64>) -> Result<Value, String> {
+        let state = self.shared.lock();
+        if let Some(id) = id.filter(|id| *id != state.id) {
+            return Err(told::not_kept(id, state.id));
+        }
+        let told = told::state(&state);
+        let Stage::Done { taken, .. } = &state.stage else { return Ok(told) };
+        let taken = taken.clone();
+        // Drawing takes its time; nobody waits for it.
+        drop(state);
+        Ok(taken.drawn(told, format))
+    }
+}
+
+/// Takes a profile, from the first second to the last.
+fn take(ledger: &Ledger, plan: ProfilePlan) -> Result<Taken, String> {
+    let count = || (Instant::now(), ledger.transaction_count(Commitment::Processed));
+    let rate = |(since, then): (Instant, u64)| count().1.saturating_sub(then) as f64 / since.elapsed().as_secs_f64();
+    let quiet = count();
+    sleep(BEFORE);
+    let txn_per_s_before = rate(quiet);
+    let slot = match plan.span {
+        ProfileSpan::Block => Some(next_block(ledger)?),
+        ProfileSpan::Seconds(_) => None,
+    };
+    let begun = count();
+    let sampling = Sampling::start(plan.hz).map_err(|why| why.to_string())?;
+    match plan.span {
+        ProfileSpan::Seconds(seconds) => sleep(Duration::from_secs(seconds)),
+        ProfileSpan::Block => drop(another_slot(ledger, slot)),
+    }
+    let txn_per_s = rate(begun);
+    let profile = sampling.end().map_err(|why| why.to_string())?.name(STACKS_MAX);
+    let profile = plan.tile.as_ref().map_or(profile.clone(), |tile| profile.of_tile(tile));
+    Ok(Taken { profile, plan, slot, txn_per_s_before, txn_per_s })
+}
+
+/// Waits until another block begins; gives its slot.
+fn next_block(ledger: &Ledger) -> Result<u64, String> {
+    let standing = slot_now(ledger);
+    let slot = another_slot(ledger, standing).or_else(|| another_slot(ledger, None));
+    slot.filter(|slot| Some(*slot) != standing)
+        .ok_or_else(|| format!("no block began within {} s", BLOCK_MAX.as_secs()))
+}
+
+/// The slot once it is not this one, or after a while whatever it is.
+fn another_slot(ledger: &Ledger, than: Option<u64>) -> Option<u64> {
+    let until = Instant::now() + BLOCK_MAX;
+    while slot_now(ledger) == than && Instant::now() < until {
+        sleep(LOOK_EVERY);
+    }
+    slot_now(ledger)
+}
+
+fn slot_now(ledger: &Ledger) -> Option<u64> {
+    ledger.working_bank().map(|bank| bank.slot())
+}

@@ -1,0 +1,130 @@
+//! `hearth profile` draws where a live node under load spends its time; only its owner may ask.
+
+use std::fs::read_to_string;
+
+use serde_json::{Value, json};
+
+use super::kills::bench;
+use super::node::{Setup, hearth, output, wait_until};
+
+#[test]
+fn a_live_node_is_profiled_by_tile() {
+    let setup = Setup::new("profile");
+    let node = setup.start();
+    let rpc = node.rpc();
+    let (load, _) = bench(&setup);
+    let run = |arguments: &[&str]| {
+        let output = setup.output("profile", arguments);
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    };
+    let read = |name: &str| read_to_string(setup.folder.path().join(name)).unwrap();
+
+    let said = run(&["--seconds", "3", "--output", "flame.svg"]);
+    for part in ["samples in 3.", "% of", "µs a sample", "verify", "to name the functions", "flame.folded"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let svg = read("flame.svg");
+    assert!(svg.contains("<svg") && svg.contains("hearth: 3 s"), "no graph");
+    // Names of functions, by tile, in the binary as it is shipped: nothing is an address or mangled.
+    let lines = read("flame.folded");
+    for part in [";verify;", ";bank;", ";quic;", "pipeline::verify::", "crypto::ed25519::"] {
+        assert!(lines.contains(part), "{part}:\n{lines}");
+        assert!(svg.contains(part.trim_matches(';')), "{part} is not in the graph");
+    }
+    let named = lines.lines().filter(|line| !line.contains("_ZN") && !line.contains("Unknown")).count();
+    assert!(named * 10 >= lines.lines().count() * 9, "{lines}");
+
+    // The next block, of one tile alone, by its URL.
+    let url = format!("http://127.0.0.1:{}", setup.ports.rpc);
+    let said = run(&["--url", &url, "--next-block", "--tile", "bank", "--hz", "999", "--folded", "bank.txt"]);
+    assert!(said.contains("the next block of bank") && said.contains("of slot "), "{said}");
+    let lines = read("bank.txt");
+    assert!(!lines.is_empty() && lines.lines().all(|line| line.contains(";bank")), "{lines}");
+    assert!(read("hearth-profile.svg").contains("the next block of bank"));
+
+    // Asked for twice; replaced; of a tile that is not there; never fetched.
+    let start = |seconds: u64| rpc.try_call("hearth_profileStart", json!([{ "seconds": seconds }]));
+    assert_eq!(start(60).unwrap()["id"], 3);
+    let refused = start(1).unwrap_err();
+    assert!(refused.contains("-32041") && refused.contains("profile 3 is under way (60 s): it ends in"), "{refused}");
+    let gone = rpc.try_call("hearth_profileFetch", json!([{ "id": 2 }])).unwrap_err();
+    assert!(gone.contains("-32041") && gone.contains("profile 3 has replaced it"), "{gone}");
+    for (arguments, part) in [
+        (&["--tile", "bakn"][..], "there is no tile `bakn`; there are bank, dedup"),
+        (&["--seconds", "1"][..], "profile 3 is under way"),
+        (&["--output", "/does/not/exist/x.svg"][..], "cannot write the result to /does/not/exist/x.svg"),
+    ] {
+        let output = setup.output("profile", arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && error.contains(part), "{part}: {error}");
+    }
+    drop(load);
+    // A profile under way keeps nobody from stopping.
+    node.stop();
+}
+
+#[test]
+fn only_the_owner_is_heard() {
+    let mut setup = Setup::new("owner");
+    setup.with("rpc.admin_token", "a secret");
+    let node = setup.start();
+    let rpc = node.rpc();
+    let refused = rpc.try_call("hearth_profileStart", json!([{ "token": "another" }])).unwrap_err();
+    assert!(refused.contains("-32040") && refused.contains("rpc.admin_token"), "{refused}");
+    let url = format!("http://127.0.0.1:{}", setup.ports.rpc);
+    let output = setup.output("profile", &["--url", &url, "--token", "another"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && error.contains("--token, or by the node's own file"), "{error}");
+
+    let with_token = |key: &str, value: Value| json!([{ "token": "a secret", key: value }]);
+    let fetch = || rpc.call("hearth_profileFetch", with_token("format", "summary".into()));
+    assert_eq!(fetch()["state"], "none");
+    rpc.call("hearth_profileStart", with_token("seconds", 1.into()));
+    wait_until("the profile", || {
+        let found = fetch();
+        if found["state"] == "done" { Ok(()) } else { Err(found.to_string()) }
+    });
+    node.stop();
+}
+
+#[test]
+fn a_bench_becomes_one_page() {
+    let setup = Setup::new("page");
+    let profile_bench = |arguments: &[&str]| {
+        let mut command = hearth();
+        command.args(["profile", "bench", "--config"]).arg(setup.config()).current_dir(setup.folder.path());
+        output(command.args(arguments))
+    };
+    let done = profile_bench(&["--duration", "3", "--warmup", "1", "--json", "result.json"]);
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    for part in ["txn/s      mean", "verify", "µs a sample", "report     hearth-bench.html"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let read = |name: &str| read_to_string(setup.folder.path().join(name)).unwrap();
+    let result: Value = serde_json::from_str(&read("result.json")).unwrap();
+    let mean = result["txn_per_s"]["mean"].as_f64().unwrap().round().to_string();
+    let page = read("hearth-bench.html");
+    assert!(page.replace(',', "").contains(&format!("<title>Hearth bench: {mean} txn/s</title>")));
+    // Four seconds, the first of them warm-up; every tile with its regimes; links; stages; functions by name.
+    assert_eq!((page.matches("title=\"second ").count(), page.matches(", warm-up\"").count()), (4, 1));
+    for tile in result["tiles"].as_array().unwrap() {
+        let name = tile["tile"].as_str().unwrap();
+        assert!(
+            page.contains(&format!("<b>{name} ")) && page.contains(&format!("<th scope=\"row\">{name}</th>")),
+            "{name}"
+        );
+    }
+    for part in ["dedup_pack", "executed", "pipeline::verify::", "pipeline::benchg::", "affinity = ", "% finish"] {
+        assert!(page.contains(part), "{part}");
+    }
+    for asks in ["src=", "<link", "@import", "url(http"] {
+        assert!(!page.contains(asks), "the page needs {asks}");
+    }
+
+    let wrong = profile_bench(&["--target", "http://127.0.0.1:1"]);
+    let error = String::from_utf8(wrong.stderr).unwrap();
+    assert!(wrong.status.code() == Some(2) && error.contains("hearth profile --url"), "{error}");
+}

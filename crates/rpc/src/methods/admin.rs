@@ -1,0 +1,176 @@
+//! What only the node's owner may ask: profiles of the running node.
+//!
+//! reads   requests of loopback addresses, or with the token of the configuration
+//! writes  orders to the profiler; its answers
+//! memory  one answer
+//! drops   everybody else's requests, with an error
+//! source  our own
+//!
+//! `hearth_profileStart [{ seconds | nextBlock, tile, hz, token }]` begins;
+//! `hearth_profileFetch [{ format, id, token }]` tells how far it is and, once it has ended, gives it. One at a time;
+//! the last is kept until the next begins, for a while.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Api;
+use crate::jsonrpc::{Failure, Request};
+use crate::params::{Options, Params};
+
+/// The longest profile, seconds.
+pub const SECONDS_MAX: u64 = 600;
+/// The most samples a second of CPU time.
+pub const PROFILE_HZ_MAX: u64 = 1000;
+const SECONDS: u64 = 10;
+const HZ: u64 = 99;
+
+/// Samples the node's process.
+pub trait Profiler: Send + Sync {
+    /// Begins to sample, and gives where that stands; the reason in words where it cannot.
+    fn start(&self, plan: ProfilePlan) -> Result<Value, String>;
+    /// Where the last one stands, or the one of this `id`: an object with `state` (`none`, `running`, `done`,
+    /// `failed` or `expired`), and with the profile itself once that is `done`, as the format says. The reason in
+    /// words where that one is no longer kept.
+    fn fetch(&self, format: ProfileFormat, id: Option<u64>) -> Result<Value, String>;
+}
+
+/// What to sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfilePlan {
+    /// For how long.
+    pub span: ProfileSpan,
+    /// One kind of tile alone.
+    pub tile: Option<String>,
+    /// Samples a second of CPU time.
+    pub hz: u32,
+}
+
+/// How long to sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProfileSpan {
+    /// So many seconds.
+    Seconds(u64),
+    /// The next block, from its begin to its end.
+    Block,
+}
+
+/// How to tell a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProfileFormat {
+    /// Its figures alone.
+    Summary,
+    /// A flame graph.
+    Svg,
+    /// A line a stack.
+    Folded,
+}
+
+/// Who may ask, and what.
+pub struct Admin {
+    /// The profiler.
+    pub profiler: Arc<dyn Profiler>,
+    /// What a request from elsewhere than loopback must carry; without one none is heard.
+    pub token: Option<String>,
+}
+
+impl Api {
+    /// Answers a request of the node's owner; `None` where it is none.
+    pub fn admin(&self, request: &Request<'_>, address: IpAddr) -> Option<Result<Value, Failure>> {
+        type Method = fn(&dyn Profiler, Options<'_>) -> Result<Value, Failure>;
+        let method: Method = match request.method {
+            "hearth_profileStart" => start,
+            "hearth_profileFetch" => fetch,
+            _ => return None,
+        };
+        let Some(admin) = &self.admin else { return Some(Err(Failure::method_not_found(request.method))) };
+        Some((|| {
+            let options = Params::of(request.params)?.at_most(1)?.options(0)?;
+            let token = options.text("token")?;
+            if !is_owner(admin, address, token) {
+                self.counters.admin_refused().fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                return Err(Failure::forbidden(request.method, admin.token.is_some()));
+            }
+            method(&*admin.profiler, options)
+        })())
+    }
+}
+
+fn is_owner(admin: &Admin, address: IpAddr, token: Option<&str>) -> bool {
+    match (&admin.token, token) {
+        (Some(expected), Some(given)) => is_same(expected.as_bytes(), given.as_bytes()),
+        // A token that is configured is asked of everybody: what comes from loopback may come through a proxy.
+        (Some(_), None) => false,
+        (None, _) => address.to_canonical().is_loopback(),
+    }
+}
+
+/// Takes the same time wherever they differ.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+fn start(profiler: &dyn Profiler, options: Options<'_>) -> Result<Value, Failure> {
+    let (seconds, block) = (options.number("seconds")?, options.flag("nextBlock")?);
+    let span = match (seconds, block) {
+        (Some(_), true) => return Err(Failure::invalid_params("`seconds` or `nextBlock`, not both")),
+        (None, true) => ProfileSpan::Block,
+        (seconds, false) => match seconds.unwrap_or(SECONDS) {
+            seconds @ 1..=SECONDS_MAX => ProfileSpan::Seconds(seconds),
+            other => return Err(Failure::invalid_params(format!("`seconds` is {other}: 1 to {SECONDS_MAX}"))),
+        },
+    };
+    let hz = match options.number("hz")?.unwrap_or(HZ) {
+        hz @ 1..=PROFILE_HZ_MAX => hz as u32,
+        other => return Err(Failure::invalid_params(format!("`hz` is {other}: 1 to {PROFILE_HZ_MAX}"))),
+    };
+    let tile = options.text("tile")?.map(Into::into);
+    profiler.start(ProfilePlan { span, tile, hz }).map_err(Failure::not_now)
+}
+
+fn fetch(profiler: &dyn Profiler, options: Options<'_>) -> Result<Value, Failure> {
+    let format = match options.text("format")? {
+        None | Some("summary") => ProfileFormat::Summary,
+        Some("svg") => ProfileFormat::Svg,
+        Some("folded") => ProfileFormat::Folded,
+        Some(other) => {
+            return Err(Failure::invalid_params(format!("`format` is `{other}`: `summary`, `svg` or `folded`")));
+        }
+    };
+    profiler.fetch(format, options.number("id")?).map_err(Failure::not_now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nobody;
+
+    impl Profiler for Nobody {
+        fn start(&self, _: ProfilePlan) -> Result<Value, String> {
+            Ok(Value::Null)
+        }
+
+        fn fetch(&self, _: ProfileFormat, _: Option<u64>) -> Result<Value, String> {
+            Ok(Value::Null)
+        }
+    }
+
+    #[test]
+    fn owners_are_on_loopback_or_have_the_token() {
+        let at = |address: &str| address.parse::<IpAddr>().unwrap();
+        let open = Admin { profiler: Arc::new(Nobody), token: None };
+        for (address, owner) in
+            [("127.0.0.1", true), ("127.8.8.8", true), ("::1", true), ("::ffff:127.0.0.1", true), ("10.0.0.1", false)]
+        {
+            assert_eq!(is_owner(&open, at(address), None), owner, "{address}");
+            assert_eq!(is_owner(&open, at(address), Some("")), owner, "{address}");
+        }
+        let closed = Admin { token: Some("secret".into()), ..open };
+        assert!(is_owner(&closed, at("10.0.0.1"), Some("secret")));
+        for wrong in [None, Some(""), Some("secre"), Some("secreT"), Some("secrets")] {
+            assert!(!is_owner(&closed, at("127.0.0.1"), wrong), "{wrong:?}");
+        }
+    }
+}
