@@ -44,7 +44,7 @@ use crate::links::{
 pub use config::Config;
 pub use pool::{TXN_BYTES, TXN_LOCKS};
 pub use scheduler::{Scheduled, Scheduler};
-pub use terms::{Candidate, Counts, Idle, Limits, Pacing, Refused, SchedulerConfig};
+pub use terms::{BlockLimit, Candidate, Counts, Idle, Limits, Pacing, Refused, SchedulerConfig};
 
 use config::FLIGHTS_PER_BANK;
 use tables::{Arrival, Tables, Waiting};
@@ -92,6 +92,17 @@ hearth_tile::counters! {
         waited: Counter,
         /// Compute units reserved, not used and given back to the block.
         cost_given_back: Counter,
+        /// Time in which transactions waited for the next block since this one had no compute units left, nanoseconds.
+        full_compute_ns: Counter,
+        /// The same for entry bytes, which the shreds of a block bound.
+        full_bytes_ns: Counter,
+        /// The same for the growth of accounts.
+        full_growth_ns: Counter,
+        /// The same for microblocks, which the hashes of a block bound.
+        full_microblocks_ns: Counter,
+        /// Time in which transactions waited for the next block since the accounts that they write had none of their
+        /// compute units left, nanoseconds.
+        full_account_ns: Counter,
     }
 }
 
@@ -140,6 +151,8 @@ pub struct Pack {
     paced_until: Option<u64>,
     /// The last try made nothing; only a frag can change that.
     held: bool,
+    /// When it was last looked whether the block is full.
+    looked_ns: u64,
 }
 
 impl Tile for Pack {
@@ -185,6 +198,7 @@ impl Tile for Pack {
             ready_since: None,
             paced_until: None,
             held: false,
+            looked_ns: host.clock().now(),
         })
     }
 
@@ -237,6 +251,8 @@ impl Tile for Pack {
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
         self.report(out.count);
+        let now = out.now();
+        self.count_full(now, out.count);
     }
 
     fn wait_for(&self) -> WaitFor {
@@ -458,6 +474,21 @@ impl Pack {
                 false
             }
             Err(Idle::NoSlot | Idle::BankBusy | Idle::NothingReady | Idle::BlockFull) => false,
+        }
+    }
+
+    /// Adds the time since the last look to what the block is short of now, if it is.
+    fn count_full(&mut self, now: u64, count: &mut Counters) {
+        let passed = now - std::mem::replace(&mut self.looked_ns, now);
+        // A block that is filled evenly is short of compute as long as a microblock's worth waits for its turn.
+        let is_paced = self.paced_until.is_some() && self.scheduler.ready() >= MICROBLOCK_TXNS;
+        match self.scheduler.short_of().or(is_paced.then_some(BlockLimit::Compute)) {
+            Some(BlockLimit::Compute) => count.full_compute_ns += passed,
+            Some(BlockLimit::Bytes) => count.full_bytes_ns += passed,
+            Some(BlockLimit::Growth) => count.full_growth_ns += passed,
+            Some(BlockLimit::Microblocks) => count.full_microblocks_ns += passed,
+            Some(BlockLimit::Account) => count.full_account_ns += passed,
+            None => {}
         }
     }
 

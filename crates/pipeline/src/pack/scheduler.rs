@@ -30,7 +30,7 @@ use std::hint::black_box;
 use super::accounts::Accounts;
 use super::heap::{Entry, Heap};
 use super::pool::{EXPIRY_SPAN, LockId, Pool, TXN_BYTES, TXN_LOCKS, pay_class};
-use super::terms::{Candidate, Counts, Refused, SchedulerConfig};
+use super::terms::{BlockLimit, Candidate, Counts, Refused, SchedulerConfig};
 pub use flights::Scheduled;
 
 /// Accounts of a transaction that are hashed ahead of their turn; most have fewer.
@@ -61,6 +61,8 @@ struct Slot {
     bytes: u64,
     growth: u64,
     misfits: u32,
+    /// What the last misfit would have exceeded.
+    short_of: BlockLimit,
 }
 
 /// Pending and executing transactions.
@@ -160,6 +162,19 @@ impl Scheduler {
     /// Compute units and bytes that the block has so far.
     pub fn block(&self) -> Option<(u64, u64)> {
         self.slot.map(|slot| (slot.cost, slot.bytes))
+    }
+
+    /// What the block under way has run out of, where transactions wait for the next because of it.
+    pub fn short_of(&self) -> Option<BlockLimit> {
+        let slot = self.slot?;
+        if slot.max_microblocks > 0 && slot.microblocks >= slot.max_microblocks && self.pending() > 0 {
+            return Some(BlockLimit::Microblocks);
+        }
+        if !self.block_short.is_empty() {
+            return Some(slot.short_of);
+        }
+        let is_account_short = !self.account_short.is_empty() || !self.capped.is_empty();
+        is_account_short.then_some(BlockLimit::Account)
     }
 
     /// Takes a transaction in, perhaps in place of one that pays worse.
@@ -299,8 +314,11 @@ impl Scheduler {
     /// still mix in.
     pub fn begin_slot(&mut self, slot: u64, start_ns: u64, end_ns: u64, max_microblocks: u64) {
         self.accounts.begin_block();
-        let (microblocks, cost, bytes, growth, misfits) = (0, 0, 0, 0, 0);
-        self.slot = Some(Slot { slot, start_ns, end_ns, microblocks, max_microblocks, cost, bytes, growth, misfits });
+        let (microblocks, cost, bytes, growth) = (0, 0, 0, 0);
+        let (misfits, short_of) = (0, BlockLimit::Compute);
+        let begun =
+            Slot { slot, start_ns, end_ns, microblocks, max_microblocks, cost, bytes, growth, misfits, short_of };
+        self.slot = Some(begun);
         self.resume_block_short();
         while let Some(slot) = self.account_short.pop() {
             self.make_ready(slot);

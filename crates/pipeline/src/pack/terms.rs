@@ -134,6 +134,21 @@ pub enum Refused {
     AccountsFull,
 }
 
+/// What a block ran out of before its slot ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockLimit {
+    /// Compute units.
+    Compute,
+    /// Entry bytes, which the shreds of a block bound too.
+    Bytes,
+    /// Growth of accounts.
+    Growth,
+    /// Microblocks that poh can mix in.
+    Microblocks,
+    /// Compute units of those that write one account: others find room.
+    Account,
+}
+
 /// Why there is no microblock now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {

@@ -5,6 +5,7 @@ mod lookups;
 
 use std::time::Duration;
 
+use hearth_ledger::cost::BlockLimits;
 use hearth_tile::rig::Rig;
 use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, Hash, MAX_BLOCKHASH_AGE_BLOCKS, Pubkey};
 use hearth_wire::message::{Instruction, Message};
@@ -378,4 +379,51 @@ fn nothing_goes_before_the_nodes_own_vote_or_pushes_it_out() {
 fn a_node_without_banks_is_refused() {
     let made = Rig::<Pack>::try_new(&small(), &["dedup_pack", "poh_pack"], &["pack_poh"]);
     assert!(made.is_err_and(|error| error.to_string().contains("bank")));
+}
+
+/// Milliseconds for which a block of 400 was full when the second of two transfers came, by what it ran out of.
+fn full_ms(config: &Config, max_microblocks: u64) -> [u64; 5] {
+    let mut rig = rig(config);
+    let start_ns = rig.clock().now();
+    let end_ns = start_ns + SLOT_NS;
+    let leader = LeaderSlot { slot: 1, start_ns, end_ns, max_microblocks, blockhash: blockhash_before(1) };
+    rig.give("poh_pack", 1, &leader.encode());
+    let first = transfer(1, 9, &[]);
+    give(&mut rig, 1, &first);
+    rig.run();
+    // As much as it had reserved, so that nothing comes back; the second pays to the same account.
+    let mut buffer = [0; COMPLETION_MTU];
+    let size = Completion::write(&mut buffer, 1, 0, std::iter::once(20_707));
+    if !take(&mut rig, 0).is_empty() {
+        rig.give("bank_pack:0", 0, &buffer[..size]);
+    }
+    give(&mut rig, 2, &transfer(3, 9, &[]));
+    rig.run();
+    // Past the block's end: what has ended is not full.
+    for _ in 0..500 {
+        rig.advance(Duration::from_millis(1));
+        rig.run();
+    }
+    let count = rig.count();
+    let block = [count.full_compute_ns, count.full_bytes_ns, count.full_growth_ns, count.full_microblocks_ns];
+    let [compute, bytes, growth, microblocks] = block;
+    [compute, bytes, growth, microblocks, count.full_account_ns].map(|ns| (ns + 500_000) / 1_000_000)
+}
+
+#[test]
+fn how_long_a_block_is_full_is_counted_by_what_it_ran_out_of() {
+    let with = |limits| Config { limits, ..small() };
+    let almost_all = 395..=400;
+    assert_eq!(full_ms(&small(), 1000), [0; 5]);
+    // Room for one transfer as it reserves, or for one as long as it is.
+    let [compute, others @ ..] = full_ms(&with(BlockLimits { block_cost: 30_000, ..BlockLimits::default() }), 1000);
+    assert!(almost_all.contains(&compute) && others == [0; 4], "{compute} {others:?}");
+    let [_, bytes, ..] = full_ms(&with(BlockLimits { entry_bytes: 300, ..BlockLimits::default() }), 1000);
+    assert!(almost_all.contains(&bytes), "{bytes}");
+    let [.., microblocks, _] = full_ms(&small(), 1);
+    assert!(almost_all.contains(&microblocks), "{microblocks}");
+    let [compute, .., account] = full_ms(&with(BlockLimits { account_cost: 30_000, ..BlockLimits::default() }), 1000);
+    assert!(almost_all.contains(&account) && compute == 0, "{account} {compute}");
+    // Poh takes nothing for it, as at the end of a chain's work: that is no limit.
+    assert_eq!(full_ms(&small(), 0), [0; 5]);
 }

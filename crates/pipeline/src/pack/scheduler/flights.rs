@@ -12,7 +12,7 @@ use super::{Flight, Scheduler, Slot};
 use crate::pack::accounts::NONE;
 use crate::pack::heap::Entry;
 use crate::pack::pool::{LockId, Pool, State};
-use crate::pack::terms::{Idle, Pacing, SchedulerConfig};
+use crate::pack::terms::{BlockLimit, Idle, Pacing, SchedulerConfig};
 
 /// Bytes that an entry has besides its transactions: hash count, hash, transaction count.
 pub(super) const ENTRY_BYTES: u64 = 8 + 32 + 8;
@@ -92,8 +92,13 @@ impl Scheduler {
             }
             let grown = slot.growth + u64::from(self.pool.meta(at).growth);
             let block = (slot.cost + u64::from(top.cost), slot.bytes + len as u64);
-            if block.0 > limits.block_cost || block.1 > limits.block_bytes || grown > limits.block_growth {
-                slot.misfits += 1;
+            let exceeded = [
+                (block.0 > limits.block_cost, BlockLimit::Compute),
+                (block.1 > limits.block_bytes, BlockLimit::Bytes),
+                (grown > limits.block_growth, BlockLimit::Growth),
+            ];
+            if let Some((_, limit)) = exceeded.into_iter().find(|(exceeds, _)| *exceeds) {
+                (slot.misfits, slot.short_of) = (slot.misfits + 1, limit);
                 self.put_off(at, State::BlockShort);
             } else if let Some(account) = self.closed_account(at) {
                 self.resign(at);
