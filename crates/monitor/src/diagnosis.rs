@@ -3,15 +3,19 @@
 //! reads   a [`Sample`]
 //! writes  a [`Diagnosis`]
 //!
-//! The rules are asked in the order of how much each explains: a node or a tile that is dead explains all; then cores
-//! that other programs have; then the tile at the end of a chain of backpressure, for which the others wait; then a
-//! full core, overruns, and transactions that wait for each other. The first that fits is told.
+//! The rules are asked in the order of how much each explains: a node or a tile that is dead explains all; then slots
+//! that come late and blocks that are full before their slot ends; then cores that other programs have; then the tile
+//! at the end of a chain of backpressure, for which the others wait; then a full core, overruns, and transactions that
+//! wait for each other. The first that fits is told.
+
+mod block;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use crate::sample::{CoreSample, Sample, TileSample, TileState};
+use block::{block_full, slots_late};
 
 /// A core or a tile busier than this has nothing left to give.
 const FULL: f64 = 0.9;
@@ -52,6 +56,10 @@ pub enum Finding {
     Overrun,
     /// Transactions wait for accounts that others hold.
     Conflicts,
+    /// A block reaches one of its limits before its slot ends.
+    BlockFull,
+    /// Poh cannot hash as fast as slots should come.
+    SlotsLate,
     /// There is room.
     Room,
     /// There is nothing to do.
@@ -63,6 +71,8 @@ pub enum Finding {
 pub struct Advice {
     /// The key of the configuration, where there is one.
     pub key: Option<String>,
+    /// What to set it to, as the file has it, where that can be told.
+    pub value: Option<String>,
     /// In words.
     pub says: String,
 }
@@ -86,7 +96,13 @@ impl Diagnosis {
     }
 
     fn advise(mut self, key: Option<&str>, says: impl Into<String>) -> Self {
-        self.advice = Some(Advice { key: key.map(Into::into), says: says.into() });
+        self.advice = Some(Advice { key: key.map(Into::into), value: None, says: says.into() });
+        self
+    }
+
+    /// What a key is to be set to, as a line of the file.
+    fn advise_value(mut self, key: &str, value: impl Into<String>, says: impl Into<String>) -> Self {
+        self.advice = Some(Advice { key: Some(key.into()), value: Some(value.into()), says: says.into() });
         self
     }
 }
@@ -96,15 +112,16 @@ impl std::fmt::Display for Diagnosis {
         f.write_str(&self.says)?;
         match &self.advice {
             None => Ok(()),
-            Some(Advice { key: Some(key), says }) => write!(f, "; {says} (`{key}`)"),
-            Some(Advice { key: None, says }) => write!(f, "; {says}"),
+            Some(Advice { key: Some(key), value: Some(value), says }) => write!(f, "; {says} (`{key} = {value}`)"),
+            Some(Advice { key: Some(key), value: None, says }) => write!(f, "; {says} (`{key}`)"),
+            Some(Advice { key: None, says, .. }) => write!(f, "; {says}"),
         }
     }
 }
 
 /// What limits the node, or that nothing does.
 pub fn diagnose(sample: &Sample) -> Diagnosis {
-    let rules = [dead, taken, chain, full_core, overrun, conflicts];
+    let rules = [dead, slots_late, block_full, taken, chain, full_core, overrun, conflicts];
     rules.iter().find_map(|rule| rule(sample)).unwrap_or_else(|| room(sample))
 }
 
@@ -192,6 +209,9 @@ fn waits_outside(sample: &Sample, tile: &TileSample, wait: &str) -> Diagnosis {
     match tile.kind.as_str() {
         "store" => found(format!("{} waits for the disk ({busy} busy){wait}", tile.tile))
             .advise(Some("ledger.path"), "put the ledger on a faster disk"),
+        "pack" if 2 * sample.held_back > sample.pending => {
+            found(format!("pack's pool is full: {}{wait}", held_back(sample)))
+        }
         "pack" => found(format!("pack's pool is full: {} transactions wait in it{wait}", sample.pending)),
         _ => found(format!("{} is {busy} busy and takes work in bursts{wait}", tile.tile)),
     }
@@ -245,7 +265,10 @@ fn advise_more(sample: &Sample, tile: &TileSample, found: Diagnosis) -> Diagnosi
             found.advise(None, "there is one of it: a faster core raises the rate, more cores do not")
         }
         _ if free == 0 => found.advise(Some(&key), format!("more {kind} tiles need cores, and none is free")),
-        _ => found.advise(Some(&key), format!("add {kind} tiles, {}", cores_are_free(free))),
+        _ => {
+            let more = sample.tiles.iter().filter(|other| other.kind == tile.kind).count() + 1;
+            found.advise_value(&key, more.to_string(), format!("add a {kind} tile, {}", cores_are_free(free)))
+        }
     }
 }
 
@@ -274,7 +297,7 @@ fn shared_core_full(sample: &Sample, core: &CoreSample) -> Diagnosis {
     let idlest = sample.cores.iter().min_by(|a, b| a.busy.total_cmp(&b.busy));
     let key = Some("layout.affinity");
     match idlest {
-        _ if free > 0 => found.advise(key, format!("give {first} a core of its own, {}", cores_are_free(free))),
+        _ if free > 0 => spread(sample, found, free),
         Some(idlest) => {
             found.advise(key, format!("move tiles to core {}, which is {} busy", idlest.core, percent(idlest.busy)))
         }
@@ -292,17 +315,32 @@ fn all_cores_full(sample: &Sample) -> Diagnosis {
     let (kind, (busy, count)) = kinds.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0)).unwrap_or_default();
     let cores = sample.cores.len();
     let who = if count == 1 { format!("{kind} takes") } else { format!("{count} {kind} tiles take") };
-    let says = format!(
-        "the cores are the limit: all {cores} are {} busy, and {who} {} of them",
-        percent(total / cores as f64),
-        percent(busy / total),
-    );
+    let busy_cores = percent(total / cores as f64);
+    let says = match sample.cores.as_slice() {
+        [core] => format!(
+            "core {} is the limit: all tiles share it, it is {busy_cores} busy, and {who} {} of that",
+            core.core,
+            percent(busy / total)
+        ),
+        _ => format!(
+            "the cores are the limit: all {cores} are {busy_cores} busy, and {who} {} of that",
+            percent(busy / total)
+        ),
+    };
     let free = sample.cores_allowed.saturating_sub(cores);
     let found = Diagnosis::new(Finding::AllCoresFull, Some(kind), says);
     match free {
         0 => found.advise(None, "only more or faster cores raise the rate"),
-        _ => found.advise(Some("layout.affinity"), format!("spread the tiles, {}", cores_are_free(free))),
+        _ => spread(sample, found, free),
     }
+}
+
+/// A layout that leaves cores empty was not made by `auto`.
+fn spread(sample: &Sample, found: Diagnosis, free: usize) -> Diagnosis {
+    let is_load_placed = sample.tiles.iter().any(|tile| tile.load && tile.core.is_some());
+    let load = if is_load_placed { ", the load's too by `development.bench.affinity`" } else { "" };
+    let says = format!("let the tiles spread over the cores{load}, {}", cores_are_free(free));
+    found.advise_value("layout.affinity", "\"auto\"", says)
 }
 
 fn overruns_of(sample: &Sample, kind: &str) -> f64 {
@@ -324,11 +362,23 @@ fn overrun(sample: &Sample) -> Option<Diagnosis> {
 }
 
 fn conflicts(sample: &Sample) -> Option<Diagnosis> {
-    let says = format!(
-        "{} transactions wait in pack's pool for accounts that others hold: they run one after the other",
-        sample.held_back
-    );
+    let says = held_back(sample);
     (sample.held_back > MANY_WAITING).then(|| Diagnosis::new(Finding::Conflicts, Some("pack"), says))
+}
+
+/// What keeps the transactions in the pool from running.
+fn held_back(sample: &Sample) -> String {
+    let count = sample.held_back;
+    match sample.block_full.get("account") {
+        Some(share) if *share >= NOTABLE => format!(
+            "{count} transactions wait in pack's pool: for {} of the time an account that they write has had all the \
+             compute units that one may have of a block",
+            percent(*share)
+        ),
+        _ => format!(
+            "{count} transactions wait in pack's pool for accounts that others hold: they run one after the other"
+        ),
+    }
 }
 
 fn room(sample: &Sample) -> Diagnosis {

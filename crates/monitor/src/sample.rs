@@ -42,6 +42,14 @@ pub struct Sample {
     pub pending: u64,
     /// Transactions in pack's pool that wait for accounts or limits.
     pub held_back: u64,
+    /// Shares of the time in which transactions waited for the next block, by what this one had run out of; those that
+    /// are not nought.
+    pub block_full: BTreeMap<String, f64>,
+    /// How late the slot under way began, and by how much in a second the schedule was put off since poh could not
+    /// catch up, seconds.
+    pub slots_late_s: f64,
+    /// Hashes of the chain in a tick.
+    pub hashes_per_tick: f64,
     /// How old transactions were at each stage.
     pub latency: Vec<Stage>,
     /// Bytes by peer.
@@ -268,6 +276,9 @@ impl Sample {
             dropped_per_s: dropped(topology, &rate),
             pending,
             held_back: pending.saturating_sub(after.total(topology, "pack", "ready")),
+            block_full: block_full(&rate),
+            slots_late_s: (after.total(topology, "poh", "late_ns") as f64 + rate("poh", "forgiven_ns")) / 1e9,
+            hashes_per_tick: rate("poh", "hashes") / rate("poh", "ticks").max(1.0),
             latency: after.stages(topology).since(&before.stages(topology)),
             bandwidth: Bandwidth::of(&after.bandwidth.since(&before.bandwidth), seconds),
             cores: cores(&tiles),
@@ -275,6 +286,16 @@ impl Sample {
             links: links(topology, &before.links, &after.links, seconds),
         }
     }
+}
+
+/// Nanoseconds a second are billionths of the time.
+fn block_full(rate: &impl Fn(&str, &str) -> f64) -> BTreeMap<String, f64> {
+    let share = |limit: &str| (limit.to_owned(), rate("pack", &format!("full_{limit}_ns")) / 1e9);
+    ["compute", "bytes", "growth", "microblocks", "account"]
+        .map(share)
+        .into_iter()
+        .filter(|(_, share)| *share > 0.0)
+        .collect()
 }
 
 fn dropped(topology: &Topology, rate: &impl Fn(&str, &str) -> f64) -> BTreeMap<String, f64> {

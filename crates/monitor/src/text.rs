@@ -99,7 +99,8 @@ mod tests {
         (sample.tiles, sample.links) = (vec![tile], vec![link]);
         sample.latency = vec![Stage { stage: "executed".into(), p50_us: 1_500.0, p99_us: 4_800.0, ..Stage::default() }];
         sample.dropped_per_s = [("verify_signature".to_owned(), 12.0)].into();
-        let advice = Some(Advice { key: Some("layout.verify_tile_count".into()), says: "add verify tiles".into() });
+        let advice =
+            Some(Advice { key: Some("layout.verify_tile_count".into()), value: None, says: "add verify tiles".into() });
         let says = "verify is the limit".into();
         let diagnosis = Diagnosis { finding: Finding::KindFull, kind: Some("verify".into()), says, advice };
         let text = snapshot(&sample, &diagnosis, &[1.0, 8.0], 200);

@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn the_sentence_is_the_monitors() {
-        let advice = Some(Advice { key: Some("layout.verify_tile_count".into()), says: "add verify tiles".into() });
+        let key = Some("layout.verify_tile_count".into());
+        let advice = Some(Advice { key, value: Some("5".into()), says: "add a verify tile".into() });
         let says = "verify is the limit".to_owned();
         let of = |finding, kind: Option<&str>| {
             bottleneck(&Diagnosis { finding, kind: kind.map(Into::into), says: says.clone(), advice: advice.clone() })
@@ -57,7 +58,7 @@ mod tests {
         let full = of(Finding::KindFull, Some("verify"));
         assert_eq!(
             (&full.tile[..], &full.why[..]),
-            ("verify", "verify is the limit; add verify tiles (`layout.verify_tile_count`)")
+            ("verify", "verify is the limit; add a verify tile (`layout.verify_tile_count = 5`)")
         );
         assert_eq!(of(Finding::CoresTaken, None).tile, "machine");
         assert_eq!(of(Finding::Room, None).tile, "none");

@@ -68,7 +68,7 @@ fn a_kind_that_is_full_is_the_limit_and_more_of_it_the_advice() {
     let sample = node(std::iter::once(blocked("quic:0", 0, 0.3, 0.5)).chain(verify).collect(), vec![lossy]);
     assert_eq!(
         told(&sample, Finding::KindFull, "verify"),
-        "verify is the limit: 4 of 4 tiles are 99 % busy and overrun 9/s; add verify tiles, 3 cores are free (`layout.verify_tile_count`)"
+        "verify is the limit: 4 of 4 tiles are 99 % busy and overrun 9/s; add a verify tile, 3 cores are free (`layout.verify_tile_count = 5`)"
     );
     let cramped = Sample { cores_allowed: 5, ..sample };
     assert!(told(&cramped, Finding::KindFull, "verify").contains("none is free"));
@@ -107,7 +107,7 @@ fn backpressure_counts_by_the_time_that_the_core_was_the_tiles() {
     let quic = TileSample { regimes, ..tile("quic:0", 0, 0.0) };
     let tiles = vec![quic, tile("verify:0", 0, 0.93), tile("bank:0", 1, 0.2)];
     let says = told(&node(tiles, vec![slow("quic:0", "verify:0", 50.0)]), Finding::CoreFull, "verify");
-    assert!(says.contains("shares it with quic:0; quic waits for it; give verify:0 a core of its own"), "{says}");
+    assert!(says.contains("shares it with quic:0; quic waits for it; let the tiles spread over the cores"), "{says}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn shared_cores_are_told_from_tiles_with_a_core() {
         vec![tile("verify:0", 0, 0.6), tile("dedup:0", 0, 0.35), tile("verify:1", 1, 0.6), tile("bank:0", 1, 0.36)];
     let sample = Sample { cores_allowed: 2, ..node(tiles, vec![]) };
     let says = told(&sample, Finding::AllCoresFull, "verify");
-    assert!(says.starts_with("the cores are the limit: all 2 are 96 % busy, and 2 verify tiles take 63 % of them"));
+    assert!(says.starts_with("the cores are the limit: all 2 are 96 % busy, and 2 verify tiles take 63 % of that"));
     assert!(says.ends_with("only more or faster cores raise the rate"), "{says}");
 }
 
@@ -158,6 +158,8 @@ fn conflicts_overruns_and_rest_are_told() {
     let busy = || vec![tile("verify:0", 0, 0.4), tile("shred:0", 1, 0.2)];
     let sample = Sample { held_back: 20_000, ..node(busy(), vec![]) };
     assert!(told(&sample, Finding::Conflicts, "pack").starts_with("20000 transactions wait"));
+    let sample = Sample { block_full: BTreeMap::from([("account".to_owned(), 0.4)]), ..sample };
+    assert!(told(&sample, Finding::Conflicts, "pack").contains("for 40 % of the time an account that they write"));
     let mut lossy = slow("net:0", "shred:0", 0.0);
     lossy.overrun_per_s = 120.0;
     let says = told(&node(busy(), vec![lossy]), Finding::Overrun, "shred");
@@ -165,4 +167,52 @@ fn conflicts_overruns_and_rest_are_told() {
     assert!(told(&node(busy(), vec![]), Finding::Room, "").contains("the busiest core, 0, is 40 % busy"));
     let rest = Sample { txn_per_s: 2.5, ..node(busy(), vec![]) };
     told(&rest, Finding::Idle, "");
+}
+
+#[test]
+fn a_block_that_is_full_is_the_limit_however_busy_the_cores_are() {
+    let busy = || vec![tile("verify:0", 0, 0.99), tile("bank:0", 1, 0.99)];
+    let full = |of: &str, share: f64| Sample { block_full: [(of.to_owned(), share)].into(), ..node(busy(), vec![]) };
+    assert_eq!(
+        told(&full("compute", 0.62), Finding::BlockFull, "pack"),
+        "the block is the limit: for 62 % of the time it has no compute units left, and transactions wait for the next; \
+         lift the limit on them (`development.bench.larger_max_cost_per_block = true`)"
+    );
+    for (of, key) in
+        [("bytes", Some("larger_shred_limits")), ("microblocks", Some("hashes_per_tick")), ("growth", None)]
+    {
+        let advice = diagnose(&full(of, 0.3)).advice;
+        assert_eq!(advice.is_some(), key.is_some());
+        advice.iter().for_each(|advice| assert!(advice.key.as_ref().unwrap().contains(key.unwrap()), "{advice:?}"));
+    }
+    // A moment is no limit.
+    assert_eq!(diagnose(&full("compute", 0.05)).finding, Finding::KindFull);
+}
+
+#[test]
+fn slots_that_hashing_makes_late_are_told_before_the_blocks_that_they_fill() {
+    let full = BTreeMap::from([("compute".to_owned(), 0.9)]);
+    let busy = || vec![tile("poh:0", 0, 0.6), tile("verify:0", 1, 0.5)];
+    let late = Sample { slots_late_s: 1.24, hashes_per_tick: 300_000.0, block_full: full, ..node(busy(), vec![]) };
+    assert_eq!(
+        told(&late, Finding::SlotsLate, "poh"),
+        "poh is the limit: slots begin 1.2 s late, since it cannot do 300000 hashes in a tick; \
+         ask for fewer (`development.genesis.hashes_per_tick = 62500`)"
+    );
+    // What cannot do the cluster's number is told to do none.
+    let slower = Sample { hashes_per_tick: 62_500.0, ..late.clone() };
+    assert!(diagnose(&slower).to_string().ends_with("hashes_per_tick = 0`)"));
+    // Without hashes it is something else that makes them late.
+    assert_eq!(diagnose(&Sample { hashes_per_tick: 3.0, ..late }).finding, Finding::BlockFull);
+}
+
+#[test]
+fn one_core_for_all_of_several_is_told_with_both_keys_of_a_bench() {
+    let mut tiles = vec![tile("verify:0", 0, 0.6), tile("bank:0", 0, 0.35)];
+    let alone = told(&node(tiles.clone(), vec![]), Finding::AllCoresFull, "verify");
+    assert!(alone.starts_with("core 0 is the limit: all tiles share it, it is 95 % busy"), "{alone}");
+    assert!(alone.ends_with("the cores, 7 cores are free (`layout.affinity = \"auto\"`)"), "{alone}");
+    tiles[0].load = true;
+    let bench = told(&node(tiles, vec![]), Finding::AllCoresFull, "verify");
+    assert!(bench.contains("the load's too by `development.bench.affinity`"), "{bench}");
 }

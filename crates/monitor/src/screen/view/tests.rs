@@ -43,7 +43,11 @@ fn diagnosis() -> Diagnosis {
         finding: Finding::KindFull,
         kind: Some("verify".into()),
         says: "verify is the limit: 1 of 1 tiles are 99 % busy".into(),
-        advice: Some(Advice { key: Some("layout.verify_tile_count".into()), says: "add verify tiles".into() }),
+        advice: Some(Advice {
+            key: Some("layout.verify_tile_count".into()),
+            value: None,
+            says: "add verify tiles".into(),
+        }),
     }
 }
 
