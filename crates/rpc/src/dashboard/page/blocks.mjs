@@ -5,7 +5,8 @@ import { grouped, when } from './format.mjs';
 import { CONFIRMED, call } from './rpc.mjs';
 
 const SHOWN = 8;
-const EVERY_MS = 1000;
+/** Where there is no history, it is asked again after so long whether there is. */
+const NO_HISTORY_MS = 30_000;
 /** Above this rate the lists of signatures would cost the node more than they tell. */
 const COUNTED_BELOW_TXN_PER_S = 500;
 
@@ -13,18 +14,20 @@ const known = new Map();
 let body;
 let rate = 0;
 
-export function setUp(isSeen) {
+export function setUp() {
   body = el('tbody');
   const heads = ['slot', 'transactions', 'time', 'blockhash'].map((name, at) => el('th', { scope: 'col', class: at !== 1 && 'text' }, el('span', { text: name })));
   byId('blocks').append(scroller('Recent blocks', el('table', {}, el('caption', { class: 'unseen', text: 'Recent blocks' }), el('thead', {}, el('tr', {}, heads)), body)));
-  setInterval(() => isSeen() && !byId('blocks').matches(':hover, :focus-within') && refresh(), EVERY_MS);
 }
 
-export const add = (sample) => {
-  rate = sample.txn_per_s;
-};
-
 let running = false;
+let resting = 0;
+
+/** A second has passed, and somebody looks. */
+export function draw(sample) {
+  rate = sample.txn_per_s;
+  if (Date.now() >= resting && !byId('blocks').matches(':hover, :focus-within')) refresh();
+}
 
 async function refresh() {
   if (running) return;
@@ -38,6 +41,7 @@ async function refresh() {
     const rows = slots.map((slot) => known.get(slot)).filter(Boolean);
     if (rows.some((element, at) => body.children[at] !== element) || body.children.length !== rows.length) place(rows);
   } catch (error) {
+    if (error.code === -32011) resting = Date.now() + NO_HISTORY_MS;
     note(error.code === -32011 ? 'This node keeps no history of transactions, so its blocks cannot be shown.' : `Not now: ${error.message}.`);
   } finally {
     running = false;

@@ -54,12 +54,17 @@ export class Frame {
       this.pointer = undefined;
       redraw();
     });
-    new ResizeObserver(redraw).observe(this.drawing);
+    // Asked for when it changes, and not each time: the browser would have to lay the page out for the answer.
+    this.width = 0;
+    new ResizeObserver(([{ contentRect }]) => {
+      this.width = contentRect.width;
+      redraw();
+    }).observe(this.drawing);
   }
 
   /** Scales for points up to `highest`, and the axes as parts; undefined while there is nothing to draw on. */
   axes(points, highest, least) {
-    const width = this.drawing.clientWidth;
+    const { width } = this;
     if (!width || points.length === 0) return undefined;
     const each = step(Math.max(highest, least));
     const top = Math.ceil(Math.max(highest, least) / each) * each;
@@ -88,7 +93,7 @@ export class Frame {
     const near = points.reduce((best, point) => (Math.abs(x(point.at) - this.pointer) < Math.abs(x(best.at) - this.pointer) ? point : best));
     const at = x(near.at);
     const text = `${tell(near)}, ${Math.round(now - near.at)} s ago`;
-    const isRight = at > this.drawing.clientWidth / 2;
+    const isRight = at > this.width / 2;
     return [
       svg('line', { class: 'cursor', x1: at, x2: at, y1: TOP, y2: this.height - BOTTOM }),
       label(at + (isRight ? -6 : 6), TOP + 12, isRight ? 'end' : 'start', text),
@@ -96,7 +101,7 @@ export class Frame {
   }
 
   show(parts, words) {
-    this.drawing.setAttribute('viewBox', `0 0 ${this.drawing.clientWidth} ${this.height}`);
+    this.drawing.setAttribute('viewBox', `0 0 ${this.width} ${this.height}`);
     this.drawing.replaceChildren(...parts);
     setText(this.words, words);
   }

@@ -1,6 +1,6 @@
 // The figures on top and what they mean, in the sentence of `hearth monitor`.
 import { byId, el, setText } from './dom.mjs';
-import { grouped } from './format.mjs';
+import { grouped, scaled } from './format.mjs';
 
 /** Findings after which there is nothing to change. */
 const WELL = ['room', 'idle'];
@@ -32,12 +32,22 @@ export function setUp() {
   }
 }
 
+/** A browser does more for a new title than for all the figures on top. */
+const TITLE_EVERY_MS = 5000;
+let entitled = -Infinity;
+
+function entitle(title) {
+  if (document.title === title || performance.now() < entitled + TITLE_EVERY_MS) return;
+  document.title = title;
+  entitled = performance.now();
+}
+
 let spoken = '';
 
 export function show(sample) {
   const { node, pid, diagnosis } = sample;
   setText(byId('node'), `${node} (pid ${pid})`);
-  document.title = `${grouped(sample.txn_per_s)} txn/s – ${node}`;
+  entitle(`${scaled(sample.txn_per_s)} txn/s – ${node}`);
   for (const [id, , value, note] of FIGURES) {
     setText(cells.get(id).value, value(sample));
     setText(cells.get(id).note, note(sample));
@@ -46,7 +56,12 @@ export function show(sample) {
   byId('diagnosis').classList.toggle('well', WELL.includes(diagnosis.finding));
   const { advice } = diagnosis;
   byId('advice').hidden = !advice;
-  byId('advice').replaceChildren(...(advice ? [`→ ${advice.says} `, advice.key ? el('code', { text: advice.key }) : ''] : []));
+  if (advice) {
+    const key = advice.value ? `${advice.key} = ${advice.value}` : advice.key;
+    const shown = `→ ${advice.says} ${key ?? ''}`;
+    // Most seconds it is the same.
+    if (byId('advice').textContent !== shown) byId('advice').replaceChildren(`→ ${advice.says} `, key ? el('code', { text: key }) : '');
+  }
   // Figures in the sentence change every second: who listens is told when its meaning does.
   const meaning = `${diagnosis.finding} ${diagnosis.kind}`;
   if (meaning !== spoken) byId('told').textContent = diagnosis.says;
@@ -70,4 +85,5 @@ export function connection(state, why) {
   const text = state === 'refused' ? `The node shows nothing: ${why}. Trying again.` : `The node is gone (since ${since}). This page comes back when the node does.`;
   setText(line, text);
   if (state === 'gone') document.title = 'the node is gone – Hearth';
+  entitled = -Infinity;
 }

@@ -14,22 +14,49 @@ import * as peers from './peers.mjs';
 import * as theme from './theme.mjs';
 import * as tiles from './tiles.mjs';
 
+/** Seconds between two drawings of charts and tables: on a machine whose cores are full the browser takes them from the node. */
+const DRAWN_EVERY = 2;
+/** What is outside of the window is drawn this often all the same: a screen reader may be there. */
+const UNSEEN_EVERY = 10;
+
 const isSeen = () => !document.hidden && !byId('overview').hidden;
+/** Each with the section of the page that it draws. */
+const parts = new Map([[chart, 'chart'], [peers, 'peers'], [tiles, 'tiles'], [links, 'links'], [latency, 'latency'], [blocks, 'blocks']].map(([part, id]) => [part, byId(id).closest('section')]));
+const inWindow = new Set();
 let newest;
+let seconds = 0;
 
 function draw() {
   if (!newest || !isSeen()) return;
-  for (const part of [chart, peers, tiles, links, latency]) part.draw(newest);
+  const isTurn = seconds % UNSEEN_EVERY === 0;
+  // A section that is hidden comes with its first figures.
+  for (const [part, section] of parts) if (isTurn || inWindow.has(section) || section.hidden) part.draw(newest);
 }
 
-for (const part of [header, chart, peers, tiles, links, latency]) part.setUp();
+/** What comes into the window is drawn at once. */
+function watchWindow() {
+  const ofSection = new Map([...parts].map(([part, section]) => [section, part]));
+  const watcher = new IntersectionObserver((changes) => {
+    for (const { target, isIntersecting } of changes) {
+      if (!isIntersecting) inWindow.delete(target);
+      else if (!inWindow.has(target)) {
+        inWindow.add(target);
+        if (newest && isSeen()) ofSection.get(target).draw(newest);
+      }
+    }
+  });
+  for (const section of parts.values()) watcher.observe(section);
+}
+
+for (const part of [header, chart, peers, tiles, links, latency, blocks]) part.setUp();
 theme.setUp(() => tiles.recolour());
-blocks.setUp(isSeen);
+watchWindow();
 explorer.setUp(draw);
 document.addEventListener('visibilitychange', draw);
 follow((sample) => {
   newest = sample;
   header.show(sample);
-  for (const part of [chart, peers, tiles, blocks]) part.add(sample);
-  draw();
+  for (const part of [chart, peers, tiles]) part.add(sample);
+  if (seconds % DRAWN_EVERY === 0) draw();
+  seconds += 1;
 }, header.connection);

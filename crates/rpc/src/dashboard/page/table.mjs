@@ -1,5 +1,8 @@
 // A table whose rows change every second and that a click on a heading sorts.
-import { el, scroller, setText } from './dom.mjs';
+//
+// Left to itself a browser measures each cell of a table whenever one changes. So the columns are measured when one has
+// something longer than ever, or when there is another width for them, and fixed in between.
+import { el, scroller } from './dom.mjs';
 
 /**
  * `columns`: `{name, help, text(row), order(row), isText, isName, hot(row), cell(row, td)}`. `order` makes it sortable,
@@ -8,11 +11,32 @@ import { el, scroller, setText } from './dom.mjs';
  */
 export class Table {
   constructor(label, columns, key) {
-    Object.assign(this, { columns, key, rows: new Map(), sorted: undefined, data: [] });
+    Object.assign(this, { columns, key, rows: new Map(), sorted: undefined, data: [], longest: columns.map(() => 0), isMeasured: false });
     this.headings = columns.map((column, at) => this.heading(column, at));
     this.body = el('tbody');
-    const table = el('table', { class: 'live' }, el('caption', { class: 'unseen', text: label }), el('thead', {}, el('tr', {}, this.headings)), this.body);
-    this.element = scroller(label, table);
+    this.widths = columns.map(() => el('col'));
+    this.table = el('table', { class: 'live' }, el('caption', { class: 'unseen', text: label }), el('colgroup', {}, this.widths), el('thead', {}, el('tr', {}, this.headings)), this.body);
+    this.element = scroller(label, this.table);
+    let width = 0;
+    new ResizeObserver(([{ contentRect }]) => {
+      if (contentRect.width !== width) this.measure();
+      width = contentRect.width;
+    }).observe(this.element);
+  }
+
+  /** Lets the columns be as wide as they want, and keeps that. */
+  measure() {
+    this.isMeasured = this.element.clientWidth > 0 && this.rows.size > 0;
+    this.table.classList.toggle('fixed', false);
+    for (const column of this.widths) column.style.width = '';
+    this.table.style.width = '';
+    if (!this.isMeasured) return;
+    const widths = this.headings.map((heading) => heading.getBoundingClientRect().width);
+    this.widths.forEach((column, at) => {
+      column.style.width = `${widths[at]}px`;
+    });
+    this.table.style.width = `${widths.reduce((sum, width) => sum + width, 0)}px`;
+    this.table.classList.toggle('fixed', true);
   }
 
   heading({ name, help, order, isText }, at) {
@@ -30,6 +54,8 @@ export class Table {
       if (this.sorted?.at === index) heading.setAttribute('aria-sort', this.sorted.direction > 0 ? 'ascending' : 'descending');
       else heading.removeAttribute('aria-sort');
     });
+    // The arrow takes room.
+    this.isMeasured = false;
     this.show(this.data);
   }
 
@@ -45,8 +71,9 @@ export class Table {
     ordered.forEach((item, index) => {
       const row = this.row(item);
       if (this.body.children[index] !== row.element) this.body.insertBefore(row.element, this.body.children[index] ?? null);
-      this.columns.forEach((column, at) => this.fill(column, item, row.cells[at]));
+      this.columns.forEach((column, at) => this.fill(column, item, row.cells[at], at));
     });
+    if (!this.isMeasured) this.measure();
   }
 
   compare(a, b) {
@@ -65,14 +92,24 @@ export class Table {
     return row;
   }
 
-  fill({ text, cell, hot, isName }, item, td) {
+  fill({ text, cell, hot, isName }, item, td, at) {
     if (cell) {
       cell(item, td);
+      this.sees(td.textContent, at);
       return;
     }
     const value = text(item);
-    setText(td, value);
+    if (td.textContent === value) return;
+    td.textContent = value;
+    this.sees(value, at);
     td.classList.toggle('hot', Boolean(hot?.(item)));
     td.classList.toggle('nothing', !isName && ['0', '0.00', '-'].includes(value));
+  }
+
+  /** Something longer than ever in a column. */
+  sees({ length }, at) {
+    if (length <= this.longest[at]) return;
+    this.longest[at] = length;
+    this.isMeasured = false;
   }
 }

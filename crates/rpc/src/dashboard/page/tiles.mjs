@@ -18,6 +18,7 @@ const REGIMES = [
 const SECONDS = 120;
 const HEIGHT = 22;
 
+/** Of each tile the shares of the last seconds, and how many there were in all. */
 const histories = new Map();
 const colours = new Map();
 let table;
@@ -59,9 +60,10 @@ export function add(sample) {
   const known = new Set(sample.tiles.map(({ tile }) => tile));
   for (const name of histories.keys()) if (!known.has(name)) histories.delete(name);
   for (const { tile, regimes } of sample.tiles) {
-    const history = histories.get(tile) ?? [];
-    history.push(REGIMES.map(([regime]) => regimes[regime]));
-    if (history.length > SECONDS) history.shift();
+    const history = histories.get(tile) ?? { shares: [], count: 0 };
+    history.shares.push(REGIMES.map(([regime]) => regimes[regime]));
+    if (history.shares.length > SECONDS) history.shares.shift();
+    history.count += 1;
     histories.set(tile, history);
   }
 }
@@ -71,7 +73,7 @@ export const draw = (sample) => table.show(sample.tiles);
 /** Another palette: the strips are drawn anew with the next sample. */
 export function recolour() {
   colours.clear();
-  document.querySelectorAll('.strip').forEach((canvas) => delete canvas.dataset.drawn);
+  document.querySelectorAll('.strip').forEach((canvas) => delete canvas.drawn);
   table.show(table.data);
 }
 
@@ -83,23 +85,17 @@ function colour(regime) {
 
 function strip({ tile, regimes }, cell) {
   const canvas = cell.firstChild ?? cell.appendChild(el('canvas', { class: 'strip', role: 'img', width: SECONDS, height: HEIGHT }));
-  const history = histories.get(tile) ?? [];
+  const { shares, count } = histories.get(tile) ?? { shares: [], count: 0 };
   const context = canvas.getContext('2d');
-  if (canvas.dataset.drawn === undefined) {
-    history.forEach((shares, at) => column(context, SECONDS - history.length + at, shares));
-  } else if (canvas.newest === history.at(-2)) {
-    // One step on: the rest is moved and not drawn again.
-    context.drawImage(canvas, -1, 0);
-    column(context, SECONDS - 1, history.at(-1));
-  } else if (canvas.newest !== history.at(-1)) {
-    // It was out of sight for a while.
-    context.clearRect(0, 0, SECONDS, HEIGHT);
-    history.forEach((shares, at) => column(context, SECONDS - history.length + at, shares));
-  }
-  canvas.newest = history.at(-1);
-  canvas.dataset.drawn = '';
+  // What is drawn already is moved; all of it is drawn anew after another palette, or a long time out of sight.
+  const fresh = Math.min(count - (canvas.drawn ?? -Infinity), shares.length);
+  if (fresh < shares.length) context.drawImage(canvas, -fresh, 0);
+  else context.clearRect(0, 0, SECONDS, HEIGHT);
+  shares.slice(shares.length - fresh).forEach((each, at) => column(context, SECONDS - fresh + at, each));
+  canvas.drawn = count;
   const busiest = REGIMES.reduce((best, regime) => (regimes[regime[0]] > regimes[best[0]] ? regime : best));
-  canvas.setAttribute('aria-label', `mostly ${busiest[1]} (${busiest[2]})`);
+  const label = `mostly ${busiest[1]} (${busiest[2]})`;
+  if (canvas.getAttribute('aria-label') !== label) canvas.setAttribute('aria-label', label);
 }
 
 function column(context, x, shares) {
