@@ -8,6 +8,7 @@ mod bench;
 mod cli;
 mod fuzz;
 mod kill9;
+mod observe;
 mod oracle;
 mod rpc;
 
@@ -29,7 +30,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 6] = [
+const SOAKS: [Soak; 7] = [
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
@@ -53,6 +54,12 @@ const SOAKS: [Soak; 6] = [
         options: "--kills N (100) [--seed N]",
         about: "`hearth run` driven flat out by `hearth bench`, killed and started again: what was confirmed is there, and an undisturbed replay gives the same hashes",
         run: kill9::run,
+    },
+    Soak {
+        name: "observe",
+        options: "--pairs N (12) --seconds N (6) [--rate N] [--binary FILE]",
+        about: "what it costs `hearth bench` to be watched: monitor on a terminal, dashboard in a browser, metrics scraped each second",
+        run: observe::run,
     },
     Soak {
         name: "oracle",
