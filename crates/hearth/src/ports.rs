@@ -78,6 +78,13 @@ pub enum PortError {
 }
 
 impl Ports {
+    /// Each by what it is for.
+    pub fn numbers(&self) -> String {
+        let Self { rpc, quic, udp, metrics } = self;
+        let [rpc, quic, udp, metrics] = [rpc, quic, udp, metrics].map(SocketAddr::port);
+        format!("RPC {rpc}, QUIC {quic}, UDP {udp}, metrics {metrics}")
+    }
+
     /// The ports of a configuration that was read.
     pub fn of(config: &Config) -> Self {
         let at = |address: &str, port| {

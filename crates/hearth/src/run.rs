@@ -52,7 +52,7 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     }
     let mut said = Instant::now();
     let replaying = |replayed: &Replayed| {
-        if said.elapsed() > SAY_EVERY {
+        if said.elapsed() > SAY_EVERY && !flags.quiet {
             said = Instant::now();
             note(format_args!("  … replayed to slot {}", replayed.last_slot));
         }
@@ -91,7 +91,8 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     let running = boot::boot(config, topology, chain, None)?;
     say.line(addresses(config, &running));
     if moved {
-        note("notice: somebody listens on usual ports, so this node has others; they are those above");
+        let others = Ports::of(config).numbers();
+        note(format_args!("notice: somebody listens on usual ports, so this node has others: {others}"));
     }
     say.line("  ready; Ctrl-C stops the node");
     while !stop.is_set() && running.node.died().is_none() {

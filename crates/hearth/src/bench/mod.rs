@@ -174,14 +174,8 @@ fn own_node(
     witness: &mut dyn Witness,
 ) -> Result<Report, BenchError> {
     if ports::choose(&mut config) {
-        let at = Ports::of(&config);
-        progress(&format!(
-            "other ports, since somebody listens on the defaults: RPC {}, QUIC {}, UDP {}, metrics {}",
-            at.rpc.port(),
-            at.quic.port(),
-            at.udp.port(),
-            at.metrics.port()
-        ));
+        let others = Ports::of(&config).numbers();
+        progress(&format!("other ports, since somebody listens on the defaults: {others}"));
     }
     let topology = boot::topology(&config, &boot::cores(&config)?, true).map_err(BootError::Layout)?;
     preflight::check(&config, &topology).map_err(BootError::from)?;

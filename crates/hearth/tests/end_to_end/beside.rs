@@ -41,7 +41,9 @@ fn a_second_node_has_ports_and_a_chain_of_its_own() {
         assert!(lines.contains(part), "`{part}` is not in {lines}");
     }
     let said = node.errors();
-    assert!(said.contains("somebody listens on usual ports, so this node has others"), "{said}");
+    let others =
+        format!("this node has others: RPC {port}, QUIC {quic}, UDP {}, metrics {metrics}", port - 8_899 + 9_001);
+    assert!(said.contains("notice: somebody listens on usual ports") && said.contains(&others), "{said}");
 
     // By its name alone.
     let (code, said) = says(place, &["why", "--name", &name, NOBODYS]);
