@@ -11,7 +11,7 @@ use std::process::Command;
 use sbpf_assembler::{Assembler, AssemblerOption, SbpfArch};
 
 use crate::node::{self, Node};
-use crate::run::{self, TempFolder, target_dir};
+use crate::run::{self, TempFolder, cargo, target_dir};
 
 /// The scripts for Node.js, in the order in which they run.
 const NPM: [&str; 5] = ["web3js.mjs", "kit.mjs", "tokens.mjs", "programs.mjs", "tables.mjs"];
@@ -54,19 +54,37 @@ fn installed() -> Result<PathBuf, String> {
 /// The dashboard in a real browser, without a window. The script ends the node and starts it again, so that it is given
 /// what it takes to do that; its pictures are kept.
 pub fn browser(binary: &Path) -> Result<(), String> {
-    let scripts = installed()?;
-    let named = std::env::var("CHROMIUM").ok();
-    let mut browsers = named.iter().map(String::as_str).chain(BROWSERS);
-    let browser = browsers.find(|browser| run::answers(Command::new(browser).arg("--version")));
-    let browser = browser.ok_or("a browser is needed: `apt-get install chromium`, or CHROMIUM=/path/to/one")?;
+    let (scripts, browser) = (installed()?, a_browser()?);
     let pictures = target_dir().join("dashboard");
     let folder = TempFolder::new("browser")?;
     let port = node::free_ports()?;
     let node = Node::start(binary, folder.path(), port)?;
     let mut script = Command::new("node");
     script.arg("dashboard.mjs").current_dir(&scripts).env("RPC_URL", format!("http://127.0.0.1:{port}"));
-    script.env("BROWSER", browser).env("HEARTH", binary).env("HEARTH_FOLDER", folder.path()).env("PICTURES", &pictures);
+    script
+        .env("BROWSER", &browser)
+        .env("HEARTH", binary)
+        .env("HEARTH_FOLDER", folder.path())
+        .env("PICTURES", &pictures);
     run::run(&mut script).map_err(|why| node.explain(&format!("{why} (pictures in {})", pictures.display())))
+}
+
+/// Whoever knows only the README: a bench, what limits it by monitor and browser, the change that these name, a better
+/// rate. One of the binary's tests, with the browser that cargo alone does not give it.
+pub fn walk(see: impl FnMut(&str)) -> Result<(), String> {
+    installed()?;
+    let mut test = cargo();
+    test.args(["test", "--release", "--locked", "--package", "hearth", "--test", "end_to_end", "--"]);
+    test.args(["--nocapture", "walk::"]).env("BROWSER", a_browser()?);
+    run::run_seeing(test.env("PICTURES", target_dir().join("dashboard")), see)
+}
+
+/// A browser that is installed.
+pub fn a_browser() -> Result<String, String> {
+    let named = std::env::var("CHROMIUM").ok();
+    let mut browsers = named.into_iter().chain(BROWSERS.map(Into::into));
+    let found = browsers.find(|browser| run::answers(Command::new(browser).arg("--version")));
+    found.ok_or_else(|| "a browser is needed: `apt-get install chromium`, or CHROMIUM=/path/to/one".into())
 }
 
 /// The clients from PyPI: solana-py and solders.

@@ -114,6 +114,9 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     steps.step("docs: generated pages", |_| docs::check(&run::hearth(None)?, &run::root()))?;
     steps.step("clients from npm: web3.js, kit, SPL Token, Anchor", |_| clients::npm(&run::hearth(None)?))?;
     steps.step("browser: the dashboard in Chromium", |_| clients::browser(&run::hearth(None)?))?;
+    steps.step("walk: from a bottleneck to its remedy, by monitor and browser", |tally| {
+        clients::walk(|line| tally.see(line))
+    })?;
     steps.step("clients from PyPI: solana-py, solders", |_| clients::python(&run::hearth(None)?))
 }
 

@@ -8,22 +8,15 @@ import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { Keypair, LAMPORTS_PER_SOL, SystemProgram, Transaction, sendAndConfirmTransaction } from '@solana/web3.js';
-import puppeteer from 'puppeteer-core';
 import { base58Length, duration, scaled, short, sol, understand } from '../../../crates/rpc/src/dashboard/page/format.mjs';
+import { openPage } from './browser.mjs';
 import { connection, richKey, run, until, url } from './common.mjs';
 
-const { BROWSER, HEARTH, HEARTH_FOLDER, PICTURES } = process.env;
+const { HEARTH, HEARTH_FOLDER, PICTURES } = process.env;
 const DESK = { width: 1280, height: 900 };
 const PHONE = { width: 360, height: 740, isMobile: true, hasTouch: true };
 
-/** A browser that is root's has no sandbox of its own; what it opens is our page on loopback alone. */
-const browser = await puppeteer.launch({
-  executablePath: BROWSER.includes('/') ? BROWSER : await which(BROWSER),
-  args: [...(process.getuid() === 0 ? ['--no-sandbox'] : []), '--disable-dev-shm-usage', '--disable-gpu'],
-});
-process.on('exit', () => browser.process()?.kill('SIGKILL'));
-const page = await browser.newPage();
-await page.setViewport(DESK);
+const page = await openPage(DESK);
 /** What the browser complains of: refused by the policy, not found, thrown. */
 const complaints = [];
 page.on('pageerror', (error) => complaints.push(String(error)));
@@ -31,16 +24,6 @@ page.on('console', (message) => ['error', 'warn'].includes(message.type()) && co
 /** Where the page has asked anything. */
 const asked = new Set();
 page.on('request', (request) => asked.add(new URL(request.url()).origin));
-
-async function which(name) {
-  const { PATH } = process.env;
-  const { access } = await import('node:fs/promises');
-  for (const folder of PATH.split(':')) {
-    const file = path.join(folder, name);
-    if (await access(file).then(() => true, () => false)) return file;
-  }
-  return assert.fail(`${name} is not in PATH`);
-}
 
 const text = (selector) => page.$eval(selector, (element) => element.innerText);
 

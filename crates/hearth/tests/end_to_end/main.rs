@@ -27,3 +27,4 @@ mod target;
 mod terminal;
 mod unwatchable;
 mod votes;
+mod walk;

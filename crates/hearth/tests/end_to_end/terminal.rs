@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -64,6 +65,12 @@ impl Terminal {
     /// Types.
     pub fn keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the terminal takes keys");
+    }
+
+    /// Ctrl-C of a terminal that the program reads no keys from.
+    pub fn interrupt(&self) {
+        let pid = Pid::from_raw(self.child.id() as i32).expect("a process id");
+        kill_process(pid, Signal::INT).expect("the program takes signals");
     }
 
     /// Gives the terminal another size.

@@ -1,0 +1,124 @@
+//! A stranger's walk: from a bench that something holds back, by what the monitor says of it on a terminal and the
+//! dashboard in a browser, to one that is faster.
+//!
+//! Where `BROWSER` names a Chromium, and Node.js has the packages of the clients' tests, a page is looked at, too: so
+//! `cargo xtask test --only walk` runs it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::node::{Setup, hearth, wait_until};
+use super::terminal::Terminal;
+
+/// By how much the change must help at least. With two cores to itself it is ten times; where other programs have most
+/// of them, less.
+const FASTER: f64 = 1.5;
+
+#[test]
+fn what_the_monitor_says_is_enough_to_make_a_bench_faster() {
+    let mut setup = Setup::new("walk");
+    // Blocks fill up by what transactions reserve, and come half as often as on a cluster: some 6,000 txn/s, whatever
+    // the machine could do.
+    setup
+        .with("tiles.pack.use_consumed_cus", false)
+        .with("tiles.pack.max_pending_transactions", 65_524)
+        .with("development.genesis.target_tick_duration_micros", 12_500)
+        .with("development.genesis.fund_initial_accounts", 1024);
+    let file = setup.folder.path().join("my.toml");
+    fs::rename(setup.config(), &file).unwrap();
+
+    let mut bench = Terminal::start(command("bench", &file).args(["--warmup", "2", "--duration", "120"]), 100, 60);
+    bench.shows(&["dashboard: http://", " 1 s "]);
+    let mut monitor = Terminal::start(&mut command("monitor", &file), 80, 24);
+    let (says, advice) = steady_diagnosis(&monitor);
+    if std::env::var_os("BROWSER").is_some() {
+        let shown = dashboard_says(setup.ports.rpc, &advice);
+        assert_eq!(shown["advice"], advice);
+        let sentence = without_numbers(shown["says"].as_str().unwrap());
+        assert!(without_numbers(&says).starts_with(&sentence), "{says}\n{sentence}");
+    }
+    monitor.keys("q");
+    assert!(monitor.ended().success(), "{}", monitor.screen());
+    bench.shows(&[" 8 s "]);
+    bench.interrupt();
+    let before = rate(&mut bench);
+
+    // As the README says: the line that the monitor shows, at the top of the file.
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{advice}\n{text}")).unwrap();
+    let mut bench = Terminal::start(command("bench", &file).args(["--warmup", "2", "--duration", "6"]), 100, 60);
+    let after = rate(&mut bench);
+    println!("{before:.0} txn/s: {says}\n{after:.0} txn/s with `{advice}`");
+    assert!(after > FASTER * before, "{before:.0} txn/s, then {after:.0}: {says}");
+}
+
+/// `hearth COMMAND --config FILE`, in the file's folder.
+fn command(command: &str, file: &Path) -> Command {
+    let mut process = hearth();
+    process.arg(command).arg("--config").arg(file).current_dir(file.parent().expect("a file lies in a folder"));
+    process
+}
+
+/// What the monitor says, and the line for the file that it names; the same one for three slots, since what limits a
+/// load that has just begun is another thing.
+fn steady_diagnosis(monitor: &Terminal) -> (String, String) {
+    let mut since: Option<(String, u64)> = None;
+    wait_until("a diagnosis that stays and names a key and its value", || {
+        let screen = monitor.screen();
+        let Some((slot, says, advice)) = read(&screen) else {
+            since = None;
+            return Err(screen);
+        };
+        match &since {
+            Some((same, first)) if *same == advice && slot >= first + 3 => Ok((says, advice)),
+            Some((same, _)) if *same == advice => Err(screen),
+            _ => {
+                since = Some((advice, slot));
+                Err(screen)
+            }
+        }
+    })
+}
+
+/// The slot, the sentence and `key = value` of the monitor's screen: the sentence follows the bars and ends with what
+/// stands between backticks.
+fn read(screen: &str) -> Option<(u64, String, String)> {
+    let slot = screen.split_once("slot ")?.1.split_whitespace().next()?.parse().ok()?;
+    let is_bars = |line: &&str| !line.is_empty() && line.chars().all(|bar| ('▁'..='█').contains(&bar));
+    let bars = screen.lines().map(str::trim_end).find(is_bars)?;
+    let words: Vec<&str> = screen.split_once(bars)?.1.split_whitespace().collect();
+    let text = words.join(" ");
+    let mut parts = text.splitn(3, '`');
+    let (says, advice) = (parts.next()?, parts.next()?);
+    let is_whole = advice.contains(" = ") && parts.next().is_some();
+    is_whole.then(|| (slot, says.to_owned(), advice.to_owned()))
+}
+
+/// Figures change from one second to the next.
+fn without_numbers(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_ascii_digit()).collect()
+}
+
+/// What the dashboard says in a real browser, once it shows the advice.
+fn dashboard_says(port: u16, advice: &str) -> Value {
+    let scripts = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients/npm");
+    let mut script = Command::new("node");
+    script.arg("says.mjs").current_dir(scripts);
+    script.env("RPC_URL", format!("http://127.0.0.1:{port}")).env("ADVICE", advice);
+    let output = script.output().expect("node starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("one line of JSON")
+}
+
+/// The mean of the summary, once the bench has ended.
+fn rate(bench: &mut Terminal) -> f64 {
+    let status = bench.ended();
+    let screen = bench.shows(&["  txn/s      mean "]);
+    assert!(status.success(), "{status}: {screen}");
+    let mean = screen.split_once("txn/s      mean ").and_then(|(_, rest)| rest.split_whitespace().next());
+    let mean = mean.and_then(|mean| mean.replace(',', "").parse().ok());
+    mean.unwrap_or_else(|| panic!("no mean in:\n{screen}"))
+}
