@@ -14,7 +14,7 @@ use hearth_profile::Profile;
 
 use super::bench::Second;
 use crate::bench::{Report, n};
-use parts::{bars, escape, latencies, regimes, table};
+use parts::{bars, escape, latencies, marked, regimes, table};
 
 /// What only this page has; the rest is the dashboard's.
 const STYLE: &str = include_str!("page/style.css");
@@ -94,7 +94,7 @@ impl Page<'_> {
             let class = if at == 0 { " class=\"first\"" } else { "" };
             write!(page, "<div{class}><dt>{name}</dt><dd>{figure}</dd></div>")?;
         }
-        let limit = escape(&self.report.bottleneck.why);
+        let limit = marked(&self.report.bottleneck.why);
         writeln!(page, "</dl>\n<div class=\"diagnosis\"><p id=\"says\">{limit}</p></div></section>")
     }
 
@@ -153,7 +153,7 @@ mod tests {
         report.machine.cpu = "a <fast> one".into();
         report.config = serde_json::json!({ "name": "x", "layout": { "affinity": "auto" } });
         report.txn_per_s.mean = 12_345.6;
-        report.bottleneck.why = "the limit & its key".into();
+        report.bottleneck.why = "the limit & `its.key`".into();
         let tile = TileSample { tile: "bank:0".into(), ..TileSample::default() };
         let sample = Sample { tiles: vec![tile], ..Sample::default() };
         let stack = Stack { thread: "core 0".into(), tile: Some("bank".into()), calls: vec!["bank::on_frag".into()] };
@@ -172,7 +172,7 @@ mod tests {
             "<title>Hearth bench: 12,346 txn/s</title>",
             "a &lt;fast&gt; one",
             "4.20 ms",
-            "the limit &amp; its key",
+            "the limit &amp; <code>its.key</code>",
             "bank::on_frag",
             "% finish",
             "tot TPS",
@@ -181,7 +181,7 @@ mod tests {
         ] {
             assert!(html.contains(part), "{part}");
         }
-        assert_eq!(html.matches("<svg").count(), 1, "the graph's script takes the first for itself");
+        assert_eq!(html.matches("<svg").count(), 2, "the graph, whose script takes the first, and its frames");
         let asks = ["src=", "<link", "@import", "url(http"];
         asks.iter().for_each(|ask| assert!(!html.contains(ask), "{ask}"));
     }

@@ -38,6 +38,17 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// The same, with what is between backquotes as code.
+pub fn marked(text: &str) -> String {
+    let mut parts = text.split('`');
+    let mut html = escape(parts.next().unwrap_or_default());
+    for (at, part) in parts.enumerate() {
+        html.push_str(if at % 2 == 0 { "<code>" } else { "</code>" });
+        html.push_str(&escape(part));
+    }
+    html
+}
+
 /// A bar a second, the highest one full.
 pub fn bars(seconds: &[Second]) -> String {
     let highest = seconds.iter().map(|second| second.txn_per_s).fold(1.0, f64::max);
@@ -147,6 +158,7 @@ mod tests {
     #[test]
     fn text_stands_for_itself() {
         assert_eq!(escape("a<b> & \"c\""), "a&lt;b&gt; &amp; &quot;c&quot;");
+        assert_eq!(marked("do `x <y>` (`z`)"), "do <code>x &lt;y&gt;</code> (<code>z</code>)");
     }
 
     #[test]
