@@ -4,9 +4,9 @@
 //! writes  a [`Diagnosis`]
 //!
 //! The rules are asked in the order of how much each explains: a node or a tile that is dead explains all; then slots
-//! that come late and blocks that are full before their slot ends; then cores that other programs have; then the tile
-//! at the end of a chain of backpressure, for which the others wait; then a full core, overruns, and transactions that
-//! wait for each other. The first that fits is told.
+//! that hashing makes late and blocks that are full before their slot ends; then cores that other programs have; then
+//! the tile at the end of a chain of backpressure, for which the others wait; then a full core, overruns, and
+//! transactions that wait for each other. The first that fits is told.
 
 mod block;
 

@@ -4,7 +4,7 @@
 //! reads   of a [`Sample`] how late slots are, for how long blocks were full, and of what
 //! writes  a [`Diagnosis`]
 
-use super::{Diagnosis, Finding, NOTABLE, percent};
+use super::{Diagnosis, FULL, Finding, NOTABLE, percent};
 use crate::sample::Sample;
 
 /// What a block can run out of, by the counters' names: what it is called, and what to do about it.
@@ -32,7 +32,7 @@ const LOW_POWER: f64 = 1_000.0;
 /// Slots that come late make blocks too few, and then these are full, too.
 pub(super) fn slots_late(sample: &Sample) -> Option<Diagnosis> {
     let Sample { slots_late_s, hashes_per_tick, .. } = *sample;
-    if slots_late_s < LATE_S || hashes_per_tick < LOW_POWER {
+    if slots_late_s < LATE_S || hashes_per_tick < LOW_POWER || !is_hashing_all_the_time(sample) {
         return None;
     }
     let says = format!(
@@ -41,6 +41,14 @@ pub(super) fn slots_late(sample: &Sample) -> Option<Diagnosis> {
     let fewer = if hashes_per_tick > 1.1 * CLUSTER_HASHES_PER_TICK { CLUSTER_HASHES_PER_TICK } else { 0.0 };
     let found = Diagnosis::new(Finding::SlotsLate, Some("poh"), says);
     Some(found.advise_value("development.genesis.hashes_per_tick", format!("{fewer}"), "ask for fewer"))
+}
+
+/// Only then it is hashing that slots wait for: a poh that is held up, whose core others have, or that rests begins
+/// them late by what the later rules tell.
+fn is_hashing_all_the_time(sample: &Sample) -> bool {
+    let poh = sample.tiles.iter().find(|tile| tile.kind == "poh" && tile.regimes.blocked() < NOTABLE);
+    let core = poh.and_then(|poh| sample.cores.iter().find(|core| Some(core.core) == poh.core));
+    core.is_some_and(|core| core.busy >= FULL && core.taken < NOTABLE)
 }
 
 /// Whatever else is busy, lifting this limit is what lets more in.

@@ -192,7 +192,7 @@ fn a_block_that_is_full_is_the_limit_however_busy_the_cores_are() {
 #[test]
 fn slots_that_hashing_makes_late_are_told_before_the_blocks_that_they_fill() {
     let full = BTreeMap::from([("compute".to_owned(), 0.9)]);
-    let busy = || vec![tile("poh:0", 0, 0.6), tile("verify:0", 1, 0.5)];
+    let busy = || vec![tile("poh:0", 0, 0.6), tile("verify:1", 0, 0.35), tile("verify:0", 1, 0.5)];
     let late = Sample { slots_late_s: 1.24, hashes_per_tick: 300_000.0, block_full: full, ..node(busy(), vec![]) };
     assert_eq!(
         told(&late, Finding::SlotsLate, "poh"),
@@ -204,6 +204,25 @@ fn slots_that_hashing_makes_late_are_told_before_the_blocks_that_they_fill() {
     assert!(diagnose(&slower).to_string().ends_with("hashes_per_tick = 0`)"));
     // Without hashes it is something else that makes them late.
     assert_eq!(diagnose(&Sample { hashes_per_tick: 3.0, ..late }).finding, Finding::BlockFull);
+}
+
+#[test]
+fn slots_that_something_else_makes_late_are_not_blamed_on_hashing() {
+    let late = |tiles, links| Sample { slots_late_s: 3.0, hashes_per_tick: 62_500.0, ..node(tiles, links) };
+    // A slow disk holds up all that come before it, poh among them.
+    let tiles = vec![blocked("poh:0", 0, 0.5, 0.45), blocked("shred:0", 1, 0.1, 0.8), tile("store:0", 2, 0.2)];
+    let links = vec![slow("poh:0", "shred:0", 80.0), slow("shred:0", "store:0", 70.0)];
+    let says = told(&late(tiles, links), Finding::WaitsOutside, "store");
+    assert!(says.starts_with("store:0 waits for the disk (20 % busy); poh and shred wait for it"), "{says}");
+    // Other programs have its core for a part of the time in which it would hash.
+    let mut poh = tile("poh:0", 0, 0.97);
+    poh.waited_for_core = Some(0.4);
+    told(&late(vec![poh.clone()], vec![]), Finding::CoresTaken, "");
+    // It waits for work.
+    told(&late(vec![tile("poh:0", 0, 0.4)], vec![]), Finding::Room, "");
+    // And with the core to itself and nothing but hashes to do, it is they.
+    poh.waited_for_core = Some(0.01);
+    told(&late(vec![poh], vec![]), Finding::SlotsLate, "poh");
 }
 
 #[test]
