@@ -2,7 +2,8 @@
 //!
 //! reads   hashes, signatures (r, s and the parity of R's ordinate)
 //! writes  one public key per signature, or why there is none
-//! memory  [`Recoverer`]: some 60 KB; the process: the generator's table, 49 KB
+//! memory  [`Recoverer`]: 50 KB, and 104 B for each item of the largest burst; the process: the generator's table,
+//!         49 KB
 //! drops   nothing; a signature that is refused has a [`RecoverError`]
 //! source  SEC 1 §4.1.6; the rules are those of Ethereum's yellow paper, appendix F, and of EIP-2; what decides
 //!         where no vector lanes are, and in what they leave open, is libsecp256k1

@@ -41,37 +41,37 @@ impl Point8 {
     /// 2·self. With M = 3·X² and S = 4·X·Y²: X3 = M² − 2·S, −Y3 = M·(X3 − S) + 8·Y⁴, Z3 = 2·Y·Z.
     #[inline(always)]
     pub(super) fn double(&self) -> Self {
-        let m = self.x.square().reduce::<3>();
         let yy2 = self.y.square().reduce::<2>();
-        let z = self.y.mul(&self.z).reduce::<2>();
+        let m = self.x.square().reduce::<3>();
         let s = self.x.mul(&yy2).reduce::<2>();
         let x = m.square().minus_twice(&s).reduce::<1>();
+        let z = self.y.mul(&self.z).reduce::<2>();
         let y = yy2.square().doubled().plus_product(&m, &x.minus(&s)).reduce::<1>();
         Self { x, y, z, negated: !self.negated }
     }
 
-    /// self + other, whose y must have the sign that `negated` asks for, and Z·(X1 − x2·Z²).
+    /// self + other.
     #[inline(always)]
     pub(super) fn add(&self, other: &Addend8) -> Self {
         self.add_scaled(other, &self.z).0
     }
 
     /// As [`Point8::add`], with other (x2, y2) given where self is (X/z², Y/z³); also the factor h by which Z grows.
-    /// With h = X1 − x2·z², i = Y1 − y2·z³ and t = X1·h²: X3 = i² + h³ − 2·t, −Y3 = −i·(t − X3) + Y1·h³, Z3 = Z1·h.
+    /// With h = X1 − x2·z², i = Y1 − y2·z³ and t = X1·h²: X3 = i² + h³ − 2·t, −Y3 = i·(X3 − t) + Y1·h³, Z3 = Z1·h.
     #[inline(always)]
     pub(super) fn add_scaled(&self, other: &Addend8, z: &Fe8) -> (Self, Fe8) {
+        // In this order neighbours seldom wait for each other.
         let zz = z.squared();
+        let h = other.minus_x.mul(&zz).plus(&self.x).reduce::<1>();
         let zzz = z.times(&zz);
+        let hh = h.squared();
         // The point that self really holds may be the negative; then so is the one to be added.
         let lanes = if self.negated { other.negative } else { !other.negative };
-        let minus_y = other.y.negate_if(lanes);
-        let h = other.minus_x.mul(&zz).plus(&self.x).reduce::<1>();
-        let i = minus_y.mul(&zzz).plus(&self.y).reduce::<1>();
-        let hh = h.squared();
-        let z = self.z.times(&h);
+        let i = other.y.negate_if(lanes).mul(&zzz).plus(&self.y).reduce::<1>();
         let t = self.x.times(&hh);
         let hhh = h.times(&hh);
         let x = i.square().plus(&hhh).minus_twice(&t).reduce::<1>();
+        let z = self.z.times(&h);
         let y = self.y.mul(&hhh).plus_product(&i, &x.minus(&t)).reduce::<1>();
         (Self { x, y, z, negated: !self.negated }, h)
     }

@@ -2,14 +2,15 @@
 //!
 //! reads   hashes and signatures
 //! writes  public keys, or why there is none
-//! memory  two octets' digits and the tables of one, 16 KB, and 1.2 KB for each eight of the largest burst up to 128
+//! memory  two octets' digits and the tables of one, 16 KB; 2 KB for each eight of the largest burst up to 128; 104 B
+//!         for each item of the largest burst
 //! drops   nothing
 //! source  SEC 1 §4.1.6: the key is −(z/r)·G + (s/r)·R
 //!
-//! The checks of r and s come first, and what passes them is cut into octets: eight signatures that go side by side where
-//! the processor has AVX-512 with IFMA. 1/r and the last division are made for many signatures with one inversion. A
-//! signature whose sum the lanes' formulas cannot make (someone chose hash and s for that, or the result is infinity)
-//! is given to libsecp256k1, which takes it as long as any node takes.
+//! The checks of r and s come first, and what passes them is cut into octets: eight signatures that go side by side
+//! where the processor has AVX-512 with IFMA. 1/r and the last division are made for many signatures with one
+//! inversion. A signature whose sum the lanes' formulas cannot make (someone chose hash and s for that, or the result
+//! is infinity) is given to libsecp256k1, which takes it as long as any node takes.
 
 #![allow(unsafe_code)]
 

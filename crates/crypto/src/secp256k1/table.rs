@@ -104,8 +104,8 @@ pub(super) unsafe fn select<const WIDTH: usize, const LAMBDA: bool>(
     }
 }
 
-/// Fills the tables of the points (x, y), which are canonical, and returns the Z of all their entries: an entry (x', y')
-/// is the point (x'/Z², y'/Z³).
+/// Fills the tables of the points (x, y), which are canonical, and returns the Z of all their entries: an entry
+/// (x', y') is the point (x'/Z², y'/Z³).
 ///
 /// # Safety
 /// `Fe8` is available.
