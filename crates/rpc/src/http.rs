@@ -1,7 +1,7 @@
 //! HTTP: one request with a body that is JSON-RPC, a look at `/health`, or a browser that wants the dashboard.
 //!
 //! reads   requests that hyper has parsed
-//! writes  answers; any origin may ask, as of a node of the cluster
+//! writes  answers; any origin may ask, as of a node of the cluster, except for what is the owner's
 //! memory  one body of at most [`Limits::request_bytes`](crate::Limits) a connection
 //! drops   bodies that are too long (413), too slow (408) or not JSON by their header (415); requests of an address
 //!         that asks too often (429); all counted
@@ -18,7 +18,7 @@ use axum::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode,
 use crate::counters::count;
 use crate::dashboard;
 use crate::jsonrpc;
-use crate::methods::{Api, Caller};
+use crate::methods::{Api, Caller, perhaps_a_page};
 
 /// Bytes of a body that are read though it is too long, so that a client that has sent it all sees the refusal.
 const DISCARDED_MAX: usize = 1024 * 1024;
@@ -29,7 +29,10 @@ pub async fn handle(api: Arc<Api>, address: IpAddr, request: Request<Body>) -> R
         return Ok(response);
     }
     let mut response = match (request.method(), request.uri().path()) {
-        (&Method::POST, _) => post(Caller { api: &api, address }, request).await,
+        (&Method::POST, _) => {
+            let perhaps_a_page = perhaps_a_page(request.headers());
+            post(Caller { api: &api, address, perhaps_a_page }, request).await
+        }
         (&Method::GET, "/health") => plain(StatusCode::OK, if api.health().is_ok() { "ok" } else { "behind" }),
         (&Method::OPTIONS, _) => Response::new(Body::empty()),
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC is asked by POST; GET knows /health and /dashboard\n"),

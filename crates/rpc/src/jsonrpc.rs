@@ -68,7 +68,10 @@ impl Failure {
     pub fn forbidden(method: &str, has_token: bool) -> Self {
         let who = match has_token {
             true => "with the node's `rpc.admin_token` as `token`",
-            false => "from a loopback address, or with a token where the node has `rpc.admin_token`",
+            false => {
+                "from a program on a loopback address and by such a `Host`, no web page (`Origin`); or with a token, where \
+                 the node has `rpc.admin_token`"
+            }
         };
         Self::new(-32040, format!("{method} is for the node's owner: {who}"))
     }

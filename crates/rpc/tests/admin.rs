@@ -4,6 +4,7 @@ mod common;
 
 use std::sync::{Arc, Mutex};
 
+use common::client::Client;
 use common::*;
 use hearth_rpc::{Admin, Counters, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 use serde_json::{Value, json};
@@ -93,6 +94,45 @@ fn others_than_the_owner_are_refused_and_counted() {
     assert!(profiler.0.lock().unwrap().is_empty());
     chain.call("hearth_profileStart", json!([{ "token": "a secret" }]));
     assert_eq!(chain.counted(Counters::admin_refused), 6);
+}
+
+#[test]
+fn a_web_page_is_not_the_owner() {
+    let (open, profiler) = chain(None);
+    let (closed, closed_profiler) = chain(Some("a secret"));
+    let ask = |chain: &Chain, headers: &str, options: Value| {
+        let body =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "hearth_profileStart", "params": [options] }).to_string();
+        let length = body.len();
+        let answer = request(
+            chain.http(),
+            &format!(
+                "POST / HTTP/1.1\r\n{headers}Content-Type: application/json\r\nContent-Length: {length}\r\n\
+                 Connection: close\r\n\r\n{body}"
+            ),
+        );
+        serde_json::from_str::<Value>(&answer.body).unwrap()
+    };
+    // One that asks across sites, one in a box, one whose name has been pointed at loopback since.
+    let pages = [
+        "Host: 127.0.0.1\r\nOrigin: http://a.page\r\n",
+        "Host: localhost\r\nOrigin: null\r\n",
+        "Host: a.page:8899\r\n",
+    ];
+    for (n, headers) in pages.into_iter().enumerate() {
+        let answer = ask(&open, headers, json!({}));
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(answer["error"]["code"] == -32040 && message.contains("no web page (`Origin`)"), "{headers}: {answer}");
+        assert_eq!(open.counted(Counters::admin_refused), n as u64 + 1);
+    }
+    assert!(profiler.0.lock().unwrap().is_empty());
+    // A node's own token is known to its owner's pages alone.
+    assert_eq!(ask(&closed, pages[0], json!({ "token": "a secret" }))["result"]["id"], 1);
+    assert_eq!(closed_profiler.0.lock().unwrap().len(), 1);
+    assert_eq!(ask(&open, "Host: [::1]:8899\r\n", json!({}))["result"]["id"], 1);
+    // Nobody is the owner over WebSocket, which pages may open to anywhere.
+    let answer = Client::new(&open).ask("hearth_profileStart", json!([{}]));
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
 }
 
 #[test]

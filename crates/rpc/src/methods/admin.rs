@@ -1,9 +1,9 @@
 //! What only the node's owner may ask: profiles of the running node.
 //!
-//! reads   requests of loopback addresses, or with the token of the configuration
+//! reads   requests of loopback addresses that no web page has made, or with the token of the configuration
 //! writes  orders to the profiler; its answers
 //! memory  one answer
-//! drops   everybody else's requests, with an error
+//! drops   everybody else's requests, with an error, counted
 //! source  our own
 //!
 //! `hearth_profileStart [{ seconds | nextBlock, tile, hz, token }]` begins;
@@ -13,9 +13,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::http::{HeaderMap, header};
 use serde_json::Value;
 
-use super::Api;
+use super::{Api, Caller};
+use crate::counters::count;
 use crate::jsonrpc::{Failure, Request};
 use crate::params::{Options, Params};
 
@@ -71,38 +73,66 @@ pub enum ProfileFormat {
 pub struct Admin {
     /// The profiler.
     pub profiler: Arc<dyn Profiler>,
-    /// What a request from elsewhere than loopback must carry; without one none is heard.
+    /// What requests must carry, wherever they come from; without one those of programs on loopback are heard.
     pub token: Option<String>,
 }
 
-impl Api {
+impl Caller<'_> {
     /// Answers a request of the node's owner; `None` where it is none.
-    pub fn admin(&self, request: &Request<'_>, address: IpAddr) -> Option<Result<Value, Failure>> {
-        type Method = fn(&dyn Profiler, Options<'_>) -> Result<Value, Failure>;
-        let method: Method = match request.method {
-            "hearth_profileStart" => start,
-            "hearth_profileFetch" => fetch,
+    pub async fn admin(&self, request: &Request<'_>) -> Option<Result<Value, Failure>> {
+        let is_start = match request.method {
+            "hearth_profileStart" => true,
+            "hearth_profileFetch" => false,
             _ => return None,
         };
-        let Some(admin) = &self.admin else { return Some(Err(Failure::method_not_found(request.method))) };
-        Some((|| {
-            let options = Params::of(request.params)?.at_most(1)?.options(0)?;
-            let token = options.text("token")?;
-            if !is_owner(admin, address, token) {
-                self.counters.admin_refused().fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                return Err(Failure::forbidden(request.method, admin.token.is_some()));
-            }
-            method(&*admin.profiler, options)
-        })())
+        let Some(admin) = &self.api.admin else { return Some(Err(Failure::method_not_found(request.method))) };
+        let options = match self.of_owner(admin, request) {
+            Ok(options) => options,
+            Err(why) => return Some(Err(why)),
+        };
+        Some(match is_start {
+            true => start(&*admin.profiler, options),
+            false => fetch(self.api, &*admin.profiler, options).await,
+        })
+    }
+
+    /// The options of what the owner asks.
+    fn of_owner<'a>(&self, admin: &Admin, request: &Request<'a>) -> Result<Options<'a>, Failure> {
+        let options = Params::of(request.params)?.at_most(1)?.options(0)?;
+        let token = options.text("token")?;
+        if !is_owner(admin, self.address, self.perhaps_a_page, token) {
+            count(self.api.counters.admin_refused());
+            return Err(Failure::forbidden(request.method, admin.token.is_some()));
+        }
+        Ok(options)
     }
 }
 
-fn is_owner(admin: &Admin, address: IpAddr, token: Option<&str>) -> bool {
+/// Whether a web page may have made the request, in a browser on the owner's machine: it names the page's site
+/// (`Origin`), or has reached the node by a name that is not of loopback (`Host`), which whoever owns the name may
+/// have pointed there. Programs do neither, browsers cannot but do.
+pub fn perhaps_a_page(headers: &HeaderMap) -> bool {
+    let is_loopback = |host: &[u8]| std::str::from_utf8(host).is_ok_and(is_loopback);
+    headers.contains_key(header::ORIGIN)
+        || headers.get_all(header::HOST).iter().any(|host| !is_loopback(host.as_bytes()))
+}
+
+/// Whether a `Host`, with its port or without, is loopback's.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+fn is_owner(admin: &Admin, address: IpAddr, perhaps_a_page: bool, token: Option<&str>) -> bool {
     match (&admin.token, token) {
         (Some(expected), Some(given)) => is_same(expected.as_bytes(), given.as_bytes()),
         // A token that is configured is asked of everybody: what comes from loopback may come through a proxy.
         (Some(_), None) => false,
-        (None, _) => address.to_canonical().is_loopback(),
+        (None, _) => address.to_canonical().is_loopback() && !perhaps_a_page,
     }
 }
 
@@ -129,7 +159,7 @@ fn start(profiler: &dyn Profiler, options: Options<'_>) -> Result<Value, Failure
     profiler.start(ProfilePlan { span, tile, hz }).map_err(Failure::not_now)
 }
 
-fn fetch(profiler: &dyn Profiler, options: Options<'_>) -> Result<Value, Failure> {
+async fn fetch(api: &Api, profiler: &dyn Profiler, options: Options<'_>) -> Result<Value, Failure> {
     let format = match options.text("format")? {
         None | Some("summary") => ProfileFormat::Summary,
         Some("svg") => ProfileFormat::Svg,
@@ -138,7 +168,13 @@ fn fetch(profiler: &dyn Profiler, options: Options<'_>) -> Result<Value, Failure
             return Err(Failure::invalid_params(format!("`format` is `{other}`: `summary`, `svg` or `folded`")));
         }
     };
-    profiler.fetch(format, options.number("id")?).map_err(Failure::not_now)
+    let id = options.number("id")?;
+    let fetched = match format {
+        ProfileFormat::Summary => profiler.fetch(format, id),
+        // Drawing thousands of stacks takes a while.
+        ProfileFormat::Svg | ProfileFormat::Folded => api.at_length(|| profiler.fetch(format, id)).await,
+    };
+    fetched.map_err(Failure::not_now)
 }
 
 #[cfg(test)]
@@ -164,13 +200,24 @@ mod tests {
         for (address, owner) in
             [("127.0.0.1", true), ("127.8.8.8", true), ("::1", true), ("::ffff:127.0.0.1", true), ("10.0.0.1", false)]
         {
-            assert_eq!(is_owner(&open, at(address), None), owner, "{address}");
-            assert_eq!(is_owner(&open, at(address), Some("")), owner, "{address}");
+            assert_eq!(is_owner(&open, at(address), false, None), owner, "{address}");
+            assert_eq!(is_owner(&open, at(address), false, Some("")), owner, "{address}");
         }
+        assert!(!is_owner(&open, at("127.0.0.1"), true, None));
         let closed = Admin { token: Some("secret".into()), ..open };
-        assert!(is_owner(&closed, at("10.0.0.1"), Some("secret")));
+        assert!(is_owner(&closed, at("10.0.0.1"), true, Some("secret")));
         for wrong in [None, Some(""), Some("secre"), Some("secreT"), Some("secrets")] {
-            assert!(!is_owner(&closed, at("127.0.0.1"), wrong), "{wrong:?}");
+            assert!(!is_owner(&closed, at("127.0.0.1"), false, wrong), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_loopback_are_told_from_others() {
+        for host in ["localhost", "LocalHost:8899", "127.0.0.1:8899", "127.8.8.8", "[::1]:8899", "[::ffff:127.0.0.1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["", ":8899", "a.page", "localhost.a.page:8899", "127.0.0.1.a.page", "10.0.0.1:8899", "[::2]"] {
+            assert!(!is_loopback(host), "{host}");
         }
     }
 }

@@ -44,7 +44,7 @@ use crate::history::HistoryView;
 use crate::jsonrpc::{Answerer, Failure, Request};
 use crate::params::{Options, Params};
 use crate::rate::RateLimit;
-pub use admin::{Admin, PROFILE_HZ_MAX, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
+pub use admin::{Admin, PROFILE_HZ_MAX, ProfileFormat, ProfilePlan, ProfileSpan, Profiler, perhaps_a_page};
 use airdrop::Faucet;
 use demand::Calls;
 use health::Progress;
@@ -259,6 +259,8 @@ pub struct Caller<'a> {
     pub api: &'a Api,
     /// Who asks.
     pub address: IpAddr,
+    /// Whether a web page may have made the request.
+    pub perhaps_a_page: bool,
 }
 
 impl Answerer for Caller<'_> {
@@ -267,7 +269,7 @@ impl Answerer for Caller<'_> {
     }
 
     async fn answer(&mut self, request: Request<'_>) -> Result<Value, Failure> {
-        match self.api.admin(&request, self.address) {
+        match self.admin(&request).await {
             Some(answer) => answer,
             None => self.api.call(request).await,
         }

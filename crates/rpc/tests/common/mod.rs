@@ -325,7 +325,8 @@ pub fn connect(address: SocketAddr) -> TcpStream {
 /// Posts a body as JSON.
 pub fn post(address: SocketAddr, body: &str) -> Answer {
     let length = body.len();
-    let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n");
+    let head =
+        format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n");
     request(address, &format!("{head}Connection: close\r\n\r\n{body}"))
 }
 
