@@ -2,9 +2,9 @@
 //!
 //! reads   each datagram's address and length, from the tile that takes and sends them
 //! writes  [`words`] of the tile's counters region, at each housekeeping
-//! memory  a place of 56 B for each peer told apart, and 48 B in the workspace; [`PLACES`] of them
+//! memory  60 B for each peer told apart, and 48 B in the workspace; [`PLACES`] of them
 //! drops   nothing: what is counted for nobody in particular is counted for the others
-//! source  heavy hitters by decrements (Misra and Gries, 1982), with the space bounded and weights that fade
+//! source  heavy hitters by decrements (Misra and Gries, 1982), with weights that fade, beside places that are kept
 //!
 //! A peer is an IP address, as the limits on connections have it: one that opens many ports is one peer still. On
 //! loopback everybody shares the address, so that there the port belongs to it.
@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use table::Table;
 
-/// Places of a table: what a tile that talks to peers tells apart. Whoever has more than a 64th of all bytes has one.
+/// Places of a table: what a tile that talks to peers tells apart. Whoever has more than a 33rd of all bytes of late has
+/// one, whatever the others do, and the heaviest 32 keep theirs.
 pub const PLACES: usize = 64;
 /// Words of a place: the peer's three, bytes received, bytes sent, the check.
 const PLACE_WORDS: usize = 6;

@@ -4,9 +4,10 @@
 //! writes  the places that changed, at each flush
 //! memory  [`PLACES`](super::PLACES) places and a tag of 4 B for each
 //!
-//! Runs of one peer cost a comparison of addresses. Who is new takes a free place, or wears down the weight of the
-//! lightest place and takes that when it is gone. Thus spoofed addresses fight for one place among themselves, each
-//! with less weight than whoever really sends, and cannot drive out who has more than they have together by place.
+//! Runs of one peer cost a comparison of addresses. Half of the places are kept: the heaviest have them, and lose one only
+//! to somebody heavier, into the other half. There whoever is new wears down all weights alike, at once by raising the
+//! floor that they are counted from, and takes a place whose weight is gone. However many addresses are spoofed, they
+//! wear down no more than their bytes divided by the places of that half and one; who has more bytes than that stays.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
@@ -24,11 +25,17 @@ pub struct Table {
     secret: [u64; 2],
     tags: Vec<u32>,
     places: Vec<Place>,
+    /// Of each place: bytes that fade; where it is not kept, above the floor.
+    weights: Vec<u64>,
+    /// Bits of places: those that nobody wears down, and those whose weight was gone when it was looked for.
+    kept: u64,
+    free: u64,
+    floor: u64,
+    /// No weight is less of a place that is neither kept nor free.
+    least: u64,
     others: Bytes,
     /// Whom the last datagram came from, and to whom the last one went: mostly the next does too.
     runs: [Option<(SocketAddr, usize)>; 2],
-    /// The place of least weight when it was looked for, and the least of all other weights then.
-    lightest: (usize, u64),
     fades_at: u64,
 }
 
@@ -36,7 +43,6 @@ pub struct Table {
 struct Place {
     peer: [u64; 3],
     bytes: Bytes,
-    weight: u64,
     is_new: bool,
 }
 
@@ -48,15 +54,20 @@ enum Way {
 }
 
 impl Table {
-    /// A table of so many places; `secret` is known to nobody else.
+    /// A table of so many places, 64 at most; `secret` is known to nobody else.
     pub fn new(places: usize, secret: [u64; 2]) -> Self {
+        assert!(places <= u64::BITS as usize, "more places than bits");
         Self {
             secret,
             tags: vec![0; places],
             places: vec![Place::default(); places],
+            weights: vec![0; places],
+            kept: 0,
+            free: u64::MAX.checked_shr(u64::BITS - places as u32).unwrap_or(0),
+            floor: 0,
+            least: u64::MAX,
             others: Bytes::default(),
             runs: [None; 2],
-            lightest: (0, 0),
             fades_at: 0,
         }
     }
@@ -98,9 +109,9 @@ impl Table {
         }
         if now >= self.fades_at {
             self.fades_at = now + FADES_EVERY_NS;
-            self.places.iter_mut().for_each(|place| place.weight /= 2);
-            self.lightest.1 /= 2;
+            self.fade();
         }
+        self.keep();
     }
 
     /// The place that counts them; `None` where the others do.
@@ -114,9 +125,8 @@ impl Table {
                 found
             }
         };
-        let at = &mut self.places[place];
-        at.weight += bytes;
-        at.is_new = true;
+        self.weights[place] += bytes;
+        self.places[place].is_new = true;
         Some(place)
     }
 
@@ -136,35 +146,102 @@ impl Table {
         self.take(peer, tag, bytes)
     }
 
-    /// A place for who has none, if the lightest is light enough.
+    /// A place for who has none, if one is free or can be worn down.
     fn take(&mut self, peer: [u64; 3], tag: u32, bytes: u64) -> Option<usize> {
-        let (lightest, next) = self.lightest;
-        if self.places.get(lightest)?.weight > next {
-            self.find_lightest();
-        }
-        let place = self.lightest.0;
-        let at = &mut self.places[place];
-        if at.weight > bytes {
-            at.weight -= bytes;
-            return None;
-        }
-        self.others = self.others.plus(at.bytes);
-        *at = Place { peer, ..Place::default() };
+        let floor = self.floor;
+        let place = match self.free_place() {
+            Some(place) => place,
+            None => self.wear_down(bytes)?,
+        };
+        self.others = self.others.plus(self.places[place].bytes);
+        self.places[place] = Place { peer, ..Place::default() };
         self.tags[place] = tag;
-        self.runs = [None; 2];
+        // What was spent on wearing others down is not its own: the caller adds all bytes.
+        self.weights[place] = floor;
+        self.least = self.least.min(floor + bytes);
+        for run in &mut self.runs {
+            run.take_if(|(_, of_run)| *of_run == place);
+        }
         Some(place)
     }
 
-    fn find_lightest(&mut self) {
-        let (mut lightest, mut least, mut next) = (0, u64::MAX, u64::MAX);
-        for (at, place) in self.places.iter().enumerate() {
-            if place.weight < least {
-                (lightest, least, next) = (at, place.weight, least);
+    /// A place whose weight is gone. The floor stays while there is any.
+    fn free_place(&mut self) -> Option<usize> {
+        while self.free != 0 {
+            let place = self.free.trailing_zeros() as usize;
+            self.free &= self.free - 1;
+            let weight = self.weights[place];
+            if weight == self.floor {
+                return Some(place);
+            }
+            // Its peer has come again.
+            self.least = self.least.min(weight);
+        }
+        None
+    }
+
+    /// Raises the floor by so many bytes, or until a place is free.
+    fn wear_down(&mut self, bytes: u64) -> Option<usize> {
+        let floor = self.floor + bytes;
+        if floor > self.least {
+            let (least, free, next) = self.lightest();
+            if floor > least {
+                (self.floor, self.free, self.least) = (least, free, next);
+                return self.free_place();
+            }
+            self.least = least;
+        }
+        self.floor = floor;
+        None
+    }
+
+    /// The least weight that can be worn down, the places that have it, and the least of the other weights.
+    fn lightest(&self) -> (u64, u64, u64) {
+        let weight = |place: usize| if self.kept >> place & 1 == 0 { self.weights[place] } else { u64::MAX };
+        let least = (0..self.weights.len()).map(weight).fold(u64::MAX, u64::min);
+        let (mut of_least, mut next) = (0, u64::MAX);
+        for place in 0..self.weights.len() {
+            let weight = weight(place);
+            let is_least = weight == least;
+            of_least |= u64::from(is_least) << place;
+            next = next.min(if is_least { u64::MAX } else { weight });
+        }
+        (least, of_least, next)
+    }
+
+    /// Halves all weights.
+    fn fade(&mut self) {
+        let (kept, floor) = (self.kept, std::mem::take(&mut self.floor));
+        for (place, weight) in self.weights.iter_mut().enumerate() {
+            *weight = if kept >> place & 1 == 0 { *weight - floor } else { *weight } / 2;
+        }
+        self.least = (self.least - floor) / 2;
+    }
+
+    /// Lets the heaviest place that can be worn down be kept, in place of a lighter one where half are. One at a time
+    /// is enough: it is done at each flush.
+    fn keep(&mut self) {
+        let (mut rises, mut falls) = ((0, None), (u64::MAX, None));
+        for (place, weight) in self.weights.iter().enumerate() {
+            if self.kept >> place & 1 == 0 {
+                rises = rises.max((weight - self.floor, Some(place)));
             } else {
-                next = next.min(place.weight);
+                falls = falls.min((*weight, Some(place)));
             }
         }
-        self.lightest = (lightest, next);
+        let (weight, Some(place)) = rises else { return };
+        if self.kept.count_ones() as usize >= self.weights.len() / 2 {
+            let (lighter, Some(other)) = falls else { return };
+            if lighter >= weight {
+                return;
+            }
+            self.kept &= !(1 << other);
+            self.weights[other] += self.floor;
+            self.least = self.least.min(self.weights[other]);
+        }
+        self.weights[place] = weight;
+        self.kept |= 1 << place;
+        self.free &= !(1 << place);
     }
 
     fn tag(&self, [high, low, port]: [u64; 3]) -> u32 {

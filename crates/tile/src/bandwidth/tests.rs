@@ -107,6 +107,54 @@ fn a_flood_of_addresses_drives_nobody_out_and_all_is_counted() {
     assert!(tally.others.received > total * 8 / 10, "{:?}", tally.others);
 }
 
+/// All places are taken by peers that go on with 45 % of the bytes; a flood has 50 %, who comes late 5 %.
+#[test]
+fn who_comes_late_with_much_gets_a_place_in_a_flood_and_keeps_it() {
+    const STEP_NS: u64 = 20_000;
+    let (mut table, words) = table(PLACES);
+    let real = |at: u64| SocketAddr::from(([192, 0, 2, at as u8], 8001));
+    let (late, late_peer) = (real(200), Peer::at(real(200)));
+    let (mut total, mut flood, mut step) = (0, numbers(11), 0);
+    let mut send = |table: &mut Table, who: SocketAddr| {
+        table.received(who, 1_200);
+        total += 1_200;
+        step += 1;
+        if step % 1_000 == 0 {
+            table.flush(&words, step * STEP_NS);
+        }
+        (step, total)
+    };
+    // Ten seconds alone.
+    for at in 0..500_000 {
+        send(&mut table, real(at % PLACES as u64));
+    }
+    let (mut stayed, mut last, mut first) = (BTreeSet::new(), 0, None);
+    for at in 0..1_000_000 {
+        let who = match at % 20 {
+            0 => late,
+            odd if odd % 2 == 1 => v4(flood.next().unwrap() as u32 & 0x00ff_ffff),
+            _ => real(at / 2 % PLACES as u64),
+        };
+        let (step, total) = send(&mut table, who);
+        if step % 1_000 == 0 {
+            let tally = read(&words, PLACES);
+            assert_eq!(tally.total().received, total, "step {step}");
+            let bytes = tally.peers.get(&late_peer).map(|bytes| bytes.received);
+            // One second to get it: no later is it lost, nor begun anew.
+            if at > 50_000 {
+                assert!(bytes.is_some_and(|bytes| bytes > last), "step {step}: {bytes:?} after {last}");
+                first.get_or_insert(at);
+            }
+            last = bytes.unwrap_or(0);
+            let here: BTreeSet<Peer> = tally.peers.into_keys().collect();
+            stayed = if at < 1_000 { here } else { &stayed & &here };
+        }
+    }
+    assert!(first.is_some() && last > 1_000_000 / 20 * 1_200 * 9 / 10, "{last}");
+    let others = stayed.iter().filter(|peer| (0..PLACES as u64).any(|at| **peer == Peer::at(real(at)))).count();
+    assert!(others >= PLACES / 2 - 1, "the heaviest half stay: {others}");
+}
+
 #[test]
 fn who_falls_silent_gives_way_to_who_sends() {
     let (mut table, words) = table(2);
@@ -186,7 +234,7 @@ fn a_place_that_is_being_written_is_not_mistaken() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for round in 1.. {
-                // Each takes the place of the one before, which is as light: 7 bytes a time from peers below 100.
+                // One wears down the place of the one before, the next takes it: 7 bytes a time from peers below 100.
                 table.received(v4(round % 100), 7);
                 table.flush(&words, 0);
                 if stop.load(Ordering::Relaxed) {
