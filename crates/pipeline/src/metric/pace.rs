@@ -10,6 +10,8 @@
 const PARTS: u64 = 16;
 /// Work in one go, nanoseconds, after which that holds: two scrapes of a large node.
 const BURST_NS: u64 = 2_000_000;
+/// A turn is no more work than that: who was away for longer, as a paused machine is, did not work all the time.
+const TURN_NS: u64 = 1_000_000;
 
 /// The debt.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +30,7 @@ impl Pace {
 
     /// There was work from then until then.
     pub fn worked(&mut self, from: u64, until: u64) {
-        self.paid_off = self.paid_off.max(from) + PARTS * until.saturating_sub(from);
+        self.paid_off = self.paid_off.max(from) + PARTS * until.saturating_sub(from).min(TURN_NS);
     }
 
     /// When it may work again, where it was told that it may not.
@@ -65,5 +67,24 @@ mod tests {
             pace.worked(now, now + PIECE_NS);
             now += PIECE_NS;
         }
+    }
+    #[test]
+    fn who_was_away_during_a_turn_does_not_pay_for_it() {
+        let (mut pace, mut now) = (Pace::default(), 7_000_000_000);
+        for _ in 0..3 {
+            assert!(pace.may_work(now));
+            pace.worked(now, now + 60_000_000_000);
+            now += 60_000_000_000;
+        }
+        assert!(pace.may_work(now));
+        // The same in a storm, which has used up its credit.
+        while pace.may_work(now) {
+            pace.worked(now, now + PIECE_NS);
+            now += PIECE_NS;
+        }
+        now = pace.rests_until().expect("it rests until then");
+        assert!(pace.may_work(now));
+        pace.worked(now, now + 60_000_000_000);
+        assert!(!pace.may_work(now) && pace.rests_until().is_some_and(|until| until <= now + PARTS * TURN_NS));
     }
 }
