@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -95,7 +96,10 @@ fn headless(browser: &str, folder: &Path, page: &str) -> Command {
     let mut command = Command::new(browser);
     command.arg(format!("--user-data-dir={}", folder.join("browser").display()));
     // A browser that is root's has no sandbox of its own; what it opens is our page on loopback alone.
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
+    if fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0) {
+        command.arg("--no-sandbox");
+    }
+    command.args(["--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
     command.args(["--window-size=1280,900", "--remote-debugging-port=0", page]);
     command
 }
