@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, SLOTS_PER_EPOCH_MAX, TICKS_PER_SLOT_MAX};
 use toml::Table;
 
+use super::lines::{join, line_of, line_of_key, twice};
 use super::{Config, Genesis, foreign};
 use crate::developer::EPOCH_LEAST;
 use crate::ports::Ports;
@@ -69,7 +70,8 @@ pub fn load_str(text: &str, path: &Path) -> Result<Loaded, ConfigError> {
     let wrong = |line: usize, what: String| ConfigError::Wrong { path: path.to_owned(), line, what };
     let mut table: Table = toml::from_str(text).map_err(|e| {
         let line = e.span().map_or(1, |span| line_of(text, span.start));
-        wrong(line, e.message().to_owned())
+        let twice = Some(line).filter(|_| e.message().starts_with("duplicate key")).and_then(|line| twice(text, line));
+        wrong(line, twice.unwrap_or_else(|| e.message().to_owned()))
     })?;
     let notices = foreign::adapt(&mut table);
     let mut mistakes = vec![];
@@ -247,10 +249,6 @@ fn collect(table: &Table, path: &str, keys: &mut Vec<String>) {
     }
 }
 
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
-}
-
 /// The keys of the file that are not known.
 fn unknown_keys(file: &Table) -> Vec<String> {
     let known = known_keys();
@@ -287,28 +285,4 @@ fn suggestion(key: &str) -> String {
         Some(nearest) if distance(&nearest).0 <= 1 + last(key).len() / 3 => format!("; did you mean `{nearest}`?"),
         _ => "; `hearth config show --default` lists all keys".to_owned(),
     }
-}
-
-fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count()
-}
-
-/// Line of a key such as `layout.affinity`, by its table's header and its last part; 1 when it is not there.
-fn line_of_key(text: &str, path: &str) -> usize {
-    let mut table = String::new();
-    for (number, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if let Some(header) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
-            table = header.split('.').map(str::trim).collect::<Vec<_>>().join(".");
-            if table == path || table.starts_with(&format!("{path}.")) {
-                return number + 1;
-            }
-        } else if let Some((key, _)) = line.split_once('=') {
-            let full = join(&table, &key.trim().replace(['"', ' '], ""));
-            if full == path || path.starts_with(&format!("{full}.")) {
-                return number + 1;
-            }
-        }
-    }
-    1
 }

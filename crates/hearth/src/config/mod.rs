@@ -8,6 +8,7 @@
 //! and the suggestion of the nearest key derive from that. A tile's own default is taken from the tile.
 
 mod foreign;
+mod lines;
 mod load;
 
 use std::path::PathBuf;

@@ -44,14 +44,38 @@ fn a_mistake_names_line_key_and_what_was_meant() {
     ] {
         assert!(error(text).ends_with(expected), "{}", error(text));
     }
-    let said = error("[rpc]\nport = 8899\nport = 1\n");
-    assert!(said.starts_with("my.toml:3: "), "{said}");
     let said = error("[tiles.quic]\nlimits = \"none\"\n");
     assert_eq!(said, "my.toml:2: `tiles.quic.limits`: `none` is none of local, production");
     let said = error("name = \"a/b\"\n");
     assert!(said.starts_with("my.toml:1: `name`"), "{said}");
     let said = error("completely_different_thing = 1\n");
     assert!(said.contains("config show --default"), "{said}");
+}
+
+#[test]
+fn what_is_set_twice_is_told_with_both_lines_and_which_to_change() {
+    for (text, expected) in [
+        ("[rpc]\nport = 8899\nport = 1\n", "my.toml:3: `rpc.port` is set in line 2 and again in line 3: keep one"),
+        (
+            "layout.affinity = \"auto\"\n\n[layout]\n# one core\naffinity = \"0*11\"\n",
+            "my.toml:3: `layout.affinity` is set in line 1 and again in line 5: keep the one in line 5",
+        ),
+        (
+            "layout.affinity = \"auto\"\n[layout]\nnet_tile_count = 1\n",
+            "my.toml:2: `layout.affinity` in line 1 belongs under `[layout]`, line 2: move it there as `affinity`",
+        ),
+        (
+            "[layout]\nnet_tile_count = 1\n[rpc]\nport = 1\n[layout]\naffinity = \"auto\"\n",
+            "my.toml:5: `[layout]` begins in line 1 and again in line 5: put its keys under one",
+        ),
+    ] {
+        assert_eq!(error(text), expected);
+    }
+    let default = Config::annotated_default();
+    let above = format!("development.bench.larger_max_cost_per_block = true\n{default}");
+    let at = 1 + above.lines().position(|line| line.starts_with("larger_max_cost_per_block = ")).unwrap();
+    let expected = format!("is set in line 1 and again in line {at}: keep the one in line {at}");
+    assert!(error(&above).ends_with(&expected), "{}", error(&above));
 }
 
 #[test]
