@@ -5,7 +5,7 @@
 
 use crate::columns::{Column, LINKS, TILES, fitting, padded};
 use crate::diagnosis::Diagnosis;
-use crate::latency::time;
+use crate::latency::{Stage, time};
 use crate::sample::Sample;
 
 /// Eight levels.
@@ -45,11 +45,28 @@ pub(crate) fn headline(sample: &Sample) -> String {
     text
 }
 
-/// Median and 99th percentile at each stage, in a line; empty where nothing was received.
+/// Quantiles of a stage: what they are called and where they are.
+type Quantile = (&'static str, fn(&Stage) -> f64);
+
+const ALL: [Quantile; 4] =
+    [("p50", |at| at.p50_us), ("p90", |at| at.p90_us), ("p99", |at| at.p99_us), ("max", |at| at.max_us)];
+
+/// How long after receipt each stage was come to, in one text; empty where nothing was received.
 pub(crate) fn latencies(sample: &Sample) -> String {
-    let stages = sample.latency.iter().map(|at| format!("{} {} / {}", at.stage, time(at.p50_us), time(at.p99_us)));
-    let stages: Vec<String> = stages.collect();
-    if stages.is_empty() { String::new() } else { format!("p50 / p99 from receipt to {}\n", stages.join(", ")) }
+    quantiles(sample, &ALL)
+}
+
+/// The same with median and 99th percentile alone, for where there is little room.
+pub(crate) fn latencies_in_short(sample: &Sample) -> String {
+    quantiles(sample, &[ALL[0], ALL[2]])
+}
+
+fn quantiles(sample: &Sample, which: &[Quantile]) -> String {
+    let join = |parts: Vec<String>| parts.join(" / ");
+    let of = |at: &Stage| format!("{} {}", at.stage, join(which.iter().map(|(_, get)| time(get(at))).collect()));
+    let stages: Vec<String> = sample.latency.iter().map(of).collect();
+    let names = join(which.iter().map(|(name, _)| (*name).to_owned()).collect());
+    if stages.is_empty() { String::new() } else { format!("{names} from receipt to {}\n", stages.join(", ")) }
 }
 
 /// The last values as bars, the highest one full.
@@ -89,7 +106,7 @@ pub(crate) fn grouped(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::sample::{LinkSample, TileSample};
-    use crate::{Advice, Finding, Stage};
+    use crate::{Advice, Finding};
 
     #[test]
     fn a_snapshot_says_what_it_does_what_that_means_and_shows_the_tables() {
@@ -97,7 +114,9 @@ mod tests {
         let link = LinkSample { link: "quic_verify:0".into(), total_per_s: 12_345.0, ..LinkSample::default() };
         let mut sample = Sample { node: "hearth".into(), pid: 7, slot: 42, txn_per_s: 98_765.4, ..Sample::default() };
         (sample.tiles, sample.links) = (vec![tile], vec![link]);
-        sample.latency = vec![Stage { stage: "executed".into(), p50_us: 1_500.0, p99_us: 4_800.0, ..Stage::default() }];
+        let (stage, count) = ("executed".into(), 9);
+        sample.latency =
+            vec![Stage { stage, count, p50_us: 1_500.0, p90_us: 2_500.0, p99_us: 4_800.0, max_us: 9_100.0 }];
         sample.dropped_per_s = [("verify_signature".to_owned(), 12.0)].into();
         let advice =
             Some(Advice { key: Some("layout.verify_tile_count".into()), value: None, says: "add verify tiles".into() });
@@ -107,7 +126,8 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "hearth (pid 7)  slot 42  98,765 txn/s, 12 dropped (most: verify_signature)  ▂█");
         assert_eq!(lines[1], "verify is the limit; add verify tiles (`layout.verify_tile_count`)");
-        assert_eq!(lines[2], "p50 / p99 from receipt to executed 1.50 ms / 4.80 ms");
+        assert_eq!(lines[2], "p50 / p90 / p99 / max from receipt to executed 1.50 ms / 2.50 ms / 4.80 ms / 9.10 ms");
+        assert_eq!(latencies_in_short(&sample), "p50 / p99 from receipt to executed 1.50 ms / 4.80 ms\n");
         assert!(lines[4].starts_with("tile      core") && lines[5].starts_with("verify:0     3"), "{text}");
         assert!(lines[7].starts_with("link") && lines[8].contains("12.3K"), "{text}");
         let narrow = snapshot(&sample, &diagnosis, &[], 40);

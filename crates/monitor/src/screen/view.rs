@@ -13,7 +13,7 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 use crate::columns::{Column, LINKS, TILES, fitting, padded};
 use crate::diagnosis::{Diagnosis, Finding};
 use crate::sample::{LinkSample, Sample, TileSample};
-use crate::text::{headline, latencies, sparkline};
+use crate::text::{headline, latencies, latencies_in_short, sparkline};
 
 /// Less than this has no room for a table.
 const TABLES_NEED: (u16, u16) = (50, 14);
@@ -137,13 +137,13 @@ impl View {
                 .render_widget(Paragraph::new(format!("tables: {}×{} and more", TABLES_NEED.0, TABLES_NEED.1)), bottom);
             return;
         }
-        let latencies = latencies(sample);
-        let latency_lines = if latencies.is_empty() { 0 } else { lines_at(latencies.trim_end(), area.width) };
         let peers = sample.bandwidth.line();
         let peer_lines = u16::from(!peers.is_empty());
-        let tiles = self.tiles(sample);
-        let links = self.links(sample);
-        let room = area.height.saturating_sub(head_lines + says_lines + latency_lines + peer_lines + 4);
+        let (tiles, links) = (self.tiles(sample), self.links(sample));
+        let rest = head_lines + says_lines + peer_lines + 4;
+        let tables = tiles.len() + links.len() + 2;
+        let (latencies, latency_lines) = latencies_at(sample, area, usize::from(rest) + tables);
+        let room = area.height.saturating_sub(rest + latency_lines);
         // The links have a heading and some rows, however many tiles there are.
         let for_tiles = (tiles.len() as u16 + 1).min(room.saturating_sub(4).max(room / 2));
         let [top, bars, says_at, latency_at, peers_at, _, tiles_at, _, links_at, bottom] = Layout::vertical([
@@ -221,6 +221,17 @@ fn style_of(finding: Finding) -> Style {
 fn lines_at(text: &str, width: u16) -> u16 {
     let paragraph = Paragraph::new(text).wrap(Wrap { trim: true });
     paragraph.line_count(width).clamp(1, 6) as u16
+}
+
+/// How long after receipt each stage was come to, and the lines that this takes: all quantiles where every row of the
+/// tables fits beside them.
+fn latencies_at(sample: &Sample, area: Rect, rest: usize) -> (String, u16) {
+    let of = |text: String| {
+        let lines = if text.is_empty() { 0 } else { lines_at(text.trim_end(), area.width) };
+        (text, lines)
+    };
+    let (all, short) = (of(latencies(sample)), of(latencies_in_short(sample)));
+    if all.1 == short.1 || rest + usize::from(all.1) <= usize::from(area.height) { all } else { short }
 }
 
 fn table<T>(columns: &'static [Column<T>], rows: &[&T], area: Rect, scroll: usize) -> Paragraph<'static> {

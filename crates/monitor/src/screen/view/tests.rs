@@ -5,7 +5,7 @@ use ratatui::backend::TestBackend;
 
 use super::*;
 use crate::sample::Regimes;
-use crate::{Advice, Bandwidth, PeerSample};
+use crate::{Advice, Bandwidth, PeerSample, Stage};
 
 fn sample() -> Sample {
     let tile = |name: &str, finish: f64, backp: f64| TileSample {
@@ -153,4 +153,28 @@ fn links_scroll_to_their_end_and_no_further() {
     assert!(lines.iter().any(|line| line.starts_with("link:49")), "{lines:?}");
     view.key(KeyCode::Up);
     assert!(!drawn(&mut view, 100, 30).iter().any(|line| line.starts_with("link:49")));
+}
+
+#[test]
+fn all_quantiles_are_shown_where_there_is_room_and_two_of_them_where_not() {
+    let stage =
+        |stage: &str| Stage { stage: stage.into(), count: 9, p50_us: 1.0, p90_us: 20.0, p99_us: 300.0, max_us: 4e3 };
+    let mut sample = sample();
+    sample.latency = ["quic", "verify", "bank", "executed"].map(stage).into();
+    let mut view = View::default();
+    view.take(sample, diagnosis(), &[1.0]);
+    let on = |view: &mut View, width, height| drawn(view, width, height).join("\n");
+    let wide = on(&mut view, 200, 24);
+    assert!(
+        wide.contains("p50 / p90 / p99 / max from receipt to quic 1 µs / 20 µs / 300 µs / 4.00 ms, verify"),
+        "{wide}"
+    );
+    let tall = on(&mut view, 80, 24);
+    assert!(tall.contains("p90") && tall.contains("verify_dedup:0"), "{tall}");
+    let small = on(&mut view, 80, 14);
+    assert!(
+        small.contains("p50 / p99 from receipt to quic 1 µs / 300 µs, verify") && !small.contains("p90"),
+        "{small}"
+    );
+    assert!(small.contains("tile ") && small.contains("link "), "{small}");
 }
