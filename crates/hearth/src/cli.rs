@@ -295,7 +295,8 @@ pub struct ProfileNode {
     /// The stacks, one a line, for other tools [default: beside the graph, `.folded`].
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
-    /// The node's `rpc.admin_token`; by default that of this configuration.
+    /// The node's `rpc.admin_token`; others see it here, so rather give it in the variable `HEARTH_ADMIN_TOKEN`. By
+    /// default that of this configuration.
     #[arg(long, value_name = "TOKEN")]
     pub token: Option<String>,
 }

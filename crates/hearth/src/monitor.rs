@@ -53,7 +53,7 @@ fn workspaces(config: &Config, name: Option<&str>) -> Vec<PathBuf> {
     let named = |name: &str| workspace_path(&Config { name: name.into(), ..config.clone() });
     match name {
         Some(name) => vec![named(name)],
-        None => vec![workspace_path(config), named("hearth-bench")],
+        None => vec![workspace_path(config), named(crate::bench::NAME)],
     }
 }
 

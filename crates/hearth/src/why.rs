@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::boot;
 use crate::cli::Why;
 use crate::config::Config;
-use crate::node_rpc::{Rpc, RpcError};
+use crate::node_rpc::{Rpc, RpcError, message};
 use crate::ports::Ports;
 use crate::say::Say;
 
@@ -42,6 +42,9 @@ pub enum WhyError {
     /// No node of that name.
     #[error("no node `{0}` runs on this machine; `hearth run --name {0}` starts one")]
     NoNode(String),
+    /// The node refuses.
+    #[error("the node at {0} refuses: {1}")]
+    Refused(String, String),
     /// Something else than a node there.
     #[error("what {0} answers is not a node's answer: {1}")]
     Answer(String, String),
@@ -116,7 +119,7 @@ fn ask(url: &str, signature: &str) -> Result<Value, WhyError> {
     let answer = asked.map_err(|why| match why {
         RpcError::Url(_) | RpcError::Host(_) => WhyError::Url(url.into()),
         RpcError::Connection { source, .. } => WhyError::Connection(url.into(), source),
-        RpcError::Refused { error, .. } => WhyError::Answer(url.into(), error.to_string()),
+        RpcError::Refused { error, .. } => WhyError::Refused(url.into(), message(&error)),
     })?;
     let fate = &answer["value"];
     match fate["explanation"].is_string() {

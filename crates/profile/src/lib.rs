@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use inferno::flamegraph::color::BackgroundColor;
 
-pub use sampling::{HZ_MAX, ProfileError, Samples, Sampling};
+pub use sampling::{HZ_MAX, Samples, Sampling, SamplingError};
 pub use stack::Stack;
 
 /// The search is to be seen. Where the system is dark, so is the graph's ground, and what is not on a bar is light.
@@ -49,8 +49,9 @@ impl Profile {
         (self.cpu_seconds * f64::from(self.hz)) as u64
     }
 
-    /// Of these, those that did not come: one came while the one before was taken down, or the kernel's clock ticks
-    /// more slowly than was asked for.
+    /// Of these, those that did not come. The kernel looks at its ticks alone (250 a second on many machines) whether
+    /// one is due, and takes several that are for one: threads that run for less than a tick at a time are missed
+    /// often, a thread is sampled no more often than it ticks. Or one came while the one before was taken down.
     pub fn lost(&self) -> u64 {
         self.due().saturating_sub(self.taken)
     }
@@ -92,9 +93,9 @@ impl Profile {
     }
 
     /// A flame graph, to be opened in a browser: click to zoom, Ctrl-F to search.
-    pub fn svg(&self, title: &str) -> Result<String, ProfileError> {
+    pub fn svg(&self, title: &str) -> Result<String, SamplingError> {
         if self.stacks.is_empty() {
-            return Err(ProfileError::Idle { seconds: self.seconds });
+            return Err(SamplingError::Idle { seconds: self.seconds });
         }
         let mut options = inferno::flamegraph::Options::default();
         options.title = title.into();
@@ -107,8 +108,8 @@ impl Profile {
         let folded = self.folded();
         let mut svg = Vec::new();
         let drawn = inferno::flamegraph::from_lines(&mut options, folded.lines(), &mut svg);
-        drawn.map_err(|why| ProfileError::Draw(why.to_string()))?;
-        let svg = String::from_utf8(svg).map_err(|why| ProfileError::Draw(why.to_string()))?;
+        drawn.map_err(|why| SamplingError::Draw(why.to_string()))?;
+        let svg = String::from_utf8(svg).map_err(|why| SamplingError::Draw(why.to_string()))?;
         Ok(svg.replacen("</style>", &format!("{LOOKS}</style>"), 1))
     }
 }

@@ -20,15 +20,15 @@ use crate::stack::{Call, Stack};
 
 /// More samples a second of CPU time than this cost more than they tell.
 pub const HZ_MAX: u32 = 1000;
-/// So many samples due and none taken is no chance.
-const SURELY_DUE: u64 = 20;
+/// So many samples due and none taken is no chance, even of threads that seldom run when the kernel ticks.
+const SURELY_DUE: u64 = 200;
 /// Samples taken to learn what one costs, and what lies between them so that other work has the caches meanwhile.
 const TRIALS: u64 = 32;
 const BETWEEN_TRIALS: Duration = Duration::from_millis(1);
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
-pub enum ProfileError {
+pub enum SamplingError {
     /// Another one is under way.
     #[error("the process is sampled already, by this or another profiler")]
     Busy,
@@ -47,8 +47,8 @@ pub enum ProfileError {
         /// Samples that the CPU time was worth.
         due: u64,
     },
-    /// There is nothing to draw.
-    #[error("no sample in {seconds:.1} s: what was asked for used no CPU time")]
+    /// There is nothing to draw: samples are seldom, what runs for less than a tick of the kernel may have none.
+    #[error("no sample in {seconds:.1} s fell into what was asked for: it used little CPU time, or none")]
     Idle {
         /// How long it was sampled.
         seconds: f64,
@@ -74,25 +74,25 @@ pub struct Samples {
 
 impl Sampling {
     /// Begins to sample this process.
-    pub fn start(hz: u32) -> Result<Self, ProfileError> {
+    pub fn start(hz: u32) -> Result<Self, SamplingError> {
         if !(1..=HZ_MAX).contains(&hz) {
-            return Err(ProfileError::Hz(hz));
+            return Err(SamplingError::Hz(hz));
         }
         // A stack is not unwound through these: they may hold the very lock that unwinding takes.
         let builder = ProfilerGuardBuilder::default().frequency(hz as i32).blocklist(&["libgcc", "ld-linux", "vdso"]);
         let guard = builder.build().map_err(|why| match why {
-            pprof::Error::Running => ProfileError::Busy,
-            why => ProfileError::Refused(why.to_string()),
+            pprof::Error::Running => SamplingError::Busy,
+            why => SamplingError::Refused(why.to_string()),
         })?;
         Ok(Self { guard, begun: Instant::now(), cpu_ns_begun: process_cpu_ns(), hz })
     }
 
     /// Ends. The functions are named by [`Samples::name`], which takes its time.
-    pub fn end(self) -> Result<Samples, ProfileError> {
+    pub fn end(self) -> Result<Samples, SamplingError> {
         let seconds = self.begun.elapsed().as_secs_f64();
         let cpu_seconds = process_cpu_ns().saturating_sub(self.cpu_ns_begun) as f64 / 1e9;
         let report = self.guard.report().build_unresolved();
-        let report = report.map_err(|why| ProfileError::Refused(why.to_string()))?;
+        let report = report.map_err(|why| SamplingError::Refused(why.to_string()))?;
         let of = |depth: fn(usize) -> u64| report.data.iter().map(move |(at, n)| *n as u64 * depth(at.frames.len()));
         let taken: u64 = of(|_| 1).sum();
         let due = (cpu_seconds * f64::from(self.hz)) as u64;
@@ -123,8 +123,8 @@ impl Samples {
 }
 
 /// Whether the timer's signals come at all.
-fn is_heard(taken: u64, due: u64) -> Result<(), ProfileError> {
-    if taken == 0 && due >= SURELY_DUE { Err(ProfileError::Silent { due }) } else { Ok(()) }
+fn is_heard(taken: u64, due: u64) -> Result<(), SamplingError> {
+    if taken == 0 && due >= SURELY_DUE { Err(SamplingError::Silent { due }) } else { Ok(()) }
 }
 
 /// The heaviest so many; of the others the thread and the tile alone.
@@ -176,10 +176,10 @@ mod tests {
     /// One test, since the process has one timer.
     #[test]
     fn a_busy_thread_is_seen_by_name_and_only_one_samples_at_a_time() {
-        assert!(matches!(Sampling::start(0), Err(ProfileError::Hz(0))));
-        assert!(matches!(Sampling::start(HZ_MAX + 1), Err(ProfileError::Hz(_))));
+        assert!(matches!(Sampling::start(0), Err(SamplingError::Hz(0))));
+        assert!(matches!(Sampling::start(HZ_MAX + 1), Err(SamplingError::Hz(_))));
         let sampling = Sampling::start(99).unwrap();
-        assert!(matches!(Sampling::start(99), Err(ProfileError::Busy)));
+        assert!(matches!(Sampling::start(99), Err(SamplingError::Busy)));
         // By CPU time, so that a machine that is busy otherwise changes nothing.
         let busy = std::thread::Builder::new().name("busy".into()).spawn(|| a_busy_function(500_000)).unwrap();
         busy.join().unwrap();

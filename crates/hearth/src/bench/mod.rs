@@ -47,6 +47,9 @@ use report::{Asked, Rate};
 pub use summary::{i, n};
 pub use witness::{Nobody, Witness};
 
+/// What a bench is called that was given no name, so that others find it.
+pub const NAME: &str = "hearth-bench";
+
 /// Why a bench does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
@@ -112,7 +115,7 @@ pub fn report(
     let json_to_stdout = options.json.as_deref() == Some(Path::new("-"));
     let (data, say) = (say, if json_to_stdout { &Say::stderr() } else { say });
     if config.name == Config::default().name {
-        config.name = "hearth-bench".into();
+        config.name = NAME.into();
     }
     check(&config, options)?;
     preflight::nobody_has_the_name(&config).map_err(BootError::from)?;

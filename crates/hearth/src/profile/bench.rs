@@ -11,8 +11,9 @@ use std::path::Path;
 use hearth_machine::neighbours::Moment;
 use hearth_machine::{Machine, Root};
 use hearth_monitor::{AttachError, Look, Sample, Watch};
-use hearth_profile::{ProfileError, Samples, Sampling};
+use hearth_profile::{Samples, Sampling, SamplingError};
 
+use super::STACKS_MAX;
 use super::page::Page;
 use super::words::{self, Cost};
 use crate::bench::{self, BenchError, Witness};
@@ -22,9 +23,6 @@ use crate::out::{self, Unwritable};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 
-/// More stacks are summed up by thread and tile.
-const STACKS_MAX: usize = 10_000;
-
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
@@ -33,7 +31,7 @@ pub enum ReportError {
     Bench(#[from] BenchError),
     /// No samples.
     #[error("the bench cannot be profiled: {0}")]
-    Profile(#[from] ProfileError),
+    Profile(#[from] SamplingError),
     /// The workspace cannot be watched.
     #[error("the bench cannot be watched: {0}")]
     Attach(#[from] AttachError),

@@ -12,13 +12,13 @@ mod words;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::cli;
 use crate::config::Config;
-use crate::node_rpc::{Rpc, RpcError};
+use crate::node_rpc::{Rpc, RpcError, message};
 use crate::out::{self, Unwritable};
 use crate::say::Say;
 use crate::stop::StopSignal;
@@ -27,6 +27,14 @@ use crate::why::{self, WhyError};
 pub use service::Service;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The longest wait for a block, and for its end.
+const BLOCK_MAX: Duration = Duration::from_secs(60);
+/// What may come on top: a second before, and naming the functions on a machine that is full.
+const NAMING_MAX: Duration = Duration::from_secs(120);
+/// More stacks of one profile are summed up by thread and tile.
+const STACKS_MAX: usize = 10_000;
+/// Where the token is looked for: unlike a command line, nobody else sees it.
+const TOKEN: &str = "HEARTH_ADMIN_TOKEN";
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +58,14 @@ pub enum ProfileError {
     /// It could not be taken.
     #[error("the node took no profile: {0}")]
     Failed(String),
+    /// It does not end.
+    #[error("profile {id} is still under way after {seconds} s, longer than it can take; is the node stuck?")]
+    Late {
+        /// Its number.
+        id: u64,
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] Unwritable),
@@ -67,12 +83,11 @@ impl ProfileError {
     fn of(url: &str, error: RpcError) -> Self {
         let RpcError::Refused { error, .. } = error else { return Self::Rpc(error) };
         let hint = match error["code"].as_i64() {
-            Some(-32040) => "; give it with --token, or by the node's own file with --config",
+            Some(-32040) => "; give it in HEARTH_ADMIN_TOKEN, with --token, or by the node's own file with --config",
             Some(-32601) => "; it is no node of this release",
             _ => "",
         };
-        let why = error["message"].as_str().map_or_else(|| error.to_string(), Into::into);
-        Self::Refused { url: url.into(), why, hint }
+        Self::Refused { url: url.into(), why: message(&error), hint }
     }
 }
 
@@ -83,7 +98,8 @@ pub fn run(config: &Config, options: &cli::ProfileNode, stop: &StopSignal, say: 
     [&options.output, &folded].into_iter().try_for_each(|path| out::can_be_written(path))?;
     let mut node = Asked::of(config, options)?;
     let id = node.start(options)?;
-    let taken = node.wait(id, stop)?;
+    let span = if options.next_block { 2 * BLOCK_MAX } else { Duration::from_secs(options.seconds) };
+    let taken = node.wait(id, span + NAMING_MAX, stop)?;
     write(&options.output, &node.fetch(id, "svg")?)?;
     write(&folded, &node.fetch(id, "folded")?)?;
     say.text(words::of(&taken));
@@ -104,9 +120,11 @@ impl Asked {
             Some(url) => url.clone(),
             None => format!("http://{}", place(config, options.name.is_some())?),
         };
+        let of_environment = std::env::var(TOKEN).ok();
+        let token = options.token.clone().or(of_environment.filter(|token| !token.is_empty()));
         let configured = Some(config.rpc.admin_token.clone()).filter(|token| !token.is_empty());
         let rpc = Rpc::at(&url).map_err(ProfileError::Rpc)?;
-        Ok(Self { rpc, url, token: options.token.clone().or(configured) })
+        Ok(Self { rpc, url, token: token.or(configured) })
     }
 
     fn call(&mut self, method: &str, mut options: Value) -> Result<Value, ProfileError> {
@@ -128,11 +146,15 @@ impl Asked {
     }
 
     /// Its figures, once it has been taken.
-    fn wait(&mut self, id: u64, stop: &StopSignal) -> Result<Value, ProfileError> {
+    fn wait(&mut self, id: u64, most: Duration, stop: &StopSignal) -> Result<Value, ProfileError> {
+        let begun = Instant::now();
         loop {
             let told = self.fetch(id, "summary")?;
             match told["state"].as_str() {
                 Some("running") if stop.is_set() => return Err(ProfileError::Interrupted(id)),
+                Some("running") if begun.elapsed() >= most => {
+                    return Err(ProfileError::Late { id, seconds: most.as_secs() });
+                }
                 Some("running") => std::thread::sleep(LOOK_EVERY),
                 _ => return Ok(told),
             }
@@ -150,7 +172,7 @@ impl Asked {
 
 /// The RPC of the node that was named; without a name that of the configuration, or else a bench's.
 fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
-    let bench = Config { name: "hearth-bench".into(), ..config.clone() };
+    let bench = Config { name: crate::bench::NAME.into(), ..config.clone() };
     match why::place(config, true) {
         Err(_) if !is_named => why::place(&bench, true).or_else(|_| why::place(config, false)),
         found => found,

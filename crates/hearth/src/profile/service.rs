@@ -2,13 +2,14 @@
 //!
 //! reads   this process's stacks; the ledger's count of transactions and its slots
 //! writes  the last profile
-//! memory  none before the first; then the last profile, at most [`STACKS_MAX`] stacks, until the next is asked for or
+//! memory  none before the first; then the last profile, at most [`STACKS_MAX`](super::STACKS_MAX) stacks, until the next is asked for or
 //!         [`KEPT`] has passed, and the sampler's table
 //!
 //! A second without samples comes first, so that the profile can say what the node did without.
 
 mod told;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -18,16 +19,14 @@ use hearth_profile::{Profile, Sampling};
 use hearth_rpc::{ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 use serde_json::Value;
 
+use super::{BLOCK_MAX, STACKS_MAX};
+
 /// How long is looked at what the node does without samples.
 const BEFORE: Duration = Duration::from_secs(1);
 /// How often it is looked whether a block has begun or ended.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// The longest wait for a block, and for its end.
-const BLOCK_MAX: Duration = Duration::from_secs(60);
 /// How long a profile is kept that nobody fetches, or fetches again.
 const KEPT: Duration = Duration::from_secs(600);
-/// More stacks of one profile are summed up by thread and tile.
-const STACKS_MAX: usize = 10_000;
 
 const _: () = assert!(hearth_rpc::PROFILE_HZ_MAX == hearth_profile::HZ_MAX as u64);
 
@@ -114,11 +113,7 @@ impl Profiler for Service {
         let id = state.id + 1;
         let (ledger, shared, asked) = (self.ledger.clone(), self.shared.clone(), plan.clone());
         let thread = std::thread::Builder::new().name("profiler".into()).spawn(move || {
-            let stage = match take(&ledger, asked) {
-                Ok(taken) => Stage::Done { taken: Arc::new(taken), at: Instant::now() },
-                Err(why) => Stage::Failed(why),
-            };
-            shared.keep(id, stage);
+            shared.keep(id, stage_after(|| take(&ledger, asked)));
         });
         thread.map_err(|why| format!("no thread for the profiler: {why}"))?;
         *state = State { id, stage: Stage::Running { plan, begun: Instant::now() } };
@@ -140,6 +135,15 @@ impl Profiler for Service {
     }
 }
 
+/// What has come of taking a profile. A panic ends it as well: nothing else would ever end it, nor let another begin.
+fn stage_after(take: impl FnOnce() -> Result<Taken, String>) -> Stage {
+    match catch_unwind(AssertUnwindSafe(take)) {
+        Ok(Ok(taken)) => Stage::Done { taken: Arc::new(taken), at: Instant::now() },
+        Ok(Err(why)) => Stage::Failed(why),
+        Err(_) => Stage::Failed("the profiler panicked; the node's standard error says where".into()),
+    }
+}
+
 /// Takes a profile, from the first second to the last.
 fn take(ledger: &Ledger, plan: ProfilePlan) -> Result<Taken, String> {
     let count = || (Instant::now(), ledger.transaction_count(Commitment::Processed));
@@ -147,15 +151,15 @@ fn take(ledger: &Ledger, plan: ProfilePlan) -> Result<Taken, String> {
     let quiet = count();
     sleep(BEFORE);
     let txn_per_s_before = rate(quiet);
-    let slot = match plan.span {
-        ProfileSpan::Block => Some(next_block(ledger)?),
-        ProfileSpan::Seconds(_) => None,
+    let (slot, span) = match plan.span {
+        ProfileSpan::Block => (Some(next_block(|| slot_now(ledger), BLOCK_MAX)?), Duration::ZERO),
+        ProfileSpan::Seconds(seconds) => (None, Duration::from_secs(seconds)),
     };
     let begun = count();
     let sampling = Sampling::start(plan.hz).map_err(|why| why.to_string())?;
-    match plan.span {
-        ProfileSpan::Seconds(seconds) => sleep(Duration::from_secs(seconds)),
-        ProfileSpan::Block => drop(another_slot(ledger, slot)),
+    match slot {
+        Some(slot) => end_of(slot, || slot_now(ledger), BLOCK_MAX)?,
+        None => sleep(span),
     }
     let txn_per_s = rate(begun);
     let profile = sampling.end().map_err(|why| why.to_string())?.name(STACKS_MAX);
@@ -164,22 +168,55 @@ fn take(ledger: &Ledger, plan: ProfilePlan) -> Result<Taken, String> {
 }
 
 /// Waits until another block begins; gives its slot.
-fn next_block(ledger: &Ledger) -> Result<u64, String> {
-    let standing = slot_now(ledger);
-    let slot = another_slot(ledger, standing).or_else(|| another_slot(ledger, None));
-    slot.filter(|slot| Some(*slot) != standing)
-        .ok_or_else(|| format!("no block began within {} s", BLOCK_MAX.as_secs()))
+fn next_block(now: impl Fn() -> Option<u64>, most: Duration) -> Result<u64, String> {
+    let standing = now();
+    awaited(|| now().filter(|slot| Some(*slot) != standing), most)
+        .ok_or_else(|| format!("no block began within {} s", most.as_secs()))
 }
 
-/// The slot once it is not this one, or after a while whatever it is.
-fn another_slot(ledger: &Ledger, than: Option<u64>) -> Option<u64> {
-    let until = Instant::now() + BLOCK_MAX;
-    while slot_now(ledger) == than && Instant::now() < until {
+/// Waits until the block of this slot has ended.
+fn end_of(slot: u64, now: impl Fn() -> Option<u64>, most: Duration) -> Result<(), String> {
+    awaited(|| (now() != Some(slot)).then_some(()), most)
+        .ok_or_else(|| format!("the block of slot {slot} did not end within {} s", most.as_secs()))
+}
+
+/// Looks until there is something, for so long at most.
+fn awaited<T>(look: impl Fn() -> Option<T>, most: Duration) -> Option<T> {
+    let until = Instant::now() + most;
+    loop {
+        let found = look();
+        if found.is_some() || Instant::now() >= until {
+            return found;
+        }
         sleep(LOOK_EVERY);
     }
-    slot_now(ledger)
 }
 
 fn slot_now(ledger: &Ledger) -> Option<u64> {
     ledger.working_bank().map(|bank| bank.slot())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_profiler_that_panics_has_failed() {
+        assert!(matches!(stage_after(|| panic!("as it may")), Stage::Failed(why) if why.contains("panicked")));
+        assert!(matches!(stage_after(|| Err("no".into())), Stage::Failed(why) if why == "no"));
+    }
+
+    #[test]
+    fn blocks_that_do_not_begin_or_end_are_told() {
+        let looks = Cell::new(0);
+        let now = || [Some(7), Some(7), None, Some(8)][looks.replace(looks.get() + 1)];
+        assert_eq!(next_block(now, BLOCK_MAX), Ok(8));
+        let never = next_block(|| Some(7), Duration::ZERO).unwrap_err();
+        assert_eq!(never, "no block began within 0 s");
+        assert_eq!(end_of(7, || None, Duration::ZERO), Ok(()));
+        let never = end_of(7, || Some(7), Duration::ZERO).unwrap_err();
+        assert_eq!(never, "the block of slot 7 did not end within 0 s");
+    }
 }

@@ -77,6 +77,10 @@ fn only_the_owner_is_heard() {
     let output = setup.output("profile", &["--url", &url, "--token", "another"]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && error.contains("--token, or by the node's own file"), "{error}");
+    let mut with_variable = setup.command("profile");
+    with_variable.args(["--url", &url, "--tile", "bakn"]).env("HEARTH_ADMIN_TOKEN", "a secret");
+    let error = String::from_utf8(with_variable.output().unwrap().stderr).unwrap();
+    assert!(error.contains("there is no tile `bakn`"), "{error}");
 
     let with_token = |key: &str, value: Value| json!([{ "token": "a secret", key: value }]);
     let fetch = || rpc.call("hearth_profileFetch", with_token("format", "summary".into()));
