@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use super::node::{Setup, hearth, output};
+use super::node::{Setup, output, wait_until};
 
 /// Whom nothing belongs to.
 const NOBODY: u32 = 65_534;
@@ -72,35 +72,37 @@ fn a_workspace_of_another_version_or_damaged() {
 #[test]
 fn a_workspace_that_may_not_be_read() {
     let is_root = rustix::process::geteuid().is_root();
-    let watch_as_nobody = |name: &str| -> Command {
-        let mut command = hearth();
-        command.args(["monitor", "--count", "1", "--name", name]).current_dir("/");
+    let setup = Setup::new("denied");
+    // Where it was built nobody else may be let in.
+    let binary = setup.folder.path().join("hearth");
+    fs::copy(env!("CARGO_BIN_EXE_hearth"), &binary).unwrap();
+    for path in [setup.folder.path(), &binary] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    // Not while a process that another test starts still has it open for writing.
+    wait_until("the copy runs", || Command::new(&binary).arg("--version").output().map_err(|error| error.to_string()));
+    let watch_as_nobody = || -> Output {
+        let mut command = Command::new(&binary);
+        command.args(["monitor", "--count", "1", "--name", &setup.name]).current_dir("/").stdin(Stdio::null());
         if is_root {
             command.uid(NOBODY).gid(NOBODY);
         }
-        command
+        output(&mut command)
     };
-    let runs =
-        hearth().arg("--version").uid(if is_root { NOBODY } else { rustix::process::geteuid().as_raw() }).status();
-    if !runs.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: another user may not run the binary where it was built");
-        return;
-    }
-    let setup = Setup::new("denied");
     let node = setup.start();
     fs::set_permissions(setup.workspace(), fs::Permissions::from_mode(0o600)).unwrap();
     if !is_root {
         fs::set_permissions(setup.workspace(), fs::Permissions::from_mode(0)).unwrap();
     }
     let path = setup.workspace().display().to_string();
-    let denied = output(&mut watch_as_nobody(&setup.name));
+    let denied = watch_as_nobody();
     refuses(
         &denied,
         &["nothing here can be watched", &path, "ermission denied", "watch as the user that runs the node"],
     );
     // Whoever may read it may watch, as another user too.
     fs::set_permissions(setup.workspace(), fs::Permissions::from_mode(0o644)).unwrap();
-    let allowed = output(&mut watch_as_nobody(&setup.name));
+    let allowed = watch_as_nobody();
     assert!(allowed.status.success(), "{}", String::from_utf8_lossy(&allowed.stderr));
     node.stop();
 }
