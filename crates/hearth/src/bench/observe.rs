@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use hearth_machine::neighbours::Jiffies;
 use hearth_machine::process::{CoresHad, CpuTime, cpu_ns_of, resident_bytes};
-use hearth_monitor::{Stage, Stages};
+use hearth_monitor::{Diagnosis, Stage, Stages};
 use hearth_pipeline::bencho::Sample;
 use hearth_pipeline::node::Node;
 use hearth_pipeline::{bank, benchg};
@@ -385,6 +385,11 @@ impl Observed {
     /// What limited the rate, with the figures that say so.
     pub fn bottleneck(&self) -> Bottleneck {
         self.watched.as_ref().map(Watched::bottleneck).unwrap_or_default()
+    }
+
+    /// The monitor's diagnosis of the measured time.
+    pub fn diagnosis(&self) -> Option<Diagnosis> {
+        self.watched.as_ref()?.diagnosis()
     }
 }
 

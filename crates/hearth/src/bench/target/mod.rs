@@ -30,7 +30,8 @@ use hearth_wire::base58::encode_32;
 
 use super::drive::Driver;
 use super::observe::{Observed, Snapshot};
-use super::report::{Asked, Bottleneck, Rate, Report, Target, Waited};
+use super::report::{Asked, Rate, Report, Target, Waited};
+use super::verdict::limit_of_load;
 use super::{BenchError, Nobody, asked, machine, presign_count, progress};
 use crate::boot::{self, BootError};
 use crate::cli;
@@ -232,17 +233,12 @@ impl Observed {
         let measured = self.measured_transactions().saturating_sub((others * elapsed) as u64);
         let sent = self.last.sent();
         let CoresHad { had, waited_for } = self.cores();
-        // Only the load's tiles are seen: what they do not say is the node's affair.
-        let bottleneck = match (self.bottleneck(), options.rate) {
-            (seen, _) if !matches!(seen.tile.as_str(), "none" | "machine") => seen,
-            (_, Some(rate)) => Bottleneck { tile: "none".into(), why: format!("the load was held at {rate} txn/s") },
-            (_, None) => Bottleneck {
-                tile: "target".into(),
-                why: format!(
-                    "the load got {had:.1} of {cores} cores and waited for {waited_for:.1} more, which the node or other programs had"
-                ),
-            },
-        };
+        let bottleneck = limit_of_load(self.diagnosis().as_ref(), options.rate, || {
+            format!(
+                "the target takes no more: nothing of the load is full; it got {had:.1} of {cores} cores and waited for \
+                 {waited_for:.1} more, which the node or other programs had"
+            )
+        });
         Report {
             txn_per_s: Rate::of(&self.seconds, measured, elapsed),
             measured: self.is_measured(),
