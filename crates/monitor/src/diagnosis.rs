@@ -19,6 +19,8 @@ use block::{block_full, slots_late};
 
 /// A core or a tile busier than this has nothing left to give.
 const FULL: f64 = 0.9;
+/// Moving tiles to a core busier than this wins little.
+const NEARLY_FULL: f64 = 0.8;
 /// A share of time that is worth a sentence.
 const NOTABLE: f64 = 0.1;
 /// A core that others have for so much of the time in which it is wanted is not this node's, however busy it seems.
@@ -29,6 +31,8 @@ const STUCK_S: f64 = 2.0;
 const MANY_WAITING: u64 = 1_000;
 /// Overruns a second that are worth a sentence.
 const OVERRUNS: f64 = 1.0;
+/// The load's tile that sends to the node over the network.
+const SENDER: &str = "benchs";
 /// What a node at rest executes: its votes.
 const AT_REST_TXN_PER_S: f64 = 10.0;
 
@@ -198,8 +202,12 @@ fn chain(sample: &Sample) -> Option<Diagnosis> {
         1 => format!("; {} waits for it", all(&waiters)),
         _ => format!("; {} wait for it", all(&waiters)),
     };
-    let full = full_core_of(sample, end).map(|found| Diagnosis { says: format!("{}{wait}", found.says), ..found });
-    Some(full.unwrap_or_else(|| waits_outside(sample, end, &wait)))
+    let and_says = |found: Diagnosis, more: &str| Diagnosis { says: format!("{}{more}", found.says), ..found };
+    let own = full_core_of(sample, end).map(|found| and_says(found, &wait));
+    // What sends over QUIC is held back by the node, through no link: which tile of it, its cores tell.
+    let node =
+        || full_core(sample).filter(|_| end.kind == SENDER).map(|found| and_says(found, "; the load waits for it"));
+    Some(own.or_else(node).unwrap_or_else(|| waits_outside(sample, end, &wait)))
 }
 
 /// A tile for which others wait although its core has time to spare.
@@ -209,6 +217,7 @@ fn waits_outside(sample: &Sample, tile: &TileSample, wait: &str) -> Diagnosis {
     match tile.kind.as_str() {
         "store" => found(format!("{} waits for the disk ({busy} busy){wait}", tile.tile))
             .advise(Some("ledger.path"), "put the ledger on a faster disk"),
+        SENDER => found(format!("the node takes no more than {} sends, though no core is full{wait}", tile.tile)),
         "pack" if 2 * sample.held_back > sample.pending => {
             found(format!("pack's pool is full: {}{wait}", held_back(sample)))
         }
@@ -298,11 +307,18 @@ fn shared_core_full(sample: &Sample, core: &CoreSample) -> Diagnosis {
     let key = Some("layout.affinity");
     match idlest {
         _ if free > 0 => spread(sample, found, free),
+        Some(idlest) if idlest.busy >= NEARLY_FULL && kind_of(first) == "poh" => advise_timed_ticks(found),
         Some(idlest) => {
             found.advise(key, format!("move tiles to core {}, which is {} busy", idlest.core, percent(idlest.busy)))
         }
         None => found,
     }
+}
+
+/// For where moving tiles wins little and poh hashes most of the time: with ticks that are timed it hashes what is mixed
+/// in, which is little.
+fn advise_timed_ticks(found: Diagnosis) -> Diagnosis {
+    found.advise(Some("development.genesis.hashes_per_tick"), "0 has ticks timed instead of hashed")
 }
 
 fn all_cores_full(sample: &Sample) -> Diagnosis {
@@ -330,6 +346,7 @@ fn all_cores_full(sample: &Sample) -> Diagnosis {
     let free = sample.cores_allowed.saturating_sub(cores);
     let found = Diagnosis::new(Finding::AllCoresFull, Some(kind), says);
     match free {
+        0 if kind == "poh" => advise_timed_ticks(found),
         0 => found.advise(None, "only more or faster cores raise the rate"),
         _ => spread(sample, found, free),
     }

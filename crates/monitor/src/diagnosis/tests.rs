@@ -93,6 +93,24 @@ fn a_chain_of_backpressure_is_followed_to_its_end() {
     assert!(says.contains("waits for the disk (40 % busy)"), "{says}");
 }
 
+/// The node holds the load back over the network, where no link tells: its full core is the limit, and not the sender.
+#[test]
+fn a_sender_that_waits_for_the_node_is_not_the_limit() {
+    let tiles = |verify| {
+        let load = vec![blocked("benchg:0", 1, 0.2, 0.8), tile("benchs:0", 1, 0.07)];
+        let node = vec![tile("quic:0", 0, 0.07), tile("verify:0", 0, 0.3), tile("poh:0", 0, verify)];
+        load.into_iter().chain(node).collect()
+    };
+    let links = vec![slow("benchg:0", "benchs:0", 300.0)];
+    let mut sample = node(tiles(0.6), links.clone());
+    sample.cores_allowed = 2;
+    let says = told(&sample, Finding::CoreFull, "poh");
+    assert!(says.starts_with("core 0 is the limit") && says.contains("the load waits for it"), "{says}");
+    assert!(says.ends_with("move tiles to core 1, which is 27 % busy (`layout.affinity`)"), "{says}");
+    let says = told(&node(tiles(0.1), links), Finding::WaitsOutside, "benchs");
+    assert!(says.starts_with("the node takes no more than benchs:0 sends"), "{says}");
+}
+
 #[test]
 fn a_ring_of_backpressure_has_an_end() {
     let tiles = vec![blocked("pack:0", 0, 0.2, 0.7), blocked("bank:0", 1, 0.2, 0.7)];
@@ -123,6 +141,22 @@ fn shared_cores_are_told_from_tiles_with_a_core() {
     let says = told(&sample, Finding::AllCoresFull, "verify");
     assert!(says.starts_with("the cores are the limit: all 2 are 96 % busy, and 2 verify tiles take 63 % of that"));
     assert!(says.ends_with("only more or faster cores raise the rate"), "{says}");
+}
+
+/// Only where moving tiles wins little, and poh takes the most.
+#[test]
+fn a_chain_that_hashes_too_much_is_told() {
+    let told_with = |busy: f64, poh: f64, finding, kind| {
+        let tiles = vec![tile("poh:0", 0, poh), tile("pack:0", 0, 0.97 - poh), tile("verify:0", 1, busy)];
+        told(&Sample { cores_allowed: 2, ..node(tiles, vec![]) }, finding, kind)
+    };
+    let says = told_with(0.85, 0.6, Finding::CoreFull, "poh");
+    assert!(says.ends_with("0 has ticks timed instead of hashed (`development.genesis.hashes_per_tick`)"), "{says}");
+    for (busy, poh, kind) in [(0.5, 0.6, "poh"), (0.85, 0.3, "pack")] {
+        let says = told_with(busy, poh, Finding::CoreFull, kind);
+        assert!(says.ends_with("(`layout.affinity`)"), "{says}");
+    }
+    assert!(told_with(0.92, 0.96, Finding::AllCoresFull, "poh").contains("hashes_per_tick"));
 }
 
 #[test]
