@@ -5,8 +5,9 @@
 //! memory  the text of the working tree
 
 mod clients;
-mod docs;
+mod generated;
 mod node;
+mod prometheus;
 mod rpc;
 mod run;
 mod soak;
@@ -21,11 +22,11 @@ Chores of the repository.
   cargo xtask test [--only WORD]   Pass every test: tidy, cargo test, loom, Miri, documentation, end to end;
                                    or only the steps whose names hold a word.
   cargo xtask tidy                 Check the rules of the house: imports, unsafe, sizes, words.
-  cargo xtask docs [--check]       Write the pages that the binary knows best; or check that they are up to date.
+  cargo xtask gen [--check]        Write the pages that the binary knows best; or check that they are up to date.
   cargo xtask soak list            The long runs, by hand.
 
 Build outputs go to $CARGO_TARGET_DIR, by default ${XDG_CACHE_HOME:-~/.cache}/hearth/target.
-`docs` and `soak` take `--binary FILE` to use a hearth that is built already.
+`gen` and `soak` take `--binary FILE` to use a hearth that is built already.
 ";
 
 fn main() -> ExitCode {
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
     let result = match args.split_first() {
         Some((&"test", rest)) => test::run(rest),
         Some((&"tidy", [])) => tidy::run(),
-        Some((&"docs", rest)) => docs::run(rest),
+        Some((&"gen", rest)) => generated::run(rest),
         Some((&"soak", rest)) => soak::run(rest),
         Some((&("help" | "--help" | "-h"), _)) => {
             print!("{HELP}");

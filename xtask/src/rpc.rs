@@ -45,6 +45,21 @@ impl Rpc {
     }
 }
 
+/// The text at a path of what serves HTTP on a port of 127.0.0.1.
+pub fn get(port: u16, path: &str) -> Result<String, String> {
+    let ask = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    let answer = ask().map_err(|error| format!("GET {path}: {error}"))?;
+    let text = body(&answer).filter(|_| answer.starts_with("HTTP/1.1 200 "));
+    text.map(str::to_owned).ok_or_else(|| format!("GET {path}: {answer:?}"))
+}
+
 /// What follows the head of an HTTP answer.
 fn body(answer: &str) -> Option<&str> {
     answer.starts_with("HTTP/1.1 ").then(|| answer.split_once("\r\n\r\n"))?.map(|(_, body)| body)

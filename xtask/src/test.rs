@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::run::{self, Args, cargo, cargo_nightly, run_seeing, target_dir};
-use crate::{clients, docs, tidy};
+use crate::{clients, generated, prometheus, tidy};
 
 /// Tests that have passed and failed, over all runners.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -111,7 +111,8 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
         run::run(cargo().args(args).env("RUSTDOCFLAGS", flags))
     })?;
     steps.step("build: hearth", |_| run::hearth(None).map(drop))?;
-    steps.step("docs: generated pages", |_| docs::check(&run::hearth(None)?, &run::root()))?;
+    steps.step("gen: generated pages", |_| generated::check(&run::hearth(None)?, &run::root()))?;
+    steps.step("prometheus: metrics, alerts, dashboard", |_| prometheus::check(&run::hearth(None)?))?;
     steps.step("clients from npm: web3.js, kit, SPL Token, Anchor", |_| clients::npm(&run::hearth(None)?))?;
     steps.step("browser: the dashboard in Chromium", |_| clients::browser(&run::hearth(None)?))?;
     steps.step("walk: from a bottleneck to its remedy, by monitor and browser", |tally| {

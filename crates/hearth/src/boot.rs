@@ -126,6 +126,7 @@ pub struct Chain {
     pub recovery: Recovery,
     /// What was executed again.
     pub replayed: Replayed,
+    folder: PathBuf,
     identity: Identity,
     faucet: Identity,
     store: BlockStore,
@@ -262,7 +263,8 @@ pub fn open_chain(
         history = open_history(config, folder, (&genesis, &store), replayed.last_slot)?;
     }
     let taker = restore::take_snapshots(config, &snapshots, &ledger, store.reader())?;
-    Ok(Chain { genesis, ledger, recovery, replayed, identity, faucet, store, history, taker })
+    let folder = folder.to_owned();
+    Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, faucet, store, history, taker })
 }
 
 /// The history, where one is kept, up to the last block that is wanted and stored.

@@ -16,6 +16,7 @@ mod keys;
 mod ledger_command;
 mod machine;
 mod memory;
+mod metrics;
 mod monitor;
 mod node_rpc;
 mod out;
@@ -151,7 +152,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
 fn configuration(command: ConfigCommand, say: &Say) -> Result<(), Box<dyn Error>> {
     match command {
         ConfigCommand::Show { default: true, .. } => say.text(Config::annotated_default()),
-        ConfigCommand::Show { counters: true, .. } => say.text(memory::counters_markdown()),
+        ConfigCommand::Show { counters: true, .. } => say.text(metrics::markdown()),
         ConfigCommand::Show { config, memory: true, .. } => say.text(memory::table(&read(&config)?)?),
         ConfigCommand::Show { config, .. } => say.text(toml::to_string_pretty(&read(&config)?)?),
         ConfigCommand::Check { file, config } => check(&read(&ConfigFile { config: file.or(config) })?, say)?,

@@ -116,7 +116,7 @@ counters! {
         /// 1 while a reliable consumer downstream has no room.
         in_backpressure: Gauge,
         /// Times the tile entered backpressure.
-        backpressure_count: Counter,
+        backpressures: Counter,
         /// Voluntary context switches of the tile's thread.
         context_switches_voluntary: Counter,
         /// Involuntary context switches of the tile's thread (preemptions).
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn flush_writes_in_declared_order() {
         let words: Vec<AtomicU64> = (0..LoopCounters::DECLS.len()).map(|_| AtomicU64::new(0)).collect();
-        let mut counters = LoopCounters { backpressure_count: 7, ..Default::default() };
+        let mut counters = LoopCounters { backpressures: 7, ..Default::default() };
         counters.set_regimes(&[1, 2, 3, 4, 5, 6, 7, 8, 9]);
         counters.flush(&words);
         assert_eq!(words[2].load(Ordering::Relaxed), 7);

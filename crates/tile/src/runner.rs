@@ -208,7 +208,7 @@ impl<T: Tile> Runner<T> {
 
     /// Whether the tile now waits for room on an output, and how often that began.
     pub fn backpressure(&self) -> (bool, u64) {
-        (self.blocked, self.shared.backpressure_count)
+        (self.blocked, self.shared.backpressures)
     }
 
     fn has_room(&mut self) -> bool {
@@ -258,7 +258,7 @@ impl<T: Tile> Runner<T> {
     /// Notes whether the tile now waits for room on an output.
     fn note_room(&mut self, room: bool) {
         if !room {
-            self.shared.backpressure_count += u64::from(!self.blocked);
+            self.shared.backpressures += u64::from(!self.blocked);
             self.line.spent(Regime::Backpressure, self.clock.now());
         }
         self.blocked = !room;

@@ -8,6 +8,7 @@
 mod code;
 mod crates;
 mod functions;
+mod pages;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -46,7 +47,8 @@ const RULES: &[Rule] = &[
     ("function-size", functions::size),
     ("words", words::forbidden),
     ("paths", words::absolute_paths),
-    ("links", words::links),
+    ("links", pages::links),
+    ("book", pages::book),
 ];
 
 /// Collects the findings of one rule.

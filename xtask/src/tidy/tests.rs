@@ -48,8 +48,9 @@ fn good() -> Tree {
         File::new("LICENSE", "Apache License\nVersion 2.0\n"),
         File::new(
             "docs/page.md",
-            "See [the table](../ARCHITECTURE.md#who), [docs](.), [Rust](https://rust-lang.org/a).",
+            "See [the table](../ARCHITECTURE.md#who-may-import-whom), [docs](.), [Rust](https://rust-lang.org/a).",
         ),
+        File::new("docs/SUMMARY.md", "- [A page](page.md)\n"),
         File::new("crates/ring/src/lib.rs", "//! Ring.\nfn f() {\n    // SAFETY: nothing is read.\n    unsafe {}\n}\n"),
         File::new("crates/tile/src/sys/mod.rs", "//! Sys.\n// SAFETY: as above.\nunsafe impl Send for A {}\n"),
         File::new(
@@ -159,20 +160,35 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
             ],
         ),
         ("function-size", vec![source(&format!("//! A.\nfn f() {{\n{}}}\n", "    g();\n".repeat(70)))]),
+    ]
+    .into_iter()
+    .chain(broken_text())
+    .collect()
+}
+
+/// The same for the rules on text.
+fn broken_text() -> Vec<(&'static str, Vec<Tree>)> {
+    let source = |text: &str| with("crates/wire/src/a.rs", text);
+    vec![
         (
             "words",
             vec![
                 source("//! A.\nfn f() { todo!() }\n"),
                 source("//! A: XXX.\n"),
-                with("docs/a.md", "Good enough For Now.\n"),
+                with("notes/a.md", "Good enough For Now.\n"),
                 with("tests/a.mjs", "// A dummy.\n"),
             ],
         ),
-        ("paths", vec![source("//! A.\nconst A: &str = \"/home/me\";\n"), with("docs/a.md", "Look in /mnt/data.\n")]),
+        ("paths", vec![source("//! A.\nconst A: &str = \"/home/me\";\n"), with("notes/a.md", "Look in /mnt/data.\n")]),
         (
             "links",
-            vec![with("docs/a.md", "See [that](gone.md).\n"), with("docs/a.md", "[a](page.md) [b](../page.md)\n")],
+            vec![
+                with("docs/page.md", "See [that](gone.md).\n"),
+                with("docs/page.md", "[a](page.md) [b](../page.md)\n"),
+                with("docs/page.md", "# A\n\n[a](#a) [b](page.md#b)\n"),
+            ],
         ),
+        ("book", vec![with("docs/b.md", "B.\n"), with("docs/SUMMARY.md", "[a](page.md) [b](page.md)\n")]),
     ]
 }
 
@@ -201,7 +217,7 @@ fn no_rule_is_without_a_tree_that_breaks_it() {
 
 #[test]
 fn a_finding_names_its_line() {
-    let findings = check(&with("docs/a.md", "One.\n\nA placeholder.\n"));
+    let findings = check(&with("notes/a.md", "One.\n\nA placeholder.\n"));
     let [finding] = &findings[..] else { panic!("{findings:?}") };
-    assert_eq!((finding.path.as_str(), finding.line), ("docs/a.md", 3));
+    assert_eq!((finding.path.as_str(), finding.line), ("notes/a.md", 3));
 }

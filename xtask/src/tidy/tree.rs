@@ -12,7 +12,7 @@ use super::code;
 use crate::run;
 
 /// Endings of the files that hold text written by people.
-const TEXT: [&str; 9] = ["rs", "toml", "md", "mjs", "js", "json", "sh", "run", "LICENSE"];
+const TEXT: [&str; 10] = ["rs", "toml", "md", "mjs", "js", "json", "yml", "sh", "run", "LICENSE"];
 /// Ending of the files that pages may show: known by their paths, without a text.
 const PICTURE: &str = "png";
 /// Folders of build outputs and of other people's code.

@@ -1,4 +1,4 @@
-//! Rules on every text file: words of what is not done, paths of one machine, links that lead nowhere.
+//! Rules on every text file: words of what is not done, paths of one machine.
 //!
 //! reads   every text file
 //! writes  findings
@@ -52,37 +52,4 @@ pub fn absolute_paths(tree: &Tree, found: &mut Found) {
             }
         }
     }
-}
-
-/// Links between the pages lead to files that are there.
-pub fn links(tree: &Tree, found: &mut Found) {
-    for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
-        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        for (index, line) in file.text.lines().enumerate() {
-            for target in line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target) {
-                let path = target.split('#').next().unwrap_or_default();
-                if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
-                    continue;
-                }
-                let path = joined(folder, path);
-                let folder = format!("{path}/");
-                if !tree.files.iter().any(|file| file.path == path || file.path.starts_with(&folder)) {
-                    found.at(&file.path, index + 1, format!("the link to `{target}` leads nowhere"));
-                }
-            }
-        }
-    }
-}
-
-/// A path relative to a folder, without `.` and `..`.
-fn joined(folder: &str, path: &str) -> String {
-    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
 }

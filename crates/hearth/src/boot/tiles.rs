@@ -30,7 +30,7 @@ pub(super) fn tile_configs(
     load: Option<Load>,
     fates: Arc<Fates>,
 ) -> TileConfigs {
-    let Chain { genesis, ledger, identity, store, replayed, history, .. } = chain;
+    let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
     TileConfigs {
         net: net::Config {
@@ -77,7 +77,7 @@ pub(super) fn tile_configs(
             Some(history) => store::Config::new(store, ledger).voting(identity.public).with_history(history),
             None => store::Config::new(store, ledger).voting(identity.public),
         },
-        metric: metric::Config { listen: ports.metrics, workspace: workspace_path(config) },
+        metric: metric::Config { listen: ports.metrics, workspace: workspace_path(config), ledger: folder },
         sign: sign::Config { seed: *identity.seed },
         load: load.map(|load| LoadConfigs {
             benchg: load.benchg,

@@ -17,6 +17,7 @@ mod history;
 mod hostile;
 mod idle;
 mod kills;
+mod metrics;
 mod mistakes;
 mod monitor;
 mod node;

@@ -402,6 +402,11 @@ impl Metrics {
         Ok(Self { text: http(port, request)? })
     }
 
+    /// All of them, as served.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Sum over all tiles of `hearth_{name}_total`; the counter must be there.
     pub fn total(&self, name: &str) -> u64 {
         let head = format!("hearth_{name}_total{{");

@@ -24,7 +24,7 @@ hearth_tile::counters! {
         /// Requests that failed: no connection, no answer within 2 s, an answer that makes no sense.
         failed: Counter,
         /// Transactions that the chain has executed, by the last answer.
-        transaction_count: Gauge,
+        chain_transactions: Gauge,
     }
 }
 
@@ -141,7 +141,7 @@ impl Bencho {
         match question {
             Question::Count => {
                 let transaction_count = result.as_u64()?;
-                out.count.transaction_count = transaction_count;
+                out.count.chain_transactions = transaction_count;
                 // Whoever took the samples may have stopped listening.
                 let _ = self.samples.send(Sample { at_ns: out.now(), transaction_count });
             }

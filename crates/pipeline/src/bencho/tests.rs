@@ -111,7 +111,7 @@ fn asks_both_questions_every_second_over_one_connection() {
         assert_eq!(world.rig.count().answers, 2 * (second + 1));
         world.rig.advance(Duration::from_millis(800));
     }
-    assert_eq!((world.rig.count().failed, world.rig.count().transaction_count), (0, 268));
+    assert_eq!((world.rig.count().failed, world.rig.count().chain_transactions), (0, 268));
 }
 
 #[test]

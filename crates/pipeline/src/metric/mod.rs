@@ -1,6 +1,6 @@
 //! metric: every tile's counters as Prometheus text over HTTP.
 //!
-//! reads   the workspace, read-only: counters and links of all tiles; its TCP socket
+//! reads   the workspace, read-only: counters and links of all tiles; what the process and its disk tell; its socket
 //! writes  HTTP responses
 //! memory  at most 16 connections, 4 KiB of request and one response each
 //! drops   connections beyond 16, which are told so (503); requests that are malformed, longer than 4 KiB or unfinished
@@ -11,7 +11,9 @@
 //! connection's answer one piece further, and however many ask, it works a sixteenth of the time ([`pace`]).
 
 mod connection;
+pub mod families;
 mod pace;
+mod process;
 pub mod text;
 
 use std::net::{SocketAddr, TcpListener};
@@ -47,6 +49,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The node's workspace.
     pub workspace: PathBuf,
+    /// A folder on the file system that the ledger lies on.
+    pub ledger: PathBuf,
 }
 
 const MAX_CONNECTIONS: usize = 16;
@@ -74,7 +78,7 @@ impl Tile for Metric {
         listener.set_nonblocking(true).map_err(|e| host.socket_error(&what, e))?;
         let observer = Observer::attach(&config.workspace).map_err(|e| host.error(e))?;
         let topology = Topology::from_workspace(observer.topology()).map_err(|e| host.error(e))?;
-        let template = Template::new(&topology, &observer);
+        let template = Template::new(&topology, &observer, config.ledger.clone());
         Ok(Self {
             listener,
             connections: Vec::with_capacity(MAX_CONNECTIONS),

@@ -1,22 +1,20 @@
 //! Counters and links as Prometheus text.
 //!
-//! reads   the topology (names, kinds, help) once; the workspace (values) line by line
-//! writes  one family per counter and per latency of each tile kind and service, one per loop counter, three for the
-//!         links
+//! reads   the topology once (families.rs: names, types, help); the workspace and the process (values) line by line
+//! writes  the text, a piece at a time
 //! memory  [`Template`]: about 150 B a line, taken at the start; a [`Page`]: about as much while it is written
 //! drops   –
-//! source  Prometheus naming: base units (seconds), counters end in `_total`
+//! source  the Prometheus text exposition format, version 0.0.4
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hearth_ring::Observer;
-use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::latency::Histogram;
-use hearth_tile::regime::Regime;
-use hearth_tile::topology::{CounterSpec, TileSpec, Topology};
-use hearth_tile::{CounterDecl, CounterKind};
+use hearth_tile::topology::Topology;
+
+use super::families::{Family, OfConsumer, Places, Sample, Source, families};
 
 /// Lines that [`Template::write`] adds at a time, if the last family does not go beyond: some 20 µs.
 const PIECE: usize = 64;
@@ -24,21 +22,6 @@ const PIECE: usize = 64;
 const BOUNDS_US: std::ops::RangeInclusive<u32> = 5..=24;
 /// Lines of a histogram: its buckets, the one without a bound, the sum, the count.
 const HISTOGRAM_LINES: usize = (*BOUNDS_US.end() - *BOUNDS_US.start() + 1) as usize + 3;
-
-/// Where the value of a line stands in the workspace.
-#[derive(Clone, Copy)]
-enum Source {
-    /// A word of a counters region.
-    Word { region: usize, word: usize },
-    /// A histogram in a counters region: many lines.
-    Latency { region: usize, word: usize },
-    /// Frags that a link carried.
-    Published { link: usize },
-    /// Times that a consumer was lapped.
-    Overruns { link: usize, consumer: usize },
-    /// Times that a consumer held its producer up.
-    Slow { link: usize, consumer: usize },
-}
 
 /// A line: what comes before the value, and where that is. Of a histogram, all its lines.
 struct Line {
@@ -52,6 +35,8 @@ struct Line {
 /// The text of a node but for the values: nothing else changes while it runs.
 pub struct Template {
     lines: Vec<Line>,
+    /// A folder on the file system of the ledger.
+    ledger: PathBuf,
 }
 
 /// A text in the making.
@@ -62,41 +47,14 @@ pub struct Page {
     next: usize,
 }
 
-struct Family {
-    help: String,
-    kind: &'static str,
-    samples: Vec<(String, Source, bool)>,
-}
-
-type Families = BTreeMap<String, Family>;
-
 impl Template {
-    /// The template of a node.
-    pub fn new(topology: &Topology, observer: &Observer) -> Self {
-        let mut families = Families::new();
-        for tile in &topology.tiles {
-            let Some(region) = observer.counter_names().position(|name| name == tile.name()) else { continue };
-            add_loop_counters(&mut families, tile, region);
-            for (at, spec) in tile.counters.iter().enumerate() {
-                let source = Source::Word { region, word: LoopCounters::DECLS.len() + at };
-                add(&mut families, &tile.kind, spec, format!("tile=\"{}\"", tile.name()), source);
-            }
-            for (at, spec) in tile.latencies.iter().enumerate() {
-                let name = format!("hearth_{}_{}_seconds", tile.kind, spec.name);
-                let source = Source::Latency { region, word: tile.latency_at(at) };
-                let sample = (format!("tile=\"{}\"", tile.name()), source, false);
-                families.entry(name).or_insert_with(|| Family::new(&spec.help, "histogram")).samples.push(sample);
-            }
-        }
-        for service in &topology.services {
-            let Some(region) = observer.counter_names().position(|name| name == service.name) else { continue };
-            for (word, spec) in service.counters.iter().enumerate() {
-                let labels = format!("service=\"{}\"", service.name);
-                add(&mut families, &service.name, spec, labels, Source::Word { region, word });
-            }
-        }
-        add_links(&mut families, observer);
-        Self { lines: families.iter().flat_map(|(name, family)| lines(name, family)).collect() }
+    /// The template of a node whose ledger is in a folder.
+    pub fn new(topology: &Topology, observer: &Observer, ledger: PathBuf) -> Self {
+        let links: Vec<String> = observer.links().into_iter().map(|link| link.name).collect();
+        let region = |name: &str| observer.counter_names().position(|region| region == name);
+        let link = |name: &str| links.iter().position(|link| link == name);
+        let families = families(topology, &Places { region: &region, link: &link });
+        Self { lines: families.iter().flat_map(|(name, family)| lines(name, family)).collect(), ledger }
     }
 
     /// Adds a piece of the text to a page, with the values of this moment; true when it was the last.
@@ -113,6 +71,13 @@ impl Template {
                     let words = observer.counters_at(region).and_then(|words| words.get(word..));
                     line.write_histogram(&mut page.text, &Histogram::read(words.unwrap_or_default()))
                 }
+                Source::Process(process) => {
+                    match process.read(observer.started_unix_ns(), &self.ledger) {
+                        Some(value) => line.write_value(&mut page.text, value),
+                        // No sample says better than 0 that the system does not tell.
+                        None => Ok(()),
+                    }
+                }
                 source if line.nanos => writeln!(page.text, " {}", read(observer, source) as f64 / 1e9),
                 source => writeln!(page.text, " {}", read(observer, source)),
             };
@@ -124,6 +89,12 @@ impl Template {
 }
 
 impl Line {
+    /// A line whose value was read at this moment.
+    fn write_value(&self, text: &mut String, value: f64) -> std::fmt::Result {
+        let Self { name, labels, .. } = self;
+        if labels.is_empty() { writeln!(text, "{name} {value}") } else { writeln!(text, "{name}{{{labels}}} {value}") }
+    }
+
     /// All lines of a histogram, which was read at once, so that they fit together.
     fn write_histogram(&self, text: &mut String, it: &Histogram) -> std::fmt::Result {
         let Self { name, labels, .. } = self;
@@ -138,84 +109,42 @@ impl Line {
     }
 }
 
-impl Family {
-    fn new(help: &str, kind: &'static str) -> Self {
-        Self { help: help.into(), kind, samples: vec![] }
-    }
-}
-
 /// The value; 0 where the workspace has none, which a topology of the same node rules out.
 fn read(observer: &Observer, source: Source) -> u64 {
-    let of_consumer = |link, consumer: usize| observer.link_at(link)?.consumers.get(consumer).cloned();
     let value = match source {
         Source::Word { region, word } => {
             observer.counters_at(region).and_then(|words| words.get(word)).map(|w| w.load(Relaxed))
         }
-        Source::Latency { .. } => unreachable!("a histogram is no single value"),
+        Source::Latency { .. } | Source::Process(_) => unreachable!("no single word of the workspace"),
         Source::Published { link } => observer.link_at(link).map(|link| link.producer_seq),
-        Source::Overruns { link, consumer } => of_consumer(link, consumer).map(|c| c.overrun_poll + c.overrun_read),
-        Source::Slow { link, consumer } => of_consumer(link, consumer).map(|c| c.slow),
+        Source::Consumer { link, consumer, what } => of_consumer(observer, link, consumer, what),
     };
     value.unwrap_or(0)
 }
 
-fn add_loop_counters(families: &mut Families, tile: &TileSpec, region: usize) {
-    let labels = format!("tile=\"{}\",kind=\"{}\"", tile.name(), tile.kind);
-    for (word, decl) in LoopCounters::DECLS[..FIRST_REGIME].iter().enumerate() {
-        add(families, "tile", &CounterSpec::from(decl), labels.clone(), Source::Word { region, word });
-    }
-    let decl = CounterDecl {
-        name: "regime_ns",
-        kind: CounterKind::Counter,
-        help: "Time in each regime; the regimes of a tile sum to all of its time.",
-    };
-    for (at, regime) in Regime::ALL.iter().enumerate() {
-        let labels = format!("{labels},regime=\"{}\"", regime.column());
-        let source = Source::Word { region, word: FIRST_REGIME + at };
-        add(families, "tile", &CounterSpec::from(&decl), labels, source);
-    }
-}
-
-fn add_links(families: &mut Families, observer: &Observer) {
-    let spec = |name: &str, kind, help: &str| CounterSpec { name: name.into(), kind, help: help.into() };
-    let frags = spec("frags", CounterKind::Counter, "Frags published.");
-    let overruns = spec("overruns", CounterKind::Counter, "Times that a lossy consumer was lapped.");
-    let slow = spec("slow", CounterKind::Counter, "Times that a consumer held its producer up.");
-    for (link, view) in observer.links().iter().enumerate() {
-        let label = format!("link=\"{}\"", view.name);
-        add(families, "link", &frags, label.clone(), Source::Published { link });
-        for (consumer, it) in view.consumers.iter().enumerate() {
-            let label = format!("{label},consumer=\"{}\"", it.name);
-            add(families, "link", &overruns, label.clone(), Source::Overruns { link, consumer });
-            add(families, "link", &slow, label, Source::Slow { link, consumer });
-        }
-    }
-}
-
-fn add(families: &mut Families, area: &str, spec: &CounterSpec, labels: String, source: Source) {
-    let (base, nanos) = match spec.name.strip_suffix("_ns") {
-        Some(base) => (format!("{base}_seconds"), true),
-        None => (spec.name.clone(), false),
-    };
-    let suffix = if spec.kind == CounterKind::Counter { "_total" } else { "" };
-    let kind = match spec.kind {
-        CounterKind::Counter => "counter",
-        CounterKind::Gauge => "gauge",
-    };
-    let help = spec.help.replace(", nanoseconds", "");
-    let family = families.entry(format!("hearth_{area}_{base}{suffix}"));
-    let family = family.or_insert_with(|| Family::new(&help, kind));
-    family.samples.push((labels, source, nanos));
+fn of_consumer(observer: &Observer, link: usize, consumer: usize, what: OfConsumer) -> Option<u64> {
+    let link = observer.link_at(link)?;
+    let it = link.consumers.get(consumer)?;
+    Some(match what {
+        OfConsumer::Waiting => link.producer_seq.saturating_sub(it.seq),
+        OfConsumer::Filtered => it.filtered,
+        OfConsumer::Bytes => it.bytes,
+        OfConsumer::Overruns => it.overrun_poll + it.overrun_read,
+        OfConsumer::Slow => it.slow,
+    })
 }
 
 /// The lines of a family; its head stands before the first.
 fn lines(name: &str, family: &Family) -> Vec<Line> {
-    let mut head = format!("# HELP {name} {}\n# TYPE {name} {}\n", family.help, family.kind);
-    let mut line = |(labels, source, nanos): &(String, Source, bool)| {
-        let head = std::mem::take(&mut head);
-        let (source, nanos) = (*source, *nanos);
+    let mut head = format!("# HELP {name} {}\n# TYPE {name} {}\n", family.help, family.kind.name());
+    let mut line = |sample: &Sample| {
+        let (head, source, nanos) = (std::mem::take(&mut head), sample.source, sample.nanos);
+        let labels: Vec<String> = sample.labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+        let labels = labels.join(",");
         match source {
-            Source::Latency { .. } => Line { before: head, name: name.into(), labels: labels.clone(), source, nanos },
+            Source::Latency { .. } | Source::Process(_) => {
+                Line { before: head, name: name.into(), labels, source, nanos }
+            }
             _ => {
                 let before = format!("{head}{name}{{{labels}}}");
                 Line { before, name: String::new(), labels: String::new(), source, nanos }

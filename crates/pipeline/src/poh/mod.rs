@@ -54,9 +54,9 @@ hearth_tile::counters! {
         hashes: Counter,
         /// The slot under way.
         slot: Gauge,
-        /// How late the slot under way began, in nanoseconds.
+        /// How late the slot under way began, nanoseconds.
         late_ns: Gauge,
-        /// By how much the schedule was moved since the chain could not catch up, in nanoseconds.
+        /// By how much the schedule was moved since the chain could not catch up, nanoseconds.
         forgiven_ns: Counter,
     }
 }

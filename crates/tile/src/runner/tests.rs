@@ -179,13 +179,13 @@ fn backpressure_is_entered_left_and_counted() {
         }
         assert_eq!(stage.runner.turn(0), Activity::Idle, "no room is nothing to do");
         assert_eq!(stage.runner.turn(0), Activity::Idle);
-        assert_eq!((stage.word("in_backpressure"), stage.word("backpressure_count")), (1, round));
+        assert_eq!((stage.word("in_backpressure"), stage.word("backpressures")), (1, round));
         give(&mut feed, [0, 0]);
         stage.settle();
         assert_eq!(stage.word("frags_in"), stage.word("frags_out"), "nothing is read without room");
         received.extend(take(&mut drain, usize::MAX));
         stage.settle();
-        assert_eq!((stage.word("in_backpressure"), stage.word("backpressure_count")), (0, round));
+        assert_eq!((stage.word("in_backpressure"), stage.word("backpressures")), (0, round));
     }
     received.extend(take(&mut drain, usize::MAX));
     assert!(received.iter().copied().eq(0..stage.word("frags_in")), "each frag once and in order");

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 mod addr;
+pub mod disk;
 pub mod event;
 pub mod memory;
 pub mod random;

@@ -1,0 +1,69 @@
+//! The metrics that a node serves: `hearth config show --counters`.
+//!
+//! reads   the topology of the default configuration
+//! writes  Markdown
+//! memory  the page
+
+use std::fmt::Write;
+
+use hearth_pipeline::metric::families::{self, Metric};
+use hearth_tile::topology::Topology;
+
+use crate::boot;
+use crate::config::Config;
+
+/// A node with everything that can count: the load's tiles too.
+fn topology() -> Topology {
+    let cores = hearth_tile::affinity::Cores { allowed: vec![0], siblings: Default::default() };
+    boot::topology(&Config::default(), &cores, true).expect("the default layout fits any machine")
+}
+
+/// Every metric as a page.
+pub fn markdown() -> String {
+    let topology = topology();
+    let mut text = String::from(HEAD);
+    let mut section = |title: &str, labels: &str, metrics: Vec<Metric>| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n## {title}\n\n{labels}\n\n| Metric | Type | Meaning |\n|---|---|---|\n");
+        for it in metrics {
+            let _ = writeln!(text, "| `{}` | {} | {} |", it.name, it.kind.name(), it.help);
+        }
+    };
+    let counters = |area: &str, specs: &[_]| specs.iter().map(|spec| families::counter(area, spec)).collect();
+    section(
+        "every tile",
+        "Labels: `tile` (`verify:0`), `kind` (`verify`); of the regimes `regime` too, with the names of the monitor's columns.",
+        counters("tile", &families::of_every_tile()),
+    );
+    section(
+        "every link",
+        "Labels: `link` (`verify_dedup:0`), and `consumer` (`dedup:0`) except of `hearth_link_frags_total`.",
+        counters("link", &families::of_every_link()),
+    );
+    section("the process", "No labels, but `version` of `hearth_build_info`.", families::of_the_process());
+    let mut kinds: Vec<&str> = vec![];
+    for tile in &topology.tiles {
+        if !kinds.contains(&tile.kind.as_str()) {
+            kinds.push(&tile.kind);
+            let latencies = tile.latencies.iter().map(|spec| families::latency(&tile.kind, spec));
+            let metrics: Vec<Metric> = counters(&tile.kind, &tile.counters);
+            let of = if tile.load { "Label: `tile`. Only in a bench." } else { "Label: `tile`." };
+            section(&tile.kind, of, metrics.into_iter().chain(latencies).collect());
+        }
+    }
+    for service in &topology.services {
+        section(&service.name, "Label: `service`.", counters(&service.name, &service.counters));
+    }
+    text
+}
+
+const HEAD: &str = "\
+# Metrics
+
+Served as Prometheus text on `tiles.metric.prometheus_listen_port`: http://127.0.0.1:7999/metrics. Units are seconds
+and bytes. A histogram has `_bucket` (label `le`), `_sum` and `_count` of its name. `hearth why` names a counter without
+`hearth_` and `_total`. [Observing](observing.md) says how to have them drawn and watched.
+";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! The metrics of a running node are those that the reference declares.
+
+use std::collections::BTreeMap;
+
+use super::node::{Setup, hearth, output};
+
+/// Metrics of the reference by name with their type; those of a bench's load apart.
+fn declared() -> BTreeMap<String, String> {
+    let page = output(hearth().args(["config", "show", "--counters"]));
+    let page = String::from_utf8(page.stdout).expect("text");
+    let sections = page.split("\n## ").skip(1).filter(|section| !section.contains("Only in a bench."));
+    let rows = sections.flat_map(str::lines).filter_map(|line| line.strip_prefix("| `"));
+    let row = |row: &str| {
+        let mut cells = row.split(" | ");
+        let name = cells.next()?.trim_end_matches('`').to_owned();
+        Some((name, cells.next()?.to_owned()))
+    };
+    rows.filter_map(row).collect()
+}
+
+/// Each has help and a type, and samples unless the system does not tell; nothing comes before its type.
+#[test]
+fn what_is_served_is_what_is_declared() {
+    let setup = Setup::new("metrics");
+    let node = setup.start();
+    let metrics = node.metrics();
+    let (mut served, mut help) = (BTreeMap::new(), "");
+    for line in metrics.text().lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ').expect("a name and a text").0;
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect("a name and a type");
+            assert_eq!(name, help, "its help goes before");
+            assert_eq!(served.insert(name.to_owned(), kind.to_owned()), None, "{name} comes twice");
+        } else {
+            let (sample, value) = line.rsplit_once(' ').expect("a sample and its value");
+            assert!(sample.starts_with(help), "{line} stands under {help}");
+            assert!(value.parse::<f64>().is_ok_and(f64::is_finite), "{line}");
+        }
+    }
+    assert_eq!(served, declared());
+    let started = metrics.text().lines().find_map(|line| line.strip_prefix("process_start_time_seconds "));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs_f64();
+    let age = now - started.and_then(|text| text.parse::<f64>().ok()).expect("when it began");
+    assert!((0.0..3600.0).contains(&age), "{age} s old");
+    node.stop();
+}

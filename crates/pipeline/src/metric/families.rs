@@ -1,0 +1,238 @@
+//! Which metrics there are: names, types, labels and help, from the topology alone.
+//!
+//! reads   the topology: what every tile, service and link declares
+//! writes  [`declared`]: for the reference, and for the tests of whatever names a metric; for the text, where each
+//!         value stands
+//! memory  about 200 B a sample, while a template or the reference is made
+//! source  Prometheus naming: base units (seconds, bytes) last, counters end in `_total`
+
+use std::collections::BTreeMap;
+
+use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
+use hearth_tile::regime::Regime;
+use hearth_tile::topology::{CounterSpec, LatencySpec, TileSpec, Topology};
+use hearth_tile::{CounterDecl, CounterKind};
+
+use super::process::Process;
+
+/// Where the value of a sample stands.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    /// A word of a counters region.
+    Word { region: usize, word: usize },
+    /// A histogram in a counters region: many lines.
+    Latency { region: usize, word: usize },
+    /// Frags that a link carried.
+    Published { link: usize },
+    /// Something of one consumer of a link.
+    Consumer { link: usize, consumer: usize, what: OfConsumer },
+    /// Something of the process.
+    Process(Process),
+}
+
+/// What a link tells of each consumer.
+#[derive(Clone, Copy)]
+pub(super) enum OfConsumer {
+    /// Frags that wait for it.
+    Waiting,
+    /// Frags that it skipped unread.
+    Filtered,
+    /// Payload bytes that it read.
+    Bytes,
+    /// Frags lost: it was lapped.
+    Overruns,
+    /// Times that it held its producer up.
+    Slow,
+}
+
+/// A metric's type, as Prometheus knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// Only grows while the node runs.
+    Counter,
+    /// Moves both ways.
+    Gauge,
+    /// Buckets, a sum and a count.
+    Histogram,
+}
+
+impl Type {
+    /// The word of the text format.
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::Counter => "counter",
+            Type::Gauge => "gauge",
+            Type::Histogram => "histogram",
+        }
+    }
+}
+
+impl From<CounterKind> for Type {
+    fn from(kind: CounterKind) -> Self {
+        match kind {
+            CounterKind::Counter => Type::Counter,
+            CounterKind::Gauge => Type::Gauge,
+        }
+    }
+}
+
+/// One metric as it is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// With its prefix and unit.
+    pub name: String,
+    /// Counter, gauge or histogram.
+    pub kind: Type,
+    /// One sentence.
+    pub help: String,
+    /// The labels' names; a histogram has `le` besides.
+    pub labels: Vec<&'static str>,
+}
+
+/// One sample: its labels, and where its value is.
+pub(super) struct Sample {
+    pub labels: Vec<(&'static str, String)>,
+    pub source: Source,
+    pub nanos: bool,
+}
+
+/// A metric with all its samples.
+pub(super) struct Family {
+    pub help: String,
+    pub kind: Type,
+    pub samples: Vec<Sample>,
+}
+
+/// Metrics by name.
+pub(super) type Families = BTreeMap<String, Family>;
+
+/// Numbers in the workspace of what the topology names. What it has not is not served.
+pub(super) struct Places<'a> {
+    /// Of a counters region.
+    pub region: &'a dyn Fn(&str) -> Option<usize>,
+    /// Of a link.
+    pub link: &'a dyn Fn(&str) -> Option<usize>,
+}
+
+/// Every metric that a node of this topology serves, by name.
+pub fn declared(topology: &Topology) -> Vec<Metric> {
+    let families = families(topology, &Places { region: &|_| Some(0), link: &|_| Some(0) });
+    let metric = |(name, family): (String, Family)| {
+        let labels = family.samples.first().map(|sample| sample.labels.iter().map(|(label, _)| *label).collect());
+        Metric { name, kind: family.kind, help: family.help, labels: labels.unwrap_or_default() }
+    };
+    families.into_iter().map(metric).collect()
+}
+
+/// How a counter of an area (a kind of tile, a service, `tile`, `link`) is served.
+pub fn counter(area: &str, spec: &CounterSpec) -> Metric {
+    let base = spec.name.strip_suffix("_ns").map_or_else(|| spec.name.clone(), |base| format!("{base}_seconds"));
+    let suffix = if spec.kind == CounterKind::Counter { "_total" } else { "" };
+    let name = format!("hearth_{area}_{base}{suffix}");
+    Metric { name, kind: spec.kind.into(), help: spec.help.replace(", nanoseconds", ""), labels: vec![] }
+}
+
+/// How a latency of a kind of tile is served.
+pub fn latency(area: &str, spec: &LatencySpec) -> Metric {
+    let name = format!("hearth_{area}_{}_seconds", spec.name);
+    Metric { name, kind: Type::Histogram, help: spec.help.clone(), labels: vec![] }
+}
+
+/// What every tile counts; its regimes are one metric.
+pub fn of_every_tile() -> Vec<CounterSpec> {
+    const REGIMES: CounterDecl = CounterDecl {
+        name: "regime_ns",
+        kind: CounterKind::Counter,
+        help: "Time in each regime; the regimes of a tile sum to all of its time.",
+    };
+    LoopCounters::DECLS[..FIRST_REGIME].iter().chain([&REGIMES]).map(CounterSpec::from).collect()
+}
+
+/// What every link counts: its producer's frags, then of each consumer what [`OF_CONSUMER`] has.
+pub fn of_every_link() -> Vec<CounterSpec> {
+    const FRAGS: CounterDecl = CounterDecl { name: "frags", kind: CounterKind::Counter, help: "Frags published." };
+    std::iter::once(&FRAGS).chain(OF_CONSUMER.iter().map(|(_, decl)| decl)).map(CounterSpec::from).collect()
+}
+
+/// What the process and its disk tell.
+pub fn of_the_process() -> Vec<Metric> {
+    Process::ALL.map(Process::metric).into()
+}
+
+const fn decl(name: &'static str, kind: CounterKind, help: &'static str) -> CounterDecl {
+    CounterDecl { name, kind, help }
+}
+
+const OF_CONSUMER: [(OfConsumer, CounterDecl); 5] = [
+    (OfConsumer::Waiting, decl("waiting_frags", CounterKind::Gauge, "Frags published that wait for the consumer.")),
+    (OfConsumer::Filtered, decl("filtered", CounterKind::Counter, "Frags that the consumer skipped unread.")),
+    (OfConsumer::Bytes, decl("bytes", CounterKind::Counter, "Payload bytes that the consumer read.")),
+    (OfConsumer::Overruns, decl("overruns", CounterKind::Counter, "Frags lost to a lossy consumer that was lapped.")),
+    (OfConsumer::Slow, decl("slow", CounterKind::Counter, "Times that a consumer held its producer up.")),
+];
+
+/// All families of a topology.
+pub(super) fn families(topology: &Topology, places: &Places<'_>) -> Families {
+    let mut families = Families::new();
+    for tile in &topology.tiles {
+        if let Some(region) = (places.region)(&tile.name()) {
+            add_tile(&mut families, tile, region);
+        }
+    }
+    for service in &topology.services {
+        let Some(region) = (places.region)(&service.name) else { continue };
+        for (word, spec) in service.counters.iter().enumerate() {
+            let labels = vec![("service", service.name.clone())];
+            add_counter(&mut families, &service.name, spec, labels, Source::Word { region, word });
+        }
+    }
+    for link in &topology.links {
+        let Some(at) = (places.link)(&link.name) else { continue };
+        let specs = of_every_link();
+        let label = ("link", link.name.clone());
+        add_counter(&mut families, "link", &specs[0], vec![label.clone()], Source::Published { link: at });
+        for (consumer, end) in link.consumers.iter().enumerate() {
+            for (spec, (what, _)) in specs[1..].iter().zip(OF_CONSUMER) {
+                let labels = vec![label.clone(), ("consumer", end.tile.clone())];
+                add_counter(&mut families, "link", spec, labels, Source::Consumer { link: at, consumer, what });
+            }
+        }
+    }
+    for process in Process::ALL {
+        add(&mut families, process.metric(), process.label_values(), Source::Process(process), false);
+    }
+    families
+}
+
+fn add_tile(families: &mut Families, tile: &TileSpec, region: usize) {
+    let name = ("tile", tile.name());
+    let labels = vec![name.clone(), ("kind", tile.kind.clone())];
+    let specs = of_every_tile();
+    let (regimes, words) = specs.split_last().expect("the regimes are the last");
+    for (word, spec) in words.iter().enumerate() {
+        add_counter(families, "tile", spec, labels.clone(), Source::Word { region, word });
+    }
+    for (at, regime) in Regime::ALL.iter().enumerate() {
+        let labels = labels.iter().cloned().chain([("regime", regime.column().to_owned())]).collect();
+        add_counter(families, "tile", regimes, labels, Source::Word { region, word: FIRST_REGIME + at });
+    }
+    for (at, spec) in tile.counters.iter().enumerate() {
+        let source = Source::Word { region, word: LoopCounters::DECLS.len() + at };
+        add_counter(families, &tile.kind, spec, vec![name.clone()], source);
+    }
+    for (at, spec) in tile.latencies.iter().enumerate() {
+        let source = Source::Latency { region, word: tile.latency_at(at) };
+        add(families, latency(&tile.kind, spec), vec![name.clone()], source, false);
+    }
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+fn add_counter(families: &mut Families, area: &str, spec: &CounterSpec, labels: Labels, source: Source) {
+    add(families, counter(area, spec), labels, source, spec.name.ends_with("_ns"));
+}
+
+fn add(families: &mut Families, metric: Metric, labels: Labels, source: Source, nanos: bool) {
+    let new = || Family { help: metric.help, kind: metric.kind, samples: vec![] };
+    families.entry(metric.name).or_insert_with(new).samples.push(Sample { labels, source, nanos });
+}
