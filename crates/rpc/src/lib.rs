@@ -26,6 +26,8 @@ mod jsonrpc;
 mod methods;
 mod params;
 mod rate;
+#[cfg(test)]
+mod reference_tests;
 pub mod server;
 mod subscriptions;
 mod websocket;
