@@ -3,6 +3,7 @@
 //! reads   `/proc/self/status`, the process's clock, the file system of the ledger; at each scrape
 //! writes  single values
 //! memory  a page of text, for a moment
+//! drops   –
 //! source  the names that Prometheus' own clients have (`process_…`)
 //!
 //! The file system is asked by statvfs: where it hangs, as a network's may, the scrape does, and no other tile on a
