@@ -48,7 +48,7 @@ fn good() -> Tree {
         File::new("LICENSE", "Apache License\nVersion 2.0\n"),
         File::new(
             "docs/page.md",
-            "See [the table](../ARCHITECTURE.md#who-may-import-whom), [docs](.), [Rust](https://rust-lang.org/a).",
+            "# Here\n\nSee [the table](../ARCHITECTURE.md), [docs](.), [this](#here), [Rust](https://rust-lang.org/a).",
         ),
         File::new("docs/SUMMARY.md", "- [A page](page.md)\n"),
         File::new("crates/ring/src/lib.rs", "//! Ring.\nfn f() {\n    // SAFETY: nothing is read.\n    unsafe {}\n}\n"),
