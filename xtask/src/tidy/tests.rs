@@ -117,7 +117,7 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
                 depends("hearth", "hearth-testkit", false),
                 with("ARCHITECTURE.md", &TABLE.replace("| `wire` | bytes | – |\n", "")),
                 with("ARCHITECTURE.md", &TABLE.replace("`ring` |\n", "`ring`, `gone` |\n")),
-                without(&["ARCHITECTURE.md", "docs/page.md"]),
+                without(&["ARCHITECTURE.md", "docs/page.md", "docs/SUMMARY.md"]),
             ],
         ),
         ("outside-crates", vec![depends("hearth-wire", "tokio", false), depends("hearth", "libc", false)]),
