@@ -318,7 +318,7 @@ fn shared_core_full(sample: &Sample, core: &CoreSample) -> Diagnosis {
 /// For where moving tiles wins little and poh hashes most of the time: with ticks that are timed it hashes only what is
 /// mixed in.
 fn advise_timed_ticks(found: Diagnosis) -> Diagnosis {
-    found.advise(Some("development.genesis.hashes_per_tick"), "0 has ticks timed instead of hashed")
+    found.advise_value("development.genesis.hashes_per_tick", "0", "have ticks timed instead of hashed")
 }
 
 fn all_cores_full(sample: &Sample) -> Diagnosis {

@@ -128,7 +128,7 @@ fn metric_renders(bench: &Bench) {
     let path = std::env::temp_dir().join(format!("hearth-bench-metric-{}", std::process::id()));
     let _workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).expect("a workspace");
     let observer = Observer::attach(&path).expect("it is there");
-    let template = Template::new(&topology, &observer, std::env::temp_dir());
+    let template = Template::new(&topology, &observer, std::env::temp_dir()).expect("a thread");
     let text = || {
         let (mut page, mut pieces) = (Page::default(), 1);
         while !template.write(&observer, &mut page) {

@@ -78,7 +78,7 @@ impl Tile for Metric {
         listener.set_nonblocking(true).map_err(|e| host.socket_error(&what, e))?;
         let observer = Observer::attach(&config.workspace).map_err(|e| host.error(e))?;
         let topology = Topology::from_workspace(observer.topology()).map_err(|e| host.error(e))?;
-        let template = Template::new(&topology, &observer, config.ledger.clone());
+        let template = Template::new(&topology, &observer, config.ledger.clone()).map_err(|e| host.error(e))?;
         Ok(Self {
             listener,
             connections: Vec::with_capacity(MAX_CONNECTIONS),

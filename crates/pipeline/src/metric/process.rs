@@ -1,19 +1,67 @@
 //! What the process and its disk tell of themselves: memory, CPU time, age, version, room.
 //!
-//! reads   `/proc/self/status`, the process's clock, the file system of the ledger; at each scrape
+//! reads   `/proc/self/status` and the process's clock at each scrape; the file system of the ledger every
+//!         [`LOOK_EVERY`]
 //! writes  single values
 //! memory  a page of text, for a moment
 //! drops   –
 //! source  the names that Prometheus' own clients have (`process_…`)
 //!
-//! The file system is asked by statvfs: where it hangs, as a network's may, the scrape does, and no other tile on a
-//! core of its own.
+//! The file system is asked by a thread that may wait: where it hangs, as a network's may, no tile does.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use hearth_tile::sys::{disk, thread};
 
 use super::families::{Metric, Type};
+
+/// How often the file system is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The file system has not told.
+const UNTOLD: u64 = u64::MAX;
+
+/// The file system of the ledger, as it was found last.
+pub(super) struct Disk(Arc<Found>);
+
+struct Found {
+    size_bytes: AtomicU64,
+    free_bytes: AtomicU64,
+}
+
+impl Disk {
+    /// Looks at the file system of this folder, now and then again for as long as this value lives.
+    pub fn new(ledger: PathBuf) -> std::io::Result<Self> {
+        let found = Arc::new(Found { size_bytes: AtomicU64::new(UNTOLD), free_bytes: AtomicU64::new(UNTOLD) });
+        found.look(&ledger);
+        let theirs = Arc::downgrade(&found);
+        std::thread::Builder::new().name("disk".into()).spawn(move || watch(&theirs, &ledger))?;
+        Ok(Self(found))
+    }
+}
+
+/// Nobody waits for this thread: it may hang with the file system.
+fn watch(found: &Weak<Found>, ledger: &Path) {
+    loop {
+        std::thread::sleep(LOOK_EVERY);
+        let Some(found) = found.upgrade() else { return };
+        found.look(ledger);
+    }
+}
+
+impl Found {
+    fn look(&self, ledger: &Path) {
+        let (size, free) = disk::space(ledger).map_or((UNTOLD, UNTOLD), |space| (space.size_bytes, space.free_bytes));
+        self.size_bytes.store(size, Ordering::Relaxed);
+        self.free_bytes.store(free, Ordering::Relaxed);
+    }
+}
+
+fn told(bytes: &AtomicU64) -> Option<f64> {
+    Some(bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != UNTOLD).map(|bytes| bytes as f64)
+}
 
 /// One value.
 #[derive(Clone, Copy)]
@@ -66,15 +114,14 @@ impl Process {
     }
 
     /// The value now; `None` where the system does not tell.
-    pub fn read(self, started_unix_ns: u64, ledger: &Path) -> Option<f64> {
-        let space = || disk::space(ledger).ok();
+    pub fn read(self, started_unix_ns: u64, disk: &Disk) -> Option<f64> {
         Some(match self {
             Process::Cpu => thread::process_cpu_ns() as f64 / 1e9,
             Process::Resident => resident_bytes(&std::fs::read_to_string("/proc/self/status").ok()?)? as f64,
             Process::Start => started_unix_ns as f64 / 1e9,
             Process::Version => 1.0,
-            Process::DiskFree => space()?.free_bytes as f64,
-            Process::DiskSize => space()?.size_bytes as f64,
+            Process::DiskFree => told(&disk.0.free_bytes)?,
+            Process::DiskSize => told(&disk.0.size_bytes)?,
         })
     }
 }
@@ -91,11 +138,12 @@ mod tests {
 
     #[test]
     fn every_value_can_be_read_here() {
+        let (disk, absent) = (Disk::new(std::env::temp_dir()).unwrap(), Disk::new("/no/such/folder".into()).unwrap());
         for process in Process::ALL {
-            let value = process.read(1, &std::env::temp_dir());
+            let value = process.read(1, &disk);
             assert!(value.is_some_and(|value| value > 0.0), "{}: {value:?}", process.metric().name);
         }
-        assert_eq!(Process::DiskFree.read(1, Path::new("/no/such/folder")), None);
+        assert_eq!(Process::DiskFree.read(1, &absent), None);
         assert_eq!(resident_bytes("VmHWM:\t 9 kB\nVmRSS:\t  2048 kB\n"), Some(2 << 20));
         assert_eq!(resident_bytes("VmRSS: much"), None);
     }

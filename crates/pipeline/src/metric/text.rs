@@ -15,6 +15,7 @@ use hearth_tile::latency::Histogram;
 use hearth_tile::topology::Topology;
 
 use super::families::{Family, OfConsumer, Places, Sample, Source, families};
+use super::process::Disk;
 
 /// Lines that [`Template::write`] adds at a time, if the last family does not go beyond: some 20 µs.
 const PIECE: usize = 64;
@@ -35,8 +36,7 @@ struct Line {
 /// The text of a node but for the values: nothing else changes while it runs.
 pub struct Template {
     lines: Vec<Line>,
-    /// A folder on the file system of the ledger.
-    ledger: PathBuf,
+    disk: Disk,
 }
 
 /// A text in the making.
@@ -48,13 +48,14 @@ pub struct Page {
 }
 
 impl Template {
-    /// The template of a node whose ledger is in a folder.
-    pub fn new(topology: &Topology, observer: &Observer, ledger: PathBuf) -> Self {
+    /// The template of a node whose ledger is in a folder. Fails when no thread can be started to look at its disk.
+    pub fn new(topology: &Topology, observer: &Observer, ledger: PathBuf) -> std::io::Result<Self> {
+        let disk = Disk::new(ledger)?;
         let links: Vec<String> = observer.links().into_iter().map(|link| link.name).collect();
         let region = |name: &str| observer.counter_names().position(|region| region == name);
         let link = |name: &str| links.iter().position(|link| link == name);
         let families = families(topology, &Places { region: &region, link: &link });
-        Self { lines: families.iter().flat_map(|(name, family)| lines(name, family)).collect(), ledger }
+        Ok(Self { lines: families.iter().flat_map(|(name, family)| lines(name, family)).collect(), disk })
     }
 
     /// Adds a piece of the text to a page, with the values of this moment; true when it was the last.
@@ -72,7 +73,7 @@ impl Template {
                     line.write_histogram(&mut page.text, &Histogram::read(words.unwrap_or_default()))
                 }
                 Source::Process(process) => {
-                    match process.read(observer.started_unix_ns(), &self.ledger) {
+                    match process.read(observer.started_unix_ns(), &self.disk) {
                         Some(value) => line.write_value(&mut page.text, value),
                         // No sample says better than 0 that the system does not tell.
                         None => Ok(()),
