@@ -151,7 +151,7 @@ fn a_chain_that_hashes_too_much_is_told() {
         told(&Sample { cores_allowed: 2, ..node(tiles, vec![]) }, finding, kind)
     };
     let says = told_with(0.85, 0.6, Finding::CoreFull, "poh");
-    assert!(says.ends_with("0 has ticks timed instead of hashed (`development.genesis.hashes_per_tick`)"), "{says}");
+    assert!(says.ends_with("have ticks timed instead of hashed (`development.genesis.hashes_per_tick = 0`)"), "{says}");
     for (busy, poh, kind) in [(0.5, 0.6, "poh"), (0.85, 0.3, "pack")] {
         let says = told_with(busy, poh, Finding::CoreFull, kind);
         assert!(says.ends_with("(`layout.affinity`)"), "{says}");
