@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use table::Table;
 
-/// Places of a table: what a tile that talks to peers tells apart. Whoever has more than a 33rd of all bytes of late has
-/// one, whatever the others do, and the heaviest 32 keep theirs.
+/// Places of a table: what a tile that talks to peers tells apart. Whoever has more than a 33rd of all bytes of late
+/// has one, whatever the others do, and the heaviest 32 keep theirs.
 pub const PLACES: usize = 64;
 /// Words of a place: the peer's three, bytes received, bytes sent, the check.
 const PLACE_WORDS: usize = 6;
