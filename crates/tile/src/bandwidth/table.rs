@@ -5,9 +5,10 @@
 //! memory  [`PLACES`](super::PLACES) places and a tag of 4 B for each
 //!
 //! Runs of one peer cost a comparison of addresses. Half of the places are kept: the heaviest have them, and lose one
-//! only to somebody heavier, into the other half. There whoever is new wears down all weights alike, at once by raising the
-//! floor that they are counted from, and takes a place whose weight is gone. However many addresses are spoofed, they
-//! wear down no more than their bytes divided by the places of that half and one; who has more bytes than that stays.
+//! only to somebody heavier, into the other half. There whoever is new wears down all weights alike, at once by
+//! raising the floor that they are counted from, and takes a place whose weight is gone. However many addresses are
+//! spoofed, they wear down no more than their bytes divided by the places of that half and one; who has more bytes
+//! than that stays.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
