@@ -2,7 +2,7 @@
 //!
 //! reads   this process's stacks; the ledger's count of transactions and its slots
 //! writes  the last profile
-//! memory  none before the first; then the last profile, at most [`STACKS_MAX`](super::STACKS_MAX) stacks, until the
+//! memory  none before the first; then the last profile, at most [`STACKS_MAX`] stacks, until the
 //!         next is asked for or [`KEPT`] has passed, and the sampler's table
 //!
 //! A second without samples comes first, so that the profile can say what the node did without.
