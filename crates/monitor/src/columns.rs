@@ -1,6 +1,6 @@
 //! The columns of the two tables, as a pipe and a terminal show them.
 //!
-//! reads   a [`Sample`](crate::Sample)'s tiles and links
+//! reads   a [`Sample`]'s tiles and links
 //! writes  cells; which columns fit a width
 //! source  the tables of Firedancer's monitor: same names, same meaning; `core`, `% other` and `preempt/s` are ours
 

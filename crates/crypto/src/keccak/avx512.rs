@@ -123,7 +123,7 @@ macro_rules! row {
     }};
 }
 
-/// Keccak-f[1600] on each lane.
+/// `Keccak-f[1600]` on each lane.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn permute(state: &mut [__m512i; 25]) {
