@@ -33,7 +33,14 @@ fn tool() -> Result<PathBuf, String> {
 fn fetch(folder: &Path) -> Result<(), String> {
     let cannot = |error| format!("cannot use {}: {error}", folder.display());
     std::fs::create_dir_all(folder).map_err(cannot)?;
-    run::run(Command::new("apt-get").args(["--quiet", "download", "prometheus"]).current_dir(folder))?;
+    let download = || run::run(Command::new("apt-get").args(["--quiet", "download", "prometheus"]).current_dir(folder));
+    if download().is_err() {
+        // A machine that has installed nothing yet has no list of packages.
+        let update = ["apt-get", "--quiet", "update"];
+        run::run(Command::new(update[0]).args(&update[1..]))
+            .or_else(|_| run::run(Command::new("sudo").args(update)))?;
+        download()?;
+    }
     let packages = std::fs::read_dir(folder).map_err(cannot)?.filter_map(|entry| Some(entry.ok()?.path()));
     let package = packages.filter(|path| path.extension().is_some_and(|it| it == "deb")).max();
     let package = package.ok_or("apt-get left no package")?;
