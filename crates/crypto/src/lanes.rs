@@ -19,6 +19,20 @@ pub(crate) fn available() -> bool {
         && is_x86_feature_detected!("avx512ifma")
 }
 
+/// The array of five that `$body` gives for `$i` = 0 to 4, unrolled: a closure would be compiled without the
+/// target features of the function around it.
+macro_rules! five {
+    ($i:ident => $body:expr) => {{
+        use $crate::lanes::five;
+        [five!(0, $i, $body), five!(1, $i, $body), five!(2, $i, $body), five!(3, $i, $body), five!(4, $i, $body)]
+    }};
+    ($value:literal, $i:ident, $body:expr) => {{
+        const $i: usize = $value;
+        $body
+    }};
+}
+pub(crate) use five;
+
 /// Transposes eight rows of eight words.
 ///
 /// # Safety

@@ -23,6 +23,7 @@
 #![allow(unsafe_code)]
 
 use super::field::{Fe, Field};
+use crate::lanes::five;
 use core::arch::x86_64::*;
 
 /// Whether this processor has the instructions that [`Fe4`] uses.
@@ -85,18 +86,6 @@ const LIMB_OFFSET: [i64; 5] = {
     let usual = (LOW_BITS - (1 << 50) - (BIAS >> 51)) as i64;
     [(LOW_BITS - (1 << 50) - 19 * (BIAS >> 51)) as i64, usual, usual, usual, usual]
 };
-
-/// The array of five that `$body` gives for `$i` = 0 to 4, unrolled: a closure would be compiled without the
-/// target features of the function around it.
-macro_rules! five {
-    ($i:ident => $body:expr) => {
-        [five!(0, $i, $body), five!(1, $i, $body), five!(2, $i, $body), five!(3, $i, $body), five!(4, $i, $body)]
-    };
-    ($value:literal, $i:ident, $body:expr) => {{
-        const $i: usize = $value;
-        $body
-    }};
-}
 
 /// Accumulates `low` into column `at` and `high` into the next.
 macro_rules! product {

@@ -20,6 +20,7 @@
 
 use super::field::{Fe, Field};
 pub(super) use crate::lanes::available;
+use crate::lanes::five;
 use core::arch::x86_64::*;
 
 /// Eight elements. Values exist only on processors where [`available`] holds.
@@ -35,18 +36,6 @@ const MASK: i64 = (1 << 51) - 1;
 const TWO_P: [i64; 5] = [2 * (MASK - 18), 2 * MASK, 2 * MASK, 2 * MASK, 2 * MASK];
 /// 2^10·p, above any column that is subtracted.
 const BIAS: [i64; 5] = [(MASK - 18) << 10, MASK << 10, MASK << 10, MASK << 10, MASK << 10];
-
-/// The array of five that `$body` gives for `$i` = 0 to 4, unrolled: a closure would be compiled without the
-/// target features of the function around it.
-macro_rules! five {
-    ($i:ident => $body:expr) => {
-        [five!(0, $i, $body), five!(1, $i, $body), five!(2, $i, $body), five!(3, $i, $body), five!(4, $i, $body)]
-    };
-    ($value:literal, $i:ident, $body:expr) => {{
-        const $i: usize = $value;
-        $body
-    }};
-}
 
 /// Accumulates the halves of a product of limbs: `low[at]` and `high[at]`, the latter of twice the weight of the
 /// next column.

@@ -22,6 +22,7 @@
 #![allow(unsafe_code)]
 
 pub(super) use crate::lanes::available;
+use crate::lanes::five;
 use core::arch::x86_64::*;
 
 /// Eight elements. Values exist only on processors where [`available`] holds.
@@ -38,18 +39,6 @@ const TOP_MASK: u64 = (1 << 48) - 1;
 const FOLD: u64 = 0x1_0000_03d1;
 /// p, limb by limb.
 const P: [u64; 5] = [(MASK + 1) - FOLD, MASK, MASK, MASK, TOP_MASK];
-
-/// The array of five that `$body` gives for `$i` = 0 to 4, unrolled: a closure would be compiled without the
-/// target features of the function around it.
-macro_rules! five {
-    ($i:ident => $body:expr) => {
-        [five!(0, $i, $body), five!(1, $i, $body), five!(2, $i, $body), five!(3, $i, $body), five!(4, $i, $body)]
-    };
-    ($value:literal, $i:ident, $body:expr) => {{
-        const $i: usize = $value;
-        $body
-    }};
-}
 
 /// Adds a product of two limbs to column `$at` and the next.
 macro_rules! madd {

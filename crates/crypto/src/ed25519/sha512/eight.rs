@@ -7,6 +7,7 @@
 //! source  FIPS 180-4
 
 use super::{BLOCK, ROUND, compress, extend, round};
+use crate::lanes::transpose;
 use core::arch::x86_64::*;
 
 compress!("avx512f,avx512bw", 8);
@@ -95,24 +96,7 @@ fn words(blocks: [&[u8; BLOCK]; 8], first: usize) -> [__m512i; 8] {
         let row = unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) };
         _mm512_shuffle_epi8(row, swap)
     };
-    // Words 2i and 2i + 1 of two rows, then of four, then of eight.
-    let pairs = |l: usize| (_mm512_unpacklo_epi64(row(l), row(l + 1)), _mm512_unpackhi_epi64(row(l), row(l + 1)));
-    let ((e01, o01), (e23, o23), (e45, o45), (e67, o67)) = (pairs(0), pairs(2), pairs(4), pairs(6));
-    let low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
-    let high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
-    let fours = |x: __m512i, y: __m512i| (_mm512_permutex2var_epi64(x, low, y), _mm512_permutex2var_epi64(x, high, y));
-    let ((e04, e26), (o15, o37)) = (fours(e01, e23), fours(o01, o23));
-    let ((f04, f26), (p15, p37)) = (fours(e45, e67), fours(o45, o67));
-    let front = |x: __m512i, y: __m512i| _mm512_shuffle_i64x2::<0b01_00_01_00>(x, y);
-    let back = |x: __m512i, y: __m512i| _mm512_shuffle_i64x2::<0b11_10_11_10>(x, y);
-    [
-        front(e04, f04),
-        front(o15, p15),
-        front(e26, f26),
-        front(o37, p37),
-        back(e04, f04),
-        back(o15, p15),
-        back(e26, f26),
-        back(o37, p37),
-    ]
+    let rows = [row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)];
+    // SAFETY: this function requires AVX-512F.
+    unsafe { transpose(rows) }
 }
