@@ -67,6 +67,8 @@ const TURN_NS_MIN: u64 = 20_000;
 const HELD_NS: u64 = 10_000_000;
 /// Steps of the chain in one call at most.
 const STEPS_MAX: u32 = 128;
+/// Ticks and begins of slots in one call at most. Each may publish one frag to `poh_shred` and one to `poh_pack`.
+const TOLD_MAX: usize = 8;
 
 /// The chain's rules and the ledger it makes blocks for.
 #[derive(Clone)]
@@ -97,6 +99,7 @@ pub struct Poh {
 
 impl Tile for Poh {
     const NAME: &'static str = "poh";
+    const BURST: usize = TOLD_MAX;
     type Config = Config;
     type Counters = Counters;
 
@@ -150,7 +153,7 @@ impl Tile for Poh {
         }
         let until = began + began.saturating_sub(self.left_ns).max(TURN_NS_MIN);
         let mut now = began;
-        let mut work = Poll::Idle;
+        let (mut work, mut told) = (Poll::Idle, 0);
         for _ in 0..STEPS_MAX {
             let step = self.chain.step(now);
             self.due_ns = Some(now);
@@ -176,8 +179,14 @@ impl Tile for Poh {
             }
             work = Poll::Busy;
             now = out.fresh_now();
-            // One frag for each output in a call.
-            if step != Step::Hashed || now >= until {
+            told += usize::from(step != Step::Hashed);
+            // A slot that ends is followed by the next at once: until pack hears of it nothing is executed.
+            let ended = matches!(step, Step::Tick(Entry { last: true, .. }));
+            if told == TOLD_MAX || (now >= until && !ended) {
+                break;
+            }
+            if ended && let Err(look_at) = self.may_begin(now) {
+                self.due_ns = look_at;
                 break;
             }
         }

@@ -64,6 +64,23 @@ fn microblocks_enter_in_the_order_of_their_ids() {
 }
 
 #[test]
+fn a_slot_is_followed_by_the_next_in_the_same_turn() {
+    let (mut rig, ledger) = rig(None);
+    rig.run();
+    rig.take("poh_pack");
+    rig.give("pack_poh", 0, &DonePacking { slot: 1, microblocks: 0 }.encode());
+    rig.run();
+    rig.take("poh_shred");
+    rig.advance(SLOT);
+    rig.turn();
+    let ticks: Vec<u8> = rig.take("poh_shred").iter().map(|(_, bytes)| PohEntry::read(bytes).tick).collect();
+    assert_eq!(ticks, [1, 2, 3, 4]);
+    let controls: Vec<u16> = rig.take_control("poh_pack").iter().map(|(control, _)| *control).collect();
+    assert_eq!(controls, [SLOT_ENDED, SLOT_BEGINS]);
+    assert!(ledger.bank(2).is_some());
+}
+
+#[test]
 fn a_held_chain_ends_its_slot_and_begins_no_other() {
     let (mut rig, ledger) = rig(None);
     rig.run();
