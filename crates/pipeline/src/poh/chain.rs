@@ -29,8 +29,8 @@ pub const MAX_MICROBLOCKS: u64 = 32_768;
 /// The chain catches up with the clock when it is this many slots behind or fewer.
 pub const LAG_SLOTS_MAX: u64 = 4;
 /// How long before a slot's end pack is done in low power, nanoseconds, where a tick is longer. What banks have in hand
-/// takes longer under load, and the slot's last tick waits for it; what comes meanwhile waits for the next slot, so that
-/// every moment in which banks have nothing to do is seen in the latency of the many that come then.
+/// takes longer under load, and the slot's last tick waits for it; what comes meanwhile waits for the next slot, so
+/// that every moment in which banks have nothing to do is seen in the latency of the many that come then.
 const LOW_POWER_MARGIN_NS: u64 = 100_000;
 /// Times in a slot at which ticks come in low power: every 25 ms in slots of 400.
 const LOW_POWER_WAKES: u64 = 16;
