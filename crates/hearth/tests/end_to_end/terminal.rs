@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -17,6 +18,7 @@ pub struct Terminal {
     child: Child,
     keys: File,
     parser: Arc<Mutex<vt100::Parser>>,
+    reader: JoinHandle<()>,
 }
 
 impl Terminal {
@@ -32,13 +34,13 @@ impl Terminal {
         let parser = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
         let (mut drawn, into) = (keys.try_clone().expect("a second handle"), parser.clone());
         // Ends with an error when the program has closed the other end.
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = drawn.read(&mut bytes) {
                 into.lock().expect("the parser").process(&bytes[..count]);
             }
         });
-        Self { child: child.expect("the program starts"), keys, parser }
+        Self { child: child.expect("the program starts"), keys, parser, reader }
     }
 
     /// What stands on the screen.
@@ -79,9 +81,12 @@ impl Terminal {
         set_size(&self.keys, columns, rows);
     }
 
-    /// Waits for the program's end.
+    /// Waits for the program's end, and until the screen shows all that it has drawn.
     pub fn ended(&mut self) -> ExitStatus {
-        wait_until("the program's end", || self.child.try_wait().expect("a child").ok_or_else(|| self.screen()))
+        let status =
+            wait_until("the program's end", || self.child.try_wait().expect("a child").ok_or_else(|| self.screen()));
+        wait_until("the rest of what it drew", || self.reader.is_finished().then_some(()).ok_or_else(|| self.screen()));
+        status
     }
 }
 
