@@ -1,0 +1,1 @@
+//! The ledger as an application of CometBFT.

@@ -1,0 +1,1 @@
+//! The EVM ledger: state, tries, execution, blocks, the pool, and the embedded sequencer.

@@ -1,0 +1,1 @@
+//! The UTXO ledger: outputs, assets, signatures, and the transfer to the EVM.

@@ -1,0 +1,1 @@
+//! Ethereum's JSON-RPC over HTTP and WebSocket.
