@@ -1,4 +1,4 @@
-//! secp256k1: public keys out of signatures, as Ethereum recovers senders.
+//! secp256k1: public keys out of signatures, as Ethereum recovers senders; and signing.
 //!
 //! reads   hashes, signatures (r, s and the parity of R's ordinate)
 //! writes  one public key per signature, or why there is none
@@ -8,7 +8,7 @@
 //! source  SEC 1 §4.1.6; the rules are those of Ethereum's yellow paper, appendix F, and of EIP-2; what decides
 //!         where no vector lanes are, and in what they leave open, is libsecp256k1
 //!
-//! Nothing here is secret: signatures, hashes and keys are public, and time depends on them.
+//! Nothing here is secret but what [`Signer`] holds: signatures, hashes and keys are public, and time depends on them.
 
 #[cfg(target_arch = "x86_64")]
 mod eight;
@@ -20,11 +20,13 @@ mod point8;
 mod recoverer;
 #[cfg(target_arch = "x86_64")]
 mod scalar;
+mod signer;
 mod single;
 #[cfg(target_arch = "x86_64")]
 mod table;
 
 pub use recoverer::Recoverer;
+pub use signer::{NoSecret, Signature, Signer};
 
 /// How to compute. The results are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
