@@ -1,1 +1,3 @@
 //! The EVM ledger: state, tries, execution, blocks, the pool, and the embedded sequencer.
+
+pub mod tx;

@@ -1,0 +1,430 @@
+//! A transaction as it goes through the node: decoded once, its sender recovered once, then shared.
+//!
+//! reads   raw transactions as clients send them
+//! writes  [`SharedTx`]: the pool, the blocks and the answers to clients hold the same one
+//! memory  of a transaction at most [`SIZE_MAX`] bytes and what they decode to; of a thread that recovers, one
+//!         `Recoverer`
+//! drops   what does not decode or has no sender, with an error in geth's words
+//! source  EIP-155, 2718, 2930, 1559, 7702; the words are geth's
+//!
+//! Blob transactions (EIP-4844) are refused: there is no network here that would carry the blobs.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use alloy_consensus::transaction::SignableTransaction;
+use alloy_consensus::{EthereumTxEnvelope, EthereumTypedTransaction, Transaction, TxEip4844};
+use alloy_eips::eip2718::{Decodable2718, Eip2718Error, Encodable2718};
+use alloy_eips::eip7702::{RecoveredAuthority, RecoveredAuthorization, SignedAuthorization};
+use alloy_primitives::{Address, B256, Bytes, Signature, U256};
+use hearth_crypto::keccak::{keccak256, keccak256_burst};
+use hearth_crypto::secp256k1::{Arithmetic, HighS, RecoverItem, Recoverer, Signer, address_burst};
+use revm::context::either::Either;
+
+/// The largest raw transaction, in bytes: geth's limit.
+pub const SIZE_MAX: usize = 128 * 1024;
+
+/// Transactions of the types that Ethereum has.
+pub type TxEnvelope = EthereumTxEnvelope<TxEip4844>;
+
+/// What is signed of them.
+pub type TypedTransaction = EthereumTypedTransaction<TxEip4844>;
+
+/// A transaction whose sender is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tx {
+    /// As EIP-2718 encodes it.
+    pub raw: Bytes,
+    /// What `raw` says; never of type 3.
+    pub envelope: TxEnvelope,
+    /// Keccak-256 of `raw`.
+    pub hash: B256,
+    /// Who signed it.
+    pub sender: Address,
+    /// Who signed each tuple of the authorization list, in order; nothing where nobody can have.
+    pub authorities: Vec<Option<Address>>,
+}
+
+/// A transaction as it is passed on.
+pub type SharedTx = Arc<Tx>;
+
+impl Tx {
+    /// A transaction of someone whose key is not at hand: that of an impersonated account, or one whose sender a trusted
+    /// store remembers.
+    pub fn with_sender(envelope: TxEnvelope, sender: Address) -> Self {
+        let raw = Bytes::from(envelope.encoded_2718());
+        let hash = B256::from(keccak256(&raw));
+        let authorities = recover_authorities(&envelope);
+        Self { raw, envelope, hash, sender, authorities }
+    }
+
+    /// Signs a transaction.
+    pub fn signed(transaction: TypedTransaction, signer: &Signer) -> Self {
+        let signature = signer.sign(&transaction.signature_hash().0);
+        let (r, s) = (U256::from_be_bytes(signature.r), U256::from_be_bytes(signature.s));
+        let envelope = TxEnvelope::new_unhashed(transaction, Signature::new(r, s, signature.odd));
+        Self::with_sender(envelope, Address::from(signer.address()))
+    }
+
+    /// The signature a transaction of an impersonated account carries. It is nobody's; that it holds the account makes
+    /// the hashes of equal transactions of different accounts differ.
+    pub fn impersonated_signature(account: &Address) -> Signature {
+        let account = U256::from_be_slice(account.as_slice());
+        Signature::new(account, account, false)
+    }
+
+    /// Wei per unit of gas that this transaction pays in a block of that base fee.
+    pub fn effective_gas_price(&self, base_fee: u64) -> u128 {
+        self.envelope.effective_gas_price(Some(base_fee))
+    }
+}
+
+/// Why a transaction is not taken, in geth's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TxError {
+    /// Not one RLP item of the shape that the type has.
+    #[error("rlp: {0}")]
+    Rlp(String),
+    /// Nothing, or a type and nothing else.
+    #[error("typed transaction too short")]
+    TooShort,
+    /// A type that does not exist.
+    #[error("transaction type not supported")]
+    Type,
+    /// A blob transaction.
+    #[error("transaction type not supported: blob transactions (type 3, EIP-4844) are not carried by this chain")]
+    Blob,
+    /// Signed for another chain.
+    #[error("invalid chain id for signer: have {have} want {want}")]
+    ChainId {
+        /// That of the transaction.
+        have: u64,
+        /// That of this chain.
+        want: u64,
+    },
+    /// The signature is nobody's.
+    #[error("invalid sender")]
+    Sender,
+    /// Larger than [`SIZE_MAX`].
+    #[error("oversized data: transaction size {size}, limit {limit}")]
+    Oversized {
+        /// In bytes.
+        size: usize,
+        /// In bytes.
+        limit: usize,
+    },
+}
+
+/// A transaction that decodes; its sender is not known yet.
+#[derive(Clone, Debug)]
+pub struct Unrecovered {
+    raw: Bytes,
+    envelope: TxEnvelope,
+}
+
+/// Decodes a raw transaction for the chain `chain_id`. A legacy transaction may be for any chain, as before EIP-155.
+pub fn decode(raw: &[u8], chain_id: u64) -> Result<Unrecovered, TxError> {
+    if raw.len() > SIZE_MAX {
+        return Err(TxError::Oversized { size: raw.len(), limit: SIZE_MAX });
+    }
+    let envelope = decode_envelope(raw)?;
+    match envelope.chain_id() {
+        Some(have) if have != chain_id => Err(TxError::ChainId { have, want: chain_id }),
+        _ => Ok(Unrecovered { raw: Bytes::copy_from_slice(raw), envelope }),
+    }
+}
+
+/// Decodes a raw transaction of whatever chain and size.
+pub fn decode_envelope(raw: &[u8]) -> Result<TxEnvelope, TxError> {
+    match raw.first() {
+        None => return Err(TxError::TooShort),
+        Some(3) => return Err(TxError::Blob),
+        Some(1 | 2 | 4) if raw.len() == 1 => return Err(TxError::TooShort),
+        Some(1 | 2 | 4 | 0xc0..) => {}
+        Some(0..0x80) => return Err(TxError::Type),
+        Some(0x80..) => return Err(TxError::Rlp("expected input list for types.LegacyTx".into())),
+    }
+    if raw[0] >= 0xc0 {
+        // Else what is cut off would be told like what is malformed.
+        alloy_rlp::Header::decode(&mut &raw[..]).map_err(rlp_error)?;
+    }
+    let mut rest = raw;
+    let envelope = TxEnvelope::decode_2718(&mut rest).map_err(|error| match error {
+        Eip2718Error::RlpError(error) => rlp_error(error),
+        _ if raw[0] >= 0xc0 => TxError::Rlp("too few elements for types.LegacyTx".into()),
+        _ => TxError::Type,
+    })?;
+    match rest {
+        [] => Ok(envelope),
+        _ => Err(TxError::Rlp("input contains more than one value".into())),
+    }
+}
+
+fn rlp_error(error: alloy_rlp::Error) -> TxError {
+    match error {
+        alloy_rlp::Error::InputTooShort => TxError::Rlp("unexpected EOF".into()),
+        error => TxError::Rlp(error.to_string()),
+    }
+}
+
+thread_local! {
+    static RECOVERER: RefCell<Recoverer> = RefCell::new(Recoverer::new(Arithmetic::Detect));
+}
+
+/// Finds the senders of a burst, and who signed their authorization lists; in order, one bad transaction does not touch
+/// the others. The larger the burst the cheaper each.
+pub fn recover(burst: Vec<Unrecovered>) -> Vec<Result<SharedTx, TxError>> {
+    let mut messages = Messages::default();
+    for Unrecovered { envelope, .. } in &burst {
+        messages.push(envelope.signature(), |out| encode_for_signing(envelope, out));
+        for authorization in authorization_list(envelope) {
+            messages.push_authorization(authorization);
+        }
+    }
+    let mut signers = messages.signers().into_iter();
+    let raws: Vec<&[u8]> = burst.iter().map(|tx| &tx.raw[..]).collect();
+    let mut hashes = vec![[0; 32]; raws.len()];
+    keccak256_burst(&raws, &mut hashes);
+    let with_hash = burst.into_iter().zip(hashes);
+    with_hash
+        .map(|(Unrecovered { raw, envelope }, hash)| {
+            let sender = signers.next().flatten();
+            let authorities = signers.by_ref().take(authorization_list(&envelope).len()).collect();
+            let sender = sender.ok_or(TxError::Sender)?;
+            Ok(Arc::new(Tx { raw, envelope, hash: B256::from(hash), sender, authorities }))
+        })
+        .collect()
+}
+
+/// Decodes and recovers one transaction.
+pub fn decode_one(raw: &[u8], chain_id: u64) -> Result<SharedTx, TxError> {
+    recover(vec![decode(raw, chain_id)?]).pop().unwrap_or(Err(TxError::Sender))
+}
+
+/// Who signed each tuple of a transaction's authorization list.
+fn recover_authorities(envelope: &TxEnvelope) -> Vec<Option<Address>> {
+    let mut messages = Messages::default();
+    authorization_list(envelope).iter().for_each(|authorization| messages.push_authorization(authorization));
+    messages.signers()
+}
+
+fn authorization_list(envelope: &TxEnvelope) -> &[SignedAuthorization] {
+    envelope.authorization_list().unwrap_or_default()
+}
+
+fn encode_for_signing(envelope: &TxEnvelope, out: &mut Vec<u8>) {
+    match envelope {
+        TxEnvelope::Legacy(tx) => tx.tx().encode_for_signing(out),
+        TxEnvelope::Eip2930(tx) => tx.tx().encode_for_signing(out),
+        TxEnvelope::Eip1559(tx) => tx.tx().encode_for_signing(out),
+        TxEnvelope::Eip4844(tx) => tx.tx().encode_for_signing(out),
+        TxEnvelope::Eip7702(tx) => tx.tx().encode_for_signing(out),
+    }
+}
+
+/// What was signed, one after the other in one buffer, and the signatures.
+#[derive(Default)]
+struct Messages {
+    bytes: Vec<u8>,
+    /// Where each message ends in `bytes`.
+    ends: Vec<usize>,
+    /// Without hashes as yet.
+    items: Vec<RecoverItem>,
+}
+
+impl Messages {
+    fn push(&mut self, signature: &Signature, encode: impl FnOnce(&mut Vec<u8>)) {
+        encode(&mut self.bytes);
+        self.ends.push(self.bytes.len());
+        let (r, s) = (signature.r().to_be_bytes(), signature.s().to_be_bytes());
+        self.items.push(RecoverItem { hash: [0; 32], r, s, odd: signature.v() });
+    }
+
+    /// A parity that is neither 0 nor 1 is nobody's signature: its r becomes 0, which is refused.
+    fn push_authorization(&mut self, authorization: &SignedAuthorization) {
+        let r = if authorization.y_parity() > 1 { Default::default() } else { authorization.r() };
+        let signature = Signature::new(r, authorization.s(), authorization.y_parity() == 1);
+        self.push(&signature, |out| {
+            out.push(alloy_eips::eip7702::constants::MAGIC);
+            alloy_rlp::Encodable::encode(authorization.inner(), out);
+        });
+    }
+
+    fn signers(mut self) -> Vec<Option<Address>> {
+        if self.items.is_empty() {
+            return Vec::new();
+        }
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let slices: Vec<&[u8]> = starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end]).collect();
+        let mut hashes = vec![[0; 32]; slices.len()];
+        keccak256_burst(&slices, &mut hashes);
+        self.items.iter_mut().zip(hashes).for_each(|(item, hash)| item.hash = hash);
+
+        let mut results = Vec::new();
+        RECOVERER.with_borrow_mut(|recoverer| recoverer.recover_burst(&self.items, HighS::Refuse, &mut results));
+        let keys: Vec<_> = results.iter().filter_map(|result| result.ok()).collect();
+        let mut addresses = Vec::new();
+        address_burst(&keys, &mut addresses);
+        let mut addresses = addresses.into_iter().map(Address::from);
+        results.iter().map(|result| result.ok().and_then(|_| addresses.next())).collect()
+    }
+}
+
+/// What revm needs to know of a transaction.
+pub fn to_tx_env(tx: &Tx) -> revm::context::TxEnv {
+    let envelope = &tx.envelope;
+    let authorization_list = authorization_list(envelope).iter().zip(&tx.authorities);
+    revm::context::TxEnv {
+        tx_type: envelope.tx_type() as u8,
+        caller: tx.sender,
+        gas_limit: envelope.gas_limit(),
+        gas_price: envelope.max_fee_per_gas(),
+        kind: envelope.kind(),
+        value: envelope.value(),
+        data: envelope.input().clone(),
+        nonce: envelope.nonce(),
+        chain_id: envelope.chain_id(),
+        access_list: envelope.access_list().cloned().unwrap_or_default(),
+        gas_priority_fee: envelope.max_priority_fee_per_gas(),
+        blob_hashes: Vec::new(),
+        max_fee_per_blob_gas: 0,
+        authorization_list: authorization_list
+            .map(|(signed, authority)| {
+                let authority = authority.map_or(RecoveredAuthority::Invalid, RecoveredAuthority::Valid);
+                Either::Right(RecoveredAuthorization::new_unchecked(signed.inner().clone(), authority))
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_consensus::{TxEip1559, TxEip2930, TxEip7702, TxLegacy};
+    use alloy_eips::eip7702::Authorization;
+    use alloy_primitives::{TxKind, hex};
+    use proptest::prelude::*;
+
+    const CHAIN: u64 = 31337;
+
+    fn signer(seed: u8) -> Signer {
+        Signer::new(&[seed; 32]).expect("a key")
+    }
+
+    fn legacy(chain_id: Option<u64>, nonce: u64) -> TypedTransaction {
+        let to = TxKind::Call(Address::repeat_byte(9));
+        TxLegacy { chain_id, nonce, gas_price: 7, gas_limit: 21_000, to, ..Default::default() }.into()
+    }
+
+    fn authorization(signer: &Signer, nonce: u64) -> SignedAuthorization {
+        let inner = Authorization { chain_id: U256::from(CHAIN), address: Address::repeat_byte(3), nonce };
+        let signature = signer.sign(&inner.signature_hash().0);
+        let (r, s) = (U256::from_be_bytes(signature.r), U256::from_be_bytes(signature.s));
+        SignedAuthorization::new_unchecked(inner, u8::from(signature.odd), r, s)
+    }
+
+    fn set_code(list: Vec<SignedAuthorization>) -> TypedTransaction {
+        TxEip7702 { chain_id: CHAIN, authorization_list: list, gas_limit: 100_000, ..Default::default() }.into()
+    }
+
+    /// One of each type that is carried.
+    fn samples() -> Vec<TypedTransaction> {
+        vec![
+            legacy(Some(CHAIN), 3),
+            legacy(None, 4),
+            TxEip2930 { chain_id: CHAIN, to: TxKind::Create, input: hex!("6001").into(), ..Default::default() }.into(),
+            TxEip1559 { chain_id: CHAIN, max_fee_per_gas: 10, value: U256::MAX, ..Default::default() }.into(),
+            set_code(vec![authorization(&signer(7), 0), authorization(&signer(8), u64::MAX)]),
+        ]
+    }
+
+    #[test]
+    fn what_was_signed_is_recovered() {
+        let sent: Vec<Tx> = samples().into_iter().zip(1..).map(|(tx, seed)| Tx::signed(tx, &signer(seed))).collect();
+        let burst = sent.iter().map(|tx| decode(&tx.raw, CHAIN).expect("it decodes")).collect();
+        for ((tx, got), seed) in sent.iter().zip(recover(burst)).zip(1..) {
+            let got = got.expect("it has a sender");
+            assert_eq!(*got, *tx);
+            assert_eq!(got.sender, Address::from(signer(seed).address()));
+            assert_eq!(got.hash, *got.envelope.tx_hash(), "the hash that alloy makes");
+        }
+        let authorities = [7, 8].map(|seed| Some(Address::from(signer(seed).address())));
+        assert_eq!(sent[4].authorities, authorities);
+    }
+
+    #[test]
+    fn a_bad_signature_touches_nobody_else() {
+        let mut burst = Vec::new();
+        for seed in 1..=40 {
+            let tx = Tx::signed(legacy(Some(CHAIN), seed), &signer(seed as u8));
+            let tx = match seed % 5 {
+                0 => {
+                    let TxEnvelope::Legacy(inner) = tx.envelope else { unreachable!("it is one") };
+                    let signature = Signature::new(inner.signature().r(), U256::MAX, false);
+                    TxEnvelope::new_unhashed(inner.into_parts().0.into(), signature).encoded_2718()
+                }
+                _ => tx.raw.to_vec(),
+            };
+            burst.push(decode(&tx, CHAIN).expect("it decodes"));
+        }
+        for (seed, got) in (1u64..).zip(recover(burst)) {
+            match seed % 5 {
+                0 => assert_eq!(got, Err(TxError::Sender)),
+                _ => assert_eq!(got.expect("good").sender, Address::from(signer(seed as u8).address())),
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_signs_with_a_parity_of_two() {
+        let good = authorization(&signer(7), 1);
+        let bad = SignedAuthorization::new_unchecked(good.inner().clone(), 2, good.r(), good.s());
+        let tx = Tx::signed(set_code(vec![bad, good]), &signer(1));
+        assert_eq!(tx.authorities, [None, Some(Address::from(signer(7).address()))]);
+        let RecoveredAuthority::Invalid = (match &to_tx_env(&tx).authorization_list[0] {
+            Either::Right(recovered) => {
+                recovered.authority().map_or(RecoveredAuthority::Invalid, RecoveredAuthority::Valid)
+            }
+            Either::Left(_) => unreachable!("they are recovered"),
+        }) else {
+            panic!("revm is told that nobody signed")
+        };
+    }
+
+    #[test]
+    fn errors_are_in_geths_words() {
+        let said = |raw: &[u8]| decode_one(raw, CHAIN).expect_err("it is wrong").to_string();
+        let other_chain = Tx::signed(legacy(Some(1), 0), &signer(1));
+        assert_eq!(said(&other_chain.raw), "invalid chain id for signer: have 1 want 31337");
+        assert_eq!(said(&[]), "typed transaction too short");
+        assert_eq!(said(&[2]), "typed transaction too short");
+        assert_eq!(said(&[5, 0xc0]), "transaction type not supported");
+        assert!(said(&hex!("03c0")).contains("blob"));
+        let list = said(&hex!("c3010203"));
+        assert!(list.starts_with("rlp: "), "{list}");
+        assert!(said(b"hello").contains("not supported"));
+        let good = Tx::signed(legacy(Some(CHAIN), 0), &signer(1));
+        assert_eq!(said(&[&good.raw[..], &[0]].concat()), "rlp: input contains more than one value");
+        assert_eq!(said(&good.raw[..good.raw.len() - 1]), "rlp: unexpected EOF");
+        let size = SIZE_MAX + 1;
+        assert_eq!(said(&vec![0xf9; size]), format!("oversized data: transaction size {size}, limit 131072"));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_an_error(raw in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode_one(&raw, CHAIN);
+        }
+
+        #[test]
+        fn a_changed_byte_never_panics(sample in 0usize..5, at in any::<usize>(), byte in any::<u8>()) {
+            let mut raw = Tx::signed(samples().swap_remove(sample), &signer(1)).raw.to_vec();
+            let at = at % raw.len();
+            raw[at] = byte;
+            if let Ok(tx) = decode_one(&raw, CHAIN) {
+                prop_assert_eq!(&tx.raw[..], &raw[..]);
+                prop_assert_eq!(tx.hash, *tx.envelope.tx_hash());
+            }
+        }
+    }
+}
