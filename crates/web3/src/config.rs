@@ -1,0 +1,107 @@
+//! What the caller gives: where to listen, what to serve, how much to bear.
+//!
+//! reads   nothing
+//! writes  nothing
+//! memory  a few words, and 32 B a dev account
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Where to listen and what to serve there.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// JSON-RPC over HTTP and over WebSocket, both on this port. Port 0 lets the system choose.
+    pub address: SocketAddr,
+    /// Secret keys of the accounts that the node signs for (`eth_accounts`, `eth_sendTransaction`, `eth_sign`): known to
+    /// everybody on a development chain, none elsewhere.
+    pub accounts: Vec<[u8; 32]>,
+    /// Whether `evm_`, `anvil_` and `hardhat_` methods, which change the chain at will, are served.
+    pub dev: bool,
+    /// Names besides IP addresses and `localhost` by which clients may reach the server (`Host`); `*` is any.
+    pub hosts: Vec<String>,
+    /// Web pages besides those of loopback and browser extensions that may ask (`Origin`); `*` is any.
+    pub origins: Vec<String>,
+    /// The answer to `web3_clientVersion`.
+    pub client_version: String,
+    /// What bounds memory and time.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// A server of a development chain, without accounts, at `address`.
+    pub fn new(address: SocketAddr) -> Self {
+        Self {
+            address,
+            accounts: Vec::new(),
+            dev: true,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            client_version: format!("Hearth/v{}/{}", crate::VERSION, std::env::consts::OS),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// What bounds the memory and the time that clients can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open connections; one more is answered with 503 and closed.
+    pub connections: usize,
+    /// Bytes of a request's body, and of a WebSocket message: geth's bound.
+    pub request_bytes: usize,
+    /// Requests in one batch: geth's bound.
+    pub batch_length: usize,
+    /// Requests that one address may make in a second, each of a batch counted; 0 is no limit.
+    pub requests_per_second: u32,
+    /// Bytes of an answer, all of a batch together.
+    pub answer_bytes: usize,
+    /// Subscriptions of all connections.
+    pub subscriptions: usize,
+    /// Subscriptions of one connection.
+    pub subscriptions_per_connection: usize,
+    /// Notifications that wait for one connection; a client that leaves more unread is disconnected.
+    pub queued_notifications: usize,
+    /// Installed filters (`eth_newFilter` and its kin) of all clients.
+    pub filters: usize,
+    /// How long a filter lives that nobody asks about.
+    pub filter_life: Duration,
+    /// Hashes that wait in one filter of pending transactions; more are not remembered.
+    pub filter_hashes: usize,
+    /// How long a client may take to send a request or to take an answer, and stay silent on an open connection.
+    pub patience: Duration,
+    /// Calls, estimates, traces and log queries that run at once; the others wait.
+    pub heavy_at_once: usize,
+    /// Of those, how many may wait; one more is refused.
+    pub heavy_waiting: usize,
+    /// How long such a call may take, the wait included.
+    pub heavy_time: Duration,
+    /// Gas that a call or an estimate may use, whatever it asks for: geth's bound.
+    pub call_gas: u64,
+    /// Logs that one query may find.
+    pub logs: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // Below the 1,024 open files that a process has by default.
+            connections: 768,
+            request_bytes: 5 * 1024 * 1024,
+            batch_length: 1_000,
+            requests_per_second: 0,
+            answer_bytes: 25_000_000,
+            subscriptions: 16_384,
+            subscriptions_per_connection: 4_096,
+            queued_notifications: 1_024,
+            filters: 4_096,
+            filter_life: Duration::from_secs(300),
+            filter_hashes: 16_384,
+            patience: Duration::from_secs(30),
+            heavy_at_once: std::thread::available_parallelism().map_or(2, usize::from).max(2),
+            heavy_waiting: 256,
+            heavy_time: Duration::from_secs(5),
+            call_gas: 50_000_000,
+            logs: 10_000,
+        }
+    }
+}

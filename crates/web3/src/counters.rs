@@ -1,0 +1,83 @@
+//! What the server counts.
+//!
+//! reads   nothing
+//! writes  one word a counter, from any thread
+//! memory  one word each
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+macro_rules! counters {
+    ($($(#[doc = $help:literal])+ $name:ident,)*) => {
+        /// Counters of a server.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $($(#[doc = $help])+ pub $name: AtomicU64,)*
+        }
+
+        impl Counters {
+            /// Names, meanings and values, in the order of declaration.
+            pub fn all(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((stringify!($name), concat!($($help),+), self.$name.load(Relaxed)),)*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Requests read, each of a batch and those over WebSocket included.
+    requests,
+    /// Requests that were answered with an error.
+    errors,
+    /// Bodies refused before they were read as JSON-RPC: too long, too slow, not JSON by their header.
+    bodies_refused,
+    /// Requests refused because of the name by which the server was reached or of the page that asks.
+    pages_refused,
+    /// Requests refused: over the rate that one address may have.
+    requests_limited,
+    /// Transactions handed to the chain.
+    transactions_in,
+    /// Of those, refused by it.
+    transactions_refused,
+    /// Bursts in which they were handed over.
+    bursts,
+    /// Calls, estimates, traces and log queries refused: too many waited already.
+    heavy_refused,
+    /// Calls, estimates, traces and log queries that ran out of time.
+    heavy_timeouts,
+    /// Connections accepted.
+    connections,
+    /// Connections open now.
+    connections_open,
+    /// Connections answered with 503 and closed: over the limit.
+    connections_refused,
+    /// Times that a connection could not be taken because the process has no room for one more file.
+    accepts_failed,
+    /// Subscriptions made.
+    subscriptions,
+    /// Subscriptions now.
+    subscriptions_open,
+    /// Subscriptions refused: over a limit.
+    subscriptions_refused,
+    /// Notifications queued for a connection.
+    notifications,
+    /// Notifications lost: subscribers were told of fewer pending transactions than there were.
+    notifications_missed,
+    /// WebSocket connections closed because the client did not read or did not answer.
+    websockets_dropped,
+    /// Filters installed now.
+    filters_open,
+    /// Filters refused: over the limit.
+    filters_refused,
+    /// Filters that nobody asked about for too long.
+    filters_expired,
+}
+
+/// Adds one.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}
+
+/// Adds some.
+pub(crate) fn count_many(counter: &AtomicU64, many: usize) {
+    counter.fetch_add(many as u64, Relaxed);
+}

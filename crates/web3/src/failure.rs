@@ -1,0 +1,191 @@
+//! Errors as they go to the client: geth's numbers and words, which clients read.
+//!
+//! reads   nothing
+//! writes  nothing
+//! memory  the message; the data of a revert
+//! source  the error codes of `rpc/errors.go` and `internal/ethapi/errors.go` of go-ethereum 1.16
+
+use alloy_primitives::U256;
+
+use crate::json;
+
+/// An error as it goes to the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    code: i64,
+    message: String,
+    /// JSON.
+    data: Option<String>,
+}
+
+impl Failure {
+    fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// Its number.
+    #[cfg(test)]
+    pub fn code(&self) -> i64 {
+        self.code
+    }
+
+    /// Its words.
+    #[cfg(test)]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The text is no JSON.
+    pub fn parse() -> Self {
+        Self::new(-32700, "parse error")
+    }
+
+    /// The JSON is no request.
+    pub fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(-32600, message)
+    }
+
+    /// There is no such method.
+    pub fn method_not_found(method: &str) -> Self {
+        let shown: String = method.chars().take(64).collect();
+        Self::new(-32601, format!("the method {shown} does not exist/is not available"))
+    }
+
+    /// The parameters are wrong.
+    pub fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(-32602, message)
+    }
+
+    /// One of the parameters is wrong.
+    pub fn argument(index: usize, why: impl std::fmt::Display) -> Self {
+        Self::invalid_params(format!("invalid argument {index}: {why}"))
+    }
+
+    /// The node is at fault.
+    pub fn internal(message: impl std::fmt::Display) -> Self {
+        Self::new(-32603, message.to_string())
+    }
+
+    /// It cannot be done: what geth answers for want of a better number.
+    pub fn server(message: impl std::fmt::Display) -> Self {
+        Self::new(-32000, message.to_string())
+    }
+
+    /// The answer would be too long.
+    pub fn too_large() -> Self {
+        Self::new(-32003, "response too large")
+    }
+
+    /// More than the client may have.
+    pub fn limit(message: impl Into<String>) -> Self {
+        Self::new(-32005, message)
+    }
+
+    /// A call has reverted with `output`.
+    pub fn reverted(output: &[u8]) -> Self {
+        let message = match revert_reason(output) {
+            Some(reason) => format!("execution reverted: {reason}"),
+            None => "execution reverted".into(),
+        };
+        Self { code: 3, message, data: Some(json::data(output)) }
+    }
+
+    /// With JSON beside the message.
+    pub fn with_data(self, json: String) -> Self {
+        Self { data: Some(json), ..self }
+    }
+
+    /// Writes the error object.
+    pub fn push(&self, out: &mut String) {
+        json::push_object(out, |object| {
+            object.raw("code", &self.code.to_string());
+            object.text("message", &self.message);
+            if let Some(data) = &self.data {
+                object.raw("data", data);
+            }
+        });
+    }
+}
+
+/// What a contract says for its revert: the text of `Error(string)`, or of a `Panic(uint256)` as geth puts it.
+pub fn revert_reason(output: &[u8]) -> Option<String> {
+    let (selector, arguments) = output.split_at_checked(4)?;
+    let word = |at: usize| arguments.get(at..at.checked_add(32)?).map(U256::from_be_slice);
+    match selector {
+        [0x08, 0xc3, 0x79, 0xa0] => {
+            let offset = usize::try_from(word(0)?).ok()?;
+            let length = usize::try_from(word(offset)?).ok()?;
+            let start = offset.checked_add(32)?;
+            let text = arguments.get(start..start.checked_add(length)?)?;
+            Some(String::from_utf8_lossy(text).into_owned())
+        }
+        [0x4e, 0x48, 0x7b, 0x71] => {
+            let code = word(0)?;
+            let named = u64::try_from(code).ok().and_then(panic_name);
+            Some(named.map_or_else(|| format!("unknown panic code: {code:#x}"), Into::into))
+        }
+        _ => None,
+    }
+}
+
+fn panic_name(code: u64) -> Option<&'static str> {
+    Some(match code {
+        0x00 => "generic panic",
+        0x01 => "assert(false)",
+        0x11 => "arithmetic underflow or overflow",
+        0x12 => "division or modulo by zero",
+        0x21 => "enum overflow",
+        0x22 => "invalid encoded storage byte array accessed",
+        0x31 => "out-of-bounds array access; popping on an empty array",
+        0x32 => "out-of-bounds access of an array or bytesN",
+        0x41 => "out of memory",
+        0x51 => "uninitialized function",
+        _ => return None,
+    })
+}
+
+/// The bytes of an `Error(string)`, as Solidity makes them.
+#[cfg(test)]
+pub fn solidity_error(reason: &str) -> Vec<u8> {
+    let mut bytes = alloy_primitives::hex::decode("08c379a0").unwrap();
+    bytes.extend(U256::from(32).to_be_bytes::<32>());
+    bytes.extend(U256::from(reason.len()).to_be_bytes::<32>());
+    bytes.extend(reason.as_bytes());
+    bytes.resize(bytes.len().next_multiple_of(32) + 4, 0);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::hex;
+
+    use super::*;
+
+    #[test]
+    fn reasons_are_read_and_nothing_else_is() {
+        assert_eq!(revert_reason(&solidity_error("too little")).as_deref(), Some("too little"));
+        let mut panic = hex::decode("4e487b71").unwrap();
+        panic.extend(U256::from(0x11).to_be_bytes::<32>());
+        assert_eq!(revert_reason(&panic).as_deref(), Some("arithmetic underflow or overflow"));
+        // Offsets that lead nowhere, lengths that nobody has, no selector.
+        for bad in ["", "08c379", "08c379a0", "12345678"] {
+            assert_eq!(revert_reason(&hex::decode(bad).unwrap()), None, "{bad}");
+        }
+        let mut bad = hex::decode("08c379a0").unwrap();
+        bad.extend([0xff; 64]);
+        assert_eq!(revert_reason(&bad), None);
+        for cut in 0..100 {
+            let whole = solidity_error("too little");
+            revert_reason(&whole[..whole.len().saturating_sub(cut)]);
+        }
+    }
+
+    #[test]
+    fn a_revert_carries_its_data() {
+        let mut text = String::new();
+        Failure::reverted(&solidity_error("no")).push(&mut text);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&value["code"], &value["message"]), (&3.into(), &"execution reverted: no".into()));
+        assert!(value["data"].as_str().unwrap().starts_with("0x08c379a0"));
+    }
+}

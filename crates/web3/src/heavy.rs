@@ -1,0 +1,127 @@
+//! Calls, estimates, traces and log queries run on threads of their own, a few at a time, so that sends never wait for them.
+//!
+//! reads   the clock
+//! writes  nothing
+//! memory  what the calls at work take
+//! drops   calls for which too many wait already: error -32005; calls that run out of time: error -32000; counted
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+use tokio::sync::Semaphore;
+
+use crate::config::Limits;
+use crate::counters::{Counters, count};
+use crate::failure::Failure;
+
+/// When a call must have ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    at: Instant,
+    seconds: f32,
+}
+
+impl Deadline {
+    /// So far from now.
+    pub fn after(time: std::time::Duration) -> Self {
+        Self { at: Instant::now() + time, seconds: time.as_secs_f32() }
+    }
+
+    /// Whether it has passed.
+    pub fn has_passed(&self) -> bool {
+        Instant::now() >= self.at
+    }
+
+    /// An error once it has passed.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.has_passed() { Err(self.failure()) } else { Ok(()) }
+    }
+
+    /// What a call is answered that ran out of time.
+    pub fn failure(&self) -> Failure {
+        Failure::server(format!("execution aborted (timeout = {}s)", self.seconds))
+    }
+}
+
+/// The places for heavy calls.
+pub struct Heavy {
+    places: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    limits: Limits,
+    counters: Arc<Counters>,
+}
+
+impl Heavy {
+    /// As many places as the limits say.
+    pub fn new(limits: Limits, counters: Arc<Counters>) -> Self {
+        Self { places: Arc::new(Semaphore::new(limits.heavy_at_once)), waiting: AtomicUsize::new(0), limits, counters }
+    }
+
+    /// Runs `work` on a thread of its own, when there is a place.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Deadline) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let deadline = Deadline::after(self.limits.heavy_time);
+        if self.waiting.fetch_add(1, Relaxed) >= self.limits.heavy_waiting + self.limits.heavy_at_once {
+            self.waiting.fetch_sub(1, Relaxed);
+            count(&self.counters.heavy_refused);
+            return Err(Failure::limit("too many calls at once: try again"));
+        }
+        let place = tokio::time::timeout_at(deadline.at.into(), Arc::clone(&self.places).acquire_owned()).await;
+        self.waiting.fetch_sub(1, Relaxed);
+        let Ok(Ok(place)) = place else {
+            count(&self.counters.heavy_timeouts);
+            return Err(deadline.failure());
+        };
+        let counters = Arc::clone(&self.counters);
+        let working = tokio::task::spawn_blocking(move || {
+            // Kept by the work, not by who waits for it: a client that goes away frees no thread.
+            let _place = place;
+            let result = work(deadline);
+            if result.is_err() && deadline.has_passed() {
+                count(&counters.heavy_timeouts);
+            }
+            result
+        });
+        working.await.unwrap_or_else(|_| Err(Failure::internal("the call failed")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn one_too_many_is_refused_and_one_too_late_too() {
+        let limits =
+            Limits { heavy_at_once: 1, heavy_waiting: 1, heavy_time: Duration::from_millis(50), ..Default::default() };
+        let counters = Arc::new(Counters::default());
+        let heavy = Arc::new(Heavy::new(limits, Arc::clone(&counters)));
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (begun, has_begun) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let first = Arc::clone(&heavy);
+        let first = runtime.spawn(async move {
+            let work = move |_| {
+                begun.send(()).unwrap();
+                ended.recv().unwrap();
+                Ok(1)
+            };
+            first.run(work).await
+        });
+        has_begun.recv().unwrap();
+        // The place is taken: this one waits for it in vain.
+        let late = runtime.block_on(heavy.run(|_| Ok(2))).unwrap_err();
+        assert_eq!(late.message(), "execution aborted (timeout = 0.05s)");
+        heavy.waiting.store(2, Relaxed);
+        assert_eq!(runtime.block_on(heavy.run(|_| Ok(3))).unwrap_err().code(), -32005);
+        end.send(()).unwrap();
+        assert_eq!(runtime.block_on(first).unwrap(), Ok(1));
+        assert_eq!((counters.heavy_refused.load(Relaxed), counters.heavy_timeouts.load(Relaxed)), (1, 1));
+    }
+}

@@ -1,0 +1,204 @@
+//! Answers are written as text at once: no tree of values is built for them.
+//!
+//! reads   nothing
+//! writes  JSON
+//! memory  the text
+
+use alloy_primitives::{U256, hex};
+
+/// The digits of `byte`s behind `0x`, quoted.
+pub fn push_data(out: &mut String, bytes: &[u8]) {
+    out.push_str("\"0x");
+    // Chunks on the stack: no second copy of long data.
+    for chunk in bytes.chunks(512) {
+        let mut buffer = [0; 1024];
+        let digits = &mut buffer[..2 * chunk.len()];
+        hex::encode_to_slice(chunk, digits).expect("two digits a byte");
+        out.push_str(std::str::from_utf8(digits).expect("hex is ASCII"));
+    }
+    out.push('"');
+}
+
+/// A number behind `0x` without leading zeros, quoted.
+pub fn push_quantity(out: &mut String, number: u64) {
+    use std::fmt::Write;
+    write!(out, "\"{number:#x}\"").expect("a string takes all");
+}
+
+/// The same for a wide number.
+pub fn push_quantity_256(out: &mut String, number: &U256) {
+    use std::fmt::Write;
+    write!(out, "\"{number:#x}\"").expect("a string takes all");
+}
+
+/// Text, quoted and escaped.
+pub fn push_text(out: &mut String, text: &str) {
+    out.push_str(&serde_json::to_string(text).expect("text is JSON"));
+}
+
+/// Data as an answer.
+pub fn data(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(2 * bytes.len() + 4);
+    push_data(&mut out, bytes);
+    out
+}
+
+/// A number as an answer.
+pub fn quantity(number: u64) -> String {
+    let mut out = String::new();
+    push_quantity(&mut out, number);
+    out
+}
+
+/// A wide number as an answer.
+pub fn quantity_256(number: &U256) -> String {
+    let mut out = String::new();
+    push_quantity_256(&mut out, number);
+    out
+}
+
+/// Text as an answer.
+pub fn text(text: &str) -> String {
+    let mut out = String::new();
+    push_text(&mut out, text);
+    out
+}
+
+/// An object as an answer.
+pub fn object(build: impl FnOnce(&mut Object<'_>)) -> String {
+    let mut out = String::with_capacity(256);
+    push_object(&mut out, build);
+    out
+}
+
+/// An object into a text that has begun.
+pub fn push_object(out: &mut String, build: impl FnOnce(&mut Object<'_>)) {
+    out.push('{');
+    let mut object = Object { out, empty: true };
+    build(&mut object);
+    object.out.push('}');
+}
+
+/// An array as an answer.
+pub fn array<T>(items: impl IntoIterator<Item = T>, push: impl FnMut(&mut String, T)) -> String {
+    let mut out = String::with_capacity(256);
+    push_array(&mut out, items, push);
+    out
+}
+
+/// An array into a text that has begun.
+pub fn push_array<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut push: impl FnMut(&mut String, T)) {
+    out.push('[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        push(out, item);
+    }
+    out.push(']');
+}
+
+/// The object that is being written.
+pub struct Object<'a> {
+    out: &'a mut String,
+    empty: bool,
+}
+
+impl Object<'_> {
+    /// Begins a field whose value the caller writes next. Its name needs no escape.
+    pub fn name(&mut self, name: &str) -> &mut String {
+        if !std::mem::take(&mut self.empty) {
+            self.out.push(',');
+        }
+        self.out.push('"');
+        self.out.push_str(name);
+        self.out.push_str("\":");
+        self.out
+    }
+
+    /// A field whose value is JSON already.
+    pub fn raw(&mut self, name: &str, json: &str) {
+        self.name(name).push_str(json);
+    }
+
+    /// A number.
+    pub fn quantity(&mut self, name: &str, number: u64) {
+        push_quantity(self.name(name), number);
+    }
+
+    /// A wide number.
+    pub fn quantity_256(&mut self, name: &str, number: &U256) {
+        push_quantity_256(self.name(name), number);
+    }
+
+    /// Bytes.
+    pub fn data(&mut self, name: &str, bytes: &[u8]) {
+        push_data(self.name(name), bytes);
+    }
+
+    /// Bytes, or null.
+    pub fn data_or_null(&mut self, name: &str, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.data(name, bytes),
+            None => self.null(name),
+        }
+    }
+
+    /// Text.
+    pub fn text(&mut self, name: &str, text: &str) {
+        push_text(self.name(name), text);
+    }
+
+    /// A decimal number.
+    pub fn decimal(&mut self, name: &str, number: u64) {
+        use std::fmt::Write;
+        write!(self.name(name), "{number}").expect("a string takes all");
+    }
+
+    /// Yes or no.
+    pub fn flag(&mut self, name: &str, flag: bool) {
+        self.raw(name, if flag { "true" } else { "false" });
+    }
+
+    /// Nothing.
+    pub fn null(&mut self, name: &str) {
+        self.raw(name, "null");
+    }
+
+    /// An object within.
+    pub fn object(&mut self, name: &str, build: impl FnOnce(&mut Object<'_>)) {
+        push_object(self.name(name), build);
+    }
+
+    /// An array within.
+    pub fn array<T>(&mut self, name: &str, items: impl IntoIterator<Item = T>, push: impl FnMut(&mut String, T)) {
+        push_array(self.name(name), items, push);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_json() {
+        let text = object(|object| {
+            object.quantity("zero", 0);
+            object.quantity_256("wide", &U256::MAX);
+            object.data("none", &[]);
+            object.data("long", &[0xab; 1_300]);
+            object.text("text", "a \"quote\"\n");
+            object.array("list", [1, 2], push_quantity);
+            object.object("inner", |inner| inner.flag("yes", true));
+            object.null("nothing");
+        });
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&value["zero"], &value["none"]), (&"0x0".into(), &"0x".into()));
+        assert_eq!(value["wide"], format!("0x{}", "f".repeat(64)));
+        assert_eq!(value["long"], format!("0x{}", "ab".repeat(1_300)));
+        assert_eq!(value["text"], "a \"quote\"\n");
+        assert_eq!(value["list"][1], "0x2");
+        assert_eq!(value["inner"]["yes"], true);
+        assert!(value["nothing"].is_null());
+    }
+}
