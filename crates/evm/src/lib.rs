@@ -1,3 +1,5 @@
 //! The EVM ledger: state, tries, execution, blocks, the pool, and the embedded sequencer.
 
+pub mod genesis;
+pub mod state;
 pub mod tx;

@@ -1,0 +1,173 @@
+//! Which rules hold in which block: forks by height up to the merge, by time after it.
+//!
+//! source  geth's `params.ChainConfig`: the order of forks, and that a fork by time presupposes London
+
+use alloy_genesis::ChainConfig;
+use alloy_primitives::U256;
+use revm::primitives::hardfork::SpecId;
+
+use super::GenesisError;
+
+/// When a fork begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// With the block of this height.
+    Height(u64),
+    /// With the first block whose time is this or later, seconds of the Unix epoch.
+    Time(u64),
+}
+
+impl Activation {
+    /// Whether it holds for a block of this height and time.
+    pub fn is_active(self, number: u64, timestamp: u64) -> bool {
+        match self {
+            Self::Height(height) => number >= height,
+            Self::Time(time) => timestamp >= time,
+        }
+    }
+}
+
+/// The forks of a chain, oldest first. What no entry names is Frontier.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forks {
+    scheduled: Vec<(SpecId, Activation)>,
+}
+
+impl Forks {
+    /// Every fork that this node knows, from block zero.
+    pub fn newest() -> Self {
+        Self::all_until(SpecId::OSAKA)
+    }
+
+    /// The rules of `spec` from block zero.
+    pub fn all_until(spec: SpecId) -> Self {
+        Self { scheduled: vec![(spec, Activation::Height(0))] }
+    }
+
+    /// The forks and their beginnings, oldest first.
+    pub fn scheduled(&self) -> &[(SpecId, Activation)] {
+        &self.scheduled
+    }
+
+    /// The rules of the block of this height and time.
+    pub fn spec(&self, number: u64, timestamp: u64) -> SpecId {
+        let active = self.scheduled.iter().rev().find(|(_, from)| from.is_active(number, timestamp));
+        active.map_or(SpecId::FRONTIER, |(spec, _)| *spec)
+    }
+
+    /// The forks of geth's `config`. Refuses a fork without the one it builds on.
+    pub(super) fn from_config(config: &ChainConfig) -> Result<Self, GenesisError> {
+        for (name, time) in [("amsterdamTime", config.amsterdam_time), ("bogotaTime", config.bogota_time)] {
+            if time.is_some() {
+                return Err(GenesisError::UnknownFork(name));
+            }
+        }
+        let heights = [
+            ("homesteadBlock", config.homestead_block, Some(SpecId::HOMESTEAD)),
+            ("eip150Block", config.eip150_block, Some(SpecId::TANGERINE)),
+            ("eip155Block", config.eip155_block, None),
+            ("eip158Block", config.eip158_block, Some(SpecId::SPURIOUS_DRAGON)),
+            ("byzantiumBlock", config.byzantium_block, Some(SpecId::BYZANTIUM)),
+            ("constantinopleBlock", config.constantinople_block, None),
+            // Where it is not named it came with Constantinople, as in geth.
+            ("petersburgBlock", config.petersburg_block.or(config.constantinople_block), Some(SpecId::PETERSBURG)),
+            ("istanbulBlock", config.istanbul_block, Some(SpecId::ISTANBUL)),
+            ("berlinBlock", config.berlin_block, Some(SpecId::BERLIN)),
+            ("londonBlock", config.london_block, Some(SpecId::LONDON)),
+        ];
+        let times = [
+            ("shanghaiTime", config.shanghai_time, Some(SpecId::SHANGHAI)),
+            ("cancunTime", config.cancun_time, Some(SpecId::CANCUN)),
+            ("pragueTime", config.prague_time, Some(SpecId::PRAGUE)),
+            ("osakaTime", config.osaka_time, Some(SpecId::OSAKA)),
+        ];
+        check_order(&heights)?;
+        check_order(&times)?;
+        if config.london_block.is_none() && config.shanghai_time.is_some() {
+            let how = "is not set";
+            return Err(GenesisError::ForkOrder { earlier: "londonBlock", later: "shanghaiTime", how });
+        }
+        let mut scheduled: Vec<(SpecId, Activation)> = Vec::new();
+        scheduled.extend(heights.iter().filter_map(|(_, at, spec)| Some(((*spec)?, Activation::Height((*at)?)))));
+        scheduled.extend(merge(config).map(|height| (SpecId::MERGE, Activation::Height(height))));
+        scheduled.extend(times.iter().filter_map(|(_, at, spec)| Some(((*spec)?, Activation::Time((*at)?)))));
+        Ok(Self { scheduled })
+    }
+}
+
+/// The height of the merge: named, or that of London where no work was ever to be proven.
+fn merge(config: &ChainConfig) -> Option<u64> {
+    let at_london = config.terminal_total_difficulty == Some(U256::ZERO) || config.terminal_total_difficulty_passed;
+    config.merge_netsplit_block.or(at_london.then_some(config.london_block).flatten())
+}
+
+type Fork = (&'static str, Option<u64>, Option<SpecId>);
+
+/// Each fork needs all before it, and none begins before its predecessor.
+fn check_order(forks: &[Fork]) -> Result<(), GenesisError> {
+    for pair in forks.windows(2) {
+        let ((earlier, before, _), (later, after, _)) = (pair[0], pair[1]);
+        let how = match (before, after) {
+            (None, Some(_)) => "is not set",
+            (Some(before), Some(after)) if after < before => "begins later",
+            _ => continue,
+        };
+        return Err(GenesisError::ForkOrder { earlier, later, how });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(last_height: usize, shanghai: Option<u64>) -> ChainConfig {
+        let at = |index: usize| (index <= last_height).then_some(index as u64 * 10);
+        ChainConfig {
+            homestead_block: at(0),
+            eip150_block: at(1),
+            eip155_block: at(2),
+            eip158_block: at(2),
+            byzantium_block: at(3),
+            constantinople_block: at(4),
+            istanbul_block: at(5),
+            berlin_block: at(6),
+            london_block: at(7),
+            terminal_total_difficulty: Some(U256::ZERO),
+            shanghai_time: shanghai,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_fork_begins_with_its_height_or_time() {
+        let forks = Forks::from_config(&config(7, Some(1_000))).expect("in order");
+        assert_eq!(forks.spec(0, 5), SpecId::HOMESTEAD);
+        assert_eq!(forks.spec(19, 5), SpecId::TANGERINE);
+        assert_eq!(forks.spec(39, 5), SpecId::BYZANTIUM);
+        assert_eq!(forks.spec(40, 5), SpecId::PETERSBURG);
+        assert_eq!(forks.spec(70, 999), SpecId::MERGE);
+        assert_eq!(forks.spec(70, 1_000), SpecId::SHANGHAI);
+    }
+
+    #[test]
+    fn a_fork_without_its_predecessor_is_refused() {
+        let mut missing = config(7, None);
+        missing.byzantium_block = None;
+        let error = Forks::from_config(&missing).expect_err("no Byzantium");
+        assert!(matches!(error, GenesisError::ForkOrder { earlier: "byzantiumBlock", .. }));
+        let mut swapped = config(7, None);
+        swapped.berlin_block = Some(71);
+        let error = Forks::from_config(&swapped).expect_err("Berlin after London");
+        assert!(matches!(error, GenesisError::ForkOrder { earlier: "berlinBlock", how: "begins later", .. }));
+        assert!(Forks::from_config(&config(3, Some(5))).is_err(), "time without London");
+        let future = ChainConfig { amsterdam_time: Some(9), ..config(7, Some(1)) };
+        assert!(matches!(Forks::from_config(&future), Err(GenesisError::UnknownFork("amsterdamTime"))));
+    }
+
+    #[test]
+    fn without_any_fork_it_is_frontier() {
+        assert_eq!(Forks::default().spec(5, 5), SpecId::FRONTIER);
+        assert_eq!(Forks::newest().spec(0, 0), SpecId::OSAKA);
+    }
+}

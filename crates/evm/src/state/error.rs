@@ -1,0 +1,77 @@
+//! What can go wrong with the state.
+
+use std::path::PathBuf;
+
+use alloy_primitives::{Address, B256};
+
+/// What went wrong with the state, and where.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// A file could not be read or written. Nothing that was told to be on disk is lost by it.
+    #[error("{what} {}: {source}", path.display())]
+    Io {
+        /// What was tried: «cannot write».
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A file's bytes are not what was written.
+    #[error("{} is damaged at byte {offset}: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where the damaged record begins.
+        offset: u64,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The files are those of a chain with another genesis.
+    #[error("{} holds a chain whose genesis is {found}; this genesis is {expected}", path.display())]
+    OtherChain {
+        /// The file.
+        path: PathBuf,
+        /// The hash of block zero in the file.
+        found: B256,
+        /// The hash of block zero that was given.
+        expected: B256,
+    },
+    /// Another process uses the files.
+    #[error("{} is in use by another process", .0.display())]
+    InUse(PathBuf),
+    /// A block that is not the head's successor.
+    #[error("block {number} cannot follow block {head}")]
+    NotNext {
+        /// The block's number.
+        number: u64,
+        /// The head's number.
+        head: u64,
+    },
+    /// A block whose state is not kept any more, or not there yet.
+    #[error("the state of block {number} is not kept; blocks {oldest} to {head} are")]
+    NotKept {
+        /// The block asked for.
+        number: u64,
+        /// The oldest block whose state is kept.
+        oldest: u64,
+        /// The newest.
+        head: u64,
+    },
+    /// The state of this block is readable, but the tries that prove it are not kept any more.
+    #[error("proofs of block {0} are not kept any more")]
+    NoProofs(u64),
+    /// A change sets a code by its hash alone, and the code has never been seen.
+    #[error("the code {hash} of account {address} is unknown")]
+    UnknownCode {
+        /// The account.
+        address: Address,
+        /// Its code's hash.
+        hash: B256,
+    },
+    /// No code has this hash.
+    #[error("no code has the hash {0}")]
+    NoCode(B256),
+}
+
+impl revm::database_interface::DBErrorMarker for StateError {}
