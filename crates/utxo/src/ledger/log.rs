@@ -1,0 +1,279 @@
+//! The log: a record for each block that changed this ledger, appended and never changed.
+//!
+//! ```text
+//! file    magic 8 | chain id u64 | crc u32, then records
+//! record  length u32 | crc of offset and length u32 | crc of the body u32 | body
+//! body    number u64 | block hash 32 | commitment in the header 32 | commitment afterwards 32
+//!         | transactions | what came from the EVM
+//! ```
+//!
+//! A record whose bytes end before its length is one that a killed process was writing: it is cut off. Any other that
+//! does not match is damage, and the ledger does not open. Numbers are little endian, checksums CRC-32.
+//!
+//! memory  one record
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use alloy_primitives::{Address, B256, Bytes};
+
+use super::LedgerError;
+use crate::address::OwnerKey;
+use crate::asset::at_end;
+use crate::codec::{Reader, Writer};
+use crate::prism::Incoming;
+
+const MAGIC: &[u8; 8] = b"HRTHUTX1";
+const FILE_HEAD: u64 = 8 + 8 + 4;
+const RECORD_HEAD: u64 = 12;
+/// Longer than any block's record: 4 MiB of transactions, and logs of the EVM that cost 3,000 gas each.
+const RECORD_MAX: u32 = 1 << 30;
+
+/// What a block did here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// The block's number.
+    pub number: u64,
+    /// The block's hash.
+    pub hash: B256,
+    /// What stands for the set in its header.
+    pub header: B256,
+    /// What stands for the set after it.
+    pub after: B256,
+    /// Transactions of this ledger, as they came.
+    pub txs: Vec<Bytes>,
+    /// What the EVM's transactions brought.
+    pub incoming: Vec<Incoming>,
+}
+
+impl Record {
+    fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.fixed(&self.number.to_le_bytes()).fixed(&self.hash.0).fixed(&self.header.0).fixed(&self.after.0);
+        writer.count(self.txs.len());
+        for tx in &self.txs {
+            writer.bytes(tx);
+        }
+        writer.count(self.incoming.len());
+        for one in &self.incoming {
+            writer.fixed(&one.transaction.0).fixed(&one.log.to_le_bytes()).fixed(&one.sender.0.0);
+            writer.fixed(&one.owner.0).fixed(&one.amount.to_le_bytes());
+        }
+        writer.done()
+    }
+
+    fn decode(body: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(body);
+        let number = reader.u64()?;
+        let mut word = || reader.fixed().map(B256::new);
+        let (hash, header, after) = (word()?, word()?, word()?);
+        // Counts are not believed: memory is taken as items come.
+        let mut txs = Vec::new();
+        for _ in 0..reader.u32()? {
+            txs.push(Bytes::copy_from_slice(reader.bytes()?));
+        }
+        let mut incoming = Vec::new();
+        for _ in 0..reader.u32()? {
+            incoming.push(Incoming {
+                transaction: B256::new(reader.fixed()?),
+                log: reader.u32()?,
+                sender: Address::new(reader.fixed()?),
+                owner: OwnerKey(reader.fixed()?),
+                amount: reader.u64()?,
+            });
+        }
+        at_end(&reader).then_some(Self { number, hash, header, after, txs, incoming })
+    }
+}
+
+/// Where the bytes are.
+enum Medium {
+    Memory(Vec<u8>),
+    File(File, PathBuf),
+}
+
+/// The log.
+pub struct Log {
+    medium: Medium,
+    /// Where the next record goes.
+    end: u64,
+}
+
+impl Log {
+    /// The log in `dir`, a new one where there is none; `None` keeps it in memory. Records are to be read with
+    /// [`Log::read`] before any is written: where they end is not known before.
+    pub fn open(dir: Option<&Path>, chain_id: u64) -> Result<Self, LedgerError> {
+        let head = file_head(chain_id);
+        let medium = match dir {
+            None => Medium::Memory(head.to_vec()),
+            Some(dir) => {
+                let path = dir.join("utxo.log");
+                let said = |error| LedgerError::Io(path.clone(), error);
+                std::fs::create_dir_all(dir).map_err(said)?;
+                let mut options = OpenOptions::new();
+                let file = options.read(true).write(true).create(true).truncate(false).open(&path).map_err(said)?;
+                let length = file.metadata().map_err(said)?.len();
+                let mut found = [0; FILE_HEAD as usize];
+                // Shorter than its head is one that was never begun in earnest.
+                if length < FILE_HEAD {
+                    file.write_all_at(&head, 0).map_err(said)?;
+                } else {
+                    file.read_exact_at(&mut found, 0).map_err(said)?;
+                    if found != head {
+                        let what = match found[..8] == *MAGIC && crc(&[&found[..16]]) == le(&found[16..]) {
+                            true => "it is of another chain",
+                            false => "it is no log of this ledger",
+                        };
+                        return Err(LedgerError::Corrupt { path, offset: 0, what });
+                    }
+                }
+                Medium::File(file, path)
+            }
+        };
+        Ok(Self { medium, end: FILE_HEAD })
+    }
+
+    /// The record at the end of those read so far, and its place; `None` where there is none.
+    pub fn next(&mut self) -> Result<Option<(u64, Record)>, LedgerError> {
+        let (length, offset) = (self.length()?, self.end);
+        if length < offset + RECORD_HEAD {
+            return Ok(None);
+        }
+        let size = self.size(offset)?;
+        if length < offset + RECORD_HEAD + u64::from(size) {
+            return Ok(None);
+        }
+        let record = self.read(offset)?;
+        self.end = offset + RECORD_HEAD + u64::from(size);
+        Ok(Some((offset, record)))
+    }
+
+    /// The record at `offset`, which a reader was told.
+    pub fn read(&self, offset: u64) -> Result<Record, LedgerError> {
+        let size = self.size(offset)?;
+        let mut body = vec![0; size as usize];
+        self.fill(&mut body, offset + RECORD_HEAD)?;
+        let mut written = [0; 4];
+        self.fill(&mut written, offset + 8)?;
+        if crc(&[&body]) != u32::from_le_bytes(written) {
+            return Err(self.corrupt(offset, "a record does not match its checksum"));
+        }
+        Record::decode(&body).ok_or_else(|| self.corrupt(offset, "a record is not of this format"))
+    }
+
+    /// The length of the record at `offset`.
+    fn size(&self, offset: u64) -> Result<u32, LedgerError> {
+        let mut head = [0; 8];
+        self.fill(&mut head, offset)?;
+        let size = le(&head);
+        if crc(&[&offset.to_le_bytes(), &head[..4]]) != le(&head[4..]) || size > RECORD_MAX {
+            return Err(self.corrupt(offset, "a record's head does not match its checksum"));
+        }
+        Ok(size)
+    }
+
+    /// Appends a record and says where it is. Whatever lay beyond the last is cut off.
+    pub fn append(&mut self, record: &Record) -> Result<u64, LedgerError> {
+        let body = record.encode();
+        let offset = self.end;
+        let size = u32::try_from(body.len()).expect("a block is smaller than 4 GiB").to_le_bytes();
+        let mut bytes = Vec::with_capacity(body.len() + RECORD_HEAD as usize);
+        bytes.extend(size);
+        bytes.extend(crc(&[&offset.to_le_bytes(), &size]).to_le_bytes());
+        bytes.extend(crc(&[&body]).to_le_bytes());
+        bytes.extend(body);
+        self.truncate(offset)?;
+        match &mut self.medium {
+            Medium::Memory(all) => all.extend(&bytes),
+            Medium::File(file, path) => {
+                file.write_all_at(&bytes, offset).map_err(|error| LedgerError::Io(path.clone(), error))?;
+            }
+        }
+        self.end = offset + bytes.len() as u64;
+        Ok(offset)
+    }
+
+    /// Cuts off the record at `offset` and all after it.
+    pub fn truncate(&mut self, offset: u64) -> Result<(), LedgerError> {
+        if self.length()? > offset {
+            match &mut self.medium {
+                Medium::Memory(all) => all.truncate(usize::try_from(offset).expect("it is in memory")),
+                Medium::File(file, path) => {
+                    file.set_len(offset).map_err(|error| LedgerError::Io(path.clone(), error))?;
+                }
+            }
+        }
+        self.end = offset;
+        Ok(())
+    }
+
+    /// Begins to read from the first record again.
+    pub fn restart(&mut self) {
+        self.end = FILE_HEAD;
+    }
+
+    /// Where the next record goes.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Puts everything on the disk for good.
+    pub fn sync(&self) -> Result<(), LedgerError> {
+        match &self.medium {
+            Medium::Memory(_) => Ok(()),
+            Medium::File(file, path) => file.sync_data().map_err(|error| LedgerError::Io(path.clone(), error)),
+        }
+    }
+
+    /// That what is at `offset` is not what it must be.
+    pub fn corrupt(&self, offset: u64, what: &'static str) -> LedgerError {
+        let path = match &self.medium {
+            Medium::Memory(_) => "memory".into(),
+            Medium::File(_, path) => path.clone(),
+        };
+        LedgerError::Corrupt { path, offset, what }
+    }
+
+    fn length(&self) -> Result<u64, LedgerError> {
+        match &self.medium {
+            Medium::Memory(all) => Ok(all.len() as u64),
+            Medium::File(file, path) => {
+                file.metadata().map(|meta| meta.len()).map_err(|error| LedgerError::Io(path.clone(), error))
+            }
+        }
+    }
+
+    fn fill(&self, into: &mut [u8], offset: u64) -> Result<(), LedgerError> {
+        match &self.medium {
+            Medium::Memory(all) => {
+                let from = usize::try_from(offset).expect("it is in memory");
+                into.copy_from_slice(&all[from..from + into.len()]);
+                Ok(())
+            }
+            Medium::File(file, path) => {
+                file.read_exact_at(into, offset).map_err(|error| LedgerError::Io(path.clone(), error))
+            }
+        }
+    }
+}
+
+fn file_head(chain_id: u64) -> [u8; FILE_HEAD as usize] {
+    let mut head = [0; FILE_HEAD as usize];
+    head[..8].copy_from_slice(MAGIC);
+    head[8..16].copy_from_slice(&chain_id.to_le_bytes());
+    let crc = crc(&[&head[..16]]);
+    head[16..].copy_from_slice(&crc.to_le_bytes());
+    head
+}
+
+fn crc(parts: &[&[u8]]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| hasher.update(part));
+    hasher.finalize()
+}
+
+/// The first four bytes as a number.
+fn le(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(*bytes.first_chunk().expect("four bytes"))
+}

@@ -1,0 +1,130 @@
+//! The set of unspent outputs, and what is said of it in 32 bytes.
+//!
+//! memory  an output takes about 250 bytes, its memo included; nothing bounds how many there are but the fee
+
+use std::collections::{BTreeSet, HashMap};
+
+use alloy_primitives::B256;
+use hearth_crypto::keccak::keccak256;
+
+use crate::address::OwnerKey;
+use crate::asset::{Asset, AssetId};
+use crate::codec::Writer;
+use crate::lattice::Lattice;
+use crate::output::{OutPoint, Output};
+
+/// What has happened to the native asset, in units, and how often.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// In unspent outputs now.
+    pub native: u128,
+    /// That came from the EVM, ever.
+    pub received: u128,
+    /// That went to the EVM, ever.
+    pub withdrawn: u128,
+    /// Burnt as fees, ever.
+    pub burnt: u128,
+    /// Withdrawals, ever: the index of the next.
+    pub withdrawals: u64,
+    /// Unspent outputs of all assets.
+    pub outputs: u64,
+    /// The hash of all transactions' ids, in order.
+    pub history: B256,
+}
+
+impl Totals {
+    /// Whether every unit that came is in an output, was burnt, or went back.
+    pub fn balanced(&self) -> bool {
+        self.received == self.native + self.withdrawn + self.burnt
+    }
+}
+
+/// What a block or a pool changes in the set, without the set knowing.
+#[derive(Default, Debug, Clone)]
+pub struct Overlay {
+    /// Outputs of the set that are spent.
+    pub spent: HashMap<OutPoint, Output>,
+    /// Outputs that are made, and not spent again.
+    pub created: HashMap<OutPoint, Output>,
+    /// Assets that are new, or other.
+    pub assets: HashMap<AssetId, Asset>,
+}
+
+/// The set.
+#[derive(Default)]
+pub struct Set {
+    outputs: HashMap<OutPoint, Output>,
+    by_owner: HashMap<OwnerKey, BTreeSet<OutPoint>>,
+    assets: HashMap<AssetId, Asset>,
+    pub(super) sum: Lattice,
+    pub(super) totals: Totals,
+}
+
+impl Set {
+    pub fn output(&self, at: &OutPoint) -> Option<&Output> {
+        self.outputs.get(at)
+    }
+
+    pub fn asset(&self, id: &AssetId) -> Option<&Asset> {
+        self.assets.get(id)
+    }
+
+    pub fn of_owner(&self, owner: &OwnerKey) -> Option<&BTreeSet<OutPoint>> {
+        self.by_owner.get(owner)
+    }
+
+    /// Takes over what a block changed.
+    pub fn absorb(&mut self, overlay: Overlay, sum: Lattice, totals: Totals) {
+        for at in overlay.spent.keys() {
+            let output = self.outputs.remove(at).expect("a block spends what is there");
+            let of_owner = self.by_owner.get_mut(&output.owner).expect("every output is in its owner's list");
+            of_owner.remove(at);
+            if of_owner.is_empty() {
+                self.by_owner.remove(&output.owner);
+            }
+        }
+        for (at, output) in overlay.created {
+            self.by_owner.entry(output.owner).or_default().insert(at);
+            assert!(self.outputs.insert(at, output).is_none(), "no output is made twice");
+        }
+        self.assets.extend(overlay.assets);
+        self.sum = sum;
+        self.totals = totals;
+        assert!(self.totals.balanced(), "units of the native asset came from nowhere or went nowhere: {totals:?}");
+        assert_eq!(self.totals.outputs, self.outputs.len() as u64, "the count of outputs is theirs");
+    }
+
+    pub fn commitment(&self) -> B256 {
+        commitment(&self.sum, &self.totals)
+    }
+}
+
+/// 32 bytes that stand for the set, its assets, and all that has happened.
+pub fn commitment(sum: &Lattice, totals: &Totals) -> B256 {
+    let mut writer = Writer::tagged(b"hearth utxo set 1");
+    writer.fixed(&sum.checksum()).fixed(&totals.history.0);
+    for total in [totals.native, totals.received, totals.withdrawn, totals.burnt] {
+        writer.fixed(&total.to_le_bytes());
+    }
+    writer.fixed(&totals.withdrawals.to_le_bytes()).fixed(&totals.outputs.to_le_bytes());
+    B256::new(keccak256(&writer.done()))
+}
+
+/// The set as it is with an overlay over it.
+pub struct Overlaid<'a> {
+    pub set: &'a Set,
+    pub overlay: &'a Overlay,
+}
+
+impl crate::rules::Lookup for Overlaid<'_> {
+    fn output(&self, at: &OutPoint) -> Option<Output> {
+        if let Some(output) = self.overlay.created.get(at) {
+            return Some(output.clone());
+        }
+        self.set.output(at).filter(|_| !self.overlay.spent.contains_key(at)).cloned()
+    }
+
+    fn asset(&self, id: &AssetId) -> Option<Asset> {
+        self.overlay.assets.get(id).or_else(|| self.set.asset(id)).cloned()
+    }
+}

@@ -1,0 +1,311 @@
+//! Transactions that wait for a block, in the order in which they came.
+//!
+//! reads   transactions whose signatures are right
+//! memory  [`PoolConfig::capacity`] transactions, and [`PoolConfig::bytes`]; the last [`DROPPED`] reasons
+//! drops   what a block has made impossible, with the reason, which `Pool::fate` tells
+//! source  –
+//!
+//! A transaction may spend what another one here makes: wallets need not wait for a block between two payments. It
+//! may not spend what another one here spends, so no two of them conflict, and all of them fit in one block but for its
+//! room. Order by arrival keeps makers before spenders; there is no auction, as the fee goes by the byte.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use alloy_primitives::B256;
+
+use crate::ledger::Ledger;
+use crate::ledger::set::{Overlaid, Overlay};
+use crate::output::OutPoint;
+use crate::rules::{self, Refusal};
+use crate::tx::SharedTx;
+
+/// Reasons that are kept.
+pub const DROPPED: usize = 4096;
+
+/// What bounds a pool.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolConfig {
+    /// The most transactions.
+    pub capacity: usize,
+    /// The most bytes of theirs.
+    pub bytes: usize,
+}
+
+impl Default for PoolConfig {
+    /// Two blocks' worth.
+    fn default() -> Self {
+        Self { capacity: 32_768, bytes: 2 * crate::ledger::BLOCK_BYTES }
+    }
+}
+
+/// Why a transaction may not wait.
+#[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
+pub enum PoolError {
+    /// It waits already.
+    #[error("already known")]
+    Known,
+    /// It is in a block.
+    #[error("already known: it is in block {0}")]
+    Landed(u64),
+    /// No room.
+    #[error("txpool is full")]
+    Full,
+    /// Another one that waits spends the same.
+    #[error("output {0} is spent by transaction {1:?}, which waits already")]
+    Conflict(OutPoint, B256),
+    /// It is not right.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+}
+
+#[derive(Default)]
+struct Inner {
+    order: BTreeMap<u64, SharedTx>,
+    places: HashMap<B256, u64>,
+    /// Who spends an output.
+    spenders: HashMap<OutPoint, B256>,
+    /// What those that wait make and spend, over the set.
+    overlay: Overlay,
+    bytes: usize,
+    next: u64,
+    dropped: VecDeque<(B256, Refusal)>,
+}
+
+/// The pool.
+pub struct Pool {
+    config: PoolConfig,
+    inner: Mutex<Inner>,
+}
+
+impl Pool {
+    /// An empty one.
+    pub fn new(config: PoolConfig) -> Self {
+        Self { config, inner: Mutex::default() }
+    }
+
+    /// Lets transactions in that are right after those that wait already.
+    pub fn add(&self, ledger: &Ledger, burst: Vec<SharedTx>) -> Vec<Result<(), PoolError>> {
+        let mut inner = self.inner();
+        burst.into_iter().map(|tx| self.add_one(&mut inner, ledger, tx)).collect()
+    }
+
+    fn add_one(&self, inner: &mut Inner, ledger: &Ledger, tx: SharedTx) -> Result<(), PoolError> {
+        if inner.places.contains_key(&tx.id) {
+            return Err(PoolError::Known);
+        }
+        let conflict = tx.payload.inputs.iter().find_map(|at| Some((*at, *inner.spenders.get(at)?)));
+        if let Some((at, id)) = conflict {
+            return Err(PoolError::Conflict(at, id));
+        }
+        if inner.order.len() >= self.config.capacity || inner.bytes + tx.raw.len() > self.config.bytes {
+            return Err(PoolError::Full);
+        }
+        let landed = ledger.landed_in(&tx.id);
+        let state = ledger.read();
+        let effects = rules::check(&tx, &Overlaid { set: &state.set, overlay: &inner.overlay });
+        let effects = effects.map_err(|refusal| landed.map_or(PoolError::Refused(refusal), PoolError::Landed))?;
+        drop(state);
+        inner.insert(tx, effects);
+        Ok(())
+    }
+
+    /// What a block of `bytes` takes, in order.
+    pub fn best(&self, bytes: usize) -> Vec<SharedTx> {
+        let mut room = bytes;
+        let fits = |tx: &&SharedTx| match room.checked_sub(tx.raw.len()) {
+            Some(rest) => {
+                room = rest;
+                true
+            }
+            None => false,
+        };
+        self.inner().order.values().take_while(fits).cloned().collect()
+    }
+
+    /// Takes out what a block holds, and what it has made impossible. To be called after the ledger's commit.
+    pub fn after_block(&self, included: &[SharedTx]) {
+        let mut inner = self.inner();
+        for tx in included {
+            inner.remove(&tx.id);
+            // Only a spent output can make one that waits impossible; all else that a block does adds.
+            for at in &tx.payload.inputs {
+                if let Some(other) = inner.spenders.get(at).copied() {
+                    inner.evict(other, Refusal::Missing(*at));
+                }
+            }
+        }
+        if inner.order.is_empty() {
+            inner.overlay = Overlay::default();
+        }
+    }
+
+    /// Takes out what a block's execution refused, and what was built on it, and tells why from now on. What only had
+    /// no room waits on.
+    pub fn refuse(&self, refused: &[(B256, Refusal)]) {
+        let mut inner = self.inner();
+        for (id, refusal) in refused.iter().filter(|(_, refusal)| *refusal != Refusal::Room) {
+            inner.evict(*id, refusal.clone());
+        }
+    }
+
+    /// The transaction that waits under this id.
+    pub fn get(&self, id: &B256) -> Option<SharedTx> {
+        let inner = self.inner();
+        inner.places.get(id).map(|place| inner.order[place].clone())
+    }
+
+    /// Why a transaction that waited does so no longer, as long as that is remembered.
+    pub fn fate(&self, id: &B256) -> Option<Refusal> {
+        self.inner().dropped.iter().rev().find(|(dropped, _)| dropped == id).map(|(_, refusal)| refusal.clone())
+    }
+
+    /// Who waits to spend this output.
+    pub fn spender(&self, at: &OutPoint) -> Option<B256> {
+        self.inner().spenders.get(at).copied()
+    }
+
+    /// How many wait, and their bytes.
+    pub fn status(&self) -> (usize, usize) {
+        let inner = self.inner();
+        (inner.order.len(), inner.bytes)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn insert(&mut self, tx: SharedTx, effects: rules::Effects) {
+        for at in &tx.payload.inputs {
+            self.spenders.insert(*at, tx.id);
+            if let Some(output) = self.overlay.created.remove(at) {
+                // Nothing else may spend it, nor find it in the set once a block has made it.
+                self.overlay.spent.insert(*at, output);
+            }
+        }
+        for (index, output) in tx.payload.outputs.iter().enumerate() {
+            self.overlay.created.insert(tx.out_point(index), output.clone());
+        }
+        self.overlay.assets.extend(effects.asset);
+        self.bytes += tx.raw.len();
+        self.places.insert(tx.id, self.next);
+        self.order.insert(self.next, tx);
+        self.next += 1;
+    }
+
+    /// Takes one out, and what it would have made.
+    fn remove(&mut self, id: &B256) -> Option<SharedTx> {
+        let tx = self.order.remove(&self.places.remove(id)?).expect("both have the same transactions");
+        self.bytes -= tx.raw.len();
+        for at in &tx.payload.inputs {
+            self.spenders.remove(at);
+        }
+        for index in 0..tx.payload.outputs.len() {
+            let at = tx.out_point(index);
+            if self.overlay.created.remove(&at).is_none() {
+                self.overlay.spent.remove(&at);
+            }
+        }
+        Some(tx)
+    }
+
+    /// Takes one out for good, and all that spend what it would have made.
+    fn evict(&mut self, id: B256, refusal: Refusal) {
+        let mut waiting = vec![(id, refusal)];
+        while let Some((id, refusal)) = waiting.pop() {
+            let Some(tx) = self.remove(&id) else { continue };
+            for index in 0..tx.payload.outputs.len() {
+                let at = tx.out_point(index);
+                waiting.extend(self.spenders.get(&at).map(|spender| (*spender, Refusal::Missing(at))));
+            }
+            self.drop_one(id, refusal);
+        }
+    }
+
+    fn drop_one(&mut self, id: B256, refusal: Refusal) {
+        if self.dropped.len() == DROPPED {
+            self.dropped.pop_front();
+        }
+        self.dropped.push_back((id, refusal));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{all_of, funded, hash, pay};
+    use crate::{AssetId, Output};
+
+    fn commit(ledger: &Ledger, pool: &Pool, number: u64, txs: &[SharedTx]) {
+        let mut session = ledger.begin();
+        let verdicts = session.apply(txs);
+        let refused: Vec<_> =
+            txs.iter().zip(verdicts).filter_map(|(tx, verdict)| Some((tx.id, verdict.err()?))).collect();
+        let included = session.transactions().to_vec();
+        ledger.commit(number, hash(number), session).unwrap();
+        pool.after_block(&included);
+        pool.refuse(&refused);
+    }
+
+    fn made(tx: &SharedTx) -> Vec<(OutPoint, Output)> {
+        vec![(tx.out_point(0), tx.payload.outputs[0].clone())]
+    }
+
+    #[test]
+    fn a_chain_of_payments_waits_in_order_and_lands_in_one_block() {
+        let (ledger, pool) = (funded(&[(1, 1_000_000)]), Pool::new(PoolConfig::default()));
+        let first = pay(&all_of(&ledger, 1), 1, 2, AssetId::NATIVE, 500_000);
+        let second = pay(&made(&first), 2, 3, AssetId::NATIVE, 100_000);
+        let third = pay(&made(&second), 3, 4, AssetId::NATIVE, 10_000);
+        let missing = PoolError::Refused(Refusal::Missing(second.out_point(0)));
+        assert_eq!(pool.add(&ledger, vec![third.clone()]), [Err(missing)]);
+        let burst = vec![first.clone(), second.clone(), third.clone(), first.clone()];
+        assert_eq!(pool.add(&ledger, burst), [Ok(()), Ok(()), Ok(()), Err(PoolError::Known)]);
+        let best = pool.best(usize::MAX);
+        assert_eq!(best, [first.clone(), second, third.clone()]);
+        commit(&ledger, &pool, 2, &best[..1]);
+        assert_eq!(pool.status().0, 2);
+        let best = pool.best(usize::MAX);
+        commit(&ledger, &pool, 3, &best);
+        assert_eq!(pool.status(), (0, 0));
+        assert_eq!(ledger.landed_in(&third.id), Some(3));
+        assert_eq!(pool.add(&ledger, vec![first]), [Err(PoolError::Landed(2))]);
+    }
+
+    #[test]
+    fn two_never_wait_to_spend_the_same() {
+        let (ledger, pool) = (funded(&[(1, 1_000_000)]), Pool::new(PoolConfig::default()));
+        let available = all_of(&ledger, 1);
+        let first = pay(&available, 1, 2, AssetId::NATIVE, 1);
+        let second = pay(&available, 1, 2, AssetId::NATIVE, 2);
+        let conflict = PoolError::Conflict(available[0].0, first.id);
+        assert_eq!(pool.add(&ledger, vec![first.clone(), second]), [Ok(()), Err(conflict)]);
+        assert_eq!(pool.spender(&available[0].0), Some(first.id));
+    }
+
+    #[test]
+    fn what_another_block_made_impossible_is_told() {
+        let (ledger, pool) = (funded(&[(1, 1_000_000)]), Pool::new(PoolConfig::default()));
+        let available = all_of(&ledger, 1);
+        let first = pay(&available, 1, 2, AssetId::NATIVE, 500_000);
+        let second = pay(&made(&first), 2, 3, AssetId::NATIVE, 1);
+        assert_eq!(pool.add(&ledger, vec![first.clone(), second.clone()]), [Ok(()), Ok(())]);
+        commit(&ledger, &pool, 2, &[pay(&available, 1, 4, AssetId::NATIVE, 3)]);
+        assert_eq!(pool.status(), (0, 0));
+        assert_eq!(pool.fate(&first.id), Some(Refusal::Missing(available[0].0)));
+        assert_eq!(pool.fate(&second.id), Some(Refusal::Missing(first.out_point(0))));
+    }
+
+    #[test]
+    fn it_holds_what_it_may() {
+        let ledger = funded(&[(1, 1_000_000), (1, 1_000_000), (1, 1_000_000)]);
+        let txs: Vec<_> = all_of(&ledger, 1).chunks(1).map(|one| pay(one, 1, 2, AssetId::NATIVE, 1)).collect();
+        let few = Pool::new(PoolConfig { capacity: 2, ..PoolConfig::default() });
+        assert_eq!(few.add(&ledger, txs.clone()), [Ok(()), Ok(()), Err(PoolError::Full)]);
+        let small = Pool::new(PoolConfig { bytes: txs[0].raw.len() * 2, ..PoolConfig::default() });
+        assert_eq!(small.add(&ledger, txs.clone()), [Ok(()), Ok(()), Err(PoolError::Full)]);
+        assert_eq!(small.best(txs[0].raw.len()), txs[..1]);
+    }
+}

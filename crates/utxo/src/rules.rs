@@ -1,0 +1,161 @@
+//! What makes a transaction right against the outputs that it spends. The pool and the block ask the same function, so
+//! that what the one lets in the other does not refuse for a reason of its own.
+
+use alloy_primitives::{Address, B256};
+
+use crate::address::OwnerKey;
+use crate::asset::{Asset, AssetId};
+use crate::output::{OutPoint, Output};
+use crate::tx::{Action, Tx};
+
+/// Why a transaction cannot be in a block now.
+#[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// It was spent, or never made.
+    #[error("output {0} is not there: it is spent, or was never made")]
+    Missing(OutPoint),
+    /// Those who signed are not those who must.
+    #[error("signed by others than the owners of what is spent: {0}")]
+    Owners(&'static str),
+    /// More comes out than goes in, or less.
+    #[error("asset {asset}: {inputs} units in, {outputs} units out")]
+    Unbalanced {
+        /// Which one.
+        asset: AssetId,
+        /// Units spent, and issued.
+        inputs: u128,
+        /// Units in outputs, the fee, and what goes to the EVM.
+        outputs: u128,
+    },
+    /// Too small a fee.
+    #[error("transaction underpriced: fee {have}, minimum needed {want}")]
+    Fee {
+        /// The fee, in units.
+        have: u64,
+        /// The least.
+        want: u64,
+    },
+    /// There is no such asset.
+    #[error("asset {0} was never issued")]
+    NoAsset(AssetId),
+    /// No more may be issued.
+    #[error("no more of asset {0} may be issued: {1}")]
+    Closed(AssetId, &'static str),
+    /// The block is full.
+    #[error("exceeds the block's room for transactions of this ledger")]
+    Room,
+    /// The EVM's rules of this block have no withdrawals, or no root for contracts to read.
+    #[error("the chain's rules have no UTXO ledger yet: it begins with Cancun")]
+    Fork,
+}
+
+/// What a right transaction does.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// What an asset is afterwards, where it changes.
+    pub asset: Option<(AssetId, Asset)>,
+    /// What an account of the EVM gets, in units.
+    pub withdrawal: Option<(Address, u64)>,
+}
+
+/// Where a transaction's inputs and assets are looked up.
+pub trait Lookup {
+    /// The unspent output of that name.
+    fn output(&self, at: &OutPoint) -> Option<Output>;
+    /// The asset of that id.
+    fn asset(&self, id: &AssetId) -> Option<Asset>;
+}
+
+/// Whether `tx` is right, and what it does then.
+pub fn check(tx: &Tx, world: &impl Lookup) -> Result<Effects, Refusal> {
+    let payload = &tx.payload;
+    let mut spent = Vec::with_capacity(payload.inputs.len());
+    for at in &payload.inputs {
+        spent.push(world.output(at).ok_or(Refusal::Missing(*at))?);
+    }
+    let (issue, issuer, effects) = action(tx, world)?;
+    owners(tx, &spent, issuer)?;
+    if payload.fee < tx.fee_min() {
+        return Err(Refusal::Fee { have: payload.fee, want: tx.fee_min() });
+    }
+    let mut sums = Sums(Vec::with_capacity(2));
+    for output in &spent {
+        sums.of(output.asset).1 += u128::from(output.amount);
+    }
+    for output in &payload.outputs {
+        sums.of(output.asset).2 += u128::from(output.amount);
+    }
+    if let Some((asset, amount)) = issue {
+        sums.of(asset).1 += u128::from(amount);
+    }
+    let crossing = effects.withdrawal.map_or(0, |(_, amount)| amount);
+    sums.of(AssetId::NATIVE).2 += u128::from(payload.fee) + u128::from(crossing);
+    match sums.0.into_iter().find(|(_, inputs, outputs)| inputs != outputs) {
+        Some((asset, inputs, outputs)) => Err(Refusal::Unbalanced { asset, inputs, outputs }),
+        None => Ok(effects),
+    }
+}
+
+/// Units in and out by asset. Assets in a transaction are few: a list is searched faster than a table is made. That
+/// of 256 outputs of 256 assets costs 32,000 comparisons, about as much as a signature.
+struct Sums(Vec<(AssetId, u128, u128)>);
+
+impl Sums {
+    fn of(&mut self, asset: AssetId) -> &mut (AssetId, u128, u128) {
+        let at = self.0.iter().position(|(other, ..)| *other == asset).unwrap_or_else(|| {
+            self.0.push((asset, 0, 0));
+            self.0.len() - 1
+        });
+        &mut self.0[at]
+    }
+}
+
+/// What is issued and by whom, and what the transaction does.
+type Issue = (Option<(AssetId, u64)>, Option<OwnerKey>, Effects);
+
+fn action(tx: &Tx, world: &impl Lookup) -> Result<Issue, Refusal> {
+    match &tx.payload.action {
+        Action::Transfer => Ok((None, None, Effects::default())),
+        Action::Prism { recipient, amount } => {
+            Ok((None, None, Effects { withdrawal: Some((*recipient, *amount)), ..Effects::default() }))
+        }
+        Action::Issue { code, decimals, open, issuer, amount } => {
+            let id = tx.new_asset().unwrap_or_default();
+            let asset =
+                Asset { code: code.clone(), decimals: *decimals, open: *open, issuer: *issuer, supply: *amount };
+            Ok((Some((id, *amount)), Some(*issuer), Effects { asset: Some((id, asset)), ..Effects::default() }))
+        }
+        Action::IssueMore { asset: id, amount } => {
+            let mut asset = world.asset(id).ok_or(Refusal::NoAsset(*id))?;
+            if !asset.open {
+                return Err(Refusal::Closed(*id, "its issuer closed it"));
+            }
+            asset.supply = asset.supply.checked_add(*amount).ok_or(Refusal::Closed(*id, "too many units"))?;
+            let issuer = asset.issuer;
+            Ok((Some((*id, *amount)), Some(issuer), Effects { asset: Some((*id, asset)), ..Effects::default() }))
+        }
+    }
+}
+
+/// Exactly those signed whose outputs are spent, and the issuer.
+fn owners(tx: &Tx, spent: &[Output], issuer: Option<OwnerKey>) -> Result<(), Refusal> {
+    let mut owners: Vec<OwnerKey> = spent.iter().map(|output| output.owner).chain(issuer).collect();
+    owners.sort_unstable();
+    owners.dedup();
+    if owners.iter().any(|owner| !tx.owners.contains(owner)) {
+        return Err(Refusal::Owners("a signature is missing"));
+    }
+    // Both are in rising order without repeats.
+    if owners != tx.owners { Err(Refusal::Owners("a signature is of no use")) } else { Ok(()) }
+}
+
+/// The name of the output that a call of the prism contract makes: the hash of the chain, the block, and the
+/// transaction, and the place of its log in that transaction. The block is in it because a developer's chain may run
+/// one transaction twice.
+pub fn prism_out_point(chain_id: u64, block: u64, transaction: &B256, log: u32) -> OutPoint {
+    let mut message = b"hearth utxo prism".to_vec();
+    message.extend(chain_id.to_be_bytes());
+    message.extend(block.to_be_bytes());
+    message.extend(transaction);
+    OutPoint { transaction: B256::new(hearth_crypto::keccak::keccak256(&message)), index: log }
+}

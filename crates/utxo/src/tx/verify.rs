@@ -1,0 +1,101 @@
+//! Signatures of transactions, in bursts.
+
+use std::sync::{Arc, Mutex};
+
+use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig, VerifyItem};
+
+use super::{SharedTx, Tx, TxError};
+use crate::address::OwnerKey;
+
+/// What goes before the id in what an owner signs, so that no other protocol's message is a transaction.
+const DOMAIN: &[u8; 19] = b"hearth utxo spend 1";
+
+/// An owner and what he signed with.
+pub(super) struct Witness {
+    pub owner: OwnerKey,
+    pub signature: [u8; 64],
+}
+
+/// A transaction that decodes; nothing is known of its signatures.
+#[derive(Clone, Debug)]
+pub struct Unverified {
+    pub(super) tx: Tx,
+    pub(super) signatures: Vec<[u8; 64]>,
+}
+
+impl Unverified {
+    /// The transaction of our own log, whose signatures were verified before it was written.
+    pub(crate) fn trusted(self) -> SharedTx {
+        Arc::new(self.tx)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> alloy_primitives::B256 {
+        self.tx.id
+    }
+
+    fn message(&self) -> [u8; 51] {
+        message(&self.tx.id)
+    }
+}
+
+fn message(id: &alloy_primitives::B256) -> [u8; 51] {
+    let mut message = [0; 51];
+    message[..19].copy_from_slice(DOMAIN);
+    message[19..].copy_from_slice(&id.0);
+    message
+}
+
+pub(super) fn sign(id: &alloy_primitives::B256, key: &SigningKey) -> Witness {
+    Witness { owner: OwnerKey(key.public_key()), signature: key.sign(&message(id)) }
+}
+
+/// Verifies bursts, and is faster for owners that it meets again.
+///
+/// memory  8 MB of tables at most
+pub struct Checker(Mutex<Verifier>);
+
+impl Default for Checker {
+    fn default() -> Self {
+        let config = VerifierConfig { cache_bytes: 8 << 20, ..VerifierConfig::default() };
+        Self(Mutex::new(Verifier::new(config)))
+    }
+}
+
+impl Checker {
+    /// The transactions of `burst` whose every signature is right, in its order.
+    pub fn verify(&self, burst: Vec<Unverified>) -> Vec<Result<SharedTx, TxError>> {
+        // A verifier that panicked half way holds tables only, and a table is whole before it is found.
+        verify(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner), burst)
+    }
+}
+
+/// The transactions of `burst` whose every signature is right, in its order.
+pub fn verify(verifier: &mut Verifier, burst: Vec<Unverified>) -> Vec<Result<SharedTx, TxError>> {
+    let messages: Vec<[u8; 51]> = burst.iter().map(Unverified::message).collect();
+    let items: Vec<VerifyItem<'_>> = burst
+        .iter()
+        .zip(&messages)
+        .flat_map(|(one, message)| {
+            let signed = one.tx.owners.iter().zip(&one.signatures);
+            signed.map(|(owner, signature)| VerifyItem { public_key: &owner.0, signature, message })
+        })
+        .collect();
+    let mut verdicts = Vec::new();
+    verifier.verify_burst(&items, &mut verdicts);
+    let mut verdicts = verdicts.into_iter();
+    let judge = |one: &Unverified| {
+        // Each transaction takes its own verdicts, all of them, whatever the first says.
+        let own: Vec<_> = verdicts.by_ref().take(one.tx.owners.len()).collect();
+        own.iter().position(Result::is_err)
+    };
+    let wrong: Vec<Option<usize>> = burst.iter().map(judge).collect();
+    burst
+        .into_iter()
+        .zip(wrong)
+        .map(|(one, wrong)| match wrong {
+            Some(at) => Err(TxError::Signature(one.tx.owners[at])),
+            None => Ok(one.trusted()),
+        })
+        .collect()
+}
