@@ -1,0 +1,223 @@
+//! The homes of a network's nodes: CometBFT makes keys and files, this fits them to the application.
+//!
+//! reads   the files that `cometbft testnet` writes
+//! writes  per node a folder: `config/` and `data/` of CometBFT, and room for the application's `ledger/`
+//! memory  one file at a time
+//! drops   nothing: a folder that holds something else already is an error
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, io};
+
+use serde_json::Value;
+
+use crate::settings::{Node, SettingError, StateSync};
+
+/// A Unix socket's path may have so many bytes; a longer one is named from the node's folder.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// A network to be.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Nodes that vote.
+    pub validators: u16,
+    /// Nodes that only follow.
+    pub followers: u16,
+    /// Node `i` is at 127.0.0.(1 + i): peers at this port, CometBFT's RPC at the next, ours at the one after it.
+    pub base_port: u16,
+    /// Between a block's commit and the next one's proposal, in milliseconds.
+    pub pause_ms: u64,
+    /// Transactions that CometBFT's mempool holds at most.
+    pub pool: u64,
+    /// The genesis in geth's form; its chain id names the network.
+    pub genesis: Value,
+}
+
+/// A node's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// Its folder: CometBFT's `--home`.
+    pub folder: PathBuf,
+    /// Its address.
+    pub host: String,
+    /// Where its peers find it.
+    pub p2p_port: u16,
+}
+
+/// Why there are no homes.
+#[derive(Debug, thiserror::Error)]
+pub enum HomesError {
+    /// Not a fresh place.
+    #[error("{0} is there already; name another folder, or remove it")]
+    Exists(PathBuf),
+    /// More than there are addresses.
+    #[error("{0} nodes; from 1 to 100 are possible")]
+    Count(u32),
+    /// Files.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// CometBFT's program.
+    #[error("{program} testnet: {why}")]
+    Program {
+        /// Which.
+        program: PathBuf,
+        /// What it said.
+        why: String,
+    },
+    /// Its genesis.
+    #[error("{path}: {source}")]
+    Genesis {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// Its configuration.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+}
+
+impl Home {
+    /// Where the application of this node listens, as CometBFT and the application name it; both run in the folder.
+    pub fn application(&self) -> String {
+        let path = self.folder.join("abci.sock");
+        let path = if path.as_os_str().len() > SOCKET_PATH_MAX { "abci.sock".into() } else { path };
+        format!("unix://{}", path.display())
+    }
+
+    /// CometBFT's RPC.
+    pub fn comet_rpc(&self) -> String {
+        format!("http://{}:{}", self.host, self.p2p_port + 1)
+    }
+
+    /// The address of our RPC.
+    pub fn web3(&self) -> String {
+        format!("{}:{}", self.host, self.p2p_port + 2)
+    }
+
+    /// CometBFT's genesis, which holds ours.
+    pub fn genesis(&self) -> PathBuf {
+        self.folder.join("config/genesis.json")
+    }
+
+    /// The application's folder.
+    pub fn ledger(&self) -> PathBuf {
+        self.folder.join("ledger")
+    }
+
+    /// Has this node begin from a peer's snapshot.
+    pub fn begin_from_snapshot(&self, sync: StateSync, network: &Network) -> Result<(), HomesError> {
+        self.configure(network, Some(sync))
+    }
+
+    fn configure(&self, network: &Network, state_sync: Option<StateSync>) -> Result<(), HomesError> {
+        let path = self.folder.join("config/config.toml");
+        let node = Node {
+            application: self.application(),
+            rpc: format!("tcp://{}:{}", self.host, self.p2p_port + 1),
+            p2p: format!("tcp://{}:{}", self.host, self.p2p_port),
+            pause_ms: network.pause_ms,
+            pool: network.pool,
+            state_sync,
+        };
+        let text = fs::read_to_string(&path).map_err(at(&path))?;
+        fs::write(&path, node.apply(&text)?).map_err(at(&path))
+    }
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> HomesError {
+    move |source| HomesError::File { path: path.into(), source }
+}
+
+/// Writes the homes of a network into `folder`, which must not be there.
+pub fn write(cometbft: &Path, folder: &Path, network: &Network) -> Result<Vec<Home>, HomesError> {
+    let count = u32::from(network.validators) + u32::from(network.followers);
+    if network.validators == 0 || count > 100 {
+        return Err(HomesError::Count(count));
+    }
+    if folder.exists() {
+        return Err(HomesError::Exists(folder.into()));
+    }
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    let folder = fs::canonicalize(folder).map_err(at(folder))?;
+    let homes: Vec<Home> = (0..count)
+        .map(|number| Home {
+            folder: folder.join(format!("node{number}")),
+            host: format!("127.0.0.{}", number + 1),
+            p2p_port: network.base_port,
+        })
+        .collect();
+    make(cometbft, &folder, network, &homes)?;
+    for home in &homes {
+        let path = home.genesis();
+        let text = fs::read_to_string(&path).map_err(at(&path))?;
+        let text = genesis_with(&text, &network.genesis)
+            .map_err(|source| HomesError::Genesis { path: path.clone(), source })?;
+        fs::write(&path, text).map_err(at(&path))?;
+        home.configure(network, None)?;
+    }
+    Ok(homes)
+}
+
+/// CometBFT's own files, keys and all.
+fn make(cometbft: &Path, folder: &Path, network: &Network, homes: &[Home]) -> Result<(), HomesError> {
+    let mut command = Command::new(cometbft);
+    command.args(["testnet", "--v", &network.validators.to_string(), "--n", &network.followers.to_string()]);
+    command.arg("--o").arg(folder).args(["--p2p-port", &network.base_port.to_string()]);
+    command.args(homes.iter().flat_map(|home| ["--hostname", &home.host]));
+    let failed = |why: String| HomesError::Program { program: cometbft.into(), why };
+    let output = command.output().map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    Ok(())
+}
+
+/// CometBFT's genesis with ours in it: the same text for each node, since each has the same from CometBFT.
+fn genesis_with(text: &str, ours: &Value) -> Result<String, serde_json::Error> {
+    let mut genesis: Value = serde_json::from_str(text)?;
+    if let Some(chain_id) = ours["config"]["chainId"].as_u64() {
+        genesis["chain_id"] = format!("hearth-{chain_id}").into();
+    }
+    genesis["app_state"] = ours.clone();
+    serde_json::to_string_pretty(&genesis)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn our_genesis_goes_into_cometbfts() {
+        let text = genesis_with(r#"{"chain_id": "x", "validators": [1]}"#, &json!({ "config": { "chainId": 7 } }));
+        let genesis: Value = serde_json::from_str(&text.unwrap()).unwrap();
+        assert_eq!(genesis["chain_id"], "hearth-7");
+        assert_eq!(genesis["app_state"]["config"]["chainId"], 7);
+        assert_eq!(genesis["validators"], json!([1]));
+    }
+
+    #[test]
+    fn a_long_path_is_named_from_its_folder() {
+        let home = |folder: &str| Home { folder: folder.into(), host: "127.0.0.1".into(), p2p_port: 26656 };
+        assert_eq!(home("/a").application(), "unix:///a/abci.sock");
+        assert_eq!(home(&format!("/{}", "a".repeat(100))).application(), "unix://abci.sock");
+        assert_eq!(home("/a").comet_rpc(), "http://127.0.0.1:26657");
+    }
+
+    #[test]
+    fn what_is_there_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let network = Network { validators: 1, followers: 0, base_port: 1, pause_ms: 1, pool: 1, genesis: Value::Null };
+        let result = write(Path::new("/nowhere/cometbft"), folder.path(), &network);
+        assert!(matches!(result, Err(HomesError::Exists(_))));
+        let result = write(Path::new("/nowhere/cometbft"), &folder.path().join("a"), &network);
+        assert!(matches!(result, Err(HomesError::Program { .. })));
+    }
+}

@@ -1,0 +1,278 @@
+//! A snapshot's bytes: the chunk of the block, then chunks of the state.
+//!
+//! Chunk 0 holds the headers of the block and of those before it, as far as `BLOCKHASH` looks back, newest first, in
+//! RLP. Their chain of hashes ends in the app hash, so nothing in them needs trust. The other chunks hold entries, an
+//! account and then its slots; accounts in the order of their addresses, slots in the order of their keys, so that equal
+//! states make equal chunks. An entry is never cut. The state's root is in the header.
+//!
+//! memory  of a reader: the account at hand; of a writer: one chunk
+
+use alloy_consensus::Header;
+use alloy_primitives::{Address, B256, U256};
+use alloy_rlp::{Decodable, Encodable};
+use bytes::Bytes;
+
+/// This form's number.
+pub const FORMAT: u32 = 1;
+/// A chunk is closed when it has so many bytes; CometBFT carries chunks of at most 16 MB.
+pub const CHUNK_BYTES: usize = 4 << 20;
+/// Headers in chunk 0: as far as `BLOCKHASH` looks back.
+pub const HEADERS_MAX: usize = 256;
+/// The longest code that is read: more than any rule lets into the state.
+const CODE_BYTES_MAX: usize = 1 << 20;
+
+const ACCOUNT: u8 = 1;
+const SLOT: u8 = 2;
+
+/// A part of the state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// An account; its slots follow.
+    Account {
+        /// Its address.
+        address: Address,
+        /// Its nonce.
+        nonce: u64,
+        /// In wei.
+        balance: U256,
+        /// Nothing where it has none.
+        code: Bytes,
+    },
+    /// A slot of the account before, never zero.
+    Slot {
+        /// Which.
+        slot: U256,
+        /// What it holds.
+        value: U256,
+    },
+}
+
+/// What is wrong with a chunk.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    /// It ends within an entry.
+    #[error("cut off at byte {0}")]
+    CutOff(usize),
+    /// No such entry.
+    #[error("byte {at}: no entry begins with {tag}")]
+    Tag {
+        /// Where.
+        at: usize,
+        /// What is there.
+        tag: u8,
+    },
+    /// Longer than any code.
+    #[error("a code of {0} bytes")]
+    Code(usize),
+    /// Slots without an account, a zero slot, or entries out of order.
+    #[error("byte {0}: an entry that cannot be there")]
+    Order(usize),
+    /// Headers that are none.
+    #[error("header {index}: {error}")]
+    Header {
+        /// Which.
+        index: usize,
+        /// What is wrong.
+        error: alloy_rlp::Error,
+    },
+    /// None, too many, or not each the one before's parent.
+    #[error("{0} headers that are no chain")]
+    Chain(usize),
+}
+
+/// Chunk 0.
+pub fn encode_headers(newest_first: &[Header]) -> Bytes {
+    let mut out = Vec::new();
+    newest_first.iter().for_each(|header| header.encode(&mut out));
+    out.into()
+}
+
+/// Chunk 0's headers, newest first, each the one before's parent.
+pub fn decode_headers(mut chunk: &[u8]) -> Result<Vec<Header>, CodecError> {
+    let mut headers: Vec<Header> = Vec::new();
+    while !chunk.is_empty() && headers.len() < HEADERS_MAX {
+        let index = headers.len();
+        headers.push(Header::decode(&mut chunk).map_err(|error| CodecError::Header { index, error })?);
+    }
+    let linked = headers.windows(2).all(|pair| {
+        pair[0].parent_hash == pair[1].hash_slow() && pair[0].number.checked_sub(1) == Some(pair[1].number)
+    });
+    if headers.is_empty() || !chunk.is_empty() || !linked { Err(CodecError::Chain(headers.len())) } else { Ok(headers) }
+}
+
+/// Cuts entries into chunks.
+#[derive(Debug, Default)]
+pub struct Writer {
+    chunk: Vec<u8>,
+}
+
+impl Writer {
+    /// Adds an entry; gives the chunk when it is full.
+    pub fn push(&mut self, entry: &Entry) -> Option<Vec<u8>> {
+        match entry {
+            Entry::Account { address, nonce, balance, code } => {
+                self.chunk.push(ACCOUNT);
+                self.chunk.extend_from_slice(address.as_slice());
+                self.chunk.extend_from_slice(&nonce.to_be_bytes());
+                self.chunk.extend_from_slice(&balance.to_be_bytes::<32>());
+                self.chunk.extend_from_slice(&(code.len() as u32).to_be_bytes());
+                self.chunk.extend_from_slice(code);
+            }
+            Entry::Slot { slot, value } => {
+                self.chunk.push(SLOT);
+                self.chunk.extend_from_slice(&slot.to_be_bytes::<32>());
+                self.chunk.extend_from_slice(&value.to_be_bytes::<32>());
+            }
+        }
+        (self.chunk.len() >= CHUNK_BYTES).then(|| std::mem::take(&mut self.chunk))
+    }
+
+    /// What is left, if anything.
+    pub fn close(self) -> Option<Vec<u8>> {
+        (!self.chunk.is_empty()).then_some(self.chunk)
+    }
+}
+
+/// Takes chunks apart, in order.
+#[derive(Debug, Default)]
+pub struct Reader {
+    account: Option<Address>,
+    slot: Option<U256>,
+}
+
+impl Reader {
+    /// Hands the entries of the next chunk to `each`.
+    pub fn read(&mut self, chunk: &Bytes, mut each: impl FnMut(Entry)) -> Result<(), CodecError> {
+        let mut at = 0;
+        while at < chunk.len() {
+            let begin = at;
+            let tag = chunk[at];
+            at += 1;
+            match tag {
+                ACCOUNT => {
+                    let address = Address::from(take::<20>(chunk, &mut at)?);
+                    let nonce = u64::from_be_bytes(take(chunk, &mut at)?);
+                    let balance = U256::from_be_bytes(take::<32>(chunk, &mut at)?);
+                    let length = u32::from_be_bytes(take(chunk, &mut at)?) as usize;
+                    if length > CODE_BYTES_MAX {
+                        return Err(CodecError::Code(length));
+                    }
+                    let end = at + length;
+                    if end > chunk.len() {
+                        return Err(CodecError::CutOff(at));
+                    }
+                    if self.account.is_some_and(|before| before >= address) {
+                        return Err(CodecError::Order(begin));
+                    }
+                    (self.account, self.slot) = (Some(address), None);
+                    each(Entry::Account { address, nonce, balance, code: chunk.slice(at..end) });
+                    at = end;
+                }
+                SLOT => {
+                    let slot = U256::from_be_bytes(take::<32>(chunk, &mut at)?);
+                    let value = U256::from_be_bytes(take::<32>(chunk, &mut at)?);
+                    if self.account.is_none() || value.is_zero() || self.slot.is_some_and(|before| before >= slot) {
+                        return Err(CodecError::Order(begin));
+                    }
+                    self.slot = Some(slot);
+                    each(Entry::Slot { slot, value });
+                }
+                tag => return Err(CodecError::Tag { at: begin, tag }),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], CodecError> {
+    let found = bytes.get(*at..*at + N).and_then(|found| found.try_into().ok()).ok_or(CodecError::CutOff(*at))?;
+    *at += N;
+    Ok(found)
+}
+
+/// A chunk's hash.
+pub fn chunk_hash(chunk: &[u8]) -> B256 {
+    B256::from(hearth_crypto::keccak::keccak256(chunk))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(chunks: &[Bytes]) -> Result<Vec<Entry>, CodecError> {
+        let (mut reader, mut entries) = (Reader::default(), Vec::new());
+        chunks.iter().try_for_each(|chunk| reader.read(chunk, |entry| entries.push(entry)))?;
+        Ok(entries)
+    }
+
+    fn write(entries: &[Entry]) -> Vec<Bytes> {
+        let mut writer = Writer::default();
+        let mut chunks: Vec<Bytes> = entries.iter().filter_map(|entry| writer.push(entry).map(Bytes::from)).collect();
+        chunks.extend(writer.close().map(Bytes::from));
+        chunks
+    }
+
+    fn account(number: u64, code: Vec<u8>) -> Entry {
+        let address = Address::left_padding_from(&number.to_be_bytes());
+        Entry::Account { address, nonce: number, balance: U256::from(number) << 77, code: code.into() }
+    }
+
+    #[test]
+    fn many_entries_make_chunks_that_are_not_much_longer_than_they_should_be() {
+        let entries: Vec<Entry> = (0..200_000).map(|number| account(number, vec![])).collect();
+        let chunks = write(&entries);
+        assert_eq!(chunks.len(), (200_000 * 65_usize).div_ceil(CHUNK_BYTES));
+        assert!(chunks.iter().all(|chunk| chunk.len() < CHUNK_BYTES + 100));
+        assert_eq!(read(&chunks).unwrap(), entries);
+    }
+
+    #[test]
+    fn headers_must_be_a_chain() {
+        let mut headers = vec![Header { number: 4, ..Default::default() }];
+        for number in 5..20 {
+            headers.insert(0, Header { number, parent_hash: headers[0].hash_slow(), ..Default::default() });
+        }
+        assert_eq!(decode_headers(&encode_headers(&headers)).unwrap(), headers);
+        assert_eq!(decode_headers(&[]), Err(CodecError::Chain(0)));
+        let mut other = headers.clone();
+        other[3].gas_used = 1;
+        assert_eq!(decode_headers(&encode_headers(&other)), Err(CodecError::Chain(16)));
+        assert!(matches!(decode_headers(&[0x80]), Err(CodecError::Header { index: 0, .. })));
+    }
+
+    #[test]
+    fn what_cannot_be_there_is_refused() {
+        let slot = Entry::Slot { slot: U256::from(1), value: U256::from(2) };
+        assert_eq!(read(&write(std::slice::from_ref(&slot))), Err(CodecError::Order(0)));
+        let twice = [account(1, vec![]), slot.clone(), slot];
+        assert!(matches!(read(&write(&twice)), Err(CodecError::Order(_))));
+        let falling = [account(2, vec![]), account(1, vec![])];
+        assert!(matches!(read(&write(&falling)), Err(CodecError::Order(_))));
+        assert_eq!(read(&[Bytes::from_static(&[7])]), Err(CodecError::Tag { at: 0, tag: 7 }));
+    }
+
+    proptest! {
+        #[test]
+        fn states_come_back(accounts in prop::collection::btree_map(
+            any::<u64>(),
+            (prop::collection::vec(any::<u8>(), 0..50), prop::collection::btree_map(any::<u64>(), 1_u64.., 0..5)),
+            0..20,
+        )) {
+            let entries: Vec<Entry> = accounts.into_iter().flat_map(|(number, (code, slots))| {
+                let slots = slots.into_iter();
+                let slots = slots.map(|(slot, value)| Entry::Slot { slot: U256::from(slot), value: U256::from(value) });
+                std::iter::once(account(number, code)).chain(slots)
+            }).collect();
+            prop_assert_eq!(read(&write(&entries)).unwrap(), entries);
+        }
+
+        #[test]
+        fn any_bytes_are_entries_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), tag in 0_u8..4) {
+            let bytes: Vec<u8> = std::iter::once(tag).chain(bytes).collect();
+            let _ = read(&[bytes.clone().into()]);
+            let _ = decode_headers(&bytes);
+        }
+    }
+}

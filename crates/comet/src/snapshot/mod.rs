@@ -1,0 +1,3 @@
+//! State-sync snapshots: a new node begins from a peer's instead of executing all blocks.
+
+pub mod codec;
