@@ -120,7 +120,7 @@ impl Genesis {
     }
 
     /// A chain for development: the newest rules from block zero, the system contracts of EIP-2935, 4788, 7002 and
-    /// 7251 in place, and `accounts` with their balances in wei.
+    /// 7251 and the way to the other ledger ([`crate::prism`]) in place, and `accounts` with their balances in wei.
     pub fn dev(chain_id: u64, accounts: &[(Address, U256)], gas_limit: u64) -> Self {
         let mut alloc: BTreeMap<Address, GenesisAccount> = BTreeMap::new();
         for (address, code) in system_contracts() {
@@ -128,6 +128,7 @@ impl Genesis {
             let contract = GenesisAccount { nonce: Some(1), code: Some(code), ..Default::default() };
             alloc.insert(address, contract);
         }
+        alloc.insert(hearth_utxo::prism::ADDRESS, crate::prism::account());
         for (address, balance) in accounts {
             alloc.entry(*address).or_default().balance = *balance;
         }

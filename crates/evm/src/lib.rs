@@ -1,5 +1,6 @@
 //! The EVM ledger: state, tries, execution, blocks, the pool, and the embedded sequencer.
 
 pub mod genesis;
+pub mod prism;
 pub mod state;
 pub mod tx;
