@@ -1,0 +1,253 @@
+//! Blocks as Ethereum has them: header, transactions, receipts, and the roots and blooms that commit to them.
+//!
+//! reads   what execution says of a block's transactions
+//! writes  [`Block`], shared and never changed
+//! memory  of a block its transactions, shared with the pool, and its logs
+//! drops   nothing
+//! source  the yellow paper, EIP-658, 1559, 2718, 4399, 4788, 4895, 7685
+
+use std::sync::Arc;
+
+use alloy_consensus::constants::{EMPTY_OMMER_ROOT_HASH, EMPTY_WITHDRAWALS};
+use alloy_consensus::proofs::ordered_trie_root_with_encoder;
+use alloy_consensus::{Header, Transaction, TxType};
+use alloy_eips::eip1559::{BaseFeeParams, calc_next_block_base_fee};
+use alloy_eips::eip7685::Requests;
+use alloy_primitives::{Address, B64, B256, Bloom, Bytes, Log, Sealed, logs_bloom};
+use alloy_rlp::{BufMut, Encodable};
+use revm::primitives::hardfork::SpecId;
+
+use crate::exec::{BlockEnv, Executed, Outcome, Verdict};
+use crate::tx::{SharedTx, Tx};
+
+/// A block and what its transactions did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// What the hash is of.
+    pub header: Header,
+    /// Keccak-256 of the header.
+    pub hash: B256,
+    /// In the order in which they were executed.
+    pub txs: Vec<SharedTx>,
+    /// One for each transaction.
+    pub receipts: Vec<Receipt>,
+}
+
+/// What an included transaction did, as its block commits to it, and what readers ask for besides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// That of the transaction.
+    pub tx_type: TxType,
+    /// Whether it took effect; else it only paid.
+    pub status: bool,
+    /// Units of gas it paid for.
+    pub gas_used: u64,
+    /// Units of gas that it and all before it in the block paid for.
+    pub cumulative_gas_used: u64,
+    /// Of the logs.
+    pub bloom: Bloom,
+    /// What it logged, in order.
+    pub logs: Vec<Log>,
+    /// The contract it created.
+    pub contract_address: Option<Address>,
+    /// Wei it paid for a unit of gas.
+    pub effective_gas_price: u128,
+}
+
+impl Receipt {
+    fn new(tx: &Tx, outcome: Outcome, gas_before: u64, base_fee: u64) -> Self {
+        Self {
+            tx_type: tx.envelope.tx_type(),
+            status: outcome.status,
+            gas_used: outcome.gas_used,
+            cumulative_gas_used: gas_before + outcome.gas_used,
+            bloom: if outcome.logs.is_empty() { Bloom::ZERO } else { logs_bloom(&outcome.logs) },
+            logs: outcome.logs,
+            contract_address: outcome.contract_address,
+            effective_gas_price: tx.effective_gas_price(base_fee),
+        }
+    }
+
+    /// As the trie of receipts holds it.
+    pub fn encode_2718(&self, out: &mut dyn BufMut) {
+        if self.tx_type != TxType::Legacy {
+            out.put_u8(self.tx_type as u8);
+        }
+        let payload_length =
+            self.status.length() + self.cumulative_gas_used.length() + self.bloom.length() + self.logs.length();
+        alloy_rlp::Header { list: true, payload_length }.encode(out);
+        self.status.encode(out);
+        self.cumulative_gas_used.encode(out);
+        self.bloom.encode(out);
+        self.logs.encode(out);
+    }
+}
+
+/// Transactions that execution let into a block, and their receipts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Body {
+    /// In order.
+    pub txs: Vec<SharedTx>,
+    /// One for each transaction.
+    pub receipts: Vec<Receipt>,
+}
+
+impl Body {
+    /// Of what became of `txs`; what was refused is left out.
+    pub fn new(txs: &[SharedTx], verdicts: Vec<Verdict>, base_fee: u64) -> Self {
+        assert_eq!(txs.len(), verdicts.len(), "a verdict for each transaction");
+        let mut body = Self { txs: Vec::with_capacity(txs.len()), receipts: Vec::with_capacity(txs.len()) };
+        let mut gas_used = 0;
+        for (tx, verdict) in txs.iter().zip(verdicts) {
+            if let Verdict::Included(outcome) = verdict {
+                let receipt = Receipt::new(tx, outcome, gas_used, base_fee);
+                gas_used = receipt.cumulative_gas_used;
+                body.txs.push(tx.clone());
+                body.receipts.push(receipt);
+            }
+        }
+        body
+    }
+
+    /// The root of the trie of transactions.
+    pub fn transactions_root(&self) -> B256 {
+        ordered_trie_root_with_encoder(&self.txs, |tx, out| out.put_slice(&tx.raw))
+    }
+
+    /// The root of the trie of receipts.
+    pub fn receipts_root(&self) -> B256 {
+        ordered_trie_root_with_encoder(&self.receipts, |receipt, out| receipt.encode_2718(out))
+    }
+
+    /// Of all logs.
+    pub fn bloom(&self) -> Bloom {
+        let logged = self.receipts.iter().filter(|receipt| !receipt.logs.is_empty());
+        logged.fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom)
+    }
+}
+
+/// What of a header follows from the body alone, and costs most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roots {
+    /// Of the trie of transactions.
+    pub transactions: B256,
+    /// Of the trie of receipts.
+    pub receipts: B256,
+    /// Of all logs.
+    pub bloom: Bloom,
+}
+
+impl Roots {
+    /// Those of a body.
+    pub fn of(body: &Body) -> Self {
+        Self { transactions: body.transactions_root(), receipts: body.receipts_root(), bloom: body.bloom() }
+    }
+}
+
+impl Block {
+    /// A block of a header alone: that of the genesis.
+    pub fn zero(header: Sealed<Header>) -> Self {
+        let (header, hash) = header.into_parts();
+        Self { header, hash, txs: Vec::new(), receipts: Vec::new() }
+    }
+
+    /// The block of an executed body and its roots, given the root of the state after it.
+    pub fn seal(
+        env: &BlockEnv,
+        body: Body,
+        roots: Roots,
+        requests: Vec<Bytes>,
+        state_root: B256,
+        extra_data: Bytes,
+    ) -> Arc<Self> {
+        let from = |fork: SpecId| env.spec.is_enabled_in(fork);
+        let header = Header {
+            parent_hash: env.parent_hash,
+            ommers_hash: EMPTY_OMMER_ROOT_HASH,
+            beneficiary: env.beneficiary,
+            state_root,
+            transactions_root: roots.transactions,
+            receipts_root: roots.receipts,
+            logs_bloom: roots.bloom,
+            number: env.number,
+            gas_limit: env.gas_limit,
+            gas_used: body.receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used),
+            timestamp: env.timestamp,
+            extra_data,
+            mix_hash: env.prevrandao,
+            nonce: B64::ZERO,
+            base_fee_per_gas: from(SpecId::LONDON).then_some(env.base_fee),
+            withdrawals_root: from(SpecId::SHANGHAI).then_some(EMPTY_WITHDRAWALS),
+            blob_gas_used: from(SpecId::CANCUN).then_some(0),
+            excess_blob_gas: from(SpecId::CANCUN).then_some(0),
+            parent_beacon_block_root: env.parent_beacon_block_root.filter(|_| from(SpecId::CANCUN)),
+            requests_hash: from(SpecId::PRAGUE).then(|| Requests::new(requests).requests_hash()),
+            ..Default::default()
+        };
+        let hash = header.hash_slow();
+        Arc::new(Self { header, hash, txs: body.txs, receipts: body.receipts })
+    }
+
+    /// Height; that of the genesis is 0.
+    pub fn number(&self) -> u64 {
+        self.header.number
+    }
+
+    /// Wei per unit of gas that this block burns; 0 before London.
+    pub fn base_fee(&self) -> u64 {
+        self.header.base_fee_per_gas.unwrap_or_default()
+    }
+
+    /// Bytes of the block's RLP, as `eth_getBlockByNumber` tells it.
+    pub fn size(&self) -> u64 {
+        let listed = |payload_length| alloy_rlp::Header { list: true, payload_length }.length_with_payload();
+        let txs = self.txs.iter().map(|tx| match tx.envelope.tx_type() {
+            TxType::Legacy => tx.raw.len(),
+            _ => tx.raw.length(),
+        });
+        let withdrawals = usize::from(self.header.withdrawals_root.is_some());
+        listed(self.header.length() + listed(txs.sum()) + listed(0) + withdrawals * listed(0)) as u64
+    }
+
+    /// The transaction at `index` created this contract, if any.
+    pub fn created(&self, index: usize) -> Option<Address> {
+        let tx = self.txs.get(index)?;
+        tx.envelope.kind().is_create().then(|| tx.sender.create(tx.envelope.nonce()))
+    }
+
+    /// What executing this block again takes.
+    pub fn env(&self, chain_id: u64, spec: SpecId) -> BlockEnv {
+        let header = &self.header;
+        BlockEnv {
+            number: header.number,
+            timestamp: header.timestamp,
+            beneficiary: header.beneficiary,
+            gas_limit: header.gas_limit,
+            base_fee: self.base_fee(),
+            prevrandao: header.mix_hash,
+            parent_hash: header.parent_hash,
+            parent_beacon_block_root: header.parent_beacon_block_root,
+            chain_id,
+            spec,
+        }
+    }
+}
+
+/// The base fee of the block after one of this use, by EIP-1559.
+pub fn next_base_fee(gas_used: u64, gas_limit: u64, base_fee: u64) -> u64 {
+    // A limit below the elasticity would make a target of 0.
+    calc_next_block_base_fee(gas_used, gas_limit.max(2), base_fee, BaseFeeParams::ethereum())
+}
+
+/// Seals what execution made of `txs`; the changes remain with the caller.
+pub fn seal(
+    env: &BlockEnv,
+    txs: &[SharedTx],
+    executed: &mut Executed,
+    state_root: B256,
+    extra_data: Bytes,
+) -> Arc<Block> {
+    let body = Body::new(txs, std::mem::take(&mut executed.verdicts), env.base_fee);
+    let roots = Roots::of(&body);
+    Block::seal(env, body, roots, std::mem::take(&mut executed.requests), state_root, extra_data)
+}

@@ -1,0 +1,249 @@
+//! Executing a block, one transaction after the other.
+//!
+//! reads   the state after the parent block, through revm's `DatabaseRef`
+//! writes  [`Executed`]: a verdict for each transaction and what the block changes, each key once
+//! memory  what the block changes, and the code it runs
+//! drops   nothing: a transaction that cannot be in the block has a [`Refusal`]
+//! source  Ethereum's state transition by revm; EIP-4788, 2935, 7002 and 7251 for the calls around the transactions
+//!
+//! Execution checks what makes a transaction invalid in its place and nothing that the pool looks after. A view that
+//! fails to answer is a broken store, and execution stops the program rather than going on from a guess.
+
+mod database;
+mod refusal;
+mod simulate;
+mod system;
+
+use alloy_primitives::{Address, B256, Bytes, Log, U256};
+use revm::context::result::{EVMError, ExecutionResult, InvalidTransaction};
+use revm::context::{BlockEnv as RevmBlock, CfgEnv, Context, TxEnv};
+use revm::context_interface::block::BlobExcessGasAndPrice;
+use revm::handler::{MainnetContext, MainnetEvm};
+use revm::primitives::eip4844::BLOB_BASE_FEE_UPDATE_FRACTION_PRAGUE;
+use revm::primitives::hardfork::SpecId;
+use revm::state::EvmState;
+use revm::{DatabaseRef, ExecuteEvm, InspectEvm, Inspector, MainBuilder, MainContext};
+
+pub use database::BlockDb;
+pub use refusal::{Refusal, RefusalKind};
+pub use simulate::{AccountOverride, Checks, Overlay, SimulateError, Simulated, simulate};
+
+use crate::state::Changes;
+use crate::tx::{SharedTx, Tx, to_tx_env};
+
+/// What a block's transactions see of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockEnv {
+    /// Height; that of the genesis is 0.
+    pub number: u64,
+    /// Seconds since 1970.
+    pub timestamp: u64,
+    /// Who gets the tips.
+    pub beneficiary: Address,
+    /// What all transactions together may use.
+    pub gas_limit: u64,
+    /// Wei per unit of gas, burnt.
+    pub base_fee: u64,
+    /// What `PREVRANDAO` gives.
+    pub prevrandao: B256,
+    /// Hash of the block before.
+    pub parent_hash: B256,
+    /// From Cancun on.
+    pub parent_beacon_block_root: Option<B256>,
+    /// What `CHAINID` gives.
+    pub chain_id: u64,
+    /// The rules.
+    pub spec: SpecId,
+}
+
+impl BlockEnv {
+    /// The rules and checks of a transaction in a block.
+    pub fn cfg(&self) -> CfgEnv {
+        CfgEnv::new_with_spec(self.spec).with_chain_id(self.chain_id)
+    }
+
+    /// The block as revm has it.
+    pub fn block(&self) -> RevmBlock {
+        let blobs = || BlobExcessGasAndPrice::new(0, BLOB_BASE_FEE_UPDATE_FRACTION_PRAGUE);
+        RevmBlock {
+            number: U256::from(self.number),
+            beneficiary: self.beneficiary,
+            timestamp: U256::from(self.timestamp),
+            gas_limit: self.gas_limit,
+            basefee: self.base_fee,
+            difficulty: U256::ZERO,
+            prevrandao: self.spec.is_enabled_in(SpecId::MERGE).then_some(self.prevrandao),
+            blob_excess_gas_and_price: self.spec.is_enabled_in(SpecId::CANCUN).then(blobs),
+            slot_num: 0,
+        }
+    }
+}
+
+/// What became of one transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is in the block.
+    Included(Outcome),
+    /// It cannot be in the block.
+    Refused(Refusal),
+}
+
+/// What an included transaction did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether it took effect; else it only paid.
+    pub status: bool,
+    /// Units it paid for.
+    pub gas_used: u64,
+    /// What it logged.
+    pub logs: Vec<Log>,
+    /// The contract it created.
+    pub contract_address: Option<Address>,
+    /// What it returned, or the revert's data.
+    pub output: Bytes,
+}
+
+impl Outcome {
+    /// Of what revm says of the transaction `tx`.
+    pub fn new(result: ExecutionResult) -> Self {
+        Self {
+            status: result.is_success(),
+            gas_used: result.tx_gas_used(),
+            contract_address: result.created_address(),
+            output: result.output().cloned().unwrap_or_default(),
+            logs: if result.is_success() { result.into_logs() } else { Vec::new() },
+        }
+    }
+}
+
+/// A block's transactions, executed.
+#[derive(Clone, Debug, Default)]
+pub struct Executed {
+    /// One for each transaction, in order.
+    pub verdicts: Vec<Verdict>,
+    /// What the block changed, system calls included.
+    pub changes: Changes,
+    /// Of all that are included.
+    pub gas_used: u64,
+    /// Requests to the consensus layer, each with its type before it (EIP-7685); empty before Prague.
+    pub requests: Vec<Bytes>,
+}
+
+/// Executes a block on the state of its parent: the system calls before, the transactions in order, the calls after.
+pub fn execute<D: DatabaseRef>(view: &D, env: &BlockEnv, txs: &[SharedTx]) -> Executed {
+    let mut block = BlockExecutor::new(view, env);
+    block.begin();
+    let verdicts = txs.iter().map(|tx| block.run(tx)).collect();
+    block.finish(verdicts)
+}
+
+/// A block in the making.
+pub struct BlockExecutor<'a, D: DatabaseRef> {
+    env: BlockEnv,
+    evm: MainnetEvm<MainnetContext<BlockDb<'a, D>>>,
+    gas_used: u64,
+}
+
+impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
+    /// A block on the state `view` that its parent left.
+    pub fn new(view: &'a D, env: &BlockEnv) -> Self {
+        let context =
+            Context::mainnet().with_db(BlockDb::new(view, env.spec)).with_cfg(env.cfg()).with_block(env.block());
+        Self { env: env.clone(), evm: context.build_mainnet(), gas_used: 0 }
+    }
+
+    /// The calls before the first transaction.
+    pub fn begin(&mut self) {
+        for call in system::before(&self.env) {
+            self.system_call(call.contract, call.data);
+        }
+    }
+
+    /// Executes one transaction, if it can be in the block.
+    pub fn run(&mut self, tx: &Tx) -> Verdict {
+        // In place of revm's own check, which knows nothing of the transactions before.
+        let room = self.env.gas_limit - self.gas_used;
+        if alloy_consensus::Transaction::gas_limit(&tx.envelope) > room {
+            return Verdict::Refused(Refusal::block_gas());
+        }
+        match self.transact(to_tx_env(tx)) {
+            Ok((result, state)) => {
+                self.database().absorb(state);
+                let outcome = Outcome::new(result);
+                self.gas_used += outcome.gas_used;
+                Verdict::Included(outcome)
+            }
+            Err(error) => Verdict::Refused(Refusal::new(&error, tx, self.env.base_fee)),
+        }
+    }
+
+    /// Executes one transaction, if it can be in the block, and shows `inspector` each step.
+    pub fn inspect<I>(&mut self, tx: &Tx, inspector: I) -> Verdict
+    where
+        I: for<'b> Inspector<MainnetContext<&'b mut BlockDb<'a, D>>>,
+    {
+        let env = self.env.clone();
+        let context = Context::mainnet().with_db(self.database()).with_cfg(env.cfg()).with_block(env.block());
+        let inspected = context.build_mainnet_with_inspector(inspector).inspect_tx(to_tx_env(tx));
+        match inspected {
+            Ok(done) => {
+                self.database().absorb(done.state);
+                let outcome = Outcome::new(done.result);
+                self.gas_used += outcome.gas_used;
+                Verdict::Included(outcome)
+            }
+            Err(EVMError::Transaction(invalid)) => Verdict::Refused(Refusal::new(&invalid, tx, env.base_fee)),
+            Err(error) => panic!("the state before block {} cannot be read: {error}", env.number),
+        }
+    }
+
+    /// The calls after the last transaction, and the end.
+    pub fn finish(mut self, verdicts: Vec<Verdict>) -> Executed {
+        let mut requests = Vec::new();
+        for call in system::after(&self.env) {
+            let output = self.system_call(call.contract, call.data);
+            if !output.is_empty() {
+                requests.push(std::iter::once(call.request_type).chain(output.iter().copied()).collect());
+            }
+        }
+        let changes = std::mem::take(&mut self.database().changes);
+        Executed { verdicts, changes, gas_used: self.gas_used, requests }
+    }
+
+    /// The state as it is now.
+    pub fn database(&mut self) -> &mut BlockDb<'a, D> {
+        &mut self.evm.ctx.journaled_state.database
+    }
+
+    /// The block.
+    pub fn env(&self) -> &BlockEnv {
+        &self.env
+    }
+
+    fn transact(&mut self, tx: TxEnv) -> Result<(ExecutionResult, EvmState), InvalidTransaction> {
+        match self.evm.transact(tx) {
+            Ok(done) => Ok((done.result, done.state)),
+            Err(EVMError::Transaction(invalid)) => Err(invalid),
+            Err(error) => panic!("the state before block {} cannot be read: {error}", self.env.number),
+        }
+    }
+
+    /// What the contract returns; nothing where there is none or it fails.
+    fn system_call(&mut self, contract: Address, data: Bytes) -> Bytes {
+        if !self.database().has_code(contract) {
+            return Bytes::new();
+        }
+        let done = match revm::SystemCallEvm::system_call(&mut self.evm, contract, data) {
+            Ok(done) => done,
+            Err(error) => panic!("the system call to {contract} in block {} fails: {error}", self.env.number),
+        };
+        if !done.result.is_success() {
+            return Bytes::new();
+        }
+        self.database().absorb(done.state);
+        done.result.into_output().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! The calls that a block makes on its own around the transactions.
+//!
+//! source  EIP-4788 (beacon roots), EIP-2935 (block hashes), EIP-7002 (withdrawals), EIP-7251 (consolidations)
+
+use alloy_eips::{eip2935, eip4788, eip7002, eip7251};
+use alloy_primitives::{Address, Bytes};
+use revm::primitives::hardfork::SpecId;
+
+use super::BlockEnv;
+
+/// A call by the system's address.
+pub(super) struct SystemCall {
+    pub contract: Address,
+    pub data: Bytes,
+    /// Of the requests it returns; 0 where it returns none.
+    pub request_type: u8,
+}
+
+/// Before the first transaction.
+pub(super) fn before(env: &BlockEnv) -> Vec<SystemCall> {
+    let mut calls = Vec::new();
+    if let Some(root) = env.parent_beacon_block_root.filter(|_| env.spec.is_enabled_in(SpecId::CANCUN)) {
+        let data = Bytes::copy_from_slice(root.as_slice());
+        calls.push(SystemCall { contract: eip4788::BEACON_ROOTS_ADDRESS, data, request_type: 0 });
+    }
+    if env.spec.is_enabled_in(SpecId::PRAGUE) {
+        let data = Bytes::copy_from_slice(env.parent_hash.as_slice());
+        calls.push(SystemCall { contract: eip2935::HISTORY_STORAGE_ADDRESS, data, request_type: 0 });
+    }
+    calls
+}
+
+/// After the last transaction, in the order of their requests' types.
+pub(super) fn after(env: &BlockEnv) -> Vec<SystemCall> {
+    if !env.spec.is_enabled_in(SpecId::PRAGUE) {
+        return Vec::new();
+    }
+    let call = |contract, request_type| SystemCall { contract, data: Bytes::new(), request_type };
+    vec![
+        call(eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, eip7002::WITHDRAWAL_REQUEST_TYPE),
+        call(eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, eip7251::CONSOLIDATION_REQUEST_TYPE),
+    ]
+}
