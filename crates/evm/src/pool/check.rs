@@ -1,0 +1,119 @@
+//! What can be said of a transaction without its account: type, sizes, gas, fees.
+//!
+//! source  the order and the words of geth's pool; EIP-2, 2028, 2681, 2930, 3860, 7623, 7702, 7825
+
+use alloy_consensus::Transaction;
+use alloy_primitives::{U256, U512};
+use revm::primitives::hardfork::SpecId;
+
+use super::error::PoolError;
+use super::rank::Fees;
+use crate::tx::{SharedTx, Tx};
+
+/// The most gas of a transaction from Osaka on (EIP-7825).
+pub const TX_GAS_CAP: u64 = 1 << 24;
+/// The longest code that creates a contract, in bytes (EIP-3860).
+pub const INIT_CODE_MAX: usize = 2 * 24_576;
+
+const TX_GAS: u64 = 21_000;
+
+/// By what transactions are judged now.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// The fork of the next block.
+    pub spec: SpecId,
+    /// The gas of a block.
+    pub gas_limit: u64,
+    /// The least tip, in wei per gas.
+    pub min_tip: u128,
+}
+
+/// A transaction that is well by itself, with what the pool needs of it again and again.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The transaction.
+    pub tx: SharedTx,
+    /// Its nonce.
+    pub nonce: u64,
+    /// Its gas limit.
+    pub gas: u64,
+    /// What it offers.
+    pub fees: Fees,
+    /// Gas × price + value: what its account must have, in wei.
+    pub cost: U512,
+}
+
+/// Judges a transaction by itself.
+pub fn check(tx: SharedTx, rules: &Rules) -> Result<Checked, PoolError> {
+    let (spec, envelope) = (rules.spec, &tx.envelope);
+    check_type(&tx, spec)?;
+    let gas = envelope.gas_limit();
+    let creates = envelope.is_create();
+    let size = envelope.input().len();
+    if spec.is_enabled_in(SpecId::SHANGHAI) && creates && size > INIT_CODE_MAX {
+        return Err(PoolError::InitCode { size, limit: INIT_CODE_MAX });
+    }
+    if spec.is_enabled_in(SpecId::OSAKA) && gas > TX_GAS_CAP {
+        return Err(PoolError::GasLimitTooHigh { cap: TX_GAS_CAP, gas });
+    }
+    if gas > rules.gas_limit {
+        return Err(PoolError::GasLimit);
+    }
+    let (cap, tip) = (envelope.max_fee_per_gas(), envelope.priority_fee_or_price());
+    if tip > cap {
+        return Err(PoolError::TipAboveFeeCap);
+    }
+    let nonce = envelope.nonce();
+    if nonce == u64::MAX {
+        return Err(PoolError::NonceMax);
+    }
+    let (needed, floor) = least_gas(&tx, spec);
+    if gas < needed {
+        return Err(PoolError::IntrinsicGas { gas, needed });
+    }
+    if gas < floor {
+        return Err(PoolError::FloorDataGas { gas, needed: floor });
+    }
+    if tip < rules.min_tip {
+        return Err(PoolError::TipTooLow { tip, minimum: rules.min_tip });
+    }
+    if envelope.authorization_list().is_some_and(<[_]>::is_empty) {
+        return Err(PoolError::NoAuthorization);
+    }
+    let cost = (U256::from(gas) * U256::from(cap)).to::<U512>() + envelope.value().to::<U512>();
+    Ok(Checked { nonce, gas, fees: Fees::new(cap, tip), cost, tx })
+}
+
+fn check_type(tx: &Tx, spec: SpecId) -> Result<(), PoolError> {
+    let kind = tx.envelope.tx_type() as u8;
+    // Without Berlin there is no type but the legacy one.
+    let missing = [(1, SpecId::BERLIN, "Berlin"), (2, SpecId::LONDON, "London"), (4, SpecId::PRAGUE, "Prague")]
+        .into_iter()
+        .find(|(of, since, _)| (*of == 1 || *of == kind) && !spec.is_enabled_in(*since));
+    match missing {
+        Some((_, _, fork)) if kind != 0 => Err(PoolError::Type { kind, fork }),
+        _ => Ok(()),
+    }
+}
+
+/// The gas that a transaction needs before its first instruction, and the least for its data (0 before Prague).
+pub fn least_gas(tx: &Tx, spec: SpecId) -> (u64, u64) {
+    let envelope = &tx.envelope;
+    let data = envelope.input();
+    let zeros = data.iter().filter(|byte| **byte == 0).count() as u64;
+    let others = data.len() as u64 - zeros;
+    let of_byte = if spec.is_enabled_in(SpecId::ISTANBUL) { 16 } else { 68 };
+    let mut gas = TX_GAS + 4 * zeros + of_byte * others;
+    if envelope.is_create() && spec.is_enabled_in(SpecId::HOMESTEAD) {
+        gas += 32_000;
+        if spec.is_enabled_in(SpecId::SHANGHAI) {
+            gas += 2 * (data.len() as u64).div_ceil(32);
+        }
+    }
+    if let Some(list) = envelope.access_list() {
+        gas += 2_400 * list.len() as u64 + 1_900 * list.storage_keys_count() as u64;
+    }
+    gas += 25_000 * envelope.authorization_list().map_or(0, <[_]>::len) as u64;
+    let floor = if spec.is_enabled_in(SpecId::PRAGUE) { TX_GAS + 10 * (zeros + 4 * others) } else { 0 };
+    (gas, floor)
+}

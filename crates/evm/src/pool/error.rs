@@ -1,0 +1,145 @@
+//! Why the pool does not take a transaction, and why it gives one up: in geth's words, with geth's numbers.
+
+use alloy_primitives::B256;
+
+/// Why a transaction is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolError {
+    /// The pool holds it.
+    #[error("already known")]
+    AlreadyKnown,
+    /// The account has sent a transaction of this nonce, and it is in a block.
+    #[error("nonce too low: next nonce {next}, tx nonce {nonce}")]
+    NonceTooLow {
+        /// The account's nonce.
+        next: u64,
+        /// The transaction's.
+        nonce: u64,
+    },
+    /// It comes behind a gap, and the account has as many behind it as may be.
+    #[error("nonce too high: tx nonce {nonce}, gapped nonce {gapped}")]
+    NonceTooHigh {
+        /// The transaction's.
+        nonce: u64,
+        /// The first that is missing.
+        gapped: u64,
+    },
+    /// A nonce of 2^64 − 1 (EIP-2681).
+    #[error("nonce has max value")]
+    NonceMax,
+    /// It would take another's place and pays too little more.
+    #[error("replacement transaction underpriced")]
+    ReplaceUnderpriced,
+    /// The pool is full, and every transaction in it pays more.
+    #[error("transaction underpriced")]
+    Underpriced,
+    /// The tip is below the least that this pool takes.
+    #[error("transaction gas price below minimum: gas tip cap {tip}, minimum needed {minimum}")]
+    TipTooLow {
+        /// In wei per gas.
+        tip: u128,
+        /// In wei per gas.
+        minimum: u128,
+    },
+    /// The pool is full, and nothing in it that could go pays less.
+    #[error("txpool is full")]
+    Full,
+    /// The pool is full, and what pays less can be executed now, while this cannot.
+    #[error("future transaction tries to replace pending")]
+    FutureReplacePending,
+    /// The account has as many transactions here as may be.
+    #[error("account limit exceeded: pooled {pooled} txs")]
+    AccountLimit {
+        /// How many.
+        pooled: usize,
+    },
+    /// The account cannot pay for it; balance, cost and what is missing, in wei.
+    #[error("insufficient funds for gas * price + value: {0}")]
+    InsufficientFunds(Box<str>),
+    /// Less gas than any transaction of this shape costs.
+    #[error("intrinsic gas too low: gas {gas}, minimum needed {needed}")]
+    IntrinsicGas {
+        /// The transaction's limit.
+        gas: u64,
+        /// The least.
+        needed: u64,
+    },
+    /// Less gas than its data cost at least (EIP-7623).
+    #[error("insufficient gas for floor data gas cost: gas {gas}, minimum needed {needed}")]
+    FloorDataGas {
+        /// The transaction's limit.
+        gas: u64,
+        /// The least.
+        needed: u64,
+    },
+    /// More gas than a block has.
+    #[error("exceeds block gas limit")]
+    GasLimit,
+    /// More gas than a transaction may have (EIP-7825).
+    #[error("transaction gas limit too high (cap: {cap}, tx: {gas})")]
+    GasLimitTooHigh {
+        /// The most.
+        cap: u64,
+        /// The transaction's.
+        gas: u64,
+    },
+    /// The tip's cap is above the cap of the whole fee.
+    #[error("max priority fee per gas higher than max fee per gas")]
+    TipAboveFeeCap,
+    /// More code to create a contract with than may be (EIP-3860).
+    #[error("max initcode size exceeded: code size {size}, limit {limit}")]
+    InitCode {
+        /// In bytes.
+        size: usize,
+        /// In bytes.
+        limit: usize,
+    },
+    /// A type that a later fork brings.
+    #[error("transaction type not supported: type {kind} rejected, pool not yet in {fork}")]
+    Type {
+        /// The EIP-2718 type.
+        kind: u8,
+        /// The fork that brings it.
+        fork: &'static str,
+    },
+    /// A set-code transaction that sets no code (EIP-7702).
+    #[error("set code tx must have at least one authorization tuple")]
+    NoAuthorization,
+    /// One of its authorities has more transactions in flight than an account with a delegation may have.
+    #[error("authority already reserved")]
+    AuthorityReserved,
+    /// Its account has a delegation, set or about to be, and a transaction in flight.
+    #[error("in-flight transaction limit reached for delegated accounts")]
+    DelegatedInFlight,
+    /// Its account has a delegation, set or about to be, and this is not the next nonce.
+    #[error("gapped-nonce tx from delegated accounts")]
+    DelegatedGapped,
+}
+
+/// Why the pool has given a transaction up that it had taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DropReason {
+    /// Another of the same account and nonce paid more.
+    #[error("replaced by transaction {0}")]
+    Replaced(B256),
+    /// The pool was full and others paid more.
+    #[error("evicted: txpool is full and this transaction paid the least")]
+    Evicted,
+    /// It came behind a gap in its account's nonces, and too many did.
+    #[error("evicted: nonce too high: too many transactions behind a nonce gap")]
+    Gapped,
+    /// It has waited as long as a transaction may.
+    #[error("expired: not included within {0} s")]
+    Expired(u64),
+    /// What it would have been refused with had it come now.
+    #[error("{0}")]
+    Invalid(PoolError),
+    /// Execution refused it: the error.
+    #[error("{0}")]
+    Refused(String),
+    /// Somebody who runs the node told it to.
+    #[error("removed on demand")]
+    Demand,
+}
+
+const _: () = assert!(size_of::<PoolError>() <= 48, "a burst's results are a vector of these");

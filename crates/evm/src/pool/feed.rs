@@ -1,0 +1,163 @@
+//! The hashes of transactions that have become executable, for whoever follows them.
+//!
+//! reads   hashes, as the pool takes transactions
+//! writes  to each reader all hashes since its last look
+//! memory  one ring of [`RING`] × 32 B for all readers
+//! drops   what a reader has not taken before the ring came round; it is told how many
+//! source  –
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use alloy_primitives::B256;
+
+/// Hashes that are kept for readers who come late.
+pub const RING: usize = 16_384;
+
+#[derive(Debug, Default)]
+struct Ring {
+    hashes: VecDeque<B256>,
+    /// The number of the first of them.
+    first: u64,
+}
+
+impl Ring {
+    fn end(&self) -> u64 {
+        self.first + self.hashes.len() as u64
+    }
+}
+
+type Wake = dyn Fn() + Send + Sync;
+
+#[derive(Default)]
+pub(super) struct Source {
+    ring: Mutex<Ring>,
+    news: Condvar,
+    readers: AtomicUsize,
+    wakes: Mutex<Vec<Weak<Wake>>>,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Source").field("readers", &self.readers).finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    pub(super) fn push(&self, hashes: &[B256]) {
+        if hashes.is_empty() || self.readers.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut ring = lock(&self.ring);
+        ring.hashes.extend(hashes);
+        let over = ring.hashes.len().saturating_sub(RING);
+        ring.hashes.drain(..over);
+        ring.first += over as u64;
+        drop(ring);
+        self.news.notify_all();
+        // A reader's function may subscribe or leave: none of our locks is held while it runs.
+        let wakes: Vec<_> = lock(&self.wakes).iter().filter_map(Weak::upgrade).collect();
+        wakes.iter().for_each(|wake| wake());
+    }
+
+    pub(super) fn subscribe(self: &Arc<Self>, wake: Option<Arc<Wake>>) -> Feed {
+        if let Some(wake) = &wake {
+            let mut wakes = lock(&self.wakes);
+            wakes.retain(|wake| wake.strong_count() > 0);
+            wakes.push(Arc::downgrade(wake));
+        }
+        self.readers.fetch_add(1, Ordering::AcqRel);
+        let next = lock(&self.ring).end();
+        Feed { source: self.clone(), next, _wake: wake }
+    }
+}
+
+/// What has become executable since a reader's last look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// The hashes, in order.
+    pub hashes: Vec<B256>,
+    /// How many before them were lost, because the reader came too late.
+    pub missed: u64,
+}
+
+/// A reader's place.
+pub struct Feed {
+    source: Arc<Source>,
+    next: u64,
+    _wake: Option<Arc<Wake>>,
+}
+
+impl std::fmt::Debug for Feed {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Feed").field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl Feed {
+    /// All there is; never waits.
+    pub fn take(&mut self) -> News {
+        let ring = lock(&self.source.ring);
+        let missed = ring.first.saturating_sub(self.next);
+        let skipped = self.next.saturating_sub(ring.first) as usize;
+        let hashes = ring.hashes.iter().skip(skipped).copied().collect();
+        self.next = ring.end();
+        News { hashes, missed }
+    }
+
+    /// Waits until there is something, at most for `timeout`; says whether there is.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let ring = lock(&self.source.ring);
+        let nothing = |ring: &mut Ring| ring.end() == self.next;
+        let waited = self.source.news.wait_timeout_while(ring, timeout, nothing);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.source.readers.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hashes(range: std::ops::Range<u64>) -> Vec<B256> {
+        range.map(|number| B256::from(alloy_primitives::U256::from(number))).collect()
+    }
+
+    #[test]
+    fn a_reader_gets_what_came_after_it_and_is_told_what_it_missed() {
+        let source = Arc::new(Source::default());
+        source.push(&hashes(0..3));
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = calls.clone();
+        let mut feed = source.subscribe(Some(Arc::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        })));
+        let mut late = source.subscribe(None);
+        assert_eq!(feed.take(), News::default(), "nobody read before, so nothing was kept");
+        assert!(!feed.wait(Duration::from_millis(1)));
+        source.push(&hashes(3..5));
+        assert!(feed.wait(Duration::from_secs(10)));
+        assert_eq!(feed.take(), News { hashes: hashes(3..5), missed: 0 });
+        let many = RING as u64 + 10;
+        source.push(&hashes(5..many));
+        let all = late.take();
+        assert_eq!(all.missed, many - 3 - RING as u64);
+        assert_eq!(all.hashes, hashes(many - RING as u64..many));
+        assert_eq!(feed.take().hashes.len(), RING);
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
+        drop((feed, late));
+        source.push(&hashes(0..1));
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
+    }
+}

@@ -1,0 +1,505 @@
+//! The pool: transactions that wait for a block.
+//!
+//! reads   transactions with their senders, in bursts; the state after each block
+//! writes  what to execute next, best payer first; hashes of what became executable; what was dropped and why
+//! memory  [`PoolConfig::max_bytes`] for the transactions and their places, and 200 B for each remembered drop
+//! drops   what is replaced, outbid, too old or no longer executable; each with a reason that its sender can read
+//! source  geth's rules and words for replacement, funds, delegations; the order is ours
+//!
+//! A burst is judged by itself and its accounts are read without a lock; one short lock then takes it in. After a
+//! block only the accounts it touched are looked at again. Nothing is ever sorted: each account's first transaction
+//! stands in an order that follows the base fee ([`rank`]), and taking N transactions costs N steps.
+
+mod check;
+mod error;
+mod fates;
+mod feed;
+#[cfg(test)]
+mod model;
+mod queue;
+mod rank;
+mod table;
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use alloy_consensus::Transaction;
+use alloy_primitives::map::{AddressMap, B256Set};
+use alloy_primitives::{Address, B256};
+use revm::primitives::hardfork::SpecId;
+
+pub use check::{Checked, INIT_CODE_MAX, Rules, TX_GAS_CAP, check, least_gas};
+pub use error::{DropReason, PoolError};
+pub use feed::{Feed, News, RING};
+pub use queue::SenderState;
+pub use table::{Dropped, footprint};
+
+use crate::tx::{SharedTx, Tx};
+use table::{Effects, Table};
+
+/// Transactions that one hold of the lock takes in, and accounts that one hold looks up or rechecks.
+const BURST: usize = 256;
+/// Transactions whose age is looked at with each burst; with each block [`SWEEP_BLOCK`].
+const SWEEP_BURST: usize = 16;
+const SWEEP_BLOCK: usize = 4096;
+
+/// What bounds the pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolConfig {
+    /// Transactions, at most.
+    pub capacity: usize,
+    /// Bytes that they hold, at most ([`footprint`]).
+    pub max_bytes: usize,
+    /// Transactions of one account, at most.
+    pub per_sender: usize,
+    /// Transactions of one account behind a gap in its nonces, at most.
+    pub gap: usize,
+    /// Transactions of all accounts behind gaps, at most.
+    pub gaps: usize,
+    /// By how many percent both fee caps must rise for a replacement.
+    pub price_bump_percent: u64,
+    /// The least tip that is taken, in wei per gas.
+    pub min_tip: u128,
+    /// How long a transaction may wait.
+    pub lifetime: Duration,
+    /// Drops that are remembered with their reason.
+    pub fates: usize,
+}
+
+impl Default for PoolConfig {
+    /// For a sequencer of our own: four seconds of 10,000 transactions.
+    fn default() -> Self {
+        Self {
+            capacity: 40_000,
+            max_bytes: 128 << 20,
+            per_sender: 4096,
+            gap: 64,
+            gaps: 4096,
+            price_bump_percent: 10,
+            min_tip: 0,
+            lifetime: Duration::from_secs(3 * 3600),
+            fates: 65_536,
+        }
+    }
+}
+
+impl PoolConfig {
+    /// Under CometBFT.
+    pub fn comet() -> Self {
+        Self { capacity: 8000, gaps: 1024, ..Self::default() }
+    }
+}
+
+/// Where the pool reads accounts: the state after one block.
+pub trait Accounts: Send + Sync {
+    /// The block.
+    fn number(&self) -> u64;
+    /// An account as that block left it.
+    fn sender(&self, address: &Address) -> SenderState;
+}
+
+impl Accounts for crate::state::StateView {
+    fn number(&self) -> u64 {
+        Self::number(self)
+    }
+
+    fn sender(&self, address: &Address) -> SenderState {
+        self.account(address).map_or_else(SenderState::default, |account| SenderState {
+            nonce: account.nonce,
+            balance: account.balance,
+            delegated: account.code_hash != revm::primitives::KECCAK_EMPTY,
+        })
+    }
+}
+
+/// An account's transactions in the pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// The account.
+    pub sender: Address,
+    /// Those that can be executed, by nonce: geth's «pending».
+    pub pending: Vec<SharedTx>,
+    /// Those behind a gap, by nonce: geth's «queued».
+    pub queued: Vec<SharedTx>,
+}
+
+/// How full the pool is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Transactions that can be executed.
+    pub pending: usize,
+    /// Those behind a gap.
+    pub queued: usize,
+    /// Bytes they hold ([`footprint`]).
+    pub bytes: usize,
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// What has happened since the pool began.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Stats {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        #[derive(Debug, Default)]
+        struct Counters {
+            $($name: AtomicU64,)*
+        }
+
+        impl Counters {
+            fn read(&self) -> Stats {
+                Stats { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Transactions that were taken.
+    added,
+    /// Those that were not because they were there.
+    known,
+    /// Those that were not because there was no room for what they pay.
+    full,
+    /// Those that were not for another error.
+    refused,
+    /// Dropped for one of the same nonce that pays more.
+    replaced,
+    /// Dropped for others that pay more, or because too many came behind a gap.
+    evicted,
+    /// Dropped because they had waited too long.
+    expired,
+    /// Dropped because a block made them invalid, or execution refused them.
+    invalid,
+    /// Dropped on demand.
+    removed,
+    /// Accounts that were looked at again after blocks.
+    rechecked,
+}
+
+/// Behind the lock.
+struct Locked {
+    table: Table,
+    /// The state after the last block that the pool was told of,
+    latest: Option<Arc<dyn Accounts>>,
+    /// and how often it was told.
+    epoch: u64,
+}
+
+type OnDrop = dyn Fn(&[Dropped]) + Send + Sync;
+
+/// The pool.
+pub struct Pool {
+    config: PoolConfig,
+    spec: AtomicU8,
+    began: Instant,
+    locked: Mutex<Locked>,
+    fates: Mutex<fates::Fates>,
+    source: Arc<feed::Source>,
+    counters: Counters,
+    on_drop: OnceLock<Box<OnDrop>>,
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Pool").field("config", &self.config).field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    /// An empty pool that judges by the rules of `spec`.
+    pub fn new(config: PoolConfig, spec: SpecId) -> Self {
+        let fates = fates::Fates::new(config.fates);
+        let table = Table::new(config.clone());
+        Self {
+            spec: AtomicU8::new(spec as u8),
+            began: Instant::now(),
+            locked: Mutex::new(Locked { table, latest: None, epoch: 0 }),
+            fates: Mutex::new(fates),
+            source: Arc::default(),
+            counters: Counters::default(),
+            on_drop: OnceLock::new(),
+            config,
+        }
+    }
+
+    /// The bounds.
+    pub fn config(&self) -> &PoolConfig {
+        &self.config
+    }
+
+    /// The fork of the next block is `spec` from now on.
+    pub fn set_spec(&self, spec: SpecId) {
+        self.spec.store(spec as u8, Ordering::Relaxed);
+    }
+
+    /// Has all drops told to `told`, beside [`Pool::fate`]; once. No lock is held while it runs.
+    pub fn on_drop(&self, told: impl Fn(&[Dropped]) + Send + Sync + 'static) -> bool {
+        self.on_drop.set(Box::new(told)).is_ok()
+    }
+
+    /// Takes a burst; an answer for each. `view` is the state after the newest block, `base_fee` and `gas_limit` are
+    /// the next block's.
+    pub fn add(
+        &self,
+        burst: Vec<SharedTx>,
+        view: &dyn Accounts,
+        base_fee: u64,
+        gas_limit: u64,
+    ) -> Vec<Result<(), PoolError>> {
+        let spec = SpecId::try_from_u8(self.spec.load(Ordering::Relaxed)).unwrap_or_default();
+        let rules = Rules { spec, gas_limit, min_tip: self.config.min_tip };
+        let mut results = Vec::with_capacity(burst.len());
+        let mut burst = burst.into_iter();
+        while burst.len() > 0 {
+            let checked: Vec<_> = burst.by_ref().take(BURST).map(|tx| check(tx, &rules)).collect();
+            self.add_checked(checked, view, base_fee, &mut results);
+        }
+        let count = |what: fn(&Result<(), PoolError>) -> bool| results.iter().filter(|result| what(result)).count();
+        let added = count(Result::is_ok);
+        let known = count(|result| matches!(result, Err(PoolError::AlreadyKnown)));
+        let full = count(|result| {
+            use PoolError::{Full, FutureReplacePending, Underpriced};
+            matches!(result, Err(Underpriced | Full | FutureReplacePending))
+        });
+        let refused = results.len() - added - known - full;
+        let counters = &self.counters;
+        for (counter, count) in
+            [(&counters.added, added), (&counters.known, known), (&counters.full, full), (&counters.refused, refused)]
+        {
+            counter.fetch_add(count as u64, Ordering::Relaxed);
+        }
+        results
+    }
+
+    fn add_checked(
+        &self,
+        checked: Vec<Result<Checked, PoolError>>,
+        view: &dyn Accounts,
+        base_fee: u64,
+        results: &mut Vec<Result<(), PoolError>>,
+    ) {
+        let mut effects = Effects::default();
+        loop {
+            let (latest, epoch) = {
+                let locked = self.lock();
+                (locked.latest.clone(), locked.epoch)
+            };
+            // The caller may know of a block that the pool will hear of in a moment, or may come with an old one.
+            let newest = latest.as_deref().filter(|latest| latest.number() >= view.number()).unwrap_or(view);
+            let (states, block) = (read_senders(newest, &checked), newest.number());
+            let mut locked = self.lock();
+            if locked.epoch != epoch {
+                continue;
+            }
+            if locked.latest.is_none() {
+                locked.table.set_base_fee(base_fee);
+            }
+            let now_ms = self.now_ms();
+            for (new, state) in checked.into_iter().zip(states) {
+                results.push(new.and_then(|new| locked.table.insert(new, state, block, now_ms, &mut effects)));
+            }
+            locked.table.sweep(now_ms, SWEEP_BURST, &mut effects);
+            break;
+        }
+        self.tell(effects);
+    }
+
+    /// What to execute next: by tip (as `base_fee` leaves it), then by arrival, each account's by nonce; together with
+    /// gas limits of at most `gas_limit`. They stay here until a block has them.
+    pub fn best(&self, base_fee: u64, gas_limit: u64) -> Vec<SharedTx> {
+        self.lock().table.best(base_fee, gas_limit)
+    }
+
+    /// A block is there: `included` are its transactions, `touched` the accounts it changed, `view` the state after
+    /// it, `base_fee` that of the next. No account but these is looked at.
+    pub fn after_block<'a, V: Accounts + Clone + 'static>(
+        &self,
+        included: &[SharedTx],
+        touched: impl IntoIterator<Item = &'a Address>,
+        view: &V,
+        base_fee: u64,
+    ) {
+        self.move_to(view, base_fee);
+        let included: B256Set = included.iter().map(|tx| tx.hash).collect();
+        let touched: Vec<&Address> = touched.into_iter().collect();
+        for some in touched.chunks(4 * BURST) {
+            let here: Vec<Address> = {
+                let locked = self.lock();
+                some.iter().filter(|address| locked.table.queue(address).is_some()).map(|address| **address).collect()
+            };
+            self.recheck(&here, view, &included, false);
+        }
+        let mut effects = Effects::default();
+        self.lock().table.sweep(self.now_ms(), SWEEP_BLOCK, &mut effects);
+        self.tell(effects);
+    }
+
+    /// The chain goes on from another block than the last (after a rewind): all accounts are looked at again.
+    pub fn reset<V: Accounts + Clone + 'static>(&self, view: &V, base_fee: u64) {
+        self.move_to(view, base_fee);
+        let (mut from, mut more) = (0, true);
+        while more {
+            let here: Vec<Address> = {
+                let locked = self.lock();
+                let (queues, further) = locked.table.queues(from, from + BURST);
+                more = further;
+                queues.map(|queue| queue.address).collect()
+            };
+            from += BURST;
+            self.recheck(&here, view, &B256Set::default(), true);
+        }
+    }
+
+    fn move_to<V: Accounts + Clone + 'static>(&self, view: &V, base_fee: u64) {
+        let mut locked = self.lock();
+        locked.latest = Some(Arc::new(view.clone()));
+        locked.epoch += 1;
+        locked.table.set_base_fee(base_fee);
+    }
+
+    fn recheck(&self, addresses: &[Address], view: &dyn Accounts, included: &B256Set, always: bool) {
+        let block = view.number();
+        for some in addresses.chunks(BURST) {
+            let states: Vec<SenderState> = some.iter().map(|address| view.sender(address)).collect();
+            let mut effects = Effects::default();
+            let mut locked = self.lock();
+            for (address, state) in some.iter().zip(states) {
+                locked.table.recheck(address, state, block, included, always, &mut effects);
+            }
+            drop(locked);
+            self.tell(effects);
+        }
+        self.counters.rechecked.fetch_add(addresses.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Gives a transaction up, for a reason that its sender can read; says whether it was here. Those of its account
+    /// after it come behind a gap.
+    pub fn remove(&self, hash: &B256, reason: DropReason) -> bool {
+        let mut effects = Effects::default();
+        let was_here = self.lock().table.remove(hash, reason, &mut effects);
+        self.tell(effects);
+        was_here
+    }
+
+    /// A transaction that waits.
+    pub fn get(&self, hash: &B256) -> Option<SharedTx> {
+        self.lock().table.get(hash).cloned()
+    }
+
+    /// Why a transaction was given up, as long as it is remembered and did not come again.
+    pub fn fate(&self, hash: &B256) -> Option<DropReason> {
+        lock(&self.fates).get(hash).cloned()
+    }
+
+    /// The nonce an account should use next: after its executable transactions here, if it has some.
+    pub fn next_nonce(&self, address: &Address, state_nonce: u64) -> u64 {
+        self.lock().table.queue(address).map_or(state_nonce, |queue| queue.next().max(state_nonce))
+    }
+
+    /// How full it is.
+    pub fn status(&self) -> Status {
+        let (pending, queued, bytes) = self.lock().table.counts();
+        Status { pending, queued, bytes }
+    }
+
+    /// What has happened so far.
+    pub fn stats(&self) -> Stats {
+        self.counters.read()
+    }
+
+    /// All that waits, by account. A pool that changes meanwhile may show an account's transactions of before or after.
+    pub fn content(&self) -> Vec<Content> {
+        let (mut all, mut from, mut more) = (vec![], 0, true);
+        while more {
+            let locked = self.lock();
+            let (queues, further) = locked.table.queues(from, from + BURST);
+            all.extend(queues.map(content_of));
+            (from, more) = (from + BURST, further);
+        }
+        all
+    }
+
+    /// What waits of one account.
+    pub fn content_from(&self, address: &Address) -> Option<Content> {
+        self.lock().table.queue(address).map(content_of)
+    }
+
+    /// From now on, the hashes of what becomes executable.
+    pub fn subscribe(&self) -> Feed {
+        self.source.subscribe(None)
+    }
+
+    /// As [`Pool::subscribe`]; `wake` is called when there is something to take. It must not wait.
+    pub fn subscribe_with(&self, wake: impl Fn() + Send + Sync + 'static) -> Feed {
+        self.source.subscribe(Some(Arc::new(wake)))
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Locked> {
+        lock(&self.locked)
+    }
+
+    fn tell(&self, effects: Effects) {
+        let Effects { dropped, ready } = effects;
+        if !ready.is_empty() {
+            let mut fates = lock(&self.fates);
+            ready.iter().for_each(|hash| fates.forget(hash));
+        }
+        self.source.push(&ready);
+        if dropped.is_empty() {
+            return;
+        }
+        let mut fates = lock(&self.fates);
+        for Dropped { tx, reason } in &dropped {
+            fates.note(tx.hash, reason.clone());
+            let counter = match reason {
+                DropReason::Replaced(_) => &self.counters.replaced,
+                DropReason::Evicted | DropReason::Gapped => &self.counters.evicted,
+                DropReason::Expired(_) => &self.counters.expired,
+                DropReason::Invalid(_) | DropReason::Refused(_) => &self.counters.invalid,
+                DropReason::Demand => &self.counters.removed,
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(fates);
+        if let Some(told) = self.on_drop.get() {
+            told(&dropped);
+        }
+    }
+}
+
+/// A line of `txpool_inspect`, in geth's form.
+pub fn inspect_line(tx: &Tx) -> String {
+    let envelope = &tx.envelope;
+    let (value, gas, price) = (envelope.value(), envelope.gas_limit(), envelope.max_fee_per_gas());
+    match envelope.to() {
+        Some(to) => format!("{to}: {value} wei + {gas} gas × {price} wei"),
+        None => format!("contract creation: {value} wei + {gas} gas × {price} wei"),
+    }
+}
+
+fn content_of(queue: &queue::Queue) -> Content {
+    let mut pending: Vec<SharedTx> = queue.slots().iter().map(|slot| slot.tx.clone()).collect();
+    let queued = pending.split_off(queue.ready());
+    Content { sender: queue.address, pending, queued }
+}
+
+/// The state of each transaction's account; each account is read once.
+fn read_senders(view: &dyn Accounts, checked: &[Result<Checked, PoolError>]) -> Vec<SenderState> {
+    let mut read: AddressMap<SenderState> = AddressMap::default();
+    let state_of = |new: &Result<Checked, PoolError>| match new {
+        Ok(new) => *read.entry(new.tx.sender).or_insert_with(|| view.sender(&new.tx.sender)),
+        Err(_) => SenderState::default(),
+    };
+    checked.iter().map(state_of).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

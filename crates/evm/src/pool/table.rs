@@ -1,0 +1,544 @@
+//! The pool's tables: what [`Pool`](super::Pool) keeps behind its lock, and every rule of who comes in and who goes.
+//!
+//! reads   transactions that are well by themselves, their accounts' state, included hashes
+//! writes  what is executable in order; what was dropped, and what became executable, as [`Effects`]
+//! memory  at most `capacity` transactions of `max_bytes` together; an account without transactions is forgotten
+//! drops   the worst by price, what is too old, what can no longer be executed; each with its reason
+//! source  the behaviour of geth's pool where it has a rule of its own
+
+use std::collections::BinaryHeap;
+
+use alloy_consensus::Transaction;
+use alloy_primitives::map::{AddressMap, B256Map, B256Set};
+use alloy_primitives::{Address, B256, U256, U512};
+
+use super::PoolConfig;
+use super::check::Checked;
+use super::error::{DropReason, PoolError};
+use super::queue::{Queue, SenderState, Slot};
+use super::rank::{Place, Ranked};
+use crate::tx::{SharedTx, Tx};
+
+/// No transaction costs less gas: what is left of a block below that is not worth a look.
+const LEAST_GAS: u64 = 21_000;
+/// Accounts whose next transaction does not fit into what is left of a block, until the search for one that does ends.
+const MISFITS: usize = 256;
+
+/// A transaction that the pool gave up.
+#[derive(Clone, Debug)]
+pub struct Dropped {
+    /// The transaction.
+    pub tx: SharedTx,
+    /// Why.
+    pub reason: DropReason,
+}
+
+/// What a change brought beside its result.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// What was dropped.
+    pub dropped: Vec<Dropped>,
+    /// What has become executable.
+    pub ready: Vec<B256>,
+}
+
+/// Bytes that a transaction holds: encoded, decoded, and its places in the tables.
+pub fn footprint(tx: &Tx) -> usize {
+    512 + 2 * tx.raw.len()
+}
+
+/// The tables.
+#[derive(Debug)]
+pub struct Table {
+    config: PoolConfig,
+    base_fee: u64,
+    index: AddressMap<u32>,
+    queues: Vec<Option<Queue>>,
+    free: Vec<u32>,
+    by_hash: B256Map<SharedTx>,
+    bytes: usize,
+    ready: usize,
+    gapped: usize,
+    /// How many transactions here set each account's code.
+    authorities: AddressMap<u32>,
+    arrivals: u64,
+    heads: Ranked,
+    floors_ready: Ranked,
+    floors_gapped: Ranked,
+    swept: usize,
+}
+
+impl Table {
+    /// Empty tables.
+    pub fn new(config: PoolConfig) -> Self {
+        Self {
+            config,
+            base_fee: 0,
+            index: AddressMap::default(),
+            queues: vec![],
+            free: vec![],
+            by_hash: B256Map::default(),
+            bytes: 0,
+            ready: 0,
+            gapped: 0,
+            authorities: AddressMap::default(),
+            arrivals: 0,
+            heads: Ranked::default(),
+            floors_ready: Ranked::default(),
+            floors_gapped: Ranked::default(),
+            swept: 0,
+        }
+    }
+
+    /// Executable transactions, those behind a gap, and the bytes of all.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        (self.ready, self.gapped, self.bytes)
+    }
+
+    /// A transaction that is here.
+    pub fn get(&self, hash: &B256) -> Option<&SharedTx> {
+        self.by_hash.get(hash)
+    }
+
+    /// An account's queue.
+    pub fn queue(&self, address: &Address) -> Option<&Queue> {
+        self.queues[*self.index.get(address)? as usize].as_ref()
+    }
+
+    /// The queues in places `from..to`, and whether there are more.
+    pub fn queues(&self, from: usize, to: usize) -> (impl Iterator<Item = &Queue>, bool) {
+        let to = to.min(self.queues.len());
+        (self.queues[from.min(to)..to].iter().flatten(), to < self.queues.len())
+    }
+
+    /// The base fee that the orders go by.
+    pub fn set_base_fee(&mut self, base_fee: u64) {
+        self.base_fee = base_fee;
+        for ranked in [&mut self.heads, &mut self.floors_ready, &mut self.floors_gapped] {
+            ranked.set_base_fee(base_fee);
+        }
+    }
+
+    /// Takes a transaction whose account was as `read` after block `block`.
+    pub fn insert(
+        &mut self,
+        new: Checked,
+        read: SenderState,
+        block: u64,
+        now_ms: u64,
+        effects: &mut Effects,
+    ) -> Result<(), PoolError> {
+        if self.by_hash.contains_key(&new.tx.hash) {
+            return Err(PoolError::AlreadyKnown);
+        }
+        let id = self.index.get(&new.tx.sender).copied();
+        let queue = id.and_then(|id| self.queues[id as usize].as_ref());
+        // What the pool was told by a later block holds; if the caller knows better, the next block will tell.
+        let state = queue.filter(|queue| queue.block >= block).map_or(read, |queue| queue.state);
+        let next = queue.map_or(state.nonce, |queue| queue.state.nonce.max(state.nonce));
+        if new.nonce < next {
+            return Err(PoolError::NonceTooLow { next, nonce: new.nonce });
+        }
+        let cost = check_funds(queue, &new, &state)?;
+        self.check_delegation(queue, &new, &state)?;
+        let size = footprint(&new.tx);
+        let at = queue.map_or(Err(0), |queue| queue.find(new.nonce));
+        let slot = Slot { tx: new.tx, nonce: new.nonce, gas: new.gas, fees: new.fees, cost, arrival: 0, at_ms: now_ms };
+        if let (Ok(at), Some(id)) = (at, id) {
+            return self.replace(id, at, slot, size, effects);
+        }
+        let missing = queue.map_or(state.nonce, Queue::next);
+        let own = self.own_victim(queue, &slot)?;
+        let victims = self.victims(queue, &slot, slot.nonce > missing, size, own)?;
+        if let (Some(at), Some(id)) = (own, id) {
+            self.drop_at(id, at, DropReason::Gapped, effects);
+        }
+        for (id, count) in victims {
+            for _ in 0..count {
+                let last = self.queues[id as usize].as_ref().expect("a victim is there").slots().len() - 1;
+                self.drop_at(id, last, DropReason::Evicted, effects);
+            }
+        }
+        self.put(slot, state, block, size, effects);
+        Ok(())
+    }
+
+    fn put(&mut self, mut slot: Slot, state: SenderState, block: u64, size: usize, effects: &mut Effects) {
+        self.arrivals += 1;
+        slot.arrival = self.arrivals;
+        let sender = slot.tx.sender;
+        let id = match self.index.get(&sender) {
+            Some(id) => *id,
+            None => {
+                let id = self.free.pop().unwrap_or(self.queues.len() as u32);
+                self.queues.resize((id as usize + 1).max(self.queues.len()), None);
+                self.queues[id as usize] = Some(Queue::new(sender, state, block, self.arrivals));
+                self.index.insert(sender, id);
+                id
+            }
+        };
+        self.note_tx(&slot.tx, size);
+        let queue = self.queues[id as usize].as_mut().expect("an indexed queue is there");
+        let next = queue.next();
+        let at = queue.find(slot.nonce).expect_err("its nonce is free");
+        queue.insert(at, slot);
+        effects.ready.extend(queue.ready_from(next));
+        self.settle(id);
+    }
+
+    fn replace(
+        &mut self,
+        id: u32,
+        at: usize,
+        mut slot: Slot,
+        size: usize,
+        effects: &mut Effects,
+    ) -> Result<(), PoolError> {
+        let queue = self.queues[id as usize].as_mut().expect("an indexed queue is there");
+        let old = &queue.slots()[at];
+        if !slot.fees.replaces(old.fees, self.config.price_bump_percent) {
+            return Err(PoolError::ReplaceUnderpriced);
+        }
+        if self.bytes - footprint(&old.tx) + size > self.config.max_bytes {
+            return Err(PoolError::Full);
+        }
+        self.arrivals += 1;
+        slot.arrival = self.arrivals;
+        let (tx, hash) = (slot.tx.clone(), slot.tx.hash);
+        if at < queue.ready() {
+            effects.ready.push(hash);
+        }
+        let old = queue.replace(at, slot);
+        self.note_tx(&tx, size);
+        self.forget_tx(&old.tx);
+        effects.dropped.push(Dropped { tx: old.tx, reason: DropReason::Replaced(hash) });
+        self.settle(id);
+        Ok(())
+    }
+
+    /// At most one transaction in flight for an account with a delegation, and for one that is about to get one.
+    fn check_delegation(&self, queue: Option<&Queue>, new: &Checked, state: &SenderState) -> Result<(), PoolError> {
+        if state.delegated || self.authorities.contains_key(&new.tx.sender) {
+            let next = queue.map_or(state.nonce, Queue::next);
+            match queue.filter(|queue| queue.ready() > 0) {
+                None if new.nonce != next => return Err(PoolError::DelegatedGapped),
+                Some(_) if new.nonce >= next => return Err(PoolError::DelegatedInFlight),
+                _ => {}
+            }
+        }
+        let busy = |authority: &Address| self.queue(authority).is_some_and(|queue| queue.slots().len() > 1);
+        if new.tx.authorities.iter().flatten().any(busy) {
+            return Err(PoolError::AuthorityReserved);
+        }
+        Ok(())
+    }
+
+    /// The account's own transaction that has to go for a new one of it, because it has as many as may be.
+    fn own_victim(&self, queue: Option<&Queue>, new: &Slot) -> Result<Option<usize>, PoolError> {
+        let Some(queue) = queue else { return Ok(None) };
+        let (next, pooled) = (queue.next(), queue.slots().len());
+        let too_many = pooled >= self.config.per_sender;
+        let too_many_gapped = new.nonce > next && queue.gapped() >= self.config.gap;
+        if !too_many && !too_many_gapped {
+            return Ok(None);
+        }
+        let last = queue.slots().back().expect("there are many");
+        match (queue.gapped() > 0 && new.nonce < last.nonce, too_many_gapped) {
+            (true, _) => Ok(Some(pooled - 1)),
+            (false, true) => Err(PoolError::NonceTooHigh { nonce: new.nonce, gapped: next }),
+            (false, false) => Err(PoolError::AccountLimit { pooled }),
+        }
+    }
+
+    /// Whose last transactions have to go, and how many, so that there is room for a new one.
+    ///
+    /// What an executable transaction is worth here is the least that its account's executable ones pay, itself among
+    /// them: none of them gets into a block without those before it. Whoever goes must be worth less. Those behind
+    /// gaps go first, whatever they pay; and one that comes behind a gap never drives out what can be executed.
+    fn victims(
+        &self,
+        queue: Option<&Queue>,
+        new: &Slot,
+        gapped: bool,
+        size: usize,
+        own: Option<usize>,
+    ) -> Result<Vec<(u32, usize)>, PoolError> {
+        let freed = own.and_then(|at| queue.map(|queue| footprint(&queue.slots()[at].tx)));
+        let over_gapped = gapped && own.is_none() && self.gapped >= self.config.gaps;
+        let over_count = (self.by_hash.len() + 1).saturating_sub(self.config.capacity + usize::from(own.is_some()));
+        let mut plan = Plan {
+            count: over_count.max(usize::from(over_gapped)),
+            bytes: (self.bytes + size).saturating_sub(self.config.max_bytes + freed.unwrap_or(0)),
+            victims: vec![],
+        };
+        if plan.is_enough() {
+            return Ok(plan.victims);
+        }
+        let floor = queue.filter(|queue| !gapped && queue.ready() > 0).map_or(new.fees, Queue::floor_ready);
+        let worth = new.fees.least(floor).value(self.base_fee);
+        let own_id = queue.and_then(|queue| self.index.get(&queue.address).copied());
+        let victim = |id: u32| self.queues[id as usize].as_ref().expect("a ranked queue is there");
+        for Place { id, value, .. } in self.floors_gapped.worst().filter(|place| Some(place.id) != own_id) {
+            if plan.is_enough() || gapped && value >= worth {
+                break;
+            }
+            plan.take(id, victim(id).slots().iter().rev().take(victim(id).gapped()));
+        }
+        let worse = self.floors_ready.worst().filter(|place| Some(place.id) != own_id);
+        let mut worse = worse.take_while(|place| place.value < worth).peekable();
+        if gapped && !plan.is_enough() && !over_gapped && worse.peek().is_some() {
+            return Err(PoolError::FutureReplacePending);
+        }
+        for Place { id, .. } in worse {
+            if plan.is_enough() || gapped {
+                break;
+            }
+            plan.take(id, victim(id).slots().iter().rev().skip(victim(id).gapped()));
+        }
+        if plan.is_enough() {
+            return Ok(plan.victims);
+        }
+        let lowest = self.floors_ready.worst().next().is_some_and(|place| worth < place.value);
+        Err(if lowest && !over_gapped { PoolError::Underpriced } else { PoolError::Full })
+    }
+
+    /// Takes note of an account's state after block `block`, and gives up what can no longer be executed. `included`
+    /// says what is in that block. `always`: also if the account was read after a later block (that is gone now).
+    pub fn recheck(
+        &mut self,
+        address: &Address,
+        state: SenderState,
+        block: u64,
+        included: &B256Set,
+        always: bool,
+        effects: &mut Effects,
+    ) {
+        let Some(id) = self.index.get(address).copied() else { return };
+        let queue = self.queues[id as usize].as_mut().expect("an indexed queue is there");
+        if queue.block > block && !always {
+            return;
+        }
+        let next = queue.next();
+        let (passed, costly) = queue.recheck(state, block);
+        effects.ready.extend(queue.ready_from(next));
+        for slot in passed {
+            self.forget_tx(&slot.tx);
+            if !included.contains(&slot.tx.hash) {
+                let reason = PoolError::NonceTooLow { next: state.nonce, nonce: slot.nonce };
+                effects.dropped.push(Dropped { tx: slot.tx, reason: DropReason::Invalid(reason) });
+            }
+        }
+        for slot in costly {
+            self.forget_tx(&slot.tx);
+            let reason = overdraft(state.balance, None, U512::from(slot.cost), None);
+            effects.dropped.push(Dropped { tx: slot.tx, reason: DropReason::Invalid(reason) });
+        }
+        self.settle(id);
+        self.trim(id, effects);
+    }
+
+    /// Gives one transaction up; those of its account after it come behind a gap.
+    pub fn remove(&mut self, hash: &B256, reason: DropReason, effects: &mut Effects) -> bool {
+        let Some(tx) = self.by_hash.get(hash) else { return false };
+        let nonce = tx.envelope.nonce();
+        let id = self.index[&tx.sender];
+        let at = self.queues[id as usize].as_ref().and_then(|queue| queue.find(nonce).ok());
+        self.drop_at(id, at.expect("a known transaction is in its queue"), reason, effects);
+        self.trim(id, effects);
+        true
+    }
+
+    /// Gives up what has waited too long, in the next queues that hold together about `visits` transactions.
+    pub fn sweep(&mut self, now_ms: u64, visits: usize, effects: &mut Effects) {
+        let lifetime = self.config.lifetime;
+        let Some(before) = now_ms.checked_sub(lifetime.as_millis() as u64) else { return };
+        let mut visited = 0;
+        for _ in 0..self.queues.len().min(visits) {
+            let id = self.swept % self.queues.len();
+            self.swept = id + 1;
+            let Some(queue) = &mut self.queues[id] else { continue };
+            visited += queue.slots().len();
+            let gone = queue.expire(before);
+            if !gone.is_empty() {
+                for slot in gone {
+                    self.forget_tx(&slot.tx);
+                    let reason = DropReason::Expired(lifetime.as_secs());
+                    effects.dropped.push(Dropped { tx: slot.tx, reason });
+                }
+                self.settle(id as u32);
+                self.trim(id as u32, effects);
+            }
+            if visited >= visits {
+                break;
+            }
+        }
+    }
+
+    /// What to execute next: by what it pays beyond the base fee, then by arrival; each account's in the order of their
+    /// nonces; together with no more than `gas_limit` of gas, by what they may use.
+    pub fn best(&mut self, base_fee: u64, gas_limit: u64) -> Vec<SharedTx> {
+        self.set_base_fee(base_fee);
+        let mut heads = self.heads.best().peekable();
+        let mut followers: BinaryHeap<(Place, usize)> = BinaryHeap::new();
+        let (mut taken, mut left, mut misfits) = (vec![], gas_limit, 0);
+        while left >= LEAST_GAS && misfits < MISFITS {
+            let is_head = match (heads.peek(), followers.peek()) {
+                (Some(head), follower) => follower.is_none_or(|(follower, _)| head > follower),
+                (None, Some(_)) => false,
+                (None, None) => break,
+            };
+            let next = if is_head { heads.next().map(|head| (head, 0)) } else { followers.peek().copied() };
+            let (place, index) = next.expect("it was there to be compared");
+            if place.value < 0 {
+                break;
+            }
+            let queue = self.queues[place.id as usize].as_ref().expect("a ranked queue is there");
+            let slot = &queue.slots()[index];
+            let mut follower = None;
+            if slot.gas <= left {
+                left -= slot.gas;
+                taken.push(slot.tx.clone());
+                follower = (index + 1 < queue.ready()).then(|| {
+                    let slot = &queue.slots()[index + 1];
+                    let place = Place { value: slot.fees.value(base_fee), earlier: !slot.arrival, id: place.id };
+                    (place, index + 1)
+                });
+            } else {
+                misfits += 1;
+            }
+            match (is_head, follower) {
+                (true, Some(follower)) => followers.push(follower),
+                (true, None) => {}
+                // One sift instead of two.
+                (false, Some(follower)) => *followers.peek_mut().expect("it was there") = follower,
+                (false, None) => drop(followers.pop()),
+            }
+        }
+        taken
+    }
+
+    fn drop_at(&mut self, id: u32, at: usize, reason: DropReason, effects: &mut Effects) {
+        let queue = self.queues[id as usize].as_mut().expect("an indexed queue is there");
+        if let Some(slot) = queue.remove(at) {
+            self.forget_tx(&slot.tx);
+            effects.dropped.push(Dropped { tx: slot.tx, reason });
+        }
+        self.settle(id);
+    }
+
+    /// Holds the bounds on gaps after something went from the midst of a queue.
+    fn trim(&mut self, id: u32, effects: &mut Effects) {
+        while let Some(queue) = self.queues[id as usize].as_ref().filter(|queue| queue.gapped() > self.config.gap) {
+            self.drop_at(id, queue.slots().len() - 1, DropReason::Gapped, effects);
+        }
+        while self.gapped > self.config.gaps {
+            let id = self.floors_gapped.worst().next().expect("some are behind a gap").id;
+            let queue = self.queues[id as usize].as_ref().expect("a ranked queue is there");
+            self.drop_at(id, queue.slots().len() - 1, DropReason::Gapped, effects);
+        }
+    }
+
+    /// Brings the orders and the sums up to a queue that has changed; forgets it when it is empty.
+    fn settle(&mut self, id: u32) {
+        let queue = self.queues[id as usize].as_mut().expect("an indexed queue is there");
+        let (before, after, joined) = (queue.standing, queue.stand(), queue.joined);
+        queue.standing = after;
+        self.ready = self.ready - before.ready_count + after.ready_count;
+        self.gapped = self.gapped - before.gapped_count + after.gapped_count;
+        if before.head != after.head {
+            self.heads.set(id, after.head);
+        }
+        if before.ready != after.ready {
+            self.floors_ready.set(id, after.ready.map(|fees| (fees, joined)));
+        }
+        if before.gapped != after.gapped {
+            self.floors_gapped.set(id, after.gapped.map(|fees| (fees, joined)));
+        }
+        if queue.slots().is_empty() {
+            self.index.remove(&queue.address);
+            self.queues[id as usize] = None;
+            self.free.push(id);
+        }
+    }
+
+    fn note_tx(&mut self, tx: &SharedTx, size: usize) {
+        self.bytes += size;
+        for authority in tx.authorities.iter().flatten() {
+            *self.authorities.entry(*authority).or_default() += 1;
+        }
+        self.by_hash.insert(tx.hash, tx.clone());
+    }
+
+    fn forget_tx(&mut self, tx: &Tx) {
+        self.bytes -= footprint(tx);
+        for authority in tx.authorities.iter().flatten() {
+            if let Some(count) = self.authorities.get_mut(authority) {
+                *count -= 1;
+                if *count == 0 {
+                    self.authorities.remove(authority);
+                }
+            }
+        }
+        self.by_hash.remove(&tx.hash);
+    }
+}
+
+/// Who goes so that there is room: what is lacking yet, and accounts with how many of their last transactions.
+struct Plan {
+    count: usize,
+    bytes: usize,
+    victims: Vec<(u32, usize)>,
+}
+
+impl Plan {
+    fn is_enough(&self) -> bool {
+        self.count == 0 && self.bytes == 0
+    }
+
+    fn take<'a>(&mut self, id: u32, slots: impl Iterator<Item = &'a Slot>) {
+        let mut taken = 0;
+        for slot in slots {
+            if self.is_enough() {
+                break;
+            }
+            self.count = self.count.saturating_sub(1);
+            self.bytes = self.bytes.saturating_sub(footprint(&slot.tx));
+            taken += 1;
+        }
+        self.victims.push((id, taken));
+    }
+}
+
+/// Whether the account can pay for a new transaction together with what it has here; gives what the new one costs.
+fn check_funds(queue: Option<&Queue>, new: &Checked, state: &SenderState) -> Result<U256, PoolError> {
+    let balance = U512::from(state.balance);
+    if new.cost > balance {
+        return Err(overdraft(state.balance, None, new.cost, None));
+    }
+    let cost: U256 = new.cost.to();
+    let Some(queue) = queue else { return Ok(cost) };
+    let spent = queue.spent_from(state.nonce);
+    let old = queue.find(new.nonce).ok().filter(|at| *at < queue.ready()).map(|at| queue.slots()[at].cost);
+    let need = U512::from(spent) + new.cost - U512::from(old.unwrap_or_default());
+    if need > balance {
+        return Err(overdraft(state.balance, Some(spent), new.cost, old));
+    }
+    Ok(cost)
+}
+
+/// What geth says of an account that has too little: alone, with what it has here, or for a replacement.
+fn overdraft(balance: U256, spent: Option<U256>, cost: U512, old: Option<U256>) -> PoolError {
+    let balance_wide = U512::from(balance);
+    let Some(spent) = spent else {
+        let over = cost - balance_wide;
+        return PoolError::InsufficientFunds(format!("balance {balance}, tx cost {cost}, overshot {over}").into());
+    };
+    let need = U512::from(spent) + cost - U512::from(old.unwrap_or_default());
+    let over = need - balance_wide;
+    let what = match old.map(U512::from) {
+        None => format!("tx cost {cost}"),
+        Some(old) if old <= cost => format!("tx bumped {}", cost - old),
+        Some(old) => format!("tx bumped -{}", old - cost),
+    };
+    PoolError::InsufficientFunds(format!("balance {balance}, queued cost {spent}, {what}, overshot {over}").into())
+}
