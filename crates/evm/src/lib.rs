@@ -3,6 +3,7 @@
 pub mod block;
 pub mod exec;
 pub mod genesis;
+pub mod parallel;
 pub mod pool;
 pub mod prism;
 pub mod state;

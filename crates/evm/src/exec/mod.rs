@@ -12,7 +12,7 @@
 mod database;
 mod refusal;
 mod simulate;
-mod system;
+pub(crate) mod system;
 
 use alloy_primitives::{Address, B256, Bytes, Log, U256};
 use revm::context::result::{EVMError, ExecutionResult, InvalidTransaction};

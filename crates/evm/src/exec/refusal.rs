@@ -35,7 +35,7 @@ pub enum RefusalKind {
 }
 
 impl Refusal {
-    pub(super) fn block_gas() -> Self {
+    pub(crate) fn block_gas() -> Self {
         Self { kind: RefusalKind::BlockGas, reason: "gas limit reached".into() }
     }
 

@@ -9,7 +9,7 @@ use revm::primitives::hardfork::SpecId;
 use super::BlockEnv;
 
 /// A call by the system's address.
-pub(super) struct SystemCall {
+pub(crate) struct SystemCall {
     pub contract: Address,
     pub data: Bytes,
     /// Of the requests it returns; 0 where it returns none.
@@ -17,7 +17,7 @@ pub(super) struct SystemCall {
 }
 
 /// Before the first transaction.
-pub(super) fn before(env: &BlockEnv) -> Vec<SystemCall> {
+pub(crate) fn before(env: &BlockEnv) -> Vec<SystemCall> {
     let mut calls = Vec::new();
     if let Some(root) = env.parent_beacon_block_root.filter(|_| env.spec.is_enabled_in(SpecId::CANCUN)) {
         let data = Bytes::copy_from_slice(root.as_slice());
@@ -31,7 +31,7 @@ pub(super) fn before(env: &BlockEnv) -> Vec<SystemCall> {
 }
 
 /// After the last transaction, in the order of their requests' types.
-pub(super) fn after(env: &BlockEnv) -> Vec<SystemCall> {
+pub(crate) fn after(env: &BlockEnv) -> Vec<SystemCall> {
     if !env.spec.is_enabled_in(SpecId::PRAGUE) {
         return Vec::new();
     }

@@ -1,0 +1,66 @@
+//! What the block changed, out of the multi-version memory, once nothing writes there any more.
+//!
+//! reads   the memory's newest versions, which it takes out
+//! writes  [`Changes`]
+//! memory  the changes
+//! drops   slots that were written before their account's storage was wiped
+//! source  –
+
+use super::memory::{Memory, Place, SHARDS};
+use crate::state::{AccountChange, Changes};
+use alloy_primitives::map::HashMap;
+use alloy_primitives::{Address, U256};
+use revm::DatabaseRef;
+use revm::state::AccountInfo;
+
+/// What one thread collected out of its shards.
+#[derive(Default)]
+pub(super) struct Part {
+    accounts: Vec<(Address, AccountChange)>,
+    slots: Vec<(Address, U256, Place, U256)>,
+    wipes: Vec<(Address, Place)>,
+}
+
+/// One thread's part: every `threads`th shard.
+pub(super) fn collect<D: DatabaseRef>(memory: &Memory<'_, D>, thread: usize, threads: usize) -> Part {
+    let mut part = Part::default();
+    for index in (thread..SHARDS).step_by(threads) {
+        let mut shard = memory.shard(index);
+        part.slots.extend(shard.storage_written());
+        part.wipes.extend(shard.wiped());
+        for cell in &mut shard.cells {
+            if let Some(held) = cell.written() {
+                let info = held.clone().map(AccountInfo::from);
+                part.accounts.push((cell.address, AccountChange { info, ..AccountChange::default() }));
+            }
+        }
+    }
+    part
+}
+
+/// The parts together.
+pub(super) fn merge<D: DatabaseRef>(memory: &Memory<'_, D>, parts: Vec<Part>) -> Result<Changes, D::Error> {
+    let count = parts.iter().map(|part| part.accounts.len()).sum();
+    let mut accounts: HashMap<Address, AccountChange> = HashMap::with_capacity_and_hasher(count, Default::default());
+    let (mut slots, mut wipes) = (Vec::new(), HashMap::<Address, Place>::default());
+    for part in parts {
+        accounts.extend(part.accounts);
+        slots.push(part.slots);
+        wipes.extend(part.wipes);
+    }
+    for address in wipes.keys() {
+        // Whoever wipes writes the account too.
+        accounts.entry(*address).or_default().storage_cleared = true;
+    }
+    for (address, slot, place, value) in slots.into_iter().flatten() {
+        if wipes.get(&address).is_some_and(|wiped| *wiped > place) {
+            continue;
+        }
+        if !accounts.contains_key(&address) {
+            let (held, _) = memory.account(&address, Place::MAX)?;
+            accounts.insert(address, AccountChange { info: held.map(AccountInfo::from), ..AccountChange::default() });
+        }
+        accounts.get_mut(&address).expect("inserted above").storage.insert(slot, value);
+    }
+    Ok(Changes { accounts })
+}

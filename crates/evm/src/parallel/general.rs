@@ -1,0 +1,298 @@
+//! A run of transactions of all kinds: executed ahead by whoever is free, settled in order by one thread at a time.
+//!
+//! reads   the block's transactions; the memory
+//! writes  the memory; the block's [`Ledger`]
+//! memory  of each transaction of the run one slot; at most [`WINDOW`] transactions per thread are ahead
+//! drops   executions that read what has changed since; they are done again
+//! source  Block-STM, with one difference: what was read is checked when the transaction's turn to settle comes, so
+//!         that each transaction is executed at most twice, and the second time alone and on what is final
+//!
+//! Two things that every transaction touches are settled in order and cost no conflict: the gas that the block has
+//! left, and the beneficiary's fees, kept as a sum beside its account. A transaction that looks at the beneficiary's
+//! account waits for its turn. Where executing ahead does not pay, by the clock, one thread executes in order alone.
+
+use super::memory::{FIRST, Key, Memory, Origin, Place, Read, Write};
+use super::pace::{Mode, Pace};
+use super::plain::Plains;
+use super::team::{Barrier, Pause};
+use super::worker::{Execution, ViewError, Worker};
+use crate::exec::{BlockEnv, Refusal, Verdict};
+use crate::tx::{SharedTx, to_tx_env};
+use alloy_consensus::Transaction;
+use alloy_primitives::U256;
+use revm::DatabaseRef;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How far execution runs ahead of what is settled, in transactions per thread.
+const WINDOW: usize = 32;
+/// How many transactions in a row a thread takes: neighbours are often of one sender.
+const CHUNK: usize = 4;
+/// How long a thread sleeps that has nothing to do while another executes in order, unless it is woken.
+const NAP: Duration = Duration::from_millis(5);
+
+/// What is known of the block so far, in order.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub verdicts: Vec<Verdict>,
+    pub gas_used: u64,
+    /// The beneficiary's, not yet in its account.
+    pub fees: U256,
+    pub any_included: bool,
+}
+
+/// What all stages of a block share.
+pub(super) struct Shared<'a, 'b, D> {
+    pub memory: &'a Memory<'a, D>,
+    pub env: &'a BlockEnv,
+    pub txs: &'a [SharedTx],
+    pub plains: &'b Plains,
+}
+
+impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
+    fn execute(
+        &self,
+        worker: &mut Worker<'a, D>,
+        index: usize,
+        fees: Option<U256>,
+    ) -> Result<Execution, ViewError<D::Error>> {
+        let place = index as Place + FIRST;
+        worker.execute(place, fees, self.plains.get(index), || to_tx_env(&self.txs[index]))
+    }
+
+    /// Settles the next transaction, all before it being settled; whether it had to be executed here, and its gas.
+    pub fn settle(
+        &self,
+        worker: &mut Worker<'a, D>,
+        ledger: &mut Ledger,
+        index: usize,
+        ahead: Option<Ahead>,
+    ) -> (bool, u64) {
+        let (tx, place) = (&self.txs[index], index as Place + FIRST);
+        let take_back = |keys: Vec<Key>| self.memory.remove(Origin { place, attempt: 0 }, keys.into_iter());
+        let (keys, execution) = match ahead {
+            Some(ahead) => {
+                let current = self.memory.is_current(&ahead.reads, place).unwrap_or(false);
+                (ahead.keys, ahead.execution.filter(|_| current))
+            }
+            None => (Vec::new(), None),
+        };
+        if tx.envelope.gas_limit() > self.env.gas_limit - ledger.gas_used {
+            take_back(keys);
+            ledger.verdicts.push(Verdict::Refused(Refusal::block_gas()));
+            return (false, 0);
+        }
+        let here = execution.is_none();
+        let execution = execution.unwrap_or_else(|| {
+            let execution =
+                self.execute(worker, index, Some(ledger.fees)).unwrap_or_else(|error| self.unreadable(&error));
+            let beneficiary = Key::Account(self.env.beneficiary);
+            if worker.writes.iter().any(|write| write.key() == beneficiary) {
+                ledger.fees = U256::ZERO;
+            }
+            self.memory.publish(Origin { place, attempt: 1 }, &mut worker.writes, true);
+            take_back(keys);
+            execution
+        });
+        let gas_before = ledger.gas_used;
+        ledger.verdicts.push(match execution.ending {
+            Ok(outcome) => {
+                ledger.fees += execution.fee;
+                ledger.gas_used += outcome.gas_used;
+                ledger.any_included = true;
+                Verdict::Included(outcome)
+            }
+            Err(invalid) => Verdict::Refused(Refusal::new(&invalid, tx, self.env.base_fee)),
+        });
+        (here, ledger.gas_used - gas_before)
+    }
+
+    /// A broken store: execution stops rather than going on from a guess.
+    pub fn unreadable(&self, error: &dyn std::fmt::Display) -> ! {
+        panic!("the state before block {} cannot be read: {error}", self.env.number)
+    }
+}
+
+/// What came of executing a transaction ahead of its turn.
+pub(super) struct Ahead {
+    reads: Vec<Read>,
+    keys: Vec<Key>,
+    /// None where it has to wait for its turn.
+    execution: Option<Execution>,
+}
+
+enum Slot {
+    Idle,
+    Running,
+    Ready(Ahead),
+    Settled,
+}
+
+/// A run: the indices `range` of the block.
+pub(super) struct Run {
+    range: Range<usize>,
+    slots: Vec<Mutex<Slot>>,
+    /// The next transaction that nobody has taken.
+    next: AtomicUsize,
+    /// The first that is not settled.
+    settled: AtomicUsize,
+    in_order: AtomicBool,
+    nap: Mutex<()>,
+    woken: Condvar,
+}
+
+impl Run {
+    /// `ahead`: several threads will work on it.
+    pub fn new(range: Range<usize>, ahead: bool) -> Self {
+        Self {
+            slots: range.clone().filter(|_| ahead).map(|_| Mutex::new(Slot::Idle)).collect(),
+            next: AtomicUsize::new(range.start),
+            settled: AtomicUsize::new(range.start),
+            in_order: AtomicBool::new(false),
+            nap: Mutex::new(()),
+            woken: Condvar::new(),
+            range,
+        }
+    }
+
+    /// All of it, in order, by the only thread there is.
+    pub fn work_alone<'a, D: DatabaseRef>(
+        &self,
+        shared: &Shared<'a, '_, D>,
+        worker: &mut Worker<'a, D>,
+        ledger: &mut Ledger,
+    ) {
+        for index in self.range.clone() {
+            shared.settle(worker, ledger, index, None);
+        }
+    }
+
+    /// One thread's part in it, until all are settled.
+    pub fn work<'a, D: DatabaseRef>(
+        &self,
+        shared: &Shared<'a, '_, D>,
+        worker: &mut Worker<'a, D>,
+        ledger: &Mutex<(Ledger, Pace)>,
+        barrier: &Barrier,
+        threads: usize,
+    ) {
+        let mut pause = Pause::default();
+        loop {
+            barrier.check();
+            let settled = self.settled.load(Ordering::Acquire);
+            if settled >= self.range.end {
+                return;
+            }
+            let in_order = self.in_order.load(Ordering::Acquire);
+            if in_order || self.is_ready(settled) {
+                if let Ok(mut ledger) = ledger.try_lock() {
+                    let (ledger, pace) = &mut *ledger;
+                    self.settle(shared, worker, ledger, pace);
+                    pause = Pause::default();
+                    continue;
+                }
+            }
+            if in_order {
+                self.sleep();
+            } else if let Some(chunk) = self.take(settled, threads) {
+                for index in chunk {
+                    self.execute_ahead(shared, worker, index);
+                }
+                pause = Pause::default();
+            } else {
+                pause.wait();
+            }
+        }
+    }
+
+    fn slot(&self, index: usize) -> MutexGuard<'_, Slot> {
+        self.slots[index - self.range.start].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_ready(&self, index: usize) -> bool {
+        matches!(*self.slot(index), Slot::Ready(_))
+    }
+
+    fn take(&self, settled: usize, threads: usize) -> Option<Range<usize>> {
+        let limit = self.range.end.min(settled + WINDOW * threads);
+        let from = self.next.fetch_update(Ordering::AcqRel, Ordering::Acquire, |next| {
+            (next < limit).then(|| (next + CHUNK).min(limit))
+        });
+        from.ok().map(|from| from..(from + CHUNK).min(limit))
+    }
+
+    fn execute_ahead<'a, D: DatabaseRef>(&self, shared: &Shared<'a, '_, D>, worker: &mut Worker<'a, D>, index: usize) {
+        if self.in_order.load(Ordering::Acquire) {
+            return;
+        }
+        match &mut *self.slot(index) {
+            slot @ Slot::Idle => *slot = Slot::Running,
+            _ => return,
+        }
+        let execution = shared.execute(worker, index, None).ok();
+        if execution.is_none() {
+            worker.writes.clear();
+        }
+        // Under the slot's lock: if its turn came meanwhile, what was done here is not to be seen by anyone.
+        let mut slot = self.slot(index);
+        if matches!(*slot, Slot::Running) {
+            let keys = worker.writes.iter().map(Write::key).collect();
+            shared.memory.publish(Origin { place: index as Place + FIRST, attempt: 0 }, &mut worker.writes, false);
+            *slot = Slot::Ready(Ahead { reads: worker.take_reads(), keys, execution });
+        }
+    }
+
+    /// Settles all that can be settled now.
+    fn settle<'a, D: DatabaseRef>(
+        &self,
+        shared: &Shared<'a, '_, D>,
+        worker: &mut Worker<'a, D>,
+        ledger: &mut Ledger,
+        pace: &mut Pace,
+    ) {
+        let mut index = self.settled.load(Ordering::Acquire);
+        let mut in_order = self.in_order.load(Ordering::Acquire);
+        while index < self.range.end {
+            let mut slot = self.slot(index);
+            if !in_order && !matches!(*slot, Slot::Ready(_)) {
+                break;
+            }
+            let ahead = match std::mem::replace(&mut *slot, Slot::Settled) {
+                Slot::Ready(ahead) => Some(ahead),
+                _ => None,
+            };
+            drop(slot);
+            let was_ahead = ahead.is_some();
+            let (here, gas) = shared.settle(worker, ledger, index, ahead);
+            index += 1;
+            self.settled.store(index, Ordering::Release);
+            let mode = pace.settled(gas, here, was_ahead);
+            if in_order != (mode == Mode::InOrder) {
+                in_order = !in_order;
+                self.in_order.store(in_order, Ordering::Release);
+                if !in_order {
+                    // After the flag: who takes from here on sees it, and what was taken before is offered again.
+                    self.next.store(index, Ordering::Release);
+                    self.wake();
+                }
+            }
+        }
+        if index >= self.range.end {
+            self.wake();
+        }
+    }
+
+    fn sleep(&self) {
+        let nap = self.nap.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.in_order.load(Ordering::Acquire) && self.settled.load(Ordering::Acquire) < self.range.end {
+            let _ = self.woken.wait_timeout(nap, NAP);
+        }
+    }
+
+    fn wake(&self) {
+        let _nap = self.nap.lock().unwrap_or_else(PoisonError::into_inner);
+        self.woken.notify_all();
+    }
+}

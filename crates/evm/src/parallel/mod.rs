@@ -1,0 +1,63 @@
+//! Executing a block on several threads, with the results of executing it in order.
+//!
+//! reads   the state after the parent block, by any thread
+//! writes  [`Executed`], equal to that of [`crate::exec::execute`] but for accounts that were touched and not changed,
+//!         which are not among the changes
+//! memory  one cell per account and slot that the block touches; an EVM per thread
+//! drops   nothing: a transaction that cannot be in the block has a refusal
+//! source  Block-STM (Gelashvili et al., 2022)
+//!
+//! ```text
+//!  transactions ─► plain ──► runs of plain transfers ─► transfers   split by account, no validation
+//!                    │                                     ▲ ▼ cells
+//!                    └─────► all others ─────────────► general     ahead on all threads, settled in order
+//!                                                          │ ▲ pace: ahead, or in order on one thread
+//!                                                          ▼
+//!                                             verdicts, gas, fees ─► changes
+//! ```
+//!
+//! All threads go through the same stages and meet between them ([`team`]). On one thread the same stages run
+//! without meetings, and nothing is executed ahead.
+
+mod collect;
+mod general;
+mod memory;
+mod pace;
+mod plain;
+mod stages;
+mod team;
+#[cfg(test)]
+mod tests;
+mod transfers;
+mod worker;
+
+use crate::exec::{BlockEnv, Executed};
+use crate::tx::SharedTx;
+use alloy_consensus::Transaction;
+use revm::DatabaseRef;
+use stages::Block;
+
+/// Gas that a block's transactions may use together below which a second thread is not worth its start.
+const GAS_PER_THREAD: u64 = 2_000_000;
+
+/// Executes a block on the state of its parent with up to `threads` threads: the system calls before, the
+/// transactions, the calls after. Panics if the state cannot be read.
+pub fn execute_parallel<D: DatabaseRef + Sync>(view: &D, env: &BlockEnv, txs: &[SharedTx], threads: usize) -> Executed {
+    let worth =
+        || (txs.iter().map(|tx| tx.envelope.gas_limit()).fold(0, u64::saturating_add) / GAS_PER_THREAD) as usize;
+    let threads = if threads > 1 { threads.min(txs.len()).min(worth()).clamp(1, memory::SHARDS) } else { 1 };
+    execute_on(view, env, txs, threads)
+}
+
+fn execute_on<D: DatabaseRef + Sync>(view: &D, env: &BlockEnv, txs: &[SharedTx], threads: usize) -> Executed {
+    let memory = memory::Memory::new(view);
+    let block = Block::new(&memory, env, txs, threads);
+    std::thread::scope(|scope| {
+        for thread in 1..threads {
+            let block = &block;
+            scope.spawn(move || block.work(thread));
+        }
+        block.work(0);
+    });
+    block.finish()
+}

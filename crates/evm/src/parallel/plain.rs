@@ -1,0 +1,177 @@
+//! The plain transfer: value from an account without code to another, no data, no list; its rule in a few lines.
+//!
+//! reads   a transaction and the block's rules
+//! writes  [`Plain`]: all that the rule needs, taken out of the transaction once
+//! memory  one [`Plain`] per such transaction of the block
+//! drops   nothing: what is not plain, or is to be refused, is left to the EVM, which says why
+//! source  the steps that revm's mainnet handler takes for such a transaction; the differential tests compare them
+
+use super::memory::{Held, shard_of};
+use crate::exec::{BlockEnv, Outcome};
+use crate::tx::{SharedTx, Tx};
+use alloy_consensus::{Transaction, TxType};
+use alloy_primitives::{Address, Bytes, U256};
+use revm::context_interface::Cfg;
+use revm::primitives::hardfork::SpecId;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// Gas of a plain transfer.
+pub(super) const GAS: u64 = 21_000;
+
+/// Addresses whose first bytes are zero may be precompiles: 18 of 20, as 0x0100 is one.
+const PRECOMPILE_ZEROS: usize = 18;
+
+/// A balance from which sums within a block could overflow is none for the rule.
+const BALANCE_BITS_MAX: usize = 128;
+
+/// What the block says to transfers.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    applies: bool,
+    chain_id: u64,
+    base_fee: u128,
+    gas_limit_max: u64,
+    beneficiary: Address,
+}
+
+impl Rules {
+    pub fn new(env: &BlockEnv) -> Self {
+        Self {
+            // Before London fees go another way; after Osaka a transfer's gas depends on its accounts.
+            applies: env.spec.is_enabled_in(SpecId::LONDON) && !env.spec.is_enabled_in(SpecId::AMSTERDAM),
+            chain_id: env.chain_id,
+            base_fee: u128::from(env.base_fee),
+            gas_limit_max: env.cfg().tx_gas_limit_cap().min(env.gas_limit),
+            beneficiary: env.beneficiary,
+        }
+    }
+
+    /// The transaction as a plain transfer; none if it is anything else, or touches the beneficiary, or is refused
+    /// whatever the state.
+    pub fn plain(&self, tx: &Tx) -> Option<Plain> {
+        let envelope = &tx.envelope;
+        let to = envelope.to()?;
+        let value = envelope.value();
+        let gas_limit = envelope.gas_limit();
+        let listed = envelope.access_list().is_some_and(|list| !list.is_empty());
+        let is_plain = self.applies
+            && envelope.tx_type() != TxType::Eip7702
+            && envelope.input().is_empty()
+            && !listed
+            && !value.is_zero()
+            && to[..PRECOMPILE_ZEROS].iter().any(|byte| *byte != 0)
+            && to != self.beneficiary
+            && tx.sender != self.beneficiary
+            && envelope.chain_id().is_none_or(|id| id == self.chain_id)
+            && (GAS..=self.gas_limit_max).contains(&gas_limit)
+            && envelope.nonce() != u64::MAX;
+        if !is_plain {
+            return None;
+        }
+        let price_max = envelope.max_fee_per_gas();
+        let price = match envelope.max_priority_fee_per_gas() {
+            Some(tip) if tip > price_max => return None,
+            Some(tip) => price_max.min(self.base_fee.saturating_add(tip)),
+            None => price_max,
+        };
+        let tip = price.checked_sub(self.base_fee)?;
+        let spent_max = U256::from(price_max.checked_mul(u128::from(gas_limit))?).checked_add(value)?;
+        Some(Plain {
+            sender: tx.sender,
+            to,
+            value,
+            gas_limit,
+            spent_max,
+            // Below `spent_max`'s product, as the price is and the gas.
+            spent: U256::from(price * u128::from(GAS)) + value,
+            fee: U256::from(tip * u128::from(GAS)),
+            nonce: envelope.nonce(),
+            sender_shard: shard_of(&tx.sender) as u8,
+            to_shard: shard_of(&to) as u8,
+        })
+    }
+}
+
+/// A plain transfer.
+#[derive(Clone, Debug)]
+pub(super) struct Plain {
+    pub sender: Address,
+    pub to: Address,
+    pub value: U256,
+    pub gas_limit: u64,
+    /// What the sender must have.
+    spent_max: U256,
+    /// What it pays: value, base fee and tip.
+    spent: U256,
+    /// What of that is the beneficiary's.
+    pub fee: U256,
+    nonce: u64,
+    pub sender_shard: u8,
+    pub to_shard: u8,
+}
+
+/// Whether the rule knows what an account does: it has no code, and no sum of balances overflows.
+pub(super) fn is_simple(held: &Held) -> bool {
+    held.is_bare() && held.balance.bit_len() <= BALANCE_BITS_MAX
+}
+
+impl Plain {
+    /// Takes value and fee from the sender, or leaves it as it is where the transfer is to be refused.
+    pub fn pay(&self, sender: &mut Held) -> bool {
+        if !is_simple(sender) || sender.nonce != self.nonce || sender.balance < self.spent_max {
+            return false;
+        }
+        sender.balance -= self.spent;
+        sender.nonce += 1;
+        true
+    }
+
+    /// Gives the value to the recipient, or leaves it as it is where the rule does not hold.
+    pub fn receive(&self, recipient: &mut Option<Held>) -> bool {
+        match recipient {
+            None => *recipient = Some(Held::of_balance(self.value)),
+            Some(held) => match held.balance.checked_add(self.value).filter(|_| held.is_bare()) {
+                Some(balance) => held.balance = balance,
+                None => return false,
+            },
+        }
+        true
+    }
+}
+
+/// How many transactions are looked at in one go.
+const CHUNK: usize = 128;
+
+/// The plain transfers among a block's transactions, by index; found by all threads together.
+pub(super) struct Plains {
+    chunks: Vec<OnceLock<Vec<Option<Plain>>>>,
+}
+
+impl Plains {
+    pub fn new(count: usize) -> Self {
+        Self { chunks: (0..count.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// One thread's part in finding them.
+    pub fn find(&self, rules: &Rules, txs: &[SharedTx], thread: usize, threads: usize) {
+        for (chunk, txs) in self.chunks.iter().zip(txs.chunks(CHUNK)).skip(thread).step_by(threads) {
+            chunk.get_or_init(|| txs.iter().map(|tx| rules.plain(tx)).collect());
+        }
+    }
+
+    /// The transaction as a plain transfer. All must have been found.
+    pub fn get(&self, index: usize) -> Option<&Plain> {
+        self.chunks[index / CHUNK].get().expect("all are found")[index % CHUNK].as_ref()
+    }
+
+    /// The plain transfers among those of `range`.
+    pub fn within(&self, range: Range<usize>) -> impl Iterator<Item = (usize, &Plain)> {
+        range.filter_map(|index| self.get(index).map(|plain| (index, plain)))
+    }
+}
+
+/// What became of a plain transfer that is in the block.
+pub(super) fn transferred() -> Outcome {
+    Outcome { status: true, gas_used: GAS, logs: Vec::new(), contract_address: None, output: Bytes::new() }
+}

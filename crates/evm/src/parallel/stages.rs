@@ -1,0 +1,271 @@
+//! The stages that all threads of a block go through together, and which stage comes next.
+//!
+//! reads   the block's transactions
+//! writes  the memory and the ledger, by the stages
+//! memory  the plain transfers found; the changes as each thread collects them
+//! drops   nothing
+//! source  –
+
+use super::collect::{Part, collect, merge};
+use super::general::{self, Ledger, Shared};
+use super::memory::{FIRST, Memory, OPENING, Origin, Place, Write};
+use super::pace::Pace;
+use super::plain::{GAS, Plains, Rules, transferred};
+use super::team::Barrier;
+use super::transfers::{self, Cells, Owned};
+use super::worker::{Worker, with_fees};
+use crate::exec::{BlockEnv, Executed, Verdict, system};
+use crate::tx::SharedTx;
+use alloy_primitives::{Bytes, U256};
+use revm::DatabaseRef;
+use revm::primitives::hardfork::SpecId;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Plain transfers in a row from which on they are a run of their own.
+const RUN_MIN: usize = 48;
+/// How often a run of transfers may break before the rest of the block is executed the other way.
+const BREAKS_MAX: usize = 8;
+
+#[derive(Clone)]
+enum Stage {
+    Transfers(Arc<transfers::Run>),
+    General(Arc<general::Run>),
+    End,
+}
+
+/// What comes next; the first thread's.
+struct Plan {
+    at: usize,
+    /// Where a run of transfers broke: this one is executed the other way.
+    broken_at: Option<usize>,
+    breaks: usize,
+    requests: Vec<Bytes>,
+}
+
+/// One block, shared by its threads.
+pub(super) struct Block<'a, D> {
+    memory: &'a Memory<'a, D>,
+    env: &'a BlockEnv,
+    txs: &'a [SharedTx],
+    threads: usize,
+    rules: Rules,
+    plains: Plains,
+    cells: Cells,
+    barrier: Barrier,
+    stage: Mutex<Stage>,
+    plan: Mutex<Plan>,
+    ledger: Mutex<(Ledger, Pace)>,
+    parts: Mutex<Vec<Part>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a, D: DatabaseRef> Block<'a, D> {
+    pub fn new(memory: &'a Memory<'a, D>, env: &'a BlockEnv, txs: &'a [SharedTx], threads: usize) -> Self {
+        let ledger = Ledger { verdicts: Vec::with_capacity(txs.len()), ..Ledger::default() };
+        Self {
+            memory,
+            env,
+            txs,
+            threads,
+            rules: Rules::new(env),
+            plains: Plains::new(txs.len()),
+            cells: Cells::new(txs.len()),
+            barrier: Barrier::new(threads),
+            stage: Mutex::new(Stage::End),
+            plan: Mutex::new(Plan { at: 0, broken_at: None, breaks: 0, requests: Vec::new() }),
+            ledger: Mutex::new((ledger, Pace::new())),
+            parts: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// One thread's part in the whole block.
+    pub fn work(&self, thread: usize) {
+        let _guard = self.barrier.guard();
+        let mut worker = None;
+        self.plains.find(&self.rules, self.txs, thread, self.threads);
+        if thread == 0 {
+            self.begin(self.worker(&mut worker));
+        }
+        self.barrier.wait();
+        let all = self.plains.within(0..self.txs.len());
+        let found = Owned::new(self.memory, thread, self.threads).find(self.memory.db, all, &self.cells);
+        found.unwrap_or_else(|error| self.shared().unreadable(&error));
+        self.barrier.wait();
+        loop {
+            if thread == 0 {
+                let stage = self.next(&mut lock(&self.plan));
+                if matches!(stage, Stage::End) {
+                    self.end(self.worker(&mut worker));
+                }
+                *lock(&self.stage) = stage;
+            }
+            self.barrier.wait();
+            let stage = lock(&self.stage).clone();
+            match stage {
+                Stage::Transfers(run) => self.transfers(&run, thread),
+                Stage::General(run) => self.general(&run, self.worker(&mut worker)),
+                Stage::End => break,
+            }
+            self.barrier.wait();
+        }
+        let part = collect(self.memory, thread, self.threads);
+        lock(&self.parts).push(part);
+    }
+
+    /// The changes of all threads, once all have ended.
+    pub fn finish(self) -> Executed {
+        let (ledger, _) = self.ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.parts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let changes = merge(self.memory, parts).unwrap_or_else(|error| {
+            panic!("the state before block {} cannot be read: {error}", self.env.number);
+        });
+        let requests = self.plan.into_inner().unwrap_or_else(PoisonError::into_inner).requests;
+        Executed { verdicts: ledger.verdicts, changes, gas_used: ledger.gas_used, requests }
+    }
+
+    fn worker<'w>(&self, worker: &'w mut Option<Worker<'a, D>>) -> &'w mut Worker<'a, D> {
+        worker.get_or_insert_with(|| Worker::new(self.memory, &self.env.block(), &self.env.cfg()))
+    }
+
+    fn shared(&self) -> Shared<'a, '_, D> {
+        Shared { memory: self.memory, env: self.env, txs: self.txs, plains: &self.plains }
+    }
+
+    /// The calls before the first transaction.
+    fn begin(&self, worker: &mut Worker<'a, D>) {
+        for (attempt, call) in system::before(self.env).into_iter().enumerate() {
+            let called = worker.system_call(OPENING, call.contract, call.data);
+            called.unwrap_or_else(|error| self.shared().unreadable(&error));
+            let origin = Origin { place: OPENING, attempt: attempt as u32 };
+            self.memory.publish(origin, &mut worker.writes, true);
+        }
+    }
+
+    /// The fees, and the calls after the last transaction.
+    fn end(&self, worker: &mut Worker<'a, D>) {
+        let place = self.txs.len() as Place + FIRST;
+        self.pay_beneficiary(place);
+        for (call, place) in system::after(self.env).into_iter().zip(place + 1..) {
+            let called = worker.system_call(place, call.contract, call.data);
+            let output = called.unwrap_or_else(|error| self.shared().unreadable(&error));
+            self.memory.publish(Origin { place, attempt: 0 }, &mut worker.writes, true);
+            if !output.is_empty() {
+                let request = std::iter::once(call.request_type).chain(output.iter().copied()).collect();
+                lock(&self.plan).requests.push(request);
+            }
+        }
+    }
+
+    fn pay_beneficiary(&self, place: Place) {
+        let (ledger, _) = &mut *lock(&self.ledger);
+        if !ledger.any_included {
+            return;
+        }
+        let beneficiary = self.env.beneficiary;
+        let read = self.memory.account(&beneficiary, place);
+        let (held, _) = read.unwrap_or_else(|error| self.shared().unreadable(&error));
+        let fees = std::mem::take(&mut ledger.fees);
+        let is_empty = held.as_ref().is_some_and(|held| held.is_empty());
+        let mut writes = if !fees.is_zero() {
+            vec![Write::Account(beneficiary, Some(with_fees(held, fees)))]
+        } else if is_empty && self.env.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON) {
+            // EIP-161: paying nothing touches it all the same.
+            vec![Write::Wipe(beneficiary), Write::Account(beneficiary, None)]
+        } else {
+            return;
+        };
+        self.memory.publish(Origin { place, attempt: 0 }, &mut writes, true);
+    }
+
+    fn next(&self, plan: &mut Plan) -> Stage {
+        let (ledger, pace) = &mut *lock(&self.ledger);
+        let count = self.txs.len();
+        if plan.at >= count {
+            return Stage::End;
+        }
+        let from = plan.at;
+        let to = self.transfers_end(from, plan.broken_at, ledger.gas_used);
+        if to - from >= RUN_MIN && plan.breaks <= BREAKS_MAX {
+            return Stage::Transfers(Arc::new(transfers::Run::new(from, to)));
+        }
+        plan.broken_at = None;
+        plan.at = if plan.breaks > BREAKS_MAX { count } else { self.general_end(to.max(from + 1)) };
+        pace.begin();
+        Stage::General(Arc::new(general::Run::new(from..plan.at, self.threads > 1)))
+    }
+
+    fn is_simple(&self, index: usize) -> bool {
+        self.plains.get(index).is_some() && self.cells.are_simple(index)
+    }
+
+    /// Where the run of transfers that begins at `from` ends. Within it the block's gas is no question.
+    fn transfers_end(&self, from: usize, broken_at: Option<usize>, gas_used: u64) -> usize {
+        let end = broken_at.unwrap_or(self.txs.len());
+        let mut room = self.env.gas_limit - gas_used;
+        for index in from..end {
+            let plain = self.plains.get(index).filter(|_| self.cells.are_simple(index));
+            match plain {
+                Some(plain) if plain.gas_limit <= room => room -= GAS,
+                _ => return index,
+            }
+        }
+        end
+    }
+
+    /// Where the run of other transactions ends that goes on at `from`: before so many transfers that they are a run.
+    fn general_end(&self, from: usize) -> usize {
+        let mut transfers = 0;
+        for index in from..self.txs.len() {
+            transfers = if self.is_simple(index) { transfers + 1 } else { 0 };
+            if transfers == RUN_MIN {
+                return index + 1 - RUN_MIN;
+            }
+        }
+        self.txs.len()
+    }
+
+    fn transfers(&self, run: &transfers::Run, thread: usize) {
+        let range = || self.plains.within(run.from..run.to);
+        let mut owned = Owned::new(self.memory, thread, self.threads);
+        let before = run.pay(&mut owned, &self.cells, range());
+        self.barrier.wait();
+        let broken_at = run.broken_at.load(Ordering::Relaxed);
+        if broken_at == run.to {
+            run.receive(&mut owned, &self.cells, range());
+            if thread == 0 {
+                lock(&self.plan).at = run.to;
+                self.enter(run.from..run.to);
+            }
+        } else {
+            run.take_back(&mut owned, before);
+            if thread == 0 {
+                let mut plan = lock(&self.plan);
+                plan.breaks += 1;
+                plan.broken_at = Some(broken_at);
+            }
+        }
+    }
+
+    /// Enters a run of transfers that holds into the ledger.
+    fn enter(&self, range: Range<usize>) {
+        let (ledger, _) = &mut *lock(&self.ledger);
+        ledger.gas_used += GAS * range.len() as u64;
+        ledger.any_included = true;
+        let fees = self.plains.within(range.clone()).map(|(_, plain)| plain.fee);
+        ledger.fees += fees.fold(U256::ZERO, |sum, fee| sum + fee);
+        ledger.verdicts.extend(range.map(|_| Verdict::Included(transferred())));
+    }
+
+    fn general(&self, run: &general::Run, worker: &mut Worker<'a, D>) {
+        let shared = self.shared();
+        match self.threads {
+            1 => run.work_alone(&shared, worker, &mut lock(&self.ledger).0),
+            threads => run.work(&shared, worker, &self.ledger, &self.barrier, threads),
+        }
+    }
+}
