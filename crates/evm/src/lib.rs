@@ -7,4 +7,5 @@ pub mod parallel;
 pub mod pool;
 pub mod prism;
 pub mod state;
+mod trie;
 pub mod tx;

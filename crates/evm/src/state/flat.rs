@@ -46,7 +46,7 @@ impl Slim {
     }
 }
 
-/// A slot of an account, or what it holds, without alignment.
+/// A slot of an account, or what it holds: big-endian, without alignment.
 pub(crate) type Word = [u8; 32];
 /// A slot of an account.
 pub(crate) type SlotKey = (Address, Word);

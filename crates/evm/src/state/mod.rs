@@ -2,14 +2,19 @@
 //!
 //! reads   the genesis, and the changes of each block
 //! writes  versions of the state, each with its root
-//! memory  the newest state, and what each of the last 128 blocks replaced
+//! memory  the newest state with its tries, and what each of the last 128 blocks replaced
 
+mod applied;
 mod changes;
 mod code;
 mod error;
 mod flat;
 mod proof;
+#[cfg(test)]
 mod rebuild;
+#[cfg(test)]
+mod tests;
+mod tries;
 mod version;
 mod view;
 
@@ -22,15 +27,37 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use alloy_primitives::{Address, B256, U256};
-use revm::bytecode::Bytecode;
+use alloy_primitives::B256;
 
 use crate::genesis::Genesis;
-use flat::{Flat, Slim, SlotKey, Word};
+use applied::{Applied, Fingerprint};
+use flat::Flat;
+use tries::{Prepared, Tries};
 use version::{Replaced, Version};
 
 /// Blocks whose state is kept: the newest and those before it.
 pub const WINDOW: usize = 128;
+
+/// The newest values, and the tries of all versions.
+struct Tables {
+    flat: Flat,
+    tries: Tries,
+}
+
+/// How much a state has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Accounts.
+    pub accounts: usize,
+    /// Slots of storage that hold something.
+    pub slots: usize,
+    /// Codes seen.
+    pub codes: usize,
+    /// Bytes of the tries of all versions kept.
+    pub trie_bytes: usize,
+    /// Of those, bytes that only older versions need.
+    pub retired_bytes: usize,
+}
 
 /// The versions kept, oldest first, numbers without a gap; never empty once the state is open.
 type Window = RwLock<VecDeque<StateView>>;
@@ -55,42 +82,57 @@ impl StateHandle {
         window.get(usize::try_from(number.checked_sub(oldest)?).ok()?).cloned()
     }
 
-    fn oldest(&self) -> u64 {
+    /// The oldest block whose state is kept.
+    pub fn oldest(&self) -> u64 {
         self.window.read().unwrap_or_else(PoisonError::into_inner).front().map_or(0, StateView::number)
+    }
+
+    /// Makes `view` the newest, in the place of all from its number on.
+    fn publish(&self, view: StateView) {
+        let mut window = self.window.write().unwrap_or_else(PoisonError::into_inner);
+        let kept = window.iter().take_while(|older| older.number() < view.number()).count();
+        let mut dropped: Vec<StateView> = window.drain(kept..).collect();
+        window.push_back(view);
+        if window.len() > WINDOW {
+            dropped.extend(window.pop_front());
+        }
+        drop(window);
+        // What only these held is freed here, where no reader waits for it.
+        drop(dropped);
     }
 }
 
 /// The state and its one writer.
 pub struct State {
-    flat: Arc<Flat>,
+    tables: Arc<Tables>,
     handle: StateHandle,
-    /// The last root computed ahead of its commit, and of which changes on which head.
-    ahead: Mutex<Option<(B256, Changes, B256)>>,
+    /// The last root computed ahead of its commit.
+    ahead: Mutex<Option<Ahead>>,
+    fingerprint: Fingerprint,
 }
 
-/// A block's changes in the tables' form: what is set, and what that replaces, each sorted by key.
-struct Applied {
-    accounts: Vec<(Address, Option<Slim>)>,
-    slots: Vec<(SlotKey, Word)>,
-    replaced: Replaced,
+/// What changes come to, computed before they are committed.
+struct Ahead {
+    /// The version that they change.
+    on: Arc<Version>,
+    of: u128,
+    applied: Applied,
+    prepared: Prepared,
 }
 
 impl State {
     /// Opens the state in `dir`, or a new one of `genesis` in memory alone where there is no `dir`.
     pub fn open(_dir: Option<&Path>, genesis: &Genesis) -> Result<Self, StateError> {
-        let flat = Arc::new(Flat::new());
-        let changes = genesis.changes();
-        let mut all = rebuild::Everything::new();
-        rebuild::apply(&mut all, &changes);
-        let root = rebuild::root(&all);
-        let hash = genesis.block_zero(root).hash();
-        let empty = StateView { flat: flat.clone(), version: Version::first(0, hash, root, Arc::new([hash])) };
-        let handle = StateHandle { window: Arc::new(RwLock::new(VecDeque::from([empty]))) };
-        let state = Self { flat, handle, ahead: Mutex::default() };
-        let applied = state.applied(&changes)?;
-        state.flat.set_accounts(&applied.accounts);
-        state.flat.set_slots(&applied.slots);
-        Ok(state)
+        let tables = Arc::new(Tables { flat: Flat::new(), tries: Tries::new() });
+        let nothing = Version::first(0, B256::ZERO, Arc::default(), Default::default());
+        let applied = Applied::new(&tables, &nothing, &genesis.changes())?;
+        let top =
+            tables.tries.install(tables.tries.prepare(&tables.flat, &nothing.top, &applied.accounts, &applied.slots));
+        applied.set(&tables.flat);
+        let hash = genesis.block_zero(top.root()).hash();
+        let first = StateView { tables: tables.clone(), version: Version::first(0, hash, Arc::new([hash]), top) };
+        let handle = StateHandle { window: Arc::new(RwLock::new(VecDeque::from([first]))) };
+        Ok(Self { tables, handle, ahead: Mutex::default(), fingerprint: Fingerprint::default() })
     }
 
     /// The newest state.
@@ -108,14 +150,13 @@ impl State {
         self.handle.clone()
     }
 
-    /// The root of the state that `changes` would make of the head; remembered for [`State::commit`].
+    /// The root of the state that `changes` would make of the head; what was computed is kept for [`State::commit`].
+    /// Panics where a change names a code that it does not carry and that nobody has seen.
     pub fn root_after(&self, changes: &Changes) -> B256 {
-        let head = self.head();
-        let mut all = rebuild::everything(&head);
-        rebuild::apply(&mut all, changes);
-        let root = rebuild::root(&all);
-        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
-        *ahead = Some((head.block_hash(), changes.clone(), root));
+        let ahead = self.prepare(changes).expect("a new code comes with the change that sets it");
+        let root = ahead.prepared.root();
+        let before = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).replace(ahead);
+        self.forget(before);
         root
     }
 
@@ -125,18 +166,15 @@ impl State {
         if Some(number) != head.number().checked_add(1) {
             return Err(StateError::NotNext { number, head: head.number() });
         }
-        let applied = self.applied(&changes)?;
-        let known = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let known = known.filter(|(on, of, _)| *on == head.block_hash() && *of == changes);
-        let root = known.map_or_else(|| self.root_after(&changes), |(.., root)| root);
-        let version = head.version.link(number, block_hash, root, head.version.hashes(), applied.replaced);
-        self.flat.set_accounts(&applied.accounts);
-        self.flat.set_slots(&applied.slots);
-        let mut window = self.handle.window.write().unwrap_or_else(PoisonError::into_inner);
-        window.push_back(StateView { flat: self.flat.clone(), version });
-        let dropped = (window.len() > WINDOW).then(|| window.pop_front());
-        drop(window);
-        drop(dropped);
+        let Ahead { applied, prepared, .. } = self.prepare(&changes)?;
+        let root = prepared.root();
+        let top = self.tables.tries.install(prepared);
+        let before = head.version.hashes();
+        let replaced = applied.replaced(&self.tables.flat);
+        let version = head.version.link(number, block_hash, before, top, replaced);
+        // Only now: a reader that finds a new value must find the version that knows the old one.
+        applied.set(&self.tables.flat);
+        self.handle.publish(StateView { tables: self.tables.clone(), version });
         Ok(root)
     }
 
@@ -151,73 +189,43 @@ impl State {
         }
         // Going back is a version like any other, which sets what was and replaces what is.
         let Replaced { accounts, slots } = target.version.replaced_since();
-        let replaced = Replaced {
-            accounts: accounts.iter().map(|(address, _)| (*address, self.flat.account(address))).collect(),
-            slots: slots.iter().map(|(key, _)| (*key, self.flat.slot(key))).collect(),
-        };
-        let was = &target.version;
-        let before = &was.hashes()[..was.hashes().len() - 1];
-        let version = head.version.link(number, was.block_hash, was.state_root, before, replaced);
-        self.flat.set_accounts(&accounts);
-        self.flat.set_slots(&slots);
-        let mut window = self.handle.window.write().unwrap_or_else(PoisonError::into_inner);
-        while window.back().is_some_and(|view| view.number() >= number) {
-            window.pop_back();
-        }
-        window.push_back(StateView { flat: self.flat.clone(), version });
+        let applied = Applied { accounts: accounts.into(), slots: slots.into() };
+        let Tables { flat, tries } = &*self.tables;
+        let prepared = tries.prepare(flat, &head.version.top, &applied.accounts, &applied.slots);
+        assert_eq!(prepared.root(), target.state_root(), "what was there before has the root that it had");
+        let top = tries.install(prepared);
+        let was = target.version.hashes();
+        let version =
+            head.version.link(number, target.block_hash(), &was[..was.len() - 1], top, applied.replaced(flat));
+        applied.set(flat);
+        self.handle.publish(StateView { tables: self.tables.clone(), version });
         Ok(())
     }
 
-    /// The changes in the tables' form. New codes are added to those known.
-    fn applied(&self, changes: &Changes) -> Result<Applied, StateError> {
-        let (mut accounts, mut slots) = (Vec::with_capacity(changes.accounts.len()), Vec::new());
-        for (address, change) in &changes.accounts {
-            let after = match &change.info {
-                Some(info) => {
-                    let code = self.code_number(address, info.code_hash, info.code.as_ref())?;
-                    Some(Slim::new(info.balance, info.nonce, code))
-                }
-                None => None,
-            };
-            accounts.push((*address, after));
-            if change.storage_cleared || after.is_none() {
-                let cleared = self.flat.slot_keys().into_iter().filter(|(of, _)| of == address);
-                slots.extend(cleared.map(|key| (key, [0; 32])));
-                slots.retain(|((of, slot), _)| {
-                    of != address || after.is_none() || !change.storage.contains_key(&U256::from_le_bytes(*slot))
-                });
-            }
-            if after.is_some() {
-                let written = change.storage.iter();
-                slots.extend(written.map(|(slot, value)| ((*address, slot.to_le_bytes()), value.to_le_bytes())));
-            }
-        }
-        accounts.sort_unstable_by_key(|(address, _)| *address);
-        slots.sort_unstable_by_key(|(key, _)| *key);
-        accounts.retain(|(address, after)| self.flat.account(address) != *after);
-        slots.retain(|(key, after)| self.flat.slot(key) != *after);
-        let replaced = Replaced {
-            accounts: accounts.iter().map(|(address, _)| (*address, self.flat.account(address))).collect(),
-            slots: slots.iter().map(|(key, _)| (*key, self.flat.slot(key))).collect(),
-        };
-        Ok(Applied { accounts, slots, replaced })
+    /// How much there is.
+    pub fn sizes(&self) -> Sizes {
+        let (accounts, slots) = self.tables.flat.counts();
+        let (trie_bytes, retired_bytes) = self.tables.tries.size();
+        Sizes { accounts, slots, codes: self.tables.flat.codes.count() as usize - 1, trie_bytes, retired_bytes }
     }
 
-    fn code_number(&self, address: &Address, hash: B256, code: Option<&Bytecode>) -> Result<u32, StateError> {
-        match (self.flat.codes.number(&hash), code) {
-            (Some(number), _) => Ok(number),
-            (None, Some(code)) => Ok(self.flat.codes.add(hash, code.clone())),
-            (None, None) => Err(StateError::UnknownCode { address: *address, hash }),
+    /// What `changes` make of the head: what was computed ahead, where it was of the same changes.
+    fn prepare(&self, changes: &Changes) -> Result<Ahead, StateError> {
+        let (on, of) = (self.head().version, self.fingerprint.of(changes));
+        let known = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match known {
+            Some(known) if known.of == of && Arc::ptr_eq(&known.on, &on) => return Ok(known),
+            other => self.forget(other),
+        }
+        let Tables { flat, tries } = &*self.tables;
+        let applied = Applied::new(&self.tables, &on, changes)?;
+        let prepared = tries.prepare(flat, &on.top, &applied.accounts, &applied.slots);
+        Ok(Ahead { on, of, applied, prepared })
+    }
+
+    fn forget(&self, ahead: Option<Ahead>) {
+        if let Some(Ahead { prepared, .. }) = ahead {
+            self.tables.tries.discard(prepared);
         }
     }
 }
-
-impl StateView {
-    /// What proves the account and its slots under this state's root.
-    pub fn proof(&self, address: &Address, slots: &[U256]) -> Result<AccountProof, StateError> {
-        Ok(rebuild::proof(&rebuild::everything(self), address, slots))
-    }
-}
-
-#[cfg(test)]
-mod tests;

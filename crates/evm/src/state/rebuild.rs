@@ -1,4 +1,4 @@
-//! The tries built from nothing out of all accounts and slots.
+//! The tries built from nothing out of all accounts and slots: what tests compare with.
 //!
 //! source  `alloy_trie`'s hash builder
 
@@ -18,7 +18,7 @@ pub(crate) type Everything = BTreeMap<Address, (Account, BTreeMap<U256, U256>)>;
 /// Everything that `view` shows.
 pub(crate) fn everything(view: &StateView) -> Everything {
     let later = view.version.replaced_since();
-    let mut addresses = view.flat.addresses();
+    let mut addresses = view.tables.flat.addresses();
     addresses.extend(later.accounts.iter().map(|(address, _)| *address));
     let mut all: Everything = BTreeMap::new();
     for address in addresses {
@@ -26,10 +26,10 @@ pub(crate) fn everything(view: &StateView) -> Everything {
             all.insert(address, (account, BTreeMap::new()));
         }
     }
-    let mut slots = view.flat.slot_keys();
+    let mut slots = view.tables.flat.slot_keys();
     slots.extend(later.slots.iter().map(|(key, _)| *key));
     for (address, slot) in slots {
-        let slot = U256::from_le_bytes(slot);
+        let slot = U256::from_be_bytes(slot);
         let value = view.storage(&address, &slot);
         if let Some((_, storage)) = all.get_mut(&address).filter(|_| !value.is_zero()) {
             storage.insert(slot, value);
@@ -76,7 +76,9 @@ pub(crate) fn proof(all: &Everything, address: &Address, slots: &[U256]) -> Acco
 }
 
 fn on_path(nodes: &ProofNodes, key: B256) -> Vec<Bytes> {
-    nodes.matching_nodes_sorted(&Nibbles::unpack(key)).into_iter().map(|(_, node)| node).collect()
+    // Of an empty trie the builder gives its empty node, geth nothing.
+    let matching = nodes.matching_nodes_sorted(&Nibbles::unpack(key)).into_iter().map(|(_, node)| node);
+    matching.filter(|node| node.as_ref() != [alloy_rlp::EMPTY_STRING_CODE]).collect()
 }
 
 fn account_trie(all: &Everything, proven: &[Address]) -> (B256, ProofNodes) {

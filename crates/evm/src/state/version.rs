@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use alloy_primitives::{Address, B256};
 
 use super::flat::{Flat, Slim, SlotKey, Word};
+use super::tries::Top;
 
 /// Hashes of blocks that a contract can ask for.
 pub(crate) const HASHES: usize = 256;
@@ -27,6 +28,8 @@ pub(crate) struct Version {
     pub(crate) number: u64,
     pub(crate) block_hash: B256,
     pub(crate) state_root: B256,
+    /// The top of its tries.
+    pub(crate) top: Top,
     /// The hashes of the last blocks, this one's last.
     hashes: Arc<[B256]>,
     replaced: Replaced,
@@ -34,19 +37,19 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// The first version, over empty tables.
-    pub(crate) fn first(number: u64, block_hash: B256, state_root: B256, hashes: Arc<[B256]>) -> Arc<Self> {
+    /// The first version: the tables as they are.
+    pub(crate) fn first(number: u64, block_hash: B256, hashes: Arc<[B256]>, top: Top) -> Arc<Self> {
         let (replaced, next) = (Replaced::default(), OnceLock::new());
-        Arc::new(Self { number, block_hash, state_root, hashes, replaced, next })
+        Arc::new(Self { number, block_hash, state_root: top.root(), top, hashes, replaced, next })
     }
 
     /// Links the version that comes after this one, which must be the newest, and gives it. `hashes` are those of
     /// the blocks before it.
-    pub(crate) fn link(&self, number: u64, hash: B256, root: B256, hashes: &[B256], replaced: Replaced) -> Arc<Self> {
+    pub(crate) fn link(&self, number: u64, hash: B256, hashes: &[B256], top: Top, replaced: Replaced) -> Arc<Self> {
         let from = (hashes.len() + 1).saturating_sub(HASHES);
         let hashes = hashes[from..].iter().copied().chain([hash]).collect();
-        let next = OnceLock::new();
-        let next = Arc::new(Self { number, block_hash: hash, state_root: root, hashes, replaced, next });
+        let (state_root, next) = (top.root(), OnceLock::new());
+        let next = Arc::new(Self { number, block_hash: hash, state_root, top, hashes, replaced, next });
         assert!(self.next.set(next.clone()).is_ok(), "only the newest version is given a next one");
         next
     }
@@ -96,7 +99,7 @@ impl Version {
     }
 }
 
-fn find<K: Ord, V: Copy>(sorted: &[(K, V)], key: &K) -> Option<V> {
+pub(crate) fn find<K: Ord, V: Copy>(sorted: &[(K, V)], key: &K) -> Option<V> {
     sorted.binary_search_by(|(other, _)| other.cmp(key)).ok().map(|at| sorted[at].1)
 }
 
@@ -120,14 +123,14 @@ mod tests {
         let flat = Flat::new();
         let (a, b) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let of = |balance: u64| Some(Slim::new(U256::from(balance), 0, 0));
-        let zero = Version::first(0, B256::ZERO, B256::ZERO, Arc::new([B256::ZERO]));
+        let zero = Version::first(0, B256::ZERO, Arc::new([B256::ZERO]), Top::default());
         flat.set_accounts(&[(a, of(1))]);
         let replaced = Replaced { accounts: Box::new([(a, of(1))]), slots: Box::default() };
-        let one = zero.link(1, B256::repeat_byte(1), B256::ZERO, zero.hashes(), replaced);
+        let one = zero.link(1, B256::repeat_byte(1), zero.hashes(), Top::default(), replaced);
         assert_eq!(zero.account(&flat, &a), of(1), "linked, and the tables are still old");
         flat.set_accounts(&[(a, of(2))]);
         let replaced = Replaced { accounts: Box::new([(a, of(2)), (b, None)]), slots: Box::default() };
-        let two = one.link(2, B256::repeat_byte(2), B256::ZERO, one.hashes(), replaced);
+        let two = one.link(2, B256::repeat_byte(2), one.hashes(), Top::default(), replaced);
         flat.set_accounts(&[(a, None), (b, of(9))]);
         assert_eq!([&zero, &one, &two].map(|version| version.account(&flat, &a)), [of(1), of(2), None]);
         assert_eq!([&zero, &one, &two].map(|version| version.account(&flat, &b)), [None, None, of(9)]);
@@ -138,10 +141,10 @@ mod tests {
 
     #[test]
     fn a_long_chain_is_dropped_without_a_long_stack() {
-        let first = Version::first(0, B256::ZERO, B256::ZERO, Arc::new([]));
+        let first = Version::first(0, B256::ZERO, Arc::new([]), Top::default());
         let mut newest = first.clone();
         for number in 1..200_000 {
-            newest = newest.link(number, B256::ZERO, B256::ZERO, &[], Replaced::default());
+            newest = newest.link(number, B256::ZERO, &[], Top::default(), Replaced::default());
         }
         drop(newest);
         drop(first);

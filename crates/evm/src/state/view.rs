@@ -9,9 +9,9 @@ use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use revm::bytecode::Bytecode;
 use revm::state::AccountInfo;
 
-use super::StateError;
-use super::flat::{Flat, Slim};
+use super::flat::Slim;
 use super::version::Version;
+use super::{AccountProof, StateError, StorageProof, Tables};
 
 /// An account: what it has and what it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Default for Account {
 /// moments, for the writing of a thousandth of a block.
 #[derive(Clone)]
 pub struct StateView {
-    pub(super) flat: Arc<Flat>,
+    pub(super) tables: Arc<Tables>,
     pub(super) version: Arc<Version>,
 }
 
@@ -61,21 +61,45 @@ impl StateView {
 
     /// The account, where there is one.
     pub fn account(&self, address: &Address) -> Option<Account> {
-        self.version.account(&self.flat, address).map(|slim| self.widen(&slim))
+        self.version.account(&self.tables.flat, address).map(|slim| self.widen(&slim))
     }
 
     /// What a slot of an account holds; zero where nothing was written.
     pub fn storage(&self, address: &Address, slot: &U256) -> U256 {
-        U256::from_le_bytes(self.version.slot(&self.flat, &(*address, slot.to_le_bytes())))
+        U256::from_be_bytes(self.version.slot(&self.tables.flat, &(*address, slot.to_be_bytes())))
     }
 
     /// The code with this hash. Codes of later blocks are found too.
     pub fn code(&self, hash: &B256) -> Option<Bytes> {
-        self.flat.codes.by_hash(hash).map(Bytecode::original_bytes)
+        self.tables.flat.codes.by_hash(hash).map(Bytecode::original_bytes)
+    }
+
+    /// What proves the account and its slots under this state's root. The newest state's proofs are there always,
+    /// older ones' as long as the nodes are kept.
+    pub fn proof(&self, address: &Address, slots: &[U256]) -> Result<AccountProof, StateError> {
+        let Tables { flat, tries } = &*self.tables;
+        let version = &self.version;
+        let words: Vec<[u8; 32]> = slots.iter().map(U256::to_be_bytes).collect();
+        let slot = |address: &Address, slot: &[u8; 32]| version.slot(flat, &(*address, *slot));
+        let account = |address: &Address| version.account(flat, address);
+        let proven = tries.prove(&version.top, flat, address, &words, account, slot);
+        let proven = proven.ok_or(StateError::NoProofs(version.number))?;
+        let prove = |(slot, proof): (&U256, Vec<Bytes>)| StorageProof {
+            slot: *slot,
+            value: self.storage(address, slot),
+            proof,
+        };
+        Ok(AccountProof {
+            address: *address,
+            account: self.account(address).unwrap_or_default(),
+            storage_root: proven.storage_root,
+            proof: proven.account,
+            storage: slots.iter().zip(proven.slots).map(prove).collect(),
+        })
     }
 
     pub(super) fn widen(&self, slim: &Slim) -> Account {
-        let code_hash = self.flat.codes.get(slim.code()).0;
+        let code_hash = self.tables.flat.codes.get(slim.code()).0;
         Account { nonce: slim.nonce(), balance: slim.balance(), code_hash }
     }
 }
@@ -90,15 +114,15 @@ impl revm::DatabaseRef for StateView {
     type Error = StateError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        let Some(slim) = self.version.account(&self.flat, &address) else {
+        let Some(slim) = self.version.account(&self.tables.flat, &address) else {
             return Ok(None);
         };
-        let (code_hash, code) = self.flat.codes.get(slim.code());
+        let (code_hash, code) = self.tables.flat.codes.get(slim.code());
         Ok(Some(AccountInfo::new(slim.balance(), slim.nonce(), *code_hash, code.clone())))
     }
 
     fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
-        self.flat.codes.by_hash(&hash).cloned().ok_or(StateError::NoCode(hash))
+        self.tables.flat.codes.by_hash(&hash).cloned().ok_or(StateError::NoCode(hash))
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {

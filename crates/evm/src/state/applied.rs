@@ -1,0 +1,102 @@
+//! A block's changes in the tables' form: sorted, without what changes nothing, cleared storage slot by slot.
+//!
+//! memory  64 B an account and 84 B a slot, until the block is committed
+
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use alloy_primitives::map::DefaultHashBuilder;
+use alloy_primitives::{Address, B256, U256};
+use revm::bytecode::Bytecode;
+
+use super::flat::{Flat, Slim, SlotKey, Word};
+use super::version::{Replaced, Version};
+use super::{AccountChange, Changes, StateError, Tables};
+
+/// What is set, each sorted by key: `None` and zero take away.
+#[derive(Default)]
+pub(crate) struct Applied {
+    pub(crate) accounts: Vec<(Address, Option<Slim>)>,
+    pub(crate) slots: Vec<(SlotKey, Word)>,
+}
+
+impl Applied {
+    /// What `changes` set in the newest version, which is `on`. New codes are added to those known.
+    pub(super) fn new(tables: &Tables, on: &Version, changes: &Changes) -> Result<Self, StateError> {
+        let flat = &tables.flat;
+        let mut applied = Self { accounts: Vec::with_capacity(changes.accounts.len()), slots: Vec::new() };
+        for (address, change) in &changes.accounts {
+            let after = match &change.info {
+                Some(info) => {
+                    let code = code_number(flat, address, info.code_hash, info.code.as_ref())?;
+                    Some(Slim::new(info.balance, info.nonce, code))
+                }
+                None => None,
+            };
+            let before = flat.account(address);
+            if (change.storage_cleared || after.is_none()) && before.is_some() {
+                let kept = |slot: &Word| after.is_some() && change.storage.contains_key(&U256::from_be_bytes(*slot));
+                let cleared = tables.tries.slots_of(&on.top, address).into_iter().filter(|slot| !kept(slot));
+                applied.slots.extend(cleared.map(|slot| ((*address, slot), [0; 32])));
+            }
+            if after.is_some() {
+                let written = change.storage.iter();
+                let written = written.map(|(slot, value)| ((*address, slot.to_be_bytes()), value.to_be_bytes()));
+                applied.slots.extend(written.filter(|(key, after)| flat.slot(key) != *after));
+            }
+            if before != after {
+                applied.accounts.push((*address, after));
+            }
+        }
+        applied.accounts.sort_unstable_by_key(|(address, _)| *address);
+        applied.slots.sort_unstable_by_key(|(key, _)| *key);
+        Ok(applied)
+    }
+
+    /// What the tables hold where this sets something.
+    pub(super) fn replaced(&self, flat: &Flat) -> Replaced {
+        Replaced {
+            accounts: self.accounts.iter().map(|(address, _)| (*address, flat.account(address))).collect(),
+            slots: self.slots.iter().map(|(key, _)| (*key, flat.slot(key))).collect(),
+        }
+    }
+
+    /// Sets it.
+    pub(super) fn set(&self, flat: &Flat) {
+        flat.set_accounts(&self.accounts);
+        flat.set_slots(&self.slots);
+    }
+}
+
+fn code_number(flat: &Flat, address: &Address, hash: B256, code: Option<&Bytecode>) -> Result<u32, StateError> {
+    match (flat.codes.number(&hash), code) {
+        (Some(number), _) => Ok(number),
+        (None, Some(code)) => Ok(flat.codes.add(hash, code.clone())),
+        (None, None) => Err(StateError::UnknownCode { address: *address, hash }),
+    }
+}
+
+/// Tells whether two changes are the same, by 128 bits keyed at random: nobody can make two that meet.
+#[derive(Default)]
+pub(crate) struct Fingerprint(DefaultHashBuilder, DefaultHashBuilder);
+
+impl Fingerprint {
+    /// The same for the same changes, in whatever order the maps have them.
+    pub(super) fn of(&self, changes: &Changes) -> u128 {
+        let accounts = changes.accounts.iter().map(|(address, change)| self.account(address, change));
+        accounts.fold(changes.accounts.len() as u128, u128::wrapping_add)
+    }
+
+    fn account(&self, address: &Address, change: &AccountChange) -> u128 {
+        let slots = change.storage.iter().map(|slot| self.hash(&slot)).fold(0, u128::wrapping_add);
+        self.hash(&(address, &change.info, change.storage_cleared, slots))
+    }
+
+    fn hash(&self, of: &impl Hash) -> u128 {
+        let one = |builder: &DefaultHashBuilder| {
+            let mut hasher = builder.build_hasher();
+            of.hash(&mut hasher);
+            hasher.finish()
+        };
+        u128::from(one(&self.0)) << 64 | u128::from(one(&self.1))
+    }
+}

@@ -1,0 +1,450 @@
+//! The trie of accounts, the tries of their storage under it, and which of their versions are kept.
+//!
+//! reads   the tables, for what a leaf holds
+//! writes  nodes of the next version: first beside the arenas, then into them in one short step
+//! memory  about 100 B an account and 110 B a slot; of versions before the newest at most 256 MiB of nodes
+//! source  a version's nodes are freed when 128 newer versions have come, or when those kept take too much
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use alloy_primitives::map::HashMap;
+use alloy_primitives::{Address, B256, Bytes};
+use alloy_rlp::Encodable;
+use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
+use hearth_crypto::keccak::{keccak256, keccak256_burst};
+
+use super::WINDOW;
+use super::flat::{Flat, Slim, SlotKey, Word};
+use super::version::find;
+use crate::trie::{self, Arena, Change, Child, Key, Leaf, Node, Overlay, Source};
+
+/// No storage.
+const NO_STORAGE: u32 = u32::MAX;
+/// The storage that the account had, whatever that was.
+const KEEP: u32 = u32::MAX - 1;
+/// What nodes may take that only older versions need, bytes.
+const RETIRED_MAX: usize = 256 << 20;
+/// From how many slots on one account's storage is a matter for several threads.
+const LARGE: usize = 1_024;
+/// From how many slots on many accounts' storage is a matter for several threads.
+const PARALLEL_MIN: usize = 256;
+
+/// An account's leaf: whose it is, and the number of the node that holds the top of its storage's trie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AccountLeaf {
+    address: Address,
+    storage: u32,
+}
+
+impl Leaf for AccountLeaf {
+    fn same(&self, other: &Self) -> bool {
+        self.address == other.address
+    }
+
+    fn replacing(self, old: Option<&Self>) -> Self {
+        let storage = if self.storage == KEEP { old.map_or(NO_STORAGE, |old| old.storage) } else { self.storage };
+        Self { storage, ..self }
+    }
+}
+
+/// A slot's leaf: which slot, big-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotLeaf(Word);
+
+impl Leaf for SlotLeaf {
+    fn same(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+/// The top of one version's tries.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Top {
+    child: Option<Child<AccountLeaf>>,
+    /// Versions installed before it: says whether its nodes are kept.
+    sequence: u64,
+}
+
+impl Top {
+    /// The state's root.
+    pub(crate) fn root(&self) -> B256 {
+        self.child.map_or(EMPTY_ROOT_HASH, |child| child.reference().root())
+    }
+}
+
+/// The next version's nodes, not yet in the arenas.
+pub(crate) struct Prepared {
+    accounts: Overlay<AccountLeaf>,
+    slots: Overlay<SlotLeaf>,
+}
+
+impl Prepared {
+    /// The state's root.
+    pub(crate) fn root(&self) -> B256 {
+        self.accounts.root.map_or(EMPTY_ROOT_HASH, |child| child.reference().root())
+    }
+}
+
+/// What proves an account or a slot.
+pub(crate) struct Proven {
+    pub(crate) storage_root: B256,
+    pub(crate) account: Vec<Bytes>,
+    pub(crate) slots: Vec<Vec<Bytes>>,
+}
+
+/// Numbers of nodes that versions before `sequence` need and later ones do not.
+struct Retired {
+    sequence: u64,
+    accounts: Vec<u32>,
+    slots: Vec<u32>,
+    size: usize,
+}
+
+#[derive(Default)]
+struct Kept {
+    retired: VecDeque<Retired>,
+    size: usize,
+    /// Versions installed.
+    sequence: u64,
+    /// The oldest version whose nodes are all there.
+    oldest: u64,
+}
+
+/// All versions' tries. Locks are taken in the order of the fields.
+pub(crate) struct Tries {
+    accounts: RwLock<Arena<AccountLeaf>>,
+    slots: RwLock<Arena<SlotLeaf>>,
+    kept: Mutex<Kept>,
+    threads: usize,
+}
+
+/// An account that changes: itself, or its storage.
+struct Touched<'a> {
+    address: Address,
+    live: bool,
+    slots: &'a [(SlotKey, Word)],
+}
+
+impl Tries {
+    pub(crate) fn new() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(4));
+        let (accounts, slots) = (RwLock::new(Arena::new()), RwLock::new(Arena::new()));
+        Self { accounts, slots, kept: Mutex::default(), threads }
+    }
+
+    /// What sorted changes make of the version `from`. `flat` shows the values before the changes.
+    pub(crate) fn prepare(
+        &self,
+        flat: &Flat,
+        from: &Top,
+        accounts: &[(Address, Option<Slim>)],
+        slots: &[(SlotKey, Word)],
+    ) -> Prepared {
+        let arena = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+        let slot_arena = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let touched = touched(flat, accounts, slots);
+        let keys = hash_all(touched.iter().map(|touched| touched.address.as_slice()));
+        let storage = Storage { flat, arena: &slot_arena, accounts: &arena, top: from.child, threads: self.threads };
+        let (ids, roots, slot_overlay) = storage.update(&touched, &keys);
+        let mut changes: Vec<Change<AccountLeaf>> = touched
+            .iter()
+            .zip(&keys)
+            .zip(&ids)
+            .map(|((touched, key), storage)| {
+                let leaf = AccountLeaf { address: touched.address, storage: *storage };
+                Change { key: *key, leaf, live: touched.live }
+            })
+            .collect();
+        changes.sort_unstable_by_key(|change| change.key);
+        let source = AccountSource { flat, changed: accounts, roots: &roots, slots: &slot_arena };
+        let overlay = trie::update(&arena, from.child, &changes, &source, self.threads);
+        Prepared { accounts: overlay, slots: slot_overlay }
+    }
+
+    /// Puts a version's nodes into the arenas, and frees those that no version kept needs.
+    pub(crate) fn install(&self, prepared: Prepared) -> Top {
+        let Prepared { accounts, slots } = prepared;
+        let mut arena = self.accounts.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slot_arena = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        arena.put(accounts.nodes);
+        slot_arena.put(slots.nodes);
+        kept.sequence += 1;
+        let sequence = kept.sequence;
+        let size = accounts.retired.iter().map(|id| arena.get(*id).size()).sum::<usize>()
+            + slots.retired.iter().map(|id| slot_arena.get(*id).size()).sum::<usize>();
+        kept.size += size;
+        kept.retired.push_back(Retired { sequence, accounts: accounts.retired, slots: slots.retired, size });
+        let mut freed = (Vec::new(), Vec::new());
+        while kept.retired.len() > WINDOW || kept.size > RETIRED_MAX {
+            let Some(oldest) = kept.retired.pop_front() else { break };
+            kept.size -= oldest.size;
+            kept.oldest = oldest.sequence;
+            freed.0.push(arena.free(&oldest.accounts));
+            freed.1.push(slot_arena.free(&oldest.slots));
+        }
+        drop((kept, slot_arena, arena));
+        // What is freed is dropped here, where no reader waits for it.
+        drop(freed);
+        Top { child: accounts.root, sequence }
+    }
+
+    /// Forgets what was prepared.
+    pub(crate) fn discard(&self, prepared: Prepared) {
+        let arena = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+        arena.give_back(prepared.accounts.nodes.into_iter().map(|(id, _)| id));
+        let arena = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        arena.give_back(prepared.slots.nodes.into_iter().map(|(id, _)| id));
+    }
+
+    /// All slots that an account of the version `top` has written, big-endian.
+    pub(crate) fn slots_of(&self, top: &Top, address: &Address) -> Vec<Word> {
+        let arena = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+        let slot_arena = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let storage = find_account(&arena, top.child.as_ref(), &keccak256(address.as_slice()), address);
+        let mut slots = Vec::new();
+        trie::for_each_leaf(&slot_arena, storage_top(&slot_arena, storage), &mut |leaf| slots.push(leaf.0));
+        slots
+    }
+
+    /// What proves an account and slots of the version `top`, where its nodes are kept; `account` and `slot` give the
+    /// values of that version.
+    pub(crate) fn prove(
+        &self,
+        top: &Top,
+        flat: &Flat,
+        address: &Address,
+        slots: &[Word],
+        account: impl Fn(&Address) -> Option<Slim> + Sync,
+        slot: impl Fn(&Address, &Word) -> Word + Sync,
+    ) -> Option<Proven> {
+        let arena = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+        let slot_arena = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        if top.sequence < self.kept.lock().unwrap_or_else(PoisonError::into_inner).oldest {
+            return None;
+        }
+        let key = keccak256(address.as_slice());
+        let source = ProofSource { flat, account, slot, address, slots: &slot_arena };
+        let storage = find_account(&arena, top.child.as_ref(), &key, address);
+        let storage = storage_top(&slot_arena, storage);
+        let prove_slot = |slot: &Word| trie::prove(&slot_arena, storage, &keccak256(slot), &source);
+        Some(Proven {
+            storage_root: storage.map_or(EMPTY_ROOT_HASH, |child| child.reference().root()),
+            account: trie::prove(&arena, top.child.as_ref(), &key, &source),
+            slots: slots.iter().map(prove_slot).collect(),
+        })
+    }
+
+    /// Bytes that the nodes of all versions take, and of those what only older versions need.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner).size();
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner).size();
+        (accounts + slots, self.kept.lock().unwrap_or_else(PoisonError::into_inner).size)
+    }
+}
+
+/// All accounts that change or whose storage does, by address.
+fn touched<'a>(flat: &Flat, accounts: &[(Address, Option<Slim>)], slots: &'a [(SlotKey, Word)]) -> Vec<Touched<'a>> {
+    let mut all: Vec<Touched<'a>> = Vec::with_capacity(accounts.len());
+    let mut next = accounts.iter().peekable();
+    for group in slots.chunk_by(|a, b| a.0.0 == b.0.0) {
+        let address = group[0].0.0;
+        while let Some((before, after)) = next.next_if(|(before, _)| *before < address) {
+            all.push(Touched { address: *before, live: after.is_some(), slots: &[] });
+        }
+        let live = match next.next_if(|(same, _)| *same == address) {
+            Some((_, after)) => after.is_some(),
+            None => flat.account(&address).is_some(),
+        };
+        all.push(Touched { address, live, slots: group });
+    }
+    all.extend(next.map(|(address, after)| Touched { address: *address, live: after.is_some(), slots: &[] }));
+    all
+}
+
+fn hash_all<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Vec<Key> {
+    let messages: Vec<&[u8]> = messages.collect();
+    let mut keys = vec![[0; 32]; messages.len()];
+    keccak256_burst(&messages, &mut keys);
+    keys
+}
+
+/// The number of the node over the storage of an account.
+fn find_account(arena: &Arena<AccountLeaf>, top: Option<&Child<AccountLeaf>>, key: &Key, address: &Address) -> u32 {
+    trie::find(arena, top, key, |leaf| leaf.address == *address).map_or(NO_STORAGE, |leaf| leaf.storage)
+}
+
+/// The topmost node of a storage's trie.
+fn storage_top(arena: &Arena<SlotLeaf>, storage: u32) -> Option<&Child<SlotLeaf>> {
+    (storage != NO_STORAGE).then(|| &arena.get(storage).children[0])
+}
+
+/// The update of all storage that a block touches.
+struct Storage<'a> {
+    flat: &'a Flat,
+    arena: &'a Arena<SlotLeaf>,
+    accounts: &'a Arena<AccountLeaf>,
+    top: Option<Child<AccountLeaf>>,
+    threads: usize,
+}
+
+/// One account's storage and its changes.
+type Job<'a> = (Option<Child<SlotLeaf>>, &'a [Change<SlotLeaf>], SlotSource<'a>);
+
+impl Storage<'_> {
+    /// For each account what its leaf says of its storage; the roots of new storage by those numbers; the nodes.
+    fn update(&self, touched: &[Touched<'_>], keys: &[Key]) -> (Vec<u32>, HashMap<u32, B256>, Overlay<SlotLeaf>) {
+        let slots = touched.iter().flat_map(|touched| touched.slots);
+        let mut all: Vec<Change<SlotLeaf>> = hash_all(slots.clone().map(|((_, slot), _)| slot.as_slice()))
+            .into_iter()
+            .zip(slots)
+            .map(|(key, ((_, slot), after))| Change { key, leaf: SlotLeaf(*slot), live: *after != [0; 32] })
+            .collect();
+        let mut rest = all.as_mut_slice();
+        let (mut jobs, mut olds): (Vec<Job<'_>>, Vec<(usize, u32)>) = (Vec::new(), Vec::new());
+        for (at, touched) in touched.iter().enumerate().filter(|(_, touched)| !touched.slots.is_empty()) {
+            let (changes, after) = rest.split_at_mut(touched.slots.len());
+            rest = after;
+            changes.sort_unstable_by_key(|change| change.key);
+            let old = find_account(self.accounts, self.top.as_ref(), &keys[at], &touched.address);
+            let source = SlotSource { flat: self.flat, address: touched.address, changed: touched.slots };
+            jobs.push((storage_top(self.arena, old).copied(), changes, source));
+            olds.push((at, old));
+        }
+        let (tops, mut overlay) = self.run(&jobs);
+        let mut ids = vec![KEEP; touched.len()];
+        let mut roots = HashMap::default();
+        let mut fresh = self.arena.take_ids(tops.iter().flatten().count()).into_iter();
+        for ((at, old), top) in olds.into_iter().zip(tops) {
+            ids[at] = NO_STORAGE;
+            if let Some(top) = top {
+                let id = fresh.next().expect("a number for each top");
+                roots.insert(id, top.reference().root());
+                overlay.nodes.push((id, Node::new(Box::new([top]), &[])));
+                ids[at] = id;
+            }
+            overlay.retired.extend((old != NO_STORAGE).then_some(old));
+        }
+        (ids, roots, overlay)
+    }
+
+    /// The jobs' tops in order, and what is new for all.
+    fn run(&self, jobs: &[Job<'_>]) -> (Vec<Option<Child<SlotLeaf>>>, Overlay<SlotLeaf>) {
+        let mut overlay = Overlay { root: None, nodes: Vec::new(), retired: Vec::new() };
+        let mut tops = Vec::with_capacity(jobs.len());
+        let total: usize = jobs.iter().map(|(_, changes, _)| changes.len()).sum();
+        let each = if total < PARALLEL_MIN { usize::MAX } else { total.div_ceil(self.threads) };
+        // Neighbours together, as many slots on each thread; what is large is spread for itself.
+        let mut groups: Vec<&[Job<'_>]> = Vec::new();
+        let (mut from, mut size) = (0, 0);
+        for (at, (_, changes, _)) in jobs.iter().enumerate() {
+            let large = changes.len() >= LARGE;
+            if from < at && (large || size >= each) {
+                groups.push(&jobs[from..at]);
+                (from, size) = (at, 0);
+            }
+            size += if large { each } else { changes.len() };
+        }
+        groups.push(&jobs[from..]);
+        let work = |group: &[Job<'_>]| match group {
+            [(top, changes, source)] => {
+                let one = trie::update(self.arena, *top, changes, source, self.threads);
+                (vec![one.root], one)
+            }
+            many => trie::update_many(self.arena, many),
+        };
+        let done = if groups.len() == 1 || self.threads == 1 {
+            groups.into_iter().map(work).collect::<Vec<_>>()
+        } else {
+            std::thread::scope(|scope| {
+                let threads: Vec<_> = groups.into_iter().map(|group| scope.spawn(move || work(group))).collect();
+                threads.into_iter().map(|thread| thread.join().expect("nobody panicked")).collect()
+            })
+        };
+        for (roots, part) in done {
+            tops.extend(roots);
+            overlay.nodes.extend(part.nodes);
+            overlay.retired.extend(part.retired);
+        }
+        (tops, overlay)
+    }
+}
+
+fn encode_account(flat: &Flat, slim: &Slim, storage_root: B256, out: &mut Vec<u8>) {
+    let code_hash = flat.codes.get(slim.code()).0;
+    TrieAccount::new(slim.nonce(), slim.balance(), storage_root, code_hash).encode(out);
+}
+
+fn encode_slot(value: &Word, out: &mut Vec<u8>) {
+    let zeros = value.iter().take_while(|byte| **byte == 0).count();
+    value[zeros..].encode(out);
+}
+
+struct AccountSource<'a> {
+    flat: &'a Flat,
+    changed: &'a [(Address, Option<Slim>)],
+    roots: &'a HashMap<u32, B256>,
+    slots: &'a Arena<SlotLeaf>,
+}
+
+impl Source<AccountLeaf> for AccountSource<'_> {
+    fn key(&self, leaf: &AccountLeaf) -> Key {
+        keccak256(leaf.address.as_slice())
+    }
+
+    fn value(&self, leaf: &AccountLeaf, out: &mut Vec<u8>) {
+        let changed = find(self.changed, &leaf.address);
+        let slim = changed.unwrap_or_else(|| self.flat.account(&leaf.address)).expect("a leaf's account is there");
+        let top = || storage_top(self.slots, leaf.storage).map(|top| top.reference().root());
+        let root = self.roots.get(&leaf.storage).copied().or_else(top);
+        encode_account(self.flat, &slim, root.unwrap_or(EMPTY_ROOT_HASH), out);
+    }
+}
+
+struct SlotSource<'a> {
+    flat: &'a Flat,
+    address: Address,
+    changed: &'a [(SlotKey, Word)],
+}
+
+impl Source<SlotLeaf> for SlotSource<'_> {
+    fn key(&self, leaf: &SlotLeaf) -> Key {
+        keccak256(&leaf.0)
+    }
+
+    fn value(&self, leaf: &SlotLeaf, out: &mut Vec<u8>) {
+        let key = (self.address, leaf.0);
+        encode_slot(&find(self.changed, &key).unwrap_or_else(|| self.flat.slot(&key)), out);
+    }
+}
+
+/// Values of an older version.
+struct ProofSource<'a, A, S> {
+    flat: &'a Flat,
+    account: A,
+    slot: S,
+    address: &'a Address,
+    slots: &'a Arena<SlotLeaf>,
+}
+
+impl<A: Fn(&Address) -> Option<Slim> + Sync, S: Sync> Source<AccountLeaf> for ProofSource<'_, A, S> {
+    fn key(&self, leaf: &AccountLeaf) -> Key {
+        keccak256(leaf.address.as_slice())
+    }
+
+    fn value(&self, leaf: &AccountLeaf, out: &mut Vec<u8>) {
+        let root = storage_top(self.slots, leaf.storage).map_or(EMPTY_ROOT_HASH, |top| top.reference().root());
+        encode_account(self.flat, &(self.account)(&leaf.address).expect("a leaf's account is there"), root, out);
+    }
+}
+
+impl<A: Sync, S: Fn(&Address, &Word) -> Word + Sync> Source<SlotLeaf> for ProofSource<'_, A, S> {
+    fn key(&self, leaf: &SlotLeaf) -> Key {
+        keccak256(&leaf.0)
+    }
+
+    fn value(&self, leaf: &SlotLeaf, out: &mut Vec<u8>) {
+        encode_slot(&(self.slot)(self.address, &leaf.0), out);
+    }
+}

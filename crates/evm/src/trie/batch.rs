@@ -1,0 +1,227 @@
+//! Many changes put into tries at once: the shape of what comes out, before anything is hashed.
+//!
+//! reads   the arena's nodes on the way to each change, and none beside it
+//! memory  an entry for each node that will be new; values of new leaves
+
+use super::{Arena, Change, Child, Key, Leaf, Source, common, nibble, nibbles};
+
+/// No entry at this nibble.
+pub(super) const EMPTY: u32 = u32::MAX;
+/// The old node's child at this nibble, as it is.
+pub(super) const OLD: u32 = u32::MAX - 1;
+/// No old node.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A node that will be new.
+pub(super) enum Entry<L> {
+    /// A leaf, with where its value is.
+    Leaf { key: Key, leaf: L, value: std::ops::Range<usize> },
+    /// A branch after a prefix: at each nibble nothing, the child that the old node has there, or an entry.
+    Branch { prefix: Vec<u8>, old: u32, old_mask: u16, slots: [u32; 16] },
+}
+
+/// What is at a place in a trie.
+#[derive(Clone, Copy)]
+pub(crate) enum At<L> {
+    /// Nothing.
+    Empty,
+    /// A node of the arena.
+    Old(Child<L>),
+    /// An entry.
+    New(u32),
+}
+
+impl<L> From<Option<Child<L>>> for At<L> {
+    fn from(child: Option<Child<L>>) -> Self {
+        child.map_or(Self::Empty, Self::Old)
+    }
+}
+
+pub(super) struct Batch<'a, L> {
+    pub(super) arena: &'a Arena<L>,
+    pub(super) entries: Vec<Entry<L>>,
+    pub(super) values: Vec<u8>,
+    /// Numbers of nodes that are no part of what comes out.
+    pub(super) retired: Vec<u32>,
+}
+
+impl<'a, L: Leaf> Batch<'a, L> {
+    pub(super) fn new(arena: &'a Arena<L>) -> Self {
+        Self { arena, entries: Vec::new(), values: Vec::new(), retired: Vec::new() }
+    }
+
+    /// Puts `changes`, sorted by key and of one key each, below the place `at`, which is `depth` nibbles deep.
+    pub(super) fn apply<S: Source<L>>(&mut self, at: At<L>, depth: usize, changes: &[Change<L>], source: &S) -> At<L> {
+        if changes.is_empty() {
+            return at;
+        }
+        match at {
+            At::Old(Child::Node { mask, id, .. }) => {
+                let prefix = self.arena.get(id).prefix();
+                match self.open(prefix, (id, mask), depth, changes, source, false) {
+                    Some(at) => at,
+                    None => at,
+                }
+            }
+            At::Old(Child::Leaf(_, old)) => self.beside_leaf(at, old, depth, changes, source),
+            At::Empty => {
+                let live = changes
+                    .iter()
+                    .filter(|change| change.live)
+                    .map(|change| Change { leaf: change.leaf.replacing(None), ..*change });
+                self.build(depth, &live.collect::<Vec<_>>(), source)
+            }
+            At::New(_) => unreachable!("a place is changed once"),
+        }
+    }
+
+    fn beside_leaf<S: Source<L>>(
+        &mut self,
+        at: At<L>,
+        old: L,
+        depth: usize,
+        changes: &[Change<L>],
+        source: &S,
+    ) -> At<L> {
+        let replaced = changes.iter().any(|change| change.leaf.same(&old));
+        if !replaced && changes.iter().all(|change| !change.live) {
+            return at;
+        }
+        let mut after: Vec<Change<L>> = Vec::with_capacity(changes.len() + 1);
+        after.extend(changes.iter().filter(|change| change.live).map(|change| {
+            let before = change.leaf.same(&old).then_some(&old);
+            Change { leaf: change.leaf.replacing(before), ..*change }
+        }));
+        if !replaced {
+            let key = source.key(&old);
+            let place = after.partition_point(|change| change.key < key);
+            after.insert(place, Change { key, leaf: old, live: true });
+        }
+        self.build(depth, &after, source)
+    }
+
+    /// A place with nothing but `leaves`.
+    fn build<S: Source<L>>(&mut self, depth: usize, leaves: &[Change<L>], source: &S) -> At<L> {
+        let (first, last) = match leaves {
+            [] => return At::Empty,
+            [only] => return self.leaf(only.key, only.leaf, source),
+            [first, .., last] => (first, last),
+        };
+        let branch = (depth..64).find(|at| nibble(&first.key, *at) != nibble(&last.key, *at));
+        let branch = branch.expect("keys are different");
+        let mut slots = [EMPTY; 16];
+        for group in leaves.chunk_by(|a, b| nibble(&a.key, branch) == nibble(&b.key, branch)) {
+            let at = self.build(branch + 1, group, source);
+            slots[usize::from(nibble(&group[0].key, branch))] = code(&at);
+        }
+        let prefix = nibbles(&first.key, depth, branch);
+        self.push(Entry::Branch { prefix, old: NONE, old_mask: 0, slots })
+    }
+
+    /// Changes below the branch `old`, of whose path the nibbles `prefix` are still to come. Gives nothing where
+    /// nothing changes; what is `moved` changes in any case.
+    fn open<S: Source<L>>(
+        &mut self,
+        prefix: &[u8],
+        old: (u32, u16),
+        depth: usize,
+        changes: &[Change<L>],
+        source: &S,
+        moved: bool,
+    ) -> Option<At<L>> {
+        let live = changes.iter().filter(|change| change.live);
+        let shared = live.map(|change| common(&change.key, depth, prefix)).min().unwrap_or(prefix.len());
+        let within = |change: &Change<L>| common(&change.key, depth, &prefix[..shared]) == shared;
+        let from = changes.iter().position(within).unwrap_or(changes.len());
+        let to = changes.iter().rposition(within).map_or(from, |last| last + 1);
+        let branch = depth + shared;
+        let groups = changes[from..to].chunk_by(|a, b| nibble(&a.key, branch) == nibble(&b.key, branch));
+        let digit = |group: &[Change<L>]| nibble(&group[0].key, branch);
+        if shared < prefix.len() {
+            // The extension is cut: what was below it hangs at one nibble of a new branch.
+            let mut slots = [EMPTY; 16];
+            let (kept, mut below) = (prefix[shared], None);
+            for group in groups {
+                let at = if digit(group) == kept {
+                    below = self.open(&prefix[shared + 1..], old, branch + 1, group, source, true);
+                    continue;
+                } else {
+                    self.apply(At::Empty, branch + 1, group, source)
+                };
+                slots[usize::from(digit(group))] = code(&at);
+            }
+            if below.is_none() {
+                below = self.open(&prefix[shared + 1..], old, branch + 1, &[], source, true);
+            }
+            slots[usize::from(kept)] = below.as_ref().map_or(EMPTY, code);
+            return Some(self.close(prefix[..shared].to_vec(), (NONE, 0), slots, source));
+        }
+        let (id, mask) = old;
+        let node = self.arena.get(id);
+        let mut slots = [EMPTY; 16];
+        for (at, slot) in slots.iter_mut().enumerate() {
+            *slot = if mask & (1 << at) != 0 { OLD } else { EMPTY };
+        }
+        let mut changed = moved;
+        for group in groups {
+            let digit = digit(group);
+            let before = At::from(node.child(mask, digit).copied());
+            let after = self.apply(before, branch + 1, group, source);
+            changed |= code(&after) != slots[usize::from(digit)];
+            slots[usize::from(digit)] = code(&after);
+        }
+        if !changed {
+            return None;
+        }
+        self.retired.push(id);
+        Some(self.close(prefix.to_vec(), old, slots, source))
+    }
+
+    /// A branch with what is left in its slots: a branch with one child is not one.
+    fn close<S: Source<L>>(&mut self, prefix: Vec<u8>, old: (u32, u16), slots: [u32; 16], source: &S) -> At<L> {
+        let mut there = slots.iter().enumerate().filter(|(_, slot)| **slot != EMPTY);
+        let only = match (there.next(), there.next()) {
+            (None, _) => return At::Empty,
+            (Some((digit, slot)), None) => (digit as u8, *slot),
+            _ => return self.push(Entry::Branch { prefix, old: old.0, old_mask: old.1, slots }),
+        };
+        let (digit, slot) = only;
+        let mut path = prefix;
+        path.push(digit);
+        if slot != OLD {
+            if let Entry::Branch { prefix, .. } = &mut self.entries[slot as usize] {
+                prefix.splice(0..0, path);
+            }
+            return At::New(slot);
+        }
+        let child = *self.arena.get(old.0).child(old.1, digit).expect("the slot says that it is there");
+        match child {
+            Child::Leaf(_, leaf) => self.leaf(source.key(&leaf), leaf, source),
+            Child::Node { id, mask, .. } => {
+                path.extend_from_slice(self.arena.get(id).prefix());
+                self.retired.push(id);
+                let slots = std::array::from_fn(|at| if mask & (1 << at) != 0 { OLD } else { EMPTY });
+                self.push(Entry::Branch { prefix: path, old: id, old_mask: mask, slots })
+            }
+        }
+    }
+
+    fn leaf<S: Source<L>>(&mut self, key: Key, leaf: L, source: &S) -> At<L> {
+        let from = self.values.len();
+        source.value(&leaf, &mut self.values);
+        self.push(Entry::Leaf { key, leaf, value: from..self.values.len() })
+    }
+
+    fn push(&mut self, entry: Entry<L>) -> At<L> {
+        self.entries.push(entry);
+        At::New(u32::try_from(self.entries.len() - 1).expect("fewer entries than 2^32"))
+    }
+}
+
+fn code<L>(at: &At<L>) -> u32 {
+    match at {
+        At::Empty => EMPTY,
+        At::Old(_) => OLD,
+        At::New(entry) => *entry,
+    }
+}

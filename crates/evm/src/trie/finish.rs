@@ -1,0 +1,159 @@
+//! From the shape of what is new to nodes: encoded and hashed from the deepest level up, the nodes of a level together.
+
+use hearth_crypto::keccak::keccak256_burst;
+
+use super::arena::{Child, Node, Ref};
+use super::batch::{At, Batch, EMPTY, Entry, OLD};
+use super::{Leaf, rlp};
+
+/// Nodes encoded before they are hashed together: what they take stays in the nearest caches.
+const TOGETHER: usize = 64;
+
+/// What a batch comes to.
+pub(super) struct Finished<L> {
+    /// The places' nodes, in the order of the places.
+    pub(super) roots: Vec<Option<Child<L>>>,
+    /// New nodes with their numbers.
+    pub(super) nodes: Vec<(u32, Node<L>)>,
+    /// Numbers of nodes that none of the roots leads to any more.
+    pub(super) retired: Vec<u32>,
+}
+
+impl<L: Leaf> Batch<'_, L> {
+    /// Hashes what is new below `places`, all of which are `depth` nibbles deep.
+    pub(super) fn finish(self, places: &[At<L>], depth: usize) -> Finished<L> {
+        let mut levels: Vec<Vec<u32>> = Vec::new();
+        let mut branches = 0;
+        for place in places {
+            if let At::New(entry) = place {
+                self.visit(*entry, depth, &mut levels, &mut branches);
+            }
+        }
+        let mut ids = self.arena.take_ids(branches).into_iter();
+        let mut done: Vec<Option<Child<L>>> = vec![None; self.entries.len()];
+        let mut nodes = Vec::with_capacity(branches);
+        let mut level = Level::default();
+        for (at, entries) in levels.iter().enumerate().rev() {
+            for some in entries.chunks(TOGETHER) {
+                level.encode(&self, some, at, &done, &mut nodes, &mut ids);
+                for (entry, child) in some.iter().zip(level.children.drain(..)) {
+                    done[*entry as usize] = Some(child);
+                }
+            }
+        }
+        let roots = places.iter().map(|place| match place {
+            At::Empty => None,
+            At::Old(child) => Some(*child),
+            At::New(entry) => done[*entry as usize],
+        });
+        Finished { roots: roots.collect(), nodes, retired: self.retired }
+    }
+
+    /// Lists what is reachable by its depth.
+    fn visit(&self, entry: u32, depth: usize, levels: &mut Vec<Vec<u32>>, branches: &mut usize) {
+        if levels.len() <= depth {
+            levels.resize_with(depth + 1, Vec::new);
+        }
+        levels[depth].push(entry);
+        if let Entry::Branch { prefix, slots, .. } = &self.entries[entry as usize] {
+            *branches += 1;
+            for slot in slots.iter().filter(|slot| **slot < OLD) {
+                self.visit(*slot, depth + prefix.len() + 1, levels, branches);
+            }
+        }
+    }
+}
+
+/// Nodes on their way through the hash.
+struct Level<L> {
+    encoded: Vec<u8>,
+    ends: Vec<usize>,
+    /// Each node as its parent will have it; the reference is filled in last.
+    children: Vec<Child<L>>,
+    hashes: Vec<[u8; 32]>,
+}
+
+impl<L> Default for Level<L> {
+    fn default() -> Self {
+        Self { encoded: Vec::new(), ends: Vec::new(), children: Vec::new(), hashes: Vec::new() }
+    }
+}
+
+impl<L: Leaf> Level<L> {
+    fn encode(
+        &mut self,
+        batch: &Batch<'_, L>,
+        entries: &[u32],
+        depth: usize,
+        done: &[Option<Child<L>>],
+        nodes: &mut Vec<(u32, Node<L>)>,
+        ids: &mut impl Iterator<Item = u32>,
+    ) {
+        self.encoded.clear();
+        self.ends.clear();
+        let unknown = Ref::short(&[]);
+        for entry in entries {
+            let child = match &batch.entries[*entry as usize] {
+                Entry::Leaf { key, leaf, value } => {
+                    rlp::leaf(key, depth, &batch.values[value.clone()], &mut self.encoded);
+                    Child::Leaf(unknown, *leaf)
+                }
+                Entry::Branch { prefix, old, old_mask, slots } => {
+                    let (mask, children) = gather(batch, (*old, *old_mask), slots, done);
+                    let from = self.encoded.len();
+                    rlp::branch(mask, &children, &mut self.encoded);
+                    if !prefix.is_empty() {
+                        let branch = Ref::of(&self.encoded[from..]);
+                        self.encoded.truncate(from);
+                        rlp::extension(prefix, &branch, &mut self.encoded);
+                    }
+                    let id = ids.next().expect("a number for each branch");
+                    nodes.push((id, Node::new(children, prefix)));
+                    Child::Node { reference: unknown, mask, id }
+                }
+            };
+            self.children.push(child);
+            self.ends.push(self.encoded.len());
+        }
+        self.hash();
+    }
+
+    fn hash(&mut self) {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let spans: Vec<&[u8]> = starts.zip(&self.ends).map(|(from, to)| &self.encoded[from..*to]).collect();
+        let long: Vec<&[u8]> = spans.iter().copied().filter(|span| span.len() >= 32).collect();
+        self.hashes.resize(long.len(), [0; 32]);
+        keccak256_burst(&long, &mut self.hashes);
+        let mut hashes = self.hashes.iter();
+        for (span, child) in spans.iter().zip(&mut self.children) {
+            let found = match span.len() {
+                0..32 => Ref::short(span),
+                _ => Ref::hash(*hashes.next().expect("a hash for each long node")),
+            };
+            match child {
+                Child::Leaf(reference, _) | Child::Node { reference, .. } => *reference = found,
+            }
+        }
+    }
+}
+
+/// A branch's children, from the old node and from what is new.
+fn gather<L: Leaf>(
+    batch: &Batch<'_, L>,
+    (old, old_mask): (u32, u16),
+    slots: &[u32; 16],
+    done: &[Option<Child<L>>],
+) -> (u16, Box<[Child<L>]>) {
+    let (mut mask, mut children) = (0, Vec::with_capacity(slots.iter().filter(|slot| **slot != EMPTY).count()));
+    let node = slots.contains(&OLD).then(|| batch.arena.get(old));
+    for (at, slot) in slots.iter().enumerate() {
+        let child = match *slot {
+            EMPTY => continue,
+            OLD => *node.and_then(|node| node.child(old_mask, at as u8)).expect("the slot says that it is there"),
+            entry => done[entry as usize].expect("deeper levels are done"),
+        };
+        mask |= 1 << at;
+        children.push(child);
+    }
+    (mask, children.into())
+}

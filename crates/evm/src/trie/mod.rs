@@ -1,0 +1,73 @@
+//! Merkle-Patricia tries whose nodes are never changed: a block adds nodes and lets go of others, so that older roots
+//! stay readable until their nodes are freed.
+//!
+//! reads   sorted changes by hashed key, and a [`Source`] for what a leaf holds
+//! writes  nodes into an [`Arena`]; roots
+//! memory  in the arena about 1.4 children a leaf, 60 to 68 B each, and 40 B for each branch (0.4 a leaf)
+//! source  the yellow paper, appendix D; a node's children carry their references beside them, so that a branch is
+//!         hashed without looking at its children
+
+mod arena;
+mod batch;
+mod finish;
+mod rlp;
+#[cfg(test)]
+mod tests;
+mod update;
+mod walk;
+
+pub(crate) use arena::{Arena, Child, Node, Ref};
+pub(crate) use update::{Overlay, update, update_many};
+#[cfg(test)]
+use walk::subtree;
+pub(crate) use walk::{find, for_each_leaf, prove};
+
+/// A hashed key.
+pub(crate) type Key = [u8; 32];
+
+/// What a leaf carries to say whose it is; what it holds is the source's to say.
+pub(crate) trait Leaf: Copy + Send + Sync {
+    /// Whether both are leaves of one key.
+    fn same(&self, other: &Self) -> bool;
+
+    /// What this leaf becomes where it takes the place of `old`, or of nothing.
+    fn replacing(self, old: Option<&Self>) -> Self {
+        let _ = old;
+        self
+    }
+}
+
+/// Knows a leaf's key and value.
+pub(crate) trait Source<L>: Sync {
+    /// The hashed key of a leaf.
+    fn key(&self, leaf: &L) -> Key;
+    /// Appends what the leaf holds after the changes.
+    fn value(&self, leaf: &L, out: &mut Vec<u8>);
+}
+
+/// A change of one leaf.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change<L> {
+    /// Its hashed key.
+    pub(crate) key: Key,
+    /// The leaf.
+    pub(crate) leaf: L,
+    /// Whether it is there afterwards.
+    pub(crate) live: bool,
+}
+
+/// The nibble of `key` at `depth`.
+fn nibble(key: &Key, depth: usize) -> u8 {
+    let byte = key[depth / 2];
+    if depth.is_multiple_of(2) { byte >> 4 } else { byte & 15 }
+}
+
+/// The nibbles of `key` from `from` to before `to`.
+fn nibbles(key: &Key, from: usize, to: usize) -> Vec<u8> {
+    (from..to).map(|depth| nibble(key, depth)).collect()
+}
+
+/// How many nibbles of `key` from `depth` on are those of `prefix`.
+fn common(key: &Key, depth: usize, prefix: &[u8]) -> usize {
+    prefix.iter().zip(depth..).take_while(|(digit, at)| nibble(key, *at) == **digit).count()
+}
