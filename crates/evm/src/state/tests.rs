@@ -112,7 +112,7 @@ fn check_proof(view: &StateView, who: &Address, slots: &[U256]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, ..Default::default() })]
 
     #[test]
     fn every_block_of_a_random_history_is_as_in_the_model(

@@ -97,7 +97,7 @@ fn put(model: &mut Model, block: &BTreeMap<Key, Option<Vec<u8>>>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..Default::default() })]
 
     #[test]
     fn roots_and_proofs_are_those_of_the_hash_builder(

@@ -10,7 +10,7 @@ use super::{Change, Leaf, Source, nibble, rlp};
 /// From how many changes on a trie's sixteen parts go to several threads: below, starting them costs more.
 const PARALLEL_MIN: usize = 1_024;
 /// A batch's greatest size, which bounds what it takes beside the nodes.
-const BATCH_MAX: usize = 32_768;
+const BATCH_MAX: usize = if cfg!(test) { 2_048 } else { 32_768 };
 
 /// What changes come to: new nodes beside those of the arena, and what is not needed any more.
 pub(crate) struct Overlay<L> {
