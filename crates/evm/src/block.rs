@@ -8,10 +8,11 @@
 
 use std::sync::Arc;
 
-use alloy_consensus::constants::{EMPTY_OMMER_ROOT_HASH, EMPTY_WITHDRAWALS};
-use alloy_consensus::proofs::ordered_trie_root_with_encoder;
+use alloy_consensus::constants::EMPTY_OMMER_ROOT_HASH;
+use alloy_consensus::proofs::{calculate_withdrawals_root, ordered_trie_root_with_encoder};
 use alloy_consensus::{Header, Transaction, TxType};
 use alloy_eips::eip1559::{BaseFeeParams, calc_next_block_base_fee};
+use alloy_eips::eip4895::Withdrawal;
 use alloy_eips::eip7685::Requests;
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, Log, Sealed, logs_bloom};
 use alloy_rlp::{BufMut, Encodable};
@@ -31,6 +32,8 @@ pub struct Block {
     pub txs: Vec<SharedTx>,
     /// One for each transaction.
     pub receipts: Vec<Receipt>,
+    /// What is credited after the transactions; nothing before Shanghai.
+    pub withdrawals: Vec<Withdrawal>,
 }
 
 /// What an included transaction did, as its block commits to it, and what readers ask for besides.
@@ -48,22 +51,24 @@ pub struct Receipt {
     pub bloom: Bloom,
     /// What it logged, in order.
     pub logs: Vec<Log>,
-    /// The contract it created.
+    /// Where it created a contract, or tried to.
     pub contract_address: Option<Address>,
     /// Wei it paid for a unit of gas.
     pub effective_gas_price: u128,
 }
 
 impl Receipt {
-    fn new(tx: &Tx, outcome: Outcome, gas_before: u64, base_fee: u64) -> Self {
+    /// Of a transaction that used `gas_used` after others that used `gas_before`, in a block of that base fee.
+    pub fn new(tx: &Tx, status: bool, gas_used: u64, logs: Vec<Log>, gas_before: u64, base_fee: u64) -> Self {
+        let envelope = &tx.envelope;
         Self {
-            tx_type: tx.envelope.tx_type(),
-            status: outcome.status,
-            gas_used: outcome.gas_used,
-            cumulative_gas_used: gas_before + outcome.gas_used,
-            bloom: if outcome.logs.is_empty() { Bloom::ZERO } else { logs_bloom(&outcome.logs) },
-            logs: outcome.logs,
-            contract_address: outcome.contract_address,
+            tx_type: envelope.tx_type(),
+            status,
+            gas_used,
+            cumulative_gas_used: gas_before + gas_used,
+            bloom: if logs.is_empty() { Bloom::ZERO } else { logs_bloom(&logs) },
+            logs,
+            contract_address: envelope.kind().is_create().then(|| tx.sender.create(envelope.nonce())),
             effective_gas_price: tx.effective_gas_price(base_fee),
         }
     }
@@ -90,17 +95,20 @@ pub struct Body {
     pub txs: Vec<SharedTx>,
     /// One for each transaction.
     pub receipts: Vec<Receipt>,
+    /// What is credited after the transactions.
+    pub withdrawals: Vec<Withdrawal>,
 }
 
 impl Body {
     /// Of what became of `txs`; what was refused is left out.
     pub fn new(txs: &[SharedTx], verdicts: Vec<Verdict>, base_fee: u64) -> Self {
         assert_eq!(txs.len(), verdicts.len(), "a verdict for each transaction");
-        let mut body = Self { txs: Vec::with_capacity(txs.len()), receipts: Vec::with_capacity(txs.len()) };
+        let mut body = Self { txs: Vec::with_capacity(txs.len()), ..Self::default() };
+        body.receipts.reserve(txs.len());
         let mut gas_used = 0;
         for (tx, verdict) in txs.iter().zip(verdicts) {
-            if let Verdict::Included(outcome) = verdict {
-                let receipt = Receipt::new(tx, outcome, gas_used, base_fee);
+            if let Verdict::Included(Outcome { status, gas_used: used, logs, .. }) = verdict {
+                let receipt = Receipt::new(tx, status, used, logs, gas_used, base_fee);
                 gas_used = receipt.cumulative_gas_used;
                 body.txs.push(tx.clone());
                 body.receipts.push(receipt);
@@ -148,7 +156,7 @@ impl Block {
     /// A block of a header alone: that of the genesis.
     pub fn zero(header: Sealed<Header>) -> Self {
         let (header, hash) = header.into_parts();
-        Self { header, hash, txs: Vec::new(), receipts: Vec::new() }
+        Self { header, hash, txs: Vec::new(), receipts: Vec::new(), withdrawals: Vec::new() }
     }
 
     /// The block of an executed body and its roots, given the root of the state after it.
@@ -177,7 +185,7 @@ impl Block {
             mix_hash: env.prevrandao,
             nonce: B64::ZERO,
             base_fee_per_gas: from(SpecId::LONDON).then_some(env.base_fee),
-            withdrawals_root: from(SpecId::SHANGHAI).then_some(EMPTY_WITHDRAWALS),
+            withdrawals_root: from(SpecId::SHANGHAI).then(|| calculate_withdrawals_root(&body.withdrawals)),
             blob_gas_used: from(SpecId::CANCUN).then_some(0),
             excess_blob_gas: from(SpecId::CANCUN).then_some(0),
             parent_beacon_block_root: env.parent_beacon_block_root.filter(|_| from(SpecId::CANCUN)),
@@ -185,7 +193,7 @@ impl Block {
             ..Default::default()
         };
         let hash = header.hash_slow();
-        Arc::new(Self { header, hash, txs: body.txs, receipts: body.receipts })
+        Arc::new(Self { header, hash, txs: body.txs, receipts: body.receipts, withdrawals: body.withdrawals })
     }
 
     /// Height; that of the genesis is 0.
@@ -205,14 +213,8 @@ impl Block {
             TxType::Legacy => tx.raw.len(),
             _ => tx.raw.length(),
         });
-        let withdrawals = usize::from(self.header.withdrawals_root.is_some());
-        listed(self.header.length() + listed(txs.sum()) + listed(0) + withdrawals * listed(0)) as u64
-    }
-
-    /// The transaction at `index` created this contract, if any.
-    pub fn created(&self, index: usize) -> Option<Address> {
-        let tx = self.txs.get(index)?;
-        tx.envelope.kind().is_create().then(|| tx.sender.create(tx.envelope.nonce()))
+        let withdrawals = self.header.withdrawals_root.map_or(0, |_| self.withdrawals.length());
+        listed(self.header.length() + listed(txs.sum()) + listed(0) + withdrawals) as u64
     }
 
     /// What executing this block again takes.

@@ -1,6 +1,7 @@
 //! The EVM ledger: state, tries, execution, blocks, the pool, and the embedded sequencer.
 
 pub mod block;
+pub mod blocks;
 pub mod exec;
 pub mod genesis;
 pub mod parallel;

@@ -212,7 +212,6 @@ fn a_contract_is_created_and_called_in_one_block() {
     assert!(!outcome(&executed.verdicts[2]).status);
     let block = crate::block::seal(&env, &txs, &mut executed, B256::ZERO, Bytes::new());
     assert_eq!(block.receipts[0].contract_address, Some(contract));
-    assert_eq!(block.created(0), Some(contract));
     check_roots(&block);
 }
 

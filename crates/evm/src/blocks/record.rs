@@ -1,0 +1,98 @@
+//! A block as the log holds it.
+//!
+//! The form is RLP: the header; the transactions, each with its sender before it, which was recovered once; the receipts
+//! but for what follows from the rest; the withdrawals.
+
+use std::sync::Arc;
+
+use alloy_consensus::Header;
+use alloy_eips::eip4895::Withdrawal;
+use alloy_primitives::{Address, B256, Bytes, Log};
+use alloy_rlp::{Decodable, Encodable, RlpDecodable, RlpEncodable};
+use hearth_crypto::keccak::{keccak256, keccak256_burst};
+
+use crate::block::{Block, Receipt};
+use crate::tx::{Tx, decode_envelope};
+
+/// The hashes by which a block and its transactions are found.
+pub(super) struct Hashes {
+    pub block: B256,
+    pub txs: Vec<B256>,
+}
+
+impl Hashes {
+    pub(super) fn of(block: &Block) -> Self {
+        Self { block: block.hash, txs: block.txs.iter().map(|tx| tx.hash).collect() }
+    }
+
+    /// Of a record, without decoding all of it.
+    pub(super) fn read(mut record: &[u8]) -> alloy_rlp::Result<Self> {
+        let record = &mut alloy_rlp::Header::decode_bytes(&mut record, true)?;
+        let whole = *record;
+        alloy_rlp::Header::decode_bytes(record, true)?;
+        let block = B256::from(keccak256(&whole[..whole.len() - record.len()]));
+        let mut list = alloy_rlp::Header::decode_bytes(record, true)?;
+        let mut raws = Vec::new();
+        while !list.is_empty() {
+            let signed = alloy_rlp::Header::decode_bytes(&mut list, false)?;
+            raws.push(signed.get(Address::len_bytes()..).ok_or(alloy_rlp::Error::InputTooShort)?);
+        }
+        let mut hashes = vec![[0; 32]; raws.len()];
+        keccak256_burst(&raws, &mut hashes);
+        Ok(Self { block, txs: hashes.into_iter().map(B256::from).collect() })
+    }
+}
+
+#[derive(RlpEncodable, RlpDecodable)]
+struct Record {
+    header: Header,
+    /// Sender and raw transaction.
+    txs: Vec<Bytes>,
+    receipts: Vec<Outcome>,
+    withdrawals: Vec<Withdrawal>,
+}
+
+/// What of a receipt does not follow from the transactions.
+#[derive(RlpEncodable, RlpDecodable)]
+struct Outcome {
+    status: bool,
+    gas_used: u64,
+    logs: Vec<Log>,
+}
+
+pub(super) fn encode(block: &Block) -> Vec<u8> {
+    let signed = |tx: &Arc<Tx>| [tx.sender.as_slice(), &tx.raw].concat().into();
+    let outcome =
+        |receipt: &Receipt| Outcome { status: receipt.status, gas_used: receipt.gas_used, logs: receipt.logs.clone() };
+    let record = Record {
+        header: block.header.clone(),
+        txs: block.txs.iter().map(signed).collect(),
+        receipts: block.receipts.iter().map(outcome).collect(),
+        withdrawals: block.withdrawals.clone(),
+    };
+    let mut bytes = Vec::with_capacity(record.length());
+    record.encode(&mut bytes);
+    bytes
+}
+
+/// The block of a record, or what is wrong with it.
+pub(super) fn decode(mut bytes: &[u8]) -> Result<Block, &'static str> {
+    let record = Record::decode(&mut bytes).map_err(|_| "the record is no block")?;
+    if !bytes.is_empty() || record.txs.len() != record.receipts.len() {
+        return Err("the record is no block");
+    }
+    let hash = record.header.hash_slow();
+    let base_fee = record.header.base_fee_per_gas.unwrap_or_default();
+    let (mut txs, mut receipts) = (Vec::with_capacity(record.txs.len()), Vec::with_capacity(record.txs.len()));
+    let mut gas_used = 0;
+    for (signed, outcome) in record.txs.into_iter().zip(record.receipts) {
+        let (sender, raw) = signed.split_at_checked(Address::len_bytes()).ok_or("a transaction has no sender")?;
+        let envelope = decode_envelope(raw).map_err(|_| "a transaction does not decode")?;
+        let tx = Tx::with_sender(envelope, Address::from_slice(sender));
+        let receipt = Receipt::new(&tx, outcome.status, outcome.gas_used, outcome.logs, gas_used, base_fee);
+        gas_used = receipt.cumulative_gas_used;
+        txs.push(Arc::new(tx));
+        receipts.push(receipt);
+    }
+    Ok(Block { header: record.header, hash, txs, receipts, withdrawals: record.withdrawals })
+}
