@@ -2,6 +2,7 @@
 
 pub mod block;
 pub mod blocks;
+pub mod chain;
 pub mod exec;
 pub mod genesis;
 pub mod parallel;

@@ -1,0 +1,73 @@
+//! The chain under a consensus engine: proposing, executing and committing are steps of their own.
+//!
+//! reads   what the engine has decided
+//! writes  the same block on every node: everything in it follows from the input and the parent
+
+use std::sync::Arc;
+
+use alloy_eips::eip4895::Withdrawal;
+use alloy_primitives::{Address, B256};
+
+use super::produce::Ready;
+use super::times::{BlockTimes, Lap};
+use super::{Chain, ChainError, lock};
+use crate::block::Block;
+use crate::tx::SharedTx;
+
+/// What an engine has decided about a block.
+#[derive(Clone, Debug, Default)]
+pub struct BlockInput {
+    /// Height: one above the newest block's.
+    pub number: u64,
+    /// Seconds since 1970. One that is not above the parent's is taken as the parent's.
+    pub timestamp: u64,
+    /// Who gets the tips.
+    pub beneficiary: Address,
+    /// What `PREVRANDAO` gives; where it is not given, what follows from the parent's hash.
+    pub prevrandao: Option<B256>,
+    /// The transactions, in order; those that cannot be in the block are left out of it.
+    pub txs: Vec<SharedTx>,
+    /// What is credited after the transactions: what comes from another ledger. Nothing before Shanghai.
+    pub withdrawals: Vec<Withdrawal>,
+}
+
+impl Chain {
+    /// Transactions for the next block, best first, of at most `bytes_max` bytes together. They stay in the pool.
+    pub fn propose(&self, bytes_max: usize) -> Vec<SharedTx> {
+        let env = self.pending_env();
+        let mut bytes = 0;
+        let mut txs = self.inner.pool.best(env.base_fee, env.gas_limit);
+        let fitting = txs.iter().take_while(|tx| {
+            bytes += tx.raw.len();
+            bytes <= bytes_max
+        });
+        let count = fitting.count();
+        txs.truncate(count);
+        txs
+    }
+
+    /// Executes a block on the newest one. Nobody sees it before [`Chain::commit`].
+    pub fn execute_block(&self, input: BlockInput) -> Result<Ready, ChainError> {
+        let state = lock(&self.inner.writer);
+        let mut lap = Lap::new();
+        let (parent, view) = self.head_and_view();
+        if input.number != parent.number() + 1 {
+            return Err(ChainError::NotNext { number: input.number, head: parent.number() });
+        }
+        let timestamp = input.timestamp.max(parent.header.timestamp);
+        let mut clock = lock(&self.inner.dev).clock.clone();
+        clock.beneficiary = input.beneficiary;
+        clock.prevrandao = input.prevrandao;
+        let env = self.inner.env_at(&parent, input.number, timestamp, &clock);
+        let begin_us = lap.us();
+        let executed = self.inner.execute(&view, &env, &input.txs, &input.withdrawals)?;
+        let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
+        Ok(self.inner.seal(&state, &env, &input.txs, executed, input.withdrawals, times))
+    }
+
+    /// Makes an executed block the newest, for everybody to see.
+    pub fn commit(&self, ready: Ready) -> Result<Arc<Block>, ChainError> {
+        let mut state = lock(&self.inner.writer);
+        self.inner.append(&mut state, ready)
+    }
+}

@@ -1,0 +1,290 @@
+//! What a developer may do to a chain of their own: time, accounts, going back, blocks on demand.
+//!
+//! writes  blocks; the next block's environment
+//! memory  16 B for each impersonated account; a few words for each snapshot
+//! source  the `evm_`, `anvil_` and `hardhat_` methods of anvil and Hardhat
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use alloy_primitives::map::AddressSet;
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use revm::DatabaseRef;
+use revm::state::{AccountInfo, Bytecode};
+
+use super::produce::Empty;
+use super::times::{BlockTimes, Lap};
+use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, lock, now_s};
+use crate::block::Block;
+use crate::pool::DropReason;
+use crate::state::{AccountChange, Changes, StateView};
+
+/// What the next blocks' environment follows from, beside their parent.
+#[derive(Clone, Debug)]
+pub(super) struct Clock {
+    /// Seconds that the chain's time is ahead of this machine's.
+    pub offset_s: i64,
+    /// Whether a block's time must be above its parent's.
+    pub strict: bool,
+    /// Of the next block alone.
+    pub timestamp: Option<u64>,
+    /// From each block to the next, whatever this machine's clock says.
+    pub interval_s: Option<u64>,
+    /// Of the next block alone.
+    pub base_fee: Option<u64>,
+    /// Of the next block alone.
+    pub prevrandao: Option<B256>,
+    /// Of all blocks to come.
+    pub gas_limit: Option<u64>,
+    /// Of all blocks to come.
+    pub beneficiary: Address,
+}
+
+impl Clock {
+    fn new(config: &ChainConfig) -> Self {
+        // Blocks of less than a second would run ahead of the clock.
+        let strict = !matches!(config.block_time, BlockTime::Every(every) if every < Duration::from_secs(1));
+        let (timestamp, interval_s, base_fee, prevrandao, gas_limit) = Default::default();
+        let beneficiary = config.beneficiary;
+        Self { offset_s: 0, strict, timestamp, interval_s, base_fee, prevrandao, gas_limit, beneficiary }
+    }
+
+    /// The time of a block after one of `parent`, made at `now`.
+    pub(super) fn timestamp(&self, parent: u64, now: u64) -> u64 {
+        let by_clock = || now.saturating_add_signed(self.offset_s);
+        let by_interval = |interval| parent.saturating_add(interval);
+        let timestamp = self.timestamp.unwrap_or_else(|| self.interval_s.map_or_else(by_clock, by_interval));
+        timestamp.max(parent.saturating_add(u64::from(self.strict)))
+    }
+
+    /// What held for one block alone is used up.
+    pub(super) fn block_made(&mut self, block: &Block) {
+        if self.timestamp.take().is_some() {
+            self.offset_s = (i128::from(block.header.timestamp) - i128::from(now_s())) as i64;
+        }
+        self.base_fee = None;
+        self.prevrandao = None;
+    }
+}
+
+/// What developers have done.
+pub(super) struct DevState {
+    pub clock: Clock,
+    impersonated: AddressSet,
+    impersonate_all: bool,
+    snapshots: Vec<Snapshot>,
+    snapshots_taken: u64,
+}
+
+struct Snapshot {
+    id: u64,
+    number: u64,
+    hash: B256,
+    clock: Clock,
+}
+
+impl DevState {
+    pub(super) fn new(config: &ChainConfig) -> Self {
+        Self {
+            clock: Clock::new(config),
+            impersonated: AddressSet::default(),
+            impersonate_all: false,
+            snapshots: Vec::new(),
+            snapshots_taken: 0,
+        }
+    }
+}
+
+impl Chain {
+    /// Makes a block now, with what the pool has.
+    pub fn mine(&self) -> Result<Arc<Block>, ChainError> {
+        let mut state = lock(&self.inner.writer);
+        let block = self.inner.make(&mut state, Empty::Made)?;
+        Ok(block.expect("such are made even if they are empty"))
+    }
+
+    /// Makes `count` blocks, each `interval_s` seconds after the one before where that is given.
+    pub fn mine_many(&self, count: u64, interval_s: Option<u64>) -> Result<(), ChainError> {
+        for made in 0..count {
+            if let Some(interval_s) = interval_s.filter(|_| made > 0) {
+                let next = self.head().header.timestamp.saturating_add(interval_s);
+                lock(&self.inner.dev).clock.timestamp = Some(next);
+            }
+            self.mine()?;
+        }
+        Ok(())
+    }
+
+    /// When blocks are made.
+    pub fn block_time(&self) -> BlockTime {
+        self.inner.signal.block_time()
+    }
+
+    /// From now on blocks are made so.
+    pub fn set_block_time(&self, block_time: BlockTime) -> Result<(), ChainError> {
+        if block_time == BlockTime::Every(Duration::ZERO) {
+            return Err(ChainError::NoInterval);
+        }
+        self.inner.signal.set_block_time(block_time);
+        Ok(())
+    }
+
+    /// Moves the time of the blocks to come on; gives the seconds that it is ahead of this machine's in all.
+    pub fn increase_time(&self, seconds: u64) -> i64 {
+        let mut dev = lock(&self.inner.dev);
+        dev.clock.offset_s = dev.clock.offset_s.saturating_add_unsigned(seconds);
+        dev.clock.offset_s
+    }
+
+    /// Sets the time; blocks to come go on from there. Gives the seconds that it is ahead of this machine's.
+    pub fn set_time(&self, timestamp: u64) -> i64 {
+        let mut dev = lock(&self.inner.dev);
+        dev.clock.offset_s = (i128::from(timestamp) - i128::from(now_s())) as i64;
+        dev.clock.offset_s
+    }
+
+    /// The next block's time, in seconds since 1970; those after it go on from there.
+    pub fn set_next_timestamp(&self, timestamp: u64) -> Result<(), ChainError> {
+        let head = self.head().header.timestamp;
+        if timestamp <= head {
+            return Err(ChainError::Timestamp { timestamp, head });
+        }
+        lock(&self.inner.dev).clock.timestamp = Some(timestamp);
+        Ok(())
+    }
+
+    /// From each block to the next so many seconds; by the clock again where nothing is given.
+    pub fn set_timestamp_interval(&self, interval_s: Option<u64>) {
+        lock(&self.inner.dev).clock.interval_s = interval_s;
+    }
+
+    /// The next block's base fee.
+    pub fn set_next_base_fee(&self, base_fee: u64) {
+        lock(&self.inner.dev).clock.base_fee = Some(base_fee);
+    }
+
+    /// What `PREVRANDAO` gives in the next block.
+    pub fn set_prevrandao(&self, prevrandao: B256) {
+        lock(&self.inner.dev).clock.prevrandao = Some(prevrandao);
+    }
+
+    /// Who gets the tips of the blocks to come.
+    pub fn set_beneficiary(&self, beneficiary: Address) {
+        lock(&self.inner.dev).clock.beneficiary = beneficiary;
+    }
+
+    /// The gas limit of the blocks to come.
+    pub fn set_gas_limit(&self, gas_limit: u64) {
+        lock(&self.inner.dev).clock.gas_limit = Some(gas_limit);
+    }
+
+    /// From now on transactions need not be signed by this account.
+    pub fn impersonate(&self, account: Address) {
+        lock(&self.inner.dev).impersonated.insert(account);
+    }
+
+    /// Ends [`Chain::impersonate`].
+    pub fn stop_impersonating(&self, account: &Address) {
+        lock(&self.inner.dev).impersonated.remove(account);
+    }
+
+    /// Whether every account is taken as impersonated.
+    pub fn impersonate_all(&self, all: bool) {
+        lock(&self.inner.dev).impersonate_all = all;
+    }
+
+    /// Whether transactions need not be signed by this account.
+    pub fn is_impersonated(&self, account: &Address) -> bool {
+        let dev = lock(&self.inner.dev);
+        dev.impersonate_all || dev.impersonated.contains(account)
+    }
+
+    /// Gives up a transaction that waits; says whether it did.
+    pub fn drop_transaction(&self, hash: &B256) -> bool {
+        self.inner.pool.remove(hash, DropReason::Demand)
+    }
+
+    /// Sets a balance, in wei.
+    pub fn set_balance(&self, account: Address, balance: U256) -> Result<(), ChainError> {
+        self.change(account, |change| change.info.get_or_insert_default().balance = balance)
+    }
+
+    /// Sets the number of transactions that an account has sent.
+    pub fn set_nonce(&self, account: Address, nonce: u64) -> Result<(), ChainError> {
+        self.change(account, |change| change.info.get_or_insert_default().nonce = nonce)
+    }
+
+    /// Puts a contract's code at an address.
+    pub fn set_code(&self, account: Address, code: Bytes) -> Result<(), ChainError> {
+        self.change(account, |change| {
+            let info = change.info.get_or_insert_default();
+            info.code_hash = keccak256(&code);
+            info.code = Some(Bytecode::new_raw(code));
+        })
+    }
+
+    /// Sets a slot of a contract's storage.
+    pub fn set_storage(&self, account: Address, slot: U256, value: U256) -> Result<(), ChainError> {
+        self.change(account, |change| {
+            change.info.get_or_insert_default();
+            change.storage.insert(slot, value);
+        })
+    }
+
+    /// Makes a block of its own, without transactions, of a change to one account.
+    fn change(&self, account: Address, how: impl FnOnce(&mut AccountChange)) -> Result<(), ChainError> {
+        let mut state = lock(&self.inner.writer);
+        let mut lap = Lap::new();
+        let (parent, view) = self.head_and_view();
+        let mut change = AccountChange { info: account_info(&view, account)?, ..Default::default() };
+        how(&mut change);
+        let mut changes = Changes::default();
+        changes.accounts.insert(account, change);
+        let env = self.inner.next_env(&parent, &lock(&self.inner.dev).clock);
+        let mut executed = self.inner.execute(&view, &env, &[], &[])?;
+        executed.changes.append(changes);
+        let times = BlockTimes { deliver_us: lap.us(), ..Default::default() };
+        let ready = self.inner.seal(&state, &env, &[], executed, Vec::new(), times);
+        lock(&self.inner.dev).clock.block_made(&ready.block);
+        self.inner.append(&mut state, ready).map(drop)
+    }
+
+    /// Remembers the chain as it is, to go back to.
+    pub fn snapshot(&self) -> u64 {
+        let head = self.head();
+        let mut dev = lock(&self.inner.dev);
+        dev.snapshots_taken += 1;
+        let id = dev.snapshots_taken;
+        let clock = dev.clock.clone();
+        dev.snapshots.push(Snapshot { id, number: head.number(), hash: head.hash, clock });
+        id
+    }
+
+    /// Goes back to a snapshot, which is used up with all taken after it. Says whether there was such a one.
+    pub fn revert(&self, id: u64) -> Result<bool, ChainError> {
+        let mut state = lock(&self.inner.writer);
+        let snapshot = {
+            let mut dev = lock(&self.inner.dev);
+            let Some(at) = dev.snapshots.iter().position(|snapshot| snapshot.id == id) else { return Ok(false) };
+            dev.snapshots.drain(at..).next().expect("it is there")
+        };
+        if self.block(snapshot.number).is_none_or(|block| block.hash != snapshot.hash) {
+            return Ok(false);
+        }
+        state.rewind(snapshot.number)?;
+        let view = state.head();
+        let (head, gone) = {
+            let mut published = self.inner.published.write().unwrap_or_else(PoisonError::into_inner);
+            let gone = published.rewind(snapshot.number, view.clone());
+            (published.head().clone(), gone)
+        };
+        lock(&self.inner.dev).clock = snapshot.clock;
+        self.inner.hub.tell(&ChainEvent::Reorg(head.clone(), gone));
+        self.inner.pool.reset(&view, self.inner.base_fee_after(&head));
+        Ok(true)
+    }
+}
+
+fn account_info(view: &StateView, account: Address) -> Result<Option<AccountInfo>, ChainError> {
+    Ok(view.basic_ref(account)?)
+}

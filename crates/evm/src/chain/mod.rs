@@ -1,0 +1,259 @@
+//! The chain: the pool, the state, the blocks and who makes them, as one object that everybody shares.
+//!
+//! reads   raw transactions from clients; the folder of an earlier run
+//! writes  blocks, one after the other, to readers, subscribers and the folder
+//! memory  the state; the pool; the newest blocks, or all of them where there is no folder
+//! drops   what is submitted and not taken, with the error; what is taken and given up later, with a reason that
+//!         [`Pool::fate`] remembers
+//!
+//! There is one writer at a time. Readers see a block, its receipts and its state at one moment, when all are there;
+//! what they take out under a lock is a pointer.
+
+mod consensus;
+mod dev;
+mod error;
+mod hub;
+mod produce;
+mod published;
+mod sequencer;
+mod submit;
+mod times;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use alloy_primitives::{Address, B256, Bytes};
+
+pub use consensus::BlockInput;
+pub use error::{ChainError, SubmitError};
+pub use hub::{ChainEvent, Events};
+pub use produce::Ready;
+pub use times::{BlockTimes, Metrics};
+
+use crate::block::Block;
+use crate::exec::BlockEnv;
+use crate::genesis::Genesis;
+use crate::pool::{Pool, PoolConfig};
+use crate::state::{State, StateHandle, StateView};
+use dev::DevState;
+use hub::Hub;
+use published::Published;
+use sequencer::Signal;
+use times::Times;
+
+/// When blocks are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockTime {
+    /// As soon as there is something to put into one.
+    Instant,
+    /// One after each such time, be there transactions or not.
+    Every(Duration),
+    /// On demand alone: by [`Chain::mine`], or by a consensus engine.
+    Manual,
+}
+
+/// What a chain is opened with.
+#[derive(Clone, Debug)]
+pub struct ChainConfig {
+    /// Where blocks and state are kept; in memory alone where there is none.
+    pub dir: Option<PathBuf>,
+    /// What the chain begins with.
+    pub genesis: Genesis,
+    /// What bounds the pool.
+    pub pool: PoolConfig,
+    /// When blocks are made.
+    pub block_time: BlockTime,
+    /// Threads that execute a block; one: serially.
+    pub threads: usize,
+    /// Who gets the tips.
+    pub beneficiary: Address,
+    /// What the headers say besides; at most 32 bytes.
+    pub extra_data: Bytes,
+}
+
+impl ChainConfig {
+    /// Blocks at once, in memory, by one thread.
+    pub fn new(genesis: Genesis) -> Self {
+        Self {
+            dir: None,
+            genesis,
+            pool: PoolConfig::default(),
+            block_time: BlockTime::Instant,
+            threads: 1,
+            beneficiary: Address::ZERO,
+            extra_data: Bytes::new(),
+        }
+    }
+}
+
+/// The chain; a clone is another handle of the same.
+#[derive(Clone)]
+pub struct Chain {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: ChainConfig,
+    pool: Pool,
+    states: StateHandle,
+    published: RwLock<Published>,
+    /// Whoever makes a block holds this.
+    writer: Mutex<State>,
+    dev: Mutex<DevState>,
+    hub: Hub,
+    signal: Arc<Signal>,
+    times: Times,
+    sequencer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Chain {
+    /// Opens the chain and begins to make blocks.
+    pub fn open(config: ChainConfig) -> Result<Self, ChainError> {
+        let state = State::open(config.dir.as_deref(), &config.genesis)?;
+        let view = state.head();
+        let zero = Arc::new(Block::zero(config.genesis.block_zero(view.state_root())));
+        let spec = config.genesis.spec(view.number() + 1, now_s());
+        let inner = Arc::new(Inner {
+            pool: Pool::new(config.pool.clone(), spec),
+            states: state.handle(),
+            published: RwLock::new(Published::new(zero, view)),
+            writer: Mutex::new(state),
+            dev: Mutex::new(DevState::new(&config)),
+            hub: Hub::default(),
+            signal: Arc::new(Signal::new(config.block_time)),
+            times: Times::default(),
+            sequencer: Mutex::new(None),
+            config,
+        });
+        let thread = sequencer::start(&inner)?;
+        *lock(&inner.sequencer) = Some(thread);
+        Ok(Self { inner })
+    }
+
+    /// Makes no more blocks by itself. What was acknowledged and is in no block stays in the pool.
+    pub fn stop(&self) {
+        self.inner.signal.stop();
+        let thread = lock(&self.inner.sequencer).take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A panic there has told what it had to tell.
+            let _ = thread.join();
+        }
+    }
+
+    /// What the chain began with.
+    pub fn genesis(&self) -> &Genesis {
+        &self.inner.config.genesis
+    }
+
+    /// EIP-155.
+    pub fn chain_id(&self) -> u64 {
+        self.inner.config.genesis.chain_id
+    }
+
+    /// The transactions that wait.
+    pub fn pool(&self) -> &Pool {
+        &self.inner.pool
+    }
+
+    /// The newest block.
+    pub fn head(&self) -> Arc<Block> {
+        self.inner.published().head().clone()
+    }
+
+    /// The newest block and the state after it, of one moment.
+    pub fn head_and_view(&self) -> (Arc<Block>, StateView) {
+        self.inner.head_and_view()
+    }
+
+    /// The state after [`Chain::head`].
+    pub fn view(&self) -> StateView {
+        self.inner.published().view().clone()
+    }
+
+    /// The state after block `number`, if it is one of the last [`WINDOW`](crate::state::WINDOW).
+    pub fn view_at(&self, number: u64) -> Option<StateView> {
+        let (head, view) = self.head_and_view();
+        // The writer is ahead of what is published for a moment.
+        match number.cmp(&head.number()) {
+            std::cmp::Ordering::Less => self.inner.states.at(number),
+            std::cmp::Ordering::Equal => Some(view),
+            std::cmp::Ordering::Greater => None,
+        }
+    }
+
+    /// The block of that height.
+    pub fn block(&self, number: u64) -> Option<Arc<Block>> {
+        self.inner.published().block(number)
+    }
+
+    /// The block of that hash.
+    pub fn block_by_hash(&self, hash: &B256) -> Option<Arc<Block>> {
+        self.inner.published().block_by_hash(hash)
+    }
+
+    /// The block that holds a transaction, and the transaction's place in it.
+    pub fn tx(&self, hash: &B256) -> Option<(Arc<Block>, usize)> {
+        self.inner.published().tx(hash)
+    }
+
+    /// New blocks from now on, and going back.
+    pub fn subscribe(&self) -> Events {
+        self.inner.hub.subscribe(None)
+    }
+
+    /// As [`Chain::subscribe`]; `wake` is called when there is something to take. It must not wait.
+    pub fn subscribe_with(&self, wake: impl Fn() + Send + Sync + 'static) -> Events {
+        self.inner.hub.subscribe(Some(Box::new(wake)))
+    }
+
+    /// What executing `block` again takes.
+    pub fn env_of(&self, block: &Block) -> BlockEnv {
+        let spec = self.genesis().spec(block.number(), block.header.timestamp);
+        block.env(self.chain_id(), spec)
+    }
+
+    /// The block that would be made now.
+    pub fn pending_env(&self) -> BlockEnv {
+        let clock = lock(&self.inner.dev).clock.clone();
+        self.inner.next_env(&self.head(), &clock)
+    }
+
+    /// How long blocks took, and what was counted.
+    pub fn metrics(&self) -> Metrics {
+        self.inner.times.read(self.inner.pool.stats(), self.inner.pool.status())
+    }
+}
+
+impl Inner {
+    fn published(&self) -> RwLockReadGuard<'_, Published> {
+        self.published.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn head_and_view(&self) -> (Arc<Block>, StateView) {
+        let published = self.published();
+        (published.head().clone(), published.view().clone())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.signal.stop();
+    }
+}
+
+/// A thread that panicked under one of these locks has told so; what they guard is whole between two calls.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Seconds since 1970 by this machine's clock.
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Making a block: what it is made of, its execution, its roots, and handing it to everybody.
+//!
+//! reads   the pool's best; the newest block and the state after it
+//! writes  the state, the published blocks, the pool, subscribers
+//! memory  what one block changes
+//! drops   transactions that execution refuses and that no later block could hold: with the reason, to the pool's fates
+//!
+//! The roots of transactions and receipts are made on another thread while the state's is made here.
+
+use std::sync::{Arc, PoisonError};
+
+use alloy_eips::eip4895::Withdrawal;
+use alloy_primitives::{Address, B256, keccak256};
+use revm::primitives::hardfork::SpecId;
+
+use super::dev::Clock;
+use super::times::{BlockTimes, Lap};
+use super::{ChainError, ChainEvent, Inner, now_s};
+use crate::block::{Block, Body, Roots, next_base_fee};
+use crate::exec::{BlockEnv, Executed, Refusal, RefusalKind, Verdict};
+use crate::pool::DropReason;
+use crate::state::{Changes, State, StateView};
+use crate::tx::SharedTx;
+
+/// The base fee of the first block that has one, in wei.
+const FIRST_BASE_FEE: u64 = 1_000_000_000;
+/// From how many transactions on another thread makes their roots.
+const ROOTS_APART: usize = 64;
+
+/// A block that is executed and sealed and that nobody has seen yet.
+#[derive(Debug)]
+pub struct Ready {
+    /// The block.
+    pub block: Arc<Block>,
+    /// What it changes.
+    pub changes: Changes,
+    /// What of the transactions given is not in it: their places there, and why.
+    pub refused: Vec<(usize, SharedTx, Refusal)>,
+    pub(super) times: BlockTimes,
+}
+
+/// Whether a block without transactions is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Empty {
+    Made,
+    Skipped,
+}
+
+impl Inner {
+    /// The next block's environment, if it is made now.
+    pub(super) fn next_env(&self, parent: &Block, clock: &Clock) -> BlockEnv {
+        let number = parent.number() + 1;
+        let timestamp = clock.timestamp(parent.header.timestamp, now_s());
+        self.env_at(parent, number, timestamp, clock)
+    }
+
+    pub(super) fn env_at(&self, parent: &Block, number: u64, timestamp: u64, clock: &Clock) -> BlockEnv {
+        let spec = self.config.genesis.spec(number, timestamp);
+        let drawn = || keccak256([parent.hash.as_slice(), &number.to_be_bytes()].concat());
+        BlockEnv {
+            number,
+            timestamp,
+            beneficiary: clock.beneficiary,
+            gas_limit: clock.gas_limit.unwrap_or(parent.header.gas_limit),
+            base_fee: clock.base_fee.unwrap_or_else(|| self.base_fee_after(parent)),
+            prevrandao: clock.prevrandao.unwrap_or_else(drawn),
+            parent_hash: parent.hash,
+            parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then_some(B256::ZERO),
+            chain_id: self.config.genesis.chain_id,
+            spec,
+        }
+    }
+
+    /// By EIP-1559; nothing before London.
+    pub(super) fn base_fee_after(&self, parent: &Block) -> u64 {
+        let header = &parent.header;
+        let next = self.config.genesis.spec(header.number + 1, header.timestamp);
+        match header.base_fee_per_gas {
+            Some(base_fee) => next_base_fee(header.gas_used, header.gas_limit, base_fee),
+            None if next.is_enabled_in(SpecId::LONDON) => FIRST_BASE_FEE,
+            None => 0,
+        }
+    }
+
+    /// Makes a block of what the pool has. Nothing where there would be nothing in it and such are skipped.
+    pub(super) fn make(&self, state: &mut State, empty: Empty) -> Result<Option<Arc<Block>>, ChainError> {
+        let mut lap = Lap::new();
+        let (parent, view) = self.head_and_view();
+        let env = self.next_env(&parent, &super::lock(&self.dev).clock);
+        let txs = self.pool.best(env.base_fee, env.gas_limit);
+        if txs.is_empty() && empty == Empty::Skipped {
+            return Ok(None);
+        }
+        let begin_us = lap.us();
+        let executed = self.execute(&view, &env, &txs, &[])?;
+        let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
+        let ready = self.seal(state, &env, &txs, executed, Vec::new(), times);
+        if ready.block.txs.is_empty() && empty == Empty::Skipped {
+            self.give_up(&ready.refused);
+            return Ok(None);
+        }
+        super::lock(&self.dev).clock.block_made(&ready.block);
+        self.append(state, ready).map(Some)
+    }
+
+    /// The block of what was executed on the newest state.
+    pub(super) fn seal(
+        &self,
+        state: &State,
+        env: &BlockEnv,
+        txs: &[SharedTx],
+        executed: Executed,
+        withdrawals: Vec<Withdrawal>,
+        mut times: BlockTimes,
+    ) -> Ready {
+        let mut lap = Lap::new();
+        let Executed { verdicts, changes, requests, .. } = executed;
+        let refused = verdicts.iter().enumerate().filter_map(|(index, verdict)| match verdict {
+            Verdict::Refused(refusal) => Some((index, txs[index].clone(), refusal.clone())),
+            Verdict::Included(_) => None,
+        });
+        let refused = refused.collect();
+        let body = Body { withdrawals, ..Body::new(txs, verdicts, env.base_fee) };
+        let extra_data = self.config.extra_data.clone();
+        let (state_root, roots) = if body.txs.len() < ROOTS_APART {
+            let roots = Roots::of(&body);
+            times.end_us = lap.us();
+            (state.root_after(&changes), roots)
+        } else {
+            times.end_us = lap.us();
+            std::thread::scope(|scope| {
+                let roots = scope.spawn(|| Roots::of(&body));
+                let state_root = state.root_after(&changes);
+                times.evm_commit_us = lap.us();
+                (state_root, roots.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            })
+        };
+        let waited = lap.us();
+        match times.evm_commit_us {
+            0 => times.evm_commit_us = waited,
+            _ => times.end_us += waited,
+        }
+        let block = Block::seal(env, body, roots, requests, state_root, extra_data);
+        Ready { block, changes, refused, times }
+    }
+
+    /// Makes a sealed block the newest: keeps it, then shows it.
+    pub(super) fn append(&self, state: &mut State, ready: Ready) -> Result<Arc<Block>, ChainError> {
+        let Ready { block, changes, refused, mut times } = ready;
+        let head = self.published().head().clone();
+        if block.number() != head.number() + 1 {
+            return Err(ChainError::NotNext { number: block.number(), head: head.number() });
+        }
+        if block.header.parent_hash != head.hash {
+            return Err(ChainError::OtherParent { number: block.number(), parent: block.header.parent_hash });
+        }
+        let mut lap = Lap::new();
+        let touched: Vec<Address> = changes.accounts.keys().copied().collect();
+        let root = state.commit(block.number(), block.hash, changes)?;
+        assert_eq!(root, block.header.state_root, "the state's root is that of the header");
+        times.evm_commit_us += lap.us();
+        let view = state.head();
+        self.published.write().unwrap_or_else(PoisonError::into_inner).push(block.clone(), view.clone());
+        self.hub.tell(&ChainEvent::Block(block.clone()));
+        let next_spec = self.config.genesis.spec(block.number() + 1, block.header.timestamp);
+        self.pool.set_spec(next_spec);
+        self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&block));
+        self.give_up(&refused);
+        times.commit_us = lap.us();
+        self.times.made(&block, times);
+        Ok(block)
+    }
+
+    /// Drops from the pool what no later block could hold; the rest stays for its time.
+    fn give_up(&self, refused: &[(usize, SharedTx, Refusal)]) {
+        use RefusalKind::{BaseFee, BlockGas, Funds, Invalid, NonceTooHigh, NonceTooLow};
+        for (_, tx, refusal) in refused {
+            match refusal.kind {
+                NonceTooLow | Funds | Invalid => {
+                    self.pool.remove(&tx.hash, DropReason::Refused(refusal.reason.clone()));
+                }
+                NonceTooHigh | BlockGas | BaseFee => {}
+            }
+        }
+    }
+
+    /// Executes a block and credits its withdrawals.
+    pub(super) fn execute(
+        &self,
+        view: &StateView,
+        env: &BlockEnv,
+        txs: &[SharedTx],
+        withdrawals: &[Withdrawal],
+    ) -> Result<Executed, ChainError> {
+        let mut executed = crate::exec::execute(view, env, txs);
+        crate::prism::credit(view, &mut executed.changes, withdrawals)?;
+        Ok(executed)
+    }
+}

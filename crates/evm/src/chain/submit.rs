@@ -1,0 +1,119 @@
+//! Taking transactions in.
+//!
+//! reads   raw transactions, in bursts
+//! writes  the pool; a signal to who makes blocks
+//! drops   what is not taken, with an error in geth's words
+//!
+//! Nothing is executed here: a burst is decoded, its senders are recovered together, and the pool looks at nonce, funds
+//! and fees.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use alloy_primitives::{Address, B256, Bytes};
+
+use super::{Chain, Inner, SubmitError};
+use crate::pool::PoolError;
+use crate::tx::{self, SharedTx, Tx, TxEnvelope, TypedTransaction};
+
+/// How long who waits for a transaction goes without looking whether the pool still has it.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+impl Chain {
+    /// Takes a burst of raw transactions: the hash of each that is acknowledged, or why it is not. What is acknowledged
+    /// will be in a block, or have a [fate](crate::pool::Pool::fate).
+    pub fn submit(&self, raw: Vec<Bytes>) -> Vec<Result<B256, SubmitError>> {
+        let begun = Instant::now();
+        let chain_id = self.chain_id();
+        let mut results: Vec<Result<B256, SubmitError>> = Vec::with_capacity(raw.len());
+        let mut burst = Vec::with_capacity(raw.len());
+        for raw in &raw {
+            match tx::decode(raw, chain_id) {
+                Ok(decoded) => {
+                    burst.push(decoded);
+                    // Overwritten below.
+                    results.push(Ok(B256::ZERO));
+                }
+                Err(error) => results.push(Err(error.into())),
+            }
+        }
+        let mut good = Vec::with_capacity(burst.len());
+        let mut recovered = tx::recover(burst).into_iter();
+        for result in results.iter_mut().filter(|result| result.is_ok()) {
+            match recovered.next().expect("one for each that decodes") {
+                Ok(tx) => {
+                    *result = Ok(tx.hash);
+                    good.push(tx);
+                }
+                Err(error) => *result = Err(error.into()),
+            }
+        }
+        let mut taken = self.inner.take(good).into_iter();
+        for result in results.iter_mut().filter(|result| result.is_ok()) {
+            if let Err(error) = taken.next().expect("one for each with a sender") {
+                *result = Err(error.into());
+            }
+        }
+        let refused = results.iter().filter(|result| result.is_err()).count();
+        self.inner.times.checked(begun.elapsed(), results.len(), refused);
+        results
+    }
+
+    /// Takes transactions whose senders are known.
+    pub fn submit_recovered(&self, txs: Vec<SharedTx>) -> Vec<Result<B256, SubmitError>> {
+        let begun = Instant::now();
+        let hashes: Vec<B256> = txs.iter().map(|tx| tx.hash).collect();
+        let taken = self.inner.take(txs).into_iter().zip(hashes);
+        let results: Vec<Result<B256, SubmitError>> = taken.map(|(taken, hash)| Ok(taken.map(|()| hash)?)).collect();
+        let refused = results.iter().filter(|result| result.is_err()).count();
+        self.inner.times.checked(begun.elapsed(), results.len(), refused);
+        results
+    }
+
+    /// Takes a transaction of an account that need not have signed it: for accounts that are impersonated.
+    pub fn submit_as(&self, sender: Address, transaction: TypedTransaction) -> Result<B256, SubmitError> {
+        let envelope = TxEnvelope::new_unhashed(transaction, Tx::impersonated_signature(&sender));
+        let tx = Arc::new(Tx::with_sender(envelope, sender));
+        self.submit_recovered(vec![tx]).pop().expect("one for one")
+    }
+
+    /// Waits until each of `hashes` is in a block or has left the pool, or waits behind a gap; at most `patience`.
+    /// Says whether that came.
+    pub fn settled(&self, hashes: &[B256], patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        let events = self.subscribe();
+        while hashes.iter().any(|hash| self.is_next(hash)) {
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
+            // A drop is no event of the chain.
+            events.next_within(left.min(LOOK_AGAIN));
+        }
+        true
+    }
+
+    /// Whether a transaction is in the pool, and nothing of its account is missing before it.
+    fn is_next(&self, hash: &B256) -> bool {
+        let Some(tx) = self.inner.pool.get(hash) else { return false };
+        if self.tx(hash).is_some() {
+            return false;
+        }
+        let state_nonce = self.view().account(&tx.sender).map_or(0, |account| account.nonce);
+        alloy_consensus::Transaction::nonce(&tx.envelope) < self.inner.pool.next_nonce(&tx.sender, state_nonce)
+    }
+}
+
+impl Inner {
+    fn take(&self, txs: Vec<SharedTx>) -> Vec<Result<(), PoolError>> {
+        if txs.is_empty() {
+            return Vec::new();
+        }
+        let (head, view) = {
+            let published = self.published();
+            (published.head().clone(), published.view().clone())
+        };
+        let results = self.pool.add(txs, &view, self.base_fee_after(&head), head.header.gas_limit);
+        if results.iter().any(Result::is_ok) {
+            self.signal.transactions();
+        }
+        results
+    }
+}

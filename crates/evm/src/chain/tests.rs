@@ -1,0 +1,301 @@
+//! A chain in memory, from submitting to reading back.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use alloy_consensus::{Transaction, TxEip1559};
+use alloy_eips::eip4895::Withdrawal;
+use alloy_primitives::{TxKind, U256};
+use hearth_crypto::secp256k1::Signer;
+
+use super::*;
+use crate::pool::PoolError;
+use crate::tx::{Tx, TypedTransaction};
+
+const CHAIN: u64 = 31337;
+const GWEI: u128 = 1_000_000_000;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn signer(seed: u8) -> Signer {
+    Signer::new(&[seed; 32]).expect("a key")
+}
+
+fn account(seed: u8) -> Address {
+    Address::from(signer(seed).address())
+}
+
+fn chain(block_time: BlockTime) -> Chain {
+    let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
+    let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+    Chain::open(ChainConfig { block_time, ..ChainConfig::new(genesis) }).expect("it opens")
+}
+
+fn unsigned(nonce: u64, fee: u128) -> TypedTransaction {
+    TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit: 21_000,
+        max_fee_per_gas: fee,
+        max_priority_fee_per_gas: 1,
+        to: TxKind::Call(Address::repeat_byte(0x77)),
+        value: U256::from(1),
+        ..Default::default()
+    }
+    .into()
+}
+
+fn transfer(seed: u8, nonce: u64) -> Bytes {
+    Tx::signed(unsigned(nonce, 100 * GWEI), &signer(seed)).raw
+}
+
+fn accepted(results: Vec<Result<B256, SubmitError>>) -> Vec<B256> {
+    results.into_iter().map(|result| result.expect("it is taken")).collect()
+}
+
+#[test]
+fn what_is_submitted_is_in_a_block_soon() {
+    let chain = chain(BlockTime::Instant);
+    let raw: Vec<Bytes> = (0..20).flat_map(|nonce| (1..=8).map(move |seed| transfer(seed, nonce))).collect();
+    let hashes = accepted(chain.submit(raw.clone()));
+    assert!(chain.settled(&hashes, PATIENCE));
+    for (hash, raw) in hashes.iter().zip(&raw) {
+        let (block, index) = chain.tx(hash).expect("it is in a block");
+        assert_eq!(&block.txs[index].raw, raw);
+        assert!(block.receipts[index].status);
+        assert_eq!(chain.block(block.number()).expect("it is there").hash, block.hash);
+        assert_eq!(chain.block_by_hash(&block.hash).expect("it is there").number(), block.number());
+    }
+    let view = chain.view();
+    assert_eq!(view.account(&account(1)).map(|account| account.nonce), Some(20));
+    assert_eq!(view.account(&Address::repeat_byte(0x77)).map(|account| account.balance), Some(U256::from(160)));
+    // What is counted is counted when the turn is over.
+    chain.stop();
+    let metrics = chain.metrics();
+    assert_eq!((metrics.txs, metrics.submitted, metrics.refused), (160, 160, 0));
+    assert_eq!(metrics.head, chain.head().number());
+}
+
+#[test]
+fn each_of_a_burst_has_its_own_answer() {
+    let chain = chain(BlockTime::Manual);
+    let other = TxEip1559 { chain_id: 1, gas_limit: 21_000, ..Default::default() };
+    let other = Tx::signed(other.into(), &signer(1)).raw;
+    let burst =
+        vec![transfer(1, 0), Bytes::from_static(b"\xc0"), other, transfer(9, 0), transfer(1, 0), transfer(1, 1)];
+    let said: Vec<String> = chain
+        .submit(burst)
+        .into_iter()
+        .map(|result| result.map_or_else(|error| error.to_string(), |_| "ok".into()))
+        .collect();
+    assert_eq!((said[0].as_str(), said[5].as_str()), ("ok", "ok"));
+    assert!(said[1].starts_with("rlp: "), "{}", said[1]);
+    assert_eq!(said[2], "invalid chain id for signer: have 1 want 31337");
+    assert!(said[3].starts_with("insufficient funds"), "{}", said[3]);
+    assert_eq!(said[4], "already known");
+    let block = chain.mine().expect("it is made");
+    assert_eq!(block.txs.len(), 2);
+    assert_eq!(chain.metrics().refused, 4);
+    let again = chain.submit(vec![transfer(1, 0)]).remove(0);
+    assert!(matches!(again, Err(SubmitError::Pool(PoolError::NonceTooLow { .. }))), "{again:?}");
+}
+
+#[test]
+fn blocks_come_by_the_clock() {
+    let chain = chain(BlockTime::Every(Duration::from_millis(10)));
+    let events = chain.subscribe();
+    accepted(chain.submit(vec![transfer(1, 0)]));
+    let (mut seen, mut txs) = (Vec::new(), 0);
+    while seen.len() < 5 || txs < 1 {
+        match events.next_within(PATIENCE).expect("blocks come") {
+            ChainEvent::Block(block) => {
+                txs += block.txs.len();
+                seen.push(block);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    for pair in seen.windows(2) {
+        assert_eq!(pair[1].header.parent_hash, pair[0].hash);
+        assert!(pair[1].header.timestamp >= pair[0].header.timestamp);
+    }
+    chain.stop();
+}
+
+#[test]
+fn the_base_fee_follows_what_blocks_use() {
+    let chain = chain(BlockTime::Manual);
+    let first = chain.mine().expect("it is made");
+    let second = chain.mine().expect("it is made");
+    assert_eq!(first.base_fee(), 875_000_000);
+    assert_eq!(second.base_fee(), 765_625_000);
+    assert_eq!(chain.pending_env().base_fee, 669_921_875);
+}
+
+#[test]
+fn blocks_can_be_executed_again_from_what_readers_see() {
+    let chain = chain(BlockTime::Manual);
+    for nonce in 0..3 {
+        accepted(chain.submit((1..=4).map(|seed| transfer(seed, nonce)).collect()));
+        chain.mine().expect("it is made");
+    }
+    for number in 1..=3 {
+        let block = chain.block(number).expect("it is there");
+        let before = chain.view_at(number - 1).expect("it is kept");
+        let env = chain.env_of(&block);
+        let mut executed = crate::exec::execute(&before, &env, &block.txs);
+        let again = crate::block::seal(&env, &block.txs, &mut executed, block.header.state_root, Bytes::new());
+        assert_eq!(*again, *block);
+        assert_eq!(chain.view_at(number).expect("it is kept").state_root(), block.header.state_root);
+        assert_eq!(block.header.timestamp, env.timestamp);
+    }
+    assert!(chain.view_at(4).is_none());
+}
+
+#[test]
+fn what_dev_accounts_want_is_so_at_once() {
+    let chain = chain(BlockTime::Instant);
+    let (who, contract) = (Address::repeat_byte(0x31), Address::repeat_byte(0x32));
+    chain.set_balance(who, U256::from(10u128.pow(18))).expect("set");
+    chain.set_nonce(who, 7).expect("set");
+    chain.set_code(contract, Bytes::from_static(&[0x60, 0x01])).expect("set");
+    chain.set_storage(contract, U256::from(5), U256::from(6)).expect("set");
+    let view = chain.view();
+    assert_eq!(
+        view.account(&who).map(|account| (account.nonce, account.balance)),
+        Some((7, U256::from(10u128.pow(18))))
+    );
+    assert_eq!(view.storage(&contract, &U256::from(5)), U256::from(6));
+    let code = view.account(&contract).expect("it is there").code_hash;
+    assert_eq!(view.code(&code), Some(Bytes::from_static(&[0x60, 0x01])));
+
+    chain.impersonate(who);
+    assert!(chain.is_impersonated(&who) && !chain.is_impersonated(&contract));
+    let hash = chain.submit_as(who, unsigned(7, 10 * GWEI)).expect("it is taken");
+    assert!(chain.settled(&[hash], PATIENCE));
+    let (block, index) = chain.tx(&hash).expect("it is in a block");
+    assert_eq!(block.txs[index].sender, who);
+    assert!(block.receipts[index].status);
+}
+
+#[test]
+fn a_snapshot_is_gone_back_to_once() {
+    let chain = chain(BlockTime::Manual);
+    let events = chain.subscribe();
+    let id = chain.snapshot();
+    let before = chain.head();
+    let hash = accepted(chain.submit(vec![transfer(1, 0)]))[0];
+    chain.mine().expect("it is made");
+    chain.increase_time(1000);
+    let later = chain.mine().expect("it is made");
+    assert!(later.header.timestamp >= now_s() + 999);
+    assert!(chain.revert(id).expect("it goes back"));
+    assert_eq!(chain.head().hash, before.hash);
+    assert!(chain.tx(&hash).is_none() && chain.block(1).is_none() && chain.view_at(1).is_none());
+    assert_eq!(chain.view().account(&account(1)).map(|account| account.nonce), Some(0));
+    assert!(!chain.revert(id).expect("there is none"));
+    let reorg = std::iter::from_fn(|| events.try_next()).last();
+    assert!(matches!(reorg, Some(ChainEvent::Reorg(head, gone)) if head.hash == before.hash && gone.len() == 2));
+    // The same transaction can come again.
+    accepted(chain.submit(vec![transfer(1, 0)]));
+    let block = chain.mine().expect("it is made");
+    assert_eq!((block.number(), block.txs.len()), (1, 1));
+    assert!(block.header.timestamp < now_s() + 900);
+}
+
+#[test]
+fn time_is_what_it_is_set_to() {
+    let chain = chain(BlockTime::Manual);
+    let start = now_s() + 100_000;
+    chain.set_next_timestamp(start).expect("it is later");
+    assert_eq!(chain.mine().expect("made").header.timestamp, start);
+    let next = chain.mine().expect("made").header.timestamp;
+    assert!((start + 1..start + 60).contains(&next), "time goes on from there");
+    let error = chain.set_next_timestamp(start).expect_err("it is over");
+    assert!(error.to_string().contains("lower than or equal to previous block's timestamp"), "{error}");
+    chain.mine_many(3, Some(60)).expect("made");
+    let times: Vec<u64> = (3..=5).map(|number| chain.block(number).expect("made").header.timestamp).collect();
+    assert_eq!((times[1] - times[0], times[2] - times[1]), (60, 60));
+    chain.set_timestamp_interval(Some(5));
+    assert_eq!(chain.mine().expect("made").header.timestamp, times[2] + 5);
+}
+
+#[test]
+fn a_consensus_engine_makes_the_same_block_everywhere() {
+    let (one, other) = (chain(BlockTime::Manual), chain(BlockTime::Manual));
+    accepted(one.submit(vec![transfer(1, 0), transfer(1, 1), transfer(2, 0)]));
+    let mut txs = one.propose(usize::MAX);
+    assert_eq!(txs.len(), 3);
+    assert_eq!(one.propose(txs[0].raw.len()).len(), 1);
+    // One that cannot be in the block.
+    txs.push(txs[0].clone());
+    let gift = Withdrawal { index: 0, validator_index: 0, address: account(9), amount: 5 };
+    let withdrawals = vec![gift];
+    let input = BlockInput { number: 1, timestamp: 1_700_000_000, txs, withdrawals, ..Default::default() };
+    let ready = one.execute_block(input.clone()).expect("it follows");
+    assert_eq!(one.head().number(), 0, "nobody sees it yet");
+    assert_eq!(ready.refused.iter().map(|(index, ..)| *index).collect::<Vec<_>>(), [3]);
+    let block = one.commit(ready).expect("it follows");
+    let again = other.execute_block(input.clone()).expect("it follows");
+    assert_eq!(other.commit(again).expect("it follows").hash, block.hash);
+    assert!(matches!(one.execute_block(input), Err(ChainError::NotNext { number: 1, head: 1 })));
+    assert_eq!(one.pool().status().pending, 0);
+    assert_eq!(one.view().account(&account(9)).map(|account| account.balance), Some(U256::from(5 * GWEI)));
+    let root = alloy_consensus::proofs::calculate_withdrawals_root(&[gift]);
+    assert_eq!(block.header.withdrawals_root, Some(root));
+}
+
+#[test]
+fn number_block_receipt_and_nonce_agree_at_any_instant() {
+    let chain = chain(BlockTime::Instant);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut looks = 0u64;
+                    while !done.load(Ordering::Relaxed) {
+                        let (head, view) = chain.head_and_view();
+                        assert_eq!(head.header.state_root, view.state_root());
+                        let number = chain.head().number();
+                        let block = chain.block(number).expect("a number that is told can be read");
+                        assert_eq!(block.txs.len(), block.receipts.len());
+                        assert!(chain.view_at(number).is_some());
+                        for tx in &block.txs {
+                            assert!(chain.tx(&tx.hash).is_some());
+                            let state_nonce = chain.view().account(&tx.sender).map_or(0, |account| account.nonce);
+                            assert!(state_nonce > tx.envelope.nonce());
+                            assert!(chain.pool().next_nonce(&tx.sender, state_nonce) >= state_nonce);
+                        }
+                        looks += 1;
+                    }
+                    looks
+                })
+            })
+            .collect();
+        let writers: Vec<_> = (1..=4)
+            .map(|seed| {
+                let chain = &chain;
+                scope.spawn(move || {
+                    (0..60).flat_map(|nonce| accepted(chain.submit(vec![transfer(seed, nonce)]))).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let hashes: Vec<B256> = writers.into_iter().flat_map(|writer| writer.join().expect("it sends")).collect();
+        assert!(chain.settled(&hashes, PATIENCE));
+        done.store(true, Ordering::Relaxed);
+        assert!(hashes.iter().all(|hash| chain.tx(hash).is_some()), "what is acknowledged is included");
+        assert!(readers.into_iter().all(|reader| reader.join().expect("all agrees") > 0));
+    });
+}
+
+#[test]
+fn a_chain_that_nobody_holds_ends_its_thread() {
+    let chain = chain(BlockTime::Every(Duration::from_millis(5)));
+    let thread = lock(&chain.inner.sequencer).take().expect("it runs");
+    drop(chain);
+    let end = Instant::now() + PATIENCE;
+    while !thread.is_finished() {
+        assert!(Instant::now() < end, "it goes on");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,136 @@
+//! How long blocks take, part by part, and what they held.
+//!
+//! writes  one line of the log a block, and counters that readers take out
+//! memory  a few words
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::lock;
+use crate::block::Block;
+use crate::pool;
+
+/// The parts of one block's making, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockTimes {
+    /// Choosing transactions, and the calls before them.
+    pub begin_us: u64,
+    /// Checking what was submitted since the block before: decoding, senders, the pool. Threads add up.
+    pub check_us: u64,
+    /// Executing the transactions, and the calls after them.
+    pub deliver_us: u64,
+    /// Receipts, and the roots of transactions and receipts, as far as they take longer than the root of the state.
+    pub end_us: u64,
+    /// Writing, publishing, and telling pool and subscribers.
+    pub commit_us: u64,
+    /// The root of the state, and the state's own commit.
+    pub evm_commit_us: u64,
+}
+
+impl BlockTimes {
+    /// All parts but `check_us`, which runs beside them.
+    pub fn total_us(&self) -> u64 {
+        self.begin_us + self.deliver_us + self.end_us + self.commit_us + self.evm_commit_us
+    }
+}
+
+/// What was counted since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Height of the newest block that was made here.
+    pub head: u64,
+    /// Blocks made here.
+    pub blocks: u64,
+    /// Transactions in them.
+    pub txs: u64,
+    /// Gas that they used.
+    pub gas: u64,
+    /// Transactions that were submitted.
+    pub submitted: u64,
+    /// Those that were not taken.
+    pub refused: u64,
+    /// Of the newest block.
+    pub last: BlockTimes,
+    /// Of all blocks made here, added up.
+    pub sum: BlockTimes,
+    /// What the pool counted.
+    pub pool: pool::Stats,
+    /// How full the pool is.
+    pub pool_status: pool::Status,
+}
+
+/// The counters behind [`Metrics`].
+#[derive(Default)]
+pub(super) struct Times {
+    made: Mutex<Metrics>,
+    check_ns: AtomicU64,
+    submitted: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Times {
+    pub(super) fn checked(&self, took: Duration, submitted: usize, refused: usize) {
+        self.check_ns.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+        self.submitted.fetch_add(submitted as u64, Ordering::Relaxed);
+        self.refused.fetch_add(refused as u64, Ordering::Relaxed);
+    }
+
+    /// A block is made: counts it, and logs its line.
+    pub(super) fn made(&self, block: &Block, mut times: BlockTimes) {
+        times.check_us = self.check_ns.swap(0, Ordering::Relaxed) / 1000;
+        let BlockTimes { begin_us, check_us, deliver_us, end_us, commit_us, evm_commit_us } = times;
+        tracing::info!(
+            number = block.number(),
+            hash = %block.hash,
+            txs = block.txs.len(),
+            gas_used = block.header.gas_used,
+            base_fee = block.base_fee(),
+            begin_us,
+            check_us,
+            deliver_us,
+            end_us,
+            commit_us,
+            evm_commit_us,
+            "block"
+        );
+        let mut made = lock(&self.made);
+        made.head = block.number();
+        made.blocks += 1;
+        made.txs += block.txs.len() as u64;
+        made.gas += block.header.gas_used;
+        made.last = times;
+        let sum = &mut made.sum;
+        sum.begin_us += begin_us;
+        sum.check_us += check_us;
+        sum.deliver_us += deliver_us;
+        sum.end_us += end_us;
+        sum.commit_us += commit_us;
+        sum.evm_commit_us += evm_commit_us;
+    }
+
+    pub(super) fn read(&self, pool: pool::Stats, pool_status: pool::Status) -> Metrics {
+        let submitted = self.submitted.load(Ordering::Relaxed);
+        let refused = self.refused.load(Ordering::Relaxed);
+        Metrics { submitted, refused, pool, pool_status, ..*lock(&self.made) }
+    }
+}
+
+/// Measures parts that follow each other.
+pub(super) struct Lap {
+    since: Instant,
+}
+
+impl Lap {
+    pub(super) fn new() -> Self {
+        Self { since: Instant::now() }
+    }
+
+    /// Microseconds since the last lap.
+    pub(super) fn us(&mut self) -> u64 {
+        let now = Instant::now();
+        let us = now.duration_since(self.since).as_micros() as u64;
+        self.since = now;
+        us
+    }
+}
