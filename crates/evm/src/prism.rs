@@ -5,13 +5,20 @@
 //! memory  as much as a block's crossings
 //! source  EIP-4895: a withdrawal is credited without gas, after the transactions
 
+use alloy_consensus::TxEip1559;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_genesis::GenesisAccount;
 use alloy_primitives::{B256, Log};
+use hearth_crypto::secp256k1::Signer;
+use hearth_utxo::OwnerKey;
 use hearth_utxo::prism::{ADDRESS, CODE, Incoming};
 use revm::DatabaseRef;
 
 use crate::state::{AccountChange, Changes};
+use crate::tx::Tx;
+
+/// More than a call of the contract takes, which is 21,000 for the transaction, and about 3,000 for the log.
+const GAS: u64 = 40_000;
 
 /// The contract that takes value to the other ledger, as a genesis holds it.
 pub fn account() -> GenesisAccount {
@@ -57,13 +64,29 @@ pub fn incoming<'a>(of: impl IntoIterator<Item = (B256, &'a [Log])>) -> Vec<Inco
     all
 }
 
+/// A transaction that takes `units` of its signer's to an owner on the other ledger. It pays at most `gas_price` wei for a
+/// unit of gas, and no tip.
+pub fn call(chain_id: u64, nonce: u64, gas_price: u128, owner: &OwnerKey, units: u64, signer: &Signer) -> Tx {
+    let transaction = TxEip1559 {
+        chain_id,
+        nonce,
+        gas_limit: GAS,
+        max_fee_per_gas: gas_price,
+        max_priority_fee_per_gas: 0,
+        to: ADDRESS.into(),
+        value: hearth_utxo::amount::to_wei(units.into()),
+        access_list: Default::default(),
+        input: hearth_utxo::prism::call_data(owner),
+    };
+    Tx::signed(transaction.into(), signer)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::genesis::Genesis;
     use crate::state::State;
     use alloy_primitives::{Address, Bytes, U256};
-    use hearth_utxo::OwnerKey;
     use hearth_utxo::amount::{CROSSING_MAX, WEI_PER_UNIT};
     use hearth_utxo::prism::call_data;
     use revm::context::TxEnv;

@@ -149,6 +149,20 @@ impl Pool {
         }
     }
 
+    /// Looks at all that wait again: for a ledger that has gone back.
+    pub fn reset(&self, ledger: &Ledger) {
+        let mut inner = self.inner();
+        let waiting = std::mem::take(&mut inner.order);
+        let dropped = std::mem::take(&mut inner.dropped);
+        *inner = Inner { dropped, next: inner.next, ..Inner::default() };
+        for tx in waiting.into_values() {
+            let id = tx.id;
+            if let Err(PoolError::Refused(refusal)) = self.add_one(&mut inner, ledger, tx) {
+                inner.drop_one(id, refusal);
+            }
+        }
+    }
+
     /// The transaction that waits under this id.
     pub fn get(&self, id: &B256) -> Option<SharedTx> {
         let inner = self.inner();

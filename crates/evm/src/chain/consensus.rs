@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256};
 
 use super::produce::Ready;
@@ -27,8 +26,9 @@ pub struct BlockInput {
     pub prevrandao: Option<B256>,
     /// The transactions, in order; those that cannot be in the block are left out of it.
     pub txs: Vec<SharedTx>,
-    /// What is credited after the transactions: what comes from another ledger. Nothing before Shanghai.
-    pub withdrawals: Vec<Withdrawal>,
+    /// Transactions of the ledger of outputs, in order; they come before the EVM's, and those that cannot be in the
+    /// block are left out of it.
+    pub outputs: Vec<hearth_utxo::SharedTx>,
 }
 
 impl Chain {
@@ -58,11 +58,12 @@ impl Chain {
         let mut clock = lock(&self.inner.dev).clock.clone();
         clock.beneficiary = input.beneficiary;
         clock.prevrandao = input.prevrandao;
-        let env = self.inner.env_at(&parent, input.number, timestamp, &clock);
+        let mut env = self.inner.env_at(&parent, input.number, timestamp, &clock);
         let begin_us = lap.us();
-        let executed = self.inner.execute(&view, &env, &input.txs, &input.withdrawals)?;
+        let part = self.inner.outputs.begin(&mut env, &input.outputs);
+        let executed = self.inner.execute(&view, &env, &input.txs, &part.withdrawals())?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
-        Ok(self.inner.seal(&state, &env, &input.txs, executed, input.withdrawals, times))
+        Ok(self.inner.seal(&state, &env, &input.txs, executed, part, times))
     }
 
     /// Makes an executed block the newest, for everybody to see.

@@ -240,11 +240,12 @@ impl Chain {
         how(&mut change);
         let mut changes = Changes::default();
         changes.accounts.insert(account, change);
-        let env = self.inner.next_env(&parent, &lock(&self.inner.dev).clock);
+        let mut env = self.inner.next_env(&parent, &lock(&self.inner.dev).clock);
+        let part = self.inner.outputs.begin(&mut env, &[]);
         let mut executed = self.inner.execute(&view, &env, &[], &[])?;
         executed.changes.append(changes);
         let times = BlockTimes { deliver_us: lap.us(), ..Default::default() };
-        let ready = self.inner.seal(&state, &env, &[], executed, Vec::new(), times);
+        let ready = self.inner.seal(&state, &env, &[], executed, part, times);
         lock(&self.inner.dev).clock.block_made(&ready.block);
         self.inner.append(&mut state, ready).map(drop)
     }
@@ -272,6 +273,7 @@ impl Chain {
             return Ok(false);
         }
         state.rewind(snapshot.number)?;
+        self.inner.outputs.rewind(snapshot.number)?;
         let view = state.head();
         let (head, gone) = {
             let mut published = self.inner.published.write().unwrap_or_else(PoisonError::into_inner);

@@ -17,6 +17,12 @@ pub enum SubmitError {
     /// The pool does not take it.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// It is none of the ledger of outputs.
+    #[error(transparent)]
+    Output(#[from] hearth_utxo::tx::TxError),
+    /// The pool of the ledger of outputs does not take it.
+    #[error(transparent)]
+    OutputPool(#[from] hearth_utxo::pool::PoolError),
 }
 
 /// Why the chain cannot be opened or go on.
@@ -25,6 +31,9 @@ pub enum ChainError {
     /// The state.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The ledger of outputs.
+    #[error(transparent)]
+    Outputs(#[from] hearth_utxo::ledger::LedgerError),
     /// No thread for the sequencer.
     #[error("cannot start the sequencer's thread: {0}")]
     Thread(#[source] io::Error),

@@ -13,6 +13,7 @@ mod consensus;
 mod dev;
 mod error;
 mod hub;
+mod outputs;
 mod produce;
 mod published;
 mod sequencer;
@@ -39,6 +40,7 @@ use crate::pool::{Pool, PoolConfig};
 use crate::state::{State, StateHandle, StateView};
 use dev::DevState;
 use hub::Hub;
+use outputs::Outputs;
 use published::Published;
 use sequencer::Signal;
 use times::Times;
@@ -101,6 +103,8 @@ struct Inner {
     published: RwLock<Published>,
     /// Whoever makes a block holds this.
     writer: Mutex<State>,
+    /// The ledger of outputs; its writer is whoever holds `writer`.
+    outputs: Outputs,
     dev: Mutex<DevState>,
     hub: Hub,
     signal: Arc<Signal>,
@@ -115,7 +119,10 @@ impl Chain {
         let view = state.head();
         let zero = Arc::new(Block::zero(config.genesis.block_zero(view.state_root())));
         let spec = config.genesis.spec(view.number() + 1, now_s());
+        let hash_of = |number| view.hash_of(number);
+        let outputs = Outputs::open(config.dir.as_deref(), config.genesis.chain_id, &zero, &hash_of)?;
         let inner = Arc::new(Inner {
+            outputs,
             pool: Pool::new(config.pool.clone(), spec),
             states: state.handle(),
             published: RwLock::new(Published::new(zero, view)),

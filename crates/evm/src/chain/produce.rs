@@ -10,10 +10,11 @@
 use std::sync::{Arc, PoisonError};
 
 use alloy_eips::eip4895::Withdrawal;
-use alloy_primitives::{Address, B256, keccak256};
+use alloy_primitives::{Address, keccak256};
 use revm::primitives::hardfork::SpecId;
 
 use super::dev::Clock;
+use super::outputs::Part;
 use super::times::{BlockTimes, Lap};
 use super::{ChainError, ChainEvent, Inner, now_s};
 use crate::block::{Block, Body, Roots, next_base_fee};
@@ -36,6 +37,7 @@ pub struct Ready {
     pub changes: Changes,
     /// What of the transactions given is not in it: their places there, and why.
     pub refused: Vec<(usize, SharedTx, Refusal)>,
+    pub(super) part: Part,
     pub(super) times: BlockTimes,
 }
 
@@ -65,7 +67,7 @@ impl Inner {
             base_fee: clock.base_fee.unwrap_or_else(|| self.base_fee_after(parent)),
             prevrandao: clock.prevrandao.unwrap_or_else(drawn),
             parent_hash: parent.hash,
-            parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then_some(B256::ZERO),
+            parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then(|| self.outputs.commitment()),
             chain_id: self.config.genesis.chain_id,
             spec,
         }
@@ -86,17 +88,20 @@ impl Inner {
     pub(super) fn make(&self, state: &mut State, empty: Empty) -> Result<Option<Arc<Block>>, ChainError> {
         let mut lap = Lap::new();
         let (parent, view) = self.head_and_view();
-        let env = self.next_env(&parent, &super::lock(&self.dev).clock);
+        let mut env = self.next_env(&parent, &super::lock(&self.dev).clock);
         let txs = self.pool.best(env.base_fee, env.gas_limit);
-        if txs.is_empty() && empty == Empty::Skipped {
+        let outputs = self.outputs.best();
+        if txs.is_empty() && outputs.is_empty() && empty == Empty::Skipped {
             return Ok(None);
         }
+        let part = self.outputs.begin(&mut env, &outputs);
         let begin_us = lap.us();
-        let executed = self.execute(&view, &env, &txs, &[])?;
+        let executed = self.execute(&view, &env, &txs, &part.withdrawals())?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
-        let ready = self.seal(state, &env, &txs, executed, Vec::new(), times);
-        if ready.block.txs.is_empty() && empty == Empty::Skipped {
+        let ready = self.seal(state, &env, &txs, executed, part, times);
+        if ready.block.txs.is_empty() && ready.part.is_empty() && empty == Empty::Skipped {
             self.give_up(&ready.refused);
+            ready.part.give_up(&self.outputs);
             return Ok(None);
         }
         super::lock(&self.dev).clock.block_made(&ready.block);
@@ -110,7 +115,7 @@ impl Inner {
         env: &BlockEnv,
         txs: &[SharedTx],
         executed: Executed,
-        withdrawals: Vec<Withdrawal>,
+        mut part: Part,
         mut times: BlockTimes,
     ) -> Ready {
         let mut lap = Lap::new();
@@ -120,7 +125,8 @@ impl Inner {
             Verdict::Included(_) => None,
         });
         let refused = refused.collect();
-        let body = Body { withdrawals, ..Body::new(txs, verdicts, env.base_fee) };
+        let body = Body { withdrawals: part.withdrawals(), ..Body::new(txs, verdicts, env.base_fee) };
+        part.receive(env.number, &body);
         let extra_data = self.config.extra_data.clone();
         let (state_root, roots) = if body.txs.len() < ROOTS_APART {
             let roots = Roots::of(&body);
@@ -141,12 +147,12 @@ impl Inner {
             _ => times.end_us += waited,
         }
         let block = Block::seal(env, body, roots, requests, state_root, extra_data);
-        Ready { block, changes, refused, times }
+        Ready { block, changes, refused, part, times }
     }
 
     /// Makes a sealed block the newest: keeps it, then shows it.
     pub(super) fn append(&self, state: &mut State, ready: Ready) -> Result<Arc<Block>, ChainError> {
-        let Ready { block, changes, refused, mut times } = ready;
+        let Ready { block, changes, refused, part, mut times } = ready;
         let head = self.published().head().clone();
         if block.number() != head.number() + 1 {
             return Err(ChainError::NotNext { number: block.number(), head: head.number() });
@@ -156,6 +162,7 @@ impl Inner {
         }
         let mut lap = Lap::new();
         let touched: Vec<Address> = changes.accounts.keys().copied().collect();
+        let outputs = self.outputs.commit(&block, part)?;
         let root = state.commit(block.number(), block.hash, changes)?;
         assert_eq!(root, block.header.state_root, "the state's root is that of the header");
         times.evm_commit_us += lap.us();
@@ -166,6 +173,7 @@ impl Inner {
         self.pool.set_spec(next_spec);
         self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&block));
         self.give_up(&refused);
+        self.outputs.after_block(&outputs);
         times.commit_us = lap.us();
         self.times.made(&block, times);
         Ok(block)

@@ -14,7 +14,7 @@ use alloy_primitives::{Address, B256, Bytes};
 
 use super::{Chain, Inner, SubmitError};
 use crate::pool::PoolError;
-use crate::tx::{self, SharedTx, Tx, TxEnvelope, TypedTransaction};
+use crate::tx::{self, SharedTx, Tx, TxEnvelope, TxError, TypedTransaction};
 
 /// How long who waits for a transaction goes without looking whether the pool still has it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -27,7 +27,15 @@ impl Chain {
         let chain_id = self.chain_id();
         let mut results: Vec<Result<B256, SubmitError>> = Vec::with_capacity(raw.len());
         let mut burst = Vec::with_capacity(raw.len());
-        for raw in &raw {
+        // Those of the ledger of outputs travel in the same bursts; which of `raw` they are.
+        let mut outputs = Vec::new();
+        for (index, raw) in raw.iter().enumerate() {
+            if hearth_utxo::tx::is_ours(raw) {
+                outputs.push(index);
+                // Overwritten at the end: until then it is none of the EVM's.
+                results.push(Err(TxError::Type.into()));
+                continue;
+            }
             match tx::decode(raw, chain_id) {
                 Ok(decoded) => {
                     burst.push(decoded);
@@ -53,6 +61,10 @@ impl Chain {
             if let Err(error) = taken.next().expect("one for each with a sender") {
                 *result = Err(error.into());
             }
+        }
+        let of_outputs: Vec<&Bytes> = outputs.iter().map(|index| &raw[*index]).collect();
+        for (index, result) in outputs.into_iter().zip(self.submit_outputs(&of_outputs)) {
+            results[index] = result;
         }
         let refused = results.iter().filter(|result| result.is_err()).count();
         self.inner.times.checked(begun.elapsed(), results.len(), refused);

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use alloy_consensus::{Transaction, TxEip1559};
-use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{TxKind, U256};
 use hearth_crypto::secp256k1::Signer;
 
@@ -228,9 +227,7 @@ fn a_consensus_engine_makes_the_same_block_everywhere() {
     assert_eq!(one.propose(txs[0].raw.len()).len(), 1);
     // One that cannot be in the block.
     txs.push(txs[0].clone());
-    let gift = Withdrawal { index: 0, validator_index: 0, address: account(9), amount: 5 };
-    let withdrawals = vec![gift];
-    let input = BlockInput { number: 1, timestamp: 1_700_000_000, txs, withdrawals, ..Default::default() };
+    let input = BlockInput { number: 1, timestamp: 1_700_000_000, txs, ..Default::default() };
     let ready = one.execute_block(input.clone()).expect("it follows");
     assert_eq!(one.head().number(), 0, "nobody sees it yet");
     assert_eq!(ready.refused.iter().map(|(index, ..)| *index).collect::<Vec<_>>(), [3]);
@@ -239,9 +236,6 @@ fn a_consensus_engine_makes_the_same_block_everywhere() {
     assert_eq!(other.commit(again).expect("it follows").hash, block.hash);
     assert!(matches!(one.execute_block(input), Err(ChainError::NotNext { number: 1, head: 1 })));
     assert_eq!(one.pool().status().pending, 0);
-    assert_eq!(one.view().account(&account(9)).map(|account| account.balance), Some(U256::from(5 * GWEI)));
-    let root = alloy_consensus::proofs::calculate_withdrawals_root(&[gift]);
-    assert_eq!(block.header.withdrawals_root, Some(root));
 }
 
 #[test]

@@ -34,6 +34,11 @@ impl Unverified {
         self.tx.id
     }
 
+    /// The asset that it makes, where it makes one.
+    pub fn new_asset(&self) -> Option<crate::AssetId> {
+        self.tx.new_asset()
+    }
+
     fn message(&self) -> [u8; 51] {
         message(&self.tx.id)
     }

@@ -1,0 +1,205 @@
+//! The ledger of outputs ([`hearth_utxo`]), whose transactions are in the same blocks.
+//!
+//! reads   its transactions from clients and from the consensus engine; the logs of the prism contract
+//! writes  a block's withdrawals and the root that its contracts can read; the other ledger's log
+//! memory  that ledger's set and pool
+//! drops   what is not taken, with the error; what is given up later, with a reason that its pool remembers
+//!
+//! Of a block, that ledger's transactions come first and the EVM's after them: what goes to the EVM is credited at the
+//! end as withdrawals, and what comes from there is known once its transactions have run. The header holds what stands
+//! for the set in between; the rest of what the block does there follows from its receipts. So the block's hash is of
+//! both ledgers. On disk that ledger is written first, and counts only if the chain's own commit follows.
+
+use std::path::Path;
+
+use alloy_eips::eip4895::Withdrawal;
+use alloy_primitives::{B256, Bytes};
+use hearth_utxo::ledger::{BLOCK_BYTES, Head};
+use hearth_utxo::pool::PoolConfig;
+use hearth_utxo::rules::Refusal;
+use hearth_utxo::tx::{Checker, Unverified};
+use hearth_utxo::{Ledger, Pool, Session, SharedTx, tx};
+use revm::primitives::hardfork::SpecId;
+
+use super::{Chain, ChainError, SubmitError};
+use crate::block::{Block, Body};
+use crate::exec::BlockEnv;
+use crate::prism;
+
+/// The other ledger, and what waits for it.
+pub(super) struct Outputs {
+    pub ledger: Ledger,
+    pub pool: Pool,
+    checker: Checker,
+}
+
+/// What a block does there.
+pub(super) struct Part {
+    session: Session,
+    refused: Vec<(B256, Refusal)>,
+}
+
+impl std::fmt::Debug for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (taken, refused) = (self.session.transactions().len(), self.refused.len());
+        write!(f, "Part {{ taken: {taken}, refused: {refused} }}")
+    }
+}
+
+impl Outputs {
+    /// The ledger as it is after the chain's newest block.
+    pub fn open(
+        dir: Option<&Path>,
+        chain_id: u64,
+        head: &Block,
+        hash_of: &dyn Fn(u64) -> Option<B256>,
+    ) -> Result<Self, ChainError> {
+        let head = Head {
+            number: head.number(),
+            hash_of,
+            // That of the genesis is zero on every chain of Ethereum's.
+            commitment: head.header.parent_beacon_block_root.filter(|_| head.number() > 0),
+        };
+        let ledger = Ledger::open(dir, chain_id, &head)?;
+        Ok(Self { ledger, pool: Pool::new(PoolConfig::default()), checker: Checker::default() })
+    }
+
+    /// Lets transactions into the pool.
+    fn submit(&self, raw: &[&Bytes]) -> Vec<Result<B256, SubmitError>> {
+        if raw.is_empty() {
+            return Vec::new();
+        }
+        let (mut good, mut at) = (Vec::new(), Vec::new());
+        let mut results: Vec<Result<B256, SubmitError>> = Vec::with_capacity(raw.len());
+        for (index, verified) in self.verify(raw).into_iter().enumerate() {
+            results.push(verified.as_ref().map(|tx| tx.id).map_err(Clone::clone));
+            if let Ok(tx) = verified {
+                good.push(tx);
+                at.push(index);
+            }
+        }
+        for (index, taken) in at.into_iter().zip(self.pool.add(&self.ledger, good)) {
+            if let Err(error) = taken {
+                results[index] = Err(error.into());
+            }
+        }
+        results
+    }
+
+    /// The transactions of these bytes, their signatures verified in one burst.
+    fn verify(&self, raw: &[&Bytes]) -> Vec<Result<SharedTx, SubmitError>> {
+        let decoded: Vec<_> = raw.iter().map(|raw| tx::decode(raw, self.ledger.chain_id())).collect();
+        let burst: Vec<Unverified> = decoded.iter().filter_map(|one| one.as_ref().ok().cloned()).collect();
+        let mut verified = self.checker.verify(burst).into_iter();
+        let judge = |one: Result<Unverified, tx::TxError>| {
+            one.and_then(|_| verified.next().expect("one for each that decodes")).map_err(SubmitError::from)
+        };
+        decoded.into_iter().map(judge).collect()
+    }
+
+    /// What waits for a block, as much as one may hold.
+    pub fn best(&self) -> Vec<SharedTx> {
+        self.pool.best(BLOCK_BYTES)
+    }
+
+    /// Executes that ledger's transactions of a block, and sets what the block's header says of it.
+    pub fn begin(&self, env: &mut BlockEnv, txs: &[SharedTx]) -> Part {
+        let mut session = self.ledger.begin();
+        let verdicts = match env.spec.is_enabled_in(SpecId::CANCUN) {
+            true => session.apply(txs),
+            // There would be no withdrawals to credit, nor a place for the commitment.
+            false => vec![Err(Refusal::Fork); txs.len()],
+        };
+        let refused = txs.iter().zip(verdicts).filter_map(|(tx, verdict)| Some((tx.id, verdict.err()?))).collect();
+        env.parent_beacon_block_root = env.spec.is_enabled_in(SpecId::CANCUN).then(|| session.commitment());
+        Part { session, refused }
+    }
+
+    /// Keeps what a block does, before the chain keeps the block.
+    pub fn commit(&self, block: &Block, part: Part) -> Result<Kept, ChainError> {
+        let kept = Kept { included: part.session.transactions().to_vec(), refused: part.refused };
+        self.ledger.commit(block.number(), block.hash, part.session)?;
+        Ok(kept)
+    }
+
+    /// Tells the pool what a block did, once everybody can see it.
+    pub fn after_block(&self, kept: &Kept) {
+        self.pool.after_block(&kept.included);
+        self.pool.refuse(&kept.refused);
+    }
+
+    /// Takes back all blocks after `number`.
+    pub fn rewind(&self, number: u64) -> Result<(), ChainError> {
+        self.ledger.rewind(number)?;
+        self.pool.reset(&self.ledger);
+        Ok(())
+    }
+
+    /// What stands for the set now.
+    pub fn commitment(&self) -> B256 {
+        self.ledger.commitment()
+    }
+}
+
+/// What a block did, for the pool.
+pub(super) struct Kept {
+    included: Vec<SharedTx>,
+    refused: Vec<(B256, Refusal)>,
+}
+
+impl Part {
+    /// What is credited in the EVM after its transactions.
+    pub fn withdrawals(&self) -> Vec<Withdrawal> {
+        prism::withdrawals(self.session.withdrawals())
+    }
+
+    /// Makes outputs of what the EVM's transactions have left with the contract.
+    pub fn receive(&mut self, number: u64, body: &Body) {
+        let logs = body.txs.iter().zip(&body.receipts).map(|(tx, receipt)| (tx.hash, &receipt.logs[..]));
+        self.session.receive(number, &prism::incoming(logs));
+    }
+
+    /// Whether the block leaves that ledger as it was.
+    pub fn is_empty(&self) -> bool {
+        self.session.is_empty()
+    }
+
+    /// Gives up on the block: what it refused leaves the pool all the same.
+    pub fn give_up(self, outputs: &Outputs) {
+        outputs.pool.refuse(&self.refused);
+    }
+}
+
+impl Chain {
+    /// The ledger of outputs, as it is after [`Chain::head`] or, for a moment, the block after it.
+    pub fn outputs(&self) -> &Ledger {
+        &self.inner.outputs.ledger
+    }
+
+    /// Transactions of the ledger of outputs that wait.
+    pub fn outputs_pool(&self) -> &Pool {
+        &self.inner.outputs.pool
+    }
+
+    /// Takes raw transactions of the ledger of outputs: the id of each, or why it is not taken.
+    pub fn submit_outputs(&self, raw: &[&Bytes]) -> Vec<Result<B256, SubmitError>> {
+        let results = self.inner.outputs.submit(raw);
+        if results.iter().any(Result::is_ok) {
+            self.inner.signal.transactions();
+        }
+        results
+    }
+
+    /// Decodes transactions of the ledger of outputs and verifies their signatures: for blocks of a consensus engine.
+    pub fn verify_outputs(&self, raw: &[&Bytes]) -> Vec<Result<SharedTx, SubmitError>> {
+        self.inner.outputs.verify(raw)
+    }
+
+    /// Transactions of the ledger of outputs for the next block, of at most `bytes_max` bytes. They stay in the pool.
+    pub fn propose_outputs(&self, bytes_max: usize) -> Vec<SharedTx> {
+        self.inner.outputs.pool.best(bytes_max.min(BLOCK_BYTES))
+    }
+}
+
+#[cfg(test)]
+mod tests;

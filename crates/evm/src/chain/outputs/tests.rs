@@ -1,0 +1,297 @@
+//! Both ledgers of one chain: crossings, and that nothing comes from nowhere.
+
+use alloy_consensus::TxEip1559;
+use alloy_eips::eip4788::BEACON_ROOTS_ADDRESS;
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+use hearth_crypto::ed25519::SigningKey;
+use hearth_crypto::secp256k1::Signer;
+use hearth_utxo::amount::{WEI_PER_UNIT, to_wei};
+use hearth_utxo::prism::{ADDRESS, call_data};
+use hearth_utxo::tx::{Action, Builder};
+use hearth_utxo::{AssetId, Output, OwnerKey};
+use proptest::prelude::*;
+
+use crate::chain::{BlockInput, BlockTime, Chain, ChainConfig};
+use crate::genesis::Genesis;
+use crate::prism::call;
+use crate::tx::{Tx, TypedTransaction};
+
+const CHAIN: u64 = 31337;
+const PRICE: u128 = 100_000_000_000;
+const COIN: u64 = 1_000_000;
+/// Accounts and owners of the tests.
+const N: u8 = 4;
+/// Calls the prism contract with what it is called with, then stops, or reverts where the first word of storage is set.
+const CALLER: Address = Address::repeat_byte(0xcc);
+
+fn signer(n: u8) -> Signer {
+    Signer::new(&[n; 32]).unwrap()
+}
+
+fn account(n: u8) -> Address {
+    Address::from(signer(n).address())
+}
+
+fn key(n: u8) -> SigningKey {
+    SigningKey::from_seed(&[n; 32])
+}
+
+fn owner(n: u8) -> OwnerKey {
+    OwnerKey(key(n).public_key())
+}
+
+fn each() -> U256 {
+    U256::from(10u128.pow(22))
+}
+
+fn chain() -> Chain {
+    let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
+    let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+    let config = ChainConfig { block_time: BlockTime::Manual, beneficiary: account(N), ..ChainConfig::new(genesis) };
+    Chain::open(config).unwrap()
+}
+
+fn nonce(chain: &Chain, n: u8) -> u64 {
+    let nonce = chain.view().account(&account(n)).map_or(0, |account| account.nonce);
+    chain.pool().next_nonce(&account(n), nonce)
+}
+
+fn send(chain: &Chain, raw: Bytes) -> B256 {
+    chain.submit(vec![raw]).remove(0).unwrap()
+}
+
+fn to_outputs(chain: &Chain, n: u8, to: u8, units: u64) -> B256 {
+    send(chain, call(CHAIN, nonce(chain, n), PRICE, &owner(to), units, &signer(n)).raw)
+}
+
+fn evm_call(chain: &Chain, n: u8, to: Address, value: U256, input: Bytes) -> B256 {
+    let transaction: TypedTransaction = TxEip1559 {
+        chain_id: CHAIN,
+        nonce: nonce(chain, n),
+        gas_limit: 100_000,
+        max_fee_per_gas: PRICE,
+        max_priority_fee_per_gas: 7,
+        to: TxKind::Call(to),
+        value,
+        input,
+        ..Default::default()
+    }
+    .into();
+    send(chain, Tx::signed(transaction, &signer(n)).raw)
+}
+
+/// A transaction of an owner that spends what is in blocks; nothing where that is too little.
+fn spend(chain: &Chain, n: u8, outputs: Vec<Output>, action: Action) -> Option<Bytes> {
+    let all = chain.outputs().outputs_of(&owner(n), None, usize::MAX);
+    let pool = chain.outputs_pool();
+    let available: Vec<_> = all.into_iter().filter(|(at, _)| pool.spender(at).is_none()).collect();
+    let key = key(n);
+    let builder = Builder { chain_id: CHAIN, key: &key, available: &available, outputs, action };
+    builder.build().ok().map(Bytes::from)
+}
+
+fn pay(chain: &Chain, from: u8, to: u8, amount: u64) -> Option<Bytes> {
+    let output = Output { asset: AssetId::NATIVE, amount, owner: owner(to), memo: Bytes::new() };
+    spend(chain, from, vec![output], Action::Transfer)
+}
+
+fn to_evm(chain: &Chain, from: u8, to: u8, amount: u64) -> Option<Bytes> {
+    spend(chain, from, vec![], Action::Prism { recipient: account(to), amount })
+}
+
+fn balance(chain: &Chain, of: Address) -> U256 {
+    chain.view().account(&of).map_or(U256::ZERO, |account| account.balance)
+}
+
+fn native(chain: &Chain, n: u8) -> u128 {
+    chain.outputs().balances(&owner(n)).get(&AssetId::NATIVE).map_or(0, |(amount, _)| *amount)
+}
+
+/// All that there is of the native asset, in wei: what nobody can spend any more counts as long as it is known.
+fn check(chain: &Chain) {
+    let accounts: U256 = (1..=N).map(account).chain([CALLER]).map(|of| balance(chain, of)).sum();
+    let totals = chain.outputs().totals();
+    let (mut burnt, mut head) = (U256::ZERO, chain.head());
+    while head.number() > 0 {
+        burnt += U256::from(head.header.gas_used) * U256::from(head.base_fee());
+        head = chain.block(head.number() - 1).unwrap();
+    }
+    let outputs: u128 = (1..=N).map(|n| native(chain, n)).sum();
+    assert_eq!(totals.native, outputs);
+    assert_eq!(accounts + burnt + to_wei(outputs) + to_wei(totals.burnt), each() * U256::from(N));
+    assert_eq!(balance(chain, ADDRESS), to_wei(totals.received), "the contract holds what went through it");
+}
+
+#[test]
+fn a_coin_goes_there_and_back() {
+    let chain = chain();
+    let hash = to_outputs(&chain, 1, 2, 5 * COIN);
+    let first = chain.mine().unwrap();
+    assert!(first.receipts[0].status);
+    assert_eq!(native(&chain, 2), u128::from(5 * COIN));
+    let [(at, output)] = &chain.outputs().outputs_of(&owner(2), None, 9)[..] else { panic!("one") };
+    assert_eq!((output.amount, at.index), (5 * COIN, 0));
+    let landed = chain.outputs().transaction(&at.transaction).unwrap().unwrap();
+    assert_eq!((landed.number, landed.hash), (1, first.hash));
+    assert!(matches!(landed.what, hearth_utxo::ledger::What::Incoming(one, _) if one.transaction == hash));
+    let before = balance(&chain, account(3));
+    let raw = to_evm(&chain, 2, 3, 2 * COIN).unwrap();
+    let id = send(&chain, raw.clone());
+    let second = chain.mine().unwrap();
+    assert_eq!(chain.outputs().landed_in(&id), Some(2));
+    assert_eq!(balance(&chain, account(3)) - before, to_wei(u128::from(2 * COIN)));
+    assert_eq!((second.withdrawals.len(), second.withdrawals[0].amount), (1, 2 * COIN * 1_000));
+    // No block since has brought an output from the EVM, so the header's word is of the set as it is.
+    assert_eq!(second.header.parent_beacon_block_root, Some(chain.outputs().commitment()));
+    // EIP-4788 shows it to contracts.
+    let slot = U256::from(second.header.timestamp % 8191 + 8191);
+    let shown = chain.view().storage(&BEACON_ROOTS_ADDRESS, &slot);
+    assert_eq!(B256::from(shown), chain.outputs().commitment());
+    check(&chain);
+    let again = chain.submit(vec![raw]).remove(0).unwrap_err();
+    assert_eq!(again.to_string(), "already known: it is in block 2");
+}
+
+#[test]
+fn what_fails_on_one_side_leaves_nothing_on_the_other() {
+    let chain = chain();
+    // CALLDATACOPY(0, 0, 36), CALL(gas, prism, callvalue, 0, 36, 0, 0), and SLOAD(0) says whether to REVERT.
+    let address = ADDRESS;
+    let code = [
+        &[0x60, 36, 0x60, 0, 0x60, 0, 0x37, 0x60, 0, 0x60, 0, 0x60, 36, 0x60, 0, 0x34, 0x73][..],
+        address.as_slice(),
+        &[0x5a, 0xf1, 0x50, 0x60, 0, 0x54, 0x60, 47, 0x57, 0x00, 0x5b, 0x60, 0, 0x60, 0, 0xfd],
+    ]
+    .concat();
+    assert_eq!(code.iter().rposition(|byte| *byte == 0x5b), Some(47), "where JUMPI goes");
+    chain.set_code(CALLER, code.into()).unwrap();
+    let data = call_data(&owner(1));
+    // Dust, a bare payment, and a call that is right but in a transaction that is reverted.
+    let dust = evm_call(&chain, 1, ADDRESS, U256::from(WEI_PER_UNIT + 1), data.clone());
+    let bare = evm_call(&chain, 1, ADDRESS, U256::from(WEI_PER_UNIT), Bytes::new());
+    let through = evm_call(&chain, 1, CALLER, to_wei(7), data.clone());
+    let block = chain.mine().unwrap();
+    let status = |hash| block.txs.iter().position(|tx| tx.hash == hash).map(|at| block.receipts[at].status);
+    assert_eq!([dust, bare, through].map(status), [Some(false), Some(false), Some(true)]);
+    assert_eq!(native(&chain, 1), 7);
+    chain.set_storage(CALLER, U256::ZERO, U256::from(1)).unwrap();
+    evm_call(&chain, 1, CALLER, to_wei(9), data);
+    let block = chain.mine().unwrap();
+    assert_eq!((block.receipts[0].status, block.receipts[0].logs.len()), (false, 0));
+    assert_eq!(native(&chain, 1), 7);
+    check(&chain);
+}
+
+#[test]
+fn what_a_block_refuses_is_told() {
+    let chain = chain();
+    to_outputs(&chain, 1, 2, 5 * COIN);
+    chain.mine().unwrap();
+    let snapshot = chain.snapshot();
+    let raw = pay(&chain, 2, 3, COIN).unwrap();
+    let id = send(&chain, raw.clone());
+    assert_eq!(chain.outputs_pool().status().0, 1);
+    chain.mine().unwrap();
+    assert_eq!((chain.outputs_pool().status().0, native(&chain, 3)), (0, u128::from(COIN)));
+    assert!(chain.revert(snapshot).unwrap());
+    assert_eq!((native(&chain, 3), native(&chain, 2)), (0, u128::from(5 * COIN)));
+    assert_eq!(chain.outputs().landed_in(&id), None);
+    check(&chain);
+    // It can be sent again, and what spends the same cannot.
+    send(&chain, raw);
+    let mut other = chain.verify_outputs(&[&to_evm_of_all(&chain)]);
+    let error = chain.submit(vec![other.remove(0).unwrap().raw.clone()]).remove(0).unwrap_err();
+    assert!(error.to_string().contains("which waits already"), "{error}");
+    chain.mine().unwrap();
+    check(&chain);
+}
+
+/// Spends every output of owner 2, be it spoken for or not.
+fn to_evm_of_all(chain: &Chain) -> Bytes {
+    let available = chain.outputs().outputs_of(&owner(2), None, usize::MAX);
+    let action = Action::Prism { recipient: account(2), amount: COIN };
+    let key = key(2);
+    let builder = Builder { chain_id: CHAIN, key: &key, available: &available, outputs: vec![], action };
+    builder.build().unwrap().into()
+}
+
+#[test]
+fn a_consensus_engine_makes_the_same_block_of_both_everywhere() {
+    let (one, other) = (chain(), chain());
+    let hash = to_outputs(&one, 1, 2, 5 * COIN);
+    let txs = one.propose(usize::MAX);
+    let input = BlockInput { number: 1, timestamp: 1_700_000_000, txs, ..Default::default() };
+    for chain in [&one, &other] {
+        chain.commit(chain.execute_block(input.clone()).unwrap()).unwrap();
+    }
+    assert_eq!(one.tx(&hash).unwrap().0.hash, other.head().hash);
+    let raws = [to_evm(&one, 2, 3, COIN).unwrap(), pay(&one, 2, 4, COIN).unwrap()];
+    let outputs: Vec<_> = raws.iter().map(|raw| other.verify_outputs(&[raw]).remove(0).unwrap()).collect();
+    let input = BlockInput { number: 2, timestamp: 1_700_000_001, outputs, ..Default::default() };
+    // Executed twice and committed once, as an engine does that proposes before it decides.
+    one.execute_block(input.clone()).unwrap();
+    let blocks = [&one, &other].map(|chain| chain.commit(chain.execute_block(input.clone()).unwrap()).unwrap());
+    assert_eq!(blocks[0].hash, blocks[1].hash);
+    assert_eq!(one.outputs().commitment(), other.outputs().commitment());
+    assert_eq!((blocks[0].withdrawals.len(), native(&one, 4)), (1, 0), "the second spends what the first has");
+    check(&one);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    There(u8, u8, u64),
+    Back(u8, u8, u64),
+    Pay(u8, u8, u64),
+    Transfer(u8, u8, u64),
+    Fail(u8, u64),
+    Mine,
+    Snapshot,
+    Revert,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let n = 1..=N;
+    let units = 1..20 * COIN;
+    prop_oneof![
+        4 => (n.clone(), n.clone(), units.clone()).prop_map(|(from, to, units)| Step::There(from, to, units)),
+        4 => (n.clone(), n.clone(), units.clone()).prop_map(|(from, to, units)| Step::Back(from, to, units)),
+        4 => (n.clone(), n.clone(), units.clone()).prop_map(|(from, to, units)| Step::Pay(from, to, units)),
+        2 => (n.clone(), n.clone(), units).prop_map(|(from, to, units)| Step::Transfer(from, to, units)),
+        1 => (n, 1..WEI_PER_UNIT).prop_map(|(from, wei)| Step::Fail(from, wei)),
+        4 => Just(Step::Mine),
+        1 => Just(Step::Snapshot),
+        1 => Just(Step::Revert),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn nothing_comes_from_nowhere_in_random_histories(steps in prop::collection::vec(step(), 1..60)) {
+        let (chain, mut snapshots) = (chain(), Vec::new());
+        for step in steps {
+            match step {
+                Step::There(from, to, units) => drop(to_outputs(&chain, from, to, units)),
+                Step::Back(from, to, units) => drop(to_evm(&chain, from, to, units).map(|raw| send(&chain, raw))),
+                Step::Pay(from, to, units) => drop(pay(&chain, from, to, units).map(|raw| send(&chain, raw))),
+                Step::Transfer(from, to, units) => {
+                    evm_call(&chain, from, account(to), U256::from(units), Bytes::new());
+                }
+                Step::Fail(from, wei) => drop(evm_call(&chain, from, ADDRESS, U256::from(wei), call_data(&owner(from)))),
+                Step::Mine => {
+                    chain.mine().unwrap();
+                    check(&chain);
+                }
+                Step::Snapshot => snapshots.push(chain.snapshot()),
+                Step::Revert => {
+                    if let Some(id) = snapshots.pop() {
+                        chain.revert(id).unwrap();
+                        check(&chain);
+                    }
+                }
+            }
+        }
+        chain.mine().unwrap();
+        check(&chain);
+    }
+}
