@@ -1,17 +1,20 @@
 //! A block as the log holds it.
 //!
 //! The form is RLP: the header; the transactions, each with its sender before it, which was recovered once; the receipts
-//! but for what follows from the rest; the withdrawals.
+//! but for what follows from the rest; the withdrawals; accounts that were set to what they are by no transaction.
 
 use std::sync::Arc;
 
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawal;
-use alloy_primitives::{Address, B256, Bytes, Log};
+use alloy_primitives::{Address, B256, Bytes, Log, U256};
 use alloy_rlp::{Decodable, Encodable, RlpDecodable, RlpEncodable};
 use hearth_crypto::keccak::{keccak256, keccak256_burst};
 
+use revm::state::{AccountInfo, Bytecode};
+
 use crate::block::{Block, Receipt};
+use crate::state::{AccountChange, Changes};
 use crate::tx::{Tx, decode_envelope};
 
 /// The hashes by which a block and its transactions are found.
@@ -50,6 +53,7 @@ struct Record {
     txs: Vec<Bytes>,
     receipts: Vec<Outcome>,
     withdrawals: Vec<Withdrawal>,
+    altered: Vec<Altered>,
 }
 
 /// What of a receipt does not follow from the transactions.
@@ -60,7 +64,46 @@ struct Outcome {
     logs: Vec<Log>,
 }
 
-pub(super) fn encode(block: &Block) -> Vec<u8> {
+/// An account that was set to this.
+#[derive(RlpEncodable, RlpDecodable)]
+struct Altered {
+    address: Address,
+    balance: U256,
+    nonce: u64,
+    code: Bytes,
+    slots: Vec<Slot>,
+}
+
+#[derive(RlpEncodable, RlpDecodable)]
+struct Slot {
+    index: U256,
+    value: U256,
+}
+
+impl Altered {
+    fn of((address, change): (&Address, &AccountChange)) -> Option<Self> {
+        let info = change.info.as_ref()?;
+        Some(Self {
+            address: *address,
+            balance: info.balance,
+            nonce: info.nonce,
+            code: info.code.as_ref().map(Bytecode::original_bytes).unwrap_or_default(),
+            slots: change.storage.iter().map(|(index, value)| Slot { index: *index, value: *value }).collect(),
+        })
+    }
+
+    fn change(self) -> (Address, AccountChange) {
+        let mut info = AccountInfo { balance: self.balance, nonce: self.nonce, ..AccountInfo::default() };
+        if !self.code.is_empty() {
+            info.code_hash = B256::from(keccak256(&self.code));
+            info.code = Some(Bytecode::new_raw(self.code));
+        }
+        let storage = self.slots.into_iter().map(|slot| (slot.index, slot.value)).collect();
+        (self.address, AccountChange { info: Some(info), storage_cleared: false, storage })
+    }
+}
+
+pub(super) fn encode(block: &Block, altered: &Changes) -> Vec<u8> {
     let signed = |tx: &Arc<Tx>| [tx.sender.as_slice(), &tx.raw].concat().into();
     let outcome =
         |receipt: &Receipt| Outcome { status: receipt.status, gas_used: receipt.gas_used, logs: receipt.logs.clone() };
@@ -69,14 +112,15 @@ pub(super) fn encode(block: &Block) -> Vec<u8> {
         txs: block.txs.iter().map(signed).collect(),
         receipts: block.receipts.iter().map(outcome).collect(),
         withdrawals: block.withdrawals.clone(),
+        altered: altered.accounts.iter().filter_map(Altered::of).collect(),
     };
     let mut bytes = Vec::with_capacity(record.length());
     record.encode(&mut bytes);
     bytes
 }
 
-/// The block of a record, or what is wrong with it.
-pub(super) fn decode(mut bytes: &[u8]) -> Result<Block, &'static str> {
+/// The block of a record and what no execution gives of its changes, or what is wrong with it.
+pub(super) fn decode(mut bytes: &[u8]) -> Result<(Block, Changes), &'static str> {
     let record = Record::decode(&mut bytes).map_err(|_| "the record is no block")?;
     if !bytes.is_empty() || record.txs.len() != record.receipts.len() {
         return Err("the record is no block");
@@ -94,5 +138,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<Block, &'static str> {
         txs.push(Arc::new(tx));
         receipts.push(receipt);
     }
-    Ok(Block { header: record.header, hash, txs, receipts, withdrawals: record.withdrawals })
+    let accounts = record.altered.into_iter().map(Altered::change).collect();
+    let block = Block { header: record.header, hash, txs, receipts, withdrawals: record.withdrawals };
+    Ok((block, Changes { accounts }))
 }

@@ -293,3 +293,60 @@ fn a_chain_that_nobody_holds_ends_its_thread() {
         std::thread::yield_now();
     }
 }
+
+fn in_folder(dir: &std::path::Path, block_time: BlockTime) -> Result<Chain, ChainError> {
+    let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
+    let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+    Chain::open(ChainConfig { block_time, dir: Some(dir.to_owned()), ..ChainConfig::new(genesis) })
+}
+
+#[test]
+fn a_folder_goes_on_where_it_ended() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    let contract = Address::repeat_byte(0x32);
+    let mut hashes = Vec::new();
+    for nonce in 0..4 {
+        hashes.extend(accepted(chain.submit((1..=3).map(|seed| transfer(seed, nonce)).collect())));
+        chain.mine().expect("made");
+    }
+    chain.set_code(contract, Bytes::from_static(&[0x60, 0x01])).expect("set");
+    chain.set_storage(contract, U256::from(5), U256::from(6)).expect("set");
+    chain.set_balance(contract, U256::from(7)).expect("set");
+    let undone = chain.snapshot();
+    chain.mine().expect("made");
+    assert!(chain.revert(undone).expect("it goes back"));
+    let waiting = accepted(chain.submit(vec![transfer(1, 4), transfer(2, 4), transfer(3, 9)]));
+    let (head, view) = chain.head_and_view();
+    chain.stop();
+    drop(chain);
+
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    let (again, state) = chain.head_and_view();
+    assert_eq!((&again, state.state_root()), (&head, view.state_root()));
+    for hash in &hashes {
+        let (block, index) = chain.tx(hash).expect("it is in a block");
+        assert_eq!(block.txs[index].hash, *hash);
+        assert_eq!(chain.block_by_hash(&block.hash), chain.block(block.number()));
+    }
+    assert_eq!(chain.block(0).expect("the genesis").hash, chain.block(1).expect("read").header.parent_hash);
+    assert!(chain.block(head.number() + 1).is_none() && chain.tx(&waiting[0]).is_none());
+    assert_eq!(state.storage(&contract, &U256::from(5)), U256::from(6));
+    let status = chain.pool().status();
+    assert_eq!((status.pending, status.queued), (2, 1));
+    let block = chain.mine().expect("made");
+    assert_eq!((block.number(), block.txs.len()), (head.number() + 1, 2));
+}
+
+#[test]
+fn a_folder_of_another_chain_or_in_use_is_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    chain.mine().expect("made");
+    let error = in_folder(dir.path(), BlockTime::Manual).err().expect("it is in use").to_string();
+    assert!(error.contains("in use"), "{error}");
+    drop(chain);
+    let other = ChainConfig { dir: Some(dir.path().to_owned()), ..ChainConfig::new(Genesis::dev(5, &[], 1 << 30)) };
+    let error = Chain::open(other).err().expect("it is another's").to_string();
+    assert!(error.contains(&dir.path().display().to_string()), "{error}");
+}
