@@ -45,8 +45,8 @@ pub enum SimulateError {
 }
 
 /// Executes one message on the state `db`, in the block `env`, and shows `inspector` each step.
-pub fn simulate<D, I>(
-    db: &D,
+pub fn simulate<'a, D, I>(
+    db: &'a D,
     env: &BlockEnv,
     tx: TxEnv,
     checks: Checks,
@@ -54,7 +54,7 @@ pub fn simulate<D, I>(
 ) -> Result<Simulated, SimulateError>
 where
     D: DatabaseRef,
-    I: for<'b> Inspector<MainnetContext<WrapDatabaseRef<&'b D>>>,
+    I: Inspector<MainnetContext<WrapDatabaseRef<&'a D>>>,
 {
     let (mut cfg, mut block) = (env.cfg(), env.block());
     if checks == Checks::Call {
