@@ -90,11 +90,6 @@ impl Failure {
         Self { code: 3, message, data: Some(json::data(output)) }
     }
 
-    /// With JSON beside the message.
-    pub fn with_data(self, json: String) -> Self {
-        Self { data: Some(json), ..self }
-    }
-
     /// Writes the error object.
     pub fn push(&self, out: &mut String) {
         json::push_object(out, |object| {

@@ -8,21 +8,35 @@
 //!         where it can be, and counted in [`Counters`]
 //! source  the execution API of ethereum.org; go-ethereum 1.16 for errors and what the specification leaves open; anvil
 //!         and hardhat for what they add for development
+//!
+//! The walk: [`server`] (sockets and threads) → `http` or `websocket` (bytes into requests) → `jsonrpc` (one request or
+//! a batch) → `params` → `methods` (what is answered), `hub` and `filters` (what is told later). What takes long goes
+//! through `heavy` to threads of its own.
 
 pub mod config;
 pub mod counters;
-pub mod criteria;
-pub mod failure;
-pub mod gate;
-pub mod heavy;
-pub mod hexadecimal;
-pub mod json;
-pub mod jsonrpc;
-pub mod params;
-pub mod rate;
+mod criteria;
+mod failure;
+mod feed;
+mod filters;
+mod gate;
+mod heavy;
+mod hexadecimal;
+mod http;
+mod hub;
+mod ids;
+mod json;
+mod jsonrpc;
+mod methods;
+mod params;
+mod rate;
+pub mod server;
+mod trace;
+mod websocket;
 
 pub use config::{Config, Limits};
 pub use counters::Counters;
+pub use server::{ServeError, Server, serve};
 
 /// The release of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,73 @@
+//! Carries what happens on the chain to those who want to be told.
+//!
+//! reads   the chain's events, the pool's hashes
+//! writes  to the hub's and the filters' readers
+//! memory  what came since the last look, which chain and pool bound
+//! drops   what came while this thread was too late: told by chain and pool, counted
+//!
+//! Two threads, which sleep until something comes: a slow look at the one does not hold up the other.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use hearth_evm::chain::{ChainEvent, Events};
+use hearth_evm::pool::Feed;
+use tokio::sync::watch;
+
+use crate::methods::Api;
+
+/// How long a thread sleeps before it looks whether the server still runs.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Starts both threads; they end when `stopped` says so.
+pub fn start(api: &Arc<Api>, stopped: watch::Receiver<bool>) -> std::io::Result<()> {
+    // From now on, not from when the threads come to run.
+    let (events, hashes) = (api.chain.subscribe(), api.chain.pool().subscribe());
+    let (heads, pending) = (Arc::downgrade(api), Arc::downgrade(api));
+    let until = stopped.clone();
+    std::thread::Builder::new().name("web3-heads".into()).spawn(move || tell_heads(&heads, &events, &until))?;
+    std::thread::Builder::new().name("web3-pending".into()).spawn(move || tell_pending(&pending, hashes, &stopped))?;
+    Ok(())
+}
+
+/// A weak hold: the server may be gone without having been told to stop.
+fn live(api: &Weak<Api>, stopped: &watch::Receiver<bool>) -> Option<Arc<Api>> {
+    if *stopped.borrow() { None } else { api.upgrade() }
+}
+
+fn tell_heads(api: &Weak<Api>, events: &Events, stopped: &watch::Receiver<bool>) {
+    while live(api, stopped).is_some() {
+        let Some(event) = events.next_within(LOOK_EVERY) else { continue };
+        let Some(api) = live(api, stopped) else { return };
+        match event {
+            ChainEvent::Block(block) => api.hub.tell_block(&block),
+            ChainEvent::Reorg(head, gone) => {
+                gone.iter().for_each(|block| api.hub.tell_gone(block));
+                api.filters.rewind(head.number() + 1);
+            }
+            ChainEvent::Lagged => {
+                api.counters.notifications_missed.fetch_add(1, Relaxed);
+            }
+        }
+    }
+}
+
+fn tell_pending(api: &Weak<Api>, mut hashes: Feed, stopped: &watch::Receiver<bool>) {
+    while live(api, stopped).is_some() {
+        if !hashes.wait(LOOK_EVERY) {
+            continue;
+        }
+        let news = hashes.take();
+        let Some(api) = live(api, stopped) else { return };
+        api.counters.notifications_missed.fetch_add(news.missed, Relaxed);
+        api.filters.tell_pending(&news.hashes);
+        if api.hub.wants_pending() {
+            api.hub.tell_pending(&news.hashes, |hash| {
+                // It may be in a block by now.
+                let waiting = api.chain.pool().get(hash);
+                waiting.or_else(|| api.chain.tx(hash).map(|(block, index)| Arc::clone(&block.txs[index])))
+            });
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Filters: what clients without a WebSocket ask about again and again.
+//!
+//! reads   the clock; how far the chain is
+//! writes  what has changed since the last question
+//! memory  a filter its criteria; one of pending transactions at most [`Limits::filter_hashes`](crate::Limits) hashes
+//! drops   filters that nobody asks about for too long; filters over the limit: error -32005; hashes that do not fit;
+//!         counted
+//! source  `eth/filters` of go-ethereum 1.16
+//!
+//! A filter of blocks or logs remembers only how far it has been asked. A chain that was set back is told from where it
+//! goes on.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use alloy_primitives::{B256, U256};
+
+use crate::config::Limits;
+use crate::counters::{Counters, count, count_many};
+use crate::criteria::Criteria;
+use crate::failure::Failure;
+use crate::json;
+
+#[derive(Debug)]
+enum Kind {
+    /// Blocks from this number on.
+    Blocks(u64),
+    /// Logs of blocks from this number on.
+    Logs(Box<Criteria>, u64),
+    Pending(Vec<B256>),
+}
+
+struct Filter {
+    kind: Kind,
+    asked: Instant,
+}
+
+/// What has changed for a filter.
+#[derive(Debug)]
+pub enum Changes {
+    /// Blocks from a number to before another.
+    Blocks {
+        /// The first.
+        from: u64,
+        /// The one after the last.
+        to: u64,
+    },
+    /// Logs in such blocks.
+    Logs {
+        /// Which.
+        criteria: Criteria,
+        /// The first block.
+        from: u64,
+        /// The one after the last.
+        to: u64,
+    },
+    /// Transactions that came into the pool.
+    Pending(Vec<B256>),
+}
+
+/// All filters.
+pub struct Filters {
+    filters: Mutex<HashMap<U256, Filter>>,
+    limits: Limits,
+    counters: Arc<Counters>,
+}
+
+impl Filters {
+    /// None.
+    pub fn new(limits: Limits, counters: Arc<Counters>) -> Self {
+        Self { filters: Mutex::default(), limits, counters }
+    }
+
+    /// All filters that are alive.
+    fn live(&self) -> MutexGuard<'_, HashMap<U256, Filter>> {
+        let mut filters = self.filters.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = filters.len();
+        filters.retain(|_, filter| filter.asked.elapsed() < self.limits.filter_life);
+        count_many(&self.counters.filters_expired, before - filters.len());
+        self.counters.filters_open.store(filters.len() as u64, Relaxed);
+        filters
+    }
+
+    fn add(&self, kind: Kind) -> Result<String, Failure> {
+        let mut filters = self.live();
+        if filters.len() >= self.limits.filters {
+            count(&self.counters.filters_refused);
+            return Err(Failure::limit("too many filters are installed: uninstall some, or wait until some expire"));
+        }
+        // Nobody guesses another's.
+        let id = U256::from_be_slice(&crate::ids::unguessable());
+        filters.insert(id, Filter { kind, asked: Instant::now() });
+        self.counters.filters_open.store(filters.len() as u64, Relaxed);
+        Ok(json::quantity_256(&id))
+    }
+
+    /// Blocks from number `next` on: the filter's number, quoted.
+    pub fn add_blocks(&self, next: u64) -> Result<String, Failure> {
+        self.add(Kind::Blocks(next))
+    }
+
+    /// Logs of blocks from number `next` on.
+    pub fn add_logs(&self, criteria: Criteria, next: u64) -> Result<String, Failure> {
+        self.add(Kind::Logs(Box::new(criteria), next))
+    }
+
+    /// Transactions that come into the pool from now on.
+    pub fn add_pending(&self) -> Result<String, Failure> {
+        self.add(Kind::Pending(Vec::new()))
+    }
+
+    /// Whether there was such a filter.
+    pub fn remove(&self, id: &U256) -> bool {
+        let mut filters = self.live();
+        let was_there = filters.remove(id).is_some();
+        self.counters.filters_open.store(filters.len() as u64, Relaxed);
+        was_there
+    }
+
+    /// The criteria of a filter of logs.
+    pub fn criteria(&self, id: &U256) -> Result<Criteria, Failure> {
+        match self.live().get_mut(id) {
+            Some(Filter { kind: Kind::Logs(criteria, _), asked }) => {
+                *asked = Instant::now();
+                Ok((**criteria).clone())
+            }
+            _ => Err(not_found()),
+        }
+    }
+
+    /// What has changed since the last question, when the next block will have number `next`.
+    pub fn changes(&self, id: &U256, next: u64) -> Result<Changes, Failure> {
+        let mut filters = self.live();
+        let filter = filters.get_mut(id).ok_or_else(not_found)?;
+        filter.asked = Instant::now();
+        Ok(match &mut filter.kind {
+            Kind::Blocks(from) => Changes::Blocks { from: std::mem::replace(from, next).min(next), to: next },
+            Kind::Logs(criteria, from) => {
+                let from = std::mem::replace(from, next).min(next);
+                Changes::Logs { criteria: (**criteria).clone(), from, to: next }
+            }
+            Kind::Pending(hashes) => Changes::Pending(std::mem::take(hashes)),
+        })
+    }
+
+    /// The chain was set back: the next block will have number `next`.
+    pub fn rewind(&self, next: u64) {
+        for filter in self.live().values_mut() {
+            if let Kind::Blocks(from) | Kind::Logs(_, from) = &mut filter.kind {
+                *from = (*from).min(next);
+            }
+        }
+    }
+
+    /// Transactions have come into the pool.
+    pub fn tell_pending(&self, new: &[B256]) {
+        for filter in self.live().values_mut() {
+            if let Kind::Pending(hashes) = &mut filter.kind {
+                let room = self.limits.filter_hashes.saturating_sub(hashes.len());
+                hashes.extend(new.iter().take(room));
+                count_many(&self.counters.notifications_missed, new.len().saturating_sub(room));
+            }
+        }
+    }
+}
+
+fn not_found() -> Failure {
+    Failure::server("filter not found")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn filters(limits: Limits) -> Filters {
+        Filters::new(limits, Arc::default())
+    }
+
+    fn id(quoted: &str) -> U256 {
+        quoted.trim_matches('"').parse().unwrap()
+    }
+
+    #[test]
+    fn a_filter_tells_each_block_once() {
+        let filters = filters(Limits::default());
+        let id = id(&filters.add_blocks(5).unwrap());
+        let asked = |next| match filters.changes(&id, next).unwrap() {
+            Changes::Blocks { from, to } => from..to,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(asked(5), 5..5);
+        assert_eq!(asked(8), 5..8);
+        assert_eq!(asked(8), 8..8);
+        // Set back to block 5, of which 6 and 7 are made anew.
+        filters.rewind(6);
+        assert_eq!(asked(8), 6..8);
+        assert_eq!(asked(3), 3..3);
+        assert!(filters.remove(&id));
+        assert!(!filters.remove(&id));
+        assert_eq!(filters.changes(&id, 9).unwrap_err().message(), "filter not found");
+    }
+
+    #[test]
+    fn hashes_that_wait_are_bounded() {
+        let filters = filters(Limits { filter_hashes: 3, ..Default::default() });
+        let id = id(&filters.add_pending().unwrap());
+        filters.tell_pending(&[B256::ZERO; 2]);
+        filters.tell_pending(&[B256::ZERO; 2]);
+        let Changes::Pending(hashes) = filters.changes(&id, 0).unwrap() else { panic!() };
+        assert_eq!(hashes.len(), 3);
+        assert_eq!(filters.counters.notifications_missed.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn filters_are_few_and_expire() {
+        let short = Limits { filters: 1, filter_life: Duration::from_millis(5), ..Default::default() };
+        let filters = filters(short);
+        let first = id(&filters.add_blocks(0).unwrap());
+        while filters.changes(&first, 0).is_ok() && filters.add_blocks(0).is_ok() {}
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while filters.add_blocks(0).is_err() {
+            assert!(Instant::now() < deadline, "nothing expires");
+            std::thread::yield_now();
+        }
+        assert_eq!(filters.counters.filters_open.load(Relaxed), 1);
+        assert!(filters.counters.filters_expired.load(Relaxed) >= 1);
+    }
+}

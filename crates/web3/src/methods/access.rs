@@ -1,0 +1,110 @@
+//! What accounts hold: balance, nonce, code, storage, and the proof of it.
+//!
+//! reads   the state after a block
+//! writes  numbers and bytes
+//! memory  a proof's nodes
+//! drops   blocks whose state is no longer kept: error -32000
+//! source  the execution API of ethereum.org; EIP-1186
+
+use alloy_primitives::{Address, B256, U256};
+use hearth_evm::state::StorageProof;
+
+use super::Caller;
+use crate::failure::Failure;
+use crate::json;
+use crate::params::{BlockId, Params, StorageKey};
+
+/// Slots of one proof: geth's bound.
+const PROOF_SLOTS_MAX: usize = 1_024;
+
+/// Slots by their keys, each as its client has written it.
+struct Keys(Vec<(String, U256)>);
+
+impl<'de> serde::Deserialize<'de> for Keys {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        let one = |text: String| {
+            let key = crate::hexadecimal::word(&text);
+            key.map(|key| (text, key))
+                .map_err(|why| serde::de::Error::custom(format!("unable to decode storage key: {why}")))
+        };
+        texts.into_iter().map(one).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl Caller<'_> {
+    fn block_of(&self, params: &Params<'_>, index: usize) -> Result<BlockId, Failure> {
+        Ok(params.optional(index)?.unwrap_or(BlockId::Latest))
+    }
+
+    pub(super) fn eth_get_balance(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(2)?;
+        let address: Address = params.required(0)?;
+        let view = self.api.view(self.block_of(&params, 1)?)?;
+        Ok(json::quantity_256(&view.account(&address).map_or(U256::ZERO, |account| account.balance)))
+    }
+
+    pub(super) fn eth_get_transaction_count(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(2)?;
+        let address: Address = params.required(0)?;
+        self.api.nonce(&address, self.block_of(&params, 1)?).map(json::quantity)
+    }
+
+    pub(super) fn eth_get_code(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(2)?;
+        let address: Address = params.required(0)?;
+        let view = self.api.view(self.block_of(&params, 1)?)?;
+        let code = view.account(&address).and_then(|account| view.code(&account.code_hash));
+        Ok(json::data(&code.unwrap_or_default()))
+    }
+
+    pub(super) fn eth_get_storage_at(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(3)?;
+        let address: Address = params.required(0)?;
+        let StorageKey(key) = params.required(1)?;
+        let view = self.api.view(self.block_of(&params, 2)?)?;
+        Ok(json::data(&view.storage(&address, &key).to_be_bytes::<32>()))
+    }
+
+    pub(super) async fn eth_get_proof(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(3)?;
+        let address: Address = params.required(0)?;
+        let Keys(keys) = params.shape(1)?;
+        if keys.len() > PROOF_SLOTS_MAX {
+            return Err(Failure::invalid_params(format!("too many slots (max {PROOF_SLOTS_MAX})")));
+        }
+        let view = self.api.view(self.block_of(&params, 2)?)?;
+        let prove = move |_| {
+            let slots: Vec<U256> = keys.iter().map(|(_, key)| *key).collect();
+            let proof = view.proof(&address, &slots).map_err(Failure::internal)?;
+            Ok(json::object(|object| {
+                object.data("address", address.as_slice());
+                push_nodes(object.name("accountProof"), &proof.proof);
+                object.quantity_256("balance", &proof.account.balance);
+                object.data("codeHash", proof.account.code_hash.as_slice());
+                object.quantity("nonce", proof.account.nonce);
+                object.data("storageHash", proof.storage_root.as_slice());
+                object.array("storageProof", proof.storage.iter().zip(&keys), |out, (slot, (key, _))| {
+                    push_slot(out, slot, key);
+                });
+            }))
+        };
+        self.api.heavy.run(prove).await
+    }
+}
+
+fn push_nodes(out: &mut String, nodes: &[alloy_primitives::Bytes]) {
+    json::push_array(out, nodes, |out, node| json::push_data(out, node));
+}
+
+/// The key comes back as it came: as a word where it was one, else as a number.
+fn push_slot(out: &mut String, slot: &StorageProof, key: &str) {
+    json::push_object(out, |object| {
+        match key.len() {
+            66 => object.data("key", B256::from(slot.slot).as_slice()),
+            _ => object.quantity_256("key", &slot.slot),
+        }
+        object.quantity_256("value", &slot.value);
+        push_nodes(object.name("proof"), &slot.proof);
+    });
+}

@@ -1,0 +1,163 @@
+//! Blocks, their transactions and receipts.
+//!
+//! reads   blocks; the pool for transactions that wait
+//! writes  the shapes of [`shapes`](super::shapes)
+//! memory  the text of one block
+//! drops   nothing: what is not there is null
+//! source  the execution API of ethereum.org
+
+use std::sync::Arc;
+
+use alloy_eips::eip2718::Encodable2718;
+use alloy_primitives::{B256, Bloom, U256};
+use hearth_evm::block::Block;
+
+use super::shapes::{self, Place};
+use super::{Api, Caller};
+use crate::failure::Failure;
+use crate::json;
+use crate::params::{BlockId, Params};
+
+const NULL: &str = "null";
+
+impl Api {
+    /// Where a transaction is.
+    fn found(&self, hash: &B256) -> Option<(Arc<Block>, usize)> {
+        self.chain.tx(hash)
+    }
+
+    /// The block to come, as far as it can be known: no transaction is executed for it.
+    fn pending_block(&self) -> String {
+        let (env, head) = (self.chain.pending_env(), self.chain.head());
+        json::object(|object| {
+            shapes::push_maker(object, None);
+            object.data("parentHash", head.hash.as_slice());
+            object.data("sha3Uncles", head.header.ommers_hash.as_slice());
+            object.null("stateRoot");
+            object.data("transactionsRoot", alloy_consensus::constants::EMPTY_TRANSACTIONS.as_slice());
+            object.data("receiptsRoot", alloy_consensus::constants::EMPTY_RECEIPTS.as_slice());
+            object.data("logsBloom", Bloom::ZERO.as_slice());
+            object.quantity_256("difficulty", &U256::ZERO);
+            object.quantity_256("totalDifficulty", &U256::ZERO);
+            object.quantity("number", env.number);
+            object.quantity("gasLimit", env.gas_limit);
+            object.quantity("gasUsed", 0);
+            object.quantity("timestamp", env.timestamp);
+            object.data("extraData", &[]);
+            object.data("mixHash", env.prevrandao.as_slice());
+            if head.header.base_fee_per_gas.is_some() {
+                object.quantity("baseFeePerGas", env.base_fee);
+            }
+            object.quantity("size", head.size());
+            object.raw("uncles", "[]");
+            if head.header.withdrawals_root.is_some() {
+                object.raw("withdrawals", "[]");
+            }
+            object.raw("transactions", "[]");
+        })
+    }
+}
+
+impl Caller<'_> {
+    pub(super) fn eth_block_number(&self) -> Result<String, Failure> {
+        Ok(json::quantity(self.api.chain.head().number()))
+    }
+
+    pub(super) fn block_method(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        let api = self.api;
+        match method {
+            "eth_getBlockByNumber" | "eth_getBlockByHash" => {
+                let params = params.at_most(2)?;
+                let id = self.block_id(method, &params)?;
+                let whole = params.optional(1)?.unwrap_or(false);
+                if id == BlockId::Pending {
+                    return Ok(api.pending_block());
+                }
+                Ok(api.block(id)?.map_or(NULL.into(), |block| shapes::block(&block, whole)))
+            }
+            "eth_getHeaderByNumber" | "eth_getHeaderByHash" => {
+                let id = self.block_id(method, &params.at_most(1)?)?;
+                Ok(api.block(id)?.map_or(NULL.into(), |block| shapes::head(&block)))
+            }
+            "eth_getBlockReceipts" => {
+                let block = api.block(params.at_most(1)?.required(0)?)?;
+                Ok(block.map_or(NULL.into(), |block| shapes::receipts(&block)))
+            }
+            "eth_getBlockTransactionCountByNumber" | "eth_getBlockTransactionCountByHash" => {
+                let id = self.block_id(method, &params.at_most(1)?)?;
+                Ok(api.block(id)?.map_or(NULL.into(), |block| json::quantity(block.txs.len() as u64)))
+            }
+            "eth_getUncleCountByBlockNumber" | "eth_getUncleCountByBlockHash" => {
+                let id = self.block_id(method, &params.at_most(1)?)?;
+                Ok(api.block(id)?.map_or(NULL.into(), |_| json::quantity(0)))
+            }
+            // No block has an uncle.
+            "eth_getUncleByBlockNumberAndIndex" | "eth_getUncleByBlockHashAndIndex" => {
+                let params = params.at_most(2)?;
+                self.block_id(method, &params)?;
+                params.required::<u64>(1)?;
+                Ok(NULL.into())
+            }
+            "eth_getTransactionByHash" => {
+                let hash: B256 = params.at_most(1)?.required(0)?;
+                Ok(self.transaction(&hash))
+            }
+            "eth_getRawTransactionByHash" => {
+                let hash: B256 = params.at_most(1)?.required(0)?;
+                let waiting = || api.chain.pool().get(&hash).map(|tx| tx.raw.clone());
+                let raw = api.found(&hash).map(|(block, index)| block.txs[index].raw.clone()).or_else(waiting);
+                Ok(raw.map_or("\"0x\"".into(), |raw| json::data(&raw)))
+            }
+            "eth_getTransactionByBlockNumberAndIndex" | "eth_getTransactionByBlockHashAndIndex" => {
+                let Some((block, index)) = self.place(method, params)? else { return Ok(NULL.into()) };
+                let mut out = String::new();
+                shapes::push_transaction(&mut out, &block.txs[index], Some(Place { block: &block, index }));
+                Ok(out)
+            }
+            "eth_getRawTransactionByBlockNumberAndIndex" | "eth_getRawTransactionByBlockHashAndIndex" => {
+                let place = self.place(method, params)?;
+                Ok(place
+                    .map_or("\"0x\"".into(), |(block, index)| json::data(&block.txs[index].envelope.encoded_2718())))
+            }
+            unknown => Err(Failure::method_not_found(unknown)),
+        }
+    }
+
+    /// The block that the first parameter names: by its hash where the method says so.
+    fn block_id(&self, method: &str, params: &Params<'_>) -> Result<BlockId, Failure> {
+        match method.contains("Hash") {
+            true => params.required(0).map(BlockId::Hash),
+            false => params.required(0),
+        }
+    }
+
+    fn place(&self, method: &str, params: Params<'_>) -> Result<Option<(Arc<Block>, usize)>, Failure> {
+        let params = params.at_most(2)?;
+        let block = self.api.block(self.block_id(method, &params)?)?;
+        let index: u64 = params.required(1)?;
+        let there = |block: &Arc<Block>| usize::try_from(index).is_ok_and(|index| index < block.txs.len());
+        Ok(block.filter(there).map(|block| (block, index as usize)))
+    }
+
+    fn transaction(&self, hash: &B256) -> String {
+        // First where it waits: between the two looks it may have come into a block.
+        let waiting = self.api.chain.pool().get(hash);
+        let mut out = String::new();
+        match (self.api.found(hash), waiting) {
+            (Some((block, index)), _) => {
+                shapes::push_transaction(&mut out, &block.txs[index], Some(Place { block: &block, index }));
+            }
+            (None, Some(tx)) => shapes::push_transaction(&mut out, &tx, None),
+            (None, None) => return NULL.into(),
+        }
+        out
+    }
+
+    pub(super) fn eth_get_transaction_receipt(&self, params: Params<'_>) -> Result<String, Failure> {
+        let hash: B256 = params.at_most(1)?.required(0)?;
+        let Some((block, index)) = self.api.found(&hash) else { return Ok(NULL.into()) };
+        let mut out = String::new();
+        shapes::push_receipt(&mut out, Place { block: &block, index });
+        Ok(out)
+    }
+}

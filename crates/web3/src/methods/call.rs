@@ -1,0 +1,468 @@
+//! Messages that clients want executed without a transaction: `eth_call`, `eth_estimateGas`, `eth_createAccessList`.
+//!
+//! reads   the state after a block
+//! writes  what the message gives back
+//! memory  what the message touches, and overrides
+//! drops   messages that revert: error 3 with the revert's data; that fail otherwise: error -32000
+//! source  `internal/ethapi` of go-ethereum 1.16
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use alloy_eips::eip2930::{AccessList, AccessListItem};
+use alloy_eips::eip7702::SignedAuthorization;
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+use hearth_evm::exec::{AccountOverride, BlockEnv, Checks, Overlay, SimulateError, Simulated, simulate};
+use revm::DatabaseRef;
+use revm::context::TxEnv;
+use revm::context::result::{ExecutionResult, InvalidTransaction};
+use revm::context_interface::either::Either;
+use revm::primitives::hardfork::SpecId;
+use serde::Deserialize;
+
+use super::{Api, Caller};
+use crate::failure::Failure;
+use crate::heavy::Deadline;
+use crate::json;
+use crate::params::{BlockId, Field, Params, StorageKey};
+use crate::trace::{Budget, Watchman, halt_words};
+
+/// Gas of a transfer without data.
+const TRANSFER_GAS: u64 = 21_000;
+/// What a call that carries value gives the callee on top.
+const STIPEND: u64 = 2_300;
+/// The most gas of a transaction from Osaka on (EIP-7825).
+const OSAKA_TX_GAS: u64 = 1 << 24;
+/// An estimate may be above what is needed by so many thousandths: geth's precision.
+const ESTIMATE_PRECISION: u64 = 15;
+/// How often an access list is made anew until it no longer changes.
+const ACCESS_LIST_ROUNDS: usize = 16;
+
+/// A message as clients write it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Message {
+    /// Who sends it.
+    pub from: Option<Field<Address>>,
+    /// To whom; a contract is created where nobody is named.
+    pub to: Option<Field<Address>>,
+    /// Units of gas it may use.
+    pub gas: Option<Field<u64>>,
+    /// Wei for each.
+    pub gas_price: Option<Field<U256>>,
+    /// Wei for each at most.
+    pub max_fee_per_gas: Option<Field<U256>>,
+    /// Wei for each to whoever makes the block.
+    pub max_priority_fee_per_gas: Option<Field<U256>>,
+    /// Wei that go along.
+    pub value: Option<Field<U256>>,
+    /// How many transactions its sender has sent.
+    pub nonce: Option<Field<u64>>,
+    data: Option<Field<Bytes>>,
+    input: Option<Field<Bytes>>,
+    /// EIP-2930.
+    pub access_list: Option<AccessList>,
+    /// EIP-7702.
+    pub authorization_list: Option<Vec<SignedAuthorization>>,
+    /// Of this chain, if given.
+    pub chain_id: Option<Field<U256>>,
+    blob_versioned_hashes: Option<Vec<Field<B256>>>,
+    blobs: Option<Vec<Field<Bytes>>>,
+}
+
+impl Message {
+    /// Its data, under whichever name.
+    pub fn input(&self) -> Result<Bytes, Failure> {
+        match (&self.input, &self.data) {
+            (Some(input), Some(data)) if input != data => Err(Failure::server(
+                "both \"data\" and \"input\" are set and not equal. Please use \"input\" to pass transaction call data",
+            )),
+            (Some(input), _) => Ok(input.0.clone()),
+            (None, Some(data)) => Ok(data.0.clone()),
+            (None, None) => Ok(Bytes::new()),
+        }
+    }
+
+    /// The same, sent by somebody.
+    pub fn sent_by(&self, from: Address) -> Self {
+        Self { from: Some(Field(from)), ..self.clone() }
+    }
+
+    /// What cannot be of any message, or not of this chain.
+    pub fn check(&self, chain_id: u64) -> Result<(), Failure> {
+        if self.blob_versioned_hashes.is_some() || self.blobs.is_some() {
+            return Err(Failure::server(
+                "transaction type not supported: blob transactions (type 3, EIP-4844) are not carried by this chain",
+            ));
+        }
+        if self.gas_price.is_some() && (self.max_fee_per_gas.is_some() || self.max_priority_fee_per_gas.is_some()) {
+            return Err(Failure::server("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
+        }
+        if let (Some(Field(cap)), Some(Field(tip))) = (self.max_fee_per_gas, self.max_priority_fee_per_gas)
+            && cap < tip
+        {
+            return Err(Failure::server(format!("maxFeePerGas ({cap}) < maxPriorityFeePerGas ({tip})")));
+        }
+        match self.chain_id {
+            Some(Field(have)) if have != U256::from(chain_id) => {
+                Err(Failure::server(format!("chainId does not match node's (have={have}, want={chain_id})")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As revm takes it.
+    pub fn to_env(&self, chain_id: u64, gas_limit: u64) -> Result<TxEnv, Failure> {
+        self.check(chain_id)?;
+        let price = |field: Option<Field<U256>>| {
+            let number = field.map_or(U256::ZERO, |field| field.0);
+            u128::try_from(number)
+                .map_err(|_| Failure::server(format!("max fee per gas higher than 2^128-1: {number}")))
+        };
+        let is_dynamic = self.max_fee_per_gas.is_some() || self.max_priority_fee_per_gas.is_some();
+        let authorizations = self.authorization_list.clone().unwrap_or_default();
+        let tx_type = match (authorizations.is_empty(), is_dynamic, self.access_list.is_some()) {
+            (false, ..) => 4,
+            (true, true, _) => 2,
+            (true, false, true) => 1,
+            (true, false, false) => 0,
+        };
+        let cap = if self.gas_price.is_some() { self.gas_price } else { self.max_fee_per_gas };
+        Ok(TxEnv {
+            tx_type,
+            caller: self.from.map_or(Address::ZERO, |from| from.0),
+            gas_limit: self.gas.map_or(gas_limit, |gas| gas.0.min(gas_limit)),
+            gas_price: price(cap)?,
+            kind: self.to.map_or(TxKind::Create, |to| TxKind::Call(to.0)),
+            value: self.value.map_or(U256::ZERO, |value| value.0),
+            data: self.input()?,
+            nonce: self.nonce.map_or(0, |nonce| nonce.0),
+            chain_id: Some(chain_id),
+            access_list: self.access_list.clone().unwrap_or_default(),
+            gas_priority_fee: if tx_type >= 2 { Some(price(self.max_priority_fee_per_gas)?) } else { None },
+            blob_hashes: Vec::new(),
+            max_fee_per_blob_gas: 0,
+            authorization_list: authorizations.into_iter().map(Either::Left).collect(),
+        })
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct WireOverride {
+    balance: Option<Field<U256>>,
+    nonce: Option<Field<u64>>,
+    code: Option<Field<Bytes>>,
+    state: Option<HashMap<String, Field<StorageKey>>>,
+    state_diff: Option<HashMap<String, Field<StorageKey>>>,
+}
+
+/// Accounts that shall be other than they are.
+pub type StateOverrides = Vec<(Address, AccountOverride)>;
+
+/// Reads the state overrides in the JSON.
+pub fn state_overrides(json: Option<&str>, index: usize) -> Result<StateOverrides, Failure> {
+    let Some(json) = json else { return Ok(Vec::new()) };
+    let wrong = |why: String| Failure::argument(index, why);
+    let wire: HashMap<String, WireOverride> = serde_json::from_str(json).map_err(|why| wrong(why.to_string()))?;
+    let slots = |map: HashMap<String, Field<StorageKey>>| {
+        let one = |(key, value): (String, Field<StorageKey>)| {
+            let key = crate::hexadecimal::word(&key).map_err(|why| wrong(why.to_string()))?;
+            Ok((key, value.0.0))
+        };
+        map.into_iter().map(one).collect::<Result<HashMap<_, _>, Failure>>()
+    };
+    let mut accounts = Vec::with_capacity(wire.len());
+    for (address, wanted) in wire {
+        let address: Address =
+            crate::hexadecimal::fixed(&address, "common.Address").map(Address::from).map_err(wrong)?;
+        if wanted.state.is_some() && wanted.state_diff.is_some() {
+            return Err(Failure::server(format!("account {address} has both 'state' and 'stateDiff'")));
+        }
+        accounts.push((
+            address,
+            AccountOverride {
+                balance: wanted.balance.map(|field| field.0),
+                nonce: wanted.nonce.map(|field| field.0),
+                code: wanted.code.map(|field| field.0),
+                state: wanted.state.map(slots).transpose()?,
+                state_diff: wanted.state_diff.map(slots).transpose()?.unwrap_or_default(),
+            },
+        ));
+    }
+    Ok(accounts)
+}
+
+/// Fields of the block that shall be other than they are.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BlockOverrides {
+    number: Option<Field<u64>>,
+    time: Option<Field<u64>>,
+    gas_limit: Option<Field<u64>>,
+    fee_recipient: Option<Field<Address>>,
+    prev_randao: Option<Field<B256>>,
+    base_fee_per_gas: Option<Field<u64>>,
+}
+
+impl BlockOverrides {
+    /// Puts them in place.
+    pub fn apply(&self, env: &mut BlockEnv) {
+        env.number = self.number.map_or(env.number, |field| field.0);
+        env.timestamp = self.time.map_or(env.timestamp, |field| field.0);
+        env.gas_limit = self.gas_limit.map_or(env.gas_limit, |field| field.0);
+        env.beneficiary = self.fee_recipient.map_or(env.beneficiary, |field| field.0);
+        env.prevrandao = self.prev_randao.map_or(env.prevrandao, |field| field.0);
+        env.base_fee = self.base_fee_per_gas.map_or(env.base_fee, |field| field.0);
+    }
+}
+
+/// A message, and on what it is executed.
+struct Scene<D> {
+    env: BlockEnv,
+    db: D,
+    deadline: Deadline,
+}
+
+impl<D: DatabaseRef> Scene<D> {
+    fn run(&self, tx: TxEnv) -> Result<Result<Simulated, InvalidTransaction>, Failure> {
+        let mut watch = Watchman::new(Budget { bytes: usize::MAX, deadline: self.deadline });
+        let done = simulate(&self.db, &self.env, tx, Checks::Call, &mut watch);
+        watch.check()?;
+        match done {
+            Ok(done) => Ok(Ok(done)),
+            Err(SimulateError::Invalid(why)) => Ok(Err(why)),
+            Err(SimulateError::State(why)) => Err(Failure::internal(why)),
+        }
+    }
+}
+
+/// Why a message is none for this state, in geth's words.
+fn invalid(why: &InvalidTransaction, tx: &TxEnv) -> String {
+    let sender = tx.caller;
+    match why {
+        InvalidTransaction::LackOfFundForMaxFee { fee, balance } => {
+            format!("insufficient funds for gas * price + value: address {sender} have {balance} want {fee}")
+        }
+        InvalidTransaction::GasPriceLessThanBasefee => {
+            format!("max fee per gas less than block base fee: address {sender}, maxFeePerGas: {}", tx.gas_price)
+        }
+        InvalidTransaction::CallGasCostMoreThanGasLimit { initial_gas, gas_limit } => {
+            format!("intrinsic gas too low: have {gas_limit}, want {initial_gas}")
+        }
+        InvalidTransaction::GasFloorMoreThanGasLimit { gas_floor, gas_limit } => {
+            format!("insufficient gas for floor data gas cost: have {gas_limit}, want {gas_floor}")
+        }
+        InvalidTransaction::CreateInitCodeSizeLimit => {
+            format!("max initcode size exceeded: code size {}", tx.data.len())
+        }
+        other => other.to_string(),
+    }
+}
+
+fn refused(why: &InvalidTransaction, tx: &TxEnv) -> Failure {
+    Failure::server(format!("err: {} (supplied gas {})", invalid(why, tx), tx.gas_limit))
+}
+
+/// What a message gives back, or why it fails.
+fn output(result: &ExecutionResult) -> Result<Bytes, Failure> {
+    match result {
+        ExecutionResult::Success { output, .. } => Ok(output.data().clone()),
+        ExecutionResult::Revert { output, .. } => Err(Failure::reverted(output)),
+        ExecutionResult::Halt { reason, .. } => Err(Failure::server(halt_words(reason))),
+    }
+}
+
+impl Caller<'_> {
+    /// The message, the state and the block that the parameters name: message, block, state overrides, block overrides.
+    async fn with_scene<T, F>(&self, params: &Params<'_>, default: BlockId, work: F) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Scene<Overlay<hearth_evm::state::StateView>>, Message, &Api) -> Result<T, Failure> + Send + 'static,
+    {
+        let message: Message = params.shape(0)?;
+        let block = params.optional(1)?.unwrap_or(default);
+        let overrides = state_overrides(params.json(2), 2)?;
+        let block_overrides: BlockOverrides = params.shape_or_none(3)?.unwrap_or_default();
+        let api = std::sync::Arc::clone(self.api);
+        self.api
+            .heavy
+            .run(move |deadline| {
+                let (mut env, view) = api.scene(block)?;
+                block_overrides.apply(&mut env);
+                let scene = Scene { env, db: Overlay::new(view, overrides), deadline };
+                work(&scene, message, &api)
+            })
+            .await
+    }
+
+    pub(super) async fn eth_call(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(4)?;
+        let done = self.with_scene(&params, BlockId::Latest, |scene, message, api| {
+            let tx = message.to_env(api.chain_id(), api.config.limits.call_gas)?;
+            let done = scene.run(tx.clone())?.map_err(|why| refused(&why, &tx))?;
+            output(&done.result).map(|output| json::data(&output))
+        });
+        done.await
+    }
+
+    pub(super) async fn eth_estimate_gas(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(4)?;
+        let done = self.with_scene(&params, BlockId::Pending, |scene, message, api| {
+            let call_gas = api.config.limits.call_gas;
+            let tx = message.to_env(api.chain_id(), u64::MAX)?;
+            estimate(scene, tx, message.gas.map(|gas| gas.0), call_gas).map(json::quantity)
+        });
+        done.await
+    }
+
+    /// The gas that a message needs on the pending block.
+    pub(super) async fn estimated(&self, message: Message) -> Result<u64, Failure> {
+        let api = std::sync::Arc::clone(self.api);
+        let work = move |deadline| {
+            let (env, db) = api.scene(BlockId::Pending)?;
+            let tx = message.to_env(api.chain_id(), u64::MAX)?;
+            estimate(&Scene { env, db, deadline }, tx, None, api.config.limits.call_gas)
+        };
+        self.api.heavy.run(work).await
+    }
+
+    pub(super) async fn eth_create_access_list(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(3)?;
+        let done = self.with_scene(&params, BlockId::Pending, |scene, message, api| {
+            access_list(scene, message.to_env(api.chain_id(), api.config.limits.call_gas)?)
+        });
+        done.await
+    }
+}
+
+/// The least gas with which a message succeeds, to a few thousandths.
+fn estimate<D: DatabaseRef>(
+    scene: &Scene<D>,
+    mut tx: TxEnv,
+    asked: Option<u64>,
+    call_gas: u64,
+) -> Result<u64, Failure> {
+    let mut high = asked.filter(|gas| *gas >= TRANSFER_GAS).unwrap_or(scene.env.gas_limit);
+    if scene.env.spec.is_enabled_in(SpecId::OSAKA) {
+        high = high.min(OSAKA_TX_GAS);
+    }
+    high = high.min(call_gas);
+    if tx.gas_price > 0 {
+        let balance = scene.db.basic_ref(tx.caller).map_err(Failure::internal)?.unwrap_or_default().balance;
+        let Some(rest) = balance.checked_sub(tx.value) else {
+            return Err(Failure::server("insufficient funds for transfer"));
+        };
+        let allowance = rest / U256::from(tx.gas_price);
+        high = high.min(u64::try_from(allowance).unwrap_or(u64::MAX));
+    }
+    let is_plain = |kind: &TxKind| match kind {
+        TxKind::Call(to) => scene.db.basic_ref(*to).map(|info| info.is_none_or(|info| info.is_empty_code_hash())),
+        TxKind::Create => Ok(false),
+    };
+    if tx.data.is_empty() && tx.authorization_list.is_empty() && is_plain(&tx.kind).map_err(Failure::internal)? {
+        tx.gas_limit = TRANSFER_GAS.min(high);
+        if scene.run(tx.clone())?.is_ok_and(|done| done.result.is_success()) {
+            return Ok(tx.gas_limit);
+        }
+    }
+    tx.gas_limit = high;
+    let (mut low, tried) = match scene.run(tx.clone())? {
+        Ok(Simulated { result: ExecutionResult::Success { gas, .. }, .. }) => {
+            // With the whole of the refund paid beforehand, and a 64th kept back in every call.
+            let most = gas.total_gas_spent().max(gas.floor_gas());
+            (gas.tx_gas_used() - 1, ((most + STIPEND) / 63).saturating_mul(64))
+        }
+        Ok(Simulated { result: ExecutionResult::Halt { reason, .. }, .. }) if halt_words(&reason) == "out of gas" => {
+            return Err(Failure::server(format!("gas required exceeds allowance ({high})")));
+        }
+        Ok(done) => return Err(output(&done.result).err().unwrap_or_else(|| Failure::internal("no result"))),
+        Err(InvalidTransaction::CallGasCostMoreThanGasLimit { .. })
+        | Err(InvalidTransaction::GasFloorMoreThanGasLimit { .. }) => {
+            return Err(Failure::server(format!("gas required exceeds allowance ({high})")));
+        }
+        Err(why) => return Err(refused(&why, &tx)),
+    };
+    let succeeds = |gas_limit: u64| -> Result<bool, Failure> {
+        scene.deadline.check()?;
+        let tx = TxEnv { gas_limit, ..tx.clone() };
+        Ok(scene.run(tx)?.is_ok_and(|done| done.result.is_success()))
+    };
+    if tried < high {
+        if succeeds(tried)? {
+            high = tried;
+        } else {
+            low = tried;
+        }
+    }
+    while low + 1 < high && (high - low) * 1_000 > high * ESTIMATE_PRECISION {
+        // What is needed is most often near what was used.
+        let middle = (low + (high - low) / 2).min(low.saturating_mul(2));
+        if succeeds(middle)? {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Ok(high)
+}
+
+/// The accounts and slots that a message touches, and what it uses with them named.
+fn access_list<D: DatabaseRef>(scene: &Scene<D>, mut tx: TxEnv) -> Result<String, Failure> {
+    if tx.tx_type == 0 {
+        tx.tx_type = 1;
+    }
+    let mut list = AccessList::default();
+    let mut last = None;
+    for _ in 0..ACCESS_LIST_ROUNDS {
+        scene.deadline.check()?;
+        tx.access_list = list.clone();
+        let done = scene.run(tx.clone())?.map_err(|why| {
+            Failure::server(format!("failed to apply transaction: {} err: {}", B256::ZERO, invalid(&why, &tx)))
+        })?;
+        let touched = touched(&done, &tx, &scene.env);
+        last = Some(done.result);
+        if touched == list {
+            break;
+        }
+        list = touched;
+    }
+    let result = last.ok_or_else(|| Failure::internal("nothing was executed"))?;
+    Ok(json::object(|object| {
+        object.array("accessList", &list.0, |out, item| {
+            json::push_object(out, |object| {
+                object.data("address", item.address.as_slice());
+                object.array("storageKeys", &item.storage_keys, |out, key| json::push_data(out, key.as_slice()));
+            });
+        });
+        match &result {
+            ExecutionResult::Success { .. } => {}
+            ExecutionResult::Revert { .. } => object.text("error", "execution reverted"),
+            ExecutionResult::Halt { reason, .. } => object.text("error", &halt_words(reason)),
+        }
+        object.quantity("gasUsed", result.tx_gas_used());
+    }))
+}
+
+/// Without those that are warm in any case: sender, receiver and beneficiary, where nothing of their storage is touched,
+/// and precompiles.
+fn touched(done: &Simulated, tx: &TxEnv, env: &BlockEnv) -> AccessList {
+    let to = match tx.kind {
+        TxKind::Call(to) => to,
+        TxKind::Create => tx.caller.create(tx.nonce),
+    };
+    let mut accounts: BTreeMap<Address, BTreeSet<B256>> = BTreeMap::new();
+    for (address, account) in &done.state {
+        let is_warm = [tx.caller, to, env.beneficiary].contains(address) || is_precompile(address);
+        if !is_warm || !account.storage.is_empty() {
+            accounts.entry(*address).or_default().extend(account.storage.keys().map(|key| B256::from(*key)));
+        }
+    }
+    let item = |(address, keys): (_, BTreeSet<_>)| AccessListItem { address, storage_keys: keys.into_iter().collect() };
+    AccessList(accounts.into_iter().map(item).collect())
+}
+
+fn is_precompile(address: &Address) -> bool {
+    let (zeros, number) = address.split_at(18);
+    let number = u16::from_be_bytes([number[0], number[1]]);
+    zeros.iter().all(|byte| *byte == 0) && matches!(number, 1..=0x11 | 0x100)
+}

@@ -1,0 +1,190 @@
+//! Traces, and what is stored as it is stored.
+//!
+//! reads   blocks, and the state before them
+//! writes  traces; RLP
+//! memory  a trace: at most [`Limits::answer_bytes`](crate::Limits)
+//! drops   blocks whose parent's state is no longer kept: error -32000
+//! source  the `debug` methods of go-ethereum 1.16
+
+use std::sync::Arc;
+
+use alloy_eips::eip2718::Encodable2718;
+use alloy_primitives::{B256, Bytes};
+use alloy_rlp::{BufMut, Encodable, Header};
+use hearth_evm::block::Block;
+use hearth_evm::exec::{BlockExecutor, Checks, Overlay};
+use hearth_evm::state::StateView;
+use hearth_evm::tx::to_tx_env;
+
+use super::call::{BlockOverrides, Message, state_overrides};
+use super::{Api, Caller};
+use crate::failure::Failure;
+use crate::json;
+use crate::params::{BlockId, Params};
+use crate::trace::{Budget, Options, Subject};
+
+impl Api {
+    /// Traces transactions of a block: all, or the one at `only`. Gives the JSON of each.
+    fn traces(
+        &self,
+        block: &Block,
+        only: Option<usize>,
+        options: &Options,
+        mut budget: Budget,
+    ) -> Result<Vec<String>, Failure> {
+        let Some(parent) = block.number().checked_sub(1) else {
+            return Err(Failure::server("genesis is not traceable"));
+        };
+        let parent = self.chain.block(parent).ok_or_else(|| Failure::server("parent block not found"))?;
+        let view = self.view_after(&parent)?;
+        let env = self.chain.env_of(block);
+        let mut executor = BlockExecutor::new(&view, &env);
+        executor.begin();
+        let mut traces = Vec::new();
+        for (index, tx) in block.txs.iter().enumerate() {
+            budget.deadline.check()?;
+            if only.is_some_and(|only| index < only) {
+                executor.run(tx);
+                continue;
+            }
+            let subject = Subject { db: &*executor.database(), env: &env, tx: to_tx_env(tx), checks: Checks::All };
+            let (trace, done) = options.trace(&subject, budget)?;
+            budget.bytes = budget.bytes.saturating_sub(trace.len());
+            traces.push(trace);
+            if only.is_some() {
+                break;
+            }
+            executor.database().absorb(done.state);
+        }
+        Ok(traces)
+    }
+}
+
+/// What `debug_traceCall` takes besides the tracer's options.
+#[derive(Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CallOptions<'a> {
+    #[serde(borrow)]
+    state_overrides: Option<&'a serde_json::value::RawValue>,
+    block_overrides: Option<BlockOverrides>,
+}
+
+impl Caller<'_> {
+    pub(super) async fn debug(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        match method {
+            "debug_traceTransaction" => {
+                let params = params.at_most(2)?;
+                let hash: B256 = params.required(0)?;
+                let options: Options = params.shape_or_none(1)?.unwrap_or_default();
+                let (block, index) =
+                    self.api.chain.tx(&hash).ok_or_else(|| Failure::server("transaction not found"))?;
+                self.trace(block, Some(index), options, |mut traces, _| traces.pop().unwrap_or_default()).await
+            }
+            "debug_traceBlockByNumber" | "debug_traceBlockByHash" => {
+                let params = params.at_most(2)?;
+                let id = match method {
+                    "debug_traceBlockByHash" => BlockId::Hash(params.required(0)?),
+                    _ => params.required(0)?,
+                };
+                let options: Options = params.shape_or_none(1)?.unwrap_or_default();
+                let block = self.api.block(id)?.ok_or_else(|| Failure::server("block not found"))?;
+                self.trace(block, None, options, |traces, block| {
+                    json::array(traces.iter().zip(&block.txs), |out, (trace, tx)| {
+                        json::push_object(out, |object| {
+                            object.data("txHash", tx.hash.as_slice());
+                            object.raw("result", trace);
+                        });
+                    })
+                })
+                .await
+            }
+            "debug_traceCall" => self.debug_trace_call(params).await,
+            "debug_getRawTransaction" => {
+                let hash: B256 = params.at_most(1)?.required(0)?;
+                let chain = &self.api.chain;
+                let waiting = || chain.pool().get(&hash).map(|tx| tx.raw.clone());
+                let raw = chain.tx(&hash).map(|(block, index)| block.txs[index].raw.clone()).or_else(waiting);
+                Ok(json::data(&raw.unwrap_or_default()))
+            }
+            "debug_getRawHeader" | "debug_getRawBlock" | "debug_getRawReceipts" => {
+                let id: BlockId = params.at_most(1)?.required(0)?;
+                let block = self.api.block(id)?.ok_or_else(|| Failure::server("block not found"))?;
+                Ok(raw(method, &block))
+            }
+            // There is nothing here that this node had found bad.
+            "debug_getBadBlocks" => Ok("[]".into()),
+            unknown => Err(Failure::method_not_found(unknown)),
+        }
+    }
+
+    async fn trace(
+        &self,
+        block: Arc<Block>,
+        only: Option<usize>,
+        options: Options,
+        finish: impl FnOnce(Vec<String>, &Block) -> String + Send + 'static,
+    ) -> Result<String, Failure> {
+        let api = Arc::clone(self.api);
+        let bytes = api.config.limits.answer_bytes;
+        let work = move |deadline| {
+            let traces = api.traces(&block, only, &options, Budget { bytes, deadline })?;
+            Ok(finish(traces, &block))
+        };
+        self.api.heavy.run(work).await
+    }
+
+    async fn debug_trace_call(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(3)?;
+        let message: Message = params.shape(0)?;
+        let id = params.optional(1)?.unwrap_or(BlockId::Latest);
+        let options: Options = params.shape_or_none(2)?.unwrap_or_default();
+        let more: CallOptions<'_> = params.shape_or_none(2)?.unwrap_or_default();
+        let overrides = state_overrides(more.state_overrides.map(|json| json.get()).filter(|json| *json != "null"), 2)?;
+        let block_overrides = more.block_overrides.unwrap_or_default();
+        let api = Arc::clone(self.api);
+        let work = move |deadline| {
+            let (mut env, view) = api.scene(id)?;
+            block_overrides.apply(&mut env);
+            let db: Overlay<StateView> = Overlay::new(view, overrides);
+            let limits = api.config.limits;
+            let tx = message.to_env(api.chain_id(), limits.call_gas)?;
+            let subject = Subject { db: &db, env: &env, tx, checks: Checks::Call };
+            options.trace(&subject, Budget { bytes: limits.answer_bytes, deadline }).map(|(trace, _)| trace)
+        };
+        self.api.heavy.run(work).await
+    }
+}
+
+fn raw(method: &str, block: &Block) -> String {
+    match method {
+        "debug_getRawHeader" => json::data(&alloy_rlp::encode(&block.header)),
+        "debug_getRawReceipts" => json::array(&block.receipts, |out, receipt| {
+            let mut bytes = Vec::new();
+            receipt.encode_2718(&mut bytes);
+            json::push_data(out, &bytes);
+        }),
+        _ => json::data(&block_rlp(block)),
+    }
+}
+
+/// The block as peers would send it: header, transactions, uncles, withdrawals.
+fn block_rlp(block: &Block) -> Vec<u8> {
+    let mut txs = Vec::new();
+    for tx in &block.txs {
+        match tx.envelope.is_legacy() {
+            true => txs.put_slice(&tx.envelope.encoded_2718()),
+            false => Bytes::from(tx.envelope.encoded_2718()).encode(&mut txs),
+        }
+    }
+    let mut body = alloy_rlp::encode(&block.header);
+    Header { list: true, payload_length: txs.len() }.encode(&mut body);
+    body.extend(txs);
+    body.push(alloy_rlp::EMPTY_LIST_CODE);
+    if block.header.withdrawals_root.is_some() {
+        block.withdrawals.encode(&mut body);
+    }
+    let mut out = Vec::with_capacity(body.len() + 8);
+    Header { list: true, payload_length: body.len() }.encode(&mut out);
+    out.extend(body);
+    out
+}

@@ -1,0 +1,308 @@
+//! What a developer may do to a chain of their own: time, accounts, going back, blocks on demand.
+//!
+//! reads   requests
+//! writes  the chain, through its own controls
+//! memory  the number of one snapshot
+//! drops   requests that are beyond the chain: error -32000
+//! source  the `evm_`, `anvil_` and `hardhat_` methods of anvil 1.5 and Hardhat 2
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use hearth_evm::chain::{BlockTime, Chain, ChainError};
+use serde::Deserialize;
+
+use super::Caller;
+use crate::failure::Failure;
+use crate::json;
+use crate::params::{Field, Param, Params};
+
+/// Blocks that one request may make.
+const BLOCKS_MAX: u64 = 100_000;
+
+/// What these methods remember.
+pub struct Dev {
+    /// The snapshot of the chain as it was when the server began.
+    beginning: Mutex<Option<u64>>,
+}
+
+impl Dev {
+    /// For a chain whose beginning is now, where developers may go back to it.
+    pub fn new(chain: &Chain, is_served: bool) -> Self {
+        Self { beginning: Mutex::new(is_served.then(|| chain.snapshot())) }
+    }
+}
+
+/// What `evm_mine` takes: a time, or this.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MineOptions {
+    blocks: Option<Field<u64>>,
+    timestamp: Option<Field<u64>>,
+}
+
+/// A whole number of seconds or milliseconds, in whatever form.
+struct Span(u64);
+
+impl Param for Span {
+    fn read(json: &str) -> Result<Self, String> {
+        // Decimal digits in quotes, as Hardhat's helpers send them.
+        let within = json.trim_matches('"');
+        match within.parse() {
+            Ok(number) => Ok(Self(number)),
+            Err(_) => u64::read(json).map(Self),
+        }
+    }
+}
+
+fn failed(why: ChainError) -> Failure {
+    Failure::server(why)
+}
+
+impl Caller<'_> {
+    pub(super) async fn dev(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        let (namespace, name) = method.split_once('_').unwrap_or_default();
+        // What there is nothing to say of: `null` by anvil, `true` by Hardhat.
+        let done = || Ok(if namespace == "anvil" { "null".into() } else { "true".into() });
+        let chain = &self.api.chain;
+        match name {
+            "mine" => self.mine(namespace, params).await,
+            "snapshot" => Ok(json::quantity(chain.snapshot())),
+            "revert" => {
+                let id: Span = params.at_most(1)?.required(0)?;
+                self.blocking(move |chain| chain.revert(id.0).map_err(failed)).await.map(|was| was.to_string())
+            }
+            "reset" => self.reset(params).await.and_then(|()| done()),
+            "setAutomine" | "getAutomine" | "setIntervalMining" | "getIntervalMining" => {
+                self.block_time(namespace, name, params)
+            }
+            "increaseTime" => {
+                let Span(seconds) = params.at_most(1)?.required(0)?;
+                Ok(chain.increase_time(seconds).to_string())
+            }
+            "setTime" => {
+                let Span(time) = params.at_most(1)?.required(0)?;
+                // Milliseconds, as Ganache has them, where it cannot be seconds.
+                let seconds = if time > 100_000_000_000 { time / 1_000 } else { time };
+                Ok(chain.set_time(seconds).to_string())
+            }
+            "setNextBlockTimestamp" => {
+                let Span(time) = params.at_most(1)?.required(0)?;
+                chain.set_next_timestamp(time).map_err(failed)?;
+                done()
+            }
+            "setBlockTimestampInterval" => {
+                let Span(seconds) = params.at_most(1)?.required(0)?;
+                chain.set_timestamp_interval(Some(seconds));
+                done()
+            }
+            "removeBlockTimestampInterval" => {
+                chain.set_timestamp_interval(None);
+                Ok("true".into())
+            }
+            "setBlockGasLimit" => {
+                let Span(gas_limit) = params.at_most(1)?.required(0)?;
+                chain.set_gas_limit(gas_limit);
+                Ok("true".into())
+            }
+            "setNextBlockBaseFeePerGas" => {
+                let Span(base_fee) = params.at_most(1)?.required(0)?;
+                chain.set_next_base_fee(base_fee);
+                done()
+            }
+            "setPrevRandao" => {
+                chain.set_prevrandao(params.at_most(1)?.required::<B256>(0)?);
+                done()
+            }
+            "setCoinbase" => {
+                chain.set_beneficiary(params.at_most(1)?.required::<Address>(0)?);
+                done()
+            }
+            "impersonateAccount" => {
+                chain.impersonate(params.at_most(1)?.required::<Address>(0)?);
+                done()
+            }
+            "stopImpersonatingAccount" => {
+                chain.stop_impersonating(&params.at_most(1)?.required::<Address>(0)?);
+                done()
+            }
+            "autoImpersonateAccount" => {
+                chain.impersonate_all(params.at_most(1)?.required::<bool>(0)?);
+                done()
+            }
+            "dropTransaction" | "dropAllTransactions" | "removePoolTransactions" => self.drop_waiting(name, params),
+            "setLoggingEnabled" => done(),
+            "nodeInfo" | "metadata" if namespace != "evm" => Ok(self.about()),
+            _ => self.set_account(method, name, params).await.and_then(|()| done()),
+        }
+    }
+
+    /// Runs what makes blocks on a thread that may wait.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Chain) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let chain = self.api.chain.clone();
+        let working = tokio::task::spawn_blocking(move || work(&chain));
+        working.await.unwrap_or_else(|_| Err(Failure::internal("the chain failed")))
+    }
+
+    async fn mine(&self, namespace: &str, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(2)?;
+        if namespace == "evm" {
+            let options = match params.json(0) {
+                Some(json) if json.starts_with('{') => params.shape::<MineOptions>(0)?,
+                _ => MineOptions { blocks: None, timestamp: params.optional::<Span>(0)?.map(|span| Field(span.0)) },
+            };
+            if let Some(Field(timestamp)) = options.timestamp {
+                self.api.chain.set_next_timestamp(timestamp).map_err(failed)?;
+            }
+            self.mine_blocks(options.blocks.map_or(1, |blocks| blocks.0), None).await?;
+            return Ok("\"0x0\"".into());
+        }
+        let count = params.optional::<Span>(0)?.map_or(1, |span| span.0);
+        let interval = params.optional::<Span>(1)?.map(|span| span.0);
+        self.mine_blocks(count, interval).await?;
+        Ok(if namespace == "anvil" { "null".into() } else { "true".into() })
+    }
+
+    async fn mine_blocks(&self, count: u64, interval_s: Option<u64>) -> Result<(), Failure> {
+        if count > BLOCKS_MAX {
+            return Err(Failure::server(format!("{count} blocks: at most {BLOCKS_MAX} at once")));
+        }
+        self.blocking(move |chain| chain.mine_many(count, interval_s).map_err(failed)).await
+    }
+
+    async fn reset(&self, params: Params<'_>) -> Result<(), Failure> {
+        let asks_for_fork = |json: &str| {
+            let value: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
+            value.get("forking").or(value.get("jsonRpcUrl")).is_some()
+        };
+        if params.json(0).is_some_and(asks_for_fork) {
+            return Err(Failure::server("this chain forks no other"));
+        }
+        let api = Arc::clone(self.api);
+        self.blocking(move |chain| {
+            let mut beginning = api.dev.beginning.lock().unwrap_or_else(PoisonError::into_inner);
+            let was = match beginning.take() {
+                Some(id) => chain.revert(id).map_err(failed)?,
+                None => false,
+            };
+            *beginning = Some(chain.snapshot());
+            match was {
+                true => Ok(()),
+                false => Err(Failure::server("the chain as it was when the server began is no longer kept")),
+            }
+        })
+        .await
+    }
+
+    fn block_time(&self, namespace: &str, name: &str, params: Params<'_>) -> Result<String, Failure> {
+        let chain = &self.api.chain;
+        let now = chain.block_time();
+        let set = |block_time| chain.set_block_time(block_time).map_err(failed);
+        match name {
+            "getAutomine" => Ok((now == BlockTime::Instant).to_string()),
+            "getIntervalMining" => Ok(match now {
+                BlockTime::Every(every) => every.as_secs().to_string(),
+                BlockTime::Instant | BlockTime::Manual => "null".into(),
+            }),
+            "setAutomine" => {
+                match (params.at_most(1)?.required(0)?, now) {
+                    (true, _) => set(BlockTime::Instant)?,
+                    (false, BlockTime::Instant) => set(BlockTime::Manual)?,
+                    (false, BlockTime::Every(_) | BlockTime::Manual) => {}
+                }
+                Ok(if namespace == "anvil" { "null".into() } else { "true".into() })
+            }
+            _ => {
+                let Span(every) = params.at_most(1)?.required(0)?;
+                // Seconds by anvil; milliseconds by those before it.
+                let every =
+                    if namespace == "anvil" { Duration::from_secs(every) } else { Duration::from_millis(every) };
+                match (every.is_zero(), now) {
+                    (false, _) => set(BlockTime::Every(every))?,
+                    (true, BlockTime::Every(_)) => set(BlockTime::Manual)?,
+                    (true, BlockTime::Instant | BlockTime::Manual) => {}
+                }
+                Ok(if namespace == "anvil" { "null".into() } else { "true".into() })
+            }
+        }
+    }
+
+    fn drop_waiting(&self, name: &str, params: Params<'_>) -> Result<String, Failure> {
+        let chain = &self.api.chain;
+        let all = match name {
+            "dropTransaction" => {
+                let hash: B256 = params.at_most(1)?.required(0)?;
+                let was_there = chain.drop_transaction(&hash);
+                return Ok(if was_there { json::data(hash.as_slice()) } else { "null".into() });
+            }
+            "removePoolTransactions" => {
+                let account: Address = params.at_most(1)?.required(0)?;
+                chain.pool().content_from(&account).into_iter().collect()
+            }
+            _ => chain.pool().content(),
+        };
+        for tx in all.iter().flat_map(|content| content.pending.iter().chain(&content.queued)) {
+            chain.drop_transaction(&tx.hash);
+        }
+        Ok("null".into())
+    }
+
+    async fn set_account(&self, method: &str, name: &str, params: Params<'_>) -> Result<(), Failure> {
+        match name {
+            "setBalance" | "addBalance" => {
+                let params = params.at_most(2)?;
+                let (account, wei): (Address, U256) = (params.required(0)?, params.required(1)?);
+                let add = name == "addBalance";
+                self.blocking(move |chain| {
+                    let had = chain.view().account(&account).map_or(U256::ZERO, |account| account.balance);
+                    let balance = if add { had.saturating_add(wei) } else { wei };
+                    chain.set_balance(account, balance).map_err(failed)
+                })
+                .await
+            }
+            "setNonce" => {
+                let params = params.at_most(2)?;
+                let (account, nonce): (Address, u64) = (params.required(0)?, params.required(1)?);
+                self.blocking(move |chain| chain.set_nonce(account, nonce).map_err(failed)).await
+            }
+            "setCode" => {
+                let params = params.at_most(2)?;
+                let (account, code): (Address, Bytes) = (params.required(0)?, params.required(1)?);
+                self.blocking(move |chain| chain.set_code(account, code).map_err(failed)).await
+            }
+            "setStorageAt" => {
+                let params = params.at_most(3)?;
+                let account: Address = params.required(0)?;
+                let slot = params.required::<crate::params::StorageKey>(1)?.0;
+                let value = params.required::<crate::params::StorageKey>(2)?.0;
+                self.blocking(move |chain| chain.set_storage(account, slot, value).map_err(failed)).await
+            }
+            _ => Err(Failure::method_not_found(method)),
+        }
+    }
+
+    fn about(&self) -> String {
+        let (chain, config) = (&self.api.chain, &self.api.config);
+        let head = chain.head();
+        json::object(|object| {
+            object.text("clientVersion", &config.client_version);
+            object.decimal("chainId", self.api.chain_id());
+            object.quantity("currentBlockNumber", head.number());
+            object.decimal("latestBlockNumber", head.number());
+            object.quantity("currentBlockTimestamp", head.header.timestamp);
+            object.data("currentBlockHash", head.hash.as_slice());
+            object.data("latestBlockHash", head.hash.as_slice());
+            object.text("transactionOrder", "fees");
+            object.object("environment", |object| {
+                object.quantity("baseFee", head.base_fee());
+                object.decimal("chainId", self.api.chain_id());
+                object.quantity("gasLimit", head.header.gas_limit);
+                object.quantity_256("gasPrice", &U256::from(self.api.suggested_price()));
+            });
+        })
+    }
+}

@@ -1,0 +1,203 @@
+//! What a transaction should offer for its gas.
+//!
+//! reads   the fees and the use of the last blocks
+//! writes  prices in wei per gas
+//! memory  the tips of one block at a time; the answer of the last sample
+//! drops   spans of more than a thousand blocks are cut, as geth does
+//! source  `eth/gasprice` of go-ethereum 1.16; EIP-1559
+
+use alloy_consensus::Transaction;
+use alloy_primitives::U256;
+use hearth_evm::block::{Block, next_base_fee};
+use serde::Deserialize;
+
+use super::{Api, Caller};
+use crate::failure::Failure;
+use crate::json;
+use crate::params::{BlockId, Params};
+
+/// Blocks whose tips are looked at.
+const SAMPLE_BLOCKS: u64 = 20;
+/// Of each, so many of the least tips.
+const SAMPLE_TIPS: usize = 3;
+/// Of all these, the tip that so many in a hundred do not exceed.
+const SAMPLE_PERCENTILE: usize = 60;
+/// What is suggested where nobody has tipped.
+const FIRST_TIP: u128 = 1_000_000_000;
+/// Blocks of one history.
+const HISTORY_BLOCKS_MAX: u64 = 1_024;
+/// Percentiles of one history.
+const PERCENTILES_MAX: usize = 100;
+
+/// The tips that a block's transactions paid, with the gas each used, the least first.
+fn tips(block: &Block) -> Vec<(u128, u64)> {
+    let base_fee = block.base_fee();
+    let mut tips: Vec<(u128, u64)> = block
+        .txs
+        .iter()
+        .zip(&block.receipts)
+        .map(|(tx, receipt)| (tx.envelope.effective_tip_per_gas(base_fee).unwrap_or_default(), receipt.gas_used))
+        .collect();
+    tips.sort_unstable();
+    tips
+}
+
+impl Api {
+    /// The tip that gets a transaction into the next blocks.
+    pub fn suggested_tip(&self) -> u128 {
+        let head = self.chain.head();
+        let mut last = self.last_tip.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if last.0 == head.hash {
+            return last.1;
+        }
+        let first = head.number().saturating_sub(SAMPLE_BLOCKS - 1);
+        let mut sample: Vec<u128> = (first..=head.number())
+            .filter_map(|number| self.chain.block(number))
+            .flat_map(|block| tips(&block).into_iter().map(|(tip, _)| tip).take(SAMPLE_TIPS))
+            .collect();
+        sample.sort_unstable();
+        let at = sample.len().saturating_sub(1) * SAMPLE_PERCENTILE / 100;
+        let tip = sample.get(at).copied().unwrap_or(FIRST_TIP);
+        *last = (head.hash, tip);
+        tip
+    }
+
+    /// The base fee of the block after this one.
+    pub fn base_fee_after(&self, block: &Block) -> u64 {
+        let head = self.chain.head();
+        match block.number() < head.number() {
+            true => self.chain.block(block.number() + 1).map_or(0, |next| next.base_fee()),
+            false if block.header.base_fee_per_gas.is_none() => 0,
+            false => next_base_fee(block.header.gas_used, block.header.gas_limit, block.base_fee()),
+        }
+    }
+
+    /// What a transaction of the old kind should offer.
+    pub fn suggested_price(&self) -> u128 {
+        let head = self.chain.head();
+        self.suggested_tip() + u128::from(head.base_fee().max(self.base_fee_after(&head)))
+    }
+}
+
+#[derive(Deserialize)]
+struct Percentiles(Vec<f64>);
+
+impl Caller<'_> {
+    pub(super) async fn eth_fee_history(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(3)?;
+        let count: u64 = params.required(0)?;
+        let newest: BlockId = params.required(1)?;
+        let Percentiles(percentiles) = params.shape_or_none(2)?.unwrap_or(Percentiles(Vec::new()));
+        if percentiles.len() > PERCENTILES_MAX {
+            return Err(Failure::server(format!("too many percentiles: over the query limit {PERCENTILES_MAX}")));
+        }
+        let in_range = percentiles.iter().all(|percentile| (0.0..=100.0).contains(percentile));
+        if !in_range || !percentiles.is_sorted_by(|a, b| a < b) {
+            return Err(Failure::server("invalid reward percentile: each from 0 to 100, and above the one before"));
+        }
+        let api = std::sync::Arc::clone(self.api);
+        self.api
+            .heavy
+            .run(move |deadline| {
+                let newest = match newest {
+                    BlockId::Number(number) if number > api.chain.head().number() => {
+                        let head = api.chain.head().number();
+                        return Err(Failure::server(format!(
+                            "request beyond head block: requested {number}, head {head}"
+                        )));
+                    }
+                    newest => api.block(newest)?.ok_or_else(|| Failure::server("header not found"))?,
+                };
+                let count = count.min(HISTORY_BLOCKS_MAX).min(newest.number() + 1);
+                if count == 0 {
+                    return Ok(r#"{"oldestBlock":"0x0","gasUsedRatio":null}"#.into());
+                }
+                let oldest = newest.number() + 1 - count;
+                let mut history = History::default();
+                for number in oldest..=newest.number() {
+                    deadline.check()?;
+                    let block = api.chain.block(number).ok_or_else(|| Failure::server("header not found"))?;
+                    history.add(&block, &percentiles);
+                }
+                let next = api.base_fee_after(&newest);
+                Ok(history.finish(oldest, next, !percentiles.is_empty()))
+            })
+            .await
+    }
+}
+
+#[derive(Default)]
+struct History {
+    base_fees: Vec<u64>,
+    ratios: Vec<f64>,
+    rewards: Vec<Vec<u128>>,
+}
+
+impl History {
+    fn add(&mut self, block: &Block, percentiles: &[f64]) {
+        self.base_fees.push(block.base_fee());
+        self.ratios.push(block.header.gas_used as f64 / block.header.gas_limit.max(1) as f64);
+        if !percentiles.is_empty() {
+            self.rewards.push(rewards(&tips(block), block.header.gas_used, percentiles));
+        }
+    }
+
+    fn finish(self, oldest: u64, next_base_fee: u64, with_rewards: bool) -> String {
+        use std::fmt::Write;
+        let ratio = |out: &mut String, ratio: &f64| write!(out, "{ratio}").expect("a string takes all");
+        json::object(|object| {
+            object.quantity("oldestBlock", oldest);
+            if with_rewards {
+                object.array("reward", &self.rewards, |out, rewards| {
+                    json::push_array(out, rewards, |out, tip| json::push_quantity_256(out, &U256::from(*tip)));
+                });
+            }
+            let fees = self.base_fees.iter().copied().chain([next_base_fee]);
+            object.array("baseFeePerGas", fees, json::push_quantity);
+            object.array("gasUsedRatio", &self.ratios, ratio);
+            // Without blobs their price stays at its least.
+            object.array("baseFeePerBlobGas", std::iter::repeat_n(1, self.ratios.len() + 1), json::push_quantity);
+            object.array("blobGasUsedRatio", std::iter::repeat_n(&0.0, self.ratios.len()), ratio);
+        })
+    }
+}
+
+/// The tips at these percentiles of the block's gas; 0 where it has no transactions.
+fn rewards(tips: &[(u128, u64)], gas_used: u64, percentiles: &[f64]) -> Vec<u128> {
+    let mut rest = tips.iter();
+    let mut at = rest.next();
+    let mut seen = at.map_or(0, |(_, gas)| *gas);
+    let reward = |percentile: &f64| {
+        let wanted = (gas_used as f64 * percentile / 100.0) as u64;
+        while seen < wanted
+            && let Some(next) = rest.next()
+        {
+            seen += next.1;
+            at = Some(next);
+        }
+        at.map_or(0, |(tip, _)| *tip)
+    };
+    percentiles.iter().map(reward).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rewards_are_weighed_by_gas() {
+        let tips = [(1, 10), (2, 70), (3, 20)];
+        assert_eq!(rewards(&tips, 100, &[0.0, 10.0, 11.0, 80.0, 81.0, 100.0]), [1, 1, 2, 2, 3, 3]);
+        assert_eq!(rewards(&[], 0, &[0.0, 50.0]), [0, 0]);
+    }
+
+    #[test]
+    fn a_history_is_written_as_geth_does() {
+        let history = History { base_fees: vec![7], ratios: vec![0.5], rewards: vec![vec![1, 2]] };
+        let value: serde_json::Value = serde_json::from_str(&history.finish(3, 8, true)).unwrap();
+        assert_eq!(value["baseFeePerGas"], serde_json::json!(["0x7", "0x8"]));
+        assert_eq!(value["gasUsedRatio"], serde_json::json!([0.5]));
+        assert_eq!((&value["oldestBlock"], &value["reward"][0][1]), (&"0x3".into(), &"0x2".into()));
+        assert_eq!(value["baseFeePerBlobGas"].as_array().map(Vec::len), Some(2));
+    }
+}

@@ -1,0 +1,206 @@
+//! Logs of a range of blocks, and what clients are told later: filters and subscriptions.
+//!
+//! reads   blocks, their blooms first
+//! writes  logs
+//! memory  the logs of one answer: at most [`Limits::logs`](crate::Limits)
+//! drops   queries that find too much (-32005) or take too long (-32000)
+//! source  `eth/filters` of go-ethereum 1.16
+
+use hearth_evm::block::Block;
+
+use super::shapes::{self, Place};
+use super::{Api, Caller};
+use crate::criteria::{Blocks, Criteria};
+use crate::failure::Failure;
+use crate::filters::Changes;
+use crate::heavy::Deadline;
+use crate::hub::Watch;
+use crate::json;
+use crate::params::{BlockId, Params, string};
+
+/// Logs that were found, as JSON.
+struct Found {
+    out: String,
+    count: usize,
+    count_max: usize,
+    bytes_max: usize,
+}
+
+impl Found {
+    fn new(api: &Api) -> Self {
+        let limits = api.config.limits;
+        Self { out: "[".into(), count: 0, count_max: limits.logs, bytes_max: limits.answer_bytes }
+    }
+
+    fn add(&mut self, block: &Block, criteria: &Criteria) -> Result<(), Failure> {
+        if !criteria.may_be_in(&block.header.logs_bloom) {
+            return Ok(());
+        }
+        let mut log_index = 0;
+        for (index, receipt) in block.receipts.iter().enumerate() {
+            for (log, log_index) in receipt.logs.iter().zip(log_index..) {
+                if !criteria.matches(log) {
+                    continue;
+                }
+                if self.count == self.count_max {
+                    return Err(Failure::limit(format!("query returned more than {} results", self.count_max)));
+                }
+                if self.count > 0 {
+                    self.out.push(',');
+                }
+                self.count += 1;
+                shapes::push_log(&mut self.out, log, &Place { block, index }, log_index, false);
+                if self.out.len() > self.bytes_max {
+                    return Err(Failure::too_large());
+                }
+            }
+            log_index += receipt.logs.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> String {
+        self.out.push(']');
+        self.out
+    }
+}
+
+impl Api {
+    /// The logs that a query asks for.
+    fn logs(&self, criteria: &Criteria, deadline: Deadline) -> Result<String, Failure> {
+        let mut found = Found::new(self);
+        match criteria.blocks {
+            Blocks::Hash(hash) => {
+                let block = self.block(BlockId::Hash(hash))?.ok_or_else(|| Failure::server("unknown block"))?;
+                found.add(&block, criteria)?;
+            }
+            Blocks::Range { from, to } => {
+                let head = self.chain.head().number();
+                let number = |id: Option<BlockId>| match id {
+                    Some(BlockId::Number(number)) => number,
+                    Some(BlockId::Earliest) => 0,
+                    _ => head,
+                };
+                let (from, to) = (number(from), number(to));
+                if from > to {
+                    return Err(Failure::server("invalid block range params"));
+                }
+                self.add_logs(&mut found, criteria, from, to.min(head), deadline)?;
+            }
+        }
+        Ok(found.finish())
+    }
+
+    fn add_logs(
+        &self,
+        found: &mut Found,
+        criteria: &Criteria,
+        from: u64,
+        to: u64,
+        deadline: Deadline,
+    ) -> Result<(), Failure> {
+        for number in from..=to {
+            if number.is_multiple_of(64) {
+                deadline.check()?;
+            }
+            // Blocks may go while we look: the chain can be set back.
+            let Some(block) = self.chain.block(number) else { break };
+            found.add(&block, criteria)?;
+        }
+        Ok(())
+    }
+
+    /// What has changed for a filter since it was asked last.
+    fn changes(&self, changes: Changes, deadline: Deadline) -> Result<String, Failure> {
+        match changes {
+            Changes::Blocks { from, to } => {
+                let blocks = (from..to).filter_map(|number| self.chain.block(number));
+                Ok(json::array(blocks, |out, block| json::push_data(out, block.hash.as_slice())))
+            }
+            Changes::Logs { criteria, from, to } => {
+                let mut found = Found::new(self);
+                // A range that the filter was installed with still holds.
+                let (mut first, mut last) = (from, to);
+                if let Blocks::Range { from, to } = criteria.blocks {
+                    if let Some(BlockId::Number(number)) = from {
+                        first = first.max(number);
+                    }
+                    if let Some(BlockId::Number(number)) = to {
+                        last = last.min(number.saturating_add(1));
+                    }
+                }
+                if first < last {
+                    self.add_logs(&mut found, &criteria, first, last - 1, deadline)?;
+                }
+                Ok(found.finish())
+            }
+            Changes::Pending(hashes) => Ok(json::array(hashes, |out, hash| json::push_data(out, hash.as_slice()))),
+        }
+    }
+}
+
+impl Caller<'_> {
+    pub(super) async fn eth_get_logs(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(1)?;
+        if params.len() == 0 {
+            return Err(Failure::invalid_params("missing value for required argument 0"));
+        }
+        self.query(Criteria::of(&params, 0)?).await
+    }
+
+    async fn query(&self, criteria: Criteria) -> Result<String, Failure> {
+        let api = std::sync::Arc::clone(self.api);
+        self.api.heavy.run(move |deadline| api.logs(&criteria, deadline)).await
+    }
+
+    pub(super) async fn filter(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(1)?;
+        let next = self.api.chain.head().number() + 1;
+        let filters = &self.api.filters;
+        match method {
+            "eth_newFilter" => filters.add_logs(Criteria::of(&params, 0)?, next),
+            "eth_newBlockFilter" => filters.add_blocks(next),
+            "eth_newPendingTransactionFilter" => filters.add_pending(),
+            "eth_uninstallFilter" => {
+                let id: alloy_primitives::U256 = params.required(0)?;
+                Ok(filters.remove(&id).to_string())
+            }
+            "eth_getFilterLogs" => {
+                let criteria = filters.criteria(&params.required(0)?)?;
+                self.query(criteria).await
+            }
+            _ => {
+                let changes = filters.changes(&params.required(0)?, next)?;
+                let api = std::sync::Arc::clone(self.api);
+                self.api.heavy.run(move |deadline| api.changes(changes, deadline)).await
+            }
+        }
+    }
+
+    pub(super) fn eth_subscribe(&self, params: Params<'_>) -> Result<String, Failure> {
+        let Some(connection) = self.connection else { return Err(Failure::server("notifications not supported")) };
+        let kind: String = params.required(0)?;
+        let watch = match kind.as_str() {
+            "newHeads" => Watch::Heads,
+            "logs" => Watch::Logs(Box::new(Criteria::of(&params, 1)?)),
+            "newPendingTransactions" => Watch::Pending { whole: params.optional(1)?.unwrap_or(false) },
+            "syncing" => Watch::Syncing,
+            other => {
+                let shown: String = other.chars().take(64).collect();
+                return Err(Failure::invalid_params(format!("no \"{shown}\" subscription in eth namespace")));
+            }
+        };
+        self.api.hub.subscribe(connection, watch)
+    }
+
+    pub(super) fn eth_unsubscribe(&self, params: Params<'_>) -> Result<String, Failure> {
+        let Some(connection) = self.connection else { return Err(Failure::server("notifications not supported")) };
+        let params = params.at_most(1)?;
+        let json = params.json(0).ok_or_else(|| Failure::invalid_params("missing value for required argument 0"))?;
+        string(json, "rpc.ID").map_err(|why| Failure::argument(0, why))?;
+        match self.api.hub.unsubscribe(connection, json) {
+            true => Ok("true".into()),
+            false => Err(Failure::server("subscription not found")),
+        }
+    }
+}

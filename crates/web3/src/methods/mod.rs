@@ -1,0 +1,269 @@
+//! The methods: which there are, and what all of them need.
+//!
+//! reads   requests; the chain
+//! writes  results
+//! memory  what one answer takes
+//! drops   unknown methods: error -32601
+
+mod access;
+mod blocks;
+mod call;
+mod debug;
+mod dev;
+mod fees;
+mod logs;
+mod pool;
+mod send;
+pub mod shapes;
+mod sign;
+mod typed_data;
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use alloy_primitives::{Address, B256, Bytes};
+use hearth_evm::block::Block;
+use hearth_evm::chain::Chain;
+use hearth_evm::exec::BlockEnv;
+use hearth_evm::state::StateView;
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::counters::{Counters, count};
+use crate::failure::Failure;
+use crate::feed;
+use crate::filters::Filters;
+use crate::heavy::Heavy;
+use crate::hub::Hub;
+use crate::jsonrpc::Answerer;
+use crate::params::{BlockId, Params};
+use crate::rate::RateLimit;
+use crate::server::ServeError;
+use dev::Dev;
+use sign::Accounts;
+
+/// What answers.
+pub struct Api {
+    pub(crate) chain: Chain,
+    pub(crate) config: Config,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) hub: Hub,
+    pub(crate) filters: Filters,
+    pub(crate) heavy: Heavy,
+    rate: RateLimit,
+    accounts: Accounts,
+    dev: Dev,
+    sender: send::Sender,
+    /// The tip suggested after a block.
+    last_tip: Mutex<(B256, u128)>,
+}
+
+impl Api {
+    /// Speaks for `chain`.
+    pub fn new(config: Config, chain: Chain) -> Result<Arc<Self>, ServeError> {
+        let counters = Arc::new(Counters::default());
+        let limits = config.limits;
+        Ok(Arc::new(Self {
+            accounts: Accounts::new(&config.accounts)?,
+            hub: Hub::new(limits, Arc::clone(&counters)),
+            filters: Filters::new(limits, Arc::clone(&counters)),
+            heavy: Heavy::new(limits, Arc::clone(&counters)),
+            rate: RateLimit::new(limits.requests_per_second),
+            dev: Dev::new(&chain, config.dev),
+            sender: send::Sender::default(),
+            last_tip: Mutex::default(),
+            counters,
+            chain,
+            config,
+        }))
+    }
+
+    /// Starts what runs beside the connections, until `stopped` says so.
+    pub fn start(self: &Arc<Self>, stopped: watch::Receiver<bool>) -> std::io::Result<()> {
+        send::start(self)?;
+        feed::start(self, stopped)
+    }
+
+    /// The chain's number (EIP-155).
+    pub fn chain_id(&self) -> u64 {
+        self.chain.genesis().chain_id
+    }
+
+    /// A block that is there; what is pending is not.
+    pub fn block(&self, id: BlockId) -> Result<Option<Arc<Block>>, Failure> {
+        Ok(match id {
+            BlockId::Latest | BlockId::Pending | BlockId::Safe | BlockId::Finalized => Some(self.chain.head()),
+            BlockId::Earliest => self.chain.block(0),
+            BlockId::Number(number) => self.chain.block(number),
+            BlockId::Hash(hash) => self.chain.block_by_hash(&hash),
+        })
+    }
+
+    /// The state after a block.
+    pub fn view(&self, id: BlockId) -> Result<StateView, Failure> {
+        match id {
+            BlockId::Latest | BlockId::Pending | BlockId::Safe | BlockId::Finalized => Ok(self.chain.view()),
+            id => {
+                let block = self.block(id)?.ok_or_else(|| Failure::server("header not found"))?;
+                self.view_after(&block)
+            }
+        }
+    }
+
+    /// The state after this block, if it is still kept.
+    pub fn view_after(&self, block: &Block) -> Result<StateView, Failure> {
+        let number = block.number();
+        self.chain.view_at(number).ok_or_else(|| {
+            let head = self.chain.head().number();
+            Failure::server(format!(
+                "missing trie node {} (path ) state {} is not available: block {number} is no more among the last {} \
+                 whose state is kept (the newest is {head})",
+                block.header.state_root,
+                block.header.state_root,
+                hearth_evm::state::WINDOW,
+            ))
+        })
+    }
+
+    /// The block in which a message is executed, and the state on which.
+    fn scene(&self, id: BlockId) -> Result<(BlockEnv, StateView), Failure> {
+        match id {
+            BlockId::Pending => Ok((self.chain.pending_env(), self.chain.view())),
+            BlockId::Latest | BlockId::Safe | BlockId::Finalized => {
+                // The head may move between two looks: the view says which block it is the state after.
+                let view = self.chain.view();
+                let block = self.chain.block(view.number()).ok_or_else(|| Failure::server("header not found"))?;
+                Ok((self.chain.env_of(&block), view))
+            }
+            id => {
+                let block = self.block(id)?.ok_or_else(|| Failure::server("header not found"))?;
+                Ok((self.chain.env_of(&block), self.view_after(&block)?))
+            }
+        }
+    }
+
+    /// An account's nonce, with what waits in the pool or without.
+    fn nonce(&self, address: &Address, id: BlockId) -> Result<u64, Failure> {
+        let nonce = self.view(id)?.account(address).map_or(0, |account| account.nonce);
+        match id {
+            BlockId::Pending => Ok(self.chain.pool().next_nonce(address, nonce)),
+            _ => Ok(nonce),
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub struct Caller<'a> {
+    /// What answers.
+    pub api: &'a Arc<Api>,
+    /// From where.
+    pub address: IpAddr,
+    /// The number of the connection, where it can be told something later.
+    pub connection: Option<u64>,
+}
+
+impl Answerer for Caller<'_> {
+    fn admit(&self, requests: usize) -> Result<(), Failure> {
+        if self.api.rate.admits(self.address, requests) {
+            return Ok(());
+        }
+        count(&self.api.counters.requests_limited);
+        let per_second = self.api.config.limits.requests_per_second;
+        Err(Failure::limit(format!("too many requests: an address may make {per_second} in a second")))
+    }
+
+    async fn call(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        match method.split_once('_').map_or("", |(namespace, _)| namespace) {
+            "eth" => self.eth(method, params).await,
+            "net" | "web3" | "rpc" => self.node(method, params),
+            "txpool" => self.txpool(method, params).await,
+            "debug" => self.debug(method, params).await,
+            "personal" => match method {
+                "personal_sign" => self.signing(method, params).await,
+                unknown => Err(Failure::method_not_found(unknown)),
+            },
+            "hearth" => match method {
+                "hearth_transactionFate" => self.transaction_fate(params),
+                unknown => Err(Failure::method_not_found(unknown)),
+            },
+            "evm" | "anvil" | "hardhat" if self.api.config.dev => self.dev(method, params).await,
+            _ => Err(Failure::method_not_found(method)),
+        }
+    }
+
+    async fn send(&self, burst: Vec<Bytes>) -> Vec<Result<B256, Failure>> {
+        self.api.send(burst).await
+    }
+}
+
+impl Caller<'_> {
+    fn node(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        use crate::json::text;
+        match method {
+            "net_version" => Ok(text(&self.api.chain_id().to_string())),
+            "net_listening" => Ok("true".into()),
+            "net_peerCount" => Ok("\"0x0\"".into()),
+            "web3_clientVersion" => Ok(text(&self.api.config.client_version)),
+            "web3_sha3" => {
+                let bytes: Bytes = params.at_most(1)?.required(0)?;
+                Ok(crate::json::data(&hearth_crypto::keccak::keccak256(&bytes)))
+            }
+            "rpc_modules" => {
+                let modules = ["eth", "net", "web3", "txpool", "debug", "rpc"];
+                let dev = ["evm", "anvil", "hardhat"].into_iter().filter(|_| self.api.config.dev);
+                Ok(crate::json::object(|object| {
+                    modules.into_iter().chain(dev).for_each(|name| object.text(name, "1.0"))
+                }))
+            }
+            unknown => Err(Failure::method_not_found(unknown)),
+        }
+    }
+
+    async fn eth(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        match method {
+            "eth_blockNumber" => self.eth_block_number(),
+            "eth_chainId" => Ok(crate::json::quantity(self.api.chain_id())),
+            "eth_call" => self.eth_call(params).await,
+            "eth_estimateGas" => self.eth_estimate_gas(params).await,
+            "eth_createAccessList" => self.eth_create_access_list(params).await,
+            "eth_getTransactionReceipt" => self.eth_get_transaction_receipt(params),
+            "eth_getTransactionCount" => self.eth_get_transaction_count(params),
+            "eth_getBalance" => self.eth_get_balance(params),
+            "eth_getCode" => self.eth_get_code(params),
+            "eth_getStorageAt" => self.eth_get_storage_at(params),
+            "eth_getProof" => self.eth_get_proof(params).await,
+            "eth_getLogs" => self.eth_get_logs(params).await,
+            "eth_gasPrice" => Ok(quantity_128(self.api.suggested_price())),
+            "eth_maxPriorityFeePerGas" => Ok(quantity_128(self.api.suggested_tip())),
+            "eth_feeHistory" => self.eth_fee_history(params).await,
+            // Without blobs their price stays at its least.
+            "eth_blobBaseFee" => Ok("\"0x1\"".into()),
+            "eth_syncing" | "eth_mining" => Ok("false".into()),
+            "eth_hashrate" => Ok("\"0x0\"".into()),
+            "eth_protocolVersion" => Ok("\"0x44\"".into()),
+            "eth_coinbase" => Ok(crate::json::data(self.api.chain.pending_env().beneficiary.as_slice())),
+            "eth_newFilter"
+            | "eth_newBlockFilter"
+            | "eth_newPendingTransactionFilter"
+            | "eth_uninstallFilter"
+            | "eth_getFilterChanges"
+            | "eth_getFilterLogs" => self.filter(method, params).await,
+            "eth_subscribe" => self.eth_subscribe(params),
+            "eth_unsubscribe" => self.eth_unsubscribe(params),
+            "eth_sendTransaction"
+            | "eth_sign"
+            | "eth_signTransaction"
+            | "eth_accounts"
+            | "eth_signTypedData"
+            | "eth_signTypedData_v3"
+            | "eth_signTypedData_v4" => self.signing(method, params).await,
+            _ => self.block_method(method, params),
+        }
+    }
+}
+
+/// A number of 128 bits as an answer.
+fn quantity_128(number: u128) -> String {
+    crate::json::quantity_256(&alloy_primitives::U256::from(number))
+}

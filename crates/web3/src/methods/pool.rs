@@ -1,0 +1,109 @@
+//! What waits in the pool, and what became of what did.
+//!
+//! reads   the pool
+//! writes  its transactions
+//! memory  the text of one answer: at most [`Limits::answer_bytes`](crate::Limits)
+//! drops   answers that would be longer: error -32003
+//! source  the `txpool` methods of go-ethereum 1.16
+
+use alloy_primitives::{Address, B256};
+use hearth_evm::pool::{Content, inspect_line};
+use hearth_evm::tx::SharedTx;
+
+use super::{Caller, shapes};
+use crate::failure::Failure;
+use crate::json::{self, Object};
+use crate::params::Params;
+
+/// How a transaction is told.
+type Push = fn(&mut String, &SharedTx);
+
+fn push_whole(out: &mut String, tx: &SharedTx) {
+    shapes::push_transaction(out, tx, None);
+}
+
+fn push_line(out: &mut String, tx: &SharedTx) {
+    json::push_text(out, &inspect_line(tx));
+}
+
+fn push_by_nonce(object: &mut Object<'_>, txs: &[SharedTx], push: Push) {
+    for tx in txs {
+        push(object.name(&alloy_consensus::Transaction::nonce(&tx.envelope).to_string()), tx);
+    }
+}
+
+/// By account and nonce, in two parts.
+fn content(all: &[Content], push: Push, bytes_max: usize) -> Result<String, Failure> {
+    let mut is_full = false;
+    let text = json::object(|object| {
+        for (name, part) in [
+            ("pending", (|content| &content.pending) as fn(&Content) -> &Vec<SharedTx>),
+            ("queued", |content| &content.queued),
+        ] {
+            object.object(name, |object| {
+                let mut bytes = 0;
+                for content in all.iter().filter(|content| !part(content).is_empty()) {
+                    if bytes > bytes_max {
+                        is_full = true;
+                        break;
+                    }
+                    let out = object.name(&content.sender.to_string());
+                    json::push_object(out, |object| push_by_nonce(object, part(content), push));
+                    bytes = out.len();
+                }
+            });
+        }
+    });
+    if is_full { Err(Failure::too_large()) } else { Ok(text) }
+}
+
+impl Caller<'_> {
+    pub(super) async fn txpool(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        let api = std::sync::Arc::clone(self.api);
+        let bytes_max = api.config.limits.answer_bytes;
+        let all = |push: Push| move |_| content(&api.chain.pool().content(), push, bytes_max);
+        match method {
+            "txpool_status" => {
+                let status = self.api.chain.pool().status();
+                Ok(json::object(|object| {
+                    object.quantity("pending", status.pending as u64);
+                    object.quantity("queued", status.queued as u64);
+                }))
+            }
+            "txpool_content" => self.api.heavy.run(all(push_whole)).await,
+            "txpool_inspect" => self.api.heavy.run(all(push_line)).await,
+            "txpool_contentFrom" => {
+                let address: Address = params.at_most(1)?.required(0)?;
+                let content = self.api.chain.pool().content_from(&address);
+                Ok(json::object(|object| {
+                    let (pending, queued) = content.map_or_else(Default::default, |all| (all.pending, all.queued));
+                    object.object("pending", |object| push_by_nonce(object, &pending, push_whole));
+                    object.object("queued", |object| push_by_nonce(object, &queued, push_whole));
+                }))
+            }
+            unknown => Err(Failure::method_not_found(unknown)),
+        }
+    }
+
+    /// What became of a transaction that was acknowledged: it waits, is in a block, or was given up, and why.
+    pub(super) fn transaction_fate(&self, params: Params<'_>) -> Result<String, Failure> {
+        let hash: B256 = params.at_most(1)?.required(0)?;
+        let chain = &self.api.chain;
+        let waits = chain.pool().get(&hash).is_some();
+        let fate = chain.pool().fate(&hash);
+        let place = chain.tx(&hash);
+        Ok(json::object(|object| match (place, waits, fate) {
+            (Some((block, index)), ..) => {
+                object.text("status", "included");
+                object.quantity("blockNumber", block.number());
+                object.quantity("transactionIndex", index as u64);
+            }
+            (None, true, _) => object.text("status", "pending"),
+            (None, false, Some(reason)) => {
+                object.text("status", "dropped");
+                object.text("reason", &reason.to_string());
+            }
+            (None, false, None) => object.text("status", "unknown"),
+        }))
+    }
+}

@@ -1,0 +1,246 @@
+//! Blocks, transactions, receipts and logs as clients read them.
+//!
+//! reads   blocks
+//! writes  JSON
+//! memory  the text
+//! source  the schemas of the execution API of ethereum.org
+
+use alloy_consensus::{Header, Transaction};
+use alloy_primitives::{B256, Log, U256};
+use hearth_evm::block::{Block, Receipt};
+use hearth_evm::tx::{SharedTx, Tx};
+
+use crate::json::{self, Object};
+
+/// Where a transaction is.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// Its block.
+    pub block: &'a Block,
+    /// Its place within.
+    pub index: usize,
+}
+
+impl<'a> Place<'a> {
+    /// The transaction there.
+    pub fn tx(&self) -> &'a SharedTx {
+        &self.block.txs[self.index]
+    }
+
+    fn receipt(&self) -> &'a Receipt {
+        &self.block.receipts[self.index]
+    }
+
+    /// How many logs the block has before this transaction's.
+    fn logs_before(&self) -> u64 {
+        self.block.receipts[..self.index].iter().map(|receipt| receipt.logs.len() as u64).sum()
+    }
+}
+
+/// The fields of a header, in the order in which geth has them; no hash: a block to come has none.
+pub fn push_header(object: &mut Object<'_>, header: &Header) {
+    object.data("parentHash", header.parent_hash.as_slice());
+    object.data("sha3Uncles", header.ommers_hash.as_slice());
+    object.data("stateRoot", header.state_root.as_slice());
+    object.data("transactionsRoot", header.transactions_root.as_slice());
+    object.data("receiptsRoot", header.receipts_root.as_slice());
+    object.data("logsBloom", header.logs_bloom.as_slice());
+    object.quantity_256("difficulty", &header.difficulty);
+    object.quantity("number", header.number);
+    object.quantity("gasLimit", header.gas_limit);
+    object.quantity("gasUsed", header.gas_used);
+    object.quantity("timestamp", header.timestamp);
+    object.data("extraData", &header.extra_data);
+    object.data("mixHash", header.mix_hash.as_slice());
+    let quantities = [
+        ("baseFeePerGas", header.base_fee_per_gas),
+        ("blobGasUsed", header.blob_gas_used),
+        ("excessBlobGas", header.excess_blob_gas),
+    ];
+    for (name, number) in quantities {
+        if let Some(number) = number {
+            object.quantity(name, number);
+        }
+    }
+    let hashes = [
+        ("withdrawalsRoot", header.withdrawals_root),
+        ("parentBeaconBlockRoot", header.parent_beacon_block_root),
+        ("requestsHash", header.requests_hash),
+    ];
+    for (name, hash) in hashes {
+        if let Some(hash) = hash {
+            object.data(name, hash.as_slice());
+        }
+    }
+}
+
+/// The fields that tell who made a block, which one to come does not have yet.
+pub fn push_maker(object: &mut Object<'_>, block: Option<&Block>) {
+    let header = block.map(|block| &block.header);
+    object.data_or_null("hash", block.map(|block| block.hash.as_slice()));
+    object.data_or_null("nonce", header.map(|header| header.nonce.as_slice()));
+    object.data_or_null("miner", header.map(|header| header.beneficiary.as_slice()));
+}
+
+/// A header as subscribers of new heads are told it.
+pub fn head(block: &Block) -> String {
+    json::object(|object| {
+        push_maker(object, Some(block));
+        push_header(object, &block.header);
+    })
+}
+
+/// A block with the hashes of its transactions, or with all of them.
+pub fn block(block: &Block, with_transactions: bool) -> String {
+    let mut out = String::with_capacity(2_048 + block.txs.len() * if with_transactions { 900 } else { 70 });
+    json::push_object(&mut out, |object| {
+        push_maker(object, Some(block));
+        push_header(object, &block.header);
+        object.quantity_256("totalDifficulty", &block.header.difficulty);
+        object.quantity("size", block.size());
+        object.raw("uncles", "[]");
+        if block.header.withdrawals_root.is_some() {
+            object.array("withdrawals", &block.withdrawals, |out, withdrawal| {
+                json::push_object(out, |object| {
+                    object.quantity("index", withdrawal.index);
+                    object.quantity("validatorIndex", withdrawal.validator_index);
+                    object.data("address", withdrawal.address.as_slice());
+                    object.quantity("amount", withdrawal.amount);
+                });
+            });
+        }
+        object.array("transactions", 0..block.txs.len(), |out, index| match with_transactions {
+            true => push_transaction(out, &block.txs[index], Some(Place { block, index })),
+            false => json::push_data(out, block.txs[index].hash.as_slice()),
+        });
+    });
+    out
+}
+
+/// A transaction; in the pool it has no place.
+pub fn push_transaction(out: &mut String, tx: &Tx, place: Option<Place<'_>>) {
+    let envelope = &tx.envelope;
+    let is_dynamic = envelope.max_priority_fee_per_gas().is_some();
+    json::push_object(out, |object| {
+        match place {
+            Some(place) => {
+                object.data("blockHash", place.block.hash.as_slice());
+                object.quantity("blockNumber", place.block.number());
+                object.quantity("transactionIndex", place.index as u64);
+            }
+            None => ["blockHash", "blockNumber", "transactionIndex"].iter().for_each(|name| object.null(name)),
+        }
+        object.data("hash", tx.hash.as_slice());
+        object.quantity("type", envelope.tx_type() as u64);
+        object.data("from", tx.sender.as_slice());
+        object.data_or_null("to", envelope.to().as_ref().map(|to| to.as_slice()));
+        object.quantity("nonce", envelope.nonce());
+        object.quantity("gas", envelope.gas_limit());
+        object.quantity_256("value", &envelope.value());
+        object.data("input", envelope.input());
+        let price = match place {
+            Some(place) => tx.effective_gas_price(place.block.base_fee()),
+            None => envelope.max_fee_per_gas(),
+        };
+        object.quantity_256("gasPrice", &U256::from(price));
+        if is_dynamic {
+            object.quantity_256("maxFeePerGas", &U256::from(envelope.max_fee_per_gas()));
+            let tip = envelope.max_priority_fee_per_gas().unwrap_or_default();
+            object.quantity_256("maxPriorityFeePerGas", &U256::from(tip));
+        }
+        if let Some(list) = envelope.access_list() {
+            object.array("accessList", &list.0, |out, item| {
+                json::push_object(out, |object| {
+                    object.data("address", item.address.as_slice());
+                    object.array("storageKeys", &item.storage_keys, |out, key| json::push_data(out, key.as_slice()));
+                });
+            });
+        }
+        if let Some(list) = envelope.authorization_list() {
+            object.array("authorizationList", list, |out, signed| {
+                json::push_object(out, |object| {
+                    object.quantity_256("chainId", signed.chain_id());
+                    object.data("address", signed.address().as_slice());
+                    object.quantity("nonce", signed.nonce());
+                    object.quantity("yParity", signed.y_parity().into());
+                    object.quantity_256("r", &signed.r());
+                    object.quantity_256("s", &signed.s());
+                });
+            });
+        }
+        push_signature(object, tx);
+    });
+}
+
+fn push_signature(object: &mut Object<'_>, tx: &Tx) {
+    let signature = tx.envelope.signature();
+    let parity = u64::from(signature.v());
+    let chain_id = tx.envelope.chain_id();
+    if let Some(chain_id) = chain_id {
+        object.quantity("chainId", chain_id);
+    }
+    let v = match (tx.envelope.is_legacy(), chain_id) {
+        (false, _) => {
+            object.quantity("yParity", parity);
+            U256::from(parity)
+        }
+        // EIP-155; a chain's id may be as large as a word.
+        (true, Some(chain_id)) => U256::from(chain_id) * U256::from(2) + U256::from(35 + parity),
+        (true, None) => U256::from(27 + parity),
+    };
+    object.quantity_256("v", &v);
+    object.quantity_256("r", &signature.r());
+    object.quantity_256("s", &signature.s());
+}
+
+/// A receipt.
+pub fn push_receipt(out: &mut String, place: Place<'_>) {
+    push_receipt_after(out, place, place.logs_before());
+}
+
+/// All receipts of a block.
+pub fn receipts(block: &Block) -> String {
+    let mut logs_before = 0;
+    json::array(0..block.txs.len(), |out, index| {
+        push_receipt_after(out, Place { block, index }, logs_before);
+        logs_before += block.receipts[index].logs.len() as u64;
+    })
+}
+
+fn push_receipt_after(out: &mut String, place: Place<'_>, logs_before: u64) {
+    let (tx, receipt) = (place.tx(), place.receipt());
+    json::push_object(out, |object| {
+        object.data("transactionHash", tx.hash.as_slice());
+        object.quantity("transactionIndex", place.index as u64);
+        object.data("blockHash", place.block.hash.as_slice());
+        object.quantity("blockNumber", place.block.number());
+        object.data("from", tx.sender.as_slice());
+        object.data_or_null("to", tx.envelope.to().as_ref().map(|to| to.as_slice()));
+        object.quantity("cumulativeGasUsed", receipt.cumulative_gas_used);
+        object.quantity("gasUsed", receipt.gas_used);
+        object.quantity_256("effectiveGasPrice", &U256::from(receipt.effective_gas_price));
+        object.data_or_null("contractAddress", receipt.contract_address.as_ref().map(|made| made.as_slice()));
+        object.data("logsBloom", receipt.bloom.as_slice());
+        object.quantity("type", receipt.tx_type as u64);
+        object.quantity("status", receipt.status.into());
+        object.array("logs", receipt.logs.iter().zip(logs_before..), |out, (log, index)| {
+            push_log(out, log, &place, index, false);
+        });
+    });
+}
+
+/// A log; `index` is its place in the block, which may be one that is no more.
+pub fn push_log(out: &mut String, log: &Log, place: &Place<'_>, index: u64, is_gone: bool) {
+    json::push_object(out, |object| {
+        object.data("address", log.address.as_slice());
+        object.array("topics", log.topics(), |out, topic: &B256| json::push_data(out, topic.as_slice()));
+        object.data("data", &log.data.data);
+        object.data("blockHash", place.block.hash.as_slice());
+        object.quantity("blockNumber", place.block.number());
+        object.quantity("blockTimestamp", place.block.header.timestamp);
+        object.data("transactionHash", place.tx().hash.as_slice());
+        object.quantity("transactionIndex", place.index as u64);
+        object.quantity("logIndex", index);
+        object.flag("removed", is_gone);
+    });
+}

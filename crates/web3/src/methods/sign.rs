@@ -1,0 +1,205 @@
+//! Accounts whose keys the node has: on a development chain everybody knows them.
+//!
+//! reads   secret keys from the configuration
+//! writes  signatures; signed transactions into the chain
+//! memory  a key an account
+//! drops   requests for accounts that are not here: error -32000, `unknown account`
+//! source  `internal/ethapi` of go-ethereum 1.16; EIP-191, EIP-712
+
+use alloy_consensus::{TxEip1559, TxEip2930, TxEip7702, TxLegacy};
+use alloy_eips::eip2718::Encodable2718;
+use alloy_primitives::{Address, Bytes, TxKind, U256};
+use hearth_crypto::keccak::keccak256;
+use hearth_crypto::secp256k1::Signer;
+use hearth_evm::tx::{Tx, TypedTransaction};
+
+use super::call::Message;
+use super::{Caller, shapes, typed_data};
+use crate::failure::Failure;
+use crate::json;
+use crate::params::{BlockId, Params};
+use crate::server::ServeError;
+
+/// The accounts.
+pub struct Accounts {
+    signers: Vec<(Address, Signer)>,
+}
+
+impl Accounts {
+    /// Those of these keys.
+    pub fn new(secrets: &[[u8; 32]]) -> Result<Self, ServeError> {
+        let one = |(index, secret): (usize, &[u8; 32])| {
+            let signer = Signer::new(secret).map_err(|_| ServeError::Account(index))?;
+            Ok((Address::from(signer.address()), signer))
+        };
+        Ok(Self { signers: secrets.iter().enumerate().map(one).collect::<Result<_, _>>()? })
+    }
+
+    fn signer(&self, address: &Address) -> Result<&Signer, Failure> {
+        let found = self.signers.iter().find(|(own, _)| own == address);
+        found.map(|(_, signer)| signer).ok_or_else(|| Failure::server("unknown account"))
+    }
+
+    fn sign(&self, address: &Address, hash: &[u8; 32]) -> Result<String, Failure> {
+        let signature = self.signer(address)?.sign(hash);
+        let mut bytes = [0; 65];
+        bytes[..32].copy_from_slice(&signature.r);
+        bytes[32..64].copy_from_slice(&signature.s);
+        bytes[64] = 27 + u8::from(signature.odd);
+        Ok(json::data(&bytes))
+    }
+}
+
+/// What EIP-191 has signed for a message.
+fn message_hash(message: &[u8]) -> [u8; 32] {
+    let mut text = format!("\x19Ethereum Signed Message:\n{}", message.len()).into_bytes();
+    text.extend_from_slice(message);
+    keccak256(&text)
+}
+
+impl Caller<'_> {
+    pub(super) async fn signing(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        let accounts = &self.api.accounts;
+        match method {
+            "eth_accounts" => {
+                let own = accounts.signers.iter().map(|(address, _)| address);
+                Ok(json::array(own, |out, address| json::push_data(out, address.as_slice())))
+            }
+            "eth_sign" => {
+                let params = params.at_most(2)?;
+                let message: Bytes = params.required(1)?;
+                accounts.sign(&params.required(0)?, &message_hash(&message))
+            }
+            // The other way round, as wallets have it.
+            "personal_sign" => {
+                let params = params.at_most(3)?;
+                let message: Bytes = params.required(0)?;
+                accounts.sign(&params.required(1)?, &message_hash(&message))
+            }
+            "eth_signTypedData" | "eth_signTypedData_v3" | "eth_signTypedData_v4" => {
+                let params = params.at_most(2)?;
+                let address: Address = params.required(0)?;
+                let json =
+                    params.json(1).ok_or_else(|| Failure::invalid_params("missing value for required argument 1"))?;
+                let hash = typed_data::hash(json).map_err(|why| Failure::argument(1, why))?;
+                accounts.sign(&address, &hash)
+            }
+            "eth_signTransaction" => {
+                let message: Message = params.at_most(1)?.shape(0)?;
+                let from = message.from.map(|from| from.0).unwrap_or_default();
+                let signer = accounts.signer(&from)?;
+                let tx = Tx::signed(self.fill(&message, from).await?, signer);
+                Ok(json::object(|object| {
+                    object.data("raw", &tx.raw);
+                    shapes::push_transaction(object.name("tx"), &tx, None);
+                }))
+            }
+            _ => self.eth_send_transaction(params).await,
+        }
+    }
+
+    async fn eth_send_transaction(&self, params: Params<'_>) -> Result<String, Failure> {
+        let message: Message = params.at_most(1)?.shape(0)?;
+        let own = self.api.accounts.signers.first().map(|(address, _)| *address);
+        let from = message.from.map(|from| from.0).or(own).ok_or_else(|| Failure::server("unknown account"))?;
+        let hash = if self.api.chain.is_impersonated(&from) {
+            let transaction = self.fill(&message, from).await?;
+            self.api.chain.submit_as(from, transaction).map_err(Failure::server)?
+        } else {
+            let signer = self.api.accounts.signer(&from)?;
+            let tx = Tx::signed(self.fill(&message, from).await?, signer);
+            let raw = Bytes::from(tx.envelope.encoded_2718());
+            self.api.send(vec![raw]).await.pop().unwrap_or_else(|| Err(Failure::internal("no answer")))?
+        };
+        Ok(json::data(hash.as_slice()))
+    }
+
+    /// The transaction of a message, with what it does not say: nonce, gas, fees.
+    async fn fill(&self, message: &Message, from: Address) -> Result<TypedTransaction, Failure> {
+        let api = self.api;
+        let chain_id = api.chain_id();
+        message.check(chain_id)?;
+        let nonce = match message.nonce {
+            Some(nonce) => nonce.0,
+            None => api.nonce(&from, BlockId::Pending)?,
+        };
+        let gas_limit = match message.gas {
+            Some(gas) => gas.0,
+            None => self.estimated(message.sent_by(from)).await?,
+        };
+        let narrow =
+            |wide: U256| u128::try_from(wide).map_err(|_| Failure::server("max fee per gas higher than 2^128-1"));
+        let tip = message.max_priority_fee_per_gas.map(|tip| narrow(tip.0)).transpose()?;
+        let cap = message.max_fee_per_gas.map(|cap| narrow(cap.0)).transpose()?;
+        let price = message.gas_price.map(|price| narrow(price.0)).transpose()?;
+        let to = message.to.map_or(TxKind::Create, |to| TxKind::Call(to.0));
+        let value = message.value.map_or(U256::ZERO, |value| value.0);
+        let input = message.input()?;
+        let head = api.chain.head();
+        let is_dynamic = price.is_none() && head.header.base_fee_per_gas.is_some();
+        if !is_dynamic {
+            let gas_price = price.unwrap_or_else(|| api.suggested_price());
+            return Ok(match message.access_list.clone() {
+                None => TxLegacy { chain_id: Some(chain_id), nonce, gas_price, gas_limit, to, value, input }.into(),
+                Some(access_list) => {
+                    TxEip2930 { chain_id, nonce, gas_price, gas_limit, to, value, input, access_list }.into()
+                }
+            });
+        }
+        let max_priority_fee_per_gas = tip.unwrap_or_else(|| api.suggested_tip().min(cap.unwrap_or(u128::MAX)));
+        let double = 2 * u128::from(head.base_fee().max(api.base_fee_after(&head)));
+        let max_fee_per_gas = cap.unwrap_or(max_priority_fee_per_gas.saturating_add(double));
+        let access_list = message.access_list.clone().unwrap_or_default();
+        Ok(match (message.authorization_list.clone(), to) {
+            (Some(authorization_list), TxKind::Call(to)) => TxEip7702 {
+                chain_id,
+                nonce,
+                gas_limit,
+                max_fee_per_gas,
+                max_priority_fee_per_gas,
+                to,
+                value,
+                access_list,
+                authorization_list,
+                input,
+            }
+            .into(),
+            (Some(_), TxKind::Create) => {
+                return Err(Failure::server("EIP-7702 transaction cannot be used to create contract"));
+            }
+            (None, to) => TxEip1559 {
+                chain_id,
+                nonce,
+                gas_limit,
+                max_fee_per_gas,
+                max_priority_fee_per_gas,
+                to,
+                value,
+                access_list,
+                input,
+            }
+            .into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_hashed_as_wallets_do() {
+        // The vector of the documentation of web3.js for `hashMessage`.
+        let hash = alloy_primitives::hex::encode(message_hash(b"Hello World"));
+        assert_eq!(hash, "a1de988600a42c4b4ab089b619297c17d53cffae5d5120d82d8a92d0bb3b78f2");
+    }
+
+    #[test]
+    fn unknown_accounts_sign_nothing() {
+        let accounts = Accounts::new(&[[1; 32]]).unwrap();
+        let own = accounts.signers[0].0;
+        assert_eq!(accounts.sign(&own, &[2; 32]).unwrap().len(), 2 + 2 + 130);
+        assert_eq!(accounts.sign(&Address::ZERO, &[2; 32]).unwrap_err().message(), "unknown account");
+        assert!(matches!(Accounts::new(&[[1; 32], [0; 32]]), Err(ServeError::Account(1))));
+    }
+}

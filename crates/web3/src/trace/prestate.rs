@@ -1,0 +1,135 @@
+//! prestateTracer: the accounts that a transaction looked at, as they were before; or what it changed.
+//!
+//! source  `eth/tracers/native/prestate.go` of go-ethereum 1.16
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use revm::DatabaseRef;
+use revm::state::{AccountInfo, EvmState};
+
+use crate::json::{self, Object};
+
+/// What to tell of an account besides balance and nonce.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    /// Its code.
+    pub code: bool,
+    /// What of its storage was looked at.
+    pub storage: bool,
+}
+
+/// Fields of an account that are told.
+#[derive(Default)]
+struct Shown {
+    balance: Option<U256>,
+    nonce: Option<u64>,
+    code: Option<Bytes>,
+    storage: BTreeMap<U256, U256>,
+}
+
+impl Shown {
+    fn is_empty(&self) -> bool {
+        self.balance.is_none() && self.nonce.is_none() && self.code.is_none() && self.storage.is_empty()
+    }
+
+    fn push(&self, object: &mut Object<'_>) {
+        if let Some(balance) = &self.balance {
+            object.quantity_256("balance", balance);
+        }
+        if let Some(code) = &self.code {
+            object.data("code", code);
+        }
+        if let Some(nonce) = self.nonce {
+            object.decimal("nonce", nonce);
+        }
+        if !self.storage.is_empty() {
+            object.object("storage", |object| {
+                for (key, value) in &self.storage {
+                    object.data(&B256::from(*key).to_string(), B256::from(*value).as_slice());
+                }
+            });
+        }
+    }
+}
+
+fn code_of<D: DatabaseRef>(db: &D, info: &AccountInfo) -> Result<Bytes, String> {
+    if info.is_empty_code_hash() {
+        return Ok(Bytes::new());
+    }
+    let code = match &info.code {
+        Some(code) => code.clone(),
+        None => db.code_by_hash_ref(info.code_hash).map_err(|why| why.to_string())?,
+    };
+    Ok(code.original_bytes())
+}
+
+fn whole<D: DatabaseRef>(db: &D, info: &AccountInfo, wanted: Wanted) -> Result<Shown, String> {
+    let code = if wanted.code { code_of(db, info)? } else { Bytes::new() };
+    Ok(Shown {
+        balance: Some(info.balance),
+        nonce: (info.nonce != 0).then_some(info.nonce),
+        code: (!code.is_empty()).then_some(code),
+        storage: BTreeMap::new(),
+    })
+}
+
+/// All accounts that `state` has, as `db` has them.
+pub fn before<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted) -> Result<String, String> {
+    let mut accounts = BTreeMap::new();
+    for (address, account) in state {
+        let info = db.basic_ref(*address).map_err(|why| why.to_string())?.unwrap_or_default();
+        let mut shown = whole(db, &info, wanted)?;
+        if wanted.storage {
+            shown.storage = account.storage.iter().map(|(key, slot)| (*key, slot.original_value)).collect();
+        }
+        accounts.insert(*address, shown);
+    }
+    Ok(json::object(|object| push_accounts(object, &accounts)))
+}
+
+/// What `state` changes of `db`: as it was, and what it became.
+pub fn difference<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted) -> Result<String, String> {
+    let (mut pre, mut post) = (BTreeMap::new(), BTreeMap::new());
+    for (address, account) in state.iter().filter(|(_, account)| account.is_touched()) {
+        let info = db.basic_ref(*address).map_err(|why| why.to_string())?;
+        let existed = info.is_some();
+        let info = info.unwrap_or_default();
+        let is_gone = account.is_selfdestructed() || account.info.is_empty();
+        let changed = account.storage.iter().filter(|(_, slot)| wanted.storage && slot.is_changed());
+        let changed: Vec<_> = changed.map(|(key, slot)| (*key, slot.original_value, slot.present_value)).collect();
+        let mut new = Shown::default();
+        if !is_gone {
+            new.balance = (account.info.balance != info.balance).then_some(account.info.balance);
+            new.nonce = (account.info.nonce != info.nonce).then_some(account.info.nonce);
+            if wanted.code && account.info.code_hash != info.code_hash {
+                new.code = Some(code_of(db, &account.info)?);
+            }
+            let set = changed.iter().filter(|(_, _, present)| !present.is_zero());
+            new.storage = set.map(|(key, _, present)| (*key, *present)).collect();
+        }
+        if new.is_empty() && changed.is_empty() && !(is_gone && existed) {
+            continue;
+        }
+        if existed {
+            let mut old = whole(db, &info, wanted)?;
+            let was_set = changed.iter().filter(|(_, original, _)| !original.is_zero());
+            old.storage = was_set.map(|(key, original, _)| (*key, *original)).collect();
+            pre.insert(*address, old);
+        }
+        if !is_gone {
+            post.insert(*address, new);
+        }
+    }
+    Ok(json::object(|object| {
+        object.object("post", |object| push_accounts(object, &post));
+        object.object("pre", |object| push_accounts(object, &pre));
+    }))
+}
+
+fn push_accounts(object: &mut Object<'_>, accounts: &BTreeMap<Address, Shown>) {
+    for (address, shown) in accounts {
+        let name = format!("0x{}", alloy_primitives::hex::encode(address));
+        object.object(&name, |object| shown.push(object));
+    }
+}

@@ -1,0 +1,104 @@
+//! What geth says of an execution that fails, and the watch over the time of one.
+
+use revm::Inspector;
+use revm::context::result::HaltReason;
+use revm::context_interface::ContextTr;
+use revm::interpreter::{InstructionResult, Interpreter};
+
+use super::Budget;
+use crate::failure::Failure;
+
+/// Steps between two looks at the clock.
+const STEPS_PER_LOOK: u32 = 1_024;
+
+/// Looks at the clock now and then.
+pub struct Clock {
+    budget: Budget,
+    steps: u32,
+    is_over: bool,
+}
+
+impl Clock {
+    /// For a trace within `budget`.
+    pub fn new(budget: Budget) -> Self {
+        Self { budget, steps: 0, is_over: false }
+    }
+
+    /// Ends the execution when the time is over or the text too long.
+    pub fn tick(&mut self, interpreter: &mut Interpreter, bytes: usize) {
+        self.steps = self.steps.wrapping_add(1);
+        let is_late = self.steps.is_multiple_of(STEPS_PER_LOOK) && self.budget.deadline.has_passed();
+        if self.is_over || is_late || bytes > self.budget.bytes {
+            self.is_over = true;
+            interpreter.halt(InstructionResult::OutOfGas);
+        }
+    }
+
+    /// An error where it has ended an execution.
+    pub fn check(&self, bytes: usize) -> Result<(), Failure> {
+        match self.is_over {
+            _ if bytes > self.budget.bytes => Err(Failure::too_large()),
+            true => Err(self.budget.deadline.failure()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Sees nothing but the time.
+pub struct Watchman(Clock);
+
+impl Watchman {
+    /// For an execution within `budget`.
+    pub fn new(budget: Budget) -> Self {
+        Self(Clock::new(budget))
+    }
+
+    /// An error where the time was over.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.0.check(0)
+    }
+}
+
+impl<CTX: ContextTr> Inspector<CTX> for Watchman {
+    fn step(&mut self, interpreter: &mut Interpreter, _: &mut CTX) {
+        self.0.tick(interpreter, 0);
+    }
+}
+
+/// Why an execution has halted.
+pub fn halt_words(reason: &HaltReason) -> String {
+    instruction_words(InstructionResult::from(reason.clone()))
+}
+
+/// Why a frame has ended otherwise than well.
+pub fn instruction_words(result: InstructionResult) -> String {
+    use InstructionResult as Result;
+    let words = match result {
+        Result::Revert => "execution reverted",
+        Result::CallTooDeep => "max call depth exceeded",
+        Result::OutOfFunds => "insufficient balance for transfer",
+        Result::OutOfGas
+        | Result::MemoryOOG
+        | Result::MemoryLimitOOG
+        | Result::PrecompileOOG
+        | Result::InvalidOperandOOG
+        | Result::ReentrancySentryOOG => "out of gas",
+        Result::OpcodeNotFound | Result::NotActivated => "invalid opcode: opcode not defined",
+        Result::InvalidFEOpcode => "invalid opcode: INVALID",
+        Result::CallNotAllowedInsideStatic | Result::StateChangeDuringStaticCall => "write protection",
+        Result::InvalidJump => "invalid jump destination",
+        Result::StackUnderflow => "stack underflow",
+        Result::StackOverflow => "stack limit reached 1024 (1023)",
+        Result::OutOfOffset => "return data out of bounds",
+        Result::CreateCollision => "contract address collision",
+        Result::NonceOverflow => "nonce uint64 overflow",
+        Result::CreateContractSizeLimit => "max code size exceeded",
+        Result::CreateInitCodeSizeLimit => "max initcode size exceeded",
+        Result::CreateContractStartingWithEF | Result::CreateInitCodeStartingEF00 => {
+            "invalid code: must not begin with 0xef"
+        }
+        Result::PrecompileError => "precompile failed",
+        other => return format!("{other:?}"),
+    };
+    words.into()
+}
