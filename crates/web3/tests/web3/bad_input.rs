@@ -1,0 +1,190 @@
+//! What nobody should send, and what they are told.
+
+use std::io::{Read, Write};
+
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{U256, hex};
+use hearth_evm::chain::BlockTime;
+use hearth_web3::Limits;
+use serde_json::{Value, json};
+
+use crate::node::{GWEI, Node, Plan, account, connect, raw, read_answer, send, word};
+
+#[test]
+fn bad_transactions_are_refused_in_geths_words() {
+    let node = Node::new(BlockTime::Manual);
+    let changed = |change: fn(&mut TxEip1559)| {
+        let mut tx = Plan::transfer(1, 0).tx();
+        change(&mut tx);
+        raw(tx, 1)
+    };
+    let cut = {
+        let whole = Plan::transfer(1, 0).raw();
+        whole[..whole.len() - 8].to_owned()
+    };
+    let blob = "0x03f8b1820539806485174876e800825208940000000000000000000000000000000000000000";
+    let table = [
+        ("0x".to_owned(), "typed transaction too short"),
+        ("0x00".into(), "transaction type not supported"),
+        ("0xdeadbeef".into(), "rlp: "),
+        ("0xc0".into(), "rlp: "),
+        (format!("0x{}", "ff".repeat(100)), "rlp: "),
+        (cut, "rlp: "),
+        (blob.into(), "transaction type not supported: blob transactions (type 3, EIP-4844)"),
+        (changed(|tx| tx.chain_id = 1), "invalid chain id for signer: have 1 want 31337"),
+        (changed(|tx| tx.nonce = u64::MAX), "nonce has max value"),
+        (changed(|tx| tx.gas_limit = u64::MAX), "transaction gas limit too high"),
+        (changed(|tx| tx.gas_limit = 20_999), "intrinsic gas too low"),
+        (changed(|tx| tx.max_fee_per_gas = u128::MAX), "insufficient funds for gas * price + value"),
+        (changed(|tx| tx.value = U256::MAX), "insufficient funds for gas * price + value"),
+        (
+            changed(|tx| tx.max_priority_fee_per_gas = 200 * GWEI),
+            "max priority fee per gas higher than max fee per gas",
+        ),
+        (changed(|tx| tx.input = vec![1; 200_000].into()), "oversized data"),
+        (raw(Plan::transfer(9, 0).tx(), 9), "insufficient funds for gas * price + value"),
+    ];
+    for (raw, expected) in table {
+        let (code, why) = node.fails("eth_sendRawTransaction", json!([raw]));
+        assert!(code == -32000 && why.contains(expected), "{:.60}: {code} {why}", raw);
+    }
+    node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
+    assert_eq!(node.fails("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()])).1, "already known");
+    let other = changed(|tx| tx.value = U256::from(2));
+    assert_eq!(node.fails("eth_sendRawTransaction", json!([other])).1, "replacement transaction underpriced");
+    assert_eq!(node.call("txpool_status", json!([]))["pending"], "0x1");
+}
+
+#[test]
+fn bodies_are_bounded() {
+    let node = Node::new(BlockTime::Manual);
+    let data = "00".repeat(10 * 1024 * 1024);
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": [{ "data": format!("0x{data}") }] });
+    let stream = connect(&node.server);
+    let text = call.to_string();
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        text.len()
+    );
+    let mut writer = &stream;
+    writer.write_all(head.as_bytes()).unwrap();
+    // The server may close before it has read all.
+    let _ = writer.write_all(text.as_bytes());
+    let (status, why) = read_answer(&stream);
+    assert_eq!(status, 413, "{why}");
+    assert!(why.starts_with("content length too large"), "{why}");
+    // It still answers.
+    node.call("eth_chainId", json!([]));
+}
+
+#[test]
+fn long_calldata_is_judged_by_its_gas() {
+    let node = Node::new(BlockTime::Manual);
+    // 2 MiB of data that are not zero: 40 gas each at least (EIP-7623), beyond the bound of a call.
+    let data = format!("0x{}", "11".repeat(2 * 1024 * 1024));
+    let (code, why) = node.fails("eth_call", json!([{ "to": account(1), "data": data }]));
+    assert!(
+        code == -32000 && (why.contains("insufficient gas for floor data") || why.contains("intrinsic")),
+        "{why:.200}"
+    );
+}
+
+#[test]
+fn a_batch_of_ten_thousand_is_refused() {
+    let node = Node::new(BlockTime::Manual);
+    let one = json!({ "jsonrpc": "2.0", "id": 5, "method": "eth_chainId", "params": [] });
+    let answer = node.ask_value(&Value::Array(vec![one.clone(); 10_000]));
+    assert_eq!(
+        answer,
+        json!([{ "jsonrpc": "2.0", "id": 5, "error": { "code": -32600, "message": "batch too large" } }])
+    );
+    assert_eq!(node.ask_value(&Value::Array(vec![one; 1_000])).as_array().unwrap().len(), 1_000);
+}
+
+#[test]
+fn a_query_over_all_blocks_is_bounded() {
+    let node = Node::limited(Limits { logs: 20, ..Default::default() });
+    let contract = node.deploy(1, 0, crate::node::LOGS);
+    for nonce in 1..=21 {
+        let to = alloy_primitives::TxKind::Call(contract.parse().unwrap());
+        node.run(&Plan { seed: 1, nonce, to, value: 0, gas: 100_000, input: hex::decode(word(nonce)).unwrap().into() });
+    }
+    let all = json!([{ "fromBlock": "0x0", "toBlock": "0x7fffffffffffffff" }]);
+    assert_eq!(node.fails("eth_getLogs", all), (-32005, "query returned more than 20 results".into()));
+}
+
+#[test]
+fn requests_must_come_as_json_from_here() {
+    let node = Node::new(BlockTime::Manual);
+    let body = br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
+    let json = "Content-Type: application/json\r\n";
+    for (head, expected) in [
+        (format!("Host: localhost:8545\r\n{json}"), 200),
+        (format!("Host: 127.0.0.1\r\n{json}Origin: http://localhost:3000\r\n"), 200),
+        ("Host: localhost\r\nContent-Type: application/json; charset=utf-8\r\n".into(), 200),
+        ("Host: localhost\r\nContent-Type: text/plain\r\n".into(), 415),
+        ("Host: localhost\r\n".into(), 415),
+        (format!("Host: evil.example\r\n{json}"), 403),
+        (format!("Host: localhost\r\n{json}Origin: http://evil.example\r\n"), 403),
+    ] {
+        let (status, _) = send(&connect(&node.server), "POST", &head, body);
+        assert_eq!(status, expected, "{head}");
+    }
+    let (status, _) = send(&connect(&node.server), "OPTIONS", "Host: localhost\r\nOrigin: http://localhost:1\r\n", b"");
+    assert_eq!(status, 200);
+    let (status, _) = send(&connect(&node.server), "PUT", "Host: localhost\r\n", b"");
+    assert_eq!(status, 405);
+    // No page of elsewhere opens a WebSocket either.
+    let upgrade = "Host: localhost\r\nOrigin: http://evil.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                   Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let (status, _) = send(&connect(&node.server), "GET", upgrade, b"");
+    assert_eq!(status, 403);
+}
+
+#[test]
+fn one_connection_too_many_is_told_so() {
+    let node = Node::limited(Limits { connections: 2, ..Default::default() });
+    let _second = connect(&node.server);
+    let third = connect(&node.server);
+    let (status, why) = read_answer(&third);
+    assert_eq!(status, 503, "{why}");
+    assert_eq!((&third).read(&mut [0; 1]).unwrap_or_default(), 0);
+}
+
+#[test]
+fn an_address_that_asks_too_often_is_told_so() {
+    let node = Node::limited(Limits { requests_per_second: 3, ..Default::default() });
+    let codes: Vec<i64> =
+        (0..10).map(|_| node.ask("eth_chainId", json!([]))["error"]["code"].as_i64().unwrap_or(0)).collect();
+    assert!(codes.contains(&-32005) && codes[0] == 0, "{codes:?}");
+}
+
+#[test]
+fn garbage_parameters_are_errors() {
+    let node = Node::new(BlockTime::Manual);
+    let methods = "eth_getBalance eth_getCode eth_getStorageAt eth_getTransactionCount eth_call eth_estimateGas \
+                   eth_getBlockByNumber eth_getBlockByHash eth_getLogs eth_newFilter eth_getFilterChanges eth_getProof \
+                   eth_getTransactionByHash eth_getTransactionReceipt eth_feeHistory eth_createAccessList \
+                   eth_sendTransaction eth_sendRawTransaction eth_sign eth_signTypedData_v4 debug_traceTransaction \
+                   debug_traceCall debug_traceBlockByNumber evm_mine evm_revert hardhat_setBalance hardhat_setStorageAt \
+                   anvil_setCode evm_setNextBlockTimestamp txpool_contentFrom web3_sha3 hearth_transactionFate";
+    let garbage = [
+        json!(["garbage"]),
+        json!([[[[]]]]),
+        json!([{ "a": { "b": [] } }]),
+        json!([-1, -1, -1]),
+        json!([1.5]),
+        json!(["0x", "0x", "0x"]),
+        json!([true, {}, []]),
+        json!(["\u{0}\\\"", "\\"]),
+        json!([word(1), {}, {}, {}, {}, {}]),
+    ];
+    for method in methods.split_whitespace() {
+        for params in &garbage {
+            let answer = node.ask(method, params.clone());
+            let code = answer["error"]["code"].as_i64();
+            assert!(code.is_none_or(|code| code != -32603), "{method} {params}: {answer}");
+        }
+    }
+    node.call("eth_chainId", json!([]));
+}

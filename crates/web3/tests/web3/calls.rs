@@ -1,0 +1,142 @@
+//! Messages that are executed and forgotten.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, hex};
+use hearth_evm::chain::BlockTime;
+use hearth_web3::Limits;
+use serde_json::{Value, json};
+
+use crate::node::{DEADLINE, KEEPS, LOOPS, NUMBERS, Node, Plan, REVERTS, account, number, word};
+
+/// The data of an `Error(string)`.
+fn error_data(reason: &str) -> String {
+    let text = hex::encode(reason);
+    let padded = format!("{text:0<64}");
+    format!("0x08c379a0{:064x}{:064x}{padded}", 32, reason.len())
+}
+
+#[test]
+fn a_revert_carries_reason_and_data() {
+    let node = Node::new(BlockTime::Instant);
+    let contract = node.deploy(1, 0, REVERTS);
+    let data = error_data("too little");
+    for method in ["eth_call", "eth_estimateGas"] {
+        let answer = node.ask(method, json!([{ "to": contract, "data": data }]));
+        let expected = json!({ "code": 3, "message": "execution reverted: too little", "data": data });
+        assert_eq!(answer["error"], expected, "{method}");
+    }
+    let plain = node.ask("eth_call", json!([{ "to": contract, "input": "0x" }, "latest"]));
+    assert_eq!(plain["error"], json!({ "code": 3, "message": "execution reverted", "data": "0x" }));
+}
+
+#[test]
+fn calls_see_overrides_of_state_and_block() {
+    let node = Node::new(BlockTime::Manual);
+    node.chain.mine_many(3, None).unwrap();
+    let to = Address::repeat_byte(0x44);
+    let numbers = json!({ to.to_string(): { "code": format!("0x{NUMBERS}") } });
+    let call = |block: &str, more: Value| node.call("eth_call", json!([{ "to": to }, block, numbers, more]));
+    assert_eq!(call("latest", json!(null)), word(3));
+    assert_eq!(call("pending", json!(null)), word(4));
+    assert_eq!(call("0x1", json!({})), word(1));
+    assert_eq!(call("latest", json!({ "number": "0x64" })), word(100));
+    // PUSH0 SLOAD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
+    let code = "0x5f545f5260205ff3";
+    for (account, expected) in [
+        (json!({ "code": code, "state": { word(0): word(5) } }), 5),
+        (json!({ "code": code, "stateDiff": { "0x0": word(6) } }), 6),
+        (json!({ "code": code, "stateDiff": { word(1): word(6) } }), 0),
+    ] {
+        assert_eq!(node.call("eth_call", json!([{ "to": to }, "latest", { to.to_string(): account }])), word(expected));
+    }
+    let both = json!({ to.to_string(): { "state": {}, "stateDiff": {} } });
+    assert!(
+        node.fails("eth_call", json!([{ "to": to }, "latest", both])).1.contains("has both 'state' and 'stateDiff'")
+    );
+    // Nobody has that much, until the override says so.
+    let rich = json!([{ "from": account(9), "to": to, "value": "0x64" }, "latest"]);
+    assert!(node.fails("eth_call", rich.clone()).1.contains("insufficient funds"));
+    let balance = json!({ account(9).to_string(): { "balance": "0x64" } });
+    assert_eq!(node.call("eth_call", json!([rich[0], "latest", balance])), "0x");
+}
+
+#[test]
+fn an_estimate_is_enough_and_little_more() {
+    let node = Node::new(BlockTime::Instant);
+    let transfer = json!([{ "from": account(1), "to": account(2), "value": "0x1" }]);
+    assert_eq!(node.call("eth_estimateGas", transfer), "0x5208");
+    let contract = node.deploy(1, 0, KEEPS);
+    let set = |value: u64| json!([{ "from": account(1), "to": contract, "data": word(value) }]);
+    let gas = number(&node.call("eth_estimateGas", set(9))) as u64;
+    let run = |nonce, value, gas| {
+        let input = hex::decode(word(value)).unwrap().into();
+        let to = alloy_primitives::TxKind::Call(contract.parse().unwrap());
+        node.run(&Plan { seed: 1, nonce, to, value: 0, gas, input })
+    };
+    let receipt = run(1, 9, gas);
+    assert_eq!(receipt["status"], "0x1");
+    assert!(u128::from(gas) <= number(&receipt["gasUsed"]) * 105 / 100, "{gas} {receipt}");
+    // What clears a slot gets a refund at the end, and needs the gas before.
+    let gas = number(&node.call("eth_estimateGas", set(0))) as u64;
+    let receipt = run(2, 0, gas);
+    assert_eq!(receipt["status"], "0x1");
+    assert!(u128::from(gas) > number(&receipt["gasUsed"]), "{gas} {receipt}");
+    let short = json!([{ "from": account(1), "to": contract, "data": word(9), "gas": "0x5300" }]);
+    assert_eq!(node.fails("eth_estimateGas", short), (-32000, "gas required exceeds allowance (21248)".into()));
+    let poor = json!([{ "from": account(9), "to": contract, "value": "0x1", "gasPrice": "0x1" }]);
+    assert_eq!(node.fails("eth_estimateGas", poor).1, "insufficient funds for transfer");
+}
+
+#[test]
+fn access_lists_name_what_is_touched() {
+    let node = Node::new(BlockTime::Instant);
+    let contract = node.deploy(1, 0, KEEPS);
+    let list = node.call("eth_createAccessList", json!([{ "from": account(1), "to": contract, "data": word(9) }]));
+    assert_eq!(list["accessList"], json!([{ "address": contract, "storageKeys": [word(0)] }]));
+    assert!(number(&list["gasUsed"]) > 21_000);
+    assert!(list.get("error").is_none());
+}
+
+#[test]
+fn call_bombs_end() {
+    let limits = Limits { call_gas: 1_000_000, heavy_time: DEADLINE, ..Default::default() };
+    let node = Node::limited(limits);
+    let contract = node.deploy(1, 0, LOOPS);
+    let bomb = json!([{ "to": contract, "gas": "0xffffffffffffffff" }]);
+    assert_eq!(node.fails("eth_call", bomb), (-32000, "out of gas".into()));
+    assert!(node.fails("eth_estimateGas", json!([{ "to": contract }])).1.starts_with("gas required exceeds allowance"));
+}
+
+#[test]
+fn a_call_that_takes_too_long_ends() {
+    let limits = Limits { call_gas: 1 << 40, heavy_time: Duration::from_millis(100), ..Default::default() };
+    let node = Node::limited(limits);
+    let contract = node.deploy(1, 0, LOOPS);
+    let why = node.fails("eth_call", json!([{ "to": contract }]));
+    assert_eq!(why, (-32000, "execution aborted (timeout = 0.1s)".into()));
+    // It has made room.
+    assert_eq!(node.call("eth_chainId", json!([])), "0x7a69");
+}
+
+#[test]
+fn messages_that_contradict_themselves_are_refused() {
+    let node = Node::new(BlockTime::Manual);
+    let to = Address::ZERO;
+    for (message, expected) in [
+        (json!({ "to": to, "data": "0x01", "input": "0x02" }), "both \"data\" and \"input\" are set and not equal"),
+        (json!({ "to": to, "gasPrice": "0x1", "maxFeePerGas": "0x1" }), "both gasPrice and (maxFeePerGas"),
+        (
+            json!({ "to": to, "maxFeePerGas": "0x1", "maxPriorityFeePerGas": "0x2" }),
+            "maxFeePerGas (1) < maxPriorityFee",
+        ),
+        (json!({ "to": to, "chainId": "0x1" }), "chainId does not match node's (have=1, want=31337)"),
+        (json!({ "to": to, "blobVersionedHashes": [word(1)] }), "blob transactions (type 3, EIP-4844)"),
+        (json!({ "to": "0x12" }), "hex string has length 2, want 40 for common.Address"),
+        (json!({ "to": to, "value": "1" }), "hex string without 0x prefix"),
+        (json!({ "to": to, "data": "0x123" }), "hex string of odd length"),
+    ] {
+        let why = node.fails("eth_call", json!([message])).1;
+        assert!(why.contains(expected), "{message}: {why}");
+    }
+}

@@ -1,0 +1,103 @@
+//! What developers do to their chain.
+
+use alloy_primitives::Address;
+use hearth_evm::chain::BlockTime;
+use serde_json::json;
+
+use crate::node::{Node, Plan, account, number, word};
+
+#[test]
+fn going_back_makes_undone() {
+    let node = Node::new(BlockTime::Instant);
+    let snapshot = node.call("evm_snapshot", json!([]));
+    let first = node.run(&Plan::transfer(1, 0));
+    assert_eq!(node.call("evm_revert", json!([snapshot])), true);
+    assert_eq!(node.call("eth_blockNumber", json!([])), "0x0");
+    assert!(node.call("eth_getTransactionReceipt", json!([first["transactionHash"]])).is_null());
+    assert_eq!(node.call("eth_getTransactionCount", json!([account(1), "latest"])), "0x0");
+    assert_eq!(node.call("evm_revert", json!([snapshot])), false);
+    node.run(&Plan::transfer(1, 0));
+    assert_eq!(node.call("hardhat_reset", json!([])), true);
+    assert_eq!(node.call("eth_blockNumber", json!([])), "0x0");
+    assert_eq!(node.call("anvil_reset", json!([])), json!(null));
+    assert!(node.fails("anvil_reset", json!([{ "forking": {} }])).1.contains("forks no other"));
+}
+
+#[test]
+fn accounts_become_what_is_asked_for() {
+    let node = Node::new(BlockTime::Manual);
+    let who = Address::repeat_byte(0x66);
+    for (method, params) in [
+        ("hardhat_setBalance", json!([who, "0x64"])),
+        ("anvil_setNonce", json!([who, "0x5"])),
+        ("hardhat_setCode", json!([who, "0x6001"])),
+        ("hardhat_setStorageAt", json!([who, "0x2", word(3)])),
+        ("anvil_addBalance", json!([who, "0x1"])),
+    ] {
+        node.call(method, params);
+    }
+    assert_eq!(node.call("eth_getBalance", json!([who, "latest"])), "0x65");
+    assert_eq!(node.call("eth_getTransactionCount", json!([who, "latest"])), "0x5");
+    assert_eq!(node.call("eth_getCode", json!([who, "latest"])), "0x6001");
+    assert_eq!(node.call("eth_getStorageAt", json!([who, "0x2", "latest"])), word(3));
+}
+
+#[test]
+fn time_is_what_is_asked_for() {
+    let node = Node::new(BlockTime::Manual);
+    let latest = || number(&node.call("eth_getBlockByNumber", json!(["latest", false]))["timestamp"]) as u64;
+    node.call("evm_mine", json!([]));
+    let first = latest();
+    node.call("evm_increaseTime", json!([3_600]));
+    node.call("evm_mine", json!([]));
+    assert!(latest() >= first + 3_600);
+    let then = latest() + 1_000;
+    node.call("evm_setNextBlockTimestamp", json!([then]));
+    node.call("hardhat_mine", json!([]));
+    assert_eq!(latest(), then);
+    node.call("hardhat_mine", json!(["0x3", "0x3c"]));
+    assert!(latest() >= then + 120);
+    assert_eq!(node.call("eth_blockNumber", json!([])), "0x6");
+    assert!(node.fails("evm_setNextBlockTimestamp", json!([1])).1.contains("lower than or equal"));
+    node.call("evm_mine", json!([{ "blocks": 4 }]));
+    assert_eq!(node.call("eth_blockNumber", json!([])), "0xa");
+    assert!(node.fails("anvil_mine", json!(["0xffffffffffff"])).1.contains("at most"));
+}
+
+#[test]
+fn blocks_come_when_it_is_asked_for() {
+    let node = Node::new(BlockTime::Instant);
+    assert_eq!(node.call("anvil_getAutomine", json!([])), true);
+    node.call("evm_setAutomine", json!([false]));
+    let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
+    assert_eq!(node.call("eth_blockNumber", json!([])), "0x0");
+    node.call("evm_setIntervalMining", json!([20]));
+    node.receipt(&hash);
+    node.call("evm_setIntervalMining", json!([0]));
+    assert_eq!(node.call("anvil_getAutomine", json!([])), false);
+    assert_eq!(node.call("anvil_getIntervalMining", json!([])), json!(null));
+    node.call("hardhat_setNextBlockBaseFeePerGas", json!(["0x77359400"]));
+    node.call("evm_mine", json!([]));
+    assert_eq!(node.call("eth_getBlockByNumber", json!(["latest", false]))["baseFeePerGas"], "0x77359400");
+}
+
+#[test]
+fn impersonated_accounts_need_no_key() {
+    let node = Node::new(BlockTime::Instant);
+    let transfer = json!([{ "from": account(7), "to": account(1), "value": "0x1" }]);
+    assert_eq!(node.fails("eth_sendTransaction", transfer.clone()).1, "unknown account");
+    node.call("hardhat_impersonateAccount", json!([account(7)]));
+    let hash = node.call("eth_sendTransaction", transfer.clone());
+    assert_eq!(node.receipt(&hash)["from"], format!("{:?}", account(7)));
+    node.call("hardhat_stopImpersonatingAccount", json!([account(7)]));
+    node.fails("eth_sendTransaction", transfer);
+}
+
+#[test]
+fn they_are_not_served_where_the_chain_is_no_developers() {
+    let node = Node::with(BlockTime::Instant, |config| config.dev = false);
+    for method in ["evm_mine", "anvil_setBalance", "hardhat_reset"] {
+        assert_eq!(node.fails(method, json!([])).0, -32601, "{method}");
+    }
+    assert!(node.call("rpc_modules", json!([])).get("evm").is_none());
+}

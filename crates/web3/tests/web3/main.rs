@@ -1,0 +1,14 @@
+//! The server before a real chain, asked over sockets.
+//!
+//! reads   answers of the server
+//! writes  requests, by std's sockets on 127.0.0.1
+//! memory  a small chain a test
+
+mod accounts;
+mod bad_input;
+mod calls;
+mod dev;
+mod node;
+mod subscriptions;
+mod traces;
+mod transactions;

@@ -1,0 +1,228 @@
+//! A chain, its server, and small clients of it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use alloy_consensus::{Transaction, TxEip1559};
+use alloy_primitives::{Address, Bytes, TxKind, U256, hex};
+use hearth_crypto::secp256k1::Signer;
+use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
+use hearth_evm::genesis::Genesis;
+use hearth_evm::tx::Tx;
+use hearth_web3::{Config, Limits, Server, serve};
+use serde_json::{Value, json};
+
+pub const CHAIN_ID: u64 = 31337;
+pub const GWEI: u128 = 1_000_000_000;
+/// How long anything may take in these tests.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Logs its input under topic 1.
+pub const LOGS: &str = "365f5f376001365fa100";
+/// Reverts with its input.
+pub const REVERTS: &str = "365f5f37365ffd";
+/// Keeps the first word of its input in slot 0.
+pub const KEEPS: &str = "5f355f5500";
+/// Never ends.
+pub const LOOPS: &str = "5b5f56";
+/// Returns the number of the block.
+pub const NUMBERS: &str = "435f5260205ff3";
+
+/// Code that creates a contract with this code.
+pub fn creates(runtime: &str) -> String {
+    let length = runtime.len() / 2;
+    format!("60{length:02x}8060095f395ff3{runtime}")
+}
+
+pub fn signer(seed: u8) -> Signer {
+    Signer::new(&[seed; 32]).unwrap()
+}
+
+pub fn account(seed: u8) -> Address {
+    signer(seed).address().into()
+}
+
+/// A transaction with the fields that differ between tests.
+pub struct Plan {
+    pub seed: u8,
+    pub nonce: u64,
+    pub to: TxKind,
+    pub value: u128,
+    pub gas: u64,
+    pub input: Bytes,
+}
+
+impl Plan {
+    pub fn transfer(seed: u8, nonce: u64) -> Self {
+        let to = TxKind::Call(Address::repeat_byte(0x77));
+        Self { seed, nonce, to, value: 1, gas: 21_000, input: Bytes::new() }
+    }
+
+    pub fn tx(&self) -> TxEip1559 {
+        TxEip1559 {
+            chain_id: CHAIN_ID,
+            nonce: self.nonce,
+            gas_limit: self.gas,
+            max_fee_per_gas: 100 * GWEI,
+            max_priority_fee_per_gas: GWEI,
+            to: self.to,
+            value: U256::from(self.value),
+            input: self.input.clone(),
+            ..Default::default()
+        }
+    }
+
+    pub fn raw(&self) -> String {
+        raw(self.tx(), self.seed)
+    }
+}
+
+/// A signed transaction as clients send it.
+pub fn raw(tx: TxEip1559, seed: u8) -> String {
+    assert!(tx.gas_limit() > 0);
+    hex::encode_prefixed(&Tx::signed(tx.into(), &signer(seed)).raw)
+}
+
+/// A server, and a connection to it.
+pub struct Node {
+    pub chain: Chain,
+    pub server: Server,
+    stream: TcpStream,
+}
+
+impl Node {
+    pub fn new(block_time: BlockTime) -> Self {
+        Self::with(block_time, |_| {})
+    }
+
+    pub fn with(block_time: BlockTime, change: impl FnOnce(&mut Config)) -> Self {
+        let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
+        let genesis = Genesis::dev(CHAIN_ID, &accounts, 500_000_000);
+        let chain = Chain::open(ChainConfig { block_time, ..ChainConfig::new(genesis) }).unwrap();
+        let mut config = Config::new(([127, 0, 0, 1], 0).into());
+        config.accounts = (1..=3).map(|seed| [seed; 32]).collect();
+        change(&mut config);
+        let server = serve(config, chain.clone()).unwrap();
+        let stream = connect(&server);
+        Self { chain, server, stream }
+    }
+
+    pub fn limited(limits: Limits) -> Self {
+        Self::with(BlockTime::Instant, |config| config.limits = limits)
+    }
+
+    /// Status and body of the answer to a request with this body.
+    pub fn post(&self, body: &str) -> (u16, String) {
+        let head = "Host: 127.0.0.1\r\nContent-Type: application/json\r\n";
+        send(&self.stream, "POST", head, body.as_bytes())
+    }
+
+    /// The JSON of the answer to a JSON.
+    pub fn ask_value(&self, request: &Value) -> Value {
+        let (status, body) = self.post(&request.to_string());
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    pub fn ask(&self, method: &str, params: Value) -> Value {
+        let answer = self.ask_value(&json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params }));
+        assert_eq!((&answer["jsonrpc"], &answer["id"]), (&json!("2.0"), &json!(7)));
+        answer
+    }
+
+    /// The result of a request that must have one.
+    #[track_caller]
+    pub fn call(&self, method: &str, params: Value) -> Value {
+        let answer = self.ask(method, params);
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Number and words of the error of a request that must fail.
+    #[track_caller]
+    pub fn fails(&self, method: &str, params: Value) -> (i64, String) {
+        let answer = self.ask(method, params);
+        let error = answer.get("error").unwrap_or_else(|| panic!("{method}: {answer}"));
+        (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
+    }
+
+    /// Sends a transaction and waits for its receipt.
+    #[track_caller]
+    pub fn run(&self, plan: &Plan) -> Value {
+        let hash = self.call("eth_sendRawTransaction", json!([plan.raw()]));
+        self.receipt(&hash)
+    }
+
+    #[track_caller]
+    pub fn receipt(&self, hash: &Value) -> Value {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            let receipt = self.call("eth_getTransactionReceipt", json!([hash]));
+            if !receipt.is_null() {
+                return receipt;
+            }
+            assert!(Instant::now() < end, "no receipt of {hash}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Deploys code by account `seed`; its address.
+    #[track_caller]
+    pub fn deploy(&self, seed: u8, nonce: u64, runtime: &str) -> String {
+        let input = hex::decode(creates(runtime)).unwrap().into();
+        let receipt = self.run(&Plan { seed, nonce, to: TxKind::Create, value: 0, gas: 200_000, input });
+        assert_eq!(receipt["status"], "0x1");
+        receipt["contractAddress"].as_str().unwrap().to_owned()
+    }
+}
+
+pub fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+/// Status and body of the answer to a request.
+pub fn send(mut stream: &TcpStream, method: &str, head: &str, body: &[u8]) -> (u16, String) {
+    let request = format!("{method} / HTTP/1.1\r\n{head}Content-Length: {}\r\n\r\n", body.len());
+    stream.write_all(request.as_bytes()).unwrap();
+    stream.write_all(body).unwrap();
+    read_answer(stream)
+}
+
+pub fn read_answer(mut stream: &TcpStream) -> (u16, String) {
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 65_536];
+    let head_end = loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+        let read = stream.read(&mut chunk).unwrap();
+        assert!(read > 0, "closed: {}", String::from_utf8_lossy(&bytes));
+        bytes.extend_from_slice(&chunk[..read]);
+    };
+    let head = String::from_utf8(bytes[..head_end].to_vec()).unwrap().to_ascii_lowercase();
+    let status = head[9..12].parse().unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let length: usize = length.map_or(0, |length| length.trim().parse().unwrap());
+    while bytes.len() < head_end + length {
+        let read = stream.read(&mut chunk).unwrap();
+        assert!(read > 0, "closed within a body");
+        bytes.extend_from_slice(&chunk[..read]);
+    }
+    (status, String::from_utf8(bytes[head_end..].to_vec()).unwrap())
+}
+
+/// The number in a quantity.
+#[track_caller]
+pub fn number(value: &Value) -> u128 {
+    let digits = value.as_str().and_then(|text| text.strip_prefix("0x")).unwrap_or_else(|| panic!("{value}"));
+    u128::from_str_radix(digits, 16).unwrap()
+}
+
+/// A word as contracts take it.
+pub fn word(number: u64) -> String {
+    format!("0x{number:064x}")
+}

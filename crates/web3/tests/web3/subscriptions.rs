@@ -1,0 +1,159 @@
+//! What clients are told over WebSocket.
+
+use std::net::TcpStream;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use alloy_primitives::{TxKind, hex};
+use hearth_evm::chain::BlockTime;
+use hearth_web3::Limits;
+use serde_json::{Value, json};
+use tungstenite::{Message, WebSocket};
+
+use crate::node::{DEADLINE, LOGS, Node, Plan, connect, word};
+
+struct Client {
+    socket: WebSocket<TcpStream>,
+    told: Vec<Value>,
+}
+
+impl Client {
+    fn new(node: &Node) -> Self {
+        let url = format!("ws://{}/", node.server.address());
+        let (socket, _) = tungstenite::client(url, connect(&node.server)).unwrap();
+        Self { socket, told: Vec::new() }
+    }
+
+    fn read(&mut self) -> Value {
+        loop {
+            if let Message::Text(text) = self.socket.read().unwrap() {
+                return serde_json::from_str(&text).unwrap();
+            }
+        }
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.socket.send(Message::text(request.to_string())).unwrap();
+        loop {
+            let message = self.read();
+            if message.get("id").is_some() {
+                return message;
+            }
+            self.told.push(message);
+        }
+    }
+
+    #[track_caller]
+    fn call(&mut self, method: &str, params: Value) -> Value {
+        let answer = self.ask(method, params);
+        assert!(answer.get("error").is_none(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// The next that a subscription is told.
+    fn told(&mut self, subscription: &Value) -> Value {
+        loop {
+            let is_it = |message: &Value| &message["params"]["subscription"] == subscription;
+            if let Some(at) = self.told.iter().position(is_it) {
+                let message = self.told.remove(at);
+                assert_eq!(message["method"], "eth_subscription");
+                return message["params"]["result"].clone();
+            }
+            let message = self.read();
+            self.told.push(message);
+        }
+    }
+}
+
+#[test]
+fn heads_logs_and_pending_transactions_are_told() {
+    let node = Node::new(BlockTime::Manual);
+    let mut client = Client::new(&node);
+    assert_eq!(client.call("eth_chainId", json!([])), "0x7a69");
+    let deploy = json!([{ "from": crate::node::account(1), "data": format!("0x{}", crate::node::creates(LOGS)) }]);
+    let deployed = node.call("eth_sendTransaction", deploy);
+    node.chain.mine().unwrap();
+    let contract = node.receipt(&deployed)["contractAddress"].as_str().unwrap().to_owned();
+    let heads = client.call("eth_subscribe", json!(["newHeads"]));
+    let logs = client.call("eth_subscribe", json!(["logs", { "address": contract, "topics": [word(1)] }]));
+    let others = client.call("eth_subscribe", json!(["logs", { "topics": [word(2)] }]));
+    let hashes = client.call("eth_subscribe", json!(["newPendingTransactions"]));
+    let whole = client.call("eth_subscribe", json!(["newPendingTransactions", true]));
+    let snapshot = node.chain.snapshot();
+    let plan = Plan {
+        seed: 1,
+        nonce: 1,
+        to: TxKind::Call(contract.parse().unwrap()),
+        value: 0,
+        gas: 100_000,
+        input: hex::decode("0x0102").unwrap().into(),
+    };
+    let hash = client.call("eth_sendRawTransaction", json!([plan.raw()]));
+    assert_eq!(client.told(&hashes), hash);
+    assert_eq!(client.told(&whole)["hash"], hash);
+    let block = node.chain.mine().unwrap();
+    let head = client.told(&heads);
+    assert_eq!((&head["hash"], &head["number"]), (&json!(block.hash), &json!("0x2")));
+    let log = client.told(&logs);
+    assert_eq!((&log["transactionHash"], &log["data"], &log["removed"]), (&hash, &json!("0x0102"), &json!(false)));
+    // A chain that goes back tells which logs are no more.
+    node.chain.revert(snapshot).unwrap();
+    let gone = client.told(&logs);
+    assert_eq!((&gone["transactionHash"], &gone["removed"]), (&hash, &json!(true)));
+    for subscription in [&heads, &others, &hashes] {
+        assert_eq!(client.call("eth_unsubscribe", json!([subscription])), true);
+    }
+    assert_eq!(client.ask("eth_unsubscribe", json!([heads]))["error"]["message"], "subscription not found");
+    assert!(client.told.iter().all(|message| message["params"]["subscription"] != others), "{:?}", client.told);
+}
+
+#[test]
+fn subscriptions_need_a_websocket_and_a_kind() {
+    let node = Node::new(BlockTime::Manual);
+    assert_eq!(node.fails("eth_subscribe", json!(["newHeads"])), (-32000, "notifications not supported".into()));
+    let mut client = Client::new(&node);
+    let unknown = client.ask("eth_subscribe", json!(["nothing"]));
+    assert_eq!(unknown["error"]["message"], "no \"nothing\" subscription in eth namespace");
+    client.call("eth_subscribe", json!(["syncing"]));
+    let batch = json!([
+        { "jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber" },
+        { "jsonrpc": "2.0", "id": 2, "method": "eth_chainId" },
+    ]);
+    client.socket.send(Message::text(batch.to_string())).unwrap();
+    assert_eq!(client.read()[1]["id"], 2);
+}
+
+#[test]
+fn who_never_reads_is_dropped_and_others_are_told() {
+    let limits = Limits { queued_notifications: 64, ..Default::default() };
+    let node = Node::with(BlockTime::Manual, |config| config.limits = limits);
+    let (mut silent, mut heard) = (Client::new(&node), Client::new(&node));
+    for _ in 0..50 {
+        silent.call("eth_subscribe", json!(["newHeads"]));
+    }
+    let heads = heard.call("eth_subscribe", json!(["newHeads"]));
+    let counters = node.server.counters();
+    let end = Instant::now() + DEADLINE;
+    while counters.websockets_dropped.load(Relaxed) == 0 {
+        assert!(Instant::now() < end, "nobody is dropped");
+        let block = node.chain.mine().unwrap();
+        assert_eq!(heard.told(&heads)["hash"], json!(block.hash));
+    }
+    assert_eq!(counters.subscriptions_open.load(Relaxed), 1);
+}
+
+#[test]
+fn what_was_subscribed_ends_with_its_connection() {
+    let node = Node::new(BlockTime::Manual);
+    let counters = node.server.counters();
+    let mut client = Client::new(&node);
+    client.call("eth_subscribe", json!(["newHeads"]));
+    assert_eq!(counters.subscriptions_open.load(Relaxed), 1);
+    drop(client);
+    let end = Instant::now() + DEADLINE;
+    while counters.subscriptions_open.load(Relaxed) > 0 {
+        assert!(Instant::now() < end, "the subscription stays");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,110 @@
+//! Traces of transactions and calls.
+
+use alloy_primitives::{TxKind, hex};
+use hearth_evm::chain::BlockTime;
+use serde_json::{Value, json};
+
+use crate::node::{KEEPS, LOGS, LOOPS, Node, Plan, REVERTS, account, word};
+
+fn run(node: &Node, contract: &str, nonce: u64, input: &str) -> Value {
+    let to = TxKind::Call(contract.parse().unwrap());
+    node.run(&Plan { seed: 1, nonce, to, value: 0, gas: 100_000, input: hex::decode(input).unwrap().into() })
+}
+
+#[test]
+fn steps_are_told_as_they_were() {
+    let node = Node::new(BlockTime::Instant);
+    let contract = node.deploy(1, 0, KEEPS);
+    let receipt = run(&node, &contract, 1, &word(9));
+    let trace = node.call("debug_traceTransaction", json!([receipt["transactionHash"]]));
+    let gas_used = crate::node::number(&receipt["gasUsed"]);
+    assert_eq!((&trace["failed"], &trace["gas"]), (&json!(false), &json!(gas_used as u64)));
+    let steps = trace["structLogs"].as_array().unwrap();
+    let names: Vec<&str> = steps.iter().map(|step| step["op"].as_str().unwrap()).collect();
+    assert_eq!(names, ["PUSH0", "CALLDATALOAD", "PUSH0", "SSTORE", "STOP"]);
+    assert_eq!((&steps[3]["pc"], &steps[3]["depth"]), (&json!(3), &json!(1)));
+    assert_eq!(steps[3]["stack"], json!(["0x9", "0x0"]));
+    assert_eq!(steps[3]["storage"], json!({ &word(0)[2..]: &word(9)[2..] }));
+    assert_eq!(
+        steps[3]["gas"].as_u64().unwrap() - steps[4]["gas"].as_u64().unwrap(),
+        steps[3]["gasCost"].as_u64().unwrap()
+    );
+    let short = json!([receipt["transactionHash"], { "limit": 2, "disableStack": true, "enableMemory": true }]);
+    let short = node.call("debug_traceTransaction", short);
+    assert_eq!(short["structLogs"].as_array().unwrap().len(), 2);
+    assert!(short["structLogs"][0].get("stack").is_none());
+}
+
+#[test]
+fn calls_state_and_selectors_of_a_transaction() {
+    let node = Node::new(BlockTime::Instant);
+    let contract = node.deploy(1, 0, KEEPS);
+    let receipt = run(&node, &contract, 1, &word(9));
+    let trace = |tracer: Value| node.call("debug_traceTransaction", json!([receipt["transactionHash"], tracer]));
+    let call = trace(json!({ "tracer": "callTracer" }));
+    assert_eq!((&call["type"], &call["to"], &call["gasUsed"]), (&json!("CALL"), &json!(contract), &receipt["gasUsed"]));
+    assert_eq!((&call["input"], &call["gas"]), (&json!(word(9)), &json!("0x186a0")));
+    let state = trace(json!({ "tracer": "prestateTracer" }));
+    let own = format!("{:?}", account(1));
+    assert_eq!(state[&own]["nonce"], 1);
+    assert_eq!(state[&contract]["storage"], json!({ word(0): word(0) }));
+    assert_eq!(state[&contract]["code"], format!("0x{KEEPS}"));
+    let difference = trace(json!({ "tracer": "prestateTracer", "tracerConfig": { "diffMode": true } }));
+    assert_eq!(difference["post"][&contract], json!({ "storage": { word(0): word(9) } }));
+    assert_eq!((&difference["pre"][&own]["nonce"], &difference["post"][&own]["nonce"]), (&json!(1), &json!(2)));
+    assert_eq!(trace(json!({ "tracer": "4byteTracer" })), json!({ "0x00000000-28": 1 }));
+    assert_eq!(trace(json!({ "tracer": "noopTracer" })), json!({}));
+    let script = json!([receipt["transactionHash"], { "tracer": "{ step: function() {} }" }]);
+    assert!(node.fails("debug_traceTransaction", script).1.contains("is not served"));
+}
+
+#[test]
+fn a_create_a_log_and_a_revert() {
+    let node = Node::new(BlockTime::Instant);
+    let contract = node.deploy(1, 0, LOGS);
+    let block = node.call("debug_traceBlockByNumber", json!(["latest", { "tracer": "callTracer" }]));
+    assert_eq!((&block[0]["result"]["type"], &block[0]["result"]["to"]), (&json!("CREATE"), &json!(contract)));
+    let receipt = run(&node, &contract, 1, "0x0102");
+    let with_log = json!({ "tracer": "callTracer", "tracerConfig": { "withLog": true } });
+    let call = node.call("debug_traceTransaction", json!([receipt["transactionHash"], with_log]));
+    assert_eq!(
+        call["logs"][0],
+        json!({ "address": contract, "topics": [word(1)], "data": "0x0102", "position": "0x0" })
+    );
+    let reverts = node.deploy(1, 2, REVERTS);
+    let failed =
+        node.call("debug_traceCall", json!([{ "to": reverts, "data": "0x11" }, "latest", { "tracer": "callTracer" }]));
+    assert_eq!((&failed["error"], &failed["output"]), (&json!("execution reverted"), &json!("0x11")));
+    let hash = node.call("eth_getBlockByNumber", json!(["latest", false]))["hash"].clone();
+    assert_eq!(node.call("debug_traceBlockByHash", json!([hash])).as_array().unwrap().len(), 1);
+    assert_eq!(node.fails("debug_traceBlockByNumber", json!(["0x0"])).1, "genesis is not traceable");
+    assert_eq!(node.fails("debug_traceTransaction", json!([word(0)])).1, "transaction not found");
+}
+
+#[test]
+fn transactions_of_a_block_build_on_each_other() {
+    let node = Node::new(BlockTime::Manual);
+    for nonce in 0..3 {
+        node.call("eth_sendRawTransaction", json!([Plan::transfer(1, nonce).raw()]));
+    }
+    let block = node.chain.mine().unwrap();
+    let options = json!({ "tracer": "prestateTracer" });
+    let traces = node.call("debug_traceBlockByNumber", json!(["latest", options]));
+    let own = format!("{:?}", account(1));
+    for (index, tx) in block.txs.iter().enumerate() {
+        assert_eq!(traces[index]["txHash"], tx.hash.to_string());
+        assert_eq!(traces[index]["result"][&own]["nonce"].as_u64().unwrap_or_default(), index as u64);
+        let alone = node.call("debug_traceTransaction", json!([tx.hash, options]));
+        assert_eq!(alone, traces[index]["result"]);
+    }
+}
+
+#[test]
+fn a_trace_that_is_too_long_is_refused() {
+    let node = Node::limited(hearth_web3::Limits { answer_bytes: 200_000, ..Default::default() });
+    let contract = node.deploy(1, 0, LOOPS);
+    assert_eq!(
+        node.fails("debug_traceCall", json!([{ "to": contract }, "latest"])),
+        (-32003, "response too large".into())
+    );
+}

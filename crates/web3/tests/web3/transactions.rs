@@ -1,0 +1,229 @@
+//! Transactions into the chain and back, blocks, receipts, logs, fees.
+
+use alloy_primitives::{Address, B256, TxKind, hex};
+use hearth_evm::chain::BlockTime;
+use serde_json::{Value, json};
+
+use crate::node::{CHAIN_ID, GWEI, LOGS, Node, Plan, account, number, word};
+
+#[test]
+fn the_node_says_who_it_is() {
+    let node = Node::new(BlockTime::Manual);
+    assert_eq!(number(&node.call("eth_chainId", json!([]))), CHAIN_ID.into());
+    assert_eq!(node.call("net_version", json!([])), CHAIN_ID.to_string());
+    assert!(node.call("web3_clientVersion", json!([])).as_str().unwrap().starts_with("Hearth/v"));
+    let empty = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470";
+    assert_eq!(node.call("web3_sha3", json!(["0x"])), empty);
+    for (method, expected) in [
+        ("eth_syncing", json!(false)),
+        ("net_listening", json!(true)),
+        ("net_peerCount", json!("0x0")),
+        ("eth_mining", json!(false)),
+        ("eth_hashrate", json!("0x0")),
+        ("eth_blobBaseFee", json!("0x1")),
+    ] {
+        assert_eq!(node.call(method, json!([])), expected, "{method}");
+    }
+    // viem asks for it, and goes on by itself where there is no such method.
+    assert_eq!(node.fails("eth_fillTransaction", json!([{}])).0, -32601);
+    for method in ["eth_nothing", "debug_nothing", "txpool_nothing", "anvil_nothing", "nothing", "engine_newPayloadV1"]
+    {
+        assert_eq!(node.fails(method, json!([])).0, -32601, "{method}");
+    }
+}
+
+#[test]
+fn a_transfer_is_found_in_every_way() {
+    let node = Node::new(BlockTime::Instant);
+    let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
+    let receipt = node.receipt(&hash);
+    assert_eq!((&receipt["status"], &receipt["gasUsed"]), (&json!("0x1"), &json!("0x5208")));
+    assert_eq!(receipt["from"], format!("{:?}", account(1)));
+    assert!(receipt["contractAddress"].is_null());
+    let tx = node.call("eth_getTransactionByHash", json!([hash]));
+    assert_eq!((&tx["hash"], &tx["type"], &tx["nonce"]), (&hash, &json!("0x2"), &json!("0x0")));
+    assert_eq!(tx["gasPrice"], receipt["effectiveGasPrice"]);
+    let number = receipt["blockNumber"].clone();
+    let block = node.call("eth_getBlockByNumber", json!([number, true]));
+    assert_eq!(block["transactions"][0], tx);
+    let by_hash = node.call("eth_getBlockByHash", json!([block["hash"], false]));
+    assert_eq!(by_hash["transactions"][0], hash);
+    assert_eq!(node.call("eth_getBlockReceipts", json!([number]))[0], receipt);
+    for (method, block) in [
+        ("eth_getTransactionByBlockNumberAndIndex", &number),
+        ("eth_getTransactionByBlockHashAndIndex", &block["hash"]),
+    ] {
+        assert_eq!(node.call(method, json!([block, "0x0"])), tx);
+        assert!(node.call(method, json!([block, "0x1"])).is_null());
+    }
+    for (method, block) in
+        [("eth_getBlockTransactionCountByNumber", &number), ("eth_getBlockTransactionCountByHash", &block["hash"])]
+    {
+        assert_eq!(node.call(method, json!([block])), "0x1");
+    }
+    assert_eq!(node.call("eth_getUncleCountByBlockHash", json!([block["hash"]])), "0x0");
+    assert!(node.call("eth_getUncleByBlockHashAndIndex", json!([block["hash"], "0x0"])).is_null());
+    assert_eq!(node.call("hearth_transactionFate", json!([hash]))["status"], "included");
+    let raw = node.call("eth_getRawTransactionByHash", json!([hash]));
+    assert_eq!(raw, node.call("debug_getRawTransaction", json!([hash])));
+    assert_eq!(raw, Plan::transfer(1, 0).raw());
+}
+
+#[test]
+fn what_is_not_there_is_null() {
+    let node = Node::new(BlockTime::Manual);
+    for (method, params) in [
+        ("eth_getTransactionByHash", json!([B256::ZERO])),
+        ("eth_getTransactionReceipt", json!([B256::ZERO])),
+        ("eth_getBlockByHash", json!([B256::ZERO, true])),
+        ("eth_getBlockByNumber", json!(["0x99", true])),
+        ("eth_getBlockReceipts", json!(["0x99"])),
+        ("eth_getBlockTransactionCountByNumber", json!(["0x99"])),
+    ] {
+        assert!(node.call(method, params).is_null(), "{method}");
+    }
+    assert_eq!(node.call("hearth_transactionFate", json!([B256::ZERO]))["status"], "unknown");
+}
+
+#[test]
+fn blocks_have_the_fields_that_clients_read() {
+    let node = Node::new(BlockTime::Manual);
+    node.chain.mine().unwrap();
+    let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    for name in "hash parentHash sha3Uncles miner stateRoot transactionsRoot receiptsRoot logsBloom difficulty number \
+                 gasLimit gasUsed timestamp extraData mixHash nonce baseFeePerGas withdrawalsRoot withdrawals \
+                 blobGasUsed excessBlobGas parentBeaconBlockRoot requestsHash size uncles transactions totalDifficulty"
+        .split_whitespace()
+    {
+        assert!(!block[name].is_null(), "{name}: {block}");
+    }
+    let header = hex::decode(node.call("debug_getRawHeader", json!(["latest"])).as_str().unwrap()).unwrap();
+    assert_eq!(block["hash"], alloy_primitives::keccak256(header).to_string());
+    let raw = node.call("debug_getRawBlock", json!(["latest"]));
+    assert_eq!(number(&block["size"]), (raw.as_str().unwrap().len() as u128 - 2) / 2);
+    assert_eq!(node.call("eth_getHeaderByNumber", json!(["latest"]))["hash"], block["hash"]);
+    let pending = node.call("eth_getBlockByNumber", json!(["pending", false]));
+    assert!(pending["hash"].is_null() && pending["parentHash"] == block["hash"], "{pending}");
+    let genesis = node.call("eth_getBlockByNumber", json!(["earliest", false]));
+    assert_eq!(block["parentHash"], genesis["hash"]);
+}
+
+#[test]
+fn what_waits_is_pending() {
+    let node = Node::new(BlockTime::Manual);
+    let send = |seed, nonce| node.call("eth_sendRawTransaction", json!([Plan::transfer(seed, nonce).raw()]));
+    let (first, gapped) = (send(1, 0), send(2, 5));
+    assert!(node.call("eth_getTransactionByHash", json!([first]))["blockHash"].is_null());
+    assert_eq!(node.call("eth_getTransactionCount", json!([account(1), "pending"])), "0x1");
+    assert_eq!(node.call("eth_getTransactionCount", json!([account(1), "latest"])), "0x0");
+    assert_eq!(node.call("txpool_status", json!([])), json!({ "pending": "0x1", "queued": "0x1" }));
+    let content = node.call("txpool_content", json!([]));
+    assert_eq!(content["pending"][account(1).to_string()]["0"]["hash"], first);
+    assert_eq!(content["queued"][account(2).to_string()]["5"]["hash"], gapped);
+    let inspect = node.call("txpool_inspect", json!([]));
+    assert!(inspect["pending"][account(1).to_string()]["0"].as_str().unwrap().contains("1 wei + 21000 gas"));
+    let own = node.call("txpool_contentFrom", json!([account(2)]));
+    assert_eq!((&own["queued"]["5"]["hash"], &own["pending"]), (&gapped, &json!({})));
+    assert_eq!(node.call("hearth_transactionFate", json!([first]))["status"], "pending");
+    assert_eq!(node.call("anvil_dropTransaction", json!([first])), first);
+    let fate = node.call("hearth_transactionFate", json!([first]));
+    assert_eq!((&fate["status"], &fate["reason"]), (&json!("dropped"), &json!("removed on demand")));
+}
+
+#[test]
+fn a_batch_of_transactions_is_answered_one_by_one() {
+    let node = Node::new(BlockTime::Instant);
+    let one = |id: usize, raw: String| json!({ "jsonrpc": "2.0", "id": id, "method": "eth_sendRawTransaction", "params": [raw] });
+    let batch: Vec<Value> =
+        (0..500).map(|id| one(id, Plan::transfer(1 + (id % 8) as u8, id as u64 / 8).raw())).collect();
+    let answers = node.ask_value(&json!(batch));
+    for (id, answer) in answers.as_array().unwrap().iter().enumerate() {
+        assert_eq!(answer["id"], id);
+        node.receipt(&answer["result"]);
+    }
+    let again = node.ask_value(&json!(batch[..3]));
+    for answer in again.as_array().unwrap() {
+        let why = answer["error"]["message"].as_str().unwrap();
+        assert!(why.starts_with("nonce too low") || why == "already known", "{why}");
+    }
+    let balance = node.call("eth_getBalance", json!([Address::repeat_byte(0x77), "latest"]));
+    assert_eq!(number(&balance), 500);
+    let counted = node.server.counters();
+    assert_eq!(counted.bursts.load(std::sync::atomic::Ordering::Relaxed), 2);
+}
+
+#[test]
+fn logs_are_found_by_range_address_and_topic() {
+    let node = Node::new(BlockTime::Instant);
+    let contract = node.deploy(1, 0, LOGS);
+    let mut blocks = Vec::new();
+    for nonce in 1..=5 {
+        let input = hex::decode(word(nonce)).unwrap().into();
+        let to = TxKind::Call(contract.parse().unwrap());
+        blocks.push(node.run(&Plan { seed: 1, nonce, to, value: 0, gas: 100_000, input })["blockNumber"].clone());
+    }
+    let find = |filter: Value| node.call("eth_getLogs", json!([filter])).as_array().unwrap().clone();
+    let all = find(json!({ "fromBlock": "earliest" }));
+    assert_eq!(all.len(), 5);
+    assert_eq!((&all[2]["data"], &all[2]["blockNumber"]), (&json!(word(3)), &blocks[2]));
+    assert_eq!((&all[2]["topics"], &all[2]["removed"]), (&json!([word(1)]), &json!(false)));
+    assert_eq!(find(json!({ "fromBlock": blocks[1], "toBlock": blocks[3] })).len(), 3);
+    assert_eq!(find(json!({ "fromBlock": "0x0", "address": [contract], "topics": [[null, word(9)]] })).len(), 5);
+    assert_eq!(find(json!({ "fromBlock": "0x0", "topics": [word(2)] })).len(), 0);
+    assert_eq!(find(json!({ "blockHash": all[0]["blockHash"] })).len(), 1);
+    assert_eq!(find(json!({})).len(), 1);
+    assert_eq!(
+        node.fails("eth_getLogs", json!([{ "fromBlock": "0x5", "toBlock": "0x1" }])).1,
+        "invalid block range params"
+    );
+    assert_eq!(node.fails("eth_getLogs", json!([{ "blockHash": B256::ZERO }])).1, "unknown block");
+}
+
+#[test]
+fn filters_tell_what_is_new() {
+    let node = Node::new(BlockTime::Manual);
+    let contract = {
+        let raw = json!([{ "from": account(1), "data": format!("0x{}", crate::node::creates(LOGS)) }]);
+        let hash = node.call("eth_sendTransaction", raw);
+        node.chain.mine().unwrap();
+        node.receipt(&hash)["contractAddress"].clone()
+    };
+    let blocks = node.call("eth_newBlockFilter", json!([]));
+    let logs = node.call("eth_newFilter", json!([{ "address": contract }]));
+    let pending = node.call("eth_newPendingTransactionFilter", json!([]));
+    let changes = |filter: &Value| node.call("eth_getFilterChanges", json!([filter])).as_array().unwrap().clone();
+    assert!(changes(&blocks).is_empty() && changes(&logs).is_empty());
+    let hash = node.call("eth_sendTransaction", json!([{ "from": account(1), "to": contract, "data": "0x01" }]));
+    let end = std::time::Instant::now() + crate::node::DEADLINE;
+    while changes(&pending) != [hash.clone()] {
+        assert!(std::time::Instant::now() < end, "no pending transaction is told");
+    }
+    let block = node.chain.mine().unwrap();
+    assert_eq!(changes(&blocks), [json!(block.hash)]);
+    assert_eq!(changes(&logs)[0]["transactionHash"], hash);
+    assert!(changes(&blocks).is_empty() && changes(&logs).is_empty());
+    assert_eq!(node.call("eth_getFilterLogs", json!([logs])).as_array().unwrap().len(), 1);
+    assert_eq!(node.call("eth_uninstallFilter", json!([logs])), true);
+    assert_eq!(node.call("eth_uninstallFilter", json!([logs])), false);
+    assert_eq!(node.fails("eth_getFilterChanges", json!([logs])), (-32000, "filter not found".into()));
+}
+
+#[test]
+fn fees_follow_the_blocks() {
+    let node = Node::new(BlockTime::Manual);
+    for nonce in 0..3 {
+        node.call("eth_sendRawTransaction", json!([Plan::transfer(1, nonce).raw()]));
+        node.chain.mine().unwrap();
+    }
+    assert_eq!(number(&node.call("eth_maxPriorityFeePerGas", json!([]))), GWEI);
+    assert!(number(&node.call("eth_gasPrice", json!([]))) > GWEI);
+    let history = node.call("eth_feeHistory", json!(["0x2", "latest", [0, 50.5, 100]]));
+    assert_eq!((&history["oldestBlock"], history["baseFeePerGas"].as_array().unwrap().len()), (&json!("0x2"), 3));
+    assert_eq!(history["reward"][1], json!(["0x3b9aca00", "0x3b9aca00", "0x3b9aca00"]));
+    // The next block pays what was foretold.
+    let block = node.chain.mine().unwrap();
+    assert_eq!(number(&history["baseFeePerGas"][2]), block.base_fee().into());
+    assert_eq!(node.call("eth_feeHistory", json!([1_000, "latest", null]))["oldestBlock"], "0x0");
+    assert!(node.fails("eth_feeHistory", json!(["0x1", "latest", [101]])).1.starts_with("invalid reward percentile"));
+    assert!(node.fails("eth_feeHistory", json!(["0x1", "0x99", []])).1.starts_with("request beyond head block"));
+}
