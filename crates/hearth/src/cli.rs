@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::developer::Flags;
-use crate::{configure, machine};
+use crate::{configure, load, machine};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
@@ -52,6 +52,9 @@ pub enum Command {
     /// No node may run on it meanwhile. Exit code 1 when something is wrong with it.
     #[command(subcommand)]
     Ledger(LedgerCommand),
+    /// Put load on a node that speaks Ethereum's JSON-RPC, ours or another, and measure it.
+    #[command(subcommand)]
+    Load(load::Options),
     /// Say what this machine is: cores, caches, memory, network, settings, and who else wants the cores.
     Machine(machine::Options),
     /// Set this machine up for a node, or say what is not ideal in it.

@@ -14,6 +14,7 @@ mod developer;
 mod draw;
 mod keys;
 mod ledger_command;
+mod load;
 mod machine;
 mod memory;
 mod metrics;
@@ -98,6 +99,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> u8 {
         _ if let Some(configure::Ended::Boot(boot)) = error.downcast_ref() => boot,
         (Some(BenchError::Boot(boot)), ..) | (_, Some(run::RunError::Boot(boot)), _) | (.., Some(boot)) => boot,
         _ if error.is::<ConfigError>() || error.is::<FlagError>() => return WRONG_USE,
+        _ if error.downcast_ref().is_some_and(load::CommandError::is_wrong_use) => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(why::WhyError::is_wrong_use) => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(profile::ProfileError::is_wrong_use) => return WRONG_USE,
         _ => return FAILED,
@@ -112,7 +114,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             Ok(bench::run(config, &options, &StopSignal::install()?, say)?)
         }
         Command::Run(options) => {
-            let config::Loaded { mut config, keys, .. } = load(&options.config)?;
+            let config::Loaded { mut config, keys, .. } = load_config(&options.config)?;
             options.flags.apply(&mut config)?;
             Ok(run::run(config, &keys, &options.flags, &StopSignal::install()?, say)?)
         }
@@ -135,6 +137,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             config.ledger.path = chain.ledger.clone().unwrap_or(config.ledger.path);
             Ok(ledger_command::run(&command, &config, say)?)
         }
+        Command::Load(options) => Ok(load::run(&options, &StopSignal::install()?, say)?),
         Command::Machine(options) => Ok(machine::run(&options, say)?),
         Command::Configure(command) => Ok(configure::run(&read(&command.options().config)?, &command, say)?),
         Command::Keys(Keys::New { path }) => {
@@ -183,7 +186,7 @@ fn check(config: &Config, say: &Say) -> Result<(), BootError> {
 }
 
 /// Reads the configuration and says what was noticed.
-fn load(file: &ConfigFile) -> Result<config::Loaded, ConfigError> {
+fn load_config(file: &ConfigFile) -> Result<config::Loaded, ConfigError> {
     let Some(path) = &file.config else { return Ok(config::Loaded::default()) };
     let loaded = config::load(Path::new(path))?;
     for notice in &loaded.notices {
@@ -193,7 +196,7 @@ fn load(file: &ConfigFile) -> Result<config::Loaded, ConfigError> {
 }
 
 fn read(file: &ConfigFile) -> Result<Config, ConfigError> {
-    load(file).map(|loaded| loaded.config)
+    load_config(file).map(|loaded| loaded.config)
 }
 
 /// The configuration of the node of this name.

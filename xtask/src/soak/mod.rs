@@ -6,6 +6,7 @@
 
 mod bench;
 mod cli;
+mod ethereum;
 mod fuzz;
 mod kill9;
 mod observe;
@@ -30,7 +31,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 7] = [
+const SOAKS: [Soak; 8] = [
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
@@ -42,6 +43,12 @@ const SOAKS: [Soak; 7] = [
         options: "[--binary FILE] [--solana FILE]",
         about: "the `solana` command line against `hearth run`: epoch-info, gossip, validators, airdrop, transfer, confirm",
         run: cli::run,
+    },
+    Soak {
+        name: "ethereum",
+        options: "--rounds N (3) --seconds N (30) [--kind transfer|erc20] [--binary FILE] [--anvil FILE] [--geth FILE]",
+        about: "`hearth evm run` under `hearth load run`, beside anvil and `geth --dev` where they are there: rate, CPU time, nothing lost",
+        run: ethereum::run,
     },
     Soak {
         name: "fuzz",

@@ -1,0 +1,188 @@
+//! `hearth load`: money for accounts, and load, on any node that speaks Ethereum's JSON-RPC.
+//!
+//! reads   the node's RPC; a key file
+//! writes  transactions; a key file; the report, as text and JSON
+//! memory  see `hearth_lab::load`
+
+mod options;
+
+pub use options::Options;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use alloy_primitives::utils::{format_ether, parse_ether};
+use alloy_primitives::{Address, U256};
+use hearth_crypto::secp256k1::Signer;
+use hearth_lab::load::account::{self, AccountError, address};
+use hearth_lab::load::fund::FundError;
+use hearth_lab::load::report::Report;
+use hearth_lab::load::rpc::RpcError;
+use hearth_lab::load::run::{self, Asked, LoadError, Node, Progress};
+use hearth_lab::load::sender::Pace;
+
+use crate::out::{self, Unwritable};
+use crate::say::{Say, note};
+use crate::stop::StopSignal;
+use options::{Fund, Run, Target};
+
+/// The first development account of anvil, hardhat and `hearth evm run`: its key is in their documentation.
+const DEVELOPMENT_SECRET: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+
+/// Why a load gives nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// An option contradicts another, or is no value.
+    #[error("{0}")]
+    Option(String),
+    /// The accounts.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    /// The node.
+    #[error("{0}; a node must be listening there: `hearth evm run` starts one")]
+    Connect(RpcError),
+    /// The money.
+    #[error(transparent)]
+    Fund(#[from] FundError),
+    /// The load.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The result cannot be written.
+    #[error(transparent)]
+    Out(#[from] Unwritable),
+    /// The result could not be written.
+    #[error("{path}: {why}", path = .0.display(), why = .1)]
+    Write(PathBuf, std::io::Error),
+    /// A key file is there already.
+    #[error("{} is there already: use it with --load, or name another", .0.display())]
+    KeysThere(PathBuf),
+}
+
+impl CommandError {
+    /// Whether the command line is at fault.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(self, Self::Option(_) | Self::Connect(RpcError::Url(_)) | Self::KeysThere(_))
+    }
+}
+
+/// Runs the command.
+pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
+    match options {
+        Options::Fund(fund) => make_accounts(fund, say),
+        Options::Run(options) => drive(options, stop, say),
+    }
+}
+
+fn connect(target: &Target) -> Result<Node, CommandError> {
+    let node = run::connect(&target.network[0], target.timeout()).map_err(CommandError::Connect)?;
+    Ok(node)
+}
+
+fn payer(secret: Option<&str>) -> Result<Signer, CommandError> {
+    match secret {
+        Some(secret) => account::parse_secret(secret).map_err(|why| CommandError::Option(format!("--funder: {why}"))),
+        None => Ok(account::parse_secret(DEVELOPMENT_SECRET)?),
+    }
+}
+
+fn ether(text: &str) -> Result<U256, CommandError> {
+    parse_ether(text)
+        .map_err(|_| CommandError::Option(format!("--amount: `{text}` is no amount of ether, as 1 or 0.5")))
+}
+
+/// `hearth load fund`
+fn make_accounts(options: &Fund, say: &Say) -> Result<(), CommandError> {
+    let amount = ether(&options.amount)?;
+    let signers = match (options.load, options.keys.exists()) {
+        (true, _) => account::load(&options.keys)?,
+        (false, true) => return Err(CommandError::KeysThere(options.keys.clone())),
+        (false, false) => {
+            let signers = account::generate(options.count)?;
+            // Before any money goes there: Ctrl-C then loses nothing.
+            account::save(&options.keys, &signers)?;
+            signers
+        }
+    };
+    let node = connect(&options.target)?;
+    let payer = payer(options.funder.as_deref())?;
+    say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
+    let short = run::prepare(&node, &payer, &signers, amount, |done, all| {
+        note(format_args!("{done} of {all} accounts funded"));
+    })?;
+    let (count, amount, keys) = (signers.len(), format_ether(amount), options.keys.display());
+    say.line(format_args!("{count} accounts have {amount} ether or more, {short} of them were short; keys: {keys}"));
+    Ok(())
+}
+
+/// `hearth load run`
+fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
+    options.check().map_err(CommandError::Option)?;
+    if let Some(path) = options.json.as_deref().filter(|path| path.as_os_str() != "-") {
+        out::can_be_written(path)?;
+    }
+    // Standard output is for data alone where it carries data.
+    let to_stderr = Say::stderr();
+    let say = if options.json.as_deref().is_some_and(|path| path.as_os_str() == "-") { &to_stderr } else { say };
+    let node = connect(&options.target)?;
+    say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
+    let payer = payer(options.funder.as_deref())?;
+    let signers = match &options.keys {
+        Some(path) => account::load(path)?,
+        None => account::generate(options.accounts)?,
+    };
+    if options.keys.is_none() {
+        fund_for_run(options, &node, &payer, &signers)?;
+    }
+    let asked = asked(options);
+    let report = run::run(&asked, &node, &payer, &signers, &|| stop.is_set(), |progress| match progress {
+        Progress::Step(text) => note(text),
+        Progress::Signed(done, all) => note(format_args!("signed {done} of {all}")),
+        Progress::Second(at, included, under_way) => {
+            let phase = if at <= 0.0 { " (warm-up)" } else { "" };
+            say.line(format_args!("{at:>6.1} s  {included:>7} included  {under_way:>7} under way{phase}"));
+        }
+    })?;
+    say.text(report.text());
+    write(options, &report)
+}
+
+/// New accounts get what they will need at the most.
+fn fund_for_run(options: &Run, node: &Node, payer: &Signer, signers: &[Signer]) -> Result<(), CommandError> {
+    let each = options.count.unwrap_or(2_000).max(options.presign);
+    let gas = U256::from(options.kind.gas_max()) * U256::from(node.terms.max_fee);
+    let amount = (gas + U256::from(1)) * U256::from(each);
+    let richest: Address = address(payer);
+    note(format_args!("{} accounts get {} ether each from {richest}", signers.len(), format_ether(amount)));
+    run::prepare(node, payer, signers, amount, |done, all| note(format_args!("{done} of {all} accounts funded")))?;
+    Ok(())
+}
+
+fn asked(options: &Run) -> Asked {
+    Asked {
+        networks: options.target.network.clone(),
+        timeout: options.target.timeout(),
+        kind: options.kind.kind(),
+        senders: options.max_parallelism,
+        pace: Pace {
+            rate: options.rate,
+            batch: options.batch,
+            under_way: options.under_way,
+            count: options.count,
+            presign: options.presign,
+        },
+        warmup: Duration::from_secs(options.warmup),
+        duration: Duration::from_secs(options.duration),
+        pids: options.pid.clone(),
+    }
+}
+
+fn write(options: &Run, report: &Report) -> Result<(), CommandError> {
+    let Some(path) = &options.json else { return Ok(()) };
+    let json = serde_json::to_string_pretty(report).expect("plain data");
+    if path.as_os_str() == "-" {
+        Say::default().line(json);
+        return Ok(());
+    }
+    fs::write(path, json + "\n").map_err(|why| CommandError::Write(path.clone(), why))
+}

@@ -1,0 +1,163 @@
+//! The options of `hearth load`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use hearth_lab::load::workload::{ERC20_GAS, Kind, TRANSFER_GAS};
+
+/// `hearth load`
+#[derive(Subcommand)]
+pub enum Options {
+    /// Make accounts, give them money, and keep their keys in a file.
+    ///
+    /// The money goes as a tree, a level in a few blocks, so that ten thousand accounts take seconds. With `--load` the
+    /// accounts are those of the file, and only those that are short get anything: so it goes on after Ctrl-C.
+    Fund(Fund),
+    /// Send transactions and read blocks: how many a second, how late, at what cost, and what became of each.
+    ///
+    /// Only what is in blocks counts. Without `--rate`, as many are sent as the node takes; with it, each has a time at
+    /// which it is due, and latency counts from there. Ctrl-C ends it with the report so far.
+    Run(Run),
+}
+
+/// Which node.
+#[derive(Args)]
+pub struct Target {
+    /// The node's JSON-RPC; several, with commas between them, are sent to in turn, and the first is read from.
+    #[arg(long, value_name = "URL", value_delimiter = ',', default_value = "http://127.0.0.1:8545")]
+    pub network: Vec<String>,
+    /// Seconds that an answer may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+}
+
+impl Target {
+    /// How long an answer may take.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+}
+
+/// `hearth load fund`
+#[derive(Args)]
+pub struct Fund {
+    /// The node.
+    #[command(flatten)]
+    pub target: Target,
+    /// How many accounts to make.
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    pub count: usize,
+    /// What each is to have, in ether.
+    #[arg(long, value_name = "ETHER", default_value = "1")]
+    pub amount: String,
+    /// Where the keys are kept.
+    #[arg(long, value_name = "FILE", default_value = "load-keys.json")]
+    pub keys: PathBuf,
+    /// Use the accounts that the file has.
+    #[arg(long, conflicts_with = "count", visible_alias = "redeposit")]
+    pub load: bool,
+    /// The secret key of the account that pays [default: the first development account of `hearth evm run` and anvil; a
+    /// node that signs itself, as `geth --dev`, is asked to give that one its money].
+    #[arg(long, value_name = "SECRET", env = "HEARTH_FUNDER", hide_env_values = true)]
+    pub funder: Option<String>,
+}
+
+/// What to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KindOption {
+    /// One wei from account to account.
+    Transfer,
+    /// One unit of a token that the run creates.
+    Erc20,
+}
+
+impl KindOption {
+    /// As the lab has it.
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::Transfer => Kind::Transfer,
+            Self::Erc20 => Kind::Erc20,
+        }
+    }
+
+    /// The most gas one takes.
+    pub fn gas_max(self) -> u64 {
+        match self {
+            Self::Transfer => TRANSFER_GAS,
+            Self::Erc20 => ERC20_GAS,
+        }
+    }
+}
+
+/// `hearth load run`
+#[derive(Args)]
+pub struct Run {
+    /// The node.
+    #[command(flatten)]
+    pub target: Target,
+    /// What each transaction does.
+    #[arg(long, value_enum, default_value = "transfer")]
+    pub kind: KindOption,
+    /// The accounts that send, of `hearth load fund` [default: new ones, funded for this run].
+    #[arg(long, value_name = "FILE", conflicts_with = "accounts")]
+    pub keys: Option<PathBuf>,
+    /// How many new accounts send.
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    pub accounts: usize,
+    /// The secret key of the account that pays for them [default: as `hearth load fund`].
+    #[arg(long, value_name = "SECRET", env = "HEARTH_FUNDER", hide_env_values = true)]
+    pub funder: Option<String>,
+    /// Threads that send, each with a connection.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub max_parallelism: usize,
+    /// Transactions in a request.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub batch: usize,
+    /// Transactions a second, of all threads together [default: as many as the node takes].
+    #[arg(long, value_name = "TPS")]
+    pub rate: Option<f64>,
+    /// The most transactions under way, where no rate is given.
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub under_way: usize,
+    /// The most that each account sends.
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// Sign so many of each account before the first is sent, so that signing costs the node nothing meanwhile.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub presign: u64,
+    /// Seconds that do not count yet.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    pub warmup: u64,
+    /// Seconds to measure.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub duration: u64,
+    /// The node's processes on this machine: their CPU time and memory are reported.
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+    /// Write the result as JSON to this file, `-` for standard output [default: none is written].
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+impl Run {
+    /// Whether the options make sense together.
+    pub fn check(&self) -> Result<(), String> {
+        let positive = [
+            ("--max-parallelism", self.max_parallelism),
+            ("--batch", self.batch),
+            ("--accounts", self.accounts),
+            ("--under-way", self.under_way),
+        ];
+        if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
+            return Err(format!("{name}: at least 1"));
+        }
+        if self.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+            return Err("--rate: more than 0; without it, as many are sent as the node takes".into());
+        }
+        if self.duration == 0 {
+            return Err("--duration: at least 1 second".into());
+        }
+        Ok(())
+    }
+}

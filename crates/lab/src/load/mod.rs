@@ -1,0 +1,20 @@
+//! Load on a node that speaks Ethereum's JSON-RPC.
+//!
+//! reads   the node's answers and blocks; a key file
+//! writes  transactions; a [`report::Report`]
+//! memory  with signing ahead about 300 B a transaction, else 100 B for each that was sent
+//! drops   nothing: every transaction ends in one of [`outcome::Outcome`]
+//!
+//! The walk: accounts ([`account`]) → money for them ([`fund`]) → what to send ([`workload`]) → send it, at a rate or as
+//! fast as the node takes it ([`sender`]) → read blocks beside that ([`collect`]) → count ([`report`]).
+
+pub mod account;
+pub mod collect;
+pub mod fund;
+pub mod outcome;
+pub mod process;
+pub mod report;
+pub mod rpc;
+pub mod run;
+pub mod sender;
+pub mod workload;

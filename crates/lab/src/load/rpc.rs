@@ -1,0 +1,251 @@
+//! Ethereum's JSON-RPC as a client: one question, a batch, and many raw transactions in one request.
+//!
+//! reads   answers over HTTP
+//! writes  requests
+//! memory  an answer, 256 MiB at most; a few kept connections
+//! drops   nothing: whoever asks gets an answer or an [`RpcError`]
+//! source  JSON-RPC 2.0; Ethereum's execution-apis
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, U256};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use ureq::Agent;
+
+/// The longest answer: the receipts of a block of 500 thousand transfers are smaller.
+const ANSWER_MAX: u64 = 256 << 20;
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RpcError {
+    /// The address is no URL.
+    #[error("`{0}` is no URL of a node's RPC: expected http://HOST:PORT or https://…")]
+    Url(String),
+    /// The connection, or the time, ran out.
+    #[error("{url}: {why}")]
+    Connection {
+        /// Whom we asked.
+        url: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// An HTTP status other than success, as 429.
+    #[error("{url} answers with HTTP status {status}")]
+    Status {
+        /// Whom we asked.
+        url: String,
+        /// The status.
+        status: u16,
+    },
+    /// The answer is no answer to what was asked.
+    #[error("{url} answers {method} with something else: {why}")]
+    Garbled {
+        /// Whom we asked.
+        url: String,
+        /// What was asked.
+        method: String,
+        /// What is wrong with the answer.
+        why: String,
+    },
+    /// The node refuses, in its words.
+    #[error("{method}: {message} ({code})")]
+    Refused {
+        /// What was asked.
+        method: String,
+        /// Its code.
+        code: i64,
+        /// Its words.
+        message: String,
+    },
+}
+
+/// An error object.
+#[derive(Deserialize, Debug, Clone)]
+pub struct Refusal {
+    /// Its code.
+    pub code: i64,
+    /// Its words.
+    pub message: String,
+}
+
+/// One answer of many.
+#[derive(Deserialize)]
+struct Answer<T> {
+    id: Option<u64>,
+    result: Option<T>,
+    error: Option<Refusal>,
+}
+
+/// A node's RPC. Clones share their connections.
+#[derive(Clone)]
+pub struct Rpc {
+    agent: Agent,
+    url: String,
+}
+
+impl Rpc {
+    /// The RPC at `url`; nothing is asked yet.
+    pub fn new(url: &str, timeout: Duration) -> Result<Self, RpcError> {
+        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        if rest.is_none_or(|host| host.is_empty() || host.starts_with('/')) {
+            return Err(RpcError::Url(url.into()));
+        }
+        let config = Agent::config_builder()
+            .timeout_global(Some(timeout))
+            .http_status_as_error(false)
+            .max_idle_connections_per_host(64)
+            .max_idle_connections(64)
+            .build();
+        Ok(Self { agent: config.new_agent(), url: url.into() })
+    }
+
+    /// Its address.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Sends a request's body, and gives the answer's.
+    pub fn post(&self, body: &[u8]) -> Result<Vec<u8>, RpcError> {
+        let failed = |why: ureq::Error| RpcError::Connection { url: self.url.clone(), why: why.to_string() };
+        let request = self.agent.post(&self.url).header("Content-Type", "application/json");
+        let mut answer = request.send(body).map_err(failed)?;
+        let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_vec().map_err(failed)?;
+        match answer.status().as_u16() {
+            200..=299 => Ok(text),
+            // Some servers answer a refusal with a status of its own, and the JSON beside it.
+            400 | 500 if text.first().is_some_and(|&byte| byte == b'{' || byte == b'[') => Ok(text),
+            status => Err(RpcError::Status { url: self.url.clone(), status }),
+        }
+    }
+
+    /// One question.
+    pub fn call(&self, method: &str, params: &Value) -> Result<Value, RpcError> {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let answer: Answer<Value> = self.parse(method, &self.post(body.as_bytes())?)?;
+        self.one(method, answer, 1)
+    }
+
+    /// Questions of one method in one request; answers in their order.
+    pub fn batch(&self, method: &str, params: &[Value]) -> Result<Vec<Result<Value, Refusal>>, RpcError> {
+        let questions = params.iter().enumerate();
+        let body: Vec<_> = questions
+            .map(|(id, params)| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+            .collect();
+        let body = serde_json::to_vec(&body).expect("plain data");
+        self.ordered(method, params.len(), &self.post(&body)?)
+    }
+
+    /// Sends raw transactions in one request; the node's verdict on each, in order.
+    pub fn send_raw(&self, transactions: &[&[u8]]) -> Result<Vec<Result<B256, Refusal>>, RpcError> {
+        const METHOD: &str = "eth_sendRawTransaction";
+        let size: usize = transactions.iter().map(|raw| 2 * raw.len() + 96).sum();
+        let mut body = Vec::with_capacity(size + 2);
+        for (id, raw) in transactions.iter().enumerate() {
+            body.extend_from_slice(if id == 0 { b"[" } else { b"," });
+            body.extend_from_slice(br#"{"jsonrpc":"2.0","method":"eth_sendRawTransaction","id":"#);
+            body.extend_from_slice(id.to_string().as_bytes());
+            body.extend_from_slice(br#","params":["0x"#);
+            let at = body.len();
+            body.resize(at + 2 * raw.len(), 0);
+            alloy_primitives::hex::encode_to_slice(raw, &mut body[at..]).expect("twice as long");
+            body.extend_from_slice(br#""]}"#);
+        }
+        body.push(b']');
+        self.ordered(METHOD, transactions.len(), &self.post(&body)?)
+    }
+
+    /// The answers to questions 0 to `count`, put in order; each must be there once.
+    fn ordered<T: for<'de> Deserialize<'de>>(
+        &self,
+        method: &str,
+        count: usize,
+        text: &[u8],
+    ) -> Result<Vec<Result<T, Refusal>>, RpcError> {
+        if text.first() == Some(&b'{') {
+            // One refusal for all of them.
+            let answer: Answer<Value> = self.parse(method, text)?;
+            let Refusal { code, message } =
+                answer.error.ok_or_else(|| self.garbled(method, "one answer to a batch"))?;
+            return Err(RpcError::Refused { method: method.into(), code, message });
+        }
+        let answers: Vec<Answer<T>> = self.parse(method, text)?;
+        let mut ordered: Vec<Option<Result<T, Refusal>>> = (0..count).map(|_| None).collect();
+        for answer in answers {
+            let slot = answer.id.and_then(|id| ordered.get_mut(usize::try_from(id).ok()?));
+            let slot =
+                slot.filter(|slot| slot.is_none()).ok_or_else(|| self.garbled(method, "ids that were not asked"))?;
+            *slot = Some(match (answer.result, answer.error) {
+                (Some(result), None) => Ok(result),
+                (None, Some(refusal)) => Err(refusal),
+                _ => return Err(self.garbled(method, "neither a result nor an error")),
+            });
+        }
+        let whole: Option<Vec<_>> = ordered.into_iter().collect();
+        whole.ok_or_else(|| self.garbled(method, "fewer answers than questions"))
+    }
+
+    fn parse<T: for<'de> Deserialize<'de>>(&self, method: &str, text: &[u8]) -> Result<T, RpcError> {
+        serde_json::from_slice(text).map_err(|why| self.garbled(method, &why.to_string()))
+    }
+
+    fn one(&self, method: &str, answer: Answer<Value>, id: u64) -> Result<Value, RpcError> {
+        match answer.error {
+            Some(Refusal { code, message }) => Err(RpcError::Refused { method: method.into(), code, message }),
+            None if answer.id != Some(id) => Err(self.garbled(method, "an id that was not asked")),
+            // `null` is a result: a block or a receipt that is not there.
+            None => Ok(answer.result.unwrap_or(Value::Null)),
+        }
+    }
+
+    fn garbled(&self, method: &str, why: &str) -> RpcError {
+        RpcError::Garbled { url: self.url.clone(), method: method.into(), why: why.into() }
+    }
+
+    /// A number, as `"0x1f"`.
+    pub fn quantity(&self, method: &str, params: &Value) -> Result<U256, RpcError> {
+        let value = self.call(method, params)?;
+        to_quantity(&value).ok_or_else(|| self.garbled(method, &format!("{value} is no quantity")))
+    }
+
+    /// A number that fits 64 bits.
+    pub fn number(&self, method: &str, params: &Value) -> Result<u64, RpcError> {
+        let value = self.quantity(method, params)?;
+        value.try_into().map_err(|_| self.garbled(method, &format!("{value} is too large")))
+    }
+
+    /// The next nonce of each account, with what waits in the pool.
+    pub fn nonces(&self, accounts: &[Address]) -> Result<Vec<u64>, RpcError> {
+        self.of_each("eth_getTransactionCount", accounts, "pending")?
+            .into_iter()
+            .map(|nonce| nonce.try_into().map_err(|_| self.garbled("eth_getTransactionCount", "a nonce above 2^64")))
+            .collect()
+    }
+
+    /// The balance of each account, in wei.
+    pub fn balances(&self, accounts: &[Address]) -> Result<Vec<U256>, RpcError> {
+        self.of_each("eth_getBalance", accounts, "latest")
+    }
+
+    fn of_each(&self, method: &str, accounts: &[Address], when: &str) -> Result<Vec<U256>, RpcError> {
+        let mut quantities = Vec::with_capacity(accounts.len());
+        for chunk in accounts.chunks(500) {
+            let params: Vec<_> = chunk.iter().map(|account| json!([account, when])).collect();
+            for answer in self.batch(method, &params)? {
+                let value = answer.map_err(|Refusal { code, message }| RpcError::Refused {
+                    method: method.into(),
+                    code,
+                    message,
+                })?;
+                let quantity = to_quantity(&value);
+                quantities.push(quantity.ok_or_else(|| self.garbled(method, &format!("{value} is no quantity")))?);
+            }
+        }
+        Ok(quantities)
+    }
+}
+
+/// A quantity out of JSON.
+pub fn to_quantity(value: &Value) -> Option<U256> {
+    U256::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
+}

@@ -1,0 +1,249 @@
+//! How many transactions a second the Ethereum side does, beside anvil and `geth --dev`, by one load on the same cores.
+//!
+//! reads   what `hearth load run` reports
+//! writes  a line a run; the medians, and their ratios to the peers'
+//! memory  a report a run
+//!
+//! Each round starts each node anew, one after the other, in an order that turns: what the machine does to one it does
+//! to the others. A peer that is not there is left out, and that is said.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::Outcome;
+use crate::node::{free_ports, wait_for};
+use crate::rpc::Rpc;
+use crate::run::{self, Args, TempFolder};
+
+/// A node must answer within this.
+const START_WITHIN: Duration = Duration::from_secs(60);
+
+/// What is asked of the node: transfers a second, CPU time of one in µs, tokens a second, and the ratios to the peers.
+const TRANSFERS_MIN: f64 = 10_000.0;
+const TOKENS_MIN: f64 = 7_000.0;
+const CPU_US_MAX: f64 = 90.0;
+const OVER_ANVIL_MIN: f64 = 2.5;
+const OVER_GETH_MIN: f64 = 5.0;
+
+/// A program that serves Ethereum's JSON-RPC.
+struct Peer {
+    name: &'static str,
+    binary: PathBuf,
+    arguments: fn(port: u16, folder: &Path) -> Vec<String>,
+}
+
+pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
+    let rounds = args.number("--rounds", 3)?;
+    let seconds = args.number("--seconds", 30)?;
+    let (binary, anvil, geth) = (args.value("--binary")?, args.value("--anvil")?, args.value("--geth")?);
+    let kinds = args.value("--kind")?.map_or(vec!["transfer", "erc20"], |kind| vec![kind]);
+    let peers = peers(run::hearth(binary)?, anvil, geth);
+    args.end()?;
+    let mut found: Map<String, Value> = Map::new();
+    for kind in kinds {
+        let mut reports: Vec<Vec<Value>> = peers.iter().map(|_| vec![]).collect();
+        for round in 0..rounds as usize {
+            for turn in 0..peers.len() {
+                let which = (turn + round) % peers.len();
+                let report = measure(&peers[0].binary, &peers[which], kind, seconds)?;
+                println!("{kind} {}: {}", peers[which].name, told(&report));
+                reports[which].push(report);
+            }
+        }
+        for (peer, reports) in peers.iter().zip(&reports) {
+            found.insert(format!("{kind} {}", peer.name), medians(reports));
+        }
+    }
+    Ok(judge(found))
+}
+
+/// Ours first.
+fn peers(hearth: PathBuf, anvil: Option<&str>, geth: Option<&str>) -> Vec<Peer> {
+    let ours = |port: u16, folder: &Path| {
+        let folder = folder.join("hearth").display().to_string();
+        ["evm", "run", "--block-time", "1", "--port", &port.to_string(), "--data-dir", &folder]
+            .map(str::to_owned)
+            .to_vec()
+    };
+    let anvil_arguments = |port: u16, _: &Path| {
+        let port = port.to_string();
+        let options =
+            ["--port", &port, "--block-time", "1", "--gas-limit", "500000000", "--accounts", "10", "--silent"];
+        options.map(str::to_owned).to_vec()
+    };
+    let geth_arguments = |port: u16, folder: &Path| {
+        let (port, folder) = (port.to_string(), folder.join("geth").display().to_string());
+        let options = [
+            "--dev",
+            "--dev.period",
+            "1",
+            "--dev.gaslimit",
+            "500000000",
+            "--datadir",
+            &folder,
+            "--http",
+            "--http.port",
+            &port,
+            "--http.api",
+            "eth,net,web3,txpool,debug",
+            "--txpool.globalslots",
+            "100000",
+            "--txpool.globalqueue",
+            "100000",
+            "--txpool.accountslots",
+            "1000",
+            "--txpool.accountqueue",
+            "1000",
+            "--port",
+            "0",
+            "--nodiscover",
+            "--ipcdisable",
+            "--rpc.batch-request-limit",
+            "10000",
+            "--rpc.batch-response-max-size",
+            "250000000",
+            "--verbosity",
+            "1",
+        ];
+        options.map(str::to_owned).to_vec()
+    };
+    let mut peers = vec![Peer { name: "hearth", binary: hearth, arguments: ours }];
+    for (name, given, arguments) in
+        [("anvil", anvil, anvil_arguments as fn(u16, &Path) -> Vec<String>), ("geth", geth, geth_arguments)]
+    {
+        match given.map(PathBuf::from).or_else(|| on_path(name)) {
+            Some(binary) => peers.push(Peer { name, binary, arguments }),
+            None => println!("{name} is left out: not on PATH, and not given with --{name}"),
+        }
+    }
+    peers
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// A node as a child, ended when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// One run on a new chain.
+fn measure(hearth: &Path, peer: &Peer, kind: &str, seconds: u64) -> Result<Value, String> {
+    let folder = TempFolder::new("soak-ethereum")?;
+    let port = free_ports()?;
+    let log = std::fs::File::create(folder.path().join("log")).map_err(|why| why.to_string())?;
+    let child = Command::new(&peer.binary)
+        .args((peer.arguments)(port, folder.path()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .map_err(|why| format!("{}: {why}", peer.binary.display()))?;
+    let running = Running(child);
+    let rpc = Rpc { port };
+    wait_for(peer.name, START_WITHIN, || rpc.call("eth_chainId", json!([])).ok())?;
+    let report = folder.path().join("report.json");
+    // Transfers are signed before, as the load shares the cores; what is signed beyond that is the load's own time.
+    let presign = (seconds * 8).to_string();
+    let status = Command::new(hearth)
+        .args(["load", "run", "--network", &format!("http://127.0.0.1:{port}"), "--kind", kind, "--presign", &presign])
+        .args(["--duration", &seconds.to_string(), "--pid", &running.0.id().to_string(), "--json"])
+        .arg(&report)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .map_err(|why| why.to_string())?;
+    if !status.success() {
+        return Err(format!("`hearth load run` against {} ends with {status}", peer.name));
+    }
+    let text = std::fs::read_to_string(&report).map_err(|why| why.to_string())?;
+    serde_json::from_str(&text).map_err(|why| why.to_string())
+}
+
+fn figure(report: &Value, name: &str) -> f64 {
+    report[name].as_f64().unwrap_or(f64::NAN)
+}
+
+fn told(report: &Value) -> String {
+    let (tps, cpu) = (figure(report, "tps"), figure(report, "server_cpu_us"));
+    let ends = ["sent", "included", "rejected", "dropped", "unknown", "failed"];
+    let ends: Vec<_> = ends.iter().map(|end| format!("{end} {}", report[*end])).collect();
+    format!("{tps:.0} txn/s, {cpu:.1} µs of the node's CPU each; {}", ends.join(", "))
+}
+
+fn medians(reports: &[Value]) -> Value {
+    let median = |name: &str| {
+        let mut values: Vec<_> = reports.iter().map(|report| figure(report, name)).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let sum = |name: &str| reports.iter().filter_map(|report| report[name].as_u64()).sum::<u64>();
+    json!({
+        "tps": median("tps"),
+        "server_cpu_us": median("server_cpu_us"),
+        "sent": sum("sent"),
+        "included": sum("included"),
+        "dropped": sum("dropped"),
+        "unknown": sum("unknown"),
+        "failed": sum("failed"),
+    })
+}
+
+/// Adds the ratios, and says what is wrong.
+fn judge(mut found: Map<String, Value>) -> Outcome {
+    let tps = |found: &Map<String, Value>, key: &str| found.get(key).map(|medians| figure(medians, "tps"));
+    let mut wrong = vec![];
+    for (kind, least) in [("transfer", TRANSFERS_MIN), ("erc20", TOKENS_MIN)] {
+        let Some(ours) = tps(&found, &format!("{kind} hearth")) else { continue };
+        if ours < least {
+            wrong.push(format!("{kind}: {ours:.0} txn/s, {least} asked"));
+        }
+        let medians = &found[&format!("{kind} hearth")];
+        let (lost, cpu) = (medians["dropped"].as_u64(), figure(medians, "server_cpu_us"));
+        if lost != Some(0) {
+            wrong.push(format!("{kind}: {} acknowledged and lost", medians["dropped"]));
+        }
+        if kind == "transfer" && cpu > CPU_US_MAX {
+            wrong.push(format!("{kind}: {cpu:.1} µs of the node's CPU each, {CPU_US_MAX} asked"));
+        }
+        for (peer, least) in [("anvil", OVER_ANVIL_MIN), ("geth", OVER_GETH_MIN)] {
+            let Some(theirs) = tps(&found, &format!("{kind} {peer}")) else { continue };
+            let ratio = ours / theirs;
+            found.insert(format!("{kind} over {peer}"), json!(ratio));
+            if kind == "transfer" && ratio < least {
+                wrong.push(format!("{kind}: {ratio:.2} times {peer}, {least} asked"));
+            }
+        }
+    }
+    Outcome { figures: Value::Object(found), wrong }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(tps: f64, dropped: u64) -> Value {
+        medians(&[json!({ "tps": tps, "server_cpu_us": 50.0, "sent": 10, "included": 10, "dropped": dropped })])
+    }
+
+    #[test]
+    fn what_falls_short_is_said() {
+        let found = |ours: Value, anvil: f64| {
+            let pairs = [("transfer hearth".to_owned(), ours), ("transfer anvil".to_owned(), of(anvil, 0))];
+            judge(pairs.into_iter().collect())
+        };
+        assert_eq!(found(of(12_000.0, 0), 4_000.0).wrong, Vec::<String>::new());
+        assert_eq!(found(of(12_000.0, 0), 4_000.0).figures["transfer over anvil"], 3.0);
+        assert_eq!(found(of(9_000.0, 2), 4_000.0).wrong.len(), 3);
+    }
+}
