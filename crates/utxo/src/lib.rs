@@ -30,6 +30,7 @@ pub mod rules;
 #[cfg(test)]
 mod testing;
 pub mod tx;
+pub mod waiting;
 
 pub use address::OwnerKey;
 pub use asset::{Asset, AssetId};

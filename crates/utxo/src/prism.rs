@@ -175,6 +175,12 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_the_code() {
+        let page = include_str!("../../../docs/wallet.md");
+        assert!(page.contains(&format!("    {}\n", *CODE)), "docs/wallet.md, under alloc: {}", *CODE);
+    }
+
+    #[test]
     fn only_the_contract_s_own_log_counts() {
         let topics = [*TOPIC, B256::repeat_byte(5), Address::repeat_byte(6).into_word()];
         let data = U256::from(7).to_be_bytes::<32>();

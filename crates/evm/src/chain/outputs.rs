@@ -18,6 +18,7 @@ use hearth_utxo::ledger::{BLOCK_BYTES, Head};
 use hearth_utxo::pool::PoolConfig;
 use hearth_utxo::rules::Refusal;
 use hearth_utxo::tx::{Checker, Unverified};
+use hearth_utxo::waiting::Waiting;
 use hearth_utxo::{Ledger, Pool, Session, SharedTx, tx};
 use revm::primitives::hardfork::SpecId;
 
@@ -31,6 +32,7 @@ pub(super) struct Outputs {
     pub ledger: Ledger,
     pub pool: Pool,
     checker: Checker,
+    waiting: Option<Waiting>,
 }
 
 /// What a block does there.
@@ -61,7 +63,13 @@ impl Outputs {
             commitment: head.header.parent_beacon_block_root.filter(|_| head.number() > 0),
         };
         let ledger = Ledger::open(dir, chain_id, &head)?;
-        Ok(Self { ledger, pool: Pool::new(PoolConfig::default()), checker: Checker::default() })
+        let (waiting, before) = dir.map(Waiting::open).transpose()?.unzip();
+        let outputs = Self { ledger, pool: Pool::new(PoolConfig::default()), checker: Checker::default(), waiting };
+        // What waited when the program ended waits again; what is in a block is refused as such.
+        let before = before.unwrap_or_default();
+        let verified = outputs.verify(&before.iter().collect::<Vec<_>>());
+        outputs.pool.add(&outputs.ledger, verified.into_iter().flatten().collect());
+        Ok(outputs)
     }
 
     /// Lets transactions into the pool.
@@ -78,10 +86,17 @@ impl Outputs {
                 at.push(index);
             }
         }
+        let mut kept = Vec::new();
         for (index, taken) in at.into_iter().zip(self.pool.add(&self.ledger, good)) {
-            if let Err(error) = taken {
-                results[index] = Err(error.into());
+            match taken {
+                Ok(()) => kept.push(raw[index]),
+                Err(error) => results[index] = Err(error.into()),
             }
+        }
+        if let Some(waiting) = &self.waiting
+            && let Err(error) = waiting.append(kept)
+        {
+            tracing::error!(%error, "what is acknowledged would not outlive this program");
         }
         results
     }
@@ -123,9 +138,13 @@ impl Outputs {
     }
 
     /// Tells the pool what a block did, once everybody can see it.
-    pub fn after_block(&self, kept: &Kept) {
+    pub fn after_block(&self, kept: &Kept) -> Result<(), ChainError> {
         self.pool.after_block(&kept.included);
         self.pool.refuse(&kept.refused);
+        match &self.waiting {
+            Some(waiting) => Ok(waiting.shrink(&self.pool)?),
+            None => Ok(()),
+        }
     }
 
     /// Takes back all blocks after `number`.

@@ -28,6 +28,10 @@ const FIRST_BASE_FEE: u64 = 1_000_000_000;
 /// From how many transactions on another thread makes their roots.
 const ROOTS_APART: usize = 64;
 
+/// Blocks, and transactions in them, that stay in memory where there is a folder to read the others from.
+const RECENT_BLOCKS: usize = 256;
+const RECENT_TXS: usize = 100_000;
+
 /// A block that is executed and sealed and that nobody has seen yet.
 #[derive(Debug)]
 pub struct Ready {
@@ -38,6 +42,8 @@ pub struct Ready {
     /// What of the transactions given is not in it: their places there, and why.
     pub refused: Vec<(usize, SharedTx, Refusal)>,
     pub(super) part: Part,
+    /// What of the changes is no transaction's: it is kept with the block.
+    pub(super) altered: Changes,
     pub(super) times: BlockTimes,
 }
 
@@ -147,12 +153,12 @@ impl Inner {
             _ => times.end_us += waited,
         }
         let block = Block::seal(env, body, roots, requests, state_root, extra_data);
-        Ready { block, changes, refused, part, times }
+        Ready { block, changes, refused, part, altered: Changes::default(), times }
     }
 
     /// Makes a sealed block the newest: keeps it, then shows it.
     pub(super) fn append(&self, state: &mut State, ready: Ready) -> Result<Arc<Block>, ChainError> {
-        let Ready { block, changes, refused, part, mut times } = ready;
+        let Ready { block, changes, refused, part, altered, mut times } = ready;
         let head = self.published().head().clone();
         if block.number() != head.number() + 1 {
             return Err(ChainError::NotNext { number: block.number(), head: head.number() });
@@ -161,20 +167,33 @@ impl Inner {
             return Err(ChainError::OtherParent { number: block.number(), parent: block.header.parent_hash });
         }
         let mut lap = Lap::new();
-        let touched: Vec<Address> = changes.accounts.keys().copied().collect();
         let outputs = self.outputs.commit(&block, part)?;
+        if let Some(store) = &self.store {
+            store.append(&block, &altered)?;
+        }
+        times.commit_us = lap.us();
+        let touched: Vec<Address> = changes.accounts.keys().copied().collect();
         let root = state.commit(block.number(), block.hash, changes)?;
         assert_eq!(root, block.header.state_root, "the state's root is that of the header");
         times.evm_commit_us += lap.us();
         let view = state.head();
-        self.published.write().unwrap_or_else(PoisonError::into_inner).push(block.clone(), view.clone());
+        let gone = {
+            let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+            published.push(block.clone(), view.clone());
+            self.store.as_ref().map(|_| published.shrink(RECENT_BLOCKS, RECENT_TXS))
+        };
         self.hub.tell(&ChainEvent::Block(block.clone()));
         let next_spec = self.config.genesis.spec(block.number() + 1, block.header.timestamp);
         self.pool.set_spec(next_spec);
         self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&block));
         self.give_up(&refused);
-        self.outputs.after_block(&outputs);
-        times.commit_us = lap.us();
+        self.outputs.after_block(&outputs)?;
+        if let Some(journal) = &self.journal {
+            journal.shrink(&self.pool)?;
+        }
+        // Freed where no reader waits for it.
+        drop(gone);
+        times.commit_us += lap.us();
         self.times.made(&block, times);
         Ok(block)
     }

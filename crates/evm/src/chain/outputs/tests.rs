@@ -297,3 +297,32 @@ proptest! {
         check(&chain);
     }
 }
+
+#[test]
+fn both_ledgers_and_what_waits_go_on_from_the_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
+        let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+        let dir = Some(dir.path().to_owned());
+        let config =
+            ChainConfig { dir, block_time: BlockTime::Manual, beneficiary: account(N), ..ChainConfig::new(genesis) };
+        Chain::open(config).unwrap()
+    };
+    let chain = open();
+    to_outputs(&chain, 1, 2, 5 * COIN);
+    chain.mine().unwrap();
+    send(&chain, to_evm(&chain, 2, 3, COIN).unwrap());
+    chain.mine().unwrap();
+    let (commitment, held) = (chain.outputs().commitment(), native(&chain, 2));
+    let id = send(&chain, pay(&chain, 2, 4, COIN).unwrap());
+    chain.stop();
+    drop(chain);
+    let chain = open();
+    assert_eq!((chain.outputs().commitment(), native(&chain, 2)), (commitment, held));
+    check(&chain);
+    assert!(chain.outputs_pool().get(&id).is_some());
+    chain.mine().unwrap();
+    assert_eq!((chain.outputs().landed_in(&id), native(&chain, 4)), (Some(3), u128::from(COIN)));
+    check(&chain);
+}
