@@ -269,6 +269,11 @@ impl Chain {
     pub fn metrics(&self) -> Metrics {
         self.inner.times.read(self.inner.pool.stats(), self.inner.pool.status())
     }
+
+    /// How many blocks were made here, and number and times of those after the first `seen`, as far as they are kept.
+    pub fn block_times(&self, seen: u64) -> (u64, Vec<(u64, BlockTimes)>) {
+        self.inner.times.after(seen)
+    }
 }
 
 impl Inner {

@@ -56,6 +56,7 @@ impl Chain {
                 Err(error) => *result = Err(error.into()),
             }
         }
+        let recover = begun.elapsed();
         let mut taken = self.inner.take(good).into_iter();
         for result in results.iter_mut().filter(|result| result.is_ok()) {
             if let Err(error) = taken.next().expect("one for each with a sender") {
@@ -67,7 +68,7 @@ impl Chain {
             results[index] = result;
         }
         let refused = results.iter().filter(|result| result.is_err()).count();
-        self.inner.times.checked(begun.elapsed(), results.len(), refused);
+        self.inner.times.checked(recover, begun.elapsed() - recover, results.len(), refused);
         results
     }
 
@@ -78,7 +79,7 @@ impl Chain {
         let taken = self.inner.take(txs).into_iter().zip(hashes);
         let results: Vec<Result<B256, SubmitError>> = taken.map(|(taken, hash)| Ok(taken.map(|()| hash)?)).collect();
         let refused = results.iter().filter(|result| result.is_err()).count();
-        self.inner.times.checked(begun.elapsed(), results.len(), refused);
+        self.inner.times.checked(Duration::ZERO, begun.elapsed(), results.len(), refused);
         results
     }
 

@@ -350,3 +350,18 @@ fn a_folder_of_another_chain_or_in_use_is_refused() {
     let error = Chain::open(other).err().expect("it is another's").to_string();
     assert!(error.contains(&dir.path().display().to_string()), "{error}");
 }
+
+#[test]
+fn the_times_of_blocks_are_told_once() {
+    let chain = chain(BlockTime::Manual);
+    let hashes = accepted(chain.submit(vec![transfer(1, 0), transfer(2, 0)]));
+    assert_eq!(hashes.len(), 2);
+    chain.mine_many(3, None).expect("they are made");
+    let (made, times) = chain.block_times(0);
+    assert_eq!((made, times.iter().map(|(number, _)| *number).collect::<Vec<_>>()), (3, vec![1, 2, 3]));
+    assert_eq!(chain.block_times(2).1, times[2..]);
+    assert_eq!(chain.block_times(3), (3, vec![]));
+    let metrics = chain.metrics();
+    assert_eq!(metrics.last, times[2].1);
+    assert!(metrics.recover_ns > 0 && metrics.pool_ns > 0);
+}

@@ -1,8 +1,10 @@
 //! How long blocks take, part by part, and what they held.
 //!
 //! writes  one line of the log a block, and counters that readers take out
-//! memory  a few words
+//! memory  a few words, and 64 B for each of the last [`KEPT`] blocks
+//! drops   the times of the oldest of them
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,6 +12,9 @@ use std::time::{Duration, Instant};
 use super::lock;
 use crate::block::Block;
 use crate::pool;
+
+/// Blocks made here whose times are kept.
+pub const KEPT: usize = 1024;
 
 /// The parts of one block's making, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +55,10 @@ pub struct Metrics {
     pub submitted: u64,
     /// Those that were not taken.
     pub refused: u64,
+    /// Nanoseconds of decoding transactions and recovering their senders. Threads add up.
+    pub recover_ns: u64,
+    /// Nanoseconds of the pool's looking at what was submitted. Threads add up.
+    pub pool_ns: u64,
     /// Of the newest block.
     pub last: BlockTimes,
     /// Of all blocks made here, added up.
@@ -60,18 +69,31 @@ pub struct Metrics {
     pub pool_status: pool::Status,
 }
 
+/// The times of the last blocks.
+#[derive(Default)]
+struct Last {
+    made: u64,
+    kept: VecDeque<(u64, BlockTimes)>,
+}
+
 /// The counters behind [`Metrics`].
 #[derive(Default)]
 pub(super) struct Times {
     made: Mutex<Metrics>,
+    last: Mutex<Last>,
     check_ns: AtomicU64,
+    recover_ns: AtomicU64,
+    pool_ns: AtomicU64,
     submitted: AtomicU64,
     refused: AtomicU64,
 }
 
 impl Times {
-    pub(super) fn checked(&self, took: Duration, submitted: usize, refused: usize) {
-        self.check_ns.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+    /// A burst was submitted: how long decoding and recovering it took, and then the pool.
+    pub(super) fn checked(&self, recover: Duration, pool: Duration, submitted: usize, refused: usize) {
+        self.check_ns.fetch_add((recover + pool).as_nanos() as u64, Ordering::Relaxed);
+        self.recover_ns.fetch_add(recover.as_nanos() as u64, Ordering::Relaxed);
+        self.pool_ns.fetch_add(pool.as_nanos() as u64, Ordering::Relaxed);
         self.submitted.fetch_add(submitted as u64, Ordering::Relaxed);
         self.refused.fetch_add(refused as u64, Ordering::Relaxed);
     }
@@ -94,6 +116,13 @@ impl Times {
             evm_commit_us,
             "block"
         );
+        let mut last = lock(&self.last);
+        if last.kept.len() == KEPT {
+            last.kept.pop_front();
+        }
+        last.kept.push_back((block.number(), times));
+        last.made += 1;
+        drop(last);
         let mut made = lock(&self.made);
         made.head = block.number();
         made.blocks += 1;
@@ -112,7 +141,17 @@ impl Times {
     pub(super) fn read(&self, pool: pool::Stats, pool_status: pool::Status) -> Metrics {
         let submitted = self.submitted.load(Ordering::Relaxed);
         let refused = self.refused.load(Ordering::Relaxed);
-        Metrics { submitted, refused, pool, pool_status, ..*lock(&self.made) }
+        let (recover_ns, pool_ns) = (&self.recover_ns, &self.pool_ns);
+        let [recover_ns, pool_ns] = [recover_ns, pool_ns].map(|ns| ns.load(Ordering::Relaxed));
+        Metrics { submitted, refused, recover_ns, pool_ns, pool, pool_status, ..*lock(&self.made) }
+    }
+
+    /// How many blocks were made here, and those after the first `seen`, as far as they are kept: number and times,
+    /// oldest first.
+    pub(super) fn after(&self, seen: u64) -> (u64, Vec<(u64, BlockTimes)>) {
+        let last = lock(&self.last);
+        let new = last.made.saturating_sub(seen).min(last.kept.len() as u64) as usize;
+        (last.made, last.kept.range(last.kept.len() - new..).copied().collect())
     }
 }
 
