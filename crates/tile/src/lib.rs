@@ -13,6 +13,7 @@ pub mod clock;
 pub mod core;
 pub mod counters;
 pub mod latency;
+pub mod outside;
 pub mod regime;
 pub mod rig;
 pub mod runner;
