@@ -101,8 +101,9 @@ struct Inner {
 }
 
 impl BlockStore {
-    /// Opens the folder, or makes it, for the chain of that id and block zero.
-    pub fn open(dir: &Path, chain_id: u64, zero: B256) -> Result<Self, BlocksError> {
+    /// Opens the folder, or makes it, for the chain of that id and block zero. The thread that syncs calls `then` each time
+    /// after that: what must not be on disk before the blocks is synced there.
+    pub fn open(dir: &Path, chain_id: u64, zero: B256, then: impl Fn() + Send + 'static) -> Result<Self, BlocksError> {
         let failed = |what| move |source| BlocksError::Io { what, path: dir.to_owned(), source };
         fs::create_dir_all(dir).map_err(failed("make the folder"))?;
         let file = File::create(dir.join("lock")).map_err(failed("lock"))?;
@@ -134,6 +135,7 @@ impl BlockStore {
                 if let Some(Err(error)) = file.map(|file| file.sync_data()) {
                     tracing::error!(%error, "blocks cannot be synced to the disk");
                 }
+                then();
             }
         };
         let thread = std::thread::Builder::new().name("block-sync".into());

@@ -48,7 +48,7 @@ fn block(number: u64, count: u64) -> Arc<Block> {
 }
 
 fn open(dir: &Path) -> Result<BlockStore, BlocksError> {
-    BlockStore::open(dir, 1, ZERO)
+    BlockStore::open(dir, 1, ZERO, || ())
 }
 
 fn the_file(dir: &Path) -> PathBuf {
@@ -99,9 +99,9 @@ fn only_one_at_a_time_and_only_of_its_own_chain() {
     store.append(&block(1, 0), &Changes::default()).expect("it is kept");
     assert!(matches!(open(dir.path()), Err(BlocksError::InUse(_))));
     drop(store);
-    let error = BlockStore::open(dir.path(), 5, ZERO).err().expect("it is another's").to_string();
+    let error = BlockStore::open(dir.path(), 5, ZERO, || ()).err().expect("it is another's").to_string();
     assert!(error.contains("chain 1") && error.contains("chain 5") && error.contains(".blocks"), "{error}");
-    assert!(matches!(BlockStore::open(dir.path(), 1, B256::ZERO), Err(BlocksError::OtherChain { .. })));
+    assert!(matches!(BlockStore::open(dir.path(), 1, B256::ZERO, || ()), Err(BlocksError::OtherChain { .. })));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! reads   the blocks and the state there
 //! writes  the state of the blocks after the state's newest, by executing them again
 //!
-//! A block is in the log before the state has its changes: the state is never ahead.
+//! A block is in the log before the state has its changes, so the end of the program never leaves the state ahead.
 
 use std::sync::Arc;
 
@@ -21,11 +21,20 @@ pub(super) fn recover(
     zero: &Arc<Block>,
 ) -> Result<(Option<BlockStore>, Arc<Block>), ChainError> {
     let Some(dir) = &config.dir else { return Ok((None, zero.clone())) };
-    let store = BlockStore::open(&dir.join("blocks"), config.genesis.chain_id, zero.hash)?;
-    let (from, newest) = (state.head().number(), store.newest());
-    if from > newest {
-        return Err(ChainError::StateAhead { state: from, blocks: newest });
+    let syncer = state.syncer();
+    let sync = move || {
+        if let Err(error) = syncer.sync() {
+            tracing::error!(%error, "the state cannot be synced to the disk");
+        }
+    };
+    let store = BlockStore::open(&dir.join("blocks"), config.genesis.chain_id, zero.hash, sync)?;
+    let newest = store.newest();
+    let ahead = state.head().number();
+    if ahead > newest {
+        // The machine's end may have cost the log its last blocks: nothing says in which order the kernel writes.
+        state.rewind(newest).map_err(|_| ChainError::StateAhead { state: ahead, blocks: newest })?;
     }
+    let from = state.head().number();
     let kept = |number: u64| match number {
         0 => Ok(zero.clone()),
         number => Ok::<_, ChainError>(store.block(number)?.expect("it is not after the newest")),
