@@ -49,8 +49,8 @@ pub struct Tx {
 pub type SharedTx = Arc<Tx>;
 
 impl Tx {
-    /// A transaction of someone whose key is not at hand: that of an impersonated account, or one whose sender a trusted
-    /// store remembers.
+    /// A transaction of someone whose key is not at hand: that of an impersonated account, or one whose sender a
+    /// trusted store remembers.
     pub fn with_sender(envelope: TxEnvelope, sender: Address) -> Self {
         let raw = Bytes::from(envelope.encoded_2718());
         let hash = B256::from(keccak256(&raw));

@@ -7,8 +7,8 @@
 //! drops   a record that was being written when the program ended; everything else that is not as it was written is
 //!         refused, with the file's name
 //!
-//! A block is in the kernel's hands before anybody sees it, so the end of the program loses none; the end of the machine
-//! may lose those of the last moment, and those are the newest ones.
+//! A block is in the kernel's hands before anybody sees it, so the end of the program loses none; the end of the
+//! machine may lose those of the last moment, and those are the newest ones.
 
 mod record;
 mod segment;

@@ -133,7 +133,7 @@ proptest! {
 
     /// Whatever the length at which a file ended, the blocks before it are all there.
     #[test]
-    fn a_torn_end_costs_the_torn_block_alone(counts in proptest::collection::vec(0u64..4, 1..6), cut in any::<usize>()) {
+    fn a_torn_end_costs_that_block_alone(counts in proptest::collection::vec(0u64..4, 1..6), cut in any::<usize>()) {
         let dir = tempfile::tempdir().expect("a folder");
         let blocks: Vec<_> = (1..).zip(&counts).map(|(number, count)| block(number, *count)).collect();
         let store = open(dir.path()).expect("it opens");
