@@ -7,7 +7,7 @@
 //! source  RFC 6979 for the nonce; the crate `secp256k1`, whose time does not depend on the key
 
 use super::{PublicKey, address};
-use secp256k1::{Message, Secp256k1, SecretKey, SignOnly};
+use secp256k1::{Message, Scalar, Secp256k1, SecretKey, SignOnly};
 use std::sync::LazyLock;
 
 static CURVE: LazyLock<Secp256k1<SignOnly>> = LazyLock::new(Secp256k1::signing_only);
@@ -41,6 +41,12 @@ impl Signer {
         let secret = SecretKey::from_byte_array(*secret).map_err(|_| NoSecret)?;
         let bytes = secret.public_key(&CURVE).serialize_uncompressed();
         Ok(Self { secret, key: std::array::from_fn(|i| bytes[1 + i]) })
+    }
+
+    /// The signer whose secret is this one's plus `tweak`, modulo the group's order: a child key of BIP-32.
+    pub fn tweaked(&self, tweak: &[u8; 32]) -> Result<Self, NoSecret> {
+        let tweak = Scalar::from_be_bytes(*tweak).map_err(|_| NoSecret)?;
+        Self::new(&self.secret.add_tweak(&tweak).map_err(|_| NoSecret)?.secret_bytes())
     }
 
     /// Signs a hash; the same hash gives the same signature.
@@ -99,6 +105,21 @@ mod tests {
         let rest = 0x4bac_b478_cbed_5efc_ae78_4d7b_f4f2_ff80_u128.to_be_bytes();
         let signer = Signer::new(&std::array::from_fn(|i| if i < 16 { secret[i] } else { rest[i - 16] })).unwrap();
         assert_eq!(format!("{signer:?}"), "Signer(0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266)");
+    }
+
+    #[test]
+    fn a_tweak_is_added_modulo_the_order() {
+        let number = |last: u8| std::array::from_fn(|i| if i == 31 { last } else { 0 });
+        let three = Signer::new(&number(1)).unwrap().tweaked(&number(2)).unwrap();
+        assert_eq!(three.public_key(), Signer::new(&number(3)).unwrap().public_key());
+        // The order less one, and one.
+        let order_high = 0xffff_ffff_ffff_ffff_ffff_ffff_ffff_fffe_u128.to_be_bytes();
+        let order_low = 0xbaae_dce6_af48_a03b_bfd2_5e8c_d036_4140_u128.to_be_bytes();
+        let last =
+            Signer::new(&std::array::from_fn(|i| if i < 16 { order_high[i] } else { order_low[i - 16] })).unwrap();
+        assert_eq!(last.tweaked(&number(1)).unwrap_err(), NoSecret);
+        assert_eq!(last.tweaked(&number(5)).unwrap().secret(), number(4));
+        assert_eq!(last.tweaked(&[0xff; 32]).unwrap_err(), NoSecret);
     }
 
     #[test]
