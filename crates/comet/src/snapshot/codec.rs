@@ -1,8 +1,8 @@
 //! A snapshot's bytes: the chunk of the block, then chunks of the state.
 //!
 //! Chunk 0 holds the headers of the block and of those before it, as far as `BLOCKHASH` looks back, newest first, in
-//! RLP. Their chain of hashes ends in the app hash, so nothing in them needs trust. The other chunks hold entries, an
-//! account and then its slots; accounts in the order of their addresses, slots in the order of their keys, so that equal
+//! RLP. Their chain of hashes ends in the app hash, so nothing in them needs trust. The other chunks hold entries: an
+//! account and then its slots; accounts in the order of their addresses, slots in that of their keys, so that equal
 //! states make equal chunks. An entry is never cut. The state's root is in the header.
 //!
 //! memory  of a reader: the account at hand; of a writer: one chunk

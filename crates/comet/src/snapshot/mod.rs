@@ -1,3 +1,5 @@
 //! State-sync snapshots: a new node begins from a peer's instead of executing all blocks.
 
 pub mod codec;
+pub mod restore;
+pub mod store;

@@ -1,0 +1,274 @@
+//! The application: CometBFT's requests, answered by the ledger.
+//!
+//! A block is executed once on each node: the proposer's when it is proposed, another's when it is looked at. What that
+//! made is remembered for the block's decision, which then only has to compare the request. Nothing of a block is to be
+//! seen before its commit.
+//!
+//! reads   CometBFT's requests
+//! writes  the ledger; snapshots
+//! memory  the blocks proposed at one height, at most [`MADE_MAX`]; see the modules for the rest
+//! drops   a proposal that does not hold: rejected and counted
+//! source  CometBFT's `spec/abci`; docs/cometbft.md says of each answer whether it is deterministic
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use hearth_abci::application::{Answer, Application};
+use hearth_abci::types::{CommitInfo, ExecTxResult, Timestamp};
+use hearth_abci::{Exception, request, response};
+use hearth_evm::chain::{BlockInput, Chain, Ready};
+use hearth_evm::genesis::Genesis;
+use hearth_evm::tx::SharedTx;
+
+use crate::app_hash::app_hash;
+use crate::block::{self, Part};
+use crate::{check, query, spread};
+
+/// The rules' version: part of each header of CometBFT's.
+pub const APP_VERSION: u64 = 1;
+/// Proposals of one height that are remembered: of so many rounds.
+const MADE_MAX: usize = 4;
+
+/// What an application is made with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// CometBFT may forget all but so many blocks; 0: none.
+    pub retain_blocks: u64,
+}
+
+/// What has happened.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Blocks that were executed to be proposed.
+    pub prepared: AtomicU64,
+    /// Blocks of others that were executed to be voted on.
+    pub processed: AtomicU64,
+    /// Blocks whose execution was remembered when they were decided.
+    pub remembered: AtomicU64,
+    /// Blocks that were executed when they were decided: replayed, fetched, or not seen before.
+    pub executed: AtomicU64,
+    /// Proposals that did not hold.
+    pub rejected: AtomicU64,
+}
+
+/// What decides a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Input {
+    height: i64,
+    seconds: u64,
+    proposer: Bytes,
+    txs: Vec<Bytes>,
+}
+
+/// A block that was executed.
+struct Made {
+    input: Input,
+    ready: Ready,
+    results: Vec<ExecTxResult>,
+}
+
+/// The application.
+pub struct App {
+    chain: Chain,
+    config: Config,
+    spread: Arc<spread::Shared>,
+    made: Mutex<Vec<Made>>,
+    /// The decided block, until it is committed.
+    decided: Mutex<Option<Made>>,
+    /// Whether this node has been asked to propose.
+    proposes: AtomicBool,
+    counters: Counters,
+}
+
+/// A thread that panics here ends its connection and so CometBFT; what is behind the lock is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl App {
+    /// Over a chain that makes no blocks by itself.
+    pub fn new(chain: Chain, config: Config) -> Self {
+        let (spread, made, decided, proposes, counters) = Default::default();
+        Self { chain, config, spread, made, decided, proposes, counters }
+    }
+
+    /// The ledger.
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// What the thread that spreads transactions shares with the application.
+    pub fn spread(&self) -> &Arc<spread::Shared> {
+        &self.spread
+    }
+
+    /// What has happened.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn execute(&self, input: Input, parts: &[Part], txs: Vec<SharedTx>) -> Answer<Made> {
+        let given = txs.clone();
+        let block = BlockInput {
+            number: u64::try_from(input.height).map_err(Exception::new)?,
+            timestamp: input.seconds,
+            beneficiary: block::beneficiary(&input.proposer),
+            txs,
+            ..Default::default()
+        };
+        let ready = self.chain.execute_block(block).map_err(Exception::new)?;
+        let results = block::results(parts, &given, &ready);
+        Ok(Made { input, ready, results })
+    }
+
+    /// The block of this input, if it was executed on the newest one.
+    fn take_made(&self, input: &Input) -> Option<Made> {
+        let parent = self.chain.head().hash;
+        let mut made = lock(&self.made);
+        let at = made.iter().position(|made| made.input == *input && made.ready.block.header.parent_hash == parent)?;
+        Some(made.swap_remove(at))
+    }
+
+    fn has_made(&self, input: &Input) -> bool {
+        let parent = self.chain.head().hash;
+        lock(&self.made).iter().any(|made| made.input == *input && made.ready.block.header.parent_hash == parent)
+    }
+
+    fn remember(&self, new: Made) {
+        let mut made = lock(&self.made);
+        made.retain(|made| made.input.height == new.input.height);
+        if made.len() >= MADE_MAX {
+            made.remove(0);
+        }
+        made.push(new);
+    }
+
+    /// A validator that is alone need not tell anybody of its transactions.
+    fn note_validators(&self, commit: Option<&CommitInfo>) {
+        let alone = commit.is_none_or(|commit| commit.votes.len() <= 1) && self.proposes.load(Ordering::Relaxed);
+        self.spread.alone.store(alone, Ordering::Relaxed);
+    }
+
+    fn retain_height(&self, head: u64) -> i64 {
+        match self.config.retain_blocks {
+            0 => 0,
+            blocks => i64::try_from(head.saturating_sub(blocks)).unwrap_or(0),
+        }
+    }
+}
+
+fn input(height: i64, time: Option<&Timestamp>, proposer: Bytes, txs: Vec<Bytes>) -> Input {
+    Input { height, seconds: block::seconds(time), proposer, txs }
+}
+
+/// Whether CometBFT's genesis holds the one that this node was started with.
+fn agrees(app_state: &[u8], ours: &Genesis) -> Answer<()> {
+    let text = std::str::from_utf8(app_state).map_err(Exception::new)?;
+    if matches!(text.trim(), "" | "{}" | "null") {
+        return Ok(());
+    }
+    let theirs = Genesis::from_json(text).map_err(|error| Exception(format!("app_state: {error}")))?;
+    if theirs == *ours {
+        Ok(())
+    } else {
+        Err(Exception("the genesis in CometBFT's app_state is not this node's".into()))
+    }
+}
+
+impl Application for App {
+    fn info(&self, _: request::Info) -> Answer<response::Info> {
+        let head = self.chain.head();
+        Ok(response::Info {
+            data: "hearth".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            app_version: APP_VERSION,
+            last_block_height: i64::try_from(head.number()).map_err(Exception::new)?,
+            last_block_app_hash: app_hash(&head.hash),
+        })
+    }
+
+    fn init_chain(&self, request: request::InitChain) -> Answer<response::InitChain> {
+        let head = self.chain.head();
+        if head.number() != 0 || request.initial_height > 1 {
+            let (have, first) = (head.number(), request.initial_height);
+            return Err(Exception(format!("a chain begins with block 1 after block 0; here are {first} and {have}")));
+        }
+        agrees(&request.app_state_bytes, self.chain.genesis())?;
+        Ok(response::InitChain { app_hash: app_hash(&head.hash), ..Default::default() })
+    }
+
+    fn query(&self, request: request::Query) -> Answer<response::Query> {
+        Ok(query::answer(&self.chain, &request))
+    }
+
+    fn check_tx(&self, request: request::CheckTx) -> Answer<response::CheckTx> {
+        Ok(match request.r#type() {
+            request::CheckTxType::New => check::check_new(&self.chain, &self.spread.came, &request.tx),
+            request::CheckTxType::Recheck => check::check_again(&self.chain, &request.tx),
+        })
+    }
+
+    fn prepare_proposal(&self, request: request::PrepareProposal) -> Answer<response::PrepareProposal> {
+        self.proposes.store(true, Ordering::Relaxed);
+        let chosen = self.chain.propose(block::bytes_to_choose(request.max_tx_bytes));
+        let by_themselves = block::by_themselves(&request.txs);
+        let input = input(request.height, request.time.as_ref(), request.proposer_address, Vec::new());
+        // What cannot be in the block is found out here, and left out.
+        let mut made = self.execute(input, &[], chosen)?;
+        let (txs, parts) = block::pack(&made.ready.block.txs, &by_themselves);
+        made.results = block::results_of_included(&parts, &made.ready.block);
+        made.input.txs = txs.clone();
+        self.remember(made);
+        self.counters.prepared.fetch_add(1, Ordering::Relaxed);
+        Ok(response::PrepareProposal { txs })
+    }
+
+    fn process_proposal(&self, request: request::ProcessProposal) -> Answer<response::ProcessProposal> {
+        self.note_validators(request.proposed_last_commit.as_ref());
+        let input = input(request.height, request.time.as_ref(), request.proposer_address, request.txs);
+        let accept = response::ProcessProposal { status: response::Proposal::Accept.into() };
+        if self.has_made(&input) {
+            return Ok(accept);
+        }
+        let unpacked = block::unpack(&self.chain, &input.txs);
+        if unpacked.malformed().is_none() {
+            let made = self.execute(input, &unpacked.parts, unpacked.txs)?;
+            self.counters.processed.fetch_add(1, Ordering::Relaxed);
+            if made.ready.refused.is_empty() {
+                self.remember(made);
+                return Ok(accept);
+            }
+        }
+        self.counters.rejected.fetch_add(1, Ordering::Relaxed);
+        Ok(response::ProcessProposal { status: response::Proposal::Reject.into() })
+    }
+
+    fn finalize_block(&self, request: request::FinalizeBlock) -> Answer<response::FinalizeBlock> {
+        self.note_validators(request.decided_last_commit.as_ref());
+        let input = input(request.height, request.time.as_ref(), request.proposer_address, request.txs);
+        let made = match self.take_made(&input) {
+            Some(made) => {
+                self.counters.remembered.fetch_add(1, Ordering::Relaxed);
+                made
+            }
+            None => {
+                let unpacked = block::unpack(&self.chain, &input.txs);
+                self.counters.executed.fetch_add(1, Ordering::Relaxed);
+                self.execute(input, &unpacked.parts, unpacked.txs)?
+            }
+        };
+        let tx_results = made.results.clone();
+        let app_hash = app_hash(&made.ready.block.hash);
+        *lock(&self.decided) = Some(made);
+        Ok(response::FinalizeBlock { tx_results, app_hash, ..Default::default() })
+    }
+
+    fn commit(&self, _: request::Commit) -> Answer<response::Commit> {
+        let decided = lock(&self.decided).take();
+        let made = decided.ok_or_else(|| Exception("a commit without a block before it".into()))?;
+        let block = self.chain.commit(made.ready).map_err(Exception::new)?;
+        lock(&self.made).clear();
+        Ok(response::Commit { retain_height: self.retain_height(block.number()) })
+    }
+}

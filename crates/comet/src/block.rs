@@ -1,0 +1,213 @@
+//! CometBFT's blocks and ours: taking one apart, putting one together, and what became of each transaction.
+//!
+//! reads   a block's transactions, single or in envelopes; the pool, which knows the senders of those it holds
+//! writes  the ledger's transactions, in order; one result for each transaction of CometBFT's
+//! memory  one block
+//! drops   nothing: a transaction of CometBFT's that is malformed has a result of its own and does nothing
+
+use std::ops::Range;
+
+use alloy_consensus::Transaction;
+use alloy_primitives::map::B256Set;
+use alloy_primitives::{Address, B256};
+use bytes::Bytes;
+use hearth_abci::types::{ExecTxResult, Timestamp};
+use hearth_evm::block::{Block, Receipt};
+use hearth_evm::chain::{Chain, Ready};
+use hearth_evm::tx::{self, SharedTx};
+
+use crate::check::{CODE_MALFORMED, CODE_REFUSED, CODESPACE, hashes};
+use crate::envelope::{self, Content, Sealer};
+
+/// A transaction that took effect in nothing but its fee.
+pub const CODE_REVERTED: u32 = 4;
+
+/// What of the ledger's transactions one transaction of CometBFT's holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Their places in the list; empty where it is malformed.
+    pub places: Range<usize>,
+    /// What is wrong with it.
+    pub malformed: Option<String>,
+}
+
+/// A block of CometBFT's, taken apart.
+#[derive(Clone, Debug, Default)]
+pub struct Unpacked {
+    /// One for each of CometBFT's transactions.
+    pub parts: Vec<Part>,
+    /// The ledger's, in order.
+    pub txs: Vec<SharedTx>,
+}
+
+impl Unpacked {
+    /// What is wrong with the first that is malformed.
+    pub fn malformed(&self) -> Option<&str> {
+        self.parts.iter().find_map(|part| part.malformed.as_deref())
+    }
+}
+
+/// Takes a block apart. Senders that the pool knows are not recovered again; the others are, in one burst.
+pub fn unpack(chain: &Chain, txs: &[Bytes]) -> Unpacked {
+    let opened: Vec<Result<Content, String>> =
+        txs.iter().map(|tx| envelope::open(tx).map_err(|error| error.to_string())).collect();
+    let raws: Vec<Bytes> = opened.iter().flatten().flat_map(|content| content.txs().iter().cloned()).collect();
+    let mut resolved = resolve(chain, &raws).into_iter();
+    let mut unpacked = Unpacked::default();
+    for content in opened {
+        let begin = unpacked.txs.len();
+        let result = content.and_then(|content| {
+            let found: Vec<_> = resolved.by_ref().take(content.txs().len()).collect();
+            found.into_iter().collect::<Result<Vec<SharedTx>, String>>()
+        });
+        let malformed = match result {
+            Ok(found) => {
+                unpacked.txs.extend(found);
+                None
+            }
+            Err(why) => Some(why),
+        };
+        unpacked.parts.push(Part { places: begin..unpacked.txs.len(), malformed });
+    }
+    unpacked
+}
+
+/// The transactions of these bytes: the pool's where it has them.
+fn resolve(chain: &Chain, raws: &[Bytes]) -> Vec<Result<SharedTx, String>> {
+    let pool = chain.pool();
+    let mut found: Vec<Option<Result<SharedTx, String>>> =
+        hashes(raws).iter().map(|hash| pool.get(hash).map(Ok)).collect();
+    let mut burst = Vec::new();
+    for (raw, slot) in raws.iter().zip(&mut found).filter(|(_, slot)| slot.is_none()) {
+        match tx::decode(raw, chain.chain_id()) {
+            Ok(decoded) => burst.push(decoded),
+            Err(error) => *slot = Some(Err(error.to_string())),
+        }
+    }
+    let mut recovered = tx::recover(burst).into_iter();
+    let missing = || Err("invalid sender".into());
+    found
+        .into_iter()
+        .map(|slot| {
+            slot.unwrap_or_else(|| recovered.next().map_or_else(missing, |result| result.map_err(|e| e.to_string())))
+        })
+        .collect()
+}
+
+/// Puts a block together: in order, in envelopes, but what CometBFT's mempool holds by itself stays by itself, so that
+/// whoever sent it there finds it under CometBFT's own hash.
+pub fn pack(txs: &[SharedTx], by_themselves: &B256Set) -> (Vec<Bytes>, Vec<Part>) {
+    let (mut packed, mut parts) = (Vec::new(), Vec::new());
+    let mut sealer = Sealer::default();
+    let mut begin = 0;
+    let mut add = |tx: Bytes, end: usize, begin: &mut usize| {
+        packed.push(tx);
+        parts.push(Part { places: *begin..end, malformed: None });
+        *begin = end;
+    };
+    for (place, tx) in txs.iter().enumerate() {
+        if by_themselves.contains(&tx.hash) {
+            if let Some(envelope) = sealer.close() {
+                add(envelope, place, &mut begin);
+            }
+            add(tx.raw.0.clone(), place + 1, &mut begin);
+        } else if let Some(envelope) = sealer.push(&tx.raw) {
+            add(envelope, place + 1, &mut begin);
+        }
+    }
+    if let Some(envelope) = sealer.close() {
+        add(envelope, txs.len(), &mut begin);
+    }
+    (packed, parts)
+}
+
+/// The hashes of the transactions that are by themselves among CometBFT's.
+pub fn by_themselves(txs: &[Bytes]) -> B256Set {
+    let single: Vec<Bytes> = txs.iter().filter(|tx| !envelope::is_envelope(tx)).cloned().collect();
+    hashes(&single).into_iter().collect()
+}
+
+/// Bytes of transactions to choose for a block of at most `bytes_max`, so that with its frames it fits: an envelope adds
+/// three bytes to each transaction, of which the smallest has about 85, and a few to each hundred.
+pub fn bytes_to_choose(bytes_max: i64) -> usize {
+    let bytes_max = usize::try_from(bytes_max).unwrap_or(0);
+    (bytes_max - bytes_max / 16).saturating_sub(64)
+}
+
+/// What became of one of the ledger's transactions.
+type Fate<'a> = Result<&'a Receipt, &'a str>;
+
+/// What became of CometBFT's transactions, where `count` of the ledger's were given to execution.
+pub fn results(parts: &[Part], txs: &[SharedTx], ready: &Ready) -> Vec<ExecTxResult> {
+    let mut refused = ready.refused.iter().peekable();
+    let mut receipts = ready.block.receipts.iter();
+    let fates: Vec<Fate<'_>> = (0..txs.len())
+        .map(|place| match refused.next_if(|(at, ..)| *at == place) {
+            Some((.., refusal)) => Err(refusal.reason.as_str()),
+            None => Ok(receipts.next().expect("what is not refused has a receipt")),
+        })
+        .collect();
+    join(parts, txs, &fates)
+}
+
+/// The same for parts of which all is in the block.
+pub fn results_of_included(parts: &[Part], block: &Block) -> Vec<ExecTxResult> {
+    let fates: Vec<Fate<'_>> = block.receipts.iter().map(Ok).collect();
+    join(parts, &block.txs, &fates)
+}
+
+fn join(parts: &[Part], txs: &[SharedTx], fates: &[Fate<'_>]) -> Vec<ExecTxResult> {
+    parts.iter().map(|part| result(part, &txs[part.places.clone()], &fates[part.places.clone()])).collect()
+}
+
+fn result(part: &Part, txs: &[SharedTx], fates: &[Fate<'_>]) -> ExecTxResult {
+    let codespace = CODESPACE.to_owned();
+    if let Some(why) = &part.malformed {
+        return ExecTxResult { code: CODE_MALFORMED, log: why.clone(), codespace, ..Default::default() };
+    }
+    let gas_wanted = txs.iter().fold(0_i64, |sum, tx| sum.saturating_add_unsigned(tx.envelope.gas_limit()));
+    let gas_used = fates.iter().flatten().fold(0_i64, |sum, receipt| sum.saturating_add_unsigned(receipt.gas_used));
+    let gas = ExecTxResult { gas_wanted, gas_used, ..Default::default() };
+    match (txs, fates) {
+        ([tx], [Ok(receipt)]) => {
+            let code = if receipt.status { 0 } else { CODE_REVERTED };
+            let codespace = if receipt.status { String::new() } else { codespace };
+            ExecTxResult { code, data: hash_bytes(&tx.hash), codespace, ..gas }
+        }
+        _ => match fates.iter().find_map(|fate| fate.as_ref().err()) {
+            // An envelope's code tells of those that cannot be in a block; receipts tell of the others.
+            Some(why) => ExecTxResult { code: CODE_REFUSED, log: (*why).to_owned(), codespace, ..gas },
+            None => gas,
+        },
+    }
+}
+
+fn hash_bytes(hash: &B256) -> Bytes {
+    Bytes::copy_from_slice(hash.as_slice())
+}
+
+/// The second of a block; the ledger takes the parent's where this is before it.
+pub fn seconds(time: Option<&Timestamp>) -> u64 {
+    time.map_or(0, |time| u64::try_from(time.seconds).unwrap_or(0))
+}
+
+/// Who gets a block's tips: the account whose address is that of the proposer's key.
+pub fn beneficiary(proposer: &[u8]) -> Address {
+    if proposer.len() == 20 { Address::from_slice(proposer) } else { Address::ZERO }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_addresses_that_are_none_are_zero() {
+        assert_eq!(seconds(None), 0);
+        assert_eq!(seconds(Some(&Timestamp { seconds: -5, nanos: 1 })), 0);
+        assert_eq!(seconds(Some(&Timestamp { seconds: 9, nanos: 999_999_999 })), 9);
+        assert_eq!(beneficiary(&[1; 20]), Address::repeat_byte(1));
+        assert_eq!(beneficiary(&[1; 19]), Address::ZERO);
+        assert_eq!(bytes_to_choose(-1), 0);
+        assert_eq!(bytes_to_choose(1600), 1436);
+    }
+}

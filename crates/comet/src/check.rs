@@ -1,0 +1,130 @@
+//! CheckTx: whether a transaction may wait in CometBFT's mempool.
+//!
+//! Whatever comes this way goes into the ledger's pool, and that alone is the check: decoding, senders recovered in a
+//! burst, nonce and funds. Nothing is executed and no pending state kept. A recheck asks whether the pool still has
+//! anything of it: the pool has rechecked the accounts that the block touched already.
+//!
+//! reads   the pool and the newest state, which no block in the making locks
+//! writes  the pool; which hashes came this way, for [`crate::spread`]
+//! memory  [`CAME_MAX`] hashes
+//! drops   nothing: what is not taken has a code and geth's words
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use alloy_primitives::B256;
+use bytes::Bytes;
+use hearth_abci::response;
+use hearth_crypto::keccak::keccak256_burst;
+use hearth_evm::chain::{Chain, SubmitError};
+
+use crate::envelope;
+
+/// The transaction is none.
+pub const CODE_MALFORMED: u32 = 1;
+/// The pool does not take it.
+pub const CODE_REFUSED: u32 = 2;
+/// It waits no longer: a block has it, or the pool has dropped it.
+pub const CODE_GONE: u32 = 3;
+/// Whose codes these are.
+pub const CODESPACE: &str = "hearth";
+
+/// Hashes that are remembered as having come through CometBFT.
+const CAME_MAX: usize = 65_536;
+
+/// The hashes of transactions that came through CometBFT, the newest.
+#[derive(Debug, Default)]
+pub struct Came {
+    kept: Mutex<(HashSet<B256>, VecDeque<B256>)>,
+}
+
+impl Came {
+    fn note(&self, hashes: &[B256]) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let (set, order) = &mut *kept;
+        for hash in hashes {
+            if set.insert(*hash) {
+                order.push_back(*hash);
+            }
+            if order.len() > CAME_MAX
+                && let Some(oldest) = order.pop_front()
+            {
+                set.remove(&oldest);
+            }
+        }
+    }
+
+    /// Whether it did.
+    pub fn has(&self, hash: &B256) -> bool {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).0.contains(hash)
+    }
+}
+
+/// The hashes of raw transactions.
+pub(crate) fn hashes(raws: &[Bytes]) -> Vec<B256> {
+    let slices: Vec<&[u8]> = raws.iter().map(|raw| &raw[..]).collect();
+    let mut hashes = vec![[0; 32]; slices.len()];
+    keccak256_burst(&slices, &mut hashes);
+    hashes.into_iter().map(B256::from).collect()
+}
+
+/// Checks what came.
+pub fn check_new(chain: &Chain, came: &Came, tx: &Bytes) -> response::CheckTx {
+    let content = match envelope::open(tx) {
+        Ok(content) => content,
+        Err(error) => return refused(CODE_MALFORMED, error.to_string()),
+    };
+    let hashes = hashes(content.txs());
+    // Before the pool has them, so that nobody spreads them again meanwhile.
+    came.note(&hashes);
+    let pool = chain.pool();
+    let (known, new): (Vec<_>, Vec<_>) =
+        content.txs().iter().zip(&hashes).partition(|(_, hash)| pool.get(hash).is_some());
+    let results = chain.submit(new.into_iter().map(|(raw, _)| raw.clone().into()).collect());
+    let first_error = results.iter().find_map(|result| result.as_ref().err());
+    let taken = known.len() + results.iter().filter(|result| result.is_ok()).count();
+    match first_error {
+        // What one transaction of an envelope lacks does not hold up the others.
+        Some(error) if taken == 0 => refused(code(error), error.to_string()),
+        _ => {
+            let data = if hashes.len() == 1 { Bytes::copy_from_slice(hashes[0].as_slice()) } else { Bytes::new() };
+            response::CheckTx { data, ..Default::default() }
+        }
+    }
+}
+
+/// Checks what waited while a block was made.
+pub fn check_again(chain: &Chain, tx: &Bytes) -> response::CheckTx {
+    let Ok(content) = envelope::open(tx) else { return refused(CODE_MALFORMED, "malformed".into()) };
+    let pool = chain.pool();
+    if hashes(content.txs()).iter().any(|hash| pool.get(hash).is_some()) {
+        return response::CheckTx::default();
+    }
+    refused(CODE_GONE, "it waits no longer".into())
+}
+
+fn code(error: &SubmitError) -> u32 {
+    match error {
+        SubmitError::Tx(_) => CODE_MALFORMED,
+        SubmitError::Pool(_) => CODE_REFUSED,
+    }
+}
+
+fn refused(code: u32, log: String) -> response::CheckTx {
+    response::CheckTx { code, log, codespace: CODESPACE.into(), ..Default::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_is_remembered_up_to_a_bound() {
+        let came = Came::default();
+        let hash = |number: usize| B256::left_padding_from(&number.to_be_bytes());
+        came.note(&[hash(0), hash(1), hash(0)]);
+        assert!(came.has(&hash(0)) && came.has(&hash(1)) && !came.has(&hash(2)));
+        (2..=CAME_MAX).for_each(|number| came.note(&[hash(number)]));
+        assert!(!came.has(&hash(0)) && came.has(&hash(1)) && came.has(&hash(CAME_MAX)));
+    }
+}

@@ -1,0 +1,188 @@
+//! The snapshots on this node's disk, for nodes that join.
+//!
+//! reads   the chunks of its folder
+//! writes  a folder per snapshot, named after its height: chunks 0, 1, …, and `hashes`, written last; until that is
+//!         there the folder's name ends in `.part`
+//! memory  one chunk, and 32 B for each that is on disk
+//! drops   all but the newest snapshots; parts of a snapshot that was cut off
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{fs, io};
+
+use alloy_consensus::Header;
+use alloy_primitives::B256;
+use bytes::Bytes;
+use hearth_abci::types::Snapshot;
+
+use super::codec::{Entry, FORMAT, Writer, chunk_hash, encode_headers};
+
+/// A snapshot on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Kept {
+    height: u64,
+    hashes: Vec<B256>,
+}
+
+/// The snapshots on disk.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    kept_max: usize,
+    /// Lowest first.
+    kept: Mutex<Vec<Kept>>,
+}
+
+/// A snapshot's name among its equals: of the hashes of its chunks.
+pub(super) fn snapshot_hash(hashes: &[B256]) -> B256 {
+    chunk_hash(&joined(hashes))
+}
+
+fn joined(hashes: &[B256]) -> Vec<u8> {
+    hashes.iter().flat_map(|hash| hash.0).collect()
+}
+
+/// The hashes of chunks out of a snapshot's metadata.
+pub(super) fn split(metadata: &[u8]) -> Option<Vec<B256>> {
+    let (hashes, rest) = metadata.as_chunks::<32>();
+    rest.is_empty().then(|| hashes.iter().map(|hash| B256::from(*hash)).collect())
+}
+
+impl Store {
+    /// Those of a folder, of which at most `kept_max` are kept.
+    pub fn open(folder: &Path, kept_max: usize) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let mut kept = Vec::new();
+        for found in fs::read_dir(folder)? {
+            let path = found?.path();
+            let height = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+            let Some(height) = height else {
+                if path.extension().is_some_and(|end| end == "part") {
+                    fs::remove_dir_all(&path)?;
+                }
+                continue;
+            };
+            if let Some(hashes) = split(&fs::read(path.join("hashes"))?) {
+                kept.push(Kept { height, hashes });
+            }
+        }
+        kept.sort_by_key(|kept| kept.height);
+        Ok(Self { folder: folder.into(), kept_max: kept_max.max(1), kept: Mutex::new(kept) })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a snapshot: the block's header and those before it, newest first, and the state after it.
+    pub fn take(&self, headers: &[Header], entries: impl IntoIterator<Item = Entry>) -> io::Result<()> {
+        let height = headers.first().map_or(0, |header| header.number);
+        if self.kept().iter().any(|kept| kept.height == height) {
+            return Ok(());
+        }
+        let part = self.folder.join(format!("{height}.part"));
+        if part.exists() {
+            fs::remove_dir_all(&part)?;
+        }
+        fs::create_dir(&part)?;
+        let mut hashes = Vec::new();
+        let mut put = |chunk: &[u8]| {
+            fs::write(part.join(hashes.len().to_string()), chunk)?;
+            hashes.push(chunk_hash(chunk));
+            io::Result::Ok(())
+        };
+        put(&encode_headers(headers))?;
+        let mut writer = Writer::default();
+        for entry in entries {
+            if let Some(chunk) = writer.push(&entry) {
+                put(&chunk)?;
+            }
+        }
+        if let Some(chunk) = writer.close() {
+            put(&chunk)?;
+        }
+        fs::write(part.join("hashes"), joined(&hashes))?;
+        fs::rename(&part, self.folder.join(height.to_string()))?;
+        let gone: Vec<Kept> = {
+            let mut kept = self.kept();
+            kept.push(Kept { height, hashes });
+            kept.sort_by_key(|kept| kept.height);
+            let over = kept.len().saturating_sub(self.kept_max);
+            kept.drain(..over).collect()
+        };
+        gone.iter().try_for_each(|kept| fs::remove_dir_all(self.folder.join(kept.height.to_string())))
+    }
+
+    /// What is here, as CometBFT has it.
+    pub fn list(&self) -> Vec<Snapshot> {
+        let kept = self.kept();
+        let listed = kept.iter().map(|Kept { height, hashes }| Snapshot {
+            height: *height,
+            format: FORMAT,
+            chunks: hashes.len() as u32,
+            hash: Bytes::copy_from_slice(snapshot_hash(hashes).as_slice()),
+            metadata: joined(hashes).into(),
+        });
+        listed.collect()
+    }
+
+    /// A chunk, if it is here and whole.
+    pub fn chunk(&self, height: u64, format: u32, index: u32) -> Option<Bytes> {
+        let hash = {
+            let kept = self.kept();
+            let kept = kept.iter().find(|kept| kept.height == height && format == FORMAT)?;
+            *kept.hashes.get(index as usize)?
+        };
+        let chunk = fs::read(self.folder.join(height.to_string()).join(index.to_string())).ok()?;
+        (chunk_hash(&chunk) == hash).then(|| chunk.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::{Address, U256};
+
+    use super::*;
+
+    fn account(number: u8) -> Entry {
+        let (address, balance) = (Address::repeat_byte(number), U256::from(number));
+        Entry::Account { address, nonce: 0, balance, code: Bytes::new() }
+    }
+
+    fn headers(number: u64) -> Vec<Header> {
+        vec![Header { number, ..Default::default() }]
+    }
+
+    #[test]
+    fn snapshots_are_kept_up_to_a_bound_and_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), 2).unwrap();
+        for height in [10, 20, 30] {
+            store.take(&headers(height), [account(1), account(2)]).unwrap();
+        }
+        let listed = store.list();
+        assert_eq!(listed.iter().map(|snapshot| snapshot.height).collect::<Vec<_>>(), [20, 30]);
+        assert_eq!(listed[0].chunks, 2);
+        assert!(store.chunk(10, FORMAT, 0).is_none() && store.chunk(20, FORMAT + 1, 0).is_none());
+        assert!(store.chunk(20, FORMAT, 2).is_none());
+        fs::create_dir(folder.path().join("40.part")).unwrap();
+        let again = Store::open(folder.path(), 2).unwrap();
+        assert_eq!(again.list(), listed);
+        assert!(!folder.path().join("40.part").exists());
+        // One whose bytes have changed is not handed out.
+        assert!(again.chunk(30, FORMAT, 1).is_some());
+        fs::write(folder.path().join("30/1"), b"else").unwrap();
+        assert!(again.chunk(30, FORMAT, 1).is_none());
+    }
+
+    #[test]
+    fn equal_states_make_equal_snapshots() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let listed = folders.map(|folder| {
+            let store = Store::open(folder.path(), 1).unwrap();
+            store.take(&headers(5), (1..200).map(account)).unwrap();
+            store.list()
+        });
+        assert_eq!(listed[0], listed[1]);
+    }
+}
