@@ -30,9 +30,10 @@ pub struct Stage {
 pub struct Stages(Vec<(String, Histogram)>);
 
 impl Stages {
-    /// Adds a histogram that a tile of `kind` keeps under this name.
+    /// Adds a histogram that a tile of `kind` keeps under this name. What does not begin with the receipt is no stage.
     pub fn add(&mut self, kind: &str, name: &str, histogram: &Histogram) {
-        let stage = if name == TAKEN.name { kind } else { name.strip_prefix("received_to_").unwrap_or(name) };
+        let Some(stage) = name.strip_prefix("received_to_") else { return };
+        let stage = if name == TAKEN.name { kind } else { stage };
         match self.0.iter_mut().find(|(known, _)| known == stage) {
             Some((_, sum)) => sum.add(histogram),
             None => self.0.push((stage.into(), histogram.clone())),

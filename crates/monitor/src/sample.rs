@@ -15,6 +15,9 @@ use crate::bandwidth::Bandwidth;
 use crate::latency::Stage;
 use crate::look::{Look, TileLook};
 
+/// The kind of tile that executes in an EVM node.
+const EVM: &str = "exec";
+
 /// A node in the time between two looks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sample {
@@ -30,7 +33,7 @@ pub struct Sample {
     pub seconds: f64,
     /// Cores that the node may run on; 0 where the kernel does not tell.
     pub cores_allowed: usize,
-    /// The slot under way.
+    /// The slot under way; of an EVM node the newest block.
     pub slot: u64,
     /// Transactions executed a second.
     pub txn_per_s: f64,
@@ -38,7 +41,7 @@ pub struct Sample {
     pub failed_per_s: f64,
     /// Transactions dropped a second, by tile and reason; those that are not nought.
     pub dropped_per_s: BTreeMap<String, f64>,
-    /// Transactions in pack's pool, and those of them that others hold back.
+    /// Transactions in pack's pool, or in that of an EVM node.
     pub pending: u64,
     /// Transactions in pack's pool that wait for accounts or limits.
     pub held_back: u64,
@@ -246,6 +249,11 @@ pub struct CoreSample {
 }
 
 impl Sample {
+    /// Whether it is an EVM node: it has blocks where the other has slots.
+    pub fn is_evm(&self) -> bool {
+        self.tiles.iter().any(|tile| tile.kind == EVM)
+    }
+
     /// What happened between two looks at the same node.
     pub fn between(watch: &Watch, before: &Look, after: &Look) -> Self {
         let topology = watch.topology();
@@ -261,8 +269,10 @@ impl Sample {
             let [then, now] = [before, after].map(|look| look.total(topology, kind, counter));
             now.saturating_sub(then) as f64 / seconds
         };
-        let pending = after.total(topology, "pack", "pending");
-        let failed_per_s = rate("bank", "failed");
+        // A node has one of the two kinds of pool and of chain.
+        let of_pools = |counter: &str| after.total(topology, "pack", counter) + after.total(topology, "pool", counter);
+        let pending = of_pools("pending");
+        let failed_per_s = rate("bank", "failed") + rate(EVM, "failed");
         Self {
             node: topology.name.clone(),
             pid: after.pid,
@@ -270,12 +280,12 @@ impl Sample {
             unix_ns: after.unix_ns,
             seconds,
             cores_allowed: watch.cores_allowed(),
-            slot: after.total(topology, "poh", "slot"),
-            txn_per_s: rate("bank", "landed") + failed_per_s,
+            slot: after.total(topology, "poh", "slot") + after.total(topology, "commit", "block"),
+            txn_per_s: rate("bank", "landed") + rate(EVM, "landed") + failed_per_s,
             failed_per_s,
             dropped_per_s: dropped(topology, &rate),
             pending,
-            held_back: pending.saturating_sub(after.total(topology, "pack", "ready")),
+            held_back: pending.saturating_sub(of_pools("ready")),
             block_full: block_full(&rate),
             slots_late_s: (after.total(topology, "poh", "late_ns") as f64 + rate("poh", "forgiven_ns")) / 1e9,
             hashes_per_tick: rate("poh", "hashes") / rate("poh", "ticks").max(1.0),

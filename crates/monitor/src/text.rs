@@ -29,7 +29,8 @@ pub fn snapshot(sample: &Sample, diagnosis: &Diagnosis, rates: &[f64], width: us
 /// Who it is and what it does.
 pub(crate) fn headline(sample: &Sample) -> String {
     let Sample { node, pid, slot, txn_per_s, .. } = sample;
-    let mut text = format!("{node} (pid {pid})  slot {slot}  {} txn/s", grouped(*txn_per_s));
+    let (slots, pool) = if sample.is_evm() { ("block", "the pool") } else { ("slot", "pack") };
+    let mut text = format!("{node} (pid {pid})  {slots} {slot}  {} txn/s", grouped(*txn_per_s));
     if sample.failed_per_s >= 0.5 {
         text += &format!(", {} failed", grouped(sample.failed_per_s));
     }
@@ -40,7 +41,7 @@ pub(crate) fn headline(sample: &Sample) -> String {
         text += &format!(", {} dropped{worst}", grouped(dropped));
     }
     if sample.pending > 0 {
-        text += &format!(", {} wait in pack", grouped(sample.pending as f64));
+        text += &format!(", {} wait in {pool}", grouped(sample.pending as f64));
     }
     text
 }
@@ -130,6 +131,9 @@ mod tests {
         assert_eq!(latencies_in_short(&sample), "p50 / p99 from receipt to executed 1.50 ms / 4.80 ms\n");
         assert!(lines[4].starts_with("tile      core") && lines[5].starts_with("verify:0     3"), "{text}");
         assert!(lines[7].starts_with("link") && lines[8].contains("12.3K"), "{text}");
+        let exec = TileSample { tile: "exec:0".into(), kind: "exec".into(), ..TileSample::default() };
+        let evm = Sample { tiles: vec![exec], pending: 3, dropped_per_s: Default::default(), ..sample.clone() };
+        assert_eq!(headline(&evm), "hearth (pid 7)  block 42  98,765 txn/s, 3 wait in the pool");
         let narrow = snapshot(&sample, &diagnosis, &[], 40);
         assert!(narrow.lines().skip(4).all(|line| line.chars().count() <= 40), "{narrow}");
     }
