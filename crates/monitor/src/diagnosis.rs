@@ -19,8 +19,8 @@ use block::{block_full, slots_late};
 
 /// A core or a tile busier than this has nothing left to give.
 const FULL: f64 = 0.9;
-/// Moving tiles to a core busier than this wins little.
-const NEARLY_FULL: f64 = 0.8;
+/// Moving tiles to a core busier than this wins nothing: it is full before the other has room.
+const NEARLY_FULL: f64 = 0.7;
 /// A share of time that is worth a sentence.
 const NOTABLE: f64 = 0.1;
 /// A core that others have for so much of the time in which it is wanted is not this node's, however busy it seems.
@@ -132,11 +132,12 @@ pub fn diagnose(sample: &Sample) -> Diagnosis {
 fn dead(sample: &Sample) -> Option<Diagnosis> {
     let died = sample.tiles.iter().find(|tile| tile.state == TileState::Died);
     if let Some(tile) = died {
-        let says = format!("{} died; its panic is on the node's standard error", tile.tile);
+        let gone = if sample.alive { "" } else { "; the node is gone" };
+        let says = format!("{} died{gone}; its panic is on the node's standard error", tile.tile);
         return Some(Diagnosis::new(Finding::TileDied, Some(&tile.kind), says));
     }
     if !sample.alive {
-        let says = format!("the node is gone (pid {}); this is its last state", sample.pid);
+        let says = format!("the node is gone (pid {}); this is what it did last", sample.pid);
         return Some(Diagnosis::new(Finding::Gone, None, says));
     }
     let stuck = |tile: &&TileSample| tile.state == TileState::Run && tile.stale_s.is_some_and(|stale| stale > STUCK_S);
@@ -290,10 +291,11 @@ fn shared_core_full(sample: &Sample, core: &CoreSample) -> Diagnosis {
         .tiles
         .iter()
         .filter(|tile| tile.core == Some(core.core))
-        .map(|tile| (tile.tile.as_str(), tile.regimes.busy() / core.busy))
+        .map(|tile| (tile.tile.as_str(), tile.regimes.busy()))
         .collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let (first, share) = shares[0];
+    let (first, busy) = shares[0];
+    let share = busy / shares.iter().map(|(_, busy)| busy).sum::<f64>();
     let says = format!(
         "core {} is the limit: it is {} busy, {} of it with {first}, which shares it with {}",
         core.core,
@@ -308,6 +310,14 @@ fn shared_core_full(sample: &Sample, core: &CoreSample) -> Diagnosis {
     match idlest {
         _ if free > 0 => spread(sample, found, free),
         Some(idlest) if idlest.busy >= NEARLY_FULL && kind_of(first) == "poh" => advise_timed_ticks(found),
+        Some(idlest) if idlest.busy >= NEARLY_FULL => {
+            let says = format!(
+                "no other core has room (the idlest, {}, is {} busy): only more or faster cores raise the rate",
+                idlest.core,
+                percent(idlest.busy)
+            );
+            found.advise(None, says)
+        }
         Some(idlest) => {
             found.advise(key, format!("move tiles to core {}, which is {} busy", idlest.core, percent(idlest.busy)))
         }
@@ -322,16 +332,16 @@ fn advise_timed_ticks(found: Diagnosis) -> Diagnosis {
 }
 
 fn all_cores_full(sample: &Sample) -> Diagnosis {
-    let total: f64 = sample.cores.iter().map(|core| core.busy).sum();
     let mut kinds: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
     for tile in sample.tiles.iter().filter(|tile| tile.core.is_some()) {
         let kind = kinds.entry(tile.kind.as_str()).or_default();
         *kind = (kind.0 + tile.regimes.busy(), kind.1 + 1);
     }
+    let total: f64 = kinds.values().map(|(busy, _)| busy).sum();
     let (kind, (busy, count)) = kinds.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0)).unwrap_or_default();
     let cores = sample.cores.len();
     let who = if count == 1 { format!("{kind} takes") } else { format!("{count} {kind} tiles take") };
-    let busy_cores = percent(total / cores as f64);
+    let busy_cores = percent(sample.cores.iter().map(|core| core.busy).sum::<f64>() / cores as f64);
     let says = match sample.cores.as_slice() {
         [core] => format!(
             "core {} is the limit: all tiles share it, it is {busy_cores} busy, and {who} {} of that",
@@ -415,7 +425,7 @@ fn kind_of(tile: &str) -> &str {
 }
 
 fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
+    format!("{:.0} %", 100.0 * share.min(1.0))
 }
 
 /// `a, b and c`.

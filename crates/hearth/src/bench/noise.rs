@@ -26,7 +26,8 @@ impl Allowed {
         let taken = had < (1.0 - TAKEN) * self.cores && waited_for > TAKEN * self.cores;
         taken.then(|| {
             format!(
-                "node and load got {had:.1} of {} cores and waited for {waited_for:.1} more: other programs took the rest",
+                "node and load got {had:.1} of {} cores, and {waited_for:.1} of their threads waited for one on average: \
+                 other programs took the rest",
                 (10.0 * self.cores).round() / 10.0
             )
         })
@@ -54,7 +55,7 @@ mod tests {
         let told = noise(&quiet, 0.12, false).unwrap();
         assert_eq!(told, "the machine is not quiet: the hypervisor gave 12 % of the time to others");
         let shared = Allowed { cores: 2.0, had: CoresHad { had: 1.1, waited_for: 0.8 } };
-        assert!(noise(&shared, 0.0, false).unwrap().contains("got 1.1 of 2 cores and waited for 0.8 more"));
+        assert!(noise(&shared, 0.0, false).unwrap().contains("got 1.1 of 2 cores, and 0.8 of their threads waited"));
         assert_eq!(noise(&shared, 0.0, true), None, "that is the node");
         let idle = Allowed { cores: 2.0, had: CoresHad { had: 0.3, waited_for: 0.0 } };
         assert_eq!(noise(&idle, 0.0, false), None);

@@ -10,7 +10,7 @@ use hearth_monitor::write_stages;
 use hearth_machine::process::CoresHad;
 
 use super::noise::{Allowed, noise};
-use super::report::{Report, SECONDS_LEAST, TIMES_LEAST, Target, Waited, Waits};
+use super::report::{Bottleneck, Report, SECONDS_LEAST, TIMES_LEAST, Target, Waited, Waits};
 
 /// A load that sends less than this share of what was asked, or is later than this, did not keep its rate.
 const KEPT: (f64, f64) = (0.99, 0.1);
@@ -235,7 +235,10 @@ impl Report {
     /// What limits the rate, what it is in units of this machine, and what is switched off.
     fn write_verdict(&self, s: &mut String) -> std::fmt::Result {
         if !self.is_without_load() {
-            writeln!(s, "  limit      {}: {}", self.bottleneck.tile, self.bottleneck.why)?;
+            let Bottleneck { tile, why } = &self.bottleneck;
+            // The sentence itself names the tile, the core or the block; of another's node it says what was seen.
+            let of = if self.target.is_some() { format!("{tile}: ") } else { String::new() };
+            writeln!(s, "  limit      {of}{why}")?;
         }
         if let (Some(y), Some(e)) = (&self.yardstick_ns, self.efficiency) {
             writeln!(

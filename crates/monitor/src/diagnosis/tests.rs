@@ -152,10 +152,12 @@ fn a_chain_that_hashes_too_much_is_told() {
     };
     let says = told_with(0.85, 0.6, Finding::CoreFull, "poh");
     assert!(says.ends_with("have ticks timed instead of hashed (`development.genesis.hashes_per_tick = 0`)"), "{says}");
-    for (busy, poh, kind) in [(0.5, 0.6, "poh"), (0.85, 0.3, "pack")] {
-        let says = told_with(busy, poh, Finding::CoreFull, kind);
-        assert!(says.ends_with("(`layout.affinity`)"), "{says}");
-    }
+    let says = told_with(0.5, 0.6, Finding::CoreFull, "poh");
+    assert!(says.ends_with("move tiles to core 1, which is 50 % busy (`layout.affinity`)"), "{says}");
+    // Nor are tiles moved to a core that would be the next to be full.
+    let says = told_with(0.84, 0.3, Finding::CoreFull, "pack");
+    let none = "no other core has room (the idlest, 1, is 84 % busy): only more or faster cores raise the rate";
+    assert!(says.ends_with(none), "{says}");
     assert!(told_with(0.92, 0.96, Finding::AllCoresFull, "poh").contains("hashes_per_tick"));
 }
 
@@ -174,6 +176,14 @@ fn cores_that_others_have_are_told_from_busy_ones() {
     assert_eq!(diagnose(&node(tiles, vec![slow("quic:0", "verify:0", 50.0)])).finding, Finding::CoresTaken);
 }
 
+/// Tiles of a core tell their shares at moments of their own: together these may be a little more than all.
+#[test]
+fn shares_stop_at_all_of_it() {
+    let tiles = vec![tile("verify:0", 0, 0.7), tile("dedup:0", 0, 0.35), tile("bank:0", 1, 0.2)];
+    let says = told(&Sample { cores_allowed: 2, ..node(tiles, vec![]) }, Finding::CoreFull, "verify");
+    assert!(says.starts_with("core 0 is the limit: it is 100 % busy, 67 % of it with verify:0"), "{says}");
+}
+
 #[test]
 fn the_dead_explain_all() {
     let full = || vec![tile("verify:0", 0, 0.99), tile("bank:0", 1, 0.99)];
@@ -181,7 +191,10 @@ fn the_dead_explain_all() {
     assert!(told(&gone, Finding::Gone, "").contains("pid 7"));
     let mut tiles = full();
     tiles[1].state = TileState::Died;
-    assert!(told(&node(tiles, vec![]), Finding::TileDied, "bank").starts_with("bank:0 died"));
+    let died = node(tiles, vec![]);
+    assert!(told(&died, Finding::TileDied, "bank").starts_with("bank:0 died; its panic"));
+    let says = told(&Sample { alive: false, ..died }, Finding::TileDied, "bank");
+    assert!(says.starts_with("bank:0 died; the node is gone; its panic"), "{says}");
     let mut tiles = full();
     tiles[0].stale_s = Some(31.0);
     assert!(told(&node(tiles, vec![]), Finding::TileStuck, "verify").contains("for 31 s: its thread is stuck"));
