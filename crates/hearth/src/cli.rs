@@ -40,6 +40,9 @@ pub enum Command {
     /// dropped, or refused; 5 nothing is known of it; 1 no node answers; 2 wrong use.
     Why(Why),
     /// Watch a running node: tiles, links, where the time goes.
+    ///
+    /// When the node goes away its last second stays, and the node of that name that starts next is shown; Ctrl-C or `q`
+    /// ends it. With --count a node that is gone is an error (exit code 1).
     Monitor(Monitor),
     /// Draw where a node spends its CPU time, as a flame graph.
     ///
@@ -215,7 +218,8 @@ pub struct Monitor {
     #[command(flatten)]
     pub config: ConfigFile,
     /// Which node to watch, by the `name` of its configuration. Without this: the node of `--config` (`hearth` where
-    /// there is none) if it runs, or else a running `hearth bench`.
+    /// there is none) if it runs, or else a running `hearth bench`, or else, without `--config`, any that runs. Where
+    /// others run beside it, they are named.
     #[arg(long, value_name = "NODE")]
     pub name: Option<String>,
     /// Print so many snapshots, one a second, and end; 0 goes on until Ctrl-C, full-screen on a terminal.
@@ -404,8 +408,11 @@ pub enum ConfigCommand {
         #[arg(long, conflicts_with = "config")]
         counters: bool,
     },
-    /// Check a configuration: keys, values, and whether the layout fits this machine. All mistakes of keys and values
-    /// are told at once.
+    /// Check a configuration: keys, values, and whether the layout fits this machine.
+    ///
+    /// Prints which tile runs on which core, in `hearth run` and in `hearth bench`. Of a file with mistakes all are told
+    /// at once, with their lines: types, unknown keys and the nearest right ones, places of tiles, what excludes each
+    /// other.
     Check {
         /// The file to check; without one, the defaults are checked.
         #[arg(value_name = "FILE")]

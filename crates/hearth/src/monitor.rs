@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hearth_monitor::{AttachError, Screen, ScreenError, Second, Seconds, Watch, snapshot};
+use hearth_ring::Observer;
 
 use crate::boot::workspace_path;
 use crate::cli;
@@ -35,26 +36,59 @@ const RATES: usize = 240;
 /// A pipe has no width; this holds every column.
 const PIPED_WIDTH: usize = 200;
 
-/// Shows a second at a time until Ctrl-C, until nobody reads, or `options.count` seconds.
+/// Shows a second at a time until Ctrl-C, until nobody reads, or `options.count` seconds. A node that goes away is
+/// waited for, except by who wants so many seconds and no more.
 pub fn run(config: &Config, options: &cli::Monitor, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
-    let watch = Watch::attach(&workspaces(config, options.name.as_deref()))?;
-    if !watch.is_alive() {
-        note(format_args!("notice: that node is gone (pid {}); this is its last state", watch.pid()));
-    }
+    let is_chosen = options.name.is_some() || options.config.config.is_some();
+    let running = if is_chosen { vec![] } else { running(config) };
+    let watch = Watch::attach(&workspaces(config, options.name.as_deref(), &running))?;
+    let others = others(&running, &watch.topology().name);
     let on_screen = !options.json
         && options.count == 0
         && [std::io::stdin().is_terminal(), std::io::stdout().is_terminal()] == [true; 2];
     let mut rated = Rated { seconds: Seconds::of(watch), rates: VecDeque::with_capacity(RATES) };
-    if on_screen { screen(&mut rated, stop) } else { lines(&mut rated, options, stop, say) }
+    if on_screen {
+        return screen(&mut rated, others, stop);
+    }
+    others.iter().for_each(|others| note(format_args!("notice: {others}")));
+    lines(&mut rated, options, stop, say)
 }
 
-/// The node named; without a name that of the configuration, or else a bench.
-fn workspaces(config: &Config, name: Option<&str>) -> Vec<PathBuf> {
+/// The node named; without a name that of the configuration, or else a bench, or else any that runs.
+fn workspaces(config: &Config, name: Option<&str>, running: &[String]) -> Vec<PathBuf> {
     let named = |name: &str| workspace_path(&Config { name: name.into(), ..config.clone() });
     match name {
         Some(name) => vec![named(name)],
-        None => vec![workspace_path(config), named(crate::bench::NAME)],
+        None => {
+            let others = running.iter().filter(|name| ![&config.name[..], crate::bench::NAME].contains(&&name[..]));
+            [&config.name, crate::bench::NAME].into_iter().map(named).chain(others.map(|name| named(name))).collect()
+        }
     }
+}
+
+/// The names of the nodes that run on this machine, those whose workspace may be read.
+fn running(config: &Config) -> Vec<String> {
+    let at = workspace_path(&Config { name: String::new(), ..config.clone() });
+    let (Some(folder), Some(prefix)) = (at.parent(), at.file_name().and_then(|name| name.to_str())) else {
+        return vec![];
+    };
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| Some(file.file_name().to_str()?.strip_prefix(prefix)?.to_owned()));
+    let is_alive = |name: &String| {
+        let path = workspace_path(&Config { name: name.clone(), ..config.clone() });
+        Observer::attach(&path).is_ok_and(|node| node.is_alive())
+    };
+    let mut names: Vec<String> = names.filter(is_alive).collect();
+    names.sort();
+    names
+}
+
+/// That other nodes run beside the one that is shown, and how to see them.
+fn others(running: &[String], shown: &str) -> Option<String> {
+    let others: Vec<&str> = running.iter().map(String::as_str).filter(|name| *name != shown).collect();
+    let run = if others.len() == 1 { "runs" } else { "run" };
+    let names = others.join(", ");
+    (!others.is_empty()).then(|| format!("this is `{shown}`; {names} {run} here, too: --name shows another"))
 }
 
 /// A node, and the rates of its last seconds.
@@ -64,48 +98,87 @@ struct Rated {
 }
 
 impl Rated {
-    fn next(&mut self) -> Second {
+    /// What happened since the last look. Where the node is gone and another of its name runs, that is looked at next.
+    fn next(&mut self) -> Result<Second, MonitorError> {
         let second = self.seconds.next_second();
-        if self.rates.len() == RATES {
-            self.rates.pop_front();
+        if second.sample.alive {
+            if self.rates.len() == RATES {
+                self.rates.pop_front();
+            }
+            self.rates.push_back(second.sample.txn_per_s);
+        } else if let Some(next) = self.seconds.watch().successor()? {
+            self.seconds = Seconds::of(next);
         }
-        self.rates.push_back(second.sample.txn_per_s);
-        second
-    }
-
-    fn gone(&self) -> Result<(), MonitorError> {
-        let watch = self.seconds.watch();
-        if watch.is_alive() { Ok(()) } else { Err(MonitorError::Gone(watch.pid())) }
+        Ok(second)
     }
 }
 
-fn screen(rated: &mut Rated, stop: &StopSignal) -> Result<(), MonitorError> {
-    let mut screen = Screen::open()?;
+fn screen(rated: &mut Rated, note: Option<String>, stop: &StopSignal) -> Result<(), MonitorError> {
+    let mut screen = Screen::open(note)?;
     while !stop.is_set() {
         if screen.follow_keys(rated.seconds.due())? {
             break;
         }
-        let Second { sample, diagnosis } = rated.next();
+        let Second { sample, diagnosis } = rated.next()?;
         screen.show(sample, diagnosis, rated.rates.make_contiguous())?;
     }
     drop(screen);
-    rated.gone()
+    let watch = rated.seconds.watch();
+    if !watch.is_alive() {
+        // What the screen said is gone with it.
+        crate::say::note(format_args!("the node is gone (pid {})", watch.pid()));
+    }
+    Ok(())
 }
 
 fn lines(rated: &mut Rated, options: &cli::Monitor, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
-    let mut printed = 0;
+    let (mut printed, mut waits) = (0, false);
     while !stop.is_set() && !say.is_closed() && (options.count == 0 || printed < options.count) {
         while Instant::now() < rated.seconds.due() && !stop.is_set() {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let second = rated.next();
+        let Second { sample, diagnosis } = rated.next()?;
+        let (is_gone, pid) = (!sample.alive, sample.pid);
+        // Once is enough while it is waited for.
+        if is_gone && waits {
+            continue;
+        }
         if options.json {
-            say.line(second.json());
+            say.line(Second { sample, diagnosis }.json());
         } else {
-            say.line(snapshot(&second.sample, &second.diagnosis, rated.rates.make_contiguous(), PIPED_WIDTH));
+            say.line(snapshot(&sample, &diagnosis, rated.rates.make_contiguous(), PIPED_WIDTH));
         }
         printed += 1;
-        rated.gone()?;
+        if is_gone && options.count > 0 {
+            return Err(MonitorError::Gone(pid));
+        }
+        if is_gone {
+            let name = &rated.seconds.watch().topology().name;
+            note(format_args!(
+                "notice: the node is gone (pid {pid}); waiting for `{name}` to start again, Ctrl-C ends"
+            ));
+        }
+        waits = is_gone;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_runs_beside_is_named() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+        assert_eq!(others(&names(&["hearth"]), "hearth"), None);
+        let told = others(&names(&["bench", "hearth"]), "hearth").unwrap();
+        assert_eq!(told, "this is `hearth`; bench runs here, too: --name shows another");
+        assert!(others(&names(&["a", "b", "c"]), "c").unwrap().contains("a, b run here"));
+        // The configuration's first, then a bench, then whoever runs.
+        let of = |name: Option<&str>| workspaces(&Config::default(), name, &names(&["hearth", "other"]));
+        let ends = |path: &PathBuf, name: &str| path.ends_with(format!("hearth-{name}"));
+        let all = of(None);
+        assert!(ends(&all[0], "hearth") && ends(&all[1], crate::bench::NAME) && ends(&all[2], "other"), "{all:?}");
+        assert_eq!((all.len(), of(Some("x")).len()), (3, 1));
+    }
 }

@@ -4,7 +4,7 @@
 //! writes  [`Watch`]
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hearth_ring::{Observer, WorkspaceError};
 use hearth_tile::topology::Topology;
@@ -53,6 +53,7 @@ fn kind(why: &WorkspaceError) -> Option<ErrorKind> {
 /// A node that is watched.
 #[derive(Debug)]
 pub struct Watch {
+    path: PathBuf,
     observer: Observer,
     topology: Topology,
     cores_allowed: usize,
@@ -65,18 +66,29 @@ impl Watch {
         let (mut dead, mut tried) = (None, vec![]);
         for path in paths {
             match Observer::attach(path) {
-                Ok(observer) if observer.is_alive() => return Self::of(observer),
-                Ok(observer) => dead = dead.or(Some(observer)),
+                Ok(observer) if observer.is_alive() => return Self::of(path, observer),
+                Ok(observer) => dead = dead.or(Some((path, observer))),
                 Err(why) => tried.push(why),
             }
         }
-        dead.map_or(Err(AttachError::NoNode { tried }), Self::of)
+        dead.map_or(Err(AttachError::NoNode { tried }), |(path, observer)| Self::of(path, observer))
     }
 
-    fn of(observer: Observer) -> Result<Self, AttachError> {
+    fn of(path: &Path, observer: Observer) -> Result<Self, AttachError> {
         let topology = Topology::from_workspace(observer.topology())?;
         let cores_allowed = threads::cores_allowed(observer.pid()).unwrap_or(0);
-        Ok(Self { observer, topology, cores_allowed })
+        Ok(Self { path: path.to_owned(), observer, topology, cores_allowed })
+    }
+
+    /// The node that runs now where this one's workspace was; `None` while there is none. Fails where it is one of
+    /// another build.
+    pub fn successor(&self) -> Result<Option<Self>, AttachError> {
+        match Observer::attach(&self.path) {
+            Ok(observer) if observer.is_alive() => Self::of(&self.path, observer).map(Some),
+            Err(why @ WorkspaceError::Version { .. }) => Err(AttachError::NoNode { tried: vec![why] }),
+            // Not there, still this one's, or not whole yet.
+            _ => Ok(None),
+        }
     }
 
     /// What the node says it is made of.

@@ -2,7 +2,7 @@
 //!
 //! reads   a [`Sample`]'s tiles and links
 //! writes  cells; which columns fit a width
-//! source  the tables of Firedancer's monitor: same names, same meaning; `core`, `% other` and `preempt/s` are ours
+//! source  the tables of Firedancer's monitor: same names, same meaning; `core`, `% other`, `preempt/s` and `% taken` are ours
 
 use crate::sample::{LinkSample, Sample, TileSample};
 
@@ -74,6 +74,7 @@ pub(crate) const TILES: &[Column<TileSample>] = &[
     number("% finish", 8, 0, |t| percent(t.regimes.finish)),
     number("% other", 7, 2, |t| percent(t.regimes.elsewhere)),
     number("preempt/s", 9, 5, |t| format!("{:.0}", t.preempted_per_s)),
+    number("% taken", 7, 5, |t| t.waited_for_core.map_or("-".into(), percent)),
 ];
 
 pub(crate) const LINKS: &[Column<LinkSample>] = &[

@@ -296,11 +296,20 @@ impl Sample {
             links: links(topology, &before.links, &after.links, seconds),
         }
     }
+
+    /// This second as the last of a node that is gone; `now` shows how it left its tiles.
+    pub(crate) fn left_as(&self, now: &Self) -> Self {
+        let mut left = Self { alive: false, unix_ns: now.unix_ns, ..self.clone() };
+        for (tile, now) in left.tiles.iter_mut().zip(&now.tiles) {
+            (tile.state, tile.stale_s, tile.heart) = (now.state, now.stale_s, false);
+        }
+        left
+    }
 }
 
-/// Nanoseconds a second are billionths of the time.
+/// Nanoseconds a second are billionths of the time. What a tile tells late may be of more time than has passed.
 fn block_full(rate: &impl Fn(&str, &str) -> f64) -> BTreeMap<String, f64> {
-    let share = |limit: &str| (limit.to_owned(), rate("pack", &format!("full_{limit}_ns")) / 1e9);
+    let share = |limit: &str| (limit.to_owned(), (rate("pack", &format!("full_{limit}_ns")) / 1e9).min(1.0));
     ["compute", "bytes", "growth", "microblocks", "account"]
         .map(share)
         .into_iter()
@@ -339,7 +348,7 @@ fn tile(spec: &TileSpec, before: &TileLook, after: &TileLook, seconds: f64, unix
         backpressure_count: after.loop_counter("backpressures"),
         backpressure_delta: since("backpressures"),
         preempted_per_s: since("context_switches_involuntary") as f64 / seconds,
-        waited_for_core: waited.map(|(then, now)| now.saturating_sub(then) as f64 / 1e9 / seconds),
+        waited_for_core: waited.map(|(then, now)| (now.saturating_sub(then) as f64 / 1e9 / seconds).min(1.0)),
         cpu: since("cpu_ns") as f64 / 1e9 / seconds,
         regimes: Regimes::of(std::array::from_fn(|i| now[i].saturating_sub(then[i]))),
     }
@@ -399,6 +408,8 @@ fn cores(tiles: &[TileSample]) -> Vec<CoreSample> {
         sample.busy += tile.regimes.busy();
         sample.taken = sample.taken.max(tile.waited_for_core.unwrap_or(0.0));
     }
+    // Each tile tells its shares of a time of its own, a little earlier or later than the others'.
+    cores.values_mut().for_each(|core| core.busy = core.busy.min(1.0));
     cores.into_values().collect()
 }
 

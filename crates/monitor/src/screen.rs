@@ -29,9 +29,9 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal over.
-    pub fn open() -> Result<Self, ScreenError> {
-        Ok(Self { terminal: ratatui::try_init()?, view: View::default() })
+    /// Takes the terminal over. `note` stands at its bottom until the first key.
+    pub fn open(note: Option<String>) -> Result<Self, ScreenError> {
+        Ok(Self { terminal: ratatui::try_init()?, view: View::new(note) })
     }
 
     /// Shows a sample, unless the view is paused; `rates` are those of the last moments, the newest last.

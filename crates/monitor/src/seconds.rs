@@ -2,7 +2,7 @@
 //!
 //! reads   a [`Watch`]
 //! writes  [`Second`]: a sample and what it means, as JSON too
-//! memory  the last look
+//! memory  the last look, and the last second in which the node ran
 
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,8 @@ impl Second {
 pub struct Seconds {
     watch: Watch,
     before: Look,
+    /// The last second in which it ran.
+    last: Option<Sample>,
 }
 
 impl Seconds {
@@ -43,7 +45,7 @@ impl Seconds {
 
     /// Takes the first look.
     pub fn of(watch: Watch) -> Self {
-        Self { before: watch.look(), watch }
+        Self { before: watch.look(), watch, last: None }
     }
 
     /// The node.
@@ -56,11 +58,16 @@ impl Seconds {
         self.before.at() + Self::EVERY
     }
 
-    /// What happened since the last look.
+    /// What happened since the last look; of a node that is gone, the last second in which it was seen to run.
     pub fn next_second(&mut self) -> Second {
         let now = self.watch.look();
-        let sample = Sample::between(&self.watch, &self.before, &now);
+        let mut sample = Sample::between(&self.watch, &self.before, &now);
         self.before = now;
+        if sample.alive {
+            self.last = Some(sample.clone());
+        } else if let Some(last) = &self.last {
+            sample = last.left_as(&sample);
+        }
         let diagnosis = diagnose(&sample);
         Second { sample, diagnosis }
     }

@@ -64,7 +64,7 @@ fn monitor_attaches_read_only() {
 }
 
 #[test]
-fn monitor_fills_a_terminal_and_says_when_the_node_goes_away() {
+fn monitor_fills_a_terminal_and_waits_for_a_node_that_goes_away() {
     let setup = Setup::new("screen");
     let node = setup.start();
     let mut terminal = Terminal::start(&mut setup.command("monitor"), 80, 24);
@@ -85,12 +85,15 @@ fn monitor_fills_a_terminal_and_says_when_the_node_goes_away() {
     terminal.resize(80, 24);
     terminal.shows(&["tot TPS"]);
     node.kill();
-    terminal.shows(&["the node is gone (pid "]);
+    let waiting = format!("GONE, waiting for `{}` to start again", setup.name);
+    let screen = terminal.shows(&["the node is gone (pid ", &waiting]);
+    assert!(screen.contains("verify:0"), "what it did last: {screen}");
+    let node = setup.start();
+    let pid = format!("(pid {})", node.process.id());
+    terminal.shows(&[&pid, "nothing is sent to the node", "q leave"]);
+    node.kill();
+    terminal.shows(&[&waiting]);
     terminal.keys("q");
-    assert_eq!(terminal.ended().code(), Some(1));
-    assert!(
-        !terminal.is_taken_over() && terminal.screen().contains("error: the node is gone"),
-        "{}",
-        terminal.screen()
-    );
+    assert!(terminal.ended().success());
+    assert!(!terminal.is_taken_over() && terminal.screen().contains("the node is gone"), "{}", terminal.screen());
 }

@@ -72,7 +72,7 @@ fn rates_and_shares_are_those_of_the_time_between() {
     let sample = Sample::between(&watch, &before, &after);
     assert!(sample.alive && sample.pid == std::process::id() && sample.cores_allowed >= 1);
     assert_eq!((sample.txn_per_s, sample.failed_per_s), (500.0, 50.0));
-    assert_eq!(sample.dropped_per_s.into_iter().collect::<Vec<_>>(), [("bank_other".into(), 25.0)]);
+    assert_eq!(sample.dropped_per_s.clone().into_iter().collect::<Vec<_>>(), [("bank_other".into(), 25.0)]);
     let pack = &sample.tiles[0];
     assert_eq!((pack.state, pack.stale_s, pack.heart), (TileState::Run, None, false));
     assert_eq!((pack.regimes.finish, pack.regimes.elsewhere, pack.regimes.busy()), (0.3, 0.7, 0.3));
@@ -85,7 +85,37 @@ fn rates_and_shares_are_those_of_the_time_between() {
     assert_eq!((bandwidth.received_bits_per_s, bandwidth.sent_bits_per_s), (12_000.0, 2_000.0));
     assert_eq!((bandwidth.peers.len(), &bandwidth.peers[0].peer[..]), (1, "192.0.2.7"));
 
+    // What it did last stays when it is gone, and how it left its tiles.
+    let mut end = Sample { unix_ns: 7, tiles: sample.tiles.clone(), ..Sample::default() };
+    end.tiles[0].state = TileState::Died;
+    let left = sample.left_as(&end);
+    assert_eq!((left.alive, left.unix_ns, left.txn_per_s, left.tiles[0].state), (false, 7, 500.0, TileState::Died));
+    assert_eq!(left.tiles[0].regimes, sample.tiles[0].regimes);
+
     drop((producer, consumer, workspace));
+}
+
+#[test]
+fn a_node_that_is_gone_leaves_its_last_second_and_may_have_a_successor() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("workspace");
+    let plan = topology().workspace_plan(HugePages::None);
+    let workspace = Workspace::create(&path, &plan).unwrap();
+    let watch = Watch::attach(&[path.clone()]).unwrap();
+    assert!(watch.successor().unwrap().is_some_and(|same| same.is_alive()), "it runs");
+    let mut seconds = crate::Seconds::of(watch);
+    workspace.counters("bank:0").unwrap().words()[LoopCounters::DECLS.len()].store(900, Relaxed);
+    let before = seconds.next_second();
+    assert!(before.sample.alive && before.sample.txn_per_s > 0.0);
+
+    drop(workspace);
+    let after = seconds.next_second();
+    assert_eq!((after.sample.alive, after.diagnosis.finding), (false, crate::Finding::Gone));
+    assert_eq!(after.sample.txn_per_s, before.sample.txn_per_s, "what it did last");
+    assert!(seconds.watch().successor().unwrap().is_none());
+    let next = Workspace::create(&path, &plan).unwrap();
+    assert!(seconds.watch().successor().unwrap().is_some_and(|next| next.is_alive()));
+    drop(next);
 }
 
 #[test]

@@ -31,6 +31,8 @@ backp  a reliable consumer has no room; wait: nothing to do
 ovrn   overtaken by the producer (p: polling, r: reading)
 filt1  filtered by its metadata; filt2: dropped after reading
 finish useful work; other: the core ran another tile
+taken  ready, while another program had the core: time by the
+       clock, which is in finish as well
 slow   times that this consumer held its producer up";
 
 /// The order of the rows.
@@ -73,9 +75,15 @@ pub(super) struct View {
     paused: bool,
     helping: bool,
     scroll: usize,
+    /// For the reader, until the first key.
+    note: Option<String>,
 }
 
 impl View {
+    pub(super) fn new(note: Option<String>) -> Self {
+        Self { note, ..Self::default() }
+    }
+
     /// The next sample; a paused view keeps the one that it has.
     pub(super) fn take(&mut self, sample: Sample, diagnosis: Diagnosis, rates: &[f64]) {
         if !self.paused || self.shown.is_none() {
@@ -85,6 +93,7 @@ impl View {
 
     /// Follows a key; true when the reader wants to leave.
     pub(super) fn key(&mut self, key: KeyCode) -> bool {
+        self.note = None;
         if self.typing {
             self.key_of_filter(key);
             return false;
@@ -124,41 +133,29 @@ impl View {
     pub(super) fn draw(&mut self, frame: &mut Frame<'_>) {
         let area = frame.area();
         let Some((sample, diagnosis, rates)) = &self.shown else { return };
-        let says = Paragraph::new(diagnosis.to_string()).style(style_of(diagnosis.finding)).wrap(Wrap { trim: true });
-        let head = Paragraph::new(headline(sample)).wrap(Wrap { trim: true });
-        let (head_lines, says_lines) =
-            (lines_at(&headline(sample), area.width), lines_at(&diagnosis.to_string(), area.width));
+        let (head, says) = (headline(sample), diagnosis.to_string());
+        let heights = (lines_at(&head, area.width), lines_at(&says, area.width));
+        let head = Paragraph::new(head).wrap(Wrap { trim: true });
+        let says = Paragraph::new(says).style(style_of(diagnosis.finding)).wrap(Wrap { trim: true });
         if area.width < TABLES_NEED.0 || area.height < TABLES_NEED.1 {
-            let rows = Layout::vertical([Constraint::Length(head_lines), Constraint::Min(1), Constraint::Length(1)]);
+            let rows = Layout::vertical([Constraint::Length(heights.0), Constraint::Min(1), Constraint::Length(1)]);
             let [top, middle, bottom] = rows.areas(area);
             frame.render_widget(head, top);
             frame.render_widget(says, middle);
-            frame
-                .render_widget(Paragraph::new(format!("tables: {}×{} and more", TABLES_NEED.0, TABLES_NEED.1)), bottom);
+            let tables = format!("tables: {}×{} and more", TABLES_NEED.0, TABLES_NEED.1);
+            frame.render_widget(Paragraph::new(tables), bottom);
             return;
         }
         let peers = sample.bandwidth.line();
-        let peer_lines = u16::from(!peers.is_empty());
         let (tiles, links) = (self.tiles(sample), self.links(sample));
-        let rest = head_lines + says_lines + peer_lines + 4;
-        let tables = tiles.len() + links.len() + 2;
-        let (latencies, latency_lines) = latencies_at(sample, area, usize::from(rest) + tables);
-        let room = area.height.saturating_sub(rest + latency_lines);
-        // The links have a heading and some rows, however many tiles there are.
-        let for_tiles = (tiles.len() as u16 + 1).min(room.saturating_sub(4).max(room / 2));
-        let [top, bars, says_at, latency_at, peers_at, _, tiles_at, _, links_at, bottom] = Layout::vertical([
-            Constraint::Length(head_lines),
-            Constraint::Length(1),
-            Constraint::Length(says_lines),
-            Constraint::Length(latency_lines),
-            Constraint::Length(peer_lines),
-            Constraint::Length(1),
-            Constraint::Length(for_tiles),
-            Constraint::Length(1),
-            Constraint::Min(1),
-            Constraint::Length(1),
-        ])
-        .areas(area);
+        let mut wanted =
+            Heights { head: heights.0, says: heights.1, tiles: tiles.len() as u16 + 1, ..Heights::default() };
+        wanted.peers = u16::from(!peers.is_empty());
+        let rest = usize::from(wanted.head + wanted.says + wanted.peers) + 4;
+        let (latencies, latency_lines) = latencies_at(sample, area, rest + tiles.len() + links.len() + 2);
+        wanted.latency = latency_lines;
+        let heights = wanted.fit(area.height);
+        let [top, bars, says_at, latency_at, peers_at, _, tiles_at, links_at, bottom] = heights.areas(area);
         frame.render_widget(head, top);
         frame.render_widget(Paragraph::new(sparkline(rates, usize::from(area.width))).style(Color::Cyan), bars);
         frame.render_widget(says, says_at);
@@ -166,9 +163,13 @@ impl View {
         // What does not fit is of those who have least.
         frame.render_widget(Paragraph::new(peers), peers_at);
         frame.render_widget(table(TILES, &tiles, tiles_at, 0), tiles_at);
-        let last = links.len().saturating_sub(usize::from(links_at.height).saturating_sub(1));
-        self.scroll = self.scroll.min(last);
-        frame.render_widget(table(LINKS, &links, links_at, self.scroll), links_at);
+        if heights.links > 0 {
+            // Below the line that parts the tables.
+            let links_at = Rect { y: links_at.y + 1, height: links_at.height - 1, ..links_at };
+            let last = links.len().saturating_sub(usize::from(links_at.height).saturating_sub(1));
+            self.scroll = self.scroll.min(last);
+            frame.render_widget(table(LINKS, &links, links_at, self.scroll), links_at);
+        }
         frame.render_widget(Paragraph::new(self.footer()).style(Modifier::DIM), bottom);
         if self.helping {
             help(frame, area);
@@ -178,6 +179,12 @@ impl View {
     fn footer(&self) -> String {
         if self.typing {
             return format!("filter: {}_   Enter keeps it, Esc ends it", self.filter);
+        }
+        if let Some(note) = &self.note {
+            return note.clone();
+        }
+        if let Some((Sample { alive: false, node, .. }, ..)) = &self.shown {
+            return format!("GONE, waiting for `{node}` to start again  h help  q leave");
         }
         let filter = if self.filter.is_empty() { String::new() } else { format!(" ({})", self.filter) };
         let paused = if self.paused { "PAUSED, p goes on" } else { "p pause" };
@@ -205,6 +212,48 @@ impl View {
             Order::Name => links.sort_by(|a, b| a.link.cmp(&b.link)),
         }
         links
+    }
+}
+
+/// Lines of each part, from the top to the line of the keys.
+#[derive(Clone, Copy, Debug, Default)]
+struct Heights {
+    head: u16,
+    bars: u16,
+    says: u16,
+    latency: u16,
+    peers: u16,
+    tiles: u16,
+    /// With the empty line above them.
+    links: u16,
+}
+
+impl Heights {
+    /// What of these fits: the sentence and the first tile on every terminal that has tables at all, the rest as long
+    /// as there is room.
+    fn fit(self, height: u16) -> Self {
+        // An empty line, the heading, a tile, the keys.
+        let says = self.says.min(height.saturating_sub(self.head + 4)).max(1);
+        let mut left = height.saturating_sub(self.head + says + 4);
+        let mut take = |lines: u16| {
+            let taken = if lines <= left { lines } else { 0 };
+            left -= taken;
+            taken
+        };
+        let (bars, links) = (take(1), take(3));
+        let (latency, peers) = (take(self.latency), take(self.peers));
+        let room = height.saturating_sub(self.head + says + bars + latency + peers + 2);
+        let tiles = match links {
+            0 => room,
+            // The links have a heading and some rows, however many tiles there are.
+            _ => self.tiles.min((room - 1).saturating_sub(4).max((room - 1) / 2)).max(2),
+        };
+        Self { says, bars, latency, peers, tiles, links: room - tiles, ..self }
+    }
+
+    fn areas(&self, area: Rect) -> [Rect; 9] {
+        let Self { head, bars, says, latency, peers, tiles, links } = *self;
+        Layout::vertical([head, bars, says, latency, peers, 1, tiles, links, 1].map(Constraint::Length)).areas(area)
     }
 }
 

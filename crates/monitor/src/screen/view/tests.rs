@@ -105,6 +105,37 @@ fn a_small_terminal_has_the_sentence() {
     }
 }
 
+/// However long the sentence is and whatever else there is to tell.
+#[test]
+fn the_smallest_terminal_with_tables_has_a_tile() {
+    let stage = |stage: &str| Stage { stage: stage.into(), count: 9, p50_us: 1.0, ..Stage::default() };
+    let mut sample = sample();
+    sample.latency = ["quic", "verify", "dedup", "pack", "bank", "executed", "durable"].map(stage).into();
+    let all = "core 1 is the limit: it is 97 % busy, 63 % of it with verify:0, which shares it with ".to_owned();
+    let says = all + &["benchg:0"; 20].join(", ");
+    let mut view = View::default();
+    view.take(sample, Diagnosis { says, ..diagnosis() }, &[1.0]);
+    for (width, height) in [(60, 14), (50, 14), (80, 14), (60, 20)] {
+        let lines = drawn(&mut view, width, height);
+        let heading = lines.iter().position(|line| line.starts_with("tile ")).unwrap_or_else(|| panic!("{lines:#?}"));
+        assert!(lines[heading + 1].starts_with("quic:0"), "{width}×{height}: {lines:#?}");
+        assert!(lines.iter().any(|line| line.starts_with("core 1 is the limit")), "{lines:#?}");
+        assert!(lines.last().unwrap().starts_with("p pause"), "{lines:#?}");
+    }
+}
+
+#[test]
+fn a_node_that_is_gone_is_waited_for() {
+    let mut view = View::new(Some("2 nodes run here".into()));
+    view.take(Sample { alive: false, ..sample() }, diagnosis(), &[]);
+    let last = |view: &mut View| drawn(view, 80, 24).last().unwrap().clone();
+    assert_eq!(last(&mut view), "2 nodes run here");
+    view.key(KeyCode::Char('s'));
+    assert_eq!(last(&mut view), "GONE, waiting for `hearth` to start again  h help  q leave");
+    view.take(sample(), diagnosis(), &[]);
+    assert!(last(&mut view).starts_with("p pause"));
+}
+
 #[test]
 fn keys_sort_filter_pause_help_and_leave() {
     let mut view = shown();
