@@ -69,7 +69,7 @@ pub struct ServerCounters {
     pub streams_accepted: u64,
     /// Transactions given to the caller.
     pub transactions: u64,
-    /// Their bytes.
+    /// Bytes of the transactions read from streams.
     pub transaction_bytes: u64,
     /// Transactions put together from several reads.
     pub transactions_reassembled: u64,

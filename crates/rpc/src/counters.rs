@@ -81,9 +81,9 @@ counters! {
     connections_refused: Counter,
     /// Times that a connection could not be taken because the process has no room for one more file.
     accepts_failed: Counter,
-    /// Subscriptions made.
+    /// Subscriptions that clients have made.
     subscriptions: Counter,
-    /// Subscriptions now.
+    /// Subscriptions that clients hold now.
     subscriptions_open: Gauge,
     /// Subscriptions refused: over a limit.
     subscriptions_refused: Counter,
@@ -95,9 +95,9 @@ counters! {
     websockets_dropped: Counter,
     /// Streams of dashboards begun.
     dashboards: Counter,
-    /// Streams of dashboards now.
+    /// Streams of dashboards open now.
     dashboards_open: Gauge,
-    /// Streams of dashboards refused: over the limit.
+    /// Requests of dashboards refused: streams over the limit, or a name that is not this machine's.
     dashboards_refused: Counter,
     /// Streams of dashboards ended because the client did not read.
     dashboards_dropped: Counter,

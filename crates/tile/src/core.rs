@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use crate::clock::Clock;
-use crate::runner::{Activity, Runnable};
+use crate::runner::{Activity, OfThread, Runnable};
 use crate::sys;
+use crate::sys::thread::CoreWait;
 use crate::wake::Waker;
 
 /// When an idle core parks.
@@ -29,6 +30,8 @@ pub struct IdlePolicy {
 const MAX_SLEEP_NS: u64 = 50_000_000;
 /// How often the thread's CPU time is read and attributed.
 const CHARGE_NS: u64 = 10_000_000;
+/// How often it is read how long the thread has waited for its core: a file of the kernel's, some microseconds.
+const WAIT_NS: u64 = 200_000_000;
 
 /// One core's thread before it starts.
 pub struct Core {
@@ -197,16 +200,21 @@ fn park(core: &mut Core, running: &mut usize) -> u64 {
     core.clock.now().saturating_sub(start)
 }
 
-/// Attributes a thread's CPU time to its tiles by their share of busy time.
+/// Attributes a thread's CPU time to its tiles by their share of busy time, and tells them what the kernel says of it.
 struct Cpu {
     next: u64,
     cpu_ns: u64,
     busy_ns: Vec<u64>,
+    wait: CoreWait,
+    waited_ns: u64,
+    next_wait: u64,
 }
 
 impl Cpu {
+    /// Of the calling thread.
     fn new(tiles: usize, now: u64) -> Self {
-        Self { next: now, cpu_ns: 0, busy_ns: vec![0; tiles] }
+        let wait = CoreWait::of_this_thread();
+        Self { next: now, cpu_ns: 0, busy_ns: vec![0; tiles], wait, waited_ns: 0, next_wait: now }
     }
 
     fn charge(&mut self, tiles: &mut [Box<dyn Runnable>], now: u64, force: bool) {
@@ -216,7 +224,10 @@ impl Cpu {
         self.next = now + CHARGE_NS;
         let cpu_ns = sys::thread::cpu_ns();
         let used = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
-        let switches = sys::thread::context_switches();
+        if now >= self.next_wait {
+            (self.waited_ns, self.next_wait) = (self.wait.ns(), now + WAIT_NS);
+        }
+        let thread = OfThread { switches: sys::thread::context_switches(), waited_for_core_ns: self.waited_ns };
         let busy: Vec<u64> = tiles.iter().map(|t| t.busy_ns()).collect();
         let spent: Vec<u64> = busy.iter().zip(&self.busy_ns).map(|(b, last)| b - last).collect();
         self.busy_ns = busy;
@@ -228,7 +239,7 @@ impl Cpu {
                 0 => used / count,
                 _ => (u128::from(used) * u128::from(spent) / u128::from(total)) as u64,
             };
-            tile.charge(share, switches);
+            tile.charge(share, thread);
         }
     }
 }

@@ -131,6 +131,9 @@ counters! {
         tid: Gauge,
         /// 1 running, 2 stopped cleanly, 3 died.
         state: Gauge,
+        /// Time in which the tile's thread was ready to run and its core ran something else, nanoseconds. The tiles of
+        /// a core share its thread, and tell the same. 0 where the kernel does not tell.
+        waited_for_core_ns: Counter,
         /// Time in housekeeping, nanoseconds.
         regime_hkeep_ns: Counter,
         /// Time in backpressure, nanoseconds.

@@ -73,14 +73,23 @@ pub trait Runnable: Send {
     fn wake_neighbours(&mut self);
     /// Time the tile has used the core, nanoseconds.
     fn busy_ns(&self) -> u64;
-    /// Attributes CPU time and context switches of the thread.
-    fn charge(&mut self, cpu_ns: u64, switches: (u64, u64));
+    /// Attributes CPU time, and tells what the kernel says of the thread.
+    fn charge(&mut self, cpu_ns: u64, thread: OfThread);
     /// Counters to shared memory, now.
     fn flush(&mut self);
     /// The node stops.
     fn stop(&mut self);
     /// The tile's thread died of a panic.
     fn died(&mut self);
+}
+
+/// What the kernel says of a core's thread, so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OfThread {
+    /// Voluntary and involuntary context switches.
+    pub switches: (u64, u64),
+    /// Time in which it was ready and its core ran something else, nanoseconds.
+    pub waited_for_core_ns: u64,
 }
 
 /// How far the cores at the other ends have been woken for.
@@ -438,9 +447,11 @@ impl<T: Tile> Runnable for Runner<T> {
         self.line.busy_ns()
     }
 
-    fn charge(&mut self, cpu_ns: u64, switches: (u64, u64)) {
+    fn charge(&mut self, cpu_ns: u64, thread: OfThread) {
         self.shared.cpu_ns += cpu_ns;
+        let OfThread { switches, waited_for_core_ns } = thread;
         (self.shared.context_switches_voluntary, self.shared.context_switches_involuntary) = switches;
+        self.shared.waited_for_core_ns = waited_for_core_ns;
     }
 
     fn flush(&mut self) {

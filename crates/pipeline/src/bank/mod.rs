@@ -35,7 +35,7 @@ use crate::links::{BANK_PACK, BANK_POH, BANK_STORE, Completion, Executed, MICROB
 hearth_tile::counters! {
     /// What bank counts.
     pub struct Counters {
-        /// Microblocks executed.
+        /// Microblocks executed by the bank.
         microblocks: Counter,
         /// Transactions committed with success.
         landed: Counter,

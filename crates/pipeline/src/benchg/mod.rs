@@ -21,7 +21,7 @@ use crate::links::BENCHG_BENCHS;
 hearth_tile::counters! {
     /// What benchg counts.
     pub struct Counters {
-        /// Transfers signed.
+        /// Transfers signed to be sent.
         signed: Counter,
         /// Transfers passed on to benchs.
         generated: Counter,

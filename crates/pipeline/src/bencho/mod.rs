@@ -19,9 +19,9 @@ use http::{Answer, HttpClient};
 hearth_tile::counters! {
     /// What bencho counts.
     pub struct Counters {
-        /// Answers received.
+        /// Answers received from the RPC that is asked how far the chain is.
         answers: Counter,
-        /// Requests that failed: no connection, no answer within 2 s, an answer that makes no sense.
+        /// Requests to the RPC that failed: no connection, no answer within 2 s, an answer that makes no sense.
         failed: Counter,
         /// Transactions that the chain has executed, by the last answer.
         chain_transactions: Gauge,

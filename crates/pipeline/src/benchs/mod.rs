@@ -28,13 +28,13 @@ hearth_tile::counters! {
         lost: Counter,
         /// Transactions not yet acknowledged.
         in_flight: Gauge,
-        /// Handshakes done.
+        /// Handshakes done with the node.
         connected: Counter,
         /// Connections that ended or could not be made.
         disconnected: Counter,
-        /// Datagrams received.
+        /// QUIC datagrams received from the node.
         datagrams_in: Counter,
-        /// Datagrams sent.
+        /// QUIC datagrams sent to the node.
         datagrams_out: Counter,
         /// Sends that the kernel refused with an error other than a full buffer.
         send_errors: Counter,

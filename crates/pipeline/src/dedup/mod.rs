@@ -18,11 +18,11 @@ use crate::tag_cache::TagCache;
 hearth_tile::counters! {
     /// What dedup counts.
     pub struct Counters {
-        /// Transactions passed on.
+        /// Transactions passed on to pack.
         forwarded: Counter,
         /// Transactions dropped: the same one was passed on before.
         dropped_duplicate: Counter,
-        /// Tags remembered now.
+        /// Tags of transactions that are remembered now.
         remembered: Gauge,
     }
 }

@@ -144,14 +144,18 @@ pub fn of_every_tile() -> Vec<CounterSpec> {
     const REGIMES: CounterDecl = CounterDecl {
         name: "regime_ns",
         kind: CounterKind::Counter,
-        help: "Time in each regime; the regimes of a tile sum to all of its time.",
+        help: "Time in each regime, which sum to all of a tile's time: hkeep (housekeeping), backp (a consumer has no \
+               room), wait (nothing to do), ovrnp and ovrnr (lapped by a producer while polling or reading), filt1 and \
+               filt2 (filtered by metadata, dropped after reading), finish (useful work), elsewhere (the core ran other \
+               tiles).",
     };
     LoopCounters::DECLS[..FIRST_REGIME].iter().chain([&REGIMES]).map(CounterSpec::from).collect()
 }
 
 /// What every link counts: its producer's frags, then of each consumer what [`OF_CONSUMER`] has.
 pub fn of_every_link() -> Vec<CounterSpec> {
-    const FRAGS: CounterDecl = CounterDecl { name: "frags", kind: CounterKind::Counter, help: "Frags published." };
+    const FRAGS: CounterDecl =
+        CounterDecl { name: "frags", kind: CounterKind::Counter, help: "Frags published to the link." };
     std::iter::once(&FRAGS).chain(OF_CONSUMER.iter().map(|(_, decl)| decl)).map(CounterSpec::from).collect()
 }
 
@@ -165,11 +169,17 @@ const fn decl(name: &'static str, kind: CounterKind, help: &'static str) -> Coun
 }
 
 const OF_CONSUMER: [(OfConsumer, CounterDecl); 5] = [
-    (OfConsumer::Waiting, decl("waiting_frags", CounterKind::Gauge, "Frags published that wait for the consumer.")),
-    (OfConsumer::Filtered, decl("filtered", CounterKind::Counter, "Frags that the consumer skipped unread.")),
-    (OfConsumer::Bytes, decl("bytes", CounterKind::Counter, "Payload bytes that the consumer read.")),
-    (OfConsumer::Overruns, decl("overruns", CounterKind::Counter, "Frags lost to a lossy consumer that was lapped.")),
-    (OfConsumer::Slow, decl("slow", CounterKind::Counter, "Times that a consumer held its producer up.")),
+    (OfConsumer::Waiting, decl("waiting_frags", CounterKind::Gauge, "Frags of the link that wait for the consumer.")),
+    (
+        OfConsumer::Filtered,
+        decl("filtered", CounterKind::Counter, "Frags of the link that the consumer skipped unread."),
+    ),
+    (OfConsumer::Bytes, decl("bytes", CounterKind::Counter, "Payload bytes of the link that the consumer read.")),
+    (
+        OfConsumer::Overruns,
+        decl("overruns", CounterKind::Counter, "Frags of the link that a lossy consumer lost, since it was lapped."),
+    ),
+    (OfConsumer::Slow, decl("slow", CounterKind::Counter, "Times that the consumer held the producer of the link up.")),
 ];
 
 /// All families of a topology.

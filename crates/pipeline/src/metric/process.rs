@@ -88,12 +88,16 @@ impl Process {
     /// How it is served.
     pub fn metric(self) -> Metric {
         let (name, kind, help) = match self {
-            Process::Cpu => ("process_cpu_seconds_total", Type::Counter, "CPU time of all threads."),
-            Process::Resident => {
-                ("process_resident_memory_bytes", Type::Gauge, "Resident memory, the workspace's links included.")
-            }
+            Process::Cpu => ("process_cpu_seconds_total", Type::Counter, "CPU time of all threads of the process."),
+            Process::Resident => (
+                "process_resident_memory_bytes",
+                Type::Gauge,
+                "Resident memory of the process, the workspace's links included.",
+            ),
             Process::Start => ("process_start_time_seconds", Type::Gauge, "When the node began, Unix time."),
-            Process::Version => ("hearth_build_info", Type::Gauge, "1; the label tells the version."),
+            Process::Version => {
+                ("hearth_build_info", Type::Gauge, "Always 1; its label tells the version of the node.")
+            }
             Process::DiskFree => {
                 ("hearth_disk_free_bytes", Type::Gauge, "Room left on the file system that the ledger lies on.")
             }

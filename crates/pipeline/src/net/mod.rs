@@ -20,13 +20,13 @@ use crate::links::{DATAGRAM_MTU, Datagram, NET_QUIC, Outgoing, PortKind};
 hearth_tile::counters! {
     /// What net counts.
     pub struct Counters {
-        /// Datagrams received.
+        /// Datagrams received from the sockets.
         received: Counter,
-        /// Bytes received.
+        /// Bytes of the datagrams received.
         received_bytes: Counter,
-        /// Datagrams sent.
+        /// Datagrams sent through the sockets.
         sent: Counter,
-        /// Bytes sent.
+        /// Bytes of the datagrams sent.
         sent_bytes: Counter,
         /// Datagrams dropped because they were longer than a link carries.
         dropped_oversize: Counter,

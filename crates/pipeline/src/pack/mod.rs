@@ -52,7 +52,7 @@ use tables::{Arrival, Tables, Waiting};
 hearth_tile::counters! {
     /// What pack counts. Received = scheduled + dropped of all kinds + pending.
     pub struct Counters {
-        /// Transactions received.
+        /// Transactions that have come to pack.
         received: Counter,
         /// Transactions put into microblocks.
         scheduled: Counter,
@@ -60,7 +60,7 @@ hearth_tile::counters! {
         microblocks: Counter,
         /// Blocks packed to their end.
         blocks: Counter,
-        /// Transactions pending.
+        /// Transactions in pack's pool that are not yet scheduled.
         pending: Gauge,
         /// Pending transactions that no account or limit holds back.
         ready: Gauge,
@@ -94,11 +94,14 @@ hearth_tile::counters! {
         cost_given_back: Counter,
         /// Time in which transactions waited for the next block since this one had no compute units left, nanoseconds.
         full_compute_ns: Counter,
-        /// The same for entry bytes, which the shreds of a block bound.
+        /// Time in which transactions waited for the next block since this one had no room left for bytes of entries,
+        /// which its shreds bound, nanoseconds.
         full_bytes_ns: Counter,
-        /// The same for the growth of accounts.
+        /// Time in which transactions waited for the next block since the accounts of this one may grow no more,
+        /// nanoseconds.
         full_growth_ns: Counter,
-        /// The same for microblocks, which the hashes of a block bound.
+        /// Time in which transactions waited for the next block since this one may have no more microblocks, which
+        /// its hashes bound, nanoseconds.
         full_microblocks_ns: Counter,
         /// Time in which transactions waited for the next block since the accounts that they write had none of their
         /// compute units left, nanoseconds.

@@ -42,15 +42,15 @@ use demand::{Demand, Progress};
 hearth_tile::counters! {
     /// What poh counts.
     pub struct Counters {
-        /// Ticks.
+        /// Ticks that the chain has emitted.
         ticks: Counter,
-        /// Slots ended.
+        /// Slots that have ended.
         slots: Counter,
-        /// Microblocks taken, those of which nothing was committed included.
+        /// Microblocks taken from banks, those of which nothing was committed included.
         microblocks: Counter,
-        /// Transactions mixed in.
+        /// Transactions mixed into the chain.
         transactions: Counter,
-        /// Hashes of the chain.
+        /// Hashes that the chain has done.
         hashes: Counter,
         /// The slot under way.
         slot: Gauge,

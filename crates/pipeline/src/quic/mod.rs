@@ -23,7 +23,7 @@ macro_rules! with_server_counters {
         hearth_tile::counters! {
             /// What quic counts.
             pub struct Counters {
-                /// Transactions passed on.
+                /// Transactions passed on to verify.
                 forwarded: Counter,
                 /// Transactions received by plain UDP.
                 udp_received: Counter,
@@ -31,7 +31,7 @@ macro_rules! with_server_counters {
                 udp_dropped_full: Counter,
                 /// Datagrams on the plain UDP port that are empty or longer than a transaction may be.
                 udp_dropped_size: Counter,
-                /// Connections now held.
+                /// QUIC connections held now, those in their handshake included.
                 connections: Gauge,
                 /// Connections whose handshake is under way.
                 half_open: Gauge,
@@ -60,33 +60,33 @@ with_server_counters! {
     responses_dropped,
     /// Connection attempts seen.
     connects,
-    /// Attempts answered with a Retry, to have the address proven.
+    /// Connection attempts answered with a Retry, to have the address proven.
     retries_sent,
-    /// Attempts left unanswered: too many half-open connections.
+    /// Connection attempts left unanswered: too many half-open connections.
     refused_half_open,
-    /// First packets dropped unread: too many a second.
+    /// First packets of connections dropped unread: too many a second.
     initials_dropped,
-    /// Attempts refused: all connections taken and none idle.
+    /// Connection attempts refused: all connections taken and none idle.
     refused_connections_max,
-    /// Attempts left unanswered: too many new connections in all.
+    /// Connection attempts left unanswered: too many new connections in all.
     refused_rate,
-    /// Attempts left unanswered: too many new connections from the address.
+    /// Connection attempts left unanswered: too many new connections from the address.
     refused_ip_rate,
-    /// Attempts refused: too many connections from the address.
+    /// Connection attempts refused: too many connections from the address.
     refused_ip_count,
-    /// Attempts left unanswered: the table of addresses is full.
+    /// Connection attempts left unanswered: the table of addresses is full.
     refused_ip_table,
-    /// Attempts whose first packet was malformed.
+    /// Connection attempts whose first packet was malformed.
     refused_malformed,
     /// Connections closed after the handshake: too many with the same key.
     refused_key_count,
-    /// Handshakes begun.
+    /// Handshakes of connections begun.
     handshakes_begun,
     /// Handshakes that failed: wrong protocol name, bad signature, transport error.
     handshakes_failed,
     /// Handshakes given up after the time allowed.
     handshakes_timed_out,
-    /// Handshakes done.
+    /// Handshakes done: connections opened.
     connections_opened,
     /// Handshakes done in which the peer showed no usable key.
     connections_without_key,
@@ -104,11 +104,11 @@ with_server_counters! {
     connections_over_memory,
     /// Open connections closed because a stream, or the handshake, came in too many frames.
     connections_fragmented,
-    /// Streams taken up.
+    /// Streams that peers have opened and the server has taken up.
     streams_accepted,
     /// Transactions read from streams.
     transactions,
-    /// Their bytes.
+    /// Bytes of the transactions read from streams.
     transaction_bytes,
     /// Transactions put together from several reads.
     transactions_reassembled,

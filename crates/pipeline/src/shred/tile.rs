@@ -29,19 +29,19 @@ use crate::links::{
 hearth_tile::counters! {
     /// What shred counts.
     pub struct Counters {
-        /// Entries taken.
+        /// Entries taken from poh.
         entries: Counter,
         /// Batches of entries ended.
         batches: Counter,
-        /// FEC sets made.
+        /// FEC sets made of entries.
         sets: Counter,
         /// FEC sets signed and stored.
         signed: Counter,
-        /// Entry bytes in them.
+        /// Bytes of entries that were cut into FEC sets.
         bytes: Counter,
-        /// Slots ended.
+        /// Slots whose last FEC set was made.
         slots: Counter,
-        /// Sets that wait for their signature.
+        /// FEC sets that wait for their signature.
         unsigned: Gauge,
         /// Shreds given to net, each destination counted.
         shreds_sent: Counter,

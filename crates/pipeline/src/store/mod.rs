@@ -38,19 +38,20 @@ use voter::Voter;
 hearth_tile::counters! {
     /// What store counts.
     pub struct Counters {
-        /// FEC sets appended.
+        /// FEC sets appended to the block store.
         sets: Counter,
-        /// Bytes of entries appended.
+        /// Bytes of entries appended to the block store.
         bytes: Counter,
-        /// Blocks whose sets are all there.
+        /// Blocks of which all FEC sets are stored.
         blocks: Counter,
-        /// Sets dropped: stored before.
+        /// FEC sets dropped: stored before.
         dropped_duplicate: Counter,
-        /// Sets dropped: they cannot belong to their block.
+        /// FEC sets dropped: they cannot belong to their block.
         dropped_malformed: Counter,
-        /// Sets not stored since storing is switched off from their slot on.
+        /// FEC sets not stored since storing is switched off from their slot on.
         switched_off: Counter,
-        /// Attempts to append that failed for want of room or another error of the disk; each was tried again.
+        /// Attempts to append to the block store that failed for want of room or another error of the disk; each was
+        /// tried again.
         failed_attempts: Counter,
         /// Whether the tile waits for room on the disk.
         waiting_for_room: Gauge,
@@ -66,7 +67,7 @@ hearth_tile::counters! {
         votes: Counter,
         /// The newest snapshot's slot; 0 while there is none.
         snapshot_slot: Gauge,
-        /// Snapshots taken.
+        /// Snapshots of the state taken.
         snapshots: Counter,
         /// Snapshots given up for want of room or another error.
         failed_snapshots: Counter,

@@ -25,11 +25,11 @@ use crate::tag_cache::TagCache;
 hearth_tile::counters! {
     /// What verify counts.
     pub struct Counters {
-        /// Transactions passed on.
+        /// Transactions that passed every check and went on to dedup.
         forwarded: Counter,
-        /// Signatures checked.
+        /// Signatures checked, right or wrong.
         signatures: Counter,
-        /// Time that checking them took, nanoseconds.
+        /// Time that checking signatures took, nanoseconds.
         signatures_ns: Counter,
         /// Transactions dropped: they do not parse.
         dropped_malformed: Counter,

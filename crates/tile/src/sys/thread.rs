@@ -1,6 +1,8 @@
 //! The calling thread: where it may run, and what it has used.
 
+use std::fs::File;
 use std::io::{Error, Result};
+use std::os::unix::fs::FileExt;
 
 /// The cores this process may run on, ascending.
 pub fn allowed_cores() -> Result<Vec<usize>> {
@@ -59,4 +61,40 @@ pub fn context_switches() -> (u64, u64) {
     // SAFETY: `usage` is a writable rusage.
     unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
     (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
+}
+
+/// The kernel's account of how long a thread was ready to run while its core ran something else.
+#[derive(Debug)]
+pub struct CoreWait(Option<File>);
+
+impl CoreWait {
+    /// Of the calling thread.
+    pub fn of_this_thread() -> Self {
+        Self(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// So far, nanoseconds; 0 where the kernel does not tell.
+    pub fn ns(&self) -> u64 {
+        let mut text = [0; 96];
+        let read = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        // It ran, it waited, it was given the core so often.
+        let waited = std::str::from_utf8(&text[..read]).ok().and_then(|text| text.split_whitespace().nth(1));
+        waited.and_then(|waited| waited.parse().ok()).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_a_core_is_read_again_and_again_and_is_none_where_nobody_tells() {
+        let wait = CoreWait::of_this_thread();
+        let first = wait.ns();
+        std::thread::yield_now();
+        assert!(wait.ns() >= first);
+        let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        assert_eq!(wait.0.is_some(), !stat.is_empty());
+        assert_eq!(CoreWait(None).ns(), 0);
+    }
 }
