@@ -77,7 +77,7 @@ impl Call {
 }
 
 /// `pipeline::verify` of `…/crates/pipeline/src/verify/mod.rs`; of what comes from elsewhere the crate without its
-/// version.
+/// version. A module of its parent's name is told once.
 fn module_of(file: &str) -> Option<String> {
     let (before, inside) = file.rsplit_once("/src/")?;
     let folder = before.rsplit('/').next()?;
@@ -87,7 +87,10 @@ fn module_of(file: &str) -> Option<String> {
     };
     let inside = inside.strip_suffix(".rs").unwrap_or(inside);
     let parts = std::iter::once(krate).chain(inside.split('/')).filter(|part| !["mod", "lib", "main"].contains(part));
-    Some(tidy(&parts.collect::<Vec<_>>().join("::")))
+    let mut parts: Vec<&str> = parts.collect();
+    // `tile::tile::turn` says no more than `tile::turn`.
+    parts.dedup();
+    Some(tidy(&parts.join("::")))
 }
 
 /// `fold` of `fold<core::ops::range::Range<u64>, u64>`; a name that begins with a parameter stays.
@@ -166,6 +169,8 @@ mod tests {
         assert_eq!(tidy("f::[u8; 4]"), "f::[u8, 4]");
         assert_eq!(module_of("/rustc/5/library/core/src/ops/function.rs").as_deref(), Some("core::ops::function"));
         assert_eq!(module_of("crates/ledger/src/lib.rs").as_deref(), Some("ledger"));
+        assert_eq!(module_of("crates/tile/src/tile.rs").as_deref(), Some("tile"));
+        assert_eq!(module_of("/x/registry/src/y/rand-0.9.1/src/rng/rng.rs").as_deref(), Some("rand::rng"));
         assert_eq!(module_of("x.c"), None);
     }
 }

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use hearth_pipeline::{dedup, pack};
 use serde::{Deserialize, Serialize};
 
-pub use load::{ConfigError, LOG_BYTES_MAX, Loaded, check, load};
+pub use load::{ConfigError, LOG_BYTES_MAX, Loaded, Survey, check, idle_keys, load, survey};
 
 /// Writes one key of the annotated default file.
 pub trait Annotate {
@@ -236,7 +236,7 @@ tables! {
         pub extended_tx_metadata_storage: bool = true,
         /// Bytes of log lines that are kept of one transaction, at most 1,000,000; the rest is cut.
         pub log_messages_bytes_limit: usize = hearth_svm::LOG_BYTES,
-        /// What requests for the node's owner (`hearth_profileStart`, `hearth_profileFetch`) must carry as `token`,
+        /// What requests for the node's owner (`hearth_profileStart` and its like) must carry as `token`,
         /// wherever they come from. Empty: they are answered for loopback addresses alone, and need none.
         pub admin_token: String = String::new(),
         /// Lamports that one airdrop may ask for; 0 is no limit.

@@ -14,18 +14,22 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hearth_ring::Observer;
 use serde_json::{Value, json};
 
+use crate::boot::workspace_path;
 use crate::cli;
 use crate::config::Config;
 use crate::node_rpc::{Rpc, RpcError, message};
 use crate::out::{self, Unwritable};
-use crate::say::Say;
+use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use crate::why::{self, WhyError};
 
 pub use service::Service;
 
+/// Fewer samples tell nothing of where the time goes.
+const FEW: u64 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The longest wait for a block, and for its end.
 const BLOCK_MAX: Duration = Duration::from_secs(60);
@@ -69,7 +73,21 @@ pub enum ProfileError {
     /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] Unwritable),
-    /// Ctrl-C.
+    /// The node's process does not run on.
+    #[error("the node (pid {0}) is stopped, and answers nobody: `kill -CONT {0}` lets it go on")]
+    Stopped(u32),
+    /// What was written says little.
+    #[error(
+        "only {samples} samples fell into what was asked for, too few to tell where the time goes: it used {cpu_ms:.0} ms \
+         of CPU time. Send load meanwhile, or take longer (--seconds), or more (--hz)"
+    )]
+    Few {
+        /// Samples on the graph.
+        samples: u64,
+        /// CPU time of the process meanwhile.
+        cpu_ms: f64,
+    },
+    /// Ctrl-C, twice, or to a node that cannot stop early.
     #[error("interrupted; the node goes on with profile {0}, and keeps it for a while: `hearth_profileFetch` gives it")]
     Interrupted(u64),
 }
@@ -81,7 +99,11 @@ impl ProfileError {
     }
 
     fn of(url: &str, error: RpcError) -> Self {
-        let RpcError::Refused { error, .. } = error else { return Self::Rpc(error) };
+        let error = match error {
+            RpcError::Refused { error, .. } => error,
+            RpcError::Connection { source, .. } => return WhyError::Connection(url.into(), source).into(),
+            error => return Self::Rpc(error),
+        };
         let hint = match error["code"].as_i64() {
             Some(-32040) => "; give it in HEARTH_ADMIN_TOKEN, with --token, or by the node's own file with --config",
             Some(-32601) => "; it is no node of this release",
@@ -91,20 +113,30 @@ impl ProfileError {
     }
 }
 
-/// Has the node sample itself, waits, and writes what it saw.
+/// Has the node sample itself, waits, and writes what it saw. Ctrl-C ends it early.
 pub fn run(config: &Config, options: &cli::ProfileNode, stop: &StopSignal, say: &Say) -> Result<(), ProfileError> {
     let folded = options.folded.clone().unwrap_or_else(|| options.output.with_extension("folded"));
     // Better known now than after the profile.
     [&options.output, &folded].into_iter().try_for_each(|path| out::can_be_written(path))?;
     let mut node = Asked::of(config, options)?;
     let id = node.start(options)?;
+    note(format_args!("profiling {}; Ctrl-C ends it early, and what there is is written", node.url));
     let span = if options.next_block { 2 * BLOCK_MAX } else { Duration::from_secs(options.seconds) };
     let taken = node.wait(id, span + NAMING_MAX, stop)?;
     write(&options.output, &node.fetch(id, "svg")?)?;
     write(&folded, &node.fetch(id, "folded")?)?;
     say.text(words::of(&taken));
-    say.line(format_args!("  graph      {}\n  stacks     {}", options.output.display(), folded.display()));
-    Ok(())
+    let (graph, stacks) = (std::path::absolute(&options.output), folded.display());
+    let graph = graph.unwrap_or_else(|_| options.output.clone());
+    say.line(format_args!("  graph      file://{}\n  stacks     {stacks}", graph.display()));
+    say.line(
+        "             open the graph in a browser: a click on a bar makes it as wide as the page, Ctrl-F searches",
+    );
+    let number = |key: &str| taken[key].as_f64().unwrap_or_default();
+    match number("samples") as u64 {
+        samples if samples < FEW => Err(ProfileError::Few { samples, cpu_ms: 1e3 * number("cpuSeconds") }),
+        _ => Ok(()),
+    }
 }
 
 /// A node that is asked for a profile.
@@ -112,24 +144,33 @@ struct Asked {
     rpc: Rpc,
     url: String,
     token: Option<String>,
+    /// Its process, of a node on this machine.
+    pid: Option<u32>,
 }
 
 impl Asked {
     fn of(config: &Config, options: &cli::ProfileNode) -> Result<Self, ProfileError> {
-        let url = match &options.url {
-            Some(url) => url.clone(),
-            None => format!("http://{}", place(config, options.name.is_some())?),
+        let (url, pid) = match &options.url {
+            Some(url) => (url.clone(), None),
+            None => {
+                let (place, pid) = place(config, options.name.is_some())?;
+                (format!("http://{place}"), pid)
+            }
         };
         let of_environment = std::env::var(TOKEN).ok();
         let token = options.token.clone().or(of_environment.filter(|token| !token.is_empty()));
         let configured = Some(config.rpc.admin_token.clone()).filter(|token| !token.is_empty());
         let rpc = Rpc::at(&url).map_err(ProfileError::Rpc)?;
-        Ok(Self { rpc, url, token: token.or(configured) })
+        Ok(Self { rpc, url, token: token.or(configured), pid })
     }
 
     fn call(&mut self, method: &str, mut options: Value) -> Result<Value, ProfileError> {
         if let Some(token) = &self.token {
             options["token"] = token.clone().into();
+        }
+        // It would not refuse a connection, and never answer.
+        if let Some(pid) = self.pid.filter(|pid| is_stopped(*pid)) {
+            return Err(ProfileError::Stopped(pid));
         }
         self.rpc.call(method, json!([options])).map_err(|error| ProfileError::of(&self.url, error))
     }
@@ -147,11 +188,18 @@ impl Asked {
 
     /// Its figures, once it has been taken.
     fn wait(&mut self, id: u64, most: Duration, stop: &StopSignal) -> Result<Value, ProfileError> {
-        let begun = Instant::now();
+        let (begun, mut presses) = (Instant::now(), 0);
         loop {
             let told = self.fetch(id, "summary")?;
             match told["state"].as_str() {
-                Some("running") if stop.is_set() => return Err(ProfileError::Interrupted(id)),
+                Some("running") if stop.presses() > presses => {
+                    let is_first = std::mem::replace(&mut presses, stop.presses()) == 0;
+                    let stopped = is_first && self.call("hearth_profileStop", json!({ "id": id })).is_ok();
+                    if !stopped {
+                        return Err(ProfileError::Interrupted(id));
+                    }
+                    note("  … ending early");
+                }
                 Some("running") if begun.elapsed() >= most => {
                     return Err(ProfileError::Late { id, seconds: most.as_secs() });
                 }
@@ -170,13 +218,24 @@ impl Asked {
     }
 }
 
-/// The RPC of the node that was named; without a name that of the configuration, or else a bench's.
-fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
+/// The RPC of the node that was named, and its process; without a name those of the configuration's, or else a bench's.
+fn place(config: &Config, is_named: bool) -> Result<(SocketAddr, Option<u32>), WhyError> {
     let bench = Config { name: crate::bench::NAME.into(), ..config.clone() };
-    match why::place(config, true) {
-        Err(_) if !is_named => why::place(&bench, true).or_else(|_| why::place(config, false)),
+    let of = |config: &Config| {
+        let found = why::place(config, true)?;
+        Ok((found, Observer::attach(&workspace_path(config)).ok().map(|node| node.pid())))
+    };
+    match of(config) {
+        Err(_) if !is_named => of(&bench).or_else(|_| Ok((why::place(config, false)?, None))),
         found => found,
     }
+}
+
+/// Whether a process was stopped by a signal.
+fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before it, in brackets, may have any letters.
+    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['T', 't']))
 }
 
 fn write(path: &Path, taken: &Value) -> Result<(), Unwritable> {

@@ -28,6 +28,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long a profile is kept that nobody fetches, or fetches again.
 const KEPT: Duration = Duration::from_secs(600);
 
+/// Why there is nothing to be had.
+const STOPPED_AT_ONCE: &str = "it was stopped before the first sample";
+
 const _: () = assert!(hearth_rpc::PROFILE_HZ_MAX == hearth_profile::HZ_MAX as u64);
 
 /// Samples the process that it is in.
@@ -41,8 +44,8 @@ pub struct Service {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Told when another profile begins.
-    begun: Condvar,
+    /// Told when another profile begins, and when one is to end early.
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -50,6 +53,8 @@ struct State {
     /// The number of the last profile; the first is 1.
     id: u64,
     stage: Stage,
+    /// It is to end early.
+    stopped: bool,
 }
 
 #[derive(Default)]
@@ -73,6 +78,8 @@ struct Taken {
     profile: Profile,
     plan: ProfilePlan,
     slot: Option<u64>,
+    /// It was ended early.
+    stopped: bool,
     txn_per_s_before: f64,
     txn_per_s: f64,
 }
@@ -93,11 +100,31 @@ impl Shared {
     fn keep(&self, id: u64, stage: Stage) {
         let mut state = self.lock();
         state.stage = stage;
-        let waited = self.begun.wait_timeout_while(state, KEPT, |state| state.id == id);
+        let waited = self.changed.wait_timeout_while(state, KEPT, |state| state.id == id);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if state.id == id {
             state.stage = Stage::Expired;
         }
+    }
+}
+
+/// Whether a profile under way is to end early.
+struct Stop<'a> {
+    shared: &'a Shared,
+    id: u64,
+}
+
+impl Stop<'_> {
+    fn is_set(&self) -> bool {
+        let state = self.shared.lock();
+        state.stopped && state.id == self.id
+    }
+
+    /// Sleeps for so long, less when it is set.
+    fn sleep(&self, time: Duration) {
+        let state = self.shared.lock();
+        let is_going_on = |state: &mut State| !(state.stopped && state.id == self.id);
+        drop(self.shared.changed.wait_timeout_while(state, time, is_going_on));
     }
 }
 
@@ -113,11 +140,11 @@ impl Profiler for Service {
         let id = state.id + 1;
         let (ledger, shared, asked) = (self.ledger.clone(), self.shared.clone(), plan.clone());
         let thread = std::thread::Builder::new().name("profiler".into()).spawn(move || {
-            shared.keep(id, stage_after(|| take(&ledger, asked)));
+            shared.keep(id, stage_after(|| take(&ledger, asked, &Stop { shared: &shared, id })));
         });
         thread.map_err(|why| format!("no thread for the profiler: {why}"))?;
-        *state = State { id, stage: Stage::Running { plan, begun: Instant::now() } };
-        self.shared.begun.notify_all();
+        *state = State { id, stage: Stage::Running { plan, begun: Instant::now() }, stopped: false };
+        self.shared.changed.notify_all();
         Ok(told::state(&state))
     }
 
@@ -133,6 +160,16 @@ impl Profiler for Service {
         drop(state);
         Ok(taken.drawn(told, format))
     }
+
+    fn stop(&self, id: Option<u64>) -> Result<Value, String> {
+        let mut state = self.shared.lock();
+        if let Some(id) = id.filter(|id| *id != state.id) {
+            return Err(told::not_kept(id, state.id));
+        }
+        state.stopped = true;
+        self.shared.changed.notify_all();
+        Ok(told::state(&state))
+    }
 }
 
 /// What has come of taking a profile. A panic ends it as well: nothing else would ever end it, nor let another begin.
@@ -144,39 +181,46 @@ fn stage_after(take: impl FnOnce() -> Result<Taken, String>) -> Stage {
     }
 }
 
-/// Takes a profile, from the first second to the last.
-fn take(ledger: &Ledger, plan: ProfilePlan) -> Result<Taken, String> {
+/// Takes a profile, from the first second to the last, or until it is stopped.
+fn take(ledger: &Ledger, plan: ProfilePlan, stop: &Stop<'_>) -> Result<Taken, String> {
     let count = || (Instant::now(), ledger.transaction_count(Commitment::Processed));
     let rate = |(since, then): (Instant, u64)| count().1.saturating_sub(then) as f64 / since.elapsed().as_secs_f64();
     let quiet = count();
-    sleep(BEFORE);
+    stop.sleep(BEFORE);
     let txn_per_s_before = rate(quiet);
+    let is_stopped = || stop.is_set();
     let (slot, span) = match plan.span {
-        ProfileSpan::Block => (Some(next_block(|| slot_now(ledger), BLOCK_MAX)?), Duration::ZERO),
+        _ if stop.is_set() => return Err(STOPPED_AT_ONCE.into()),
+        ProfileSpan::Block => (Some(next_block(|| slot_now(ledger), is_stopped, BLOCK_MAX)?), Duration::ZERO),
         ProfileSpan::Seconds(seconds) => (None, Duration::from_secs(seconds)),
     };
     let begun = count();
     let sampling = Sampling::start(plan.hz).map_err(|why| why.to_string())?;
     match slot {
-        Some(slot) => end_of(slot, || slot_now(ledger), BLOCK_MAX)?,
-        None => sleep(span),
+        Some(slot) => end_of(slot, || slot_now(ledger), is_stopped, BLOCK_MAX)?,
+        None => stop.sleep(span),
     }
-    let txn_per_s = rate(begun);
+    let (txn_per_s, stopped) = (rate(begun), stop.is_set());
     let profile = sampling.end().map_err(|why| why.to_string())?.name(STACKS_MAX);
     let profile = plan.tile.as_ref().map_or(profile.clone(), |tile| profile.of_tile(tile));
-    Ok(Taken { profile, plan, slot, txn_per_s_before, txn_per_s })
+    Ok(Taken { profile, plan, slot, stopped, txn_per_s_before, txn_per_s })
 }
+
+type Slot = Option<u64>;
 
 /// Waits until another block begins; gives its slot.
-fn next_block(now: impl Fn() -> Option<u64>, most: Duration) -> Result<u64, String> {
+fn next_block(now: impl Fn() -> Slot, stopped: impl Fn() -> bool, most: Duration) -> Result<u64, String> {
     let standing = now();
-    awaited(|| now().filter(|slot| Some(*slot) != standing), most)
-        .ok_or_else(|| format!("no block began within {} s", most.as_secs()))
+    let begun = || match stopped() {
+        true => Some(Err(STOPPED_AT_ONCE.to_owned())),
+        false => now().filter(|slot| Some(*slot) != standing).map(Ok),
+    };
+    awaited(begun, most).unwrap_or_else(|| Err(format!("no block began within {} s", most.as_secs())))
 }
 
-/// Waits until the block of this slot has ended.
-fn end_of(slot: u64, now: impl Fn() -> Option<u64>, most: Duration) -> Result<(), String> {
-    awaited(|| (now() != Some(slot)).then_some(()), most)
+/// Waits until the block of this slot has ended, or it is stopped.
+fn end_of(slot: u64, now: impl Fn() -> Slot, stopped: impl Fn() -> bool, most: Duration) -> Result<(), String> {
+    awaited(|| (stopped() || now() != Some(slot)).then_some(()), most)
         .ok_or_else(|| format!("the block of slot {slot} did not end within {} s", most.as_secs()))
 }
 
@@ -212,11 +256,26 @@ mod tests {
     fn blocks_that_do_not_begin_or_end_are_told() {
         let looks = Cell::new(0);
         let now = || [Some(7), Some(7), None, Some(8)][looks.replace(looks.get() + 1)];
-        assert_eq!(next_block(now, BLOCK_MAX), Ok(8));
-        let never = next_block(|| Some(7), Duration::ZERO).unwrap_err();
+        let (goes_on, stopped) = (|| false, || true);
+        assert_eq!(next_block(now, goes_on, BLOCK_MAX), Ok(8));
+        let never = next_block(|| Some(7), goes_on, Duration::ZERO).unwrap_err();
         assert_eq!(never, "no block began within 0 s");
-        assert_eq!(end_of(7, || None, Duration::ZERO), Ok(()));
-        let never = end_of(7, || Some(7), Duration::ZERO).unwrap_err();
+        assert_eq!(next_block(|| Some(7), stopped, BLOCK_MAX), Err(STOPPED_AT_ONCE.into()));
+        assert_eq!(end_of(7, || None, goes_on, Duration::ZERO), Ok(()));
+        let never = end_of(7, || Some(7), goes_on, Duration::ZERO).unwrap_err();
         assert_eq!(never, "the block of slot 7 did not end within 0 s");
+        assert_eq!(end_of(7, || Some(7), stopped, BLOCK_MAX), Ok(()));
+    }
+
+    #[test]
+    fn a_stop_is_heard_by_the_profile_that_it_is_for() {
+        let shared = Shared::default();
+        *shared.lock() = State { id: 2, stopped: true, ..State::default() };
+        let begun = Instant::now();
+        let stop = |id| Stop { shared: &shared, id };
+        stop(2).sleep(BLOCK_MAX);
+        assert!(stop(2).is_set() && begun.elapsed() < BLOCK_MAX);
+        stop(1).sleep(Duration::from_millis(1));
+        assert!(!stop(1).is_set(), "another's");
     }
 }

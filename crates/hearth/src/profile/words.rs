@@ -12,8 +12,9 @@ use crate::bench::i;
 pub fn of(taken: &Value) -> String {
     let number = |key: &str| taken[key].as_f64().unwrap_or_default();
     let samples = number("samples");
+    let early = if taken["stopped"] == true { ", stopped early" } else { "" };
     let mut words = format!(
-        "  profile    {}: {samples:.0} samples in {:.1} s, {:.0} a second of CPU time\n",
+        "  profile    {}{early}: {samples:.0} samples in {:.1} s, {:.0} a second of CPU time\n",
         taken["asked"].as_str().unwrap_or_default(),
         number("seconds"),
         number("hz")
@@ -124,6 +125,8 @@ mod tests {
             0.3 s of one core afterwards, to name the functions\n             \
             100,000 txn/s in the second before, 99,000 meanwhile\n";
         assert_eq!(of(&taken), expected);
+        let early = json!({ "asked": "10 s", "stopped": true, "samples": 80, "seconds": 2.0 });
+        assert!(of(&early).starts_with("  profile    10 s, stopped early: 80 samples in 2.0 s"), "{}", of(&early));
     }
 
     #[test]

@@ -4,8 +4,11 @@ use std::fs::read_to_string;
 
 use serde_json::{Value, json};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::kills::bench;
 use super::node::{Setup, hearth, output, wait_until};
+use super::terminal::Terminal;
 
 #[test]
 fn a_live_node_is_profiled_by_tile() {
@@ -36,9 +39,12 @@ fn a_live_node_is_profiled_by_tile() {
     let named = lines.lines().filter(|line| !line.contains("_ZN") && !line.contains("Unknown")).count();
     assert!(named * 10 >= lines.lines().count() * 9, "{lines}");
 
-    // The next block, of one tile alone, by its URL.
+    // The next block, of one tile alone, by its URL. On a machine that is full there may be few samples of it.
     let url = format!("http://127.0.0.1:{}", setup.ports.rpc);
-    let said = run(&["--url", &url, "--next-block", "--tile", "bank", "--hz", "999", "--folded", "bank.txt"]);
+    let asked = ["--url", &url, "--next-block", "--tile", "bank", "--hz", "999", "--folded", "bank.txt"];
+    let output = setup.output("profile", &asked);
+    let (said, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() || error.contains("samples fell into what was asked for"), "{said}{error}");
     assert!(said.contains("the next block of bank") && said.contains("of slot "), "{said}");
     let lines = read("bank.txt");
     assert!(!lines.is_empty() && lines.lines().all(|line| line.contains(";bank")), "{lines}");
@@ -60,8 +66,60 @@ fn a_live_node_is_profiled_by_tile() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(1) && error.contains(part), "{part}: {error}");
     }
+    // Stopped by its number; a late stop changes nothing.
+    let stop = |id: u64| rpc.try_call("hearth_profileStop", json!([{ "id": id }]));
+    assert!(stop(2).unwrap_err().contains("profile 3 has replaced it"));
+    assert_eq!(stop(3).unwrap()["id"], 3);
+    wait_until("the profile to end early", || {
+        let found = rpc.call("hearth_profileFetch", json!([{ "id": 3 }]));
+        if found["state"] == "running" { Err(found.to_string()) } else { Ok(()) }
+    });
+    assert_ne!(stop(3).unwrap()["state"], "running");
+
+    // Ctrl-C writes what there is.
+    let mut terminal = Terminal::start(setup.command("profile").args(["--seconds", "500"]), 160, 30);
+    terminal.shows(&["profiling http://127.0.0.1:", "Ctrl-C ends it early"]);
+    wait_until("samples", || {
+        let found = rpc.call("hearth_profileFetch", json!([{}]));
+        let left = found["endsInSeconds"].as_f64().ok_or_else(|| found.to_string())?;
+        if left < 497.0 { Ok(()) } else { Err(found.to_string()) }
+    });
+    terminal.interrupt();
+    let status = terminal.ended();
+    let screen = terminal.screen();
+    assert!(status.success(), "{status}: {screen}");
+    for part in ["ending early", "500 s, stopped early: ", "file://", "hearth-profile.svg", "in a browser"] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    assert!(read("hearth-profile.svg").contains("hearth: 500 s, stopped early"));
     drop(load);
+
+    // A node whose process is stopped is not waited for.
+    let pid = Pid::from_raw(node.process.id() as i32).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let output = setup.output("profile", &[]);
+    kill_process(pid, Signal::CONT).unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && error.contains("is stopped, and answers nobody: `kill -CONT"),
+        "{error}"
+    );
+
     // A profile under way keeps nobody from stopping.
+    start(60).unwrap();
+    node.stop();
+    let error = setup.output("profile", &["--url", &url]).stderr;
+    assert!(String::from_utf8_lossy(&error).contains(&format!("no answer from {url}")));
+}
+
+#[test]
+fn a_graph_of_next_to_nothing_is_told() {
+    let setup = Setup::new("few");
+    let node = setup.start();
+    let output = setup.output("profile", &["--seconds", "1", "--hz", "1"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    let few = ["samples fell into what was asked for", "no sample in 1."].iter().any(|part| error.contains(part));
+    assert!(output.status.code() == Some(1) && few, "{error}");
     node.stop();
 }
 

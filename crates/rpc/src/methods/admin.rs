@@ -7,8 +7,9 @@
 //! source  our own
 //!
 //! `hearth_profileStart [{ seconds | nextBlock, tile, hz, token }]` begins;
-//! `hearth_profileFetch [{ format, id, token }]` tells how far it is and, once it has ended, gives it. One at a time;
-//! the last is kept until the next begins, for a while.
+//! `hearth_profileFetch [{ format, id, token }]` tells how far it is and, once it has ended, gives it;
+//! `hearth_profileStop [{ id, token }]` ends it early, with what there is. One at a time; the last is kept until the next
+//! begins, for a while.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,6 +37,9 @@ pub trait Profiler: Send + Sync {
     /// `failed` or `expired`), and with the profile itself once that is `done`, as the format says. The reason in
     /// words where that one is no longer kept.
     fn fetch(&self, format: ProfileFormat, id: Option<u64>) -> Result<Value, String>;
+    /// Ends the one under way, or the one of this `id`, with the samples that there are, and gives where it stands: it
+    /// is `done` a moment later. One that has ended is left as it is.
+    fn stop(&self, id: Option<u64>) -> Result<Value, String>;
 }
 
 /// What to sample.
@@ -80,19 +84,19 @@ pub struct Admin {
 impl Caller<'_> {
     /// Answers a request of the node's owner; `None` where it is none.
     pub async fn admin(&self, request: &Request<'_>) -> Option<Result<Value, Failure>> {
-        let is_start = match request.method {
-            "hearth_profileStart" => true,
-            "hearth_profileFetch" => false,
-            _ => return None,
-        };
+        if !["hearth_profileStart", "hearth_profileFetch", "hearth_profileStop"].contains(&request.method) {
+            return None;
+        }
         let Some(admin) = &self.api.admin else { return Some(Err(Failure::method_not_found(request.method))) };
         let options = match self.of_owner(admin, request) {
             Ok(options) => options,
             Err(why) => return Some(Err(why)),
         };
-        Some(match is_start {
-            true => start(&*admin.profiler, options),
-            false => fetch(self.api, &*admin.profiler, options).await,
+        let profiler = &*admin.profiler;
+        Some(match request.method {
+            "hearth_profileStart" => start(profiler, options),
+            "hearth_profileStop" => options.number("id").and_then(|id| profiler.stop(id).map_err(Failure::not_now)),
+            _ => fetch(self.api, profiler, options).await,
         })
     }
 
@@ -117,12 +121,27 @@ pub fn perhaps_a_page(headers: &HeaderMap) -> bool {
         || headers.get_all(header::HOST).iter().any(|host| !is_loopback(host.as_bytes()))
 }
 
-/// Whether a `Host`, with its port or without, is loopback's.
-fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
+/// Whether the node was reached from its own machine by a name that is neither an address nor `localhost` (`Host`): a
+/// web page of whoever owns that name may ask then, in a browser, and read the answer.
+pub fn is_foreign(address: IpAddr, headers: &HeaderMap) -> bool {
+    let is_known = |host: &[u8]| {
+        let name = std::str::from_utf8(host).map(name_of).unwrap_or_default();
+        name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+    };
+    address.to_canonical().is_loopback() && headers.get_all(header::HOST).iter().any(|host| !is_known(host.as_bytes()))
+}
+
+/// A `Host` without its port.
+fn name_of(host: &str) -> &str {
+    match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
         None => host.split_once(':').map_or(host, |(name, _)| name),
-    };
+    }
+}
+
+/// Whether a `Host`, with its port or without, is loopback's.
+fn is_loopback(host: &str) -> bool {
+    let name = name_of(host);
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
@@ -191,6 +210,10 @@ mod tests {
         fn fetch(&self, _: ProfileFormat, _: Option<u64>) -> Result<Value, String> {
             Ok(Value::Null)
         }
+
+        fn stop(&self, _: Option<u64>) -> Result<Value, String> {
+            Ok(Value::Null)
+        }
     }
 
     #[test]
@@ -209,6 +232,22 @@ mod tests {
         for wrong in [None, Some(""), Some("secre"), Some("secreT"), Some("secrets")] {
             assert!(!is_owner(&closed, at("127.0.0.1"), false, wrong), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn names_that_may_be_anybodys_are_foreign_to_a_machine_itself() {
+        let asks = |address: &str, host: &str| {
+            let headers = HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]);
+            is_foreign(address.parse().unwrap(), &headers)
+        };
+        for host in ["localhost:8899", "127.0.0.1:8899", "[::1]:8899", "10.0.0.1:8899"] {
+            assert!(!asks("127.0.0.1", host), "{host}");
+        }
+        for host in ["a.page:8899", "", "127.0.0.1.a.page"] {
+            assert!(asks("127.0.0.1", host) && asks("::1", host), "{host}");
+        }
+        assert!(!asks("10.0.0.2", "a.node:8899"), "who comes from elsewhere may know it by its name");
+        assert!(!is_foreign([127, 0, 0, 1].into(), &HeaderMap::new()));
     }
 
     #[test]

@@ -44,7 +44,7 @@ use crate::history::HistoryView;
 use crate::jsonrpc::{Answerer, Failure, Request};
 use crate::params::{Options, Params};
 use crate::rate::RateLimit;
-pub use admin::{Admin, PROFILE_HZ_MAX, ProfileFormat, ProfilePlan, ProfileSpan, Profiler, perhaps_a_page};
+pub use admin::{Admin, PROFILE_HZ_MAX, ProfileFormat, ProfilePlan, ProfileSpan, Profiler, is_foreign, perhaps_a_page};
 use airdrop::Faucet;
 use demand::Calls;
 use health::Progress;

@@ -75,10 +75,11 @@ fn left(plan: &ProfilePlan, since: Duration) -> Option<Duration> {
 
 impl Taken {
     fn figures(&self) -> Value {
-        let Self { profile, plan, slot, txn_per_s_before, txn_per_s } = self;
+        let Self { profile, plan, slot, stopped, txn_per_s_before, txn_per_s } = self;
         json!({
             "state": "done",
             "asked": in_words(plan),
+            "stopped": stopped,
             "slot": slot,
             "seconds": profile.seconds,
             "hz": profile.hz,
@@ -100,7 +101,10 @@ impl Taken {
         let text = match format {
             ProfileFormat::Summary => return told,
             ProfileFormat::Folded => Ok(self.profile.folded()),
-            ProfileFormat::Svg => self.profile.svg(&format!("hearth: {}", in_words(&self.plan))),
+            ProfileFormat::Svg => {
+                let early = if self.stopped { ", stopped early" } else { "" };
+                self.profile.svg(&format!("hearth: {}{early}", in_words(&self.plan)))
+            }
         };
         match text {
             Ok(text) => told["profile"] = text.into(),
@@ -137,7 +141,7 @@ mod tests {
         assert_eq!(not_kept(1, 0), "there is no profile 1: none has been taken");
         assert_eq!(not_kept(1, 4), "profile 1 is gone: profile 4 has replaced it");
         assert_eq!(not_kept(5, 4), "there is no profile 5: the last is 4");
-        let expired = state(&State { id: 4, stage: Stage::Expired });
+        let expired = state(&State { id: 4, stage: Stage::Expired, stopped: false });
         assert!(expired["state"] == "expired" && expired["why"].as_str().unwrap().contains("600 s"), "{expired}");
     }
 
@@ -145,9 +149,17 @@ mod tests {
     fn what_used_no_time_has_figures_and_no_graph() {
         let plan = ProfilePlan { tile: Some("sign".into()), ..plan(ProfileSpan::Seconds(2)) };
         let profile = Profile { seconds: 2.0, ..Profile::default() };
-        let taken = Arc::new(Taken { profile, plan, slot: None, txn_per_s_before: 0.0, txn_per_s: 0.0 });
-        let done = state(&State { id: 1, stage: Stage::Done { taken: taken.clone(), at: Instant::now() } });
-        assert!(done["state"] == "done" && done["samples"] == 0 && done["asked"] == "2 s of sign", "{done}");
+        let (txn_per_s_before, txn_per_s) = (0.0, 0.0);
+        let taken = Arc::new(Taken { profile, plan, slot: None, stopped: true, txn_per_s_before, txn_per_s });
+        let stage = Stage::Done { taken: taken.clone(), at: Instant::now() };
+        let done = state(&State { id: 1, stage, ..State::default() });
+        assert!(
+            done["stopped"] == true
+                && done["state"] == "done"
+                && done["samples"] == 0
+                && done["asked"] == "2 s of sign",
+            "{done}"
+        );
         assert_eq!(taken.drawn(done.clone(), ProfileFormat::Summary), done);
         let drawn = taken.drawn(done, ProfileFormat::Svg);
         assert!(drawn["state"] == "failed" && drawn["why"].as_str().unwrap().contains("no sample in 2.0 s"), "{drawn}");
