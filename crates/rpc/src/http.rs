@@ -25,7 +25,7 @@ const DISCARDED_MAX: usize = 1024 * 1024;
 
 /// Answers one request.
 pub async fn handle(api: Arc<Api>, address: IpAddr, request: Request<Body>) -> Result<Response<Body>, Infallible> {
-    if let Some(response) = dashboard::answer(&api, &request) {
+    if let Some(response) = dashboard::answer(&api, address, &request) {
         return Ok(response);
     }
     let mut response = match (request.method(), request.uri().path()) {

@@ -35,13 +35,13 @@ impl Looks {
 }
 
 fn get(address: SocketAddr, path: &str, headers: &str) -> Answer {
-    request(address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\n{headers}Connection: close\r\n\r\n"))
+    request(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n"))
 }
 
 /// A stream whose head has been asked for and not read.
 fn ask(address: SocketAddr) -> TcpStream {
     let mut stream = connect(address);
-    stream.write_all(b"GET /dashboard/live HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stream.write_all(b"GET /dashboard/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     stream
 }
 
@@ -91,10 +91,32 @@ fn a_browser_gets_the_page_and_every_file_with_strict_headers() {
         let changed = get(chain.http(), path, "If-None-Match: \"0\"\r\n");
         assert_eq!((changed.status, changed.body == file.body), (200, true), "{path}");
     }
-    let head = request(chain.http(), "HEAD /dashboard HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let head = request(chain.http(), "HEAD /dashboard HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert_eq!((head.status, &head.body[..]), (200, ""));
     assert_eq!(get(chain.http(), "/dashboard/unicorn.mjs", "").status, 404);
     assert_eq!(get(chain.http(), "/dashboard/../etc/passwd", "").status, 404);
+}
+
+/// A page of whoever owns a name may not read, by pointing that name here, what the node does.
+#[test]
+fn a_foreign_name_and_a_parameter_are_refused() {
+    let chain = Chain::with_dashboard(Looks::default().look_at(0));
+    let asked = |path: &str, host: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: text/html\r\nConnection: close\r\n\r\n");
+        request(chain.http(), &head)
+    };
+    for path in ["/", "/dashboard", "/dashboard/main.mjs", "/dashboard/live"] {
+        let refused = asked(path, "a.page:8899");
+        assert!(refused.status == 403 && refused.body.contains("localhost"), "{path}: {refused:?}");
+    }
+    assert_eq!(chain.counted(|c| c.dashboards_refused()), 4);
+    assert_eq!(asked("/dashboard", "127.0.0.1:1").status, 200);
+    for path in ["/?every=5", "/dashboard?every=5&x", "/dashboard/live?every=5"] {
+        let refused = asked(path, "localhost");
+        assert!(refused.status == 400 && refused.body.contains("`every` is no parameter"), "{path}: {refused:?}");
+    }
+    // A question mark alone asks for nothing.
+    assert_eq!(asked("/dashboard?", "localhost").status, 200);
 }
 
 #[test]
@@ -107,8 +129,10 @@ fn json_rpc_is_as_it_was() {
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#;
     let head = format!("Content-Type: application/json\r\nAccept: text/html\r\nContent-Length: {}\r\n", body.len());
     for path in ["/", "/dashboard"] {
-        let answer =
-            request(chain.http(), &format!("POST {path} HTTP/1.1\r\nHost: x\r\n{head}Connection: close\r\n\r\n{body}"));
+        let answer = request(
+            chain.http(),
+            &format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{head}Connection: close\r\n\r\n{body}"),
+        );
         assert!(answer.status == 200 && answer.body.contains(r#""result":"ok""#), "{answer:?}");
     }
 }

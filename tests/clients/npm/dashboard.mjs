@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { Keypair, LAMPORTS_PER_SOL, SystemProgram, Transaction, sendAndConfirmTransaction } from '@solana/web3.js';
-import { base58Length, duration, scaled, short, sol, understand } from '../../../crates/rpc/src/dashboard/page/format.mjs';
+import { base58Length, duration, scaled, short, sol, understand, when } from '../../../crates/rpc/src/dashboard/page/format.mjs';
 import { openPage } from './browser.mjs';
 import { connection, richKey, run, until, url } from './common.mjs';
 
@@ -58,6 +58,14 @@ async function wordsAreUnderstood() {
   // All ones is a number too; the system program is what people mean.
   assert.equal(understand('1'.repeat(32)).kind, 'address');
   assert.equal(understand('1'.repeat(64)).kind, 'transaction');
+  assert.equal(understand('9007199254740991').value, '9007199254740991');
+  for (const words of ['99999999999999999999', '18446744073709551615', '9,007,199,254,740,992']) {
+    assert.match(understand(words).why, /is no slot: it is larger than any that a chain comes to/);
+  }
+  const noon = Date.UTC(2026, 10, 22, 12) / 1000;
+  const times = [0, 60, -330, 13 * 60].map((ahead) => when(noon, ahead));
+  const utc = '2026-11-22 12:00:00 UTC';
+  assert.deepEqual(times, [utc, `${utc} (13:00:00 here)`, `${utc} (06:30:00 here)`, `${utc} (2026-11-23 01:00:00 here)`]);
   for (const words of ['', '0x12', `${address}0`, '7'.repeat(25), 'z'.repeat(5000)]) assert.match(understand(words).why, /\w/);
   assert.deepEqual([signature, address, '', '1', 'O'].map(base58Length), [64, 32, 0, 1, undefined]);
   assert.deepEqual([0, 1, -5_000, 1_500_000_000, 2n ** 63n].map(sol), ['0 SOL', '0.000000001 SOL', '−0.000005 SOL', '1.5 SOL', '9,223,372,036.854775808 SOL']);
@@ -221,6 +229,7 @@ async function whatIsNotThereIsSaid() {
     ['<img src=x onerror=alert(1)>', 'it is not base58'],
     ['abc', 'base58 of 3 bytes'],
     ['99999999', 'has not been confirmed yet'],
+    ['99999999999999999999', 'larger than any that a chain comes to'],
     [Keypair.generate().publicKey.toBase58(), 'Nothing lies at this address'],
     ['1'.repeat(64), 'does not know this transaction'],
   ];

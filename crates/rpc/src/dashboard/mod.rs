@@ -3,7 +3,8 @@
 //! reads   GET requests of a browser; [`Live`]'s samples
 //! writes  the page's files, which are in the binary; server-sent events
 //! memory  the files; of each stream what [`live`] bounds
-//! drops   streams over the limit (503), those whose client does not read: counted
+//! drops   streams over the limit (503), those whose client does not read, requests by a foreign name (403): counted;
+//!         requests with a query (400), since it knows no parameter
 //!
 //! The page asks JSON-RPC of the same address for blocks, transactions and accounts, like any client.
 
@@ -11,9 +12,12 @@ mod assets;
 mod live;
 
 use axum::body::Body;
+use std::net::IpAddr;
+
 use axum::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 
-use crate::methods::Api;
+use crate::counters::count;
+use crate::methods::{Api, is_foreign};
 use assets::Asset;
 pub use assets::STYLE;
 pub(crate) use live::Live;
@@ -23,26 +27,41 @@ pub use live::{LookAt, Second};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The answer, where the request is for the dashboard.
-pub(crate) fn answer(api: &Api, request: &Request<Body>) -> Option<Response<Body>> {
+/// The answer, where the request is for the dashboard. `address` is the client's.
+pub(crate) fn answer(api: &Api, address: IpAddr, request: &Request<Body>) -> Option<Response<Body>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
     }
     let path = request.uri().path();
     let live = match (&api.live, path) {
-        (Some(live), "/") if wants_html(request) => return Some(file(live.page(), request)),
+        (Some(live), "/") if wants_html(request) => Some(live),
         (_, "/") => return None,
         (live, _) if path == "/dashboard" || path.starts_with("/dashboard/") => live.as_ref(),
         _ => return None,
     };
     Some(match (live, path) {
-        (None, _) => plain(StatusCode::NOT_FOUND, "the dashboard is off: [rpc] dashboard\n"),
+        (None, _) => plain(StatusCode::NOT_FOUND, "the dashboard is off: [rpc] dashboard\n".into()),
+        _ if is_foreign(address, request.headers()) => {
+            count(api.counters.dashboards_refused());
+            plain(StatusCode::FORBIDDEN, "the dashboard is not at this name: ask by localhost or an address\n".into())
+        }
+        _ if let Some(parameter) = parameter(request) => {
+            let why = format!("`{parameter}` is no parameter of the dashboard: {path} takes none\n");
+            plain(StatusCode::BAD_REQUEST, why)
+        }
+        (Some(live), "/") => file(live.page(), request),
         (Some(live), "/dashboard/live") if request.method() == Method::GET => stream(live, api),
         (Some(live), _) => match live.asset(path) {
             Some(asset) => file(asset, request),
-            None => plain(StatusCode::NOT_FOUND, "the dashboard has no such file\n"),
+            None => plain(StatusCode::NOT_FOUND, "the dashboard has no such file\n".into()),
         },
     })
+}
+
+/// The name of the first parameter of a query, its beginning where it is long.
+fn parameter(request: &Request<Body>) -> Option<String> {
+    let first = request.uri().query()?.split('&').find(|pair| !pair.is_empty())?;
+    Some(first.split('=').next().unwrap_or_default().chars().take(40).collect())
 }
 
 /// Whether a browser asks, and not a client that looks whether somebody answers.
@@ -68,7 +87,7 @@ fn file(asset: &Asset, request: &Request<Body>) -> Response<Body> {
 
 fn stream(live: &Live, api: &Api) -> Response<Body> {
     let Some(events) = live.join(&api.counters) else {
-        let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, "too many dashboards are open\n");
+        let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, "too many dashboards are open\n".into());
         set(&mut response, header::RETRY_AFTER, "5");
         return response;
     };
@@ -78,7 +97,7 @@ fn stream(live: &Live, api: &Api) -> Response<Body> {
     guarded(response)
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
+fn plain(status: StatusCode, text: String) -> Response<Body> {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     set(&mut response, header::CONTENT_TYPE, "text/plain; charset=utf-8");

@@ -38,7 +38,15 @@ export function sol(lamports) {
 /** The ends of a long name. */
 export const short = (name) => (name.length > 14 ? `${name.slice(0, 6)}…${name.slice(-6)}` : name);
 
-export const when = (unixSeconds) => new Date(unixSeconds * 1000).toISOString().replace('T', ' ').replace('.000Z', ' UTC');
+const iso = (unixSeconds) => new Date(unixSeconds * 1000).toISOString().slice(0, 19).replace('T', ' ');
+
+/** `2026-11-22 11:00:00 UTC`, and what clocks show where the reader is, so many minutes ahead of that, where it differs. */
+export function when(unixSeconds, ahead = -new Date(unixSeconds * 1000).getTimezoneOffset()) {
+  const [utc, here] = [iso(unixSeconds), iso(unixSeconds + 60 * ahead)];
+  if (here === utc) return `${utc} UTC`;
+  const isSameDay = here.slice(0, 10) === utc.slice(0, 10);
+  return `${utc} UTC (${isSameDay ? here.slice(11) : here} here)`;
+}
 
 const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 
@@ -54,11 +62,19 @@ export function base58Length(text) {
   return zeros + (value > 0n ? Math.ceil(value.toString(16).length / 2) : 0);
 }
 
+/** Slots are counted in 64 bits; beyond this a browser cannot count them, and no chain comes there. */
+const SLOT_MAX = BigInt(Number.MAX_SAFE_INTEGER);
+
 /** What somebody searches: `{kind, value}`, or `{why}` it is nothing that a chain has. */
 export function understand(query) {
   const value = query.trim();
   if (value === '') return { why: 'Type a signature, an address or a slot.' };
-  if (/^[0-9][0-9,_ ]{0,19}$/.test(value)) return { kind: 'slot', value: String(Number(value.replace(/[,_ ]/g, ''))) };
+  // From 32 digits on it may be an address: that of the system program is 32 ones.
+  if (/^[0-9][0-9,_ ]{0,30}$/.test(value)) {
+    const slot = BigInt(value.replace(/[,_ ]/g, ''));
+    if (slot > SLOT_MAX) return { why: `“${value}” is no slot: it is larger than any that a chain comes to.` };
+    return { kind: 'slot', value: String(slot) };
+  }
   const bytes = value.length <= 100 ? base58Length(value) : undefined;
   if (bytes === 32) return { kind: 'address', value };
   if (bytes === 64) return { kind: 'transaction', value };

@@ -43,6 +43,7 @@ const COLUMNS = [
   { name: 'in backp', text: (t) => (t.in_backpressure ? 'yes' : '-'), order: (t) => Number(t.in_backpressure) },
   { name: 'backp cnt', text: (t) => withDelta(t.backpressure_count, t.backpressure_delta), order: (t) => t.backpressure_count },
   { name: 'preempt/s', text: (t) => t.preempted_per_s.toFixed(0), order: (t) => t.preempted_per_s },
+  { name: '% taken', help: 'ready, while another program had the core; by the clock this is in finish, too', text: (t) => (t.waited_for_core === null ? '-' : percent(t.waited_for_core)), order: (t) => t.waited_for_core ?? -1, hot: (t) => t.waited_for_core >= 0.1 },
   { name: 'heart', text: (t) => (t.heart ? '♥' : '-'), order: (t) => Number(t.heart) },
   { name: 'tid', text: (t) => `${t.tid}`, order: (t) => t.tid },
 ];
