@@ -7,6 +7,7 @@
 
 mod bench;
 mod boot;
+mod check;
 mod cli;
 mod config;
 mod configure;
@@ -38,9 +39,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use hearth_pipeline::topology::LayoutError;
 
-use boot::BootError;
 use cli::{Cli, Command, ConfigCommand, ConfigFile, Keys};
 use config::{Config, ConfigError};
 use developer::FlagError;
@@ -158,30 +157,8 @@ fn configuration(command: ConfigCommand, say: &Say) -> Result<(), Box<dyn Error>
         ConfigCommand::Show { counters: true, .. } => say.text(metrics::markdown()),
         ConfigCommand::Show { config, memory: true, .. } => say.text(memory::table(&read(&config)?)?),
         ConfigCommand::Show { config, .. } => say.text(toml::to_string_pretty(&read(&config)?)?),
-        ConfigCommand::Check { file, config } => check(&read(&ConfigFile { config: file.or(config) })?, say)?,
+        ConfigCommand::Check { file, config } => check::run(file.or(config).as_deref(), say)?,
     }
-    Ok(())
-}
-
-/// Whether a node of this configuration fits this machine. A layout without places for the load is good for
-/// `hearth run`.
-fn check(config: &Config, say: &Say) -> Result<(), BootError> {
-    let cores = boot::cores(config)?;
-    let topology = boot::topology(config, &cores, false)?;
-    pages::check(config, &topology).map_err(preflight::PreflightError::from)?;
-    say.line(format_args!("hearth run:\n{}", draw::layout(&topology)));
-    let fits_bench = match boot::topology(config, &cores, true) {
-        Ok(topology) => {
-            say.line(format_args!("hearth bench:\n{}", draw::layout(&topology)));
-            true
-        }
-        Err(why @ LayoutError::Load(_)) if config.development.bench.affinity != "auto" => return Err(why.into()),
-        Err(why) => {
-            note(format_args!("notice: not for `hearth bench`: {why}"));
-            false
-        }
-    };
-    say.line(if fits_bench { "the configuration is good" } else { "the configuration is good for `hearth run`" });
     Ok(())
 }
 

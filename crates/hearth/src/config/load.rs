@@ -60,52 +60,116 @@ pub enum ConfigError {
 
 /// Reads a file.
 pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|e| ConfigError::Read { path: path.to_owned(), why: e.to_string() })?;
-    load_str(&text, path)
+    survey(path)?.end()
 }
 
 /// Reads a file's text; `path` is for the messages.
 pub fn load_str(text: &str, path: &Path) -> Result<Loaded, ConfigError> {
-    let wrong = |line: usize, what: String| ConfigError::Wrong { path: path.to_owned(), line, what };
+    survey_str(text, path)?.end()
+}
+
+/// What a file says, as far as it can be understood, and all that is wrong with it.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// What is left without the keys that are wrong.
+    pub loaded: Loaded,
+    /// Lines, and what is wrong there.
+    mistakes: Vec<(usize, String)>,
+    /// A key of tiles or their places is wrong, so that what the rest makes of them is not what was meant.
+    pub is_layout_wrong: bool,
+    text: String,
+    path: PathBuf,
+}
+
+impl Survey {
+    /// One more mistake, at the line of this key.
+    pub fn add(&mut self, key: &str, what: String) {
+        self.mistakes.push((line_of_key(&self.text, key), what));
+    }
+
+    /// The configuration; all mistakes where there are any.
+    pub fn end(mut self) -> Result<Loaded, ConfigError> {
+        self.mistakes.sort();
+        let wrong = |(line, what)| ConfigError::Wrong { path: self.path.clone(), line, what };
+        let mut mistakes: Vec<_> = self.mistakes.into_iter().map(wrong).collect();
+        match mistakes.len() {
+            0 => Ok(self.loaded),
+            1 => Err(mistakes.remove(0)),
+            _ => Err(ConfigError::Several(mistakes)),
+        }
+    }
+}
+
+/// Reads a file, and goes on after mistakes. Fails where it cannot be read, or is no TOML.
+pub fn survey(path: &Path) -> Result<Survey, ConfigError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|e| ConfigError::Read { path: path.to_owned(), why: e.to_string() })?;
+    survey_str(&text, path)
+}
+
+fn survey_str(text: &str, path: &Path) -> Result<Survey, ConfigError> {
     let mut table: Table = toml::from_str(text).map_err(|e| {
         let line = e.span().map_or(1, |span| line_of(text, span.start));
         let twice = Some(line).filter(|_| e.message().starts_with("duplicate key")).and_then(|line| twice(text, line));
-        wrong(line, twice.unwrap_or_else(|| e.message().to_owned()))
+        let what = twice.unwrap_or_else(|| e.message().to_owned());
+        ConfigError::Wrong { path: path.to_owned(), line, what }
     })?;
     let notices = foreign::adapt(&mut table);
-    let mut mistakes = vec![];
-    for key in unknown_keys(&table) {
-        mistakes.push((line_of_key(text, &key), format!("unknown key `{key}`{}", suggestion(&key))));
-        foreign::remove(&mut table, &key);
+    let mut survey = Survey { text: text.into(), path: path.into(), ..Survey::default() };
+    let unknown = unknown_keys(&table);
+    for key in &unknown {
+        survey.add(key, format!("unknown key `{key}`{}", suggestion(key)));
+        foreign::remove(&mut table, key);
     }
     let mistyped = mistyped_keys(&table);
     for (key, message) in &mistyped {
-        mistakes.push((line_of_key(text, key), format!("`{key}`: {message}")));
+        survey.add(key, format!("`{key}`: {message}"));
         foreign::remove(&mut table, key);
     }
+    let wrong = || unknown.iter().chain(mistyped.iter().map(|(key, _)| key));
+    let is_of_layout = |key: &String| ["layout", "development.bench"].iter().any(|table| key.starts_with(table));
+    let is_nearly = |key: &String| suggestion(key).contains("`layout.");
+    survey.is_layout_wrong = wrong().any(|key| is_of_layout(key) || is_nearly(key));
     let mut keys = vec![];
     collect(&table, "", &mut keys);
     // The rest is looked at as if those keys were not there.
-    let config = toml::Value::Table(table).try_into::<Config>();
-    match &config {
+    match toml::Value::Table(table).try_into::<Config>() {
         Ok(config) => {
             // What does not go together with a value that is not there is no mistake yet.
             let is_about = |what: &str, key: &str| what.contains(&format!("`{key}`"));
-            let found = problems(config).into_iter().map(|(key, what)| (key, format!("`{key}`: {what}")));
+            let found = problems(&config).into_iter().map(|(key, what)| (key, format!("`{key}`: {what}")));
             let found = found.filter(|(_, what)| !mistyped.iter().any(|(mistyped, _)| is_about(what, mistyped)));
-            mistakes.extend(found.map(|(key, what)| (line_of_key(text, key), what)));
+            found.for_each(|(key, what)| survey.add(key, what));
+            survey.loaded = Loaded { config, notices, keys };
         }
-        Err(error) if mistakes.is_empty() => mistakes.push((1, in_words(error.message()))),
-        Err(_) => {}
+        Err(error) if survey.mistakes.is_empty() => survey.mistakes.push((1, in_words(error.message()))),
+        Err(_) => survey.is_layout_wrong = true,
     }
-    mistakes.sort();
-    let mut mistakes: Vec<_> = mistakes.into_iter().map(|(line, what)| wrong(line, what)).collect();
-    match mistakes.len() {
-        0 => Ok(Loaded { config: config.expect("an error is a mistake"), notices, keys }),
-        1 => Err(mistakes.remove(0)),
-        _ => Err(ConfigError::Several(mistakes)),
+    Ok(survey)
+}
+
+/// Keys that are right each by itself and do nothing, or not all that they say, beside another.
+pub fn idle_keys(config: &Config) -> Vec<String> {
+    let mut found = vec![];
+    let (rpc, bench, quic) = (&config.rpc, &config.development.bench, &config.tiles.quic);
+    if config.development.idle_slot_ms > 0 && config.development.slots == "clock" {
+        found.push("`development.idle_slot_ms` does nothing while `development.slots` is `clock`".into());
     }
+    let (one, slice) = (rpc.max_airdrop_lamports, rpc.max_airdrop_lamports_per_slice);
+    if slice > 0 && one > slice {
+        found.push(
+            "an airdrop of `rpc.max_airdrop_lamports` is more than `rpc.max_airdrop_lamports_per_slice` lets through"
+                .into(),
+        );
+    }
+    if (1..bench.connections).contains(&quic.max_concurrent_connections) {
+        found.push(format!(
+            "`hearth bench` makes {} connections (`development.bench.connections`), and \
+             `tiles.quic.max_concurrent_connections` allows {}",
+            bench.connections, quic.max_concurrent_connections
+        ));
+    }
+    found
 }
 
 /// Transactions that may be pending at most: more than half a minute of the fastest node, about 7 GB.

@@ -67,11 +67,23 @@ fn configuration() {
     fs::write(&path, "[layout]\nverfy_tile_count = 2\n[rpc]\nport = \"high\"\n[tiles.quic]\nlimits = \"x\"\n").unwrap();
     let said = error(&output(hearth().args(["config", "check"]).arg(&path)), WRONG_USE, 4);
     says(&said, &["3 mistakes:", ":2: unknown key", ":4: `rpc.port`", ":6: `tiles.quic.limits`"]);
+    // Places of tiles among them; how many there are is not known where a key of theirs is wrong.
+    let text = "[layout]\naffinity = \"0*3,x\"\nblok_cores = \"\"\n[rpc]\nport = \"high\"\n";
+    fs::write(&path, text).unwrap();
+    let said = error(&output(hearth().args(["config", "check"]).arg(&path)), WRONG_USE, 4);
+    says(&said, &["3 mistakes:", ":2: layout.affinity `x`", ":3: unknown key", ":5: `rpc.port`"]);
+    fs::write(&path, text.replace(",x", "")).unwrap();
+    let said = error(&output(hearth().args(["config", "check"]).arg(&path)), WRONG_USE, 3);
+    says(&said, &["2 mistakes:", ":3: unknown key", ":5: `rpc.port`"]);
     let both = output(hearth().args(["config", "check", "--config"]).arg(&path).arg(&path));
     assert_eq!(both.status.code(), Some(WRONG_USE));
     fs::write(&path, "name = \"mine\"\n").unwrap();
     let good = output(hearth().args(["config", "check"]).arg(&path));
-    assert!(String::from_utf8_lossy(&good.stdout).contains("the configuration is good"), "{good:?}");
+    says(&String::from_utf8_lossy(&good.stdout), &["the configuration is good", "hearth run:", "verify:0", "core "]);
+    fs::write(&path, "[development]\nidle_slot_ms = 5\n").unwrap();
+    let idle = output(hearth().args(["config", "check"]).arg(&path));
+    assert!(idle.status.success(), "{idle:?}");
+    says(&String::from_utf8_lossy(&idle.stderr), &["notice: `development.idle_slot_ms` does nothing while"]);
     let missing = output(hearth().args(["run", "--config", "/does/not/exist.toml"]));
     says(&error(&missing, WRONG_USE, 1), &["/does/not/exist.toml", "No such file"]);
 }
