@@ -41,14 +41,14 @@ pub enum Command {
     Why(Why),
     /// Watch a running node: tiles, links, where the time goes.
     ///
-    /// When the node goes away its last second stays, and the node of that name that starts next is shown; Ctrl-C or `q`
-    /// ends it. With --count a node that is gone is an error (exit code 1).
+    /// When the node goes away its last second stays, and the node of that name that starts next is shown; Ctrl-C or
+    /// `q` ends it. With --count a node that is gone is an error (exit code 1).
     Monitor(Monitor),
     /// Draw where a node spends its CPU time, as a flame graph.
     ///
     /// The node samples itself, asked over its RPC: from this machine, or with `rpc.admin_token` from another. Writes
-    /// an SVG and the stacks for other tools, and says which tile used how much. `hearth profile bench` profiles a
-    /// bench.
+    /// an SVG and the stacks for other tools, and says which tile used how much. Ctrl-C ends it early. With too few
+    /// samples to tell anything the exit code is 1. `hearth profile bench` profiles a bench.
     Profile(Profile),
     /// Look at a chain on disk: check it, execute it again, list and export its blocks.
     ///
@@ -410,8 +410,8 @@ pub enum ConfigCommand {
     },
     /// Check a configuration: keys, values, and whether the layout fits this machine.
     ///
-    /// Prints which tile runs on which core, in `hearth run` and in `hearth bench`. Of a file with mistakes all are told
-    /// at once, with their lines: types, unknown keys and the nearest right ones, places of tiles, what excludes each
+    /// Prints which tile runs on which core, in `hearth run` and in `hearth bench`. Of a file with mistakes all are
+    /// told at once, with their lines: types, unknown keys and the nearest right ones, places of tiles, what excludes each
     /// other.
     Check {
         /// The file to check; without one, the defaults are checked.

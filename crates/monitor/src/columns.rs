@@ -2,7 +2,8 @@
 //!
 //! reads   a [`Sample`]'s tiles and links
 //! writes  cells; which columns fit a width
-//! source  the tables of Firedancer's monitor: same names, same meaning; `core`, `% other`, `preempt/s` and `% taken` are ours
+//! source  the tables of Firedancer's monitor: same names, same meaning; `core`, `% other`, `preempt/s` and `% taken`
+//!         are ours
 
 use crate::sample::{LinkSample, Sample, TileSample};
 

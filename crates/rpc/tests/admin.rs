@@ -29,6 +29,13 @@ impl Profiler for Noting {
             id => Ok(json!({ "format": format!("{format:?}"), "id": id })),
         }
     }
+
+    fn stop(&self, id: Option<u64>) -> Result<Value, String> {
+        match id {
+            Some(id @ 2..) => Err(format!("there is no profile {id}")),
+            id => Ok(json!({ "state": "running", "id": id })),
+        }
+    }
 }
 
 fn chain(token: Option<&str>) -> (Chain, Arc<Noting>) {
@@ -53,8 +60,13 @@ fn a_profile_is_started_once_and_fetched() {
     ] {
         assert_eq!(chain.call("hearth_profileFetch", options), json!({ "format": format, "id": id }));
     }
-    let (code, message, _) = chain.error("hearth_profileFetch", json!([{ "id": 2 }]));
-    assert_eq!((code, message.as_str()), (-32041, "there is no profile 2"));
+    for (options, id) in [(json!([]), Value::Null), (json!([{ "id": 1 }]), json!(1))] {
+        assert_eq!(chain.call("hearth_profileStop", options), json!({ "state": "running", "id": id }));
+    }
+    for method in ["hearth_profileFetch", "hearth_profileStop"] {
+        let (code, message, _) = chain.error(method, json!([{ "id": 2 }]));
+        assert_eq!((code, message.as_str()), (-32041, "there is no profile 2"));
+    }
 }
 
 #[test]
@@ -85,15 +97,15 @@ fn others_than_the_owner_are_refused_and_counted() {
     let (chain, profiler) = chain(Some("a secret"));
     for (n, options) in [json!([]), json!([{ "token": "a secreT" }]), json!([{ "token": "" }])].into_iter().enumerate()
     {
-        for method in ["hearth_profileStart", "hearth_profileFetch"] {
+        for method in ["hearth_profileStart", "hearth_profileFetch", "hearth_profileStop"] {
             let (code, message, _) = chain.error(method, options.clone());
             assert!(code == -32040 && message.contains("`rpc.admin_token` as `token`"), "{code} {message}");
         }
-        assert_eq!(chain.counted(Counters::admin_refused), 2 * (n as u64 + 1));
+        assert_eq!(chain.counted(Counters::admin_refused), 3 * (n as u64 + 1));
     }
     assert!(profiler.0.lock().unwrap().is_empty());
     chain.call("hearth_profileStart", json!([{ "token": "a secret" }]));
-    assert_eq!(chain.counted(Counters::admin_refused), 6);
+    assert_eq!(chain.counted(Counters::admin_refused), 9);
 }
 
 #[test]

@@ -64,6 +64,7 @@ pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
 }
 
 /// Reads a file's text; `path` is for the messages.
+#[cfg(test)]
 pub fn load_str(text: &str, path: &Path) -> Result<Loaded, ConfigError> {
     survey_str(text, path)?.end()
 }

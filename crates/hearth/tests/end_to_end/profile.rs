@@ -14,7 +14,6 @@ use super::terminal::Terminal;
 fn a_live_node_is_profiled_by_tile() {
     let setup = Setup::new("profile");
     let node = setup.start();
-    let rpc = node.rpc();
     let (load, _) = bench(&setup);
     let run = |arguments: &[&str]| {
         let output = setup.output("profile", arguments);
@@ -39,60 +38,61 @@ fn a_live_node_is_profiled_by_tile() {
     let named = lines.lines().filter(|line| !line.contains("_ZN") && !line.contains("Unknown")).count();
     assert!(named * 10 >= lines.lines().count() * 9, "{lines}");
 
-    // The next block, of one tile alone, by its URL. On a machine that is full there may be few samples of it.
+    // The next block, of one tile alone, by its URL. On a machine that is full it may have no sample, or few.
     let url = format!("http://127.0.0.1:{}", setup.ports.rpc);
     let asked = ["--url", &url, "--next-block", "--tile", "bank", "--hz", "999", "--folded", "bank.txt"];
-    let output = setup.output("profile", &asked);
-    let (said, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() || error.contains("samples fell into what was asked for"), "{said}{error}");
+    let said = wait_until("a block with samples of bank", || {
+        let output = setup.output("profile", &asked);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_taken = output.status.success() || error.contains("samples fell into what was asked for");
+        if is_taken { Ok(String::from_utf8_lossy(&output.stdout).into_owned()) } else { Err(error) }
+    });
     assert!(said.contains("the next block of bank") && said.contains("of slot "), "{said}");
     let lines = read("bank.txt");
     assert!(!lines.is_empty() && lines.lines().all(|line| line.contains(";bank")), "{lines}");
     assert!(read("hearth-profile.svg").contains("the next block of bank"));
 
+    drop(load);
+    node.stop();
+}
+
+#[test]
+fn a_profile_is_taken_one_at_a_time_and_stopped() {
+    let setup = Setup::new("stopped");
+    let node = setup.start();
+    let rpc = node.rpc();
     // Asked for twice; replaced; of a tile that is not there; never fetched.
     let start = |seconds: u64| rpc.try_call("hearth_profileStart", json!([{ "seconds": seconds }]));
-    assert_eq!(start(60).unwrap()["id"], 3);
+    start(60).unwrap();
+    let ended = |id: u64| {
+        wait_until("the profile to end early", || {
+            let found = rpc.call("hearth_profileFetch", json!([{ "id": id }]));
+            if found["state"] == "running" { Err(found.to_string()) } else { Ok(()) }
+        });
+    };
+    let stop = |id: u64| rpc.try_call("hearth_profileStop", json!([{ "id": id }]));
+    assert_eq!(stop(1).unwrap()["id"], 1);
+    ended(1);
+    assert_eq!(start(60).unwrap()["id"], 2);
+    let under_way = "profile 2 is under way";
     let refused = start(1).unwrap_err();
-    assert!(refused.contains("-32041") && refused.contains("profile 3 is under way (60 s): it ends in"), "{refused}");
-    let gone = rpc.try_call("hearth_profileFetch", json!([{ "id": 2 }])).unwrap_err();
-    assert!(gone.contains("-32041") && gone.contains("profile 3 has replaced it"), "{gone}");
+    assert!(refused.contains("-32041") && refused.contains(&format!("{under_way} (60 s): it ends in")), "{refused}");
+    let gone = rpc.try_call("hearth_profileFetch", json!([{ "id": 1 }])).unwrap_err();
+    assert!(gone.contains("-32041") && gone.contains("profile 2 has replaced it"), "{gone}");
+    assert!(stop(1).unwrap_err().contains("profile 2 has replaced it"));
     for (arguments, part) in [
         (&["--tile", "bakn"][..], "there is no tile `bakn`; there are bank, dedup"),
-        (&["--seconds", "1"][..], "profile 3 is under way"),
+        (&["--seconds", "1"][..], under_way),
         (&["--output", "/does/not/exist/x.svg"][..], "cannot write the result to /does/not/exist/x.svg"),
     ] {
         let output = setup.output("profile", arguments);
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(1) && error.contains(part), "{part}: {error}");
     }
-    // Stopped by its number; a late stop changes nothing.
-    let stop = |id: u64| rpc.try_call("hearth_profileStop", json!([{ "id": id }]));
-    assert!(stop(2).unwrap_err().contains("profile 3 has replaced it"));
-    assert_eq!(stop(3).unwrap()["id"], 3);
-    wait_until("the profile to end early", || {
-        let found = rpc.call("hearth_profileFetch", json!([{ "id": 3 }]));
-        if found["state"] == "running" { Err(found.to_string()) } else { Ok(()) }
-    });
-    assert_ne!(stop(3).unwrap()["state"], "running");
-
-    // Ctrl-C writes what there is.
-    let mut terminal = Terminal::start(setup.command("profile").args(["--seconds", "500"]), 160, 30);
-    terminal.shows(&["profiling http://127.0.0.1:", "Ctrl-C ends it early"]);
-    wait_until("samples", || {
-        let found = rpc.call("hearth_profileFetch", json!([{}]));
-        let left = found["endsInSeconds"].as_f64().ok_or_else(|| found.to_string())?;
-        if left < 497.0 { Ok(()) } else { Err(found.to_string()) }
-    });
-    terminal.interrupt();
-    let status = terminal.ended();
-    let screen = terminal.screen();
-    assert!(status.success(), "{status}: {screen}");
-    for part in ["ending early", "500 s, stopped early: ", "file://", "hearth-profile.svg", "in a browser"] {
-        assert!(screen.contains(part), "{part}: {screen}");
-    }
-    assert!(read("hearth-profile.svg").contains("hearth: 500 s, stopped early"));
-    drop(load);
+    // A late stop changes nothing.
+    stop(2).unwrap();
+    ended(2);
+    assert_ne!(stop(2).unwrap()["state"], "running");
 
     // A node whose process is stopped is not waited for.
     let pid = Pid::from_raw(node.process.id() as i32).unwrap();
@@ -108,8 +108,35 @@ fn a_live_node_is_profiled_by_tile() {
     // A profile under way keeps nobody from stopping.
     start(60).unwrap();
     node.stop();
+    let url = format!("http://127.0.0.1:{}", setup.ports.rpc);
     let error = setup.output("profile", &["--url", &url]).stderr;
     assert!(String::from_utf8_lossy(&error).contains(&format!("no answer from {url}")));
+}
+
+#[test]
+fn what_there_is_is_written_when_it_is_interrupted() {
+    let setup = Setup::new("interrupted");
+    let node = setup.start();
+    let rpc = node.rpc();
+    let (load, _) = bench(&setup);
+    let mut terminal = Terminal::start(setup.command("profile").args(["--seconds", "500"]), 160, 30);
+    terminal.shows(&["profiling http://127.0.0.1:", "Ctrl-C ends it early"]);
+    wait_until("samples", || {
+        let found = rpc.call("hearth_profileFetch", json!([{}]));
+        let left = found["endsInSeconds"].as_f64().ok_or_else(|| found.to_string())?;
+        if left < 491.0 { Ok(()) } else { Err(found.to_string()) }
+    });
+    terminal.interrupt();
+    let status = terminal.ended();
+    let screen = terminal.screen();
+    assert!(status.success(), "{status}: {screen}");
+    for part in ["ending early", "500 s, stopped early: ", "file://", "hearth-profile.svg", "in a browser"] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    let svg = read_to_string(setup.folder.path().join("hearth-profile.svg")).unwrap();
+    assert!(svg.contains("hearth: 500 s, stopped early"));
+    drop(load);
+    node.stop();
 }
 
 #[test]

@@ -146,8 +146,8 @@ pub fn of_every_tile() -> Vec<CounterSpec> {
         kind: CounterKind::Counter,
         help: "Time in each regime, which sum to all of a tile's time: hkeep (housekeeping), backp (a consumer has no \
                room), wait (nothing to do), ovrnp and ovrnr (lapped by a producer while polling or reading), filt1 and \
-               filt2 (filtered by metadata, dropped after reading), finish (useful work), elsewhere (the core ran other \
-               tiles).",
+               filt2 (filtered by metadata, dropped after reading), finish (useful work), elsewhere (the core ran \
+               other tiles).",
     };
     LoopCounters::DECLS[..FIRST_REGIME].iter().chain([&REGIMES]).map(CounterSpec::from).collect()
 }

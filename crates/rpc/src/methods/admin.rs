@@ -8,8 +8,8 @@
 //!
 //! `hearth_profileStart [{ seconds | nextBlock, tile, hz, token }]` begins;
 //! `hearth_profileFetch [{ format, id, token }]` tells how far it is and, once it has ended, gives it;
-//! `hearth_profileStop [{ id, token }]` ends it early, with what there is. One at a time; the last is kept until the next
-//! begins, for a while.
+//! `hearth_profileStop [{ id, token }]` ends it early, with what there is. One at a time; the last is kept until the
+//! next begins, for a while.
 
 use std::net::IpAddr;
 use std::sync::Arc;
