@@ -10,14 +10,14 @@ use std::time::Duration;
 use alloy_primitives::map::AddressSet;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
-use revm::state::Bytecode;
+use revm::state::{AccountInfo, Bytecode};
 
 use super::produce::Empty;
 use super::times::{BlockTimes, Lap};
 use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, lock, now_s};
 use crate::block::Block;
 use crate::pool::DropReason;
-use crate::state::{AccountChange, Changes};
+use crate::state::{AccountChange, Changes, StateView};
 
 /// What the next blocks' environment follows from, beside their parent.
 #[derive(Clone, Debug)]
@@ -236,24 +236,16 @@ impl Chain {
         let mut state = lock(&self.inner.writer);
         let mut lap = Lap::new();
         let (parent, view) = self.head_and_view();
-        let mut info = view.basic_ref(account)?;
-        if let Some(info) = &mut info
-            && info.code.is_none()
-            && !info.is_empty_code_hash()
-        {
-            info.code = Some(view.code_by_hash_ref(info.code_hash)?);
-        }
-        let mut change = AccountChange { info, ..Default::default() };
+        let mut change = AccountChange { info: account_info(&view, account)?, ..Default::default() };
         how(&mut change);
         let mut changes = Changes::default();
         changes.accounts.insert(account, change);
         let mut env = self.inner.next_env(&parent, &lock(&self.inner.dev).clock);
         let part = self.inner.outputs.begin(&mut env, &[]);
         let mut executed = self.inner.execute(&view, &env, &[], &[])?;
-        executed.changes.append(changes.clone());
+        executed.changes.append(changes);
         let times = BlockTimes { deliver_us: lap.us(), ..Default::default() };
-        let mut ready = self.inner.seal(&state, &env, &[], executed, part, times);
-        ready.altered = changes;
+        let ready = self.inner.seal(&state, &env, &[], executed, part, times);
         lock(&self.inner.dev).clock.block_made(&ready.block);
         self.inner.append(&mut state, ready).map(drop)
     }
@@ -277,23 +269,24 @@ impl Chain {
             let Some(at) = dev.snapshots.iter().position(|snapshot| snapshot.id == id) else { return Ok(false) };
             dev.snapshots.drain(at..).next().expect("it is there")
         };
-        let Some(head) = self.block(snapshot.number).filter(|block| block.hash == snapshot.hash) else {
+        if self.block(snapshot.number).is_none_or(|block| block.hash != snapshot.hash) {
             return Ok(false);
-        };
-        // A state that has more than the blocks could not be opened again.
-        state.rewind(snapshot.number)?;
-        if let Some(store) = &self.inner.store {
-            store.truncate(snapshot.number)?;
         }
-        // What it has more than the blocks is cut off when it is opened.
+        state.rewind(snapshot.number)?;
         self.inner.outputs.rewind(snapshot.number)?;
         let view = state.head();
-        let mut published = self.inner.published.write().unwrap_or_else(PoisonError::into_inner);
-        let gone = published.rewind(head.clone(), view.clone());
-        drop(published);
+        let (head, gone) = {
+            let mut published = self.inner.published.write().unwrap_or_else(PoisonError::into_inner);
+            let gone = published.rewind(snapshot.number, view.clone());
+            (published.head().clone(), gone)
+        };
         lock(&self.inner.dev).clock = snapshot.clock;
         self.inner.hub.tell(&ChainEvent::Reorg(head.clone(), gone));
         self.inner.pool.reset(&view, self.inner.base_fee_after(&head));
         Ok(true)
     }
+}
+
+fn account_info(view: &StateView, account: Address) -> Result<Option<AccountInfo>, ChainError> {
+    Ok(view.basic_ref(account)?)
 }

@@ -65,6 +65,7 @@ impl Published {
     }
 
     /// Lets go of the oldest blocks beyond `blocks_max` blocks or `txs_max` transactions; the head stays.
+    #[expect(dead_code)]
     pub(super) fn shrink(&mut self, blocks_max: usize, txs_max: usize) -> Vec<Arc<Block>> {
         let mut gone = Vec::new();
         while self.blocks.len() > 1 && (self.blocks.len() > blocks_max || self.by_tx.len() > txs_max) {
@@ -75,17 +76,16 @@ impl Published {
         gone
     }
 
-    /// Goes back to `head`; gives the blocks here that are no more, newest first.
-    pub(super) fn rewind(&mut self, head: Arc<Block>, view: StateView) -> Vec<Arc<Block>> {
-        assert_eq!(head.number(), view.number(), "the state after a block goes with it");
+    /// Goes back to block `number`, which must be here; gives the blocks that are no more, newest first.
+    pub(super) fn rewind(&mut self, number: u64, view: StateView) -> Vec<Arc<Block>> {
+        assert_eq!(number, view.number(), "the state after a block goes with it");
         let mut gone = Vec::new();
-        while let Some(block) = self.blocks.pop_back_if(|block| block.number() > head.number()) {
+        while self.head().number() > number {
+            let block = self.blocks.pop_back().expect("there is always a head");
             self.forget(&block);
             gone.push(block);
         }
-        if self.blocks.is_empty() {
-            self.insert(head);
-        }
+        assert_eq!(self.head().number(), number, "the block gone back to is in memory");
         self.view = view;
         gone
     }
