@@ -127,8 +127,8 @@ pub fn by_themselves(txs: &[Bytes]) -> B256Set {
     hashes(&single).into_iter().collect()
 }
 
-/// Bytes of transactions to choose for a block of at most `bytes_max`, so that with its frames it fits: an envelope adds
-/// three bytes to each transaction, of which the smallest has about 85, and a few to each hundred.
+/// Bytes of transactions to choose for a block of at most `bytes_max`, so that with its frames it fits: an envelope
+/// adds three bytes to each transaction, of which the smallest has about 85, and a few to each hundred.
 pub fn bytes_to_choose(bytes_max: i64) -> usize {
     let bytes_max = usize::try_from(bytes_max).unwrap_or(0);
     (bytes_max - bytes_max / 16).saturating_sub(64)

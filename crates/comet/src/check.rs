@@ -105,8 +105,8 @@ pub fn check_again(chain: &Chain, tx: &Bytes) -> response::CheckTx {
 
 fn code(error: &SubmitError) -> u32 {
     match error {
-        SubmitError::Tx(_) => CODE_MALFORMED,
-        SubmitError::Pool(_) => CODE_REFUSED,
+        SubmitError::Tx(_) | SubmitError::Output(_) => CODE_MALFORMED,
+        SubmitError::Pool(_) | SubmitError::OutputPool(_) => CODE_REFUSED,
     }
 }
 

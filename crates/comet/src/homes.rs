@@ -97,7 +97,12 @@ impl Home {
 
     /// The address of our RPC.
     pub fn web3(&self) -> String {
-        format!("{}:{}", self.host, self.p2p_port + 2)
+        format!("{}:{}", self.host, self.web3_port())
+    }
+
+    /// Its port.
+    pub fn web3_port(&self) -> u16 {
+        self.p2p_port + 2
     }
 
     /// CometBFT's genesis, which holds ours.
@@ -145,13 +150,7 @@ pub fn write(cometbft: &Path, folder: &Path, network: &Network) -> Result<Vec<Ho
     }
     fs::create_dir_all(folder).map_err(at(folder))?;
     let folder = fs::canonicalize(folder).map_err(at(folder))?;
-    let homes: Vec<Home> = (0..count)
-        .map(|number| Home {
-            folder: folder.join(format!("node{number}")),
-            host: format!("127.0.0.{}", number + 1),
-            p2p_port: network.base_port,
-        })
-        .collect();
+    let homes: Vec<Home> = (0..count).map(|number| home(&folder, number, network.base_port)).collect();
     make(cometbft, &folder, network, &homes)?;
     for home in &homes {
         let path = home.genesis();
@@ -162,6 +161,20 @@ pub fn write(cometbft: &Path, folder: &Path, network: &Network) -> Result<Vec<Ho
         home.configure(network, None)?;
     }
     Ok(homes)
+}
+
+/// The homes that are in `folder` already, if there are any; their ports are those of this network.
+pub fn find(folder: &Path, network: &Network) -> Result<Option<Vec<Home>>, HomesError> {
+    let Ok(folder) = fs::canonicalize(folder) else { return Ok(None) };
+    let there = |number: &u32| folder.join(format!("node{number}/config/config.toml")).exists();
+    let homes: Vec<Home> = (0..).take_while(there).map(|number| home(&folder, number, network.base_port)).collect();
+    homes.iter().try_for_each(|home| home.configure(network, None))?;
+    if homes.is_empty() { Err(HomesError::Exists(folder)) } else { Ok(Some(homes)) }
+}
+
+fn home(folder: &Path, number: u32, base_port: u16) -> Home {
+    let host = format!("127.0.0.{}", number + 1);
+    Home { folder: folder.join(format!("node{number}")), host, p2p_port: base_port }
 }
 
 /// CometBFT's own files, keys and all.
@@ -217,6 +230,8 @@ mod tests {
         let network = Network { validators: 1, followers: 0, base_port: 1, pause_ms: 1, pool: 1, genesis: Value::Null };
         let result = write(Path::new("/nowhere/cometbft"), folder.path(), &network);
         assert!(matches!(result, Err(HomesError::Exists(_))));
+        assert!(matches!(find(folder.path(), &network), Err(HomesError::Exists(_))));
+        assert!(matches!(find(&folder.path().join("a"), &network), Ok(None)));
         let result = write(Path::new("/nowhere/cometbft"), &folder.path().join("a"), &network);
         assert!(matches!(result, Err(HomesError::Program { .. })));
     }

@@ -3,7 +3,8 @@
 //! What comes over our own RPC is in this node's pool alone. A thread collects what has become executable for
 //! [`GATHER`], or until an envelope is full, and hands envelopes to the RPC of this node's CometBFT, which carries them
 //! to every mempool and so, through CheckTx, to every pool: whoever proposes next has them. A validator that is alone
-//! proposes from its own pool, and nothing is handed over. What still waits after [`AGAIN`] blocks is handed over again.
+//! proposes from its own pool, and nothing is handed over. What still waits after [`AGAIN`] blocks is handed over once
+//! more.
 //!
 //! reads   the pool's news
 //! writes  `broadcast_tx_async`, on a connection that is kept

@@ -1,8 +1,8 @@
 //! Beginning from a peer's snapshot.
 //!
 //! Each chunk is checked against the hash that the offer named, the headers against the app hash that CometBFT's light
-//! client vouches for, and the whole state, at the end, against the root in its header: a peer that lies is found out at
-//! once for a chunk and at the latest then.
+//! client vouches for, and the whole state, at the end, against the root in its header: a peer that lies is found out
+//! at once for a chunk and at the latest then.
 //!
 //! reads   the offer; chunks, in order
 //! memory  the state that is restored
