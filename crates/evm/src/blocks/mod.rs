@@ -25,8 +25,9 @@ use std::thread::JoinHandle;
 use alloy_primitives::B256;
 
 use crate::block::Block;
+use crate::state::Changes;
 use record::Hashes;
-use segment::{Segment, SegmentHead};
+use segment::{Place, Segment, SegmentHead};
 
 /// Bytes from which on a segment is not written to any more.
 const SEGMENT_BYTES: u64 = 256 << 20;
@@ -147,8 +148,8 @@ impl BlockStore {
         self.lock().newest()
     }
 
-    /// Appends the block after the newest.
-    pub fn append(&self, block: &Block) -> Result<(), BlocksError> {
+    /// Appends the block after the newest, with what of its changes no execution gives.
+    pub fn append(&self, block: &Block, altered: &Changes) -> Result<(), BlocksError> {
         let mut inner = self.lock();
         let number = block.number();
         assert_eq!(number, inner.newest() + 1, "blocks are kept in order");
@@ -156,7 +157,7 @@ impl BlockStore {
             inner.segments.push(Segment::create(&self.dir, &self.head, number)?);
         }
         let segment = inner.segments.last_mut().expect("there is one now");
-        segment.append(number, &record::encode(block))?;
+        segment.append(number, &record::encode(block, altered))?;
         inner.unsynced = Some(segment.file());
         inner.index(number, &Hashes::of(block));
         drop(inner);
@@ -169,14 +170,14 @@ impl BlockStore {
 
     /// The block of that number.
     pub fn block(&self, number: u64) -> Result<Option<Arc<Block>>, BlocksError> {
-        let read = {
-            let inner = self.lock();
-            let at = inner.segments.partition_point(|segment| segment.first() <= number);
-            let Some(segment) = at.checked_sub(1).map(|at| &inner.segments[at]) else { return Ok(None) };
-            let Some(read) = segment.find(number) else { return Ok(None) };
-            read
-        };
-        Ok(Some(Arc::new(read.block()?)))
+        let place = self.lock().find(number);
+        place.map(|place| Ok(Arc::new(place.read()?.0))).transpose()
+    }
+
+    /// What of a block's changes no execution gives; nothing where there is no such block.
+    pub fn altered(&self, number: u64) -> Result<Changes, BlocksError> {
+        let place = self.lock().find(number);
+        place.map_or_else(|| Ok(Changes::default()), |place| Ok(place.read()?.1))
     }
 
     /// The number of the block that may have this hash; the block tells whether it has.
@@ -238,6 +239,11 @@ impl Drop for BlockStore {
 impl Inner {
     fn newest(&self) -> u64 {
         self.segments.last().map_or(0, |segment| segment.next() - 1)
+    }
+
+    fn find(&self, number: u64) -> Option<Place> {
+        let at = self.segments.partition_point(|segment| segment.first() <= number);
+        self.segments[at.checked_sub(1)?].find(number)
     }
 
     fn index(&mut self, number: u64, hashes: &Hashes) {

@@ -14,6 +14,7 @@ use alloy_primitives::B256;
 use super::BlocksError;
 use super::record::{self, Hashes};
 use crate::block::Block;
+use crate::state::Changes;
 
 const MAGIC: &[u8; 8] = b"HRTHBLK1";
 const HEAD_BYTES: usize = 64;
@@ -61,8 +62,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The block there.
-    pub(super) fn block(&self) -> Result<Block, BlocksError> {
+    /// The block there, and what no execution gives of its changes.
+    pub(super) fn read(&self) -> Result<(Block, Changes), BlocksError> {
         let mut bytes = vec![0; self.bytes];
         let read = self.file.read_exact_at(&mut bytes, self.offset);
         read.map_err(|source| BlocksError::Io { what: "read", path: self.path.clone(), source })?;

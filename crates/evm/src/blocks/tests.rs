@@ -61,7 +61,7 @@ fn what_is_kept_is_found_again_after_a_restart() {
     let blocks: Vec<_> = (1..=9).map(|number| block(number, number * 3 % 7)).collect();
     let store = open(dir.path()).expect("it opens");
     assert_eq!(store.newest(), 0);
-    blocks.iter().for_each(|block| store.append(block).expect("it is kept"));
+    blocks.iter().for_each(|block| store.append(block, &Changes::default()).expect("it is kept"));
     drop(store);
     let store = open(dir.path()).expect("it opens");
     assert_eq!(store.newest(), 9);
@@ -81,13 +81,13 @@ fn what_is_kept_is_found_again_after_a_restart() {
 fn what_was_cut_off_is_gone_and_can_be_kept_anew() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = open(dir.path()).expect("it opens");
-    (1..=5).for_each(|number| store.append(&block(number, 3)).expect("it is kept"));
+    (1..=5).for_each(|number| store.append(&block(number, 3), &Changes::default()).expect("it is kept"));
     store.truncate(2).expect("it is cut");
     assert_eq!((store.newest(), store.number_of(&block(3, 3).hash)), (2, None));
-    store.append(&block(3, 1)).expect("it is kept");
+    store.append(&block(3, 1), &Changes::default()).expect("it is kept");
     assert_eq!(store.block(3).expect("read"), Some(block(3, 1)));
     store.truncate(0).expect("it is cut");
-    store.append(&block(1, 2)).expect("it is kept");
+    store.append(&block(1, 2), &Changes::default()).expect("it is kept");
     drop(store);
     assert_eq!(open(dir.path()).expect("it opens").newest(), 1);
 }
@@ -96,7 +96,7 @@ fn what_was_cut_off_is_gone_and_can_be_kept_anew() {
 fn only_one_at_a_time_and_only_of_its_own_chain() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = open(dir.path()).expect("it opens");
-    store.append(&block(1, 0)).expect("it is kept");
+    store.append(&block(1, 0), &Changes::default()).expect("it is kept");
     assert!(matches!(open(dir.path()), Err(BlocksError::InUse(_))));
     drop(store);
     let error = BlockStore::open(dir.path(), 5, ZERO, || ()).err().expect("it is another's").to_string();
@@ -108,7 +108,7 @@ fn only_one_at_a_time_and_only_of_its_own_chain() {
 fn a_damaged_file_is_named_and_refused() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = open(dir.path()).expect("it opens");
-    (1..=3).for_each(|number| store.append(&block(number, 2)).expect("it is kept"));
+    (1..=3).for_each(|number| store.append(&block(number, 2), &Changes::default()).expect("it is kept"));
     drop(store);
     let path = the_file(dir.path());
     let whole = fs::read(&path).expect("it is there");
@@ -139,7 +139,7 @@ proptest! {
         let store = open(dir.path()).expect("it opens");
         let mut ends = vec![64];
         for block in &blocks {
-            store.append(block).expect("it is kept");
+            store.append(block, &Changes::default()).expect("it is kept");
             ends.push(fs::metadata(the_file(dir.path())).expect("a file").len());
         }
         drop(store);
@@ -155,7 +155,7 @@ proptest! {
         }
         // And it goes on.
         for block in &blocks[whole as usize..] {
-            store.append(block).expect("it is kept");
+            store.append(block, &Changes::default()).expect("it is kept");
         }
         drop(store);
         prop_assert_eq!(open(dir.path()).expect("it opens").newest(), blocks.len() as u64);

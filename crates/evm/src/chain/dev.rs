@@ -10,14 +10,14 @@ use std::time::Duration;
 use alloy_primitives::map::AddressSet;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
-use revm::state::{AccountInfo, Bytecode};
+use revm::state::Bytecode;
 
 use super::produce::Empty;
 use super::times::{BlockTimes, Lap};
 use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, lock, now_s};
 use crate::block::Block;
 use crate::pool::DropReason;
-use crate::state::{AccountChange, Changes, StateView};
+use crate::state::{AccountChange, Changes};
 
 /// What the next blocks' environment follows from, beside their parent.
 #[derive(Clone, Debug)]
@@ -236,16 +236,24 @@ impl Chain {
         let mut state = lock(&self.inner.writer);
         let mut lap = Lap::new();
         let (parent, view) = self.head_and_view();
-        let mut change = AccountChange { info: account_info(&view, account)?, ..Default::default() };
+        let mut info = view.basic_ref(account)?;
+        if let Some(info) = &mut info
+            && info.code.is_none()
+            && !info.is_empty_code_hash()
+        {
+            info.code = Some(view.code_by_hash_ref(info.code_hash)?);
+        }
+        let mut change = AccountChange { info, ..Default::default() };
         how(&mut change);
         let mut changes = Changes::default();
         changes.accounts.insert(account, change);
         let mut env = self.inner.next_env(&parent, &lock(&self.inner.dev).clock);
         let part = self.inner.outputs.begin(&mut env, &[]);
         let mut executed = self.inner.execute(&view, &env, &[], &[])?;
-        executed.changes.append(changes);
+        executed.changes.append(changes.clone());
         let times = BlockTimes { deliver_us: lap.us(), ..Default::default() };
-        let ready = self.inner.seal(&state, &env, &[], executed, part, times);
+        let mut ready = self.inner.seal(&state, &env, &[], executed, part, times);
+        ready.altered = changes;
         lock(&self.inner.dev).clock.block_made(&ready.block);
         self.inner.append(&mut state, ready).map(drop)
     }
@@ -269,24 +277,23 @@ impl Chain {
             let Some(at) = dev.snapshots.iter().position(|snapshot| snapshot.id == id) else { return Ok(false) };
             dev.snapshots.drain(at..).next().expect("it is there")
         };
-        if self.block(snapshot.number).is_none_or(|block| block.hash != snapshot.hash) {
+        let Some(head) = self.block(snapshot.number).filter(|block| block.hash == snapshot.hash) else {
             return Ok(false);
-        }
+        };
+        // A state that has more than the blocks could not be opened again.
         state.rewind(snapshot.number)?;
+        if let Some(store) = &self.inner.store {
+            store.truncate(snapshot.number)?;
+        }
+        // What it has more than the blocks is cut off when it is opened.
         self.inner.outputs.rewind(snapshot.number)?;
         let view = state.head();
-        let (head, gone) = {
-            let mut published = self.inner.published.write().unwrap_or_else(PoisonError::into_inner);
-            let gone = published.rewind(snapshot.number, view.clone());
-            (published.head().clone(), gone)
-        };
+        let mut published = self.inner.published.write().unwrap_or_else(PoisonError::into_inner);
+        let gone = published.rewind(head.clone(), view.clone());
+        drop(published);
         lock(&self.inner.dev).clock = snapshot.clock;
         self.inner.hub.tell(&ChainEvent::Reorg(head.clone(), gone));
         self.inner.pool.reset(&view, self.inner.base_fee_after(&head));
         Ok(true)
     }
-}
-
-fn account_info(view: &StateView, account: Address) -> Result<Option<AccountInfo>, ChainError> {
-    Ok(view.basic_ref(account)?)
 }

@@ -1,9 +1,11 @@
 //! What can go wrong with the chain.
 
 use std::io;
+use std::path::PathBuf;
 
 use alloy_primitives::B256;
 
+use crate::blocks::BlocksError;
 use crate::pool::PoolError;
 use crate::state::StateError;
 use crate::tx::TxError;
@@ -34,6 +36,49 @@ pub enum ChainError {
     /// The ledger of outputs.
     #[error(transparent)]
     Outputs(#[from] hearth_utxo::ledger::LedgerError),
+    /// The folder.
+    #[error("cannot make the folder {}: {source}", path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The blocks.
+    #[error(transparent)]
+    Blocks(#[from] BlocksError),
+    /// The file of what is in the pool.
+    #[error("cannot keep the pool in {}: {source}", path.display())]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The state is that of a block that is not there.
+    #[error("the state is that of block {state}, but the blocks end with {blocks}: files of the folder are missing")]
+    StateAhead {
+        /// Number of the state's block.
+        state: u64,
+        /// Number of the newest block.
+        blocks: u64,
+    },
+    /// The state is that of another block of this height.
+    #[error("the state is not that of the folder's block {number}: they do not belong together")]
+    OtherState {
+        /// The height.
+        number: u64,
+    },
+    /// A block of the folder gives another when it is executed again.
+    #[error("block {number} of the folder is {kept}, but executing it again gives {executed}")]
+    Replay {
+        /// Its height.
+        number: u64,
+        /// Its hash.
+        kept: B256,
+        /// The hash it would have.
+        executed: B256,
+    },
     /// No thread for the sequencer.
     #[error("cannot start the sequencer's thread: {0}")]
     Thread(#[source] io::Error),

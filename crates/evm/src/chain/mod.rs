@@ -13,15 +13,17 @@ mod consensus;
 mod dev;
 mod error;
 mod hub;
+mod journal;
 mod outputs;
 mod produce;
 mod published;
+mod recover;
 mod sequencer;
 mod submit;
 mod times;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -34,12 +36,14 @@ pub use produce::Ready;
 pub use times::{BlockTimes, Metrics};
 
 use crate::block::Block;
+use crate::blocks::BlockStore;
 use crate::exec::BlockEnv;
 use crate::genesis::Genesis;
 use crate::pool::{Pool, PoolConfig};
 use crate::state::{State, StateHandle, StateView};
 use dev::DevState;
 use hub::Hub;
+use journal::Journal;
 use outputs::Outputs;
 use published::Published;
 use sequencer::Signal;
@@ -98,7 +102,10 @@ pub struct Chain {
 
 struct Inner {
     config: ChainConfig,
+    zero: Arc<Block>,
     pool: Pool,
+    journal: Option<Journal>,
+    store: Option<BlockStore>,
     states: StateHandle,
     published: RwLock<Published>,
     /// Whoever makes a block holds this.
@@ -110,30 +117,45 @@ struct Inner {
     signal: Arc<Signal>,
     times: Times,
     sequencer: Mutex<Option<JoinHandle<()>>>,
+    failure: OnceLock<String>,
 }
 
 impl Chain {
     /// Opens the chain and begins to make blocks.
     pub fn open(config: ChainConfig) -> Result<Self, ChainError> {
-        let state = State::open(config.dir.as_deref(), &config.genesis)?;
+        let failed = |source| ChainError::Folder { path: config.dir.clone().unwrap_or_default(), source };
+        config.dir.as_ref().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
+        let mut state = State::open(config.dir.as_ref().map(|dir| dir.join("state")).as_deref(), &config.genesis)?;
+        let zero_root = match state.head().number() {
+            0 => state.head().state_root(),
+            _ => State::open(None, &config.genesis)?.head().state_root(),
+        };
+        let zero = Arc::new(Block::zero(config.genesis.block_zero(zero_root)));
+        let (store, head) = recover::recover(&config, &mut state, &zero)?;
+        let (journal, waiting) = config.dir.as_deref().map(Journal::open).transpose()?.unzip();
         let view = state.head();
-        let zero = Arc::new(Block::zero(config.genesis.block_zero(view.state_root())));
         let spec = config.genesis.spec(view.number() + 1, now_s());
-        let hash_of = |number| view.hash_of(number);
-        let outputs = Outputs::open(config.dir.as_deref(), config.genesis.chain_id, &zero, &hash_of)?;
+        let hash_of = |number| view.hash_of(number).or_else(|| Some(store.as_ref()?.block(number).ok()??.hash));
+        let outputs = Outputs::open(config.dir.as_deref(), config.genesis.chain_id, &head, &hash_of)?;
         let inner = Arc::new(Inner {
             outputs,
+            zero,
             pool: Pool::new(config.pool.clone(), spec),
+            journal,
+            store,
             states: state.handle(),
-            published: RwLock::new(Published::new(zero, view)),
+            published: RwLock::new(Published::new(head, view)),
             writer: Mutex::new(state),
             dev: Mutex::new(DevState::new(&config)),
             hub: Hub::default(),
             signal: Arc::new(Signal::new(config.block_time)),
             times: Times::default(),
             sequencer: Mutex::new(None),
+            failure: OnceLock::new(),
             config,
         });
+        // What waited when the program ended waits again; what is in a block is refused as such.
+        inner.add(waiting.unwrap_or_default());
         let thread = sequencer::start(&inner)?;
         *lock(&inner.sequencer) = Some(thread);
         Ok(Self { inner })
@@ -149,6 +171,11 @@ impl Chain {
             // A panic there has told what it had to tell.
             let _ = thread.join();
         }
+    }
+
+    /// Why no more blocks can be made, if that is so.
+    pub fn failure(&self) -> Option<String> {
+        self.inner.failure.get().cloned()
     }
 
     /// What the chain began with.
@@ -194,17 +221,26 @@ impl Chain {
 
     /// The block of that height.
     pub fn block(&self, number: u64) -> Option<Arc<Block>> {
-        self.inner.published().block(number)
+        self.inner.block(number)
     }
 
     /// The block of that hash.
     pub fn block_by_hash(&self, hash: &B256) -> Option<Arc<Block>> {
-        self.inner.published().block_by_hash(hash)
+        if let Some(block) = self.inner.published().block_by_hash(hash) {
+            return Some(block);
+        }
+        let number = self.inner.store.as_ref().and_then(|store| store.number_of(hash)).unwrap_or(0);
+        self.inner.block(number).filter(|block| block.hash == *hash)
     }
 
     /// The block that holds a transaction, and the transaction's place in it.
     pub fn tx(&self, hash: &B256) -> Option<(Arc<Block>, usize)> {
-        self.inner.published().tx(hash)
+        if let Some(place) = self.inner.published().tx(hash) {
+            return Some(place);
+        }
+        let (number, index) = self.inner.store.as_ref()?.place_of(hash)?;
+        let block = self.inner.block(number)?;
+        block.txs.get(index).is_some_and(|tx| tx.hash == *hash).then_some((block, index))
     }
 
     /// New blocks from now on, and going back.
@@ -241,6 +277,23 @@ impl Chain {
 }
 
 impl Inner {
+    fn block(&self, number: u64) -> Option<Arc<Block>> {
+        let (head, recent) = {
+            let published = self.published();
+            (published.head().number(), published.block(number))
+        };
+        match (recent, &self.store) {
+            (Some(block), _) => Some(block),
+            (None, _) if number == 0 => Some(self.zero.clone()),
+            // The writer keeps a block before it shows it.
+            (None, Some(store)) if number < head => store.block(number).unwrap_or_else(|error| {
+                tracing::error!(%error, "a block cannot be read");
+                None
+            }),
+            _ => None,
+        }
+    }
+
     fn published(&self) -> RwLockReadGuard<'_, Published> {
         self.published.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -65,7 +65,6 @@ impl Published {
     }
 
     /// Lets go of the oldest blocks beyond `blocks_max` blocks or `txs_max` transactions; the head stays.
-    #[expect(dead_code)]
     pub(super) fn shrink(&mut self, blocks_max: usize, txs_max: usize) -> Vec<Arc<Block>> {
         let mut gone = Vec::new();
         while self.blocks.len() > 1 && (self.blocks.len() > blocks_max || self.by_tx.len() > txs_max) {
@@ -76,16 +75,17 @@ impl Published {
         gone
     }
 
-    /// Goes back to block `number`, which must be here; gives the blocks that are no more, newest first.
-    pub(super) fn rewind(&mut self, number: u64, view: StateView) -> Vec<Arc<Block>> {
-        assert_eq!(number, view.number(), "the state after a block goes with it");
+    /// Goes back to `head`; gives the blocks here that are no more, newest first.
+    pub(super) fn rewind(&mut self, head: Arc<Block>, view: StateView) -> Vec<Arc<Block>> {
+        assert_eq!(head.number(), view.number(), "the state after a block goes with it");
         let mut gone = Vec::new();
-        while self.head().number() > number {
-            let block = self.blocks.pop_back().expect("there is always a head");
+        while let Some(block) = self.blocks.pop_back_if(|block| block.number() > head.number()) {
             self.forget(&block);
             gone.push(block);
         }
-        assert_eq!(self.head().number(), number, "the block gone back to is in memory");
+        if self.blocks.is_empty() {
+            self.insert(head);
+        }
         self.view = view;
         gone
     }

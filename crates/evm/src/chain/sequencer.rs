@@ -106,6 +106,7 @@ fn run(chain: &Weak<Inner>, signal: &Signal) {
         let Some(chain) = chain.upgrade() else { return };
         if let Err(error) = turn(&chain, empty) {
             tracing::error!(%error, "no more blocks can be made");
+            let _ = chain.failure.set(error.to_string());
             return;
         }
     }

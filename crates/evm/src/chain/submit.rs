@@ -115,14 +115,25 @@ impl Chain {
 }
 
 impl Inner {
+    /// Gives transactions to the pool, and keeps those that it takes before anybody is told.
     fn take(&self, txs: Vec<SharedTx>) -> Vec<Result<(), PoolError>> {
+        let journaled = self.journal.as_ref().map(|journal| (journal, txs.clone()));
+        let results = self.add(txs);
+        if let Some((journal, txs)) = journaled {
+            let taken = txs.iter().zip(&results).filter(|(_, result)| result.is_ok()).map(|(tx, _)| tx);
+            if let Err(error) = journal.append(taken) {
+                tracing::error!(%error, "what is acknowledged would not outlive this program");
+            }
+        }
+        results
+    }
+
+    /// Gives transactions to the pool.
+    pub(super) fn add(&self, txs: Vec<SharedTx>) -> Vec<Result<(), PoolError>> {
         if txs.is_empty() {
             return Vec::new();
         }
-        let (head, view) = {
-            let published = self.published();
-            (published.head().clone(), published.view().clone())
-        };
+        let (head, view) = self.head_and_view();
         let results = self.pool.add(txs, &view, self.base_fee_after(&head), head.header.gas_limit);
         if results.iter().any(Result::is_ok) {
             self.signal.transactions();

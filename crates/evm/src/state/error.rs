@@ -40,6 +40,12 @@ pub enum StateError {
     /// Another process uses the files.
     #[error("{} is in use by another process", .0.display())]
     InUse(PathBuf),
+    /// There is a state where a new one was to be made.
+    #[error("{} already has a state; give an empty directory", .0.display())]
+    NotEmpty(PathBuf),
+    /// What cannot be in a state.
+    #[error("a state cannot have {0}")]
+    BadEntry(String),
     /// A block that is not the head's successor.
     #[error("block {number} cannot follow block {head}")]
     NotNext {

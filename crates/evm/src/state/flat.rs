@@ -15,7 +15,8 @@ use alloy_primitives::{Address, U256};
 use super::code::Codes;
 
 const SHARD_BITS: u32 = 10;
-const SHARDS: usize = 1 << SHARD_BITS;
+/// Parts of a table.
+pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
 
 /// An account in 44 bytes without alignment: with its address exactly a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +56,8 @@ const _: () = assert!(size_of::<(SlotKey, Word)>() == 84);
 
 /// The newest state. A value is `None` or zero where nothing is there.
 pub(crate) struct Flat {
-    accounts: Table<Address, Slim>,
-    slots: Table<SlotKey, Word>,
+    pub(crate) accounts: Table<Address, Slim>,
+    pub(crate) slots: Table<SlotKey, Word>,
     pub(crate) codes: Codes,
 }
 
@@ -83,23 +84,14 @@ impl Flat {
         self.slots.set(slots, |after| (*after != [0; 32]).then_some(*after));
     }
 
-    /// All addresses, in no order.
-    pub(crate) fn addresses(&self) -> Vec<Address> {
-        self.accounts.keys()
-    }
-
-    /// All slots, in no order.
-    pub(crate) fn slot_keys(&self) -> Vec<SlotKey> {
-        self.slots.keys()
-    }
-
     /// Accounts and slots.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.accounts.count(), self.slots.count())
     }
 }
 
-struct Table<K, V> {
+/// Values by key, in parts each with a lock of its own.
+pub(crate) struct Table<K, V> {
     shards: Box<[RwLock<HashMap<K, V>>]>,
     /// Keyed at random: nobody can choose addresses that meet in one shard.
     hasher: DefaultHashBuilder,
@@ -110,7 +102,8 @@ impl<K: std::hash::Hash + Eq + Copy, V: Copy> Table<K, V> {
         Self { shards: (0..SHARDS).map(|_| RwLock::default()).collect(), hasher: DefaultHashBuilder::default() }
     }
 
-    fn shard_of(&self, key: &K) -> usize {
+    /// In which part a key is.
+    pub(crate) fn shard_of(&self, key: &K) -> usize {
         (self.hasher.hash_one(key) >> (u64::BITS - SHARD_BITS)) as usize
     }
 
@@ -143,8 +136,9 @@ impl<K: std::hash::Hash + Eq + Copy, V: Copy> Table<K, V> {
         }
     }
 
-    fn keys(&self) -> Vec<K> {
-        (0..SHARDS).flat_map(|shard| self.read(shard).keys().copied().collect::<Vec<_>>()).collect()
+    /// A copy of a part's keys, in no order.
+    pub(crate) fn keys(&self, shard: usize) -> Vec<K> {
+        self.read(shard).keys().copied().collect()
     }
 
     fn count(&self) -> usize {

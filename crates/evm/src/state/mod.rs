@@ -3,12 +3,17 @@
 //! reads   the genesis, and the changes of each block
 //! writes  versions of the state, each with its root
 //! memory  the newest state with its tries, and what each of the last 128 blocks replaced
+//! source  on disk: [`disk`]; in memory: [`version`] for the last blocks' values, [`tries`] for their proofs
 
 mod applied;
 mod changes;
 mod code;
+mod disk;
+mod dump;
 mod error;
 mod flat;
+mod open;
+mod persist;
 mod proof;
 #[cfg(test)]
 mod rebuild;
@@ -19,19 +24,21 @@ mod version;
 mod view;
 
 pub use changes::{AccountChange, Changes};
+pub use disk::Syncer;
+pub use dump::{Dump, Entry};
 pub use error::StateError;
 pub use proof::{AccountProof, StorageProof};
 pub use view::{Account, StateView};
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use alloy_primitives::B256;
 
-use crate::genesis::Genesis;
 use applied::{Applied, Fingerprint};
+use disk::Checkpoint;
 use flat::Flat;
+use persist::Persist;
 use tries::{Prepared, Tries};
 use version::{Replaced, Version};
 
@@ -109,7 +116,11 @@ pub struct State {
     /// The last root computed ahead of its commit.
     ahead: Mutex<Option<Ahead>>,
     fingerprint: Fingerprint,
+    disk: Option<Persist>,
 }
+
+/// A file with a whole state, being read: an iterator of its entries.
+pub struct StateFile(Checkpoint);
 
 /// What changes come to, computed before they are committed.
 struct Ahead {
@@ -121,20 +132,6 @@ struct Ahead {
 }
 
 impl State {
-    /// Opens the state in `dir`, or a new one of `genesis` in memory alone where there is no `dir`.
-    pub fn open(_dir: Option<&Path>, genesis: &Genesis) -> Result<Self, StateError> {
-        let tables = Arc::new(Tables { flat: Flat::new(), tries: Tries::new() });
-        let nothing = Version::first(0, B256::ZERO, Arc::default(), Default::default());
-        let applied = Applied::new(&tables, &nothing, &genesis.changes())?;
-        let top =
-            tables.tries.install(tables.tries.prepare(&tables.flat, &nothing.top, &applied.accounts, &applied.slots));
-        applied.set(&tables.flat);
-        let hash = genesis.block_zero(top.root()).hash();
-        let first = StateView { tables: tables.clone(), version: Version::first(0, hash, Arc::new([hash]), top) };
-        let handle = StateHandle { window: Arc::new(RwLock::new(VecDeque::from([first]))) };
-        Ok(Self { tables, handle, ahead: Mutex::default(), fingerprint: Fingerprint::default() })
-    }
-
     /// The newest state.
     pub fn head(&self) -> StateView {
         self.handle.head()
@@ -160,7 +157,9 @@ impl State {
         root
     }
 
-    /// Makes `changes` the state after block `number`, which must follow the head; gives the root of the state.
+    /// Makes `changes` the state after block `number`, which must follow the head; gives the root of the state. On
+    /// disk it is written, and safe from this process' death; from the machine's it is after [`State::sync`].
+    /// Where it cannot be written nothing changes.
     pub fn commit(&mut self, number: u64, block_hash: B256, changes: Changes) -> Result<B256, StateError> {
         let head = self.head();
         if Some(number) != head.number().checked_add(1) {
@@ -168,13 +167,7 @@ impl State {
         }
         let Ahead { applied, prepared, .. } = self.prepare(&changes)?;
         let root = prepared.root();
-        let top = self.tables.tries.install(prepared);
-        let before = head.version.hashes();
-        let replaced = applied.replaced(&self.tables.flat);
-        let version = head.version.link(number, block_hash, before, top, replaced);
-        // Only now: a reader that finds a new value must find the version that knows the old one.
-        applied.set(&self.tables.flat);
-        self.handle.publish(StateView { tables: self.tables.clone(), version });
+        self.write_and_advance(number, block_hash, head.version.hashes(), applied, prepared)?;
         Ok(root)
     }
 
@@ -193,13 +186,63 @@ impl State {
         let Tables { flat, tries } = &*self.tables;
         let prepared = tries.prepare(flat, &head.version.top, &applied.accounts, &applied.slots);
         assert_eq!(prepared.root(), target.state_root(), "what was there before has the root that it had");
+        let before = self.hashes_before(number);
+        self.write_and_advance(number, target.block_hash(), &before, applied, prepared)
+    }
+
+    /// Returns when every block committed is on disk. See [`State::syncer`] for doing so while the state goes on.
+    pub fn sync(&self) -> Result<(), StateError> {
+        self.syncer().sync()
+    }
+
+    /// What brings blocks to disk, from any thread: while it does, the next block can be executed and committed.
+    pub fn syncer(&self) -> Syncer {
+        self.disk.as_ref().map_or_else(Syncer::none, |disk| disk.log.syncer())
+    }
+
+    /// Writes a checkpoint of the newest state now and waits for it: the next start is quick then. Nothing to do for a
+    /// state in memory.
+    pub fn checkpoint(&mut self) -> Result<(), StateError> {
+        let head = self.head();
+        let Some(disk) = &mut self.disk else { return Ok(()) };
+        disk.join();
+        disk.begin(&head)?;
+        disk.join();
+        disk.keep_house(&head);
+        Ok(())
+    }
+
+    fn write_and_advance(
+        &mut self,
+        number: u64,
+        block_hash: B256,
+        before: &[B256],
+        applied: Applied,
+        prepared: Prepared,
+    ) -> Result<(), StateError> {
+        if let Some(disk) = &mut self.disk {
+            let written = disk.append(number, block_hash, prepared.root(), &applied, &self.tables.flat);
+            if let Err(error) = written {
+                self.tables.tries.discard(prepared);
+                return Err(error);
+            }
+        }
+        self.advance(number, block_hash, before, applied, prepared);
+        let head = self.head();
+        if let Some(disk) = &mut self.disk {
+            disk.keep_house(&head);
+        }
+        Ok(())
+    }
+
+    /// Makes what was prepared the newest version.
+    fn advance(&self, number: u64, hash: B256, before: &[B256], applied: Applied, prepared: Prepared) {
+        let Tables { flat, tries } = &*self.tables;
         let top = tries.install(prepared);
-        let was = target.version.hashes();
-        let version =
-            head.version.link(number, target.block_hash(), &was[..was.len() - 1], top, applied.replaced(flat));
+        let version = self.head().version.link(number, hash, before, top, applied.replaced(flat));
+        // Only now: a reader that finds a new value must find the version that knows the old one.
         applied.set(flat);
         self.handle.publish(StateView { tables: self.tables.clone(), version });
-        Ok(())
     }
 
     /// How much there is.

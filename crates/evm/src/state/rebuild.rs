@@ -10,29 +10,24 @@ use alloy_trie::proof::{ProofNodes, ProofRetainer};
 use alloy_trie::{HashBuilder, Nibbles, TrieAccount};
 
 use super::proof::{AccountProof, StorageProof};
-use super::{Account, AccountChange, Changes, StateView};
+use super::{Account, AccountChange, Changes, Entry, StateView};
 
 /// Everything in a state.
 pub(crate) type Everything = BTreeMap<Address, (Account, BTreeMap<U256, U256>)>;
 
 /// Everything that `view` shows.
 pub(crate) fn everything(view: &StateView) -> Everything {
-    let later = view.version.replaced_since();
-    let mut addresses = view.tables.flat.addresses();
-    addresses.extend(later.accounts.iter().map(|(address, _)| *address));
     let mut all: Everything = BTreeMap::new();
-    for address in addresses {
-        if let Some(account) = view.account(&address) {
-            all.insert(address, (account, BTreeMap::new()));
-        }
-    }
-    let mut slots = view.tables.flat.slot_keys();
-    slots.extend(later.slots.iter().map(|(key, _)| *key));
-    for (address, slot) in slots {
-        let slot = U256::from_be_bytes(slot);
-        let value = view.storage(&address, &slot);
-        if let Some((_, storage)) = all.get_mut(&address).filter(|_| !value.is_zero()) {
-            storage.insert(slot, value);
+    for entry in view.dump() {
+        match entry {
+            Entry::Code { hash, code } => assert_eq!(keccak256(code), hash),
+            Entry::Account { address, account } => {
+                assert!(all.insert(address, (account, BTreeMap::new())).is_none(), "each account once");
+            }
+            Entry::Storage { address, slot, value } => {
+                let (_, storage) = all.get_mut(&address).expect("the account came before");
+                assert!(storage.insert(slot, value).is_none(), "each slot once");
+            }
         }
     }
     all

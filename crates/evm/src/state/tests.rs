@@ -12,6 +12,7 @@ use revm::state::AccountInfo;
 
 use super::rebuild::{self, Everything};
 use super::*;
+use crate::genesis::Genesis;
 
 fn address(number: u8) -> Address {
     Address::with_last_byte(number)

@@ -32,7 +32,7 @@ pub(crate) struct Version {
     pub(crate) top: Top,
     /// The hashes of the last blocks, this one's last.
     hashes: Arc<[B256]>,
-    replaced: Replaced,
+    pub(crate) replaced: Replaced,
     next: OnceLock<Arc<Version>>,
 }
 
@@ -52,6 +52,11 @@ impl Version {
         let next = Arc::new(Self { number, block_hash: hash, state_root, top, hashes, replaced, next });
         assert!(self.next.set(next.clone()).is_ok(), "only the newest version is given a next one");
         next
+    }
+
+    /// The version after this one, if there is one.
+    pub(crate) fn next(&self) -> Option<Arc<Self>> {
+        self.next.get().cloned()
     }
 
     /// The hashes of the last blocks, this version's last.

@@ -3,12 +3,16 @@
 //! reads   the tables' newest values, and what later blocks replaced
 //! memory  while it is held, what each later block replaced
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use revm::bytecode::Bytecode;
 use revm::state::AccountInfo;
 
+use super::disk::write_checkpoint;
+use super::dump::Dump;
 use super::flat::Slim;
 use super::version::Version;
 use super::{AccountProof, StateError, StorageProof, Tables};
@@ -96,6 +100,20 @@ impl StateView {
             proof: proven.account,
             storage: slots.iter().zip(proven.slots).map(prove).collect(),
         })
+    }
+
+    /// Everything in this state, one entry after the other, however long that takes.
+    pub fn dump(&self) -> Dump {
+        Dump::new(self)
+    }
+
+    /// Writes everything to a file that [`super::StateFile`] reads; it appears when it is whole.
+    pub fn save(&self, path: &Path) -> Result<(), StateError> {
+        self.write(path, B256::ZERO, 0)
+    }
+
+    pub(super) fn write(&self, path: &Path, genesis: B256, sequence: u64) -> Result<(), StateError> {
+        write_checkpoint(path, self, genesis, sequence, &AtomicBool::new(false)).map(|_| ())
     }
 
     pub(super) fn widen(&self, slim: &Slim) -> Account {

@@ -277,7 +277,9 @@ proptest! {
                 Step::Transfer(from, to, units) => {
                     evm_call(&chain, from, account(to), U256::from(units), Bytes::new());
                 }
-                Step::Fail(from, wei) => drop(evm_call(&chain, from, ADDRESS, U256::from(wei), call_data(&owner(from)))),
+                Step::Fail(from, wei) => {
+                    evm_call(&chain, from, ADDRESS, U256::from(wei), call_data(&owner(from)));
+                }
                 Step::Mine => {
                     chain.mine().unwrap();
                     check(&chain);

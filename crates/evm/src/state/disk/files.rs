@@ -1,0 +1,99 @@
+//! Which files there are: the lock, checkpoints and logs, each named by the records before it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::{StateError, io};
+
+const CHECKPOINT: &str = "checkpoint";
+const LOG: &str = "log";
+/// The ending of a file that is being written and does not count yet.
+pub(super) const UNFINISHED: &str = "unfinished";
+
+/// The directory of a state, locked for this process.
+pub(crate) struct Files {
+    dir: PathBuf,
+    /// Held as long as the state is open.
+    _lock: File,
+}
+
+impl Files {
+    /// Makes the directory where it is not there, and locks it. What was being written when a process died goes.
+    pub(crate) fn open(dir: &Path) -> Result<Self, StateError> {
+        fs::create_dir_all(dir).map_err(io("cannot make", dir))?;
+        let path = dir.join("lock");
+        let lock = File::options().create(true).truncate(false).write(true).open(&path);
+        let lock = lock.map_err(io("cannot open", &path))?;
+        if lock.try_lock().is_err() {
+            return Err(StateError::InUse(dir.to_path_buf()));
+        }
+        let files = Self { dir: dir.to_path_buf(), _lock: lock };
+        for path in files.all()? {
+            if path.extension().is_some_and(|ending| ending == UNFINISHED) {
+                fs::remove_file(&path).map_err(io("cannot remove", &path))?;
+            }
+        }
+        Ok(files)
+    }
+
+    fn all(&self) -> Result<Vec<PathBuf>, StateError> {
+        let entries = fs::read_dir(&self.dir).map_err(io("cannot list", &self.dir))?;
+        let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+        paths.map_err(io("cannot list", &self.dir))
+    }
+
+    fn numbered(&self, ending: &str) -> Result<Vec<u64>, StateError> {
+        let number = |path: &PathBuf| {
+            (path.extension()? == ending).then_some(())?;
+            path.file_stem()?.to_str()?.parse::<u64>().ok()
+        };
+        let mut numbers: Vec<u64> = self.all()?.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The checkpoints that are whole, by the number of the last record in them, oldest first.
+    pub(crate) fn checkpoints(&self) -> Result<Vec<u64>, StateError> {
+        self.numbered(CHECKPOINT)
+    }
+
+    /// The logs by the number of the last record before each, oldest first.
+    pub(crate) fn logs(&self) -> Result<Vec<u64>, StateError> {
+        self.numbered(LOG)
+    }
+
+    /// The checkpoint's file.
+    pub(crate) fn checkpoint(&self, sequence: u64) -> PathBuf {
+        self.dir.join(format!("{sequence:020}.{CHECKPOINT}"))
+    }
+
+    /// The log's file.
+    pub(crate) fn log(&self, before: u64) -> PathBuf {
+        self.dir.join(format!("{before:020}.{LOG}"))
+    }
+
+    /// Removes what is not needed any more once a state can be opened from `base`, or from a newer checkpoint.
+    pub(crate) fn remove_before(&self, base: u64) -> Result<(), StateError> {
+        let remove = |path: PathBuf| fs::remove_file(&path).map_err(io("cannot remove", &path));
+        // Checkpoints first: while one is there, the logs after it must be.
+        for sequence in self.checkpoints()?.into_iter().filter(|sequence| *sequence < base) {
+            remove(self.checkpoint(sequence))?;
+        }
+        sync_dir(&self.dir)?;
+        let logs = self.logs()?;
+        for pair in logs.windows(2).filter(|pair| pair[1] <= base) {
+            remove(self.log(pair[0]))?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives a file that is whole and synced its name, in one step.
+pub(super) fn finish(unfinished: &Path, path: &Path) -> Result<(), StateError> {
+    fs::rename(unfinished, path).map_err(io("cannot rename to", path))?;
+    path.parent().map_or(Ok(()), sync_dir)
+}
+
+fn sync_dir(dir: &Path) -> Result<(), StateError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(io("cannot sync", dir))
+}

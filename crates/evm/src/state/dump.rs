@@ -1,0 +1,136 @@
+//! Everything in a view, one entry after the other, while the writer goes on.
+//!
+//! reads   the tables' keys, a shard at a time, and what later versions took away
+//! memory  the keys of one shard, and the keys that change while it runs
+//! source  a key that the view has is in its shard when that is copied, or some version linked by then replaced it
+
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use revm::bytecode::Bytecode;
+
+use super::flat::{SHARDS, SlotKey};
+use super::version::Version;
+use super::{Account, StateView};
+
+/// One thing in a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A code that some account has or had.
+    Code {
+        /// Its Keccak-256.
+        hash: B256,
+        /// Its bytes.
+        code: Bytes,
+    },
+    /// An account.
+    Account {
+        /// Whose.
+        address: Address,
+        /// Nonce, balance, and the hash of its code, which came before.
+        account: Account,
+    },
+    /// A slot that holds something.
+    Storage {
+        /// Whose; the account came before.
+        address: Address,
+        /// Which slot.
+        slot: U256,
+        /// What it holds.
+        value: U256,
+    },
+}
+
+/// Gives everything in a view: first all codes, then all accounts, then all slots; else in no order.
+pub struct Dump {
+    view: StateView,
+    codes: std::ops::Range<u32>,
+    accounts: Shards<Address>,
+    slots: Shards<SlotKey>,
+}
+
+impl Dump {
+    pub(super) fn new(view: &StateView) -> Self {
+        let codes = 1..view.tables.flat.codes.count();
+        let (accounts, slots) = (Shards::new(view), Shards::new(view));
+        Self { view: view.clone(), codes, accounts, slots }
+    }
+}
+
+impl Iterator for Dump {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        let (flat, version) = (&self.view.tables.flat, &self.view.version);
+        if let Some(number) = self.codes.next() {
+            let (hash, code) = flat.codes.get(number);
+            return Some(Entry::Code { hash: *hash, code: Bytecode::original_bytes(code) });
+        }
+        let replaced = |version: &Version| version.replaced.accounts.iter().map(|(key, _)| *key).collect();
+        while let Some(address) =
+            self.accounts.next(|shard| flat.accounts.keys(shard), replaced, |key| flat.accounts.shard_of(key))
+        {
+            if let Some(slim) = version.account(flat, &address) {
+                return Some(Entry::Account { address, account: self.view.widen(&slim) });
+            }
+        }
+        let replaced = |version: &Version| version.replaced.slots.iter().map(|(key, _)| *key).collect();
+        while let Some(key) = self.slots.next(|shard| flat.slots.keys(shard), replaced, |key| flat.slots.shard_of(key))
+        {
+            let value = U256::from_be_bytes(version.slot(flat, &key));
+            if !value.is_zero() {
+                return Some(Entry::Storage { address: key.0, slot: U256::from_be_bytes(key.1), value });
+            }
+        }
+        None
+    }
+}
+
+/// The keys of a table, each once, those taken away since the view among them.
+struct Shards<K> {
+    next: usize,
+    keys: Vec<K>,
+    /// The newest version looked at.
+    seen: Arc<Version>,
+    /// By shard, what versions up to that one replaced.
+    replaced: Vec<Vec<K>>,
+}
+
+impl<K: Copy + Eq + Hash> Shards<K> {
+    fn new(view: &StateView) -> Self {
+        let replaced = (0..SHARDS).map(|_| Vec::new()).collect();
+        Self { next: 0, keys: Vec::new(), seen: view.version.clone(), replaced }
+    }
+
+    fn next(
+        &mut self,
+        keys: impl Fn(usize) -> Vec<K>,
+        replaced: impl Fn(&Version) -> Vec<K>,
+        shard_of: impl Fn(&K) -> usize,
+    ) -> Option<K> {
+        loop {
+            if let Some(key) = self.keys.pop() {
+                return Some(key);
+            }
+            if self.next == SHARDS {
+                return None;
+            }
+            self.keys = keys(self.next);
+            // After the copy: what was gone by then is in a version that is linked by now.
+            while let Some(version) = self.seen.next() {
+                for key in replaced(&version) {
+                    self.replaced[shard_of(&key)].push(key);
+                }
+                self.seen = version;
+            }
+            let late = std::mem::take(&mut self.replaced[self.next]);
+            if !late.is_empty() {
+                let mut known: HashSet<K> = self.keys.iter().copied().collect();
+                self.keys.extend(late.into_iter().filter(|key| known.insert(*key)));
+            }
+            self.next += 1;
+        }
+    }
+}

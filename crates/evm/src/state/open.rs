@@ -1,0 +1,276 @@
+//! How a state begins: from the genesis, from a dump, or from what is on disk.
+//!
+//! reads   checkpoints and logs
+//! memory  at once a million entries beside the state
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex, RwLock};
+
+use alloy_primitives::{Address, B256};
+use revm::bytecode::Bytecode;
+
+use super::applied::{Applied, Fingerprint};
+use super::disk::{Checkpoint, Files, Log, Record};
+use super::flat::{Flat, Slim, SlotKey, Word};
+use super::persist::Persist;
+use super::tries::{Top, Tries};
+use super::version::Version;
+use super::{Entry, State, StateError, StateFile, StateHandle, StateView, Tables};
+use crate::genesis::Genesis;
+
+/// Entries that are put into the tries together.
+const PIECE: usize = if cfg!(test) { 16 } else { 1 << 20 };
+
+impl State {
+    /// Opens the state in `dir`, or a new one of `genesis` in memory alone where there is no `dir`. What is in `dir`
+    /// must be of this genesis.
+    pub fn open(dir: Option<&Path>, genesis: &Genesis) -> Result<Self, StateError> {
+        let (tables, top) = of_genesis(genesis)?;
+        let zero = genesis.block_zero(top.root()).hash();
+        match dir {
+            None => Ok(Self::over(tables, 0, Arc::new([zero]), top)),
+            Some(dir) => Self::open_disk(dir, zero, tables, top),
+        }
+    }
+
+    /// A new state of what `entries` list, after block `number`, with the hashes of the last blocks, `number`'s last;
+    /// without hashes it is that of `genesis` with these entries as its accounts. `dir`, where there is one, must
+    /// not have a state.
+    pub fn load(
+        dir: Option<&Path>,
+        genesis: &Genesis,
+        number: u64,
+        hashes: &[B256],
+        entries: impl Iterator<Item = Result<Entry, StateError>>,
+    ) -> Result<Self, StateError> {
+        let (_, top) = of_genesis(genesis)?;
+        let zero = genesis.block_zero(top.root()).hash();
+        let tables = Tables::new();
+        let top = fill(&tables, entries)?;
+        let hashes = if hashes.is_empty() { vec![genesis.block_zero(top.root()).hash()] } else { hashes.to_vec() };
+        let mut state = Self::over(tables, number, hashes.into(), top);
+        if let Some(dir) = dir {
+            let files = Files::open(dir)?;
+            if !files.logs()?.is_empty() || !files.checkpoints()?.is_empty() {
+                return Err(StateError::NotEmpty(dir.to_path_buf()));
+            }
+            state.head().write(&files.checkpoint(0), zero, 0)?;
+            let log = Log::create(&files.log(0), zero, 0)?;
+            state.disk = Some(Persist::new(files, log, zero, 0, &state.tables.flat));
+        }
+        Ok(state)
+    }
+
+    fn over(tables: Arc<Tables>, number: u64, hashes: Arc<[B256]>, top: Top) -> Self {
+        let hash = hashes.last().copied().unwrap_or_default();
+        let first = StateView { tables: tables.clone(), version: Version::first(number, hash, hashes, top) };
+        let handle = StateHandle { window: Arc::new(RwLock::new(VecDeque::from([first]))) };
+        Self { tables, handle, ahead: Mutex::default(), fingerprint: Fingerprint::default(), disk: None }
+    }
+
+    fn open_disk(dir: &Path, zero: B256, tables: Arc<Tables>, top: Top) -> Result<Self, StateError> {
+        let files = Files::open(dir)?;
+        // The oldest: the blocks after it are then views again, and can be gone back to.
+        let base = files.checkpoints()?.first().copied();
+        let (mut state, base) = match base {
+            None => (Self::over(tables, 0, Arc::new([zero]), top), 0),
+            Some(sequence) => {
+                drop(tables);
+                (Self::of_checkpoint(&files.checkpoint(sequence), zero, sequence)?, sequence)
+            }
+        };
+        let mut logs = files.logs()?;
+        let needless = logs.iter().rposition(|before| *before <= base).unwrap_or(0);
+        logs.drain(..needless);
+        let Some(first) = logs.first().copied() else {
+            let log = Log::create(&files.log(base), zero, base)?;
+            state.disk = Some(Persist::new(files, log, zero, base, &state.tables.flat));
+            return Ok(state);
+        };
+        if first > base {
+            let what = format!("the records from {} to {first} are not there", base + 1);
+            return Err(StateError::Damaged { path: files.log(first), offset: 0, what });
+        }
+        let mut sequence = first;
+        let mut open = None;
+        for (at, before) in logs.iter().enumerate() {
+            let path = files.log(*before);
+            let last = at + 1 == logs.len();
+            if *before != sequence {
+                let what = format!("the records from {} to {before} are not there", sequence + 1);
+                return Err(StateError::Damaged { path, offset: 0, what });
+            }
+            let replay = |bytes: &[u8], offset| state.replay(bytes, base, &path, offset);
+            (sequence, open) = Log::read(&path, zero, *before, last, replay)?;
+        }
+        let log = open.expect("the last log is opened");
+        if sequence < base {
+            // What the checkpoint has was synced before it: a log that ends before is not all there.
+            let what = format!("it ends with record {sequence}, and the checkpoint has {base}");
+            return Err(StateError::Damaged { path: files.log(first), offset: 0, what });
+        }
+        state.disk = Some(Persist::new(files, log, zero, sequence, &state.tables.flat));
+        Ok(state)
+    }
+
+    fn of_checkpoint(path: &Path, zero: B256, sequence: u64) -> Result<Self, StateError> {
+        let mut file = Checkpoint::open(path)?;
+        let header = file.header.clone();
+        if header.genesis != zero {
+            return Err(StateError::OtherChain { path: path.into(), found: header.genesis, expected: zero });
+        }
+        let tables = Tables::new();
+        let top = fill(&tables, &mut file)?;
+        if header.sequence != sequence || header.state_root != top.root() {
+            let what = format!("its entries have the root {}, its header says {}", top.root(), header.state_root);
+            return Err(StateError::Damaged { path: path.into(), offset: 0, what });
+        }
+        Ok(Self::over(tables, header.number, header.hashes.into(), top))
+    }
+
+    /// Does again what a record says, where it is after `base`.
+    fn replay(&mut self, bytes: &[u8], base: u64, path: &Path, offset: usize) -> Result<(), StateError> {
+        let damaged = |what: String| StateError::Damaged { path: path.to_path_buf(), offset: offset as u64, what };
+        let Some((record, applied)) = Record::decode(bytes, &self.tables.flat) else {
+            return Err(damaged("the record's bytes make no sense".into()));
+        };
+        if record.sequence <= base {
+            return Ok(());
+        }
+        let head = self.head();
+        let Tables { flat, tries } = &*self.tables;
+        if record.number > head.number() + 1 {
+            return Err(damaged(format!("block {} cannot follow block {}", record.number, head.number())));
+        }
+        let prepared = tries.prepare(flat, &head.version.top, &applied.accounts, &applied.slots);
+        if prepared.root() != record.state_root {
+            let what = format!("the state after block {} has the root {}", record.number, prepared.root());
+            return Err(damaged(format!("{what}, the record says {}", record.state_root)));
+        }
+        let before = self.hashes_before(record.number);
+        self.advance(record.number, record.block_hash, &before, applied, prepared);
+        Ok(())
+    }
+
+    /// The hashes of the blocks before `number`, which is one of the last or the next.
+    pub(super) fn hashes_before(&self, number: u64) -> Vec<B256> {
+        let head = self.head();
+        if let Some(target) = self.at(number) {
+            let hashes = target.version.hashes();
+            return hashes[..hashes.len() - 1].to_vec();
+        }
+        let hashes = head.version.hashes();
+        let back = usize::try_from((head.number() + 1).saturating_sub(number)).unwrap_or(usize::MAX);
+        hashes[..hashes.len().saturating_sub(back)].to_vec()
+    }
+}
+
+/// The state of block zero.
+fn of_genesis(genesis: &Genesis) -> Result<(Arc<Tables>, Top), StateError> {
+    let tables = Tables::new();
+    let nothing = Version::first(0, B256::ZERO, Arc::default(), Top::default());
+    let applied = Applied::new(&tables, &nothing, &genesis.changes())?;
+    let Tables { flat, tries } = &*tables;
+    let top = tries.install(tries.prepare(flat, &nothing.top, &applied.accounts, &applied.slots));
+    applied.set(flat);
+    Ok((tables, top))
+}
+
+/// Puts entries into empty tables.
+fn fill(tables: &Tables, entries: impl Iterator<Item = Result<Entry, StateError>>) -> Result<Top, StateError> {
+    let mut fill = Fill { tables, top: Top::default(), accounts: Vec::new(), slots: Vec::new() };
+    for entry in entries {
+        fill.add(entry?)?;
+        if fill.accounts.len() + fill.slots.len() >= PIECE {
+            fill.flush();
+        }
+    }
+    fill.flush();
+    Ok(fill.top)
+}
+
+struct Fill<'a> {
+    tables: &'a Tables,
+    top: Top,
+    accounts: Vec<(Address, Option<Slim>)>,
+    slots: Vec<(SlotKey, Word)>,
+}
+
+impl Fill<'_> {
+    fn add(&mut self, entry: Entry) -> Result<(), StateError> {
+        let flat = &self.tables.flat;
+        match entry {
+            Entry::Code { hash, code } => {
+                if B256::from(hearth_crypto::keccak::keccak256(&code)) != hash {
+                    return Err(StateError::BadEntry(format!("a code that does not have the hash {hash}")));
+                }
+                flat.codes.add(hash, Bytecode::new_raw(code));
+            }
+            Entry::Account { address, account } => {
+                let hash = account.code_hash;
+                let code = flat.codes.number(&hash).ok_or(StateError::UnknownCode { address, hash })?;
+                self.accounts.push((address, Some(Slim::new(account.balance, account.nonce, code))));
+            }
+            Entry::Storage { address, slot, value } => {
+                if !self.accounts.is_empty() {
+                    self.flush();
+                }
+                if flat.account(&address).is_none() {
+                    return Err(StateError::BadEntry(format!("storage of {address}, which is no account")));
+                }
+                self.slots.push(((address, slot.to_be_bytes()), value.to_be_bytes()));
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        let Tables { flat, tries } = self.tables;
+        self.accounts.sort_by_key(|(address, _)| *address);
+        self.accounts.dedup_by_key(|(address, _)| *address);
+        self.slots.sort_by_key(|(key, _)| *key);
+        self.slots.dedup_by_key(|(key, _)| *key);
+        self.top = tries.install(tries.prepare(flat, &self.top, &self.accounts, &self.slots));
+        flat.set_accounts(&self.accounts);
+        flat.set_slots(&self.slots);
+        self.accounts.clear();
+        self.slots.clear();
+    }
+}
+
+impl Tables {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { flat: Flat::new(), tries: Tries::new() })
+    }
+}
+
+impl StateFile {
+    /// Opens a file that [`StateView::save`] wrote.
+    pub fn open(path: &Path) -> Result<Self, StateError> {
+        Checkpoint::open(path).map(Self)
+    }
+
+    /// The block after which the state was so.
+    pub fn number(&self) -> u64 {
+        self.0.header.number
+    }
+
+    /// The root that the state has.
+    pub fn state_root(&self) -> B256 {
+        self.0.header.state_root
+    }
+
+    /// The hashes of the last blocks, that of [`StateFile::number`] last.
+    pub fn hashes(&self) -> &[B256] {
+        &self.0.header.hashes
+    }
+}
+
+impl Iterator for StateFile {
+    type Item = Result<Entry, StateError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}

@@ -1,0 +1,126 @@
+//! What the writer does beside its work where the state is on disk: records, and checkpoints in the background.
+//!
+//! writes  a record a block; a checkpoint whenever the log has grown by as much as the last one took
+//! drops   logs and checkpoints that are not needed to open the state and its last 128 blocks
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use alloy_primitives::B256;
+
+use super::applied::Applied;
+use super::disk::{Files, Log, Record, write_checkpoint};
+use super::flat::Flat;
+use super::{StateError, StateView, WINDOW};
+
+/// The log's least growth between two checkpoints, bytes.
+const CHECKPOINT_MIN: u64 = 256 << 20;
+
+/// The state's files.
+pub(super) struct Persist {
+    files: Files,
+    pub(super) log: Log,
+    genesis: B256,
+    /// Records written, of all logs.
+    sequence: u64,
+    /// By a code's number, whether the files have it.
+    codes: Vec<bool>,
+    running: Option<(u64, JoinHandle<Result<bool, StateError>>)>,
+    stop: Arc<AtomicBool>,
+    /// A checkpoint that is whole, on which the oldest view of the window does not rest yet.
+    whole: Option<u64>,
+    pub(super) checkpoint_bytes: u64,
+}
+
+impl Persist {
+    /// Files that have everything up to record `sequence`, and `flat`'s codes.
+    pub(super) fn new(files: Files, log: Log, genesis: B256, sequence: u64, flat: &Flat) -> Self {
+        let codes = vec![true; flat.codes.count() as usize];
+        let whole = files.checkpoints().ok().and_then(|all| all.last().copied());
+        let (running, stop) = (None, Arc::new(AtomicBool::new(false)));
+        let checkpoint_bytes = CHECKPOINT_MIN;
+        Self { files, log, genesis, sequence, codes, running, stop, whole, checkpoint_bytes }
+    }
+
+    /// Writes what a block sets. Where that fails, nothing was written.
+    pub(super) fn append(
+        &mut self,
+        number: u64,
+        block_hash: B256,
+        state_root: B256,
+        applied: &Applied,
+        flat: &Flat,
+    ) -> Result<(), StateError> {
+        let known = |number: &u32| self.codes.get(*number as usize).copied().unwrap_or(false);
+        let numbers = applied.accounts.iter().filter_map(|(_, after)| after.as_ref().map(|slim| slim.code()));
+        let mut codes: Vec<u32> = numbers.filter(|number| !known(number)).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        let (sequence, synced) = (self.sequence + 1, self.log.synced());
+        let mut framed = Log::room();
+        Record { sequence, synced, number, block_hash, state_root }.encode(applied, flat, &codes, &mut framed);
+        self.log.append(sequence, &mut framed)?;
+        self.sequence = sequence;
+        for number in codes {
+            let number = number as usize;
+            if self.codes.len() <= number {
+                self.codes.resize(number + 1, false);
+            }
+            self.codes[number] = true;
+        }
+        Ok(())
+    }
+
+    /// Begins a checkpoint where one is due, ends one that is done. What fails is told and tried again: the log has
+    /// everything.
+    pub(super) fn keep_house(&mut self, head: &StateView) {
+        if self.running.as_ref().is_some_and(|(_, thread)| thread.is_finished()) {
+            self.join();
+        }
+        let due = self.running.is_none() && self.log.size() >= self.checkpoint_bytes;
+        if due && let Err(error) = self.begin(head) {
+            tracing::warn!(%error, "no checkpoint of the state was begun");
+            // Not with every block.
+            self.checkpoint_bytes += CHECKPOINT_MIN / 4;
+        }
+        if let Some(whole) = self.whole.filter(|whole| whole + WINDOW as u64 <= self.sequence) {
+            self.whole = None;
+            if let Err(error) = self.files.remove_before(whole) {
+                tracing::warn!(%error, "old files of the state stay");
+            }
+        }
+    }
+
+    /// Writes a checkpoint of `head`, the newest view, in the background.
+    pub(super) fn begin(&mut self, head: &StateView) -> Result<(), StateError> {
+        let (sequence, genesis, stop) = (self.sequence, self.genesis, self.stop.clone());
+        self.log.rotate(&self.files.log(sequence), genesis, sequence)?;
+        let (path, view) = (self.files.checkpoint(sequence), head.clone());
+        let write = move || write_checkpoint(&path, &view, genesis, sequence, &stop);
+        self.running = Some((sequence, std::thread::spawn(write)));
+        Ok(())
+    }
+
+    /// Waits for the checkpoint being written, if one is.
+    pub(super) fn join(&mut self) {
+        let Some((sequence, thread)) = self.running.take() else { return };
+        match thread.join() {
+            Ok(Ok(true)) => {
+                self.whole = Some(sequence);
+                let size = std::fs::metadata(self.files.checkpoint(sequence)).map_or(0, |file| file.len());
+                self.checkpoint_bytes = size.max(CHECKPOINT_MIN);
+            }
+            Ok(Ok(false)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "a checkpoint of the state was not written"),
+            Err(_) => tracing::warn!("writing a checkpoint of the state panicked"),
+        }
+    }
+}
+
+impl Drop for Persist {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.join();
+    }
+}
