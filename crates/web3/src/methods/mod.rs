@@ -12,6 +12,7 @@ mod debug;
 mod dev;
 mod fees;
 mod logs;
+mod outputs;
 mod pool;
 mod send;
 pub mod shapes;
@@ -179,6 +180,7 @@ impl Answerer for Caller<'_> {
             "net" | "web3" | "rpc" => self.node(method, params),
             "txpool" => self.txpool(method, params).await,
             "debug" => self.debug(method, params).await,
+            "utxo" => self.utxo(method, params),
             "personal" => match method {
                 "personal_sign" => self.signing(method, params).await,
                 unknown => Err(Failure::method_not_found(unknown)),

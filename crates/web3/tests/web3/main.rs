@@ -9,6 +9,7 @@ mod bad_input;
 mod calls;
 mod dev;
 mod node;
+mod outputs;
 mod subscriptions;
 mod traces;
 mod transactions;

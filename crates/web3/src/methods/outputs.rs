@@ -1,0 +1,254 @@
+//! `utxo_…`: the ledger of outputs beside the EVM's.
+//!
+//! reads   that ledger and its pool
+//! writes  results; transactions
+//! memory  the text of one answer: [`PAGE`] outputs at most
+//! drops   nothing: what is not there is null
+//!
+//! Numbers are quantities and bytes are data, as in all of Ethereum's JSON-RPC. Owners are addresses in bech32m,
+//! outputs `0x…:index`, assets `native` or their id.
+
+use std::str::FromStr;
+
+use alloy_primitives::{B256, Bytes, U256};
+use hearth_evm::chain::Chain;
+use hearth_utxo::amount::NATIVE_DECIMALS;
+use hearth_utxo::ledger::{Landed, What};
+use hearth_utxo::tx::Action;
+use hearth_utxo::{AssetId, OutPoint, Output, OwnerKey, Tx, prism};
+use serde::Deserialize;
+
+use super::Caller;
+use crate::failure::Failure;
+use crate::json::{self, Object};
+use crate::params::{Field, Param, Params};
+
+/// Outputs in one answer, and as many as are given where nobody says how many.
+const PAGE: usize = 1_000;
+const NULL: &str = "null";
+
+/// A text that names something of that ledger.
+#[derive(Clone, Copy, Debug)]
+struct Named<T>(T);
+
+impl<T: FromStr<Err: std::fmt::Display>> Param for Named<T> {
+    fn read(json: &str) -> Result<Self, String> {
+        let text: String = serde_json::from_str(json).map_err(|_| "expected a string".to_owned())?;
+        text.parse().map(Self).map_err(|error: T::Err| error.to_string())
+    }
+}
+
+/// Which of an owner's outputs.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Which {
+    after: Option<Field<Named<OutPoint>>>,
+    limit: Option<Field<u64>>,
+}
+
+impl Caller<'_> {
+    /// Answers a method of `utxo`.
+    pub(super) fn utxo(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        let chain = &self.api.chain;
+        match method {
+            "utxo_sendRawTransaction" => {
+                let raw: Bytes = params.at_most(1)?.required(0)?;
+                let sent = chain.submit_outputs(&[&raw]).remove(0);
+                sent.map(|id| json::data(id.as_slice())).map_err(Failure::server)
+            }
+            "utxo_getOutputs" => {
+                let params = params.at_most(2)?;
+                let Named(owner) = params.required::<Named<OwnerKey>>(0)?;
+                Ok(outputs(chain, &owner, &params.shape_or_none(1)?.unwrap_or_default()))
+            }
+            "utxo_getOutput" => {
+                let Named(at) = params.at_most(1)?.required::<Named<OutPoint>>(0)?;
+                let found = chain.outputs().output(&at);
+                Ok(found.map_or(NULL.into(), |found| json::object(|object| push_unspent(object, chain, &at, &found))))
+            }
+            "utxo_getBalances" => {
+                let Named(owner) = params.at_most(1)?.required::<Named<OwnerKey>>(0)?;
+                Ok(balances(chain, &owner))
+            }
+            "utxo_getAsset" => {
+                let Named(id) = params.at_most(1)?.required::<Named<AssetId>>(0)?;
+                Ok(asset(chain, &id))
+            }
+            "utxo_getSupply" => {
+                let params = params.at_most(1)?;
+                match params.optional::<Named<AssetId>>(0)? {
+                    Some(Named(id)) if !id.is_native() => Ok(asset(chain, &id)),
+                    _ => Ok(supply(chain)),
+                }
+            }
+            "utxo_getTransaction" => {
+                let id: B256 = params.at_most(1)?.required(0)?;
+                transaction(chain, &id)
+            }
+            unknown => Err(Failure::method_not_found(unknown)),
+        }
+    }
+}
+
+fn outputs(chain: &Chain, owner: &OwnerKey, which: &Which) -> String {
+    let limit = which.limit.map_or(PAGE, |limit| usize::try_from(limit.0).unwrap_or(PAGE).clamp(1, PAGE));
+    let found = chain.outputs().outputs_of(owner, which.after.map(|after| after.0.0), limit);
+    let next = found.last().filter(|_| found.len() == limit).map(|(at, _)| at.to_string());
+    json::object(|object| {
+        object.array("outputs", &found, |out, (at, output)| {
+            json::push_object(out, |object| push_unspent(object, chain, at, output));
+        });
+        match next {
+            Some(next) => object.text("next", &next),
+            None => object.null("next"),
+        }
+    })
+}
+
+/// An output that nothing in a block has spent, and what waits to spend it.
+fn push_unspent(object: &mut Object<'_>, chain: &Chain, at: &OutPoint, output: &Output) {
+    push_output(object, at, output);
+    object.data_or_null("spender", chain.outputs_pool().spender(at).as_ref().map(|id| id.as_slice()));
+}
+
+fn push_output(object: &mut Object<'_>, at: &OutPoint, output: &Output) {
+    object.text("outPoint", &at.to_string());
+    object.text("asset", &output.asset.to_string());
+    object.quantity("amount", output.amount);
+    object.text("owner", &output.owner.to_string());
+    object.data("memo", &output.memo);
+}
+
+fn balances(chain: &Chain, owner: &OwnerKey) -> String {
+    let ledger = chain.outputs();
+    json::array(ledger.balances(owner), |out, (id, (amount, count))| {
+        json::push_object(out, |object| {
+            object.text("asset", &id.to_string());
+            object.quantity_256("amount", &U256::from(amount));
+            object.quantity("outputs", count as u64);
+            match ledger.asset(&id) {
+                Some(asset) => {
+                    object.text("code", &asset.code);
+                    object.quantity("decimals", asset.decimals.into());
+                }
+                None => {
+                    object.text("code", "native");
+                    object.quantity("decimals", NATIVE_DECIMALS.into());
+                }
+            }
+        });
+    })
+}
+
+fn asset(chain: &Chain, id: &AssetId) -> String {
+    let Some(asset) = chain.outputs().asset(id) else { return NULL.into() };
+    json::object(|object| {
+        object.text("asset", &id.to_string());
+        object.text("code", &asset.code);
+        object.quantity("decimals", asset.decimals.into());
+        object.flag("open", asset.open);
+        object.text("issuer", &asset.issuer.to_string());
+        object.quantity("supply", asset.supply);
+    })
+}
+
+/// What has become of the native asset: `received` = `supply` + `withdrawn` + `burnt`, and `locked` ≥ `received` in
+/// wei.
+fn supply(chain: &Chain) -> String {
+    let totals = chain.outputs().totals();
+    let locked = chain.view().account(&prism::ADDRESS).map_or(U256::ZERO, |account| account.balance);
+    json::object(|object| {
+        object.text("asset", "native");
+        object.text("code", "native");
+        object.quantity("decimals", NATIVE_DECIMALS.into());
+        object.quantity_256("supply", &U256::from(totals.native));
+        object.quantity_256("received", &U256::from(totals.received));
+        object.quantity_256("withdrawn", &U256::from(totals.withdrawn));
+        object.quantity_256("burnt", &U256::from(totals.burnt));
+        object.quantity("outputs", totals.outputs);
+        object.quantity_256("locked", &locked);
+        object.data("commitment", chain.outputs().commitment().as_slice());
+    })
+}
+
+fn transaction(chain: &Chain, id: &B256) -> Result<String, Failure> {
+    let landed = chain.outputs().transaction(id).map_err(Failure::internal)?;
+    // A block is shown when all of it is there.
+    let landed = landed.filter(|landed| landed.number <= chain.head().number());
+    if let Some(landed) = landed {
+        return Ok(json::object(|object| push_landed(object, id, &landed)));
+    }
+    if let Some(tx) = chain.outputs_pool().get(id) {
+        return Ok(json::object(|object| {
+            push_place(object, id, "pending", None);
+            push_transaction(object, &tx);
+        }));
+    }
+    let Some(refusal) = chain.outputs_pool().fate(id) else { return Ok(NULL.into()) };
+    Ok(json::object(|object| {
+        push_place(object, id, "dropped", None);
+        object.text("reason", &refusal.to_string());
+    }))
+}
+
+fn push_place(object: &mut Object<'_>, id: &B256, status: &str, landed: Option<&Landed>) {
+    object.data("id", id.as_slice());
+    object.text("status", status);
+    match landed {
+        Some(landed) => {
+            object.quantity("blockNumber", landed.number);
+            object.data("blockHash", landed.hash.as_slice());
+            object.quantity("index", landed.index.into());
+        }
+        None => ["blockNumber", "blockHash", "index"].into_iter().for_each(|name| object.null(name)),
+    }
+}
+
+fn push_landed(object: &mut Object<'_>, id: &B256, landed: &Landed) {
+    push_place(object, id, "included", Some(landed));
+    match &landed.what {
+        What::Transaction(tx) => push_transaction(object, tx),
+        What::Incoming(one, at) => {
+            object.text("kind", "received");
+            object.data("transaction", one.transaction.as_slice());
+            object.data("sender", one.sender.as_slice());
+            let memo = Bytes::new();
+            let output = Output { asset: AssetId::NATIVE, amount: one.amount, owner: one.owner, memo };
+            object.array("outputs", [(at, output)], |out, (at, output)| {
+                json::push_object(out, |object| push_output(object, at, &output));
+            });
+        }
+    }
+}
+
+fn push_transaction(object: &mut Object<'_>, tx: &Tx) {
+    object.array("inputs", &tx.payload.inputs, |out, at| json::push_text(out, &at.to_string()));
+    object.array("outputs", tx.payload.outputs.iter().enumerate(), |out, (index, output)| {
+        json::push_object(out, |object| push_output(object, &tx.out_point(index), output));
+    });
+    object.quantity("fee", tx.payload.fee);
+    object.array("signers", &tx.owners, |out, owner| json::push_text(out, &owner.to_string()));
+    object.data("raw", &tx.raw);
+    match &tx.payload.action {
+        Action::Transfer => object.text("kind", "transfer"),
+        Action::Issue { code, decimals, open, issuer, amount } => {
+            object.text("kind", "issue");
+            object.text("asset", &tx.new_asset().unwrap_or_default().to_string());
+            object.text("code", code);
+            object.quantity("decimals", (*decimals).into());
+            object.flag("open", *open);
+            object.text("issuer", &issuer.to_string());
+            object.quantity("amount", *amount);
+        }
+        Action::IssueMore { asset, amount } => {
+            object.text("kind", "issue");
+            object.text("asset", &asset.to_string());
+            object.quantity("amount", *amount);
+        }
+        Action::Prism { recipient, amount } => {
+            object.text("kind", "prism");
+            object.data("recipient", recipient.as_slice());
+            object.quantity("amount", *amount);
+        }
+    }
+}
