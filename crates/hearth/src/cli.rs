@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::developer::Flags;
-use crate::{configure, load, machine};
+use crate::{configure, load, machine, wallet};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
@@ -66,6 +66,9 @@ pub enum Command {
     /// Make and show keys.
     #[command(subcommand)]
     Keys(Keys),
+    /// Keep assets on the UTXO ledger of an EVM node: balances, payments, and the way to its EVM and back.
+    #[command(subcommand)]
+    Wallet(wallet::Command),
     /// Show and check the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),

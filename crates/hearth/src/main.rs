@@ -32,6 +32,7 @@ mod restore;
 mod run;
 mod say;
 mod stop;
+mod wallet;
 mod why;
 
 use std::error::Error;
@@ -147,6 +148,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             say.line(keys::read(&path)?.address());
             Ok(())
         }
+        Command::Wallet(command) => Ok(wallet::run(&command, say)?),
         Command::Config(command) => configuration(command, say),
     }
 }
