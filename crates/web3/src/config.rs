@@ -12,8 +12,8 @@ use std::time::Duration;
 pub struct Config {
     /// JSON-RPC over HTTP and over WebSocket, both on this port. Port 0 lets the system choose.
     pub address: SocketAddr,
-    /// Secret keys of the accounts that the node signs for (`eth_accounts`, `eth_sendTransaction`, `eth_sign`): known to
-    /// everybody on a development chain, none elsewhere.
+    /// Secret keys of the accounts that the node signs for (`eth_accounts`, `eth_sendTransaction`, `eth_sign`): known
+    /// to everybody on a development chain, none elsewhere.
     pub accounts: Vec<[u8; 32]>,
     /// Whether `evm_`, `anvil_` and `hardhat_` methods, which change the chain at will, are served.
     pub dev: bool,

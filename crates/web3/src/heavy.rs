@@ -1,4 +1,4 @@
-//! Calls, estimates, traces and log queries run on threads of their own, a few at a time, so that sends never wait for them.
+//! Calls, estimates, traces and log queries run on threads of their own, a few at a time: sends never wait for them.
 //!
 //! reads   the clock
 //! writes  nothing

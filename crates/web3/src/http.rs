@@ -3,8 +3,8 @@
 //! reads   requests that hyper has parsed
 //! writes  answers
 //! memory  one body of at most [`Limits::request_bytes`](crate::Limits) a connection
-//! drops   requests of foreign pages and names (403), bodies that are too long (413), too slow (408) or not JSON by their
-//!         header (415); counted
+//! drops   requests of foreign pages and names (403), bodies that are too long (413), too slow (408) or not JSON by
+//!         their header (415); counted
 //! source  `rpc/http.go` and `node/rpcstack.go` of go-ethereum 1.16
 
 use std::convert::Infallible;

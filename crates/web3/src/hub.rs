@@ -2,8 +2,7 @@
 //!
 //! reads   new blocks, hashes of transactions that came into the pool
 //! writes  notifications into the queues of connections
-//! memory  a subscription its criteria; a connection at most [`Limits::queued_notifications`](crate::Limits) texts, which
-//!         all subscribers share
+//! memory  a subscription its criteria; a connection at most [`Limits::queued_notifications`](crate::Limits) texts
 //! drops   connections whose queue is full: closed, counted; subscriptions over the limits: error -32005, counted
 //! source  `eth_subscribe` of go-ethereum 1.16
 

@@ -8,8 +8,8 @@
 //!         more: -32003; counted
 //! source  jsonrpc.org/specification; `rpc/handler.go` of go-ethereum 1.16 for what it leaves open
 //!
-//! Raw transactions are what a node is asked for most. Those that stand next to each other in a batch go to the chain as
-//! one burst; from the text of a request to the bytes of its transaction nothing is built but these bytes.
+//! Raw transactions are what a node is asked for most. Those that stand next to each other in a batch go to the chain
+//! as one burst; from the text of a request to the bytes of its transaction nothing is built but these bytes.
 
 use std::borrow::Cow;
 

@@ -286,7 +286,8 @@ mod tests {
         assert_eq!(why::<Address>("[null]"), "missing value for required argument 0");
         assert_eq!(
             why::<Address>(r#"["12"]"#),
-            "invalid argument 0: json: cannot unmarshal hex string without 0x prefix into Go value of type common.Address"
+            "invalid argument 0: json: cannot unmarshal hex string without 0x prefix into Go value of type \
+             common.Address"
         );
         assert_eq!(
             why::<Bytes>(r#"["0x1"]"#),

@@ -46,8 +46,8 @@ const NO_FILES_WAIT: Duration = Duration::from_millis(50);
 pub enum ServeError {
     /// The port is taken.
     #[error(
-        "Web3 cannot listen on {0}: the port is in use. Stop the other program (`ss -ltnp` names it), or choose another \
-         port"
+        "Web3 cannot listen on {0}: the port is in use. Stop the other program (`ss -ltnp` names it), or choose \
+         another port"
     )]
     PortInUse(SocketAddr),
     /// Another reason not to listen.

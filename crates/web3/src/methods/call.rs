@@ -443,8 +443,8 @@ fn access_list<D: DatabaseRef>(scene: &Scene<D>, mut tx: TxEnv) -> Result<String
     }))
 }
 
-/// Without those that are warm in any case: sender, receiver and beneficiary, where nothing of their storage is touched,
-/// and precompiles.
+/// Without those that are warm in any case: sender, receiver and beneficiary, where nothing of their storage is
+/// touched, and precompiles.
 fn touched(done: &Simulated, tx: &TxEnv, env: &BlockEnv) -> AccessList {
     let to = match tx.kind {
         TxKind::Call(to) => to,

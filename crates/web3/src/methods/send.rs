@@ -5,8 +5,8 @@
 //! memory  the transactions of the requests under way
 //! drops   what the chain refuses, in geth's words, counted
 //!
-//! A burst costs less per transaction than one alone: its senders are recovered together. A batch is one burst. Requests
-//! with one transaction each, from whatever connections, wait for a thread that takes all there are at once: alone they
+//! A burst costs less per transaction than one alone: its senders are recovered together. A batch is one burst.
+//! Requests with one transaction each, from whatever connections, wait for a thread that takes all there are at once: alone they
 //! wait for nobody, under load they travel together.
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -4,7 +4,7 @@
 //! writes  a tracer's JSON
 //! memory  the text of a trace, at most [`Budget`]
 //! drops   traces that are too long or take too long: an error
-//! source  `eth/tracers` of go-ethereum 1.16, whose native tracers these are; those written in JavaScript are not served
+//! source  `eth/tracers` of go-ethereum 1.16, whose native tracers these are; those in JavaScript are not served
 
 mod calls;
 mod prestate;
@@ -125,8 +125,8 @@ impl Options {
             Some(other) => {
                 let shown: String = other.chars().take(64).collect();
                 Err(Failure::server(format!(
-                    "tracer {shown:?} is not served: callTracer, prestateTracer, 4byteTracer, noopTracer and the default \
-                     are"
+                    "tracer {shown:?} is not served: callTracer, prestateTracer, 4byteTracer, noopTracer and the \
+                     default are"
                 )))
             }
         }

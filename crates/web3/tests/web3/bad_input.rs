@@ -166,8 +166,8 @@ fn garbage_parameters_are_errors() {
                    eth_getBlockByNumber eth_getBlockByHash eth_getLogs eth_newFilter eth_getFilterChanges eth_getProof \
                    eth_getTransactionByHash eth_getTransactionReceipt eth_feeHistory eth_createAccessList \
                    eth_sendTransaction eth_sendRawTransaction eth_sign eth_signTypedData_v4 debug_traceTransaction \
-                   debug_traceCall debug_traceBlockByNumber evm_mine evm_revert hardhat_setBalance hardhat_setStorageAt \
-                   anvil_setCode evm_setNextBlockTimestamp txpool_contentFrom web3_sha3 hearth_transactionFate";
+                   debug_traceCall debug_traceBlockByNumber evm_mine evm_revert hardhat_setBalance anvil_setCode \
+                   hardhat_setStorageAt evm_setNextBlockTimestamp txpool_contentFrom web3_sha3 hearth_transactionFate";
     let garbage = [
         json!(["garbage"]),
         json!([[[[]]]]),

@@ -133,7 +133,10 @@ fn what_waits_is_pending() {
 #[test]
 fn a_batch_of_transactions_is_answered_one_by_one() {
     let node = Node::new(BlockTime::Instant);
-    let one = |id: usize, raw: String| json!({ "jsonrpc": "2.0", "id": id, "method": "eth_sendRawTransaction", "params": [raw] });
+    let one = |id: usize, raw: String| {
+        let method = "eth_sendRawTransaction";
+        json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": [raw] })
+    };
     let batch: Vec<Value> =
         (0..500).map(|id| one(id, Plan::transfer(1 + (id % 8) as u8, id as u64 / 8).raw())).collect();
     let answers = node.ask_value(&json!(batch));
