@@ -1,4 +1,4 @@
-//! Unmodified clients of Solana, at their released versions, against a node of ours.
+//! Unmodified clients of Solana and of Ethereum, at their released versions, against a node of ours.
 //!
 //! reads   `tests/clients/`; npm and PyPI, until their packages are there
 //! writes  `node_modules` beside the scripts; a Python environment among the build outputs; a node in a temporary
@@ -23,9 +23,43 @@ fn folder() -> PathBuf {
 /// Where a browser may be: `CHROMIUM` names another.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
+/// The scripts for Ethereum's clients, in the order in which they run: what developers do to their chain no other
+/// implementation can execute again, so that it is checked before.
+const ETHEREUM: [&str; 3] = ["ethers.mjs", "verify.mjs", "viem.mjs"];
+/// The first keys that follow from the words that everybody knows.
+const KEYS: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80,\
+                    0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d,\
+                    0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a";
+
+/// Ethereum's clients from npm: ethers, viem; and ethereumjs, which executes every block again.
+pub fn ethereum_npm(binary: &Path) -> Result<(), String> {
+    let scripts = installed("ethereum")?;
+    with_evm("ethereum-npm", binary, |_, url| {
+        ETHEREUM.iter().try_for_each(|script| {
+            let mut client = Command::new("node");
+            run::run(client.arg(script).current_dir(&scripts).env("RPC_URL", url).env("KEYS", KEYS))
+        })
+    })
+}
+
+/// Ethereum's client from PyPI: web3.py.
+pub fn ethereum_python(binary: &Path) -> Result<(), String> {
+    let scripts = installed("ethereum")?;
+    let python = python_with("clients-python-ethereum", &scripts)?;
+    with_evm("ethereum-python", binary, |folder, url| {
+        let contracts = folder.join("contracts.json");
+        let with_all = |command: &mut Command| {
+            command.current_dir(&scripts).env("RPC_URL", url).env("KEYS", KEYS).env("CONTRACTS", &contracts);
+            run::run(command)
+        };
+        with_all(Command::new("node").arg("contracts.mjs"))?;
+        with_all(Command::new(&python).arg("client.py"))
+    })
+}
+
 /// The clients from npm: web3.js, kit, SPL Token, Anchor.
 pub fn npm(binary: &Path) -> Result<(), String> {
-    let scripts = installed()?;
+    let scripts = installed("npm")?;
     with_node("npm", binary, |folder, url| {
         let (program, by_ten) = (folder.join("counter.so"), folder.join("counter-by-ten.so"));
         assemble("counter.s", &program, |source| source)?;
@@ -39,9 +73,9 @@ pub fn npm(binary: &Path) -> Result<(), String> {
     })
 }
 
-/// The folder of the scripts for Node.js, with the packages that they need.
-fn installed() -> Result<PathBuf, String> {
-    let scripts = folder().join("npm");
+/// A folder of scripts for Node.js, with the packages that they need.
+fn installed(name: &str) -> Result<PathBuf, String> {
+    let scripts = folder().join(name);
     if !run::answers(Command::new("npm").arg("--version")) || !run::answers(Command::new("node").arg("--version")) {
         return Err("node and npm are needed: `apt-get install nodejs npm`, or see https://nodejs.org".into());
     }
@@ -54,7 +88,7 @@ fn installed() -> Result<PathBuf, String> {
 /// The dashboard in a real browser, without a window. The script ends the node and starts it again, so that it is given
 /// what it takes to do that; its pictures are kept.
 pub fn browser(binary: &Path) -> Result<(), String> {
-    let (scripts, browser) = (installed()?, a_browser()?);
+    let (scripts, browser) = (installed("npm")?, a_browser()?);
     let pictures = target_dir().join("dashboard");
     let folder = TempFolder::new("browser")?;
     let port = node::free_ports()?;
@@ -72,7 +106,7 @@ pub fn browser(binary: &Path) -> Result<(), String> {
 /// Whoever knows only the README: a bench, what limits it by monitor and browser, the change that these name, a better
 /// rate. One of the binary's tests, with the browser that cargo alone does not give it.
 pub fn walk(see: impl FnMut(&str)) -> Result<(), String> {
-    installed()?;
+    installed("npm")?;
     let mut test = cargo();
     test.args(["test", "--release", "--locked", "--package", "hearth", "--test", "end_to_end", "--"]);
     test.args(["--nocapture", "walk::"]).env("BROWSER", a_browser()?);
@@ -90,7 +124,15 @@ pub fn a_browser() -> Result<String, String> {
 /// The clients from PyPI: solana-py and solders.
 pub fn python(binary: &Path) -> Result<(), String> {
     let scripts = folder().join("python");
-    let environment = target_dir().join("clients-python");
+    let python = python_with("clients-python", &scripts)?;
+    with_node("python", binary, |_, url| {
+        run::run(Command::new(&python).arg("client.py").current_dir(&scripts).env("RPC_URL", url))
+    })
+}
+
+/// Python in an environment of this name, with what the scripts require.
+fn python_with(name: &str, scripts: &Path) -> Result<PathBuf, String> {
+    let environment = target_dir().join(name);
     let python = environment.join("bin/python");
     if !run::answers(Command::new(&python).args(["-m", "pip", "--version"])) {
         run::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))
@@ -98,9 +140,17 @@ pub fn python(binary: &Path) -> Result<(), String> {
     }
     let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
     run::run(Command::new(&python).args(install).arg(scripts.join("requirements.txt")))?;
-    with_node("python", binary, |_, url| {
-        run::run(Command::new(&python).arg("client.py").current_dir(&scripts).env("RPC_URL", url))
-    })
+    Ok(python)
+}
+
+/// Runs clients against an EVM chain of their own.
+fn with_evm(name: &str, binary: &Path, clients: impl FnOnce(&Path, &str) -> Result<(), String>) -> Result<(), String> {
+    let folder = TempFolder::new(name)?;
+    let port = node::free_ports()?;
+    let node = Node::start_evm(binary, folder.path(), port)?;
+    let url = format!("http://127.0.0.1:{port}");
+    clients(folder.path(), &url).map_err(|why| node.explain(&format!("{why} (RPC_URL={url})")))?;
+    node.stop()
 }
 
 /// Runs clients against a node of their own.

@@ -69,22 +69,35 @@ impl Node {
     }
 
     fn start_as(binary: &Path, folder: &Path, port: u16, text: &str) -> Result<Self, String> {
-        let (config, log) = (folder.join("hearth.toml"), folder.join("hearth.log"));
-        let cannot = |error| format!("cannot write into {}: {error}", folder.display());
-        std::fs::write(&config, text).map_err(cannot)?;
-        let out = File::options().create(true).append(true).open(&log).map_err(cannot)?;
+        let config = folder.join("hearth.toml");
+        std::fs::write(&config, text).map_err(|error| cannot_write(folder, error))?;
         let mut command = Command::new(binary);
-        command.arg("run").arg("--config").arg(&config).current_dir(folder).stdin(Stdio::null());
-        command.stdout(out.try_clone().map_err(cannot)?).stderr(out);
-        let child = command.spawn().map_err(|error| format!("cannot start {}: {error}", binary.display()))?;
+        command.arg("run").arg("--config").arg(&config);
+        Self::spawn(command, folder, port, |rpc| rpc.call("getHealth", json!([])).is_ok_and(|health| health == "ok"))
+    }
+
+    /// Starts an EVM chain in memory, and waits until its RPC answers. Its accounts are those that everybody knows.
+    pub fn start_evm(binary: &Path, folder: &Path, port: u16) -> Result<Self, String> {
+        let mut command = Command::new(binary);
+        command.args(["evm", "run", "--port", &port.to_string()]);
+        Self::spawn(command, folder, port, |rpc| rpc.call("eth_chainId", json!([])).is_ok())
+    }
+
+    fn spawn(mut command: Command, folder: &Path, port: u16, is_ready: fn(&Rpc) -> bool) -> Result<Self, String> {
+        let log = folder.join("hearth.log");
+        let out = File::options().create(true).append(true).open(&log).map_err(|error| cannot_write(folder, error))?;
+        command.current_dir(folder).stdin(Stdio::null());
+        command.stdout(out.try_clone().map_err(|error| cannot_write(folder, error))?).stderr(out);
+        let program = command.get_program().to_owned();
+        let child = command.spawn().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
         let mut node = Self { child, log, port };
         let rpc = node.rpc();
-        let healthy = wait_for("a healthy RPC", START_WITHIN, || match node.child.try_wait() {
+        let ready = wait_for("an RPC that answers", START_WITHIN, || match node.child.try_wait() {
             Ok(Some(status)) => Some(Err(format!("hearth run ended at once: {status}"))),
-            Ok(None) => (rpc.call("getHealth", json!([])).ok()? == "ok").then_some(Ok(())),
+            Ok(None) => is_ready(&rpc).then_some(Ok(())),
             Err(error) => Some(Err(format!("cannot wait for hearth run: {error}"))),
         });
-        healthy.flatten().map_err(|why| node.explain(&why))?;
+        ready.flatten().map_err(|why| node.explain(&why))?;
         Ok(node)
     }
 
@@ -123,6 +136,10 @@ impl Drop for Node {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn cannot_write(folder: &Path, error: std::io::Error) -> String {
+    format!("cannot write into {}: {error}", folder.display())
 }
 
 /// Few accounts, small tables.

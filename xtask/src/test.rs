@@ -118,7 +118,11 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     steps.step("walk: from a bottleneck to its remedy, by monitor and browser", |tally| {
         clients::walk(|line| tally.see(line))
     })?;
-    steps.step("clients from PyPI: solana-py, solders", |_| clients::python(&run::hearth(None)?))
+    steps.step("clients from PyPI: solana-py, solders", |_| clients::python(&run::hearth(None)?))?;
+    steps.step("clients of Ethereum from npm: ethers, viem; ethereumjs executes every block again", |_| {
+        clients::ethereum_npm(&run::hearth(None)?)
+    })?;
+    steps.step("client of Ethereum from PyPI: web3.py", |_| clients::ethereum_python(&run::hearth(None)?))
 }
 
 /// The value of a variable with flags, with more of them.
