@@ -77,48 +77,6 @@ impl Caller<'_> {
             "setAutomine" | "getAutomine" | "setIntervalMining" | "getIntervalMining" => {
                 self.block_time(namespace, name, params)
             }
-            "increaseTime" => {
-                let Span(seconds) = params.at_most(1)?.required(0)?;
-                Ok(chain.increase_time(seconds).to_string())
-            }
-            "setTime" => {
-                let Span(time) = params.at_most(1)?.required(0)?;
-                // Milliseconds, as Ganache has them, where it cannot be seconds.
-                let seconds = if time > 100_000_000_000 { time / 1_000 } else { time };
-                Ok(chain.set_time(seconds).to_string())
-            }
-            "setNextBlockTimestamp" => {
-                let Span(time) = params.at_most(1)?.required(0)?;
-                chain.set_next_timestamp(time).map_err(failed)?;
-                done()
-            }
-            "setBlockTimestampInterval" => {
-                let Span(seconds) = params.at_most(1)?.required(0)?;
-                chain.set_timestamp_interval(Some(seconds));
-                done()
-            }
-            "removeBlockTimestampInterval" => {
-                chain.set_timestamp_interval(None);
-                Ok("true".into())
-            }
-            "setBlockGasLimit" => {
-                let Span(gas_limit) = params.at_most(1)?.required(0)?;
-                chain.set_gas_limit(gas_limit);
-                Ok("true".into())
-            }
-            "setNextBlockBaseFeePerGas" => {
-                let Span(base_fee) = params.at_most(1)?.required(0)?;
-                chain.set_next_base_fee(base_fee);
-                done()
-            }
-            "setPrevRandao" => {
-                chain.set_prevrandao(params.at_most(1)?.required::<B256>(0)?);
-                done()
-            }
-            "setCoinbase" => {
-                chain.set_beneficiary(params.at_most(1)?.required::<Address>(0)?);
-                done()
-            }
             "impersonateAccount" => {
                 chain.impersonate(params.at_most(1)?.required::<Address>(0)?);
                 done()
@@ -134,8 +92,57 @@ impl Caller<'_> {
             "dropTransaction" | "dropAllTransactions" | "removePoolTransactions" => self.drop_waiting(name, params),
             "setLoggingEnabled" => done(),
             "nodeInfo" | "metadata" if namespace != "evm" => Ok(self.about()),
-            _ => self.set_account(method, name, params).await.and_then(|()| done()),
+            "setBalance" | "addBalance" | "setNonce" | "setCode" | "setStorageAt" => {
+                self.set_account(method, name, params).await.and_then(|()| done())
+            }
+            _ => self.set_blocks(method, name, params).and_then(|said| said.map_or_else(done, Ok)),
         }
+    }
+
+    /// Sets what blocks to come are to be; `None` where there is nothing to say of it.
+    fn set_blocks(&self, method: &str, name: &str, params: Params<'_>) -> Result<Option<String>, Failure> {
+        let chain = &self.api.chain;
+        match name {
+            "increaseTime" => {
+                let Span(seconds) = params.at_most(1)?.required(0)?;
+                return Ok(Some(chain.increase_time(seconds).to_string()));
+            }
+            "setTime" => {
+                let Span(time) = params.at_most(1)?.required(0)?;
+                // Milliseconds, as Ganache has them, where it cannot be seconds.
+                let seconds = if time > 100_000_000_000 { time / 1_000 } else { time };
+                return Ok(Some(chain.set_time(seconds).to_string()));
+            }
+            "setNextBlockTimestamp" => {
+                let Span(time) = params.at_most(1)?.required(0)?;
+                chain.set_next_timestamp(time).map_err(failed)?;
+            }
+            "setBlockTimestampInterval" => {
+                let Span(seconds) = params.at_most(1)?.required(0)?;
+                chain.set_timestamp_interval(Some(seconds));
+            }
+            "removeBlockTimestampInterval" => {
+                chain.set_timestamp_interval(None);
+                return Ok(Some("true".into()));
+            }
+            "setBlockGasLimit" => {
+                let Span(gas_limit) = params.at_most(1)?.required(0)?;
+                chain.set_gas_limit(gas_limit);
+                return Ok(Some("true".into()));
+            }
+            "setNextBlockBaseFeePerGas" => {
+                let Span(base_fee) = params.at_most(1)?.required(0)?;
+                chain.set_next_base_fee(base_fee);
+            }
+            "setPrevRandao" => {
+                chain.set_prevrandao(params.at_most(1)?.required::<B256>(0)?);
+            }
+            "setCoinbase" => {
+                chain.set_beneficiary(params.at_most(1)?.required::<Address>(0)?);
+            }
+            _ => return Err(Failure::method_not_found(method)),
+        }
+        Ok(None)
     }
 
     /// Runs what makes blocks on a thread that may wait.
