@@ -1,4 +1,4 @@
-//! HTTP: one request with a body that is JSON-RPC, or the beginning of a WebSocket.
+//! HTTP: one request with a body that is JSON-RPC, the beginning of a WebSocket, or a look at the metrics.
 //!
 //! reads   requests that hyper has parsed
 //! writes  answers
@@ -41,6 +41,9 @@ pub async fn handle(
         Method::POST => post(&api, address, request).await,
         Method::GET if is_upgrade(request.headers()) => {
             return Ok(websocket::upgrade(api, connection, address, request).await);
+        }
+        Method::GET if request.uri().path() == "/metrics" => {
+            metrics(&crate::metrics::text(&api.chain.metrics(), &api.counters))
         }
         // Whoever looks whether somebody is there.
         Method::GET | Method::HEAD => plain(StatusCode::OK, ""),
@@ -119,6 +122,14 @@ async fn read(mut body: Body, bytes_max: usize) -> Result<Result<Vec<u8>, u64>, 
         }
     }
     Ok(if seen <= bytes_max { Ok(bytes) } else { Err(seen as u64) })
+}
+
+/// What Prometheus reads.
+fn metrics(text: &str) -> Response<Body> {
+    let mut response = plain(StatusCode::OK, text);
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 fn plain(status: StatusCode, text: &str) -> Response<Body> {

@@ -28,6 +28,7 @@ mod ids;
 mod json;
 mod jsonrpc;
 mod methods;
+mod metrics;
 mod params;
 mod rate;
 pub mod server;

@@ -8,6 +8,7 @@ mod accounts;
 mod bad_input;
 mod calls;
 mod dev;
+mod metrics;
 mod node;
 mod outputs;
 mod subscriptions;
