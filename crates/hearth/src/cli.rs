@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::developer::Flags;
+use crate::evm::EvmCommand;
 use crate::{configure, load, machine, wallet};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
@@ -58,6 +59,9 @@ pub enum Command {
     /// Put load on a node that speaks Ethereum's JSON-RPC, ours or another, and measure it.
     #[command(subcommand)]
     Load(load::Options),
+    /// The EVM ledger: a chain that Ethereum's wallets and tools talk to.
+    #[command(subcommand)]
+    Evm(EvmCommand),
     /// Say what this machine is: cores, caches, memory, network, settings, and who else wants the cores.
     Machine(machine::Options),
     /// Set this machine up for a node, or say what is not ideal in it.

@@ -13,6 +13,7 @@ mod config;
 mod configure;
 mod developer;
 mod draw;
+mod evm;
 mod keys;
 mod ledger_command;
 mod load;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
     let command = Cli::parse().command;
     let (quiet, log) = match &command {
         Command::Run(run) => (run.flags.quiet, run.flags.log),
+        Command::Evm(evm::EvmCommand::Run(run)) => (run.quiet, run.log),
         _ => (false, false),
     };
     // RUST_LOG sets how much is said; warnings by default.
@@ -98,6 +100,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> u8 {
         (Some(BenchError::Option(_)), ..) => return WRONG_USE,
         _ if let Some(configure::Ended::Boot(boot)) = error.downcast_ref() => boot,
         (Some(BenchError::Boot(boot)), ..) | (_, Some(run::RunError::Boot(boot)), _) | (.., Some(boot)) => boot,
+        _ if error.downcast_ref().is_some_and(evm::EvmError::is_wrong_use) => return WRONG_USE,
         _ if error.is::<ConfigError>() || error.is::<FlagError>() => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(load::CommandError::is_wrong_use) => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(why::WhyError::is_wrong_use) => return WRONG_USE,
@@ -138,6 +141,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             Ok(ledger_command::run(&command, &config, say)?)
         }
         Command::Load(options) => Ok(load::run(&options, &StopSignal::install()?, say)?),
+        Command::Evm(command) => Ok(evm::run(&command, &StopSignal::install()?, say)?),
         Command::Machine(options) => Ok(machine::run(&options, say)?),
         Command::Configure(command) => Ok(configure::run(&read(&command.options().config)?, &command, say)?),
         Command::Keys(Keys::New { path }) => {

@@ -12,6 +12,7 @@ mod dashboard;
 mod demand;
 mod developer;
 mod durability;
+mod evm;
 mod fates;
 mod history;
 mod hostile;

@@ -322,6 +322,10 @@ fn http(port: u16, request: &str) -> std::io::Result<String> {
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
+    if answer.is_empty() {
+        // Who was killed answers nothing.
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     assert!(head.starts_with("HTTP/1.1 200"), "{answer}");
     Ok(body.to_owned())
@@ -334,6 +338,11 @@ pub struct Rpc {
 }
 
 impl Rpc {
+    /// That on this port.
+    pub fn on(port: u16) -> Self {
+        Self { port }
+    }
+
     /// The result of a call; an error of the RPC panics.
     pub fn call(self, method: &str, params: Value) -> Value {
         self.try_call(method, params).unwrap_or_else(|why| panic!("{method}: {why}"))

@@ -1,0 +1,177 @@
+//! `hearth evm`: the EVM ledger as a node.
+
+mod accounts;
+mod dump;
+mod run;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use alloy_primitives::U256;
+use clap::{Args, Subcommand};
+use hearth_evm::chain::{BlockTime, ChainError};
+
+use crate::say::Say;
+use crate::stop::StopSignal;
+
+/// `hearth evm`
+#[derive(Subcommand)]
+pub enum EvmCommand {
+    /// Run an EVM chain that Ethereum's clients talk to.
+    ///
+    /// Wallets and tools connect to http://127.0.0.1:8545, over HTTP or WebSocket. The accounts printed are funded, and
+    /// everybody knows their keys. Ctrl-C stops it. The chain lies in memory unless `--data-dir` says where to keep it.
+    Run(Box<EvmRun>),
+}
+
+/// `hearth evm run`
+#[derive(Args)]
+pub struct EvmRun {
+    /// The chain's id (EIP-155) [default: 31337, or what --genesis says].
+    #[arg(long, value_name = "ID", conflicts_with = "genesis", value_parser = clap::value_parser!(u64).range(1..))]
+    pub chain_id: Option<u64>,
+    /// Accounts to fund and to print.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub accounts: u32,
+    /// What each of these accounts has at the beginning, in ETH.
+    #[arg(long, value_name = "ETH", default_value = "10000", value_parser = ether)]
+    pub balance: U256,
+    /// The words (BIP-39) that the accounts follow from.
+    #[arg(long, value_name = "WORDS", default_value = accounts::MNEMONIC)]
+    pub mnemonic: String,
+    /// Seconds from each block to the next, or `instant`: a block as soon as there is a transaction.
+    #[arg(long, value_name = "SECONDS", default_value = "instant", value_parser = block_time)]
+    pub block_time: BlockTime,
+    /// Gas that a block may use [default: 500 million for each second of block time].
+    #[arg(long, value_name = "GAS", value_parser = clap::value_parser!(u64).range(21_000..=1_000_000_000_000))]
+    pub gas_limit: Option<u64>,
+    /// Begin with the accounts of this file if it exists, and write them there at the end.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["genesis", "data_dir"])]
+    pub state: Option<PathBuf>,
+    /// Begin with this genesis, in geth's JSON form, instead of the accounts above.
+    #[arg(long, value_name = "FILE")]
+    pub genesis: Option<PathBuf>,
+    /// Keep the chain in this folder, and go on with the one that is there.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Listen on this port.
+    #[arg(long, value_name = "PORT", default_value_t = 8545)]
+    pub port: u16,
+    /// Listen on this address.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub host: IpAddr,
+    /// Threads that execute a block's transactions [default: as many as there are cores, four at most].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
+    /// Log a line for each block, with how long its parts took.
+    #[arg(long)]
+    pub log: bool,
+    /// Say nothing but errors.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Why the chain does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum EvmError {
+    /// The words are none.
+    #[error("--mnemonic: {0}")]
+    Mnemonic(String),
+    /// A file that is not what it should be.
+    #[error("{option} {}: {what}", path.display())]
+    File {
+        /// The option that names it.
+        option: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The chain.
+    #[error("{0}{hint}", hint = hint(.0))]
+    Chain(#[from] ChainError),
+    /// The chain cannot go on.
+    #[error("the chain has stopped: {0}")]
+    Stopped(String),
+    /// The server.
+    #[error(transparent)]
+    Serve(#[from] hearth_web3::ServeError),
+}
+
+impl EvmError {
+    /// Whether the command line is at fault, and not what happened.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(self, Self::Mnemonic(_))
+    }
+}
+
+/// What to do about it.
+fn hint(error: &ChainError) -> &'static str {
+    use hearth_evm::blocks::BlocksError;
+    use hearth_evm::state::StateError;
+    match error {
+        ChainError::Blocks(BlocksError::OtherChain { .. }) | ChainError::State(StateError::OtherChain { .. }) => {
+            ". A chain's beginning cannot be changed: give the options that it began with, or another --data-dir"
+        }
+        ChainError::Blocks(BlocksError::InUse(_)) | ChainError::State(StateError::InUse(_)) => {
+            ". Stop the other program, or give another --data-dir"
+        }
+        ChainError::Blocks(BlocksError::Damaged { .. }) | ChainError::State(StateError::Damaged { .. }) => {
+            ". Put back a copy of the folder, or begin anew in another --data-dir"
+        }
+        _ => "",
+    }
+}
+
+/// Follows the command.
+pub fn run(command: &EvmCommand, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+    let EvmCommand::Run(options) = command;
+    run::run(options, stop, say)
+}
+
+/// Wei of a decimal number of ETH.
+fn ether(text: &str) -> Result<U256, String> {
+    const DECIMALS: usize = 18;
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !is_number(whole) || !is_number(part) || part.len() > DECIMALS {
+        return Err("it must be a number of ETH, as 10000 or 0.5".into());
+    }
+    let digits = format!("{whole}{part:0<DECIMALS$}");
+    let wei = U256::from_str_radix(&digits, 10).ok().filter(|wei| wei.bit_len() <= 128);
+    wei.ok_or_else(|| "so much ETH there cannot be".into())
+}
+
+fn block_time(text: &str) -> Result<BlockTime, String> {
+    if text == "instant" {
+        return Ok(BlockTime::Instant);
+    }
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
+    let seconds = seconds.ok_or("it must be `instant`, or seconds between 0.01 and 86400")?;
+    Ok(BlockTime::Every(Duration::from_secs_f64(seconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ether_is_read_to_the_wei() {
+        assert_eq!(ether("10000"), Ok(U256::from(10_000u128 * 10u128.pow(18))));
+        assert_eq!(ether("0.5"), Ok(U256::from(5u128 * 10u128.pow(17))));
+        assert_eq!(ether("1.000000000000000001"), Ok(U256::from(10u128.pow(18) + 1)));
+        for wrong in ["", ".5", "-1", "1e3", "1.0000000000000000001", "0x10", "999999999999999999999999999999"] {
+            assert!(ether(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_block_time_is_instant_or_seconds() {
+        assert_eq!(block_time("instant"), Ok(BlockTime::Instant));
+        assert_eq!(block_time("0.5"), Ok(BlockTime::Every(Duration::from_millis(500))));
+        for wrong in ["0", "-1", "now", "NaN", "1e9"] {
+            assert!(block_time(wrong).is_err(), "{wrong}");
+        }
+    }
+}

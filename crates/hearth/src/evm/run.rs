@@ -1,0 +1,118 @@
+//! `hearth evm run`: a chain of our own, made by this process alone.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
+use hearth_evm::genesis::Genesis;
+use hearth_evm::pool::PoolConfig;
+
+use super::accounts::{self, DevAccount};
+use super::{EvmError, EvmRun, dump};
+use crate::say::{Say, note};
+use crate::stop::StopSignal;
+
+/// How often the chain's health is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Gas of a block for each second that blocks are apart, and at least.
+const GAS_PER_SECOND: u64 = 500_000_000;
+/// Where nothing else is said.
+const CHAIN_ID: u64 = 31337;
+/// Threads beyond which a block is hardly faster.
+const THREADS_MAX: usize = 4;
+
+/// Runs until Ctrl-C.
+pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+    let accounts = accounts::derive(&options.mnemonic, options.accounts)?;
+    let genesis = genesis(options, &accounts)?;
+    let chain_id = genesis.chain_id;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let config = ChainConfig {
+        dir: options.data_dir.clone(),
+        pool: PoolConfig::default(),
+        block_time: options.block_time,
+        threads: options.threads.map_or(cores.min(THREADS_MAX), usize::from),
+        ..ChainConfig::new(genesis)
+    };
+    let chain = Chain::open(config)?;
+    let server = hearth_web3::serve(
+        hearth_web3::Config {
+            accounts: accounts.iter().map(|account| account.key).collect(),
+            ..hearth_web3::Config::new(SocketAddr::new(options.host, options.port))
+        },
+        chain.clone(),
+    )?;
+    greet(options, &accounts, &chain, server.address(), chain_id, say);
+    let mut failure = None;
+    while !stop.is_set() && failure.is_none() {
+        std::thread::sleep(LOOK_EVERY);
+        failure = chain.failure();
+    }
+    say.line("  stopping");
+    server.stop();
+    chain.stop();
+    if let Some(path) = &options.state {
+        dump::write(path, &chain)?;
+        say.line(format_args!("  state     written to {}", path.display()));
+    }
+    failure.map_or(Ok(()), |why| Err(EvmError::Stopped(why)))
+}
+
+fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmError> {
+    let of_file = |option, path: &Path| {
+        let failed = |what: String| EvmError::File { option, path: path.to_owned(), what };
+        let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        Genesis::from_json(&text).map_err(|error| failed(error.to_string()))
+    };
+    match (&options.genesis, &options.state) {
+        (Some(path), _) => of_file("--genesis", path),
+        (None, Some(path)) if path.exists() => {
+            let genesis = of_file("--state", path)?;
+            match options.chain_id {
+                Some(id) if id != genesis.chain_id => Err(EvmError::File {
+                    option: "--state",
+                    path: path.clone(),
+                    what: format!("it is of chain {}, not of chain {id}", genesis.chain_id),
+                }),
+                _ => Ok(genesis),
+            }
+        }
+        _ => {
+            let funded: Vec<_> = accounts.iter().map(|account| (account.address, options.balance)).collect();
+            let by_time = match options.block_time {
+                BlockTime::Every(every) => GAS_PER_SECOND.saturating_mul(every.as_secs_f64().ceil() as u64),
+                BlockTime::Instant | BlockTime::Manual => GAS_PER_SECOND,
+            };
+            let gas_limit = options.gas_limit.unwrap_or(by_time);
+            Ok(Genesis::dev(options.chain_id.unwrap_or(CHAIN_ID), &funded, gas_limit))
+        }
+    }
+}
+
+fn greet(options: &EvmRun, accounts: &[DevAccount], chain: &Chain, address: SocketAddr, chain_id: u64, say: &Say) {
+    let head = chain.head();
+    say.line(format_args!("hearth {}, EVM chain {chain_id}", env!("CARGO_PKG_VERSION")));
+    match &options.data_dir {
+        Some(dir) => {
+            let place = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+            say.line(format_args!("  chain     {} (block {})", place.display(), head.number()));
+        }
+        None => say.line("  chain     in memory"),
+    }
+    say.line(format_args!("  genesis   {}", chain.block(0).map_or(head.hash, |zero| zero.hash)));
+    let blocks = match options.block_time {
+        BlockTime::Every(every) => format!("every {} s", every.as_secs_f64()),
+        BlockTime::Instant | BlockTime::Manual => "as transactions come".into(),
+    };
+    say.line(format_args!("  blocks    {blocks}, of {} gas", head.header.gas_limit));
+    if !accounts.is_empty() && options.genesis.is_none() {
+        say.text(accounts::listing(accounts, options.balance, &options.mnemonic));
+        say.line("\nEverybody knows these keys: on a real network, whatever is sent there is lost.\n");
+    }
+    say.line(format_args!("  rpc       http://{address}\n  websocket ws://{address}"));
+    if !options.host.is_loopback() {
+        note("notice: whoever reaches this address can change the chain at will");
+    }
+    say.line("  ready; Ctrl-C stops the node");
+}

@@ -1,0 +1,257 @@
+//! `hearth evm run` as its users meet it: started, sent to, killed, started again.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+
+use alloy_consensus::TxLegacy;
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
+use hearth_crypto::secp256k1::Signer;
+use hearth_evm::tx::{Tx, TypedTransaction};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::node::{Process, Rpc, hearth, output, same, wait_until};
+
+/// The first account of the usual words.
+const KEY: [u8; 32] = hex!("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
+const FIRST: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+/// Senders of a load.
+const SENDERS: u8 = 8;
+
+/// A running `hearth evm run`.
+struct Chain {
+    process: Process,
+    rpc: Rpc,
+    /// What it said before it was ready.
+    said: Vec<String>,
+}
+
+impl Chain {
+    fn start(arguments: &[&str]) -> Self {
+        let process = Process::start(command(arguments));
+        let said = process.wait_for_line("ready;");
+        let address = said.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where");
+        let address: SocketAddr = address.trim().trim_start_matches("http://").parse().expect("an address");
+        Self { process, rpc: Rpc::on(address.port()), said }
+    }
+
+    /// Ctrl-C; it must end well.
+    fn stop(self) {
+        self.process.signal(Signal::INT);
+        let (status, said) = self.process.wait_with_errors();
+        assert!(status.success(), "{status}: {said}");
+    }
+
+    fn number(&self) -> u64 {
+        quantity(&self.rpc.call("eth_blockNumber", json!([])))
+    }
+
+    fn nonce(&self, address: &Address) -> u64 {
+        quantity(&self.rpc.call("eth_getTransactionCount", json!([address, "latest"])))
+    }
+
+    fn balance(&self, address: &Address) -> U256 {
+        let balance = self.rpc.call("eth_getBalance", json!([address, "latest"]));
+        balance.as_str().expect("a text").parse().expect("a number")
+    }
+}
+
+fn command(arguments: &[&str]) -> &'static mut Command {
+    let mut command = hearth();
+    command.args(["evm", "run", "--port", "0"]).args(arguments);
+    Box::leak(Box::new(command))
+}
+
+fn quantity(value: &Value) -> u64 {
+    let text = value.as_str().and_then(|text| text.strip_prefix("0x")).unwrap_or_else(|| panic!("no number: {value}"));
+    u64::from_str_radix(text, 16).expect("a number")
+}
+
+fn transfer(signer: &Signer, nonce: u64, to: Address, wei: u64) -> Bytes {
+    let (gas_price, gas_limit) = (10_000_000_000, 21_000);
+    let (to, value) = (TxKind::Call(to), U256::from(wei));
+    let tx = TxLegacy { chain_id: Some(31337), nonce, gas_price, gas_limit, to, value, ..Default::default() };
+    Tx::signed(TypedTransaction::from(tx), signer).raw
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+#[test]
+fn a_transfer_is_sent_and_read_back() {
+    let chain = Chain::start(&[]);
+    assert!(chain.said.iter().any(|line| *line == format!("(0) {FIRST} (10000 ETH)")), "{:#?}", chain.said);
+    assert!(chain.said.iter().any(|line| line.contains(&hex::encode(KEY))));
+    assert_eq!(chain.rpc.call("eth_chainId", json!([])), "0x7a69");
+    let (signer, to) = (Signer::new(&KEY).expect("a key"), Address::repeat_byte(0x11));
+    let hash = chain.rpc.call("eth_sendRawTransaction", json!([transfer(&signer, 0, to, 5)]));
+    let receipt = wait_until("the receipt", || {
+        let receipt = chain.rpc.call("eth_getTransactionReceipt", json!([hash]));
+        if receipt.is_null() { Err("none yet".into()) } else { Ok(receipt) }
+    });
+    assert_eq!((receipt["status"].as_str(), quantity(&receipt["gasUsed"])), (Some("0x1"), 21_000));
+    assert_eq!(quantity(&receipt["blockNumber"]), chain.number());
+    assert_eq!(chain.balance(&to), U256::from(5));
+    let again = chain.rpc.try_call("eth_sendRawTransaction", json!([transfer(&signer, 0, to, 5)])).expect_err("it was");
+    assert!(again.contains("nonce too low") || again.contains("already known"), "{again}");
+    chain.stop();
+}
+
+#[test]
+fn options_make_the_chain_they_say() {
+    let words = "legal winner thank year wave sausage worth useful legal winner thank yellow";
+    let arguments = ["--chain-id", "1234", "--accounts", "2", "--balance", "2.5", "--mnemonic", words];
+    let chain = Chain::start(&[&arguments[..], &["--block-time", "0.05"]].concat());
+    assert_eq!(chain.rpc.call("eth_chainId", json!([])), json!(format!("{:#x}", 1234)));
+    let accounts = chain.rpc.call("eth_accounts", json!([]));
+    let accounts: Vec<Address> = serde_json::from_value(accounts).expect("addresses");
+    assert_eq!(accounts.len(), 2);
+    assert_eq!(chain.balance(&accounts[1]), U256::from(25u128 * 10u128.pow(17)));
+    wait_until("blocks without transactions", || {
+        let number = chain.number();
+        if number > 3 { Ok(()) } else { Err(number.to_string()) }
+    });
+    chain.stop();
+}
+
+#[test]
+fn the_state_file_carries_accounts_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("state.json");
+    let chain = Chain::start(&["--state", text(&file)]);
+    let (signer, to) = (Signer::new(&KEY).expect("a key"), Address::repeat_byte(0x22));
+    chain.rpc.call("eth_sendRawTransaction", json!([transfer(&signer, 0, to, 77)]));
+    wait_until("the transfer", || same(chain.balance(&to), U256::from(77)));
+    let slot = format!("{:#066x}", 1);
+    chain.rpc.call("anvil_setStorageAt", json!([to, slot, slot]));
+    chain.stop();
+
+    let chain = Chain::start(&["--state", text(&file)]);
+    assert_eq!(chain.balance(&to), U256::from(77));
+    assert_eq!(chain.nonce(&Address::from(signer.address())), 1);
+    let stored = chain.rpc.call("eth_getStorageAt", json!([to, slot, "latest"]));
+    assert_eq!(stored.as_str(), Some(slot.as_str()));
+    chain.stop();
+}
+
+#[test]
+fn mistakes_are_told() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let fails = |arguments: &[&str], code: i32, words: &str| {
+        let ended = output(hearth().args(["evm", "run"]).args(arguments));
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.code() == Some(code) && said.contains(words), "{}: {said}", ended.status);
+    };
+    fails(&["--port", &port], 1, "the port is in use");
+    fails(&["--port", "0", "--mnemonic", "hello world"], 2, "--mnemonic");
+    fails(&["--port", "0", "--block-time", "0"], 2, "--block-time");
+    fails(&["--port", "0", "--genesis", "/nonexistent/genesis.json"], 1, "--genesis /nonexistent/genesis.json");
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = text(folder.path());
+    let chain = Chain::start(&["--data-dir", dir, "--block-time", "0.02"]);
+    wait_until("a block", || if chain.number() > 0 { Ok(()) } else { Err("none".into()) });
+    fails(&["--port", "0", "--data-dir", dir], 1, "in use");
+    chain.stop();
+    fails(&["--port", "0", "--data-dir", dir, "--chain-id", "9"], 1, dir);
+    let blocks = folder.path().join("blocks");
+    let log = std::fs::read_dir(&blocks).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let log = log.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "blocks"));
+    let log = log.expect("a log of blocks");
+    let mut bytes = std::fs::read(&log).expect("it is there");
+    bytes[100] ^= 1;
+    std::fs::write(&log, bytes).expect("written");
+    fails(&["--port", "0", "--data-dir", dir], 1, text(&log));
+}
+
+/// What a load sent and was told. Each sender sends its nonces in order, each transfer to an address of its own.
+#[derive(Default)]
+struct Load {
+    acknowledged: BTreeMap<B256, (Address, u64)>,
+}
+
+fn sender(number: u8) -> Signer {
+    let mut key = [0x51; 32];
+    key[31] = number + 1;
+    Signer::new(&key).expect("a key")
+}
+
+fn receiver(seed: u64, number: u8, nonce: u64) -> Address {
+    let mut bytes = [seed as u8; 20];
+    bytes[0] = number;
+    bytes[12..].copy_from_slice(&(nonce + 1).to_be_bytes());
+    Address::from(bytes)
+}
+
+/// Killed at a moment that the seed says, under load, and started again: whatever was acknowledged is in a block soon,
+/// once; what was in a block is in the same.
+#[test]
+fn kill_9_loses_nothing_that_was_acknowledged() {
+    for (seed, block_time) in [(1, "instant"), (2, "0.05"), (3, "instant")] {
+        kill_9(seed, block_time);
+    }
+}
+
+fn kill_9(seed: u64, block_time: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["--data-dir", text(folder.path()), "--block-time", block_time];
+    let chain = Chain::start(&arguments);
+    let first = Signer::new(&KEY).expect("a key");
+    for number in 0..SENDERS {
+        let to = Address::from(sender(number).address());
+        chain.rpc.call("eth_sendRawTransaction", json!([transfer(&first, number.into(), to, 1 << 60)]));
+    }
+    wait_until("the senders' funds", || same(chain.nonce(&Address::from(first.address())), SENDERS.into()));
+    let rounds = 15 + seed * 7919 % 40;
+    let loads: Vec<Load> = std::thread::scope(|scope| {
+        let senders: Vec<_> = (0..SENDERS)
+            .map(|number| {
+                let rpc = chain.rpc;
+                scope.spawn(move || send(rpc, seed, number))
+            })
+            .collect();
+        wait_until("blocks under load", || {
+            let sent = chain.nonce(&Address::from(sender(0).address()));
+            if sent > rounds { Ok(()) } else { Err(format!("seed {seed}: {sent} sent")) }
+        });
+        chain.process.signal(Signal::KILL);
+        chain.process.wait();
+        senders.into_iter().map(|sender| sender.join().expect("it sends")).collect()
+    });
+    let acknowledged: BTreeMap<_, _> = loads.into_iter().flat_map(|load| load.acknowledged).collect();
+    assert!(acknowledged.len() > usize::from(SENDERS), "seed {seed}");
+
+    let chain = Chain::start(&arguments);
+    for (hash, (to, wei)) in &acknowledged {
+        let receipt = wait_until("what was acknowledged", || {
+            let receipt = chain.rpc.call("eth_getTransactionReceipt", json!([hash]));
+            if receipt.is_null() { Err(format!("seed {seed}: {hash} is lost")) } else { Ok(receipt) }
+        });
+        assert_eq!(receipt["status"], "0x1", "seed {seed}");
+        assert_eq!(chain.balance(to), U256::from(*wei), "seed {seed}: once, and all of it");
+    }
+    let head = chain.rpc.call("eth_getBlockByNumber", json!(["latest", false]));
+    chain.stop();
+    let chain = Chain::start(&arguments);
+    let again = chain.rpc.call("eth_getBlockByNumber", json!([head["number"], false]));
+    assert_eq!(again, head, "seed {seed}");
+    chain.stop();
+}
+
+/// Sends until nobody answers.
+fn send(rpc: Rpc, seed: u64, number: u8) -> Load {
+    let (signer, mut load) = (sender(number), Load::default());
+    for nonce in 0.. {
+        let to = receiver(seed, number, nonce);
+        let raw = transfer(&signer, nonce, to, nonce + 1);
+        match rpc.try_call("eth_sendRawTransaction", json!([raw])) {
+            Ok(hash) => load.acknowledged.insert(serde_json::from_value(hash).expect("a hash"), (to, nonce + 1)),
+            Err(why) if why.contains("code") => panic!("seed {seed}: refused: {why}"),
+            Err(_) => break,
+        };
+    }
+    load
+}
