@@ -17,13 +17,20 @@ use super::{AccountChange, Changes, StateError, Tables};
 pub(crate) struct Applied {
     pub(crate) accounts: Vec<(Address, Option<Slim>)>,
     pub(crate) slots: Vec<(SlotKey, Word)>,
+    /// What the tables held when this was made, where that was looked up.
+    before: Option<Replaced>,
 }
 
 impl Applied {
+    /// Sets what was before, sorted.
+    pub(super) fn back(Replaced { accounts, slots }: Replaced) -> Self {
+        Self { accounts: accounts.into(), slots: slots.into(), before: None }
+    }
+
     /// What `changes` set in the newest version, which is `on`. New codes are added to those known.
     pub(super) fn new(tables: &Tables, on: &Version, changes: &Changes) -> Result<Self, StateError> {
         let flat = &tables.flat;
-        let mut applied = Self { accounts: Vec::with_capacity(changes.accounts.len()), slots: Vec::new() };
+        let (mut accounts, mut slots) = (Vec::with_capacity(changes.accounts.len()), Vec::new());
         for (address, change) in &changes.accounts {
             let after = match &change.info {
                 Some(info) => {
@@ -36,28 +43,37 @@ impl Applied {
             if (change.storage_cleared || after.is_none()) && before.is_some() {
                 let kept = |slot: &Word| after.is_some() && change.storage.contains_key(&U256::from_be_bytes(*slot));
                 let cleared = tables.tries.slots_of(&on.top, address).into_iter().filter(|slot| !kept(slot));
-                applied.slots.extend(cleared.map(|slot| ((*address, slot), [0; 32])));
+                slots.extend(cleared.map(|slot| ((*address, slot), flat.slot(&(*address, slot)), [0; 32])));
             }
             if after.is_some() {
                 let written = change.storage.iter();
                 let written = written.map(|(slot, value)| ((*address, slot.to_be_bytes()), value.to_be_bytes()));
-                applied.slots.extend(written.filter(|(key, after)| flat.slot(key) != *after));
+                let written = written.map(|(key, after)| (key, flat.slot(&key), after));
+                slots.extend(written.filter(|(_, before, after)| before != after));
             }
             if before != after {
-                applied.accounts.push((*address, after));
+                accounts.push((*address, before, after));
             }
         }
-        applied.accounts.sort_unstable_by_key(|(address, _)| *address);
-        applied.slots.sort_unstable_by_key(|(key, _)| *key);
-        Ok(applied)
+        accounts.sort_unstable_by_key(|(address, ..)| *address);
+        slots.sort_unstable_by_key(|(key, ..)| *key);
+        let before = Replaced {
+            accounts: accounts.iter().map(|(address, before, _)| (*address, *before)).collect(),
+            slots: slots.iter().map(|(key, before, _)| (*key, *before)).collect(),
+        };
+        Ok(Self {
+            accounts: accounts.into_iter().map(|(address, _, after)| (address, after)).collect(),
+            slots: slots.into_iter().map(|(key, _, after)| (key, after)).collect(),
+            before: Some(before),
+        })
     }
 
-    /// What the tables hold where this sets something.
-    pub(super) fn replaced(&self, flat: &Flat) -> Replaced {
-        Replaced {
+    /// What the tables hold where this sets something; they must be those that it was made for.
+    pub(super) fn replaced(&mut self, flat: &Flat) -> Replaced {
+        self.before.take().unwrap_or_else(|| Replaced {
             accounts: self.accounts.iter().map(|(address, _)| (*address, flat.account(address))).collect(),
             slots: self.slots.iter().map(|(key, _)| (*key, flat.slot(key))).collect(),
-        }
+        })
     }
 
     /// Sets it.

@@ -40,7 +40,7 @@ use disk::Checkpoint;
 use flat::Flat;
 use persist::Persist;
 use tries::{Prepared, Tries};
-use version::{Replaced, Version};
+use version::Version;
 
 /// Blocks whose state is kept: the newest and those before it.
 pub const WINDOW: usize = 128;
@@ -181,8 +181,7 @@ impl State {
             return Ok(());
         }
         // Going back is a version like any other, which sets what was and replaces what is.
-        let Replaced { accounts, slots } = target.version.replaced_since();
-        let applied = Applied { accounts: accounts.into(), slots: slots.into() };
+        let applied = Applied::back(target.version.replaced_since());
         let Tables { flat, tries } = &*self.tables;
         let prepared = tries.prepare(flat, &head.version.top, &applied.accounts, &applied.slots);
         assert_eq!(prepared.root(), target.state_root(), "what was there before has the root that it had");
@@ -236,7 +235,7 @@ impl State {
     }
 
     /// Makes what was prepared the newest version.
-    fn advance(&self, number: u64, hash: B256, before: &[B256], applied: Applied, prepared: Prepared) {
+    fn advance(&self, number: u64, hash: B256, before: &[B256], mut applied: Applied, prepared: Prepared) {
         let Tables { flat, tries } = &*self.tables;
         let top = tries.install(prepared);
         let version = self.head().version.link(number, hash, before, top, applied.replaced(flat));

@@ -207,7 +207,8 @@ impl Log {
         }
         let file = File::options().write(true).read(true).open(path).map_err(io("cannot open", path))?;
         if at < bytes.len() {
-            tracing::warn!(file = %path.display(), offset = at, bytes = bytes.len() - at, "cut off what was never synced");
+            let lost = bytes.len() - at;
+            tracing::warn!(file = %path.display(), offset = at, bytes = lost, "cut off what was never synced");
             file.set_len(at as u64).map_err(io("cannot cut", path))?;
         }
         // What is in the file may be in the system's memory alone; from here on it counts as synced.
