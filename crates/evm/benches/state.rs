@@ -4,8 +4,9 @@
 //! reads   numbers of accounts from the command line (10,000 and 1,000,000); `HEARTH_BENCH_DIR` (the temporary folder)
 //! writes  a log there, removed at the end
 //! memory  the states, one after the other
-//! source  ratios are of a core's time, which other programs do not disturb much; the yardstick is `alloy_trie`'s hash builder over all accounts, their hashes and order known beforehand;
-//!         accounts without storage, and one contract of 100,000 slots
+//! source  ratios are of a core's time, which other programs do not disturb much; the yardstick is `alloy_trie`'s hash
+//!         builder over all accounts, their hashes and order known beforehand; accounts without storage, and one
+//!         contract of 100,000 slots
 //!
 //! cargo bench -p hearth-evm --bench state [-- 10000 1000000 10000000]
 
