@@ -5,9 +5,10 @@
 //! memory  what one block changes
 //! drops   transactions that execution refuses and that no later block could hold: with the reason, to the pool's fates
 //!
-//! The roots of transactions and receipts are made on another thread while the state's is made here.
+//! The root of the transactions is made on another thread while those of state and receipts are made here.
 
 use std::sync::{Arc, PoisonError};
+use std::thread::ScopedJoinHandle;
 
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, keccak256};
@@ -25,7 +26,7 @@ use crate::tx::SharedTx;
 
 /// The base fee of the first block that has one, in wei.
 const FIRST_BASE_FEE: u64 = 1_000_000_000;
-/// From how many transactions on another thread makes their roots.
+/// From how many transactions on another thread makes their root.
 const ROOTS_APART: usize = 64;
 
 /// Blocks, and transactions in them, that stay in memory where there is a folder to read the others from.
@@ -134,24 +135,20 @@ impl Inner {
         let body = Body { withdrawals: part.withdrawals(), ..Body::new(txs, verdicts, env.base_fee) };
         part.receive(env.number, &body);
         let extra_data = self.config.extra_data.clone();
-        let (state_root, roots) = if body.txs.len() < ROOTS_APART {
-            let roots = Roots::of(&body);
-            times.end_us = lap.us();
-            (state.root_after(&changes), roots)
-        } else {
-            times.end_us = lap.us();
-            std::thread::scope(|scope| {
-                let roots = scope.spawn(|| Roots::of(&body));
-                let state_root = state.root_after(&changes);
-                times.evm_commit_us = lap.us();
-                (state_root, roots.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            })
-        };
-        let waited = lap.us();
-        match times.evm_commit_us {
-            0 => times.evm_commit_us = waited,
-            _ => times.end_us += waited,
-        }
+        times.end_us = lap.us();
+        let apart = body.txs.len() >= ROOTS_APART;
+        let (state_root, roots) = std::thread::scope(|scope| {
+            let transactions = apart.then(|| scope.spawn(|| body.transactions_root()));
+            let state_root = state.root_after(&changes);
+            times.evm_commit_us = lap.us();
+            let (receipts, bloom) = (body.receipts_root(), body.bloom());
+            let transactions = match transactions.map(ScopedJoinHandle::join) {
+                Some(root) => root.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                None => body.transactions_root(),
+            };
+            (state_root, Roots { transactions, receipts, bloom })
+        });
+        times.end_us += lap.us();
         let block = Block::seal(env, body, roots, requests, state_root, extra_data);
         Ready { block, changes, refused, part, altered: Changes::default(), times }
     }
