@@ -43,7 +43,7 @@ pub struct EvmRun {
     /// Seconds from each block to the next, or `instant`: a block as soon as there is a transaction.
     #[arg(long, value_name = "SECONDS", default_value = "instant", value_parser = block_time)]
     pub block_time: BlockTime,
-    /// Gas that a block may use [default: 500 million for each second of block time].
+    /// Gas that a block may use [default: 1000 million for each second of block time].
     #[arg(long, value_name = "GAS", value_parser = clap::value_parser!(u64).range(21_000..=1_000_000_000_000))]
     pub gas_limit: Option<u64>,
     /// Begin with the accounts of this file if it exists, and write them there at the end.
