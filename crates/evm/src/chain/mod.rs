@@ -175,7 +175,10 @@ impl Chain {
 
     /// Why no more blocks can be made, if that is so.
     pub fn failure(&self) -> Option<String> {
-        self.inner.failure.get().cloned()
+        let panicked = || lock(&self.inner.sequencer).as_ref().is_some_and(JoinHandle::is_finished);
+        let ended =
+            || (!self.inner.signal.stopped() && panicked()).then(|| "the sequencer's thread has panicked".into());
+        self.inner.failure.get().cloned().or_else(ended)
     }
 
     /// What the chain began with.
