@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::FromRequestParts;
@@ -21,6 +21,12 @@ use crate::counters::count;
 use crate::jsonrpc;
 use crate::methods::{Api, Caller};
 use crate::server::Connection;
+
+/// How often a send that does not come to an end looks whether it shall.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What a connection is to be told.
+type Queue = mpsc::Receiver<Utf8Bytes>;
 
 /// Turns a request for an upgrade into a connection that is served until it ends.
 pub async fn upgrade(
@@ -57,7 +63,7 @@ impl Drop for Session {
 }
 
 impl Session {
-    async fn serve(&self, mut socket: WebSocket, mut queue: mpsc::Receiver<Utf8Bytes>, connection: &Connection) {
+    async fn serve(&self, mut socket: WebSocket, mut queue: Queue, connection: &Connection) {
         let patience = self.api.config.limits.patience;
         let mut stopped = connection.stopped.clone();
         let mut heard = Instant::now();
@@ -84,7 +90,7 @@ impl Session {
                         count(&self.api.counters.websockets_dropped);
                         break None;
                     }
-                    if self.send(&mut socket, Message::Ping(Default::default())).await.is_err() {
+                    if self.send(&mut socket, Message::Ping(Default::default()), &queue).await.is_err() {
                         return;
                     }
                     continue;
@@ -92,7 +98,7 @@ impl Session {
                 _ = stopped.changed() => break Some((close_code::AWAY, "the node stops")),
             };
             if let Some(text) = message
-                && self.send(&mut socket, Message::Text(text)).await.is_err()
+                && self.send(&mut socket, Message::Text(text), &queue).await.is_err()
             {
                 return;
             }
@@ -100,7 +106,7 @@ impl Session {
         if let Some((code, reason)) = close {
             let frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
             // Whoever is gone needs no goodbye.
-            let _ = self.send(&mut socket, Message::Close(Some(frame))).await;
+            let _ = self.send(&mut socket, Message::Close(Some(frame)), &queue).await;
         }
     }
 
@@ -111,14 +117,19 @@ impl Session {
     }
 
     /// Sends, unless the client takes nothing for too long or the hub has given it up.
-    async fn send(&self, socket: &mut WebSocket, message: Message) -> Result<(), ()> {
-        let patience = self.api.config.limits.patience;
-        match tokio::time::timeout(patience, socket.send(message)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(()),
-            Err(_) => {
-                count(&self.api.counters.websockets_dropped);
-                Err(())
+    async fn send(&self, socket: &mut WebSocket, message: Message, queue: &Queue) -> Result<(), ()> {
+        let end = Instant::now() + self.api.config.limits.patience;
+        let mut sending = std::pin::pin!(socket.send(message));
+        loop {
+            match tokio::time::timeout(LOOK_EVERY, sending.as_mut()).await {
+                Ok(sent) => return sent.map_err(|_| ()),
+                // Counted by the hub.
+                Err(_) if queue.is_closed() => return Err(()),
+                Err(_) if Instant::now() >= end => {
+                    count(&self.api.counters.websockets_dropped);
+                    return Err(());
+                }
+                Err(_) => {}
             }
         }
     }

@@ -1,13 +1,14 @@
 //! Messages that are executed and forgotten.
 
-use std::time::Duration;
+use std::io::Write;
+use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, hex};
 use hearth_evm::chain::BlockTime;
 use hearth_web3::Limits;
 use serde_json::{Value, json};
 
-use crate::node::{DEADLINE, KEEPS, LOOPS, NUMBERS, Node, Plan, REVERTS, account, number, word};
+use crate::node::{DEADLINE, KEEPS, LOOPS, NUMBERS, Node, Plan, REVERTS, account, connect, number, word};
 
 /// The data of an `Error(string)`.
 fn error_data(reason: &str) -> String {
@@ -117,6 +118,27 @@ fn a_call_that_takes_too_long_ends() {
     assert_eq!(why, (-32000, "execution aborted (timeout = 0.1s)".into()));
     // It has made room.
     assert_eq!(node.call("eth_chainId", json!([])), "0x7a69");
+}
+
+#[test]
+fn sends_do_not_wait_for_calls() {
+    let long = DEADLINE / 3;
+    let limits = Limits { call_gas: 1 << 50, heavy_time: long, heavy_at_once: 2, ..Default::default() };
+    let node = Node::limited(limits);
+    let contract = node.deploy(1, 0, LOOPS);
+    let request =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": [{ "to": contract }] }).to_string();
+    let streams: Vec<_> = (0..4).map(|_| connect(&node.server)).collect();
+    for mut stream in &streams {
+        let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+        write!(stream, "{head}Content-Length: {}\r\n\r\n{request}", request.len()).unwrap();
+    }
+    // All places are taken by calls that do not end.
+    let begun = Instant::now();
+    for nonce in 1..=5 {
+        assert_eq!(node.run(&Plan::transfer(1, nonce))["status"], "0x1");
+    }
+    assert!(begun.elapsed() < long, "{:?}", begun.elapsed());
 }
 
 #[test]

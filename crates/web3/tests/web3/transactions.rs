@@ -230,3 +230,40 @@ fn fees_follow_the_blocks() {
     assert!(node.fails("eth_feeHistory", json!(["0x1", "latest", [101]])).1.starts_with("invalid reward percentile"));
     assert!(node.fails("eth_feeHistory", json!(["0x1", "0x99", []])).1.starts_with("request beyond head block"));
 }
+
+#[test]
+fn number_block_receipts_and_nonce_agree_at_any_instant() {
+    let node = Node::new(BlockTime::Instant);
+    let total = 400;
+    std::thread::scope(|scope| {
+        let chain = node.chain.clone();
+        scope.spawn(move || {
+            for nonce in 0..total {
+                let raw = hex::decode(Plan::transfer(1, nonce).raw()).unwrap();
+                chain.submit(vec![raw.into()]).pop().unwrap().unwrap();
+            }
+        });
+        let end = std::time::Instant::now() + crate::node::DEADLINE;
+        let (mut last, mut seen) = (0, 0);
+        while seen < u128::from(total) {
+            assert!(std::time::Instant::now() < end, "{seen} of {total} transactions are in blocks");
+            let height = number(&node.call("eth_blockNumber", json!([])));
+            assert!(height >= last, "the chain went back from {last} to {height}");
+            last = height;
+            let at = format!("{height:#x}");
+            let block = node.call("eth_getBlockByNumber", json!([at, false]));
+            let nonce = number(&node.call("eth_getTransactionCount", json!([account(1), at])));
+            let sum: u128 = number(&node.call("eth_getBalance", json!([Address::repeat_byte(0x77), at])));
+            assert_eq!(nonce, sum, "one wei a transaction at block {height}");
+            let latest = number(&node.call("eth_getTransactionCount", json!([account(1), "latest"])));
+            assert!(latest >= nonce, "nonce {latest} after {nonce}");
+            for hash in block["transactions"].as_array().unwrap() {
+                let receipt = node.call("eth_getTransactionReceipt", json!([hash]));
+                assert_eq!(receipt["blockHash"], block["hash"]);
+                let tx = node.call("eth_getTransactionByHash", json!([hash]));
+                assert!(number(&tx["nonce"]) < nonce);
+            }
+            seen = latest;
+        }
+    });
+}
