@@ -1,0 +1,327 @@
+//! The application under a real CometBFT, with kill -9 to both. CometBFT itself compares the app hash of each block that
+//! it replays with the one that was signed, and stops where they differ.
+//!
+//! `HEARTH_COMETBFT` names the program; without it nothing here is tested, and each test says so: `cargo xtask test`
+//! installs it first. `HEARTH_COMET_SEEDS` says how many seeds to kill by (3).
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, Bytes, TxKind, U256};
+use base64::Engine;
+use hearth_abci::Server;
+use hearth_comet::app::Config;
+use hearth_comet::homes::{self, Home, Network};
+use hearth_comet::rpc::Rpc;
+use hearth_comet::{App, Spreader};
+use hearth_crypto::secp256k1::Signer;
+use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
+use hearth_evm::genesis::Genesis;
+use hearth_evm::pool::PoolConfig;
+use hearth_evm::tx::Tx;
+use serde_json::{Value, json};
+
+const CHAIN: u64 = 777;
+const ACCOUNTS: u8 = 40;
+/// The account that sends through CometBFT's own RPC.
+const SINGLE: u8 = 200;
+/// Whatever is awaited comes within this, on a machine that does much else.
+const WITHIN: Duration = Duration::from_secs(180);
+
+fn signer(seed: u8) -> Signer {
+    Signer::new(&[seed; 32]).expect("a key")
+}
+
+fn transfer(seed: u8, nonce: u64) -> Bytes {
+    let transaction = TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit: 21_000,
+        max_fee_per_gas: 100_000_000_000,
+        max_priority_fee_per_gas: 1_000_000_000,
+        to: TxKind::Call(Address::repeat_byte(0x99)),
+        value: U256::from(1),
+        ..Default::default()
+    };
+    Tx::signed(transaction.into(), &signer(seed)).raw.clone()
+}
+
+fn genesis() -> Value {
+    let funded = (1..=ACCOUNTS).chain([SINGLE]);
+    let account =
+        |seed| (Address::from(signer(seed).address()).to_string(), json!({ "balance": "0x21e19e0c9bab2400000" }));
+    let alloc: serde_json::Map<String, Value> = funded.map(account).collect();
+    json!({
+        "config": {
+            "chainId": CHAIN, "homesteadBlock": 0, "eip150Block": 0, "eip155Block": 0, "eip158Block": 0,
+            "byzantiumBlock": 0, "constantinopleBlock": 0, "petersburgBlock": 0, "istanbulBlock": 0,
+            "berlinBlock": 0, "londonBlock": 0, "mergeNetsplitBlock": 0, "terminalTotalDifficulty": 0,
+            "shanghaiTime": 0, "cancunTime": 0, "pragueTime": 0, "osakaTime": 0
+        },
+        "gasLimit": "0x1dcd6500", "alloc": alloc,
+    })
+}
+
+/// What the test's own binary does when it is started as a node: the application, and a load on it.
+#[test]
+fn node() {
+    let Ok(text) = std::env::var("HEARTH_TEST_NODE") else { return };
+    let given: Value = serde_json::from_str(&text).unwrap();
+    let word = |name: &str| given[name].as_str().unwrap().to_owned();
+    let file: Value = serde_json::from_str(&std::fs::read_to_string(word("genesis")).unwrap()).unwrap();
+    let genesis = Genesis::from_json(&file["app_state"].to_string()).unwrap();
+    let dir = given["dir"].as_str().map(PathBuf::from);
+    let config =
+        ChainConfig { dir, block_time: BlockTime::Manual, pool: PoolConfig::comet(), ..ChainConfig::new(genesis) };
+    let chain = Chain::open(config).unwrap();
+    let app = Arc::new(App::new(chain.clone(), Config::default()));
+    let spread = app.spread().clone();
+    let _server = Server::start(&word("application").parse().unwrap(), app, Default::default()).unwrap();
+    let _spreader = Spreader::start(chain.clone(), Rpc::at(&word("comet_rpc")), spread).unwrap();
+    let accounts: Vec<u8> = serde_json::from_value(given["accounts"].clone()).unwrap();
+    let events = chain.subscribe();
+    loop {
+        if chain.pool().status().pending < 4 * accounts.len() {
+            let view = chain.view();
+            let next = |seed: u8| {
+                let address = Address::from(signer(seed).address());
+                let state = view.account(&address).map_or(0, |account| account.nonce);
+                transfer(seed, chain.pool().next_nonce(&address, state))
+            };
+            chain.submit(accounts.iter().map(|seed| next(*seed)).collect());
+        }
+        events.next_within(Duration::from_millis(5));
+    }
+}
+
+/// One test at a time: each has several processes.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn cometbft() -> Option<PathBuf> {
+    let program = std::env::var_os("HEARTH_COMETBFT").map(PathBuf::from);
+    if program.is_none() {
+        eprintln!("SKIPPED: no CometBFT; `cargo xtask test --only cometbft` installs it");
+    }
+    program
+}
+
+/// Three ports in a row that are free on every address used.
+fn base_port(nodes: u16) -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 20_000 + std::process::id() as u16 % 900 * 10;
+    let free = |port: u16| (0..nodes).all(|node| TcpListener::bind((format!("127.0.0.{}", node + 1), port)).is_ok());
+    let ports = std::iter::from_fn(|| Some(start + NEXT.fetch_add(3, Ordering::Relaxed)));
+    ports.take(1000).find(|port| (*port..port + 3).all(free)).expect("three ports in a row")
+}
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + WITHIN;
+    // Nobody sends: it is a pause between two looks at another process.
+    let (_nobody, pause) = mpsc::channel::<()>();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within {} s", WITHIN.as_secs());
+        let _ = pause.recv_timeout(Duration::from_millis(50));
+    }
+}
+
+/// A process; killed when dropped, as by kill -9.
+struct Process(Child);
+
+impl Process {
+    fn start(command: &mut Command, log: &Path) -> Self {
+        let out = File::options().create(true).append(true).open(log).unwrap();
+        command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// One node of a network.
+struct Node {
+    cometbft: PathBuf,
+    home: Home,
+    accounts: Vec<u8>,
+    app: Option<Process>,
+    comet: Option<Process>,
+}
+
+impl Node {
+    fn start_app_in(&mut self, dir: Option<PathBuf>) {
+        let given = json!({
+            "genesis": self.home.genesis(), "dir": dir, "application": self.home.application(),
+            "comet_rpc": self.home.comet_rpc(), "accounts": self.accounts,
+        });
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "node"]).env("HEARTH_TEST_NODE", given.to_string()).current_dir(&self.home.folder);
+        self.app = Some(Process::start(&mut command, &self.home.folder.join("hearth.log")));
+    }
+
+    fn start_app(&mut self) {
+        self.start_app_in(Some(self.home.ledger()));
+    }
+
+    fn start_comet(&mut self) {
+        let mut command = Command::new(&self.cometbft);
+        command.arg("start").arg("--home").arg(&self.home.folder).current_dir(&self.home.folder);
+        self.comet = Some(Process::start(&mut command, &self.home.folder.join("cometbft.log")));
+    }
+
+    fn start(&mut self) {
+        self.start_app();
+        self.start_comet();
+    }
+
+    fn rpc(&self) -> Rpc {
+        Rpc::at(&self.home.comet_rpc())
+    }
+
+    fn height(&self) -> Option<u64> {
+        self.rpc().status().ok().map(|status| status.height)
+    }
+
+    /// Waits until CometBFT has so many blocks; CometBFT is started again where it has given up on its application.
+    fn wait_for_height(&mut self, height: u64) {
+        wait_for(&format!("block {height} in {}", self.home.folder.display()), || {
+            let ended = self.comet.as_mut().is_some_and(|comet| matches!(comet.0.try_wait(), Ok(Some(_))));
+            if ended {
+                self.start_comet();
+            }
+            self.height().filter(|reached| *reached >= height)
+        });
+    }
+}
+
+fn network(cometbft: &Path, folder: &Path, validators: u16) -> Vec<Node> {
+    let base_port = base_port(validators);
+    let network = Network { validators, followers: 0, base_port, pause_ms: 50, pool: 1000, genesis: genesis() };
+    let homes = homes::write(cometbft, &folder.join("net"), &network).unwrap();
+    let each = ACCOUNTS / validators as u8;
+    let node = |(number, home): (usize, Home)| {
+        let first = 1 + number as u8 * each;
+        let accounts = (first..first + each).collect();
+        Node { cometbft: cometbft.into(), home, accounts, app: None, comet: None }
+    };
+    homes.into_iter().enumerate().map(node).collect()
+}
+
+#[test]
+fn one_validator_takes_single_transactions_through_cometbft() {
+    let (_alone, Some(program)) = (alone(), cometbft()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut nodes = network(&program, folder.path(), 1);
+    let node = &mut nodes[0];
+    node.start();
+    node.wait_for_height(3);
+    let tx = base64::engine::general_purpose::STANDARD.encode(transfer(SINGLE, 0));
+    let result = node.rpc().call("broadcast_tx_commit", json!({ "tx": tx })).unwrap();
+    assert_eq!(result["check_tx"]["code"], 0, "{result}");
+    assert_eq!(result["tx_result"]["code"], 0, "{result}");
+    assert_eq!(result["tx_result"]["gas_used"], "21000", "{result}");
+    let again = node.rpc().broadcast_sync(&transfer(SINGLE, 0));
+    assert!(!matches!(again, Ok((0, _))), "{again:?}");
+    let (code, why) = node.rpc().broadcast_sync(&[1, 2, 3]).unwrap();
+    assert_ne!((code, why.as_str()), (0, ""));
+    let query = json!({ "path": "/account", "data": format!("{:x}", Address::from(signer(SINGLE).address())) });
+    let answer = node.rpc().call("abci_query", query).unwrap();
+    assert_eq!(answer["response"]["code"].as_u64().unwrap_or(0), 0, "{answer}");
+}
+
+#[test]
+fn four_validators_commit_and_one_that_was_killed_catches_up() {
+    let (_alone, Some(program)) = (alone(), cometbft()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut nodes = network(&program, folder.path(), 4);
+    nodes.iter_mut().for_each(Node::start);
+    nodes.iter_mut().for_each(|node| node.wait_for_height(4));
+    let killed_at = nodes[3].height().unwrap();
+    nodes[3].app = None;
+    nodes[3].comet = None;
+    nodes[0].wait_for_height(killed_at + 8);
+    nodes[3].start();
+    let goal = nodes[0].height().unwrap() + 4;
+    nodes.iter_mut().for_each(|node| node.wait_for_height(goal));
+    for height in [3, killed_at, goal] {
+        let hashes: Vec<String> = nodes.iter().map(|node| node.rpc().app_hash_before(height).unwrap()).collect();
+        assert!(hashes.iter().all(|hash| *hash == hashes[0] && !hash.is_empty()), "{height}: {hashes:?}");
+    }
+}
+
+/// Numbers that follow from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+#[test]
+fn killed_in_any_order_both_go_on_with_the_same_hash() {
+    let (_alone, Some(program)) = (alone(), cometbft()) else { return };
+    let seeds = std::env::var("HEARTH_COMET_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    for seed in 1..=seeds {
+        eprintln!("seed {seed} of {seeds}");
+        kill_by(&program, seed);
+    }
+}
+
+fn kill_by(program: &Path, seed: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut nodes = network(program, folder.path(), 1);
+    let node = &mut nodes[0];
+    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    node.start();
+    node.wait_for_height(2);
+    for _ in 0..5 {
+        let height = node.height().unwrap_or(0) + 1 + dice.below(4);
+        node.wait_for_height(height);
+        // At any moment within a block.
+        let (_nobody, pause) = mpsc::channel::<()>();
+        let _ = pause.recv_timeout(Duration::from_millis(dice.below(120)));
+        match dice.below(4) {
+            0 => node.app = None,
+            1 => node.comet = None,
+            2 => (node.app, node.comet) = (None, None),
+            _ => {
+                node.comet = None;
+                node.app = None;
+            }
+        }
+        // CometBFT ends by itself when its application is gone.
+        if node.app.is_none() {
+            node.comet = None;
+            node.start_app();
+        }
+        node.start_comet();
+    }
+    let goal = node.height().unwrap_or(0).max(10) + 3;
+    node.wait_for_height(goal);
+    // All blocks once more, from the genesis: CometBFT compares each app hash with the one that was signed.
+    (node.app, node.comet) = (None, None);
+    node.start_app_in(None);
+    node.start_comet();
+    node.wait_for_height(goal + 3);
+    let info = node.rpc().call("abci_info", json!({})).unwrap();
+    assert!(info["response"]["last_block_height"].as_str().unwrap().parse::<u64>().unwrap() >= goal);
+}
