@@ -5,6 +5,7 @@
 //! memory  the text of the working tree
 
 mod clients;
+mod cometbft;
 mod generated;
 mod node;
 mod prometheus;

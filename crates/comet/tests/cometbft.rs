@@ -1,5 +1,5 @@
-//! The application under a real CometBFT, with kill -9 to both. CometBFT itself compares the app hash of each block that
-//! it replays with the one that was signed, and stops where they differ.
+//! The application under a real CometBFT, with kill -9 to both. CometBFT itself compares the app hash of each block
+//! that it replays with the one that was signed, and stops where they differ.
 //!
 //! `HEARTH_COMETBFT` names the program; without it nothing here is tested, and each test says so: `cargo xtask test`
 //! installs it first. `HEARTH_COMET_SEEDS` says how many seeds to kill by (3).

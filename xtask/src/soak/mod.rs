@@ -6,6 +6,7 @@
 
 mod bench;
 mod cli;
+mod comet;
 mod ethereum;
 mod fuzz;
 mod kill9;
@@ -31,7 +32,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 8] = [
+const SOAKS: [Soak; 9] = [
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
@@ -43,6 +44,12 @@ const SOAKS: [Soak; 8] = [
         options: "[--binary FILE] [--solana FILE]",
         about: "the `solana` command line against `hearth run`: epoch-info, gossip, validators, airdrop, transfer, confirm",
         run: cli::run,
+    },
+    Soak {
+        name: "comet",
+        options: "--seeds N (50)",
+        about: "the EVM ledger under a real CometBFT: both killed in any order under load, and all blocks executed once more",
+        run: comet::run,
     },
     Soak {
         name: "ethereum",
