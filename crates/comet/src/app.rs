@@ -108,17 +108,24 @@ impl App {
         &self.counters
     }
 
-    fn execute(&self, input: Input, parts: &[Part], txs: Vec<SharedTx>) -> Answer<Made> {
-        let given = txs.clone();
+    fn execute(
+        &self,
+        input: Input,
+        parts: &[Part],
+        txs: Vec<SharedTx>,
+        outputs: Vec<hearth_utxo::SharedTx>,
+    ) -> Answer<Made> {
+        let (given, given_outputs) = (txs.clone(), outputs.clone());
         let block = BlockInput {
             number: u64::try_from(input.height).map_err(Exception::new)?,
             timestamp: input.seconds,
             beneficiary: block::beneficiary(&input.proposer),
             txs,
+            outputs,
             ..Default::default()
         };
         let ready = self.chain.execute_block(block).map_err(Exception::new)?;
-        let results = block::results(parts, &given, &ready);
+        let results = block::results(parts, &given, &given_outputs, &ready);
         Ok(Made { input, ready, results })
     }
 
@@ -211,13 +218,17 @@ impl Application for App {
 
     fn prepare_proposal(&self, request: request::PrepareProposal) -> Answer<response::PrepareProposal> {
         self.proposes.store(true, Ordering::Relaxed);
-        let chosen = self.chain.propose(block::bytes_to_choose(request.max_tx_bytes));
+        let room = block::bytes_to_choose(request.max_tx_bytes);
+        // Few bytes beside the EVM's, and bounded to a fourth of the block.
+        let outputs = self.chain.propose_outputs(room / 4);
+        let taken: usize = outputs.iter().map(|tx| tx.raw.len()).sum();
+        let chosen = self.chain.propose(room - taken);
         let by_themselves = block::by_themselves(&request.txs);
         let input = input(request.height, request.time.as_ref(), request.proposer_address, Vec::new());
         // What cannot be in the block is found out here, and left out.
-        let mut made = self.execute(input, &[], chosen)?;
-        let (txs, parts) = block::pack(&made.ready.block.txs, &by_themselves);
-        made.results = block::results_of_included(&parts, &made.ready.block);
+        let mut made = self.execute(input, &[], chosen, outputs)?;
+        let (txs, parts) = block::pack(&made.ready.block.txs, made.ready.outputs(), &by_themselves);
+        made.results = block::results_of_included(&parts, &made.ready);
         made.input.txs = txs.clone();
         self.remember(made);
         self.counters.prepared.fetch_add(1, Ordering::Relaxed);
@@ -233,9 +244,9 @@ impl Application for App {
         }
         let unpacked = block::unpack(&self.chain, &input.txs);
         if unpacked.malformed().is_none() {
-            let made = self.execute(input, &unpacked.parts, unpacked.txs)?;
+            let made = self.execute(input, &unpacked.parts, unpacked.txs, unpacked.outputs)?;
             self.counters.processed.fetch_add(1, Ordering::Relaxed);
-            if made.ready.refused.is_empty() {
+            if made.ready.refused.is_empty() && made.ready.outputs_refused().is_empty() {
                 self.remember(made);
                 return Ok(accept);
             }
@@ -255,7 +266,7 @@ impl Application for App {
             None => {
                 let unpacked = block::unpack(&self.chain, &input.txs);
                 self.counters.executed.fetch_add(1, Ordering::Relaxed);
-                self.execute(input, &unpacked.parts, unpacked.txs)?
+                self.execute(input, &unpacked.parts, unpacked.txs, unpacked.outputs)?
             }
         };
         let tx_results = made.results.clone();

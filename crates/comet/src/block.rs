@@ -27,6 +27,8 @@ pub const CODE_REVERTED: u32 = 4;
 pub struct Part {
     /// Their places in the list; empty where it is malformed.
     pub places: Range<usize>,
+    /// The same of the ledger of outputs.
+    pub outputs: Range<usize>,
     /// What is wrong with it.
     pub malformed: Option<String>,
 }
@@ -38,6 +40,14 @@ pub struct Unpacked {
     pub parts: Vec<Part>,
     /// The ledger's, in order.
     pub txs: Vec<SharedTx>,
+    /// Those of the ledger of outputs, in order; they are executed before the others.
+    pub outputs: Vec<hearth_utxo::SharedTx>,
+}
+
+/// A transaction of either ledger.
+enum Resolved {
+    Evm(SharedTx),
+    Output(hearth_utxo::SharedTx),
 }
 
 impl Unpacked {
@@ -55,28 +65,40 @@ pub fn unpack(chain: &Chain, txs: &[Bytes]) -> Unpacked {
     let mut resolved = resolve(chain, &raws).into_iter();
     let mut unpacked = Unpacked::default();
     for content in opened {
-        let begin = unpacked.txs.len();
+        let (begin, outputs) = (unpacked.txs.len(), unpacked.outputs.len());
         let result = content.and_then(|content| {
             let found: Vec<_> = resolved.by_ref().take(content.txs().len()).collect();
-            found.into_iter().collect::<Result<Vec<SharedTx>, String>>()
+            found.into_iter().collect::<Result<Vec<Resolved>, String>>()
         });
         let malformed = match result {
             Ok(found) => {
-                unpacked.txs.extend(found);
+                for one in found {
+                    match one {
+                        Resolved::Evm(tx) => unpacked.txs.push(tx),
+                        Resolved::Output(tx) => unpacked.outputs.push(tx),
+                    }
+                }
                 None
             }
             Err(why) => Some(why),
         };
-        unpacked.parts.push(Part { places: begin..unpacked.txs.len(), malformed });
+        let (places, outputs) = (begin..unpacked.txs.len(), outputs..unpacked.outputs.len());
+        unpacked.parts.push(Part { places, outputs, malformed });
     }
     unpacked
 }
 
 /// The transactions of these bytes: the pool's where it has them.
-fn resolve(chain: &Chain, raws: &[Bytes]) -> Vec<Result<SharedTx, String>> {
+fn resolve(chain: &Chain, raws: &[Bytes]) -> Vec<Result<Resolved, String>> {
     let pool = chain.pool();
-    let mut found: Vec<Option<Result<SharedTx, String>>> =
-        hashes(raws).iter().map(|hash| pool.get(hash).map(Ok)).collect();
+    let mut found: Vec<Option<Result<Resolved, String>>> =
+        hashes(raws).iter().map(|hash| pool.get(hash).map(|tx| Ok(Resolved::Evm(tx)))).collect();
+    let ours: Vec<usize> = (0..raws.len()).filter(|at| hearth_utxo::tx::is_ours(&raws[*at])).collect();
+    let outputs: Vec<alloy_primitives::Bytes> = ours.iter().map(|at| raws[*at].clone().into()).collect();
+    let verified = chain.verify_outputs(&outputs.iter().collect::<Vec<_>>());
+    for (at, result) in ours.into_iter().zip(verified) {
+        found[at] = Some(result.map(Resolved::Output).map_err(|error| error.to_string()));
+    }
     let mut burst = Vec::new();
     for (raw, slot) in raws.iter().zip(&mut found).filter(|(_, slot)| slot.is_none()) {
         match tx::decode(raw, chain.chain_id()) {
@@ -89,20 +111,23 @@ fn resolve(chain: &Chain, raws: &[Bytes]) -> Vec<Result<SharedTx, String>> {
     found
         .into_iter()
         .map(|slot| {
-            slot.unwrap_or_else(|| recovered.next().map_or_else(missing, |result| result.map_err(|e| e.to_string())))
+            let recover = |result: Result<_, tx::TxError>| result.map(Resolved::Evm).map_err(|error| error.to_string());
+            slot.unwrap_or_else(|| recovered.next().map_or_else(missing, recover))
         })
         .collect()
 }
 
 /// Puts a block together: in order, in envelopes, but what CometBFT's mempool holds by itself stays by itself, so that
-/// whoever sent it there finds it under CometBFT's own hash.
-pub fn pack(txs: &[SharedTx], by_themselves: &B256Set) -> (Vec<Bytes>, Vec<Part>) {
-    let (mut packed, mut parts) = (Vec::new(), Vec::new());
+/// whoever sent it there finds it under CometBFT's own hash. Those of the ledger of outputs come first, by themselves.
+pub fn pack(txs: &[SharedTx], outputs: &[hearth_utxo::SharedTx], by_themselves: &B256Set) -> (Vec<Bytes>, Vec<Part>) {
+    let mut packed: Vec<Bytes> = outputs.iter().map(|tx| tx.raw.0.clone()).collect();
+    let alone = |at: usize| Part { places: 0..0, outputs: at..at + 1, malformed: None };
+    let mut parts: Vec<Part> = (0..outputs.len()).map(alone).collect();
     let mut sealer = Sealer::default();
     let mut begin = 0;
     let mut add = |tx: Bytes, end: usize, begin: &mut usize| {
         packed.push(tx);
-        parts.push(Part { places: *begin..end, malformed: None });
+        parts.push(Part { places: *begin..end, outputs: 0..0, malformed: None });
         *begin = end;
     };
     for (place, tx) in txs.iter().enumerate() {
@@ -137,8 +162,24 @@ pub fn bytes_to_choose(bytes_max: i64) -> usize {
 /// What became of one of the ledger's transactions.
 type Fate<'a> = Result<&'a Receipt, &'a str>;
 
+/// The id of one of the ledger of outputs, or why it is not in the block.
+type OutputFate = Result<B256, String>;
+
 /// What became of CometBFT's transactions, where `count` of the ledger's were given to execution.
-pub fn results(parts: &[Part], txs: &[SharedTx], ready: &Ready) -> Vec<ExecTxResult> {
+pub fn results(
+    parts: &[Part],
+    txs: &[SharedTx],
+    outputs: &[hearth_utxo::SharedTx],
+    ready: &Ready,
+) -> Vec<ExecTxResult> {
+    let mut not_in = ready.outputs_refused().iter().peekable();
+    let of_outputs: Vec<OutputFate> = outputs
+        .iter()
+        .map(|tx| match not_in.next_if(|(id, _)| *id == tx.id) {
+            Some((_, refusal)) => Err(refusal.to_string()),
+            None => Ok(tx.id),
+        })
+        .collect();
     let mut refused = ready.refused.iter().peekable();
     let mut receipts = ready.block.receipts.iter();
     let fates: Vec<Fate<'_>> = (0..txs.len())
@@ -147,21 +188,33 @@ pub fn results(parts: &[Part], txs: &[SharedTx], ready: &Ready) -> Vec<ExecTxRes
             None => Ok(receipts.next().expect("what is not refused has a receipt")),
         })
         .collect();
-    join(parts, txs, &fates)
+    join(parts, txs, &fates, &of_outputs)
 }
 
 /// The same for parts of which all is in the block.
-pub fn results_of_included(parts: &[Part], block: &Block) -> Vec<ExecTxResult> {
+pub fn results_of_included(parts: &[Part], ready: &Ready) -> Vec<ExecTxResult> {
+    let block: &Block = &ready.block;
     let fates: Vec<Fate<'_>> = block.receipts.iter().map(Ok).collect();
-    join(parts, &block.txs, &fates)
+    let outputs: Vec<OutputFate> = ready.outputs().iter().map(|tx| Ok(tx.id)).collect();
+    join(parts, &block.txs, &fates, &outputs)
 }
 
-fn join(parts: &[Part], txs: &[SharedTx], fates: &[Fate<'_>]) -> Vec<ExecTxResult> {
-    parts.iter().map(|part| result(part, &txs[part.places.clone()], &fates[part.places.clone()])).collect()
+fn join(parts: &[Part], txs: &[SharedTx], fates: &[Fate<'_>], outputs: &[OutputFate]) -> Vec<ExecTxResult> {
+    let of = |part: &Part| {
+        let places = part.places.clone();
+        result(part, &txs[places.clone()], &fates[places], &outputs[part.outputs.clone()])
+    };
+    parts.iter().map(of).collect()
 }
 
-fn result(part: &Part, txs: &[SharedTx], fates: &[Fate<'_>]) -> ExecTxResult {
+fn result(part: &Part, txs: &[SharedTx], fates: &[Fate<'_>], outputs: &[OutputFate]) -> ExecTxResult {
     let codespace = CODESPACE.to_owned();
+    if let Some(why) = outputs.iter().find_map(|fate| fate.as_ref().err()) {
+        return ExecTxResult { code: CODE_REFUSED, log: why.clone(), codespace, ..Default::default() };
+    }
+    if let ([], [Ok(id)]) = (txs, outputs) {
+        return ExecTxResult { data: hash_bytes(id), ..Default::default() };
+    }
     if let Some(why) = &part.malformed {
         return ExecTxResult { code: CODE_MALFORMED, log: why.clone(), codespace, ..Default::default() };
     }

@@ -97,7 +97,12 @@ pub fn check_new(chain: &Chain, came: &Came, tx: &Bytes) -> response::CheckTx {
 pub fn check_again(chain: &Chain, tx: &Bytes) -> response::CheckTx {
     let Ok(content) = envelope::open(tx) else { return refused(CODE_MALFORMED, "malformed".into()) };
     let pool = chain.pool();
-    if hashes(content.txs()).iter().any(|hash| pool.get(hash).is_some()) {
+    let waits_there = |raw: &Bytes| {
+        let decoded =
+            hearth_utxo::tx::is_ours(raw).then(|| hearth_utxo::tx::decode(raw, chain.chain_id()).ok()).flatten();
+        decoded.is_some_and(|tx| chain.outputs_pool().get(&tx.id()).is_some())
+    };
+    if hashes(content.txs()).iter().any(|hash| pool.get(hash).is_some()) || content.txs().iter().any(waits_there) {
         return response::CheckTx::default();
     }
     refused(CODE_GONE, "it waits no longer".into())

@@ -379,3 +379,43 @@ proptest! {
         prop_assert_eq!(info(&nodes[0]), info(&nodes[1]));
     }
 }
+
+#[test]
+fn both_ledgers_are_in_one_block_on_every_node() {
+    use hearth_utxo::tx::{Action, Builder};
+    use hearth_utxo::{AssetId, Output, OwnerKey};
+    let (one, other) = (node(), node());
+    let key = hearth_crypto::ed25519::SigningKey::from_seed(&[5; 32]);
+    let owner = OwnerKey(key.public_key());
+    let there = hearth_evm::prism::call(CHAIN, 0, 100_000_000_000, &owner, 5_000_000, &signer(1)).raw.0.clone();
+    submit(&one, &[there]);
+    let (txs, made) = make(&one, 1);
+    assert_eq!(
+        (process(&other, 1, &txs), finalize(&other, 1, &txs).app_hash),
+        (response::Proposal::Accept, made.app_hash)
+    );
+    commit(&other);
+    let available = one.chain().outputs().outputs_of(&owner, None, 9);
+    let spend = |amount| {
+        let outputs = vec![Output { asset: AssetId::NATIVE, amount, owner, memo: Default::default() }];
+        let builder = Builder { chain_id: CHAIN, key: &key, available: &available, outputs, action: Action::Transfer };
+        Bytes::from(builder.build().unwrap())
+    };
+    let (first, second) = (spend(1), spend(2));
+    assert_eq!((check(&one, &first).code, check(&one, &second).code), (0, CODE_REFUSED));
+    assert_eq!(recheck(&one, &first), 0);
+    submit(&one, &[transfer(1, 1)]);
+    let txs = prepare(&one, 2, vec![first.clone()]);
+    assert_eq!((txs.len(), &txs[0]), (2, &first), "by itself, before the envelope");
+    assert_eq!(process(&other, 2, &txs), response::Proposal::Accept);
+    // What spends the same twice is no block.
+    assert_eq!(process(&other, 2, &[first.clone(), second.clone()]), response::Proposal::Reject);
+    let (here, elsewhere) = (finalize(&one, 2, &txs), finalize(&other, 2, &txs));
+    assert_eq!((&here.app_hash, &here.tx_results), (&elsewhere.app_hash, &elsewhere.tx_results));
+    assert_eq!(here.tx_results.iter().map(|result| result.code).collect::<Vec<_>>(), [0, 0]);
+    commit(&one);
+    commit(&other);
+    assert_eq!(one.chain().outputs().commitment(), other.chain().outputs().commitment());
+    assert_eq!((recheck(&one, &first), check(&one, &second).code), (CODE_GONE, CODE_REFUSED));
+    assert_eq!(one.chain().head().header.transactions_root, other.chain().head().header.transactions_root);
+}

@@ -178,6 +178,16 @@ impl Part {
         self.session.receive(number, &prism::incoming(logs));
     }
 
+    /// What is in the block, in order.
+    pub fn transactions(&self) -> &[SharedTx] {
+        self.session.transactions()
+    }
+
+    /// What cannot be, and why.
+    pub fn refused(&self) -> &[(B256, Refusal)] {
+        &self.refused
+    }
+
     /// Whether the block leaves that ledger as it was.
     pub fn is_empty(&self) -> bool {
         self.session.is_empty()

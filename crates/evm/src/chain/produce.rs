@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::ScopedJoinHandle;
 
 use alloy_eips::eip4895::Withdrawal;
-use alloy_primitives::{Address, keccak256};
+use alloy_primitives::{Address, B256, keccak256};
 use revm::primitives::hardfork::SpecId;
 
 use super::dev::Clock;
@@ -46,6 +46,18 @@ pub struct Ready {
     /// What of the changes is no transaction's: it is kept with the block.
     pub(super) altered: Changes,
     pub(super) times: BlockTimes,
+}
+
+impl Ready {
+    /// Transactions of the ledger of outputs that are in it, in order.
+    pub fn outputs(&self) -> &[hearth_utxo::SharedTx] {
+        self.part.transactions()
+    }
+
+    /// The ids of those given that are not in it, and why.
+    pub fn outputs_refused(&self) -> &[(B256, hearth_utxo::rules::Refusal)] {
+        self.part.refused()
+    }
 }
 
 /// Whether a block without transactions is made.
