@@ -30,3 +30,4 @@ mod terminal;
 mod unwatchable;
 mod votes;
 mod walk;
+mod wallet;
