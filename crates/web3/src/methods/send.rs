@@ -6,8 +6,8 @@
 //! drops   what the chain refuses, in geth's words, counted
 //!
 //! A burst costs less per transaction than one alone: its senders are recovered together. A batch is one burst.
-//! Requests with one transaction each, from whatever connections, wait for a thread that takes all there are at once: alone they
-//! wait for nobody, under load they travel together.
+//! Requests with one transaction each, from whatever connections, wait for a thread that takes all there are at once:
+//! alone they wait for nobody, under load they travel together.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
