@@ -30,6 +30,7 @@ mod jsonrpc;
 mod methods;
 mod metrics;
 mod params;
+mod profile;
 mod rate;
 pub mod server;
 mod trace;

@@ -14,6 +14,7 @@ mod fees;
 mod logs;
 mod outputs;
 mod pool;
+mod profile;
 mod send;
 pub mod shapes;
 mod sign;
@@ -55,6 +56,7 @@ pub struct Api {
     accounts: Accounts,
     dev: Dev,
     sender: send::Sender,
+    profiler: crate::profile::Profiler,
     /// The tip suggested after a block.
     last_tip: Mutex<(B256, u128)>,
 }
@@ -72,6 +74,7 @@ impl Api {
             rate: RateLimit::new(limits.requests_per_second),
             dev: Dev::new(&chain, config.dev),
             sender: send::Sender::default(),
+            profiler: crate::profile::Profiler::default(),
             last_tip: Mutex::default(),
             counters,
             chain,
@@ -187,7 +190,7 @@ impl Answerer for Caller<'_> {
             },
             "hearth" => match method {
                 "hearth_transactionFate" => self.transaction_fate(params),
-                unknown => Err(Failure::method_not_found(unknown)),
+                _ => self.profile(method, params).await,
             },
             "evm" | "anvil" | "hardhat" if self.api.config.dev => self.dev(method, params).await,
             _ => Err(Failure::method_not_found(method)),

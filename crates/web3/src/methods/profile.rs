@@ -1,0 +1,117 @@
+//! What only the node's owner may ask: profiles of the running node.
+//!
+//! reads   requests of programs on the node's own machine
+//! writes  orders to the profiler; its answers
+//! memory  one answer
+//! drops   everybody else's requests, with an error
+//! source  our own
+//!
+//! `hearth_profileStart [{ seconds | nextBlock | fromNextBlock, hz }]` begins; with `fromNextBlock`, `seconds` is how
+//! long at most. `hearth_profileStop [{ id }]` ends it; `hearth_profileFetch [{ format, id }]` tells how far it is and,
+//! once it has ended, gives it as `summary`, `svg` or `folded`.
+
+use serde::Deserialize;
+
+use super::Caller;
+use crate::failure::Failure;
+use crate::params::Params;
+use crate::profile::{Format, SECONDS_MAX, Span};
+
+const SECONDS: u64 = 10;
+const HZ: u32 = 99;
+const HZ_MAX: u32 = 1000;
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Start {
+    seconds: Option<u64>,
+    next_block: bool,
+    from_next_block: bool,
+    hz: Option<u32>,
+}
+
+impl Start {
+    fn span(&self) -> Result<Span, Failure> {
+        let seconds = |default: u64| match self.seconds.unwrap_or(default) {
+            seconds @ 1..=SECONDS_MAX => Ok(seconds),
+            other => Err(Failure::invalid_params(format!("`seconds` is {other}: 1 to {SECONDS_MAX}"))),
+        };
+        match (self.next_block, self.from_next_block, self.seconds) {
+            (true, false, None) => Ok(Span::Block),
+            (true, ..) => Err(Failure::invalid_params("`seconds`, `nextBlock` or `fromNextBlock`, not all")),
+            (false, true, _) => Ok(Span::FromBlock(seconds(SECONDS_MAX)?)),
+            (false, false, _) => Ok(Span::Seconds(seconds(SECONDS)?)),
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Fetch {
+    format: Option<String>,
+    id: Option<u64>,
+}
+
+impl Caller<'_> {
+    pub(super) async fn profile(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        if !self.address.to_canonical().is_loopback() {
+            return Err(Failure::server(format!("{method} is for programs on the node's own machine")));
+        }
+        let params = params.at_most(1)?;
+        let profiler = self.api.profiler.clone();
+        let told = match method {
+            "hearth_profileStart" => {
+                let options: Start = params.shape_or_none(0)?.unwrap_or_default();
+                let hz = match options.hz.unwrap_or(HZ) {
+                    hz @ 1..=HZ_MAX => hz,
+                    other => return Err(Failure::invalid_params(format!("`hz` is {other}: 1 to {HZ_MAX}"))),
+                };
+                profiler.start(&self.api.chain, options.span()?, hz)
+            }
+            "hearth_profileStop" => {
+                let options: Fetch = params.shape_or_none(0)?.unwrap_or_default();
+                profiler.stop(options.id)
+            }
+            "hearth_profileFetch" => {
+                let options: Fetch = params.shape_or_none(0)?.unwrap_or_default();
+                let format = match options.format.as_deref() {
+                    None | Some("summary") => Format::Summary,
+                    Some("svg") => Format::Svg,
+                    Some("folded") => Format::Folded,
+                    Some(other) => {
+                        let why = format!("`format` is `{other}`: `summary`, `svg` or `folded`");
+                        return Err(Failure::invalid_params(why));
+                    }
+                };
+                // Drawing thousands of stacks takes a while.
+                let drawing = tokio::task::spawn_blocking(move || profiler.fetch(format, options.id));
+                drawing.await.map_err(Failure::internal)?
+            }
+            unknown => return Err(Failure::method_not_found(unknown)),
+        };
+        told.map(|told| told.to_string()).map_err(Failure::server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_asked_for_in_one_way() {
+        let span = |text: &str| serde_json::from_str::<Start>(text).unwrap().span();
+        for (text, expected) in [
+            ("{}", Span::Seconds(10)),
+            (r#"{"seconds": 3, "hz": 5}"#, Span::Seconds(3)),
+            (r#"{"nextBlock": true}"#, Span::Block),
+            (r#"{"fromNextBlock": true}"#, Span::FromBlock(600)),
+            (r#"{"fromNextBlock": true, "seconds": 7}"#, Span::FromBlock(7)),
+        ] {
+            assert_eq!(span(text).unwrap(), expected, "{text}");
+        }
+        for wrong in [r#"{"seconds": 0}"#, r#"{"seconds": 601}"#, r#"{"nextBlock": true, "seconds": 1}"#] {
+            assert_eq!(span(wrong).unwrap_err().code(), -32602, "{wrong}");
+        }
+        assert!(serde_json::from_str::<Start>(r#"{"second": 1}"#).is_err());
+    }
+}
