@@ -8,7 +8,8 @@
 //!
 //! `hearth_profileStart [{ seconds | nextBlock | fromNextBlock, hz }]` begins; with `fromNextBlock`, `seconds` is how
 //! long at most. `hearth_profileStop [{ id }]` ends it; `hearth_profileFetch [{ format, id }]` tells how far it is and,
-//! once it has ended, gives it as `summary`, `svg` or `folded`.
+//! once it has ended, gives it as `summary`, `svg` or `folded`. Each takes the `token` that a node speaking Solana's RPC
+//! asks for, and does not look at it.
 
 use serde::Deserialize;
 
@@ -28,10 +29,18 @@ struct Start {
     next_block: bool,
     from_next_block: bool,
     hz: Option<u32>,
+    /// A kind of tile alone: `null` is the only one there is.
+    tile: Option<String>,
+    #[serde(rename = "token")]
+    _token: Option<String>,
 }
 
 impl Start {
     fn span(&self) -> Result<Span, Failure> {
+        if let Some(tile) = &self.tile {
+            let why = format!("`tile` is `{tile}`: the stages of this node share threads, and are profiled together");
+            return Err(Failure::invalid_params(why));
+        }
         let seconds = |default: u64| match self.seconds.unwrap_or(default) {
             seconds @ 1..=SECONDS_MAX => Ok(seconds),
             other => Err(Failure::invalid_params(format!("`seconds` is {other}: 1 to {SECONDS_MAX}"))),
@@ -50,6 +59,8 @@ impl Start {
 struct Fetch {
     format: Option<String>,
     id: Option<u64>,
+    #[serde(rename = "token")]
+    _token: Option<String>,
 }
 
 impl Caller<'_> {
@@ -103,13 +114,15 @@ mod tests {
         for (text, expected) in [
             ("{}", Span::Seconds(10)),
             (r#"{"seconds": 3, "hz": 5}"#, Span::Seconds(3)),
-            (r#"{"nextBlock": true}"#, Span::Block),
+            (r#"{"nextBlock": true, "tile": null, "hz": 99, "token": "x"}"#, Span::Block),
             (r#"{"fromNextBlock": true}"#, Span::FromBlock(600)),
             (r#"{"fromNextBlock": true, "seconds": 7}"#, Span::FromBlock(7)),
         ] {
             assert_eq!(span(text).unwrap(), expected, "{text}");
         }
-        for wrong in [r#"{"seconds": 0}"#, r#"{"seconds": 601}"#, r#"{"nextBlock": true, "seconds": 1}"#] {
+        for wrong in
+            [r#"{"seconds": 0}"#, r#"{"seconds": 601}"#, r#"{"nextBlock": true, "seconds": 1}"#, r#"{"tile": "bank"}"#]
+        {
             assert_eq!(span(wrong).unwrap_err().code(), -32602, "{wrong}");
         }
         assert!(serde_json::from_str::<Start>(r#"{"second": 1}"#).is_err());
