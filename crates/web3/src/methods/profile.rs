@@ -8,8 +8,8 @@
 //!
 //! `hearth_profileStart [{ seconds | nextBlock | fromNextBlock, hz }]` begins; with `fromNextBlock`, `seconds` is how
 //! long at most. `hearth_profileStop [{ id }]` ends it; `hearth_profileFetch [{ format, id }]` tells how far it is and,
-//! once it has ended, gives it as `summary`, `svg` or `folded`. Each takes the `token` that a node speaking Solana's RPC
-//! asks for, and does not look at it.
+//! once it has ended, gives it as `summary`, `svg` or `folded`. Each takes the `token` that a node speaking Solana's
+//! RPC asks for, and does not look at it.
 
 use serde::Deserialize;
 
