@@ -3,6 +3,7 @@
 mod accounts;
 mod dump;
 mod run;
+mod stages;
 
 use std::net::IpAddr;
 use std::path::PathBuf;

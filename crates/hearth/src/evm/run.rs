@@ -9,7 +9,10 @@ use hearth_evm::genesis::Genesis;
 use hearth_evm::pool::PoolConfig;
 
 use super::accounts::{self, DevAccount};
+use super::stages::{Sources, Stages};
 use super::{EvmError, EvmRun, dump};
+use crate::boot::workspace_path;
+use crate::config::Config;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 
@@ -44,7 +47,16 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
         },
         chain.clone(),
     )?;
+    let name = format!("evm-{}", server.address().port());
+    let stages = stages(&name, Sources { chain: chain.clone(), web3: server.counters() });
     greet(options, &accounts, &chain, server.address(), chain_id, say);
+    if stages.is_some() {
+        say.line(format_args!("  stages    hearth monitor --name {name}"));
+    }
+    if !options.host.is_loopback() {
+        note("notice: whoever reaches this address can change the chain at will");
+    }
+    say.line("  ready; Ctrl-C stops the node");
     let mut failure = None;
     while !stop.is_set() && failure.is_none() {
         std::thread::sleep(LOOK_EVERY);
@@ -52,12 +64,25 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     }
     say.line("  stopping");
     server.stop();
+    drop(stages);
     chain.stop();
     if let Some(path) = &options.state {
         dump::write(path, &chain)?;
         say.line(format_args!("  state     written to {}", path.display()));
     }
     failure.map_or(Ok(()), |why| Err(EvmError::Stopped(why)))
+}
+
+/// Where `hearth monitor` finds this node. Without, the chain runs all the same.
+fn stages(name: &str, sources: Sources) -> Option<Stages> {
+    let path = workspace_path(&Config { name: name.into(), ..Config::default() });
+    match Stages::start(&path, name, sources) {
+        Ok(stages) => Some(stages),
+        Err(why) => {
+            note(format_args!("notice: `hearth monitor` cannot show this node: {why}"));
+            None
+        }
+    }
 }
 
 fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmError> {
@@ -112,8 +137,4 @@ fn greet(options: &EvmRun, accounts: &[DevAccount], chain: &Chain, address: Sock
         say.line("\nEverybody knows these keys: on a real network, whatever is sent there is lost.\n");
     }
     say.line(format_args!("  rpc       http://{address}\n  websocket ws://{address}"));
-    if !options.host.is_loopback() {
-        note("notice: whoever reaches this address can change the chain at will");
-    }
-    say.line("  ready; Ctrl-C stops the node");
 }

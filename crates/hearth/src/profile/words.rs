@@ -22,8 +22,14 @@ pub fn of(taken: &Value) -> String {
     if let Some(slot) = taken["slot"].as_u64() {
         words += &format!("  block      of slot {slot}\n");
     }
-    let tiles = taken["tiles"].as_object().into_iter().flatten();
-    words += &tiles_of(tiles.map(|(tile, n)| (tile.as_str(), n.as_u64().unwrap_or(0))), samples as u64);
+    if let Some(block) = taken["block"].as_u64() {
+        words += &format!("  block      {block}\n");
+    }
+    // An EVM node has none.
+    if let Some(tiles) = taken["tiles"].as_object() {
+        let tiles = tiles.iter().map(|(tile, n)| (tile.as_str(), n.as_u64().unwrap_or(0)));
+        words += &tiles_of(tiles, samples as u64);
+    }
     let of_it = Cost {
         taken: number("samplesTaken") as u64,
         due: number("samplesDue") as u64,
@@ -33,8 +39,11 @@ pub fn of(taken: &Value) -> String {
         naming_seconds: number("namingSeconds"),
     };
     words += &cost(&of_it);
-    let (before, during) = (number("txnPerSecondBefore"), number("txnPerSecond"));
-    words += &format!("             {} txn/s in the second before, {} meanwhile\n", i(before as u64), i(during as u64));
+    let during = i(number("txnPerSecond") as u64);
+    words += &match taken["txnPerSecondBefore"].as_f64() {
+        Some(before) => format!("             {} txn/s in the second before, {during} meanwhile\n", i(before as u64)),
+        None => format!("             {during} txn/s meanwhile\n"),
+    };
     words
 }
 
@@ -125,6 +134,9 @@ mod tests {
             0.3 s of one core afterwards, to name the functions\n             \
             100,000 txn/s in the second before, 99,000 meanwhile\n";
         assert_eq!(of(&taken), expected);
+        let evm = json!({ "asked": "until the next block", "block": 7, "samples": 80, "txnPerSecond": 1200.4 });
+        let told = of(&evm);
+        assert!(told.contains("\n  block      7\n  cost ") && told.ends_with("\n             1,200 txn/s meanwhile\n"));
         let early = json!({ "asked": "10 s", "stopped": true, "samples": 80, "seconds": 2.0 });
         assert!(of(&early).starts_with("  profile    10 s, stopped early: 80 samples in 2.0 s"), "{}", of(&early));
     }

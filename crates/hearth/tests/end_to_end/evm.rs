@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use alloy_consensus::TxLegacy;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
@@ -24,6 +25,7 @@ const SENDERS: u8 = 8;
 struct Chain {
     process: Process,
     rpc: Rpc,
+    port: u16,
     /// What it said before it was ready.
     said: Vec<String>,
 }
@@ -34,7 +36,7 @@ impl Chain {
         let said = process.wait_for_line("ready;");
         let address = said.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where");
         let address: SocketAddr = address.trim().trim_start_matches("http://").parse().expect("an address");
-        Self { process, rpc: Rpc::on(address.port()), said }
+        Self { process, rpc: Rpc::on(address.port()), port: address.port(), said }
     }
 
     /// Ctrl-C; it must end well.
@@ -97,6 +99,60 @@ fn a_transfer_is_sent_and_read_back() {
     assert_eq!(chain.balance(&to), U256::from(5));
     let again = chain.rpc.try_call("eth_sendRawTransaction", json!([transfer(&signer, 0, to, 5)])).expect_err("it was");
     assert!(again.contains("nonce too low") || again.contains("already known"), "{again}");
+    chain.stop();
+}
+
+/// The monitor's seconds of this chain.
+fn watched(chain: &Chain, count: &str) -> Vec<Value> {
+    let name = format!("evm-{}", chain.port);
+    let watched = output(hearth().args(["monitor", "--name", &name, "--json", "--count", count]));
+    assert!(watched.status.success(), "{}", String::from_utf8_lossy(&watched.stderr));
+    let lines = watched.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).expect("JSON")).collect()
+}
+
+#[test]
+fn its_stages_are_tiles_for_the_monitor_and_it_profiles_itself() {
+    let chain = Chain::start(&[]);
+    let said = format!("hearth monitor --name evm-{}", chain.port);
+    assert!(chain.said.iter().any(|line| line.contains(&said)), "{:#?}", chain.said);
+    let idle = watched(&chain, "2");
+    let kinds: Vec<&str> =
+        idle[1]["tiles"].as_array().unwrap().iter().map(|tile| tile["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["web3", "recover", "pool", "exec", "commit"]);
+    for tile in idle[1]["tiles"].as_array().unwrap() {
+        assert!(tile["state"] == "run" && tile["stale_s"].as_f64().unwrap() < 10.0, "{tile}");
+        let shares = tile["regimes"].as_object().unwrap().values().map(|share| share.as_f64().unwrap());
+        assert!((shares.sum::<f64>() - 1.0).abs() < 1e-6, "{tile}");
+    }
+    assert_eq!((idle[1]["txn_per_s"].as_f64(), &idle[1]["diagnosis"]["finding"]), (Some(0.0), &"idle".into()));
+
+    // Transfers come until the monitor has seen its seconds; it counts no more of them than there were.
+    let (signer, to) = (Signer::new(&KEY).expect("a key"), Address::repeat_byte(0x11));
+    let ended = AtomicBool::new(false);
+    let folder = tempfile::tempdir().expect("a folder");
+    let graph = folder.path().join("graph.svg");
+    let (seconds, sent) = std::thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let send = |nonce| chain.rpc.call("eth_sendRawTransaction", json!([transfer(&signer, nonce, to, 1)]));
+            (0..).take_while(|_| !ended.load(Relaxed)).inspect(|nonce| drop(send(*nonce))).count()
+        });
+        let seconds = watched(&chain, "3");
+        let url = format!("http://127.0.0.1:{}", chain.port);
+        let profile = ["profile", "--url", &url, "--seconds", "1", "--hz", "999", "--output", text(&graph)];
+        // Samples are by CPU time: where others have the machine, a second of it may have too few.
+        wait_until("a profile", || {
+            let profiled = output(hearth().args(profile));
+            if profiled.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&profiled.stderr).into_owned()) }
+        });
+        ended.store(true, Relaxed);
+        (seconds, sending.join().expect("it sends"))
+    });
+    let counted = |second: &Value| second["txn_per_s"].as_f64().unwrap() * second["seconds"].as_f64().unwrap();
+    let count: f64 = seconds.iter().map(counted).sum();
+    assert!(count > 0.5 && count < sent as f64 + 0.5, "{count} of {sent}");
+    assert!(seconds[2]["slot"].as_u64() > Some(0), "{}", seconds[2]);
+    assert!(std::fs::read_to_string(&graph).expect("a graph").contains("<svg"));
     chain.stop();
 }
 
