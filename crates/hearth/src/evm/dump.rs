@@ -35,6 +35,11 @@ pub fn write(path: &Path, chain: &Chain) -> Result<(), EvmError> {
     write().map_err(|error| failed(format!("cannot write it: {error}")))
 }
 
+/// A genesis of a chain's accounts and the newest rules.
+pub fn of(chain: &Chain) -> Value {
+    genesis(chain, newest(chain.chain_id()))
+}
+
 /// The newest rules from the beginning on.
 fn newest(chain_id: u64) -> Value {
     json!({

@@ -1,9 +1,11 @@
 //! `hearth evm`: the EVM ledger as a node.
 
 mod accounts;
+mod comet;
 mod dump;
 mod run;
 mod stages;
+mod testnet;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -24,6 +26,11 @@ pub enum EvmCommand {
     /// Wallets and tools connect to http://127.0.0.1:8545, over HTTP or WebSocket. The accounts printed are funded, and
     /// everybody knows their keys. Ctrl-C stops it. The chain lies in memory unless `--data-dir` says where to keep it.
     Run(Box<EvmRun>),
+    /// Run validators of CometBFT with this chain as their application, on loopback addresses.
+    ///
+    /// Needs CometBFT's program (`go install github.com/cometbft/cometbft/cmd/cometbft@v0.38.21`). Prints where each
+    /// node's RPC is. Ctrl-C stops all of them; the same command goes on with the same network.
+    Testnet(Box<testnet::EvmTestnet>),
 }
 
 /// `hearth evm run`
@@ -65,6 +72,9 @@ pub struct EvmRun {
     /// Threads that execute a block's transactions [default: as many as there are cores, four at most].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
+    /// Who decides on blocks.
+    #[command(flatten)]
+    pub comet: comet::CometOptions,
     /// Log a line for each block, with how long its parts took.
     #[arg(long)]
     pub log: bool,
@@ -95,6 +105,28 @@ pub enum EvmError {
     /// The chain cannot go on.
     #[error("the chain has stopped: {0}")]
     Stopped(String),
+    /// CometBFT cannot be served.
+    #[error("--abci {address}: {source}")]
+    Abci {
+        /// Where.
+        address: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// CometBFT's program.
+    #[error(transparent)]
+    Program(#[from] hearth_comet::program::ProgramError),
+    /// A network's homes.
+    #[error(transparent)]
+    Homes(#[from] hearth_comet::homes::HomesError),
+    /// A node's process.
+    #[error("cannot start {what}: {source}")]
+    Start {
+        /// Which.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The server.
     #[error(transparent)]
     Serve(#[from] hearth_web3::ServeError),
@@ -127,8 +159,10 @@ fn hint(error: &ChainError) -> &'static str {
 
 /// Follows the command.
 pub fn run(command: &EvmCommand, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
-    let EvmCommand::Run(options) = command;
-    run::run(options, stop, say)
+    match command {
+        EvmCommand::Run(options) => run::run(options, stop, say),
+        EvmCommand::Testnet(options) => testnet::run(options, stop, say),
+    }
 }
 
 /// Wei of a decimal number of ETH.

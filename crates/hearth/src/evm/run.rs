@@ -1,6 +1,6 @@
 //! `hearth evm run`: a chain of our own, made by this process alone.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use hearth_evm::pool::PoolConfig;
 
 use super::accounts::{self, DevAccount};
 use super::stages::{Sources, Stages};
-use super::{EvmError, EvmRun, dump};
+use super::{EvmError, EvmRun, comet, dump};
 use crate::boot::workspace_path;
 use crate::config::Config;
 use crate::say::{Say, note};
@@ -31,11 +31,12 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     let accounts = accounts::derive(&options.mnemonic, options.accounts)?;
     let genesis = genesis(options, &accounts)?;
     let chain_id = genesis.chain_id;
+    let cometbft = options.comet.is_cometbft();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let config = ChainConfig {
         dir: options.data_dir.clone(),
-        pool: PoolConfig::default(),
-        block_time: options.block_time,
+        pool: if cometbft { PoolConfig::comet() } else { PoolConfig::default() },
+        block_time: if cometbft { BlockTime::Manual } else { options.block_time },
         threads: options.threads.map_or(cores.min(THREADS_MAX), usize::from),
         ..ChainConfig::new(genesis)
     };
@@ -43,11 +44,14 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     let server = hearth_web3::serve(
         hearth_web3::Config {
             accounts: accounts.iter().map(|account| account.key).collect(),
+            // What changes the chain at will would change it on this node alone.
+            dev: !cometbft,
             ..hearth_web3::Config::new(SocketAddr::new(options.host, options.port))
         },
         chain.clone(),
     )?;
-    let name = format!("evm-{}", server.address().port());
+    let engine = cometbft.then(|| comet::start(&chain, &options.comet)).transpose()?;
+    let name = workspace_name(server.address());
     let stages = stages(&name, Sources { chain: chain.clone(), web3: server.counters() });
     greet(options, &accounts, &chain, server.address(), chain_id, say);
     if stages.is_some() {
@@ -63,6 +67,7 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
         failure = chain.failure();
     }
     say.line("  stopping");
+    drop(engine);
     server.stop();
     drop(stages);
     chain.stop();
@@ -71,6 +76,14 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
         say.line(format_args!("  state     written to {}", path.display()));
     }
     failure.map_or(Ok(()), |why| Err(EvmError::Stopped(why)))
+}
+
+/// A name for each node of this machine: by the port, and by the address where that is not the usual one.
+fn workspace_name(address: SocketAddr) -> String {
+    match address.ip() {
+        ip if ip == Ipv4Addr::LOCALHOST => format!("evm-{}", address.port()),
+        ip => format!("evm-{}-{}", ip.to_string().replace(':', "-"), address.port()),
+    }
 }
 
 /// Where `hearth monitor` finds this node. Without, the chain runs all the same.
@@ -89,7 +102,7 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
     let of_file = |option, path: &Path| {
         let failed = |what: String| EvmError::File { option, path: path.to_owned(), what };
         let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-        Genesis::from_json(&text).map_err(|error| failed(error.to_string()))
+        Genesis::from_json(&comet::genesis_text(text)).map_err(|error| failed(error.to_string()))
     };
     match (&options.genesis, &options.state) {
         (Some(path), _) => of_file("--genesis", path),
@@ -128,6 +141,7 @@ fn greet(options: &EvmRun, accounts: &[DevAccount], chain: &Chain, address: Sock
     }
     say.line(format_args!("  genesis   {}", chain.block(0).map_or(head.hash, |zero| zero.hash)));
     let blocks = match options.block_time {
+        _ if options.comet.is_cometbft() => format!("by CometBFT, which connects to {}", options.comet.abci),
         BlockTime::Every(every) => format!("every {} s", every.as_secs_f64()),
         BlockTime::Instant | BlockTime::Manual => "as transactions come".into(),
     };

@@ -1,0 +1,84 @@
+//! `hearth evm run --consensus cometbft`: the same ledger as the application of a CometBFT node.
+
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use hearth_abci::{Address, Server};
+use hearth_comet::rpc::Rpc;
+use hearth_comet::{App, Spreader};
+use hearth_evm::chain::Chain;
+
+use super::EvmError;
+
+/// Who decides on blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Consensus {
+    /// This process alone.
+    #[default]
+    Embedded,
+    /// The CometBFT node that connects to `--abci`.
+    Cometbft,
+}
+
+/// The options of CometBFT's application.
+#[derive(Args)]
+pub struct CometOptions {
+    /// Who decides on blocks: this process alone, or the CometBFT node that connects to `--abci`.
+    #[arg(long, value_enum, default_value_t, value_name = "WHO")]
+    pub consensus: Consensus,
+    /// Where CometBFT connects to, `unix:///PATH` or `tcp://HOST:PORT`: its `proxy_app`.
+    #[arg(long, value_name = "ADDRESS", default_value = "tcp://127.0.0.1:26658")]
+    pub abci: Address,
+    /// CometBFT's RPC, through which this node's transactions reach the others.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:26657")]
+    pub comet_rpc: String,
+    /// Let CometBFT forget all but so many blocks; 0: none.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub retain_blocks: u64,
+}
+
+impl CometOptions {
+    /// Whether CometBFT decides.
+    pub fn is_cometbft(&self) -> bool {
+        self.consensus == Consensus::Cometbft
+    }
+}
+
+/// What serves CometBFT; ends when dropped.
+pub struct Engine {
+    // The server ends first: nothing new comes then.
+    _server: Server,
+    _spreader: Spreader,
+}
+
+/// Serves CometBFT.
+pub fn start(chain: &Chain, options: &CometOptions) -> Result<Engine, EvmError> {
+    let config = hearth_comet::app::Config { retain_blocks: options.retain_blocks };
+    let app = Arc::new(App::new(chain.clone(), config));
+    let failed = |source| EvmError::Abci { address: options.abci.to_string(), source };
+    let spread = app.spread().clone();
+    let server = Server::start(&options.abci, app, Default::default()).map_err(failed)?;
+    let spreader = Spreader::start(chain.clone(), Rpc::at(&options.comet_rpc), spread).map_err(failed)?;
+    Ok(Engine { _server: server, _spreader: spreader })
+}
+
+/// The genesis in a file: geth's form, or CometBFT's, which holds it in `app_state`.
+pub fn genesis_text(text: String) -> String {
+    let file = serde_json::from_str::<serde_json::Value>(&text);
+    match file.as_ref().ok().and_then(|file| file.get("app_state")) {
+        Some(ours) => ours.to_string(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_genesis_is_found_in_cometbfts() {
+        assert_eq!(genesis_text(r#"{"app_state": {"a": 1}}"#.into()), r#"{"a":1}"#);
+        assert_eq!(genesis_text(r#"{"alloc": {}}"#.into()), r#"{"alloc": {}}"#);
+        assert_eq!(genesis_text("{".into()), "{");
+    }
+}

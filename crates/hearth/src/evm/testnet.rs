@@ -1,0 +1,242 @@
+//! `hearth evm testnet`: validators on loopback addresses, each a CometBFT node and its application.
+//!
+//! reads   the folder of an earlier run; CometBFT's program
+//! writes  the nodes' homes and logs
+//! memory  what the chain begins with
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use alloy_primitives::U256;
+use clap::Args;
+use hearth_comet::homes::{self, Home, Network};
+use hearth_comet::program;
+use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
+use hearth_evm::genesis::Genesis;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{EvmError, accounts, dump, ether};
+use crate::say::{Say, note};
+use crate::stop::StopSignal;
+
+/// How often the processes are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// An application must listen within this,
+const START_WITHIN: Duration = Duration::from_secs(60);
+/// and a process must end within this when it is asked to.
+const STOP_WITHIN: Duration = Duration::from_secs(20);
+
+/// `hearth evm testnet`
+#[derive(Args)]
+pub struct EvmTestnet {
+    /// Nodes that vote.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub validators: u16,
+    /// Nodes that only follow.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=99))]
+    pub followers: u16,
+    /// Where the nodes' homes are; a network that is there already goes on.
+    #[arg(long, value_name = "DIR", default_value = "hearth-testnet")]
+    pub dir: PathBuf,
+    /// Node I is at 127.0.0.I: peers at this port, CometBFT's RPC at the next, ours at the one after it.
+    #[arg(long, value_name = "PORT", default_value_t = 26656, value_parser = clap::value_parser!(u16).range(1..=65533))]
+    pub base_port: u16,
+    /// Milliseconds between a block's commit and the next one's proposal.
+    #[arg(long, value_name = "MS", default_value_t = 200)]
+    pub pause: u64,
+    /// CometBFT's program [default: the one on the PATH, or in Go's folder of programs].
+    #[arg(long, value_name = "PATH")]
+    pub cometbft: Option<PathBuf>,
+    /// The chain's id (EIP-155).
+    #[arg(long, value_name = "ID", default_value_t = 31337, value_parser = clap::value_parser!(u64).range(1..))]
+    pub chain_id: u64,
+    /// Accounts to fund.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub accounts: u32,
+    /// What each of these accounts has at the beginning, in ETH.
+    #[arg(long, value_name = "ETH", default_value = "10000", value_parser = ether)]
+    pub balance: U256,
+    /// The words (BIP-39) that the accounts follow from.
+    #[arg(long, value_name = "WORDS", default_value = accounts::MNEMONIC)]
+    pub mnemonic: String,
+    /// Write the homes, print what would be started, and start nothing.
+    #[arg(long)]
+    pub files_only: bool,
+}
+
+/// Gas that a block may use: that of one second.
+const GAS_LIMIT: u64 = 500_000_000;
+
+/// Runs until Ctrl-C.
+pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+    let cometbft = program::find(options.cometbft.as_deref())?;
+    let network = Network {
+        validators: options.validators,
+        followers: options.followers,
+        base_port: options.base_port,
+        pause_ms: options.pause,
+        pool: 5000,
+        genesis: genesis(options)?,
+    };
+    let homes = match homes::find(&options.dir, &network)? {
+        Some(homes) => homes,
+        None => homes::write(&cometbft, &options.dir, &network)?,
+    };
+    say.line(format_args!("hearth {}, EVM chain {} on CometBFT", env!("CARGO_PKG_VERSION"), options.chain_id));
+    for home in &homes {
+        let (web3, comet) = (home.web3(), home.comet_rpc());
+        say.line(format_args!("  rpc http://{web3}  cometbft {comet}  {}", home.folder.display()));
+    }
+    if options.files_only {
+        for home in &homes {
+            let [application, engine] = commands(options, &cometbft, home)?;
+            say.line(format_args!("  {}\n  {}", shown(&application), shown(&engine)));
+        }
+        return Ok(());
+    }
+    let mut running = Running::default();
+    for home in &homes {
+        let [application, _] = commands(options, &cometbft, home)?;
+        running.start(application, home, "hearth")?;
+    }
+    for home in &homes {
+        wait_for_application(home, stop)?;
+    }
+    for home in &homes {
+        let [_, engine] = commands(options, &cometbft, home)?;
+        running.start(engine, home, "cometbft")?;
+    }
+    say.line("  started; Ctrl-C stops all nodes");
+    while !stop.is_set() && running.look() {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    say.line("  stopping");
+    running.stop();
+    if stop.is_set() { Ok(()) } else { Err(EvmError::Stopped("all nodes have ended; see their logs".into())) }
+}
+
+/// The chain's beginning as a file has it.
+fn genesis(options: &EvmTestnet) -> Result<serde_json::Value, EvmError> {
+    let funded = accounts::derive(&options.mnemonic, options.accounts)?;
+    let funded: Vec<_> = funded.iter().map(|account| (account.address, options.balance)).collect();
+    let genesis = Genesis::dev(options.chain_id, &funded, GAS_LIMIT);
+    let chain = Chain::open(ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) })?;
+    Ok(dump::of(&chain))
+}
+
+/// What runs a node: the application and CometBFT, both in its folder.
+fn commands(options: &EvmTestnet, cometbft: &Path, home: &Home) -> Result<[Command; 2], EvmError> {
+    let itself = std::env::current_exe().map_err(|source| EvmError::Start { what: "hearth".into(), source })?;
+    let mut application = Command::new(itself);
+    application.args(["evm", "run", "--quiet", "--consensus", "cometbft", "--abci", &home.application()]);
+    application.args(["--comet-rpc", &home.comet_rpc(), "--host", &home.host]);
+    application.args(["--port", &home.web3_port().to_string(), "--accounts", &options.accounts.to_string()]);
+    application.args(["--mnemonic", &options.mnemonic]);
+    application.arg("--genesis").arg(home.genesis()).arg("--data-dir").arg(home.ledger());
+    let mut engine = Command::new(cometbft);
+    engine.arg("start").arg("--home").arg(&home.folder);
+    for command in [&mut application, &mut engine] {
+        // Of a group of its own: Ctrl-C is for this process, which stops them in order.
+        command.current_dir(&home.folder).stdin(Stdio::null()).process_group(0);
+    }
+    Ok([application, engine])
+}
+
+/// A command as a person would type it.
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let quoted = words.map(|word| {
+        let word = word.to_string_lossy();
+        if word.contains(' ') { format!("'{word}'") } else { word.into_owned() }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+fn wait_for_application(home: &Home, stop: &StopSignal) -> Result<(), EvmError> {
+    let deadline = Instant::now() + START_WITHIN;
+    while std::net::TcpStream::connect(home.web3()).is_err() && !stop.is_set() {
+        if Instant::now() > deadline {
+            let log = home.folder.join("hearth.log");
+            return Err(EvmError::Stopped(format!("a node does not come up; see {}", log.display())));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+/// The processes of all nodes; stopped when dropped.
+#[derive(Default)]
+struct Running(Vec<Process>);
+
+struct Process {
+    what: String,
+    log: PathBuf,
+    child: Child,
+    ended: bool,
+}
+
+impl Running {
+    fn start(&mut self, mut command: Command, home: &Home, name: &str) -> Result<(), EvmError> {
+        let log = home.folder.join(format!("{name}.log"));
+        let what = format!("{name} of {}", home.folder.display());
+        let failed = |source| EvmError::Start { what: what.clone(), source };
+        let out = File::options().create(true).append(true).open(&log).map_err(failed)?;
+        command.stdout(out.try_clone().map_err(failed)?).stderr(out);
+        let child = command.spawn().map_err(failed)?;
+        self.0.push(Process { what, log, child, ended: false });
+        Ok(())
+    }
+
+    /// Tells of processes that have ended; whether any is left.
+    fn look(&mut self) -> bool {
+        for process in self.0.iter_mut().filter(|process| !process.ended) {
+            if let Ok(Some(status)) = process.child.try_wait() {
+                process.ended = true;
+                note(format_args!("{} has ended ({status}); see {}", process.what, process.log.display()));
+            }
+        }
+        self.0.iter().any(|process| !process.ended)
+    }
+
+    /// CometBFT's processes first: an application that is gone is an error to them.
+    fn stop(&mut self) {
+        while let Some(last) = self.0.last() {
+            let name = last.what.split(' ').next().unwrap_or_default().to_owned();
+            let begin = self.0.iter().position(|process| process.what.starts_with(&name)).unwrap_or(0);
+            let mut group = self.0.split_off(begin);
+            for process in &group {
+                // It fails where the process has ended already.
+                let _ = Pid::from_raw(process.child.id() as i32).map(|id| kill_process(id, Signal::TERM));
+            }
+            let deadline = Instant::now() + STOP_WITHIN;
+            for process in &mut group {
+                while matches!(process.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                    std::thread::sleep(LOOK_EVERY);
+                }
+                let _ = process.child.kill();
+                let _ = process.child.wait();
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shown_as_they_are_typed() {
+        let mut command = Command::new("hearth");
+        command.args(["evm", "--mnemonic", "two words"]);
+        assert_eq!(shown(&command), "hearth evm --mnemonic 'two words'");
+    }
+}
