@@ -1,5 +1,5 @@
-//! A node that is killed while it makes blocks of both ledgers, again and again: what is there of the native asset stays
-//! what the genesis gave.
+//! A node that is killed while it makes blocks of both ledgers, again and again: what is there of the native asset
+//! stays what the genesis gave.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -101,8 +101,8 @@ struct Inner {
 }
 
 impl BlockStore {
-    /// Opens the folder, or makes it, for the chain of that id and block zero. The thread that syncs calls `then` each time
-    /// after that: what must not be on disk before the blocks is synced there.
+    /// Opens the folder, or makes it, for the chain of that id and block zero. The thread that syncs calls `then` each
+    /// time after that: what must not be on disk before the blocks is synced there.
     pub fn open(dir: &Path, chain_id: u64, zero: B256, then: impl Fn() + Send + 'static) -> Result<Self, BlocksError> {
         let failed = |what| move |source| BlocksError::Io { what, path: dir.to_owned(), source };
         fs::create_dir_all(dir).map_err(failed("make the folder"))?;

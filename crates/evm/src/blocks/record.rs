@@ -1,7 +1,7 @@
 //! A block as the log holds it.
 //!
 //! The form is RLP: the header; the transactions, each with its sender before it, which was recovered once; the
-//! receipts but for what follows from the rest; the withdrawals; accounts that were set to what they are by no transaction.
+//! receipts but for what follows from the rest; the withdrawals; accounts that no transaction set to what they are.
 
 use std::sync::Arc;
 

@@ -152,3 +152,14 @@ fn greet(options: &EvmRun, accounts: &[DevAccount], chain: &Chain, address: Sock
     }
     say.line(format_args!("  rpc       http://{address}\n  websocket ws://{address}"));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_one_port_have_names_of_their_own() {
+        let names = ["127.0.0.1:8545", "127.0.0.2:8545", "[::1]:8545"].map(|at| workspace_name(at.parse().unwrap()));
+        assert_eq!(names, ["evm-8545", "evm-127.0.0.2-8545", "evm---1-8545"]);
+    }
+}

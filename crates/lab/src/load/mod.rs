@@ -5,8 +5,8 @@
 //! memory  with signing ahead about 300 B a transaction, else 100 B for each that was sent
 //! drops   nothing: every transaction ends in one of [`outcome::Outcome`]
 //!
-//! The walk: accounts ([`account`]) → money for them ([`fund`]) → what to send ([`workload`]) → send it, at a rate or as
-//! fast as the node takes it ([`sender`]) → read blocks beside that ([`collect`]) → count ([`report`]).
+//! The walk: accounts ([`account`]) → money for them ([`fund`]) → what to send ([`workload`]) → send it, at a rate or
+//! as fast as the node takes it ([`sender`]) → read blocks beside that ([`collect`]) → count ([`report`]).
 
 pub mod account;
 pub mod collect;
