@@ -64,8 +64,8 @@ pub fn incoming<'a>(of: impl IntoIterator<Item = (B256, &'a [Log])>) -> Vec<Inco
     all
 }
 
-/// A transaction that takes `units` of its signer's to an owner on the other ledger. It pays at most `gas_price` wei for
-/// a unit of gas, and no tip.
+/// A transaction that takes `units` of its signer's to an owner on the other ledger. It pays at most `gas_price` wei
+/// for a unit of gas, and no tip.
 pub fn call(chain_id: u64, nonce: u64, gas_price: u128, owner: &OwnerKey, units: u64, signer: &Signer) -> Tx {
     let transaction = TxEip1559 {
         chain_id,
