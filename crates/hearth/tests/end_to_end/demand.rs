@@ -24,11 +24,12 @@ fn slot(rpc: Rpc, commitment: &str) -> u64 {
     rpc.call("getSlot", json!([{ "commitment": commitment }])).as_u64().expect("a slot")
 }
 
-/// Waits until the chain stands; gives its slot.
+/// Waits until the chain stands; gives its slot. A start is work: a chain that is at slot 0 has not begun yet.
 fn stands(rpc: Rpc) -> u64 {
     wait_until("the chain to stand", || {
         let now = slot(rpc, "processed");
-        same(slot(rpc, "finalized"), now).map(|()| now)
+        same(slot(rpc, "finalized"), now)?;
+        same(now > 0, true).map(|()| now)
     })
 }
 
