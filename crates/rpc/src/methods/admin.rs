@@ -96,7 +96,8 @@ impl Caller<'_> {
         Some(match request.method {
             "hearth_profileStart" => start(profiler, options),
             "hearth_profileStop" => options.number("id").and_then(|id| profiler.stop(id).map_err(Failure::not_now)),
-            _ => fetch(self.api, profiler, options).await,
+            "hearth_profileFetch" => fetch(self.api, profiler, options).await,
+            method => Err(Failure::method_not_found(method)),
         })
     }
 
