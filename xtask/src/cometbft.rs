@@ -51,7 +51,7 @@ pub fn test(seeds: u64, see: impl FnMut(&str)) -> Result<bool, String> {
         return Ok(false);
     };
     let mut command = cargo();
-    command.args(["test", "--release", "--locked", "--package", "hearth-comet", "--test", "cometbft"]);
+    command.args(["test", "--release", "--locked", "--workspace", "--test", "cometbft"]);
     command.args(["--", "--nocapture"]);
     command.env("HEARTH_COMETBFT", program).env("HEARTH_COMET_SEEDS", seeds.to_string());
     run_seeing(&mut command, see)?;

@@ -1,7 +1,7 @@
 //! Blocks, their transactions and receipts.
 //!
 //! reads   blocks; the pool for transactions that wait
-//! writes  the shapes of [`shapes`](super::shapes)
+//! writes  the shapes of [`super::shapes`]
 //! memory  the text of one block
 //! drops   nothing: what is not there is null
 //! source  the execution API of ethereum.org
