@@ -13,7 +13,7 @@
 //!    [`Session::withdrawals`](ledger::Session::withdrawals) are credited after it has run;
 //! 3. [`Session::receive`](ledger::Session::receive) with the logs of the EVM's transactions;
 //! 4. [`Ledger::commit`](ledger::Ledger::commit), before the chain's own commit, which is the one that counts:
-//!    [`Ledger::align`](ledger::Ledger::align) takes back, at the next start, what the chain does not know.
+//!    [`Ledger::open`](ledger::Ledger::open) takes back, at the next start, what the chain does not know.
 //!
 //! source  Bitcoin's model of outputs; EIP-4895 (withdrawals), EIP-4788 (the root that contracts can read)
 
