@@ -79,7 +79,7 @@ pub fn check_new(chain: &Chain, came: &Came, tx: &Bytes) -> response::CheckTx {
     came.note(&hashes);
     let pool = chain.pool();
     let (known, new): (Vec<_>, Vec<_>) =
-        content.txs().iter().zip(&hashes).partition(|(_, hash)| pool.get(hash).is_some());
+        content.txs().iter().zip(&hashes).partition(|(raw, hash)| pool.get(hash).is_some() || waits_there(chain, raw));
     let results = chain.submit(new.into_iter().map(|(raw, _)| raw.clone().into()).collect());
     let first_error = results.iter().find_map(|result| result.as_ref().err());
     let taken = known.len() + results.iter().filter(|result| result.is_ok()).count();
@@ -97,15 +97,17 @@ pub fn check_new(chain: &Chain, came: &Came, tx: &Bytes) -> response::CheckTx {
 pub fn check_again(chain: &Chain, tx: &Bytes) -> response::CheckTx {
     let Ok(content) = envelope::open(tx) else { return refused(CODE_MALFORMED, "malformed".into()) };
     let pool = chain.pool();
-    let waits_there = |raw: &Bytes| {
-        let decoded =
-            hearth_utxo::tx::is_ours(raw).then(|| hearth_utxo::tx::decode(raw, chain.chain_id()).ok()).flatten();
-        decoded.is_some_and(|tx| chain.outputs_pool().get(&tx.id()).is_some())
-    };
-    if hashes(content.txs()).iter().any(|hash| pool.get(hash).is_some()) || content.txs().iter().any(waits_there) {
+    let mut outputs = content.txs().iter();
+    if hashes(content.txs()).iter().any(|hash| pool.get(hash).is_some()) || outputs.any(|raw| waits_there(chain, raw)) {
         return response::CheckTx::default();
     }
     refused(CODE_GONE, "it waits no longer".into())
+}
+
+/// Whether these are the bytes of one of the ledger of outputs that waits.
+fn waits_there(chain: &Chain, raw: &Bytes) -> bool {
+    let decoded = hearth_utxo::tx::is_ours(raw).then(|| hearth_utxo::tx::decode(raw, chain.chain_id()).ok()).flatten();
+    decoded.is_some_and(|tx| chain.outputs_pool().get(&tx.id()).is_some())
 }
 
 fn code(error: &SubmitError) -> u32 {

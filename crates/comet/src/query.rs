@@ -1,8 +1,8 @@
 //! Query: what a client of CometBFT's RPC can ask the ledger (`abci_query`). Our own RPC answers much more.
 //!
 //! Paths: `/account` (data: an address, 20 bytes), `/storage` (an address and a slot, 52 bytes), `/tx` (a hash, 32
-//! bytes), `/block` (nothing: the block of the height asked for). Answers are JSON. A height of 0 is the newest; of
-//! accounts the last 128 are known.
+//! bytes), `/block` (nothing: the block of the height asked for), `/outputs` (an owner's key, 32 bytes). Answers are
+//! JSON. A height of 0 is the newest; of accounts the last 128 are known, of outputs the newest.
 //!
 //! reads   the state after a block; blocks
 //! drops   nothing: what there is no answer to has a code
@@ -55,6 +55,9 @@ pub fn answer(chain: &Chain, query: &request::Query) -> response::Query {
         }
         "/tx" if query.data.len() == 32 => tx(chain, &B256::from_slice(&query.data)),
         "/tx" => return refused(CODE_QUESTION, "expected a hash of 32 bytes"),
+        "/outputs" if height != head => return refused(CODE_HEIGHT, "of outputs the newest block's are known"),
+        "/outputs" if query.data.len() == 32 => outputs(chain, B256::from_slice(&query.data)),
+        "/outputs" => return refused(CODE_QUESTION, "expected an owner's key of 32 bytes"),
         "/block" => chain.block(height).map(|block| {
             let hashes: Vec<B256> = block.txs.iter().map(|tx| tx.hash).collect();
             let header = &block.header;
@@ -64,7 +67,7 @@ pub fn answer(chain: &Chain, query: &request::Query) -> response::Query {
                 "transactions": hashes,
             })
         }),
-        _ => return refused(CODE_QUESTION, "paths: /account, /storage, /tx, /block"),
+        _ => return refused(CODE_QUESTION, "paths: /account, /storage, /tx, /block, /outputs"),
     };
     match found {
         Some(value) => response::Query::found(query.data.clone(), value.to_string(), height as i64),
@@ -72,8 +75,17 @@ pub fn answer(chain: &Chain, query: &request::Query) -> response::Query {
     }
 }
 
+/// What an owner has on the ledger of outputs, by asset.
+fn outputs(chain: &Chain, owner: B256) -> Option<Value> {
+    let balances = chain.outputs().balances(&hearth_utxo::OwnerKey(owner.0));
+    let of = |(units, outputs): (u128, usize)| json!({ "units": units.to_string(), "outputs": outputs });
+    Some(balances.into_iter().map(|(asset, balance)| (asset.to_string(), of(balance))).collect())
+}
+
 fn tx(chain: &Chain, hash: &B256) -> Option<Value> {
-    let (block, index) = chain.tx(hash)?;
+    let Some((block, index)) = chain.tx(hash) else {
+        return chain.outputs().landed_in(hash).map(|number| json!({ "block": number }));
+    };
     let (tx, receipt) = (block.txs.get(index)?, block.receipts.get(index)?);
     Some(json!({
         "block": block.number(), "index": index, "from": tx.sender, "to": tx.envelope.to(),

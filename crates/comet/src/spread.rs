@@ -1,27 +1,28 @@
 //! Handing this node's transactions to the other nodes, in envelopes through CometBFT's mempool.
 //!
-//! What comes over our own RPC is in this node's pool alone. A thread collects what has become executable for
+//! What comes over our own RPC is in this node's pools alone. A thread collects what has become executable for
 //! [`GATHER`], or until an envelope is full, and hands envelopes to the RPC of this node's CometBFT, which carries them
-//! to every mempool and so, through CheckTx, to every pool: whoever proposes next has them. A validator that is alone
-//! proposes from its own pool, and nothing is handed over. What still waits after [`AGAIN`] blocks is handed over once
-//! more.
+//! to every mempool and so, through CheckTx, to every pool: whoever proposes next has them. Those of the ledger of
+//! outputs go the same way. A validator that is alone proposes from its own pools, and nothing is handed over. What
+//! still waits after [`AGAIN`] blocks is handed over once more, and so is, at a start, what waited before.
 //!
-//! reads   the pool's news
+//! reads   the pools' news
 //! writes  `broadcast_tx_async`, on a connection that is kept
-//! memory  the hashes of this node's transactions that wait, bounded by the pool
+//! memory  the hashes of this node's transactions that wait, bounded by the pools
 //! drops   nothing: what CometBFT does not take now is handed over again
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use alloy_primitives::B256;
+use bytes::Bytes;
 use hearth_evm::chain::Chain;
 use hearth_evm::pool::Feed;
 
-use crate::check::Came;
+use crate::check::{Came, hashes};
 use crate::envelope::Sealer;
 use crate::rpc::Rpc;
 
@@ -44,6 +45,28 @@ pub struct Shared {
     /// Envelopes that CometBFT's RPC did not take.
     pub failed: AtomicU64,
     stopping: AtomicBool,
+    bell: Arc<Bell>,
+}
+
+/// What wakes the thread.
+#[derive(Debug, Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    heard: Condvar,
+}
+
+impl Bell {
+    fn ring(&self) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.heard.notify_all();
+    }
+
+    /// Waits until it is rung; says whether it was within `patience`.
+    fn wait(&self, patience: Duration) -> bool {
+        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.heard.wait_timeout_while(rung, patience, |rung| !*rung);
+        std::mem::take(&mut *waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
 }
 
 /// The thread; ends when dropped.
@@ -55,8 +78,14 @@ pub struct Spreader {
 impl Spreader {
     /// Begins.
     pub fn start(chain: Chain, rpc: Rpc, shared: Arc<Shared>) -> std::io::Result<Self> {
-        let feed = chain.pool().subscribe();
-        let mut work = Work { chain, rpc, shared: shared.clone(), waiting: HashMap::new(), told: false };
+        let bell = || {
+            let bell = shared.bell.clone();
+            move || bell.ring()
+        };
+        let feed = chain.pool().subscribe_with(bell());
+        chain.outputs_pool().on_came(bell());
+        let (waiting, waiting_outputs) = Default::default();
+        let mut work = Work { chain, rpc, shared: shared.clone(), waiting, waiting_outputs, told: false };
         let thread = thread::Builder::new().name("spread".into()).spawn(move || work.run(feed))?;
         Ok(Self { shared, thread: Some(thread) })
     }
@@ -65,6 +94,7 @@ impl Spreader {
 impl Drop for Spreader {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
+        self.shared.bell.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -77,55 +107,63 @@ struct Work {
     shared: Arc<Shared>,
     /// This node's own, and after which block each was handed over last.
     waiting: HashMap<B256, u64>,
+    /// The same of the ledger of outputs.
+    waiting_outputs: HashMap<B256, u64>,
     /// Whether it was said that CometBFT does not answer.
     told: bool,
 }
 
 impl Work {
     fn run(&mut self, mut feed: Feed) {
-        let mut looked = 0;
+        let (mut looked, mut seen) = (0, 0);
+        // What waited when the program ended is in the pool, and nobody else may have it.
+        let mut missed = true;
         while !self.shared.stopping.load(Ordering::Relaxed) {
-            if feed.wait(PATIENCE) {
+            if !missed && self.shared.bell.wait(PATIENCE) {
                 // More will have come; a full envelope costs CometBFT as much as one of a single transaction.
                 thread::sleep(GATHER);
             }
             let news = feed.take();
             let head = self.chain.head().number();
-            let mut hashes = news.hashes;
-            if news.missed > 0 {
-                hashes = self.chain.pool().content().into_iter().flat_map(|of| of.pending).map(|tx| tx.hash).collect();
+            let mut txs = news.hashes;
+            if std::mem::take(&mut missed) || news.missed > 0 {
+                txs = self.chain.pool().content().into_iter().flat_map(|of| of.pending).map(|tx| tx.hash).collect();
             }
-            hashes.retain(|hash| !self.shared.came.has(hash));
+            txs.retain(|hash| !self.shared.came.has(hash));
+            let (came, end) = self.chain.outputs_pool().came_since(seen);
+            seen = end;
+            let raws: Vec<Bytes> = came.iter().map(|tx| tx.raw.0.clone()).collect();
+            let came = came.iter().zip(hashes(&raws)).filter(|(_, hash)| !self.shared.came.has(hash));
+            let mut outputs: Vec<B256> = came.map(|(tx, _)| tx.id).collect();
             if head >= looked + AGAIN {
                 looked = head;
-                hashes.extend(self.overdue(head));
+                self.forget();
+                txs.extend(overdue(&self.waiting, head));
+                outputs.extend(overdue(&self.waiting_outputs, head));
             }
+            self.waiting.extend(txs.iter().map(|hash| (*hash, head)));
+            self.waiting_outputs.extend(outputs.iter().map(|id| (*id, head)));
+            // Should others join a validator that is alone, they are told.
             if !self.shared.alone.load(Ordering::Relaxed) {
-                self.hand_over(&hashes, head);
-            } else {
-                // Should others join, they are told.
-                self.waiting.extend(hashes.iter().map(|hash| (*hash, head)));
+                self.hand_over(&txs, &outputs);
             }
         }
     }
 
-    /// What waits too long; what waits no more is forgotten.
-    fn overdue(&mut self, head: u64) -> Vec<B256> {
-        let pool = self.chain.pool();
+    /// Forgets what waits no more.
+    fn forget(&mut self) {
+        let (pool, outputs) = (self.chain.pool(), self.chain.outputs_pool());
         self.waiting.retain(|hash, _| pool.get(hash).is_some());
-        self.waiting.iter().filter(|(_, since)| head >= **since + AGAIN).map(|(hash, _)| *hash).collect()
+        self.waiting_outputs.retain(|id, _| outputs.get(id).is_some());
     }
 
-    fn hand_over(&mut self, hashes: &[B256], head: u64) {
-        let pool = self.chain.pool();
+    fn hand_over(&mut self, txs: &[B256], outputs: &[B256]) {
+        let (pool, outputs_pool) = (self.chain.pool(), self.chain.outputs_pool());
         let mut sealer = Sealer::default();
-        let mut envelopes = Vec::new();
-        for hash in hashes {
-            // A block may have it already.
-            let Some(tx) = pool.get(hash) else { continue };
-            envelopes.extend(sealer.push(&tx.raw));
-            self.waiting.insert(*hash, head);
-        }
+        // A block may have some already. In the order in which they came: one may spend what another makes.
+        let outputs = outputs.iter().filter_map(|id| outputs_pool.get(id)).map(|tx| tx.raw.clone());
+        let txs = txs.iter().filter_map(|hash| pool.get(hash)).map(|tx| tx.raw.clone());
+        let mut envelopes: Vec<Bytes> = outputs.chain(txs).filter_map(|raw| sealer.push(&raw)).collect();
         envelopes.extend(sealer.close());
         for envelope in envelopes {
             match self.rpc.broadcast_async(&envelope) {
@@ -142,4 +180,9 @@ impl Work {
             }
         }
     }
+}
+
+/// What waits too long.
+fn overdue(waiting: &HashMap<B256, u64>, head: u64) -> Vec<B256> {
+    waiting.iter().filter(|(_, since)| head >= **since + AGAIN).map(|(hash, _)| *hash).collect()
 }

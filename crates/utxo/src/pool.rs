@@ -10,7 +10,7 @@
 //! room. Order by arrival keeps makers before spenders; there is no auction, as the fee goes by the byte.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::B256;
 
@@ -72,22 +72,43 @@ struct Inner {
     dropped: VecDeque<(B256, Refusal)>,
 }
 
+/// Called when something has come.
+type Wake = dyn Fn() + Send + Sync;
+
 /// The pool.
 pub struct Pool {
     config: PoolConfig,
     inner: Mutex<Inner>,
+    wake: Mutex<Option<Arc<Wake>>>,
 }
 
 impl Pool {
     /// An empty one.
     pub fn new(config: PoolConfig) -> Self {
-        Self { config, inner: Mutex::default() }
+        Self { config, inner: Mutex::default(), wake: Mutex::default() }
+    }
+
+    /// From now on `wake` is called when something has come, in the place of what was called before. It must not wait.
+    pub fn on_came(&self, wake: impl Fn() + Send + Sync + 'static) {
+        *self.wake.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(wake));
+    }
+
+    /// Those that wait of all that have come but the first `seen`, in order; and how many have come.
+    pub fn came_since(&self, seen: u64) -> (Vec<SharedTx>, u64) {
+        let inner = self.inner();
+        (inner.order.range(seen..).map(|(_, tx)| tx.clone()).collect(), inner.next)
     }
 
     /// Lets transactions in that are right after those that wait already.
     pub fn add(&self, ledger: &Ledger, burst: Vec<SharedTx>) -> Vec<Result<(), PoolError>> {
         let mut inner = self.inner();
-        burst.into_iter().map(|tx| self.add_one(&mut inner, ledger, tx)).collect()
+        let taken: Vec<_> = burst.into_iter().map(|tx| self.add_one(&mut inner, ledger, tx)).collect();
+        drop(inner);
+        if taken.iter().any(Result::is_ok) {
+            let wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            wake.into_iter().for_each(|wake| wake());
+        }
+        taken
     }
 
     fn add_one(&self, inner: &mut Inner, ledger: &Ledger, tx: SharedTx) -> Result<(), PoolError> {
@@ -286,6 +307,22 @@ mod tests {
         assert_eq!(pool.status(), (0, 0));
         assert_eq!(ledger.landed_in(&third.id), Some(3));
         assert_eq!(pool.add(&ledger, vec![first]), [Err(PoolError::Landed(2))]);
+    }
+
+    #[test]
+    fn who_follows_it_is_woken_and_sees_each_once() {
+        let (ledger, pool) = (funded(&[(1, 1_000_000), (1, 1_000_000)]), Pool::new(PoolConfig::default()));
+        let woken = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = woken.clone();
+        pool.on_came(move || drop(count.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
+        let txs: Vec<_> = all_of(&ledger, 1).chunks(1).map(|one| pay(one, 1, 2, AssetId::NATIVE, 1)).collect();
+        assert_eq!(pool.add(&ledger, vec![txs[0].clone()]), [Ok(())]);
+        let (came, seen) = pool.came_since(0);
+        assert_eq!((came, seen), (vec![txs[0].clone()], 1));
+        assert_eq!(pool.add(&ledger, vec![txs[0].clone()]), [Err(PoolError::Known)]);
+        assert_eq!(pool.add(&ledger, vec![txs[1].clone()]), [Ok(())]);
+        assert_eq!(pool.came_since(seen), (vec![txs[1].clone()], 2));
+        assert_eq!(woken.load(std::sync::atomic::Ordering::Relaxed), 2);
     }
 
     #[test]

@@ -1,0 +1,137 @@
+//! What comes to one node alone is handed to CometBFT's RPC, and through it to the others' pools.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use alloy_primitives::{Address, U256};
+use base64::Engine;
+use bytes::Bytes;
+use hearth_abci::{Application, request};
+use hearth_comet::app::Config;
+use hearth_comet::rpc::Rpc;
+use hearth_comet::{App, Spreader};
+use hearth_crypto::ed25519::SigningKey;
+use hearth_crypto::secp256k1::Signer;
+use hearth_evm::chain::{BlockInput, BlockTime, Chain, ChainConfig};
+use hearth_evm::genesis::Genesis;
+use hearth_utxo::tx::{Action, Builder};
+use hearth_utxo::{AssetId, Output, OwnerKey};
+
+const CHAIN: u64 = 777;
+const WITHIN: Duration = Duration::from_secs(60);
+
+fn signer() -> Signer {
+    Signer::new(&[1; 32]).unwrap()
+}
+
+fn key() -> SigningKey {
+    SigningKey::from_seed(&[5; 32])
+}
+
+fn node() -> App {
+    let genesis = Genesis::dev(CHAIN, &[(Address::from(signer().address()), U256::from(10_u128.pow(22)))], 500_000_000);
+    let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
+    App::new(Chain::open(config).unwrap(), Config::default())
+}
+
+/// Answers each request of one connection as CometBFT's RPC does, and passes on what was broadcast.
+fn serve(stream: TcpStream, broadcast: &Sender<Bytes>) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            let line = line.trim().to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        let call: serde_json::Value = serde_json::from_slice(&body).ok()?;
+        assert_eq!(call["method"], "broadcast_tx_async");
+        let tx = base64::engine::general_purpose::STANDARD.decode(call["params"]["tx"].as_str()?).ok()?;
+        broadcast.send(tx.into()).ok()?;
+        let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"code":0}}"#;
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
+        (&stream).write_all((head + answer).as_bytes()).ok()?;
+    }
+}
+
+fn rpc() -> (Rpc, Receiver<Bytes>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let rpc = Rpc::at(&format!("http://{}", listener.local_addr().unwrap()));
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let sender = sender.clone();
+            std::thread::spawn(move || serve(stream, &sender));
+        }
+    });
+    (rpc, receiver)
+}
+
+fn pay(chain: &Chain, amount: u64) -> Bytes {
+    let key = key();
+    let owner = OwnerKey(key.public_key());
+    let pool = chain.outputs_pool();
+    let all = chain.outputs().outputs_of(&owner, None, usize::MAX);
+    let available: Vec<_> = all.into_iter().filter(|(at, _)| pool.spender(at).is_none()).take(1).collect();
+    let outputs = vec![Output { asset: AssetId::NATIVE, amount, owner, memo: Default::default() }];
+    Builder { chain_id: CHAIN, key: &key, available: &available, outputs, action: Action::Transfer }
+        .build()
+        .unwrap()
+        .into()
+}
+
+#[test]
+fn both_ledgers_transactions_reach_the_other_nodes_pools() {
+    let (one, other) = (Arc::new(node()), node());
+    let owner = OwnerKey(key().public_key());
+    let call = |nonce| hearth_evm::prism::call(CHAIN, nonce, 100_000_000_000, &owner, 5_000_000, &signer());
+    let txs = (0..2).map(|nonce| Arc::new(call(nonce))).collect();
+    let input = BlockInput { number: 1, timestamp: 1_700_000_000, txs, ..Default::default() };
+    for chain in [one.chain(), other.chain()] {
+        chain.commit(chain.execute_block(input.clone()).unwrap()).unwrap();
+    }
+    // One waits when the thread begins, as after a restart; the others come later.
+    let first = pay(one.chain(), 1);
+    let send = |raw: Bytes| one.chain().submit(vec![raw.into()]).remove(0).unwrap();
+    let mut wanted = vec![send(first)];
+    let (rpc, broadcast) = rpc();
+    let spreader = Spreader::start(one.chain().clone(), rpc, one.spread().clone()).unwrap();
+    wanted.push(send(pay(one.chain(), 2)));
+    let evm = send(call(2).raw.0.clone());
+    let is_there = || {
+        wanted.iter().all(|id| other.chain().outputs_pool().get(id).is_some())
+            && other.chain().pool().get(&evm).is_some()
+    };
+    let deadline = Instant::now() + WITHIN;
+    while !is_there() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let envelope = broadcast.recv_timeout(left).expect("it is handed over");
+        // CometBFT asks its own application first: what waits there already is no reason to refuse.
+        for app in [&*one, &other] {
+            let check = app.check_tx(request::CheckTx { tx: envelope.clone(), r#type: 0 }).unwrap();
+            assert_eq!(check.code, 0, "{}", check.log);
+        }
+    }
+    // What came through CometBFT is not handed to it again by the other.
+    let (rpc, broadcast) = self::rpc();
+    let others = Spreader::start(other.chain().clone(), rpc, other.spread().clone()).unwrap();
+    drop((spreader, others));
+    assert!(broadcast.try_recv().is_err());
+    let query = request::Query { path: "/outputs".into(), data: owner.0.to_vec().into(), ..Default::default() };
+    let answer = one.query(query).unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&answer.value).unwrap();
+    assert_eq!(answer["native"]["units"], "10000000");
+}
