@@ -3,6 +3,7 @@
 pub mod block;
 pub mod blocks;
 pub mod chain;
+mod disk;
 pub mod exec;
 pub mod genesis;
 pub mod parallel;

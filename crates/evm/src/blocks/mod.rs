@@ -25,6 +25,7 @@ use std::thread::JoinHandle;
 use alloy_primitives::B256;
 
 use crate::block::Block;
+use crate::disk::Disk;
 use crate::state::Changes;
 use record::Hashes;
 use segment::{Place, Segment, SegmentHead};
@@ -97,7 +98,7 @@ struct Inner {
     /// Nobody can choose hashes that meet in it.
     key: RandomState,
     /// What the thread syncs next.
-    unsynced: Option<Arc<File>>,
+    unsynced: Option<Arc<dyn Disk>>,
 }
 
 impl BlockStore {
@@ -132,7 +133,7 @@ impl BlockStore {
         let run = move || {
             while wakes.recv().is_ok() {
                 let file = lock(&syncs).unsynced.take();
-                if let Some(Err(error)) = file.map(|file| file.sync_data()) {
+                if let Some(Err(error)) = file.map(|file| file.sync()) {
                     tracing::error!(%error, "blocks cannot be synced to the disk");
                 }
                 then();
@@ -158,7 +159,7 @@ impl BlockStore {
         }
         let segment = inner.segments.last_mut().expect("there is one now");
         segment.append(number, &record::encode(block, altered))?;
-        inner.unsynced = Some(segment.file());
+        inner.unsynced = Some(segment.disk());
         inner.index(number, &Hashes::of(block));
         drop(inner);
         if let Some(sync) = &self.sync {
@@ -215,11 +216,17 @@ impl BlockStore {
         lock(&self.inner)
     }
 
+    /// Has the newest file written through another.
+    #[cfg(test)]
+    pub(crate) fn put_disk(&self, disk: Arc<dyn Disk>) {
+        self.lock().segments.last_mut().expect("there is a file").put_disk(disk);
+    }
+
     /// Writes to the disk what is not there yet.
     pub fn sync(&self) -> Result<(), BlocksError> {
         let file = self.lock().unsynced.take();
         let failed = |source| BlocksError::Io { what: "sync", path: self.dir.clone(), source };
-        file.map_or(Ok(()), |file| file.sync_data().map_err(failed))
+        file.map_or(Ok(()), |file| file.sync().map_err(failed))
     }
 }
 

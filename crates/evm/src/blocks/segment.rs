@@ -14,6 +14,7 @@ use alloy_primitives::B256;
 use super::BlocksError;
 use super::record::{self, Hashes};
 use crate::block::Block;
+use crate::disk::Disk;
 use crate::state::Changes;
 
 const MAGIC: &[u8; 8] = b"HRTHBLK1";
@@ -46,11 +47,15 @@ impl SegmentHead {
 pub(super) struct Segment {
     path: PathBuf,
     file: Arc<File>,
+    /// The same file, for writing.
+    disk: Arc<dyn Disk>,
     first: u64,
     /// Where each record begins.
     offsets: Vec<u64>,
     /// Where the next record begins.
     end: u64,
+    /// Whether bytes of a record that failed may lie behind the end.
+    rest: bool,
 }
 
 /// Where a record is.
@@ -99,7 +104,12 @@ impl Segment {
         file.write_all_at(&head.encode(first), 0).map_err(failed)?;
         // The name itself lasts, too.
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
-        Ok(Self { path, file: Arc::new(file), first, offsets: Vec::new(), end: HEAD_BYTES as u64 })
+        Ok(Self::over(path, file, first, HEAD_BYTES as u64))
+    }
+
+    fn over(path: PathBuf, file: File, first: u64, end: u64) -> Self {
+        let file = Arc::new(file);
+        Self { path, disk: file.clone(), file, first, offsets: Vec::new(), end, rest: false }
     }
 
     /// Reads a file that begins with block `first`; tells the hashes of each block to `found`. What the last file ends
@@ -114,7 +124,7 @@ impl Segment {
         let failed = |source| BlocksError::Io { what: "read", path: path.to_owned(), source };
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
-        let mut segment = Self { path: path.to_owned(), file: Arc::new(file), first, offsets: Vec::new(), end: length };
+        let mut segment = Self::over(path.to_owned(), file, first, length);
         if length < HEAD_BYTES as u64 && last {
             // It was being made when the program ended.
             segment.file.write_all_at(&wanted.encode(first), 0).map_err(failed)?;
@@ -195,10 +205,16 @@ impl Segment {
         self.end
     }
 
-    pub(super) fn file(&self) -> Arc<File> {
-        self.file.clone()
+    pub(super) fn disk(&self) -> Arc<dyn Disk> {
+        self.disk.clone()
     }
 
+    #[cfg(test)]
+    pub(super) fn put_disk(&mut self, disk: Arc<dyn Disk>) {
+        self.disk = disk;
+    }
+
+    /// Appends a block's record. Where that fails, nothing was appended.
     pub(super) fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), BlocksError> {
         let mut record = Vec::with_capacity(RECORD_HEAD_BYTES + payload.len());
         record.extend(MARK.to_le_bytes());
@@ -208,7 +224,15 @@ impl Segment {
         record.extend(crc32fast::hash(&record).to_le_bytes());
         record.extend(payload);
         let failed = |source| BlocksError::Io { what: "write", path: self.path.clone(), source };
-        self.file.write_all_at(&record, self.end).map_err(failed)?;
+        if self.rest {
+            self.disk.cut(self.end).map_err(failed)?;
+            self.rest = false;
+        }
+        if let Err(error) = self.disk.write(&record, self.end) {
+            // A shorter record over these bytes would leave some of them behind itself.
+            self.rest = self.disk.cut(self.end).is_err();
+            return Err(failed(error));
+        }
         self.offsets.push(self.end);
         self.end += record.len() as u64;
         Ok(())
@@ -226,7 +250,7 @@ impl Segment {
         let keep = (number + 1).saturating_sub(self.first) as usize;
         if let Some(&end) = self.offsets.get(keep) {
             let failed = |source| BlocksError::Io { what: "write", path: self.path.clone(), source };
-            self.file.set_len(end).map_err(failed)?;
+            self.disk.cut(end).map_err(failed)?;
             self.offsets.truncate(keep);
             self.end = end;
         }

@@ -48,7 +48,7 @@ impl Chain {
 
     /// Executes a block on the newest one. Nobody sees it before [`Chain::commit`].
     pub fn execute_block(&self, input: BlockInput) -> Result<Ready, ChainError> {
-        let state = lock(&self.inner.writer);
+        let state = self.inner.writer()?;
         let mut lap = Lap::new();
         let (parent, view) = self.head_and_view();
         if input.number != parent.number() + 1 {
@@ -68,7 +68,7 @@ impl Chain {
 
     /// Makes an executed block the newest, for everybody to see.
     pub fn commit(&self, ready: Ready) -> Result<Arc<Block>, ChainError> {
-        let mut state = lock(&self.inner.writer);
+        let mut state = self.inner.writer()?;
         self.inner.append(&mut state, ready)
     }
 }

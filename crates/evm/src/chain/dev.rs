@@ -98,7 +98,7 @@ impl DevState {
 impl Chain {
     /// Makes a block now, with what the pool has.
     pub fn mine(&self) -> Result<Arc<Block>, ChainError> {
-        let mut state = lock(&self.inner.writer);
+        let mut state = self.inner.writer()?;
         let block = self.inner.make(&mut state, Empty::Made)?;
         Ok(block.expect("such are made even if they are empty"))
     }
@@ -233,7 +233,7 @@ impl Chain {
 
     /// Makes a block of its own, without transactions, of a change to one account.
     fn change(&self, account: Address, how: impl FnOnce(&mut AccountChange)) -> Result<(), ChainError> {
-        let mut state = lock(&self.inner.writer);
+        let mut state = self.inner.writer()?;
         let mut lap = Lap::new();
         let (parent, view) = self.head_and_view();
         let mut info = view.basic_ref(account)?;
@@ -271,7 +271,7 @@ impl Chain {
 
     /// Goes back to a snapshot, which is used up with all taken after it. Says whether there was such a one.
     pub fn revert(&self, id: u64) -> Result<bool, ChainError> {
-        let mut state = lock(&self.inner.writer);
+        let mut state = self.inner.writer()?;
         let snapshot = {
             let mut dev = lock(&self.inner.dev);
             let Some(at) = dev.snapshots.iter().position(|snapshot| snapshot.id == id) else { return Ok(false) };

@@ -82,6 +82,9 @@ pub enum ChainError {
     /// No thread for the sequencer.
     #[error("cannot start the sequencer's thread: {0}")]
     Thread(#[source] io::Error),
+    /// Something went wrong earlier that leaves it open what is kept.
+    #[error("no more blocks can be made: {0}")]
+    Ended(String),
     /// A block that does not follow the head.
     #[error("block {number} does not follow the newest block, {head}")]
     NotNext {

@@ -117,7 +117,8 @@ struct Inner {
     signal: Arc<Signal>,
     times: Times,
     sequencer: Mutex<Option<JoinHandle<()>>>,
-    failure: OnceLock<String>,
+    /// Why nothing more is made.
+    failure: Arc<OnceLock<String>>,
 }
 
 impl Chain {
@@ -131,6 +132,7 @@ impl Chain {
             _ => State::open(None, &config.genesis)?.head().state_root(),
         };
         let zero = Arc::new(Block::zero(config.genesis.block_zero(zero_root)));
+        let failure = Arc::new(OnceLock::new());
         let (store, head) = recover::recover(&config, &mut state, &zero)?;
         let (journal, waiting) = config.dir.as_deref().map(Journal::open).transpose()?.unzip();
         let view = state.head();
@@ -151,7 +153,7 @@ impl Chain {
             signal: Arc::new(Signal::new(config.block_time)),
             times: Times::default(),
             sequencer: Mutex::new(None),
-            failure: OnceLock::new(),
+            failure,
             config,
         });
         // What waited when the program ended waits again; what is in a block is refused as such.
@@ -280,6 +282,21 @@ impl Chain {
 }
 
 impl Inner {
+    /// The state, for whoever makes a block; nobody does after a failure.
+    fn writer(&self) -> Result<MutexGuard<'_, State>, ChainError> {
+        let state = lock(&self.writer);
+        match self.failure.get() {
+            Some(failure) => Err(ChainError::Ended(failure.clone())),
+            None => Ok(state),
+        }
+    }
+
+    /// Nothing more is made from now on; the first reason is kept.
+    fn fail(&self, why: String) {
+        tracing::error!(%why, "no more blocks can be made");
+        let _ = self.failure.set(why);
+    }
+
     fn block(&self, number: u64) -> Option<Arc<Block>> {
         let (head, recent) = {
             let published = self.published();

@@ -15,7 +15,7 @@ use alloy_primitives::{Address, B256, keccak256};
 use revm::primitives::hardfork::SpecId;
 
 use super::dev::Clock;
-use super::outputs::Part;
+use super::outputs::{Kept, Part};
 use super::times::{BlockTimes, Lap};
 use super::{ChainError, ChainEvent, Inner, now_s};
 use crate::block::{Block, Body, Roots, next_base_fee};
@@ -57,6 +57,17 @@ impl Ready {
     /// The ids of those given that are not in it, and why.
     pub fn outputs_refused(&self) -> &[(B256, hearth_utxo::rules::Refusal)] {
         self.part.refused()
+    }
+}
+
+/// A block is being kept: a panic meanwhile is the last that is made.
+struct Underway<'a>(&'a Inner);
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail("a panic while a block was being kept".into());
+        }
     }
 }
 
@@ -127,7 +138,7 @@ impl Inner {
         self.append(state, ready).map(Some)
     }
 
-    /// The block of what was executed on the newest state.
+    /// The block of what was executed on the newest state, which is that of the block's parent.
     pub(super) fn seal(
         &self,
         state: &State,
@@ -137,6 +148,7 @@ impl Inner {
         mut part: Part,
         mut times: BlockTimes,
     ) -> Ready {
+        assert_eq!(state.head().block_hash(), env.parent_hash, "a block changes the state of its parent");
         let mut lap = Lap::new();
         let Executed { verdicts, changes, requests, .. } = executed;
         let refused = verdicts.iter().enumerate().filter_map(|(index, verdict)| match verdict {
@@ -175,16 +187,9 @@ impl Inner {
         if block.header.parent_hash != head.hash {
             return Err(ChainError::OtherParent { number: block.number(), parent: block.header.parent_hash });
         }
-        let mut lap = Lap::new();
-        let outputs = self.outputs.commit(&block, part)?;
-        if let Some(store) = &self.store {
-            store.append(&block, &altered)?;
-        }
-        times.commit_us = lap.us();
         let touched: Vec<Address> = changes.accounts.keys().copied().collect();
-        let root = state.commit(block.number(), block.hash, changes)?;
-        assert_eq!(root, block.header.state_root, "the state's root is that of the header");
-        times.evm_commit_us += lap.us();
+        let outputs = self.keep(state, &block, part, &altered, changes, &mut times)?;
+        let mut lap = Lap::new();
         let view = state.head();
         let gone = {
             let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
@@ -196,15 +201,57 @@ impl Inner {
         self.pool.set_spec(next_spec);
         self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&block));
         self.give_up(&refused);
-        self.outputs.after_block(&outputs)?;
-        if let Some(journal) = &self.journal {
-            journal.shrink(&self.pool)?;
+        // Everybody sees the block: what fails now is the files of what waits, which have more than they need.
+        let shrunk = self.outputs.after_block(&outputs);
+        let shrunk = shrunk.and_then(|()| self.journal.as_ref().map_or(Ok(()), |journal| journal.shrink(&self.pool)));
+        if let Err(error) = shrunk {
+            tracing::error!(%error, "what is in a block is still kept as waiting");
         }
         // Freed where no reader waits for it.
         drop(gone);
         times.commit_us += lap.us();
         self.times.made(&block, times);
         Ok(block)
+    }
+
+    /// Writes what a block does into every store, or into none.
+    fn keep(
+        &self,
+        state: &mut State,
+        block: &Block,
+        part: Part,
+        altered: &Changes,
+        changes: Changes,
+        times: &mut BlockTimes,
+    ) -> Result<Kept, ChainError> {
+        // Who panics here leaves it open how far it came.
+        let underway = Underway(self);
+        let mut lap = Lap::new();
+        let outputs = self.outputs.commit(block, part)?;
+        let stored = self.store.as_ref().map_or(Ok(()), |store| store.append(block, altered));
+        times.commit_us = lap.us();
+        let kept = stored.map_err(ChainError::from);
+        let kept = kept.and_then(|()| Ok(state.commit(block.number(), block.hash, changes)?));
+        times.evm_commit_us += lap.us();
+        match kept {
+            Ok(root) => assert_eq!(root, block.header.state_root, "the state's root is that of the header"),
+            Err(error) => {
+                self.take_back(block.number() - 1);
+                return Err(error);
+            }
+        }
+        drop(underway);
+        Ok(outputs)
+    }
+
+    /// Takes back what was kept of the block after `number`, which nobody has seen. Where not even that can be
+    /// written, the stores are of different blocks until the folder is opened again.
+    fn take_back(&self, number: u64) {
+        let stored = self.store.as_ref().map_or(Ok(()), |store| store.truncate(number));
+        let taken = stored.map_err(ChainError::from).and_then(|()| self.outputs.rewind(number));
+        if let Err(error) = taken {
+            self.fail(format!("block {} is kept in part, and cannot be taken back: {error}", number + 1));
+        }
     }
 
     /// Drops from the pool what no later block could hold; the rest stays for its time.

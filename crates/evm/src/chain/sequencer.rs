@@ -105,8 +105,7 @@ fn run(chain: &Weak<Inner>, signal: &Signal) {
     while let Some(empty) = signal.wait() {
         let Some(chain) = chain.upgrade() else { return };
         if let Err(error) = turn(&chain, empty) {
-            tracing::error!(%error, "no more blocks can be made");
-            let _ = chain.failure.set(error.to_string());
+            chain.fail(error.to_string());
             return;
         }
     }
@@ -114,7 +113,7 @@ fn run(chain: &Weak<Inner>, signal: &Signal) {
 
 /// One block by the clock, or as many as it takes until the pool has nothing more for one.
 fn turn(chain: &Inner, empty: Empty) -> Result<(), ChainError> {
-    let mut state = lock(&chain.writer);
+    let mut state = chain.writer()?;
     match empty {
         Empty::Made => chain.make(&mut state, empty).map(drop),
         Empty::Skipped => {

@@ -211,6 +211,12 @@ impl State {
         Ok(())
     }
 
+    /// Has the log written through another.
+    #[cfg(test)]
+    pub(crate) fn put_disk(&mut self, disk: Arc<dyn crate::disk::Disk>) {
+        self.disk.as_mut().expect("it is on disk").log.put_disk(disk);
+    }
+
     fn write_and_advance(
         &mut self,
         number: u64,

@@ -1,5 +1,9 @@
 //! Both ledgers of one chain: crossings, and that nothing comes from nowhere.
 
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
 use alloy_consensus::TxEip1559;
 use alloy_eips::eip4788::BEACON_ROOTS_ADDRESS;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
@@ -12,6 +16,7 @@ use hearth_utxo::{AssetId, Output, OwnerKey};
 use proptest::prelude::*;
 
 use crate::chain::{BlockInput, BlockTime, Chain, ChainConfig};
+use crate::disk::Filling;
 use crate::genesis::Genesis;
 use crate::prism::call;
 use crate::tx::{Tx, TypedTransaction};
@@ -298,18 +303,19 @@ proptest! {
     }
 }
 
+fn open(dir: &Path) -> Chain {
+    let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
+    let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+    let dir = Some(dir.to_owned());
+    let config =
+        ChainConfig { dir, block_time: BlockTime::Manual, beneficiary: account(N), ..ChainConfig::new(genesis) };
+    Chain::open(config).unwrap()
+}
+
 #[test]
 fn both_ledgers_and_what_waits_go_on_from_the_folder() {
     let dir = tempfile::tempdir().unwrap();
-    let open = || {
-        let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
-        let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
-        let dir = Some(dir.path().to_owned());
-        let config =
-            ChainConfig { dir, block_time: BlockTime::Manual, beneficiary: account(N), ..ChainConfig::new(genesis) };
-        Chain::open(config).unwrap()
-    };
-    let chain = open();
+    let chain = open(dir.path());
     to_outputs(&chain, 1, 2, 5 * COIN);
     chain.mine().unwrap();
     send(&chain, to_evm(&chain, 2, 3, COIN).unwrap());
@@ -318,11 +324,95 @@ fn both_ledgers_and_what_waits_go_on_from_the_folder() {
     let id = send(&chain, pay(&chain, 2, 4, COIN).unwrap());
     chain.stop();
     drop(chain);
-    let chain = open();
+    let chain = open(dir.path());
     assert_eq!((chain.outputs().commitment(), native(&chain, 2)), (commitment, held));
     check(&chain);
     assert!(chain.outputs_pool().get(&id).is_some());
     chain.mine().unwrap();
     assert_eq!((chain.outputs().landed_in(&id), native(&chain, 4)), (Some(3), u128::from(COIN)));
+    check(&chain);
+}
+
+/// A chain in `dir` with something on both sides, and something that waits for the next block on both.
+fn with_both(dir: &Path) -> Chain {
+    let chain = open(dir);
+    to_outputs(&chain, 1, 2, 5 * COIN);
+    chain.mine().unwrap();
+    send(&chain, pay(&chain, 2, 3, COIN).unwrap());
+    to_outputs(&chain, 1, 4, COIN);
+    chain
+}
+
+fn filling(path: &Path) -> Arc<Filling> {
+    Arc::new(Filling::new(File::options().write(true).open(path).unwrap(), 40))
+}
+
+/// The disk that the blocks, or the state, of a chain of one block are written to from now on.
+fn fill(chain: &Chain, dir: &Path, blocks: bool) -> Arc<Filling> {
+    if blocks {
+        let disk = filling(&dir.join(format!("blocks/{:020}.blocks", 1)));
+        chain.inner.store.as_ref().unwrap().put_disk(disk.clone());
+        disk
+    } else {
+        let disk = filling(&dir.join(format!("state/{:020}.log", 0)));
+        chain.inner.writer().unwrap().put_disk(disk.clone());
+        disk
+    }
+}
+
+#[test]
+fn a_block_that_cannot_be_kept_whole_is_not_kept_at_all() {
+    for blocks in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let chain = with_both(dir.path());
+        let (head, before) = (chain.head(), chain.outputs().commitment());
+        let disk = fill(&chain, dir.path(), blocks);
+        for _ in 0..2 {
+            let error = chain.mine().unwrap_err().to_string();
+            assert!(error.contains("cannot write"), "{error}");
+            assert_eq!((chain.head().hash, chain.outputs().commitment()), (head.hash, before));
+            assert_eq!((chain.view().state_root(), chain.failure()), (head.header.state_root, None));
+            assert!(chain.inner.store.as_ref().unwrap().block(2).unwrap().is_none());
+            check(&chain);
+        }
+        disk.leave(1 << 20);
+        let block = chain.mine().unwrap();
+        assert_eq!((block.number(), block.txs.len(), native(&chain, 3)), (2, 1, u128::from(COIN)));
+        check(&chain);
+        let after = (block.hash, chain.outputs().commitment());
+        chain.stop();
+        drop(chain);
+        let chain = open(dir.path());
+        assert_eq!((chain.head().hash, chain.outputs().commitment()), after);
+        check(&chain);
+    }
+}
+
+#[test]
+fn nothing_is_made_after_a_block_that_can_neither_be_kept_nor_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let chain = with_both(dir.path());
+    let id = chain.snapshot();
+    let (blocks, state) = (fill(&chain, dir.path(), true), fill(&chain, dir.path(), false));
+    blocks.leave(1 << 20);
+    blocks.set_broken(true);
+    chain.mine().unwrap_err();
+    let why = chain.failure().unwrap();
+    assert!(why.contains("block 2 is kept in part"), "{why}");
+    (blocks.set_broken(false), state.leave(1 << 20));
+    for error in [
+        chain.mine().err(),
+        chain.set_balance(CALLER, U256::ZERO).err(),
+        chain.revert(id).err(),
+        chain.execute_block(BlockInput { number: 2, ..Default::default() }).err(),
+    ] {
+        assert_eq!(error.unwrap().to_string(), format!("no more blocks can be made: {why}"));
+    }
+    assert_eq!(chain.head().number(), 1);
+    chain.stop();
+    drop(chain);
+    // The block was whole in the log, which is what counts.
+    let chain = open(dir.path());
+    assert_eq!((chain.head().number(), native(&chain, 3)), (2, u128::from(COIN)));
     check(&chain);
 }

@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +15,7 @@ use alloy_primitives::B256;
 use super::bytes::{Take, checksum};
 use super::files::{UNFINISHED, finish};
 use super::{Record, StateError, damaged, io};
+use crate::disk::Disk;
 
 const MAGIC: [u8; 8] = *b"hearthL1";
 /// Magic, the hash of block zero, records before, salt, checksum.
@@ -24,30 +24,6 @@ const HEADER: usize = 8 + 32 + 8 + 8 + 4;
 const MARK: [u8; 4] = *b"\xf1rec";
 /// Mark, length and checksum of what follows.
 const FRAME: usize = 12;
-
-/// What a log does with a file; tests make one that fills up.
-pub(crate) trait Disk: Send + Sync {
-    /// Writes all bytes at an offset.
-    fn write(&self, bytes: &[u8], offset: u64) -> std::io::Result<()>;
-    /// Cuts the file.
-    fn cut(&self, len: u64) -> std::io::Result<()>;
-    /// Returns when everything written is on disk.
-    fn sync(&self) -> std::io::Result<()>;
-}
-
-impl Disk for File {
-    fn write(&self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
-        self.write_all_at(bytes, offset)
-    }
-
-    fn cut(&self, len: u64) -> std::io::Result<()> {
-        self.set_len(len)
-    }
-
-    fn sync(&self) -> std::io::Result<()> {
-        self.sync_data()
-    }
-}
 
 /// The log file that is written now.
 pub(crate) struct Log {
@@ -217,7 +193,7 @@ impl Log {
     }
 
     #[cfg(test)]
-    pub(super) fn put_disk(&mut self, disk: Arc<dyn Disk>) {
+    pub(crate) fn put_disk(&mut self, disk: Arc<dyn Disk>) {
         let shared = self.syncer.0.as_ref().expect("a log has a file");
         shared.current.lock().unwrap_or_else(PoisonError::into_inner).0 = disk.clone();
         self.disk = disk;

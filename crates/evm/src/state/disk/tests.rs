@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::bytecode::Bytecode;
@@ -10,7 +9,7 @@ use revm::state::AccountInfo;
 
 use super::super::rebuild::{self, Everything};
 use super::super::{AccountChange, Changes, State, StateError, StateFile, WINDOW};
-use super::log::Disk;
+use crate::disk::Filling;
 use crate::genesis::Genesis;
 
 fn genesis() -> Genesis {
@@ -205,36 +204,13 @@ fn checkpoints_shorten_the_log_and_keep_the_window() {
     }
 }
 
-/// A disk with so many bytes left.
-struct Filling {
-    file: std::fs::File,
-    left: AtomicU64,
-}
-
-impl Disk for Filling {
-    fn write(&self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
-        let fits = self.left.load(Ordering::Relaxed).min(bytes.len() as u64);
-        self.left.fetch_sub(fits, Ordering::Relaxed);
-        Disk::write(&self.file, &bytes[..fits as usize], offset)?;
-        if fits < bytes.len() as u64 { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(()) }
-    }
-
-    fn cut(&self, len: u64) -> std::io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn sync(&self) -> std::io::Result<()> {
-        self.file.sync_data()
-    }
-}
-
 #[test]
 fn a_full_disk_is_an_error_and_loses_nothing() {
     let (dir, log, _) = written(3, true);
     let mut state = open(dir.path()).expect("whole");
     let file = std::fs::File::options().write(true).open(&log).expect("the log is there");
-    let disk = Arc::new(Filling { file, left: AtomicU64::new(150) });
-    state.disk.as_mut().expect("it is on disk").log.put_disk(disk.clone());
+    let disk = Arc::new(Filling::new(file, 150));
+    state.put_disk(disk.clone());
     let before = everything(&state);
     for _ in 0..2 {
         let root = state.root_after(&changes_of(4));
@@ -243,7 +219,7 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
         assert!(matches!(refused, Err(StateError::Io { what: "cannot write", .. })));
         assert_eq!((state.head().number(), &everything(&state)), (3, &before));
     }
-    disk.left.store(1 << 20, Ordering::Relaxed);
+    disk.leave(1 << 20);
     commit(&mut state, 4);
     drop(state);
     assert_eq!(everything(&open(dir.path()).expect("whole")), everything(&model(4)));
