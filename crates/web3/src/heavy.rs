@@ -58,19 +58,20 @@ impl Heavy {
         Self { places: Arc::new(Semaphore::new(limits.heavy_at_once)), waiting: AtomicUsize::new(0), limits, counters }
     }
 
-    /// Runs `work` on a thread of its own, when there is a place.
+    /// Runs `work` on a thread of its own, when there is a place. Who stops waiting, as one does whose client has gone,
+    /// leaves no trace.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(Deadline) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let deadline = Deadline::after(self.limits.heavy_time);
-        if self.waiting.fetch_add(1, Relaxed) >= self.limits.heavy_waiting + self.limits.heavy_at_once {
-            self.waiting.fetch_sub(1, Relaxed);
+        let waits = Waits::new(&self.waiting);
+        if waits.before >= self.limits.heavy_waiting + self.limits.heavy_at_once {
             count(&self.counters.heavy_refused);
             return Err(Failure::limit("too many calls at once: try again"));
         }
         let place = tokio::time::timeout_at(deadline.at.into(), Arc::clone(&self.places).acquire_owned()).await;
-        self.waiting.fetch_sub(1, Relaxed);
+        drop(waits);
         let Ok(Ok(place)) = place else {
             count(&self.counters.heavy_timeouts);
             return Err(deadline.failure());
@@ -89,9 +90,29 @@ impl Heavy {
     }
 }
 
+/// One that waits, until dropped.
+struct Waits<'a> {
+    waiting: &'a AtomicUsize,
+    /// How many waited when it came.
+    before: usize,
+}
+
+impl<'a> Waits<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        Self { waiting, before: waiting.fetch_add(1, Relaxed) }
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(1, Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::task::{Context, Waker};
     use std::time::Duration;
 
     use super::*;
@@ -123,5 +144,22 @@ mod tests {
         end.send(()).unwrap();
         assert_eq!(runtime.block_on(first).unwrap(), Ok(1));
         assert_eq!((counters.heavy_refused.load(Relaxed), counters.heavy_timeouts.load(Relaxed)), (1, 1));
+    }
+
+    #[test]
+    fn who_goes_away_waits_no_longer() {
+        let limits = Limits { heavy_at_once: 1, heavy_waiting: 1, ..Default::default() };
+        let heavy = Heavy::new(limits, Arc::default());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _entered = runtime.enter();
+        let place = Arc::clone(&heavy.places).try_acquire_owned().unwrap();
+        for _ in 0..10 {
+            let mut call = Box::pin(heavy.run(|_| Ok(())));
+            assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            // As hyper does when the client has closed its connection.
+            drop(call);
+        }
+        drop(place);
+        assert_eq!(runtime.block_on(heavy.run(|_| Ok(7))), Ok(7));
     }
 }
