@@ -148,11 +148,10 @@ impl Api {
 
     /// An account's nonce, with what waits in the pool or without.
     fn nonce(&self, address: &Address, id: BlockId) -> Result<u64, Failure> {
+        // The pool first: what leaves it between the two looks is in a block by then, and the view counts it.
+        let waiting = if id == BlockId::Pending { self.chain.pool().next_nonce(address, 0) } else { 0 };
         let nonce = self.view(id)?.account(address).map_or(0, |account| account.nonce);
-        match id {
-            BlockId::Pending => Ok(self.chain.pool().next_nonce(address, nonce)),
-            _ => Ok(nonce),
-        }
+        Ok(nonce.max(waiting))
     }
 }
 

@@ -25,7 +25,7 @@ const QUEUE: usize = 4_096;
 /// Transactions that it takes at once.
 const BURST: usize = 256;
 
-type Answer = Result<B256, Failure>;
+pub(super) type Answer = Result<B256, Failure>;
 type Queue = mpsc::Sender<(Bytes, oneshot::Sender<Answer>)>;
 
 /// The way to the thread that gathers single transactions.
@@ -66,6 +66,12 @@ fn submit(chain: &Chain, counters: &Counters, burst: Vec<Bytes>) -> Vec<Answer> 
 }
 
 impl Api {
+    /// Hands a raw transaction to the chain; for who may wait.
+    pub(super) fn send_now(&self, raw: Bytes) -> Answer {
+        let result = submit(&self.chain, &self.counters, vec![raw]).pop();
+        result.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer")))
+    }
+
     /// Hands raw transactions to the chain.
     pub(super) async fn send(&self, mut burst: Vec<Bytes>) -> Vec<Answer> {
         if burst.len() > 1 {

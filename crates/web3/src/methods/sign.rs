@@ -2,9 +2,11 @@
 //!
 //! reads   secret keys from the configuration
 //! writes  signatures; signed transactions into the chain
-//! memory  a key an account
+//! memory  a key an account; [`TURNS`] locks
 //! drops   requests for accounts that are not here: error -32000, `unknown account`
 //! source  `internal/ethapi` of go-ethereum 1.16; EIP-191, EIP-712
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_consensus::{TxEip1559, TxEip2930, TxEip7702, TxLegacy};
 use alloy_eips::eip2718::Encodable2718;
@@ -16,13 +18,19 @@ use hearth_evm::tx::{Tx, TypedTransaction};
 use super::call::Message;
 use super::{Caller, shapes, typed_data};
 use crate::failure::Failure;
+use crate::heavy::Deadline;
 use crate::json;
 use crate::params::{BlockId, Params};
 use crate::server::ServeError;
 
+/// Locks that the accounts share.
+const TURNS: usize = 64;
+
 /// The accounts.
 pub struct Accounts {
     signers: Vec<(Address, Signer)>,
+    /// Held from the choice of a nonce until the pool knows of it, so that no two transactions get one.
+    turns: [Mutex<()>; TURNS],
 }
 
 impl Accounts {
@@ -32,7 +40,12 @@ impl Accounts {
             let signer = Signer::new(secret).map_err(|_| ServeError::Account(index))?;
             Ok((Address::from(signer.address()), signer))
         };
-        Ok(Self { signers: secrets.iter().enumerate().map(one).collect::<Result<_, _>>()? })
+        let signers = secrets.iter().enumerate().map(one).collect::<Result<_, _>>()?;
+        Ok(Self { signers, turns: std::array::from_fn(|_| Mutex::default()) })
+    }
+
+    fn turn(&self, address: &Address) -> MutexGuard<'_, ()> {
+        self.turns[usize::from(address[19]) % TURNS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn signer(&self, address: &Address) -> Result<&Signer, Failure> {
@@ -81,14 +94,23 @@ impl Caller<'_> {
                 let address: Address = params.required(0)?;
                 let json =
                     params.json(1).ok_or_else(|| Failure::invalid_params("missing value for required argument 1"))?;
-                let hash = typed_data::hash(json).map_err(|why| Failure::argument(1, why))?;
-                accounts.sign(&address, &hash)
+                accounts.signer(&address)?;
+                let (api, json) = (Arc::clone(self.api), json.to_owned());
+                let sign = move |deadline: Deadline| {
+                    let hash = typed_data::hash(&json, deadline).map_err(|why| match deadline.has_passed() {
+                        true => deadline.failure(),
+                        false => Failure::argument(1, why),
+                    })?;
+                    api.accounts.sign(&address, &hash)
+                };
+                self.api.heavy.run(sign).await
             }
             "eth_signTransaction" => {
                 let message: Message = params.at_most(1)?.shape(0)?;
                 let from = message.from.map(|from| from.0).unwrap_or_default();
                 let signer = accounts.signer(&from)?;
-                let tx = Tx::signed(self.fill(&message, from).await?, signer);
+                let gas_limit = self.gas_limit(&message, from).await?;
+                let tx = Tx::signed(self.fill(&message, from, gas_limit)?, signer);
                 Ok(json::object(|object| {
                     object.data("raw", &tx.raw);
                     shapes::push_transaction(object.name("tx"), &tx, None);
@@ -102,30 +124,40 @@ impl Caller<'_> {
         let message: Message = params.at_most(1)?.shape(0)?;
         let own = self.api.accounts.signers.first().map(|(address, _)| *address);
         let from = message.from.map(|from| from.0).or(own).ok_or_else(|| Failure::server("unknown account"))?;
-        let hash = if self.api.chain.is_impersonated(&from) {
-            let transaction = self.fill(&message, from).await?;
-            self.api.chain.submit_as(from, transaction).map_err(Failure::server)?
-        } else {
-            let signer = self.api.accounts.signer(&from)?;
-            let tx = Tx::signed(self.fill(&message, from).await?, signer);
-            let raw = Bytes::from(tx.envelope.encoded_2718());
-            self.api.send(vec![raw]).await.pop().unwrap_or_else(|| Err(Failure::internal("no answer")))?
+        let api = self.api;
+        let signer = match api.chain.is_impersonated(&from) {
+            true => None,
+            false => Some(api.accounts.signer(&from)?),
         };
+        let gas_limit = self.gas_limit(&message, from).await?;
+        // From here on nothing is waited for: a client that goes away leaves no nonce half taken.
+        let hash = tokio::task::block_in_place(|| {
+            let _turn = api.accounts.turn(&from);
+            let transaction = self.fill(&message, from, gas_limit)?;
+            let Some(signer) = signer else {
+                return api.chain.submit_as(from, transaction).map_err(Failure::server);
+            };
+            api.send_now(Tx::signed(transaction, signer).envelope.encoded_2718().into())
+        })?;
         Ok(json::data(hash.as_slice()))
     }
 
-    /// The transaction of a message, with what it does not say: nonce, gas, fees.
-    async fn fill(&self, message: &Message, from: Address) -> Result<TypedTransaction, Failure> {
+    /// The gas that a message asks for, or needs.
+    async fn gas_limit(&self, message: &Message, from: Address) -> Result<u64, Failure> {
+        message.check(self.api.chain_id())?;
+        match message.gas {
+            Some(gas) => Ok(gas.0),
+            None => self.estimated(message.sent_by(from)).await,
+        }
+    }
+
+    /// The transaction of a message, with what it does not say: nonce and fees.
+    fn fill(&self, message: &Message, from: Address, gas_limit: u64) -> Result<TypedTransaction, Failure> {
         let api = self.api;
         let chain_id = api.chain_id();
-        message.check(chain_id)?;
         let nonce = match message.nonce {
             Some(nonce) => nonce.0,
             None => api.nonce(&from, BlockId::Pending)?,
-        };
-        let gas_limit = match message.gas {
-            Some(gas) => gas.0,
-            None => self.estimated(message.sent_by(from)).await?,
         };
         let narrow =
             |wide: U256| u128::try_from(wide).map_err(|_| Failure::server("max fee per gas higher than 2^128-1"));

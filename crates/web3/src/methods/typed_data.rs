@@ -2,16 +2,18 @@
 //!
 //! reads   the JSON of types, domain and message
 //! writes  a hash
-//! memory  the tree of the JSON
-//! drops   what does not fit its types, or nests deeper than [`DEPTH_MAX`]: an error that says what
+//! memory  the tree of the JSON; 32 B a type
+//! drops   what does not fit its types, nests deeper than [`DEPTH_MAX`] or takes too long: an error that says what
 //! source  EIP-712
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use alloy_primitives::{I256, U256};
 use hearth_crypto::keccak::keccak256;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+
+use crate::heavy::Deadline;
 
 /// How deep structs and arrays may lie within each other.
 const DEPTH_MAX: usize = 32;
@@ -34,8 +36,9 @@ struct TypedData {
     message: Map<String, Value>,
 }
 
-/// What is signed of typed data in a JSON, or of one in a string of JSON.
-pub fn hash(json: &str) -> Result<[u8; 32], String> {
+/// What is signed of typed data in a JSON, or of one in a string of JSON. What it costs may be the product of what the
+/// types take and of how many values there are, so that only `deadline` bounds it.
+pub fn hash(json: &str, deadline: Deadline) -> Result<[u8; 32], String> {
     let parse = |text: &str| serde_json::from_str::<TypedData>(text).map_err(|why| why.to_string());
     let mut data = match json.starts_with('"') {
         true => parse(&serde_json::from_str::<String>(json).map_err(|why| why.to_string())?)?,
@@ -45,9 +48,10 @@ pub fn hash(json: &str) -> Result<[u8; 32], String> {
         data.types.insert(DOMAIN.into(), domain_members(&data.domain));
     }
     let mut bytes = vec![0x19, 0x01];
-    bytes.extend(data.hash_struct(DOMAIN, &data.domain, 0)?);
+    let mut work = Work { types: &data.types, type_hashes: HashMap::new(), deadline };
+    bytes.extend(work.hash_struct(DOMAIN, &data.domain, 0)?);
     if data.primary_type != DOMAIN {
-        bytes.extend(data.hash_struct(&data.primary_type, &data.message, 0)?);
+        bytes.extend(work.hash_struct(&data.primary_type, &data.message, 0)?);
     }
     Ok(keccak256(&bytes))
 }
@@ -67,30 +71,57 @@ fn domain_members(domain: &Map<String, Value>) -> Vec<Member> {
     .collect()
 }
 
-impl TypedData {
-    fn hash_struct(&self, name: &str, values: &Map<String, Value>, depth: usize) -> Result<[u8; 32], String> {
+/// Hashing under way.
+struct Work<'a> {
+    types: &'a BTreeMap<String, Vec<Member>>,
+    /// Of the types that have come up.
+    type_hashes: HashMap<&'a str, [u8; 32]>,
+    deadline: Deadline,
+}
+
+impl<'a> Work<'a> {
+    fn hash_struct(&mut self, name: &str, values: &Map<String, Value>, depth: usize) -> Result<[u8; 32], String> {
         if depth > DEPTH_MAX {
             return Err("typed data nests too deep".into());
         }
-        let mut bytes = keccak256(self.encode_type(name)?.as_bytes()).to_vec();
-        for member in self.members(name)? {
+        let mut bytes = self.type_hash(name)?.to_vec();
+        for member in self.members(name)?.1 {
             let value = values.get(&member.name).unwrap_or(&Value::Null);
-            let word =
-                self.encode(&member.kind, value, depth).map_err(|why| format!("{name}.{}: {why}", member.name))?;
-            bytes.extend(word);
+            let word = self.encode(&member.kind, value, depth);
+            bytes.extend(word.map_err(|why| format!("{name:.80}.{:.80}: {why}", member.name))?);
         }
         Ok(keccak256(&bytes))
     }
 
-    fn members(&self, name: &str) -> Result<&[Member], String> {
-        self.types.get(name).map(Vec::as_slice).ok_or_else(|| format!("no definition for type {name}"))
+    /// The type of that name: its name and its members.
+    fn members(&self, name: &str) -> Result<(&'a str, &'a [Member]), String> {
+        let found = self.types.get_key_value(name);
+        found
+            .map(|(name, members)| (&name[..], &members[..]))
+            .ok_or_else(|| format!("no definition for type {name:.80}"))
+    }
+
+    fn in_time(&self) -> Result<(), String> {
+        if self.deadline.has_passed() { Err("typed data takes too long to hash".into()) } else { Ok(()) }
+    }
+
+    /// The hash of what a type is.
+    fn type_hash(&mut self, name: &str) -> Result<[u8; 32], String> {
+        if let Some(hash) = self.type_hashes.get(name) {
+            return Ok(*hash);
+        }
+        let (name, _) = self.members(name)?;
+        let hash = keccak256(self.encode_type(name)?.as_bytes());
+        self.type_hashes.insert(name, hash);
+        Ok(hash)
     }
 
     /// The struct itself, then those it refers to, by name.
-    fn encode_type(&self, name: &str) -> Result<String, String> {
+    fn encode_type(&self, name: &'a str) -> Result<String, String> {
         let (mut found, mut open) = (BTreeSet::new(), vec![name]);
         while let Some(next) = open.pop() {
-            for member in self.members(next)? {
+            self.in_time()?;
+            for member in self.members(next)?.1 {
                 let base = member.kind.split('[').next().unwrap_or_default();
                 if self.types.contains_key(base) && base != name && found.insert(base) {
                     open.push(base);
@@ -99,17 +130,19 @@ impl TypedData {
         }
         let mut text = String::new();
         for name in std::iter::once(name).chain(found) {
-            let members = self.members(name)?.iter().map(|member| format!("{} {}", member.kind, member.name));
+            self.in_time()?;
+            let members = self.members(name)?.1.iter().map(|member| format!("{} {}", member.kind, member.name));
             text += &format!("{name}({})", members.collect::<Vec<_>>().join(","));
         }
         Ok(text)
     }
 
-    fn encode(&self, kind: &str, value: &Value, depth: usize) -> Result<[u8; 32], String> {
+    fn encode(&mut self, kind: &str, value: &Value, depth: usize) -> Result<[u8; 32], String> {
+        self.in_time()?;
         if let Some((base, length)) = kind.strip_suffix(']').and_then(|rest| rest.rsplit_once('[')) {
-            let Value::Array(items) = value else { return Err(format!("{kind} wants an array")) };
+            let Value::Array(items) = value else { return Err(format!("{kind:.80} wants an array")) };
             if !length.is_empty() && length.parse() != Ok(items.len()) {
-                return Err(format!("{kind} has {} items", items.len()));
+                return Err(format!("{kind:.80} has {} items", items.len()));
             }
             if depth > DEPTH_MAX {
                 return Err("typed data nests too deep".into());
@@ -125,7 +158,7 @@ impl TypedData {
                 Value::Object(values) => self.hash_struct(kind, values, depth + 1),
                 // A struct that refers to itself ends there.
                 Value::Null => Ok([0; 32]),
-                _ => Err(format!("{kind} wants an object")),
+                _ => Err(format!("{kind:.80} wants an object")),
             };
         }
         atom(kind, value)
@@ -133,7 +166,7 @@ impl TypedData {
 }
 
 fn atom(kind: &str, value: &Value) -> Result<[u8; 32], String> {
-    let text = || value.as_str().ok_or_else(|| format!("{kind} wants a string"));
+    let text = || value.as_str().ok_or_else(|| format!("{kind:.80} wants a string"));
     let bytes = || crate::hexadecimal::data(text()?).map_err(|why| why.to_string());
     match kind {
         "string" => Ok(keccak256(text()?.as_bytes())),
@@ -151,7 +184,7 @@ fn atom(kind: &str, value: &Value) -> Result<[u8; 32], String> {
                 let bytes = bytes()?;
                 let mut word = [0; 32];
                 if size > 32 || bytes.len() != size {
-                    return Err(format!("{kind} has {} bytes", bytes.len()));
+                    return Err(format!("{kind:.80} has {} bytes", bytes.len()));
                 }
                 word[..size].copy_from_slice(&bytes);
                 return Ok(word);
@@ -165,9 +198,9 @@ fn number(kind: &str, value: &Value) -> Result<[u8; 32], String> {
     let text = match value {
         Value::Number(number) => number.to_string(),
         Value::String(text) => text.clone(),
-        _ => return Err(format!("{kind} wants a number")),
+        _ => return Err(format!("{kind:.80} wants a number")),
     };
-    let wrong = || format!("{kind} cannot be {text:.80}");
+    let wrong = || format!("{kind:.80} cannot be {text:.80}");
     let bits = |size: &str| match size {
         "" => Ok(256),
         size => size.parse::<usize>().ok().filter(|bits| (8..=256).contains(bits) && bits % 8 == 0).ok_or_else(wrong),
@@ -187,9 +220,15 @@ fn number(kind: &str, value: &Value) -> Result<[u8; 32], String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;
+
+    fn hash_in_time(json: &str) -> Result<[u8; 32], String> {
+        hash(json, Deadline::after(Duration::from_secs(60)))
+    }
 
     /// The example of EIP-712.
     fn mail() -> Value {
@@ -224,7 +263,7 @@ mod tests {
     }
 
     fn hex_of(value: &Value) -> Result<String, String> {
-        hash(&value.to_string()).map(alloy_primitives::hex::encode)
+        hash_in_time(&value.to_string()).map(alloy_primitives::hex::encode)
     }
 
     #[test]
@@ -279,7 +318,24 @@ mod tests {
         let nested = format!("uint8{}", "[]".repeat(100));
         let value = (0..100).fold(json!(1), |value, _| json!([value]));
         assert!(with(&nested, value).unwrap_err().contains("too deep"));
-        hash("{}").unwrap_err();
-        hash("\"no\"").unwrap_err();
+        hash_in_time("{}").unwrap_err();
+        hash_in_time("\"no\"").unwrap_err();
+    }
+
+    #[test]
+    fn a_type_is_worked_out_once_however_many_are_of_it() {
+        let mut mail = mail();
+        mail["types"]["Nobody"] = json!([]);
+        mail["types"]["Person"][0] = json!({ "name": "n".repeat(1 << 20), "type": "Nobody" });
+        mail["types"]["Mail"][2]["type"] = "Person[]".into();
+        let person = mail["message"]["from"].clone();
+        mail["message"]["contents"] = vec![person; 5_000].into();
+        // Once for each it would be hashed of 5 GB.
+        hash(&mail.to_string(), Deadline::after(Duration::from_secs(30))).unwrap();
+    }
+
+    #[test]
+    fn hashing_ends_with_its_time() {
+        assert!(hash(&mail().to_string(), Deadline::after(Duration::ZERO)).unwrap_err().contains("too long"));
     }
 }

@@ -1,11 +1,13 @@
 //! What accounts hold, and the accounts that the node signs for.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use alloy_primitives::{Address, TxKind, hex, keccak256};
 use hearth_crypto::secp256k1::{Arithmetic, HighS, RecoverItem, Recoverer, address};
 use hearth_evm::chain::BlockTime;
 use serde_json::{Value, json};
 
-use crate::node::{KEEPS, Node, Plan, account, number, word};
+use crate::node::{KEEPS, Node, Plan, account, connect, number, send, word};
 
 #[test]
 fn balance_nonce_code_and_storage_of_each_block() {
@@ -89,4 +91,59 @@ fn signatures_recover() {
     let message = hex::encode_prefixed(b"hello");
     assert_eq!(by(node.call("eth_sign", json!([account(1), message]))), account(1));
     assert_eq!(by(node.call("personal_sign", json!([message, account(3)]))), account(3));
+}
+
+#[test]
+fn who_sends_at_once_gets_a_nonce_each() {
+    let node = Node::new(BlockTime::Manual);
+    let each = 25;
+    let send_some = || {
+        let stream = connect(&node.server);
+        for _ in 0..each {
+            let call = json!({ "from": account(1), "to": account(2), "value": "0x1", "gas": "0x5208" });
+            let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_sendTransaction", "params": [call] });
+            let head = "Host: localhost\r\nContent-Type: application/json\r\n";
+            let (_, answer) = send(&stream, "POST", head, request.to_string().as_bytes());
+            assert!(answer.contains("\"result\""), "{answer}");
+        }
+    };
+    std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(send_some))));
+    assert_eq!(node.call("txpool_status", json!([])), json!({ "pending": "0x64", "queued": "0x0" }));
+}
+
+#[test]
+fn the_next_nonce_never_goes_back() {
+    let node = Node::new(BlockTime::Instant);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let stream = connect(&node.server);
+                let request = json!({
+                    "jsonrpc": "2.0", "id": 1, "method": "eth_getTransactionCount", "params": [account(1), "pending"],
+                });
+                let (request, head) = (request.to_string(), "Host: localhost\r\nContent-Type: application/json\r\n");
+                let mut last = 0;
+                while !done.load(Relaxed) {
+                    let (_, answer) = send(&stream, "POST", head, request.as_bytes());
+                    let answer: Value = serde_json::from_str(&answer).unwrap();
+                    let next = number(&answer["result"]);
+                    assert!(next >= last, "{last}, then {next}");
+                    last = next;
+                }
+            });
+        }
+        for nonce in 0..200 {
+            node.run(&Plan::transfer(1, nonce));
+        }
+        done.store(true, Relaxed);
+    });
+}
+
+#[test]
+fn unknown_accounts_are_known_before_anything_is_read() {
+    let node = Node::new(BlockTime::Manual);
+    let why = node.fails("eth_signTypedData_v4", json!([account(9), "this is no typed data"]));
+    assert_eq!(why, (-32000, "unknown account".into()));
+    assert_eq!(node.fails("eth_signTypedData_v4", json!([account(1), "this is no typed data"])).0, -32602);
 }
