@@ -48,6 +48,8 @@ fn tell_heads(api: &Weak<Api>, events: &Events, stopped: &watch::Receiver<bool>)
             }
             ChainEvent::Lagged => {
                 api.counters.notifications_missed.fetch_add(1, Relaxed);
+                // Among what is missed the chain may have been set back.
+                api.filters.rewind(api.chain.head().number() + 1);
             }
         }
     }

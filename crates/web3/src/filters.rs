@@ -7,8 +7,9 @@
 //!         counted
 //! source  `eth/filters` of go-ethereum 1.16
 //!
-//! A filter of blocks or logs remembers only how far it has been asked. A chain that was set back is told from where it
-//! goes on.
+//! A filter of blocks or logs remembers only how far it has been told. A chain that was set back is told from where it
+//! goes on. Who is asked about one filter twice at once answers one question after the other; what could not be told
+//! is told at the next.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use alloy_primitives::{B256, U256};
+use tokio::sync::OwnedMutexGuard;
 
 use crate::config::Limits;
 use crate::counters::{Counters, count, count_many};
@@ -35,10 +37,12 @@ enum Kind {
 struct Filter {
     kind: Kind,
     asked: Instant,
+    /// Held by who is answering.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What has changed for a filter.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Changes {
     /// Blocks from a number to before another.
     Blocks {
@@ -58,6 +62,38 @@ pub enum Changes {
     },
     /// Transactions that came into the pool.
     Pending(Vec<B256>),
+}
+
+/// What has changed, while it is being told: it has not been told until [`Telling::told`] says so.
+pub struct Telling<'a> {
+    filters: &'a Filters,
+    id: U256,
+    /// What has changed.
+    pub changes: Changes,
+    told: bool,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Telling<'_> {
+    /// It is told, but for blocks from `next` on.
+    pub fn told(mut self, next: u64) {
+        self.told = true;
+        if let Changes::Blocks { from, .. } | Changes::Logs { from, .. } = self.changes {
+            self.filters.go_back(&self.id, next.max(from));
+        }
+    }
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        if self.told {
+            return;
+        }
+        match &mut self.changes {
+            Changes::Blocks { from, .. } | Changes::Logs { from, .. } => self.filters.go_back(&self.id, *from),
+            Changes::Pending(hashes) => self.filters.give_back(&self.id, std::mem::take(hashes)),
+        }
+    }
 }
 
 /// All filters.
@@ -91,7 +127,7 @@ impl Filters {
         }
         // Nobody guesses another's.
         let id = U256::from_be_slice(&crate::ids::unguessable());
-        filters.insert(id, Filter { kind, asked: Instant::now() });
+        filters.insert(id, Filter { kind, asked: Instant::now(), turn: Arc::default() });
         self.counters.filters_open.store(filters.len() as u64, Relaxed);
         Ok(json::quantity_256(&id))
     }
@@ -122,7 +158,7 @@ impl Filters {
     /// The criteria of a filter of logs.
     pub fn criteria(&self, id: &U256) -> Result<Criteria, Failure> {
         match self.live().get_mut(id) {
-            Some(Filter { kind: Kind::Logs(criteria, _), asked }) => {
+            Some(Filter { kind: Kind::Logs(criteria, _), asked, .. }) => {
                 *asked = Instant::now();
                 Ok((**criteria).clone())
             }
@@ -130,19 +166,41 @@ impl Filters {
         }
     }
 
-    /// What has changed since the last question, when the next block will have number `next`.
-    pub fn changes(&self, id: &U256, next: u64) -> Result<Changes, Failure> {
+    /// What has changed since the last question was answered; `next` says which number the next block will have.
+    pub async fn changes(&self, id: &U256, next: impl Fn() -> u64) -> Result<Telling<'_>, Failure> {
+        let turn = Arc::clone(&self.live().get(id).ok_or_else(not_found)?.turn);
+        let turn = turn.lock_owned().await;
         let mut filters = self.live();
         let filter = filters.get_mut(id).ok_or_else(not_found)?;
         filter.asked = Instant::now();
-        Ok(match &mut filter.kind {
-            Kind::Blocks(from) => Changes::Blocks { from: std::mem::replace(from, next).min(next), to: next },
+        let next = next();
+        // Never backwards: a chain that was set back says so itself.
+        let advance = |from: &mut u64| std::mem::replace(from, next.max(*from));
+        let changes = match &mut filter.kind {
+            Kind::Blocks(from) => Changes::Blocks { from: advance(from), to: next },
             Kind::Logs(criteria, from) => {
-                let from = std::mem::replace(from, next).min(next);
-                Changes::Logs { criteria: (**criteria).clone(), from, to: next }
+                Changes::Logs { criteria: (**criteria).clone(), from: advance(from), to: next }
             }
             Kind::Pending(hashes) => Changes::Pending(std::mem::take(hashes)),
-        })
+        };
+        Ok(Telling { filters: self, id: *id, changes, told: false, _turn: turn })
+    }
+
+    /// A filter is to be told from block `next` on, if not from an earlier one.
+    fn go_back(&self, id: &U256, next: u64) {
+        if let Some(Filter { kind: Kind::Blocks(from) | Kind::Logs(_, from), .. }) = self.live().get_mut(id) {
+            *from = (*from).min(next);
+        }
+    }
+
+    /// A filter is to be told of these transactions again.
+    fn give_back(&self, id: &U256, mut hashes: Vec<B256>) {
+        if let Some(Filter { kind: Kind::Pending(newer), .. }) = self.live().get_mut(id) {
+            hashes.append(newer);
+            count_many(&self.counters.notifications_missed, hashes.len().saturating_sub(self.limits.filter_hashes));
+            hashes.truncate(self.limits.filter_hashes);
+            *newer = hashes;
+        }
     }
 
     /// The chain was set back: the next block will have number `next`.
@@ -172,9 +230,29 @@ fn not_found() -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future;
+    use std::ops::Range;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
     use std::time::Duration;
 
     use super::*;
+
+    /// What comes of something that need not wait.
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => done,
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    /// What a filter of blocks tells, all of it.
+    fn asked(filters: &Filters, id: &U256, next: u64) -> Range<u64> {
+        let telling = now(filters.changes(id, || next)).unwrap();
+        let Changes::Blocks { from, to } = telling.changes else { panic!("{:?}", telling.changes) };
+        telling.told(next);
+        from..to
+    }
 
     fn filters(limits: Limits) -> Filters {
         Filters::new(limits, Arc::default())
@@ -188,20 +266,40 @@ mod tests {
     fn a_filter_tells_each_block_once() {
         let filters = filters(Limits::default());
         let id = id(&filters.add_blocks(5).unwrap());
-        let asked = |next| match filters.changes(&id, next).unwrap() {
-            Changes::Blocks { from, to } => from..to,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(asked(5), 5..5);
-        assert_eq!(asked(8), 5..8);
-        assert_eq!(asked(8), 8..8);
+        assert_eq!(asked(&filters, &id, 5), 5..5);
+        assert_eq!(asked(&filters, &id, 8), 5..8);
+        assert_eq!(asked(&filters, &id, 8), 8..8);
         // Set back to block 5, of which 6 and 7 are made anew.
         filters.rewind(6);
-        assert_eq!(asked(8), 6..8);
-        assert_eq!(asked(3), 3..3);
+        assert_eq!(asked(&filters, &id, 8), 6..8);
+        // Who has seen an older head learns nothing, and takes nothing back.
+        assert!(asked(&filters, &id, 7).is_empty());
+        assert_eq!(asked(&filters, &id, 9), 8..9);
         assert!(filters.remove(&id));
         assert!(!filters.remove(&id));
-        assert_eq!(filters.changes(&id, 9).unwrap_err().message(), "filter not found");
+        assert_eq!(now(filters.changes(&id, || 9)).err().unwrap().message(), "filter not found");
+    }
+
+    #[test]
+    fn what_was_not_told_is_told_at_the_next_question() {
+        let filters = filters(Limits::default());
+        let id = id(&filters.add_blocks(5).unwrap());
+        let range = |telling: &Telling<'_>| match telling.changes {
+            Changes::Blocks { from, to } => from..to,
+            _ => panic!("{:?}", telling.changes),
+        };
+        let failed = now(filters.changes(&id, || 8)).unwrap();
+        assert_eq!(range(&failed), 5..8);
+        // Another question waits until it is known what becomes of the first.
+        let mut second = Box::pin(filters.changes(&id, || 9));
+        assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(failed);
+        let second = now(second).unwrap();
+        assert_eq!(range(&second), 5..9);
+        // Not all of it, and meanwhile the chain was set back.
+        second.told(8);
+        filters.rewind(7);
+        assert_eq!(asked(&filters, &id, 9), 7..9);
     }
 
     #[test]
@@ -210,9 +308,19 @@ mod tests {
         let id = id(&filters.add_pending().unwrap());
         filters.tell_pending(&[B256::ZERO; 2]);
         filters.tell_pending(&[B256::ZERO; 2]);
-        let Changes::Pending(hashes) = filters.changes(&id, 0).unwrap() else { panic!() };
-        assert_eq!(hashes.len(), 3);
+        let waiting = |telling: &Telling<'_>| match &telling.changes {
+            Changes::Pending(hashes) => hashes.len(),
+            other => panic!("{other:?}"),
+        };
+        let failed = now(filters.changes(&id, || 0)).unwrap();
+        assert_eq!(waiting(&failed), 3);
         assert_eq!(filters.counters.notifications_missed.load(Relaxed), 1);
+        filters.tell_pending(&[B256::ZERO]);
+        drop(failed);
+        let told = now(filters.changes(&id, || 0)).unwrap();
+        assert_eq!((waiting(&told), filters.counters.notifications_missed.load(Relaxed)), (3, 2));
+        told.told(0);
+        assert_eq!(waiting(&now(filters.changes(&id, || 0)).unwrap()), 0);
     }
 
     #[test]
@@ -220,7 +328,7 @@ mod tests {
         let short = Limits { filters: 1, filter_life: Duration::from_millis(5), ..Default::default() };
         let filters = filters(short);
         let first = id(&filters.add_blocks(0).unwrap());
-        while filters.changes(&first, 0).is_ok() && filters.add_blocks(0).is_ok() {}
+        while now(filters.changes(&first, || 0)).is_ok() && filters.add_blocks(0).is_ok() {}
         let deadline = Instant::now() + Duration::from_secs(20);
         while filters.add_blocks(0).is_err() {
             assert!(Instant::now() < deadline, "nothing expires");

@@ -3,7 +3,8 @@
 //! reads   blocks, their blooms first
 //! writes  logs
 //! memory  the logs of one answer: at most [`Limits::logs`](crate::Limits)
-//! drops   queries that find too much (-32005) or take too long (-32000)
+//! drops   queries that find too much (-32005) or take too long (-32000); a filter's changes beyond that, but not of the
+//!         first block, are left for the next question
 //! source  `eth/filters` of go-ethereum 1.16
 
 use hearth_evm::block::Block;
@@ -32,7 +33,16 @@ impl Found {
         Self { out: "[".into(), count: 0, count_max: limits.logs, bytes_max: limits.answer_bytes }
     }
 
+    /// Adds a block's logs, all or none.
     fn add(&mut self, block: &Block, criteria: &Criteria) -> Result<(), Failure> {
+        let (length, count) = (self.out.len(), self.count);
+        self.add_each(block, criteria).inspect_err(|_| {
+            self.out.truncate(length);
+            self.count = count;
+        })
+    }
+
+    fn add_each(&mut self, block: &Block, criteria: &Criteria) -> Result<(), Failure> {
         if !criteria.may_be_in(&block.header.logs_bloom) {
             return Ok(());
         }
@@ -110,12 +120,14 @@ impl Api {
         Ok(())
     }
 
-    /// What has changed for a filter since it was asked last.
-    fn changes(&self, changes: Changes, deadline: Deadline) -> Result<String, Failure> {
+    /// What has changed for a filter since it was told last, and the first block of which that does not tell.
+    fn changes(&self, changes: Changes, deadline: Deadline) -> Result<(String, u64), Failure> {
         match changes {
             Changes::Blocks { from, to } => {
-                let blocks = (from..to).filter_map(|number| self.chain.block(number));
-                Ok(json::array(blocks, |out, block| json::push_data(out, block.hash.as_slice())))
+                let mut next = from;
+                let blocks = (from..to).take_while(|_| !deadline.has_passed()).inspect(|number| next = number + 1);
+                let blocks = blocks.filter_map(|number| self.chain.block(number));
+                Ok((json::array(blocks, |out, block| json::push_data(out, block.hash.as_slice())), next))
             }
             Changes::Logs { criteria, from, to } => {
                 let mut found = Found::new(self);
@@ -129,12 +141,19 @@ impl Api {
                         last = last.min(number.saturating_add(1));
                     }
                 }
-                if first < last {
-                    self.add_logs(&mut found, &criteria, first, last - 1, deadline)?;
+                for number in first..last {
+                    let Some(block) = self.chain.block(number) else { break };
+                    let added = deadline.check().and_then(|()| found.add(&block, &criteria));
+                    match added {
+                        Ok(()) => {}
+                        // The rest is told at the next question.
+                        Err(_) if number > first => return Ok((found.finish(), number)),
+                        Err(failure) => return Err(failure),
+                    }
                 }
-                Ok(found.finish())
+                Ok((found.finish(), to))
             }
-            Changes::Pending(hashes) => Ok(json::array(hashes, |out, hash| json::push_data(out, hash.as_slice()))),
+            Changes::Pending(hashes) => Ok((json::array(hashes, |out, hash| json::push_data(out, hash.as_slice())), 0)),
         }
     }
 }
@@ -155,11 +174,11 @@ impl Caller<'_> {
 
     pub(super) async fn filter(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(1)?;
-        let next = self.api.chain.head().number() + 1;
+        let next = || self.api.chain.head().number() + 1;
         let filters = &self.api.filters;
         match method {
-            "eth_newFilter" => filters.add_logs(Criteria::of(&params, 0)?, next),
-            "eth_newBlockFilter" => filters.add_blocks(next),
+            "eth_newFilter" => filters.add_logs(Criteria::of(&params, 0)?, next()),
+            "eth_newBlockFilter" => filters.add_blocks(next()),
             "eth_newPendingTransactionFilter" => filters.add_pending(),
             "eth_uninstallFilter" => {
                 let id: alloy_primitives::U256 = params.required(0)?;
@@ -170,9 +189,11 @@ impl Caller<'_> {
                 self.query(criteria).await
             }
             _ => {
-                let changes = filters.changes(&params.required(0)?, next)?;
-                let api = std::sync::Arc::clone(self.api);
-                self.api.heavy.run(move |deadline| api.changes(changes, deadline)).await
+                let telling = filters.changes(&params.required(0)?, next).await?;
+                let (api, changes) = (std::sync::Arc::clone(self.api), telling.changes.clone());
+                let (text, next) = self.api.heavy.run(move |deadline| api.changes(changes, deadline)).await?;
+                telling.told(next);
+                Ok(text)
             }
         }
     }

@@ -267,3 +267,29 @@ fn number_block_receipts_and_nonce_agree_at_any_instant() {
         }
     });
 }
+
+#[test]
+fn what_a_filter_could_not_tell_it_tells_later() {
+    let node = Node::with(BlockTime::Manual, |config| config.limits.logs = 2);
+    let deploy = json!([{ "from": account(1), "data": format!("0x{}", crate::node::creates(LOGS)) }]);
+    let deployed = node.call("eth_sendTransaction", deploy);
+    node.chain.mine().unwrap();
+    let contract = node.receipt(&deployed)["contractAddress"].clone();
+    let filter = node.call("eth_newFilter", json!([{ "address": contract }]));
+    let logs = |count: usize| {
+        for _ in 0..count {
+            let call = json!([{ "from": account(1), "to": contract, "data": "0x01", "gas": "0x186a0" }]);
+            node.call("eth_sendTransaction", call);
+        }
+        node.chain.mine().unwrap();
+    };
+    [1, 2, 1].into_iter().for_each(logs);
+    let told = || node.call("eth_getFilterChanges", json!([filter])).as_array().unwrap().len();
+    assert_eq!([told(), told(), told(), told()], [1, 2, 1, 0]);
+    // More in one block than may be told at once: an error each time, not an error and then nothing.
+    logs(3);
+    for _ in 0..2 {
+        let why = node.fails("eth_getFilterChanges", json!([filter]));
+        assert_eq!(why, (-32005, "query returned more than 2 results".into()));
+    }
+}
