@@ -62,8 +62,8 @@ where
         cfg.tx_chain_id_check = false;
         cfg.disable_block_gas_limit = true;
         cfg.disable_eip3607 = true;
-        cfg.disable_base_fee = true;
         cfg.tx_gas_limit_cap = Some(u64::MAX);
+        // Who offers a price offers enough or is refused, as in a block.
         if tx.gas_price == 0 {
             block.basefee = 0;
         }

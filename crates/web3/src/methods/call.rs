@@ -237,14 +237,17 @@ impl<D: DatabaseRef> Scene<D> {
 }
 
 /// Why a message is none for this state, in geth's words.
-fn invalid(why: &InvalidTransaction, tx: &TxEnv) -> String {
+fn invalid(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> String {
     let sender = tx.caller;
     match why {
         InvalidTransaction::LackOfFundForMaxFee { fee, balance } => {
             format!("insufficient funds for gas * price + value: address {sender} have {balance} want {fee}")
         }
         InvalidTransaction::GasPriceLessThanBasefee => {
-            format!("max fee per gas less than block base fee: address {sender}, maxFeePerGas: {}", tx.gas_price)
+            format!(
+                "max fee per gas less than block base fee: address {sender}, maxFeePerGas: {}, baseFee: {}",
+                tx.gas_price, env.base_fee
+            )
         }
         InvalidTransaction::CallGasCostMoreThanGasLimit { initial_gas, gas_limit } => {
             format!("intrinsic gas too low: have {gas_limit}, want {initial_gas}")
@@ -259,8 +262,8 @@ fn invalid(why: &InvalidTransaction, tx: &TxEnv) -> String {
     }
 }
 
-fn refused(why: &InvalidTransaction, tx: &TxEnv) -> Failure {
-    Failure::server(format!("err: {} (supplied gas {})", invalid(why, tx), tx.gas_limit))
+fn refused(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> Failure {
+    Failure::server(format!("err: {} (supplied gas {})", invalid(why, tx, env), tx.gas_limit))
 }
 
 /// What a message gives back, or why it fails.
@@ -299,7 +302,7 @@ impl Caller<'_> {
         let params = params.at_most(4)?;
         let done = self.with_scene(&params, BlockId::Latest, |scene, message, api| {
             let tx = message.to_env(api.chain_id(), api.config.limits.call_gas)?;
-            let done = scene.run(tx.clone())?.map_err(|why| refused(&why, &tx))?;
+            let done = scene.run(tx.clone())?.map_err(|why| refused(&why, &tx, &scene.env))?;
             output(&done.result).map(|output| json::data(&output))
         });
         done.await
@@ -329,7 +332,13 @@ impl Caller<'_> {
     pub(super) async fn eth_create_access_list(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(3)?;
         let done = self.with_scene(&params, BlockId::Pending, |scene, message, api| {
-            access_list(scene, message.to_env(api.chain_id(), api.config.limits.call_gas)?)
+            let mut tx = message.to_env(api.chain_id(), api.config.limits.call_gas)?;
+            if message.nonce.is_none() {
+                // The address of a contract that it creates follows from it.
+                let info = scene.db.basic_ref(tx.caller).map_err(Failure::internal)?;
+                tx.nonce = info.map_or(0, |info| info.nonce);
+            }
+            access_list(scene, tx)
         });
         done.await
     }
@@ -380,7 +389,7 @@ fn estimate<D: DatabaseRef>(
         | Err(InvalidTransaction::GasFloorMoreThanGasLimit { .. }) => {
             return Err(Failure::server(format!("gas required exceeds allowance ({high})")));
         }
-        Err(why) => return Err(refused(&why, &tx)),
+        Err(why) => return Err(refused(&why, &tx, &scene.env)),
     };
     let succeeds = |gas_limit: u64| -> Result<bool, Failure> {
         scene.deadline.check()?;
@@ -417,7 +426,11 @@ fn access_list<D: DatabaseRef>(scene: &Scene<D>, mut tx: TxEnv) -> Result<String
         scene.deadline.check()?;
         tx.access_list = list.clone();
         let done = scene.run(tx.clone())?.map_err(|why| {
-            Failure::server(format!("failed to apply transaction: {} err: {}", B256::ZERO, invalid(&why, &tx)))
+            Failure::server(format!(
+                "failed to apply transaction: {} err: {}",
+                B256::ZERO,
+                invalid(&why, &tx, &scene.env)
+            ))
         })?;
         let touched = touched(&done, &tx, &scene.env);
         last = Some(done.result);

@@ -8,7 +8,7 @@ use hearth_evm::chain::BlockTime;
 use hearth_web3::Limits;
 use serde_json::{Value, json};
 
-use crate::node::{DEADLINE, KEEPS, LOOPS, NUMBERS, Node, Plan, REVERTS, account, connect, number, word};
+use crate::node::{DEADLINE, KEEPS, LOOPS, NUMBERS, Node, Plan, REVERTS, account, connect, creates, number, word};
 
 /// The data of an `Error(string)`.
 fn error_data(reason: &str) -> String {
@@ -161,4 +161,28 @@ fn messages_that_contradict_themselves_are_refused() {
         let why = node.fails("eth_call", json!([message])).1;
         assert!(why.contains(expected), "{message}: {why}");
     }
+}
+
+#[test]
+fn who_offers_a_price_offers_the_base_fee() {
+    let node = Node::new(BlockTime::Manual);
+    for method in ["eth_call", "eth_estimateGas", "eth_createAccessList"] {
+        let ask = |price: &str, wei: &str| json!([{ "from": account(1), "to": account(2), price: wei }]);
+        for price in ["gasPrice", "maxFeePerGas"] {
+            let (code, why) = node.fails(method, ask(price, "0x1"));
+            let expected = "max fee per gas less than block base fee: address 0x";
+            assert!(code == -32000 && why.contains(expected) && why.contains("maxFeePerGas: 1, baseFee: "), "{why}");
+            node.call(method, ask(price, "0x174876e800"));
+            // No price is none that is too low.
+            node.call(method, ask(price, "0x0"));
+        }
+    }
+}
+
+#[test]
+fn a_contract_that_is_being_created_is_no_part_of_the_list() {
+    let node = Node::new(BlockTime::Instant);
+    node.deploy(1, 0, KEEPS);
+    let create = json!({ "from": account(1), "data": format!("0x{}", creates(KEEPS)) });
+    assert_eq!(node.call("eth_createAccessList", json!([create]))["accessList"], json!([]));
 }
