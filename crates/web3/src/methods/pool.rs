@@ -85,23 +85,27 @@ impl Caller<'_> {
         }
     }
 
-    /// What became of a transaction that was acknowledged: it waits, is in a block, or was given up, and why.
+    /// What became of a transaction of either ledger that was acknowledged: it waits, is in a block, or was given up,
+    /// and why.
     pub(super) fn transaction_fate(&self, params: Params<'_>) -> Result<String, Failure> {
         let hash: B256 = params.at_most(1)?.required(0)?;
         let chain = &self.api.chain;
-        let waits = chain.pool().get(&hash).is_some();
-        let fate = chain.pool().fate(&hash);
-        let place = chain.tx(&hash);
+        let waits = chain.pool().get(&hash).is_some() || chain.outputs_pool().get(&hash).is_some();
+        let fate = chain.pool().fate(&hash).map(|reason| reason.to_string());
+        let fate = fate.or_else(|| chain.outputs_pool().fate(&hash).map(|refusal| refusal.to_string()));
+        let place = chain.tx(&hash).map(|(block, index)| (block.number(), Some(index)));
+        // Which of a block's it is in the ledger of outputs, `utxo_getTransaction` says.
+        let place = place.or_else(|| Some((chain.outputs().landed_in(&hash)?, None)));
         Ok(json::object(|object| match (place, waits, fate) {
             (Some((block, index)), ..) => {
                 object.text("status", "included");
-                object.quantity("blockNumber", block.number());
-                object.quantity("transactionIndex", index as u64);
+                object.quantity("blockNumber", block);
+                index.into_iter().for_each(|index| object.quantity("transactionIndex", index as u64));
             }
             (None, true, _) => object.text("status", "pending"),
             (None, false, Some(reason)) => {
                 object.text("status", "dropped");
-                object.text("reason", &reason.to_string());
+                object.text("reason", &reason);
             }
             (None, false, None) => object.text("status", "unknown"),
         }))

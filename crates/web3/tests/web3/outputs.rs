@@ -61,12 +61,15 @@ fn coins_go_there_about_and_back() {
     let raw = signed(&node, 1, vec![output], Action::Transfer);
     let id = node.call("utxo_sendRawTransaction", json!([raw]));
     assert_eq!(node.call("utxo_getTransaction", json!([id]))["status"], "pending");
+    assert_eq!(node.call("hearth_transactionFate", json!([id]))["status"], "pending");
     assert_eq!(node.call("utxo_getOutput", json!([came.to_string()]))["spender"], id);
     // It goes by the way of Ethereum's transactions too, and is known there already.
     assert!(node.fails("eth_sendRawTransaction", json!([raw])).1.contains("already known"));
     node.call("evm_mine", json!([]));
     let landed = node.call("utxo_getTransaction", json!([id]));
     assert_eq!((&landed["status"], &landed["blockNumber"]), (&json!("included"), &json!("0x2")));
+    let fate = node.call("hearth_transactionFate", json!([id]));
+    assert_eq!(fate, json!({ "status": "included", "blockNumber": "0x2" }));
     assert_eq!(landed["outputs"][0]["memo"], hex::encode_prefixed("for the coffee"));
     assert!(node.call("utxo_getOutput", json!([came.to_string()])).is_null());
     let recipient = Address::repeat_byte(0x99);
