@@ -168,10 +168,21 @@ fn garbage_parameters_are_errors() {
                    eth_sendTransaction eth_sendRawTransaction eth_sign eth_signTypedData_v4 debug_traceTransaction \
                    debug_traceCall debug_traceBlockByNumber evm_mine evm_revert hardhat_setBalance anvil_setCode \
                    hardhat_setStorageAt evm_setNextBlockTimestamp txpool_contentFrom web3_sha3 hearth_transactionFate";
+    let takes_objects = [
+        "eth_call",
+        "eth_estimateGas",
+        "eth_createAccessList",
+        "eth_sendTransaction",
+        "eth_getLogs",
+        "eth_newFilter",
+        "debug_traceCall",
+        "evm_mine",
+    ];
+    let unknown = json!([{ "a": { "b": [] } }]);
     let garbage = [
         json!(["garbage"]),
         json!([[[[]]]]),
-        json!([{ "a": { "b": [] } }]),
+        unknown.clone(),
         json!([-1, -1, -1]),
         json!([1.5]),
         json!(["0x", "0x", "0x"]),
@@ -183,7 +194,10 @@ fn garbage_parameters_are_errors() {
         for params in &garbage {
             let answer = node.ask(method, params.clone());
             let code = answer["error"]["code"].as_i64();
-            assert!(code.is_none_or(|code| code != -32603), "{method} {params}: {answer}");
+            // An object without a field that is known is a message or a query that says nothing, as geth has it.
+            let is_taken = params == &unknown && takes_objects.contains(&method);
+            let is_right = if is_taken { code.is_none() } else { matches!(code, Some(-32602 | -32000)) };
+            assert!(is_right, "{method} {params}: {answer}");
         }
     }
     node.call("eth_chainId", json!([]));
