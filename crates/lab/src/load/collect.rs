@@ -1,16 +1,17 @@
 //! Blocks, read from the node while the load runs.
 //!
-//! reads   `eth_blockNumber`, `eth_getBlockByNumber`; after the run `eth_getBlockReceipts`
+//! reads   `eth_blockNumber`, `eth_getBlockByNumber`; after the run `eth_getBlockReceipts`, or `eth_getTransactionReceipt`
 //! writes  a [`Block`] each; ends of transactions
 //! memory  100 B a block
-//! drops   nothing: a block that cannot be read is asked for again
+//! drops   nothing: a block that cannot be read is asked for again; what was read before the node died stays
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::outcome::Outcomes;
 use super::rpc::{Rpc, RpcError, to_quantity};
@@ -19,6 +20,8 @@ use super::rpc::{Rpc, RpcError, to_quantity};
 const POLL: Duration = Duration::from_millis(20);
 /// How long nothing but errors may come.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Receipts asked for at once where those of a whole block are too many for the node.
+const RECEIPTS_TOGETHER: usize = 100;
 
 /// A block as read.
 #[derive(Clone, Debug)]
@@ -37,6 +40,8 @@ pub struct Block {
     pub gas_used: u64,
     /// Gas there was.
     pub gas_limit: u64,
+    /// What a unit of gas cost at least, in wei; 0 where the chain has no such thing.
+    pub base_fee: u128,
     /// The load's transactions that had been taken and were not in a block yet, after this one.
     pub under_way: usize,
 }
@@ -49,6 +54,7 @@ struct Header {
     timestamp: String,
     gas_used: String,
     gas_limit: String,
+    base_fee_per_gas: Option<String>,
     transactions: Vec<B256>,
 }
 
@@ -63,27 +69,35 @@ pub struct Chain {
     pub reorganised: u64,
     /// Questions without an answer.
     pub errors: u64,
+    /// Why it ends before it was to.
+    pub lost: Option<RpcError>,
 }
 
-/// Reads blocks from number `next` on until `stop`; then once more.
-pub fn follow(rpc: &Rpc, next: u64, outcomes: &Outcomes, stop: &AtomicBool) -> Result<Chain, RpcError> {
+/// Reads blocks from number `next` on until `stop`; then once more. A node that is silent for half a minute, or at the
+/// end, ends it with what there is.
+pub fn follow(rpc: &Rpc, next: u64, outcomes: &Outcomes, stop: &AtomicBool) -> Chain {
     let mut chain = Chain::default();
     let (mut next, mut tip) = (next, None);
     let mut answered = Instant::now();
     loop {
         // Looked at before the node is asked: what came before the stop is read after it.
         let last = stop.load(Ordering::Acquire);
+        let before = next;
         match step(rpc, &mut next, &mut tip, outcomes, &mut chain) {
             Ok(()) => answered = Instant::now(),
             Err(why) => {
                 chain.errors += 1;
+                if next > before {
+                    answered = Instant::now();
+                }
                 if last || answered.elapsed() > PATIENCE {
-                    return Err(why);
+                    chain.lost = Some(why);
+                    return chain;
                 }
             }
         }
         if last {
-            return Ok(chain);
+            return chain;
         }
         std::thread::sleep(POLL);
     }
@@ -111,17 +125,21 @@ fn step(
             let value = to_quantity(&json!(text)).and_then(|value| value.try_into().ok());
             value.ok_or_else(|| garbled(format!("{text} is no quantity")))
         };
+        let base_fee = header.base_fee_per_gas.as_deref().map(|text| to_quantity(&json!(text)).unwrap_or_default());
+        let (gas_used, gas_limit) = (number(&header.gas_used)?, number(&header.gas_limit)?);
+        let timestamp = number(&header.timestamp)?;
         chain.reorganised += u64::from(tip.is_some_and(|tip| tip != header.parent_hash));
         *tip = Some(header.hash);
         let ours = outcomes.included(&header.transactions, seen);
         chain.blocks.push(Block {
             number: *next,
             seen,
-            timestamp: number(&header.timestamp)?,
+            timestamp,
             transactions: header.transactions.len() as u64,
             ours,
-            gas_used: number(&header.gas_used)?,
-            gas_limit: number(&header.gas_limit)?,
+            gas_used,
+            gas_limit,
+            base_fee: base_fee.unwrap_or_default().try_into().unwrap_or(u128::MAX),
             under_way: outcomes.under_way(),
         });
         *next += 1;
@@ -129,26 +147,65 @@ fn step(
     Ok(())
 }
 
-/// How many transactions of these blocks failed in them; none where the node does not tell.
-pub fn failed(rpc: &Rpc, blocks: &[Block]) -> Result<Option<u64>, RpcError> {
-    #[derive(Deserialize)]
-    struct Receipt {
-        status: Option<String>,
+/// What the receipts say of the load's transactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Receipts {
+    /// How many were looked at.
+    pub seen: u64,
+    /// Of these, how many failed.
+    pub failed: u64,
+}
+
+#[derive(Deserialize)]
+struct Receipt {
+    from: Address,
+    status: Option<String>,
+}
+
+/// How many transactions of `senders` failed in these blocks, as far as the node tells within `patience`. Blocks are
+/// looked at in a scattered order: what was seen when the time is up is a fair sample.
+pub fn failed(rpc: &Rpc, blocks: &[Block], senders: &HashSet<Address>, patience: Duration) -> Receipts {
+    let deadline = Instant::now() + patience;
+    let mut blocks: Vec<_> = blocks.iter().filter(|block| block.ours > 0).collect();
+    blocks.sort_by_key(|block| block.number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut sum = Receipts::default();
+    let mut whole_blocks = true;
+    for block in blocks {
+        if Instant::now() > deadline {
+            break;
+        }
+        let number = format!("{:#x}", block.number);
+        // The receipts of a whole block may be more than a server gives in one answer.
+        let mut receipts = whole_blocks.then(|| receipts_of_block(rpc, &number)).flatten();
+        if receipts.is_none() {
+            whole_blocks = false;
+            receipts = receipts_one_by_one(rpc, &number, deadline);
+        }
+        let Some(receipts) = receipts else { continue };
+        for receipt in receipts.iter().filter(|receipt| senders.contains(&receipt.from)) {
+            sum.seen += 1;
+            sum.failed += u64::from(receipt.status.as_deref() == Some("0x0"));
+        }
     }
-    let mut failed = 0;
-    for block in blocks.iter().filter(|block| block.ours > 0) {
-        const METHOD: &str = "eth_getBlockReceipts";
-        let receipts = match rpc.call(METHOD, &json!([format!("{:#x}", block.number)])) {
-            Ok(receipts) => receipts,
-            Err(RpcError::Refused { code: -32601, .. }) => return Ok(None),
-            Err(why) => return Err(why),
-        };
-        let receipts: Vec<Receipt> = serde_json::from_value(receipts).map_err(|why| RpcError::Garbled {
-            url: rpc.url().into(),
-            method: METHOD.into(),
-            why: why.to_string(),
-        })?;
-        failed += receipts.iter().filter(|receipt| receipt.status.as_deref() == Some("0x0")).count() as u64;
+    sum
+}
+
+fn receipts_of_block(rpc: &Rpc, number: &str) -> Option<Vec<Receipt>> {
+    serde_json::from_value(rpc.call("eth_getBlockReceipts", &json!([number])).ok()?).ok()
+}
+
+/// Whole or not at all: half a block's would not be a fair sample.
+fn receipts_one_by_one(rpc: &Rpc, number: &str, deadline: Instant) -> Option<Vec<Receipt>> {
+    let block = rpc.call("eth_getBlockByNumber", &json!([number, false])).ok()?;
+    let hashes: Vec<Value> = block["transactions"].as_array()?.iter().map(|hash| json!([hash])).collect();
+    let mut receipts = vec![];
+    for hashes in hashes.chunks(RECEIPTS_TOGETHER) {
+        if Instant::now() > deadline {
+            return None;
+        }
+        for receipt in rpc.batch("eth_getTransactionReceipt", hashes).ok()? {
+            receipts.push(serde_json::from_value(receipt.ok()?).ok()?);
+        }
     }
-    Ok(Some(failed))
+    Some(receipts)
 }

@@ -3,18 +3,23 @@
 //! reads   the node's answers and blocks; a key file
 //! writes  transactions; a [`report::Report`]
 //! memory  with signing ahead about 300 B a transaction, else 100 B for each that was sent
-//! drops   nothing: every transaction ends in one of [`outcome::Outcome`]
+//! drops   nothing: every transaction that was sent ends in one of [`outcome::Outcome`]
 //!
 //! The walk: accounts ([`account`]) → money for them ([`fund`]) → what to send ([`workload`]) → send it, at a rate or
 //! as fast as the node takes it ([`sender`]) → read blocks beside that ([`collect`]) → count ([`report`]).
 
 pub mod account;
 pub mod collect;
+mod figures;
 pub mod fund;
 pub mod outcome;
 pub mod process;
+pub mod queue;
+pub mod refusal;
 pub mod report;
 pub mod rpc;
 pub mod run;
 pub mod sender;
+mod setup;
+mod window;
 pub mod workload;

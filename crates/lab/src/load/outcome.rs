@@ -2,17 +2,23 @@
 //!
 //! reads   –
 //! writes  counts, latencies
-//! memory  100 B for each transaction under way; the reasons of refusals, 64 at most
+//! memory  100 B for each transaction under way or refused (of these the last 200 thousand or so); 64 reasons of refusals
 //! drops   nothing: reasons beyond the 64th are counted as one
+//!
+//! What a node says is not what it does: a block has the last word. A transaction that was refused, or for which there
+//! was no room, and that a block has all the same, is included.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::B256;
+use alloy_primitives::map::B256HashMap;
 use hdrhistogram::Histogram;
 
 const REASONS_MAX: usize = 64;
+/// Of how many refused ones it is kept that they were: a block may show yet that they were taken.
+const REFUSED_MAX: usize = 200_000;
 /// The longest latency that is told exactly, in µs: an hour. Longer ones count as that.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 
@@ -29,10 +35,10 @@ pub enum Outcome {
     Unknown,
 }
 
-/// A transaction under way.
+/// A transaction that has not ended.
 #[derive(Clone, Copy)]
 struct Sent {
-    /// When it was to be sent.
+    /// When it was first to be sent.
     due: Instant,
     /// Whether it counts: sent after the warm-up.
     measured: bool,
@@ -77,16 +83,54 @@ pub struct Outcomes {
     fewer: Condvar,
 }
 
+#[derive(Default)]
 struct State {
-    under_way: HashMap<B256, Sent>,
+    under_way: B256HashMap<Sent>,
+    /// To be sent again, as the node had no room.
+    held: B256HashMap<Sent>,
+    refused: B256HashMap<(Sent, Arc<str>)>,
     counts: Counts,
+    last_included: Option<Instant>,
+    /// When the last block was read, and the longest time between two.
+    last_block: (Option<Instant>, Duration),
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let (rejected, latency_us) = (BTreeMap::new(), histogram());
+        Self { sent: 0, included: 0, rejected, dropped: 0, unknown: 0, latency_us }
+    }
 }
 
 impl Default for Outcomes {
     fn default() -> Self {
-        let counts =
-            Counts { sent: 0, included: 0, rejected: BTreeMap::new(), dropped: 0, unknown: 0, latency_us: histogram() };
-        Self { state: Mutex::new(State { under_way: HashMap::new(), counts }), fewer: Condvar::new() }
+        Self { state: Mutex::default(), fewer: Condvar::new() }
+    }
+}
+
+impl State {
+    /// Takes back that it was refused.
+    fn pardon(&mut self, hash: &B256) -> Option<Sent> {
+        let (sent, reason) = self.refused.remove(hash)?;
+        if let Some(count) = self.counts.rejected.get_mut(&*reason) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.rejected.remove(&*reason);
+            }
+        }
+        Some(sent)
+    }
+
+    /// What a block's transaction was until now, if it is ours.
+    fn take(&mut self, hash: &B256) -> Option<Sent> {
+        if let Some(sent) = self.under_way.remove(hash) {
+            return Some(sent);
+        }
+        if let Some(sent) = self.held.remove(hash) {
+            self.counts.sent += 1;
+            return Some(sent);
+        }
+        self.pardon(hash)
     }
 }
 
@@ -95,32 +139,55 @@ impl Outcomes {
         self.state.lock().expect("nobody panics with it")
     }
 
-    /// Before they are sent, as a block may be read before the node's answer. Due at one time.
+    /// Before they are sent, as a block may be read before the node's answer. One that is sent again, whatever the node
+    /// said of it, stays due when it first was.
     pub fn sending<'a>(&self, hashes: impl Iterator<Item = &'a B256>, due: Instant, measured: bool) {
         let state = &mut *self.state();
         for hash in hashes {
-            if state.under_way.insert(*hash, Sent { due, measured }).is_none() {
+            if state.under_way.contains_key(hash) {
+                continue;
+            }
+            let before = state.take(hash);
+            if before.is_none() {
                 state.counts.sent += 1;
             }
+            state.under_way.insert(*hash, before.unwrap_or(Sent { due, measured }));
         }
     }
 
     /// Refused. One that is in a block already was not.
     pub fn rejected(&self, hash: &B256, reason: &str) {
         let state = &mut *self.state();
-        if state.under_way.remove(hash).is_some() {
-            count_reason(&mut state.counts.rejected, reason);
+        if let Some(sent) = state.under_way.remove(hash) {
+            let reason = count_reason(&mut state.counts.rejected, reason);
+            if state.refused.len() < REFUSED_MAX {
+                state.refused.insert(*hash, (sent, reason));
+            }
             self.fewer.notify_all();
         }
     }
 
-    /// Not taken this time, and to be sent anew: it was not sent.
-    pub fn withdrawn(&self, hash: &B256) {
+    /// Not taken this time, and to be sent again.
+    pub fn held(&self, hash: &B256) {
         let state = &mut *self.state();
-        if state.under_way.remove(hash).is_some() {
+        if let Some(sent) = state.under_way.remove(hash) {
+            state.held.insert(*hash, sent);
             state.counts.sent -= 1;
             self.fewer.notify_all();
         }
+    }
+
+    /// One that is held has other bytes now.
+    pub fn resigned(&self, before: &B256, after: &B256) {
+        let state = &mut *self.state();
+        if let Some(sent) = state.held.remove(before) {
+            state.held.insert(*after, sent);
+        }
+    }
+
+    /// How many are to be sent again: at the end, those that were due and never taken.
+    pub fn unsent(&self) -> usize {
+        self.state().held.len()
     }
 
     /// A block has been read; gives how many of its transactions are ours.
@@ -128,15 +195,30 @@ impl Outcomes {
         let state = &mut *self.state();
         let mut ours = 0;
         for hash in hashes {
-            let Some(sent) = state.under_way.remove(hash) else { continue };
+            let Some(sent) = state.take(hash) else { continue };
             ours += 1;
             if sent.measured {
                 record(&mut state.counts.latency_us, at.saturating_duration_since(sent.due));
             }
         }
         state.counts.included += ours;
+        let since = state.last_block.0.map_or(Duration::ZERO, |before| at.saturating_duration_since(before));
+        state.last_block = (Some(at), state.last_block.1.max(since));
+        if ours > 0 {
+            state.last_included = Some(at);
+        }
         self.fewer.notify_all();
         ours
+    }
+
+    /// When a block with some of ours was last read.
+    pub fn last_included(&self) -> Option<Instant> {
+        self.state().last_included
+    }
+
+    /// The longest time between two blocks, as they could be read.
+    pub fn longest_block_time(&self) -> Duration {
+        self.state().last_block.1
     }
 
     /// How many are under way.
@@ -170,7 +252,9 @@ impl Outcomes {
         if state.under_way.remove(hash).is_some() {
             match outcome {
                 Outcome::Included => state.counts.included += 1,
-                Outcome::Rejected(reason) => count_reason(&mut state.counts.rejected, reason),
+                Outcome::Rejected(reason) => {
+                    count_reason(&mut state.counts.rejected, reason);
+                }
                 Outcome::Dropped => state.counts.dropped += 1,
                 Outcome::Unknown => state.counts.unknown += 1,
             }
@@ -183,10 +267,13 @@ impl Outcomes {
     }
 }
 
-fn count_reason(reasons: &mut BTreeMap<String, u64>, reason: &str) {
+fn count_reason(reasons: &mut BTreeMap<String, u64>, reason: &str) -> Arc<str> {
     let reason = generic(reason);
     let known = reasons.contains_key(&reason) || reasons.len() < REASONS_MAX;
-    *reasons.entry(if known { reason } else { "other reasons".into() }).or_default() += 1;
+    let reason = if known { reason } else { "other reasons".into() };
+    let kept: Arc<str> = reason.as_str().into();
+    *reasons.entry(reason).or_default() += 1;
+    kept
 }
 
 /// A reason without its numbers and addresses, so that equal ones are counted together.
@@ -219,7 +306,8 @@ mod tests {
         outcomes.rejected(&hash(0), "nonce too low: next nonce 1, tx nonce 0"); // it is in a block
         outcomes.rejected(&hash(2), "nonce too low: next nonce 7, tx nonce 3");
         outcomes.rejected(&hash(3), "nonce too low: next nonce 8, tx nonce 3");
-        outcomes.withdrawn(&hash(4));
+        outcomes.held(&hash(4));
+        assert_eq!(outcomes.unsent(), 1);
         assert_eq!(outcomes.left(), [hash(5)]);
         outcomes.end(&hash(5), &Outcome::Dropped);
         outcomes.with(|counts| {
@@ -228,5 +316,38 @@ mod tests {
             assert_eq!(counts.latency_us.len(), 2);
             assert!(counts.latency_us.max().abs_diff(5000) < 10);
         });
+    }
+
+    #[test]
+    fn what_is_sent_again_is_due_when_it_first_was() {
+        let outcomes = Outcomes::default();
+        let now = Instant::now();
+        let later = now + Duration::from_secs(1);
+        outcomes.sending([hash(1)].iter(), now, true);
+        outcomes.held(&hash(1));
+        outcomes.resigned(&hash(1), &hash(2));
+        assert!(outcomes.wait_below(1, Duration::ZERO), "what is held is not under way");
+        outcomes.sending([hash(2)].iter(), later, true);
+        outcomes.included(&[hash(1), hash(2)], later + Duration::from_secs(1));
+        outcomes.with(|counts| {
+            assert_eq!((counts.sent, counts.included), (1, 1));
+            assert!(counts.latency_us.max().abs_diff(2_000_000) < 2_000, "{}", counts.latency_us.max());
+        });
+    }
+
+    #[test]
+    fn a_block_has_the_last_word() {
+        let outcomes = Outcomes::default();
+        let now = Instant::now();
+        outcomes.sending([hash(1), hash(2), hash(3)].iter(), now, true);
+        outcomes.rejected(&hash(1), "no");
+        outcomes.rejected(&hash(2), "no");
+        outcomes.held(&hash(3));
+        assert_eq!(outcomes.included(&[hash(1), hash(3)], now), 2);
+        outcomes.sending([hash(2)].iter(), now, true);
+        outcomes.with(|counts| {
+            assert_eq!((counts.sent, counts.included, counts.rejected_sum(), counts.rejected.len()), (3, 2, 0, 0));
+        });
+        assert_eq!(outcomes.left(), [hash(2)]);
     }
 }

@@ -1,6 +1,6 @@
 //! CPU time and memory of processes on this machine.
 //!
-//! reads   `/proc/PID/stat`, `/proc/PID/status`
+//! reads   `/proc/PID/stat`, `/proc/PID/status`, `/proc/thread-self/schedstat`
 //! source  proc(5)
 
 use std::fs;
@@ -28,9 +28,27 @@ pub fn cpu_time_of_all(pids: &[u32]) -> Option<Duration> {
     pids.iter().map(|&pid| cpu_time(pid)).sum()
 }
 
+/// How long the calling thread has run or waited for a core; none where the kernel does not count it.
+pub fn thread_busy() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let mut fields = text.split_whitespace().map(|field| field.parse::<u64>().ok());
+    Some(Duration::from_nanos(fields.next()?? + fields.next()??))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_works_is_busy() {
+        let (before, begin) = (thread_busy().unwrap(), std::time::Instant::now());
+        let mut x = 1u64;
+        while begin.elapsed() < Duration::from_millis(50) {
+            x = std::hint::black_box(x.wrapping_mul(3));
+        }
+        // The kernel's count of a running thread may be a tick late.
+        assert!(thread_busy().unwrap() - before > Duration::from_millis(25));
+    }
 
     #[test]
     fn this_process_has_used_some() {

@@ -63,6 +63,31 @@ pub struct BlockLine {
     pub under_way: usize,
 }
 
+/// What kept the rate of a run from being higher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The node: the load had more to send and was told to wait, or had as much under way as it may.
+    Node,
+    /// The load's own threads: the node may have more to give.
+    Load,
+    /// The load's threads waited for answers nearly all the time: with more of them the node may give more.
+    RoundTrips,
+    /// The rate that was asked for: it was kept.
+    Rate,
+}
+
+impl Limit {
+    fn told(self) -> &'static str {
+        match self {
+            Self::Node => "the node",
+            Self::Load => "the load itself: the node may have more to give",
+            Self::RoundTrips => "waiting for answers: with a higher --max-parallelism the node may give more",
+            Self::Rate => "the rate asked for, which was kept",
+        }
+    }
+}
+
 /// A run's figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -84,7 +109,7 @@ pub struct Report {
     pub mgas_per_s: f64,
     /// Time between blocks, the mean, in seconds.
     pub block_time_s: f64,
-    /// Sent in the whole run: the sum of the five that follow.
+    /// Sent in the whole run: the sum of the four that follow.
     pub sent: u64,
     /// In a block.
     pub included: u64,
@@ -94,13 +119,17 @@ pub struct Report {
     pub dropped: u64,
     /// Waiting at the end, or never answered.
     pub unknown: u64,
-    /// Of those included, how many failed there; none where the node does not tell.
+    /// Due at the end and not sent, or not taken for want of room: no latency has them.
+    pub unsent: u64,
+    /// Of those included, how many receipts were looked at, fewer where the node does not give them all in time.
+    pub receipts_seen: u64,
+    /// Of these, how many failed; none where the node does not tell.
     pub failed: Option<u64>,
     /// Refusals by reason.
     pub reasons: BTreeMap<String, u64>,
     /// From when a transaction was due to when its block could be read.
     pub latency: Option<Percentiles>,
-    /// From when a request was due to when it was sent, at a given rate.
+    /// From when a request was due to when it was sent, at a given rate; to the end, for what was not.
     pub send_lag: Option<Percentiles>,
     /// CPU time of the node per included transaction, in µs, where its process is known.
     pub server_cpu_us: Option<f64>,
@@ -112,18 +141,36 @@ pub struct Report {
     pub client_cpu_us: f64,
     /// Cores the load used.
     pub client_cores: f64,
+    /// The share of their time that the load's threads ran or waited for a core: of the busiest.
+    pub senders_busy: f64,
+    /// The share of their time that they waited for the node's answers, the mean.
+    pub senders_waiting: f64,
+    /// What kept the rate from being higher.
+    pub limit: Limit,
     /// Requests without an answer.
     pub unanswered: u64,
+    /// Why the last of them had none.
+    pub last_error: Option<String>,
     /// Times the pool had no room.
     pub pool_full: u64,
+    /// The node's last words to that.
+    pub pool_full_words: Option<String>,
+    /// Times the node asked for a higher fee than the load paid.
+    pub dearer: u64,
+    /// Blocks in which a unit of gas cost more than the load paid at the beginning: its transactions had to wait.
+    pub blocks_too_dear: usize,
+    /// Transactions that the node had lost, and that were sent again.
+    pub healed: u64,
+    /// Answers with another hash than that of what was sent.
+    pub other_hash: u64,
     /// Times an account's nonce was asked for anew.
     pub renonced: u64,
     /// Times the node named a block that it could not give.
     pub number_ahead: u64,
     /// Times a block's parent was not the block before.
     pub reorganised: u64,
-    /// Whether the load could have sent no more: it used what the threads it had could give.
-    pub limited_by_load: bool,
+    /// Why blocks could not be read to the end: what was sent since then is unknown.
+    pub reading_ended: Option<String>,
     /// The blocks.
     pub blocks: Vec<BlockLine>,
 }
@@ -147,8 +194,12 @@ impl Report {
             "sent",
             format!("{sent} = included {included} + rejected {rejected} + dropped {dropped} + unknown {unknown}"),
         );
+        if self.unsent > 0 {
+            line("not sent", format!("{} more were due at the end: latency does not have them", self.unsent));
+        }
         match self.failed {
-            Some(failed) => line("failed in blocks", failed.to_string()),
+            Some(failed) if self.receipts_seen >= *included => line("failed in blocks", failed.to_string()),
+            Some(failed) => line("failed in blocks", format!("{failed} of {} looked at", self.receipts_seen)),
             None => line("failed in blocks", "not told by this node".into()),
         }
         for (reason, count) in &self.reasons {
@@ -164,15 +215,24 @@ impl Report {
             let memory = self.server_resident.map_or(String::new(), |bytes| format!(", {} MB", bytes / 1_000_000));
             line("node's CPU", format!("{cpu:.1} µs a transaction, {cores:.2} cores{memory}"));
         }
-        let limit = if self.limited_by_load { "; the load was the limit" } else { "" };
-        line(
-            "load's CPU",
-            format!("{:.1} µs a transaction, {:.2} cores{limit}", self.client_cpu_us, self.client_cores),
-        );
+        line("load's CPU", format!("{:.1} µs a transaction, {:.2} cores", self.client_cpu_us, self.client_cores));
+        let (busy, waiting) = (self.senders_busy * 100.0, self.senders_waiting * 100.0);
+        line("load's threads", format!("{busy:.0} % busy (the busiest), {waiting:.0} % waiting for answers"));
+        line("limit", self.limit.told().into());
+        self.oddities(&mut line);
+        text
+    }
+
+    /// What should not have happened, as far as it did.
+    fn oddities(&self, line: &mut impl FnMut(&str, String)) {
         for (what, count) in [
             ("requests without an answer", self.unanswered),
             ("times the pool was full", self.pool_full),
+            ("times the node asked for a higher fee", self.dearer),
+            ("blocks asked more for gas than the load paid at first", self.blocks_too_dear as u64),
             ("nonces asked for anew", self.renonced),
+            ("transactions that the node had lost, sent again", self.healed),
+            ("answers with another hash", self.other_hash),
             ("block numbers ahead of their block", self.number_ahead),
             ("blocks on another parent", self.reorganised),
         ] {
@@ -180,23 +240,35 @@ impl Report {
                 line("", format!("{count} {what}"));
             }
         }
-        text
+        for (what, words) in [
+            ("the last request without an answer", &self.last_error),
+            ("the pool said", &self.pool_full_words),
+            ("blocks could not be read to the end", &self.reading_ended),
+        ] {
+            if let Some(words) = words {
+                line("", format!("{what}: {words}"));
+            }
+        }
     }
 }
 
-/// The median of counts per whole second.
-pub fn median_of_seconds(blocks: &[(f64, u64)], seconds: f64) -> f64 {
-    let mut counts = vec![0u64; seconds.floor() as usize];
-    for &(at, count) in blocks {
-        if let Some(second) = (at >= 0.0).then(|| counts.get_mut(at as usize)).flatten() {
-            *second += count;
+/// The median of transactions per whole second. Each of `(from, to, count)` came evenly in between: a block has what came
+/// since the block before.
+pub fn median_of_seconds(intervals: &[(f64, f64, u64)], seconds: f64) -> f64 {
+    let mut counts = vec![0.0; seconds.floor() as usize];
+    for &(from, to, count) in intervals {
+        let rate = count as f64 / (to - from).max(1e-9);
+        let end = (to.max(0.0).ceil() as usize).min(counts.len());
+        for (second, sum) in counts.iter_mut().enumerate().take(end).skip(from.max(0.0) as usize) {
+            let overlap = to.min(second as f64 + 1.0) - from.max(second as f64);
+            *sum += rate * overlap.max(0.0);
         }
     }
-    counts.sort_unstable();
+    counts.sort_unstable_by(f64::total_cmp);
     match counts.len() {
         0 => 0.0,
-        n if n % 2 == 1 => counts[n / 2] as f64,
-        n => (counts[n / 2 - 1] + counts[n / 2]) as f64 / 2.0,
+        n if n % 2 == 1 => counts[n / 2],
+        n => (counts[n / 2 - 1] + counts[n / 2]) / 2.0,
     }
 }
 
@@ -210,9 +282,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_without_a_block_count() {
-        assert_eq!(median_of_seconds(&[(-0.5, 9), (0.1, 10), (0.9, 10), (2.5, 30), (3.2, 99)], 3.9), 20.0);
-        assert_eq!(median_of_seconds(&[(0.2, 6), (3.0, 2)], 4.0), 1.0);
+    fn a_block_has_what_came_since_the_one_before() {
+        let of_four_seconds = [(-2.0, 2.0, 400), (2.0, 6.0, 800), (6.0, 10.0, 800), (10.0, 14.0, 4)];
+        assert_eq!(median_of_seconds(&of_four_seconds, 10.5), 200.0);
+        let quick = [(0.0, 0.1, 10), (0.1, 0.9, 10), (0.9, 2.5, 32), (2.5, 3.2, 0)];
+        assert_eq!(median_of_seconds(&quick, 3.9).round(), 20.0);
+        assert_eq!(median_of_seconds(&[(0.0, 1.0, 6)], 4.0), 0.0, "seconds without anything count");
         assert_eq!(median_of_seconds(&[], 0.5), 0.0);
     }
 }

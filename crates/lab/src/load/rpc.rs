@@ -9,7 +9,8 @@
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use ureq::Agent;
 
@@ -60,21 +61,30 @@ pub enum RpcError {
     },
 }
 
-/// An error object.
+/// An error object. Not every node fills both.
 #[derive(Deserialize, Debug, Clone)]
 pub struct Refusal {
     /// Its code.
+    #[serde(default)]
     pub code: i64,
     /// Its words.
+    #[serde(default)]
     pub message: String,
 }
 
-/// One answer of many.
+/// One answer, as it stands in the text.
 #[derive(Deserialize)]
-struct Answer<T> {
+struct Answer<'a> {
     id: Option<u64>,
-    result: Option<T>,
+    /// `null` is a result: a transaction or a block that the node does not know.
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
     error: Option<Refusal>,
+}
+
+/// A field that is there, null included.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// A node's RPC. Clones share their connections.
@@ -122,8 +132,13 @@ impl Rpc {
     /// One question.
     pub fn call(&self, method: &str, params: &Value) -> Result<Value, RpcError> {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-        let answer: Answer<Value> = self.parse(method, &self.post(body.as_bytes())?)?;
-        self.one(method, answer, 1)
+        let text = self.post(body.as_bytes())?;
+        let answer: Answer<'_> = self.parse(method, &text)?;
+        if answer.error.is_none() && answer.id != Some(1) {
+            return Err(self.garbled(method, "an id that was not asked"));
+        }
+        let refused = |Refusal { code, message }| RpcError::Refused { method: method.into(), code, message };
+        self.verdict(method, answer)?.map_err(refused)
     }
 
     /// Questions of one method in one request; answers in their order.
@@ -162,40 +177,40 @@ impl Rpc {
         count: usize,
         text: &[u8],
     ) -> Result<Vec<Result<T, Refusal>>, RpcError> {
-        if text.first() == Some(&b'{') {
+        if text.trim_ascii_start().first() == Some(&b'{') {
             // One refusal for all of them.
-            let answer: Answer<Value> = self.parse(method, text)?;
+            let answer: Answer<'_> = self.parse(method, text)?;
             let Refusal { code, message } =
                 answer.error.ok_or_else(|| self.garbled(method, "one answer to a batch"))?;
             return Err(RpcError::Refused { method: method.into(), code, message });
         }
-        let answers: Vec<Answer<T>> = self.parse(method, text)?;
+        let answers: Vec<Answer<'_>> = self.parse(method, text)?;
         let mut ordered: Vec<Option<Result<T, Refusal>>> = (0..count).map(|_| None).collect();
         for answer in answers {
             let slot = answer.id.and_then(|id| ordered.get_mut(usize::try_from(id).ok()?));
             let slot =
                 slot.filter(|slot| slot.is_none()).ok_or_else(|| self.garbled(method, "ids that were not asked"))?;
-            *slot = Some(match (answer.result, answer.error) {
-                (Some(result), None) => Ok(result),
-                (None, Some(refusal)) => Err(refusal),
-                _ => return Err(self.garbled(method, "neither a result nor an error")),
-            });
+            *slot = Some(self.verdict(method, answer)?);
         }
         let whole: Option<Vec<_>> = ordered.into_iter().collect();
         whole.ok_or_else(|| self.garbled(method, "fewer answers than questions"))
     }
 
-    fn parse<T: for<'de> Deserialize<'de>>(&self, method: &str, text: &[u8]) -> Result<T, RpcError> {
-        serde_json::from_slice(text).map_err(|why| self.garbled(method, &why.to_string()))
+    /// What one answer says. Some servers put `null` beside an error: that is no result.
+    fn verdict<T: for<'de> Deserialize<'de>>(
+        &self,
+        method: &str,
+        answer: Answer<'_>,
+    ) -> Result<Result<T, Refusal>, RpcError> {
+        match (answer.result.map(RawValue::get), answer.error) {
+            (None | Some("null"), Some(refusal)) => Ok(Err(refusal)),
+            (Some(result), None) => self.parse(method, result.as_bytes()).map(Ok),
+            _ => Err(self.garbled(method, "neither a result nor an error")),
+        }
     }
 
-    fn one(&self, method: &str, answer: Answer<Value>, id: u64) -> Result<Value, RpcError> {
-        match answer.error {
-            Some(Refusal { code, message }) => Err(RpcError::Refused { method: method.into(), code, message }),
-            None if answer.id != Some(id) => Err(self.garbled(method, "an id that was not asked")),
-            // `null` is a result: a block or a receipt that is not there.
-            None => Ok(answer.result.unwrap_or(Value::Null)),
-        }
+    fn parse<'de, T: Deserialize<'de>>(&self, method: &str, text: &'de [u8]) -> Result<T, RpcError> {
+        serde_json::from_slice(text).map_err(|why| self.garbled(method, &why.to_string()))
     }
 
     fn garbled(&self, method: &str, why: &str) -> RpcError {
@@ -216,7 +231,16 @@ impl Rpc {
 
     /// The next nonce of each account, with what waits in the pool.
     pub fn nonces(&self, accounts: &[Address]) -> Result<Vec<u64>, RpcError> {
-        self.of_each("eth_getTransactionCount", accounts, "pending")?
+        self.nonces_at(accounts, "pending")
+    }
+
+    /// The next nonce of each account, of what is in blocks alone.
+    pub fn mined_nonces(&self, accounts: &[Address]) -> Result<Vec<u64>, RpcError> {
+        self.nonces_at(accounts, "latest")
+    }
+
+    fn nonces_at(&self, accounts: &[Address], when: &str) -> Result<Vec<u64>, RpcError> {
+        self.of_each("eth_getTransactionCount", accounts, when)?
             .into_iter()
             .map(|nonce| nonce.try_into().map_err(|_| self.garbled("eth_getTransactionCount", "a nonce above 2^64")))
             .collect()

@@ -5,32 +5,31 @@
 //! memory  see the parts
 //! drops   nothing
 
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, U256};
 use hearth_crypto::secp256k1::Signer;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::account::address;
-use super::collect::{self, Block, Chain};
+use super::collect;
+use super::figures::{self, Found};
 use super::fund::{FundError, ask_developer_account, fund};
-use super::outcome::{Outcome, Outcomes, histogram};
+use super::outcome::{Outcome, Outcomes};
 use super::process;
-use super::report::{BlockLine, Percentiles, Report, cores, median_of_seconds};
+use super::report::Report;
 use super::rpc::{Rpc, RpcError, to_quantity};
-use super::sender::{self, Pace, Shared, Told};
-use super::workload::{Kind, Terms, Workload, call, create, mint_input, sign, token_code};
+use super::sender::{self, Pace, Shared};
+use super::setup::make_token;
+use super::window::{self, Window};
+use super::workload::{Kind, Terms, Workload};
 
-/// Nothing more is included, it seems, when nothing has been for so long.
-const STANDSTILL: Duration = Duration::from_secs(6);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a set-up transaction may take to its receipt.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Accounts that one transaction mints for.
-const MINT_CHUNK: usize = 200;
+/// How long receipts and the ends of what is left are asked for, each.
+const ASKING_MAX: Duration = Duration::from_secs(30);
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +71,20 @@ pub struct Asked {
     pub duration: Duration,
     /// The node's processes on this machine.
     pub pids: Vec<u32>,
+}
+
+impl Asked {
+    /// The pace for so many accounts: no more is signed ahead than can be sent.
+    fn pace_of(&self, accounts: usize) -> Pace {
+        let time = (self.warmup() + self.duration).as_secs_f64();
+        let usable = self.pace.rate.map_or(u64::MAX, |rate| (rate * time / accounts.max(1) as f64).ceil() as u64 + 1);
+        Pace { presign: self.pace.presign.min(usable).min(self.pace.count.unwrap_or(u64::MAX)), ..self.pace }
+    }
+
+    /// The time that does not count; none where a number is to be sent, all of which counts.
+    pub fn warmup(&self) -> Duration {
+        if self.pace.count.is_some() { Duration::ZERO } else { self.warmup }
+    }
 }
 
 /// A step of the run, for whoever watches.
@@ -156,47 +169,60 @@ pub fn run(
     let nonces = node.rpc.nonces(&targets)?;
     let shares = share(accounts, &nonces, asked.senders);
     let first = node.rpc.number("eth_blockNumber", &json!([]))? + 1;
-    let outcomes = Outcomes::default();
-    let (stop_sending, stop_reading, measured) = Default::default();
-    let (ready, signed) = (Barrier::new(shares.len() + 1), AtomicU64::new(0));
+    let (outcomes, terms) = (Outcomes::default(), Mutex::new(node.terms));
+    let (stop_sending, over, stop_reading, measured) =
+        (OnceLock::new(), Default::default(), Default::default(), Default::default());
+    let (ready, signed, at_work) = (Barrier::new(shares.len() + 1), AtomicU64::new(0), AtomicUsize::new(shares.len()));
     let shared = Shared {
-        pace: asked.pace,
+        pace: asked.pace_of(accounts.len()),
         senders: shares.len(),
         workload: Workload { kind: asked.kind, token },
-        terms: node.terms,
+        terms: &terms,
         targets: &targets,
         outcomes: &outcomes,
         stop: &stop_sending,
+        over: &over,
         measured: &measured,
         ready: &ready,
         signed: &signed,
+        at_work: &at_work,
     };
     let rpcs = asked.networks.iter().map(|url| Rpc::new(url, asked.timeout)).collect::<Result<Vec<_>, _>>()?;
-    thread::scope(|scope| {
+    let (window, chain, tolds) = thread::scope(|scope| {
         let senders: Vec<_> = shares
             .iter()
             .enumerate()
             .map(|(index, share)| {
-                let (rpc, shared) = (rpcs[index % rpcs.len()].clone(), &shared);
-                scope.spawn(move || sender::send(rpc, shared, index, share))
+                let (rpcs, shared) = (rpcs.clone(), &shared);
+                scope.spawn(move || sender::send(rpcs, shared, index, share))
             })
             .collect();
-        wait_until_signed(&shared, asked, accounts.len(), stop, &mut told);
+        wait_until_signed(&shared, accounts.len(), stop, &mut told);
         let reader = scope.spawn(|| collect::follow(&node.rpc, first, &outcomes, &stop_reading));
         ready.wait();
-        let window = Window::watch(asked, &shared, stop, &mut told, || {
-            reader.is_finished() || senders.iter().all(|sender| sender.is_finished())
-        });
-        stop_sending.store(true, Ordering::Release);
-        let tolds: Vec<_> = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
+        let window = Window::watch(asked, &shared, stop, &mut told, || reader.is_finished());
+        // Whoever stopped while signing has said so already.
+        let _ = stop_sending.set(Instant::now());
         told(Progress::Step("waiting for what is under way"));
-        settle(&outcomes, || reader.is_finished());
+        window::settle(&shared, || reader.is_finished());
+        over.store(true, Ordering::Release);
+        let tolds: Vec<_> = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
         stop_reading.store(true, Ordering::Release);
-        let chain = reader.join().expect("the reader does not panic")?;
-        end(&node.rpc, &outcomes)?;
-        let failed = collect::failed(&node.rpc, &chain.blocks)?;
-        Ok(report(asked, node, accounts.len(), &window, &chain, &outcomes, tolds, failed))
-    })
+        (window, reader.join().expect("the reader does not panic"), tolds)
+    });
+    told(Progress::Step("asking what became of what is left, and for receipts"));
+    end(&node.rpc, &outcomes, ASKING_MAX);
+    let receipts = collect::failed(&node.rpc, &chain.blocks, &targets.iter().copied().collect(), ASKING_MAX);
+    Ok(figures::report(&Found {
+        asked,
+        node,
+        accounts: accounts.len(),
+        window,
+        chain,
+        outcomes: &outcomes,
+        tolds,
+        receipts,
+    }))
 }
 
 /// The accounts of each sender, with their nonces.
@@ -211,16 +237,15 @@ fn share(accounts: &[Signer], nonces: &[u64], senders: usize) -> Vec<Vec<(Signer
 
 fn wait_until_signed(
     shared: &Shared<'_>,
-    asked: &Asked,
     accounts: usize,
     stop: &dyn Fn() -> bool,
     told: &mut impl FnMut(Progress<'_>),
 ) {
-    let all = asked.pace.presign * accounts as u64;
+    let all = shared.pace.presign * accounts as u64;
     let mut next = Instant::now() + Duration::from_secs(1);
     while shared.signed.load(Ordering::Relaxed) < all {
         if stop() {
-            shared.stop.store(true, Ordering::Relaxed);
+            let _ = shared.stop.set(Instant::now());
             return;
         }
         if Instant::now() > next {
@@ -231,199 +256,23 @@ fn wait_until_signed(
     }
 }
 
-/// The measured time, and the CPU times at its ends.
-struct Window {
-    begin: Instant,
-    end: Instant,
-    server: Option<Duration>,
-    client: Duration,
-    resident: Option<u64>,
-}
-
-impl Window {
-    fn watch(
-        asked: &Asked,
-        shared: &Shared<'_>,
-        stop: &dyn Fn() -> bool,
-        told: &mut impl FnMut(Progress<'_>),
-        finished: impl Fn() -> bool,
-    ) -> Self {
-        let own = std::process::id();
-        let cpu = || (process::cpu_time_of_all(&asked.pids), process::cpu_time(own).unwrap_or_default());
-        let start = Instant::now();
-        let (mut begin, mut before) = (start + asked.warmup, None);
-        let (mut second, mut included) = (start + Duration::from_secs(1), 0);
-        loop {
-            let now = Instant::now();
-            if before.is_none() && now >= begin {
-                before = Some(cpu());
-                begin = now;
-                shared.measured.store(true, Ordering::Relaxed);
-            }
-            if now >= second {
-                let sum = shared.outcomes.with(|counts| counts.included);
-                let at = now.duration_since(start).as_secs_f64() - asked.warmup.as_secs_f64();
-                told(Progress::Second(at, sum - included, shared.outcomes.under_way()));
-                included = sum;
-                second += Duration::from_secs(1);
-            }
-            if now >= begin + asked.duration || stop() || finished() {
-                break;
-            }
-            thread::sleep(LOOK_EVERY.min((begin + asked.duration).saturating_duration_since(now)));
-        }
-        let end = Instant::now();
-        let (server, client) = cpu();
-        let (server_before, client_before) = before.unwrap_or((server, client));
-        Self {
-            begin: begin.min(end),
-            end,
-            server: server
-                .zip(server_before)
-                .map(|(now, then)| now.saturating_sub(then))
-                .filter(|_| !asked.pids.is_empty()),
-            client: client.saturating_sub(client_before),
-            resident: (!asked.pids.is_empty())
-                .then(|| asked.pids.iter().filter_map(|&pid| process::resident(pid)).sum()),
-        }
-    }
-}
-
-/// Waits until nothing is under way, or nothing moves.
-fn settle(outcomes: &Outcomes, finished: impl Fn() -> bool) {
-    let (mut left, mut moved) = (outcomes.under_way(), Instant::now());
-    while left > 0 && moved.elapsed() < STANDSTILL && !finished() {
-        outcomes.wait_below(left, LOOK_EVERY);
-        let now = outcomes.under_way();
-        if now < left {
-            (left, moved) = (now, Instant::now());
-        }
-    }
-}
-
-/// Asks the node about each that is left.
-fn end(rpc: &Rpc, outcomes: &Outcomes) -> Result<(), RpcError> {
-    for hashes in outcomes.left().chunks(500) {
+/// Asks the node about each that is left. Of what it does not answer for within `patience`, nothing is known.
+fn end(rpc: &Rpc, outcomes: &Outcomes, patience: Duration) {
+    let deadline = Instant::now() + patience;
+    let mut silent = false;
+    for hashes in outcomes.left().chunks(100) {
         let params: Vec<_> = hashes.iter().map(|hash| json!([hash])).collect();
-        let answers = rpc.batch("eth_getTransactionByHash", &params)?;
-        for (hash, answer) in hashes.iter().zip(answers) {
-            outcomes.end(
-                hash,
-                &match answer {
-                    Ok(transaction) if transaction.is_null() => Outcome::Dropped,
-                    Ok(transaction) if !transaction["blockNumber"].is_null() => Outcome::Included,
-                    _ => Outcome::Unknown,
-                },
-            );
-        }
-    }
-    Ok(())
-}
-
-#[allow(clippy::too_many_arguments)] // Each is a part of the report.
-fn report(
-    asked: &Asked,
-    node: &Node,
-    accounts: usize,
-    window: &Window,
-    chain: &Chain,
-    outcomes: &Outcomes,
-    tolds: Vec<Told>,
-    failed: Option<u64>,
-) -> Report {
-    let time = window.end.duration_since(window.begin);
-    let seconds = time.as_secs_f64();
-    let seen = |block: &Block| match block.seen.checked_duration_since(window.begin) {
-        Some(after) => after.as_secs_f64(),
-        None => -window.begin.duration_since(block.seen).as_secs_f64(),
-    };
-    let inside: Vec<_> = chain.blocks.iter().filter(|b| b.seen >= window.begin && b.seen <= window.end).collect();
-    let (ours, gas) = inside.iter().fold((0, 0), |(ours, gas), block| (ours + block.ours, gas + block.gas_used));
-    let per_second: Vec<_> = inside.iter().map(|block| (seen(block), block.ours)).collect();
-    let mut lag = histogram();
-    tolds.iter().for_each(|told| lag.add(&told.lag_us).expect("of one shape"));
-    let sum = |of: fn(&Told) -> u64| tolds.iter().map(of).sum::<u64>();
-    let each = |cpu: Duration| cpu.as_secs_f64() * 1e6 / ours.max(1) as f64;
-    let client_cores = cores(window.client, time);
-    outcomes.with(|counts| Report {
-        client: node.client.clone(),
-        kind: asked.kind.to_string(),
-        accounts,
-        rate: asked.pace.rate,
-        seconds,
-        tps: ours as f64 / seconds.max(1e-9),
-        tps_median: median_of_seconds(&per_second, seconds),
-        mgas_per_s: gas as f64 / 1e6 / seconds.max(1e-9),
-        block_time_s: seconds / inside.len().max(1) as f64,
-        sent: counts.sent,
-        included: counts.included,
-        rejected: counts.rejected_sum(),
-        dropped: counts.dropped,
-        unknown: counts.unknown,
-        failed,
-        reasons: counts.rejected.clone(),
-        latency: Percentiles::of(&counts.latency_us),
-        send_lag: Percentiles::of(&lag),
-        server_cpu_us: window.server.map(each),
-        server_cores: window.server.map(|cpu| cores(cpu, time)),
-        server_resident: window.resident,
-        client_cpu_us: each(window.client),
-        client_cores,
-        unanswered: sum(|told| told.unanswered),
-        pool_full: sum(|told| told.full),
-        renonced: sum(|told| told.renonced),
-        number_ahead: chain.number_ahead,
-        reorganised: chain.reorganised,
-        // Its threads were busy nearly all the time: the node may have more to give.
-        limited_by_load: client_cores > 0.9 * asked.senders as f64,
-        blocks: chain
-            .blocks
-            .iter()
-            .map(|block| BlockLine {
-                number: block.number,
-                seen_s: seen(block),
-                transactions: block.transactions,
-                ours: block.ours,
-                gas_used: block.gas_used,
-                fullness: block.gas_used as f64 / block.gas_limit.max(1) as f64,
-                under_way: block.under_way,
-            })
-            .collect(),
-    })
-}
-
-/// Creates the token, and mints for every account.
-fn make_token(node: &Node, payer: &Signer, accounts: &[Signer]) -> Result<Address, LoadError> {
-    let from = address(payer);
-    let mut nonce = node.rpc.nonces(&[from])?[0];
-    let token = from.create(nonce);
-    send_one(node, "creating the token", sign(create(&node.terms, nonce, 2_000_000, token_code()), payer))?;
-    let addresses: Vec<_> = accounts.iter().map(address).collect();
-    for chunk in addresses.chunks(MINT_CHUNK) {
-        nonce += 1;
-        let input = mint_input(chunk, U256::from(1_000_000_000_000u64));
-        let gas = 200_000 + 40_000 * chunk.len() as u64;
-        send_one(node, "minting", sign(call(&node.terms, nonce, token, gas, input), payer))?;
-    }
-    Ok(token)
-}
-
-/// Sends one transaction, and waits for its success.
-fn send_one(node: &Node, what: &'static str, (raw, hash): (Vec<u8>, B256)) -> Result<(), LoadError> {
-    let wrong = |why: String| LoadError::SetUp { what, why };
-    for verdict in node.rpc.send_raw(&[&raw])? {
-        verdict.map_err(|refusal| wrong(refusal.message))?;
-    }
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let receipt = node.rpc.call("eth_getTransactionReceipt", &json!([hash]))?;
-        match receipt["status"].as_str() {
-            Some("0x1") => return Ok(()),
-            Some(_) => return Err(wrong("it failed in its block".into())),
-            None if Instant::now() > deadline => {
-                return Err(wrong(format!("there is no receipt after {} s", PATIENCE.as_secs())));
-            }
-            None => thread::sleep(LOOK_EVERY),
+        silent |= Instant::now() > deadline;
+        let answers = if silent { None } else { rpc.batch("eth_getTransactionByHash", &params).ok() };
+        silent = answers.is_none();
+        let mut answers = answers.unwrap_or_default().into_iter();
+        for hash in hashes {
+            let outcome = match answers.next() {
+                Some(Ok(Value::Null)) => Outcome::Dropped,
+                Some(Ok(transaction)) if !transaction["blockNumber"].is_null() => Outcome::Included,
+                _ => Outcome::Unknown,
+            };
+            outcomes.end(hash, &outcome);
         }
     }
 }

@@ -1,0 +1,181 @@
+//! The figures of a run, out of what was found.
+//!
+//! reads   blocks, counts, what the senders tell, CPU times
+//! writes  a [`Report`]
+
+use super::collect::{Block, Chain, Receipts};
+use super::outcome::{Outcomes, histogram};
+use super::report::{BlockLine, Limit, Percentiles, Report, cores, median_of_seconds};
+use super::run::{Asked, Node};
+use super::sender::Told;
+use super::window::Window;
+
+/// A thread that is busy for this share of its time has none left.
+const BUSY: f64 = 0.9;
+/// A rate was kept where requests went out no later than this, p99.
+const LAG_MS_MAX: f64 = 100.0;
+
+/// What was found.
+pub struct Found<'a> {
+    /// What was asked for.
+    pub asked: &'a Asked,
+    /// The node.
+    pub node: &'a Node,
+    /// How many accounts sent.
+    pub accounts: usize,
+    /// The measured time.
+    pub window: Window,
+    /// The blocks.
+    pub chain: Chain,
+    /// The ends of all transactions.
+    pub outcomes: &'a Outcomes,
+    /// What the senders tell.
+    pub tolds: Vec<Told>,
+    /// What receipts tell.
+    pub receipts: Receipts,
+}
+
+/// How the senders spent their time: the busiest one's busy share, the mean shares of waiting for answers and of idling.
+struct Shares {
+    busy: f64,
+    answers: f64,
+    idle: f64,
+}
+
+impl Shares {
+    fn of(tolds: &[Told]) -> Self {
+        let shares = tolds.iter().map(|told| {
+            let all = told.spent.all.as_secs_f64().max(1e-9);
+            let share = |part: std::time::Duration| (part.as_secs_f64() / all).min(1.0);
+            (share(told.spent.busy), share(told.spent.answers), share(told.spent.idle))
+        });
+        let senders = tolds.len().max(1) as f64;
+        shares.fold(Self { busy: 0.0, answers: 0.0, idle: 0.0 }, |sum, (busy, answers, idle)| Self {
+            busy: sum.busy.max(busy),
+            answers: sum.answers + answers / senders,
+            idle: sum.idle + idle / senders,
+        })
+    }
+}
+
+/// What kept the rate from being higher.
+fn limit(shares: &Shares, client_cores: f64, threads: f64, rate: bool, kept: bool) -> Limit {
+    match () {
+        () if rate && kept => Limit::Rate,
+        () if shares.busy > BUSY || client_cores > BUSY * threads => Limit::Load,
+        () if rate && shares.answers > BUSY => Limit::RoundTrips,
+        () if !rate && shares.idle < 1.0 - BUSY => Limit::RoundTrips,
+        () => Limit::Node,
+    }
+}
+
+/// Each block's share of the load from the time at which the one before could be read, in seconds of the window.
+fn intervals(chain: &Chain, seen: impl Fn(&Block) -> f64) -> Vec<(f64, f64, u64)> {
+    let pairs = chain.blocks.windows(2).map(|pair| (seen(&pair[0]), seen(&pair[1]), pair[1].ours));
+    // Of the first block's time nothing is known: it has what came in the second before it.
+    let first = chain.blocks.first().map(|block| (seen(block) - 1.0, seen(block), block.ours));
+    first.into_iter().chain(pairs).collect()
+}
+
+/// The report.
+pub fn report(found: &Found<'_>) -> Report {
+    let Found { asked, node, window, chain, outcomes, tolds, receipts, .. } = found;
+    let seconds = window.end.duration_since(window.begin).as_secs_f64();
+    let seen = |block: &Block| match block.seen.checked_duration_since(window.begin) {
+        Some(after) => after.as_secs_f64(),
+        None => -window.begin.duration_since(block.seen).as_secs_f64(),
+    };
+    let inside: Vec<_> = chain.blocks.iter().filter(|b| b.seen >= window.begin && b.seen <= window.end).collect();
+    let (ours, gas) = inside.iter().fold((0, 0), |(ours, gas), block| (ours + block.ours, gas + block.gas_used));
+    let mut lag = histogram();
+    tolds.iter().for_each(|told| lag.add(&told.lag_us).expect("of one shape"));
+    let send_lag = Percentiles::of(&lag);
+    let sum = |of: fn(&Told) -> u64| tolds.iter().map(of).sum::<u64>();
+    let each = |cpu: std::time::Duration| cpu.as_secs_f64() * 1e6 / ours.max(1) as f64;
+    let client_cores = cores(window.client, window.counted);
+    let machine = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = asked.senders.min(machine) as f64;
+    let unsent = sum(|told| told.unsent) + outcomes.unsent() as u64;
+    let shares = Shares::of(tolds);
+    let kept = unsent == 0 && send_lag.is_none_or(|lag| lag.p99_ms < LAG_MS_MAX);
+    outcomes.with(|counts| Report {
+        client: node.client.clone(),
+        kind: asked.kind.to_string(),
+        accounts: found.accounts,
+        rate: asked.pace.rate,
+        seconds,
+        tps: ours as f64 / seconds.max(1e-9),
+        tps_median: median_of_seconds(&intervals(chain, seen), seconds),
+        mgas_per_s: gas as f64 / 1e6 / seconds.max(1e-9),
+        block_time_s: block_time(&inside).unwrap_or(seconds),
+        sent: counts.sent,
+        included: counts.included,
+        rejected: counts.rejected_sum(),
+        dropped: counts.dropped,
+        unknown: counts.unknown,
+        unsent,
+        receipts_seen: receipts.seen,
+        failed: (receipts.seen > 0 || counts.included == 0).then_some(receipts.failed),
+        reasons: counts.rejected.clone(),
+        latency: Percentiles::of(&counts.latency_us),
+        send_lag,
+        server_cpu_us: window.server.map(each),
+        server_cores: window.server.map(|cpu| cores(cpu, window.counted)),
+        server_resident: window.resident,
+        client_cpu_us: each(window.client),
+        client_cores,
+        senders_busy: shares.busy,
+        senders_waiting: shares.answers,
+        limit: limit(&shares, client_cores, threads, asked.pace.rate.is_some(), kept),
+        unanswered: sum(|told| told.unanswered) + chain.errors,
+        last_error: tolds.iter().filter_map(|told| told.error.as_ref()).next_back().map(ToString::to_string),
+        pool_full: sum(|told| told.full),
+        pool_full_words: tolds.iter().find_map(|told| told.full_words.clone()),
+        dearer: sum(|told| told.dearer),
+        blocks_too_dear: chain.blocks.iter().filter(|block| block.base_fee > node.terms.max_fee).count(),
+        healed: sum(|told| told.healed),
+        other_hash: sum(|told| told.other_hash),
+        renonced: sum(|told| told.renonced),
+        number_ahead: chain.number_ahead,
+        reorganised: chain.reorganised,
+        reading_ended: chain.lost.as_ref().map(ToString::to_string),
+        blocks: chain.blocks.iter().map(|block| line(block, seen(block))).collect(),
+    })
+}
+
+/// The mean time between two blocks.
+fn block_time(blocks: &[&Block]) -> Option<f64> {
+    let (first, last) = (blocks.first()?, blocks.last()?);
+    let gaps = blocks.len() - 1;
+    (gaps > 0).then(|| last.seen.duration_since(first.seen).as_secs_f64() / gaps as f64)
+}
+
+fn line(block: &Block, seen_s: f64) -> BlockLine {
+    BlockLine {
+        number: block.number,
+        seen_s,
+        transactions: block.transactions,
+        ours: block.ours,
+        gas_used: block.gas_used,
+        fullness: block.gas_used as f64 / block.gas_limit.max(1) as f64,
+        under_way: block.under_way,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_the_limit() {
+        let shares = |busy, answers, idle| Shares { busy, answers, idle };
+        // Four senders on two cores: they cannot use more than two.
+        assert_eq!(limit(&shares(0.5, 0.3, 0.2), 1.9, 2.0, false, true), Limit::Load);
+        assert_eq!(limit(&shares(0.95, 0.0, 0.0), 0.3, 2.0, false, true), Limit::Load);
+        assert_eq!(limit(&shares(0.05, 0.93, 0.0), 0.1, 2.0, false, true), Limit::RoundTrips);
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), 0.1, 2.0, false, true), Limit::Node);
+        assert_eq!(limit(&shares(0.05, 0.97, 0.0), 0.1, 2.0, true, false), Limit::RoundTrips);
+        assert_eq!(limit(&shares(0.05, 0.5, 0.4), 0.1, 2.0, true, true), Limit::Rate);
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), 0.1, 2.0, true, false), Limit::Node);
+    }
+}

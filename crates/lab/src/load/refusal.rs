@@ -1,0 +1,60 @@
+//! What a refusal means to a sender. Nodes have no codes for it, only words.
+//!
+//! source  the messages of geth, anvil, hardhat, CometBFT's ledgers and ours
+
+/// What a node's words mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The node has it.
+    Known,
+    /// The pool has no room now.
+    Full,
+    /// It pays less than a block asks for.
+    Fee,
+    /// The nonce is used.
+    NonceUsed,
+    /// Anything else; a nonce too far ahead among them.
+    Other,
+}
+
+const KNOWN: [&str; 5] =
+    ["already known", "known transaction", "already imported", "already in mempool", "tx already exists"];
+const FULL: [&str; 5] = ["is full", "limit exceeded", "too many", "rate limit", "busy"];
+const FEE: [&str; 4] = ["less than block base fee", "below base fee", "fee cap less than", "max fee per gas less than"];
+const NONCE_USED: [&str; 4] = ["nonce too low", "nonce is too low", "replacement", "nonce has already been used"];
+
+impl Reason {
+    /// What these words mean.
+    pub fn of(message: &str) -> Self {
+        let message = message.to_ascii_lowercase();
+        let any = |words: &[&str]| words.iter().any(|word| message.contains(word));
+        match () {
+            () if any(&KNOWN) => Self::Known,
+            () if any(&FEE) => Self::Fee,
+            () if any(&NONCE_USED) => Self::NonceUsed,
+            // A full pool of geth's takes only what pays more than what it holds, and says so.
+            () if any(&FULL) || message.contains("underpriced") => Self::Full,
+            () => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_in_the_words_of_nodes() {
+        assert_eq!(Reason::of("already known"), Reason::Known);
+        assert_eq!(Reason::of("transaction already imported"), Reason::Known);
+        assert_eq!(Reason::of("txpool is full"), Reason::Full);
+        assert_eq!(Reason::of("transaction underpriced"), Reason::Full);
+        assert_eq!(Reason::of("transaction underpriced: gas tip cap 1, minimum needed 2"), Reason::Full);
+        assert_eq!(Reason::of("mempool is full: number of txs 8000 (max: 8000)"), Reason::Full);
+        assert_eq!(Reason::of("replacement transaction underpriced"), Reason::NonceUsed);
+        assert_eq!(Reason::of("nonce too low: next nonce 5, tx nonce 4"), Reason::NonceUsed);
+        assert_eq!(Reason::of("max fee per gas less than block base fee"), Reason::Fee);
+        assert_eq!(Reason::of("insufficient funds for gas * price + value"), Reason::Other);
+        assert_eq!(Reason::of("nonce too high"), Reason::Other);
+    }
+}

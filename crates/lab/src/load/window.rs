@@ -1,0 +1,119 @@
+//! The measured time of a run: its begin, its end, and what processes used in it.
+//!
+//! reads   counts; CPU times and memory of processes
+//! writes  a [`Window`]; a line a second to whoever watches
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::outcome::Outcomes;
+use super::process;
+use super::run::{Asked, Progress};
+use super::sender::Shared;
+
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Nothing more is included, it seems, when nothing has been for so long, nor for so many of the longest block times.
+const STANDSTILL: Duration = Duration::from_secs(6);
+const STANDSTILL_BLOCKS: u32 = 3;
+
+/// The measured time, and what was used in it.
+pub struct Window {
+    /// When it began.
+    pub begin: Instant,
+    /// When it ended.
+    pub end: Instant,
+    /// How long CPU time was counted: beyond the end, where the end was seen late.
+    pub counted: Duration,
+    /// CPU time of the node, where its process is known.
+    pub server: Option<Duration>,
+    /// CPU time of the load.
+    pub client: Duration,
+    /// Memory of the node at the end.
+    pub resident: Option<u64>,
+}
+
+impl Window {
+    /// Watches until the time is over, all that was to be sent has ended, `stop` or `reader_ended`.
+    pub fn watch(
+        asked: &Asked,
+        shared: &Shared<'_>,
+        stop: &dyn Fn() -> bool,
+        told: &mut impl FnMut(Progress<'_>),
+        reader_ended: impl Fn() -> bool,
+    ) -> Self {
+        let own = std::process::id();
+        let cpu = || (process::cpu_time_of_all(&asked.pids), process::cpu_time(own).unwrap_or_default());
+        let (start, warmup) = (Instant::now(), asked.warmup());
+        let (mut begin, mut before) = (start + warmup, None);
+        let (mut second, mut included) = (start + Duration::from_secs(1), 0);
+        let mut still = Standstill::new(shared.outcomes);
+        let end = loop {
+            let now = Instant::now();
+            if before.is_none() && now >= begin {
+                before = Some(cpu());
+                begin = now;
+                shared.measured.store(true, Ordering::Relaxed);
+            }
+            if now >= second {
+                let sum = shared.outcomes.with(|counts| counts.included);
+                let at = now.duration_since(start).as_secs_f64() - warmup.as_secs_f64();
+                told(Progress::Second(at, sum.saturating_sub(included), shared.outcomes.under_way()));
+                included = sum;
+                second += Duration::from_secs(1);
+            }
+            if now >= begin + asked.duration || stop() || reader_ended() {
+                break now;
+            }
+            // All has been sent: what was sent last is measured too.
+            if shared.at_work.load(Ordering::Acquire) == 0 && still.reached(shared.outcomes) {
+                break shared.outcomes.last_included().unwrap_or(now);
+            }
+            thread::sleep(LOOK_EVERY.min((begin + asked.duration).saturating_duration_since(now)));
+        };
+        let (server, client) = cpu();
+        let (server_before, client_before) = before.unwrap_or((server, client));
+        let known = !asked.pids.is_empty();
+        Self {
+            begin: begin.min(end),
+            end,
+            counted: begin.elapsed(),
+            server: server.zip(server_before).map(|(now, then)| now.saturating_sub(then)).filter(|_| known),
+            client: client.saturating_sub(client_before),
+            resident: known.then(|| asked.pids.iter().filter_map(|&pid| process::resident(pid)).sum()),
+        }
+    }
+}
+
+/// Whether nothing is under way any more, or nothing moves.
+struct Standstill {
+    left: usize,
+    moved: Instant,
+}
+
+impl Standstill {
+    fn new(outcomes: &Outcomes) -> Self {
+        Self { left: outcomes.under_way(), moved: Instant::now() }
+    }
+
+    fn reached(&mut self, outcomes: &Outcomes) -> bool {
+        let left = outcomes.under_way();
+        if left != self.left {
+            (self.left, self.moved) = (left, Instant::now());
+        }
+        left == 0 || self.moved.elapsed() > STANDSTILL.max(outcomes.longest_block_time() * STANDSTILL_BLOCKS)
+    }
+}
+
+/// Waits until nothing is under way, or nothing moves, or `ended`.
+pub fn settle(shared: &Shared<'_>, ended: impl Fn() -> bool) {
+    let mut still = Standstill::new(shared.outcomes);
+    while !ended() {
+        // A sender that is still at work may have an answer to come.
+        let at_work = shared.at_work.load(Ordering::Acquire) > 0;
+        if still.reached(shared.outcomes) && !at_work {
+            return;
+        }
+        shared.outcomes.wait_below(still.left, LOOK_EVERY);
+    }
+}

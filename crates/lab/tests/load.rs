@@ -1,0 +1,189 @@
+//! A load on nodes that misbehave: there is a report, and every transaction has its true end.
+
+mod stub;
+
+use std::time::Duration;
+
+use alloy_primitives::Address;
+use hearth_crypto::secp256k1::Signer;
+use hearth_lab::load::account::{address, generate};
+use hearth_lab::load::report::{Limit, Report};
+use hearth_lab::load::run::{Asked, connect, run};
+use hearth_lab::load::sender::Pace;
+use hearth_lab::load::workload::Kind;
+use stub::{Manners, Stub};
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+struct Scene {
+    stub: Stub,
+    signers: Vec<Signer>,
+    asked: Asked,
+}
+
+/// So many accounts on a node of such manners.
+fn scene(accounts: usize, manners: Manners) -> Scene {
+    let signers = generate(accounts).unwrap();
+    let addresses: Vec<Address> = signers.iter().map(address).collect();
+    let stub = Stub::start(manners, &addresses);
+    let asked = Asked {
+        networks: vec![stub.url.clone()],
+        timeout: TIMEOUT,
+        kind: Kind::Transfer,
+        senders: 2,
+        pace: Pace { rate: None, batch: 10, under_way: 100, count: None, presign: 0 },
+        warmup: Duration::ZERO,
+        duration: Duration::from_secs(60),
+        pids: vec![],
+    };
+    Scene { stub, signers, asked }
+}
+
+impl Scene {
+    /// Each account sends so many, and no more.
+    fn counted(mut self, count: u64) -> Self {
+        self.asked.pace.count = Some(count);
+        self
+    }
+
+    fn run(&self) -> Report {
+        let node = connect(&self.stub.url, TIMEOUT).unwrap();
+        let report = run(&self.asked, &node, &self.signers[0], &self.signers, &|| false, |_| {}).unwrap();
+        let Report { sent, included, rejected, dropped, unknown, .. } = &report;
+        assert_eq!(*sent, included + rejected + dropped + unknown);
+        assert!(!report.text().is_empty());
+        report
+    }
+}
+
+#[test]
+fn a_node_that_behaves_includes_all() {
+    let scene = scene(6, Manners { block_ms: 50, stranger_fails: true, ..Manners::default() }).counted(10);
+    let report = scene.run();
+    assert_eq!((report.sent, report.included), (60, 60));
+    assert_eq!((report.receipts_seen, report.failed), (60, Some(0)), "what fails of strangers is not ours");
+    assert!(report.tps > 0.0 && report.seconds < 30.0, "{} in {} s", report.tps, report.seconds);
+}
+
+#[test]
+fn receipts_are_asked_for_one_by_one_where_those_of_blocks_are_not_told() {
+    let manners = Manners { no_block_receipts: true, stranger_fails: true, ..Manners::default() };
+    let report = scene(4, manners).counted(3).run();
+    assert_eq!((report.included, report.receipts_seen, report.failed), (12, 12, Some(0)));
+}
+
+#[test]
+fn what_the_node_took_and_forgot_is_dropped() {
+    let report = scene(4, Manners { forgets_every: 1, ..Manners::default() }).counted(2).run();
+    assert_eq!((report.sent, report.dropped, report.unknown), (8, 8, 0));
+}
+
+#[test]
+fn a_gap_that_the_pool_made_is_healed() {
+    let report = scene(6, Manners { forgets_every: 9, ..Manners::default() }).counted(6).run();
+    assert_eq!((report.sent, report.included), (36, 36), "{}", report.text());
+    assert!(report.healed >= 1, "{}", report.text());
+}
+
+#[test]
+fn an_answer_that_is_lost_costs_nothing() {
+    let scene = scene(6, Manners { answer_lost_every: 3, ..Manners::default() }).counted(20);
+    let report = scene.run();
+    assert_eq!((report.sent, report.included, report.rejected), (120, 120, 0), "{}", report.text());
+    assert!(report.unanswered > 0 && report.last_error.is_some());
+    assert_eq!(scene.stub.with(|world| world.included()), 120, "nothing is sent twice");
+}
+
+#[test]
+fn a_node_that_dies_leaves_a_report() {
+    let mut scene = scene(6, Manners { block_ms: 50, dies_at: 10, ..Manners::default() });
+    scene.asked.duration = Duration::from_secs(2);
+    let report = scene.run();
+    assert!(report.included > 0 && report.unknown > 0, "{}", report.text());
+    assert!(report.reading_ended.is_some() && report.last_error.is_some());
+}
+
+#[test]
+fn a_full_pool_is_waited_for() {
+    for full_is_underpriced in [false, true] {
+        let manners = Manners { pool_max: 4, block_ms: 20, full_is_underpriced, ..Manners::default() };
+        let report = scene(8, manners).counted(8).run();
+        assert_eq!((report.sent, report.included, report.rejected), (64, 64, 0), "{}", report.text());
+        assert!(report.pool_full > 0 && report.pool_full_words.is_some());
+        assert_eq!(report.unsent, 0);
+    }
+}
+
+#[test]
+fn what_a_pool_never_had_room_for_is_not_sent() {
+    let mut scene = scene(8, Manners { pool_max: 3, block_ms: 600_000, ..Manners::default() });
+    scene.asked.pace.rate = Some(100.0);
+    scene.asked.duration = Duration::from_secs(2);
+    let report = scene.run();
+    assert_eq!((report.sent, report.unknown), (3, 3), "{}", report.text());
+    assert!(report.unsent > 150, "{}", report.text());
+    assert_eq!(report.limit, Limit::Node);
+}
+
+#[test]
+fn a_refusal_is_counted_once_and_the_rest_goes_on() {
+    let scene = scene(4, Manners { refuses_every: 7, ..Manners::default() }).counted(12);
+    let report = scene.run();
+    // One that was refused goes out again as it was; refused as the last of its account, it stays so.
+    assert_eq!(report.included + report.rejected, report.sent, "{}", report.text());
+    assert_eq!(report.included, scene.stub.with(|world| world.included()) as u64);
+    assert!((30..=48).contains(&report.sent) && report.renonced >= 4, "{}", report.text());
+    assert!(report.reasons.keys().all(|reason| reason == "no room at the inn …"), "{}", report.text());
+}
+
+#[test]
+fn fees_rise_when_the_node_asks_for_more() {
+    let manners = Manners { base_fee: 30_000_000_000, ..Manners::default() };
+    let report = scene(4, manners).counted(4).run();
+    assert_eq!((report.sent, report.included, report.rejected), (16, 16, 0), "{}", report.text());
+    assert!(report.dearer > 0);
+}
+
+#[test]
+fn a_rate_is_offered_whole_whatever_the_number_of_accounts() {
+    let mut scene = scene(3, Manners { block_ms: 50, ..Manners::default() });
+    scene.asked.pace = Pace { rate: Some(100.0), batch: 100, ..scene.asked.pace };
+    scene.asked.duration = Duration::from_secs(3);
+    let report = scene.run();
+    assert!((270..=305).contains(&(report.sent + report.unsent)), "{}", report.text());
+}
+
+#[test]
+fn a_slow_node_is_late_and_that_is_told() {
+    let mut scene = scene(8, Manners { slow_ms: 200, block_ms: 50, ..Manners::default() });
+    scene.asked.pace.rate = Some(200.0);
+    scene.asked.duration = Duration::from_secs(3);
+    let report = scene.run();
+    assert!(report.unsent > 100 && (550..=610).contains(&(report.sent + report.unsent)), "{}", report.text());
+    assert!(report.send_lag.unwrap().max_ms > 1000.0, "{}", report.text());
+    assert_eq!(report.limit, Limit::RoundTrips, "{}", report.text());
+}
+
+#[test]
+fn another_node_takes_over_from_one_that_is_silent() {
+    let mut scene = scene(6, Manners::default()).counted(5);
+    scene.asked.networks.push("http://127.0.0.1:1".into());
+    let report = scene.run();
+    assert_eq!((report.sent, report.included), (30, 30), "{}", report.text());
+    assert!(report.unanswered >= 1);
+}
+
+#[test]
+fn what_is_evicted_while_the_load_goes_on_is_sent_again() {
+    let scene = scene(4, Manners { block_ms: 3_000, ..Manners::default() }).counted(5);
+    let report = std::thread::scope(|scope| {
+        let running = scope.spawn(|| scene.run());
+        while scene.stub.with(|world| world.waiting()) < 20 {
+            std::thread::yield_now();
+        }
+        scene.stub.evict();
+        running.join().unwrap()
+    });
+    assert_eq!((report.sent, report.included, report.dropped), (20, 20, 0), "{}", report.text());
+    assert_eq!(report.healed, 16);
+}
