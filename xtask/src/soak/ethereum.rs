@@ -5,7 +5,8 @@
 //! memory  a report a run
 //!
 //! Each round starts each node anew, one after the other, in an order that turns: what the machine does to one it does
-//! to the others. A peer that is not there is left out, and that is said.
+//! to the others. A short run first says how many transactions are worth signing ahead. A peer that is not there is left
+//! out, and so is a peer's run that gives no report: both are said. A run of ours that gives none is wrong.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,6 +21,16 @@ use crate::run::{self, Args, TempFolder};
 
 /// A node must answer within this.
 const START_WITHIN: Duration = Duration::from_secs(60);
+
+/// Seconds of the short run before, and those that do not count in either.
+const PROBE_S: u64 = 5;
+const WARMUP_S: u64 = 3;
+/// The load's accounts.
+const ACCOUNTS: u64 = 2000;
+/// So much more than the short run's rate is signed ahead.
+const AHEAD: f64 = 1.5;
+/// How much of what a failed run said is shown.
+const LINES_SHOWN: usize = 12;
 
 /// What is asked of the node: transfers a second, CPU time of one in µs, tokens a second, and the ratios to the peers.
 const TRANSFERS_MIN: f64 = 10_000.0;
@@ -43,21 +54,33 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let peers = peers(run::hearth(binary)?, anvil, geth);
     args.end()?;
     let mut found: Map<String, Value> = Map::new();
+    let mut without = vec![];
     for kind in kinds {
         let mut reports: Vec<Vec<Value>> = peers.iter().map(|_| vec![]).collect();
         for round in 0..rounds as usize {
             for turn in 0..peers.len() {
                 let which = (turn + round) % peers.len();
-                let report = measure(&peers[0].binary, &peers[which], kind, seconds)?;
-                println!("{kind} {}: {}", peers[which].name, told(&report));
-                reports[which].push(report);
+                match measure(&peers[0].binary, &peers[which], kind, seconds) {
+                    Ok(report) => {
+                        println!("{kind} {}: {}", peers[which].name, told(&report));
+                        reports[which].push(report);
+                    }
+                    Err(why) => {
+                        println!("{kind} {}: no report: {why}", peers[which].name);
+                        if which == 0 {
+                            without.push(format!("{kind}: a run without a report"));
+                        }
+                    }
+                }
             }
         }
-        for (peer, reports) in peers.iter().zip(&reports) {
+        for (peer, reports) in peers.iter().zip(&reports).filter(|(_, reports)| !reports.is_empty()) {
             found.insert(format!("{kind} {}", peer.name), medians(reports));
         }
     }
-    Ok(judge(found))
+    let mut outcome = judge(found);
+    outcome.wrong.extend(without);
+    Ok(outcome)
 }
 
 /// Ours first.
@@ -152,22 +175,43 @@ fn measure(hearth: &Path, peer: &Peer, kind: &str, seconds: u64) -> Result<Value
     let running = Running(child);
     let rpc = Rpc { port };
     wait_for(peer.name, START_WITHIN, || rpc.call("eth_chainId", json!([])).ok())?;
-    let report = folder.path().join("report.json");
-    // Transfers are signed before, as the load shares the cores; what is signed beyond that is the load's own time.
-    let presign = (seconds * 8).to_string();
+    let drive = |seconds: u64, presign: u64| {
+        let (pid, presign, seconds) = (running.0.id().to_string(), presign.to_string(), seconds.to_string());
+        let options = ["--kind", kind, "--pid", &pid, "--presign", &presign, "--duration", &seconds];
+        load(hearth, folder.path(), &format!("http://127.0.0.1:{port}"), &options)
+    };
+    let probe = drive(PROBE_S, 0)?;
+    let usable = figure(&probe, "tps") * AHEAD * (seconds + WARMUP_S) as f64 / ACCOUNTS as f64;
+    // What is signed beyond that is the load's own time; what nobody will send, nobody needs.
+    drive(seconds, usable.ceil() as u64)
+}
+
+/// `hearth load run`: its report, or the last that it said.
+fn load(hearth: &Path, folder: &Path, url: &str, options: &[&str]) -> Result<Value, String> {
+    let (report, log) = (folder.join("report.json"), folder.join("load.log"));
+    let stderr = std::fs::File::create(&log).map_err(|why| why.to_string())?;
+    let (accounts, warmup) = (ACCOUNTS.to_string(), WARMUP_S.to_string());
     let status = Command::new(hearth)
-        .args(["load", "run", "--network", &format!("http://127.0.0.1:{port}"), "--kind", kind, "--presign", &presign])
-        .args(["--duration", &seconds.to_string(), "--pid", &running.0.id().to_string(), "--json"])
+        .args(["load", "run", "--network", url, "--accounts", &accounts, "--warmup", &warmup])
+        .args(options)
+        .arg("--json")
         .arg(&report)
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(stderr)
         .status()
         .map_err(|why| why.to_string())?;
     if !status.success() {
-        return Err(format!("`hearth load run` against {} ends with {status}", peer.name));
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        return Err(format!("`hearth load run` ends with {status}; it said\n{}", last_lines(&said)));
     }
     let text = std::fs::read_to_string(&report).map_err(|why| why.to_string())?;
     serde_json::from_str(&text).map_err(|why| why.to_string())
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    let shown = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
+    shown.iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
 fn figure(report: &Value, name: &str) -> f64 {
@@ -178,7 +222,8 @@ fn told(report: &Value) -> String {
     let (tps, cpu) = (figure(report, "tps"), figure(report, "server_cpu_us"));
     let ends = ["sent", "included", "rejected", "dropped", "unknown", "failed"];
     let ends: Vec<_> = ends.iter().map(|end| format!("{end} {}", report[*end])).collect();
-    format!("{tps:.0} txn/s, {cpu:.1} µs of the node's CPU each; {}", ends.join(", "))
+    let limit = report["limit"].as_str().unwrap_or("not told");
+    format!("{tps:.0} txn/s, {cpu:.1} µs of the node's CPU each, limit: {limit}; {}", ends.join(", "))
 }
 
 fn medians(reports: &[Value]) -> Value {
@@ -231,6 +276,15 @@ fn judge(mut found: Map<String, Value>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failed_run_shows_what_it_said_last() {
+        let (folder, url) = (TempFolder::new("soak-ethereum-test").unwrap(), "http://127.0.0.1:1");
+        let why = load(Path::new("/bin/ls"), folder.path(), url, &["--no-such-option"]).unwrap_err();
+        assert!(why.contains("ends with exit status: 2") && why.contains("/bin/ls"), "{why}");
+        let many: Vec<_> = (0..40).map(|line| line.to_string()).collect();
+        assert!(last_lines(&many.join("\n")).starts_with("    28\n"));
+    }
 
     fn of(tps: f64, dropped: u64) -> Value {
         medians(&[json!({ "tps": tps, "server_cpu_us": 50.0, "sent": 10, "included": 10, "dropped": dropped })])
