@@ -41,12 +41,13 @@ mod filling {
     pub(crate) struct Filling {
         file: File,
         left: AtomicU64,
-        broken: AtomicBool,
+        no_cuts: AtomicBool,
+        no_syncs: AtomicBool,
     }
 
     impl Filling {
         pub(crate) fn new(file: File, left: u64) -> Self {
-            Self { file, left: AtomicU64::new(left), broken: AtomicBool::new(false) }
+            Self { file, left: AtomicU64::new(left), no_cuts: AtomicBool::default(), no_syncs: AtomicBool::default() }
         }
 
         /// From now on so many bytes are left.
@@ -54,14 +55,19 @@ mod filling {
             self.left.store(left, Ordering::Relaxed);
         }
 
-        /// Whether it neither cuts nor syncs from now on.
-        pub(crate) fn set_broken(&self, broken: bool) {
-            self.broken.store(broken, Ordering::Relaxed);
+        /// Whether it refuses to cut from now on.
+        pub(crate) fn refuse_cuts(&self, refuse: bool) {
+            self.no_cuts.store(refuse, Ordering::Relaxed);
         }
 
-        fn if_whole(&self) -> io::Result<()> {
-            if self.broken.load(Ordering::Relaxed) { Err(io::Error::other("the disk is broken")) } else { Ok(()) }
+        /// Whether it refuses to sync from now on.
+        pub(crate) fn refuse_syncs(&self, refuse: bool) {
+            self.no_syncs.store(refuse, Ordering::Relaxed);
         }
+    }
+
+    fn unless(refused: &AtomicBool) -> io::Result<()> {
+        if refused.load(Ordering::Relaxed) { Err(io::Error::other("the disk is broken")) } else { Ok(()) }
     }
 
     impl Disk for Filling {
@@ -73,12 +79,12 @@ mod filling {
         }
 
         fn cut(&self, len: u64) -> io::Result<()> {
-            self.if_whole()?;
+            unless(&self.no_cuts)?;
             Disk::cut(&self.file, len)
         }
 
         fn sync(&self) -> io::Result<()> {
-            self.if_whole()?;
+            unless(&self.no_syncs)?;
             Disk::sync(&self.file)
         }
     }

@@ -52,9 +52,14 @@ impl Tx {
     /// A transaction of someone whose key is not at hand: that of an impersonated account, or one whose sender a
     /// trusted store remembers.
     pub fn with_sender(envelope: TxEnvelope, sender: Address) -> Self {
+        let authorities = recover_authorities(&envelope);
+        Self::with_authorities(envelope, sender, authorities)
+    }
+
+    /// As [`Tx::with_sender`], where the store remembers who signed the authorization list, too.
+    pub fn with_authorities(envelope: TxEnvelope, sender: Address, authorities: Vec<Option<Address>>) -> Self {
         let raw = Bytes::from(envelope.encoded_2718());
         let hash = B256::from(keccak256(&raw));
-        let authorities = recover_authorities(&envelope);
         Self { raw, envelope, hash, sender, authorities }
     }
 

@@ -3,15 +3,18 @@
 //! reads   the folder of an earlier run
 //! writes  an append-only log in segments, each record with checksums; synced by a thread of its own, so that the
 //!         disk works while the next block is made
-//! memory  8 B for each block, about 30 B for each transaction: where it is
-//! drops   a record that was being written when the program ended; everything else that is not as it was written is
-//!         refused, with the file's name
+//! memory  about 40 B for each block and 30 B for each transaction: where it is, by number and by a keyed hash
+//! drops   at the start, what the last file ends with and nothing says was on disk: a record that was being written, or
+//!         whatever the machine's end left of one; everything else that is not as it was written is refused, with the
+//!         file's name
 //!
 //! A block is in the kernel's hands before anybody sees it, so the end of the program loses none; the end of the
-//! machine may lose those of the last moment, and those are the newest ones.
+//! machine may lose those of the last moment, and those are the newest ones. Readers wait for the moments in which a
+//! block's place is noted, never for the disk.
 
 mod record;
 mod segment;
+mod sync;
 
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
@@ -19,16 +22,19 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use alloy_primitives::B256;
 
 use crate::block::Block;
+#[cfg(test)]
 use crate::disk::Disk;
 use crate::state::Changes;
 use record::Hashes;
-use segment::{Place, Segment, SegmentHead};
+use segment::{Place, Segment, SegmentHead, Tail};
+pub use sync::SyncOrder;
+use sync::{Shared, Unsynced};
 
 /// Bytes from which on a segment is not written to any more.
 const SEGMENT_BYTES: u64 = 256 << 20;
@@ -76,13 +82,19 @@ pub enum BlocksError {
         /// What is wrong there.
         what: &'static str,
     },
+    /// The disk has refused what it must hold before more is written.
+    #[error("no more blocks are kept: {0}")]
+    NotSynced(String),
 }
 
 /// The blocks of one chain, from 1 on.
 pub struct BlockStore {
     dir: PathBuf,
     head: SegmentHead,
-    inner: Arc<Mutex<Inner>>,
+    segment_bytes: u64,
+    shared: Arc<Shared>,
+    /// Held while a block is written or blocks are cut off.
+    writing: Mutex<()>,
     /// Wakes the thread that syncs; taken at the end.
     sync: Option<SyncSender<()>>,
     syncer: Option<JoinHandle<()>>,
@@ -97,14 +109,17 @@ struct Inner {
     by_tx: HashMap<u64, u64>,
     /// Nobody can choose hashes that meet in it.
     key: RandomState,
-    /// What the thread syncs next.
-    unsynced: Option<Arc<dyn Disk>>,
+    /// What the thread syncs next; of files before, everything is on disk.
+    unsynced: Option<Unsynced>,
+    /// Up to which block everything is on disk.
+    synced: u64,
+    /// Why nothing more is written.
+    failure: Option<String>,
 }
 
 impl BlockStore {
-    /// Opens the folder, or makes it, for the chain of that id and block zero. The thread that syncs calls `then` each
-    /// time after that: what must not be on disk before the blocks is synced there.
-    pub fn open(dir: &Path, chain_id: u64, zero: B256, then: impl Fn() + Send + 'static) -> Result<Self, BlocksError> {
+    /// Opens the folder, or makes it, for the chain of that id and block zero.
+    pub fn open(dir: &Path, chain_id: u64, zero: B256) -> Result<Self, BlocksError> {
         let failed = |what| move |source| BlocksError::Io { what, path: dir.to_owned(), source };
         fs::create_dir_all(dir).map_err(failed("make the folder"))?;
         let file = File::create(dir.join("lock")).map_err(failed("lock"))?;
@@ -113,35 +128,33 @@ impl BlockStore {
             TryLockError::Error(error) => failed("lock")(error),
         })?;
         let head = SegmentHead { chain_id, zero };
-        let mut inner = Inner {
-            segments: Vec::new(),
-            by_hash: HashMap::new(),
-            by_tx: HashMap::new(),
-            key: RandomState::new(),
-            unsynced: None,
-        };
-        let paths = segment::paths(dir).map_err(failed("read"))?;
-        for (at, path) in paths.iter().enumerate() {
-            let last = at + 1 == paths.len();
-            let next = inner.segments.last().map_or(1, Segment::next);
-            let segment = Segment::open(path, &head, next, last, |number, hashes| inner.index(number, hashes))?;
-            inner.segments.push(segment);
-        }
-        let inner = Arc::new(Mutex::new(inner));
+        let inner = Mutex::new(Inner::open(dir, &head)?);
+        let shared = Arc::new(Shared { inner, order: OnceLock::new(), syncing: Mutex::default() });
+        let (dir, segment_bytes, writing, sync, syncer) = (dir.to_owned(), SEGMENT_BYTES, Mutex::default(), None, None);
+        Ok(Self { dir, head, segment_bytes, shared, writing, sync, syncer, _lock: file })
+    }
+
+    /// From now on a thread brings to disk what is written, in this order.
+    pub fn start(&mut self, order: SyncOrder) -> Result<(), BlocksError> {
+        assert!(self.shared.order.set(order).is_ok(), "there is one order");
         let (sync, wakes) = sync_channel(1);
-        let syncs = inner.clone();
-        let run = move || {
-            while wakes.recv().is_ok() {
-                let file = lock(&syncs).unsynced.take();
-                if let Some(Err(error)) = file.map(|file| file.sync()) {
-                    tracing::error!(%error, "blocks cannot be synced to the disk");
-                }
-                then();
+        let shared = self.shared.clone();
+        let bring = move || {
+            if let Err(error) = shared.bring_all() {
+                tracing::error!(%error, "blocks cannot be synced to the disk");
             }
         };
+        let run = move || {
+            while wakes.recv().is_ok() {
+                bring();
+            }
+            bring();
+        };
         let thread = std::thread::Builder::new().name("block-sync".into());
-        let syncer = thread.spawn(run).map_err(failed("start the thread that syncs"))?;
-        Ok(Self { dir: dir.to_owned(), head, inner, sync: Some(sync), syncer: Some(syncer), _lock: file })
+        let failed = |source| BlocksError::Io { what: "start the thread that syncs", path: self.dir.clone(), source };
+        self.syncer = Some(thread.spawn(run).map_err(failed)?);
+        self.sync = Some(sync);
+        Ok(())
     }
 
     /// Number of the newest block; 0 where there is none.
@@ -149,24 +162,52 @@ impl BlockStore {
         self.lock().newest()
     }
 
-    /// Appends the block after the newest, with what of its changes no execution gives.
+    /// Up to which block everything is known to be on disk, and what it builds on.
+    pub fn synced(&self) -> u64 {
+        self.lock().synced
+    }
+
+    /// Appends the block after the newest, with what of its changes no execution gives. Where that fails, nothing was
+    /// appended.
     pub fn append(&self, block: &Block, altered: &Changes) -> Result<(), BlocksError> {
+        let (number, hashes) = (block.number(), Hashes::of(block));
+        let mut record = Tail::room();
+        record::encode(block, altered, &mut record);
+        let _writing = lock(&self.writing);
+        let (mut tail, synced) = self.tail(number)?;
+        let written = tail.append(number, synced, &mut record);
         let mut inner = self.lock();
-        let number = block.number();
-        assert_eq!(number, inner.newest() + 1, "blocks are kept in order");
-        if inner.segments.last().is_none_or(|segment| segment.bytes() >= SEGMENT_BYTES) {
-            inner.segments.push(Segment::create(&self.dir, &self.head, number)?);
-        }
-        let segment = inner.segments.last_mut().expect("there is one now");
-        segment.append(number, &record::encode(block, altered))?;
-        inner.unsynced = Some(segment.disk());
-        inner.index(number, &Hashes::of(block));
+        let segment = inner.segments.last_mut().expect("it is being written to");
+        segment.set_tail(&tail);
+        written?;
+        inner.unsynced = Some(Unsynced { disk: tail.disk, path: tail.path, upto: number });
+        inner.index(number, &hashes);
         drop(inner);
         if let Some(sync) = &self.sync {
             // Full: the thread will look again after what it does.
             let _ = sync.try_send(());
         }
         Ok(())
+    }
+
+    /// Where the next block's record goes, and up to which block everything is on disk.
+    fn tail(&self, number: u64) -> Result<(Tail, u64), BlocksError> {
+        {
+            let inner = self.lock();
+            inner.check_failure()?;
+            assert_eq!(number, inner.newest() + 1, "blocks are kept in order");
+            let last = inner.segments.last().filter(|segment| segment.bytes() < self.segment_bytes);
+            if let Some(segment) = last {
+                return Ok((segment.tail(), inner.synced));
+            }
+        }
+        // Only the last file may end with what is not on disk.
+        self.shared.bring()?;
+        let segment = Segment::create(&self.dir, &self.head, number)?;
+        let mut inner = self.lock();
+        let tail = segment.tail();
+        inner.segments.push(segment);
+        Ok((tail, inner.synced))
     }
 
     /// The block of that number.
@@ -194,26 +235,36 @@ impl BlockStore {
         Some((place >> INDEX_BITS, (place & ((1 << INDEX_BITS) - 1)) as usize))
     }
 
-    /// Lets go of all blocks after `number`.
+    /// Lets go of all blocks after `number`, on disk too.
     pub fn truncate(&self, number: u64) -> Result<(), BlocksError> {
+        let _writing = lock(&self.writing);
         for gone in (number + 1..=self.newest()).rev() {
             if let Some(block) = self.block(gone)? {
                 self.lock().forget(&Hashes::of(&block));
             }
         }
+        let _syncing = lock(&self.shared.syncing);
         let mut inner = self.lock();
-        while let Some(last) = inner.segments.last_mut() {
-            if last.first() <= number {
-                return last.truncate(number);
-            }
-            let segment = inner.segments.pop().expect("there is one");
+        inner.synced = inner.synced.min(number);
+        while let Some(segment) = inner.segments.pop_if(|segment| segment.first() > number) {
+            inner.unsynced = None;
             segment.remove()?;
         }
-        Ok(())
+        let Some(last) = inner.segments.last_mut() else { return Ok(()) };
+        let cut = last.truncate(number)?;
+        let (tail, upto) = (last.tail(), last.next() - 1);
+        if cut {
+            inner.unsynced = Some(Unsynced { disk: tail.disk.clone(), path: tail.path.clone(), upto });
+        }
+        drop(inner);
+        match cut.then(|| tail.disk.sync()) {
+            Some(Err(error)) => Err(self.shared.fail(format!("cannot sync {}: {error}", tail.path.display()))),
+            _ => Ok(()),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        lock(&self.inner)
+        self.shared.lock()
     }
 
     /// Has the newest file written through another.
@@ -222,11 +273,25 @@ impl BlockStore {
         self.lock().segments.last_mut().expect("there is a file").put_disk(disk);
     }
 
+    /// Nothing is brought to disk while this is held.
+    #[cfg(test)]
+    pub(crate) fn hold_syncs(&self) -> MutexGuard<'_, ()> {
+        lock(&self.shared.syncing)
+    }
+
     /// Writes to the disk what is not there yet.
     pub fn sync(&self) -> Result<(), BlocksError> {
-        let file = self.lock().unsynced.take();
-        let failed = |source| BlocksError::Io { what: "sync", path: self.dir.clone(), source };
-        file.map_or(Ok(()), |file| file.sync().map_err(failed))
+        self.shared.bring()
+    }
+
+    /// At the end: what was written is on disk, and the file says so.
+    fn close(&self) -> Result<(), BlocksError> {
+        self.sync()?;
+        let inner = self.lock();
+        match inner.segments.last() {
+            Some(last) if inner.synced == inner.newest() => last.tail().close(inner.synced),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -237,13 +302,37 @@ impl Drop for BlockStore {
             // A panic there has told what it had to tell.
             let _ = syncer.join();
         }
-        if let Err(error) = self.sync() {
+        if let Err(error) = self.close() {
             tracing::error!(%error, "blocks cannot be synced to the disk");
         }
     }
 }
 
 impl Inner {
+    fn open(dir: &Path, head: &SegmentHead) -> Result<Self, BlocksError> {
+        let (segments, by_hash, by_tx, unsynced, failure) = Default::default();
+        let mut inner = Self { segments, by_hash, by_tx, key: RandomState::new(), unsynced, synced: 0, failure };
+        let paths = segment::paths(dir).map_err(|source| BlocksError::Io { what: "read", path: dir.into(), source })?;
+        for (at, path) in paths.iter().enumerate() {
+            let last = at + 1 == paths.len();
+            let next = inner.segments.last().map_or(1, Segment::next);
+            let found = |number, hashes: &Hashes| inner.index(number, hashes);
+            let (segment, synced) = Segment::open(path, head, next, last, found)?;
+            inner.synced = synced;
+            if last {
+                // What is in it may be in the system's memory alone.
+                let tail = segment.tail();
+                inner.unsynced = Some(Unsynced { disk: tail.disk, path: tail.path, upto: segment.next() - 1 });
+            }
+            inner.segments.push(segment);
+        }
+        Ok(inner)
+    }
+
+    fn check_failure(&self) -> Result<(), BlocksError> {
+        self.failure.clone().map_or(Ok(()), |why| Err(BlocksError::NotSynced(why)))
+    }
+
     fn newest(&self) -> u64 {
         self.segments.last().map_or(0, |segment| segment.next() - 1)
     }
@@ -269,8 +358,8 @@ impl Inner {
     }
 }
 
-fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
-    inner.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! A block as the log holds it.
 //!
 //! The form is RLP: the header; the transactions, each with its sender before it, which was recovered once; the
-//! receipts but for what follows from the rest; the withdrawals; accounts that no transaction set to what they are.
+//! receipts but for what follows from the rest; the withdrawals; accounts that no transaction set to what they are; who
+//! signed the authorization lists, of each transaction that has one, recovered once, too.
 
 use std::sync::Arc;
 
-use alloy_consensus::Header;
+use alloy_consensus::{Header, Transaction};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, Bytes, Log, U256};
 use alloy_rlp::{Decodable, Encodable, RlpDecodable, RlpEncodable};
@@ -54,6 +55,8 @@ struct Record {
     receipts: Vec<Outcome>,
     withdrawals: Vec<Withdrawal>,
     altered: Vec<Altered>,
+    /// 20 B for each tuple: who signed it; zeros where nobody can have.
+    authorities: Vec<Bytes>,
 }
 
 /// What of a receipt does not follow from the transactions.
@@ -103,7 +106,8 @@ impl Altered {
     }
 }
 
-pub(super) fn encode(block: &Block, altered: &Changes) -> Vec<u8> {
+/// Puts a block behind what is in `out`.
+pub(super) fn encode(block: &Block, altered: &Changes, out: &mut Vec<u8>) {
     let signed = |tx: &Arc<Tx>| [tx.sender.as_slice(), &tx.raw].concat().into();
     let outcome =
         |receipt: &Receipt| Outcome { status: receipt.status, gas_used: receipt.gas_used, logs: receipt.logs.clone() };
@@ -113,10 +117,14 @@ pub(super) fn encode(block: &Block, altered: &Changes) -> Vec<u8> {
         receipts: block.receipts.iter().map(outcome).collect(),
         withdrawals: block.withdrawals.clone(),
         altered: altered.accounts.iter().filter_map(Altered::of).collect(),
+        authorities: block.txs.iter().filter(|tx| !tx.authorities.is_empty()).map(|tx| authorities(tx)).collect(),
     };
-    let mut bytes = Vec::with_capacity(record.length());
-    record.encode(&mut bytes);
-    bytes
+    out.reserve(record.length());
+    record.encode(out);
+}
+
+fn authorities(tx: &Tx) -> Bytes {
+    tx.authorities.iter().flat_map(|authority| authority.unwrap_or_default()).collect()
 }
 
 /// The block of a record and what no execution gives of its changes, or what is wrong with it.
@@ -128,11 +136,20 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<(Block, Changes), &'static str>
     let hash = record.header.hash_slow();
     let base_fee = record.header.base_fee_per_gas.unwrap_or_default();
     let (mut txs, mut receipts) = (Vec::with_capacity(record.txs.len()), Vec::with_capacity(record.txs.len()));
-    let mut gas_used = 0;
+    let (mut gas_used, mut authorities) = (0, record.authorities.iter());
     for (signed, outcome) in record.txs.into_iter().zip(record.receipts) {
         let (sender, raw) = signed.split_at_checked(Address::len_bytes()).ok_or("a transaction has no sender")?;
         let envelope = decode_envelope(raw).map_err(|_| "a transaction does not decode")?;
-        let tx = Tx::with_sender(envelope, Address::from_slice(sender));
+        let signed = match envelope.authorization_list().unwrap_or_default().len() {
+            0 => Vec::new(),
+            count => {
+                let wrong = "who signed an authorization list is not there";
+                let all = authorities.next().filter(|all| all.len() == count * Address::len_bytes()).ok_or(wrong)?;
+                let each = all.chunks_exact(Address::len_bytes()).map(Address::from_slice);
+                each.map(|address| (!address.is_zero()).then_some(address)).collect()
+            }
+        };
+        let tx = Tx::with_authorities(envelope, Address::from_slice(sender), signed);
         let receipt = Receipt::new(&tx, outcome.status, outcome.gas_used, outcome.logs, gas_used, base_fee);
         gas_used = receipt.cumulative_gas_used;
         txs.push(Arc::new(tx));

@@ -1,9 +1,19 @@
 //! One file of the log.
 //!
-//! A file begins with 64 B that say whose it is; each record has 24 B before it: a mark, its length and number, and
-//! checksums of itself and of these.
+//! ```text
+//! file    magic 8 | chain id u64 | hash of block zero 32 | first block u64 | salt u32 | checksum u32, then records
+//! record  mark u32 | length u32 | number u64 | synced u64 | checksum of the body u32 | checksum of these u32 | body
+//! ```
+//!
+//! Each record says up to which block everything was on disk when it was written. A record without a body says so at
+//! the end of the program; the next one takes its place. Numbers are little endian, checksums CRC-32, of records begun
+//! with the file's salt: who chooses what is in a block cannot put a record into it.
+//!
+//! source  what the machine's end may leave is a tail that was never synced: it is cut off. A record that is not whole
+//!         although a later one says that it was synced is damage: it is named and refused
 
 use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -17,10 +27,10 @@ use crate::block::Block;
 use crate::disk::Disk;
 use crate::state::Changes;
 
-const MAGIC: &[u8; 8] = b"HRTHBLK1";
+const MAGIC: &[u8; 8] = b"HRTHBLK2";
 const HEAD_BYTES: usize = 64;
-const MARK: u32 = 0x4b4c_4248;
-const RECORD_HEAD_BYTES: usize = 24;
+const MARK: [u8; 4] = 0x4b4c_4248_u32.to_le_bytes();
+const RECORD_HEAD_BYTES: usize = 32;
 
 /// Whose blocks a file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,15 +41,52 @@ pub(super) struct SegmentHead {
 }
 
 impl SegmentHead {
-    fn encode(&self, first: u64) -> [u8; HEAD_BYTES] {
+    fn encode(&self, first: u64, salt: u32) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8..16].copy_from_slice(&self.chain_id.to_le_bytes());
         bytes[16..48].copy_from_slice(self.zero.as_slice());
         bytes[48..56].copy_from_slice(&first.to_le_bytes());
+        bytes[56..60].copy_from_slice(&salt.to_le_bytes());
         let checksum = crc32fast::hash(&bytes[..60]);
         bytes[60..].copy_from_slice(&checksum.to_le_bytes());
         bytes
+    }
+}
+
+/// What comes before each record.
+#[derive(Clone, Copy)]
+struct RecordHead {
+    /// Of the body, in bytes.
+    length: u32,
+    number: u64,
+    synced: u64,
+    checksum: u32,
+}
+
+impl RecordHead {
+    fn encode(&self, salt: u32) -> [u8; RECORD_HEAD_BYTES] {
+        let mut bytes = [0; RECORD_HEAD_BYTES];
+        bytes[..4].copy_from_slice(&MARK);
+        bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.synced.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.checksum.to_le_bytes());
+        let checksum = checksum(salt, &bytes[..28]);
+        bytes[28..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; RECORD_HEAD_BYTES], salt: u32) -> Option<Self> {
+        let (length, checksum_of_body) = (word(bytes, 4), word(bytes, 24));
+        let whole = bytes[..4] == MARK && checksum(salt, &bytes[..28]) == word(bytes, 28);
+        let (number, synced) = (long(bytes, 8), long(bytes, 16));
+        whole.then_some(Self { length, number, synced, checksum: checksum_of_body })
+    }
+
+    /// With the body, in bytes.
+    fn bytes(&self) -> u64 {
+        RECORD_HEAD_BYTES as u64 + u64::from(self.length)
     }
 }
 
@@ -49,6 +96,7 @@ pub(super) struct Segment {
     file: Arc<File>,
     /// The same file, for writing.
     disk: Arc<dyn Disk>,
+    salt: u32,
     first: u64,
     /// Where each record begins.
     offsets: Vec<u64>,
@@ -58,10 +106,54 @@ pub(super) struct Segment {
     rest: bool,
 }
 
+/// What writing the next record takes, so that readers can use the segment meanwhile.
+pub(super) struct Tail {
+    pub path: PathBuf,
+    pub disk: Arc<dyn Disk>,
+    salt: u32,
+    end: u64,
+    rest: bool,
+}
+
+impl Tail {
+    /// Bytes to leave before a record's body.
+    pub(super) fn room() -> Vec<u8> {
+        vec![0; RECORD_HEAD_BYTES]
+    }
+
+    /// Writes a record whose body lies behind [`Tail::room`].
+    pub(super) fn append(&mut self, number: u64, synced: u64, record: &mut [u8]) -> Result<(), BlocksError> {
+        let (head, body) = record.split_at_mut(RECORD_HEAD_BYTES);
+        let length = u32::try_from(body.len()).expect("a block is below 4 GiB");
+        let checksum = checksum(self.salt, body);
+        head.copy_from_slice(&RecordHead { length, number, synced, checksum }.encode(self.salt));
+        let failed = |source| BlocksError::Io { what: "write", path: self.path.clone(), source };
+        if self.rest {
+            self.disk.cut(self.end).map_err(failed)?;
+            self.rest = false;
+        }
+        if let Err(error) = self.disk.write(record, self.end) {
+            // A shorter record over these bytes would leave some of them behind itself.
+            self.rest = self.disk.cut(self.end).is_err();
+            return Err(failed(error));
+        }
+        self.end += record.len() as u64;
+        Ok(())
+    }
+
+    /// Says behind the last record that everything up to block `synced` is on disk.
+    pub(super) fn close(&self, synced: u64) -> Result<(), BlocksError> {
+        let head = RecordHead { length: 0, number: synced, synced, checksum: checksum(self.salt, &[]) };
+        let written = self.disk.write(&head.encode(self.salt), self.end);
+        written.map_err(|source| BlocksError::Io { what: "write", path: self.path.clone(), source })
+    }
+}
+
 /// Where a record is.
 pub(super) struct Place {
     path: PathBuf,
     file: Arc<File>,
+    salt: u32,
     offset: u64,
     bytes: usize,
 }
@@ -69,15 +161,22 @@ pub(super) struct Place {
 impl Place {
     /// The block there, and what no execution gives of its changes.
     pub(super) fn read(&self) -> Result<(Block, Changes), BlocksError> {
+        record::decode(&self.payload()?).map_err(|what| self.damaged(what))
+    }
+
+    fn payload(&self) -> Result<Vec<u8>, BlocksError> {
         let mut bytes = vec![0; self.bytes];
         let read = self.file.read_exact_at(&mut bytes, self.offset);
         read.map_err(|source| BlocksError::Io { what: "read", path: self.path.clone(), source })?;
-        let damaged = |what| BlocksError::Damaged { path: self.path.clone(), offset: self.offset, what };
-        let (head, payload) = bytes.split_at(RECORD_HEAD_BYTES);
-        if crc32fast::hash(payload) != word(head, 16) {
-            return Err(damaged("a block's checksum is wrong"));
+        let payload = bytes.split_off(RECORD_HEAD_BYTES);
+        if checksum(self.salt, &payload) != word(&bytes, 24) {
+            return Err(self.damaged("a block's checksum is wrong"));
         }
-        record::decode(payload).map_err(damaged)
+        Ok(payload)
+    }
+
+    fn damaged(&self, what: &'static str) -> BlocksError {
+        BlocksError::Damaged { path: self.path.clone(), offset: self.offset, what }
     }
 }
 
@@ -101,95 +200,103 @@ impl Segment {
         let path = dir.join(format!("{first:020}.blocks"));
         let failed = |source| BlocksError::Io { what: "write", path: path.clone(), source };
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
-        file.write_all_at(&head.encode(first), 0).map_err(failed)?;
+        let salt = salt();
+        let begun = file.write_all_at(&head.encode(first, salt), 0).and_then(|()| file.sync_all());
         // The name itself lasts, too.
-        File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
-        Ok(Self::over(path, file, first, HEAD_BYTES as u64))
+        let begun = begun.and_then(|()| File::open(dir)).and_then(|dir| dir.sync_all());
+        if let Err(error) = begun {
+            // Else the next attempt would find it there.
+            let _ = fs::remove_file(&path);
+            return Err(failed(error));
+        }
+        Ok(Self::over(path, file, salt, first))
     }
 
-    fn over(path: PathBuf, file: File, first: u64, end: u64) -> Self {
+    fn over(path: PathBuf, file: File, salt: u32, first: u64) -> Self {
         let file = Arc::new(file);
-        Self { path, disk: file.clone(), file, first, offsets: Vec::new(), end, rest: false }
+        let (offsets, end) = (Vec::new(), HEAD_BYTES as u64);
+        Self { path, disk: file.clone(), file, salt, first, offsets, end, rest: false }
     }
 
-    /// Reads a file that begins with block `first`; tells the hashes of each block to `found`. What the last file ends
-    /// with and was not written to its end is cut off.
+    /// Reads a file that begins with block `first`; tells the hashes of each block to `found`, and gives up to which
+    /// block everything was on disk, as far as this file knows. What the last file ends with, is no record and was not
+    /// synced is cut off.
     pub(super) fn open(
         path: &Path,
         wanted: &SegmentHead,
         first: u64,
         last: bool,
         mut found: impl FnMut(u64, &Hashes),
-    ) -> Result<Self, BlocksError> {
+    ) -> Result<(Self, u64), BlocksError> {
         let failed = |source| BlocksError::Io { what: "read", path: path.to_owned(), source };
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
-        let mut segment = Self::over(path.to_owned(), file, first, length);
-        if length < HEAD_BYTES as u64 && last {
-            // It was being made when the program ended.
-            segment.file.write_all_at(&wanted.encode(first), 0).map_err(failed)?;
-            segment.end = HEAD_BYTES as u64;
-            return Ok(segment);
+        // Of the files before, everything is.
+        let mut synced = first - 1;
+        if last && is_unbegun(&file, length).map_err(failed)? {
+            // It was being made when the program or the machine ended.
+            let salt = salt();
+            file.set_len(0).and_then(|()| file.write_all_at(&wanted.encode(first, salt), 0)).map_err(failed)?;
+            return Ok((Self::over(path.to_owned(), file, salt, first), synced));
         }
+        let salt = check_head(path, &file, wanted, first)?;
+        let mut segment = Self::over(path.to_owned(), file, salt, first);
         let handle = segment.file.clone();
         let mut reader = BufReader::with_capacity(1 << 20, &*handle);
-        segment.check_head(&mut reader, wanted)?;
-        let mut offset = HEAD_BYTES as u64;
-        let mut payload = Vec::new();
+        io::copy(&mut reader.by_ref().take(HEAD_BYTES as u64), &mut io::sink()).map_err(failed)?;
+        let (mut offset, mut body) = (segment.end, Vec::new());
         while offset < length {
             let damaged = |what| BlocksError::Damaged { path: path.to_owned(), offset, what };
-            let left = length - offset;
-            let mut head = [0; RECORD_HEAD_BYTES];
-            let torn = if left < RECORD_HEAD_BYTES as u64 {
-                true
-            } else {
-                reader.read_exact(&mut head).map_err(failed)?;
-                if word(&head, 0) != MARK || crc32fast::hash(&head[..20]) != word(&head, 20) {
-                    return Err(damaged("no record begins here"));
-                }
-                left - (RECORD_HEAD_BYTES as u64) < u64::from(word(&head, 4))
-            };
-            if torn {
-                if !last {
-                    return Err(damaged("the file ends within a record, and another follows"));
-                }
-                segment.file.set_len(offset).map_err(failed)?;
-                break;
-            }
-            payload.resize(word(&head, 4) as usize, 0);
-            reader.read_exact(&mut payload).map_err(failed)?;
             let number = segment.next();
-            if crc32fast::hash(&payload) != word(&head, 16) {
-                return Err(damaged("a block's checksum is wrong"));
-            }
-            if long(&head, 8) != number {
-                return Err(damaged("the numbers of blocks do not follow each other"));
-            }
-            found(number, &Hashes::read(&payload).map_err(|_| damaged("the record is no block"))?);
+            let head = match read_record(&mut reader, length - offset, salt, &mut body).map_err(failed)? {
+                Ok(head) if head.length == 0 && head.number.checked_add(1) == Some(number) => {
+                    synced = synced.max(head.synced);
+                    offset += head.bytes();
+                    continue;
+                }
+                Ok(head) if head.number == number && segment.end == offset => Ok(head),
+                Ok(_) => Err("the numbers of blocks do not follow each other"),
+                Err(what) => Err(what),
+            };
+            let head = match head {
+                Ok(head) => head,
+                Err(what) if !last || segment.synced_later(offset, length).map_err(failed)?.max(synced) >= number => {
+                    return Err(damaged(what));
+                }
+                Err(what) => {
+                    let bytes = length - offset;
+                    tracing::warn!(file = %path.display(), offset, bytes, what, "cut off what was never synced");
+                    segment.file.set_len(offset).map_err(failed)?;
+                    break;
+                }
+            };
+            found(number, &Hashes::read(&body).map_err(|_| damaged("the record is no block"))?);
+            synced = synced.max(head.synced);
             segment.offsets.push(offset);
-            offset += (RECORD_HEAD_BYTES + payload.len()) as u64;
+            offset += head.bytes();
+            segment.end = offset;
         }
-        segment.end = offset;
-        Ok(segment)
+        Ok((segment, synced))
     }
 
-    fn check_head(&self, reader: &mut impl Read, wanted: &SegmentHead) -> Result<(), BlocksError> {
-        let damaged = |what| BlocksError::Damaged { path: self.path.clone(), offset: 0, what };
-        let mut head = [0; HEAD_BYTES];
-        reader.read_exact(&mut head).map_err(|_| damaged("the file is too short"))?;
-        if head[..8] != MAGIC[..] || crc32fast::hash(&head[..60]) != word(&head, 60) {
-            return Err(damaged("it does not begin as a file of blocks does"));
+    /// How far the log was synced, by what whole records say that lie behind `offset`.
+    fn synced_later(&self, offset: u64, length: u64) -> io::Result<u64> {
+        let mut bytes = vec![0; usize::try_from(length - offset).expect("a file fits into the memory")];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        let (mut synced, mut from) = (0, 1);
+        while let Some(found) = bytes.get(from..).and_then(|rest| rest.windows(4).position(|some| some == MARK)) {
+            from += found;
+            let mut rest = &bytes[from..];
+            let mut body = Vec::new();
+            match read_record(&mut rest, (bytes.len() - from) as u64, self.salt, &mut body)? {
+                Ok(head) => {
+                    synced = synced.max(head.synced);
+                    from += RECORD_HEAD_BYTES + body.len();
+                }
+                Err(_) => from += 1,
+            }
         }
-        let (found_id, found) = (long(&head, 8), B256::from_slice(&head[16..48]));
-        if (found_id, found) != (wanted.chain_id, wanted.zero) {
-            let path = self.path.clone();
-            let SegmentHead { chain_id: wanted_id, zero: wanted } = *wanted;
-            return Err(BlocksError::OtherChain { path, found_id, found, wanted_id, wanted });
-        }
-        if long(&head, 48) != self.first {
-            return Err(damaged("the blocks before these are missing"));
-        }
-        Ok(())
+        Ok(synced)
     }
 
     pub(super) fn first(&self) -> u64 {
@@ -205,61 +312,111 @@ impl Segment {
         self.end
     }
 
-    pub(super) fn disk(&self) -> Arc<dyn Disk> {
-        self.disk.clone()
-    }
-
     #[cfg(test)]
     pub(super) fn put_disk(&mut self, disk: Arc<dyn Disk>) {
         self.disk = disk;
     }
 
-    /// Appends a block's record. Where that fails, nothing was appended.
-    pub(super) fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), BlocksError> {
-        let mut record = Vec::with_capacity(RECORD_HEAD_BYTES + payload.len());
-        record.extend(MARK.to_le_bytes());
-        record.extend(u32::try_from(payload.len()).expect("a block is below 4 GiB").to_le_bytes());
-        record.extend(number.to_le_bytes());
-        record.extend(crc32fast::hash(payload).to_le_bytes());
-        record.extend(crc32fast::hash(&record).to_le_bytes());
-        record.extend(payload);
-        let failed = |source| BlocksError::Io { what: "write", path: self.path.clone(), source };
-        if self.rest {
-            self.disk.cut(self.end).map_err(failed)?;
-            self.rest = false;
+    /// What writing the next record takes.
+    pub(super) fn tail(&self) -> Tail {
+        let (path, disk) = (self.path.clone(), self.disk.clone());
+        Tail { path, disk, salt: self.salt, end: self.end, rest: self.rest }
+    }
+
+    /// Takes note of what was done with [`Segment::tail`]: a record was written, or failed.
+    pub(super) fn set_tail(&mut self, tail: &Tail) {
+        if tail.end > self.end {
+            self.offsets.push(self.end);
         }
-        if let Err(error) = self.disk.write(&record, self.end) {
-            // A shorter record over these bytes would leave some of them behind itself.
-            self.rest = self.disk.cut(self.end).is_err();
-            return Err(failed(error));
-        }
-        self.offsets.push(self.end);
-        self.end += record.len() as u64;
-        Ok(())
+        (self.end, self.rest) = (tail.end, tail.rest);
     }
 
     pub(super) fn find(&self, number: u64) -> Option<Place> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let offset = *self.offsets.get(at)?;
         let end = self.offsets.get(at + 1).copied().unwrap_or(self.end);
-        Some(Place { path: self.path.clone(), file: self.file.clone(), offset, bytes: (end - offset) as usize })
+        let (path, file, bytes) = (self.path.clone(), self.file.clone(), (end - offset) as usize);
+        Some(Place { path, file, salt: self.salt, offset, bytes })
     }
 
-    /// Lets go of all blocks after `number`.
-    pub(super) fn truncate(&mut self, number: u64) -> Result<(), BlocksError> {
+    /// Lets go of all blocks after `number`; says whether there were some.
+    pub(super) fn truncate(&mut self, number: u64) -> Result<bool, BlocksError> {
         let keep = (number + 1).saturating_sub(self.first) as usize;
-        if let Some(&end) = self.offsets.get(keep) {
-            let failed = |source| BlocksError::Io { what: "write", path: self.path.clone(), source };
-            self.disk.cut(end).map_err(failed)?;
-            self.offsets.truncate(keep);
-            self.end = end;
-        }
-        Ok(())
+        let Some(&end) = self.offsets.get(keep) else { return Ok(false) };
+        self.disk.cut(end).map_err(|source| BlocksError::Io { what: "write", path: self.path.clone(), source })?;
+        self.offsets.truncate(keep);
+        self.end = end;
+        Ok(true)
     }
 
     pub(super) fn remove(self) -> Result<(), BlocksError> {
         fs::remove_file(&self.path).map_err(|source| BlocksError::Io { what: "remove", path: self.path, source })
     }
+}
+
+/// Whether a file's head was never written: it is too short, or there are zeros alone.
+fn is_unbegun(file: &File, length: u64) -> io::Result<bool> {
+    let mut head = [0; HEAD_BYTES];
+    if length < HEAD_BYTES as u64 {
+        return Ok(true);
+    }
+    file.read_exact_at(&mut head, 0)?;
+    Ok(head == [0; HEAD_BYTES])
+}
+
+/// Checks that a file is of this chain and begins with block `first`; gives its salt.
+fn check_head(path: &Path, file: &File, wanted: &SegmentHead, first: u64) -> Result<u32, BlocksError> {
+    let damaged = |what| BlocksError::Damaged { path: path.to_owned(), offset: 0, what };
+    let mut head = [0; HEAD_BYTES];
+    file.read_exact_at(&mut head, 0).map_err(|_| damaged("the file is too short"))?;
+    if head[..8] != MAGIC[..] || crc32fast::hash(&head[..60]) != word(&head, 60) {
+        return Err(damaged("it does not begin as a file of blocks does"));
+    }
+    let (found_id, found) = (long(&head, 8), B256::from_slice(&head[16..48]));
+    if (found_id, found) != (wanted.chain_id, wanted.zero) {
+        let path = path.to_owned();
+        let SegmentHead { chain_id: wanted_id, zero: wanted } = *wanted;
+        return Err(BlocksError::OtherChain { path, found_id, found, wanted_id, wanted });
+    }
+    if long(&head, 48) != first {
+        return Err(damaged("the blocks before these are missing"));
+    }
+    Ok(word(&head, 56))
+}
+
+/// The next record of `left` bytes, its body in `body`; or what is wrong with it.
+fn read_record(
+    reader: &mut impl Read,
+    left: u64,
+    salt: u32,
+    body: &mut Vec<u8>,
+) -> io::Result<Result<RecordHead, &'static str>> {
+    const TORN: &str = "the file ends within a record";
+    let mut head = [0; RECORD_HEAD_BYTES];
+    if left < RECORD_HEAD_BYTES as u64 {
+        return Ok(Err(TORN));
+    }
+    reader.read_exact(&mut head)?;
+    let Some(head) = RecordHead::decode(&head, salt) else { return Ok(Err("no record begins here")) };
+    if left < head.bytes() {
+        return Ok(Err(TORN));
+    }
+    body.resize(head.length as usize, 0);
+    reader.read_exact(body)?;
+    let whole = checksum(salt, body) == head.checksum;
+    Ok(if whole { Ok(head) } else { Err("a block's checksum is wrong") })
+}
+
+/// Random enough that nobody outside knows it.
+fn salt() -> u32 {
+    RandomState::new().hash_one(std::time::SystemTime::now()) as u32
+}
+
+fn checksum(salt: u32, bytes: &[u8]) -> u32 {
+    let mut checksum = crc32fast::Hasher::new();
+    checksum.update(&salt.to_le_bytes());
+    checksum.update(bytes);
+    checksum.finalize()
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {

@@ -8,6 +8,7 @@ use revm::primitives::hardfork::SpecId;
 
 use super::*;
 use crate::block::{Body, Receipt, Roots};
+use crate::disk::Filling;
 use crate::exec::BlockEnv;
 use crate::tx::{Tx, TypedTransaction};
 
@@ -48,7 +49,7 @@ fn block(number: u64, count: u64) -> Arc<Block> {
 }
 
 fn open(dir: &Path) -> Result<BlockStore, BlocksError> {
-    BlockStore::open(dir, 1, ZERO, || ())
+    BlockStore::open(dir, 1, ZERO)
 }
 
 fn the_file(dir: &Path) -> PathBuf {
@@ -99,9 +100,9 @@ fn only_one_at_a_time_and_only_of_its_own_chain() {
     store.append(&block(1, 0), &Changes::default()).expect("it is kept");
     assert!(matches!(open(dir.path()), Err(BlocksError::InUse(_))));
     drop(store);
-    let error = BlockStore::open(dir.path(), 5, ZERO, || ()).err().expect("it is another's").to_string();
+    let error = BlockStore::open(dir.path(), 5, ZERO).err().expect("it is another's").to_string();
     assert!(error.contains("chain 1") && error.contains("chain 5") && error.contains(".blocks"), "{error}");
-    assert!(matches!(BlockStore::open(dir.path(), 1, B256::ZERO, || ()), Err(BlocksError::OtherChain { .. })));
+    assert!(matches!(BlockStore::open(dir.path(), 1, B256::ZERO), Err(BlocksError::OtherChain { .. })));
 }
 
 #[test]
@@ -112,7 +113,8 @@ fn a_damaged_file_is_named_and_refused() {
     drop(store);
     let path = the_file(dir.path());
     let whole = fs::read(&path).expect("it is there");
-    for at in (0..whole.len()).step_by(13) {
+    // Behind the last block is what says that all are on disk.
+    for at in (0..whole.len() - 32).step_by(13) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x40;
         fs::write(&path, &damaged).expect("written");
@@ -126,6 +128,159 @@ fn the_blocks_before_must_be_there() {
     let dir = tempfile::tempdir().expect("a folder");
     Segment::create(dir.path(), &SegmentHead { chain_id: 1, zero: ZERO }, 5).expect("it is made");
     assert!(matches!(open(dir.path()), Err(BlocksError::Damaged { .. })));
+}
+
+/// The newest file, which may refuse what is asked of it.
+fn filling(dir: &Path) -> Arc<Filling> {
+    Arc::new(Filling::new(File::options().write(true).open(the_file(dir)).expect("a file"), 1 << 30))
+}
+
+/// An order that notes what is called in which order.
+fn noting(calls: &Arc<Mutex<Vec<String>>>) -> SyncOrder {
+    let [before, after, failed] = [0; 3].map(|_| calls.clone());
+    SyncOrder {
+        before: Box::new(move || Ok(lock(&before).push("before".into()))),
+        after: Box::new(move || Ok(lock(&after).push("after".into()))),
+        failed: Box::new(move |why| lock(&failed).push(why)),
+    }
+}
+
+#[test]
+fn what_was_never_synced_is_cut_off_and_what_was_is_refused_when_it_is_damaged() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = open(dir.path()).expect("it opens");
+    let mut ends = vec![64];
+    for number in 1..=5 {
+        store.append(&block(number, 3), &Changes::default()).expect("it is kept");
+        ends.push(fs::metadata(the_file(dir.path())).expect("a file").len() as usize);
+        if number == 3 {
+            store.sync().expect("the disk works");
+        }
+    }
+    let whole = fs::read(the_file(dir.path())).expect("it is there");
+    // As it is when the machine ends.
+    std::mem::forget(store);
+    let reopened = |bytes: &[u8]| {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::write(dir.path().join(format!("{:020}.blocks", 1)), bytes).expect("written");
+        let store = open(dir.path())?;
+        let newest = store.newest();
+        store.append(&block(newest + 1, 1), &Changes::default()).expect("it goes on");
+        drop(store);
+        assert_eq!(open(dir.path()).expect("it opens").newest(), newest + 1);
+        Ok::<_, BlocksError>(newest)
+    };
+    for zeros in [1, 31, 32, 5_000] {
+        assert_eq!(reopened(&[&whole[..], &vec![0; zeros]].concat()).expect("zeros are no record"), 5);
+        assert_eq!(reopened(&[&whole[..ends[4] + 40], &vec![0; zeros]].concat()).expect("half a record"), 4);
+    }
+    for (number, newest) in [(1, None), (2, None), (3, None), (4, Some(3)), (5, Some(4))] {
+        for at in [ends[number - 1] + 2, ends[number - 1] + 6, ends[number] - 3] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x20;
+            match (reopened(&damaged), newest) {
+                (Ok(found), Some(newest)) => assert_eq!(found, newest),
+                (Err(BlocksError::Damaged { offset, .. }), None) => assert_eq!(offset, ends[number - 1] as u64),
+                (found, _) => panic!("block {number}: {found:?}"),
+            }
+        }
+    }
+    // A file that was being made.
+    assert_eq!(reopened(&[0; 64]).expect("it was never begun"), 0);
+}
+
+#[test]
+fn a_record_that_failed_leaves_nothing_behind_a_shorter_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = open(dir.path()).expect("it opens");
+    store.append(&block(1, 1), &Changes::default()).expect("it is kept");
+    let disk = filling(dir.path());
+    store.put_disk(disk.clone());
+    for broken in [false, true] {
+        (disk.leave(2_000), disk.refuse_cuts(broken));
+        let error = store.append(&block(2, 40), &Changes::default()).err().expect("no room").to_string();
+        assert!(error.contains("cannot write"), "{error}");
+        assert_eq!(store.newest(), 1);
+    }
+    (disk.leave(1 << 20), disk.refuse_cuts(false));
+    store.append(&block(2, 1), &Changes::default()).expect("it is kept");
+    drop(store);
+    assert_eq!(open(dir.path()).expect("nothing is behind it").newest(), 2);
+}
+
+#[test]
+fn a_file_is_on_disk_before_the_next_is_begun() {
+    for broken in [false, true] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut store = open(dir.path()).expect("it opens");
+        store.append(&block(1, 4), &Changes::default()).expect("it is kept");
+        let disk = filling(dir.path());
+        store.put_disk(disk.clone());
+        store.append(&block(2, 4), &Changes::default()).expect("it is kept");
+        disk.refuse_syncs(broken);
+        store.segment_bytes = 1;
+        let appended = store.append(&block(3, 4), &Changes::default());
+        let files = segment::paths(dir.path()).expect("a folder").len();
+        if broken {
+            assert!(matches!(appended, Err(BlocksError::NotSynced(_))), "{appended:?}");
+            assert_eq!((store.newest(), store.synced(), files), (2, 0, 1));
+        } else {
+            appended.expect("it is kept");
+            assert_eq!((store.newest(), store.synced(), files), (3, 2, 2));
+            drop(store);
+            assert_eq!(open(dir.path()).expect("it opens").newest(), 3);
+        }
+    }
+}
+
+#[test]
+fn a_failed_sync_is_the_last() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut store = open(dir.path()).expect("it opens");
+    store.append(&block(1, 1), &Changes::default()).expect("it is kept");
+    let disk = filling(dir.path());
+    store.put_disk(disk.clone());
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    store.start(noting(&calls)).expect("a thread");
+    store.shared.bring_all().expect("the disk works");
+    disk.refuse_syncs(true);
+    store.append(&block(2, 1), &Changes::default()).expect("it is kept");
+    let failed = store.shared.bring_all().err().expect("it is not on disk");
+    assert!(matches!(&failed, BlocksError::NotSynced(why) if why.contains("the disk is broken")), "{failed}");
+    disk.refuse_syncs(false);
+    let refused = [store.sync(), store.append(&block(3, 1), &Changes::default())];
+    assert!(refused.iter().all(|result| matches!(result, Err(BlocksError::NotSynced(_)))), "{refused:?}");
+    assert_eq!((store.newest(), store.synced()), (2, 1));
+    drop(store);
+    let calls = lock(&calls);
+    let failures = calls.iter().filter(|call| call.contains("the disk is broken")).count();
+    let at = |what: &str| calls.iter().filter(|call| *call == what).count();
+    assert_eq!(failures, 1, "{calls:?}");
+    assert!(
+        calls[..2] == ["before", "after"] && at("before") > at("after"),
+        "no state after blocks that are not: {calls:?}"
+    );
+}
+
+#[test]
+fn who_signed_an_authorization_list_is_kept() {
+    use alloy_consensus::TxEip7702;
+    use alloy_eips::eip7702::{Authorization, SignedAuthorization};
+    let signer = Signer::new(&[7; 32]).expect("a key");
+    let inner = Authorization { chain_id: U256::from(1), address: Address::repeat_byte(3), nonce: 9 };
+    let signature = signer.sign(&inner.signature_hash().0);
+    let (r, s) = (U256::from_be_bytes(signature.r), U256::from_be_bytes(signature.s));
+    let good = SignedAuthorization::new_unchecked(inner.clone(), u8::from(signature.odd), r, s);
+    let bad = SignedAuthorization::new_unchecked(inner, 7, r, s);
+    let tx = TxEip7702 { chain_id: 1, authorization_list: vec![good, bad], ..Default::default() };
+    let tx = Arc::new(Tx::signed(TypedTransaction::from(tx), &signer));
+    assert_eq!(tx.authorities, [Some(Address::from(signer.address())), None]);
+    let mut block = (*block(1, 2)).clone();
+    block.receipts.push(Receipt::new(&tx, true, 1, vec![], block.receipts[1].cumulative_gas_used, 7));
+    block.txs.push(tx);
+    let mut bytes = Vec::new();
+    record::encode(&block, &Changes::default(), &mut bytes);
+    assert_eq!(record::decode(&bytes).expect("it decodes").0, block);
 }
 
 proptest! {

@@ -133,12 +133,14 @@ impl Chain {
         };
         let zero = Arc::new(Block::zero(config.genesis.block_zero(zero_root)));
         let failure = Arc::new(OnceLock::new());
-        let (store, head) = recover::recover(&config, &mut state, &zero)?;
+        let (mut store, head) = recover::recover(&config, &mut state, &zero)?;
+        let (outputs, head) = recover::recover_outputs(&config, &mut state, store.as_ref(), &zero, head)?;
+        if let Some(store) = &mut store {
+            recover::keep_synced(store, &outputs, state.syncer(), failure.clone())?;
+        }
         let (journal, waiting) = config.dir.as_deref().map(Journal::open).transpose()?.unzip();
         let view = state.head();
         let spec = config.genesis.spec(view.number() + 1, now_s());
-        let hash_of = |number| view.hash_of(number).or_else(|| Some(store.as_ref()?.block(number).ok()??.hash));
-        let outputs = Outputs::open(config.dir.as_deref(), config.genesis.chain_id, &head, &hash_of)?;
         let inner = Arc::new(Inner {
             outputs,
             zero,

@@ -56,13 +56,18 @@ impl Outputs {
         head: &Block,
         hash_of: &dyn Fn(u64) -> Option<B256>,
     ) -> Result<Self, ChainError> {
+        let (number, logs) = (head.number(), head.txs.iter().zip(&head.receipts));
+        let incoming = prism::incoming(logs.map(|(tx, receipt)| (tx.hash, &receipt.logs[..])));
         let head = Head {
-            number: head.number(),
+            number,
             hash_of,
             // That of the genesis is zero on every chain of Ethereum's.
-            commitment: head.header.parent_beacon_block_root.filter(|_| head.number() > 0),
+            commitment: head.header.parent_beacon_block_root.filter(|_| number > 0),
         };
         let ledger = Ledger::open(dir, chain_id, &head)?;
+        if !incoming.is_empty() {
+            ledger.require(number)?;
+        }
         let (waiting, before) = dir.map(Waiting::open).transpose()?.unzip();
         let outputs = Self { ledger, pool: Pool::new(PoolConfig::default()), checker: Checker::default(), waiting };
         // What waited when the program ended waits again; what is in a block is refused as such.

@@ -2,17 +2,22 @@
 //!
 //! reads   the blocks and the state there
 //! writes  the state of the blocks after the state's newest, by executing them again
+//! drops   after the machine's end, the newest blocks where what they build on is not there and nothing says that it
+//!         was on disk
 //!
-//! A block is in the log before the state has its changes, so the end of the program never leaves the state ahead.
+//! A block is in the log before the state has its changes and after the ledger of outputs has its record, so the end of
+//! the program leaves only what is made up for here. The same order holds on disk: see [`keep_synced`].
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use alloy_primitives::{B256, Bytes};
+use hearth_utxo::ledger::LedgerError;
 
+use super::outputs::Outputs;
 use super::{ChainConfig, ChainError};
 use crate::block::{Block, Body, Roots};
-use crate::blocks::BlockStore;
-use crate::state::State;
+use crate::blocks::{BlockStore, SyncOrder};
+use crate::state::{State, Syncer};
 
 /// Opens the blocks of a folder and brings the state to the newest of them; gives that.
 pub(super) fn recover(
@@ -21,13 +26,7 @@ pub(super) fn recover(
     zero: &Arc<Block>,
 ) -> Result<(Option<BlockStore>, Arc<Block>), ChainError> {
     let Some(dir) = &config.dir else { return Ok((None, zero.clone())) };
-    let syncer = state.syncer();
-    let sync = move || {
-        if let Err(error) = syncer.sync() {
-            tracing::error!(%error, "the state cannot be synced to the disk");
-        }
-    };
-    let store = BlockStore::open(&dir.join("blocks"), config.genesis.chain_id, zero.hash, sync)?;
+    let store = BlockStore::open(&dir.join("blocks"), config.genesis.chain_id, zero.hash)?;
     let newest = store.newest();
     let ahead = state.head().number();
     if ahead > newest {
@@ -48,6 +47,57 @@ pub(super) fn recover(
     }
     let head = kept(newest)?;
     Ok((Some(store), head))
+}
+
+/// Opens the ledger of outputs as it is after `head`. Nothing says in which order the kernel writes: where records are
+/// missing that the newest blocks build on, and these blocks were never told to be on disk, they go, too.
+pub(super) fn recover_outputs(
+    config: &ChainConfig,
+    state: &mut State,
+    store: Option<&BlockStore>,
+    zero: &Arc<Block>,
+    mut head: Arc<Block>,
+) -> Result<(Outputs, Arc<Block>), ChainError> {
+    let view = state.head();
+    let block = |number| store.map_or(Ok(None), |store| store.block(number));
+    let hash_of = |number| view.hash_of(number).or_else(|| Some(block(number).ok()??.hash));
+    let newest = head.number();
+    let outputs = loop {
+        match Outputs::open(config.dir.as_deref(), config.genesis.chain_id, &head, &hash_of) {
+            Err(ChainError::Outputs(LedgerError::Behind { .. }))
+                if store.is_some_and(|store| head.number() > store.synced()) =>
+            {
+                head = block(head.number() - 1)?.unwrap_or_else(|| zero.clone());
+            }
+            opened => break opened?,
+        }
+    };
+    if let Some(store) = store.filter(|_| head.number() < newest) {
+        tracing::warn!(from = head.number() + 1, to = newest, "blocks go whose outputs were never synced");
+        state.rewind(head.number())?;
+        store.truncate(head.number())?;
+    }
+    Ok((outputs, head))
+}
+
+/// From now on what is kept is brought to disk: the outputs before the blocks that build on them, and the state, which
+/// can be made anew from the blocks, after these.
+pub(super) fn keep_synced(
+    store: &mut BlockStore,
+    outputs: &Outputs,
+    state: Syncer,
+    failure: Arc<OnceLock<String>>,
+) -> Result<(), ChainError> {
+    let outputs = outputs.ledger.clone();
+    store.start(SyncOrder {
+        before: Box::new(move || outputs.sync().map_err(|error| error.to_string())),
+        after: Box::new(move || state.sync().map_err(|error| error.to_string())),
+        failed: Box::new(move |why| {
+            tracing::error!(%why, "no more blocks can be made");
+            let _ = failure.set(why);
+        }),
+    })?;
+    Ok(())
 }
 
 /// Executes a block again; what comes of it must be the same block.

@@ -7,14 +7,16 @@
 //!         | transactions | what came from the EVM
 //! ```
 //!
-//! A record whose bytes end before its length is one that a killed process was writing: it is cut off. Any other that
-//! does not match is damage, and the ledger does not open. Numbers are little endian, checksums CRC-32.
+//! What the log ends with and is no record is one that a killed process was writing, or what the machine's end left of
+//! one: the log ends before it, and the chain says whether that is far enough. Before another record it is damage, and
+//! the ledger does not open. Numbers are little endian, checksums CRC-32.
 //!
 //! memory  one record
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes};
 
@@ -90,7 +92,7 @@ impl Record {
 /// Where the bytes are.
 enum Medium {
     Memory(Vec<u8>),
-    File(File, PathBuf),
+    File(Arc<File>, PathBuf),
 }
 
 /// The log.
@@ -118,6 +120,8 @@ impl Log {
                 // Shorter than its head is one that was never begun in earnest.
                 if length < FILE_HEAD {
                     file.write_all_at(&head, 0).map_err(said)?;
+                    // The name itself lasts, too.
+                    File::open(dir).and_then(|dir| dir.sync_all()).map_err(said)?;
                 } else {
                     file.read_exact_at(&mut found, 0).map_err(said)?;
                     if found != head {
@@ -128,7 +132,7 @@ impl Log {
                         return Err(LedgerError::Corrupt { path, offset: 0, what });
                     }
                 }
-                Medium::File(file, path)
+                Medium::File(Arc::new(file), path)
             }
         };
         Ok(Self { medium, end: FILE_HEAD })
@@ -140,13 +144,31 @@ impl Log {
         if length < offset + RECORD_HEAD {
             return Ok(None);
         }
-        let size = self.size(offset)?;
-        if length < offset + RECORD_HEAD + u64::from(size) {
-            return Ok(None);
+        let read = self.size(offset).and_then(|size| match length < offset + RECORD_HEAD + u64::from(size) {
+            true => Ok(None),
+            false => Ok(Some((u64::from(size), self.read(offset)?))),
+        });
+        match read {
+            Ok(Some((size, record))) => {
+                self.end = offset + RECORD_HEAD + size;
+                Ok(Some((offset, record)))
+            }
+            Err(LedgerError::Corrupt { .. }) if !self.goes_on(offset, length)? => Ok(None),
+            read => read.map(|_| None),
         }
-        let record = self.read(offset)?;
-        self.end = offset + RECORD_HEAD + u64::from(size);
-        Ok(Some((offset, record)))
+    }
+
+    /// Whether a whole record begins somewhere after `offset`.
+    fn goes_on(&self, offset: u64, length: u64) -> Result<bool, LedgerError> {
+        let mut rest = vec![0; usize::try_from(length - offset).expect("a log fits into the memory")];
+        self.fill(&mut rest, offset)?;
+        let whole = |at: usize| {
+            let (head, body) = rest[at..].split_at_checked(RECORD_HEAD as usize)?;
+            let checked = crc(&[&(offset + at as u64).to_le_bytes(), &head[..4]]) == le(&head[4..8]);
+            let body = body.get(..le(head) as usize).filter(|_| checked)?;
+            (crc(&[body]) == le(&head[8..])).then_some(())
+        };
+        Ok((1..rest.len()).any(|at| whole(at).is_some()))
     }
 
     /// The record at `offset`, which a reader was told.
@@ -213,26 +235,30 @@ impl Log {
         self.end = FILE_HEAD;
     }
 
-    /// Where the next record goes.
-    pub fn end(&self) -> u64 {
-        self.end
+    /// What puts everything written so far on the disk for good, while the log goes on.
+    pub fn syncer(&self) -> impl FnOnce() -> Result<(), LedgerError> + use<> {
+        let file = match &self.medium {
+            Medium::Memory(_) => None,
+            Medium::File(file, path) => Some((file.clone(), path.clone())),
+        };
+        move || file.map_or(Ok(()), |(file, path)| file.sync_data().map_err(|error| LedgerError::Io(path, error)))
     }
 
-    /// Puts everything on the disk for good.
-    pub fn sync(&self) -> Result<(), LedgerError> {
+    fn path(&self) -> PathBuf {
         match &self.medium {
-            Medium::Memory(_) => Ok(()),
-            Medium::File(file, path) => file.sync_data().map_err(|error| LedgerError::Io(path.clone(), error)),
+            Medium::Memory(_) => "memory".into(),
+            Medium::File(_, path) => path.clone(),
         }
+    }
+
+    /// That it ends before the chain does.
+    pub fn behind(&self) -> LedgerError {
+        LedgerError::Behind { path: self.path(), offset: self.end }
     }
 
     /// That what is at `offset` is not what it must be.
     pub fn corrupt(&self, offset: u64, what: &'static str) -> LedgerError {
-        let path = match &self.medium {
-            Medium::Memory(_) => "memory".into(),
-            Medium::File(_, path) => path.clone(),
-        };
-        LedgerError::Corrupt { path, offset, what }
+        LedgerError::Corrupt { path: self.path(), offset, what }
     }
 
     fn length(&self) -> Result<u64, LedgerError> {

@@ -24,6 +24,7 @@ pub use set::Totals;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use alloy_primitives::B256;
@@ -52,6 +53,17 @@ pub enum LedgerError {
         offset: u64,
         /// What is wrong.
         what: &'static str,
+    },
+    /// The log ends before the chain does.
+    #[error(
+        "{path} at byte {offset}: records are missing that the chain's blocks are built on; remove the data \
+        directory to begin anew, or restore it"
+    )]
+    Behind {
+        /// The file.
+        path: PathBuf,
+        /// Where it ends, or what is there is no record any more.
+        offset: u64,
     },
     /// The block was worked out over another state.
     #[error("the block was executed over a state of the UTXO ledger that is no longer its newest")]
@@ -89,6 +101,8 @@ pub(crate) struct State {
 struct Shared {
     chain_id: u64,
     state: RwLock<State>,
+    /// Up to which [`State::version`] everything is on disk.
+    synced: AtomicU64,
 }
 
 /// The ledger of one chain. A clone is the same one.
@@ -122,7 +136,7 @@ impl Ledger {
     pub fn open(dir: Option<&Path>, chain_id: u64, head: &Head<'_>) -> Result<Self, LedgerError> {
         let log = Log::open(dir, chain_id)?;
         let state = State { set: Set::default(), log, blocks: Vec::new(), index: HashMap::new(), version: 0 };
-        let ledger = Self(Arc::new(Shared { chain_id, state: RwLock::new(state) }));
+        let ledger = Self(Arc::new(Shared { chain_id, state: RwLock::new(state), synced: AtomicU64::new(0) }));
         ledger.replay(head.number)?;
         ledger.check(head)?;
         Ok(ledger)
@@ -169,9 +183,17 @@ impl Ledger {
         Ok(())
     }
 
-    /// Puts what was committed on the disk for good.
+    /// Puts what was committed before the call on the disk for good. The ledger goes on meanwhile.
     pub fn sync(&self) -> Result<(), LedgerError> {
-        self.read().log.sync()
+        let (syncer, version) = {
+            let state = self.read();
+            (state.log.syncer(), state.version)
+        };
+        if self.0.synced.load(Ordering::Acquire) < version {
+            syncer()?;
+            self.0.synced.fetch_max(version, Ordering::AcqRel);
+        }
+        Ok(())
     }
 
     /// Makes the set from the log's records of blocks up to `number`, and cuts off those after it.
@@ -214,9 +236,7 @@ impl Ledger {
         let Some(last) = state.blocks.last() else {
             let wanted = head.commitment.filter(|root| !root.is_zero() && head.number > 0);
             return match wanted {
-                Some(root) if root != state.set.commitment() => {
-                    Err(state.log.corrupt(state.log.end(), "records are missing that the chain's blocks are built on"))
-                }
+                Some(root) if root != state.set.commitment() => Err(state.log.behind()),
                 _ => Ok(()),
             };
         };
@@ -226,9 +246,19 @@ impl Ledger {
         }
         let expected = if last.number == head.number { record.header } else { record.after };
         if head.commitment.is_some_and(|root| root != expected) {
-            return Err(state.log.corrupt(state.log.end(), "records are missing that the chain's blocks are built on"));
+            return Err(match last.number == head.number {
+                true => state.log.corrupt(last.offset, "the record is not that of the chain's newest block"),
+                false => state.log.behind(),
+            });
         }
         Ok(())
+    }
+
+    /// Refuses a log without a record of that block, which did something here: no header before the next block's says so.
+    pub fn require(&self, number: u64) -> Result<(), LedgerError> {
+        let state = self.read();
+        let there = state.blocks.binary_search_by_key(&number, |place| place.number).is_ok();
+        if there { Ok(()) } else { Err(state.log.behind()) }
     }
 
     /// The unspent output of that name.

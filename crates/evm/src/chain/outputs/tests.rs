@@ -395,11 +395,11 @@ fn nothing_is_made_after_a_block_that_can_neither_be_kept_nor_taken_back() {
     let id = chain.snapshot();
     let (blocks, state) = (fill(&chain, dir.path(), true), fill(&chain, dir.path(), false));
     blocks.leave(1 << 20);
-    blocks.set_broken(true);
+    blocks.refuse_cuts(true);
     chain.mine().unwrap_err();
     let why = chain.failure().unwrap();
     assert!(why.contains("block 2 is kept in part"), "{why}");
-    (blocks.set_broken(false), state.leave(1 << 20));
+    (blocks.refuse_cuts(false), state.leave(1 << 20));
     for error in [
         chain.mine().err(),
         chain.set_balance(CALLER, U256::ZERO).err(),
@@ -415,4 +415,72 @@ fn nothing_is_made_after_a_block_that_can_neither_be_kept_nor_taken_back() {
     let chain = open(dir.path());
     assert_eq!((chain.head().number(), native(&chain, 3)), (2, u128::from(COIN)));
     check(&chain);
+}
+
+#[test]
+fn blocks_go_whose_outputs_the_machines_end_has_cost() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("utxo.log");
+    let length = || std::fs::metadata(&log).unwrap().len();
+    let chain = open(dir.path());
+    let mut ends = vec![length()];
+    let mut heads = vec![chain.head().hash];
+    let (store, mut held) = (chain.inner.store.as_ref().unwrap(), None);
+    for number in 1..=6 {
+        match number {
+            // Of what comes from the EVM only the next block's header tells.
+            1 | 3 | 6 => drop(to_outputs(&chain, 1, 2, 5 * COIN)),
+            2 | 5 => drop(send(&chain, pay(&chain, 2, 3, COIN).unwrap())),
+            _ => {}
+        }
+        chain.mine().unwrap();
+        (ends.push(length()), heads.push(chain.head().hash));
+        if number == 2 {
+            store.sync().unwrap();
+            held = Some(store.hold_syncs());
+        }
+    }
+    // As the machine's end leaves them: the blocks are all there, the outputs are not.
+    for kept in (0..=6).rev() {
+        for rubbish in [0, 500] {
+            let copy = tempfile::tempdir().unwrap();
+            copy_all(dir.path(), copy.path());
+            let file = File::options().write(true).open(copy.path().join("utxo.log")).unwrap();
+            file.set_len(ends[kept]).unwrap();
+            file.set_len(ends[kept] + rubbish).unwrap();
+            drop(file);
+            let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
+            let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+            let (dir, beneficiary, block_time) = (Some(copy.path().to_owned()), account(N), BlockTime::Manual);
+            let config = ChainConfig { dir, beneficiary, block_time, ..ChainConfig::new(genesis) };
+            match Chain::open(config) {
+                Ok(chain) => {
+                    let head = chain.head();
+                    // Block 4 did nothing there.
+                    let expected = if kept == 3 { 4 } else { kept };
+                    assert_eq!((head.number(), head.hash), (expected as u64, heads[expected]));
+                    check(&chain);
+                    chain.mine().unwrap();
+                    check(&chain);
+                }
+                Err(error) => {
+                    assert!(kept < 2, "{kept}: {error}");
+                    assert!(error.to_string().contains("records are missing"), "{error}");
+                }
+            }
+        }
+    }
+    drop(held);
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir(&to).unwrap();
+            copy_all(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
 }

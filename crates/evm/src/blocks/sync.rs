@@ -1,0 +1,88 @@
+//! Bringing blocks to disk, in an order that lets the stores of one chain agree whenever the machine ends.
+//!
+//! reads   what was written and is not on disk
+//! writes  up to which block everything is; why nothing more is written
+//! memory  a few words
+//!
+//! A failed sync is the last: the kernel may have given up what it could not write, and a later sync would not say so.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use super::{BlocksError, Inner, lock};
+use crate::disk::Disk;
+
+type Sync<T> = Box<dyn Fn() -> T + Send + std::marker::Sync>;
+
+/// What goes to disk with the blocks; each says why it cannot.
+pub struct SyncOrder {
+    /// What blocks build on: called before each sync of theirs.
+    pub before: Sync<Result<(), String>>,
+    /// What must not be on disk before the blocks: called after each.
+    pub after: Sync<Result<(), String>>,
+    /// Is told, once, why no more is written.
+    pub failed: Box<dyn Fn(String) + Send + std::marker::Sync>,
+}
+
+/// A file that is written and not on disk.
+#[derive(Clone)]
+pub(super) struct Unsynced {
+    pub disk: Arc<dyn Disk>,
+    pub path: PathBuf,
+    /// The newest block in it.
+    pub upto: u64,
+}
+
+/// The store, as who writes and the thread that syncs share it.
+pub(super) struct Shared {
+    pub inner: Mutex<Inner>,
+    pub order: OnceLock<SyncOrder>,
+    /// Held while something is brought to disk or cut off, so that neither is taken for done by the other.
+    pub syncing: Mutex<()>,
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+
+    /// Brings to disk what was written before the call, and what that builds on.
+    pub(super) fn bring(&self) -> Result<(), BlocksError> {
+        let _one = lock(&self.syncing);
+        let unsynced = {
+            let inner = self.lock();
+            inner.check_failure()?;
+            inner.unsynced.clone()
+        };
+        let Some(Unsynced { disk, path, upto }) = unsynced else { return Ok(()) };
+        let before = self.order.get().map_or(Ok(()), |order| (order.before)());
+        let synced =
+            before.and_then(|()| disk.sync().map_err(|error| format!("cannot sync {}: {error}", path.display())));
+        if let Err(why) = synced {
+            return Err(self.fail(why));
+        }
+        let mut inner = self.lock();
+        inner.synced = inner.synced.max(upto);
+        // Of a file that was written to meanwhile that is true of the blocks until then.
+        if inner.unsynced.as_ref().is_some_and(|unsynced| unsynced.upto == upto) {
+            inner.unsynced = None;
+        }
+        Ok(())
+    }
+
+    /// As [`Shared::bring`]; then what must not be on disk before the blocks.
+    pub(super) fn bring_all(&self) -> Result<(), BlocksError> {
+        self.bring()?;
+        let after = self.order.get().map_or(Ok(()), |order| (order.after)());
+        after.map_err(|why| self.fail(why))
+    }
+
+    /// Nothing more is written.
+    pub(super) fn fail(&self, why: String) -> BlocksError {
+        let is_first = self.lock().failure.replace(why.clone()).is_none();
+        if let Some(order) = self.order.get().filter(|_| is_first) {
+            (order.failed)(why.clone());
+        }
+        BlocksError::NotSynced(why)
+    }
+}
