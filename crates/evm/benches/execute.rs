@@ -113,7 +113,7 @@ fn block() -> BlockEnv {
         gas_limit: genesis.gas_limit,
         base_fee: BASE_FEE,
         prevrandao: B256::ZERO,
-        parent_hash: B256::ZERO,
+        parent_hash: Some(B256::ZERO),
         parent_beacon_block_root: Some(B256::ZERO),
         chain_id: CHAIN,
         spec: genesis.spec(1, 12),

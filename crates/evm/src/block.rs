@@ -170,7 +170,7 @@ impl Block {
     ) -> Arc<Self> {
         let from = |fork: SpecId| env.spec.is_enabled_in(fork);
         let header = Header {
-            parent_hash: env.parent_hash,
+            parent_hash: env.parent_hash.expect("a block is sealed once its parent is"),
             ommers_hash: EMPTY_OMMER_ROOT_HASH,
             beneficiary: env.beneficiary,
             state_root,
@@ -227,7 +227,7 @@ impl Block {
             gas_limit: header.gas_limit,
             base_fee: self.base_fee(),
             prevrandao: header.mix_hash,
-            parent_hash: header.parent_hash,
+            parent_hash: Some(header.parent_hash),
             parent_beacon_block_root: header.parent_beacon_block_root,
             chain_id,
             spec,

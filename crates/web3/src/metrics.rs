@@ -40,6 +40,7 @@ fn of_blocks(page: &mut Page, chain: &Metrics) {
     page.one("hearth_evm_head", "gauge", "Height of the newest block made here.", chain.head as f64);
     for (name, help, value) in [
         ("blocks", "Blocks made here.", chain.blocks),
+        ("blocks_ahead", "Of these, those executed while the one before was being sealed.", chain.ahead),
         ("transactions", "Transactions in them.", chain.txs),
         ("gas", "Gas that they used.", chain.gas),
         ("submitted", "Transactions that were submitted.", chain.submitted),

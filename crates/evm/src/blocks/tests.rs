@@ -24,7 +24,7 @@ fn block(number: u64, count: u64) -> Arc<Block> {
         gas_limit: 1 << 30,
         base_fee: 7,
         prevrandao: B256::ZERO,
-        parent_hash: B256::with_last_byte(number as u8),
+        parent_hash: Some(B256::with_last_byte(number as u8)),
         parent_beacon_block_root: Some(B256::ZERO),
         chain_id: 1,
         spec: SpecId::OSAKA,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256};
 
-use super::produce::Ready;
+use super::produce::{Ready, Unsealed};
 use super::times::{BlockTimes, Lap};
 use super::{Chain, ChainError, lock};
 use crate::block::Block;
@@ -22,7 +22,7 @@ pub struct BlockInput {
     pub timestamp: u64,
     /// Who gets the tips.
     pub beneficiary: Address,
-    /// What `PREVRANDAO` gives; where it is not given, what follows from the parent's hash.
+    /// What `PREVRANDAO` gives; where it is not given, what follows from the parent and the block before it.
     pub prevrandao: Option<B256>,
     /// The transactions, in order; those that cannot be in the block are left out of it.
     pub txs: Vec<SharedTx>,
@@ -58,12 +58,12 @@ impl Chain {
         let mut clock = lock(&self.inner.dev).clock.clone();
         clock.beneficiary = input.beneficiary;
         clock.prevrandao = input.prevrandao;
-        let mut env = self.inner.env_at(&parent, input.number, timestamp, &clock);
+        let mut env = self.inner.env_at(&(&*parent).into(), input.number, timestamp, &clock);
         let begin_us = lap.us();
         let part = self.inner.outputs.begin(&mut env, &input.outputs);
         let executed = self.inner.execute(&view, &env, &input.txs, &part.withdrawals())?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
-        Ok(self.inner.seal(&state, &env, &input.txs, executed, part, times))
+        Ok(self.inner.seal(&state, Unsealed::new(env, input.txs, executed, part, times)))
     }
 
     /// Makes an executed block the newest, for everybody to see.

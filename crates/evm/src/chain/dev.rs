@@ -12,7 +12,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
 use revm::state::Bytecode;
 
-use super::produce::Empty;
+use super::produce::Unsealed;
 use super::times::{BlockTimes, Lap};
 use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, lock, now_s};
 use crate::block::Block;
@@ -58,9 +58,9 @@ impl Clock {
     }
 
     /// What held for one block alone is used up.
-    pub(super) fn block_made(&mut self, block: &Block) {
+    pub(super) fn block_made(&mut self, timestamp: u64) {
         if self.timestamp.take().is_some() {
-            self.offset_s = (i128::from(block.header.timestamp) - i128::from(now_s())) as i64;
+            self.offset_s = (i128::from(timestamp) - i128::from(now_s())) as i64;
         }
         self.base_fee = None;
         self.prevrandao = None;
@@ -99,8 +99,7 @@ impl Chain {
     /// Makes a block now, with what the pool has.
     pub fn mine(&self) -> Result<Arc<Block>, ChainError> {
         let mut state = self.inner.writer()?;
-        let block = self.inner.make(&mut state, Empty::Made)?;
-        Ok(block.expect("such are made even if they are empty"))
+        self.inner.make(&mut state)
     }
 
     /// Makes `count` blocks, each `interval_s` seconds after the one before where that is given.
@@ -247,15 +246,14 @@ impl Chain {
         how(&mut change);
         let mut changes = Changes::default();
         changes.accounts.insert(account, change);
-        let mut env = self.inner.next_env(&parent, &lock(&self.inner.dev).clock);
+        let mut env = self.inner.next_env(&(&*parent).into(), &lock(&self.inner.dev).clock);
         let part = self.inner.outputs.begin(&mut env, &[]);
-        let mut executed = self.inner.execute(&view, &env, &[], &[])?;
-        executed.changes.append(changes.clone());
+        let executed = self.inner.execute(&view, &env, &[], &[])?;
         let times = BlockTimes { deliver_us: lap.us(), ..Default::default() };
-        let mut ready = self.inner.seal(&state, &env, &[], executed, part, times);
-        ready.altered = changes;
-        lock(&self.inner.dev).clock.block_made(&ready.block);
-        self.inner.append(&mut state, ready).map(drop)
+        let mut block = Unsealed::new(env, Vec::new(), executed, part, times);
+        block.alter(changes);
+        lock(&self.inner.dev).clock.block_made(block.env.timestamp);
+        self.inner.finish(&mut state, block).map(drop)
     }
 
     /// Remembers the chain as it is, to go back to.
@@ -293,7 +291,7 @@ impl Chain {
         drop(published);
         lock(&self.inner.dev).clock = snapshot.clock;
         self.inner.hub.tell(&ChainEvent::Reorg(head.clone(), gone));
-        self.inner.pool.reset(&view, self.inner.base_fee_after(&head));
+        self.inner.pool.reset(&view, self.inner.base_fee_after(&(&*head).into()));
         Ok(true)
     }
 }

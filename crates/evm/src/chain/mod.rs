@@ -9,12 +9,15 @@
 //! There is one writer at a time. Readers see a block, its receipts and its state at one moment, when all are there;
 //! what they take out under a lock is a pointer.
 
+mod ahead;
 mod consensus;
 mod dev;
 mod error;
 mod hub;
 mod journal;
 mod outputs;
+mod parent;
+mod pipeline;
 mod produce;
 mod published;
 mod recover;
@@ -23,6 +26,7 @@ mod submit;
 mod times;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -73,6 +77,8 @@ pub struct ChainConfig {
     pub block_time: BlockTime,
     /// Threads that execute a block; one: serially.
     pub threads: usize,
+    /// Whether a block is executed while the one before is sealed and appended, where blocks follow each other closely.
+    pub overlap: bool,
     /// Who gets the tips.
     pub beneficiary: Address,
     /// What the headers say besides; at most 32 bytes.
@@ -88,6 +94,7 @@ impl ChainConfig {
             pool: PoolConfig::default(),
             block_time: BlockTime::Instant,
             threads: 1,
+            overlap: true,
             beneficiary: Address::ZERO,
             extra_data: Bytes::new(),
         }
@@ -110,6 +117,8 @@ struct Inner {
     published: RwLock<Published>,
     /// Whoever makes a block holds this.
     writer: Mutex<State>,
+    /// Who waits for it, besides the sequencer.
+    wanted: AtomicUsize,
     /// The ledger of outputs; its writer is whoever holds `writer`.
     outputs: Outputs,
     dev: Mutex<DevState>,
@@ -150,6 +159,7 @@ impl Chain {
             states: state.handle(),
             published: RwLock::new(Published::new(head, view)),
             writer: Mutex::new(state),
+            wanted: AtomicUsize::new(0),
             dev: Mutex::new(DevState::new(&config)),
             hub: Hub::default(),
             signal: Arc::new(Signal::new(config.block_time)),
@@ -269,7 +279,7 @@ impl Chain {
     /// The block that would be made now.
     pub fn pending_env(&self) -> BlockEnv {
         let clock = lock(&self.inner.dev).clock.clone();
-        self.inner.next_env(&self.head(), &clock)
+        self.inner.next_env(&(&*self.head()).into(), &clock)
     }
 
     /// How long blocks took, and what was counted.
@@ -284,13 +294,20 @@ impl Chain {
 }
 
 impl Inner {
-    /// The state, for whoever makes a block; nobody does after a failure.
+    /// The state, for whoever makes a block; nobody does after a failure. Whatever the sequencer has begun is done.
     fn writer(&self) -> Result<MutexGuard<'_, State>, ChainError> {
+        self.wanted.fetch_add(1, Ordering::Relaxed);
         let state = lock(&self.writer);
+        self.wanted.fetch_sub(1, Ordering::Relaxed);
         match self.failure.get() {
             Some(failure) => Err(ChainError::Ended(failure.clone())),
             None => Ok(state),
         }
+    }
+
+    /// How many wait for the state.
+    fn wanted(&self) -> usize {
+        self.wanted.load(Ordering::Relaxed)
     }
 
     /// Nothing more is made from now on; the first reason is kept.

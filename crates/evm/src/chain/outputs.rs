@@ -193,9 +193,9 @@ impl Part {
         &self.refused
     }
 
-    /// Whether the block leaves that ledger as it was.
-    pub fn is_empty(&self) -> bool {
-        self.session.is_empty()
+    /// Whether no transaction of that ledger was given.
+    pub fn is_untouched(&self) -> bool {
+        self.session.transactions().is_empty() && self.refused.is_empty()
     }
 
     /// Gives up on the block: what it refused leaves the pool all the same.

@@ -11,17 +11,19 @@ use std::sync::{Arc, PoisonError};
 use std::thread::ScopedJoinHandle;
 
 use alloy_eips::eip4895::Withdrawal;
-use alloy_primitives::{Address, B256, keccak256};
+use alloy_primitives::{Address, B256, Bytes};
+use revm::DatabaseRef;
 use revm::primitives::hardfork::SpecId;
 
 use super::dev::Clock;
 use super::outputs::{Kept, Part};
+use super::parent::Parent;
 use super::times::{BlockTimes, Lap};
 use super::{ChainError, ChainEvent, Inner, now_s};
 use crate::block::{Block, Body, Roots, next_base_fee};
 use crate::exec::{BlockEnv, Executed, Refusal, RefusalKind, Verdict};
-use crate::pool::DropReason;
-use crate::state::{Changes, State, StateView};
+use crate::pool::{DropReason, Taken};
+use crate::state::{Changes, State, StateError};
 use crate::tx::SharedTx;
 
 /// The base fee of the first block that has one, in wei.
@@ -39,7 +41,7 @@ pub struct Ready {
     /// The block.
     pub block: Arc<Block>,
     /// What it changes.
-    pub changes: Changes,
+    pub changes: Arc<Changes>,
     /// What of the transactions given is not in it: their places there, and why.
     pub refused: Vec<(usize, SharedTx, Refusal)>,
     pub(super) part: Part,
@@ -78,24 +80,96 @@ pub(super) enum Empty {
     Skipped,
 }
 
-impl Inner {
-    /// The next block's environment, if it is made now.
-    pub(super) fn next_env(&self, parent: &Block, clock: &Clock) -> BlockEnv {
-        let number = parent.number() + 1;
-        let timestamp = clock.timestamp(parent.header.timestamp, now_s());
-        self.env_at(parent, number, timestamp, clock)
+/// What the next block is to be made of.
+pub(super) struct Begun {
+    pub env: BlockEnv,
+    txs: Vec<SharedTx>,
+    part: Part,
+    begin_us: u64,
+}
+
+/// A block that is executed: its roots are not known, nor its hash.
+pub(super) struct Unsealed {
+    pub env: BlockEnv,
+    /// What was given, and what became of it.
+    pub txs: Vec<SharedTx>,
+    pub verdicts: Vec<Verdict>,
+    pub gas_used: u64,
+    pub changes: Arc<Changes>,
+    pub part: Part,
+    requests: Vec<Bytes>,
+    /// What of the changes is no transaction's.
+    altered: Changes,
+    times: BlockTimes,
+}
+
+impl Unsealed {
+    pub(super) fn new(env: BlockEnv, txs: Vec<SharedTx>, executed: Executed, part: Part, times: BlockTimes) -> Self {
+        let Executed { verdicts, changes, gas_used, requests } = executed;
+        let (changes, altered) = (Arc::new(changes), Changes::default());
+        Self { env, txs, verdicts, gas_used, changes, part, requests, altered, times }
     }
 
-    pub(super) fn env_at(&self, parent: &Block, number: u64, timestamp: u64, clock: &Clock) -> BlockEnv {
+    /// `changes` were made besides, and by no transaction.
+    pub(super) fn alter(&mut self, changes: Changes) {
+        Arc::make_mut(&mut self.changes).append(changes.clone());
+        self.altered = changes;
+    }
+
+    /// Whether there is nothing in it.
+    pub(super) fn is_empty(&self) -> bool {
+        let included = |verdict: &Verdict| matches!(verdict, Verdict::Included(_));
+        self.part.transactions().is_empty() && !self.verdicts.iter().any(included)
+    }
+
+    /// What the pool will let go of once it is told.
+    pub(super) fn taken(&self) -> Taken {
+        let mut taken = Taken::default();
+        for (tx, verdict) in self.txs.iter().zip(&self.verdicts) {
+            match verdict {
+                Verdict::Included(_) => taken.include(tx),
+                Verdict::Refused(refusal) if is_final(refusal) => taken.refuse(tx),
+                Verdict::Refused(_) => {}
+            }
+        }
+        taken
+    }
+
+    /// What is not in it: the places, and why.
+    fn refused(&self) -> Vec<(usize, SharedTx, Refusal)> {
+        let refused = self.verdicts.iter().enumerate().filter_map(|(index, verdict)| match verdict {
+            Verdict::Refused(refusal) => Some((index, self.txs[index].clone(), refusal.clone())),
+            Verdict::Included(_) => None,
+        });
+        refused.collect()
+    }
+}
+
+/// Whether no later block can hold it either.
+fn is_final(refusal: &Refusal) -> bool {
+    use RefusalKind::{BaseFee, BlockGas, Funds, Invalid, NonceTooHigh, NonceTooLow};
+    match refusal.kind {
+        NonceTooLow | Funds | Invalid => true,
+        NonceTooHigh | BlockGas | BaseFee => false,
+    }
+}
+
+impl Inner {
+    /// The next block's environment, if it is made now.
+    pub(super) fn next_env(&self, parent: &Parent, clock: &Clock) -> BlockEnv {
+        let timestamp = clock.timestamp(parent.timestamp, now_s());
+        self.env_at(parent, parent.number + 1, timestamp, clock)
+    }
+
+    pub(super) fn env_at(&self, parent: &Parent, number: u64, timestamp: u64, clock: &Clock) -> BlockEnv {
         let spec = self.config.genesis.spec(number, timestamp);
-        let drawn = || keccak256([parent.hash.as_slice(), &number.to_be_bytes()].concat());
         BlockEnv {
             number,
             timestamp,
             beneficiary: clock.beneficiary,
-            gas_limit: clock.gas_limit.unwrap_or(parent.header.gas_limit),
+            gas_limit: clock.gas_limit.unwrap_or(parent.gas_limit),
             base_fee: clock.base_fee.unwrap_or_else(|| self.base_fee_after(parent)),
-            prevrandao: clock.prevrandao.unwrap_or_else(drawn),
+            prevrandao: clock.prevrandao.unwrap_or_else(|| parent.draw()),
             parent_hash: parent.hash,
             parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then(|| self.outputs.commitment()),
             chain_id: self.config.genesis.chain_id,
@@ -104,59 +178,75 @@ impl Inner {
     }
 
     /// By EIP-1559; nothing before London.
-    pub(super) fn base_fee_after(&self, parent: &Block) -> u64 {
-        let header = &parent.header;
-        let next = self.config.genesis.spec(header.number + 1, header.timestamp);
-        match header.base_fee_per_gas {
-            Some(base_fee) => next_base_fee(header.gas_used, header.gas_limit, base_fee),
+    pub(super) fn base_fee_after(&self, parent: &Parent) -> u64 {
+        let next = self.config.genesis.spec(parent.number + 1, parent.timestamp);
+        match parent.base_fee {
+            Some(base_fee) => next_base_fee(parent.gas_used, parent.gas_limit, base_fee),
             None if next.is_enabled_in(SpecId::LONDON) => FIRST_BASE_FEE,
             None => 0,
         }
     }
 
-    /// Makes a block of what the pool has. Nothing where there would be nothing in it and such are skipped.
-    pub(super) fn make(&self, state: &mut State, empty: Empty) -> Result<Option<Arc<Block>>, ChainError> {
-        let mut lap = Lap::new();
+    /// Makes a block of what the pool has, on the newest.
+    pub(super) fn make(&self, state: &mut State) -> Result<Arc<Block>, ChainError> {
+        let block = self.execute_next(Empty::Made)?.expect("such are made even if they are empty");
+        self.finish(state, block)
+    }
+
+    /// Executes a block of what the pool has on the newest. Nothing where there would be nothing in it and such are
+    /// skipped.
+    pub(super) fn execute_next(&self, empty: Empty) -> Result<Option<Unsealed>, ChainError> {
         let (parent, view) = self.head_and_view();
-        let mut env = self.next_env(&parent, &super::lock(&self.dev).clock);
-        let txs = self.pool.best(env.base_fee, env.gas_limit);
+        let clock = super::lock(&self.dev).clock.clone();
+        let Some(begun) = self.begin(&(&*parent).into(), &clock, empty, &Taken::default()) else { return Ok(None) };
+        let block = self.run(&view, begun)?;
+        if block.is_empty() && empty == Empty::Skipped {
+            self.give_up(&block.refused());
+            block.part.give_up(&self.outputs);
+            return Ok(None);
+        }
+        super::lock(&self.dev).clock.block_made(block.env.timestamp);
+        Ok(Some(block))
+    }
+
+    /// What goes into the block after `parent`, of whose transactions the pool may not know.
+    pub(super) fn begin(&self, parent: &Parent, clock: &Clock, empty: Empty, taken: &Taken) -> Option<Begun> {
+        let mut lap = Lap::new();
+        let mut env = self.next_env(parent, clock);
+        let txs = self.pool.best_after(env.base_fee, env.gas_limit, taken);
         let outputs = self.outputs.best();
         if txs.is_empty() && outputs.is_empty() && empty == Empty::Skipped {
-            return Ok(None);
+            return None;
         }
         let part = self.outputs.begin(&mut env, &outputs);
-        let begin_us = lap.us();
-        let executed = self.execute(&view, &env, &txs, &part.withdrawals())?;
+        Some(Begun { env, txs, part, begin_us: lap.us() })
+    }
+
+    /// Executes it on the state that its parent left.
+    pub(super) fn run<D>(&self, view: &D, begun: Begun) -> Result<Unsealed, ChainError>
+    where
+        D: DatabaseRef<Error = StateError> + Sync,
+    {
+        let Begun { env, txs, part, begin_us } = begun;
+        let mut lap = Lap::new();
+        let executed = self.execute(view, &env, &txs, &part.withdrawals())?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
-        let ready = self.seal(state, &env, &txs, executed, part, times);
-        if ready.block.txs.is_empty() && ready.part.is_empty() && empty == Empty::Skipped {
-            self.give_up(&ready.refused);
-            ready.part.give_up(&self.outputs);
-            return Ok(None);
-        }
-        super::lock(&self.dev).clock.block_made(&ready.block);
-        self.append(state, ready).map(Some)
+        Ok(Unsealed::new(env, txs, executed, part, times))
+    }
+
+    /// Seals a block that was executed on the newest state, and appends it.
+    pub(super) fn finish(&self, state: &mut State, block: Unsealed) -> Result<Arc<Block>, ChainError> {
+        let ready = self.seal(state, block);
+        self.append(state, ready)
     }
 
     /// The block of what was executed on the newest state, which is that of the block's parent.
-    pub(super) fn seal(
-        &self,
-        state: &State,
-        env: &BlockEnv,
-        txs: &[SharedTx],
-        executed: Executed,
-        mut part: Part,
-        mut times: BlockTimes,
-    ) -> Ready {
-        assert_eq!(state.head().block_hash(), env.parent_hash, "a block changes the state of its parent");
+    pub(super) fn seal(&self, state: &State, block: Unsealed) -> Ready {
+        assert_eq!(Some(state.head().block_hash()), block.env.parent_hash, "a block changes the state of its parent");
         let mut lap = Lap::new();
-        let Executed { verdicts, changes, requests, .. } = executed;
-        let refused = verdicts.iter().enumerate().filter_map(|(index, verdict)| match verdict {
-            Verdict::Refused(refusal) => Some((index, txs[index].clone(), refusal.clone())),
-            Verdict::Included(_) => None,
-        });
-        let refused = refused.collect();
-        let body = Body { withdrawals: part.withdrawals(), ..Body::new(txs, verdicts, env.base_fee) };
+        let refused = block.refused();
+        let Unsealed { env, txs, verdicts, changes, mut part, requests, altered, mut times, .. } = block;
+        let body = Body { withdrawals: part.withdrawals(), ..Body::new(&txs, verdicts, env.base_fee) };
         part.receive(env.number, &body);
         let extra_data = self.config.extra_data.clone();
         times.end_us = lap.us();
@@ -173,8 +263,8 @@ impl Inner {
             (state_root, Roots { transactions, receipts, bloom })
         });
         times.end_us += lap.us();
-        let block = Block::seal(env, body, roots, requests, state_root, extra_data);
-        Ready { block, changes, refused, part, altered: Changes::default(), times }
+        let block = Block::seal(&env, body, roots, requests, state_root, extra_data);
+        Ready { block, changes, refused, part, altered, times }
     }
 
     /// Makes a sealed block the newest: keeps it, then shows it.
@@ -188,7 +278,7 @@ impl Inner {
             return Err(ChainError::OtherParent { number: block.number(), parent: block.header.parent_hash });
         }
         let touched: Vec<Address> = changes.accounts.keys().copied().collect();
-        let outputs = self.keep(state, &block, part, &altered, changes, &mut times)?;
+        let outputs = self.keep(state, &block, part, &altered, &changes, &mut times)?;
         let mut lap = Lap::new();
         let view = state.head();
         let gone = {
@@ -199,7 +289,7 @@ impl Inner {
         self.hub.tell(&ChainEvent::Block(block.clone()));
         let next_spec = self.config.genesis.spec(block.number() + 1, block.header.timestamp);
         self.pool.set_spec(next_spec);
-        self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&block));
+        self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&(&*block).into()));
         self.give_up(&refused);
         // Everybody sees the block: what fails now is the files of what waits, which have more than they need.
         let shrunk = self.outputs.after_block(&outputs);
@@ -221,7 +311,7 @@ impl Inner {
         block: &Block,
         part: Part,
         altered: &Changes,
-        changes: Changes,
+        changes: &Changes,
         times: &mut BlockTimes,
     ) -> Result<Kept, ChainError> {
         // Who panics here leaves it open how far it came.
@@ -256,25 +346,22 @@ impl Inner {
 
     /// Drops from the pool what no later block could hold; the rest stays for its time.
     fn give_up(&self, refused: &[(usize, SharedTx, Refusal)]) {
-        use RefusalKind::{BaseFee, BlockGas, Funds, Invalid, NonceTooHigh, NonceTooLow};
-        for (_, tx, refusal) in refused {
-            match refusal.kind {
-                NonceTooLow | Funds | Invalid => {
-                    self.pool.remove(&tx.hash, DropReason::Refused(refusal.reason.clone()));
-                }
-                NonceTooHigh | BlockGas | BaseFee => {}
-            }
+        for (_, tx, refusal) in refused.iter().filter(|(.., refusal)| is_final(refusal)) {
+            self.pool.remove(&tx.hash, DropReason::Refused(refusal.reason.clone()));
         }
     }
 
     /// Executes a block and credits its withdrawals.
-    pub(super) fn execute(
+    pub(super) fn execute<D>(
         &self,
-        view: &StateView,
+        view: &D,
         env: &BlockEnv,
         txs: &[SharedTx],
         withdrawals: &[Withdrawal],
-    ) -> Result<Executed, ChainError> {
+    ) -> Result<Executed, ChainError>
+    where
+        D: DatabaseRef<Error = StateError> + Sync,
+    {
         let mut executed = crate::parallel::execute_parallel(view, env, txs, self.config.threads);
         crate::prism::credit(view, &mut executed.changes, withdrawals)?;
         Ok(executed)

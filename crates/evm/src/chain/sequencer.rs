@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::produce::Empty;
 use super::{BlockTime, ChainError, Inner, lock};
@@ -25,12 +25,13 @@ struct Told {
     /// When the next block is due, where they come by the clock.
     due: Option<Instant>,
     transactions: bool,
+    sealed: bool,
     stopped: bool,
 }
 
 impl Signal {
     pub(super) fn new(block_time: BlockTime) -> Self {
-        let told = Told { block_time, due: None, transactions: false, stopped: false };
+        let told = Told { block_time, due: None, transactions: false, sealed: false, stopped: false };
         Self { told: Mutex::new(told), wake: Condvar::new() }
     }
 
@@ -66,30 +67,72 @@ impl Signal {
         self.wake.notify_all();
     }
 
+    /// A block is being sealed from now on,
+    pub(super) fn sealing(&self) {
+        lock(&self.told).sealed = false;
+    }
+
+    /// and up to now.
+    pub(super) fn sealed(&self) {
+        lock(&self.told).sealed = true;
+        self.wake.notify_all();
+    }
+
     /// Waits for the next block's time; nothing at the end.
     fn wait(&self) -> Option<Empty> {
+        self.wait_unless(|_| false)
+    }
+
+    /// Waits for the next block's time while one is being sealed; nothing once that is done, or at the end. `look`:
+    /// where blocks come as transactions do, there may be some that are not news.
+    pub(super) fn meanwhile(&self, look: bool) -> Option<Empty> {
+        if look {
+            lock(&self.told).transactions = true;
+        }
+        self.wait_unless(|told| told.sealed)
+    }
+
+    fn wait_unless(&self, over: impl Fn(&Told) -> bool) -> Option<Empty> {
         let mut told = lock(&self.told);
         loop {
-            if told.stopped {
+            if told.stopped || over(&told) {
                 return None;
             }
-            told = match told.block_time {
-                BlockTime::Instant if told.transactions => {
-                    told.transactions = false;
-                    return Some(Empty::Skipped);
-                }
-                BlockTime::Every(interval) => {
-                    let now = Instant::now();
-                    let due = *told.due.get_or_insert(now + interval);
-                    let Some(left) = due.checked_duration_since(now).filter(|left| !left.is_zero()) else {
-                        // A block that took too long is not made up for.
-                        told.due = Some((due + interval).max(now));
-                        return Some(Empty::Made);
-                    };
-                    self.wake.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-                BlockTime::Instant | BlockTime::Manual => self.wake.wait(told).unwrap_or_else(PoisonError::into_inner),
+            told = match told.due() {
+                Due::Now(empty) => return Some(empty),
+                Due::In(left) => self.wake.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0,
+                Due::WhenTold => self.wake.wait(told).unwrap_or_else(PoisonError::into_inner),
             }
+        }
+    }
+}
+
+/// When the next block is to be made.
+enum Due {
+    Now(Empty),
+    In(Duration),
+    WhenTold,
+}
+
+impl Told {
+    /// Takes note of it, where it is now.
+    fn due(&mut self) -> Due {
+        match self.block_time {
+            BlockTime::Instant if self.transactions => {
+                self.transactions = false;
+                Due::Now(Empty::Skipped)
+            }
+            BlockTime::Every(interval) => {
+                let now = Instant::now();
+                let due = *self.due.get_or_insert(now + interval);
+                if let Some(left) = due.checked_duration_since(now).filter(|left| !left.is_zero()) {
+                    return Due::In(left);
+                }
+                // A block that took too long is not made up for.
+                self.due = Some((due + interval).max(now));
+                Due::Now(Empty::Made)
+            }
+            BlockTime::Instant | BlockTime::Manual => Due::WhenTold,
         }
     }
 }
@@ -114,15 +157,18 @@ fn run(chain: &Weak<Inner>, signal: &Signal) {
 /// One block by the clock, or as many as it takes until the pool has nothing more for one.
 fn turn(chain: &Inner, empty: Empty) -> Result<(), ChainError> {
     let mut state = chain.writer()?;
-    match empty {
-        Empty::Made => chain.make(&mut state, empty).map(drop),
-        Empty::Skipped => {
-            while !chain.signal.stopped() && chain.signal.block_time() == BlockTime::Instant {
-                if chain.make(&mut state, empty)?.is_none() {
-                    break;
-                }
-            }
-            Ok(())
+    if empty == Empty::Made {
+        return chain.make_on(&mut state, empty).map(drop);
+    }
+    while !chain.signal.stopped() && chain.signal.block_time() == BlockTime::Instant {
+        if !chain.make_on(&mut state, empty)? {
+            break;
+        }
+        if chain.wanted() > 0 {
+            // Their turn; the pool may have more.
+            chain.signal.transactions();
+            break;
         }
     }
+    Ok(())
 }

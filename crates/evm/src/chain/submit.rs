@@ -134,7 +134,7 @@ impl Inner {
             return Vec::new();
         }
         let (head, view) = self.head_and_view();
-        let results = self.pool.add(txs, &view, self.base_fee_after(&head), head.header.gas_limit);
+        let results = self.pool.add(txs, &view, self.base_fee_after(&(&*head).into()), head.header.gas_limit);
         if results.iter().any(Result::is_ok) {
             self.signal.transactions();
         }

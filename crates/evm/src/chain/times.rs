@@ -47,6 +47,8 @@ pub struct Metrics {
     pub head: u64,
     /// Blocks made here.
     pub blocks: u64,
+    /// Of these, those that were executed while the one before was being sealed and appended.
+    pub ahead: u64,
     /// Transactions in them.
     pub txs: u64,
     /// Gas that they used.
@@ -86,6 +88,7 @@ pub(super) struct Times {
     pool_ns: AtomicU64,
     submitted: AtomicU64,
     refused: AtomicU64,
+    ahead: AtomicU64,
 }
 
 impl Times {
@@ -96,6 +99,11 @@ impl Times {
         self.pool_ns.fetch_add(pool.as_nanos() as u64, Ordering::Relaxed);
         self.submitted.fetch_add(submitted as u64, Ordering::Relaxed);
         self.refused.fetch_add(refused as u64, Ordering::Relaxed);
+    }
+
+    /// A block was executed while the one before was being sealed.
+    pub(super) fn executed_ahead(&self) {
+        self.ahead.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A block is made: counts it, and logs its line.
@@ -143,7 +151,8 @@ impl Times {
         let refused = self.refused.load(Ordering::Relaxed);
         let (recover_ns, pool_ns) = (&self.recover_ns, &self.pool_ns);
         let [recover_ns, pool_ns] = [recover_ns, pool_ns].map(|ns| ns.load(Ordering::Relaxed));
-        Metrics { submitted, refused, recover_ns, pool_ns, pool, pool_status, ..*lock(&self.made) }
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        Metrics { ahead, submitted, refused, recover_ns, pool_ns, pool, pool_status, ..*lock(&self.made) }
     }
 
     /// How many blocks were made here, and those after the first `seen`, as far as they are kept: number and times,

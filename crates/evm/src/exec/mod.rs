@@ -46,8 +46,9 @@ pub struct BlockEnv {
     pub base_fee: u64,
     /// What `PREVRANDAO` gives.
     pub prevrandao: B256,
-    /// Hash of the block before.
-    pub parent_hash: B256,
+    /// Hash of the block before. Where it is not known yet the block is executed without the call that keeps it, the
+    /// state answers as if that had been made, and whoever learns the hash adds it to the changes.
+    pub parent_hash: Option<B256>,
     /// From Cancun on.
     pub parent_beacon_block_root: Option<B256>,
     /// What `CHAINID` gives.

@@ -3,7 +3,7 @@
 //! source  EIP-4788 (beacon roots), EIP-2935 (block hashes), EIP-7002 (withdrawals), EIP-7251 (consolidations)
 
 use alloy_eips::{eip2935, eip4788, eip7002, eip7251};
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, Bytes, U256};
 use revm::primitives::hardfork::SpecId;
 
 use super::BlockEnv;
@@ -23,11 +23,16 @@ pub(crate) fn before(env: &BlockEnv) -> Vec<SystemCall> {
         let data = Bytes::copy_from_slice(root.as_slice());
         calls.push(SystemCall { contract: eip4788::BEACON_ROOTS_ADDRESS, data, request_type: 0 });
     }
-    if env.spec.is_enabled_in(SpecId::PRAGUE) {
-        let data = Bytes::copy_from_slice(env.parent_hash.as_slice());
+    if let Some(hash) = env.parent_hash.filter(|_| env.spec.is_enabled_in(SpecId::PRAGUE)) {
+        let data = Bytes::copy_from_slice(hash.as_slice());
         calls.push(SystemCall { contract: eip2935::HISTORY_STORAGE_ADDRESS, data, request_type: 0 });
     }
     calls
+}
+
+/// Where the contract of EIP-2935 keeps the hash of block `number`.
+pub(crate) fn history_slot(number: u64) -> U256 {
+    U256::from(number % eip2935::HISTORY_SERVE_WINDOW as u64)
 }
 
 /// After the last transaction, in the order of their requests' types.

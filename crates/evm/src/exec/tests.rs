@@ -41,7 +41,7 @@ fn env(spec: SpecId) -> BlockEnv {
         gas_limit: 30_000_000,
         base_fee: GWEI as u64,
         prevrandao: B256::repeat_byte(5),
-        parent_hash: B256::repeat_byte(0xaa),
+        parent_hash: Some(B256::repeat_byte(0xaa)),
         parent_beacon_block_root: Some(B256::repeat_byte(0xbb)),
         chain_id: CHAIN,
         spec,
@@ -146,7 +146,8 @@ fn the_system_contracts_remember_the_parent() {
     let executed = execute(&state.head(), &env, &[]);
     let slot =
         |contract: Address, index: u64| executed.changes.accounts[&contract].storage.get(&U256::from(index)).copied();
-    assert_eq!(slot(HISTORY, 0), Some(U256::from_be_bytes(env.parent_hash.0)));
+    let parent = env.parent_hash.expect("it is set");
+    assert_eq!(slot(HISTORY, 0), Some(U256::from_be_bytes(parent.0)));
     assert_eq!(slot(BEACON, env.timestamp % 8191), Some(U256::from(env.timestamp)));
     let root = env.parent_beacon_block_root.expect("it is set");
     assert_eq!(slot(BEACON, env.timestamp % 8191 + 8191), Some(U256::from_be_bytes(root.0)));

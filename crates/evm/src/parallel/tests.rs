@@ -88,7 +88,7 @@ fn env(spec: SpecId, beneficiary: Address, gas_limit: u64) -> BlockEnv {
         gas_limit,
         base_fee: 1_000_000_000,
         prevrandao: B256::repeat_byte(3),
-        parent_hash: B256::with_last_byte(17),
+        parent_hash: Some(B256::with_last_byte(17)),
         parent_beacon_block_root: Some(B256::repeat_byte(5)),
         chain_id: CHAIN,
         spec,

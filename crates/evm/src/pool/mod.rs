@@ -19,6 +19,7 @@ mod model;
 mod queue;
 mod rank;
 mod table;
+mod taken;
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -34,6 +35,7 @@ pub use error::{DropReason, PoolError};
 pub use feed::{Feed, News, RING};
 pub use queue::SenderState;
 pub use table::{Dropped, footprint};
+pub use taken::Taken;
 
 use crate::tx::{SharedTx, Tx};
 use table::{Effects, Table};
@@ -310,7 +312,12 @@ impl Pool {
     /// What to execute next: by tip (as `base_fee` leaves it), then by arrival, each account's by nonce; together with
     /// gas limits of at most `gas_limit`. They stay here until a block has them.
     pub fn best(&self, base_fee: u64, gas_limit: u64) -> Vec<SharedTx> {
-        self.lock().table.best(base_fee, gas_limit)
+        self.best_after(base_fee, gas_limit, &Taken::default())
+    }
+
+    /// As [`Pool::best`], after a block that the pool has not been told of.
+    pub fn best_after(&self, base_fee: u64, gas_limit: u64, taken: &Taken) -> Vec<SharedTx> {
+        self.lock().table.best(base_fee, gas_limit, taken)
     }
 
     /// A block is there: `included` are its transactions, `touched` the accounts it changed, `view` the state after

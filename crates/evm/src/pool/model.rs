@@ -349,7 +349,14 @@ fn run(pool: &Pool, model: &mut Model, step: Step) -> Result<(), TestCaseError> 
                 });
             }
             let touched: Vec<Address> = included.iter().map(|tx| tx.sender).collect();
+            let mut taken = Taken::default();
+            included.iter().for_each(|tx| taken.include(tx));
+            let mut ahead = pool.best_after(model.base_fee, GAS_LIMIT, &taken);
             pool.after_block(&included, &touched, &next, model.base_fee);
+            let after = pool.best(model.base_fee, GAS_LIMIT);
+            // An account may not have the means any more: those of it that are given up are not looked for before.
+            ahead.retain(|tx| pool.fate(&tx.hash).is_none() && after.contains(tx));
+            prop_assert_eq!(ahead, after);
             // One account after the other, as the pool does it.
             for from in touched {
                 model.world = model.world.with(from, |state| *state = next.sender(&from));

@@ -17,6 +17,7 @@ use super::check::Checked;
 use super::error::{DropReason, PoolError};
 use super::queue::{Queue, SenderState, Slot};
 use super::rank::{Place, Ranked};
+use super::taken::Taken;
 use crate::tx::{SharedTx, Tx};
 
 /// No transaction costs less gas: what is left of a block below that is not worth a look.
@@ -375,11 +376,13 @@ impl Table {
     }
 
     /// What to execute next: by what it pays beyond the base fee, then by arrival; each account's in the order of their
-    /// nonces; together with no more than `gas_limit` of gas, by what they may use.
-    pub fn best(&mut self, base_fee: u64, gas_limit: u64) -> Vec<SharedTx> {
+    /// nonces; together with no more than `gas_limit` of gas, by what they may use. Accounts go on after what is taken.
+    pub fn best(&mut self, base_fee: u64, gas_limit: u64, after: &Taken) -> Vec<SharedTx> {
         self.set_base_fee(base_fee);
-        let mut heads = self.heads.best().peekable();
-        let mut followers: BinaryHeap<(Place, usize)> = BinaryHeap::new();
+        let is_first = |place: &Place| self.queues[place.id as usize].as_ref().is_some_and(|q| !after.has(&q.address));
+        let mut heads = self.heads.best().filter(is_first).peekable();
+        let mut followers: BinaryHeap<(Place, usize)> =
+            after.accounts().filter_map(|(address, next)| self.goes_on(address, next, after)).collect();
         let (mut taken, mut left, mut misfits) = (vec![], gas_limit, 0);
         while left >= LEAST_GAS && misfits < MISFITS {
             let is_head = match (heads.peek(), followers.peek()) {
@@ -415,6 +418,16 @@ impl Table {
             }
         }
         taken
+    }
+
+    /// The place of an account's transaction of nonce `next`, and which of its queue that is.
+    fn goes_on(&self, address: &Address, next: u64, after: &Taken) -> Option<(Place, usize)> {
+        let id = *self.index.get(address)?;
+        let queue = self.queues[id as usize].as_ref()?;
+        let at = queue.find(next).ok().filter(|at| *at < queue.ready())?;
+        let slot = &queue.slots()[at];
+        let place = Place { value: slot.fees.value(self.base_fee), earlier: !slot.arrival, id };
+        (!after.is_refused(&slot.tx.hash)).then_some((place, at))
     }
 
     fn drop_at(&mut self, id: u32, at: usize, reason: DropReason, effects: &mut Effects) {

@@ -30,6 +30,7 @@ pub use error::StateError;
 pub use proof::{AccountProof, StorageProof};
 pub use view::{Account, StateView};
 
+use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -160,12 +161,12 @@ impl State {
     /// Makes `changes` the state after block `number`, which must follow the head; gives the root of the state. On
     /// disk it is written, and safe from this process' death; from the machine's it is after [`State::sync`].
     /// Where it cannot be written nothing changes.
-    pub fn commit(&mut self, number: u64, block_hash: B256, changes: Changes) -> Result<B256, StateError> {
+    pub fn commit(&mut self, number: u64, block_hash: B256, changes: impl Borrow<Changes>) -> Result<B256, StateError> {
         let head = self.head();
         if Some(number) != head.number().checked_add(1) {
             return Err(StateError::NotNext { number, head: head.number() });
         }
-        let Ahead { applied, prepared, .. } = self.prepare(&changes)?;
+        let Ahead { applied, prepared, .. } = self.prepare(changes.borrow())?;
         let root = prepared.root();
         self.write_and_advance(number, block_hash, head.version.hashes(), applied, prepared)?;
         Ok(root)

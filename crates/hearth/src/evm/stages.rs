@@ -342,7 +342,7 @@ impl Cpu {
             let ran_ns = times.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0u64);
             match name.trim() {
                 name if name.starts_with(WEB3) => cpu.web3_ns += ran_ns,
-                "sequencer" => cpu.blocks_ns += ran_ns,
+                "sequencer" | "sealer" => cpu.blocks_ns += ran_ns,
                 _ => {}
             }
         }

@@ -1,0 +1,152 @@
+//! The state after a block that is executed and not sealed: what the next block is executed on meanwhile.
+//!
+//! reads   the state before that block, and what the block changes
+//! memory  as much as the block's code; its changes are shared with who seals it
+//! source  EIP-2935, and what `BLOCKHASH` gives
+//!
+//! Of that block everything is known but its hash. Who really asks for it waits until it is there: `BLOCKHASH` of that
+//! block, and the slot in which the history contract is to keep it. The call that writes this slot is left out of the
+//! execution, and its one write is added once the hash is known ([`AheadView::complete`]): that it is the only one, and
+//! that nobody else can write there, is so as long as the contract has Ethereum's code. Otherwise nothing is executed
+//! ahead ([`AheadView::is_usual`]).
+
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use alloy_eips::eip2935::{HISTORY_STORAGE_ADDRESS, HISTORY_STORAGE_CODE};
+use alloy_primitives::map::{B256Map, Entry};
+use alloy_primitives::{Address, B256, U256, keccak256};
+use revm::DatabaseRef;
+use revm::bytecode::Bytecode;
+use revm::primitives::hardfork::SpecId;
+use revm::state::AccountInfo;
+
+use crate::exec::{BlockEnv, system};
+use crate::state::{AccountChange, Changes, StateError, StateView};
+
+/// Of the history contract's code.
+static HISTORY_CODE_HASH: LazyLock<B256> = LazyLock::new(|| keccak256(&HISTORY_STORAGE_CODE));
+
+/// A hash that is there later, or never.
+type Later = Arc<OnceLock<Option<B256>>>;
+
+/// Tells those who wait for a hash. Dropped without having told one, it tells them that there will be none.
+pub(super) struct Teller(Later);
+
+impl Teller {
+    pub(super) fn tell(&self, hash: B256) {
+        let first = self.0.set(Some(hash));
+        assert!(first.is_ok(), "a block has one hash");
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        // Nothing happens where the hash is told.
+        let _ = self.0.set(None);
+    }
+}
+
+/// The state after a block whose hash is not known.
+pub(super) struct AheadView {
+    /// Before the block.
+    base: StateView,
+    number: u64,
+    changes: Arc<Changes>,
+    /// Those that the block has set.
+    codes: B256Map<Bytecode>,
+    hash: Later,
+    /// Whether the history contract has its code.
+    has_history: bool,
+    /// Whether the next block is to keep the hash there.
+    keeps_history: bool,
+}
+
+impl AheadView {
+    /// The state that `changes` of block `number` make of `base`; and who is to tell the block's hash.
+    pub(super) fn new(base: StateView, number: u64, changes: Arc<Changes>) -> (Self, Teller) {
+        assert_eq!(base.number() + 1, number, "a block changes the state after its parent");
+        let coded = changes.accounts.values().filter_map(|change| change.info.as_ref());
+        let coded = coded.filter_map(|info| Some((info.code_hash, info.code.clone()?)));
+        let codes = coded.filter(|(_, code)| !code.is_empty()).collect();
+        let hash = Later::default();
+        let teller = Teller(hash.clone());
+        let (has_history, keeps_history) = (false, false);
+        let mut view = Self { base, number, changes, codes, hash, has_history, keeps_history };
+        view.has_history = view.history_code().is_some_and(|code| code == *HISTORY_CODE_HASH);
+        (view, teller)
+    }
+
+    fn history_code(&self) -> Option<B256> {
+        let info = self.basic_ref(HISTORY_STORAGE_ADDRESS).ok()??;
+        (!info.is_empty_code_hash()).then_some(info.code_hash)
+    }
+
+    /// Whether the next block can be executed before the hash is known.
+    pub(super) fn is_usual(&self) -> bool {
+        self.has_history || self.history_code().is_none()
+    }
+
+    /// The next block goes by these rules.
+    pub(super) fn begin(&mut self, spec: SpecId) {
+        self.keeps_history = self.has_history && spec.is_enabled_in(SpecId::PRAGUE);
+    }
+
+    /// Adds to the next block what follows from the hash: to what it says of its parent, and to what it changes.
+    pub(super) fn complete(&self, hash: B256, env: &mut BlockEnv, changes: &mut Changes) -> Result<(), StateError> {
+        env.parent_hash = Some(hash);
+        if !self.keeps_history {
+            return Ok(());
+        }
+        let change = match changes.accounts.entry(HISTORY_STORAGE_ADDRESS) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let info = self.basic_ref(HISTORY_STORAGE_ADDRESS)?;
+                new.insert(AccountChange { info, ..AccountChange::default() })
+            }
+        };
+        change.storage.insert(system::history_slot(self.number), hash.into());
+        Ok(())
+    }
+
+    /// Waits for the hash. Panics where there will be none: then who seals the block has panicked.
+    fn hash(&self) -> B256 {
+        self.hash.wait().expect("the block before was not given up")
+    }
+}
+
+impl DatabaseRef for AheadView {
+    type Error = StateError;
+
+    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
+        match self.changes.accounts.get(&address) {
+            Some(change) => Ok(change.info.clone()),
+            None => self.base.basic_ref(address),
+        }
+    }
+
+    fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
+        match self.codes.get(&hash) {
+            Some(code) => Ok(code.clone()),
+            None => self.base.code_by_hash_ref(hash),
+        }
+    }
+
+    fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
+        if self.keeps_history && address == HISTORY_STORAGE_ADDRESS && slot == system::history_slot(self.number) {
+            return Ok(self.hash().into());
+        }
+        if let Some(change) = self.changes.accounts.get(&address) {
+            if let Some(value) = change.storage.get(&slot) {
+                return Ok(*value);
+            }
+            if change.storage_cleared || change.info.is_none() {
+                return Ok(U256::ZERO);
+            }
+        }
+        self.base.storage_ref(address, slot)
+    }
+
+    fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
+        if number == self.number { Ok(self.hash()) } else { self.base.block_hash_ref(number) }
+    }
+}

@@ -1,0 +1,135 @@
+//! Blocks one after the other, each executed while the one before is sealed and appended.
+//!
+//! reads   the pool; the signal that says when a block is due
+//! writes  blocks, in order
+//! memory  two blocks' changes; a thread, while blocks follow each other closely
+//! drops   an executed block whose parent could not be appended: what it held stays in the pool
+//!
+//! ```text
+//!  this thread    ──► execute 1 ──► execute 2 ────────► execute 3 ──── …
+//!  sealer                       └─► seal 1, append 1 ─► seal 2, append 2 ─► …
+//! ```
+//!
+//! At most one block is executed ahead. Nobody sees anything of a block before it is appended, and whoever alters the
+//! chain otherwise waits for the writer's lock, which is held until all is appended. A block is executed ahead where
+//! that can pay and its result cannot differ: the one before is not small, touches nothing of the ledger of outputs,
+//! and leaves the history contract as it is everywhere.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+
+use hearth_utxo::prism;
+
+use super::ahead::{AheadView, Teller};
+use super::parent::Parent;
+use super::produce::{Empty, Unsealed};
+use super::{ChainError, Inner, lock};
+use crate::block::Block;
+use crate::exec::Verdict;
+use crate::pool::Taken;
+use crate::state::State;
+
+/// From how many transactions on sealing a block takes longer than handing it to another thread.
+const APART_MIN: usize = 64;
+
+/// A block that is being sealed, as the next one sees it.
+struct Ahead {
+    view: AheadView,
+    parent: Parent,
+    taken: Taken,
+}
+
+impl Ahead {
+    fn of(on: &Inner, block: &Unsealed) -> (Self, Teller) {
+        let base = on.published().view().clone();
+        let (view, teller) = AheadView::new(base, block.env.number, block.changes.clone());
+        let parent = Parent::executed(&block.env, block.gas_used);
+        (Self { view, parent, taken: block.taken() }, teller)
+    }
+}
+
+impl Inner {
+    /// Makes the next block, and those that come due while one is being sealed. Nothing where there would be nothing
+    /// in it and such are skipped; says whether there was a block.
+    pub(super) fn make_on(&self, state: &mut State, empty: Empty) -> Result<bool, ChainError> {
+        match self.execute_next(empty)? {
+            None => Ok(false),
+            Some(block) if self.may_overlap(&block) => self.overlapped(state, block).map(|()| true),
+            Some(block) => self.finish(state, block).map(|_| true),
+        }
+    }
+
+    fn may_overlap(&self, block: &Unsealed) -> bool {
+        let crosses = |verdict: &Verdict| match verdict {
+            Verdict::Included(outcome) => outcome.logs.iter().any(|log| log.address == prism::ADDRESS),
+            Verdict::Refused(_) => false,
+        };
+        self.config.overlap
+            && block.txs.len() >= APART_MIN
+            && block.part.is_untouched()
+            && !block.verdicts.iter().any(crosses)
+    }
+
+    fn overlapped(&self, state: &mut State, mut block: Unsealed) -> Result<(), ChainError> {
+        thread::scope(|scope| {
+            let (jobs, queue) = mpsc::channel();
+            let (tell, sealed) = mpsc::channel();
+            let work = move || {
+                for (block, teller) in queue {
+                    let result = self.finish_telling(state, block, &teller);
+                    // Who asked may have panicked.
+                    let _ = tell.send(result);
+                    self.signal.sealed();
+                }
+            };
+            thread::Builder::new().name("sealer".into()).spawn_scoped(scope, work).map_err(ChainError::Thread)?;
+            loop {
+                let (mut ahead, teller) = Ahead::of(self, &block);
+                let may_overlap = self.may_overlap(&block) && ahead.view.is_usual();
+                self.signal.sealing();
+                // A thread that panicked has dropped its ends, and the scope panics with it.
+                if jobs.send((block, teller)).is_err() {
+                    return Ok(());
+                }
+                let next = if may_overlap { self.execute_meanwhile(&mut ahead) } else { Ok(None) };
+                let Ok(sealed) = sealed.recv() else { return Ok(()) };
+                let sealed = sealed?;
+                let Some(next) = next? else { return Ok(()) };
+                self.times.executed_ahead();
+                block = next;
+                ahead.view.complete(sealed.hash, &mut block.env, Arc::make_mut(&mut block.changes))?;
+            }
+        })
+    }
+
+    /// Executes the next block, if one is due before the one ahead of it is sealed.
+    fn execute_meanwhile(&self, ahead: &mut Ahead) -> Result<Option<Unsealed>, ChainError> {
+        let mut look = true;
+        while self.wanted() == 0
+            && let Some(empty) = self.signal.meanwhile(look)
+        {
+            look = false;
+            let clock = lock(&self.dev).clock.clone();
+            let Some(begun) = self.begin(&ahead.parent, &clock, empty, &ahead.taken) else { continue };
+            ahead.view.begin(begun.env.spec);
+            let block = self.run(&ahead.view, begun)?;
+            if empty == Empty::Skipped && block.is_empty() {
+                // What was refused is refused again, and given up, once the block before is there.
+                return Ok(None);
+            }
+            lock(&self.dev).clock.block_made(block.env.timestamp);
+            return Ok(Some(block));
+        }
+        Ok(None)
+    }
+
+    fn finish_telling(&self, state: &mut State, block: Unsealed, teller: &Teller) -> Result<Arc<Block>, ChainError> {
+        let ready = self.seal(state, block);
+        teller.tell(ready.block.hash);
+        self.append(state, ready)
+    }
+}
+
+#[cfg(test)]
+mod tests;
