@@ -401,9 +401,17 @@ impl Pool {
         lock(&self.fates).get(hash).cloned()
     }
 
-    /// The nonce an account should use next: after its executable transactions here, if it has some.
+    /// The nonce an account should use next: after its executable transactions here, if it has some. `state_nonce` may
+    /// be of a block before the one that the pool was told of last.
     pub fn next_nonce(&self, address: &Address, state_nonce: u64) -> u64 {
-        self.lock().table.queue(address).map_or(state_nonce, |queue| queue.next().max(state_nonce))
+        let locked = self.lock();
+        // What has left for a block since the caller looked is in the state that the pool was told of.
+        let next = match (locked.table.queue(address), &locked.latest) {
+            (Some(queue), _) => queue.next(),
+            (None, Some(latest)) => latest.sender(address).nonce,
+            (None, None) => 0,
+        };
+        next.max(state_nonce)
     }
 
     /// How full it is.

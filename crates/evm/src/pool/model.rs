@@ -575,6 +575,17 @@ fn whoever_is_dropped_can_read_why_and_whoever_listens_is_told() {
 }
 
 #[test]
+fn the_next_nonce_does_not_go_back_when_a_block_takes_all_that_waits() {
+    let (pool, world) = (pool(|_| {}), World::new(1, 20_000_000));
+    let txs = [dynamic(0, 0, 10, 1, 0), dynamic(0, 1, 10, 1, 0)];
+    txs.iter().for_each(|tx| add(&pool, tx, &world).expect("it is taken"));
+    let nonce = world.sender(&sender(0)).nonce;
+    assert_eq!(pool.next_nonce(&sender(0), nonce), 2);
+    pool.after_block(&txs, &[sender(0)], &world.with(sender(0), |state| state.nonce = 2), 0);
+    assert_eq!(pool.next_nonce(&sender(0), nonce), 2, "though whoever asks has not seen the block");
+}
+
+#[test]
 fn an_old_view_does_not_deceive_the_pool() {
     let world = World::new(2, 10_000_000);
     let pool = pool(|_| {});
