@@ -11,10 +11,10 @@ use std::time::Duration;
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::history::HistoryReader;
 use hearth_ledger::{Fates, Ledger};
+use hearth_serve::dashboard::LookAt;
 use hearth_wire::{Pubkey, Signature, Txn};
 
 use crate::counters::Counters;
-use crate::dashboard::LookAt;
 use crate::methods::Admin;
 
 /// Where to listen, and how much to bear.

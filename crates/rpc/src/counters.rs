@@ -5,8 +5,10 @@
 //! memory  one word each
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 
+pub(crate) use hearth_serve::counters::count;
+use hearth_serve::{Counted, Counts};
 use hearth_tile::{CounterDecl, CounterKind};
 
 /// Room for the counters' words: a region of the node's workspace, so that observers see them, or memory of its own.
@@ -118,24 +120,19 @@ impl Default for Counters {
     }
 }
 
-/// Adds one.
-pub(crate) fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Relaxed);
-}
-
-/// Counts one open thing until it is dropped.
-pub(crate) struct Open<C: AsRef<Counters>>(C, fn(&Counters) -> &AtomicU64);
-
-impl<C: AsRef<Counters>> Open<C> {
-    pub(crate) fn new(counters: C, which: fn(&Counters) -> &AtomicU64) -> Self {
-        count(which(counters.as_ref()));
-        Self(counters, which)
-    }
-}
-
-impl<C: AsRef<Counters>> Drop for Open<C> {
-    fn drop(&mut self) {
-        self.1(self.0.as_ref()).fetch_sub(1, Relaxed);
+impl Counts for Counters {
+    fn word(&self, what: Counted) -> &AtomicU64 {
+        match what {
+            Counted::Connections => self.connections(),
+            Counted::ConnectionsOpen => self.connections_open(),
+            Counted::ConnectionsRefused => self.connections_refused(),
+            Counted::AcceptsFailed => self.accepts_failed(),
+            Counted::WebsocketsDropped => self.websockets_dropped(),
+            Counted::Dashboards => self.dashboards(),
+            Counted::DashboardsOpen => self.dashboards_open(),
+            Counted::DashboardsRefused => self.dashboards_refused(),
+            Counted::DashboardsDropped => self.dashboards_dropped(),
+        }
     }
 }
 

@@ -8,16 +8,14 @@
 //!         that read too slowly: each is told where it can be, and counted in [`Counters`]
 //! source  the methods, parameters, shapes and error codes of `solana-rpc` and `solana-rpc-client-api` 4.2
 //!
-//! The walk: [`server`] (sockets and threads) → `http` or `websocket` (bytes into requests) → `jsonrpc` (one
-//! request or a batch) → `params` → `methods` (what is answered) or `subscriptions` (what is told later). `dashboard`
-//! is a page for browsers, which asks the same way.
+//! The walk: [`server`] (what listens, by `hearth_serve`) → `http` or `websocket` (bytes into requests) → `jsonrpc`
+//! (one request or a batch) → `params` → `methods` (what is answered) or `subscriptions` (what is told later).
 //!
 //! It runs on threads of its own, beside the pipeline: tiles never wait for a client, and a read holds a lock of
 //! the ledger for one look.
 
 pub mod config;
 pub mod counters;
-mod dashboard;
 mod encoding;
 mod filters;
 mod history;
@@ -25,7 +23,6 @@ mod http;
 mod jsonrpc;
 mod methods;
 mod params;
-mod rate;
 #[cfg(test)]
 mod reference_tests;
 pub mod server;
@@ -34,7 +31,6 @@ mod websocket;
 
 pub use config::{Busy, FaucetSigner, Limits, RpcConfig, RpcNode, TransactionInlet};
 pub use counters::Counters;
-pub use dashboard::{LookAt, STYLE as DASHBOARD_STYLE, Second};
 pub use methods::{Admin, PROFILE_HZ_MAX, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 pub use server::{RpcError, RpcServer};
 

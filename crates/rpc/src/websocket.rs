@@ -1,51 +1,39 @@
-//! WebSocket: a connection's requests to be told, and its notifications.
+//! WebSocket: a connection's requests to be told.
 //!
-//! reads   text messages; the connection's queue of notifications
-//! writes  answers and notifications, in the order in which they arose
-//! memory  one message of at most [`Limits::request_bytes`](crate::Limits), one answer
-//! drops   clients that take no notification or stay silent for too long: closed, counted
-//! source  RFC 6455; `rpc_pubsub_service.rs` of `solana-rpc` 4.2
+//! reads   messages of at most [`Limits::request_bytes`](crate::Limits)
+//! writes  answers; subscriptions of the hub, which fills the connection's queue
+//! memory  one answer
+//! drops   unknown methods: error -32601
+//! source  `rpc_pubsub_service.rs` of `solana-rpc` 4.2
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
-use axum::body::Body;
-use axum::extract::FromRequestParts;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
-use axum::http::{Request, Response};
-use axum::response::IntoResponse;
+use hearth_serve::Body;
+use hearth_serve::Connection;
+use hearth_serve::http::{Request, Response};
+use hearth_serve::websocket::{self, Bounds};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
-use crate::counters::count;
 use crate::jsonrpc::{self, Answerer, Failure, Request as RpcRequest};
 use crate::methods::Api;
 use crate::params::Params;
-use crate::server::Connection;
 use crate::subscriptions::{Hub, Watch, unsubscribes};
 
 /// Turns a request for an upgrade into a connection that is served until it ends.
 pub async fn handle(
-    api: Arc<Api>,
-    hub: Arc<Hub>,
-    connection: Arc<Connection>,
-    address: IpAddr,
+    api: &Arc<Api>,
+    hub: &Arc<Hub>,
+    connection: &Arc<Connection>,
     request: Request<Body>,
-) -> Result<Response<Body>, Infallible> {
-    let (mut parts, _) = request.into_parts();
-    let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
-        Ok(upgrade) => upgrade,
-        Err(rejection) => return Ok(rejection.into_response()),
-    };
-    let bytes_max = api.limits.request_bytes;
-    let upgrade = upgrade.max_message_size(bytes_max).max_frame_size(bytes_max);
-    Ok(upgrade.on_upgrade(move |socket| async move {
+) -> Response<Body> {
+    let bounds = Bounds { message_bytes: api.limits.request_bytes, patience: api.limits.patience };
+    let (api, hub, address) = (Arc::clone(api), Arc::clone(hub), connection.peer);
+    let begin = move || {
         let (number, queue) = hub.join();
-        let mut session = Session { api, hub, address, number };
-        session.serve(socket, queue, &connection).await;
-    }))
+        (Session { api, hub, address, number }, queue)
+    };
+    websocket::upgrade(request, Arc::clone(connection), bounds, begin).await
 }
 
 /// One connection.
@@ -62,71 +50,14 @@ impl Drop for Session {
     }
 }
 
-impl Session {
-    async fn serve(&mut self, mut socket: WebSocket, mut queue: mpsc::Receiver<Utf8Bytes>, connection: &Connection) {
-        let patience = self.api.limits.patience;
-        let mut stopped = connection.stopped.clone();
-        let mut heard = Instant::now();
-        let mut pings = tokio::time::interval(patience);
-        pings.reset();
-        let close = loop {
-            let message = tokio::select! {
-                received = socket.recv() => {
-                    heard = Instant::now();
-                    match received {
-                        Some(Ok(Message::Text(text))) => self.reply(text.as_bytes()).await,
-                        Some(Ok(Message::Binary(bytes))) => self.reply(&bytes).await,
-                        // Pings are answered below; pongs have been heard.
-                        Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-                        Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-                    }
-                }
-                text = queue.recv() => match text {
-                    Some(text) => Some(text),
-                    None => break Some((close_code::POLICY, "notifications were not read in time")),
-                },
-                _ = pings.tick() => {
-                    if heard.elapsed() > 2 * patience {
-                        count(self.api.counters.websockets_dropped());
-                        break None;
-                    }
-                    if self.send(&mut socket, Message::Ping(Default::default())).await.is_err() {
-                        return;
-                    }
-                    continue;
-                }
-                _ = stopped.changed() => break Some((close_code::AWAY, "the node stops")),
-            };
-            if let Some(text) = message
-                && self.send(&mut socket, Message::Text(text)).await.is_err()
-            {
-                return;
-            }
-        };
-        if let Some((code, reason)) = close {
-            let frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
-            // Whoever is gone needs no goodbye.
-            let _ = self.send(&mut socket, Message::Close(Some(frame))).await;
-        }
-    }
-
-    async fn reply(&mut self, text: &[u8]) -> Option<Utf8Bytes> {
+impl websocket::Session for Session {
+    async fn reply(&mut self, text: &[u8]) -> Option<String> {
         let api = Arc::clone(&self.api);
-        let answer = jsonrpc::answer_text(text, api.limits.answer_bytes, &api.counters, self).await;
-        answer.text.map(Utf8Bytes::from)
+        jsonrpc::answer_text(text, api.limits.answer_bytes, &api.counters, self).await.text
     }
+}
 
-    async fn send(&self, socket: &mut WebSocket, message: Message) -> Result<(), ()> {
-        match tokio::time::timeout(self.api.limits.patience, socket.send(message)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(()),
-            Err(_) => {
-                count(self.api.counters.websockets_dropped());
-                Err(())
-            }
-        }
-    }
-
+impl Session {
     fn subscribe(&self, watch: Watch) -> Result<Value, Failure> {
         self.hub.subscribe(self.number, watch).map(Value::from)
     }

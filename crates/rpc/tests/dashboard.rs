@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use common::*;
-use hearth_rpc::LookAt;
+use hearth_serve::dashboard::LookAt;
 use serde_json::json;
 
 /// What was looked at, and how often a look began.

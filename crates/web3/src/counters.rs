@@ -6,6 +6,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+pub(crate) use hearth_serve::counters::count;
+use hearth_serve::{Counted, Counts};
+
 macro_rules! counters {
     ($($(#[doc = $help:literal])+ $name:ident,)*) => {
         /// Counters of a server.
@@ -64,6 +67,14 @@ counters! {
     notifications_missed,
     /// WebSocket connections closed because the client did not read or did not answer.
     websockets_dropped,
+    /// Streams of dashboards begun.
+    dashboards,
+    /// Streams of dashboards open now.
+    dashboards_open,
+    /// Streams of dashboards refused: over the limit.
+    dashboards_refused,
+    /// Streams of dashboards ended because the client did not read.
+    dashboards_dropped,
     /// Filters installed now.
     filters_open,
     /// Filters refused: over the limit.
@@ -72,9 +83,20 @@ counters! {
     filters_expired,
 }
 
-/// Adds one.
-pub(crate) fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Relaxed);
+impl Counts for Counters {
+    fn word(&self, what: Counted) -> &AtomicU64 {
+        match what {
+            Counted::Connections => &self.connections,
+            Counted::ConnectionsOpen => &self.connections_open,
+            Counted::ConnectionsRefused => &self.connections_refused,
+            Counted::AcceptsFailed => &self.accepts_failed,
+            Counted::WebsocketsDropped => &self.websockets_dropped,
+            Counted::Dashboards => &self.dashboards,
+            Counted::DashboardsOpen => &self.dashboards_open,
+            Counted::DashboardsRefused => &self.dashboards_refused,
+            Counted::DashboardsDropped => &self.dashboards_dropped,
+        }
+    }
 }
 
 /// Adds some.

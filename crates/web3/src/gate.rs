@@ -4,13 +4,9 @@
 //! writes  yes or why not
 //! memory  none
 //! source  `--http.vhosts` and `--http.corsdomain` of geth, whose defaults are as strict
-//!
-//! A browser on the owner's machine reaches what listens on loopback, whatever page it shows. It says which page asks
-//! (`Origin`), and by which name it has reached us (`Host`), which whoever owns the name may have pointed here.
 
-use std::net::IpAddr;
-
-use axum::http::{HeaderMap, HeaderValue, header};
+use hearth_serve::gate::{is_loopback, is_nobodys, name_of};
+use hearth_serve::http::{HeaderMap, HeaderValue, header};
 
 /// Whether who asks may.
 pub fn admits(headers: &HeaderMap, hosts: &[String], origins: &[String]) -> Result<(), &'static str> {
@@ -26,29 +22,15 @@ pub fn admits(headers: &HeaderMap, hosts: &[String], origins: &[String]) -> Resu
 }
 
 fn is_host(host: &str, more: &[String]) -> bool {
-    let name = name_of(host);
-    is_loopback(name) || name.parse::<IpAddr>().is_ok() || is_listed(name, more)
+    is_nobodys(host) || is_listed(name_of(host), more)
 }
 
 fn is_origin(origin: &str, more: &[String]) -> bool {
     match origin.split_once("://") {
-        Some(("http" | "https", host)) if is_loopback(name_of(host)) => true,
+        Some(("http" | "https", host)) if is_loopback(host) => true,
         Some(("chrome-extension" | "moz-extension" | "safari-web-extension", _)) => true,
         _ => is_listed(origin, more),
     }
-}
-
-/// A host without its port.
-fn name_of(host: &str) -> &str {
-    match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
-        None => host.split_once(':').map_or(host, |(name, _)| name),
-    }
-}
-
-fn is_loopback(name: &str) -> bool {
-    name.eq_ignore_ascii_case("localhost")
-        || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 fn is_listed(name: &str, list: &[String]) -> bool {

@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::B256;
-use axum::extract::ws::Utf8Bytes;
 use hearth_evm::block::Block;
 use hearth_evm::tx::SharedTx;
+use hearth_serve::websocket::Utf8Bytes;
 use tokio::sync::mpsc;
 
 use crate::config::Limits;

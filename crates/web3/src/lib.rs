@@ -31,7 +31,6 @@ mod methods;
 mod metrics;
 mod params;
 mod profile;
-mod rate;
 pub mod server;
 mod trace;
 mod websocket;

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { Keypair, LAMPORTS_PER_SOL, SystemProgram, Transaction, sendAndConfirmTransaction } from '@solana/web3.js';
-import { base58Length, duration, scaled, short, sol, understand, when } from '../../../crates/rpc/src/dashboard/page/format.mjs';
+import { base58Length, duration, scaled, short, sol, understand, when } from '../../../crates/serve/src/dashboard/page/format.mjs';
 import { openPage } from './browser.mjs';
 import { connection, richKey, run, until, url } from './common.mjs';
 

@@ -17,8 +17,8 @@ const TESTKIT: &str = "testkit";
 /// Crates from outside that only these of ours may import: no async in tiles, one user of each protocol
 /// and of the engine.
 const OUTSIDE: [(&str, &[&str]); 6] = [
-    ("tokio", &["rpc", "web3"]),
-    ("axum", &["rpc", "web3"]),
+    ("tokio", &["serve", "rpc", "web3"]),
+    ("axum", &["serve"]),
     ("quinn-proto", &["quic"]),
     ("rustls", &["quic"]),
     ("solana-svm", &["svm"]),

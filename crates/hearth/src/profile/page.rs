@@ -59,7 +59,7 @@ impl Page<'_> {
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
              script-src 'unsafe-inline'\">\n<title>{title}</title>\n<style>\n{}{STYLE}</style>\n\
              <script>{SCRIPT}</script>\n</head>\n<body>\n",
-            hearth_rpc::DASHBOARD_STYLE
+            hearth_serve::dashboard::STYLE
         )?;
         self.write_head(page)?;
         page.push_str("<main>\n");

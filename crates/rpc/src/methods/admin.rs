@@ -14,7 +14,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, header};
 use serde_json::Value;
 
 use super::{Api, Caller};
@@ -113,40 +112,6 @@ impl Caller<'_> {
     }
 }
 
-/// Whether a web page may have made the request, in a browser on the owner's machine: it names the page's site
-/// (`Origin`), or has reached the node by a name that is not of loopback (`Host`), which whoever owns the name may
-/// have pointed there. Programs do neither, browsers cannot but do.
-pub fn perhaps_a_page(headers: &HeaderMap) -> bool {
-    let is_loopback = |host: &[u8]| std::str::from_utf8(host).is_ok_and(is_loopback);
-    headers.contains_key(header::ORIGIN)
-        || headers.get_all(header::HOST).iter().any(|host| !is_loopback(host.as_bytes()))
-}
-
-/// Whether the node was reached from its own machine by a name that is neither an address nor `localhost` (`Host`): a
-/// web page of whoever owns that name may ask then, in a browser, and read the answer.
-pub fn is_foreign(address: IpAddr, headers: &HeaderMap) -> bool {
-    let is_known = |host: &[u8]| {
-        let name = std::str::from_utf8(host).map(name_of).unwrap_or_default();
-        name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
-    };
-    address.to_canonical().is_loopback() && headers.get_all(header::HOST).iter().any(|host| !is_known(host.as_bytes()))
-}
-
-/// A `Host` without its port.
-fn name_of(host: &str) -> &str {
-    match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
-        None => host.split_once(':').map_or(host, |(name, _)| name),
-    }
-}
-
-/// Whether a `Host`, with its port or without, is loopback's.
-fn is_loopback(host: &str) -> bool {
-    let name = name_of(host);
-    name.eq_ignore_ascii_case("localhost")
-        || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
-}
-
 fn is_owner(admin: &Admin, address: IpAddr, perhaps_a_page: bool, token: Option<&str>) -> bool {
     match (&admin.token, token) {
         (Some(expected), Some(given)) => is_same(expected.as_bytes(), given.as_bytes()),
@@ -232,32 +197,6 @@ mod tests {
         assert!(is_owner(&closed, at("10.0.0.1"), true, Some("secret")));
         for wrong in [None, Some(""), Some("secre"), Some("secreT"), Some("secrets")] {
             assert!(!is_owner(&closed, at("127.0.0.1"), false, wrong), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn names_that_may_be_anybodys_are_foreign_to_a_machine_itself() {
-        let asks = |address: &str, host: &str| {
-            let headers = HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]);
-            is_foreign(address.parse().unwrap(), &headers)
-        };
-        for host in ["localhost:8899", "127.0.0.1:8899", "[::1]:8899", "10.0.0.1:8899"] {
-            assert!(!asks("127.0.0.1", host), "{host}");
-        }
-        for host in ["a.page:8899", "", "127.0.0.1.a.page"] {
-            assert!(asks("127.0.0.1", host) && asks("::1", host), "{host}");
-        }
-        assert!(!asks("10.0.0.2", "a.node:8899"), "who comes from elsewhere may know it by its name");
-        assert!(!is_foreign([127, 0, 0, 1].into(), &HeaderMap::new()));
-    }
-
-    #[test]
-    fn names_of_loopback_are_told_from_others() {
-        for host in ["localhost", "LocalHost:8899", "127.0.0.1:8899", "127.8.8.8", "[::1]:8899", "[::ffff:127.0.0.1]"] {
-            assert!(is_loopback(host), "{host}");
-        }
-        for host in ["", ":8899", "a.page", "localhost.a.page:8899", "127.0.0.1.a.page", "10.0.0.1:8899", "[::2]"] {
-            assert!(!is_loopback(host), "{host}");
         }
     }
 }

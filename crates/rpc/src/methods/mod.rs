@@ -32,6 +32,8 @@ use std::time::Duration;
 
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Bank, Commitment, Executor, Fates, Ledger, StateView};
+use hearth_serve::dashboard::Dashboard;
+use hearth_serve::rate::RateLimit;
 use hearth_wire::{Pubkey, Txn};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -39,12 +41,10 @@ use tokio::time::Instant;
 
 use crate::config::{Limits, RpcNode, TransactionInlet};
 use crate::counters::Counters;
-use crate::dashboard::Live;
 use crate::history::HistoryView;
 use crate::jsonrpc::{Answerer, Failure, Request};
 use crate::params::{Options, Params};
-use crate::rate::RateLimit;
-pub use admin::{Admin, PROFILE_HZ_MAX, ProfileFormat, ProfilePlan, ProfileSpan, Profiler, is_foreign, perhaps_a_page};
+pub use admin::{Admin, PROFILE_HZ_MAX, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 use airdrop::Faucet;
 use demand::Calls;
 use health::Progress;
@@ -61,7 +61,7 @@ pub struct Api {
     pub(crate) limits: Limits,
     pub(crate) transaction_history: bool,
     pub(crate) rate: RateLimit,
-    pub(crate) live: Option<Live>,
+    pub(crate) dashboard: Option<Dashboard>,
     inlet: Mutex<Box<dyn TransactionInlet>>,
     resend: ResendQueue,
     /// For simulations: those that are not at work.
@@ -95,11 +95,11 @@ impl Api {
     pub fn new(node: RpcNode, limits: Limits, http: SocketAddr, websocket: SocketAddr) -> Self {
         Self {
             ledger: node.ledger,
-            counters: node.counters,
             limits,
             transaction_history: node.transaction_history,
             rate: RateLimit::new(limits.requests_per_second),
-            live: node.look_at.map(Live::new),
+            dashboard: node.look_at.map(|look_at| Dashboard::new(look_at, node.counters.clone())),
+            counters: node.counters,
             inlet: Mutex::new(node.inlet),
             resend: ResendQueue::default(),
             executors: Mutex::default(),

@@ -23,9 +23,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::extract::ws::Utf8Bytes;
 use hearth_ledger::Ledger;
 use hearth_ledger::tap::Wanted;
+use hearth_serve::websocket::Utf8Bytes;
 use tokio::sync::{Notify, mpsc};
 
 use crate::config::Limits;

@@ -28,6 +28,7 @@ use hearth_evm::block::Block;
 use hearth_evm::chain::Chain;
 use hearth_evm::exec::BlockEnv;
 use hearth_evm::state::StateView;
+use hearth_serve::rate::RateLimit;
 use tokio::sync::watch;
 
 use crate::config::Config;
@@ -39,7 +40,6 @@ use crate::heavy::Heavy;
 use crate::hub::Hub;
 use crate::jsonrpc::Answerer;
 use crate::params::{BlockId, Params};
-use crate::rate::RateLimit;
 use crate::server::ServeError;
 use dev::Dev;
 use sign::Accounts;

@@ -17,8 +17,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::assets::{self, Asset};
-use crate::counters::{Counters, Open, count};
+use crate::counters::{Counted, Counts, Open, count};
 
 /// Streams at once: each is a browser's tab.
 const STREAMS: usize = 16;
@@ -32,55 +31,46 @@ pub type Second = Box<dyn FnMut() -> Option<String> + Send>;
 /// Begins to look at the node.
 pub type LookAt = Box<dyn Fn() -> Option<Second> + Send + Sync>;
 
-/// The page's files and the streams.
-pub(crate) struct Live {
+/// The streams.
+pub(super) struct Live {
     look_at: LookAt,
-    files: Vec<Asset>,
+    pub(super) counters: Arc<dyn Counts>,
     /// `None` once the server stops.
     streams: Mutex<Option<Vec<mpsc::Sender<Bytes>>>>,
     joined: Notify,
 }
 
 impl Live {
-    pub(crate) fn new(look_at: LookAt) -> Self {
-        Self { look_at, files: assets::all(), streams: Mutex::new(Some(vec![])), joined: Notify::new() }
-    }
-
-    /// The page itself.
-    pub(super) fn page(&self) -> &Asset {
-        &self.files[0]
-    }
-
-    pub(super) fn asset(&self, path: &str) -> Option<&Asset> {
-        self.files.iter().find(|asset| asset.path == path)
+    pub(super) fn new(look_at: LookAt, counters: Arc<dyn Counts>) -> Self {
+        Self { look_at, counters, streams: Mutex::new(Some(vec![])), joined: Notify::new() }
     }
 
     /// A stream of its own; `None` where there are too many.
-    pub(super) fn join(&self, counters: &Arc<Counters>) -> Option<Events> {
+    pub(super) fn join(&self) -> Option<Events> {
         let mut streams = self.streams.lock().expect("never poisoned");
         let streams = streams.as_mut()?;
         streams.retain(|stream| !stream.is_closed());
         if streams.len() >= STREAMS {
-            count(counters.dashboards_refused());
+            count(self.counters.word(Counted::DashboardsRefused));
             return None;
         }
         let (stream, queue) = mpsc::channel(QUEUED);
         // A browser learns at once that it is heard, and how soon to come back.
         stream.try_send(Bytes::from_static(b"retry: 1000\n\n")).expect("an empty queue");
         streams.push(stream);
-        count(counters.dashboards());
+        count(self.counters.word(Counted::Dashboards));
         self.joined.notify_one();
-        Some(Events { queue, _open: Open::new(Arc::clone(counters), |counters| counters.dashboards_open()) })
+        Some(Events { queue, _open: Open::new(Arc::clone(&self.counters), Counted::DashboardsOpen) })
     }
 
     /// Looks at the node while somebody listens, until the server stops.
-    pub(crate) async fn watch(&self, counters: &Counters, mut stopped: watch::Receiver<bool>) {
+    pub(super) async fn watch(&self, mut stopped: watch::Receiver<bool>) {
         let watching = async {
             loop {
                 self.joined.notified().await;
                 // Whoever joined while others were told has been told with them.
                 if self.is_heard() {
-                    self.tell_all(counters).await;
+                    self.tell_all().await;
                 }
             }
         };
@@ -93,13 +83,13 @@ impl Live {
     }
 
     /// Tells everybody a second at a time, until nobody is left.
-    async fn tell_all(&self, counters: &Counters) {
-        let Some(mut next) = (self.look_at)() else { return self.tell(counters, None) };
+    async fn tell_all(&self) {
+        let Some(mut next) = (self.look_at)() else { return self.tell(None) };
         let mut seconds = interval_at(Instant::now() + EVERY, EVERY);
         seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while self.is_heard() {
             seconds.tick().await;
-            self.tell(counters, next());
+            self.tell(next());
         }
     }
 
@@ -108,7 +98,7 @@ impl Live {
     }
 
     /// Queues an event for each stream; without one the streams end, and their clients come back.
-    fn tell(&self, counters: &Counters, second: Option<String>) {
+    fn tell(&self, second: Option<String>) {
         let mut streams = self.streams.lock().expect("never poisoned");
         let Some(streams) = streams.as_mut() else { return };
         let Some(second) = second else { return streams.clear() };
@@ -117,7 +107,7 @@ impl Live {
             Ok(()) => true,
             Err(TrySendError::Closed(_)) => false,
             Err(TrySendError::Full(_)) => {
-                count(counters.dashboards_dropped());
+                count(self.counters.word(Counted::DashboardsDropped));
                 false
             }
         });
@@ -127,7 +117,7 @@ impl Live {
 /// The body of a stream's answer.
 pub(super) struct Events {
     queue: mpsc::Receiver<Bytes>,
-    _open: Open<Arc<Counters>>,
+    _open: Open,
 }
 
 impl HttpBody for Events {

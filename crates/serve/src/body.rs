@@ -1,0 +1,71 @@
+//! HTTP: a request's body, and an answer in plain text.
+//!
+//! reads   bodies that hyper hands over in pieces
+//! writes  refusals
+//! memory  one body of at most [`BodyBounds::bytes_max`] a connection
+//! drops   bodies that are too long (413), too slow (408) or break off (400); whoever counts them is the caller
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderValue, Response, StatusCode, header};
+
+/// What a body may be.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyBounds {
+    /// Bytes of it.
+    pub bytes_max: usize,
+    /// Bytes of it that are read though it is too long, so that a client that has sent it all sees the refusal.
+    pub discarded_max: usize,
+    /// How long it may take.
+    pub patience: Duration,
+}
+
+/// The whole body, or the answer to whoever sends none that may be; `too_long` says in words that it has so many
+/// bytes at least.
+pub async fn whole(
+    body: Body,
+    bounds: BodyBounds,
+    too_long: impl FnOnce(u64) -> String,
+) -> Result<Vec<u8>, Response<Body>> {
+    let refuse = |status, why: String| Err(plain(status, why));
+    match tokio::time::timeout(bounds.patience, read(body, bounds)).await {
+        Ok(Ok(Ok(body))) => Ok(body),
+        Ok(Ok(Err(seen))) => refuse(StatusCode::PAYLOAD_TOO_LARGE, too_long(seen)),
+        Ok(Err(error)) => refuse(StatusCode::BAD_REQUEST, format!("cannot read the body: {error}\n")),
+        Err(_) => {
+            let why = format!("the body took longer than {} s\n", bounds.patience.as_secs_f32());
+            refuse(StatusCode::REQUEST_TIMEOUT, why)
+        }
+    }
+}
+
+/// The whole body; how many bytes it has at least, when they are too many.
+async fn read(mut body: Body, bounds: BodyBounds) -> Result<Result<Vec<u8>, u64>, axum::Error> {
+    let BodyBounds { bytes_max, discarded_max, .. } = bounds;
+    let announced = body.size_hint().lower();
+    if announced > discarded_max as u64 {
+        return Ok(Err(announced));
+    }
+    let mut bytes = Vec::with_capacity((announced as usize).min(bytes_max));
+    let mut seen = 0;
+    while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let Ok(data) = frame?.into_data() else { continue };
+        seen += data.len();
+        if seen <= bytes_max {
+            bytes.extend_from_slice(&data);
+        } else if seen > bytes_max.max(discarded_max) {
+            break;
+        }
+    }
+    Ok(if seen <= bytes_max { Ok(bytes) } else { Err(seen as u64) })
+}
+
+/// An answer in words.
+pub fn plain(status: StatusCode, text: impl Into<String>) -> Response<Body> {
+    let mut response = Response::new(Body::from(text.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}

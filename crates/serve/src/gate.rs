@@ -1,0 +1,82 @@
+//! Who asks: a program, or a web page in somebody's browser.
+//!
+//! reads   the headers `Host` and `Origin`
+//! writes  yes or no
+//! memory  none
+//!
+//! A browser on the owner's machine reaches what listens on loopback, whatever page it shows. It says which page asks
+//! (`Origin`), and by which name it has reached us (`Host`), which whoever owns the name may have pointed here.
+//! Programs do neither, browsers cannot but do.
+
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, header};
+
+/// A host without its port.
+pub fn name_of(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    }
+}
+
+/// Whether a host, with its port or without, is loopback's.
+pub fn is_loopback(host: &str) -> bool {
+    let name = name_of(host);
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Whether a host, with its port or without, is an address or `localhost`: a name that nobody else can own.
+pub fn is_nobodys(host: &str) -> bool {
+    let name = name_of(host);
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+/// Whether a web page may have made the request, in a browser on the owner's machine: it names the page's site, or has
+/// reached the node by a name that is not of loopback.
+pub fn perhaps_a_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::ORIGIN) || hosts(headers).any(|host| !is_loopback(host))
+}
+
+/// Whether the node was reached from its own machine by a name that is neither an address nor `localhost`: a web page
+/// of whoever owns that name may ask then, in a browser, and read the answer.
+pub fn is_foreign(address: IpAddr, headers: &HeaderMap) -> bool {
+    address.to_canonical().is_loopback() && hosts(headers).any(|host| !is_nobodys(host))
+}
+
+/// What the request calls the node; nothing that is no text is a name of it.
+fn hosts(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    headers.get_all(header::HOST).iter().map(|host| std::str::from_utf8(host.as_bytes()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_may_be_anybodys_are_foreign_to_a_machine_itself() {
+        let asks = |address: &str, host: &str| {
+            let headers = HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]);
+            is_foreign(address.parse().unwrap(), &headers)
+        };
+        for host in ["localhost:8899", "127.0.0.1:8899", "[::1]:8899", "10.0.0.1:8899"] {
+            assert!(!asks("127.0.0.1", host), "{host}");
+        }
+        for host in ["a.page:8899", "", "127.0.0.1.a.page"] {
+            assert!(asks("127.0.0.1", host) && asks("::1", host), "{host}");
+        }
+        assert!(!asks("10.0.0.2", "a.node:8899"), "who comes from elsewhere may know it by its name");
+        assert!(!is_foreign([127, 0, 0, 1].into(), &HeaderMap::new()));
+    }
+
+    #[test]
+    fn names_of_loopback_are_told_from_others() {
+        for host in ["localhost", "LocalHost:8899", "127.0.0.1:8899", "127.8.8.8", "[::1]:8899", "[::ffff:127.0.0.1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["", ":8899", "a.page", "localhost.a.page:8899", "127.0.0.1.a.page", "10.0.0.1:8899", "[::2]"] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+}

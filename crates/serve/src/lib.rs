@@ -1,0 +1,23 @@
+//! serve: what every server of a node is made of, whatever its clients speak.
+//!
+//! reads   connections, requests' heads and bodies
+//! writes  answers of its own where a request does not come to the service: too many, too long, too slow
+//! memory  [`server::Bounds`] and [`body::BodyBounds`] bound it: connections, and the size of what each may send
+//! drops   connections over the limit and clients that do not read: counted by the server's [`Counts`]
+//!
+//! The walk: [`server`] (sockets, threads, connections and their end) → the caller's [`Service`] → [`body`] for a
+//! request's body, or [`websocket`] for a connection that goes on. [`gate`] knows who asks, [`rate`] how often.
+//! [`dashboard`] is a page for browsers, which asks the service of the same address.
+
+pub mod body;
+pub mod counters;
+pub mod dashboard;
+pub mod gate;
+pub mod rate;
+pub mod server;
+pub mod websocket;
+
+pub use axum::body::Body;
+pub use axum::http;
+pub use counters::{Counted, Counts};
+pub use server::{Connection, Listener, Server, Service};

@@ -1,0 +1,250 @@
+//! The server: sockets, threads, connections and their end.
+//!
+//! reads   connections
+//! writes  nothing itself
+//! memory  a task a connection, and 64 KiB of HTTP buffer each at most; as many as [`Bounds`] says
+//! drops   connections over the limit: told so (503) and closed at once, counted
+//!
+//! The threads are those of a tokio runtime that nothing else uses. They sleep in the kernel while nobody asks.
+
+use std::convert::Infallible;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Request, Response};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+
+use crate::counters::{Counted, Counts, Open, count};
+
+/// Threads that answer. Answers take microseconds: two are there so that a long one does not hold up the others.
+const THREADS: usize = 2;
+/// Bytes of a request's head, and of what is buffered of an answer.
+const HTTP_BUFFER_BYTES: usize = 64 * 1024;
+/// How long answers under way may take once the server is to stop.
+const LAST_ANSWERS: Duration = Duration::from_millis(400);
+/// How long the threads may take to end after that.
+const LAST_TASKS: Duration = Duration::from_millis(400);
+/// Wait after a connection could not be taken for want of files.
+const NO_FILES_WAIT: Duration = Duration::from_millis(50);
+
+/// A socket that listens, and where.
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Listens; port 0 lets the system choose.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpListener::bind(address)?;
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// What bounds the connections of a listener.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Open at once; one more is answered with 503 and closed.
+    pub connections: usize,
+    /// How long a client may take to send a request's head or to take an answer.
+    pub patience: Duration,
+}
+
+/// What answers the requests of connections.
+pub trait Service: Clone + Send + Sync + 'static {
+    /// The answer to one.
+    fn answer(
+        &self,
+        request: Request<Body>,
+        connection: &Arc<Connection>,
+    ) -> impl Future<Output = Response<Body>> + Send;
+}
+
+/// Threads that serve; dropping it stops them.
+pub struct Server {
+    runtime: Option<Runtime>,
+    stop: watch::Sender<bool>,
+    /// Held by every connection too, so that the last to end is known.
+    alive: Option<mpsc::Sender<()>>,
+    running: mpsc::Receiver<()>,
+}
+
+impl Server {
+    /// Threads of this name, each with so many bytes of stack; the system's usual number where none is given.
+    pub fn start(name: &str, stack_bytes: Option<usize>) -> io::Result<Self> {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(THREADS).thread_name(name).enable_all();
+        if let Some(bytes) = stack_bytes {
+            builder.thread_stack_size(bytes);
+        }
+        let (alive, running) = mpsc::channel(1);
+        Ok(Self { runtime: Some(builder.build()?), stop: watch::channel(false).0, alive: Some(alive), running })
+    }
+
+    /// Becomes true when the server stops.
+    pub fn stopped(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    /// Runs this beside the connections, until the server stops at the latest.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(task);
+        }
+    }
+
+    /// Has `service` answer whoever connects to `listener`.
+    pub fn accept<S: Service>(
+        &self,
+        listener: Listener,
+        bounds: Bounds,
+        counters: Arc<dyn Counts>,
+        service: S,
+    ) -> io::Result<()> {
+        let (Some(runtime), Some(alive)) = (&self.runtime, &self.alive) else { return Ok(()) };
+        let _entered = runtime.enter();
+        let socket = tokio::net::TcpListener::from_std(listener.socket)?;
+        let host = Host { service, bounds, counters, stopped: self.stopped(), alive: alive.clone() };
+        runtime.spawn(host.accept(socket));
+        Ok(())
+    }
+
+    /// Takes no more requests, ends those under way, closes every connection; within a second.
+    pub fn stop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        self.stop.send_replace(true);
+        self.alive = None;
+        runtime.block_on(async {
+            // Nobody sends: the channel closes when the last connection has ended.
+            let _ = tokio::time::timeout(LAST_ANSWERS, self.running.recv()).await;
+        });
+        runtime.shutdown_timeout(LAST_TASKS);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What every connection of a listener needs.
+#[derive(Clone)]
+struct Host<S> {
+    service: S,
+    bounds: Bounds,
+    counters: Arc<dyn Counts>,
+    stopped: watch::Receiver<bool>,
+    alive: mpsc::Sender<()>,
+}
+
+/// One open connection: its place among those allowed, given back when the last holder is gone.
+pub struct Connection {
+    /// Who has connected.
+    pub peer: IpAddr,
+    /// Becomes true when the server stops.
+    pub stopped: watch::Receiver<bool>,
+    pub(crate) counters: Arc<dyn Counts>,
+    _place: OwnedSemaphorePermit,
+    _open: Open,
+    _alive: mpsc::Sender<()>,
+}
+
+impl<S: Service> Host<S> {
+    async fn accept(mut self, listener: tokio::net::TcpListener) {
+        let places = Arc::new(Semaphore::new(self.bounds.connections));
+        loop {
+            let accepted = tokio::select! {
+                _ = self.stopped.changed() => return,
+                accepted = listener.accept() => accepted,
+            };
+            let (stream, peer) = match accepted {
+                Ok((stream, peer)) => (stream, peer.ip()),
+                // A client that is gone already is no reason to wait; a table of files that is full is.
+                Err(error) if is_of_the_client(&error) => continue,
+                Err(_) => {
+                    count(self.counters.word(Counted::AcceptsFailed));
+                    tokio::time::sleep(NO_FILES_WAIT).await;
+                    continue;
+                }
+            };
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                count(self.counters.word(Counted::ConnectionsRefused));
+                refuse(stream);
+                continue;
+            };
+            count(self.counters.word(Counted::Connections));
+            let connection = Connection {
+                peer,
+                stopped: self.stopped.clone(),
+                counters: Arc::clone(&self.counters),
+                _place: place,
+                _open: Open::new(Arc::clone(&self.counters), Counted::ConnectionsOpen),
+                _alive: self.alive.clone(),
+            };
+            tokio::spawn(self.clone().serve(stream, connection));
+        }
+    }
+
+    async fn serve(self, stream: TcpStream, connection: Connection) {
+        let patience = self.bounds.patience;
+        // Answers go out as they are. The kernel closes a connection whose client takes nothing for so long; without
+        // these options the connection works, so their failure is not one.
+        let _ = stream.set_nodelay(true);
+        let _ = socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(patience));
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(patience).max_buf_size(HTTP_BUFFER_BYTES);
+        let mut stopped = self.stopped;
+        let connection = Arc::new(connection);
+        let (service, held) = (self.service, Arc::clone(&connection));
+        let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+            let (service, held) = (service.clone(), Arc::clone(&held));
+            async move { Ok::<_, Infallible>(service.answer(request.map(Body::new), &held).await) }
+        });
+        let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
+        // A client that breaks off or breaks the protocol has been answered by hyper as far as that goes.
+        tokio::select! {
+            _ = serving.as_mut() => return,
+            _ = stopped.changed() => {}
+        }
+        serving.as_mut().graceful_shutdown();
+        let _ = serving.await;
+        drop(connection);
+    }
+}
+
+/// Tells a client that it is one too many, with what the kernel takes at once.
+fn refuse(stream: TcpStream) {
+    const WHY: &str = "too many connections are open: try again, or keep one and ask over it\n";
+    let Ok(mut stream) = stream.into_std() else { return };
+    // What was asked already is read: unread, it would turn the end into a reset, which overtakes the answer. One who
+    // is gone needs none.
+    let _ = stream.read(&mut [0; 4096]);
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+         Retry-After: 1\r\nConnection: close\r\n\r\n{WHY}",
+        WHY.len()
+    );
+    let _ = stream.write(answer.as_bytes());
+}
+
+/// Whether a connection could not be taken because of what its client did.
+fn is_of_the_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}

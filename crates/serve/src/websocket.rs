@@ -1,0 +1,140 @@
+//! WebSocket: a connection's requests, and what its client has asked to be told.
+//!
+//! reads   messages; the connection's queue of notifications
+//! writes  answers and notifications, in the order in which they arose
+//! memory  one message of at most [`Bounds::message_bytes`], one answer, the queue
+//! drops   clients that take no notification or stay silent for too long: closed, counted
+//! source  RFC 6455
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::FromRequestParts;
+pub use axum::extract::ws::Utf8Bytes;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::http::{Request, Response};
+use axum::response::IntoResponse;
+use tokio::sync::mpsc;
+
+use crate::counters::{Counted, count};
+use crate::server::Connection;
+
+/// How often a send that does not come to an end looks whether it shall.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What a connection is to be told. It ends when whoever tells has given the client up.
+pub type Queue = mpsc::Receiver<Utf8Bytes>;
+
+/// What bounds a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bytes of a message.
+    pub message_bytes: usize,
+    /// How long a client may take for a message, and half of how long it may stay silent.
+    pub patience: Duration,
+}
+
+/// What answers a connection's requests, until it is dropped.
+pub trait Session: Send + 'static {
+    /// The answer to a text; `None` where nothing wants one.
+    fn reply(&mut self, text: &[u8]) -> impl Future<Output = Option<String>> + Send;
+}
+
+/// Turns a request for an upgrade into a connection that is served until it ends; `begin` is called once it is one.
+pub async fn upgrade<S: Session>(
+    request: Request<Body>,
+    connection: Arc<Connection>,
+    bounds: Bounds,
+    begin: impl FnOnce() -> (S, Queue) + Send + 'static,
+) -> Response<Body> {
+    let (mut parts, _) = request.into_parts();
+    let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
+        Ok(upgrade) => upgrade,
+        Err(rejection) => return rejection.into_response(),
+    };
+    let upgrade = upgrade.max_message_size(bounds.message_bytes).max_frame_size(bounds.message_bytes);
+    upgrade.on_upgrade(move |socket| async move {
+        let (session, queue) = begin();
+        Talk { session, queue, connection, patience: bounds.patience }.serve(socket).await;
+    })
+}
+
+/// One connection.
+struct Talk<S> {
+    session: S,
+    queue: Queue,
+    connection: Arc<Connection>,
+    patience: Duration,
+}
+
+impl<S: Session> Talk<S> {
+    async fn serve(&mut self, mut socket: WebSocket) {
+        let mut stopped = self.connection.stopped.clone();
+        let mut heard = Instant::now();
+        let mut pings = tokio::time::interval(self.patience);
+        pings.reset();
+        let close = loop {
+            let message = tokio::select! {
+                received = socket.recv() => {
+                    heard = Instant::now();
+                    match received {
+                        Some(Ok(Message::Text(text))) => self.session.reply(text.as_bytes()).await,
+                        Some(Ok(Message::Binary(bytes))) => self.session.reply(&bytes).await,
+                        // Pings are answered below; pongs have been heard.
+                        Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+                        Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                    }
+                    .map(Utf8Bytes::from)
+                }
+                text = self.queue.recv() => match text {
+                    Some(text) => Some(text),
+                    None => break Some((close_code::POLICY, "notifications were not read in time")),
+                },
+                _ = pings.tick() => {
+                    if heard.elapsed() > 2 * self.patience {
+                        self.count_dropped();
+                        break None;
+                    }
+                    if self.send(&mut socket, Message::Ping(Default::default())).await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                _ = stopped.changed() => break Some((close_code::AWAY, "the node stops")),
+            };
+            if let Some(text) = message
+                && self.send(&mut socket, Message::Text(text)).await.is_err()
+            {
+                return;
+            }
+        };
+        if let Some((code, reason)) = close {
+            let frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
+            // Whoever is gone needs no goodbye.
+            let _ = self.send(&mut socket, Message::Close(Some(frame))).await;
+        }
+    }
+
+    fn count_dropped(&self) {
+        count(self.connection.counters.word(Counted::WebsocketsDropped));
+    }
+
+    /// Sends, unless the client takes nothing for too long or has been given up.
+    async fn send(&mut self, socket: &mut WebSocket, message: Message) -> Result<(), ()> {
+        let end = Instant::now() + self.patience;
+        let mut sending = std::pin::pin!(socket.send(message));
+        loop {
+            match tokio::time::timeout(LOOK_EVERY.min(self.patience), sending.as_mut()).await {
+                Ok(sent) => return sent.map_err(|_| ()),
+                // Counted by whoever has given it up.
+                Err(_) if self.queue.is_closed() => return Err(()),
+                Err(_) if Instant::now() >= end => {
+                    self.count_dropped();
+                    return Err(());
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
