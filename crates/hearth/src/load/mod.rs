@@ -69,7 +69,7 @@ impl CommandError {
 /// Runs the command.
 pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
     match options {
-        Options::Fund(fund) => make_accounts(fund, say),
+        Options::Fund(fund) => make_accounts(fund, stop, say),
         Options::Run(options) => drive(options, stop, say),
     }
 }
@@ -92,7 +92,7 @@ fn ether(text: &str) -> Result<U256, CommandError> {
 }
 
 /// `hearth load fund`
-fn make_accounts(options: &Fund, say: &Say) -> Result<(), CommandError> {
+fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
     let amount = ether(&options.amount)?;
     let signers = match (options.load, options.keys.exists()) {
         (true, _) => account::load(&options.keys)?,
@@ -107,12 +107,29 @@ fn make_accounts(options: &Fund, say: &Say) -> Result<(), CommandError> {
     let node = connect(&options.target)?;
     let payer = payer(options.funder.as_deref())?;
     say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
-    let short = run::prepare(&node, &payer, &signers, amount, |done, all| {
-        note(format_args!("{done} of {all} accounts funded"));
-    })?;
+    let short = match run::prepare(&node, &payer, &signers, amount, &|| stop.is_set(), progress()) {
+        Err(FundError::Stopped { done, count }) => {
+            let keys = options.keys.display();
+            say.line(format_args!(
+                "stopped: {done} of {count} accounts funded; `--load --keys {keys}` goes on from there"
+            ));
+            return Ok(());
+        }
+        short => short?,
+    };
     let (count, amount, keys) = (signers.len(), format_ether(amount), options.keys.display());
     say.line(format_args!("{count} accounts have {amount} ether or more, {short} of them were short; keys: {keys}"));
     Ok(())
+}
+
+/// Tells how far the money is, where that has changed.
+fn progress() -> impl FnMut(usize, usize) {
+    let mut told = None;
+    move |done, all| {
+        if told.replace(done) != Some(done) {
+            note(format_args!("{done} of {all} accounts funded"));
+        }
+    }
 }
 
 /// `hearth load run`
@@ -132,7 +149,7 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
         None => account::generate(options.accounts)?,
     };
     if options.keys.is_none() {
-        fund_for_run(options, &node, &payer, &signers)?;
+        fund_for_run(options, &node, &payer, &signers, stop)?;
     }
     let asked = asked(options);
     let report = run::run(&asked, &node, &payer, &signers, &|| stop.is_set(), |progress| match progress {
@@ -148,13 +165,19 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
 }
 
 /// New accounts get what they will need at the most.
-fn fund_for_run(options: &Run, node: &Node, payer: &Signer, signers: &[Signer]) -> Result<(), CommandError> {
+fn fund_for_run(
+    options: &Run,
+    node: &Node,
+    payer: &Signer,
+    signers: &[Signer],
+    stop: &StopSignal,
+) -> Result<(), CommandError> {
     let each = options.count.unwrap_or(2_000).max(options.presign);
     let gas = U256::from(options.kind.gas_max()) * U256::from(node.terms.max_fee);
     let amount = (gas + U256::from(1)) * U256::from(each);
     let richest: Address = address(payer);
     note(format_args!("{} accounts get {} ether each from {richest}", signers.len(), format_ether(amount)));
-    run::prepare(node, payer, signers, amount, |done, all| note(format_args!("{done} of {all} accounts funded")))?;
+    run::prepare(node, payer, signers, amount, &|| stop.is_set(), progress())?;
     Ok(())
 }
 

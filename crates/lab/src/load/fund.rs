@@ -3,9 +3,13 @@
 //! reads   balances, nonces
 //! writes  plain transfers: the rich account pays to some, those to others, a level of the tree at a time
 //! memory  100 B an account
-//! drops   nothing: a transfer that is refused ends the funding with the node's words; called again, it pays only those
-//!         that are short
+//! drops   nothing: a transfer that is refused ends the funding with the node's words
+//!
+//! Each round looks at what everybody has. Who has more than the amount pays for others with the rest: that is how the
+//! tree comes about, and how a funding that was cut short goes on: what an account was given for others still goes to
+//! others. What waits in the pool is waited for first, so that nothing is paid twice.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, U256};
@@ -13,11 +17,15 @@ use hearth_crypto::secp256k1::Signer;
 use serde_json::json;
 
 use super::account::address;
-use super::rpc::{Rpc, RpcError};
+use super::refusal::Reason;
+use super::rpc::{Refusal, Rpc, RpcError};
 use super::workload::{TRANSFER_GAS, Terms, plain, sign};
 
 /// How many accounts one pays for. Nodes hold at least 16 transactions of a sender.
 const FAN: usize = 15;
+/// Transfers in a request.
+const TOGETHER: usize = 100;
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a level may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -42,6 +50,20 @@ pub enum FundError {
     /// A transfer was refused.
     #[error("the node refuses a transfer that funds: {0}")]
     Refused(String),
+    /// Stopped by whoever called.
+    #[error("stopped: {done} of {count} accounts are funded; called again it goes on from there")]
+    Stopped {
+        /// How many of those that were short no longer are.
+        done: usize,
+        /// How many were short.
+        count: usize,
+    },
+    /// Transactions of an earlier call wait in the pool.
+    #[error("{count} accounts have transactions that no block has taken for {} s", PATIENCE.as_secs())]
+    Pending {
+        /// How many accounts have some.
+        count: usize,
+    },
     /// It is not in a block after [`PATIENCE`].
     #[error("{missing} of {count} transfers that fund are in no block after {} s", PATIENCE.as_secs())]
     Late {
@@ -52,93 +74,246 @@ pub enum FundError {
     },
 }
 
-/// Gives `amount` to each account that has less, out of the account of `payer`. `told` hears how many are done.
-/// Gives how many were short.
+/// What one account costs whoever pays for it: the amount, and the transfer that brings it.
+fn each(terms: &Terms, amount: U256) -> U256 {
+    amount + U256::from(terms.max_fee) * U256::from(TRANSFER_GAS)
+}
+
+/// Accounts by what they have: those that are short, and those that can pay, with for how many.
+struct Survey<'a> {
+    short: Vec<&'a Signer>,
+    payers: Vec<(&'a Signer, usize)>,
+}
+
+impl<'a> Survey<'a> {
+    fn take(rpc: &Rpc, accounts: &[&'a Signer], amount: U256, each: U256) -> Result<Self, RpcError> {
+        let addresses: Vec<_> = accounts.iter().map(|signer| address(signer)).collect();
+        let mut survey = Self { short: vec![], payers: vec![] };
+        for (&signer, has) in accounts.iter().zip(rpc.balances(&addresses)?) {
+            match has.checked_sub(amount) {
+                None => survey.short.push(signer),
+                Some(surplus) => {
+                    let enough_for = (surplus / each).min(U256::from(accounts.len())).to::<usize>();
+                    survey.payers.extend((enough_for > 0).then_some((signer, enough_for)));
+                }
+            }
+        }
+        Ok(survey)
+    }
+
+    /// For how many the accounts that can pay do not do.
+    fn beyond(&self) -> usize {
+        let paid = self.payers.iter().fold(0usize, |sum, (_, enough_for)| sum.saturating_add(*enough_for));
+        self.short.len().saturating_sub(paid)
+    }
+}
+
+/// What the rich account must have so that each of these has `amount`.
+pub fn needed(rpc: &Rpc, terms: &Terms, accounts: &[Signer], amount: U256) -> Result<U256, RpcError> {
+    let each = each(terms, amount);
+    let survey = Survey::take(rpc, &accounts.iter().collect::<Vec<_>>(), amount, each)?;
+    Ok(each * U256::from(survey.beyond()))
+}
+
+/// Gives `amount` to each account that has less, out of those that have more and the account of `payer`. `told` hears
+/// how many are done. Gives how many were short.
 pub fn fund(
     rpc: &Rpc,
     terms: &Terms,
     payer: &Signer,
     accounts: &[Signer],
     amount: U256,
+    stop: &dyn Fn() -> bool,
     mut told: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
-    let addresses: Vec<_> = accounts.iter().map(address).collect();
-    let balances = rpc.balances(&addresses)?;
-    let short: Vec<_> = accounts.iter().zip(balances).filter(|(_, has)| *has < amount).collect();
-    let count = short.len();
-    let fee = U256::from(terms.max_fee) * U256::from(TRANSFER_GAS);
-    let needed = (amount + fee) * U256::from(count);
-    let has = rpc.balances(&[address(payer)])?[0];
-    if has < needed {
-        return Err(FundError::Poor { payer: address(payer), has, needed, count });
-    }
-    // A heap: the payer is 0, the children of k are FAN·k + 1 … FAN·k + FAN.
-    let sizes = subtree_sizes(count + 1);
-    let mut level = 0..1;
+    let each = each(terms, amount);
+    let mut open: Vec<&Signer> = accounts.iter().collect();
+    wait_for_pool(rpc, payer, accounts, stop)?;
+    let mut count = None;
     loop {
-        let children = (FAN * level.start + 1).min(count + 1)..(FAN * level.end + 1).min(count + 1);
-        if children.is_empty() {
+        let survey = Survey::take(rpc, &open, amount, each)?;
+        let count = *count.get_or_insert(survey.short.len());
+        let done = count - survey.short.len();
+        told(done, count);
+        if survey.short.is_empty() {
             return Ok(count);
         }
-        let payers: Vec<_> = level.clone().map(|k| if k == 0 { payer } else { short[k - 1].0 }).collect();
-        let payer_addresses: Vec<_> = payers.iter().map(|signer| address(signer)).collect();
-        let mut nonces = rpc.nonces(&payer_addresses)?;
-        let mut raws = vec![];
-        for child in children.clone() {
-            let parent = (child - 1) / FAN - level.start;
-            let below = U256::from(sizes[child] - 1);
-            let value = amount + (amount + fee) * below;
-            let to = address(short[child - 1].0);
-            raws.push(sign(plain(terms, nonces[parent], to, value), payers[parent]).0);
-            nonces[parent] += 1;
+        if stop() {
+            return Err(FundError::Stopped { done, count });
         }
-        pay(rpc, &raws)?;
-        let waiting: Vec<_> = children.clone().map(|child| address(short[child - 1].0)).collect();
-        wait_until_rich(rpc, &waiting, amount)?;
-        level = children;
-        told(level.end - 1, count);
+        let beyond = survey.beyond();
+        let (has, needed) = (rpc.balances(&[address(payer)])?[0], each * U256::from(beyond));
+        if has < needed {
+            return Err(FundError::Poor { payer: address(payer), has, needed, count: beyond });
+        }
+        let transfers = level(&survey, payer, beyond);
+        let stopped = |why| if let FundError::Stopped { .. } = why { FundError::Stopped { done, count } } else { why };
+        pay(rpc, &signed(rpc, terms, &transfers, amount, each)?, stop).map_err(stopped)?;
+        let waiting: Vec<_> = transfers.iter().map(|transfer| address(transfer.to)).collect();
+        wait_until_rich(rpc, &waiting, amount, stop, |arrived| told(done + arrived, count)).map_err(stopped)?;
+        open = survey.short;
+        open.extend(survey.payers.iter().map(|(signer, _)| *signer));
     }
 }
 
-/// The number of nodes below and with each.
-fn subtree_sizes(nodes: usize) -> Vec<usize> {
-    let mut sizes = vec![1; nodes];
-    for k in (1..nodes).rev() {
-        sizes[(k - 1) / FAN] += sizes[k];
-    }
-    sizes
+/// A transfer of a level: so many accounts have their money with it, the receiver among them.
+struct Transfer<'a> {
+    from: &'a Signer,
+    to: &'a Signer,
+    accounts: usize,
 }
 
-fn pay(rpc: &Rpc, raws: &[Vec<u8>]) -> Result<(), FundError> {
-    for chunk in raws.chunks(100) {
-        let chunk: Vec<_> = chunk.iter().map(Vec::as_slice).collect();
-        for verdict in rpc.send_raw(&chunk)? {
-            verdict.map_err(|refusal| FundError::Refused(refusal.message))?;
+/// Who pays whom now: everybody who can pays [`FAN`] others at the most, and gives them what they are to pass on.
+fn level<'a>(survey: &Survey<'a>, rich: &'a Signer, beyond: usize) -> Vec<Transfer<'a>> {
+    let mut short = survey.short.iter();
+    let mut left = survey.short.len() - beyond;
+    let mut transfers = vec![];
+    for (from, enough_for) in
+        survey.payers.iter().map(|&(from, enough_for)| (from, Some(enough_for))).chain([(rich, None)])
+    {
+        let share = enough_for.map_or(beyond, |enough_for| enough_for.min(left));
+        left -= if enough_for.is_some() { share } else { 0 };
+        let children = share.min(FAN);
+        for (child, &to) in (0..children).zip(&mut short) {
+            let accounts = share / children + usize::from(child < share % children);
+            transfers.push(Transfer { from, to, accounts });
+        }
+    }
+    transfers
+}
+
+/// The transfers as bytes. Those of one payer stand together, in the order of their nonces.
+fn signed(
+    rpc: &Rpc,
+    terms: &Terms,
+    transfers: &[Transfer<'_>],
+    amount: U256,
+    each: U256,
+) -> Result<Vec<Vec<u8>>, RpcError> {
+    let mut payers: Vec<_> = transfers.iter().map(|transfer| address(transfer.from)).collect();
+    payers.dedup();
+    let nonces = rpc.nonces(&payers)?;
+    let mut next: HashMap<Address, u64> = payers.into_iter().zip(nonces).collect();
+    let sign_one = |transfer: &Transfer<'_>| {
+        let nonce = next.get_mut(&address(transfer.from)).expect("asked for above");
+        let value = amount + each * U256::from(transfer.accounts - 1);
+        let raw = sign(plain(terms, *nonce, address(transfer.to), value), transfer.from).0;
+        *nonce += 1;
+        raw
+    };
+    Ok(transfers.iter().map(sign_one).collect())
+}
+
+/// Hands transfers to the node until it has all of them.
+fn pay(rpc: &Rpc, raws: &[Vec<u8>], stop: &dyn Fn() -> bool) -> Result<(), FundError> {
+    let deadline = Instant::now() + PATIENCE;
+    for chunk in raws.chunks(TOGETHER) {
+        let mut left: Vec<&[u8]> = chunk.iter().map(Vec::as_slice).collect();
+        let mut resent = false;
+        while !left.is_empty() {
+            let why = match rpc.send_raw(&left) {
+                Ok(verdicts) => {
+                    let (again, words) = not_taken(&left, verdicts, resent)?;
+                    left = again;
+                    FundError::Refused(words)
+                }
+                Err(why @ RpcError::Refused { .. }) => return Err(why.into()),
+                Err(why) => why.into(),
+            };
+            if left.is_empty() {
+                break;
+            }
+            if Instant::now() > deadline {
+                return Err(why);
+            }
+            if stop() {
+                return Err(FundError::Stopped { done: 0, count: 0 });
+            }
+            resent = true;
+            std::thread::sleep(LOOK_EVERY);
         }
     }
     Ok(())
 }
 
-/// Waits until each has the amount.
-fn wait_until_rich(rpc: &Rpc, accounts: &[Address], amount: U256) -> Result<(), FundError> {
+/// Those there is no room for now, with the node's words.
+fn not_taken<'a, T>(
+    raws: &[&'a [u8]],
+    verdicts: Vec<Result<T, Refusal>>,
+    resent: bool,
+) -> Result<(Vec<&'a [u8]>, String), FundError> {
+    let (mut again, mut words) = (vec![], String::new());
+    for (raw, verdict) in raws.iter().zip(verdicts) {
+        let Err(Refusal { message, .. }) = verdict else { continue };
+        match Reason::of(&message) {
+            Reason::Known => {}
+            // Its answer was lost, and it is in a block by now.
+            Reason::NonceUsed if resent => {}
+            Reason::Full => {
+                again.push(*raw);
+                words = message;
+            }
+            Reason::NonceUsed | Reason::Fee | Reason::Other => return Err(FundError::Refused(message)),
+        }
+    }
+    Ok((again, words))
+}
+
+/// Waits until what an earlier call sent is in blocks.
+fn wait_for_pool(rpc: &Rpc, payer: &Signer, accounts: &[Signer], stop: &dyn Fn() -> bool) -> Result<(), FundError> {
     let deadline = Instant::now() + PATIENCE;
-    let mut waiting = accounts.to_vec();
+    let mut waiting: Vec<_> = accounts.iter().chain([payer]).map(address).collect();
+    loop {
+        // In this order: what a block takes in between is not taken for waiting.
+        let (pending, mined) = (rpc.nonces(&waiting)?, rpc.mined_nonces(&waiting)?);
+        let pairs = waiting.iter().zip(pending.iter().zip(&mined));
+        waiting = pairs.filter(|(_, (pending, mined))| pending > mined).map(|(account, _)| *account).collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(FundError::Pending { count: waiting.len() });
+        }
+        if stop() {
+            return Err(FundError::Stopped { done: 0, count: accounts.len() });
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Waits until each has the amount; `told` hears how many have.
+fn wait_until_rich(
+    rpc: &Rpc,
+    accounts: &[Address],
+    amount: U256,
+    stop: &dyn Fn() -> bool,
+    mut told: impl FnMut(usize),
+) -> Result<(), FundError> {
+    let deadline = Instant::now() + PATIENCE;
+    let (mut waiting, mut arrived) = (accounts.to_vec(), 0);
     loop {
         let balances = rpc.balances(&waiting)?;
         waiting =
             waiting.into_iter().zip(balances).filter(|(_, has)| *has < amount).map(|(account, _)| account).collect();
+        if accounts.len() - waiting.len() > arrived {
+            arrived = accounts.len() - waiting.len();
+            told(arrived);
+        }
         if waiting.is_empty() {
             return Ok(());
         }
         if Instant::now() > deadline {
             return Err(FundError::Late { missing: waiting.len(), count: accounts.len() });
         }
-        std::thread::sleep(Duration::from_millis(50));
+        if stop() {
+            return Err(FundError::Stopped { done: 0, count: accounts.len() });
+        }
+        std::thread::sleep(LOOK_EVERY);
     }
 }
 
 /// Where a development node keeps the rich account to itself (`geth --dev`), asks it to pay `amount` to the account.
-pub fn ask_developer_account(rpc: &Rpc, to: Address, amount: U256) -> Result<bool, FundError> {
+pub fn ask_developer_account(rpc: &Rpc, to: Address, amount: U256, stop: &dyn Fn() -> bool) -> Result<bool, FundError> {
     let accounts = match rpc.call("eth_accounts", &json!([])) {
         Ok(accounts) => accounts,
         Err(RpcError::Refused { .. }) => return Ok(false),
@@ -147,7 +322,7 @@ pub fn ask_developer_account(rpc: &Rpc, to: Address, amount: U256) -> Result<boo
     let Some(rich) = accounts.get(0) else { return Ok(false) };
     let transaction = json!({ "from": rich, "to": to, "value": amount });
     match rpc.call("eth_sendTransaction", &json!([transaction])) {
-        Ok(_) => wait_until_rich(rpc, &[to], amount).map(|()| true),
+        Ok(_) => wait_until_rich(rpc, &[to], amount, stop, |_| {}).map(|()| true),
         Err(RpcError::Refused { .. }) => Ok(false),
         Err(why) => Err(why.into()),
     }
@@ -156,16 +331,41 @@ pub fn ask_developer_account(rpc: &Rpc, to: Address, amount: U256) -> Result<boo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::account::generate;
+
+    /// Levels until everybody has something, when each passes on what it was given.
+    fn levels(count: usize) -> usize {
+        let (rich, accounts) = (generate(1).unwrap(), generate(count).unwrap());
+        let mut survey = Survey { short: accounts.iter().collect(), payers: vec![] };
+        for level_index in 0.. {
+            if survey.short.is_empty() {
+                assert!(survey.payers.is_empty(), "nobody is given more than is needed");
+                return level_index;
+            }
+            let transfers = level(&survey, &rich[0], survey.beyond());
+            let paid: usize = transfers.iter().map(|transfer| transfer.accounts).sum();
+            assert_eq!(paid, survey.short.len(), "the money for everybody is on its way");
+            survey.short.drain(..transfers.len());
+            let passed_on = transfers.iter().map(|transfer| (transfer.to, transfer.accounts - 1));
+            survey.payers = passed_on.filter(|(_, left)| *left > 0).collect();
+        }
+        unreachable!()
+    }
 
     #[test]
     fn the_tree_pays_for_everybody() {
-        for nodes in [1, 2, 16, 17, 241, 2001] {
-            let sizes = subtree_sizes(nodes);
-            assert_eq!(sizes[0], nodes);
-            for k in 0..nodes {
-                let children = (FAN * k + 1..FAN * k + 1 + FAN).filter(|&child| child < nodes);
-                assert_eq!(sizes[k], 1 + children.map(|child| sizes[child]).sum::<usize>());
-            }
-        }
+        assert_eq!([0, 1, 15, 16, 240, 241].map(levels), [0, 1, 1, 2, 2, 3]);
+        assert_eq!(levels(2000), 3);
+    }
+
+    #[test]
+    fn a_surplus_pays_before_the_rich_account() {
+        let (rich, accounts) = (generate(1).unwrap(), generate(20).unwrap());
+        let (has, short) = accounts.split_first().unwrap();
+        let survey = Survey { short: short.iter().collect(), payers: vec![(has, 18)] };
+        assert_eq!(survey.beyond(), 1);
+        let transfers = level(&survey, &rich[0], 1);
+        let of_rich: Vec<_> = transfers.iter().filter(|transfer| address(transfer.from) == address(&rich[0])).collect();
+        assert_eq!((transfers.len(), of_rich.len(), of_rich[0].accounts), (16, 1, 1));
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::account::address;
 use super::collect;
 use super::figures::{self, Found};
-use super::fund::{FundError, ask_developer_account, fund};
+use super::fund::{self, FundError, ask_developer_account};
 use super::outcome::{Outcome, Outcomes};
 use super::process;
 use super::report::Report;
@@ -129,21 +129,21 @@ pub fn connect(url: &str, timeout: Duration) -> Result<Node, RpcError> {
     Ok(Node { rpc, client, terms: Terms { chain_id, max_fee: small(max_fee), tip: small(tip).min(small(max_fee)) } })
 }
 
-/// Gives each account `amount`, out of `payer`'s or a development node's own account.
+/// Gives each account `amount`, out of those that have more, `payer`'s, or a development node's own account.
 pub fn prepare(
     node: &Node,
     payer: &Signer,
     accounts: &[Signer],
     amount: U256,
+    stop: &dyn Fn() -> bool,
     told: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
-    let fee = U256::from(node.terms.max_fee) * U256::from(21_000);
-    let needed = (amount + fee) * U256::from(accounts.len() + 1);
+    let needed = fund::needed(&node.rpc, &node.terms, accounts, amount)?;
     let rich = address(payer);
     if node.rpc.balances(&[rich])?[0] < needed {
-        ask_developer_account(&node.rpc, rich, needed)?;
+        ask_developer_account(&node.rpc, rich, needed, stop)?;
     }
-    fund(&node.rpc, &node.terms, payer, accounts, amount, told)
+    fund::fund(&node.rpc, &node.terms, payer, accounts, amount, stop, told)
 }
 
 /// Runs the load. `stop` ends it early, with what there is.

@@ -50,7 +50,6 @@ pub struct Manners {
 
 struct Pooled {
     hash: B256,
-    nonce: u64,
     to: Address,
     value: U256,
 }
@@ -122,6 +121,11 @@ impl Stub {
     /// Looks at the chain.
     pub fn with<T>(&self, look: impl FnOnce(&World) -> T) -> T {
         look(&lock(&self.world))
+    }
+
+    /// Makes a block now.
+    pub fn mine(&self) {
+        lock(&self.world).mine();
     }
 
     /// The pool loses what waits, but for the highest nonce of each account.
@@ -329,7 +333,7 @@ impl World {
         self.taken += 1;
         if self.manners.forgets_every == 0 || self.taken % self.manners.forgets_every != 0 {
             let (to, value) = (transaction.to().unwrap_or_default(), transaction.value());
-            self.pool.entry(from).or_default().insert(nonce, Pooled { hash, nonce, to, value });
+            self.pool.entry(from).or_default().insert(nonce, Pooled { hash, to, value });
         }
         Ok(hash)
     }
@@ -353,7 +357,7 @@ impl World {
     }
 
     /// What an account has.
-    fn balance(&self, account: Address) -> U256 {
+    pub fn balance(&self, account: Address) -> U256 {
         self.balances.get(&account).copied().unwrap_or_default()
     }
 
@@ -365,7 +369,7 @@ impl World {
     /// Forgets what waits, but for the highest nonce of each account: a gap before it.
     fn evict(&mut self) {
         self.pool.values_mut().for_each(|waiting| {
-            let last = waiting.values().map(|pooled| pooled.nonce).max();
+            let last = waiting.keys().max().copied();
             waiting.retain(|nonce, _| Some(*nonce) == last);
         });
     }

@@ -1,9 +1,8 @@
 //! A load on nodes that misbehave: there is a report, and every transaction has its true end.
 
-mod stub;
-
 use std::time::Duration;
 
+use crate::stub::{Manners, Stub};
 use alloy_primitives::Address;
 use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::{address, generate};
@@ -11,7 +10,6 @@ use hearth_lab::load::report::{Limit, Report};
 use hearth_lab::load::run::{Asked, connect, run};
 use hearth_lab::load::sender::Pace;
 use hearth_lab::load::workload::Kind;
-use stub::{Manners, Stub};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 

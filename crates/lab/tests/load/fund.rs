@@ -1,0 +1,93 @@
+//! Money for accounts on nodes that misbehave: everybody gets theirs, and nothing is paid twice.
+
+use std::time::Duration;
+
+use crate::stub::{Manners, Stub};
+use alloy_primitives::{Address, U256};
+use hearth_crypto::secp256k1::Signer;
+use hearth_lab::load::account::{address, generate};
+use hearth_lab::load::fund::FundError;
+use hearth_lab::load::run::{Node, connect, prepare};
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+const ETHER: u64 = 1_000_000_000_000_000_000;
+
+struct Scene {
+    stub: Stub,
+    node: Node,
+    rich: Signer,
+    accounts: Vec<Signer>,
+}
+
+fn scene(accounts: usize, manners: Manners) -> Scene {
+    let rich = generate(1).unwrap().remove(0);
+    let stub = Stub::start(manners, &[address(&rich)]);
+    let node = connect(&stub.url, TIMEOUT).unwrap();
+    Scene { stub, node, rich, accounts: generate(accounts).unwrap() }
+}
+
+impl Scene {
+    fn fund(&self, stop: &dyn Fn() -> bool) -> Result<usize, FundError> {
+        prepare(&self.node, &self.rich, &self.accounts, U256::from(ETHER), stop, |_, _| {})
+    }
+
+    fn funded(&self) -> usize {
+        let has = |account: Address| self.stub.with(|world| world.balance(account));
+        self.accounts.iter().filter(|signer| has(address(signer)) >= U256::from(ETHER)).count()
+    }
+
+    /// That everybody has theirs, and the rich account has paid for each once.
+    fn check(&self) {
+        assert_eq!(self.funded(), self.accounts.len());
+        let left = self.stub.with(|world| world.balance(address(&self.rich)));
+        let paid = U256::from(10).pow(U256::from(24)) - left;
+        let fee = U256::from(self.node.terms.max_fee) * U256::from(21_000);
+        let each = U256::from(ETHER) + fee;
+        assert!(paid <= each * U256::from(self.accounts.len()), "paid {paid}, {each} each");
+    }
+}
+
+#[test]
+fn everybody_gets_theirs_in_a_few_levels() {
+    let scene = scene(50, Manners { block_ms: 20, ..Manners::default() });
+    assert_eq!(scene.fund(&|| false).unwrap(), 50);
+    scene.check();
+    assert_eq!(scene.fund(&|| false).unwrap(), 0, "nobody is short any more");
+    scene.check();
+}
+
+#[test]
+fn what_was_stopped_goes_on_and_pays_nothing_twice() {
+    // Blocks come when the test says so.
+    let scene = scene(60, Manners { block_ms: 600_000, ..Manners::default() });
+    let why = scene.fund(&|| scene.stub.with(|world| world.waiting() > 0)).unwrap_err();
+    assert!(matches!(why, FundError::Stopped { done: 0, count: 60 }), "{why}");
+    let mine_until = |enough: usize| {
+        scene.stub.mine();
+        scene.funded() >= enough
+    };
+    let why = scene.fund(&|| mine_until(1)).unwrap_err();
+    assert!(matches!(why, FundError::Stopped { .. }), "{why}");
+    assert_eq!(scene.funded(), 15, "what waited was waited for");
+    scene.fund(&|| mine_until(1000)).unwrap();
+    scene.check();
+}
+
+#[test]
+fn lost_answers_and_a_full_pool_cost_nothing() {
+    for manners in
+        [Manners { answer_lost_every: 2, ..Manners::default() }, Manners { pool_max: 4, ..Manners::default() }]
+    {
+        let scene = scene(40, Manners { block_ms: 20, ..manners });
+        assert_eq!(scene.fund(&|| false).unwrap(), 40);
+        scene.check();
+    }
+}
+
+#[test]
+fn who_is_too_poor_is_named_with_what_is_needed() {
+    let mut scene = scene(3, Manners::default());
+    scene.rich = generate(1).unwrap().remove(0);
+    let why = scene.fund(&|| false).unwrap_err().to_string();
+    assert!(why.contains(&address(&scene.rich).to_string()) && why.contains("3 accounts"), "{why}");
+}
