@@ -1,6 +1,6 @@
 //! Blocks of one kind of transaction each: revm in memory, and this crate's executors beside it, in alternating rounds.
 //!
-//! reads   the bench's name filter; `--rounds N`
+//! reads   the bench's name filter; `--rounds N`; `--only COLUMN`, a column's number, for a profiler
 //! writes  nanoseconds per transaction, and the medians of the rounds' ratios beside their goals
 //! memory  some ten megabytes
 //! source  –
@@ -229,45 +229,67 @@ fn all_included(executed: &Executed, count: usize) -> bool {
 
 fn main() {
     let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
-    let (mut filter, mut rounds) = (None, 15);
+    let (mut filter, mut rounds, mut only) = (None, 15, None);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--rounds" => rounds = args.next().and_then(|count| count.parse().ok()).expect("--rounds N"),
+            "--only" => only = args.next().and_then(|column| column.parse::<usize>().ok()),
             _ => filter = Some(arg),
         }
     }
     let (genesis, env) = (genesis(), block());
     let (db, state) = (in_memory(&genesis), State::open(None, &genesis).expect("in memory"));
     let view = state.head();
-    for Kind { name, txs, goal } in kinds() {
-        if filter.as_ref().is_some_and(|filter| !name.contains(filter.as_str())) {
+    let kinds = kinds();
+    // A kind's whole name means this kind alone.
+    let whole = kinds.iter().any(|kind| filter.as_deref() == Some(kind.name));
+    for Kind { name, txs, goal } in kinds {
+        if filter.as_deref().is_some_and(|filter| if whole { name != filter } else { !name.contains(filter) }) {
             continue;
         }
         let count = txs.len();
         assert!(all_included(&execute_parallel(&db, &env, &txs, 2), count), "{name}: all are included");
-        let mut times = [const { Vec::new() }; 5];
+        let mut times = [const { Vec::new() }; 6];
         for _ in 0..rounds {
             let (fresh, envs) = (db.clone(), txs.iter().map(|tx| to_tx_env(tx)).collect());
-            times[0].push(time(count, || by_revm(fresh, &env, envs)));
-            times[1].push(time(count, || execute(&db, &env, &txs)));
-            times[2].push(time(count, || execute_parallel(&db, &env, &txs, 1)));
-            times[3].push(time(count, || execute_parallel(&db, &env, &txs, 2)));
-            // The root of the same changes would be remembered.
-            state.root_after(&Changes::default());
-            times[4].push(time(count, || {
-                let executed = execute_parallel(&view, &env, &txs, 1);
+            let with_root = |threads| {
+                let executed = execute_parallel(&view, &env, &txs, threads);
                 let root = state.root_after(&executed.changes);
                 (executed, root)
-            }));
+            };
+            let mut fresh = Some((fresh, envs));
+            for (column, times) in times.iter_mut().enumerate() {
+                if only.is_some_and(|only| only != column) {
+                    continue;
+                }
+                if column >= 4 {
+                    // The root of the same changes would be remembered.
+                    state.root_after(&Changes::default());
+                }
+                times.push(match column {
+                    0 => {
+                        let (fresh, envs) = fresh.take().expect("once a round");
+                        time(count, || by_revm(fresh, &env, envs))
+                    }
+                    1 => time(count, || execute(&db, &env, &txs)),
+                    2 => time(count, || execute_parallel(&db, &env, &txs, 1)),
+                    3 => time(count, || execute_parallel(&db, &env, &txs, 2)),
+                    4 => time(count, || with_root(1)),
+                    _ => time(count, || with_root(2)),
+                });
+            }
         }
-        report(name, count, &times, goal);
+        match only {
+            None => report(name, count, &times, goal),
+            Some(column) => println!("{name}: {:.0} ns per transaction", Stats::of(&mut times[column]).median),
+        }
     }
 }
 
-fn report(name: &str, count: usize, times: &[Vec<f64>; 5], goal: f64) {
+fn report(name: &str, count: usize, times: &[Vec<f64>; 6], goal: f64) {
     let median = |samples: &[f64]| Stats::of(&mut samples.to_vec()).median;
     println!("{name} ({count} in a block), ns per transaction, medians of {} rounds", times[0].len());
-    let columns = ["revm in memory", "in order by revm", "one thread", "two threads", "one thread, state and root"];
+    let columns = ["revm in memory", "in order by revm", "one thread", "two threads", "one thread, state and root", "two threads, state and root"];
     for (column, samples) in columns.iter().zip(times) {
         let Stats { p5, median, p95 } = Stats::of(&mut samples.clone());
         println!("  {column:<28} {median:>9.0}  [{p5:.0} – {p95:.0}]");
@@ -283,5 +305,6 @@ fn report(name: &str, count: usize, times: &[Vec<f64>; 5], goal: f64) {
     ratio("one thread beside revm", 0, 2, None);
     ratio("one thread, root included, beside revm", 0, 4, transfers.then_some(0.7));
     ratio("two threads beside one", 2, 3, Some(goal));
+    ratio("two threads beside one, roots included", 4, 5, Some(goal));
     ratio("two threads beside revm", 0, 3, None);
 }
