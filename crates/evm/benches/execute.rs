@@ -289,7 +289,14 @@ fn main() {
 fn report(name: &str, count: usize, times: &[Vec<f64>; 6], goal: f64) {
     let median = |samples: &[f64]| Stats::of(&mut samples.to_vec()).median;
     println!("{name} ({count} in a block), ns per transaction, medians of {} rounds", times[0].len());
-    let columns = ["revm in memory", "in order by revm", "one thread", "two threads", "one thread, state and root", "two threads, state and root"];
+    let columns = [
+        "revm in memory",
+        "in order by revm",
+        "one thread",
+        "two threads",
+        "one thread, state and root",
+        "two threads, state and root",
+    ];
     for (column, samples) in columns.iter().zip(times) {
         let Stats { p5, median, p95 } = Stats::of(&mut samples.clone());
         println!("  {column:<28} {median:>9.0}  [{p5:.0} – {p95:.0}]");

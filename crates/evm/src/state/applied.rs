@@ -5,9 +5,10 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use alloy_primitives::map::DefaultHashBuilder;
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 use revm::bytecode::Bytecode;
 
+use super::code::NO_CODE;
 use super::flat::{Flat, Slim, SlotKey, Word};
 use super::version::{Replaced, Version};
 use super::{AccountChange, Changes, StateError, Tables};
@@ -30,8 +31,12 @@ impl Applied {
     /// What `changes` set in the newest version, which is `on`. New codes are added to those known.
     pub(super) fn new(tables: &Tables, on: &Version, changes: &Changes) -> Result<Self, StateError> {
         let flat = &tables.flat;
-        let (mut accounts, mut slots) = (Vec::with_capacity(changes.accounts.len()), Vec::new());
-        for (address, change) in &changes.accounts {
+        let mut accounts = Vec::with_capacity(changes.accounts.len());
+        let mut slots = Vec::new();
+        // Slots that are written, and what into them.
+        let mut written: Vec<(SlotKey, Word)> = Vec::new();
+        let befores = flat.accounts_of(changes.accounts.keys());
+        for ((address, change), before) in changes.accounts.iter().zip(befores) {
             let after = match &change.info {
                 Some(info) => {
                     let code = code_number(flat, address, info.code_hash, info.code.as_ref())?;
@@ -39,22 +44,22 @@ impl Applied {
                 }
                 None => None,
             };
-            let before = flat.account(address);
             if (change.storage_cleared || after.is_none()) && before.is_some() {
                 let kept = |slot: &Word| after.is_some() && change.storage.contains_key(&U256::from_be_bytes(*slot));
                 let cleared = tables.tries.slots_of(&on.top, address).into_iter().filter(|slot| !kept(slot));
                 slots.extend(cleared.map(|slot| ((*address, slot), flat.slot(&(*address, slot)), [0; 32])));
             }
             if after.is_some() {
-                let written = change.storage.iter();
-                let written = written.map(|(slot, value)| ((*address, slot.to_be_bytes()), value.to_be_bytes()));
-                let written = written.map(|(key, after)| (key, flat.slot(&key), after));
-                slots.extend(written.filter(|(_, before, after)| before != after));
+                let of_account = change.storage.iter();
+                written.extend(of_account.map(|(slot, value)| ((*address, slot.to_be_bytes()), value.to_be_bytes())));
             }
             if before != after {
                 accounts.push((*address, before, after));
             }
         }
+        let befores = flat.slots_of(written.iter().map(|(key, _)| key));
+        let written = written.into_iter().zip(befores).map(|((key, after), before)| (key, before, after));
+        slots.extend(written.filter(|(_, before, after)| before != after));
         accounts.sort_unstable_by_key(|(address, ..)| *address);
         slots.sort_unstable_by_key(|(key, ..)| *key);
         let before = Replaced {
@@ -70,9 +75,13 @@ impl Applied {
 
     /// What the tables hold where this sets something; they must be those that it was made for.
     pub(super) fn replaced(&mut self, flat: &Flat) -> Replaced {
-        self.before.take().unwrap_or_else(|| Replaced {
-            accounts: self.accounts.iter().map(|(address, _)| (*address, flat.account(address))).collect(),
-            slots: self.slots.iter().map(|(key, _)| (*key, flat.slot(key))).collect(),
+        self.before.take().unwrap_or_else(|| {
+            let accounts = self.accounts.iter().map(|(address, _)| address);
+            let slots = self.slots.iter().map(|(key, _)| key);
+            Replaced {
+                accounts: accounts.clone().copied().zip(flat.accounts_of(accounts)).collect(),
+                slots: slots.clone().copied().zip(flat.slots_of(slots)).collect(),
+            }
         })
     }
 
@@ -84,6 +93,9 @@ impl Applied {
 }
 
 fn code_number(flat: &Flat, address: &Address, hash: B256, code: Option<&Bytecode>) -> Result<u32, StateError> {
+    if hash == KECCAK256_EMPTY {
+        return Ok(NO_CODE);
+    }
     match (flat.codes.number(&hash), code) {
         (Some(number), _) => Ok(number),
         (None, Some(code)) => Ok(flat.codes.add(hash, code.clone())),

@@ -17,6 +17,8 @@ use super::code::Codes;
 const SHARD_BITS: u32 = 10;
 /// Parts of a table.
 pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
+/// Parts whose locks are held together while many values are read.
+const HELD: usize = 16;
 
 /// An account in 44 bytes without alignment: with its address exactly a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +72,16 @@ impl Flat {
         self.accounts.get(address)
     }
 
+    /// Many accounts, in their order.
+    pub(crate) fn accounts_of<'k>(&self, addresses: impl ExactSizeIterator<Item = &'k Address>) -> Vec<Option<Slim>> {
+        self.accounts.get_many(addresses)
+    }
+
+    /// Many slots, in their order.
+    pub(crate) fn slots_of<'k>(&self, keys: impl ExactSizeIterator<Item = &'k SlotKey>) -> Vec<Word> {
+        self.slots.get_many(keys).into_iter().map(Option::unwrap_or_default).collect()
+    }
+
     pub(crate) fn slot(&self, key: &SlotKey) -> Word {
         self.slots.get(key).unwrap_or_default()
     }
@@ -119,11 +131,55 @@ impl<K: std::hash::Hash + Eq + Copy, V: Copy> Table<K, V> {
         self.read(self.shard_of(key)).get(key).copied()
     }
 
+    /// The values of many keys, in their order. Each shard's lock is taken once, those of [`HELD`] shards together: a
+    /// lock taken makes a processor wait for all that it has asked of the memory, and between two of them it asks
+    /// for many values at once.
+    fn get_many<'k>(&self, keys: impl ExactSizeIterator<Item = &'k K>) -> Vec<Option<V>>
+    where
+        K: 'k,
+    {
+        let mut values = vec![None; keys.len()];
+        let keys: Vec<&K> = keys.collect();
+        let order = self.by_shard(keys.iter().copied());
+        let mut rest = order.as_slice();
+        while let Some((first, _)) = rest.first() {
+            let from = *first as usize;
+            let held: Vec<_> = (from..SHARDS.min(from + HELD)).map(|shard| self.read(shard)).collect();
+            let (some, after) = rest.split_at(rest.partition_point(|(shard, _)| (*shard as usize) < from + HELD));
+            for (shard, at) in some {
+                values[*at as usize] = held[*shard as usize - from].get(keys[*at as usize]).copied();
+            }
+            rest = after;
+        }
+        values
+    }
+
+    /// The shard of each key with the key's place, in order of the shards.
+    fn by_shard<'k>(&self, keys: impl Iterator<Item = &'k K>) -> Vec<(u32, u32)>
+    where
+        K: 'k,
+    {
+        let found: Vec<u32> = keys.map(|key| self.shard_of(key) as u32).collect();
+        let mut from = [0u32; SHARDS];
+        for shard in &found {
+            from[*shard as usize] += 1;
+        }
+        let mut sum = 0;
+        for place in &mut from {
+            sum += std::mem::replace(place, sum);
+        }
+        let mut order = vec![(0, 0); found.len()];
+        for (shard, at) in found.into_iter().zip(0..) {
+            let place = &mut from[shard as usize];
+            order[*place as usize] = (shard, at);
+            *place += 1;
+        }
+        order
+    }
+
     /// Takes each shard's lock once, in order of the shards.
     fn set<A>(&self, changes: &[(K, A)], after: impl Fn(&A) -> Option<V>) {
-        let mut order: Vec<(u32, u32)> = Vec::with_capacity(changes.len());
-        order.extend((0u32..).zip(changes).map(|(at, (key, _))| (self.shard_of(key) as u32, at)));
-        order.sort_unstable();
+        let order = self.by_shard(changes.iter().map(|(key, _)| key));
         for group in order.chunk_by(|a, b| a.0 == b.0) {
             let mut shard = self.write(group[0].0 as usize);
             for (_, at) in group {
@@ -166,6 +222,13 @@ mod tests {
         assert_eq!(flat.account(&address(2)), None);
         let found = flat.account(&address(4_999)).expect("odd numbers stay");
         assert_eq!((found.balance(), found.nonce(), found.code()), (U256::from(4_999), 4_999, 0));
+        let (odd, even): (Vec<_>, Vec<_>) = (0..5_000).map(address).partition(|address| address[19] % 2 == 1);
+        assert!(flat.accounts_of(even.iter()).iter().all(Option::is_none));
+        let found = flat.accounts_of(odd.iter());
+        assert!(odd.iter().zip(found).all(|(address, found)| found.is_some() && found == flat.account(address)));
+        let keys: Vec<_> = slots.iter().map(|(key, _)| *key).collect();
+        let found = flat.slots_of(keys.iter());
+        assert!(keys.iter().zip(found).all(|(key, found)| found == flat.slot(key)));
         assert_eq!(flat.slot(&slots[7].0), [0; 32]);
         assert_eq!(flat.slot(&slots[8].0), [1; 32]);
     }

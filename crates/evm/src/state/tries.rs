@@ -5,18 +5,18 @@
 //! memory  about 100 B an account and 110 B a slot; of versions before the newest at most 256 MiB of nodes
 //! source  a version's nodes are freed when 128 newer versions have come, or when those kept take too much
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use alloy_primitives::map::HashMap;
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::Encodable;
-use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
+use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY, TrieAccount};
 use hearth_crypto::keccak::{keccak256, keccak256_burst};
 
 use super::WINDOW;
+use super::code::NO_CODE;
 use super::flat::{Flat, Slim, SlotKey, Word};
-use super::version::find;
 use crate::trie::{self, Arena, Change, Child, Key, Leaf, Node, Overlay, Source};
 
 /// No storage.
@@ -38,8 +38,8 @@ pub(crate) struct AccountLeaf {
 }
 
 impl Leaf for AccountLeaf {
-    fn same(&self, other: &Self) -> bool {
-        self.address == other.address
+    fn order(&self, other: &Self) -> Ordering {
+        self.address.cmp(&other.address)
     }
 
     fn replacing(self, old: Option<&Self>) -> Self {
@@ -53,8 +53,8 @@ impl Leaf for AccountLeaf {
 pub(crate) struct SlotLeaf(Word);
 
 impl Leaf for SlotLeaf {
-    fn same(&self, other: &Self) -> bool {
-        self.0 == other.0
+    fn order(&self, other: &Self) -> Ordering {
+        self.0.cmp(&other.0)
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Tries {
 /// An account that changes: itself, or its storage.
 struct Touched<'a> {
     address: Address,
-    live: bool,
+    after: Option<Slim>,
     slots: &'a [(SlotKey, Word)],
 }
 
@@ -146,18 +146,14 @@ impl Tries {
         let touched = touched(flat, accounts, slots);
         let keys = hash_all(touched.iter().map(|touched| touched.address.as_slice()));
         let storage = Storage { flat, arena: &slot_arena, accounts: &arena, top: from.child, threads: self.threads };
-        let (ids, roots, slot_overlay) = storage.update(&touched, &keys);
-        let mut changes: Vec<Change<AccountLeaf>> = touched
-            .iter()
-            .zip(&keys)
-            .zip(&ids)
-            .map(|((touched, key), storage)| {
-                let leaf = AccountLeaf { address: touched.address, storage: *storage };
-                Change { key: *key, leaf, live: touched.live }
-            })
-            .collect();
-        changes.sort_unstable_by_key(|change| change.key);
-        let source = AccountSource { flat, changed: accounts, roots: &roots, slots: &slot_arena };
+        let (storages, slot_overlay) = storage.update(&touched, &keys);
+        let change = |at: u32| {
+            let (Touched { address, after, .. }, key) = (&touched[at as usize], keys[at as usize]);
+            let leaf = AccountLeaf { address: *address, storage: storages[at as usize].0 };
+            Change { key, leaf, live: after.is_some(), at }
+        };
+        let changes: Vec<Change<AccountLeaf>> = in_order(&keys).map(change).collect();
+        let source = AccountSource { flat, touched: &touched, storages: &storages, slots: &slot_arena };
         let overlay = trie::update(&arena, from.child, &changes, &source, self.threads);
         Prepared { accounts: overlay, slots: slot_overlay }
     }
@@ -251,16 +247,25 @@ fn touched<'a>(flat: &Flat, accounts: &[(Address, Option<Slim>)], slots: &'a [(S
     for group in slots.chunk_by(|a, b| a.0.0 == b.0.0) {
         let address = group[0].0.0;
         while let Some((before, after)) = next.next_if(|(before, _)| *before < address) {
-            all.push(Touched { address: *before, live: after.is_some(), slots: &[] });
+            all.push(Touched { address: *before, after: *after, slots: &[] });
         }
-        let live = match next.next_if(|(same, _)| *same == address) {
-            Some((_, after)) => after.is_some(),
-            None => flat.account(&address).is_some(),
+        let after = match next.next_if(|(same, _)| *same == address) {
+            Some((_, after)) => *after,
+            None => flat.account(&address),
         };
-        all.push(Touched { address, live, slots: group });
+        all.push(Touched { address, after, slots: group });
     }
-    all.extend(next.map(|(address, after)| Touched { address: *address, live: after.is_some(), slots: &[] }));
+    all.extend(next.map(|(address, after)| Touched { address: *address, after: *after, slots: &[] }));
     all
+}
+
+/// The places of keys in the order of the keys.
+fn in_order(keys: &[Key]) -> impl Iterator<Item = u32> {
+    let first = |key: &Key| u64::from_be_bytes(*key.first_chunk().expect("32 bytes"));
+    let mut order: Vec<(u64, u32)> = keys.iter().map(first).zip(0..).collect();
+    // Nearly always the first eight bytes say it.
+    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| keys[a.1 as usize].cmp(&keys[b.1 as usize])));
+    order.into_iter().map(|(_, at)| at)
 }
 
 fn hash_all<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Vec<Key> {
@@ -292,41 +297,45 @@ struct Storage<'a> {
 /// One account's storage and its changes.
 type Job<'a> = (Option<Child<SlotLeaf>>, &'a [Change<SlotLeaf>], SlotSource<'a>);
 
+/// What an account's leaf says of its storage, and the root of storage that is new.
+type Stored = (u32, Option<B256>);
+
 impl Storage<'_> {
-    /// For each account what its leaf says of its storage; the roots of new storage by those numbers; the nodes.
-    fn update(&self, touched: &[Touched<'_>], keys: &[Key]) -> (Vec<u32>, HashMap<u32, B256>, Overlay<SlotLeaf>) {
+    /// For each account what its leaf says of its storage; the nodes.
+    fn update(&self, touched: &[Touched<'_>], keys: &[Key]) -> (Vec<Stored>, Overlay<SlotLeaf>) {
         let slots = touched.iter().flat_map(|touched| touched.slots);
-        let mut all: Vec<Change<SlotLeaf>> = hash_all(slots.clone().map(|((_, slot), _)| slot.as_slice()))
-            .into_iter()
-            .zip(slots)
-            .map(|(key, ((_, slot), after))| Change { key, leaf: SlotLeaf(*slot), live: *after != [0; 32] })
-            .collect();
-        let mut rest = all.as_mut_slice();
+        let slot_keys = hash_all(slots.map(|((_, slot), _)| slot.as_slice()));
+        let mut all: Vec<Change<SlotLeaf>> = Vec::with_capacity(slot_keys.len());
+        for touched in touched {
+            let keys = &slot_keys[all.len()..all.len() + touched.slots.len()];
+            all.extend(in_order(keys).map(|at| {
+                let ((_, slot), after) = &touched.slots[at as usize];
+                Change { key: keys[at as usize], leaf: SlotLeaf(*slot), live: *after != [0; 32], at }
+            }));
+        }
+        let mut rest = all.as_slice();
         let (mut jobs, mut olds): (Vec<Job<'_>>, Vec<(usize, u32)>) = (Vec::new(), Vec::new());
         for (at, touched) in touched.iter().enumerate().filter(|(_, touched)| !touched.slots.is_empty()) {
-            let (changes, after) = rest.split_at_mut(touched.slots.len());
+            let (changes, after) = rest.split_at(touched.slots.len());
             rest = after;
-            changes.sort_unstable_by_key(|change| change.key);
             let old = find_account(self.accounts, self.top.as_ref(), &keys[at], &touched.address);
             let source = SlotSource { flat: self.flat, address: touched.address, changed: touched.slots };
             jobs.push((storage_top(self.arena, old).copied(), changes, source));
             olds.push((at, old));
         }
         let (tops, mut overlay) = self.run(&jobs);
-        let mut ids = vec![KEEP; touched.len()];
-        let mut roots = HashMap::default();
+        let mut storages = vec![(KEEP, None); touched.len()];
         let mut fresh = self.arena.take_ids(tops.iter().flatten().count()).into_iter();
         for ((at, old), top) in olds.into_iter().zip(tops) {
-            ids[at] = NO_STORAGE;
+            storages[at] = (NO_STORAGE, None);
             if let Some(top) = top {
                 let id = fresh.next().expect("a number for each top");
-                roots.insert(id, top.reference().root());
+                storages[at] = (id, Some(top.reference().root()));
                 overlay.nodes.push((id, Node::new(Box::new([top]), &[])));
-                ids[at] = id;
             }
             overlay.retired.extend((old != NO_STORAGE).then_some(old));
         }
-        (ids, roots, overlay)
+        (storages, overlay)
     }
 
     /// The jobs' tops in order, and what is new for all.
@@ -372,7 +381,7 @@ impl Storage<'_> {
 }
 
 fn encode_account(flat: &Flat, slim: &Slim, storage_root: B256, out: &mut Vec<u8>) {
-    let code_hash = flat.codes.get(slim.code()).0;
+    let code_hash = if slim.code() == NO_CODE { KECCAK_EMPTY } else { flat.codes.get(slim.code()).0 };
     TrieAccount::new(slim.nonce(), slim.balance(), storage_root, code_hash).encode(out);
 }
 
@@ -383,8 +392,8 @@ fn encode_slot(value: &Word, out: &mut Vec<u8>) {
 
 struct AccountSource<'a> {
     flat: &'a Flat,
-    changed: &'a [(Address, Option<Slim>)],
-    roots: &'a HashMap<u32, B256>,
+    touched: &'a [Touched<'a>],
+    storages: &'a [Stored],
     slots: &'a Arena<SlotLeaf>,
 }
 
@@ -393,11 +402,17 @@ impl Source<AccountLeaf> for AccountSource<'_> {
         keccak256(leaf.address.as_slice())
     }
 
-    fn value(&self, leaf: &AccountLeaf, out: &mut Vec<u8>) {
-        let changed = find(self.changed, &leaf.address);
-        let slim = changed.unwrap_or_else(|| self.flat.account(&leaf.address)).expect("a leaf's account is there");
-        let top = || storage_top(self.slots, leaf.storage).map(|top| top.reference().root());
-        let root = self.roots.get(&leaf.storage).copied().or_else(top);
+    fn keys(&self, leaves: &[AccountLeaf]) -> Vec<Key> {
+        hash_all(leaves.iter().map(|leaf| leaf.address.as_slice()))
+    }
+
+    fn value(&self, leaf: &AccountLeaf, at: u32, out: &mut Vec<u8>) {
+        let (slim, new) = match (self.touched.get(at as usize), self.storages.get(at as usize)) {
+            (Some(touched), Some((_, root))) => (touched.after, *root),
+            _ => (self.flat.account(&leaf.address), None),
+        };
+        let slim = slim.expect("a leaf's account is there");
+        let root = new.or_else(|| storage_top(self.slots, leaf.storage).map(|top| top.reference().root()));
         encode_account(self.flat, &slim, root.unwrap_or(EMPTY_ROOT_HASH), out);
     }
 }
@@ -413,9 +428,13 @@ impl Source<SlotLeaf> for SlotSource<'_> {
         keccak256(&leaf.0)
     }
 
-    fn value(&self, leaf: &SlotLeaf, out: &mut Vec<u8>) {
-        let key = (self.address, leaf.0);
-        encode_slot(&find(self.changed, &key).unwrap_or_else(|| self.flat.slot(&key)), out);
+    fn keys(&self, leaves: &[SlotLeaf]) -> Vec<Key> {
+        hash_all(leaves.iter().map(|leaf| leaf.0.as_slice()))
+    }
+
+    fn value(&self, leaf: &SlotLeaf, at: u32, out: &mut Vec<u8>) {
+        let changed = self.changed.get(at as usize).map(|(_, after)| *after);
+        encode_slot(&changed.unwrap_or_else(|| self.flat.slot(&(self.address, leaf.0))), out);
     }
 }
 
@@ -433,7 +452,7 @@ impl<A: Fn(&Address) -> Option<Slim> + Sync, S: Sync> Source<AccountLeaf> for Pr
         keccak256(leaf.address.as_slice())
     }
 
-    fn value(&self, leaf: &AccountLeaf, out: &mut Vec<u8>) {
+    fn value(&self, leaf: &AccountLeaf, _: u32, out: &mut Vec<u8>) {
         let root = storage_top(self.slots, leaf.storage).map_or(EMPTY_ROOT_HASH, |top| top.reference().root());
         encode_account(self.flat, &(self.account)(&leaf.address).expect("a leaf's account is there"), root, out);
     }
@@ -444,7 +463,7 @@ impl<A: Sync, S: Fn(&Address, &Word) -> Word + Sync> Source<SlotLeaf> for ProofS
         keccak256(&leaf.0)
     }
 
-    fn value(&self, leaf: &SlotLeaf, out: &mut Vec<u8>) {
+    fn value(&self, leaf: &SlotLeaf, _: u32, out: &mut Vec<u8>) {
         encode_slot(&(self.slot)(self.address, &leaf.0), out);
     }
 }

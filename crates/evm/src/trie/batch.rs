@@ -3,7 +3,7 @@
 //! reads   the arena's nodes on the way to each change, and none beside it
 //! memory  an entry for each node that will be new; values of new leaves
 
-use super::{Arena, Change, Child, Key, Leaf, Source, common, nibble, nibbles};
+use super::{Arena, Change, Child, Key, Leaf, Source, UNCHANGED, common, nibble, nibbles};
 
 /// No entry at this nibble.
 pub(super) const EMPTY: u32 = u32::MAX;
@@ -43,11 +43,16 @@ pub(super) struct Batch<'a, L> {
     pub(super) values: Vec<u8>,
     /// Numbers of nodes that are no part of what comes out.
     pub(super) retired: Vec<u32>,
+    /// Of the leaves that changes meet, their keys.
+    pub(super) met: Met<L>,
 }
+
+/// Leaves with their keys.
+pub(super) type Met<L> = Vec<(L, Key)>;
 
 impl<'a, L: Leaf> Batch<'a, L> {
     pub(super) fn new(arena: &'a Arena<L>) -> Self {
-        Self { arena, entries: Vec::new(), values: Vec::new(), retired: Vec::new() }
+        Self { arena, entries: Vec::new(), values: Vec::new(), retired: Vec::new(), met: Vec::new() }
     }
 
     /// Puts `changes`, sorted by key and of one key each, below the place `at`, which is `depth` nibbles deep.
@@ -65,6 +70,9 @@ impl<'a, L: Leaf> Batch<'a, L> {
             }
             At::Old(Child::Leaf(_, old)) => self.beside_leaf(at, old, depth, changes, source),
             At::Empty => {
+                if let [Change { key, leaf, live: true, at }] = changes {
+                    return self.leaf(*key, leaf.replacing(None), *at, source);
+                }
                 let live = changes
                     .iter()
                     .filter(|change| change.live)
@@ -83,6 +91,17 @@ impl<'a, L: Leaf> Batch<'a, L> {
         changes: &[Change<L>],
         source: &S,
     ) -> At<L> {
+        if let [only] = changes
+            && only.live
+        {
+            if only.leaf.same(&old) {
+                return self.leaf(only.key, only.leaf.replacing(Some(&old)), only.at, source);
+            }
+            let one = Change { leaf: only.leaf.replacing(None), ..*only };
+            let other = Change { key: self.key_of(&old, source), leaf: old, live: true, at: UNCHANGED };
+            let pair = if one.key < other.key { [one, other] } else { [other, one] };
+            return self.build(depth, &pair, source);
+        }
         let replaced = changes.iter().any(|change| change.leaf.same(&old));
         if !replaced && changes.iter().all(|change| !change.live) {
             return at;
@@ -93,9 +112,9 @@ impl<'a, L: Leaf> Batch<'a, L> {
             Change { leaf: change.leaf.replacing(before), ..*change }
         }));
         if !replaced {
-            let key = source.key(&old);
+            let key = self.key_of(&old, source);
             let place = after.partition_point(|change| change.key < key);
-            after.insert(place, Change { key, leaf: old, live: true });
+            after.insert(place, Change { key, leaf: old, live: true, at: UNCHANGED });
         }
         self.build(depth, &after, source)
     }
@@ -104,7 +123,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
     fn build<S: Source<L>>(&mut self, depth: usize, leaves: &[Change<L>], source: &S) -> At<L> {
         let (first, last) = match leaves {
             [] => return At::Empty,
-            [only] => return self.leaf(only.key, only.leaf, source),
+            [only] => return self.leaf(only.key, only.leaf, only.at, source),
             [first, .., last] => (first, last),
         };
         let branch = (depth..64).find(|at| nibble(&first.key, *at) != nibble(&last.key, *at));
@@ -129,7 +148,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
         source: &S,
         moved: bool,
     ) -> Option<At<L>> {
-        let live = changes.iter().filter(|change| change.live);
+        let live = changes.iter().filter(|change| change.live && !prefix.is_empty());
         let shared = live.map(|change| common(&change.key, depth, prefix)).min().unwrap_or(prefix.len());
         let within = |change: &Change<L>| common(&change.key, depth, &prefix[..shared]) == shared;
         let from = changes.iter().position(within).unwrap_or(changes.len());
@@ -196,7 +215,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
         }
         let child = *self.arena.get(old.0).child(old.1, digit).expect("the slot says that it is there");
         match child {
-            Child::Leaf(_, leaf) => self.leaf(source.key(&leaf), leaf, source),
+            Child::Leaf(_, leaf) => self.leaf(self.key_of(&leaf, source), leaf, UNCHANGED, source),
             Child::Node { id, mask, .. } => {
                 path.extend_from_slice(self.arena.get(id).prefix());
                 self.retired.push(id);
@@ -206,9 +225,15 @@ impl<'a, L: Leaf> Batch<'a, L> {
         }
     }
 
-    fn leaf<S: Source<L>>(&mut self, key: Key, leaf: L, source: &S) -> At<L> {
+    /// The key of an old leaf: most that are asked for were met, and hashed together, before.
+    fn key_of<S: Source<L>>(&self, leaf: &L, source: &S) -> Key {
+        let met = self.met.binary_search_by(|(other, _)| other.order(leaf));
+        met.map_or_else(|_| source.key(leaf), |at| self.met[at].1)
+    }
+
+    fn leaf<S: Source<L>>(&mut self, key: Key, leaf: L, at: u32, source: &S) -> At<L> {
         let from = self.values.len();
-        source.value(&leaf, &mut self.values);
+        source.value(&leaf, at, &mut self.values);
         self.push(Entry::Leaf { key, leaf, value: from..self.values.len() })
     }
 

@@ -10,11 +10,14 @@
 mod arena;
 mod batch;
 mod finish;
+mod meet;
 mod rlp;
 #[cfg(test)]
 mod tests;
 mod update;
 mod walk;
+
+use std::cmp::Ordering;
 
 pub(crate) use arena::{Arena, Child, Node, Ref};
 pub(crate) use update::{Overlay, update, update_many};
@@ -28,7 +31,12 @@ pub(crate) type Key = [u8; 32];
 /// What a leaf carries to say whose it is; what it holds is the source's to say.
 pub(crate) trait Leaf: Copy + Send + Sync {
     /// Whether both are leaves of one key.
-    fn same(&self, other: &Self) -> bool;
+    fn same(&self, other: &Self) -> bool {
+        self.order(other).is_eq()
+    }
+
+    /// An order of the leaves, whichever: only those of one key are equal.
+    fn order(&self, other: &Self) -> Ordering;
 
     /// What this leaf becomes where it takes the place of `old`, or of nothing.
     fn replacing(self, old: Option<&Self>) -> Self {
@@ -41,9 +49,16 @@ pub(crate) trait Leaf: Copy + Send + Sync {
 pub(crate) trait Source<L>: Sync {
     /// The hashed key of a leaf.
     fn key(&self, leaf: &L) -> Key;
-    /// Appends what the leaf holds after the changes.
-    fn value(&self, leaf: &L, out: &mut Vec<u8>);
+    /// The hashed keys of many.
+    fn keys(&self, leaves: &[L]) -> Vec<Key> {
+        leaves.iter().map(|leaf| self.key(leaf)).collect()
+    }
+    /// Appends what the leaf holds after the changes; `at` is its change's, or [`UNCHANGED`].
+    fn value(&self, leaf: &L, at: u32, out: &mut Vec<u8>);
 }
+
+/// In the place of a change's [`Change::at`]: the leaf is none that changes.
+pub(crate) const UNCHANGED: u32 = u32::MAX;
 
 /// A change of one leaf.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +69,8 @@ pub(crate) struct Change<L> {
     pub(crate) leaf: L,
     /// Whether it is there afterwards.
     pub(crate) live: bool,
+    /// Where the source finds what it holds.
+    pub(crate) at: u32,
 }
 
 /// The nibble of `key` at `depth`.

@@ -8,7 +8,7 @@ const EMPTY_STRING: u8 = 0x80;
 
 /// Appends a leaf whose path is `key` from `depth` on.
 pub(super) fn leaf(key: &Key, depth: usize, value: &[u8], out: &mut Vec<u8>) {
-    let (path, len) = hex_prefix(2, (depth..64).map(|at| nibble(key, at)), 64 - depth);
+    let (path, len) = rest_of(key, depth);
     list_header(string_len(&path[..len]) + string_len(value), out);
     string(&path[..len], out);
     string(value, out);
@@ -16,7 +16,7 @@ pub(super) fn leaf(key: &Key, depth: usize, value: &[u8], out: &mut Vec<u8>) {
 
 /// Appends an extension over `prefix` to the branch that `to` refers to.
 pub(super) fn extension(prefix: &[u8], to: &Ref, out: &mut Vec<u8>) {
-    let (path, len) = hex_prefix(0, prefix.iter().copied(), prefix.len());
+    let (path, len) = hex_prefix(prefix.iter().copied(), prefix.len());
     list_header(string_len(&path[..len]) + reference_len(to), out);
     string(&path[..len], out);
     reference(to, out);
@@ -40,11 +40,20 @@ pub(super) fn branch<L>(mask: u16, children: &[Child<L>], out: &mut Vec<u8>) {
     out.push(EMPTY_STRING);
 }
 
-/// A path with its flags: 0 for an extension, 2 for a leaf; odd paths begin in the first byte.
-fn hex_prefix(flag: u8, path: impl Iterator<Item = u8>, count: usize) -> ([u8; 33], usize) {
+/// The path of a leaf, `key` from `depth` on, with its flags: whole bytes of the key but for the first.
+fn rest_of(key: &Key, depth: usize) -> ([u8; 33], usize) {
+    let mut bytes = [0u8; 33];
+    bytes[0] = if depth.is_multiple_of(2) { 0x20 } else { 0x30 | nibble(key, depth) };
+    let rest = &key[depth.div_ceil(2)..];
+    bytes[1..=rest.len()].copy_from_slice(rest);
+    (bytes, 1 + rest.len())
+}
+
+/// The path of an extension with its flags; odd paths begin in the first byte.
+fn hex_prefix(path: impl Iterator<Item = u8>, count: usize) -> ([u8; 33], usize) {
     let mut bytes = [0u8; 33];
     let odd = count % 2;
-    bytes[0] = (flag + odd as u8) << 4;
+    bytes[0] = (odd as u8) << 4;
     // An even path begins in the second byte.
     let first = 2 - odd;
     for (digit, at) in path.zip(first..) {
@@ -58,10 +67,12 @@ fn reference_len(to: &Ref) -> usize {
 }
 
 fn reference(to: &Ref, out: &mut Vec<u8>) {
-    if !to.is_short() {
-        out.push(EMPTY_STRING + 32);
+    if to.is_short() {
+        return out.extend_from_slice(to.bytes());
     }
-    out.extend_from_slice(to.bytes());
+    let mut whole = [EMPTY_STRING + 32; 33];
+    whole[1..].copy_from_slice(to.bytes());
+    out.extend_from_slice(&whole);
 }
 
 fn string_len(bytes: &[u8]) -> usize {

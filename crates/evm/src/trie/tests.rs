@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use super::*;
 
 impl Leaf for Key {
-    fn same(&self, other: &Self) -> bool {
-        self == other
+    fn order(&self, other: &Self) -> Ordering {
+        self.cmp(other)
     }
 }
 
@@ -22,7 +22,7 @@ impl Source<Key> for Model {
         *leaf
     }
 
-    fn value(&self, leaf: &Key, out: &mut Vec<u8>) {
+    fn value(&self, leaf: &Key, _: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.0[leaf]);
     }
 }
@@ -84,7 +84,7 @@ fn reachable(arena: &Arena<Key>, root: Option<&Child<Key>>) -> BTreeSet<u32> {
 }
 
 fn changes_of(block: &BTreeMap<Key, Option<Vec<u8>>>) -> Vec<Change<Key>> {
-    block.iter().map(|(key, value)| Change { key: *key, leaf: *key, live: value.is_some() }).collect()
+    block.iter().map(|(key, value)| Change { key: *key, leaf: *key, live: value.is_some(), at: 0 }).collect()
 }
 
 fn put(model: &mut Model, block: &BTreeMap<Key, Option<Vec<u8>>>) {
@@ -160,15 +160,15 @@ fn many_tries_at_once_are_each_as_alone() {
         .collect();
     let changes: Vec<Vec<Change<Key>>> = models
         .iter()
-        .map(|model| model.0.keys().map(|key| Change { key: *key, leaf: *key, live: true }).collect())
+        .map(|model| model.0.keys().map(|key| Change { key: *key, leaf: *key, live: true, at: 0 }).collect())
         .collect();
     struct Of<'a>(&'a Model);
     impl Source<Key> for Of<'_> {
         fn key(&self, leaf: &Key) -> Key {
             self.0.key(leaf)
         }
-        fn value(&self, leaf: &Key, out: &mut Vec<u8>) {
-            self.0.value(leaf, out);
+        fn value(&self, leaf: &Key, at: u32, out: &mut Vec<u8>) {
+            self.0.value(leaf, at, out);
         }
     }
     let tries: Vec<_> = models.iter().zip(&changes).map(|(model, some)| (None, some.as_slice(), Of(model))).collect();

@@ -7,7 +7,7 @@ use super::arena::{Arena, Child, Node, Ref};
 use super::batch::{At, Batch};
 use super::{Change, Leaf, Source, nibble, rlp};
 
-/// From how many changes on a trie's sixteen parts go to several threads: below, starting them costs more.
+/// From how many changes on a trie is changed in sixteen parts, on several threads: below, starting them costs more.
 const PARALLEL_MIN: usize = 1_024;
 /// A batch's greatest size, which bounds what it takes beside the nodes.
 const BATCH_MAX: usize = if cfg!(test) { 2_048 } else { 32_768 };
@@ -55,7 +55,8 @@ fn update_at<L: Leaf, S: Source<L>>(
     source: &S,
     threads: usize,
 ) -> Overlay<L> {
-    let most = if threads > 1 { PARALLEL_MIN } else { BATCH_MAX };
+    // Parts even for one thread: what a part touches lies in the nearer caches while it is worked on.
+    let most = if depth == 0 { PARALLEL_MIN } else { BATCH_MAX };
     let open = match root {
         None => true,
         Some(Child::Node { id, .. }) => arena.get(id).prefix().is_empty(),
@@ -70,6 +71,7 @@ fn update_at<L: Leaf, S: Source<L>>(
         arena.give_back(parts.iter_mut().flat_map(|part| part.nodes.drain(..)).map(|(id, _)| id));
     }
     let mut batch = Batch::new(arena);
+    batch.meet(root, depth, changes, source);
     let place = batch.apply(At::from(root), depth, changes, source);
     let done = batch.finish(&[place], depth);
     Overlay { root: done.roots[0], nodes: done.nodes, retired: done.retired }

@@ -3,7 +3,7 @@
 use alloy_primitives::Bytes;
 
 use super::arena::{Arena, Child, Ref};
-use super::{Key, Leaf, Source, common, nibble, rlp};
+use super::{Key, Leaf, Source, UNCHANGED, common, nibble, rlp};
 
 /// The leaf at `key`, if `same` says that the one found there is it.
 pub(crate) fn find<L: Leaf>(
@@ -50,7 +50,7 @@ pub(crate) fn prove<L: Leaf, S: Source<L>>(
         match at {
             Child::Leaf(_, leaf) => {
                 let mut value = Vec::new();
-                source.value(&leaf, &mut value);
+                source.value(&leaf, UNCHANGED, &mut value);
                 rlp::leaf(&source.key(&leaf), depth, &value, &mut encoded);
                 add(encoded);
                 next = None;
