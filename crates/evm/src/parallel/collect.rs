@@ -6,7 +6,7 @@
 //! drops   slots that were written before their account's storage was wiped
 //! source  –
 
-use super::memory::{Memory, Place, SHARDS};
+use super::memory::{Held, Memory, Place, SHARDS};
 use crate::state::{AccountChange, Changes};
 use alloy_primitives::map::HashMap;
 use alloy_primitives::{Address, U256};
@@ -30,12 +30,18 @@ pub(super) fn collect<D: DatabaseRef>(memory: &Memory<'_, D>, thread: usize, thr
         part.wipes.extend(shard.wiped());
         for cell in &mut shard.cells {
             if let Some(held) = cell.written() {
-                let info = held.clone().map(AccountInfo::from);
+                let info = held.map(|held| told(memory, held));
                 part.accounts.push((cell.address, AccountChange { info, ..AccountChange::default() }));
             }
         }
     }
     part
+}
+
+/// The account with its code where the block read or wrote that; whoever keeps codes knows the others.
+fn told<D: DatabaseRef>(memory: &Memory<'_, D>, held: Held) -> AccountInfo {
+    let code = if held.is_bare() { None } else { memory.known_code(&held.code_hash) };
+    held.with_code(code)
 }
 
 /// The parts together.
@@ -58,7 +64,10 @@ pub(super) fn merge<D: DatabaseRef>(memory: &Memory<'_, D>, parts: Vec<Part>) ->
         }
         if !accounts.contains_key(&address) {
             let (held, _) = memory.account(&address, Place::MAX)?;
-            accounts.insert(address, AccountChange { info: held.map(AccountInfo::from), ..AccountChange::default() });
+            accounts.insert(
+                address,
+                AccountChange { info: held.map(|held| told(memory, held)), ..AccountChange::default() },
+            );
         }
         accounts.get_mut(&address).expect("inserted above").storage.insert(slot, value);
     }

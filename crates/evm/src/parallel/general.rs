@@ -2,7 +2,7 @@
 //!
 //! reads   the block's transactions; the memory
 //! writes  the memory; the block's [`Ledger`]
-//! memory  of each transaction of the run one slot; at most [`WINDOW`] transactions per thread are ahead
+//! memory  a slot for each transaction that may be ahead: [`WINDOW`] per thread
 //! drops   executions that read what has changed since; they are done again
 //! source  Block-STM, with one difference: what was read is checked when the transaction's turn to settle comes, so
 //!         that each transaction is executed at most twice, and the second time alone and on what is final
@@ -11,7 +11,7 @@
 //! left, and the beneficiary's fees, kept as a sum beside its account. A transaction that looks at the beneficiary's
 //! account waits for its turn. Where executing ahead does not pay, by the clock, one thread executes in order alone.
 
-use super::memory::{FIRST, Key, Memory, Origin, Place, Read, Write};
+use super::memory::{FIRST, Memory, Origin, Place, Read, Spot, Write};
 use super::pace::{Mode, Pace};
 use super::plain::Plains;
 use super::team::{Barrier, Pause};
@@ -27,7 +27,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How far execution runs ahead of what is settled, in transactions per thread.
-const WINDOW: usize = 32;
+const WINDOW: usize = 64;
 /// How many transactions in a row a thread takes: neighbours are often of one sender.
 const CHUNK: usize = 4;
 /// How long a thread sleeps that has nothing to do while another executes in order, unless it is woken.
@@ -68,19 +68,14 @@ impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
         worker: &mut Worker<'a, D>,
         ledger: &mut Ledger,
         index: usize,
-        ahead: Option<Ahead>,
+        ahead: &mut Ahead,
     ) -> (bool, u64) {
         let (tx, place) = (&self.txs[index], index as Place + FIRST);
-        let take_back = |keys: Vec<Key>| self.memory.remove(Origin { place, attempt: 0 }, keys.into_iter());
-        let (keys, execution) = match ahead {
-            Some(ahead) => {
-                let current = self.memory.is_current(&ahead.reads, place).unwrap_or(false);
-                (ahead.keys, ahead.execution.filter(|_| current))
-            }
-            None => (Vec::new(), None),
-        };
+        let take_back = |spots: &[Spot]| self.memory.remove(Origin { place, attempt: 0 }, spots);
+        let Ahead { reads, spots, execution } = ahead;
+        let execution = execution.take().filter(|_| self.memory.is_current(reads, place).unwrap_or(false));
         if tx.envelope.gas_limit() > self.env.gas_limit - ledger.gas_used {
-            take_back(keys);
+            take_back(spots);
             ledger.verdicts.push(Verdict::Refused(Refusal::block_gas()));
             return (false, 0);
         }
@@ -88,12 +83,12 @@ impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
         let execution = execution.unwrap_or_else(|| {
             let execution =
                 self.execute(worker, index, Some(ledger.fees)).unwrap_or_else(|error| self.unreadable(&error));
-            let beneficiary = Key::Account(self.env.beneficiary);
-            if worker.writes.iter().any(|write| write.key() == beneficiary) {
+            let beneficiary = |write: &Write| matches!(write, Write::Account(of, _) if *of == self.env.beneficiary);
+            if worker.writes.iter().any(beneficiary) {
                 ledger.fees = U256::ZERO;
             }
-            self.memory.publish(Origin { place, attempt: 1 }, &mut worker.writes, true);
-            take_back(keys);
+            self.memory.settle(Origin { place, attempt: 1 }, &mut worker.writes);
+            take_back(spots);
             execution
         });
         let gas_before = ledger.gas_used;
@@ -116,23 +111,48 @@ impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
 }
 
 /// What came of executing a transaction ahead of its turn.
+#[derive(Default)]
 pub(super) struct Ahead {
     reads: Vec<Read>,
-    keys: Vec<Key>,
+    spots: Vec<Spot>,
     /// None where it has to wait for its turn.
     execution: Option<Execution>,
 }
 
-enum Slot {
-    Idle,
+impl Ahead {
+    fn clear(&mut self) {
+        self.reads.clear();
+        self.spots.clear();
+        self.execution = None;
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
     Running,
-    Ready(Ahead),
+    Ready,
     Settled,
+}
+
+/// One transaction's place among those ahead, the next one's after it: its lists are used again.
+#[repr(align(128))]
+struct Slot {
+    /// The transaction whose it is, or was last.
+    of: Option<usize>,
+    state: State,
+    ahead: Ahead,
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self { of: None, state: State::Settled, ahead: Ahead::default() }
+    }
 }
 
 /// A run: the indices `range` of the block.
 pub(super) struct Run {
     range: Range<usize>,
+    /// As many as transactions can be ahead: each is used again and again.
     slots: Vec<Mutex<Slot>>,
     /// The next transaction that nobody has taken.
     next: AtomicUsize,
@@ -144,10 +164,11 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// `ahead`: several threads will work on it.
-    pub fn new(range: Range<usize>, ahead: bool) -> Self {
+    /// A run for so many threads.
+    pub fn new(range: Range<usize>, threads: usize) -> Self {
+        let ahead = if threads > 1 { WINDOW * threads } else { 0 };
         Self {
-            slots: range.clone().filter(|_| ahead).map(|_| Mutex::new(Slot::Idle)).collect(),
+            slots: (0..ahead).map(|_| Mutex::default()).collect(),
             next: AtomicUsize::new(range.start),
             settled: AtomicUsize::new(range.start),
             in_order: AtomicBool::new(false),
@@ -165,7 +186,7 @@ impl Run {
         ledger: &mut Ledger,
     ) {
         for index in self.range.clone() {
-            shared.settle(worker, ledger, index, None);
+            shared.settle(worker, ledger, index, &mut Ahead::default());
         }
     }
 
@@ -178,7 +199,7 @@ impl Run {
         barrier: &Barrier,
         threads: usize,
     ) {
-        let mut pause = Pause::default();
+        let (mut pause, mut ahead) = (Pause::default(), Ahead::default());
         loop {
             barrier.check();
             let settled = self.settled.load(Ordering::Acquire);
@@ -189,7 +210,7 @@ impl Run {
             if in_order || self.is_ready(settled) {
                 if let Ok(mut ledger) = ledger.try_lock() {
                     let (ledger, pace) = &mut *ledger;
-                    self.settle(shared, worker, ledger, pace);
+                    self.settle(shared, worker, ledger, pace, &mut ahead);
                     pause = Pause::default();
                     continue;
                 }
@@ -208,11 +229,12 @@ impl Run {
     }
 
     fn slot(&self, index: usize) -> MutexGuard<'_, Slot> {
-        self.slots[index - self.range.start].lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots[(index - self.range.start) % self.slots.len()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_ready(&self, index: usize) -> bool {
-        matches!(*self.slot(index), Slot::Ready(_))
+        let slot = self.slot(index);
+        slot.of == Some(index) && slot.state == State::Ready
     }
 
     fn take(&self, settled: usize, threads: usize) -> Option<Range<usize>> {
@@ -227,9 +249,13 @@ impl Run {
         if self.in_order.load(Ordering::Acquire) {
             return;
         }
-        match &mut *self.slot(index) {
-            slot @ Slot::Idle => *slot = Slot::Running,
-            _ => return,
+        {
+            let mut slot = self.slot(index);
+            // Its turn may have passed; then the slot is marked so, or another's already.
+            if slot.of >= Some(index) {
+                return;
+            }
+            (slot.of, slot.state) = (Some(index), State::Running);
         }
         let execution = shared.execute(worker, index, None).ok();
         if execution.is_none() {
@@ -237,35 +263,40 @@ impl Run {
         }
         // Under the slot's lock: if its turn came meanwhile, what was done here is not to be seen by anyone.
         let mut slot = self.slot(index);
-        if matches!(*slot, Slot::Running) {
-            let keys = worker.writes.iter().map(Write::key).collect();
-            shared.memory.publish(Origin { place: index as Place + FIRST, attempt: 0 }, &mut worker.writes, false);
-            *slot = Slot::Ready(Ahead { reads: worker.take_reads(), keys, execution });
+        if slot.of == Some(index) && slot.state == State::Running {
+            let settled = self.settled.load(Ordering::Acquire) as Place + FIRST;
+            let origin = Origin { place: index as Place + FIRST, attempt: 0 };
+            let Slot { state, ahead, .. } = &mut *slot;
+            shared.memory.publish(origin, &mut worker.writes, settled, &mut ahead.spots);
+            std::mem::swap(&mut ahead.reads, worker.reads());
+            (*state, ahead.execution) = (State::Ready, execution);
         }
     }
 
-    /// Settles all that can be settled now.
+    /// Settles all that can be settled now. `ahead` is empty before and after.
     fn settle<'a, D: DatabaseRef>(
         &self,
         shared: &Shared<'a, '_, D>,
         worker: &mut Worker<'a, D>,
         ledger: &mut Ledger,
         pace: &mut Pace,
+        ahead: &mut Ahead,
     ) {
         let mut index = self.settled.load(Ordering::Acquire);
         let mut in_order = self.in_order.load(Ordering::Acquire);
         while index < self.range.end {
             let mut slot = self.slot(index);
-            if !in_order && !matches!(*slot, Slot::Ready(_)) {
+            let was_ahead = slot.of == Some(index) && slot.state == State::Ready;
+            if !in_order && !was_ahead {
                 break;
             }
-            let ahead = match std::mem::replace(&mut *slot, Slot::Settled) {
-                Slot::Ready(ahead) => Some(ahead),
-                _ => None,
-            };
+            if was_ahead {
+                std::mem::swap(&mut slot.ahead, ahead);
+            }
+            (slot.of, slot.state) = (Some(index), State::Settled);
             drop(slot);
-            let was_ahead = ahead.is_some();
             let (here, gas) = shared.settle(worker, ledger, index, ahead);
+            ahead.clear();
             index += 1;
             self.settled.store(index, Ordering::Release);
             let mode = pace.settled(gas, here, was_ahead);

@@ -2,14 +2,14 @@
 //!
 //! reads   the state before the block, each account and slot once
 //! writes  versions: an account, a slot, or the wiping of an account's storage, under the writer's place
-//! memory  one cell per account and slot touched; versions per cell at most those of writers not yet settled and one
+//! memory  one cell per account and slot touched; versions per cell at most those of writers not yet settled and two
 //! drops   versions that no transaction to come can read, as a settled one is written over them
 //! source  Block-STM (Gelashvili et al., 2022): reads see the newest version below the reader's own place
 //!
 //! Cells are spread over shards, each behind a lock of its own that is held for one look or one write. Within the
 //! transfer stage a thread holds the locks of all shards that it owns, and nobody waits for another.
 
-use alloy_primitives::map::{AddressMap, HashMap};
+use alloy_primitives::map::{AddressMap, B256Map, HashMap};
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 use revm::DatabaseRef;
 use revm::state::{AccountInfo, Bytecode};
@@ -37,14 +37,12 @@ pub(super) struct Origin {
 
 const BASE: Origin = Origin { place: BEFORE, attempt: 0 };
 
-/// An account as the memory holds it. Code is there only where the hash is not the empty one's: a clone of the
-/// empty code would count references in a cache line that all threads share.
-#[derive(Clone, Debug, PartialEq)]
+/// An account as the memory holds it; its code is found by the hash.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Held {
     pub balance: U256,
     pub nonce: u64,
     pub code_hash: B256,
-    pub code: Option<Bytecode>,
 }
 
 impl Held {
@@ -60,21 +58,23 @@ impl Held {
 
     /// An account that holds nothing but a balance.
     pub fn of_balance(balance: U256) -> Self {
-        Self { balance, nonce: 0, code_hash: KECCAK256_EMPTY, code: None }
+        Self { balance, nonce: 0, code_hash: KECCAK256_EMPTY }
     }
 }
 
-impl From<AccountInfo> for Held {
-    fn from(info: AccountInfo) -> Self {
+impl From<&AccountInfo> for Held {
+    fn from(info: &AccountInfo) -> Self {
         let bare = info.is_empty_code_hash() || info.code_hash.is_zero();
         let code_hash = if bare { KECCAK256_EMPTY } else { info.code_hash };
-        Self { balance: info.balance, nonce: info.nonce, code_hash, code: info.code.filter(|_| !bare) }
+        Self { balance: info.balance, nonce: info.nonce, code_hash }
     }
 }
 
-impl From<Held> for AccountInfo {
-    fn from(held: Held) -> Self {
-        Self { balance: held.balance, nonce: held.nonce, code_hash: held.code_hash, account_id: None, code: held.code }
+impl Held {
+    /// The account as revm has it.
+    pub fn with_code(self, code: Option<Bytecode>) -> AccountInfo {
+        let Self { balance, nonce, code_hash } = self;
+        AccountInfo { balance, nonce, code_hash, account_id: None, code }
     }
 }
 
@@ -87,29 +87,19 @@ pub(super) enum Write {
     Wipe(Address),
 }
 
-/// Where a write went, to take it back.
+/// Where a cell is, so that nobody has to look for it twice.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Key {
-    Account(Address),
-    Slot(Address, U256),
+pub(super) enum Spot {
+    Account { shard: u32, at: u32 },
+    Slot { shard: u32, at: u32 },
     Wipe(Address),
-}
-
-impl Write {
-    pub fn key(&self) -> Key {
-        match self {
-            Self::Account(address, _) => Key::Account(*address),
-            Self::Slot(address, slot, _) => Key::Slot(*address, *slot),
-            Self::Wipe(address) => Key::Wipe(*address),
-        }
-    }
 }
 
 /// What was read, and whose it was.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Read {
-    Account(Address, Origin),
-    Slot(Address, U256, Origin),
+pub(super) struct Read {
+    spot: Spot,
+    origin: Origin,
 }
 
 #[derive(Debug)]
@@ -121,7 +111,8 @@ struct Version<T> {
 /// All versions of one cell: the newest apart, since nearly every read wants it.
 #[derive(Debug)]
 pub(super) struct Versions<T> {
-    base: Option<T>,
+    /// What was there before the block, or the newest settled version when another came over it.
+    base: Option<Version<T>>,
     newest: Option<Version<T>>,
     older: Vec<Version<T>>,
 }
@@ -143,14 +134,29 @@ impl<T> Versions<T> {
                 return Some((&version.value, version.origin));
             }
         }
-        self.base.as_ref().map(|base| (base, BASE))
+        self.base.as_ref().map(|base| (&base.value, base.origin))
     }
 
-    fn write(&mut self, origin: Origin, value: T) {
+    /// Notes what was there before the block, if nothing is known.
+    fn found(&mut self, value: T) {
+        self.base.get_or_insert(Version { origin: BASE, value });
+    }
+
+    /// The value after the block where it was written, and by whom last.
+    fn written(&self) -> Option<&Version<T>> {
+        self.newest.as_ref().or(self.base.as_ref().filter(|base| base.origin.place != BEFORE))
+    }
+
+    /// Writes a version. All before `settled` are settled: nobody below it reads any more.
+    fn write(&mut self, origin: Origin, value: T, settled: Place) {
         let version = Version { origin, value };
         match &mut self.newest {
             None => self.newest = Some(version),
             Some(newest) if newest.origin.place == origin.place => *newest = version,
+            Some(newest) if newest.origin.place < settled.min(origin.place) => {
+                self.older.clear();
+                self.base = Some(std::mem::replace(newest, version));
+            }
             Some(newest) if newest.origin.place < origin.place => {
                 self.older.push(std::mem::replace(newest, version));
             }
@@ -168,7 +174,7 @@ impl<T> Versions<T> {
         if self.newest.as_ref().is_some_and(|newest| newest.origin.place <= origin.place) {
             self.newest = None;
         }
-        self.write(origin, value);
+        self.write(origin, value, BEFORE);
     }
 
     fn remove(&mut self, origin: Origin) {
@@ -217,8 +223,15 @@ impl Cell {
 
     /// The value after the block where it was written, whether or not it differs from the base.
     pub fn written(&self) -> Option<&Option<Held>> {
-        self.versions.newest.as_ref().map(|newest| &newest.value)
+        self.versions.written().map(|version| &version.value)
     }
+}
+
+/// A slot's cell.
+#[derive(Debug)]
+struct SlotCell {
+    key: (Address, U256),
+    versions: Versions<U256>,
 }
 
 /// A version that was written over.
@@ -230,20 +243,21 @@ pub(super) struct Before(Option<Version<Option<Held>>>);
 pub(super) struct Shard {
     index: AddressMap<u32>,
     pub cells: Vec<Cell>,
-    slots: HashMap<(Address, U256), Versions<U256>>,
+    slot_index: HashMap<(Address, U256), u32>,
+    slots: Vec<SlotCell>,
     wipes: AddressMap<Versions<()>>,
 }
 
 impl Shard {
     /// The account's cell with its base read.
-    pub fn cell<D: DatabaseRef>(&mut self, db: &D, address: &Address) -> Result<usize, D::Error> {
+    pub fn cell<D: DatabaseRef>(&mut self, memory: &Memory<'_, D>, address: &Address) -> Result<usize, D::Error> {
         if let Some(&at) = self.index.get(address) {
             if self.cells[at as usize].versions.base.is_none() {
-                self.cells[at as usize].versions.base = Some(base_account(db, address)?);
+                self.cells[at as usize].versions.found(memory.base_account(address)?);
             }
             return Ok(at as usize);
         }
-        let base = Some(base_account(db, address)?);
+        let base = Some(Version { origin: BASE, value: memory.base_account(address)? });
         Ok(self.add(*address, Versions { base, ..Versions::default() }))
     }
 
@@ -254,41 +268,31 @@ impl Shard {
         at
     }
 
-    fn find(&self, address: &Address) -> Option<&Cell> {
-        self.index.get(address).map(|&at| &self.cells[at as usize])
+    fn find_or_add(&mut self, address: Address) -> u32 {
+        match self.index.get(&address) {
+            Some(&at) => at,
+            None => self.add(address, Versions::default()) as u32,
+        }
     }
 
-    fn find_or_add(&mut self, address: Address) -> &mut Cell {
-        let at = match self.index.get(&address) {
-            Some(&at) => at as usize,
-            None => self.add(address, Versions::default()),
-        };
-        &mut self.cells[at]
+    fn find_or_add_slot(&mut self, key: (Address, U256)) -> u32 {
+        *self.slot_index.entry(key).or_insert_with(|| {
+            self.slots.push(SlotCell { key, versions: Versions::default() });
+            self.slots.len() as u32 - 1
+        })
     }
 
     /// What the block wrote into slots: the last writer's place and value.
     pub fn storage_written(&self) -> impl Iterator<Item = (Address, U256, Place, U256)> {
-        self.slots.iter().filter_map(|((address, slot), versions)| {
-            versions.newest.as_ref().map(|newest| (*address, *slot, newest.origin.place, newest.value))
+        self.slots.iter().filter_map(|SlotCell { key: (address, slot), versions }| {
+            versions.written().map(|last| (*address, *slot, last.origin.place, last.value))
         })
     }
 
     /// Whose storage the block wiped, and when last.
     pub fn wiped(&self) -> impl Iterator<Item = (Address, Place)> {
-        self.wipes
-            .iter()
-            .filter_map(|(address, versions)| versions.newest.as_ref().map(|newest| (*address, newest.origin.place)))
+        self.wipes.iter().filter_map(|(address, versions)| versions.written().map(|last| (*address, last.origin.place)))
     }
-}
-
-/// The account before the block, with its code where it has one.
-fn base_account<D: DatabaseRef>(db: &D, address: &Address) -> Result<Option<Held>, D::Error> {
-    let Some(info) = db.basic_ref(*address)? else { return Ok(None) };
-    let mut held = Held::from(info);
-    if !held.is_bare() && held.code.is_none() {
-        held.code = Some(db.code_by_hash_ref(held.code_hash)?);
-    }
-    Ok(Some(held))
 }
 
 /// Alone in its cache lines, so that a lock taken does not slow its neighbour's.
@@ -299,6 +303,9 @@ struct Padded(Mutex<Shard>);
 pub(super) struct Memory<'d, D> {
     pub db: &'d D,
     shards: Vec<Padded>,
+    codes: Mutex<B256Map<Bytecode>>,
+    /// Whether several threads run code.
+    pub is_shared: bool,
     /// Whether any storage was ever wiped: until then a read of a slot need not ask.
     any_wipe: AtomicBool,
 }
@@ -320,9 +327,50 @@ fn mix(word: u64) -> usize {
 }
 
 impl<'d, D: DatabaseRef> Memory<'d, D> {
-    pub fn new(db: &'d D) -> Self {
-        let shards = (0..SHARDS).map(|_| Padded(Mutex::default())).collect();
-        Self { db, shards, any_wipe: AtomicBool::new(false) }
+    /// Of a block of so many transactions.
+    pub fn new(db: &'d D, count: usize, is_shared: bool) -> Self {
+        // As if each had an account of its own: growing copies what is there.
+        let each = count.div_ceil(SHARDS);
+        let shard = || {
+            let index = AddressMap::with_capacity_and_hasher(each, Default::default());
+            Padded(Mutex::new(Shard { index, cells: Vec::with_capacity(each), ..Shard::default() }))
+        };
+        let shards = (0..SHARDS).map(|_| shard()).collect();
+        Self { db, shards, codes: Mutex::default(), is_shared, any_wipe: AtomicBool::new(false) }
+    }
+
+    /// The account before the block.
+    fn base_account(&self, address: &Address) -> Result<Option<Held>, D::Error> {
+        let Some(info) = self.db.basic_ref(*address)? else { return Ok(None) };
+        let held = Held::from(&info);
+        if let Some(code) = info.code.filter(|_| !held.is_bare()) {
+            self.add_code(held.code_hash, code);
+        }
+        Ok(Some(held))
+    }
+
+    fn codes(&self) -> MutexGuard<'_, B256Map<Bytecode>> {
+        self.codes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a code known. What has a hash is the same whoever wrote it, so that codes have no versions.
+    pub fn add_code(&self, hash: B256, code: Bytecode) {
+        self.codes().entry(hash).or_insert(code);
+    }
+
+    /// The code of that hash, if it was read or written in this block.
+    pub fn known_code(&self, hash: &B256) -> Option<Bytecode> {
+        self.codes().get(hash).cloned()
+    }
+
+    /// The code of that hash.
+    pub fn code(&self, hash: B256) -> Result<Bytecode, D::Error> {
+        if let Some(code) = self.known_code(&hash) {
+            return Ok(code);
+        }
+        let code = self.db.code_by_hash_ref(hash)?;
+        self.add_code(hash, code.clone());
+        Ok(code)
     }
 
     /// One shard's lock. What a thread that panicked left is never used: the panic ends the block.
@@ -331,39 +379,49 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
     }
 
     /// The account as a transaction at `place` finds it.
-    pub fn account(&self, address: &Address, place: Place) -> Result<(Option<Held>, Origin), D::Error> {
+    pub fn account(&self, address: &Address, place: Place) -> Result<(Option<Held>, Read), D::Error> {
         let index = shard_of(address);
-        if let Some((held, origin)) = self.shard(index).find(address).and_then(|cell| cell.versions.below(place)) {
-            return Ok((held.clone(), origin));
+        let read = |at, origin| Read { spot: Spot::Account { shard: index as u32, at }, origin };
+        {
+            let shard = self.shard(index);
+            let at = shard.index.get(address).copied();
+            let found = at.and_then(|at| Some((at, shard.cells[at as usize].versions.below(place)?)));
+            if let Some((at, (held, origin))) = found {
+                return Ok((*held, read(at, origin)));
+            }
         }
         // Read without the lock: the state may have to ask the disk.
-        let base = base_account(self.db, address)?;
+        let base = self.base_account(address)?;
         let mut shard = self.shard(index);
-        let versions = &mut shard.find_or_add(*address).versions;
-        versions.base.get_or_insert(base);
+        let at = shard.find_or_add(*address);
+        let versions = &mut shard.cells[at as usize].versions;
+        versions.found(base);
         let (held, origin) = versions.below(place).expect("the base is there now");
-        Ok((held.clone(), origin))
+        Ok((*held, read(at, origin)))
     }
 
     /// The slot as a transaction at `place` finds it.
-    pub fn slot(&self, address: &Address, slot: &U256, place: Place) -> Result<(U256, Origin), D::Error> {
+    pub fn slot(&self, address: &Address, slot: &U256, place: Place) -> Result<(U256, Read), D::Error> {
         let wiped = self.wiped(address, place);
         let index = shard_of_slot(address, slot);
-        let key = (*address, *slot);
-        let found = self.shard(index).slots.get(&key).and_then(|versions| versions.below(place)).map(|(v, o)| (*v, o));
+        let mut shard = self.shard(index);
+        let mut at = shard.find_or_add_slot((*address, *slot));
+        let found = shard.slots[at as usize].versions.below(place).map(|(value, origin)| (*value, origin));
         let (value, origin) = match (found, wiped) {
             (Some((value, origin)), Some(wiped)) if origin.place >= wiped.place => (value, origin),
             (_, Some(wiped)) => (U256::ZERO, wiped),
             (Some((value, origin)), None) => (value, origin),
             (None, None) => {
+                drop(shard);
                 let base = self.db.storage_ref(*address, *slot)?;
-                let mut shard = self.shard(index);
-                let versions = shard.slots.entry(key).or_default();
-                versions.base.get_or_insert(base);
+                shard = self.shard(index);
+                at = shard.find_or_add_slot((*address, *slot));
+                let versions = &mut shard.slots[at as usize].versions;
+                versions.found(base);
                 versions.below(place).map(|(value, origin)| (*value, origin)).expect("the base is there now")
             }
         };
-        Ok((value, origin))
+        Ok((value, Read { spot: Spot::Slot { shard: index as u32, at }, origin }))
     }
 
     fn wiped(&self, address: &Address, place: Place) -> Option<Origin> {
@@ -377,63 +435,92 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
     /// Whether everything read is still what a transaction at `place` would read.
     pub fn is_current(&self, reads: &[Read], place: Place) -> Result<bool, D::Error> {
         for read in reads {
-            let (was, now) = match read {
-                Read::Account(address, was) => {
-                    let shard = self.shard(shard_of(address));
-                    let found = shard.find(address).and_then(|cell| cell.versions.below(place));
-                    (was, found.map_or(BASE, |(_, origin)| origin))
+            let now = match read.spot {
+                Spot::Account { shard, at } => {
+                    let shard = self.shard(shard as usize);
+                    shard.cells[at as usize].versions.below(place).map(|(_, origin)| origin)
                 }
-                Read::Slot(address, slot, was) => (was, self.slot(address, slot, place)?.1),
+                Spot::Slot { shard, at } => {
+                    let shard = self.shard(shard as usize);
+                    let SlotCell { key: (address, slot), versions } = &shard.slots[at as usize];
+                    if self.any_wipe.load(Ordering::Acquire) {
+                        let (address, slot) = (*address, *slot);
+                        drop(shard);
+                        Some(self.slot(&address, &slot, place)?.1.origin)
+                    } else {
+                        versions.below(place).map(|(_, origin)| origin)
+                    }
+                }
+                Spot::Wipe(_) => unreachable!("what is wiped is no read's"),
             };
-            if *was != now {
+            if now != Some(read.origin) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Publishes what `origin` wrote. `settled`: all before it are, so that nobody reads below it any more.
-    pub fn publish(&self, origin: Origin, writes: &mut Vec<Write>, settled: bool) {
-        fn put<T>(versions: &mut Versions<T>, origin: Origin, value: T, settled: bool) {
-            match settled {
-                true => versions.settle(origin, value),
-                false => versions.write(origin, value),
-            }
-        }
+    /// Publishes what `origin` wrote, all before it being settled, so that nobody reads below it any more.
+    pub fn settle(&self, origin: Origin, writes: &mut Vec<Write>) {
         for write in writes.drain(..) {
             match write {
                 Write::Account(address, held) => {
                     let mut shard = self.shard(shard_of(&address));
-                    put(&mut shard.find_or_add(address).versions, origin, held, settled);
+                    let at = shard.find_or_add(address);
+                    shard.cells[at as usize].versions.settle(origin, held);
                 }
                 Write::Slot(address, slot, value) => {
                     let mut shard = self.shard(shard_of_slot(&address, &slot));
-                    put(shard.slots.entry((address, slot)).or_default(), origin, value, settled);
+                    let at = shard.find_or_add_slot((address, slot));
+                    shard.slots[at as usize].versions.settle(origin, value);
                 }
                 Write::Wipe(address) => {
-                    let mut shard = self.shard(shard_of(&address));
-                    put(shard.wipes.entry(address).or_default(), origin, (), settled);
+                    self.shard(shard_of(&address)).wipes.entry(address).or_default().settle(origin, ());
                     self.any_wipe.store(true, Ordering::Release);
                 }
             }
         }
     }
 
+    /// Publishes what `origin` wrote ahead of its turn, all before `settled` being settled, and tells where to.
+    pub fn publish(&self, origin: Origin, writes: &mut Vec<Write>, settled: Place, spots: &mut Vec<Spot>) {
+        for write in writes.drain(..) {
+            spots.push(match write {
+                Write::Account(address, held) => {
+                    let index = shard_of(&address);
+                    let mut shard = self.shard(index);
+                    let at = shard.find_or_add(address);
+                    shard.cells[at as usize].versions.write(origin, held, settled);
+                    Spot::Account { shard: index as u32, at }
+                }
+                Write::Slot(address, slot, value) => {
+                    let index = shard_of_slot(&address, &slot);
+                    let mut shard = self.shard(index);
+                    let at = shard.find_or_add_slot((address, slot));
+                    shard.slots[at as usize].versions.write(origin, value, settled);
+                    Spot::Slot { shard: index as u32, at }
+                }
+                Write::Wipe(address) => {
+                    self.shard(shard_of(&address)).wipes.entry(address).or_default().write(origin, (), settled);
+                    self.any_wipe.store(true, Ordering::Release);
+                    Spot::Wipe(address)
+                }
+            });
+        }
+    }
+
     /// Takes back what `origin` wrote there.
-    pub fn remove(&self, origin: Origin, keys: impl Iterator<Item = Key>) {
-        for key in keys {
-            match key {
-                Key::Account(address) => {
-                    let mut shard = self.shard(shard_of(&address));
-                    shard.find_or_add(address).versions.remove(origin);
+    pub fn remove(&self, origin: Origin, spots: &[Spot]) {
+        for spot in spots {
+            match spot {
+                Spot::Account { shard, at } => {
+                    self.shard(*shard as usize).cells[*at as usize].versions.remove(origin);
                 }
-                Key::Slot(address, slot) => {
-                    let mut shard = self.shard(shard_of_slot(&address, &slot));
-                    shard.slots.entry((address, slot)).or_default().remove(origin);
+                Spot::Slot { shard, at } => {
+                    self.shard(*shard as usize).slots[*at as usize].versions.remove(origin);
                 }
-                Key::Wipe(address) => {
-                    let mut shard = self.shard(shard_of(&address));
-                    shard.wipes.entry(address).or_default().remove(origin);
+                Spot::Wipe(address) => {
+                    self.shard(shard_of(address)).wipes.entry(*address).or_default().remove(origin);
                 }
             }
         }
@@ -450,13 +537,14 @@ mod tests {
 
     #[test]
     fn a_reader_sees_the_newest_version_below_its_place() {
-        let mut versions = Versions { base: Some(0), ..Versions::default() };
+        let mut versions = Versions::default();
+        versions.found(0);
         for place in [5, 3, 9, 7] {
-            versions.write(origin(place, 0), place);
+            versions.write(origin(place, 0), place, BEFORE);
         }
         let seen: Vec<_> = [2, 3, 4, 6, 8, 10].map(|place| *versions.below(place).unwrap().0).to_vec();
         assert_eq!(seen, [0, 0, 3, 5, 7, 9]);
-        versions.write(origin(7, 1), 70);
+        versions.write(origin(7, 1), 70, BEFORE);
         assert_eq!(versions.below(8), Some((&70, origin(7, 1))));
         versions.remove(origin(7, 0));
         assert_eq!(versions.below(8), Some((&70, origin(7, 1))), "another attempt's version stays");
@@ -468,17 +556,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_settled_is_kept_for_those_in_between_alone() {
+        let mut versions = Versions::default();
+        versions.found(0);
+        versions.write(origin(3, 0), 3, BEFORE);
+        versions.write(origin(5, 1), 5, 4);
+        assert_eq!((versions.older.len(), versions.below(4)), (0, Some((&3, origin(3, 0)))));
+        assert_eq!(versions.below(6), Some((&5, origin(5, 1))));
+        versions.remove(origin(5, 1));
+        assert_eq!(versions.written().map(|version| version.value), Some(3), "what is settled is not taken back");
+        assert_eq!(versions.below(9), Some((&3, origin(3, 0))));
+        versions.write(origin(8, 0), 8, 4);
+        versions.write(origin(6, 0), 6, 4);
+        assert_eq!((versions.below(5), versions.below(7)), (Some((&3, origin(3, 0))), Some((&6, origin(6, 0)))));
+    }
+
+    #[test]
     fn a_wipe_hides_the_slots_of_those_before_it() {
         let db = revm::database::CacheDB::new(revm::database::EmptyDB::default());
-        let memory = Memory::new(&db);
+        let memory = Memory::new(&db, 1, false);
         let (address, slot) = (Address::repeat_byte(7), U256::from(1));
         let write = |place, value| {
-            memory.publish(origin(place, 0), &mut vec![Write::Slot(address, slot, U256::from(value))], false);
+            let mut writes = vec![Write::Slot(address, slot, U256::from(value))];
+            memory.publish(origin(place, 0), &mut writes, BEFORE, &mut Vec::new());
         };
         write(2, 20);
-        memory.publish(origin(4, 0), &mut vec![Write::Wipe(address)], false);
+        memory.publish(origin(4, 0), &mut vec![Write::Wipe(address)], BEFORE, &mut Vec::new());
         write(6, 60);
-        let read = |place| memory.slot(&address, &slot, place).unwrap();
+        let read = |place| {
+            let (value, read) = memory.slot(&address, &slot, place).unwrap();
+            (value, read.origin)
+        };
         assert_eq!(read(3), (U256::from(20), origin(2, 0)));
         assert_eq!(read(5), (U256::ZERO, origin(4, 0)));
         assert_eq!(read(7), (U256::from(60), origin(6, 0)));

@@ -50,7 +50,7 @@ pub fn execute_parallel<D: DatabaseRef + Sync>(view: &D, env: &BlockEnv, txs: &[
 }
 
 fn execute_on<D: DatabaseRef + Sync>(view: &D, env: &BlockEnv, txs: &[SharedTx], threads: usize) -> Executed {
-    let memory = memory::Memory::new(view);
+    let memory = memory::Memory::new(view, txs.len(), threads > 1);
     let block = Block::new(&memory, env, txs, threads);
     std::thread::scope(|scope| {
         for thread in 1..threads {

@@ -143,26 +143,74 @@ impl Plain {
 /// How many transactions are looked at in one go.
 const CHUNK: usize = 128;
 
+/// One end of a plain transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Sender,
+    Recipient,
+}
+
+/// The plain transfers among [`CHUNK`] transactions.
+struct Chunk {
+    plains: Vec<Option<Plain>>,
+    /// For each thread the ends that lie in its shards, in order, so that no thread looks at those of others.
+    ends: Vec<Vec<(u8, End)>>,
+}
+
+const _: () = assert!(CHUNK <= 1 << u8::BITS);
+
+impl Chunk {
+    fn new(rules: &Rules, txs: &[SharedTx], threads: usize) -> Self {
+        let plains: Vec<_> = txs.iter().map(|tx| rules.plain(tx)).collect();
+        let mut ends = vec![Vec::with_capacity(2 * CHUNK / threads); threads];
+        for (at, plain) in (0..=u8::MAX).zip(&plains) {
+            let Some(plain) = plain else { continue };
+            ends[usize::from(plain.sender_shard) % threads].push((at, End::Sender));
+            ends[usize::from(plain.to_shard) % threads].push((at, End::Recipient));
+        }
+        Self { plains, ends }
+    }
+}
+
 /// The plain transfers among a block's transactions, by index; found by all threads together.
 pub(super) struct Plains {
-    chunks: Vec<OnceLock<Vec<Option<Plain>>>>,
+    chunks: Vec<OnceLock<Chunk>>,
+    threads: usize,
 }
 
 impl Plains {
-    pub fn new(count: usize) -> Self {
-        Self { chunks: (0..count.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect() }
+    pub fn new(count: usize, threads: usize) -> Self {
+        Self { chunks: (0..count.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect(), threads }
     }
 
     /// One thread's part in finding them.
-    pub fn find(&self, rules: &Rules, txs: &[SharedTx], thread: usize, threads: usize) {
-        for (chunk, txs) in self.chunks.iter().zip(txs.chunks(CHUNK)).skip(thread).step_by(threads) {
-            chunk.get_or_init(|| txs.iter().map(|tx| rules.plain(tx)).collect());
+    pub fn find(&self, rules: &Rules, txs: &[SharedTx], thread: usize) {
+        for (chunk, txs) in self.chunks.iter().zip(txs.chunks(CHUNK)).skip(thread).step_by(self.threads) {
+            chunk.get_or_init(|| Chunk::new(rules, txs, self.threads));
         }
+    }
+
+    fn chunk(&self, at: usize) -> &Chunk {
+        self.chunks[at].get().expect("all are found")
     }
 
     /// The transaction as a plain transfer. All must have been found.
     pub fn get(&self, index: usize) -> Option<&Plain> {
-        self.chunks[index / CHUNK].get().expect("all are found")[index % CHUNK].as_ref()
+        self.chunk(index / CHUNK).plains[index % CHUNK].as_ref()
+    }
+
+    /// Of the plain transfers among those of `range` the ends that are a thread's, in order.
+    pub fn ends(&self, thread: usize, range: Range<usize>) -> impl Iterator<Item = (usize, &Plain, End)> {
+        let chunks = range.start / CHUNK..range.end.div_ceil(CHUNK);
+        chunks.flat_map(move |number| {
+            let (chunk, range) = (self.chunk(number), range.clone());
+            let here =
+                chunk.ends[thread].iter().filter(move |(at, _)| range.contains(&(number * CHUNK + *at as usize)));
+            here.map(move |(at, end)| {
+                let plain = chunk.plains[usize::from(*at)].as_ref().expect("ends are those of plain transfers");
+                (number * CHUNK + usize::from(*at), plain, *end)
+            })
+        })
     }
 
     /// The plain transfers among those of `range`.

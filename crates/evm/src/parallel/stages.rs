@@ -73,7 +73,7 @@ impl<'a, D: DatabaseRef> Block<'a, D> {
             txs,
             threads,
             rules: Rules::new(env),
-            plains: Plains::new(txs.len()),
+            plains: Plains::new(txs.len(), threads),
             cells: Cells::new(txs.len()),
             barrier: Barrier::new(threads),
             stage: Mutex::new(Stage::End),
@@ -87,13 +87,13 @@ impl<'a, D: DatabaseRef> Block<'a, D> {
     pub fn work(&self, thread: usize) {
         let _guard = self.barrier.guard();
         let mut worker = None;
-        self.plains.find(&self.rules, self.txs, thread, self.threads);
+        self.plains.find(&self.rules, self.txs, thread);
         if thread == 0 {
             self.begin(self.worker(&mut worker));
         }
         self.barrier.wait();
-        let all = self.plains.within(0..self.txs.len());
-        let found = Owned::new(self.memory, thread, self.threads).find(self.memory.db, all, &self.cells);
+        let all = self.plains.ends(thread, 0..self.txs.len());
+        let found = Owned::new(self.memory, thread, self.threads).find(self.memory, all, &self.cells);
         found.unwrap_or_else(|error| self.shared().unreadable(&error));
         self.barrier.wait();
         loop {
@@ -142,7 +142,7 @@ impl<'a, D: DatabaseRef> Block<'a, D> {
             let called = worker.system_call(OPENING, call.contract, call.data);
             called.unwrap_or_else(|error| self.shared().unreadable(&error));
             let origin = Origin { place: OPENING, attempt: attempt as u32 };
-            self.memory.publish(origin, &mut worker.writes, true);
+            self.memory.settle(origin, &mut worker.writes);
         }
     }
 
@@ -153,7 +153,7 @@ impl<'a, D: DatabaseRef> Block<'a, D> {
         for (call, place) in system::after(self.env).into_iter().zip(place + 1..) {
             let called = worker.system_call(place, call.contract, call.data);
             let output = called.unwrap_or_else(|error| self.shared().unreadable(&error));
-            self.memory.publish(Origin { place, attempt: 0 }, &mut worker.writes, true);
+            self.memory.settle(Origin { place, attempt: 0 }, &mut worker.writes);
             if !output.is_empty() {
                 let request = std::iter::once(call.request_type).chain(output.iter().copied()).collect();
                 lock(&self.plan).requests.push(request);
@@ -179,7 +179,7 @@ impl<'a, D: DatabaseRef> Block<'a, D> {
         } else {
             return;
         };
-        self.memory.publish(Origin { place, attempt: 0 }, &mut writes, true);
+        self.memory.settle(Origin { place, attempt: 0 }, &mut writes);
     }
 
     fn next(&self, plan: &mut Plan) -> Stage {
@@ -196,7 +196,7 @@ impl<'a, D: DatabaseRef> Block<'a, D> {
         plan.broken_at = None;
         plan.at = if plan.breaks > BREAKS_MAX { count } else { self.general_end(to.max(from + 1)) };
         pace.begin();
-        Stage::General(Arc::new(general::Run::new(from..plan.at, self.threads > 1)))
+        Stage::General(Arc::new(general::Run::new(from..plan.at, self.threads)))
     }
 
     fn is_simple(&self, index: usize) -> bool {
@@ -230,13 +230,13 @@ impl<'a, D: DatabaseRef> Block<'a, D> {
     }
 
     fn transfers(&self, run: &transfers::Run, thread: usize) {
-        let range = || self.plains.within(run.from..run.to);
+        let ends = || self.plains.ends(thread, run.from..run.to);
         let mut owned = Owned::new(self.memory, thread, self.threads);
-        let before = run.pay(&mut owned, &self.cells, range());
+        let before = run.pay(&mut owned, &self.cells, ends());
         self.barrier.wait();
         let broken_at = run.broken_at.load(Ordering::Relaxed);
         if broken_at == run.to {
-            run.receive(&mut owned, &self.cells, range());
+            run.receive(&mut owned, &self.cells, ends());
             if thread == 0 {
                 lock(&self.plan).at = run.to;
                 self.enter(run.from..run.to);

@@ -13,7 +13,7 @@
 //! before that transaction.
 
 use super::memory::{Before, FIRST, Memory, Place, SHARDS, Shard};
-use super::plain::{Plain, is_simple};
+use super::plain::{End, Plain, is_simple};
 use revm::DatabaseRef;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -43,36 +43,35 @@ impl Cells {
 /// One thread's shards.
 pub(super) struct Owned<'m> {
     shards: Vec<MutexGuard<'m, Shard>>,
-    thread: usize,
     threads: usize,
 }
 
 impl<'m> Owned<'m> {
     pub fn new<D: DatabaseRef>(memory: &'m Memory<'_, D>, thread: usize, threads: usize) -> Self {
-        Self { shards: (thread..SHARDS).step_by(threads).map(|index| memory.shard(index)).collect(), thread, threads }
+        Self { shards: (thread..SHARDS).step_by(threads).map(|index| memory.shard(index)).collect(), threads }
     }
 
-    fn get(&mut self, shard: u8) -> Option<&mut Shard> {
-        let shard = usize::from(shard);
-        (shard % self.threads == self.thread).then(|| &mut *self.shards[shard / self.threads])
+    /// One of this thread's.
+    fn get(&mut self, shard: u8) -> &mut Shard {
+        &mut self.shards[usize::from(shard) / self.threads]
     }
 
     /// Finds the cells of the transfers' accounts that are this thread's, and reads what is not known yet.
     pub fn find<'p, D: DatabaseRef>(
         &mut self,
-        db: &D,
-        transfers: impl Iterator<Item = (usize, &'p Plain)>,
+        memory: &Memory<'_, D>,
+        ends: impl Iterator<Item = (usize, &'p Plain, End)>,
         cells: &Cells,
     ) -> Result<(), D::Error> {
-        for (index, plain) in transfers {
-            let ends = [(plain.sender_shard, &plain.sender, &cells.sender), (plain.to_shard, &plain.to, &cells.to)];
-            for (shard, address, found) in ends {
-                if let Some(shard) = self.get(shard) {
-                    let at = shard.cell(db, address)?;
-                    if shard.cells[at].current().is_none_or(is_simple) {
-                        found[index].store(at as u32, Ordering::Relaxed);
-                    }
-                }
+        for (index, plain, end) in ends {
+            let (shard, address, found) = match end {
+                End::Sender => (plain.sender_shard, &plain.sender, &cells.sender),
+                End::Recipient => (plain.to_shard, &plain.to, &cells.to),
+            };
+            let shard = self.get(shard);
+            let at = shard.cell(memory, address)?;
+            if shard.cells[at].current().is_none_or(is_simple) {
+                found[index].store(at as u32, Ordering::Relaxed);
             }
         }
         Ok(())
@@ -101,25 +100,26 @@ impl Run {
         &self,
         owned: &mut Owned<'_>,
         cells: &Cells,
-        transfers: impl Iterator<Item = (usize, &'p Plain)>,
+        ends: impl Iterator<Item = (usize, &'p Plain, End)>,
     ) -> Vec<(u8, u32, Before)> {
         let place = self.place();
         let mut before = Vec::new();
-        for (index, plain) in transfers {
-            let mut holds = true;
-            if let Some(shard) = owned.get(plain.to_shard) {
-                let at = cells.to[index].load(Ordering::Relaxed);
-                holds &= shard.cells[at as usize].current().is_none_or(is_simple);
-            }
-            if let Some(shard) = owned.get(plain.sender_shard) {
-                let at = cells.sender[index].load(Ordering::Relaxed);
-                let cell = &mut shard.cells[at as usize];
-                if !cell.is_of(place) {
-                    let held = cell.current().cloned();
-                    before.push((plain.sender_shard, at, cell.replace(place, held)));
+        for (index, plain, end) in ends {
+            let holds = match end {
+                End::Recipient => {
+                    let at = cells.to[index].load(Ordering::Relaxed);
+                    owned.get(plain.to_shard).cells[at as usize].current().is_none_or(is_simple)
                 }
-                holds &= cell.of_mut(place).as_mut().is_some_and(|held| plain.pay(held));
-            }
+                End::Sender => {
+                    let at = cells.sender[index].load(Ordering::Relaxed);
+                    let cell = &mut owned.get(plain.sender_shard).cells[at as usize];
+                    if !cell.is_of(place) {
+                        let held = cell.current().copied();
+                        before.push((plain.sender_shard, at, cell.replace(place, held)));
+                    }
+                    cell.of_mut(place).as_mut().is_some_and(|held| plain.pay(held))
+                }
+            };
             if !holds {
                 self.broken_at.fetch_min(index, Ordering::Relaxed);
                 break;
@@ -133,26 +133,23 @@ impl Run {
         &self,
         owned: &mut Owned<'_>,
         cells: &Cells,
-        transfers: impl Iterator<Item = (usize, &'p Plain)>,
+        ends: impl Iterator<Item = (usize, &'p Plain, End)>,
     ) {
         let place = self.place();
-        for (index, plain) in transfers {
-            if let Some(shard) = owned.get(plain.to_shard) {
-                let cell = &mut shard.cells[cells.to[index].load(Ordering::Relaxed) as usize];
-                if !cell.is_of(place) {
-                    let held = cell.current().cloned();
-                    cell.replace(place, held);
-                }
-                assert!(plain.receive(cell.of_mut(place)), "all recipients were simple when the senders paid");
+        for (index, plain, _) in ends.filter(|(_, _, end)| *end == End::Recipient) {
+            let cell = &mut owned.get(plain.to_shard).cells[cells.to[index].load(Ordering::Relaxed) as usize];
+            if !cell.is_of(place) {
+                let held = cell.current().copied();
+                cell.replace(place, held);
             }
+            assert!(plain.receive(cell.of_mut(place)), "all recipients were simple when the senders paid");
         }
     }
 
     /// Takes back what this thread's senders paid.
     pub fn take_back(&self, owned: &mut Owned<'_>, before: Vec<(u8, u32, Before)>) {
         for (shard, at, before) in before {
-            let shard = owned.get(shard).expect("this thread's own");
-            shard.cells[at as usize].restore(before);
+            owned.get(shard).cells[at as usize].restore(before);
         }
     }
 }

@@ -7,6 +7,7 @@
 use super::memory::{Held, Memory, Place, Read, Write};
 use super::plain::{Plain, transferred};
 use crate::exec::Outcome;
+use alloy_primitives::map::B256Map;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::context::result::{EVMError, HaltReason, InvalidTransaction};
 use revm::context::{BlockEnv, CfgEnv, Context, ContextTr, TxEnv};
@@ -50,6 +51,9 @@ pub(super) struct View<'a, D> {
     /// All before this transaction are settled, and this is what they left to the beneficiary beside its account.
     fees: Option<U256>,
     reads: Vec<Read>,
+    /// Codes run before, this thread's own copies: a counted reference that threads share costs them a cache line's
+    /// way at each use.
+    codes: B256Map<Bytecode>,
 }
 
 impl<D: DatabaseRef> View<'_, D> {
@@ -58,9 +62,9 @@ impl<D: DatabaseRef> View<'_, D> {
         if is_beneficiary && self.fees.is_none() {
             return Err(ViewError::Beneficiary);
         }
-        let (held, origin) = self.memory.account(address, self.place).map_err(ViewError::State)?;
+        let (held, read) = self.memory.account(address, self.place).map_err(ViewError::State)?;
         match self.fees {
-            None => self.reads.push(Read::Account(*address, origin)),
+            None => self.reads.push(read),
             Some(fees) if is_beneficiary && !fees.is_zero() => return Ok(Some(with_fees(held, fees))),
             Some(_) => {}
         }
@@ -79,17 +83,26 @@ impl<D: DatabaseRef> Database for View<'_, D> {
     type Error = ViewError<D::Error>;
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Self::Error> {
-        Ok(self.account(&address)?.map(AccountInfo::from))
+        Ok(self.account(&address)?.map(|held| held.with_code(None)))
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, Self::Error> {
-        self.memory.db.code_by_hash_ref(code_hash).map_err(ViewError::State)
+        if let Some(code) = self.codes.get(&code_hash) {
+            return Ok(code.clone());
+        }
+        let mut code = self.memory.code(code_hash).map_err(ViewError::State)?;
+        if self.memory.is_shared {
+            let copy = Bytes::copy_from_slice(code.original_byte_slice());
+            code = Bytecode::new_raw_checked(copy).unwrap_or(code);
+        }
+        self.codes.insert(code_hash, code.clone());
+        Ok(code)
     }
 
     fn storage(&mut self, address: Address, slot: U256) -> Result<U256, Self::Error> {
-        let (value, origin) = self.memory.slot(&address, &slot, self.place).map_err(ViewError::State)?;
+        let (value, read) = self.memory.slot(&address, &slot, self.place).map_err(ViewError::State)?;
         if self.fees.is_none() {
-            self.reads.push(Read::Slot(address, slot, origin));
+            self.reads.push(read);
         }
         Ok(value)
     }
@@ -143,7 +156,14 @@ pub(super) struct Worker<'a, D: DatabaseRef> {
 
 impl<'a, D: DatabaseRef> Worker<'a, D> {
     pub fn new(memory: &'a Memory<'a, D>, block: &BlockEnv, cfg: &CfgEnv) -> Self {
-        let view = View { memory, place: 0, beneficiary: block.beneficiary, fees: None, reads: Vec::new() };
+        let view = View {
+            memory,
+            place: 0,
+            beneficiary: block.beneficiary,
+            fees: None,
+            reads: Vec::new(),
+            codes: B256Map::default(),
+        };
         let mut context: MainnetContext<View<'a, D>> = Context::new(view, cfg.spec);
         context.cfg = cfg.clone();
         context.block = block.clone();
@@ -152,7 +172,7 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
     }
 
     /// Executes a transaction at `place`. `fees`: all before it are settled and have left so much to the
-    /// beneficiary; else what is read is noted for [`Worker::take_reads`].
+    /// beneficiary; else what is read is noted for [`Worker::reads`].
     pub fn execute(
         &mut self,
         place: Place,
@@ -205,9 +225,9 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
         Ok(if result.is_success() { result.into_output().unwrap_or_default() } else { Bytes::new() })
     }
 
-    /// What the last execution read.
-    pub fn take_reads(&mut self) -> Vec<Read> {
-        std::mem::take(&mut self.evm.ctx.journaled_state.database.reads)
+    /// What the last execution read, to be taken in exchange for a list that is not needed any more.
+    pub fn reads(&mut self) -> &mut Vec<Read> {
+        &mut self.evm.ctx.journaled_state.database.reads
     }
 
     /// Turns the journal's state into writes, and leaves the journal empty with its memory kept.
@@ -216,19 +236,20 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
             // The journal marks there which empty accounts are to be kept.
             self.evm.ctx.journaled_state.inner.state = self.evm.ctx.journaled_state.finalize();
         }
+        let memory = self.evm.ctx.journaled_state.database.memory;
         let state = &mut self.evm.ctx.journaled_state.inner.state;
         if !included {
             return state.clear();
         }
         for (address, account) in state.drain() {
             if account.is_touched() {
-                take_account(address, account, &mut self.writes);
+                take_account(memory, address, account, &mut self.writes);
             }
         }
     }
 }
 
-fn take_account(address: Address, account: Account, writes: &mut Vec<Write>) {
+fn take_account<D: DatabaseRef>(memory: &Memory<'_, D>, address: Address, account: Account, writes: &mut Vec<Write>) {
     if account.is_selfdestructed() {
         writes.extend([Write::Wipe(address), Write::Account(address, None)]);
         return;
@@ -249,7 +270,11 @@ fn take_account(address: Address, account: Account, writes: &mut Vec<Write>) {
             writes.extend([Write::Wipe(address), Write::Account(address, None)]);
         }
     } else if changed {
-        writes.push(Write::Account(address, Some(account.info.into())));
+        let held = Held::from(&account.info);
+        if let Some(code) = account.info.code.filter(|code| !held.is_bare() && (created || code.is_eip7702())) {
+            memory.add_code(held.code_hash, code);
+        }
+        writes.push(Write::Account(address, Some(held)));
     }
 }
 
