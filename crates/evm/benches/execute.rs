@@ -253,6 +253,7 @@ fn main() {
         for _ in 0..rounds {
             let (fresh, envs) = (db.clone(), txs.iter().map(|tx| to_tx_env(tx)).collect());
             let with_root = |threads| {
+                state.set_threads(threads);
                 let executed = execute_parallel(&view, &env, &txs, threads);
                 let root = state.root_after(&executed.changes);
                 (executed, root)

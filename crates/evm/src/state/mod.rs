@@ -148,6 +148,11 @@ impl State {
         self.handle.clone()
     }
 
+    /// How many threads compute a root: as many as there are cores, four at most, until this says otherwise.
+    pub fn set_threads(&self, threads: usize) {
+        self.tables.tries.set_threads(threads);
+    }
+
     /// The root of the state that `changes` would make of the head; what was computed is kept for [`State::commit`].
     /// Panics where a change names a code that it does not carry and that nobody has seen.
     pub fn root_after(&self, changes: &Changes) -> B256 {

@@ -7,6 +7,7 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use alloy_primitives::{Address, B256, Bytes};
@@ -116,7 +117,7 @@ pub(crate) struct Tries {
     accounts: RwLock<Arena<AccountLeaf>>,
     slots: RwLock<Arena<SlotLeaf>>,
     kept: Mutex<Kept>,
-    threads: usize,
+    threads: AtomicUsize,
 }
 
 /// An account that changes: itself, or its storage.
@@ -130,7 +131,12 @@ impl Tries {
     pub(crate) fn new() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(4));
         let (accounts, slots) = (RwLock::new(Arena::new()), RwLock::new(Arena::new()));
-        Self { accounts, slots, kept: Mutex::default(), threads }
+        Self { accounts, slots, kept: Mutex::default(), threads: AtomicUsize::new(threads) }
+    }
+
+    /// How many threads compute a root.
+    pub(crate) fn set_threads(&self, threads: usize) {
+        self.threads.store(threads.max(1), Relaxed);
     }
 
     /// What sorted changes make of the version `from`. `flat` shows the values before the changes.
@@ -145,7 +151,8 @@ impl Tries {
         let slot_arena = self.slots.read().unwrap_or_else(PoisonError::into_inner);
         let touched = touched(flat, accounts, slots);
         let keys = hash_all(touched.iter().map(|touched| touched.address.as_slice()));
-        let storage = Storage { flat, arena: &slot_arena, accounts: &arena, top: from.child, threads: self.threads };
+        let threads = self.threads.load(Relaxed);
+        let storage = Storage { flat, arena: &slot_arena, accounts: &arena, top: from.child, threads };
         let (storages, slot_overlay) = storage.update(&touched, &keys);
         let change = |at: u32| {
             let (Touched { address, after, .. }, key) = (&touched[at as usize], keys[at as usize]);
@@ -154,7 +161,7 @@ impl Tries {
         };
         let changes: Vec<Change<AccountLeaf>> = in_order(&keys).map(change).collect();
         let source = AccountSource { flat, touched: &touched, storages: &storages, slots: &slot_arena };
-        let overlay = trie::update(&arena, from.child, &changes, &source, self.threads);
+        let overlay = trie::update(&arena, from.child, &changes, &source, threads);
         Prepared { accounts: overlay, slots: slot_overlay }
     }
 
