@@ -70,7 +70,7 @@ impl Chain {
             gas_limit: self.genesis.gas_limit,
             base_fee: BASE_FEE,
             prevrandao: B256::ZERO,
-            parent_hash: self.state.head().block_hash(),
+            parent_hash: Some(self.state.head().block_hash()),
             parent_beacon_block_root: Some(B256::ZERO),
             chain_id: CHAIN,
             spec: self.genesis.spec(number, number),

@@ -20,7 +20,7 @@ use revm::bytecode::Bytecode;
 use revm::primitives::hardfork::SpecId;
 use revm::state::AccountInfo;
 
-use crate::exec::{BlockEnv, system};
+use crate::exec::{Accounts, BlockEnv, system};
 use crate::state::{AccountChange, Changes, StateError, StateView};
 
 /// Of the history contract's code.
@@ -111,6 +111,18 @@ impl AheadView {
     /// Waits for the hash. Panics where there will be none: then who seals the block has panicked.
     fn hash(&self) -> B256 {
         self.hash.wait().expect("the block before was not given up")
+    }
+}
+
+impl Accounts for AheadView {
+    fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<AccountInfo>>, StateError> {
+        let mut found = self.base.accounts(addresses)?;
+        for (address, found) in addresses.iter().zip(&mut found) {
+            if let Some(change) = self.changes.accounts.get(address) {
+                found.clone_from(&change.info);
+            }
+        }
+        Ok(found)
     }
 }
 

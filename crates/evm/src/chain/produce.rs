@@ -12,7 +12,6 @@ use std::thread::ScopedJoinHandle;
 
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, Bytes};
-use revm::DatabaseRef;
 use revm::primitives::hardfork::SpecId;
 
 use super::dev::Clock;
@@ -21,7 +20,7 @@ use super::parent::Parent;
 use super::times::{BlockTimes, Lap};
 use super::{ChainError, ChainEvent, Inner, now_s};
 use crate::block::{Block, Body, Roots, next_base_fee};
-use crate::exec::{BlockEnv, Executed, Refusal, RefusalKind, Verdict};
+use crate::exec::{Accounts, BlockEnv, Executed, Refusal, RefusalKind, Verdict};
 use crate::pool::{DropReason, Taken};
 use crate::state::{Changes, State, StateError};
 use crate::tx::SharedTx;
@@ -225,7 +224,7 @@ impl Inner {
     /// Executes it on the state that its parent left.
     pub(super) fn run<D>(&self, view: &D, begun: Begun) -> Result<Unsealed, ChainError>
     where
-        D: DatabaseRef<Error = StateError> + Sync,
+        D: Accounts<Error = StateError> + Sync,
     {
         let Begun { env, txs, part, begin_us } = begun;
         let mut lap = Lap::new();
@@ -360,7 +359,7 @@ impl Inner {
         withdrawals: &[Withdrawal],
     ) -> Result<Executed, ChainError>
     where
-        D: DatabaseRef<Error = StateError> + Sync,
+        D: Accounts<Error = StateError> + Sync,
     {
         let mut executed = crate::parallel::execute_parallel(view, env, txs, self.config.threads);
         crate::prism::credit(view, &mut executed.changes, withdrawals)?;

@@ -24,7 +24,7 @@ use revm::primitives::hardfork::SpecId;
 use revm::state::EvmState;
 use revm::{DatabaseRef, ExecuteEvm, InspectEvm, Inspector, MainBuilder, MainContext};
 
-pub use database::BlockDb;
+pub use database::{Accounts, BlockDb};
 pub use refusal::{Refusal, RefusalKind};
 pub use simulate::{AccountOverride, Checks, Overlay, SimulateError, Simulated, simulate};
 

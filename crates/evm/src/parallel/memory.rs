@@ -9,6 +9,7 @@
 //! Cells are spread over shards, each behind a lock of its own that is held for one look or one write. Within the
 //! transfer stage a thread holds the locks of all shards that it owns, and nobody waits for another.
 
+use crate::exec::Accounts;
 use alloy_primitives::map::{AddressMap, B256Map, HashMap};
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 use revm::DatabaseRef;
@@ -190,10 +191,17 @@ impl<T> Versions<T> {
 #[derive(Debug)]
 pub(super) struct Cell {
     pub address: Address,
+    /// Whether somebody has set out to read its base.
+    asked: bool,
     versions: Versions<Option<Held>>,
 }
 
 impl Cell {
+    /// Notes the account before the block.
+    pub fn found(&mut self, base: Option<Held>) {
+        self.versions.found(base);
+    }
+
     /// What all settled writers have left. Only where none is unsettled.
     pub fn current(&self) -> Option<&Held> {
         self.versions.below(Place::MAX).and_then(|(held, _)| held.as_ref())
@@ -249,30 +257,20 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// The account's cell with its base read.
-    pub fn cell<D: DatabaseRef>(&mut self, memory: &Memory<'_, D>, address: &Address) -> Result<usize, D::Error> {
-        if let Some(&at) = self.index.get(address) {
-            if self.cells[at as usize].versions.base.is_none() {
-                self.cells[at as usize].versions.found(memory.base_account(address)?);
-            }
-            return Ok(at as usize);
-        }
-        let base = Some(Version { origin: BASE, value: memory.base_account(address)? });
-        Ok(self.add(*address, Versions { base, ..Versions::default() }))
-    }
-
-    fn add(&mut self, address: Address, versions: Versions<Option<Held>>) -> usize {
-        let at = self.cells.len();
-        self.index.insert(address, at as u32);
-        self.cells.push(Cell { address, versions });
-        at
+    /// The account's cell, and whether its base is to be read by who asks, and [`Cell::found`].
+    pub fn cell(&mut self, address: &Address) -> (u32, bool) {
+        let at = self.find_or_add(*address);
+        let cell = &mut self.cells[at as usize];
+        let is_unread = cell.versions.base.is_none() && !cell.asked;
+        cell.asked |= is_unread;
+        (at, is_unread)
     }
 
     fn find_or_add(&mut self, address: Address) -> u32 {
-        match self.index.get(&address) {
-            Some(&at) => at,
-            None => self.add(address, Versions::default()) as u32,
-        }
+        *self.index.entry(address).or_insert_with(|| {
+            self.cells.push(Cell { address, asked: false, versions: Versions::default() });
+            self.cells.len() as u32 - 1
+        })
     }
 
     fn find_or_add_slot(&mut self, key: (Address, U256)) -> u32 {
@@ -341,12 +339,24 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
 
     /// The account before the block.
     fn base_account(&self, address: &Address) -> Result<Option<Held>, D::Error> {
-        let Some(info) = self.db.basic_ref(*address)? else { return Ok(None) };
+        Ok(self.db.basic_ref(*address)?.map(|info| self.held(info)))
+    }
+
+    /// Many accounts before the block, in their order.
+    pub fn base_accounts(&self, addresses: &[Address]) -> Result<impl Iterator<Item = Option<Held>>, D::Error>
+    where
+        D: Accounts,
+    {
+        let infos = self.db.accounts(addresses)?;
+        Ok(infos.into_iter().map(|info| info.map(|info| self.held(info))))
+    }
+
+    fn held(&self, info: AccountInfo) -> Held {
         let held = Held::from(&info);
         if let Some(code) = info.code.filter(|_| !held.is_bare()) {
             self.add_code(held.code_hash, code);
         }
-        Ok(Some(held))
+        held
     }
 
     fn codes(&self) -> MutexGuard<'_, B256Map<Bytecode>> {

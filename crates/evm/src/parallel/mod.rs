@@ -31,10 +31,9 @@ mod tests;
 mod transfers;
 mod worker;
 
-use crate::exec::{BlockEnv, Executed};
+use crate::exec::{Accounts, BlockEnv, Executed};
 use crate::tx::SharedTx;
 use alloy_consensus::Transaction;
-use revm::DatabaseRef;
 use stages::Block;
 
 /// Gas that a block's transactions may use together below which a second thread is not worth its start.
@@ -42,14 +41,14 @@ const GAS_PER_THREAD: u64 = 2_000_000;
 
 /// Executes a block on the state of its parent with up to `threads` threads: the system calls before, the
 /// transactions, the calls after. Panics if the state cannot be read.
-pub fn execute_parallel<D: DatabaseRef + Sync>(view: &D, env: &BlockEnv, txs: &[SharedTx], threads: usize) -> Executed {
+pub fn execute_parallel<D: Accounts + Sync>(view: &D, env: &BlockEnv, txs: &[SharedTx], threads: usize) -> Executed {
     let worth =
         || (txs.iter().map(|tx| tx.envelope.gas_limit()).fold(0, u64::saturating_add) / GAS_PER_THREAD) as usize;
     let threads = if threads > 1 { threads.min(txs.len()).min(worth()).clamp(1, memory::SHARDS) } else { 1 };
     execute_on(view, env, txs, threads)
 }
 
-fn execute_on<D: DatabaseRef + Sync>(view: &D, env: &BlockEnv, txs: &[SharedTx], threads: usize) -> Executed {
+fn execute_on<D: Accounts + Sync>(view: &D, env: &BlockEnv, txs: &[SharedTx], threads: usize) -> Executed {
     let memory = memory::Memory::new(view, txs.len(), threads > 1);
     let block = Block::new(&memory, env, txs, threads);
     std::thread::scope(|scope| {

@@ -14,10 +14,9 @@ use super::plain::{GAS, Plains, Rules, transferred};
 use super::team::Barrier;
 use super::transfers::{self, Cells, Owned};
 use super::worker::{Worker, with_fees};
-use crate::exec::{BlockEnv, Executed, Verdict, system};
+use crate::exec::{Accounts, BlockEnv, Executed, Verdict, system};
 use crate::tx::SharedTx;
 use alloy_primitives::{Bytes, U256};
-use revm::DatabaseRef;
 use revm::primitives::hardfork::SpecId;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -64,7 +63,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<'a, D: DatabaseRef> Block<'a, D> {
+impl<'a, D: Accounts> Block<'a, D> {
     pub fn new(memory: &'a Memory<'a, D>, env: &'a BlockEnv, txs: &'a [SharedTx], threads: usize) -> Self {
         let ledger = Ledger { verdicts: Vec::with_capacity(txs.len()), ..Ledger::default() };
         Self {
@@ -92,7 +91,7 @@ impl<'a, D: DatabaseRef> Block<'a, D> {
             self.begin(self.worker(&mut worker));
         }
         self.barrier.wait();
-        let all = self.plains.ends(thread, 0..self.txs.len());
+        let all = || self.plains.ends(thread, 0..self.txs.len());
         let found = Owned::new(self.memory, thread, self.threads).find(self.memory, all, &self.cells);
         found.unwrap_or_else(|error| self.shared().unreadable(&error));
         self.barrier.wait();

@@ -14,6 +14,7 @@
 
 use super::memory::{Before, FIRST, Memory, Place, SHARDS, Shard};
 use super::plain::{End, Plain, is_simple};
+use crate::exec::Accounts;
 use revm::DatabaseRef;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -57,21 +58,35 @@ impl<'m> Owned<'m> {
     }
 
     /// Finds the cells of the transfers' accounts that are this thread's, and reads what is not known yet.
-    pub fn find<'p, D: DatabaseRef>(
+    pub fn find<'p, D: Accounts, I: Iterator<Item = (usize, &'p Plain, End)>>(
         &mut self,
         memory: &Memory<'_, D>,
-        ends: impl Iterator<Item = (usize, &'p Plain, End)>,
+        ends: impl Fn() -> I,
         cells: &Cells,
     ) -> Result<(), D::Error> {
-        for (index, plain, end) in ends {
-            let (shard, address, found) = match end {
-                End::Sender => (plain.sender_shard, &plain.sender, &cells.sender),
-                End::Recipient => (plain.to_shard, &plain.to, &cells.to),
-            };
-            let shard = self.get(shard);
-            let at = shard.cell(memory, address)?;
-            if shard.cells[at].current().is_none_or(is_simple) {
-                found[index].store(at as u32, Ordering::Relaxed);
+        let of = |plain: &'p Plain, end| match end {
+            End::Sender => (plain.sender_shard, &plain.sender, &cells.sender),
+            End::Recipient => (plain.to_shard, &plain.to, &cells.to),
+        };
+        let (mut unread, mut addresses) = (Vec::new(), Vec::new());
+        for (index, plain, end) in ends() {
+            let (shard, address, found) = of(plain, end);
+            let (at, is_unread) = self.get(shard).cell(address);
+            if is_unread {
+                unread.push((shard, at));
+                addresses.push(*address);
+            }
+            found[index].store(at, Ordering::Relaxed);
+        }
+        // All together: the state may then wait for all of them at once.
+        for ((shard, at), base) in unread.into_iter().zip(memory.base_accounts(&addresses)?) {
+            self.get(shard).cells[at as usize].found(base);
+        }
+        for (index, plain, end) in ends() {
+            let (shard, _, found) = of(plain, end);
+            let at = found[index].load(Ordering::Relaxed) as usize;
+            if !self.get(shard).cells[at].current().is_none_or(is_simple) {
+                found[index].store(NOT_SIMPLE, Ordering::Relaxed);
             }
         }
         Ok(())

@@ -77,6 +77,20 @@ impl Version {
         was.unwrap_or(newest)
     }
 
+    /// Many accounts as they are in this version, in their order.
+    pub(crate) fn accounts(&self, flat: &Flat, addresses: &[Address]) -> Vec<Option<Slim>> {
+        let mut found = flat.accounts_of(addresses.iter());
+        // After the tables were read, as for one; and for the newest version there is nothing to look through.
+        if self.next.get().is_some() {
+            for (address, found) in addresses.iter().zip(&mut found) {
+                if let Some(was) = self.later().find_map(|version| find(&version.replaced.accounts, address)) {
+                    *found = was;
+                }
+            }
+        }
+        found
+    }
+
     /// What the slot holds in this version.
     pub(crate) fn slot(&self, flat: &Flat, key: &SlotKey) -> Word {
         let newest = flat.slot(key);
@@ -139,6 +153,8 @@ mod tests {
         flat.set_accounts(&[(a, None), (b, of(9))]);
         assert_eq!([&zero, &one, &two].map(|version| version.account(&flat, &a)), [of(1), of(2), None]);
         assert_eq!([&zero, &one, &two].map(|version| version.account(&flat, &b)), [None, None, of(9)]);
+        let both = [&zero, &one, &two].map(|version| version.accounts(&flat, &[b, a]));
+        assert_eq!(both, [[None, of(1)], [None, of(2)], [of(9), None]]);
         assert_eq!(*zero.replaced_since().accounts, [(a, of(1)), (b, None)]);
         assert_eq!(two.hash_of(1), Some(B256::repeat_byte(1)));
         assert_eq!((two.hash_of(3), zero.hash_of(1)), (None, None));

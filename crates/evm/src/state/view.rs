@@ -11,11 +11,13 @@ use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use revm::bytecode::Bytecode;
 use revm::state::AccountInfo;
 
+use super::code::NO_CODE;
 use super::disk::write_checkpoint;
 use super::dump::Dump;
 use super::flat::Slim;
 use super::version::Version;
 use super::{AccountProof, StateError, StorageProof, Tables};
+use crate::exec::Accounts;
 
 /// An account: what it has and what it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +118,16 @@ impl StateView {
         write_checkpoint(path, self, genesis, sequence, &AtomicBool::new(false)).map(|_| ())
     }
 
+    fn info(&self, slim: &Slim) -> AccountInfo {
+        let (balance, nonce) = (slim.balance(), slim.nonce());
+        if slim.code() == NO_CODE {
+            // Not the empty code itself: all threads would count their references to it in one cache line.
+            return AccountInfo { balance, nonce, code_hash: KECCAK256_EMPTY, account_id: None, code: None };
+        }
+        let (code_hash, code) = self.tables.flat.codes.get(slim.code());
+        AccountInfo::new(balance, nonce, *code_hash, code.clone())
+    }
+
     pub(super) fn widen(&self, slim: &Slim) -> Account {
         let code_hash = self.tables.flat.codes.get(slim.code()).0;
         Account { nonce: slim.nonce(), balance: slim.balance(), code_hash }
@@ -128,15 +140,18 @@ impl std::fmt::Debug for StateView {
     }
 }
 
+impl Accounts for StateView {
+    fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<AccountInfo>>, StateError> {
+        let found = self.version.accounts(&self.tables.flat, addresses);
+        Ok(found.into_iter().map(|slim| slim.map(|slim| self.info(&slim))).collect())
+    }
+}
+
 impl revm::DatabaseRef for StateView {
     type Error = StateError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        let Some(slim) = self.version.account(&self.tables.flat, &address) else {
-            return Ok(None);
-        };
-        let (code_hash, code) = self.tables.flat.codes.get(slim.code());
-        Ok(Some(AccountInfo::new(slim.balance(), slim.nonce(), *code_hash, code.clone())))
+        Ok(self.version.account(&self.tables.flat, &address).map(|slim| self.info(&slim)))
     }
 
     fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
