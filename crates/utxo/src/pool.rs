@@ -314,7 +314,9 @@ mod tests {
         let (ledger, pool) = (funded(&[(1, 1_000_000), (1, 1_000_000)]), Pool::new(PoolConfig::default()));
         let woken = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = woken.clone();
-        pool.on_came(move || drop(count.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
+        pool.on_came(move || {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        });
         let txs: Vec<_> = all_of(&ledger, 1).chunks(1).map(|one| pay(one, 1, 2, AssetId::NATIVE, 1)).collect();
         assert_eq!(pool.add(&ledger, vec![txs[0].clone()]), [Ok(())]);
         let (came, seen) = pool.came_since(0);

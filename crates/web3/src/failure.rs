@@ -71,6 +71,11 @@ impl Failure {
         Self::new(-32000, message.to_string())
     }
 
+    /// Of a block that was kept and is no more.
+    pub fn pruned() -> Self {
+        Self::new(4444, "pruned history unavailable")
+    }
+
     /// The answer would be too long.
     pub fn too_large() -> Self {
         Self::new(-32003, "response too large")

@@ -12,7 +12,9 @@
 //! machine may lose those of the last moment, and those are the newest ones. Readers wait for the moments in which a
 //! block's place is noted, never for the disk.
 
+mod base;
 mod record;
+mod retain;
 mod segment;
 mod sync;
 
@@ -25,12 +27,15 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
+use alloy_consensus::Header;
 use alloy_primitives::B256;
 
-use crate::block::Block;
+use crate::block::{Block, Body, Roots};
 #[cfg(test)]
 use crate::disk::Disk;
 use crate::state::Changes;
+use crate::tx;
+use base::Base;
 use record::Hashes;
 use segment::{Place, Segment, SegmentHead, Tail};
 pub use sync::SyncOrder;
@@ -87,11 +92,13 @@ pub enum BlocksError {
     NotSynced(String),
 }
 
-/// The blocks of one chain, from 1 on.
+/// The blocks of one chain: from 1 on, or the last of them.
 pub struct BlockStore {
     dir: PathBuf,
     head: SegmentHead,
     segment_bytes: u64,
+    /// How many of the last blocks are kept at least; 0: all.
+    retain: u64,
     shared: Arc<Shared>,
     /// Held while a block is written or blocks are cut off.
     writing: Mutex<()>,
@@ -102,6 +109,8 @@ pub struct BlockStore {
 }
 
 struct Inner {
+    /// Where the blocks begin.
+    base: Base,
     segments: Vec<Segment>,
     /// By a keyed hash of a block's hash: its number.
     by_hash: HashMap<u64, u64>,
@@ -131,17 +140,25 @@ impl BlockStore {
         let inner = Mutex::new(Inner::open(dir, &head)?);
         let shared = Arc::new(Shared { inner, order: OnceLock::new(), syncing: Mutex::default() });
         let (dir, segment_bytes, writing, sync, syncer) = (dir.to_owned(), SEGMENT_BYTES, Mutex::default(), None, None);
-        Ok(Self { dir, head, segment_bytes, shared, writing, sync, syncer, _lock: file })
+        Ok(Self { dir, head, segment_bytes, retain: 0, shared, writing, sync, syncer, _lock: file })
+    }
+
+    /// Of the blocks the last `blocks` are to be kept; older ones go, on the thread that [`BlockStore::start`] begins. All
+    /// are kept where that is 0.
+    pub fn retain(&mut self, blocks: u64) {
+        self.retain = blocks;
     }
 
     /// From now on a thread brings to disk what is written, in this order.
     pub fn start(&mut self, order: SyncOrder) -> Result<(), BlocksError> {
         assert!(self.shared.order.set(order).is_ok(), "there is one order");
         let (sync, wakes) = sync_channel(1);
-        let shared = self.shared.clone();
+        let (shared, dir, of, blocks) = (self.shared.clone(), self.dir.clone(), self.head.clone(), self.retain);
         let bring = move || {
             if let Err(error) = shared.bring_all() {
                 tracing::error!(%error, "blocks cannot be synced to the disk");
+            } else if let Err(error) = retain::let_go(&shared.inner, &dir, &of, blocks) {
+                tracing::error!(%error, "old blocks stay");
             }
         };
         let run = move || {
@@ -160,6 +177,35 @@ impl BlockStore {
     /// Number of the newest block; 0 where there is none.
     pub fn newest(&self) -> u64 {
         self.lock().newest()
+    }
+
+    /// Number of the first block that is kept, or will be.
+    pub fn first(&self) -> u64 {
+        let inner = self.lock();
+        inner.segments.first().map_or(inner.base.first, Segment::first)
+    }
+
+    /// The header of that number: of a block that is kept, or one of the 256 before the first.
+    pub fn header(&self, number: u64) -> Result<Option<Header>, BlocksError> {
+        let kept = self.lock().base.header(number);
+        Ok(self.block(number)?.map(|block| block.header.clone()).or(kept))
+    }
+
+    /// Lets go of everything and begins with this block; `before` are the headers of those before it, newest first.
+    pub fn begin_with(&self, block: &Block, before: &[Header]) -> Result<(), BlocksError> {
+        {
+            let (_writing, _syncing) = (lock(&self.writing), lock(&self.shared.syncing));
+            let mut inner = self.lock();
+            inner.check_failure()?;
+            inner.segments.drain(..).try_for_each(Segment::remove)?;
+            (inner.by_hash, inner.by_tx, inner.unsynced) = Default::default();
+            inner.synced = block.number() - 1;
+            let headers = before.iter().take(base::HEADERS_MAX as usize).cloned().collect();
+            inner.base = Base { first: block.number(), headers };
+            inner.base.write(&self.dir, &self.head)?;
+        }
+        self.append(block, &Changes::default())?;
+        self.sync()
     }
 
     /// Up to which block everything is known to be on disk, and what it builds on.
@@ -196,7 +242,11 @@ impl BlockStore {
             let inner = self.lock();
             inner.check_failure()?;
             assert_eq!(number, inner.newest() + 1, "blocks are kept in order");
-            let last = inner.segments.last().filter(|segment| segment.bytes() < self.segment_bytes);
+            let has_room = |segment: &&Segment| {
+                let blocks = segment.next() - segment.first();
+                segment.bytes() < self.segment_bytes && blocks < retain::blocks_max(self.retain)
+            };
+            let last = inner.segments.last().filter(has_room);
             if let Some(segment) = last {
                 return Ok((segment.tail(), inner.synced));
             }
@@ -310,12 +360,24 @@ impl Drop for BlockStore {
 
 impl Inner {
     fn open(dir: &Path, head: &SegmentHead) -> Result<Self, BlocksError> {
+        let failed = |what| move |source| BlocksError::Io { what, path: dir.into(), source };
+        let base = Base::read(dir, head)?;
+        let mut paths = segment::paths(dir).map_err(failed("read"))?;
+        // Files that were to go when the program ended.
+        while let [oldest, next, ..] = &paths[..]
+            && segment::first_of(next).is_some_and(|first| first <= base.first)
+        {
+            fs::remove_file(oldest).map_err(failed("remove a file of"))?;
+            paths.remove(0);
+        }
+        let first = paths.first().and_then(|path| segment::first_of(path)).filter(|first| *first <= base.first);
+        let first = first.unwrap_or(base.first);
         let (segments, by_hash, by_tx, unsynced, failure) = Default::default();
-        let mut inner = Self { segments, by_hash, by_tx, key: RandomState::new(), unsynced, synced: 0, failure };
-        let paths = segment::paths(dir).map_err(|source| BlocksError::Io { what: "read", path: dir.into(), source })?;
+        let (key, synced) = (RandomState::new(), first - 1);
+        let mut inner = Self { base, segments, by_hash, by_tx, key, unsynced, synced, failure };
         for (at, path) in paths.iter().enumerate() {
             let last = at + 1 == paths.len();
-            let next = inner.segments.last().map_or(1, Segment::next);
+            let next = inner.segments.last().map_or(first, Segment::next);
             let found = |number, hashes: &Hashes| inner.index(number, hashes);
             let (segment, synced) = Segment::open(path, head, next, last, found)?;
             inner.synced = synced;
@@ -334,7 +396,7 @@ impl Inner {
     }
 
     fn newest(&self) -> u64 {
-        self.segments.last().map_or(0, |segment| segment.next() - 1)
+        self.segments.last().map_or(self.base.first, Segment::next) - 1
     }
 
     fn find(&self, number: u64) -> Option<Place> {
@@ -356,6 +418,37 @@ impl Inner {
             self.by_tx.remove(&self.key.hash_one(hash));
         }
     }
+}
+
+/// A block's bytes, for another node.
+pub fn encode(block: &Block) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    record::encode(block, &Changes::default(), &mut bytes);
+    bytes
+}
+
+/// The block of bytes that another node gave, or what is wrong with them: everything in it follows from its header's
+/// roots, and who sent its transactions from their signatures. Whether the header is right is not asked here.
+pub fn decode_foreign(bytes: &[u8], chain_id: u64) -> Result<Block, &'static str> {
+    let (block, altered) = record::decode(bytes)?;
+    let decoded = block.txs.iter().map(|tx| tx::decode(&tx.raw, chain_id)).collect::<Result<Vec<_>, _>>();
+    let decoded = decoded.map_err(|_| "a transaction is not of this chain")?;
+    let recovered = tx::recover(decoded);
+    let by_sender = recovered.iter().zip(&block.txs).all(|(tx, said)| tx.as_ref().is_ok_and(|tx| **tx == **said));
+    if !by_sender || recovered.len() != block.txs.len() || !altered.accounts.is_empty() {
+        return Err("a transaction was sent by somebody else");
+    }
+    let header = &block.header;
+    let Block { txs, receipts, withdrawals, .. } = block.clone();
+    let body = Body { txs, receipts, withdrawals };
+    let roots = Roots::of(&body);
+    let withdrawals = alloy_consensus::proofs::calculate_withdrawals_root(&body.withdrawals);
+    let of_header =
+        Roots { transactions: header.transactions_root, receipts: header.receipts_root, bloom: header.logs_bloom };
+    if roots != of_header || header.withdrawals_root.is_some_and(|root| root != withdrawals) {
+        return Err("the block is not that of its header");
+    }
+    Ok(block)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

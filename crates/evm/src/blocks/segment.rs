@@ -164,6 +164,11 @@ impl Place {
         record::decode(&self.payload()?).map_err(|what| self.damaged(what))
     }
 
+    /// The hashes of the block there, without decoding all of it.
+    pub(super) fn hashes(&self) -> Result<Hashes, BlocksError> {
+        Hashes::read(&self.payload()?).map_err(|_| self.damaged("the record is no block"))
+    }
+
     fn payload(&self) -> Result<Vec<u8>, BlocksError> {
         let mut bytes = vec![0; self.bytes];
         let read = self.file.read_exact_at(&mut bytes, self.offset);
@@ -178,6 +183,11 @@ impl Place {
     fn damaged(&self, what: &'static str) -> BlocksError {
         BlocksError::Damaged { path: self.path.clone(), offset: self.offset, what }
     }
+}
+
+/// With which block a file begins, by its name.
+pub(super) fn first_of(path: &Path) -> Option<u64> {
+    path.file_stem()?.to_str()?.parse().ok()
 }
 
 /// The files of a folder, oldest first.

@@ -283,6 +283,100 @@ fn who_signed_an_authorization_list_is_kept() {
     assert_eq!(record::decode(&bytes).expect("it decodes").0, block);
 }
 
+/// Waits for the thread that syncs and lets go.
+fn wait_until(what: &str, is: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !is() {
+        assert!(std::time::Instant::now() < end, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn only_the_last_blocks_are_kept() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut store = open(dir.path()).expect("it opens");
+    store.retain(40);
+    store.start(noting(&Arc::default())).expect("a thread");
+    let blocks: Vec<_> = (1..=200).map(|number| block(number, number % 3)).collect();
+    for block in &blocks {
+        store.append(block, &Changes::default()).expect("it is kept");
+        // No more than an eighth beyond what is kept, and a file that is not full.
+        wait_until("old blocks go", || store.first() + 40 + 2 * 16 > block.number());
+    }
+    let first = 161;
+    wait_until("the last old blocks go", || store.first() == first);
+    let check = |store: &BlockStore| {
+        for block in &blocks {
+            let (number, kept) = (block.number(), block.number() >= store.first());
+            assert_eq!(store.block(number).expect("read").is_some(), kept);
+            assert_eq!(store.number_of(&block.hash).is_some(), kept);
+            assert!(block.txs.iter().all(|tx| store.place_of(&tx.hash).is_some() == kept));
+            assert_eq!(store.header(number).expect("read").as_ref(), Some(&block.header));
+        }
+        assert_eq!(store.newest(), 200);
+    };
+    check(&store);
+    drop(store);
+    // A file that was to go when the program ended goes at the start.
+    drop(Segment::create(dir.path(), &SegmentHead { chain_id: 1, zero: ZERO }, 1).expect("it is made"));
+    let store = open(dir.path()).expect("it opens");
+    check(&store);
+    assert_eq!(
+        (store.first(), segment::first_of(&segment::paths(dir.path()).expect("files")[0])),
+        (first, Some(first))
+    );
+    store.truncate(first + 3).expect("it is cut");
+    assert_eq!(store.newest(), first + 3);
+    drop(store);
+    fs::write(dir.path().join("base"), b"HRTHBLB1 and nothing more").expect("written");
+    assert!(matches!(open(dir.path()), Err(BlocksError::Damaged { .. })));
+    fs::remove_file(dir.path().join("base")).expect("it is there");
+    assert!(matches!(open(dir.path()), Err(BlocksError::Damaged { .. })), "the blocks before are missing");
+}
+
+#[test]
+fn a_store_begins_with_any_block() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = open(dir.path()).expect("it opens");
+    store.append(&block(1, 2), &Changes::default()).expect("it is kept");
+    let before: Vec<Header> = (20..70).rev().map(|number| block(number, 0).header.clone()).collect();
+    store.begin_with(&block(70, 3), &before).expect("it begins");
+    assert_eq!((store.first(), store.newest(), store.block(1).expect("read")), (70, 70, None));
+    assert_eq!(store.number_of(&block(1, 2).hash), None);
+    store.append(&block(71, 1), &Changes::default()).expect("it is kept");
+    drop(store);
+    let store = open(dir.path()).expect("it opens");
+    assert_eq!((store.first(), store.newest(), store.block(70).expect("read")), (70, 71, Some(block(70, 3))));
+    assert_eq!(store.header(69).expect("read").as_ref(), before.first());
+    assert_eq!(store.header(20).expect("read").as_ref(), before.last());
+    assert_eq!(store.header(19).expect("read"), None);
+    // Once more, as where it was cut off.
+    store.begin_with(&block(90, 0), &[]).expect("it begins");
+    assert_eq!((store.first(), store.newest(), store.header(69).expect("read")), (90, 90, None));
+}
+
+#[test]
+fn a_foreign_block_is_doubted() {
+    let block = block(7, 9);
+    let bytes = encode(&block);
+    assert_eq!(decode_foreign(&bytes, 1).as_ref(), Ok(&*block));
+    assert!(decode_foreign(&bytes, 2).is_err(), "of another chain");
+    assert!(decode_foreign(&bytes[..bytes.len() - 1], 1).is_err());
+    let sender = block.txs[3].sender;
+    let with = |change: &dyn Fn(&mut Block)| {
+        let mut other = (*block).clone();
+        change(&mut other);
+        decode_foreign(&encode(&other), 1).unwrap_err()
+    };
+    with(&|other| other.receipts[2].status = !other.receipts[2].status);
+    with(&|other| other.receipts[2].logs.clear());
+    with(&|other| drop(other.txs.pop().and_then(|_| other.receipts.pop())));
+    with(&|other| other.withdrawals.push(Default::default()));
+    with(&|other| other.txs[3] = Arc::new(Tx { sender: Address::ZERO, ..(*other.txs[3]).clone() }));
+    assert_ne!(sender, Address::ZERO);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

@@ -63,6 +63,14 @@ pub enum ChainError {
         /// Number of the newest block.
         blocks: u64,
     },
+    /// The state is that of a block that is not kept any more.
+    #[error("the state is that of block {state}, but the blocks begin with {first}: files of the folder are missing")]
+    StateBehind {
+        /// Number of the state's block.
+        state: u64,
+        /// Number of the first block.
+        first: u64,
+    },
     /// The state is that of another block of this height.
     #[error("the state is not that of the folder's block {number}: they do not belong together")]
     OtherState {

@@ -21,6 +21,7 @@ mod pipeline;
 mod produce;
 mod published;
 mod recover;
+mod restore;
 mod sequencer;
 mod submit;
 mod times;
@@ -37,6 +38,7 @@ pub use consensus::BlockInput;
 pub use error::{ChainError, SubmitError};
 pub use hub::{ChainEvent, Events};
 pub use produce::Ready;
+pub use restore::{Frozen, RestoreError};
 pub use times::{BlockTimes, Metrics};
 
 use crate::block::Block;
@@ -44,7 +46,7 @@ use crate::blocks::BlockStore;
 use crate::exec::BlockEnv;
 use crate::genesis::Genesis;
 use crate::pool::{Pool, PoolConfig};
-use crate::state::{State, StateHandle, StateView};
+use crate::state::{State, StateHandle, StateView, Syncer};
 use dev::DevState;
 use hub::Hub;
 use journal::Journal;
@@ -73,6 +75,8 @@ pub struct ChainConfig {
     pub genesis: Genesis,
     /// What bounds the pool.
     pub pool: PoolConfig,
+    /// Blocks that are kept at least, the newest; what is older goes. 0: all are kept.
+    pub retain_blocks: u64,
     /// When blocks are made.
     pub block_time: BlockTime,
     /// Threads that execute a block; one: serially.
@@ -92,6 +96,7 @@ impl ChainConfig {
             dir: None,
             genesis,
             pool: PoolConfig::default(),
+            retain_blocks: 0,
             block_time: BlockTime::Instant,
             threads: 1,
             overlap: true,
@@ -113,6 +118,8 @@ struct Inner {
     pool: Pool,
     journal: Option<Journal>,
     store: Option<BlockStore>,
+    /// Brings the state to the disk after the blocks.
+    syncer: Arc<Mutex<Syncer>>,
     states: StateHandle,
     published: RwLock<Published>,
     /// Whoever makes a block holds this.
@@ -135,6 +142,7 @@ impl Chain {
     pub fn open(config: ChainConfig) -> Result<Self, ChainError> {
         let failed = |source| ChainError::Folder { path: config.dir.clone().unwrap_or_default(), source };
         config.dir.as_ref().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
+        config.dir.as_deref().map_or(Ok(()), restore::clean)?;
         let mut state = State::open(config.dir.as_ref().map(|dir| dir.join("state")).as_deref(), &config.genesis)?;
         let zero_root = match state.head().number() {
             0 => state.head().state_root(),
@@ -144,8 +152,9 @@ impl Chain {
         let failure = Arc::new(OnceLock::new());
         let (mut store, head) = recover::recover(&config, &mut state, &zero)?;
         let (outputs, head) = recover::recover_outputs(&config, &mut state, store.as_ref(), &zero, head)?;
+        let syncer = Arc::new(Mutex::new(state.syncer()));
         if let Some(store) = &mut store {
-            recover::keep_synced(store, &outputs, state.syncer(), failure.clone())?;
+            recover::keep_synced(store, &outputs, syncer.clone(), failure.clone())?;
         }
         let (journal, waiting) = config.dir.as_deref().map(Journal::open).transpose()?.unzip();
         let view = state.head();
@@ -156,6 +165,7 @@ impl Chain {
             pool: Pool::new(config.pool.clone(), spec),
             journal,
             store,
+            syncer,
             states: state.handle(),
             published: RwLock::new(Published::new(head, view)),
             writer: Mutex::new(state),

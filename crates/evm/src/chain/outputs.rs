@@ -10,8 +10,6 @@
 //! for the set in between; the rest of what the block does there follows from its receipts. So the block's hash is of
 //! both ledgers. On disk that ledger is written first, and counts only if the chain's own commit follows.
 
-use std::path::Path;
-
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{B256, Bytes};
 use hearth_utxo::ledger::{BLOCK_BYTES, Head};
@@ -22,7 +20,7 @@ use hearth_utxo::waiting::Waiting;
 use hearth_utxo::{Ledger, Pool, Session, SharedTx, tx};
 use revm::primitives::hardfork::SpecId;
 
-use super::{Chain, ChainError, SubmitError};
+use super::{Chain, ChainConfig, ChainError, SubmitError};
 use crate::block::{Block, Body};
 use crate::exec::BlockEnv;
 use crate::prism;
@@ -33,6 +31,8 @@ pub(super) struct Outputs {
     pub pool: Pool,
     checker: Checker,
     waiting: Option<Waiting>,
+    /// Of how many of the last blocks records are kept; 0: of all.
+    retain_blocks: u64,
 }
 
 /// What a block does there.
@@ -50,12 +50,8 @@ impl std::fmt::Debug for Part {
 
 impl Outputs {
     /// The ledger as it is after the chain's newest block.
-    pub fn open(
-        dir: Option<&Path>,
-        chain_id: u64,
-        head: &Block,
-        hash_of: &dyn Fn(u64) -> Option<B256>,
-    ) -> Result<Self, ChainError> {
+    pub fn open(config: &ChainConfig, head: &Block, hash_of: &dyn Fn(u64) -> Option<B256>) -> Result<Self, ChainError> {
+        let (dir, chain_id, retain_blocks) = (config.dir.as_deref(), config.genesis.chain_id, config.retain_blocks);
         let (number, logs) = (head.number(), head.txs.iter().zip(&head.receipts));
         let incoming = prism::incoming(logs.map(|(tx, receipt)| (tx.hash, &receipt.logs[..])));
         let head = Head {
@@ -69,7 +65,8 @@ impl Outputs {
             ledger.require(number)?;
         }
         let (waiting, before) = dir.map(Waiting::open).transpose()?.unzip();
-        let outputs = Self { ledger, pool: Pool::new(PoolConfig::default()), checker: Checker::default(), waiting };
+        let (pool, checker) = (Pool::new(PoolConfig::default()), Checker::default());
+        let outputs = Self { ledger, pool, checker, waiting, retain_blocks };
         // What waited when the program ended waits again; what is in a block is refused as such.
         let before = before.unwrap_or_default();
         let verified = outputs.verify(&before.iter().collect::<Vec<_>>());
@@ -137,7 +134,8 @@ impl Outputs {
 
     /// Keeps what a block does, before the chain keeps the block.
     pub fn commit(&self, block: &Block, part: Part) -> Result<Kept, ChainError> {
-        let kept = Kept { included: part.session.transactions().to_vec(), refused: part.refused };
+        let (number, hash) = (block.number(), block.hash);
+        let kept = Kept { number, hash, included: part.session.transactions().to_vec(), refused: part.refused };
         self.ledger.commit(block.number(), block.hash, part.session)?;
         Ok(kept)
     }
@@ -146,6 +144,9 @@ impl Outputs {
     pub fn after_block(&self, kept: &Kept) -> Result<(), ChainError> {
         self.pool.after_block(&kept.included);
         self.pool.refuse(&kept.refused);
+        if self.retain_blocks > 0 {
+            self.ledger.shorten(kept.number, kept.hash, self.retain_blocks)?;
+        }
         match &self.waiting {
             Some(waiting) => Ok(waiting.shrink(&self.pool)?),
             None => Ok(()),
@@ -167,6 +168,8 @@ impl Outputs {
 
 /// What a block did, for the pool.
 pub(super) struct Kept {
+    number: u64,
+    hash: B256,
     included: Vec<SharedTx>,
     refused: Vec<(B256, Refusal)>,
 }

@@ -283,7 +283,11 @@ impl Inner {
         let gone = {
             let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
             published.push(block.clone(), view.clone());
-            self.store.as_ref().map(|_| published.shrink(RECENT_BLOCKS, RECENT_TXS))
+            match (&self.store, self.config.retain_blocks) {
+                (Some(_), _) => published.shrink(RECENT_BLOCKS, RECENT_TXS),
+                (None, 0) => Vec::new(),
+                (None, retain) => published.shrink(usize::try_from(retain).unwrap_or(usize::MAX), usize::MAX),
+            }
         };
         self.hub.tell(&ChainEvent::Block(block.clone()));
         let next_spec = self.config.genesis.spec(block.number() + 1, block.header.timestamp);

@@ -36,6 +36,11 @@ impl Published {
         &self.view
     }
 
+    /// The number of the oldest block here.
+    pub(super) fn oldest(&self) -> u64 {
+        self.blocks.front().expect("there is always a head").number()
+    }
+
     pub(super) fn block(&self, number: u64) -> Option<Arc<Block>> {
         let oldest = self.blocks.front()?.number();
         self.blocks.get(usize::try_from(number.checked_sub(oldest)?).ok()?).cloned()

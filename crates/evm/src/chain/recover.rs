@@ -8,13 +8,13 @@
 //! A block is in the log before the state has its changes and after the ledger of outputs has its record, so the end of
 //! the program leaves only what is made up for here. The same order holds on disk: see [`keep_synced`].
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use alloy_primitives::{B256, Bytes};
 use hearth_utxo::ledger::LedgerError;
 
 use super::outputs::Outputs;
-use super::{ChainConfig, ChainError};
+use super::{ChainConfig, ChainError, lock};
 use crate::block::{Block, Body, Roots};
 use crate::blocks::{BlockStore, SyncOrder};
 use crate::state::{State, Syncer};
@@ -26,7 +26,8 @@ pub(super) fn recover(
     zero: &Arc<Block>,
 ) -> Result<(Option<BlockStore>, Arc<Block>), ChainError> {
     let Some(dir) = &config.dir else { return Ok((None, zero.clone())) };
-    let store = BlockStore::open(&dir.join("blocks"), config.genesis.chain_id, zero.hash)?;
+    let mut store = BlockStore::open(&dir.join("blocks"), config.genesis.chain_id, zero.hash)?;
+    store.retain(config.retain_blocks);
     let newest = store.newest();
     let ahead = state.head().number();
     if ahead > newest {
@@ -36,7 +37,10 @@ pub(super) fn recover(
     let from = state.head().number();
     let kept = |number: u64| match number {
         0 => Ok(zero.clone()),
-        number => Ok::<_, ChainError>(store.block(number)?.expect("it is not after the newest")),
+        number => {
+            let missing = || ChainError::StateBehind { state: number, first: store.first() };
+            store.block(number)?.ok_or_else(missing)
+        }
     };
     if kept(from)?.hash != state.head().block_hash() {
         return Err(ChainError::OtherState { number: from });
@@ -63,7 +67,7 @@ pub(super) fn recover_outputs(
     let hash_of = |number| view.hash_of(number).or_else(|| Some(block(number).ok()??.hash));
     let newest = head.number();
     let outputs = loop {
-        match Outputs::open(config.dir.as_deref(), config.genesis.chain_id, &head, &hash_of) {
+        match Outputs::open(config, &head, &hash_of) {
             Err(ChainError::Outputs(LedgerError::Behind { .. }))
                 if store.is_some_and(|store| head.number() > store.synced()) =>
             {
@@ -85,13 +89,16 @@ pub(super) fn recover_outputs(
 pub(super) fn keep_synced(
     store: &mut BlockStore,
     outputs: &Outputs,
-    state: Syncer,
+    state: Arc<Mutex<Syncer>>,
     failure: Arc<OnceLock<String>>,
 ) -> Result<(), ChainError> {
     let outputs = outputs.ledger.clone();
     store.start(SyncOrder {
         before: Box::new(move || outputs.sync().map_err(|error| error.to_string())),
-        after: Box::new(move || state.sync().map_err(|error| error.to_string())),
+        after: Box::new(move || {
+            let state = lock(&state).clone();
+            state.sync().map_err(|error| error.to_string())
+        }),
         failed: Box::new(move |why| {
             tracing::error!(%why, "no more blocks can be made");
             let _ = failure.set(why);

@@ -89,7 +89,7 @@ impl Iterator for Dump {
 }
 
 /// The keys of a table, each once, those taken away since the view among them.
-struct Shards<K> {
+pub(super) struct Shards<K> {
     next: usize,
     keys: Vec<K>,
     /// The newest version looked at.
@@ -99,12 +99,12 @@ struct Shards<K> {
 }
 
 impl<K: Copy + Eq + Hash> Shards<K> {
-    fn new(view: &StateView) -> Self {
+    pub(super) fn new(view: &StateView) -> Self {
         let replaced = (0..SHARDS).map(|_| Vec::new()).collect();
         Self { next: 0, keys: Vec::new(), seen: view.version.clone(), replaced }
     }
 
-    fn next(
+    pub(super) fn next(
         &mut self,
         keys: impl Fn(usize) -> Vec<K>,
         replaced: impl Fn(&Version) -> Vec<K>,

@@ -17,6 +17,7 @@ mod persist;
 mod proof;
 #[cfg(test)]
 mod rebuild;
+mod sorted;
 #[cfg(test)]
 mod tests;
 mod tries;
@@ -42,6 +43,8 @@ use flat::Flat;
 use persist::Persist;
 use tries::{Prepared, Tries};
 use version::Version;
+
+pub use version::HASHES;
 
 /// Blocks whose state is kept: the newest and those before it.
 pub const WINDOW: usize = 128;

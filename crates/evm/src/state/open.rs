@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use alloy_primitives::{Address, B256};
 use revm::bytecode::Bytecode;
@@ -50,16 +50,42 @@ impl State {
         let top = fill(&tables, entries)?;
         let hashes = if hashes.is_empty() { vec![genesis.block_zero(top.root()).hash()] } else { hashes.to_vec() };
         let mut state = Self::over(tables, number, hashes.into(), top);
-        if let Some(dir) = dir {
-            let files = Files::open(dir)?;
-            if !files.logs()?.is_empty() || !files.checkpoints()?.is_empty() {
-                return Err(StateError::NotEmpty(dir.to_path_buf()));
-            }
-            state.head().write(&files.checkpoint(0), zero, 0)?;
-            let log = Log::create(&files.log(0), zero, 0)?;
-            state.disk = Some(Persist::new(files, log, zero, 0, &state.tables.flat));
-        }
+        dir.map_or(Ok(()), |dir| state.keep_of(dir, zero))?;
         Ok(state)
+    }
+
+    /// Keeps a state that was in memory alone in `dir`, which must not have one, from now on.
+    pub fn keep(&mut self, dir: &Path, genesis: &Genesis) -> Result<(), StateError> {
+        let (_, top) = of_genesis(genesis)?;
+        self.keep_of(dir, genesis.block_zero(top.root()).hash())
+    }
+
+    fn keep_of(&mut self, dir: &Path, zero: B256) -> Result<(), StateError> {
+        let files = Files::open(dir)?;
+        if !files.logs()?.is_empty() || !files.checkpoints()?.is_empty() {
+            return Err(StateError::NotEmpty(dir.to_path_buf()));
+        }
+        self.head().write(&files.checkpoint(0), zero, 0)?;
+        let log = Log::create(&files.log(0), zero, 0)?;
+        self.disk = Some(Persist::new(files, log, zero, 0, &self.tables.flat));
+        Ok(())
+    }
+
+    /// Keeps no more on disk, and lets go of the files.
+    pub fn detach(&mut self) {
+        self.disk = None;
+    }
+
+    /// Becomes another state: who finds views by a handle finds that one's from now on.
+    pub fn adopt(&mut self, other: Self) {
+        let Self { tables, handle, disk, .. } = other;
+        let versions = std::mem::take(&mut *handle.window.write().unwrap_or_else(PoisonError::into_inner));
+        let gone = {
+            let mut window = self.handle.window.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *window, versions)
+        };
+        (self.tables, self.disk, self.ahead) = (tables, disk, Mutex::default());
+        drop(gone);
     }
 
     fn over(tables: Arc<Tables>, number: u64, hashes: Arc<[B256]>, top: Top) -> Self {

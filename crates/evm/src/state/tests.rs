@@ -82,6 +82,13 @@ fn changes_of(all: &Everything, block: &[Change]) -> Changes {
 
 fn check_view(view: &StateView, all: &Everything) {
     assert_eq!(view.state_root(), rebuild::root(all), "block {}", view.number());
+    let in_order = all.iter().flat_map(|(address, (account, storage))| {
+        let account = Entry::Account { address: *address, account: *account };
+        let slots = storage.iter().map(|(slot, value)| (*address, *slot, *value));
+        let slots = slots.map(|(address, slot, value)| Entry::Storage { address, slot, value });
+        std::iter::once(account).chain(slots)
+    });
+    assert!(view.sorted().eq(in_order), "block {}", view.number());
     for who in (0..24).map(address) {
         let (account, storage) = all.get(&who).map_or((None, None), |(a, s)| (Some(*a), Some(s)));
         assert_eq!(view.account(&who), account);

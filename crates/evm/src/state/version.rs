@@ -14,7 +14,7 @@ use super::flat::{Flat, Slim, SlotKey, Word};
 use super::tries::Top;
 
 /// Hashes of blocks that a contract can ask for.
-pub(crate) const HASHES: usize = 256;
+pub const HASHES: usize = 256;
 
 /// What a version replaced, sorted by key: each value as it was before.
 #[derive(Default)]

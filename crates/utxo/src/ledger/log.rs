@@ -103,16 +103,14 @@ pub struct Log {
 }
 
 impl Log {
-    /// The log in `dir`, a new one where there is none; `None` keeps it in memory. Records are to be read with
+    /// The log of that name, a new one where there is none; `None` keeps it in memory. Records are to be read with
     /// [`Log::read`] before any is written: where they end is not known before.
-    pub fn open(dir: Option<&Path>, chain_id: u64) -> Result<Self, LedgerError> {
+    pub fn open(path: Option<&Path>, chain_id: u64) -> Result<Self, LedgerError> {
         let head = file_head(chain_id);
-        let medium = match dir {
+        let medium = match path.map(Path::to_path_buf) {
             None => Medium::Memory(head.to_vec()),
-            Some(dir) => {
-                let path = dir.join("utxo.log");
+            Some(path) => {
                 let said = |error| LedgerError::Io(path.clone(), error);
-                std::fs::create_dir_all(dir).map_err(said)?;
                 let mut options = OpenOptions::new();
                 let file = options.read(true).write(true).create(true).truncate(false).open(&path).map_err(said)?;
                 let length = file.metadata().map_err(said)?.len();
@@ -121,6 +119,7 @@ impl Log {
                 if length < FILE_HEAD {
                     file.write_all_at(&head, 0).map_err(said)?;
                     // The name itself lasts, too.
+                    let dir = path.parent().unwrap_or(Path::new("."));
                     File::open(dir).and_then(|dir| dir.sync_all()).map_err(said)?;
                 } else {
                     file.read_exact_at(&mut found, 0).map_err(said)?;
@@ -251,9 +250,22 @@ impl Log {
         }
     }
 
+    /// Where the next record goes.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
     /// That it ends before the chain does.
     pub fn behind(&self) -> LedgerError {
         LedgerError::Behind { path: self.path(), offset: self.end }
+    }
+
+    /// Takes the file away.
+    pub fn remove(self) -> Result<(), LedgerError> {
+        match self.medium {
+            Medium::Memory(_) => Ok(()),
+            Medium::File(_, path) => std::fs::remove_file(&path).map_err(|error| LedgerError::Io(path, error)),
+        }
     }
 
     /// That what is at `offset` is not what it must be.
@@ -293,7 +305,7 @@ fn file_head(chain_id: u64) -> [u8; FILE_HEAD as usize] {
     head
 }
 
-fn crc(parts: &[&[u8]]) -> u32 {
+pub(super) fn crc(parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     parts.iter().for_each(|part| hasher.update(part));
     hasher.finalize()

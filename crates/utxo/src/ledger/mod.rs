@@ -1,9 +1,9 @@
 //! The ledger: the set, its log, and the index of what has happened.
 //!
 //! reads   blocks' transactions, and the EVM's logs of the prism contract
-//! writes  `utxo.log`, one record a block that changed something ([`log`]); the set lies in memory and is made anew
-//!         from the log at a start
-//! memory  the set ([`set`]), and about 100 bytes for each transaction and each block with one
+//! writes  logs, one record a block that changed something ([`log`]); the set lies in memory and is made anew from
+//!         them at a start, or from the set after a block that is on disk, and the records since ([`files`])
+//! memory  the set ([`set`]), and about 100 bytes for each transaction and each block with one, as far as they are kept
 //! drops   –
 //! source  –
 //!
@@ -12,20 +12,26 @@
 //! nothing is missing before it, the commitment in the head's header tells. So a process may be killed between the
 //! two writes.
 
+mod capture;
+mod dump;
+mod files;
 mod log;
 mod session;
 pub(crate) mod set;
+mod shorten;
 #[cfg(test)]
 mod tests;
 
+pub use capture::{Capture, Footing};
+pub use dump::{Item, Loading, OutOfOrder};
 pub use log::Record;
 pub use session::{BLOCK_BYTES, Session};
 pub use set::Totals;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use alloy_primitives::B256;
 
@@ -35,8 +41,11 @@ use crate::output::{OutPoint, Output};
 use crate::prism::Incoming;
 use crate::rules::prism_out_point;
 use crate::tx::{self, SharedTx};
+use capture::Since;
+use files::Generation;
 use log::Log;
 use set::Set;
+use shorten::Shortening;
 
 /// Why the ledger does not open, or does not commit.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +77,14 @@ pub enum LedgerError {
     /// The block was worked out over another state.
     #[error("the block was executed over a state of the UTXO ledger that is no longer its newest")]
     Stale,
+    /// A set that is not the one that a block's header commits to.
+    #[error("the UTXO ledger's set has the commitment {found}, and the block's header says {wanted}")]
+    OtherSet {
+        /// The set's.
+        found: B256,
+        /// The header's.
+        wanted: B256,
+    },
 }
 
 /// What a chain says of itself when the ledger opens.
@@ -83,26 +100,45 @@ pub struct Head<'a> {
 /// Where to find what has happened.
 struct Place {
     number: u64,
+    /// Which generation's log.
+    from: u64,
     offset: u64,
+}
+
+/// The newest block that changed something: what its header says is of the set before what came from the EVM.
+struct Last {
+    number: u64,
+    header: B256,
+    before: Totals,
+    came: Vec<OutPoint>,
 }
 
 pub(crate) struct State {
     pub(crate) set: Set,
-    log: Log,
-    /// Blocks with a record, in order.
-    blocks: Vec<Place>,
-    /// By a transaction's id: which of `blocks`, and which transaction of it. What came from the EVM is counted after
-    /// the transactions.
+    /// Oldest first, never empty; the last one's log is written.
+    generations: Vec<Generation>,
+    /// After which block the set was that everything was made from; nothing where that is the first.
+    footing: Option<Footing>,
+    /// Blocks with a record that is kept, in order.
+    blocks: VecDeque<Place>,
+    /// How many more there were before them.
+    gone: u32,
+    /// By a transaction's id: which of `blocks`, those that are gone counted too, and which transaction of it. What
+    /// came from the EVM is counted after the transactions.
     index: HashMap<B256, (u32, u32)>,
+    last: Option<Last>,
+    captures: Vec<Weak<Mutex<Since>>>,
     /// Counts changes, so that a block over an older state is known.
     version: u64,
 }
 
 struct Shared {
     chain_id: u64,
+    dir: Option<PathBuf>,
     state: RwLock<State>,
     /// Up to which [`State::version`] everything is on disk.
     synced: AtomicU64,
+    shortening: Mutex<Option<Shortening>>,
 }
 
 /// The ledger of one chain. A clone is the same one.
@@ -134,9 +170,10 @@ pub enum What {
 impl Ledger {
     /// The ledger in `dir`, or one in memory, as it was after the chain's last block.
     pub fn open(dir: Option<&Path>, chain_id: u64, head: &Head<'_>) -> Result<Self, LedgerError> {
-        let log = Log::open(dir, chain_id)?;
-        let state = State { set: Set::default(), log, blocks: Vec::new(), index: HashMap::new(), version: 0 };
-        let ledger = Self(Arc::new(Shared { chain_id, state: RwLock::new(state), synced: AtomicU64::new(0) }));
+        let state = State::over(files::open(dir, chain_id)?);
+        let dir = dir.map(Path::to_path_buf);
+        let (state, synced, shortening) = (RwLock::new(state), AtomicU64::new(0), Mutex::default());
+        let ledger = Self(Arc::new(Shared { chain_id, dir, state, synced, shortening }));
         ledger.replay(head.number)?;
         ledger.check(head)?;
         Ok(ledger)
@@ -170,14 +207,18 @@ impl Ledger {
             txs: session.txs.iter().map(|tx| tx.raw.clone()).collect(),
             incoming: session.incoming.clone(),
         };
-        let offset = state.log.append(&record)?;
-        state.take(self.0.chain_id, offset, number, session);
+        let generation = state.newest();
+        let (from, offset) = (generation.from, generation.log.append(&record)?);
+        state.take(self.0.chain_id, Place { number, from, offset }, session);
         Ok(())
     }
 
     /// Takes back all blocks after `number`. The set is made anew from the log, unless none of them changed anything.
     pub fn rewind(&self, number: u64) -> Result<(), LedgerError> {
-        if self.read().blocks.last().is_some_and(|last| last.number > number) {
+        let state = self.read();
+        let begun = state.generations.last().map_or(0, |generation| generation.from);
+        if state.blocks.back().map_or(0, |last| last.number).max(begun) > number {
+            drop(state);
             self.replay(number)?;
         }
         Ok(())
@@ -187,7 +228,7 @@ impl Ledger {
     pub fn sync(&self) -> Result<(), LedgerError> {
         let (syncer, version) = {
             let state = self.read();
-            (state.log.syncer(), state.version)
+            (state.generations.last().expect("there is always one").log.syncer(), state.version)
         };
         if self.0.synced.load(Ordering::Acquire) < version {
             syncer()?;
@@ -196,27 +237,116 @@ impl Ledger {
         Ok(())
     }
 
-    /// Makes the set from the log's records of blocks up to `number`, and cuts off those after it.
+    /// The set after block `number`, which must be the chain's newest, to be read while later blocks change it.
+    pub fn capture(&self, number: u64, hash: B256) -> Result<Capture, LedgerError> {
+        let mut state = self.write();
+        if state.last.as_ref().is_some_and(|last| last.number > number) {
+            return Err(LedgerError::Stale);
+        }
+        let after = state.set.commitment();
+        let (header, before) = match &state.last {
+            Some(last) if last.number == number => (last.header, (last.before, last.came.iter().copied().collect())),
+            _ => (after, (state.set.totals, Default::default())),
+        };
+        let since = Arc::new(Mutex::default());
+        state.captures.retain(|capture| capture.strong_count() > 0);
+        state.captures.push(Arc::downgrade(&since));
+        let footing = Footing { number, hash, header, after };
+        let (totals, assets) = (state.set.totals, state.set.assets().clone());
+        Ok(Capture { ledger: self.clone(), since, footing, totals, before, assets })
+    }
+
+    /// Becomes the set that `loading` has made, which must be the one that the header of block `number` commits to,
+    /// and what the EVM's transactions of that block brought. What was here is gone, on disk too: to be called where
+    /// nothing of it is needed, and to be called again where it was cut off.
+    pub fn restore(
+        &self,
+        loading: Loading,
+        number: u64,
+        hash: B256,
+        header: Option<B256>,
+        incoming: &[Incoming],
+    ) -> Result<(), LedgerError> {
+        let (found, wanted) = (loading.commitment(), header.unwrap_or_else(|| Set::default().commitment()));
+        if found != wanted {
+            return Err(LedgerError::OtherSet { found, wanted });
+        }
+        let mut state = self.write();
+        state.go_back();
+        let (version, chain_id, dir) = (state.version + 1, self.0.chain_id, self.0.dir.as_deref());
+        let mut fresh = State { version, ..State::over(Vec::new()) };
+        fresh.set = loading.into_set();
+        let mut session = Session::over(self.clone(), version, &fresh.set);
+        session.receive(number, incoming);
+        let came = came_points(chain_id, number, incoming);
+        fresh.last = Some(Last { number, header: session.header, before: session.before, came });
+        fresh.set.absorb(session.overlay, session.sum, session.totals);
+        let footing = Footing { number, hash, header: found, after: fresh.set.commitment() };
+        dir.map_or(Ok(()), files::clear)?;
+        let outputs = fresh.set.outputs_after(None).map(|(at, output)| Item::Output(*at, output.clone()));
+        let items = dump::items(fresh.set.totals, fresh.set.assets().clone()).chain(outputs).map(Ok);
+        let base = files::keep(dir, chain_id, &footing, items)?;
+        fresh.generations.push(Generation { base: Some(base), ..Generation::create(dir, chain_id, number)? });
+        fresh.footing = Some(footing);
+        *state = fresh;
+        drop(state);
+        self.sync()
+    }
+
+    /// Makes the set from the records of blocks up to `number`, and cuts off those after it.
     fn replay(&self, number: u64) -> Result<(), LedgerError> {
         let mut state = self.write();
-        state.set = Set::default();
-        state.blocks.clear();
-        state.index.clear();
-        state.version += 1;
-        state.log.restart();
-        while let Some((offset, record)) = state.log.next()? {
+        state.go_back();
+        let mut generations = std::mem::take(&mut state.generations);
+        let kept = generations.partition_point(|generation| generation.from <= number);
+        if kept == 0 {
+            let error = generations[0].log.corrupt(0, "the records before its first are not kept");
+            state.generations = generations;
+            return Err(error);
+        }
+        for gone in generations.drain(kept..) {
+            gone.remove()?;
+        }
+        let begin = generations.iter().rposition(|generation| generation.base.is_some()).unwrap_or(0);
+        *state = State { version: state.version + 1, ..State::over(generations) };
+        match &state.generations[begin].base {
+            None if state.generations[begin].from > 0 => {
+                return Err(state.generations[begin].log.corrupt(0, "the set before its first record is not there"));
+            }
+            None => {}
+            Some(base) => {
+                let (footing, loading) = base.load(self.0.chain_id)?;
+                (state.set, state.footing) = (loading.into_set(), Some(footing));
+            }
+        }
+        for at in 0..state.generations.len() {
+            self.replay_log(&mut state, at, at >= begin, number)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the log of one generation; where the set begins with a later one, for the places of its transactions alone.
+    fn replay_log(&self, state: &mut State, at: usize, over: bool, number: u64) -> Result<(), LedgerError> {
+        state.generations[at].log.restart();
+        let from = state.generations[at].from;
+        while let Some((offset, record)) = state.generations[at].log.next()? {
             if record.number > number {
-                state.log.truncate(offset)?;
+                state.generations[at].log.truncate(offset)?;
                 break;
             }
-            let wrong = |what| state.log.corrupt(offset, what);
-            if state.blocks.last().is_some_and(|last| last.number >= record.number) {
+            let wrong = |what| state.generations[at].log.corrupt(offset, what);
+            if record.number <= state.blocks.back().map_or(from, |last| last.number.max(from)) {
                 return Err(wrong("a record is not after the one before"));
             }
             let txs = record.txs.iter().map(|raw| tx::decode(raw, self.0.chain_id).map(tx::Unverified::trusted));
             let Ok(txs) = txs.collect::<Result<Vec<_>, _>>() else {
                 return Err(wrong("a transaction does not decode"));
             };
+            let place = Place { number: record.number, from, offset };
+            if !over {
+                state.note(place, txs.iter().map(|tx| tx.id).collect(), &came_of(self.0.chain_id, &record));
+                continue;
+            }
             let mut session = Session::over(self.clone(), state.version, &state.set);
             if session.apply_over(&state.set, &txs).iter().any(Result::is_err) {
                 return Err(wrong("a transaction is not right"));
@@ -225,7 +355,7 @@ impl Ledger {
             if (session.header, set::commitment(&session.sum, &session.totals)) != (record.header, record.after) {
                 return Err(wrong("a block's commitment is not that of its transactions"));
             }
-            state.take(self.0.chain_id, offset, record.number, session);
+            state.take(self.0.chain_id, place, session);
         }
         Ok(())
     }
@@ -233,22 +363,31 @@ impl Ledger {
     /// Whether the last record is of the chain whose head is given, and none is missing.
     fn check(&self, head: &Head<'_>) -> Result<(), LedgerError> {
         let state = self.read();
-        let Some(last) = state.blocks.last() else {
-            let wanted = head.commitment.filter(|root| !root.is_zero() && head.number > 0);
-            return match wanted {
-                Some(root) if root != state.set.commitment() => Err(state.log.behind()),
-                _ => Ok(()),
-            };
+        let log = &state.generations.last().expect("there is always one").log;
+        let begun = state.footing.as_ref().map_or(0, |footing| footing.number);
+        let last = state.blocks.back().filter(|last| last.number > begun);
+        let (last, offset) = match (last, &state.footing) {
+            (Some(place), _) => {
+                let Record { number, hash, header, after, .. } = state.log(place).read(place.offset)?;
+                (Footing { number, hash, header, after }, place.offset)
+            }
+            (None, Some(footing)) => (footing.clone(), 0),
+            (None, None) => {
+                let wanted = head.commitment.filter(|root| !root.is_zero() && head.number > 0);
+                return match wanted {
+                    Some(root) if root != state.set.commitment() => Err(log.behind()),
+                    _ => Ok(()),
+                };
+            }
         };
-        let record = state.log.read(last.offset)?;
-        if (head.hash_of)(last.number).is_some_and(|hash| hash != record.hash) {
-            return Err(state.log.corrupt(last.offset, "the record is of a block of another chain"));
+        if (head.hash_of)(last.number).is_some_and(|hash| hash != last.hash) {
+            return Err(log.corrupt(offset, "the record is of a block of another chain"));
         }
-        let expected = if last.number == head.number { record.header } else { record.after };
+        let expected = if last.number == head.number { last.header } else { last.after };
         if head.commitment.is_some_and(|root| root != expected) {
             return Err(match last.number == head.number {
-                true => state.log.corrupt(last.offset, "the record is not that of the chain's newest block"),
-                false => state.log.behind(),
+                true => log.corrupt(offset, "the record is not that of the chain's newest block"),
+                false => log.behind(),
             });
         }
         Ok(())
@@ -258,7 +397,9 @@ impl Ledger {
     pub fn require(&self, number: u64) -> Result<(), LedgerError> {
         let state = self.read();
         let there = state.blocks.binary_search_by_key(&number, |place| place.number).is_ok();
-        if there { Ok(()) } else { Err(state.log.behind()) }
+        let in_base = state.footing.as_ref().is_some_and(|footing| footing.number >= number);
+        let log = &state.generations.last().expect("there is always one").log;
+        if there || in_base { Ok(()) } else { Err(log.behind()) }
     }
 
     /// The unspent output of that name.
@@ -307,13 +448,13 @@ impl Ledger {
     pub fn transaction(&self, id: &B256) -> Result<Option<Landed>, LedgerError> {
         let state = self.read();
         let Some((block, index)) = state.index.get(id).copied() else { return Ok(None) };
-        let place = &state.blocks[block as usize];
-        let record = state.log.read(place.offset)?;
+        let place = state.place(block);
+        let record = state.log(place).read(place.offset)?;
         let at = index as usize;
         let what = match record.txs.get(at) {
             Some(raw) => match tx::decode(raw, self.0.chain_id) {
                 Ok(tx) => What::Transaction(tx.trusted()),
-                Err(_) => return Err(state.log.corrupt(place.offset, "a transaction does not decode")),
+                Err(_) => return Err(state.log(place).corrupt(place.offset, "a transaction does not decode")),
             },
             None => {
                 let one = record.incoming[at - record.txs.len()].clone();
@@ -327,14 +468,14 @@ impl Ledger {
     /// The number of the block that holds the transaction with this id.
     pub fn landed_in(&self, id: &B256) -> Option<u64> {
         let state = self.read();
-        state.index.get(id).map(|(block, _)| state.blocks[*block as usize].number)
+        state.index.get(id).map(|(block, _)| state.place(*block).number)
     }
 
     /// What the block of that number did here; `None` where it did nothing.
     pub fn record(&self, number: u64) -> Result<Option<Record>, LedgerError> {
         let state = self.read();
         match state.blocks.binary_search_by_key(&number, |place| place.number) {
-            Ok(at) => state.log.read(state.blocks[at].offset).map(Some),
+            Ok(at) => state.log(&state.blocks[at]).read(state.blocks[at].offset).map(Some),
             Err(_) => Ok(None),
         }
     }
@@ -349,18 +490,68 @@ impl Ledger {
     }
 }
 
+/// The names of what the EVM's transactions of a block brought.
+fn came_points(chain_id: u64, number: u64, incoming: &[Incoming]) -> Vec<OutPoint> {
+    incoming.iter().map(|one| prism_out_point(chain_id, number, &one.transaction, one.log)).collect()
+}
+
+fn came_of(chain_id: u64, record: &Record) -> Vec<OutPoint> {
+    came_points(chain_id, record.number, &record.incoming)
+}
+
 impl State {
-    /// Takes over a block whose record is at `offset`.
-    fn take(&mut self, chain_id: u64, offset: u64, number: u64, session: Session) {
-        let block = u32::try_from(self.blocks.len()).expect("fewer than 2^32 blocks have a record");
-        let came = session.incoming.iter().map(|one| prism_out_point(chain_id, number, &one.transaction, one.log));
-        let ids = session.txs.iter().map(|tx| tx.id).chain(came.map(|at| at.transaction));
+    /// The empty set, before any record was read.
+    fn over(generations: Vec<Generation>) -> Self {
+        let (set, footing, blocks, gone, index, last, captures, version) = Default::default();
+        Self { set, generations, footing, blocks, gone, index, last, captures, version }
+    }
+
+    fn newest(&mut self) -> &mut Generation {
+        self.generations.last_mut().expect("there is always one")
+    }
+
+    fn place(&self, block: u32) -> &Place {
+        &self.blocks[(block - self.gone) as usize]
+    }
+
+    fn log(&self, place: &Place) -> &Log {
+        let generation = self.generations.iter().find(|generation| generation.from == place.from);
+        &generation.expect("a place is in a log that is kept").log
+    }
+
+    /// Whoever reads the set as it was is told that it is no more.
+    fn go_back(&mut self) {
+        for since in self.captures.drain(..).filter_map(|capture| capture.upgrade()) {
+            capture::lock(&since).go_back();
+        }
+    }
+
+    /// Remembers where a block's transactions are.
+    fn note(&mut self, place: Place, ids: Vec<B256>, came: &[OutPoint]) {
+        let block = self.gone + u32::try_from(self.blocks.len()).expect("fewer than 2^32 blocks have a record");
+        let ids = ids.into_iter().chain(came.iter().map(|at| at.transaction));
         for (at, id) in ids.enumerate() {
             // Two logs of one transaction have one id; the first is found by it.
             self.index.entry(id).or_insert((block, u32::try_from(at).expect("a block's are fewer")));
         }
-        self.blocks.push(Place { number, offset });
+        self.blocks.push_back(place);
+    }
+
+    /// Takes over a block whose record is at `place`.
+    fn take(&mut self, chain_id: u64, place: Place, session: Session) {
+        for since in self.captures.iter().filter_map(Weak::upgrade) {
+            capture::lock(&since).note(&session);
+        }
+        let came = came_points(chain_id, place.number, &session.incoming);
+        let number = place.number;
+        self.note(place, session.txs.iter().map(|tx| tx.id).collect(), &came);
+        self.last = Some(Last { number, header: session.header, before: session.before, came });
         self.set.absorb(session.overlay, session.sum, session.totals);
         self.version += 1;
     }
+}
+
+/// Takes away everything of a ledger in `dir` but what waits for a block.
+pub fn clear(dir: &Path) -> Result<(), LedgerError> {
+    files::clear(dir)
 }

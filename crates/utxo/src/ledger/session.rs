@@ -24,6 +24,8 @@ pub struct Session {
     pub(super) sum: Lattice,
     pub(super) totals: Totals,
     pub(super) header: B256,
+    /// The totals that `header` stands for.
+    pub(super) before: Totals,
     pub(super) txs: Vec<SharedTx>,
     pub(super) incoming: Vec<Incoming>,
     withdrawals: Vec<Withdrawal>,
@@ -39,6 +41,7 @@ impl Session {
             sum: set.sum.clone(),
             totals: set.totals,
             header: set.commitment(),
+            before: set.totals,
             txs: Vec::new(),
             incoming: Vec::new(),
             withdrawals: Vec::new(),
@@ -58,6 +61,7 @@ impl Session {
         assert!(self.incoming.is_empty(), "this ledger's transactions come before the EVM's");
         let verdicts: Vec<_> = txs.iter().map(|tx| self.apply_one(set, tx)).collect();
         self.header = commitment(&self.sum, &self.totals);
+        self.before = self.totals;
         verdicts
     }
 

@@ -2,7 +2,8 @@
 //!
 //! memory  an output takes about 250 bytes, its memo included; nothing bounds how many there are but the fee
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound::{Excluded, Unbounded};
 
 use alloy_primitives::B256;
 use hearth_crypto::keccak::keccak256;
@@ -53,9 +54,10 @@ pub struct Overlay {
 /// The set.
 #[derive(Default)]
 pub struct Set {
-    outputs: HashMap<OutPoint, Output>,
+    /// In order, so that it can be listed a piece at a time.
+    outputs: BTreeMap<OutPoint, Output>,
     by_owner: HashMap<OwnerKey, BTreeSet<OutPoint>>,
-    assets: HashMap<AssetId, Asset>,
+    assets: BTreeMap<AssetId, Asset>,
     pub(super) sum: Lattice,
     pub(super) totals: Totals,
 }
@@ -71,6 +73,29 @@ impl Set {
 
     pub fn of_owner(&self, owner: &OwnerKey) -> Option<&BTreeSet<OutPoint>> {
         self.by_owner.get(owner)
+    }
+
+    /// The outputs in the order of their names, those after `after`.
+    pub fn outputs_after(&self, after: Option<OutPoint>) -> impl Iterator<Item = (&OutPoint, &Output)> {
+        self.outputs.range((after.map_or(Unbounded, Excluded), Unbounded))
+    }
+
+    /// All assets.
+    pub fn assets(&self) -> &BTreeMap<AssetId, Asset> {
+        &self.assets
+    }
+
+    /// Puts an output in that is not there; the totals are not touched.
+    pub(super) fn load_output(&mut self, at: OutPoint, output: Output) {
+        self.sum.add(&output.element(&at));
+        self.by_owner.entry(output.owner).or_default().insert(at);
+        self.outputs.insert(at, output);
+    }
+
+    /// Puts an asset in that is not there; the totals are not touched.
+    pub(super) fn load_asset(&mut self, id: AssetId, asset: Asset) {
+        self.sum.add(&asset.element(&id));
+        self.assets.insert(id, asset);
     }
 
     /// Takes over what a block changed.

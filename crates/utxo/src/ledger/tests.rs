@@ -170,6 +170,8 @@ enum Step {
     DropBlock,
     Kill { before_the_chain: bool, torn: usize },
     Rewind(u64),
+    Shorten(u64, bool),
+    Capture,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -186,6 +188,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::DropBlock),
         1 => (any::<bool>(), 0usize..40).prop_map(|(before_the_chain, torn)| Step::Kill { before_the_chain, torn }),
         1 => (0u64..6).prop_map(Step::Rewind),
+        2 => (1u64..6, any::<bool>()).prop_map(|(retain, wait)| Step::Shorten(retain, wait)),
+        1 => Just(Step::Capture),
     ]
 }
 
@@ -250,6 +254,35 @@ struct Run {
     seen: Vec<SharedTx>,
     hashes: HashMap<u64, B256>,
     counter: u64,
+    /// What came from the EVM in the newest block.
+    came: Vec<Incoming>,
+    captured: Vec<Captured>,
+}
+
+/// A set that is being read while blocks go on.
+struct Captured {
+    items: Box<dyn Iterator<Item = Result<Item, LedgerError>>>,
+    found: BTreeMap<OutPoint, Output>,
+    wanted: BTreeMap<OutPoint, Output>,
+}
+
+impl Captured {
+    /// Reads one more; whether that was the last.
+    fn read(&mut self) -> bool {
+        match self.items.next() {
+            Some(Ok(Item::Output(at, output))) => assert!(self.found.insert(at, output).is_none(), "each once"),
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                assert!(matches!(error, LedgerError::Stale), "{error}");
+                return true;
+            }
+            None => {
+                assert_eq!(self.found, self.wanted);
+                return true;
+            }
+        }
+        false
+    }
 }
 
 const ALL: u128 = 1 << 70;
@@ -262,7 +295,8 @@ impl Run {
         let model = Model { evm: ALL, ..Model::default() };
         let blocks = vec![(model.clone(), B256::ZERO, ledger.commitment())];
         let (session, hashes) = (Some(ledger.begin()), HashMap::new());
-        Self { dir, ledger, session, incoming: vec![], blocks, now: model, seen: vec![], hashes, counter: 0 }
+        let (incoming, seen, came, captured) = Default::default();
+        Self { dir, ledger, session, incoming, blocks, now: model, seen, hashes, counter: 0, came, captured }
     }
 
     fn number(&self) -> u64 {
@@ -282,7 +316,21 @@ impl Run {
     }
 
     fn step(&mut self, step: Step) {
+        self.captured.retain_mut(|captured| !captured.read());
         match step {
+            Step::Shorten(retain, wait) => {
+                let (_, hash, _) = self.blocks.last().unwrap();
+                self.ledger.shorten(self.number(), *hash, retain).unwrap();
+                if wait {
+                    self.ledger.written();
+                }
+            }
+            Step::Capture => {
+                let (model, hash, _) = self.blocks.last().unwrap();
+                let items = Box::new(self.ledger.capture(self.number(), *hash).unwrap().items());
+                let (found, wanted) = (BTreeMap::new(), model.outputs.clone());
+                self.captured.push(Captured { items, found, wanted });
+            }
             Step::Receive(n, amount) => {
                 self.counter += 1;
                 self.incoming.push(came(n, amount, self.counter));
@@ -327,6 +375,11 @@ impl Run {
             Step::Kill { before_the_chain, torn } => self.kill(before_the_chain, torn),
             Step::Rewind(depth) => {
                 let number = self.number().saturating_sub(depth);
+                let oldest = self.ledger.read().generations[0].from;
+                if number < oldest {
+                    assert!(self.ledger.rewind(number).is_err(), "{oldest} is the first that is kept");
+                    return;
+                }
                 self.ledger.rewind(number).unwrap();
                 self.blocks.truncate(number as usize + 1);
                 self.hashes.retain(|at, _| *at <= number);
@@ -362,7 +415,8 @@ impl Run {
         self.counter += 1;
         let hash = B256::from(alloy_primitives::U256::from(self.counter));
         self.ledger.commit(number, hash, session).unwrap();
-        for one in std::mem::take(&mut self.incoming) {
+        self.came = std::mem::take(&mut self.incoming);
+        for one in &self.came {
             let at = prism_out_point(CHAIN, number, &one.transaction, one.log);
             self.now.outputs.insert(at, Output { owner: one.owner, ..native(1, one.amount) });
             self.now.contract += u128::from(one.amount);
@@ -382,11 +436,12 @@ impl Run {
             self.block(false);
         }
         self.session = None;
-        let path = self.dir.path().join("utxo.log");
         if torn > 0 {
             // What a write that was cut short leaves: the beginning of a record that was true.
             let state = self.ledger.read();
-            if let Some(last) = state.blocks.last() {
+            if let Some(last) = state.blocks.back() {
+                let name = if last.from == 0 { "utxo.log".into() } else { format!("utxo.{}.log", last.from) };
+                let path = self.dir.path().join(name);
                 let bytes = std::fs::read(&path).unwrap();
                 let whole = &bytes[last.offset as usize..];
                 let mut longer = bytes.clone();
@@ -403,6 +458,45 @@ impl Run {
         self.ledger = Ledger::open(Some(self.dir.path()), CHAIN, &head).unwrap();
         self.begin();
         self.check();
+    }
+
+    /// Another ledger begins with what this one's newest block commits to.
+    fn restore(&mut self) {
+        let (number, (_, hash, header)) = (self.number(), self.blocks.last().unwrap());
+        for dir in [None, Some(tempfile::tempdir().unwrap())] {
+            let path = dir.as_ref().map(tempfile::TempDir::path);
+            let other = Ledger::open(path, CHAIN, &Head { number: 0, hash_of: &|_| None, commitment: None }).unwrap();
+            let load = |items: &mut dyn Iterator<Item = Result<Item, LedgerError>>| {
+                let mut loading = Loading::default();
+                items.for_each(|item| loading.add(Item::decode(&item.unwrap().encode()).unwrap()).unwrap());
+                loading
+            };
+            let capture = || self.ledger.capture(number, *hash).unwrap();
+            let wrong = load(&mut capture().items_of_header());
+            let error = other.restore(wrong, number, *hash, Some(B256::repeat_byte(1)), &self.came).unwrap_err();
+            assert!(matches!(error, LedgerError::OtherSet { .. }), "{error}");
+            let right = load(&mut capture().items_of_header());
+            other.restore(right, number, *hash, Some(*header), &self.came).unwrap();
+            let same = |other: &Ledger| {
+                assert_eq!((other.commitment(), other.totals()), (self.ledger.commitment(), self.ledger.totals()));
+                (1..5).for_each(|n| assert_eq!(all_of(other, n), all_of(&self.ledger, n)));
+            };
+            same(&other);
+            // It can be gone back to, and from a folder it is there again.
+            other.commit(number + 1, B256::ZERO, self.begun(&other, number + 1)).unwrap();
+            other.rewind(number).unwrap();
+            same(&other);
+            if path.is_some() {
+                let head = Head { number, hash_of: &|_| Some(*hash), commitment: Some(*header) };
+                same(&Ledger::open(path, CHAIN, &head).unwrap());
+            }
+        }
+    }
+
+    fn begun(&self, ledger: &Ledger, number: u64) -> Session {
+        let mut session = ledger.begin();
+        session.receive(number, &[came(1, 5, 1 << 40)]);
+        session
     }
 
     fn check(&self) {
@@ -434,6 +528,10 @@ proptest! {
         run.step(Step::Block);
         steps.into_iter().for_each(|step| run.step(step));
         run.step(Step::Block);
+        run.restore();
+        while !run.captured.is_empty() {
+            run.captured.retain_mut(|captured| !captured.read());
+        }
         run.step(Step::Kill { before_the_chain: false, torn: 0 });
     }
 }
@@ -478,6 +576,51 @@ fn damage_is_named_wherever_it_is() {
     }
     let error = opened(&bytes, B256::repeat_byte(1)).err().unwrap();
     assert!(error.to_string().contains("is not that of the chain's newest block"), "{error}");
+}
+
+#[test]
+fn only_the_last_records_are_kept_and_the_set_goes_on_from_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let head = Head { number: 0, hash_of: &|_| None, commitment: None };
+    let ledger = Ledger::open(Some(dir.path()), CHAIN, &head).unwrap();
+    let (mut header, mut ids) = (B256::ZERO, vec![]);
+    let sizes = || std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
+    let mut bytes_max = 0;
+    for number in 1..=60 {
+        let mut session = ledger.begin();
+        if number > 1 {
+            let tx = pay(&all_of(&ledger, 1), 1, 1, AssetId::NATIVE, 1);
+            assert_eq!(session.apply(std::slice::from_ref(&tx)), [Ok(())]);
+            ids.push((number, tx.id));
+        }
+        session.receive(number, &[came(1, 1_000_000, number)]);
+        header = session.commitment();
+        ledger.commit(number, hash(number), session).unwrap();
+        ledger.shorten(number, hash(number), 4).unwrap();
+        ledger.written();
+        bytes_max = bytes_max.max(sizes().sum());
+    }
+    let kept: Vec<u64> =
+        ids.iter().filter(|(_, id)| ledger.landed_in(id).is_some()).map(|(number, _)| *number).collect();
+    assert!(kept.contains(&57) && !kept.contains(&20), "{kept:?}");
+    assert!(kept.is_sorted_by(|before, after| after - before == 1));
+    assert_eq!(ledger.record(2).unwrap(), None);
+    let head = Head { number: 60, hash_of: &|number| Some(hash(number)), commitment: Some(header) };
+    let again = Ledger::open(Some(dir.path()), CHAIN, &head).unwrap();
+    assert_eq!(again.commitment(), ledger.commitment());
+    assert!(ids.iter().all(|(_, id)| again.landed_in(id) == ledger.landed_in(id)));
+    let (number, id) = ids.last().unwrap();
+    assert_eq!(again.transaction(id).unwrap().unwrap().number, *number);
+    // A base that is damaged is named.
+    let bases = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path());
+    let base = bases.filter(|path| path.extension().is_some_and(|end| end == "base")).max().unwrap();
+    let mut bytes = std::fs::read(&base).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&base, bytes).unwrap();
+    let error = Ledger::open(Some(dir.path()), CHAIN, &head).err().unwrap();
+    assert!(error.to_string().contains(".base at byte "), "{error}");
+    assert!(bytes_max < 40_000, "{bytes_max}");
 }
 
 #[test]

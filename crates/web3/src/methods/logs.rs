@@ -88,12 +88,15 @@ impl Api {
                 let head = self.chain.head().number();
                 let number = |id: Option<BlockId>| match id {
                     Some(BlockId::Number(number)) => number,
-                    Some(BlockId::Earliest) => 0,
+                    Some(BlockId::Earliest) => self.earliest(),
                     _ => head,
                 };
                 let (from, to) = (number(from), number(to));
                 if from > to {
                     return Err(Failure::server("invalid block range params"));
+                }
+                if from > 0 && from < self.earliest() {
+                    return Err(Failure::pruned());
                 }
                 self.add_logs(&mut found, criteria, from, to.min(head), deadline)?;
             }
@@ -113,8 +116,13 @@ impl Api {
             if number.is_multiple_of(64) {
                 deadline.check()?;
             }
-            // Blocks may go while we look: the chain can be set back.
-            let Some(block) = self.chain.block(number) else { break };
+            let Some(block) = self.chain.block(number) else {
+                // Blocks may go while we look: old ones, or the chain is set back.
+                if number < self.earliest() {
+                    return Err(Failure::pruned());
+                }
+                break;
+            };
             found.add(&block, criteria)?;
         }
         Ok(())

@@ -93,12 +93,23 @@ impl Api {
         self.chain.genesis().chain_id
     }
 
+    /// The number of the first block that is kept: 0, or higher where old ones go.
+    fn earliest(&self) -> u64 {
+        match self.chain.first_block() {
+            0 | 1 => 0,
+            first => first,
+        }
+    }
+
     /// A block that is there; what is pending is not.
     pub fn block(&self, id: BlockId) -> Result<Option<Arc<Block>>, Failure> {
         Ok(match id {
             BlockId::Latest | BlockId::Pending | BlockId::Safe | BlockId::Finalized => Some(self.chain.head()),
-            BlockId::Earliest => self.chain.block(0),
-            BlockId::Number(number) => self.chain.block(number),
+            BlockId::Earliest => self.chain.block(self.earliest()),
+            BlockId::Number(number) => match self.chain.block(number) {
+                None if number < self.earliest() => return Err(Failure::pruned()),
+                block => block,
+            },
             BlockId::Hash(hash) => self.chain.block_by_hash(&hash),
         })
     }

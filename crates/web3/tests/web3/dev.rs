@@ -103,3 +103,19 @@ fn they_are_not_served_where_the_chain_is_no_developers() {
     }
     assert!(node.call("rpc_modules", json!([])).get("evm").is_none());
 }
+
+#[test]
+fn blocks_that_are_not_kept_are_told_as_such() {
+    let node = Node::forgetful(3);
+    let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
+    node.call("hardhat_mine", json!(["0x9"]));
+    let pruned = (4444, "pruned history unavailable".to_owned());
+    assert_eq!(node.fails("eth_getBlockByNumber", json!(["0x1", false])), pruned);
+    assert_eq!(node.fails("eth_getLogs", json!([{ "fromBlock": "0x1", "toBlock": "0x8" }])), pruned);
+    assert_eq!(node.call("eth_getBlockByNumber", json!(["earliest", false]))["number"], "0x7");
+    assert_eq!(node.call("eth_getLogs", json!([{ "fromBlock": "earliest" }])), json!([]));
+    assert_eq!(node.call("eth_getBlockByNumber", json!(["0x0", false]))["number"], "0x0");
+    assert!(node.call("eth_getTransactionReceipt", json!([hash])).is_null());
+    assert_eq!(node.call("eth_getBlockByNumber", json!(["0x9", false]))["number"], "0x9");
+    assert!(node.call("eth_getBlockByNumber", json!(["0xa", false])).is_null());
+}

@@ -99,7 +99,18 @@ impl Node {
     pub fn with(block_time: BlockTime, change: impl FnOnce(&mut Config)) -> Self {
         let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
         let genesis = Genesis::dev(CHAIN_ID, &accounts, 500_000_000);
-        let chain = Chain::open(ChainConfig { block_time, ..ChainConfig::new(genesis) }).unwrap();
+        Self::of(ChainConfig { block_time, ..ChainConfig::new(genesis) }, change)
+    }
+
+    /// A chain that keeps its last `retain_blocks` blocks.
+    pub fn forgetful(retain_blocks: u64) -> Self {
+        let genesis = Genesis::dev(CHAIN_ID, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
+        let config = ChainConfig { block_time: BlockTime::Manual, retain_blocks, ..ChainConfig::new(genesis) };
+        Self::of(config, |_| {})
+    }
+
+    fn of(chain: ChainConfig, change: impl FnOnce(&mut Config)) -> Self {
+        let chain = Chain::open(chain).unwrap();
         let mut config = Config::new(([127, 0, 0, 1], 0).into());
         config.accounts = (1..=3).map(|seed| [seed; 32]).collect();
         change(&mut config);

@@ -1,0 +1,209 @@
+//! A chain that begins with another node's state instead of its genesis.
+//!
+//! reads   the block, the state and the outputs after it, which somebody else gave
+//! writes  the chain's folder anew; then what everybody sees
+//! memory  the state that is restored, and the one before until it is whole
+//! drops   what does not have the roots of the block's header: nothing has changed then
+//!
+//! The headers are believed: whoever calls this has them from a consensus engine. Everything else must follow from
+//! them. While the folder is written a mark is in it; a start that finds the mark takes away what was written, and the
+//! chain begins with its genesis again.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+use alloy_consensus::Header;
+use alloy_primitives::B256;
+use hearth_utxo::Ledger;
+use hearth_utxo::ledger::{Capture, Head, LedgerError, Loading};
+
+use super::{Chain, ChainError, ChainEvent, Inner, Published, lock};
+use crate::block::Block;
+use crate::blocks::BlocksError;
+use crate::prism;
+use crate::state::{Entry, State, StateError, StateView};
+
+/// The mark.
+const MARK: &str = "restoring";
+
+/// Why a chain does not begin with what it was given.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// It has blocks of its own.
+    #[error("a chain that has executed block {0} does not begin anew")]
+    NotNew(u64),
+    /// What was given does not follow from the headers.
+    #[error("the snapshot is not of its block: {0}")]
+    Wrong(String),
+    /// It cannot be kept. The chain is of no use until it is opened again.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+}
+
+/// The newest block, and both ledgers after it, to be read while the chain goes on.
+pub struct Frozen {
+    /// The block.
+    pub block: Arc<Block>,
+    /// Of the block and of those before it as far as `BLOCKHASH` looks back, newest first.
+    pub headers: Vec<Header>,
+    /// The state after it.
+    pub view: StateView,
+    /// The ledger of outputs after it.
+    pub outputs: Capture,
+}
+
+impl Chain {
+    /// The number of the first block that is kept beside block zero.
+    pub fn first_block(&self) -> u64 {
+        self.inner.store.as_ref().map_or_else(|| self.inner.published().oldest(), |store| store.first())
+    }
+
+    /// The header of that number: of every block that is kept, and of the 256 before the first of them.
+    pub fn header(&self, number: u64) -> Option<Header> {
+        let before = || self.inner.store.as_ref()?.header(number).ok().flatten();
+        self.block(number).map(|block| block.header.clone()).or_else(before)
+    }
+
+    /// The chain as it is now. Nothing where outputs are not committed to by the header: before Cancun.
+    pub fn freeze(&self) -> Result<Option<Frozen>, ChainError> {
+        let _state = self.inner.writer()?;
+        let (block, view) = self.head_and_view();
+        let outputs = self.outputs().capture(block.number(), block.hash)?;
+        if block.header.parent_beacon_block_root.is_none() && self.outputs().totals() != Default::default() {
+            return Ok(None);
+        }
+        let numbers = (0..=block.number()).rev().take(crate::state::HASHES);
+        let headers = numbers.map_while(|number| self.header(number)).collect();
+        Ok(Some(Frozen { block, headers, view, outputs }))
+    }
+
+    /// Begins with the block of the first of `headers` (newest first, each the one before's parent), the set of outputs
+    /// that its header commits to, and the state after it. Only a chain that has executed no block does so, or one
+    /// that began so and has executed none since.
+    pub fn restore(
+        &self,
+        headers: &[Header],
+        block: Block,
+        outputs: Loading,
+        entries: impl Iterator<Item = Result<Entry, StateError>>,
+    ) -> Result<(), RestoreError> {
+        let inner = &*self.inner;
+        let mut state = inner.writer()?;
+        let head = self.head().number();
+        if head != 0 && self.first_block() != head {
+            return Err(RestoreError::NotNew(head));
+        }
+        let wrong = |what: &dyn std::fmt::Display| RestoreError::Wrong(what.to_string());
+        if headers.first() != Some(&block.header) || block.number() == 0 {
+            return Err(wrong(&"the block is another"));
+        }
+        let hashes: Vec<B256> = headers.iter().rev().map(Header::hash_slow).collect();
+        let genesis = &inner.config.genesis;
+        let mut fresh = State::load(None, genesis, block.number(), &hashes, entries).map_err(|error| wrong(&error))?;
+        let root = fresh.head().state_root();
+        if root != block.header.state_root {
+            return Err(wrong(&format!("its state has the root {root}, its header says {}", block.header.state_root)));
+        }
+        let empty = || -> Result<B256, LedgerError> {
+            let head = Head { number: 0, hash_of: &|_| None, commitment: None };
+            Ok(Ledger::open(None, genesis.chain_id, &head)?.commitment())
+        };
+        let wanted = block.header.parent_beacon_block_root.map_or_else(empty, Ok).map_err(ChainError::from)?;
+        if outputs.commitment() != wanted {
+            return Err(wrong(&format!("its outputs are {}, its header says {wanted}", outputs.commitment())));
+        }
+        if let Err(error) = inner.begin_with(&mut state, &mut fresh, headers, &block, outputs) {
+            inner.fail(error.to_string());
+            return Err(error.into());
+        }
+        state.adopt(fresh);
+        *lock(&inner.syncer) = state.syncer();
+        let (block, view) = (Arc::new(block), state.head());
+        let gone = {
+            let mut published = inner.published.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *published, Published::new(block.clone(), view.clone()))
+        };
+        drop(gone);
+        let spec = genesis.spec(block.number() + 1, block.header.timestamp);
+        inner.pool.set_spec(spec);
+        inner.pool.reset(&view, inner.base_fee_after(&(&*block).into()));
+        inner.outputs.pool.reset(&inner.outputs.ledger);
+        inner.hub.tell(&ChainEvent::Block(block));
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Writes everything to the folder, under the mark.
+    fn begin_with(
+        &self,
+        state: &mut State,
+        fresh: &mut State,
+        headers: &[Header],
+        block: &Block,
+        outputs: Loading,
+    ) -> Result<(), ChainError> {
+        let dir = self.config.dir.as_deref();
+        dir.map_or(Ok(()), mark)?;
+        if let Some(dir) = dir {
+            state.detach();
+            let path = dir.join("state");
+            fs::remove_dir_all(&path).map_err(failed(&path))?;
+            fresh.keep(&path, &self.config.genesis)?;
+        }
+        let logs = block.txs.iter().zip(&block.receipts).map(|(tx, receipt)| (tx.hash, &receipt.logs[..]));
+        let (header, incoming) = (block.header.parent_beacon_block_root, prism::incoming(logs));
+        self.outputs.ledger.restore(outputs, block.number(), block.hash, header, &incoming)?;
+        if let Some(store) = &self.store {
+            store.begin_with(block, &headers[1..])?;
+        }
+        dir.map_or(Ok(()), unmark)
+    }
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> ChainError {
+    move |source| ChainError::Folder { path: path.to_owned(), source }
+}
+
+fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+fn mark(dir: &Path) -> Result<(), ChainError> {
+    let path = dir.join(MARK);
+    File::create(&path).and_then(|file| file.sync_all()).and_then(|()| sync(dir)).map_err(failed(&path))
+}
+
+fn unmark(dir: &Path) -> Result<(), ChainError> {
+    let path = dir.join(MARK);
+    sync(dir).and_then(|()| fs::remove_file(&path)).and_then(|()| sync(dir)).map_err(failed(&path))
+}
+
+/// Takes away what a restoring that was cut off has left in the folder.
+pub(super) fn clean(dir: &Path) -> Result<(), ChainError> {
+    if !dir.join(MARK).exists() {
+        return Ok(());
+    }
+    let blocks = dir.join("blocks");
+    fs::create_dir_all(&blocks).map_err(failed(&blocks))?;
+    let path = blocks.join("lock");
+    let lock = File::create(&path).map_err(failed(&path))?;
+    if lock.try_lock().is_err() {
+        return Err(BlocksError::InUse(blocks).into());
+    }
+    for folder in [&blocks, &dir.join("state")].into_iter().filter(|folder| folder.exists()) {
+        for entry in fs::read_dir(folder).map_err(failed(folder))? {
+            let path = entry.map_err(failed(folder))?.path();
+            if !path.ends_with("lock") {
+                fs::remove_file(&path).map_err(failed(&path))?;
+            }
+        }
+    }
+    hearth_utxo::ledger::clear(dir)?;
+    unmark(dir)
+}
+
+#[cfg(test)]
+mod tests;

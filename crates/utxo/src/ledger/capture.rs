@@ -1,0 +1,148 @@
+//! The set as it was after one block, read piece by piece while later blocks change it.
+//!
+//! reads   a piece of the set at a time, under the lock that readers share
+//! memory  [`PIECE`] outputs, the assets, and the names of outputs that are made and spent while it runs
+//! drops   the whole, with an error, where the ledger goes back meanwhile
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use alloy_primitives::B256;
+
+use super::dump::{Item, items};
+use super::session::Session;
+use super::set::Totals;
+use super::{Ledger, LedgerError};
+use crate::asset::{Asset, AssetId};
+use crate::output::{OutPoint, Output};
+
+/// Outputs that are read under the lock at once.
+const PIECE: usize = if cfg!(test) { 2 } else { 1024 };
+
+/// What has changed since a capture began.
+#[derive(Default)]
+pub(super) struct Since {
+    spent: BTreeMap<OutPoint, Output>,
+    made: HashSet<OutPoint>,
+    went_back: bool,
+}
+
+impl Since {
+    /// A block changes the set.
+    pub(super) fn note(&mut self, session: &Session) {
+        for (at, output) in &session.overlay.spent {
+            if !self.made.remove(at) {
+                self.spent.insert(*at, output.clone());
+            }
+        }
+        self.made.extend(session.overlay.created.keys());
+    }
+
+    /// The set is made anew.
+    pub(super) fn go_back(&mut self) {
+        self.went_back = true;
+    }
+}
+
+pub(super) fn lock(since: &Mutex<Since>) -> MutexGuard<'_, Since> {
+    since.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// After which block a set is, and what its header says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Footing {
+    /// The block's number.
+    pub number: u64,
+    /// Its hash.
+    pub hash: B256,
+    /// What stands in its header: for the set before what the EVM's transactions of the block brought.
+    pub header: B256,
+    /// What stands for the set after it.
+    pub after: B256,
+}
+
+/// The set after a block.
+pub struct Capture {
+    pub(super) ledger: Ledger,
+    pub(super) since: Arc<Mutex<Since>>,
+    pub(super) footing: Footing,
+    pub(super) totals: Totals,
+    /// As they were before what the EVM's transactions of the block brought, and the names of that.
+    pub(super) before: (Totals, HashSet<OutPoint>),
+    pub(super) assets: BTreeMap<AssetId, Asset>,
+}
+
+impl Capture {
+    /// After which block.
+    pub fn footing(&self) -> &Footing {
+        &self.footing
+    }
+
+    /// The set after the block.
+    pub fn items(self) -> impl Iterator<Item = Result<Item, LedgerError>> {
+        let Self { ledger, since, totals, assets, .. } = self;
+        let outputs = Outputs { ledger, since, cursor: None, piece: VecDeque::new(), ended: false };
+        items(totals, assets).map(Ok).chain(outputs)
+    }
+
+    /// The set that the block's header commits to: before what the EVM's transactions of the block brought, which
+    /// follows from the block's receipts.
+    pub fn items_of_header(self) -> impl Iterator<Item = Result<Item, LedgerError>> {
+        let (totals, came) = self.before.clone();
+        let is_there = move |item: &Result<Item, LedgerError>| match item {
+            Ok(Item::Output(at, _)) => !came.contains(at),
+            _ => true,
+        };
+        Self { totals, ..self }.items().filter(is_there)
+    }
+}
+
+struct Outputs {
+    ledger: Ledger,
+    since: Arc<Mutex<Since>>,
+    /// The last name that was looked at.
+    cursor: Option<OutPoint>,
+    piece: VecDeque<(OutPoint, Output)>,
+    ended: bool,
+}
+
+impl Outputs {
+    fn next_piece(&mut self) -> Result<(), LedgerError> {
+        let state = self.ledger.read();
+        let since = lock(&self.since);
+        if since.went_back {
+            return Err(LedgerError::Stale);
+        }
+        let from = self.cursor.map_or(Unbounded, Excluded);
+        let live: Vec<_> = state.set.outputs_after(self.cursor).take(PIECE).collect();
+        let last = live.last().filter(|_| live.len() == PIECE).map(|(at, _)| **at);
+        let mut piece: BTreeMap<OutPoint, Output> =
+            live.into_iter().filter(|(at, _)| !since.made.contains(at)).map(|(at, one)| (*at, one.clone())).collect();
+        let spent = since.spent.range((from, last.map_or(Unbounded, Included)));
+        piece.extend(spent.map(|(at, output)| (*at, output.clone())));
+        self.piece = piece.into_iter().collect();
+        self.ended = last.is_none();
+        self.cursor = last;
+        Ok(())
+    }
+}
+
+impl Iterator for Outputs {
+    type Item = Result<Item, LedgerError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some((at, output)) = self.piece.pop_front() {
+                return Some(Ok(Item::Output(at, output)));
+            }
+            if self.ended {
+                return None;
+            }
+            if let Err(error) = self.next_piece() {
+                self.ended = true;
+                return Some(Err(error));
+            }
+        }
+    }
+}

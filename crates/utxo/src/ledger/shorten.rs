@@ -1,0 +1,99 @@
+//! Letting go of old records.
+//!
+//! Records that are not among those of the last blocks are needed to make the set anew at a start, and to tell of old
+//! transactions. Once a log has grown by as much as the set takes, a new generation begins: a thread writes the set
+//! after the newest block while blocks go on, and the new log has the records after it. When all that is to be kept is
+//! in the new log, the generations before it go. So there are never more than two logs, and records of twice as many
+//! blocks as are to be kept, or of as many bytes as the set has where that is more.
+//!
+//! writes  a base and a log, as [`super::files`] has them
+//! drops   logs and bases whose records are not to be kept
+
+use std::path::PathBuf;
+use std::sync::PoisonError;
+use std::thread::JoinHandle;
+
+use alloy_primitives::B256;
+
+use super::files::{self, Base, Generation};
+use super::{Ledger, LedgerError, State};
+
+/// Bytes that a log has at least before a new one begins.
+const LOG_BYTES_MIN: u64 = if cfg!(test) { 1 } else { 64 << 10 };
+
+/// A base that is being written.
+pub(super) struct Shortening {
+    from: u64,
+    thread: JoinHandle<Result<PathBuf, LedgerError>>,
+}
+
+impl Ledger {
+    /// After block `number`, the newest, of that hash: lets go of records that are not of the last `retain` blocks,
+    /// where that is worth it. Never waits for the writing of the set. A ledger in memory keeps all.
+    pub fn shorten(&self, number: u64, hash: B256, retain: u64) -> Result<(), LedgerError> {
+        let Some(dir) = &self.0.dir else { return Ok(()) };
+        let mut running = self.0.shortening.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.as_ref().is_some_and(|shortening| !shortening.thread.is_finished()) {
+            return Ok(());
+        }
+        if let Some(Shortening { from, thread }) = running.take() {
+            match thread.join() {
+                Ok(Ok(path)) => self.write().end_shortening(from, path),
+                Ok(Err(error)) => tracing::warn!(%error, "the log of outputs is not shortened"),
+                Err(_) => tracing::warn!("writing the set of outputs panicked"),
+            }
+        }
+        let state = self.read();
+        let newest = state.generations.last().expect("there is always one");
+        let (is_old, is_whole) = (number >= newest.from.saturating_add(retain), newest.base.is_some());
+        let is_long = newest.log.end() >= LOG_BYTES_MIN.max(newest.base.as_ref().map_or(0, Base::bytes));
+        let (from, count) = (newest.from, state.generations.len());
+        drop(state);
+        if is_old && is_whole && count > 1 {
+            return self.write().let_go(from);
+        }
+        if is_old && is_long {
+            let capture = self.capture(number, hash)?;
+            self.sync()?;
+            let generation = Generation::create(Some(dir), self.0.chain_id, number)?;
+            self.write().generations.push(generation);
+            let (dir, chain_id, footing) = (dir.clone(), self.0.chain_id, capture.footing().clone());
+            let write = move || files::save(&dir, chain_id, &footing, capture.items());
+            let thread = std::thread::Builder::new().name("outputs-base".into()).spawn(write);
+            let thread = thread.map_err(|error| LedgerError::Io("outputs-base".into(), error))?;
+            *running = Some(Shortening { from: number, thread });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Ledger {
+    /// Waits until no base is being written.
+    pub(super) fn written(&self) {
+        while self.0.shortening.lock().unwrap().as_ref().is_some_and(|shortening| !shortening.thread.is_finished()) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl State {
+    fn end_shortening(&mut self, from: u64, path: PathBuf) {
+        // It may be gone: the chain went back.
+        if let Some(generation) = self.generations.iter_mut().find(|generation| generation.from == from) {
+            generation.base = Some(Base::File(path));
+        }
+    }
+
+    /// Lets go of the generations before the one after block `from`.
+    fn let_go(&mut self, from: u64) -> Result<(), LedgerError> {
+        let count = self.generations.partition_point(|generation| generation.from < from);
+        while self.blocks.front().is_some_and(|first| first.number <= from) {
+            self.blocks.pop_front();
+            self.gone += 1;
+        }
+        let gone = self.gone;
+        self.index.retain(|_, (block, _)| *block >= gone);
+        self.generations.drain(..count).try_for_each(Generation::remove)
+    }
+}
