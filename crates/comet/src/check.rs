@@ -54,6 +54,17 @@ impl Came {
         }
     }
 
+    /// Forgets what was noted last.
+    fn forget(&self, hash: &B256) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let (set, order) = &mut *kept;
+        if set.remove(hash)
+            && let Some(at) = order.iter().rposition(|one| one == hash)
+        {
+            order.remove(at);
+        }
+    }
+
     /// Whether it did.
     pub fn has(&self, hash: &B256) -> bool {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).0.contains(hash)
@@ -75,17 +86,20 @@ pub fn check_new(chain: &Chain, came: &Came, tx: &Bytes) -> response::CheckTx {
         Err(error) => return refused(CODE_MALFORMED, error.to_string()),
     };
     let hashes = hashes(content.txs());
-    // Before the pool has them, so that nobody spreads them again meanwhile.
+    // Before the pool has them, so that nobody spreads them again meanwhile. What it does not take is forgotten: should
+    // it come again, over this node's own RPC, it has to be spread.
     came.note(&hashes);
     let pool = chain.pool();
     let (known, new): (Vec<_>, Vec<_>) =
         content.txs().iter().zip(&hashes).partition(|(raw, hash)| pool.get(hash).is_some() || waits_there(chain, raw));
-    let results = chain.submit(new.into_iter().map(|(raw, _)| raw.clone().into()).collect());
+    let results = chain.submit(new.iter().map(|(raw, _)| (*raw).clone().into()).collect());
+    let refused = new.iter().zip(&results).rev().filter(|(_, result)| result.is_err());
+    refused.for_each(|((_, hash), _)| came.forget(hash));
     let first_error = results.iter().find_map(|result| result.as_ref().err());
     let taken = known.len() + results.iter().filter(|result| result.is_ok()).count();
     match first_error {
         // What one transaction of an envelope lacks does not hold up the others.
-        Some(error) if taken == 0 => refused(code(error), error.to_string()),
+        Some(error) if taken == 0 => self::refused(code(error), error.to_string()),
         _ => {
             let data = if hashes.len() == 1 { Bytes::copy_from_slice(hashes[0].as_slice()) } else { Bytes::new() };
             response::CheckTx { data, ..Default::default() }
@@ -113,7 +127,7 @@ fn waits_there(chain: &Chain, raw: &Bytes) -> bool {
 fn code(error: &SubmitError) -> u32 {
     match error {
         SubmitError::Tx(_) | SubmitError::Output(_) => CODE_MALFORMED,
-        SubmitError::Pool(_) | SubmitError::OutputPool(_) => CODE_REFUSED,
+        SubmitError::Pool(_) | SubmitError::OutputPool(_) | SubmitError::NotKept(_) => CODE_REFUSED,
     }
 }
 
@@ -123,7 +137,35 @@ fn refused(code: u32, log: String) -> response::CheckTx {
 
 #[cfg(test)]
 mod tests {
+    use alloy_primitives::{Address, U256};
+    use hearth_crypto::secp256k1::Signer;
+    use hearth_evm::chain::{BlockTime, ChainConfig};
+    use hearth_evm::genesis::Genesis;
+    use hearth_evm::prism;
+    use hearth_utxo::OwnerKey;
+
     use super::*;
+
+    #[test]
+    fn what_is_refused_has_not_come() {
+        let [rich, poor] = [1, 2].map(|seed| Signer::new(&[seed; 32]).unwrap());
+        let genesis = Genesis::dev(1, &[(Address::from(rich.address()), U256::from(10_u128.pow(22)))], 500_000_000);
+        let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
+        let (chain, came) = (Chain::open(config).unwrap(), Came::default());
+        let check = |signer: &Signer| {
+            let tx = prism::call(1, 0, 100_000_000_000, &OwnerKey([5; 32]), 1_000_000, signer);
+            (check_new(&chain, &came, &tx.raw.0).code, came.has(&tx.hash))
+        };
+        assert_eq!(check(&poor), (CODE_REFUSED, false));
+        assert_eq!(check(&rich), (0, true));
+        // It waits: it is known, and stays so.
+        assert_eq!(check(&rich), (0, true));
+        // What was refused is taken later, by this node's own RPC.
+        chain.set_balance(Address::from(poor.address()), U256::from(10_u128.pow(22))).unwrap();
+        let tx = prism::call(1, 0, 100_000_000_000, &OwnerKey([5; 32]), 1_000_000, &poor);
+        chain.submit(vec![tx.raw.clone()]).remove(0).unwrap();
+        assert!(!came.has(&tx.hash));
+    }
 
     #[test]
     fn what_came_is_remembered_up_to_a_bound() {

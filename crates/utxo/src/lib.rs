@@ -21,6 +21,7 @@ pub mod address;
 pub mod amount;
 pub mod asset;
 mod codec;
+pub mod frames;
 pub mod lattice;
 pub mod ledger;
 pub mod output;

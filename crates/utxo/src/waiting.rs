@@ -1,9 +1,9 @@
 //! What waits for a block, on disk: who ends the program ends no transaction.
 //!
 //! reads   the file of an earlier run
-//! writes  what the pool has taken, before that is acknowledged: `length u32 | crc u32 | bytes` each
+//! writes  what the pool has taken, before that is acknowledged: [`frames`]
 //! memory  the bytes of an earlier run, while it opens; the file is at most [`BYTES_MAX`] and what the pool holds
-//! drops   a record that was being written when the program ended: nobody was told of it
+//! drops   a record that was being written when the program ended: nobody was told of it; damage before that is an error
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -12,9 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::Bytes;
 
+use crate::frames;
 use crate::ledger::LedgerError;
 use crate::pool::Pool;
-use crate::tx::SIZE_MAX;
 
 /// From how many bytes on the file is emptied when the pool is.
 const EMPTY_BYTES: u64 = 1 << 20;
@@ -37,25 +37,26 @@ impl Waiting {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(&path).map_err(said)?;
         let bytes = std::fs::read(&path).map_err(said)?;
-        let (mut rest, mut txs) = (&bytes[..], Vec::new());
-        while let Some((tx, after)) = record(rest) {
-            txs.push(Bytes::copy_from_slice(tx));
-            rest = after;
-        }
-        let whole = (bytes.len() - rest.len()) as u64;
+        let read = frames::read(&bytes).map_err(|offset| LedgerError::Waiting { path: path.clone(), offset })?;
+        let (whole, txs) = (read.whole, read.records.iter().map(|(_, tx)| Bytes::copy_from_slice(tx)).collect());
         file.set_len(whole).map_err(said)?;
         Ok((Self { path, file: Mutex::new((file, whole)) }, txs))
     }
 
     /// Keeps what the pool has taken.
     pub fn append<'a>(&self, txs: impl IntoIterator<Item = &'a Bytes>) -> Result<(), LedgerError> {
-        let bytes = records(txs);
+        let mut file = self.file();
+        let (file, length) = &mut *file;
+        let bytes = records(txs, *length);
         if bytes.is_empty() {
             return Ok(());
         }
-        let mut file = self.file();
-        let (file, length) = &mut *file;
-        file.write_all_at(&bytes, *length).map_err(|error| LedgerError::Io(self.path.clone(), error))?;
+        file.write_all_at(&bytes, *length).map_err(|error| {
+            // What was written of it would be damage once a shorter record lies over it. Where it cannot be cut off
+            // either, the next one that can be written is over it.
+            let _ = file.set_len(*length);
+            LedgerError::Io(self.path.clone(), error)
+        })?;
         *length += bytes.len() as u64;
         Ok(())
     }
@@ -70,7 +71,7 @@ impl Waiting {
             return Ok(());
         }
         let waiting = pool.best(usize::MAX);
-        let bytes = records(waiting.iter().map(|tx| &tx.raw));
+        let bytes = records(waiting.iter().map(|tx| &tx.raw), 0);
         // Beside the old one, so that there is a whole one at any time.
         let (said, beside) = (|error| LedgerError::Io(self.path.clone(), error), self.path.with_extension("pool.new"));
         let mut options = OpenOptions::new();
@@ -86,23 +87,11 @@ impl Waiting {
     }
 }
 
-fn records<'a>(txs: impl IntoIterator<Item = &'a Bytes>) -> Vec<u8> {
+/// As they lie in the file from `begin` on.
+fn records<'a>(txs: impl IntoIterator<Item = &'a Bytes>, begin: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for tx in txs {
-        bytes.extend((tx.len() as u32).to_le_bytes());
-        bytes.extend(crc32fast::hash(tx).to_le_bytes());
-        bytes.extend_from_slice(tx);
-    }
+    txs.into_iter().for_each(|tx| frames::push(&mut bytes, begin, &[tx]));
     bytes
-}
-
-/// The first record, and what comes after it.
-fn record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    let (crc, rest) = rest.split_first_chunk()?;
-    let length = usize::try_from(u32::from_le_bytes(*length)).ok().filter(|length| *length <= SIZE_MAX)?;
-    let (tx, rest) = rest.split_at_checked(length)?;
-    (crc32fast::hash(tx) == u32::from_le_bytes(*crc)).then_some((tx, rest))
 }
 
 #[cfg(test)]
@@ -111,6 +100,7 @@ mod tests {
     use crate::AssetId;
     use crate::pool::PoolConfig;
     use crate::testing::{all_of, funded, pay};
+    use crate::tx::SIZE_MAX;
 
     #[test]
     fn what_was_taken_is_there_again_but_for_what_was_half_written() {
@@ -129,6 +119,34 @@ mod tests {
             waiting.append(&txs[7..]).unwrap();
             assert_eq!(Waiting::open(dir.path()).unwrap().1.last(), txs.last(), "{length}");
         }
+    }
+
+    #[test]
+    fn damage_before_what_was_acknowledged_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("utxo.pool");
+        let (waiting, _) = Waiting::open(dir.path()).unwrap();
+        let txs: Vec<Bytes> = (1..9u8).map(|n| vec![n; 50].into()).collect();
+        waiting.append(&txs).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[150] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let error = Waiting::open(dir.path()).err().unwrap().to_string();
+        assert!(error.contains("utxo.pool at byte 124"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "it is left as it is");
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_said_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (waiting, _) = Waiting::open(dir.path()).unwrap();
+        let txs: Vec<Bytes> = (1..4u8).map(|n| vec![n; 50].into()).collect();
+        waiting.append(&txs[..1]).unwrap();
+        let right = std::mem::replace(&mut waiting.file().0, File::open(&waiting.path).unwrap());
+        assert!(matches!(waiting.append(&txs[1..]), Err(LedgerError::Io(..))));
+        waiting.file().0 = right;
+        waiting.append(&txs[2..]).unwrap();
+        assert_eq!(Waiting::open(dir.path()).unwrap().1, [txs[0].clone(), txs[2].clone()]);
     }
 
     #[test]

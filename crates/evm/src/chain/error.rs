@@ -25,6 +25,9 @@ pub enum SubmitError {
     /// The pool of the ledger of outputs does not take it.
     #[error(transparent)]
     OutputPool(#[from] hearth_utxo::pool::PoolError),
+    /// It waits, but is not on disk.
+    #[error("it waits, but would not outlive this program: {0}")]
+    NotKept(String),
 }
 
 /// Why the chain cannot be opened or go on.
@@ -54,6 +57,18 @@ pub enum ChainError {
         path: PathBuf,
         /// What the system says.
         source: io::Error,
+    },
+    /// The file of what is in the pool is damaged, and not at its end alone.
+    #[error(
+        "{} at byte {offset}: damaged, or of an older version; restore it, or move it away to go on without the \
+         transactions that waited",
+        path.display()
+    )]
+    JournalDamaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
     },
     /// The state is that of a block that is not there.
     #[error("the state is that of block {state}, but the blocks end with {blocks}: files of the folder are missing")]

@@ -3,7 +3,7 @@
 //! reads   the file of an earlier run
 //! writes  what the pool took, before that is acknowledged
 //! memory  a buffer of the largest burst; the file is at most [`BYTES_MAX`] and what the pool holds
-//! drops   a record that was being written when the program ended: nobody was told of it
+//! drops   a record that was being written when the program ended: nobody was told of it; damage before that is an error
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use alloy_primitives::Address;
+use hearth_utxo::frames;
 
 use super::{ChainError, lock};
 use crate::pool::Pool;
@@ -21,7 +22,6 @@ use crate::tx::{SharedTx, Tx, decode_envelope};
 const EMPTY_BYTES: u64 = 1 << 20;
 /// From how many bytes on what is not in the pool any more is left out of the file.
 const BYTES_MAX: u64 = 64 << 20;
-const HEAD_BYTES: usize = 8;
 
 /// The file.
 pub(super) struct Journal {
@@ -44,11 +44,12 @@ impl Journal {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         let mut bytes = Vec::new();
         (&file).read_to_end(&mut bytes).map_err(failed)?;
-        let (txs, whole) = read(&bytes);
-        if whole < bytes.len() {
-            file.set_len(whole as u64).map_err(failed)?;
+        let damaged = |offset| ChainError::JournalDamaged { path: path.clone(), offset };
+        let (txs, whole) = read(&bytes).map_err(damaged)?;
+        if whole < bytes.len() as u64 {
+            file.set_len(whole).map_err(failed)?;
         }
-        let written = Mutex::new(Written { file, bytes: whole as u64, buffer: Vec::new() });
+        let written = Mutex::new(Written { file, bytes: whole, buffer: Vec::new() });
         Ok((Self { path, written }, txs))
     }
 
@@ -76,13 +77,25 @@ impl Journal {
     }
 }
 
+#[cfg(test)]
+impl Journal {
+    /// Nothing can be written from now on.
+    pub(super) fn fill(&self) {
+        lock(&self.written).file = File::open(&self.path).expect("a file");
+    }
+}
+
 impl Written {
     fn append<'a>(&mut self, txs: impl IntoIterator<Item = &'a SharedTx>) -> io::Result<()> {
         self.buffer.clear();
         for tx in txs {
-            encode(tx, &mut self.buffer);
+            frames::push(&mut self.buffer, self.bytes, &[tx.sender.as_slice(), &tx.raw]);
         }
-        self.file.write_all_at(&self.buffer, self.bytes)?;
+        self.file.write_all_at(&self.buffer, self.bytes).inspect_err(|_| {
+            // What was written of it would be damage once a shorter record lies over it. Where it cannot be cut off
+            // either, the next one that can be written is over it.
+            let _ = self.file.set_len(self.bytes);
+        })?;
         self.bytes += self.buffer.len() as u64;
         Ok(())
     }
@@ -101,33 +114,16 @@ impl Written {
     }
 }
 
-/// Length and checksum, the sender, the transaction.
-fn encode(tx: &Tx, out: &mut Vec<u8>) {
-    let mut checksum = crc32fast::Hasher::new();
-    checksum.update(tx.sender.as_slice());
-    checksum.update(&tx.raw);
-    let length = u32::try_from(Address::len_bytes() + tx.raw.len()).expect("a transaction is small");
-    out.extend(length.to_le_bytes());
-    out.extend(checksum.finalize().to_le_bytes());
-    out.extend(tx.sender);
-    out.extend(&tx.raw);
-}
-
-/// The transactions of a file, and of how many of its bytes they are.
-fn read(bytes: &[u8]) -> (Vec<SharedTx>, usize) {
-    let (mut txs, mut at) = (Vec::new(), 0);
-    while let Some(head) = bytes.get(at..at + HEAD_BYTES) {
-        let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
-        let Some(body) = bytes.get(at + HEAD_BYTES..).and_then(|rest| rest.get(..word(0) as usize)) else { break };
-        if crc32fast::hash(body) != word(4) {
-            break;
-        }
-        let Some((sender, raw)) = body.split_at_checked(Address::len_bytes()) else { break };
-        let Ok(envelope) = decode_envelope(raw) else { break };
-        txs.push(Arc::new(Tx::with_sender(envelope, Address::from_slice(sender))));
-        at += HEAD_BYTES + body.len();
-    }
-    (txs, at)
+/// The transactions of a file, each behind its sender, and of how many of its bytes they are; where it is damaged, the
+/// byte.
+fn read(bytes: &[u8]) -> Result<(Vec<SharedTx>, u64), u64> {
+    let frames::Read { records, whole } = frames::read(bytes)?;
+    let tx = |(place, body): (u64, &[u8])| {
+        let (sender, raw) = body.split_at_checked(Address::len_bytes()).ok_or(place)?;
+        let envelope = decode_envelope(raw).map_err(|_| place)?;
+        Ok(Arc::new(Tx::with_sender(envelope, Address::from_slice(sender))))
+    };
+    Ok((records.into_iter().map(tx).collect::<Result<_, u64>>()?, whole))
 }
 
 #[cfg(test)]
@@ -162,6 +158,21 @@ mod tests {
         journal.append(&txs[2..]).expect("kept");
         drop(journal);
         assert_eq!(Journal::open(dir.path()).expect("it opens").1, txs);
+    }
+
+    #[test]
+    fn damage_before_what_was_acknowledged_is_named() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (journal, _) = Journal::open(dir.path()).expect("it opens");
+        journal.append(&[tx(1), tx(2), tx(3)]).expect("kept");
+        let path = dir.path().join("pool.log");
+        let mut bytes = std::fs::read(&path).expect("a file");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&path, &bytes).expect("written");
+        let error = Journal::open(dir.path()).err().expect("it is damaged").to_string();
+        assert!(error.contains(&format!("pool.log at byte {}", bytes.len() / 3)), "{error}");
+        assert_eq!(std::fs::read(&path).expect("a file"), bytes, "it is left as it is");
     }
 
     #[test]

@@ -88,17 +88,18 @@ impl Outputs {
                 at.push(index);
             }
         }
-        let mut kept = Vec::new();
-        for (index, taken) in at.into_iter().zip(self.pool.add(&self.ledger, good)) {
-            match taken {
-                Ok(()) => kept.push(raw[index]),
+        let mut taken = Vec::new();
+        for (index, result) in at.into_iter().zip(self.pool.add(&self.ledger, good)) {
+            match result {
+                Ok(()) => taken.push(index),
                 Err(error) => results[index] = Err(error.into()),
             }
         }
-        if let Some(waiting) = &self.waiting
-            && let Err(error) = waiting.append(kept)
-        {
-            tracing::error!(%error, "what is acknowledged would not outlive this program");
+        let keep = |waiting: &Waiting| waiting.append(taken.iter().map(|index| raw[*index]));
+        if let Err(error) = self.waiting.as_ref().map_or(Ok(()), keep) {
+            for index in taken {
+                results[index] = Err(SubmitError::NotKept(error.to_string()));
+            }
         }
         results
     }

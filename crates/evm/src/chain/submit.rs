@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, Bytes};
 
+use super::times::Burst;
 use super::{Chain, Inner, SubmitError};
 use crate::pool::PoolError;
 use crate::tx::{self, SharedTx, Tx, TxEnvelope, TxError, TypedTransaction};
@@ -57,10 +58,12 @@ impl Chain {
             }
         }
         let recover = begun.elapsed();
+        let (submitted, to_outputs) = (results.len(), outputs.len());
+        let undecodable = submitted - to_outputs - good.len();
         let mut taken = self.inner.take(good).into_iter();
         for result in results.iter_mut().filter(|result| result.is_ok()) {
             if let Err(error) = taken.next().expect("one for each with a sender") {
-                *result = Err(error.into());
+                *result = Err(error);
             }
         }
         let of_outputs: Vec<&Bytes> = outputs.iter().map(|index| &raw[*index]).collect();
@@ -68,7 +71,8 @@ impl Chain {
             results[index] = result;
         }
         let refused = results.iter().filter(|result| result.is_err()).count();
-        self.inner.times.checked(recover, begun.elapsed() - recover, results.len(), refused);
+        let burst = Burst { submitted, to_outputs, undecodable, refused };
+        self.inner.times.checked(recover, begun.elapsed() - recover, burst);
         results
     }
 
@@ -77,9 +81,10 @@ impl Chain {
         let begun = Instant::now();
         let hashes: Vec<B256> = txs.iter().map(|tx| tx.hash).collect();
         let taken = self.inner.take(txs).into_iter().zip(hashes);
-        let results: Vec<Result<B256, SubmitError>> = taken.map(|(taken, hash)| Ok(taken.map(|()| hash)?)).collect();
+        let results: Vec<Result<B256, SubmitError>> = taken.map(|(taken, hash)| taken.map(|()| hash)).collect();
         let refused = results.iter().filter(|result| result.is_err()).count();
-        self.inner.times.checked(Duration::ZERO, begun.elapsed(), results.len(), refused);
+        let burst = Burst { submitted: results.len(), refused, ..Burst::default() };
+        self.inner.times.checked(Duration::ZERO, begun.elapsed(), burst);
         results
     }
 
@@ -116,13 +121,14 @@ impl Chain {
 
 impl Inner {
     /// Gives transactions to the pool, and keeps those that it takes before anybody is told.
-    fn take(&self, txs: Vec<SharedTx>) -> Vec<Result<(), PoolError>> {
+    fn take(&self, txs: Vec<SharedTx>) -> Vec<Result<(), SubmitError>> {
         let journaled = self.journal.as_ref().map(|journal| (journal, txs.clone()));
-        let results = self.add(txs);
+        let mut results: Vec<_> = self.add(txs).into_iter().map(|result| result.map_err(SubmitError::from)).collect();
         if let Some((journal, txs)) = journaled {
             let taken = txs.iter().zip(&results).filter(|(_, result)| result.is_ok()).map(|(tx, _)| tx);
             if let Err(error) = journal.append(taken) {
-                tracing::error!(%error, "what is acknowledged would not outlive this program");
+                let taken = results.iter_mut().filter(|result| result.is_ok());
+                taken.for_each(|result| *result = Err(SubmitError::NotKept(error.to_string())));
             }
         }
         results

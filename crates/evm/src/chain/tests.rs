@@ -339,6 +339,19 @@ fn a_folder_goes_on_where_it_ended() {
 }
 
 #[test]
+fn what_is_not_kept_is_not_acknowledged() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    accepted(chain.submit(vec![transfer(1, 0)]));
+    chain.inner.journal.as_ref().expect("there is a folder").fill();
+    let refused = chain.submit(vec![transfer(1, 1), transfer(1, 0)]);
+    assert!(matches!(refused[0], Err(SubmitError::NotKept(_))), "{refused:?}");
+    assert!(matches!(refused[1], Err(SubmitError::Pool(_))), "{refused:?}");
+    // It is said that it waits all the same.
+    assert_eq!(chain.pool().status().pending, 2);
+}
+
+#[test]
 fn a_folder_of_another_chain_or_in_use_is_refused() {
     let dir = tempfile::tempdir().expect("a folder");
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");

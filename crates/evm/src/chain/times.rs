@@ -55,7 +55,11 @@ pub struct Metrics {
     pub gas: u64,
     /// Transactions that were submitted.
     pub submitted: u64,
-    /// Those that were not taken.
+    /// Of these, those of the ledger of outputs.
+    pub to_outputs: u64,
+    /// Those that do not decode, are of another chain, or have no sender.
+    pub undecodable: u64,
+    /// Those that were not taken, for whatever reason.
     pub refused: u64,
     /// Nanoseconds of decoding transactions and recovering their senders. Threads add up.
     pub recover_ns: u64,
@@ -87,18 +91,39 @@ pub(super) struct Times {
     recover_ns: AtomicU64,
     pool_ns: AtomicU64,
     submitted: AtomicU64,
+    to_outputs: AtomicU64,
+    undecodable: AtomicU64,
     refused: AtomicU64,
     ahead: AtomicU64,
 }
 
+/// How many transactions a burst had.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Burst {
+    /// All of them.
+    pub submitted: usize,
+    /// Those of the ledger of outputs.
+    pub to_outputs: usize,
+    /// Those that are none, or for another chain.
+    pub undecodable: usize,
+    /// Those that were not taken, for whatever reason.
+    pub refused: usize,
+}
+
 impl Times {
     /// A burst was submitted: how long decoding and recovering it took, and then the pool.
-    pub(super) fn checked(&self, recover: Duration, pool: Duration, submitted: usize, refused: usize) {
+    pub(super) fn checked(&self, recover: Duration, pool: Duration, burst: Burst) {
         self.check_ns.fetch_add((recover + pool).as_nanos() as u64, Ordering::Relaxed);
         self.recover_ns.fetch_add(recover.as_nanos() as u64, Ordering::Relaxed);
         self.pool_ns.fetch_add(pool.as_nanos() as u64, Ordering::Relaxed);
-        self.submitted.fetch_add(submitted as u64, Ordering::Relaxed);
-        self.refused.fetch_add(refused as u64, Ordering::Relaxed);
+        for (counter, count) in [
+            (&self.submitted, burst.submitted),
+            (&self.to_outputs, burst.to_outputs),
+            (&self.undecodable, burst.undecodable),
+            (&self.refused, burst.refused),
+        ] {
+            counter.fetch_add(count as u64, Ordering::Relaxed);
+        }
     }
 
     /// A block was executed while the one before was being sealed.
@@ -147,12 +172,19 @@ impl Times {
     }
 
     pub(super) fn read(&self, pool: pool::Stats, pool_status: pool::Status) -> Metrics {
-        let submitted = self.submitted.load(Ordering::Relaxed);
-        let refused = self.refused.load(Ordering::Relaxed);
-        let (recover_ns, pool_ns) = (&self.recover_ns, &self.pool_ns);
-        let [recover_ns, pool_ns] = [recover_ns, pool_ns].map(|ns| ns.load(Ordering::Relaxed));
-        let ahead = self.ahead.load(Ordering::Relaxed);
-        Metrics { ahead, submitted, refused, recover_ns, pool_ns, pool, pool_status, ..*lock(&self.made) }
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Metrics {
+            submitted: of(&self.submitted),
+            to_outputs: of(&self.to_outputs),
+            undecodable: of(&self.undecodable),
+            refused: of(&self.refused),
+            ahead: of(&self.ahead),
+            recover_ns: of(&self.recover_ns),
+            pool_ns: of(&self.pool_ns),
+            pool,
+            pool_status,
+            ..*lock(&self.made)
+        }
     }
 
     /// How many blocks were made here, and those after the first `seen`, as far as they are kept: number and times,

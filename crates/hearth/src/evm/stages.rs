@@ -34,6 +34,8 @@ hearth_tile::counters! {
     pub struct Recover {
         /// Transactions submitted.
         submitted: Counter,
+        /// Transactions of the ledger of outputs, which has a pool of its own.
+        to_outputs: Counter,
         /// Transactions that do not decode, are of another chain, or have no sender.
         dropped_undecodable: Counter,
     }
@@ -251,10 +253,14 @@ impl Teller {
             busy_ns: metrics.recover_ns,
             cpu_ns: metrics.recover_ns.min(self.cpu.web3_ns),
             came: metrics.submitted,
-            went: offered,
+            went: offered + metrics.to_outputs,
         };
-        let dropped_undecodable = metrics.submitted.saturating_sub(offered);
-        self.recover.tell(&self.clock, &done, &Recover { submitted: metrics.submitted, dropped_undecodable });
+        let counters = Recover {
+            submitted: metrics.submitted,
+            to_outputs: metrics.to_outputs,
+            dropped_undecodable: metrics.undecodable,
+        };
+        self.recover.tell(&self.clock, &done, &counters);
         let done = Done {
             busy_ns: metrics.pool_ns,
             cpu_ns: metrics.pool_ns.min(self.cpu.web3_ns),

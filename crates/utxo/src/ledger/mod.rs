@@ -74,6 +74,17 @@ pub enum LedgerError {
         /// Where it ends, or what is there is no record any more.
         offset: u64,
     },
+    /// The file of what waits is damaged, and not at its end alone.
+    #[error(
+        "{path} at byte {offset}: damaged, or of an older version; restore it, or move it away to go on without the \
+         transactions that waited"
+    )]
+    Waiting {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+    },
     /// The block was worked out over another state.
     #[error("the block was executed over a state of the UTXO ledger that is no longer its newest")]
     Stale,

@@ -142,6 +142,9 @@ fn a_coin_goes_there_and_back() {
     let before = balance(&chain, account(3));
     let raw = to_evm(&chain, 2, 3, 2 * COIN).unwrap();
     let id = send(&chain, raw.clone());
+    assert!(chain.submit(vec![vec![1].into()])[0].is_err());
+    let metrics = chain.metrics();
+    assert_eq!((metrics.submitted, metrics.to_outputs, metrics.undecodable, metrics.refused), (3, 1, 1, 1));
     let second = chain.mine().unwrap();
     assert_eq!(chain.outputs().landed_in(&id), Some(2));
     assert_eq!(balance(&chain, account(3)) - before, to_wei(u128::from(2 * COIN)));
