@@ -6,6 +6,7 @@ use alloy_primitives::{Address, B256};
 use crate::address::OwnerKey;
 use crate::asset::{Asset, AssetId};
 use crate::output::{OutPoint, Output};
+use crate::prism;
 use crate::tx::{Action, Tx};
 
 /// Why a transaction cannot be in a block now.
@@ -41,6 +42,9 @@ pub enum Refusal {
     /// No more may be issued.
     #[error("no more of asset {0} may be issued: {1}")]
     Closed(AssetId, &'static str),
+    /// What goes to the contract would be lost.
+    #[error("the recipient is the prism contract itself, which cannot pay: what it were credited would be lost")]
+    Recipient,
     /// The block is full.
     #[error("exceeds the block's room for transactions of this ledger")]
     Room,
@@ -116,6 +120,7 @@ type Issue = (Option<(AssetId, u64)>, Option<OwnerKey>, Effects);
 fn action(tx: &Tx, world: &impl Lookup) -> Result<Issue, Refusal> {
     match &tx.payload.action {
         Action::Transfer => Ok((None, None, Effects::default())),
+        Action::Prism { recipient, .. } if *recipient == prism::ADDRESS => Err(Refusal::Recipient),
         Action::Prism { recipient, amount } => {
             Ok((None, None, Effects { withdrawal: Some((*recipient, *amount)), ..Effects::default() }))
         }

@@ -135,10 +135,16 @@ fn what_crosses_is_credited_exactly_or_not_at_all() {
         let outputs = if back == 0 { vec![] } else { vec![native(1, back)] };
         shared(&signed(&Payload { action, ..payload(vec![at], outputs, fee) }, &[&key(1)]))
     };
+    let lost = {
+        let action = Action::Prism { recipient: crate::prism::ADDRESS, amount: 500_000 };
+        shared(&signed(&Payload { action, ..payload(vec![at], vec![native(1, 495_000)], 5_000) }, &[&key(1)]))
+    };
     let before = ledger.commitment();
     let mut session = ledger.begin();
-    let verdicts = session.apply(&[prism(999_999, 5_000, 0), prism(500_000, 5_000, 495_000)]);
-    assert!(matches!(verdicts[..], [Err(Refusal::Unbalanced { .. }), Ok(())]), "{verdicts:?}");
+    let verdicts = session.apply(&[lost, prism(999_999, 5_000, 0), prism(500_000, 5_000, 495_000)]);
+    let [Err(Refusal::Recipient), Err(Refusal::Unbalanced { .. }), Ok(())] = &verdicts[..] else {
+        panic!("{verdicts:?}")
+    };
     let [withdrawal] = session.withdrawals() else { panic!("{:?}", session.withdrawals()) };
     assert_eq!((withdrawal.index, withdrawal.gwei()), (0, 500_000_000));
     assert_eq!(withdrawal.wei(), crate::amount::to_wei(500_000));
