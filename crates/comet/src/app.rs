@@ -119,7 +119,7 @@ impl App {
         let block = BlockInput {
             number: u64::try_from(input.height).map_err(Exception::new)?,
             timestamp: input.seconds,
-            beneficiary: block::beneficiary(&input.proposer),
+            beneficiary: block::beneficiary(self.chain.genesis().coinbase, &input.proposer),
             txs,
             outputs,
             ..Default::default()

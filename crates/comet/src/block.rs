@@ -244,9 +244,15 @@ pub fn seconds(time: Option<&Timestamp>) -> u64 {
     time.map_or(0, |time| u64::try_from(time.seconds).unwrap_or(0))
 }
 
-/// Who gets a block's tips: the account whose address is that of the proposer's key.
-pub fn beneficiary(proposer: &[u8]) -> Address {
-    if proposer.len() == 20 { Address::from_slice(proposer) } else { Address::ZERO }
+/// Who gets a block's tips: whom the genesis names, and where it names nobody, the account that has the address of the
+/// proposer's key. No key of an account is known for that one. Every node must know who it is, and of the proposer a
+/// block says nothing but that address.
+pub fn beneficiary(named: Address, proposer: &[u8]) -> Address {
+    match proposer.len() {
+        _ if !named.is_zero() => named,
+        20 => Address::from_slice(proposer),
+        _ => Address::ZERO,
+    }
 }
 
 #[cfg(test)]
@@ -258,8 +264,9 @@ mod tests {
         assert_eq!(seconds(None), 0);
         assert_eq!(seconds(Some(&Timestamp { seconds: -5, nanos: 1 })), 0);
         assert_eq!(seconds(Some(&Timestamp { seconds: 9, nanos: 999_999_999 })), 9);
-        assert_eq!(beneficiary(&[1; 20]), Address::repeat_byte(1));
-        assert_eq!(beneficiary(&[1; 19]), Address::ZERO);
+        assert_eq!(beneficiary(Address::ZERO, &[1; 20]), Address::repeat_byte(1));
+        assert_eq!(beneficiary(Address::ZERO, &[1; 19]), Address::ZERO);
+        assert_eq!(beneficiary(Address::repeat_byte(2), &[1; 20]), Address::repeat_byte(2));
         assert_eq!(bytes_to_choose(-1), 0);
         assert_eq!(bytes_to_choose(1600), 1436);
     }
