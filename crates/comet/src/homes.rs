@@ -50,6 +50,18 @@ pub enum HomesError {
     /// Not a fresh place.
     #[error("{0} is there already; name another folder, or remove it")]
     Exists(PathBuf),
+    /// A network that is there is another than the one that was asked for.
+    #[error("the network in {folder} has {there} {what}, not {wanted}; leave that out, or name another folder")]
+    Other {
+        /// Its folder.
+        folder: PathBuf,
+        /// In what it differs.
+        what: &'static str,
+        /// Of that in the folder,
+        there: u64,
+        /// and as it was asked for.
+        wanted: u64,
+    },
     /// More than there are addresses.
     #[error("{0} nodes; from 1 to 100 are possible")]
     Count(u32),
@@ -163,13 +175,41 @@ pub fn write(cometbft: &Path, folder: &Path, network: &Network) -> Result<Vec<Ho
     Ok(homes)
 }
 
-/// The homes that are in `folder` already, if there are any; their ports are those of this network.
-pub fn find(folder: &Path, network: &Network) -> Result<Option<Vec<Home>>, HomesError> {
+/// What somebody wants of a network that may be there already.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// Nodes that vote.
+    pub validators: Option<u16>,
+    /// Nodes that only follow.
+    pub followers: Option<u16>,
+    /// The chain's id.
+    pub chain_id: Option<u64>,
+}
+
+/// The homes that are in `folder` already, if there are any, and the id of their chain; their ports are those of this
+/// network. An error where they are not what is wanted.
+pub fn find(folder: &Path, network: &Network, wanted: &Wanted) -> Result<Option<(Vec<Home>, u64)>, HomesError> {
     let Ok(folder) = fs::canonicalize(folder) else { return Ok(None) };
     let there = |number: &u32| folder.join(format!("node{number}/config/config.toml")).exists();
     let homes: Vec<Home> = (0..).take_while(there).map(|number| home(&folder, number, network.base_port)).collect();
+    let Some(first) = homes.first() else { return Err(HomesError::Exists(folder)) };
+    let path = first.genesis();
+    let text = fs::read_to_string(&path).map_err(at(&path))?;
+    let genesis: Value =
+        serde_json::from_str(&text).map_err(|source| HomesError::Genesis { path: path.clone(), source })?;
+    let validators = genesis["validators"].as_array().map_or(0, Vec::len) as u64;
+    let chain_id = genesis["app_state"]["config"]["chainId"].as_u64().unwrap_or_default();
+    for (what, there, wanted) in [
+        ("validators", validators, wanted.validators.map(u64::from)),
+        ("followers", (homes.len() as u64).saturating_sub(validators), wanted.followers.map(u64::from)),
+        ("as its chain's id", chain_id, wanted.chain_id),
+    ] {
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != there) {
+            return Err(HomesError::Other { folder, what, there, wanted });
+        }
+    }
     homes.iter().try_for_each(|home| home.configure(network, None))?;
-    if homes.is_empty() { Err(HomesError::Exists(folder)) } else { Ok(Some(homes)) }
+    Ok(Some((homes, chain_id)))
 }
 
 fn home(folder: &Path, number: u32, base_port: u16) -> Home {
@@ -225,13 +265,34 @@ mod tests {
     }
 
     #[test]
+    fn a_network_that_is_there_is_the_one_that_is_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let network = Network { validators: 4, followers: 0, base_port: 1, pause_ms: 1, pool: 1, genesis: Value::Null };
+        for number in 0..3 {
+            let config = folder.path().join(format!("node{number}/config"));
+            fs::create_dir_all(&config).unwrap();
+            fs::write(config.join("config.toml"), "").unwrap();
+            let genesis = json!({ "validators": [1, 2], "app_state": { "config": { "chainId": 7 } } });
+            fs::write(config.join("genesis.json"), genesis.to_string()).unwrap();
+        }
+        let why = |wanted: Wanted| find(folder.path(), &network, &wanted).unwrap_err().to_string();
+        assert!(why(Wanted { validators: Some(4), ..Wanted::default() }).contains("has 2 validators, not 4"));
+        assert!(why(Wanted { followers: Some(0), ..Wanted::default() }).contains("has 1 followers, not 0"));
+        assert!(why(Wanted { chain_id: Some(8), ..Wanted::default() }).contains("has 7 as its chain's id, not 8"));
+        // What is right goes on to the settings, of which this file has none.
+        let right = Wanted { validators: Some(2), followers: Some(1), chain_id: Some(7) };
+        assert!(why(right).contains("proxy_app"));
+    }
+
+    #[test]
     fn what_is_there_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let network = Network { validators: 1, followers: 0, base_port: 1, pause_ms: 1, pool: 1, genesis: Value::Null };
         let result = write(Path::new("/nowhere/cometbft"), folder.path(), &network);
         assert!(matches!(result, Err(HomesError::Exists(_))));
-        assert!(matches!(find(folder.path(), &network), Err(HomesError::Exists(_))));
-        assert!(matches!(find(&folder.path().join("a"), &network), Ok(None)));
+        let any = Wanted::default();
+        assert!(matches!(find(folder.path(), &network, &any), Err(HomesError::Exists(_))));
+        assert!(matches!(find(&folder.path().join("a"), &network, &any), Ok(None)));
         let result = write(Path::new("/nowhere/cometbft"), &folder.path().join("a"), &network);
         assert!(matches!(result, Err(HomesError::Program { .. })));
     }

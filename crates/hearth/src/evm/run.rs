@@ -58,7 +58,7 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
         say.line(format_args!("  stages    hearth monitor --name {name}"));
     }
     if !options.host.is_loopback() {
-        note("notice: whoever reaches this address can change the chain at will");
+        note(format_args!("notice: {}", reach(cometbft, accounts.len())));
     }
     say.line("  ready; Ctrl-C stops the node");
     let mut failure = None;
@@ -76,6 +76,15 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
         say.line(format_args!("  state     written to {}", path.display()));
     }
     failure.map_or(Ok(()), |why| Err(EvmError::Stopped(why)))
+}
+
+/// What those can do who reach the node from elsewhere.
+fn reach(cometbft: bool, accounts: usize) -> &'static str {
+    match (cometbft, accounts) {
+        (false, _) => "whoever reaches this address can change the chain at will",
+        (true, 0) => "whoever reaches this address can send transactions and ask for what takes long",
+        (true, _) => "whoever reaches this address can have the node sign for its accounts",
+    }
 }
 
 /// A name for each node of this machine: by the port, and by the address where that is not the usual one.
@@ -156,6 +165,13 @@ fn greet(options: &EvmRun, accounts: &[DevAccount], chain: &Chain, address: Sock
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_listens_beyond_this_machine_is_told_what_that_opens() {
+        assert!(reach(false, 10).contains("at will"));
+        assert!(!reach(true, 10).contains("at will") && reach(true, 10).contains("sign"));
+        assert!(!reach(true, 0).contains("sign"));
+    }
 
     #[test]
     fn nodes_of_one_port_have_names_of_their_own() {

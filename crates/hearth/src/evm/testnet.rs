@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::U256;
 use clap::Args;
-use hearth_comet::homes::{self, Home, Network};
+use hearth_comet::homes::{self, Home, Network, Wanted};
 use hearth_comet::program;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::Genesis;
@@ -32,12 +32,12 @@ const STOP_WITHIN: Duration = Duration::from_secs(20);
 /// `hearth evm testnet`
 #[derive(Args)]
 pub struct EvmTestnet {
-    /// Nodes that vote.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=100))]
-    pub validators: u16,
-    /// Nodes that only follow.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=99))]
-    pub followers: u16,
+    /// Nodes that vote [default: 4, or those of the network that is there].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub validators: Option<u16>,
+    /// Nodes that only follow [default: 0, or those of the network that is there].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=99))]
+    pub followers: Option<u16>,
     /// Where the nodes' homes are; a network that is there already goes on.
     #[arg(long, value_name = "DIR", default_value = "hearth-testnet")]
     pub dir: PathBuf,
@@ -50,9 +50,9 @@ pub struct EvmTestnet {
     /// CometBFT's program [default: the one on the PATH, or in Go's folder of programs].
     #[arg(long, value_name = "PATH")]
     pub cometbft: Option<PathBuf>,
-    /// The chain's id (EIP-155).
-    #[arg(long, value_name = "ID", default_value_t = 31337, value_parser = clap::value_parser!(u64).range(1..))]
-    pub chain_id: u64,
+    /// The chain's id (EIP-155) [default: 31337, or that of the network that is there].
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u64).range(1..))]
+    pub chain_id: Option<u64>,
     /// Accounts to fund.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub accounts: u32,
@@ -67,25 +67,30 @@ pub struct EvmTestnet {
     pub files_only: bool,
 }
 
+/// What a new network is where nothing else is said.
+const VALIDATORS: u16 = 4;
+const CHAIN_ID: u64 = 31337;
 /// Gas that a block may use: that of one second.
 const GAS_LIMIT: u64 = 500_000_000;
 
 /// Runs until Ctrl-C.
 pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
     let cometbft = program::find(options.cometbft.as_deref())?;
+    let chain_id = options.chain_id.unwrap_or(CHAIN_ID);
     let network = Network {
-        validators: options.validators,
-        followers: options.followers,
+        validators: options.validators.unwrap_or(VALIDATORS),
+        followers: options.followers.unwrap_or(0),
         base_port: options.base_port,
         pause_ms: options.pause,
         pool: 5000,
-        genesis: genesis(options)?,
+        genesis: genesis(options, chain_id)?,
     };
-    let homes = match homes::find(&options.dir, &network)? {
-        Some(homes) => homes,
-        None => homes::write(&cometbft, &options.dir, &network)?,
+    let wanted = Wanted { validators: options.validators, followers: options.followers, chain_id: options.chain_id };
+    let (homes, chain_id) = match homes::find(&options.dir, &network, &wanted)? {
+        Some(found) => found,
+        None => (homes::write(&cometbft, &options.dir, &network)?, chain_id),
     };
-    say.line(format_args!("hearth {}, EVM chain {} on CometBFT", env!("CARGO_PKG_VERSION"), options.chain_id));
+    say.line(format_args!("hearth {}, EVM chain {chain_id} on CometBFT", env!("CARGO_PKG_VERSION")));
     for home in &homes {
         let (web3, comet) = (home.web3(), home.comet_rpc());
         say.line(format_args!("  rpc http://{web3}  cometbft {comet}  {}", home.folder.display()));
@@ -119,10 +124,10 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
 }
 
 /// The chain's beginning as a file has it.
-fn genesis(options: &EvmTestnet) -> Result<serde_json::Value, EvmError> {
+fn genesis(options: &EvmTestnet, chain_id: u64) -> Result<serde_json::Value, EvmError> {
     let funded = accounts::derive(&options.mnemonic, options.accounts)?;
     let funded: Vec<_> = funded.iter().map(|account| (account.address, options.balance)).collect();
-    let genesis = Genesis::dev(options.chain_id, &funded, GAS_LIMIT);
+    let genesis = Genesis::dev(chain_id, &funded, GAS_LIMIT);
     let chain = Chain::open(ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) })?;
     Ok(dump::of(&chain))
 }
@@ -178,6 +183,16 @@ struct Process {
     ended: bool,
 }
 
+impl Process {
+    /// Asks it to end; says whether it was there to be asked. Once it is known to have ended its number may be another
+    /// process's.
+    fn terminate(&mut self) -> bool {
+        self.ended |= !matches!(self.child.try_wait(), Ok(None));
+        let id = Pid::from_raw(self.child.id() as i32).filter(|_| !self.ended);
+        id.is_some_and(|id| kill_process(id, Signal::TERM).is_ok())
+    }
+}
+
 impl Running {
     fn start(&mut self, mut command: Command, home: &Home, name: &str) -> Result<(), EvmError> {
         let log = home.folder.join(format!("{name}.log"));
@@ -207,9 +222,8 @@ impl Running {
             let name = last.what.split(' ').next().unwrap_or_default().to_owned();
             let begin = self.0.iter().position(|process| process.what.starts_with(&name)).unwrap_or(0);
             let mut group = self.0.split_off(begin);
-            for process in &group {
-                // It fails where the process has ended already.
-                let _ = Pid::from_raw(process.child.id() as i32).map(|id| kill_process(id, Signal::TERM));
+            for process in &mut group {
+                process.terminate();
             }
             let deadline = Instant::now() + STOP_WITHIN;
             for process in &mut group {
@@ -232,6 +246,20 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_ended_is_not_asked_to_end() {
+        let process = |program: &str| {
+            let child = Command::new(program).arg("60").stdout(Stdio::null()).spawn().unwrap();
+            Process { what: program.into(), log: PathBuf::new(), child, ended: false }
+        };
+        let mut asleep = process("sleep");
+        assert!(asleep.terminate());
+        asleep.child.wait().unwrap();
+        let mut gone = process("echo");
+        gone.child.wait().unwrap();
+        assert!(!asleep.terminate() && !gone.terminate());
+    }
 
     #[test]
     fn commands_are_shown_as_they_are_typed() {
