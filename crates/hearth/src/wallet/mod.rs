@@ -59,6 +59,22 @@ pub enum WalletError {
     /// Not issued.
     #[error("asset {0} was never issued")]
     NoAsset(AssetId),
+    /// By no such name.
+    #[error("'{0}' is no asset of this key: `native`, an id, or one of: {1}")]
+    UnknownAsset(String, String),
+    /// By more than one.
+    #[error("more than one asset of this key is named {0}: say which by its id: {1}")]
+    WhichAsset(String, String),
+    /// What is paid there would be lost.
+    #[error(
+        "this chain has no contract of Prism at {address}, so what is sent there would be lost; nothing was sent. A genesis \
+         of one's own must name it in `alloc` (docs/wallet.md has the code)",
+        address = prism::ADDRESS
+    )]
+    NoContract,
+    /// The node has no key of the account.
+    #[error("the node does not sign for {0}: give its key with --evm-key FILE")]
+    NotItsAccount(Address),
     /// It is in no block, and will be in none.
     #[error("transaction {0:?} was dropped: {1}")]
     Dropped(B256, String),
@@ -118,12 +134,13 @@ pub fn run(command: &Command, say: &Say) -> Result<(), WalletError> {
         }
         Command::Send { to, amount, asset, memo, payer } => {
             let mut purse = Purse::open(payer)?;
-            let amount = positive(amount, purse.decimals(asset)?)?;
+            let asset = purse.asset(asset)?;
+            let amount = positive(amount, purse.decimals(&asset)?)?;
             if memo.len() > MEMO_MAX {
                 return Err(WalletError::Memo(memo.len()));
             }
             let memo = memo.as_bytes().to_vec().into();
-            let outputs = vec![Output { asset: *asset, amount, owner: *to, memo }];
+            let outputs = vec![Output { asset, amount, owner: *to, memo }];
             let raw = purse.builder(outputs, Action::Transfer).build()?;
             purse.send(&raw, say)
         }
@@ -142,8 +159,7 @@ pub fn run(command: &Command, say: &Say) -> Result<(), WalletError> {
             purse.send(&raw, say)
         }
         Command::Prism { amount, to: None, from, evm_key, payer } => {
-            let from = from.expect("the command line asks for one of them");
-            from_evm(positive(amount, NATIVE_DECIMALS)?, from, evm_key.as_deref(), payer, say)
+            from_evm(positive(amount, NATIVE_DECIMALS)?, *from, evm_key.as_deref(), payer, say)
         }
     }
 }
@@ -186,6 +202,25 @@ impl Purse {
 
     fn owner(&self) -> OwnerKey {
         OwnerKey(self.key.public_key())
+    }
+
+    /// The asset of that id, or the one of the owner's that has that name.
+    fn asset(&mut self, named: &str) -> Result<AssetId, WalletError> {
+        if let Ok(id) = named.parse() {
+            return Ok(id);
+        }
+        let owner = self.owner();
+        let issued: Vec<_> = self.node.balances(&owner)?.into_iter().filter(|one| one.asset != "native").collect();
+        let ids: Vec<&str> = issued.iter().filter(|one| one.code == named).map(|one| one.asset.as_str()).collect();
+        match ids[..] {
+            [id] => id.parse().map_err(|why| WalletError::Answer("utxo_getBalances", why)),
+            [] => {
+                let names: Vec<_> = issued.iter().map(|one| one.code.as_str()).collect();
+                let names = if names.is_empty() { "it has none".into() } else { names.join(", ") };
+                Err(WalletError::UnknownAsset(named.into(), names))
+            }
+            _ => Err(WalletError::WhichAsset(named.into(), ids.join(", "))),
+        }
     }
 
     fn decimals(&mut self, asset: &AssetId) -> Result<u8, WalletError> {
@@ -233,21 +268,38 @@ impl Purse {
     }
 }
 
-/// Takes `amount` units from an account of the EVM to the payer's key.
-fn from_evm(amount: u64, from: Address, evm_key: Option<&Path>, payer: &Payer, say: &Say) -> Result<(), WalletError> {
+/// Takes `amount` units from an account of the EVM, `evm_key`'s or one that the node signs for, to the payer's key.
+fn from_evm(
+    amount: u64,
+    from: Option<Address>,
+    evm_key: Option<&Path>,
+    payer: &Payer,
+    say: &Say,
+) -> Result<(), WalletError> {
     let owner = OwnerKey(keys::read(&payer.key)?.public);
+    let signer = evm_key.map(read_evm_key).transpose()?;
+    let account = signer.as_ref().map(|signer| Address::from(signer.address()));
+    if let (Some(path), Some(found), Some(wanted)) = (evm_key, account, from)
+        && found != wanted
+    {
+        return Err(WalletError::OtherAccount { path: path.into(), found, wanted });
+    }
     let mut node = Node::at(&payer.node.rpc)?;
-    let hash = match evm_key {
-        None => node.call_from(from, prism::ADDRESS, amount::to_wei(amount.into()), &prism::call_data(&owner))?,
-        Some(path) => {
-            let signer = read_evm_key(path)?;
-            let found = Address::from(signer.address());
-            if found != from {
-                return Err(WalletError::OtherAccount { path: path.into(), found, wanted: from });
-            }
-            let (nonce, price) = node.nonce_and_price(from)?;
+    if node.code(prism::ADDRESS)? != *prism::CODE {
+        return Err(WalletError::NoContract);
+    }
+    let hash = match (signer, from) {
+        (Some(signer), _) => {
+            let (nonce, price) = node.nonce_and_price(Address::from(signer.address()))?;
             node.send_evm(&hearth_evm::prism::call(node.chain_id, nonce, price, &owner, amount, &signer).raw)?
         }
+        (None, Some(from)) => {
+            if !node.accounts()?.contains(&from) {
+                return Err(WalletError::NotItsAccount(from));
+            }
+            node.call_from(from, prism::ADDRESS, amount::to_wei(amount.into()), &prism::call_data(&owner))?
+        }
+        (None, None) => unreachable!("the command line asks for one of them"),
     };
     if payer.no_wait {
         say.line(format_args!("{hash:?}"));

@@ -125,6 +125,16 @@ impl Node {
         .ok_or(WalletError::Waiting(*id))
     }
 
+    /// An account's code.
+    pub fn code(&mut self, of: Address) -> Result<Bytes, WalletError> {
+        self.ask("eth_getCode", json!([of, "latest"]))
+    }
+
+    /// The accounts of the EVM that the node signs for.
+    pub fn accounts(&mut self) -> Result<Vec<Address>, WalletError> {
+        self.ask("eth_accounts", json!([]))
+    }
+
     /// Has the node sign and send a call for one of its own accounts.
     pub fn call_from(&mut self, from: Address, to: Address, value: U256, data: &[u8]) -> Result<B256, WalletError> {
         let call = json!({ "from": from, "to": to, "value": value, "data": hex::encode_prefixed(data) });

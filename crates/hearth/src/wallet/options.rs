@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use alloy_primitives::Address;
 use clap::{Args, Subcommand};
-use hearth_utxo::{AssetId, OwnerKey};
+use hearth_utxo::OwnerKey;
 
 /// `hearth wallet`
 #[derive(Subcommand)]
@@ -26,7 +26,7 @@ pub enum Command {
     /// Say what an address has, of each asset.
     Balance {
         /// The address [default: the key's].
-        #[arg(value_name = "ADDRESS", required_unless_present = "key")]
+        #[arg(value_name = "ADDRESS", required_unless_present = "key", value_parser = owner)]
         address: Option<OwnerKey>,
         /// The key's file.
         #[arg(long, value_name = "KEY", conflicts_with = "address")]
@@ -38,13 +38,13 @@ pub enum Command {
     /// Pay to an address.
     Send {
         /// To whom: `hearth1…`.
-        #[arg(value_name = "ADDRESS")]
+        #[arg(value_name = "ADDRESS", value_parser = owner)]
         to: OwnerKey,
         /// How much, as 1.5.
         amount: String,
-        /// Of which asset: `native`, or its id.
+        /// Of which asset: `native`, its id, or its name where the key has one of that name alone.
         #[arg(long, value_name = "ASSET", default_value = "native")]
-        asset: AssetId,
+        asset: String,
         /// A text that everybody can read, at most 256 bytes.
         #[arg(long, value_name = "TEXT", default_value = "")]
         memo: String,
@@ -75,14 +75,14 @@ pub enum Command {
         /// How much, as 1.5; six digits after the point at most.
         amount: String,
         /// To this account.
-        #[arg(long, value_name = "ACCOUNT", required_unless_present = "from", conflicts_with = "from")]
+        #[arg(long, value_name = "ACCOUNT", value_parser = account, conflicts_with_all = ["from", "evm_key"])]
+        #[arg(required_unless_present_any = ["from", "evm_key"])]
         to: Option<Address>,
-        /// From this account, which the node signs for, as `hearth evm run` does for those that it prints; or
-        /// --evm-key's.
-        #[arg(long, value_name = "ACCOUNT")]
+        /// From this account, which the node signs for, as `hearth evm run` does for those that it prints.
+        #[arg(long, value_name = "ACCOUNT", value_parser = account)]
         from: Option<Address>,
-        /// Sign for the account with the key in this file, 64 hexadecimal digits.
-        #[arg(long, value_name = "FILE", requires = "from")]
+        /// From the account whose key is in this file, 64 hexadecimal digits.
+        #[arg(long, value_name = "FILE")]
         evm_key: Option<PathBuf>,
         /// Whose outputs.
         #[command(flatten)]
@@ -110,4 +110,34 @@ pub struct Payer {
     /// Do not wait until it is in a block.
     #[arg(long)]
     pub no_wait: bool,
+}
+
+/// An address of the ledger of outputs.
+fn owner(text: &str) -> Result<OwnerKey, String> {
+    if text.starts_with("0x") {
+        return Err("that is an account of the EVM, and an address here begins with `hearth1`; `hearth wallet prism \
+                    AMOUNT --to ACCOUNT` pays to such an account"
+            .into());
+    }
+    text.parse()
+        .map_err(|error| format!("{error}; `hearth wallet address KEY` says a key's, which begins with `hearth1`"))
+}
+
+/// An account of the EVM.
+fn account(text: &str) -> Result<Address, String> {
+    text.parse().map_err(|_| "an account of the EVM is 0x and 40 hexadecimal digits".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_the_other_ledger_is_told_so() {
+        let evm = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+        assert!(owner(evm).is_err_and(|why| why.contains("--to")));
+        assert!(owner("a.json").is_err_and(|why| why.contains("hearth wallet address")));
+        assert!(account(evm).is_ok());
+        assert!(account("hearth1").is_err_and(|why| why.contains("40 hexadecimal")));
+    }
 }
