@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, Bytes};
 
-use super::times::Burst;
+use super::times::{self, Burst};
 use super::{Chain, Inner, SubmitError};
 use crate::pool::PoolError;
 use crate::tx::{self, SharedTx, Tx, TxEnvelope, TxError, TypedTransaction};
@@ -24,7 +24,7 @@ impl Chain {
     /// Takes a burst of raw transactions: the hash of each that is acknowledged, or why it is not. What is acknowledged
     /// will be in a block, or have a [fate](crate::pool::Pool::fate).
     pub fn submit(&self, raw: Vec<Bytes>) -> Vec<Result<B256, SubmitError>> {
-        let begun = Instant::now();
+        let begun = times::of_this_thread();
         let chain_id = self.chain_id();
         let mut results: Vec<Result<B256, SubmitError>> = Vec::with_capacity(raw.len());
         let mut burst = Vec::with_capacity(raw.len());
@@ -57,7 +57,7 @@ impl Chain {
                 Err(error) => *result = Err(error.into()),
             }
         }
-        let recover = begun.elapsed();
+        let recovered_at = times::of_this_thread();
         let (submitted, to_outputs) = (results.len(), outputs.len());
         let undecodable = submitted - to_outputs - good.len();
         let mut taken = self.inner.take(good).into_iter();
@@ -72,19 +72,21 @@ impl Chain {
         }
         let refused = results.iter().filter(|result| result.is_err()).count();
         let burst = Burst { submitted, to_outputs, undecodable, refused };
-        self.inner.times.checked(recover, begun.elapsed() - recover, burst);
+        let (recover, pool) = (recovered_at - begun, times::of_this_thread() - recovered_at);
+        self.inner.times.checked(recover, pool, burst);
         results
     }
 
     /// Takes transactions whose senders are known.
     pub fn submit_recovered(&self, txs: Vec<SharedTx>) -> Vec<Result<B256, SubmitError>> {
-        let begun = Instant::now();
+        let begun = times::of_this_thread();
         let hashes: Vec<B256> = txs.iter().map(|tx| tx.hash).collect();
         let taken = self.inner.take(txs).into_iter().zip(hashes);
         let results: Vec<Result<B256, SubmitError>> = taken.map(|(taken, hash)| taken.map(|()| hash)).collect();
         let refused = results.iter().filter(|result| result.is_err()).count();
         let burst = Burst { submitted: results.len(), refused, ..Burst::default() };
-        self.inner.times.checked(Duration::ZERO, begun.elapsed(), burst);
+        let pool = times::of_this_thread() - begun;
+        self.inner.times.checked(Duration::ZERO, pool, burst);
         results
     }
 

@@ -61,9 +61,9 @@ pub struct Metrics {
     pub undecodable: u64,
     /// Those that were not taken, for whatever reason.
     pub refused: u64,
-    /// Nanoseconds of decoding transactions and recovering their senders. Threads add up.
+    /// Nanoseconds of CPU time of decoding transactions and recovering their senders. Threads add up.
     pub recover_ns: u64,
-    /// Nanoseconds of the pool's looking at what was submitted. Threads add up.
+    /// Nanoseconds of CPU time of the pool's looking at what was submitted. Threads add up.
     pub pool_ns: u64,
     /// Of the newest block.
     pub last: BlockTimes,
@@ -73,6 +73,12 @@ pub struct Metrics {
     pub pool: pool::Stats,
     /// How full the pool is.
     pub pool_status: pool::Status,
+}
+
+/// CPU time that this thread has used: whoever else runs on its core takes none of it.
+pub(super) fn of_this_thread() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
 /// The times of the last blocks.
@@ -111,7 +117,7 @@ pub(super) struct Burst {
 }
 
 impl Times {
-    /// A burst was submitted: how long decoding and recovering it took, and then the pool.
+    /// A burst was submitted: how much CPU time decoding and recovering it took, and then the pool.
     pub(super) fn checked(&self, recover: Duration, pool: Duration, burst: Burst) {
         self.check_ns.fetch_add((recover + pool).as_nanos() as u64, Ordering::Relaxed);
         self.recover_ns.fetch_add(recover.as_nanos() as u64, Ordering::Relaxed);

@@ -100,9 +100,7 @@ type Part = (&'static str, &'static str, fn(&BlockTimes) -> u64);
 
 const OF_EXEC: [Part; 3] = [
     ("block_begin", "Time of choosing a block's transactions, and of the calls before them.", |times| times.begin_us),
-    ("block_check", "Time of checking what was submitted since the block before, of all threads.", |times| {
-        times.check_us
-    }),
+    ("block_check", "CPU time of checking what was submitted since the block before.", |times| times.check_us),
     ("block_deliver", "Time of executing a block's transactions.", |times| times.deliver_us),
 ];
 const OF_COMMIT: [Part; 4] = [
