@@ -21,7 +21,7 @@ pub const KEPT: usize = 1024;
 pub struct BlockTimes {
     /// Choosing transactions, and the calls before them.
     pub begin_us: u64,
-    /// Checking what was submitted since the block before: decoding, senders, the pool. Threads add up.
+    /// CPU time of checking what was submitted since the block before: decoding, senders, the pool. Threads add up.
     pub check_us: u64,
     /// Executing the transactions, and the calls after them.
     pub deliver_us: u64,
