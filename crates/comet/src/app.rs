@@ -10,6 +10,7 @@
 //! drops   a proposal that does not hold: rejected and counted
 //! source  CometBFT's `spec/abci`; docs/cometbft.md says of each answer whether it is deterministic
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +24,8 @@ use hearth_evm::tx::SharedTx;
 
 use crate::app_hash::app_hash;
 use crate::block::{self, Part};
+use crate::snapshot::maker::Maker;
+use crate::snapshot::restore::{self, Restoring, Step};
 use crate::{check, query, spread};
 
 /// The rules' version: part of each header of CometBFT's.
@@ -33,7 +36,7 @@ const MADE_MAX: usize = 4;
 /// What an application is made with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// CometBFT may forget all but so many blocks; 0: none.
+    /// CometBFT may forget all but so many blocks, as far as no snapshot needs them; 0: none.
     pub retain_blocks: u64,
 }
 
@@ -79,6 +82,9 @@ pub struct App {
     /// Whether this node has been asked to propose.
     proposes: AtomicBool,
     counters: Counters,
+    maker: Option<Maker>,
+    /// The snapshot that this node begins with.
+    restoring: Mutex<Option<Restoring>>,
 }
 
 /// A thread that panics here ends its connection and so CometBFT; what is behind the lock is whole.
@@ -89,8 +95,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl App {
     /// Over a chain that makes no blocks by itself.
     pub fn new(chain: Chain, config: Config) -> Self {
-        let (spread, made, decided, proposes, counters) = Default::default();
-        Self { chain, config, spread, made, decided, proposes, counters }
+        let (spread, made, decided, proposes, counters, restoring) = Default::default();
+        Self { chain, config, spread, made, decided, proposes, counters, maker: None, restoring }
+    }
+
+    /// The same, with snapshots in `folder`: one at each height that `interval` divides (0: none are made), of which
+    /// `kept` stay.
+    pub fn with_snapshots(self, folder: &Path, interval: u64, kept: usize) -> std::io::Result<Self> {
+        Ok(Self { maker: Some(Maker::start(folder, interval, kept)?), ..self })
+    }
+
+    /// What makes snapshots.
+    pub fn maker(&self) -> Option<&Maker> {
+        self.maker.as_ref()
     }
 
     /// The ledger.
@@ -158,9 +175,37 @@ impl App {
     }
 
     fn retain_height(&self, head: u64) -> i64 {
+        // Who begins with a snapshot gets the blocks after it from the others.
+        let needed = self.maker.as_ref().and_then(|maker| maker.store().oldest()).unwrap_or(head);
         match self.config.retain_blocks {
             0 => 0,
-            blocks => i64::try_from(head.saturating_sub(blocks)).unwrap_or(0),
+            blocks => i64::try_from(head.saturating_sub(blocks).min(needed)).unwrap_or(0),
+        }
+    }
+
+    /// Whether nothing is lost where this node begins with a snapshot.
+    fn is_new(&self) -> bool {
+        let head = self.chain.head().number();
+        head == 0 || self.chain.first_block() == head
+    }
+
+    /// Gives a snapshot that is whole to the ledger; what CometBFT is to be told.
+    fn begin_with(&self, restoring: Restoring) -> response::Applied {
+        use hearth_evm::chain::RestoreError::{Chain, NotNew, Wrong};
+        match restoring.give(&self.chain) {
+            Ok(()) => {
+                tracing::info!(height = self.chain.head().number(), "begun with a snapshot");
+                lock(&self.made).clear();
+                response::Applied::Accept
+            }
+            Err(Wrong(why)) => {
+                tracing::warn!(%why, "a snapshot is refused");
+                response::Applied::RejectSnapshot
+            }
+            Err(error @ (NotNew(_) | Chain(_))) => {
+                tracing::error!(%error, "no snapshot can be taken");
+                response::Applied::Abort
+            }
         }
     }
 }
@@ -206,6 +251,11 @@ impl Application for App {
     }
 
     fn query(&self, request: request::Query) -> Answer<response::Query> {
+        if request.path == "/snapshots" {
+            let heights: Vec<u64> = self.maker.iter().flat_map(|maker| maker.store().heights()).collect();
+            let head = i64::try_from(self.chain.head().number()).map_err(Exception::new)?;
+            return Ok(response::Query::found(request.data, serde_json::json!(heights).to_string(), head));
+        }
         Ok(query::answer(&self.chain, &request))
     }
 
@@ -280,6 +330,51 @@ impl Application for App {
         let made = decided.ok_or_else(|| Exception("a commit without a block before it".into()))?;
         let block = self.chain.commit(made.ready).map_err(Exception::new)?;
         lock(&self.made).clear();
+        if let Some(maker) = &self.maker {
+            maker.committed(&self.chain, block.number());
+        }
         Ok(response::Commit { retain_height: self.retain_height(block.number()) })
+    }
+
+    fn list_snapshots(&self, _: request::ListSnapshots) -> Answer<response::ListSnapshots> {
+        let snapshots = self.maker.as_ref().map(|maker| maker.store().list()).unwrap_or_default();
+        Ok(response::ListSnapshots { snapshots })
+    }
+
+    fn load_snapshot_chunk(&self, request: request::LoadSnapshotChunk) -> Answer<response::LoadSnapshotChunk> {
+        let request::LoadSnapshotChunk { height, format, chunk } = request;
+        let chunk = self.maker.as_ref().and_then(|maker| maker.store().chunk(height, format, chunk));
+        Ok(response::LoadSnapshotChunk { chunk: chunk.unwrap_or_default() })
+    }
+
+    fn offer_snapshot(&self, request: request::OfferSnapshot) -> Answer<response::OfferSnapshot> {
+        let mut restoring = lock(&self.restoring);
+        *restoring = None;
+        let folder = self.maker.as_ref().map(|maker| maker.store().part("incoming"));
+        let result = if self.is_new() {
+            match restore::offer(&request, folder).map_err(Exception::new)? {
+                Ok(begun) => {
+                    *restoring = Some(begun);
+                    response::Offer::Accept
+                }
+                Err(refused) => refused,
+            }
+        } else {
+            tracing::error!("this node has blocks of its own: remove its ledger to begin with a snapshot");
+            response::Offer::Abort
+        };
+        Ok(response::OfferSnapshot { result: result.into() })
+    }
+
+    fn apply_snapshot_chunk(&self, request: request::ApplySnapshotChunk) -> Answer<response::ApplySnapshotChunk> {
+        let mut restoring = lock(&self.restoring);
+        let Some(underway) = restoring.as_mut() else { return Ok(restore::say(response::Applied::RejectSnapshot)) };
+        match underway.apply(request).map_err(Exception::new)? {
+            Step::Say(said) => Ok(said),
+            Step::Whole => {
+                let whole = restoring.take().expect("it is under way");
+                Ok(restore::say(self.begin_with(whole)))
+            }
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Query: what a client of CometBFT's RPC can ask the ledger (`abci_query`). Our own RPC answers much more.
 //!
 //! Paths: `/account` (data: an address, 20 bytes), `/storage` (an address and a slot, 52 bytes), `/tx` (a hash, 32
-//! bytes), `/block` (nothing: the block of the height asked for), `/outputs` (an owner's key, 32 bytes). Answers are
-//! JSON. A height of 0 is the newest; of accounts the last 128 are known, of outputs the newest.
+//! bytes), `/block` (nothing: the block of the height asked for), `/outputs` (an owner's key, 32 bytes),
+//! `/snapshots` (nothing: the heights of this node's, which the application knows). Answers are JSON. A height of 0 is the newest; of accounts the last 128 are known, of outputs the newest.
 //!
 //! reads   the state after a block; blocks
 //! drops   nothing: what there is no answer to has a code
@@ -67,7 +67,7 @@ pub fn answer(chain: &Chain, query: &request::Query) -> response::Query {
                 "transactions": hashes,
             })
         }),
-        _ => return refused(CODE_QUESTION, "paths: /account, /storage, /tx, /block, /outputs"),
+        _ => return refused(CODE_QUESTION, "paths: /account, /storage, /tx, /block, /outputs, /snapshots"),
     };
     match found {
         Some(value) => response::Query::found(query.data.clone(), value.to_string(), height as i64),

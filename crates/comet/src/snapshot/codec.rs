@@ -1,9 +1,10 @@
-//! A snapshot's bytes: the chunk of the block, then chunks of the state.
+//! A snapshot's bytes: the chunk of headers, then chunks of the block and of both ledgers after it.
 //!
 //! Chunk 0 holds the headers of the block and of those before it, as far as `BLOCKHASH` looks back, newest first, in
-//! RLP. Their chain of hashes ends in the app hash, so nothing in them needs trust. The other chunks hold entries: an
-//! account and then its slots; accounts in the order of their addresses, slots in that of their keys, so that equal
-//! states make equal chunks. An entry is never cut. The state's root is in the header.
+//! RLP. Their chain of hashes ends in the app hash, so nothing in them needs trust. The other chunks hold entries: the
+//! block, in pieces; the items of the ledger of outputs that the header commits to; accounts, each followed by its
+//! slots. Items come in their order, accounts in that of their addresses, slots in that of their keys, so that equal
+//! ledgers make equal chunks. An entry is never cut. What all of it must come to is in the header.
 //!
 //! memory  of a reader: the account at hand; of a writer: one chunk
 
@@ -23,10 +24,18 @@ const CODE_BYTES_MAX: usize = 1 << 20;
 
 const ACCOUNT: u8 = 1;
 const SLOT: u8 = 2;
+const BLOCK: u8 = 3;
+const ITEM: u8 = 4;
+/// The longest piece of a block, and the longest item.
+pub const PIECE_BYTES_MAX: usize = 1 << 20;
 
-/// A part of the state.
+/// A part of what is after the headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
+    /// A piece of the block, at most [`PIECE_BYTES_MAX`].
+    Block(Bytes),
+    /// An item of the ledger of outputs.
+    Item(Bytes),
     /// An account; its slots follow.
     Account {
         /// Its address.
@@ -61,9 +70,9 @@ pub enum CodecError {
         /// What is there.
         tag: u8,
     },
-    /// Longer than any code.
-    #[error("a code of {0} bytes")]
-    Code(usize),
+    /// Longer than any code, piece or item.
+    #[error("an entry of {0} bytes")]
+    Long(usize),
     /// Slots without an account, a zero slot, or entries out of order.
     #[error("byte {0}: an entry that cannot be there")]
     Order(usize),
@@ -110,6 +119,11 @@ impl Writer {
     /// Adds an entry; gives the chunk when it is full.
     pub fn push(&mut self, entry: &Entry) -> Option<Vec<u8>> {
         match entry {
+            Entry::Block(bytes) | Entry::Item(bytes) => {
+                self.chunk.push(if matches!(entry, Entry::Block(_)) { BLOCK } else { ITEM });
+                self.chunk.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+                self.chunk.extend_from_slice(bytes);
+            }
             Entry::Account { address, nonce, balance, code } => {
                 self.chunk.push(ACCOUNT);
                 self.chunk.extend_from_slice(address.as_slice());
@@ -136,6 +150,8 @@ impl Writer {
 /// Takes chunks apart, in order.
 #[derive(Debug, Default)]
 pub struct Reader {
+    /// Whether items have come: no more of the block does.
+    items: bool,
     account: Option<Address>,
     slot: Option<U256>,
 }
@@ -149,24 +165,24 @@ impl Reader {
             let tag = chunk[at];
             at += 1;
             match tag {
+                BLOCK | ITEM => {
+                    let bytes = sized(chunk, &mut at, PIECE_BYTES_MAX)?;
+                    if self.account.is_some() || (tag == BLOCK && self.items) {
+                        return Err(CodecError::Order(begin));
+                    }
+                    self.items = tag == ITEM;
+                    each(if tag == BLOCK { Entry::Block(bytes) } else { Entry::Item(bytes) });
+                }
                 ACCOUNT => {
                     let address = Address::from(take::<20>(chunk, &mut at)?);
                     let nonce = u64::from_be_bytes(take(chunk, &mut at)?);
                     let balance = U256::from_be_bytes(take::<32>(chunk, &mut at)?);
-                    let length = u32::from_be_bytes(take(chunk, &mut at)?) as usize;
-                    if length > CODE_BYTES_MAX {
-                        return Err(CodecError::Code(length));
-                    }
-                    let end = at + length;
-                    if end > chunk.len() {
-                        return Err(CodecError::CutOff(at));
-                    }
+                    let code = sized(chunk, &mut at, CODE_BYTES_MAX)?;
                     if self.account.is_some_and(|before| before >= address) {
                         return Err(CodecError::Order(begin));
                     }
                     (self.account, self.slot) = (Some(address), None);
-                    each(Entry::Account { address, nonce, balance, code: chunk.slice(at..end) });
-                    at = end;
+                    each(Entry::Account { address, nonce, balance, code });
                 }
                 SLOT => {
                     let slot = U256::from_be_bytes(take::<32>(chunk, &mut at)?);
@@ -182,6 +198,21 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// Bytes after their length.
+fn sized(chunk: &Bytes, at: &mut usize, max: usize) -> Result<Bytes, CodecError> {
+    let length = u32::from_be_bytes(take(chunk, at)?) as usize;
+    if length > max {
+        return Err(CodecError::Long(length));
+    }
+    let end = *at + length;
+    if end > chunk.len() {
+        return Err(CodecError::CutOff(*at));
+    }
+    let bytes = chunk.slice(*at..end);
+    *at = end;
+    Ok(bytes)
 }
 
 fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], CodecError> {
@@ -250,6 +281,13 @@ mod tests {
         assert!(matches!(read(&write(&twice)), Err(CodecError::Order(_))));
         let falling = [account(2, vec![]), account(1, vec![])];
         assert!(matches!(read(&write(&falling)), Err(CodecError::Order(_))));
+        let (block, item) = (Entry::Block(Bytes::from_static(b"b")), Entry::Item(Bytes::from_static(b"i")));
+        let all = [block.clone(), block.clone(), item.clone(), item.clone(), account(1, vec![])];
+        assert_eq!(read(&write(&all)).unwrap(), all);
+        assert!(matches!(read(&write(&[item.clone(), block.clone()])), Err(CodecError::Order(_))));
+        assert!(matches!(read(&write(&[account(1, vec![]), item])), Err(CodecError::Order(_))));
+        let long = Entry::Block(vec![0; PIECE_BYTES_MAX + 1].into());
+        assert_eq!(read(&write(&[long])), Err(CodecError::Long(PIECE_BYTES_MAX + 1)));
         assert_eq!(read(&[Bytes::from_static(&[7])]), Err(CodecError::Tag { at: 0, tag: 7 }));
     }
 
@@ -269,7 +307,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_entries_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), tag in 0_u8..4) {
+        fn any_bytes_are_entries_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), tag in 0_u8..6) {
             let bytes: Vec<u8> = std::iter::once(tag).chain(bytes).collect();
             let _ = read(&[bytes.clone().into()]);
             let _ = decode_headers(&bytes);

@@ -62,8 +62,10 @@ impl Store {
                 }
                 continue;
             };
-            if let Some(hashes) = split(&fs::read(path.join("hashes"))?) {
-                kept.push(Kept { height, hashes });
+            // Without hashes it is what the machine's end has left of one.
+            match fs::read(path.join("hashes")).ok().and_then(|bytes| split(&bytes)).filter(|hashes| hashes.len() > 1) {
+                Some(hashes) => kept.push(Kept { height, hashes }),
+                None => fs::remove_dir_all(&path)?,
             }
         }
         kept.sort_by_key(|kept| kept.height);
@@ -74,13 +76,38 @@ impl Store {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a snapshot: the block's header and those before it, newest first, and the state after it.
-    pub fn take(&self, headers: &[Header], entries: impl IntoIterator<Item = Entry>) -> io::Result<()> {
+    /// Where what is not whole may be; gone at the next start.
+    pub fn part(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.part"))
+    }
+
+    /// The heights of all, lowest first.
+    pub fn heights(&self) -> Vec<u64> {
+        self.kept().iter().map(|kept| kept.height).collect()
+    }
+
+    /// The height of the oldest.
+    pub fn oldest(&self) -> Option<u64> {
+        self.kept().first().map(|kept| kept.height)
+    }
+
+    /// Writes a snapshot: the block's header and those before it, newest first, and what comes after them. Where that
+    /// fails, nothing stays.
+    pub fn take(&self, headers: &[Header], entries: impl IntoIterator<Item = io::Result<Entry>>) -> io::Result<()> {
+        let height = headers.first().map_or(0, |header| header.number);
+        let taken = self.write(headers, entries);
+        if taken.is_err() {
+            let _ = fs::remove_dir_all(self.part(&height.to_string()));
+        }
+        taken
+    }
+
+    fn write(&self, headers: &[Header], entries: impl IntoIterator<Item = io::Result<Entry>>) -> io::Result<()> {
         let height = headers.first().map_or(0, |header| header.number);
         if self.kept().iter().any(|kept| kept.height == height) {
             return Ok(());
         }
-        let part = self.folder.join(format!("{height}.part"));
+        let part = self.part(&height.to_string());
         if part.exists() {
             fs::remove_dir_all(&part)?;
         }
@@ -94,7 +121,7 @@ impl Store {
         put(&encode_headers(headers))?;
         let mut writer = Writer::default();
         for entry in entries {
-            if let Some(chunk) = writer.push(&entry) {
+            if let Some(chunk) = writer.push(&entry?) {
                 put(&chunk)?;
             }
         }
@@ -158,7 +185,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path(), 2).unwrap();
         for height in [10, 20, 30] {
-            store.take(&headers(height), [account(1), account(2)]).unwrap();
+            store.take(&headers(height), [account(1), account(2)].map(Ok)).unwrap();
         }
         let listed = store.list();
         assert_eq!(listed.iter().map(|snapshot| snapshot.height).collect::<Vec<_>>(), [20, 30]);
@@ -167,7 +194,10 @@ mod tests {
         assert!(store.chunk(20, FORMAT, 2).is_none());
         fs::create_dir(folder.path().join("40.part")).unwrap();
         let again = Store::open(folder.path(), 2).unwrap();
-        assert_eq!(again.list(), listed);
+        assert_eq!((again.list(), again.oldest()), (listed, Some(20)));
+        let cut = [Ok(account(1)), Err(io::Error::other("stopped"))];
+        assert!(again.take(&headers(50), cut).is_err());
+        assert!(!again.part("50").exists() && again.oldest() == Some(20));
         assert!(!folder.path().join("40.part").exists());
         // One whose bytes have changed is not handed out.
         assert!(again.chunk(30, FORMAT, 1).is_some());
@@ -180,7 +210,7 @@ mod tests {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let listed = folders.map(|folder| {
             let store = Store::open(folder.path(), 1).unwrap();
-            store.take(&headers(5), (1..200).map(account)).unwrap();
+            store.take(&headers(5), (1..200).map(account).map(Ok)).unwrap();
             store.list()
         });
         assert_eq!(listed[0], listed[1]);

@@ -1,0 +1,134 @@
+//! Making snapshots at regular heights, beside the running chain.
+//!
+//! reads   the chain as it is after a block: its views of both ledgers, which go on being what they were
+//! writes  the store of snapshots
+//! memory  one chunk; what the chain changes meanwhile; of the state, the keys of a part
+//! drops   a snapshot that is due while another is written, and one that cannot be written: counted
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use bytes::Bytes;
+use hearth_evm::blocks;
+use hearth_evm::chain::{Chain, Frozen};
+use hearth_evm::state;
+
+use super::codec::{Entry, PIECE_BYTES_MAX};
+use super::store::Store;
+
+/// Makes snapshots; ends when dropped.
+pub struct Maker {
+    store: Arc<Store>,
+    interval: u64,
+    shared: Arc<Shared>,
+    frozen: Mutex<Option<SyncSender<Frozen>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread tells.
+#[derive(Debug, Default)]
+struct Shared {
+    busy: AtomicBool,
+    stopping: AtomicBool,
+    left_out: AtomicU64,
+}
+
+impl Maker {
+    /// Begins: a snapshot at each height that `interval` divides (0: none), of which `kept` stay in `folder`.
+    pub fn start(folder: &Path, interval: u64, kept: usize) -> io::Result<Self> {
+        let store = Arc::new(Store::open(folder, kept)?);
+        let shared = Arc::new(Shared::default());
+        let (sender, frozen) = sync_channel(1);
+        let (to, told) = (store.clone(), shared.clone());
+        let thread = thread::Builder::new().name("snapshot".into()).spawn(move || run(&to, &told, &frozen))?;
+        Ok(Self { store, interval, shared, frozen: Mutex::new(Some(sender)), thread: Some(thread) })
+    }
+
+    /// The snapshots.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Snapshots that were due and were not made.
+    pub fn left_out(&self) -> u64 {
+        self.shared.left_out.load(Ordering::Relaxed)
+    }
+
+    /// After the commit of block `number`, before the next: takes hold of the chain as it is where a snapshot is due.
+    pub fn committed(&self, chain: &Chain, number: u64) {
+        if self.interval == 0 || !number.is_multiple_of(self.interval) {
+            return;
+        }
+        let frozen = match self.shared.busy.swap(true, Ordering::AcqRel) {
+            true => Err("another is being written".to_owned()),
+            false => chain.freeze().map_err(|error| error.to_string()),
+        };
+        let sender = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        match (frozen, &*sender) {
+            (Ok(Some(frozen)), Some(sender)) => drop(sender.send(frozen)),
+            (Ok(_), _) => {
+                self.shared.busy.store(false, Ordering::Release);
+                self.shared.left_out.fetch_add(1, Ordering::Relaxed);
+            }
+            (Err(why), _) => {
+                tracing::warn!(number, %why, "a snapshot is left out");
+                self.shared.left_out.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Drop for Maker {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        drop(self.frozen.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(thread) = self.thread.take() {
+            // A panic there has told what it had to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(store: &Store, shared: &Shared, frozen: &Receiver<Frozen>) {
+    while let Ok(frozen) = frozen.recv() {
+        let number = frozen.block.number();
+        let headers = frozen.headers.clone();
+        let stop = |entry: io::Result<Entry>| match shared.stopping.load(Ordering::Relaxed) {
+            true => Err(io::Error::other("the program ends")),
+            false => entry,
+        };
+        if let Err(error) = store.take(&headers, entries(frozen).map(stop)) {
+            shared.left_out.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(number, %error, "a snapshot was not written");
+        }
+        shared.busy.store(false, Ordering::Release);
+    }
+}
+
+/// The entries of a snapshot.
+pub fn entries(frozen: Frozen) -> impl Iterator<Item = io::Result<Entry>> {
+    let Frozen { block, view, outputs, .. } = frozen;
+    let block = Bytes::from(blocks::encode(&block));
+    let pieces = (0..block.len()).step_by(PIECE_BYTES_MAX).map(move |from| {
+        let to = block.len().min(from + PIECE_BYTES_MAX);
+        Ok(Entry::Block(block.slice(from..to)))
+    });
+    let items = outputs.items_of_header().map(|item| match item {
+        Ok(item) => Ok(Entry::Item(item.encode().into())),
+        Err(error) => Err(io::Error::other(error)),
+    });
+    let state = view.sorted().filter_map(move |entry| match entry {
+        state::Entry::Account { address, account } => {
+            let code = view.code(&account.code_hash).unwrap_or_default();
+            let (nonce, balance) = (account.nonce, account.balance);
+            Some(Ok(Entry::Account { address, nonce, balance, code: code.0 }))
+        }
+        state::Entry::Storage { slot, value, .. } => Some(Ok(Entry::Slot { slot, value })),
+        state::Entry::Code { .. } => None,
+    });
+    pieces.chain(items).chain(state)
+}
