@@ -142,13 +142,19 @@ fn fees_rise_when_the_node_asks_for_more() {
     assert!(report.dearer > 0);
 }
 
+/// What was due was sent, or is counted as not sent. On a busy machine the time ends late.
+fn offered(report: &Report, rate: f64) {
+    let (offered, due) = ((report.sent + report.unsent) as f64, rate * report.seconds);
+    assert!((offered / due - 1.0).abs() < 0.1, "{offered} of {due}\n{}", report.text());
+}
+
 #[test]
 fn a_rate_is_offered_whole_whatever_the_number_of_accounts() {
     let mut scene = scene(3, Manners { block_ms: 50, ..Manners::default() });
     scene.asked.pace = Pace { rate: Some(100.0), batch: 100, ..scene.asked.pace };
     scene.asked.duration = Duration::from_secs(3);
     let report = scene.run();
-    assert!((270..=305).contains(&(report.sent + report.unsent)), "{}", report.text());
+    offered(&report, 100.0);
 }
 
 #[test]
@@ -157,7 +163,8 @@ fn a_slow_node_is_late_and_that_is_told() {
     scene.asked.pace.rate = Some(200.0);
     scene.asked.duration = Duration::from_secs(3);
     let report = scene.run();
-    assert!(report.unsent > 100 && (550..=610).contains(&(report.sent + report.unsent)), "{}", report.text());
+    offered(&report, 200.0);
+    assert!(report.unsent > 100, "{}", report.text());
     assert!(report.send_lag.unwrap().max_ms > 1000.0, "{}", report.text());
     assert_eq!(report.limit, Limit::RoundTrips, "{}", report.text());
 }
