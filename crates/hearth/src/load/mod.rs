@@ -17,10 +17,12 @@ use alloy_primitives::{Address, U256};
 use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::{self, AccountError, address};
 use hearth_lab::load::fund::FundError;
-use hearth_lab::load::report::Report;
+use hearth_lab::load::ramp::{Bound, ramp};
 use hearth_lab::load::rpc::RpcError;
 use hearth_lab::load::run::{self, Asked, LoadError, Node, Progress};
 use hearth_lab::load::sender::Pace;
+
+use serde::Serialize;
 
 use crate::out::{self, Unwritable};
 use crate::say::{Say, note};
@@ -29,6 +31,9 @@ use options::{Fund, Run, Target};
 
 /// The first development account of anvil, hardhat and `hearth evm run`: its key is in their documentation.
 const DEVELOPMENT_SECRET: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+
+/// The first rate of a ramp.
+const RAMP_BEGIN: f64 = 100.0;
 
 /// Why a load gives nothing.
 #[derive(Debug, thiserror::Error)]
@@ -152,14 +157,23 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
         fund_for_run(options, &node, &payer, &signers, stop)?;
     }
     let asked = asked(options);
-    let report = run::run(&asked, &node, &payer, &signers, &|| stop.is_set(), |progress| match progress {
+    let mut progress = |progress: Progress<'_>| match progress {
         Progress::Step(text) => note(text),
         Progress::Signed(done, all) => note(format_args!("signed {done} of {all}")),
         Progress::Second(at, included, under_way) => {
             let phase = if at <= 0.0 { " (warm-up)" } else { "" };
             say.line(format_args!("{at:>6.1} s  {included:>7} included  {under_way:>7} under way{phase}"));
         }
-    })?;
+    };
+    let stop = || stop.is_set();
+    if let Some(p99_ms) = options.ramp {
+        let bound = Bound { p99: Duration::from_millis(p99_ms), begin: options.rate.unwrap_or(RAMP_BEGIN) };
+        let contracts = run::set_up(&node, &payer, &signers, &asked.mix, &mut progress)?;
+        let found = ramp(&asked, bound, &node, contracts, &signers, &stop, progress)?;
+        say.text(found.text());
+        return write(options, &found);
+    }
+    let report = run::run(&asked, &node, &payer, &signers, &stop, progress)?;
     say.text(report.text());
     write(options, &report)
 }
@@ -173,7 +187,7 @@ fn fund_for_run(
     stop: &StopSignal,
 ) -> Result<(), CommandError> {
     let each = options.count.unwrap_or(2_000).max(options.presign);
-    let gas = U256::from(options.kind.gas_max()) * U256::from(node.terms.max_fee);
+    let gas = U256::from(options.kind.gas()) * U256::from(node.terms.max_fee);
     let amount = (gas + U256::from(1)) * U256::from(each);
     let richest: Address = address(payer);
     note(format_args!("{} accounts get {} ether each from {richest}", signers.len(), format_ether(amount)));
@@ -185,7 +199,7 @@ fn asked(options: &Run) -> Asked {
     Asked {
         networks: options.target.network.clone(),
         timeout: options.target.timeout(),
-        kind: options.kind.kind(),
+        mix: options.kind.clone(),
         senders: options.max_parallelism,
         pace: Pace {
             rate: options.rate,
@@ -200,7 +214,7 @@ fn asked(options: &Run) -> Asked {
     }
 }
 
-fn write(options: &Run, report: &Report) -> Result<(), CommandError> {
+fn write(options: &Run, report: &impl Serialize) -> Result<(), CommandError> {
     let Some(path) = &options.json else { return Ok(()) };
     let json = serde_json::to_string_pretty(report).expect("plain data");
     if path.as_os_str() == "-" {

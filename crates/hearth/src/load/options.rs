@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
-use hearth_lab::load::workload::{ERC20_GAS, Kind, TRANSFER_GAS};
+use clap::{Args, Subcommand};
+use hearth_lab::load::workload::Mix;
 
 /// `hearth load`
 #[derive(Subcommand)]
@@ -63,42 +63,16 @@ pub struct Fund {
     pub funder: Option<String>,
 }
 
-/// What to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum KindOption {
-    /// One wei from account to account.
-    Transfer,
-    /// One unit of a token that the run creates.
-    Erc20,
-}
-
-impl KindOption {
-    /// As the lab has it.
-    pub fn kind(self) -> Kind {
-        match self {
-            Self::Transfer => Kind::Transfer,
-            Self::Erc20 => Kind::Erc20,
-        }
-    }
-
-    /// The most gas one takes.
-    pub fn gas_max(self) -> u64 {
-        match self {
-            Self::Transfer => TRANSFER_GAS,
-            Self::Erc20 => ERC20_GAS,
-        }
-    }
-}
-
 /// `hearth load run`
 #[derive(Args)]
 pub struct Run {
     /// The node.
     #[command(flatten)]
     pub target: Target,
-    /// What each transaction does.
-    #[arg(long, value_enum, default_value = "transfer")]
-    pub kind: KindOption,
+    /// What transactions do: `transfer` (one wei from account to account), `erc20` (one unit of a token), `contract` (one in
+    /// sixteen creates one, the others call one), `swap` (in a pool of two tokens). Several with weights: `transfer=8,swap=2`.
+    #[arg(long, value_name = "KIND", default_value = "transfer")]
+    pub kind: Mix,
     /// The accounts that send, of `hearth load fund` [default: new ones, funded for this run].
     #[arg(long, value_name = "FILE", conflicts_with = "accounts")]
     pub keys: Option<PathBuf>,
@@ -117,10 +91,14 @@ pub struct Run {
     /// Transactions a second, of all threads together [default: as many as the node takes].
     #[arg(long, value_name = "TPS")]
     pub rate: Option<f64>,
+    /// Look for the highest rate at which 99 of 100 transactions can be read in a block within so many milliseconds. It begins
+    /// with --rate [default: 100], and each step takes --duration.
+    #[arg(long, value_name = "MILLISECONDS", conflicts_with = "count", value_parser = clap::value_parser!(u64).range(1..))]
+    pub ramp: Option<u64>,
     /// The most transactions under way, where no rate is given.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub under_way: usize,
-    /// The most that each account sends.
+    /// The most that each account sends. There is no warm-up then, and it ends when all are in blocks.
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
     /// Sign so many of each account before the first is sent, so that signing costs the node nothing meanwhile.

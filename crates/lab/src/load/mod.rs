@@ -15,6 +15,7 @@ pub mod fund;
 pub mod outcome;
 pub mod process;
 pub mod queue;
+pub mod ramp;
 pub mod refusal;
 pub mod report;
 pub mod rpc;

@@ -82,7 +82,7 @@ impl<'a> Queue<'a> {
         let index = self.first.1 + nonce.saturating_sub(self.first.0) as usize;
         let target = shared.targets[index % shared.targets.len()];
         let terms = shared.terms();
-        let (raw, hash) = sign(shared.workload.build(&terms, nonce, target), self.signer);
+        let (raw, hash) = sign(shared.workload.build(&terms, nonce, self.address, target), self.signer);
         Signed { nonce, raw, hash, max_fee: terms.max_fee, again: false }
     }
 

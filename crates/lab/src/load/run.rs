@@ -10,7 +10,7 @@ use std::sync::{Barrier, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::U256;
 use hearth_crypto::secp256k1::Signer;
 use serde_json::{Value, json};
 
@@ -23,9 +23,9 @@ use super::process;
 use super::report::Report;
 use super::rpc::{Rpc, RpcError, to_quantity};
 use super::sender::{self, Pace, Shared};
-use super::setup::make_token;
+pub use super::setup::set_up;
 use super::window::{self, Window};
-use super::workload::{Kind, Terms, Workload};
+use super::workload::{Contracts, Mix, Terms, Workload};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long receipts and the ends of what is left are asked for, each.
@@ -54,13 +54,14 @@ pub enum LoadError {
 }
 
 /// What is asked for.
+#[derive(Clone)]
 pub struct Asked {
     /// Nodes: the first is asked and read from, all are sent to, in turn.
     pub networks: Vec<String>,
     /// How long an answer may take.
     pub timeout: Duration,
     /// What to send.
-    pub kind: Kind,
+    pub mix: Mix,
     /// The threads that send.
     pub senders: usize,
     /// How.
@@ -146,7 +147,7 @@ pub fn prepare(
     fund::fund(&node.rpc, &node.terms, payer, accounts, amount, stop, told)
 }
 
-/// Runs the load. `stop` ends it early, with what there is.
+/// Creates what the load calls, and runs it. `stop` ends it early, with what there is.
 pub fn run(
     asked: &Asked,
     node: &Node,
@@ -155,16 +156,22 @@ pub fn run(
     stop: &dyn Fn() -> bool,
     mut told: impl FnMut(Progress<'_>),
 ) -> Result<Report, LoadError> {
+    let contracts = set_up(node, payer, accounts, &asked.mix, &mut told)?;
+    drive(asked, node, contracts, accounts, stop, told)
+}
+
+/// Runs the load on contracts that are there.
+pub fn drive(
+    asked: &Asked,
+    node: &Node,
+    contracts: Contracts,
+    accounts: &[Signer],
+    stop: &dyn Fn() -> bool,
+    mut told: impl FnMut(Progress<'_>),
+) -> Result<Report, LoadError> {
     if let Some(&gone) = asked.pids.iter().find(|&&pid| process::cpu_time(pid).is_none()) {
         return Err(LoadError::Process(gone));
     }
-    let token = match asked.kind {
-        Kind::Transfer => Address::ZERO,
-        Kind::Erc20 => {
-            told(Progress::Step("creating the token and minting for every account"));
-            make_token(node, payer, accounts)?
-        }
-    };
     let targets: Vec<_> = accounts.iter().map(address).collect();
     let nonces = node.rpc.nonces(&targets)?;
     let shares = share(accounts, &nonces, asked.senders);
@@ -176,7 +183,7 @@ pub fn run(
     let shared = Shared {
         pace: asked.pace_of(accounts.len()),
         senders: shares.len(),
-        workload: Workload { kind: asked.kind, token },
+        workload: Workload { mix: asked.mix.clone(), contracts },
         terms: &terms,
         targets: &targets,
         outcomes: &outcomes,

@@ -272,11 +272,11 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// What was due and did not go out is as late as the end at least.
+    /// What was due and did not go out is as late as the end at least. What fell due just then is not meant.
     fn count_unsent(&mut self, timetable: &Timetable, together: usize) {
         let end = self.shared.stop.get().copied().unwrap_or_else(Instant::now);
         let left = self.queues.iter().fold(0u64, |sum, queue| sum.saturating_add(queue.left(self.shared)));
-        self.told.unsent = timetable.due_until(end).saturating_sub(timetable.gone).min(left);
+        self.told.unsent = timetable.due_until(end - TOGETHER).saturating_sub(timetable.gone).min(left);
         for nth in (0..self.told.unsent).step_by(together) {
             let due = timetable.due(timetable.gone + nth);
             record(&mut self.told.lag_us, end.saturating_duration_since(due));

@@ -13,27 +13,127 @@ use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256}
 use hearth_crypto::secp256k1::Signer;
 
 /// What one transaction does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// One wei to another account of the load.
     Transfer,
     /// One unit of an ERC-20 token to another account of the load.
     Erc20,
+    /// One in sixteen creates a contract; the others call one, each sender in a slot of its own.
+    Contract,
+    /// A swap in a pool of two tokens, the same for all senders.
+    Swap,
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Transfer, Self::Erc20, Self::Contract, Self::Swap];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Transfer => "transfer",
             Self::Erc20 => "erc20",
-        })
+            Self::Contract => "contract",
+            Self::Swap => "swap",
+        }
+    }
+
+    /// The most gas that one takes on average.
+    pub fn gas(self) -> u64 {
+        match self {
+            Self::Transfer => TRANSFER_GAS,
+            Self::Erc20 => ERC20_GAS,
+            Self::Contract => (CREATE_GAS + (CREATE_EVERY - 1) * STORE_GAS).div_ceil(CREATE_EVERY),
+            Self::Swap => SWAP_GAS,
+        }
+    }
+}
+
+/// Why a text is no mix of kinds.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{0}` is no kind: expected transfer, erc20, contract or swap, or several with weights, as transfer=8,swap=2")]
+pub struct NoMix(String);
+
+/// Kinds with their weights, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mix(Vec<(Kind, u32)>);
+
+impl From<Kind> for Mix {
+    fn from(kind: Kind) -> Self {
+        Self(vec![(kind, 1)])
+    }
+}
+
+impl std::str::FromStr for Mix {
+    type Err = NoMix;
+
+    fn from_str(text: &str) -> Result<Self, NoMix> {
+        let wrong = || NoMix(text.into());
+        let mut parts: Vec<(Kind, u32)> = vec![];
+        for part in text.split(',') {
+            let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
+            let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name.trim()).ok_or_else(wrong)?;
+            let weight = weight.trim().parse().ok().filter(|weight| (1..=10_000).contains(weight)).ok_or_else(wrong)?;
+            if parts.iter().any(|(other, _)| *other == kind) {
+                return Err(wrong());
+            }
+            parts.push((kind, weight));
+        }
+        Ok(Self(parts))
+    }
+}
+
+impl Mix {
+    /// Whether it has this kind.
+    pub fn has(&self, kind: Kind) -> bool {
+        self.0.iter().any(|(other, _)| *other == kind)
+    }
+
+    /// The most gas that one transaction takes on average.
+    pub fn gas(&self) -> u64 {
+        let (gas, weights) = self.0.iter().fold((0, 0), |(gas, weights), (kind, weight)| {
+            (gas + kind.gas() * u64::from(*weight), weights + u64::from(*weight))
+        });
+        gas.div_ceil(weights)
+    }
+
+    /// The kind that this number falls to.
+    fn pick(&self, number: u64) -> Kind {
+        let sum: u64 = self.0.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        let mut left = number % sum;
+        for &(kind, weight) in &self.0 {
+            match left.checked_sub(weight.into()) {
+                None => return kind,
+                Some(rest) => left = rest,
+            }
+        }
+        unreachable!("less than the sum of the weights")
+    }
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [(kind, _)] = self.0[..] {
+            return out.write_str(kind.name());
+        }
+        let parts: Vec<_> = self.0.iter().map(|(kind, weight)| format!("{}={weight}", kind.name())).collect();
+        out.write_str(&parts.join(","))
     }
 }
 
 /// The gas of a plain transfer.
 pub const TRANSFER_GAS: u64 = 21_000;
-/// More gas than any ERC-20 transfer of [`TOKEN_CODE`] uses: one to an account that had none takes 51 thousand.
+/// More gas than any ERC-20 transfer of `Token.sol` uses: one to an account that had none takes 51 thousand.
 pub const ERC20_GAS: u64 = 65_000;
+/// One of so many of [`Kind::Contract`] creates.
+const CREATE_EVERY: u64 = 16;
+/// More gas than the creation of `Store.sol` takes.
+const CREATE_GAS: u64 = 160_000;
+/// More gas than a call of it takes: 45 thousand the first time.
+const STORE_GAS: u64 = 60_000;
+/// More gas than a swap in `Pool.sol` takes.
+const SWAP_GAS: u64 = 130_000;
 
 /// Fees and chain, the same for all transactions of a run.
 #[derive(Clone, Copy, Debug)]
@@ -46,31 +146,58 @@ pub struct Terms {
     pub tip: u128,
 }
 
-/// What is to be sent: a kind, and the token where one is needed.
-#[derive(Clone, Copy, Debug)]
-pub struct Workload {
-    /// What each transaction does.
-    pub kind: Kind,
-    /// The token's contract; unused by transfers.
+/// The contracts of a run; of those that its kinds do not need there are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contracts {
+    /// The ERC-20 token.
     pub token: Address,
+    /// What [`Kind::Contract`] calls.
+    pub store: Address,
+    /// What [`Kind::Swap`] calls.
+    pub pool: Address,
+}
+
+/// What is to be sent.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// What transactions do.
+    pub mix: Mix,
+    /// Whom they call.
+    pub contracts: Contracts,
 }
 
 impl Workload {
-    /// The unsigned transaction from whom has `nonce` to `to`.
-    pub fn build(&self, terms: &Terms, nonce: u64, to: Address) -> TxEip1559 {
-        match self.kind {
+    /// The unsigned transaction of `from` with this nonce, to `to` where it goes to somebody. It follows from these alone.
+    pub fn build(&self, terms: &Terms, nonce: u64, from: Address, to: Address) -> TxEip1559 {
+        let Contracts { token, store, pool } = self.contracts;
+        let number = scatter(from, nonce);
+        match self.mix.pick(number) {
             Kind::Transfer => plain(terms, nonce, to, U256::from(1)),
-            Kind::Erc20 => call(terms, nonce, self.token, ERC20_GAS, transfer_input(to)),
+            Kind::Erc20 => call(terms, nonce, token, ERC20_GAS, transfer_input(to)),
+            Kind::Contract if (number >> 32) % CREATE_EVERY == 0 => create(terms, nonce, CREATE_GAS, code(STORE_CODE)),
+            Kind::Contract => call(terms, nonce, store, STORE_GAS, input("add(uint256)", &[U256::from(1)])),
+            Kind::Swap => {
+                let a_for_b = U256::from((number >> 32) & 1);
+                call(terms, nonce, pool, SWAP_GAS, input("swap(bool,uint256)", &[a_for_b, U256::from(1_000_000)]))
+            }
         }
     }
+}
 
-    /// The most gas one takes.
-    pub fn gas(&self) -> u64 {
-        match self.kind {
-            Kind::Transfer => TRANSFER_GAS,
-            Kind::Erc20 => ERC20_GAS,
-        }
-    }
+/// A number that looks random and follows from the account and the nonce (splitmix64).
+fn scatter(from: Address, nonce: u64) -> u64 {
+    let account = u64::from_be_bytes(from[12..].try_into().expect("the last 8 of 20 bytes"));
+    let mut x = account.wrapping_add(nonce.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// A call's input: the function, and its arguments of one word each.
+fn input(function: &str, words: &[U256]) -> Bytes {
+    let mut input = keccak256(function)[..4].to_vec();
+    words.iter().for_each(|word| input.extend_from_slice(&word.to_be_bytes::<32>()));
+    input.into()
 }
 
 /// A plain transfer.
@@ -113,11 +240,7 @@ pub fn sign(transaction: TxEip1559, signer: &Signer) -> (Vec<u8>, B256) {
 
 /// `transfer(to, 1)`
 fn transfer_input(to: Address) -> Bytes {
-    let mut input = Vec::with_capacity(68);
-    input.extend_from_slice(&[0xa9, 0x05, 0x9c, 0xbb]);
-    input.extend_from_slice(to.into_word().as_slice());
-    input.extend_from_slice(&U256::from(1).to_be_bytes::<32>());
-    input.into()
+    input("transfer(address,uint256)", &[to.into_word().into(), U256::from(1)])
 }
 
 /// `mint(address[] to, uint256 amount)`: so much for each.
@@ -131,13 +254,17 @@ pub fn mint_input(to: &[Address], amount: U256) -> Bytes {
     input.into()
 }
 
-/// The token's creation code: `contracts/Token.sol` as solc compiles it.
-pub fn token_code() -> Bytes {
-    TOKEN_CODE.trim().parse().expect("hexadecimal, by the test below")
+/// Creation code out of its digits.
+pub fn code(digits: &str) -> Bytes {
+    digits.trim().parse().expect("hexadecimal, by the test below")
 }
 
-/// As hexadecimal digits.
+/// Creation code as hexadecimal digits: `contracts/Token.sol`, `Store.sol` and `Pool.sol` as solc compiles them.
 pub const TOKEN_CODE: &str = include_str!("contracts/Token.hex");
+/// See [`TOKEN_CODE`].
+pub const STORE_CODE: &str = include_str!("contracts/Store.hex");
+/// See [`TOKEN_CODE`].
+pub const POOL_CODE: &str = include_str!("contracts/Pool.hex");
 
 #[cfg(test)]
 mod tests {
@@ -174,6 +301,26 @@ mod tests {
         assert_eq!(input[4 + 31], 64, "where the list begins");
         assert_eq!(input[4 + 32 * 2 + 31], 2, "its length");
         assert_eq!(&keccak256("transfer(address,uint256)")[..4], &transfer_input(to[0])[..4]);
-        assert!(token_code().len() > 500);
+        assert_eq!(input[..4], keccak256("mint(address[],uint256)")[..4]);
+        assert!([TOKEN_CODE, STORE_CODE, POOL_CODE].map(|digits| code(digits).len()).iter().all(|size| *size > 300));
+    }
+
+    #[test]
+    fn kinds_come_by_their_weights_and_the_same_again() {
+        let mix: Mix = "transfer=3, swap=1".parse().unwrap();
+        assert_eq!((mix.to_string().as_str(), mix.has(Kind::Erc20)), ("transfer=3,swap=1", false));
+        assert_eq!(mix.gas(), (3 * TRANSFER_GAS + SWAP_GAS).div_ceil(4));
+        let workload = Workload { mix, contracts: Contracts { pool: Address::repeat_byte(5), ..Contracts::default() } };
+        let (from, to) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        let build = |nonce| workload.build(&TERMS, nonce, from, to);
+        let swaps = (0..4000).filter(|&nonce| build(nonce).gas_limit == SWAP_GAS).count();
+        assert!((900..1100).contains(&swaps), "{swaps}");
+        assert_eq!(build(17), build(17));
+        let contracts = Workload { mix: Kind::Contract.into(), contracts: Contracts::default() };
+        let created = (0..1600).filter(|&nonce| contracts.build(&TERMS, nonce, from, to).to.is_create()).count();
+        assert!((60..140).contains(&created), "{created}");
+        for wrong in ["", "transfer=0", "transfers", "swap,swap", "swap=x"] {
+            assert_eq!(wrong.parse::<Mix>(), Err(NoMix(wrong.into())));
+        }
     }
 }

@@ -6,10 +6,11 @@ use crate::stub::{Manners, Stub};
 use alloy_primitives::Address;
 use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::{address, generate};
+use hearth_lab::load::ramp::{Bound, ramp};
 use hearth_lab::load::report::{Limit, Report};
 use hearth_lab::load::run::{Asked, connect, run};
 use hearth_lab::load::sender::Pace;
-use hearth_lab::load::workload::Kind;
+use hearth_lab::load::workload::{Contracts, Kind};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -27,7 +28,7 @@ fn scene(accounts: usize, manners: Manners) -> Scene {
     let asked = Asked {
         networks: vec![stub.url.clone()],
         timeout: TIMEOUT,
-        kind: Kind::Transfer,
+        mix: Kind::Transfer.into(),
         senders: 2,
         pace: Pace { rate: None, batch: 10, under_way: 100, count: None, presign: 0 },
         warmup: Duration::ZERO,
@@ -191,4 +192,29 @@ fn what_is_evicted_while_the_load_goes_on_is_sent_again() {
     });
     assert_eq!((report.sent, report.included, report.dropped), (20, 20, 0), "{}", report.text());
     assert_eq!(report.healed, 16);
+}
+
+#[test]
+fn contracts_are_created_before_they_are_called() {
+    let scene = scene(6, Manners::default()).counted(8);
+    let scene = Scene { asked: Asked { mix: "contract=2,swap=1,erc20=1".parse().unwrap(), ..scene.asked }, ..scene };
+    let report = scene.run();
+    assert_eq!((report.sent, report.included, report.kind.as_str()), (48, 48, "contract=2,swap=1,erc20=1"));
+    // Three contracts, and two rounds of minting, beside the load.
+    assert_eq!(scene.stub.with(|world| world.included()), 48 + 5);
+}
+
+/// A node that takes 40 ms for each request, two at a time: 50 requests a second, and at so low a rate each has one.
+#[test]
+fn the_highest_rate_under_a_bound_is_found() {
+    let mut scene = scene(6, Manners { slow_ms: 40, block_ms: 20, ..Manners::default() });
+    scene.asked.duration = Duration::from_secs(2);
+    let node = connect(&scene.stub.url, TIMEOUT).unwrap();
+    let bound = Bound { p99: Duration::from_millis(250), begin: 12.0 };
+    let (accounts, contracts) = (&scene.signers, Contracts::default());
+    let found = ramp(&scene.asked, bound, &node, contracts, accounts, &|| false, |_| {}).unwrap();
+    // A machine that is busy may keep less, and no machine more.
+    assert!(found.highest.is_none_or(|highest| highest < 60.0), "{}", found.text());
+    assert!(found.steps.iter().any(|step| !step.good()), "{}", found.text());
+    assert_eq!(found.report.and_then(|report| report.rate), found.highest);
 }
