@@ -5,8 +5,8 @@
 //! memory  a report a run
 //!
 //! Each round starts each node anew, one after the other, in an order that turns: what the machine does to one it does
-//! to the others. A short run first says how many transactions are worth signing ahead. A peer that is not there is left
-//! out, and so is a peer's run that gives no report: both are said. A run of ours that gives none is wrong.
+//! to the others. A short run first says how many transactions are worth signing ahead. A peer that is not there is
+//! left out, and so is a peer's run that gives no report: both are said. A run of ours that gives none is wrong.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

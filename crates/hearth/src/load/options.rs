@@ -69,8 +69,9 @@ pub struct Run {
     /// The node.
     #[command(flatten)]
     pub target: Target,
-    /// What transactions do: `transfer` (one wei from account to account), `erc20` (one unit of a token), `contract` (one in
-    /// sixteen creates one, the others call one), `swap` (in a pool of two tokens). Several with weights: `transfer=8,swap=2`.
+    /// What transactions do: `transfer` (one wei from account to account), `erc20` (one unit of a token), `contract`
+    /// (one in sixteen creates one, the others call one), `swap` (in a pool of two tokens). Several with weights:
+    /// `transfer=8,swap=2`.
     #[arg(long, value_name = "KIND", default_value = "transfer")]
     pub kind: Mix,
     /// The accounts that send, of `hearth load fund` [default: new ones, funded for this run].
@@ -91,8 +92,8 @@ pub struct Run {
     /// Transactions a second, of all threads together [default: as many as the node takes].
     #[arg(long, value_name = "TPS")]
     pub rate: Option<f64>,
-    /// Look for the highest rate at which 99 of 100 transactions can be read in a block within so many milliseconds. It begins
-    /// with --rate [default: 100], and each step takes --duration.
+    /// Look for the highest rate at which 99 of 100 transactions can be read in a block within so many milliseconds.
+    /// It begins with --rate [default: 100], and each step takes --duration.
     #[arg(long, value_name = "MILLISECONDS", conflicts_with = "count", value_parser = clap::value_parser!(u64).range(1..))]
     pub ramp: Option<u64>,
     /// The most transactions under way, where no rate is given.

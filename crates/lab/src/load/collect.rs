@@ -1,6 +1,7 @@
 //! Blocks, read from the node while the load runs.
 //!
-//! reads   `eth_blockNumber`, `eth_getBlockByNumber`; after the run `eth_getBlockReceipts`, or `eth_getTransactionReceipt`
+//! reads   `eth_blockNumber`, `eth_getBlockByNumber`; after the run `eth_getBlockReceipts` or
+//!         `eth_getTransactionReceipt`
 //! writes  a [`Block`] each; ends of transactions
 //! memory  100 B a block
 //! drops   nothing: a block that cannot be read is asked for again; what was read before the node died stays

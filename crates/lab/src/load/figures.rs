@@ -35,7 +35,7 @@ pub struct Found<'a> {
     pub receipts: Receipts,
 }
 
-/// How the senders spent their time: the busiest one's busy share, the mean shares of waiting for answers and of idling.
+/// How the senders spent their time: the busiest one's busy share, the mean shares of waiting for answers and idling.
 struct Shares {
     busy: f64,
     answers: f64,

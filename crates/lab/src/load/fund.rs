@@ -236,7 +236,7 @@ fn pay(rpc: &Rpc, raws: &[Vec<u8>], stop: &dyn Fn() -> bool) -> Result<(), FundE
     Ok(())
 }
 
-/// Those there is no room for now, with the node's words.
+/// Those that the pool has no room for, with the node's words.
 fn not_taken<'a, T>(
     raws: &[&'a [u8]],
     verdicts: Vec<Result<T, Refusal>>,

@@ -2,7 +2,7 @@
 //!
 //! reads   –
 //! writes  counts, latencies
-//! memory  100 B for each transaction under way or refused (of these the last 200 thousand or so); 64 reasons of refusals
+//! memory  100 B for each transaction under way, and for 200 thousand refused ones; 64 reasons of refusals
 //! drops   nothing: reasons beyond the 64th are counted as one
 //!
 //! What a node says is not what it does: a block has the last word. A transaction that was refused, or for which there

@@ -4,8 +4,8 @@
 //! writes  a [`Ramped`]: each step, and the report of the best
 //! memory  a report
 //!
-//! The rate doubles until a step is bad, then goes to the middle between the best good one and the least bad one, until these
-//! are a tenth apart. What is under way ends before the next step begins.
+//! The rate doubles until a step is bad, then goes to the middle between the best good one and the least bad one,
+//! until these are a tenth apart. What is under way ends before the next step begins.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -252,8 +252,8 @@ impl Report {
     }
 }
 
-/// The median of transactions per whole second. Each of `(from, to, count)` came evenly in between: a block has what came
-/// since the block before.
+/// The median of transactions per whole second. Each of `(from, to, count)` came evenly in between: a block has what
+/// came since the block before.
 pub fn median_of_seconds(intervals: &[(f64, f64, u64)], seconds: f64) -> f64 {
     let mut counts = vec![0.0; seconds.floor() as usize];
     for &(from, to, count) in intervals {

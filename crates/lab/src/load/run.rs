@@ -5,7 +5,7 @@
 //! memory  see the parts
 //! drops   nothing
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use hearth_crypto::secp256k1::Signer;
 use serde_json::{Value, json};
 
 use super::account::address;
-use super::collect;
+use super::collect::{self, Chain};
 use super::figures::{self, Found};
 use super::fund::{self, FundError, ask_developer_account};
 use super::outcome::{Outcome, Outcomes};
 use super::process;
 use super::report::Report;
 use super::rpc::{Rpc, RpcError, to_quantity};
-use super::sender::{self, Pace, Shared};
+use super::sender::{self, Pace, Shared, Told};
 pub use super::setup::set_up;
 use super::window::{self, Window};
 use super::workload::{Contracts, Mix, Terms, Workload};
@@ -177,8 +177,7 @@ pub fn drive(
     let shares = share(accounts, &nonces, asked.senders);
     let first = node.rpc.number("eth_blockNumber", &json!([]))? + 1;
     let (outcomes, terms) = (Outcomes::default(), Mutex::new(node.terms));
-    let (stop_sending, over, stop_reading, measured) =
-        (OnceLock::new(), Default::default(), Default::default(), Default::default());
+    let (stop_sending, over, measured) = (OnceLock::new(), Default::default(), Default::default());
     let (ready, signed, at_work) = (Barrier::new(shares.len() + 1), AtomicU64::new(0), AtomicUsize::new(shares.len()));
     let shared = Shared {
         pace: asked.pace_of(accounts.len()),
@@ -194,29 +193,7 @@ pub fn drive(
         signed: &signed,
         at_work: &at_work,
     };
-    let rpcs = asked.networks.iter().map(|url| Rpc::new(url, asked.timeout)).collect::<Result<Vec<_>, _>>()?;
-    let (window, chain, tolds) = thread::scope(|scope| {
-        let senders: Vec<_> = shares
-            .iter()
-            .enumerate()
-            .map(|(index, share)| {
-                let (rpcs, shared) = (rpcs.clone(), &shared);
-                scope.spawn(move || sender::send(rpcs, shared, index, share))
-            })
-            .collect();
-        wait_until_signed(&shared, accounts.len(), stop, &mut told);
-        let reader = scope.spawn(|| collect::follow(&node.rpc, first, &outcomes, &stop_reading));
-        ready.wait();
-        let window = Window::watch(asked, &shared, stop, &mut told, || reader.is_finished());
-        // Whoever stopped while signing has said so already.
-        let _ = stop_sending.set(Instant::now());
-        told(Progress::Step("waiting for what is under way"));
-        window::settle(&shared, || reader.is_finished());
-        over.store(true, Ordering::Release);
-        let tolds: Vec<_> = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
-        stop_reading.store(true, Ordering::Release);
-        (window, reader.join().expect("the reader does not panic"), tolds)
-    });
+    let (window, chain, tolds) = send_and_read(asked, node, &shared, &shares, first, stop, &mut told)?;
     told(Progress::Step("asking what became of what is left, and for receipts"));
     end(&node.rpc, &outcomes, ASKING_MAX);
     let receipts = collect::failed(&node.rpc, &chain.blocks, &targets.iter().copied().collect(), ASKING_MAX);
@@ -232,6 +209,43 @@ pub fn drive(
     }))
 }
 
+/// Sends and reads blocks, each on threads of its own, from block `first` on, until the measured time is over and
+/// nothing is under way any more.
+fn send_and_read(
+    asked: &Asked,
+    node: &Node,
+    shared: &Shared<'_>,
+    shares: &[Vec<(Signer, u64)>],
+    first: u64,
+    stop: &dyn Fn() -> bool,
+    told: &mut impl FnMut(Progress<'_>),
+) -> Result<(Window, Chain, Vec<Told>), RpcError> {
+    let rpcs = asked.networks.iter().map(|url| Rpc::new(url, asked.timeout)).collect::<Result<Vec<_>, _>>()?;
+    let stop_reading = AtomicBool::new(false);
+    Ok(thread::scope(|scope| {
+        let senders: Vec<_> = shares
+            .iter()
+            .enumerate()
+            .map(|(index, share)| {
+                let rpcs = rpcs.clone();
+                scope.spawn(move || sender::send(rpcs, shared, index, share))
+            })
+            .collect();
+        wait_until_signed(shared, stop, told);
+        let reader = scope.spawn(|| collect::follow(&node.rpc, first, shared.outcomes, &stop_reading));
+        shared.ready.wait();
+        let window = Window::watch(asked, shared, stop, told, || reader.is_finished());
+        // Whoever stopped while signing has said so already.
+        let _ = shared.stop.set(Instant::now());
+        told(Progress::Step("waiting for what is under way"));
+        window::settle(shared, || reader.is_finished());
+        shared.over.store(true, Ordering::Release);
+        let tolds: Vec<_> = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
+        stop_reading.store(true, Ordering::Release);
+        (window, reader.join().expect("the reader does not panic"), tolds)
+    }))
+}
+
 /// The accounts of each sender, with their nonces.
 fn share(accounts: &[Signer], nonces: &[u64], senders: usize) -> Vec<Vec<(Signer, u64)>> {
     let senders = senders.clamp(1, accounts.len().max(1));
@@ -242,13 +256,8 @@ fn share(accounts: &[Signer], nonces: &[u64], senders: usize) -> Vec<Vec<(Signer
     shares
 }
 
-fn wait_until_signed(
-    shared: &Shared<'_>,
-    accounts: usize,
-    stop: &dyn Fn() -> bool,
-    told: &mut impl FnMut(Progress<'_>),
-) {
-    let all = shared.pace.presign * accounts as u64;
+fn wait_until_signed(shared: &Shared<'_>, stop: &dyn Fn() -> bool, told: &mut impl FnMut(Progress<'_>)) {
+    let all = shared.pace.presign * shared.targets.len() as u64;
     let mut next = Instant::now() + Duration::from_secs(1);
     while shared.signed.load(Ordering::Relaxed) < all {
         if stop() {

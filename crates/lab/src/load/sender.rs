@@ -3,11 +3,11 @@
 //! reads   the node's verdicts; what nonce it waits for
 //! writes  batches of raw transactions, one of each account at most in a batch
 //! memory  what was signed ahead; a batch
-//! drops   nothing: what the pool has no room for is kept, sent again, and due when it first was; after any other refusal
-//!         the account's nonce is asked for anew; what a pool has lost is sent again
+//! drops   nothing: what the pool has no room for is kept, sent again, and due when it first was; after any other
+//!         refusal the account's nonce is asked for anew; what a pool has lost is sent again
 //!
-//! A batch whose answer is lost is sent again as it is, to the next node where there are several: the same bytes have the
-//! same hash: nothing is sent twice.
+//! A batch whose answer is lost is sent again as it is, to the next node where there are several: the same bytes have
+//! the same hash: nothing is sent twice.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -410,8 +410,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Looks whether the node waits for a nonce that was sent: a pool that was full may have dropped one, and what comes
-    /// after it waits for ever.
+    /// Looks whether the node waits for a nonce that was sent: a pool that was full may have dropped one, and what
+    /// comes after it waits for ever.
     fn heal(&mut self) {
         let addresses: Vec<_> = self.queues.iter().map(|queue| queue.address).collect();
         let nonces = match self.rpc().nonces(&addresses) {

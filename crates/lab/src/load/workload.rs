@@ -167,7 +167,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The unsigned transaction of `from` with this nonce, to `to` where it goes to somebody. It follows from these alone.
+    /// The unsigned transaction of `from` with this nonce, to `to` where it goes to somebody. It follows from these
+    /// alone.
     pub fn build(&self, terms: &Terms, nonce: u64, from: Address, to: Address) -> TxEip1559 {
         let Contracts { token, store, pool } = self.contracts;
         let number = scatter(from, nonce);
