@@ -19,6 +19,10 @@ use crate::block::Block;
 use crate::pool::DropReason;
 use crate::state::{AccountChange, Changes};
 
+/// Blocks that come faster than seconds each take one all the same, until the chain's time is so many seconds ahead of
+/// the clock. From there on a block has its parent's time, until the clock has come after.
+const AHEAD_MAX_S: u64 = 600;
+
 /// What the next blocks' environment follows from, beside their parent.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
@@ -54,7 +58,8 @@ impl Clock {
         let by_clock = || now.saturating_add_signed(self.offset_s);
         let by_interval = |interval| parent.saturating_add(interval);
         let timestamp = self.timestamp.unwrap_or_else(|| self.interval_s.map_or_else(by_clock, by_interval));
-        timestamp.max(parent.saturating_add(u64::from(self.strict)))
+        let is_ahead = parent >= by_clock().max(now).saturating_add(AHEAD_MAX_S);
+        timestamp.max(parent.saturating_add(u64::from(self.strict && !is_ahead)))
     }
 
     /// What held for one block alone is used up.
