@@ -6,7 +6,8 @@
 //! drops   what is no such object: error -32602 or -32000, in geth's words
 //! source  `eth/filters/api.go` of go-ethereum 1.16
 
-use alloy_primitives::{Address, B256, Bloom, BloomInput, Log};
+use alloy_primitives::{Address, B256, Bloom, Log};
+use hearth_crypto::keccak::keccak256;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -41,6 +42,23 @@ pub struct Criteria {
     addresses: Vec<Address>,
     /// By position, what may be there; none: anything.
     topics: Vec<Vec<B256>>,
+    /// What a bloom must have for the addresses and for each position: of each one.
+    bits: Vec<Vec<Bits>>,
+}
+
+/// The three bits that something sets in a bloom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bits([u16; 3]);
+
+impl Bits {
+    fn of(bytes: &[u8]) -> Self {
+        let hash = keccak256(bytes);
+        Self([0, 2, 4].map(|at| u16::from_be_bytes([hash[at], hash[at + 1]]) % 2_048))
+    }
+
+    fn are_in(self, bloom: &Bloom) -> bool {
+        self.0.iter().all(|bit| bloom.0[255 - usize::from(bit / 8)] >> (bit % 8) & 1 == 1)
+    }
 }
 
 #[derive(Deserialize)]
@@ -60,7 +78,7 @@ impl Criteria {
     pub fn of(params: &Params<'_>, index: usize) -> Result<Self, Failure> {
         let Some(wire) = params.shape_or_none::<Wire>(index)? else {
             let blocks = Blocks::Range { from: None, to: None };
-            return Ok(Self { blocks, addresses: Vec::new(), topics: Vec::new() });
+            return Ok(Self::new(blocks, Vec::new(), Vec::new()));
         };
         let wrong = |why: String| Failure::argument(index, why);
         let block = |value: &Option<Value>| value.as_ref().map(block_id).transpose();
@@ -83,17 +101,20 @@ impl Criteria {
         if topics.len() > POSITIONS || topics.iter().any(|position| position.len() > ALTERNATIVES_MAX) {
             return Err(Failure::invalid_params("exceed max topics"));
         }
-        Ok(Self { blocks, addresses, topics })
+        Ok(Self::new(blocks, addresses, topics))
+    }
+
+    fn new(blocks: Blocks, addresses: Vec<Address>, topics: Vec<Vec<B256>>) -> Self {
+        let of_addresses = addresses.iter().map(|address| Bits::of(address.as_slice())).collect();
+        let of_topics = topics.iter().map(|position| position.iter().map(|topic| Bits::of(&topic.0)).collect());
+        let bits = std::iter::once(of_addresses).chain(of_topics).filter(|all: &Vec<_>| !all.is_empty()).collect();
+        Self { blocks, addresses, topics, bits }
     }
 
     /// Whether a block or a receipt of this bloom may have such a log.
     pub fn may_be_in(&self, bloom: &Bloom) -> bool {
-        let has = |bytes: &[u8]| bloom.contains_input(BloomInput::Raw(bytes));
-        (self.addresses.is_empty() || self.addresses.iter().any(|address| has(address.as_slice())))
-            && self
-                .topics
-                .iter()
-                .all(|position| position.is_empty() || position.iter().any(|topic| has(topic.as_slice())))
+        // Without bits nothing is logged.
+        !bloom.is_zero() && self.bits.iter().all(|any| any.iter().any(|bits| bits.are_in(bloom)))
     }
 
     /// Whether a log is one of them.

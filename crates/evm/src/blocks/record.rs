@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use alloy_consensus::{Header, Transaction};
 use alloy_eips::eip4895::Withdrawal;
-use alloy_primitives::{Address, B256, Bytes, Log, U256};
+use alloy_primitives::{Address, B256, Bloom, Bytes, Log, U256};
 use alloy_rlp::{Decodable, Encodable, RlpDecodable, RlpEncodable};
 use hearth_crypto::keccak::{keccak256, keccak256_burst};
 
@@ -22,15 +22,39 @@ use crate::tx::{Tx, decode_envelope};
 pub(super) struct Hashes {
     pub block: B256,
     pub txs: Vec<B256>,
+    pub bloom: Bloom,
+}
+
+/// Where in a header's payload the bloom's bytes begin: behind five hashes of 33 B, an address of 21 B, and three bytes
+/// that tell its length.
+const BLOOM_AT: usize = 5 * 33 + 21 + 3;
+/// From a record's begin on, this much holds the bloom: two lists' heads are before the header's payload.
+pub(super) const BLOOM_WITHIN: usize = 9 + 9 + BLOOM_AT + 256;
+
+/// The bloom of a block, out of the record's first [`BLOOM_WITHIN`] bytes.
+pub(super) fn bloom(record: &[u8]) -> Option<Bloom> {
+    let header = list(list(record)?)?;
+    header.get(BLOOM_AT..BLOOM_AT + 256).map(Bloom::from_slice)
+}
+
+/// What is behind a list's head; the list may go on behind what is here.
+fn list(bytes: &[u8]) -> Option<&[u8]> {
+    let head = match *bytes.first()? {
+        0xc0..=0xf7 => 1,
+        long @ 0xf8.. => 2 + usize::from(long - 0xf8),
+        _ => return None,
+    };
+    bytes.get(head..)
 }
 
 impl Hashes {
     pub(super) fn of(block: &Block) -> Self {
-        Self { block: block.hash, txs: block.txs.iter().map(|tx| tx.hash).collect() }
+        Self { block: block.hash, txs: block.txs.iter().map(|tx| tx.hash).collect(), bloom: block.header.logs_bloom }
     }
 
     /// Of a record, without decoding all of it.
     pub(super) fn read(mut record: &[u8]) -> alloy_rlp::Result<Self> {
+        let bloom = bloom(record).ok_or(alloy_rlp::Error::InputTooShort)?;
         let record = &mut alloy_rlp::Header::decode_bytes(&mut record, true)?;
         let whole = *record;
         alloy_rlp::Header::decode_bytes(record, true)?;
@@ -43,7 +67,7 @@ impl Hashes {
         }
         let mut hashes = vec![[0; 32]; raws.len()];
         keccak256_burst(&raws, &mut hashes);
-        Ok(Self { block, txs: hashes.into_iter().map(B256::from).collect() })
+        Ok(Self { block, txs: hashes.into_iter().map(B256::from).collect(), bloom })
     }
 }
 

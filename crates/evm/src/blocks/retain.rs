@@ -43,6 +43,7 @@ pub(super) fn let_go(inner: &Mutex<Inner>, dir: &Path, of: &SegmentHead, retain:
                 return Ok(());
             }
             inner.base = base;
+            inner.blooms.forget_before(first);
             inner.segments.remove(0)
         };
         gone.remove()?;

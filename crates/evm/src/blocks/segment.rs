@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use alloy_primitives::B256;
+use alloy_primitives::{B256, Bloom};
 
 use super::BlocksError;
 use super::record::{self, Hashes};
@@ -167,6 +167,14 @@ impl Place {
     /// The hashes of the block there, without decoding all of it.
     pub(super) fn hashes(&self) -> Result<Hashes, BlocksError> {
         Hashes::read(&self.payload()?).map_err(|_| self.damaged("the record is no block"))
+    }
+
+    /// The bloom of the block there.
+    pub(super) fn bloom(&self) -> Result<Bloom, BlocksError> {
+        let mut bytes = vec![0; record::BLOOM_WITHIN.min(self.bytes.saturating_sub(RECORD_HEAD_BYTES))];
+        let read = self.file.read_exact_at(&mut bytes, self.offset + RECORD_HEAD_BYTES as u64);
+        read.map_err(|source| BlocksError::Io { what: "read", path: self.path.clone(), source })?;
+        record::bloom(&bytes).ok_or_else(|| self.damaged("the record is no block"))
     }
 
     fn payload(&self) -> Result<Vec<u8>, BlocksError> {

@@ -410,3 +410,43 @@ proptest! {
         prop_assert_eq!(open(dir.path()).expect("it opens").newest(), blocks.len() as u64);
     }
 }
+
+#[test]
+fn blocks_that_logged_are_found_by_their_blooms() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let logged = |number: u64| number.is_multiple_of(37);
+    {
+        let store = open(dir.path()).expect("it opens");
+        for number in 1..=300 {
+            // Of one transaction nothing is logged where its nonce is no multiple of three.
+            let count = if logged(number) { 3 } else { 0 };
+            store.append(&block(number, count), &Changes::default()).expect("appended");
+        }
+    }
+    let store = open(dir.path()).expect("it opens");
+    let wanted = alloy_primitives::logs_bloom(&[Log::new_unchecked(
+        Address::repeat_byte(3),
+        vec![B256::repeat_byte(4)],
+        Bytes::new(),
+    )]);
+    let all = |store: &BlockStore, from, to| {
+        let next = |from: &mut u64| {
+            let found = store.next_with(*from, to, |bloom| bloom.contains(&wanted)).expect("it is read")?;
+            *from = found + 1;
+            Some(found)
+        };
+        let mut from = from;
+        std::iter::from_fn(|| next(&mut from)).collect::<Vec<_>>()
+    };
+    for number in 1..=300 {
+        let bloom = store.block(number).expect("read").expect("there").header.logs_bloom;
+        assert_eq!(store.lock().find(number).expect("there").bloom().expect("read"), bloom);
+    }
+    let expected: Vec<u64> = (1..=300).filter(|number| logged(*number)).collect();
+    assert_eq!(all(&store, 0, u64::MAX), expected);
+    assert_eq!(all(&store, 38, 110), [74]);
+    store.truncate(100).expect("cut");
+    assert_eq!(all(&store, 0, u64::MAX), [37, 74]);
+    store.append(&block(101, 0), &Changes::default()).expect("appended");
+    assert_eq!(all(&store, 75, u64::MAX), [] as [u64; 0]);
+}

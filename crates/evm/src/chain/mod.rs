@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockRea
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, B256, Bloom, Bytes};
 
 pub use consensus::BlockInput;
 pub use error::{ChainError, SubmitError};
@@ -268,6 +268,19 @@ impl Chain {
         let (number, index) = self.inner.store.as_ref()?.place_of(hash)?;
         let block = self.inner.block(number)?;
         block.txs.get(index).is_some_and(|tx| tx.hash == *hash).then_some((block, index))
+    }
+
+    /// The first block from `from` to `to` whose logs may be meant, as `may` judges by blooms.
+    pub fn next_with(&self, from: u64, to: u64, may: impl Fn(&Bloom) -> bool) -> Option<u64> {
+        let to = to.min(self.head().number());
+        let Some(store) = &self.inner.store else {
+            return (from..=to).find(|number| self.inner.block(*number).is_some_and(|it| may(&it.header.logs_bloom)));
+        };
+        // The writer keeps a block before it shows it.
+        store.next_with(from, to, may).unwrap_or_else(|error| {
+            tracing::error!(%error, "a block cannot be read");
+            None
+        })
     }
 
     /// New blocks from now on, and going back.
