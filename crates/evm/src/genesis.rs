@@ -6,6 +6,7 @@
 //! source  geth's `core/genesis.go` and `params/config.go` for what a field means and what a missing one means;
 //!         EIP-1559, 4788, 4895, 7685 for the header's later fields; EIP-2935, 4788, 7002, 7251 for the contracts
 
+pub mod dump;
 mod forks;
 
 pub use forks::{Activation, Forks};

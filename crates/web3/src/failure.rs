@@ -76,6 +76,21 @@ impl Failure {
         Self::new(4444, "pruned history unavailable")
     }
 
+    /// A transaction that was taken is in no block yet (EIP-7966).
+    pub fn unsettled(hash: &alloy_primitives::B256, patience: std::time::Duration) -> Self {
+        let message = format!(
+            "The transaction was added to the transaction pool but wasn't processed in {}s",
+            patience.as_secs_f32()
+        );
+        Self { data: Some(json::data(hash.as_slice())), ..Self::new(4, message) }
+    }
+
+    /// A transaction that was taken waits for one before it of its account (EIP-7966).
+    pub fn gapped(hash: &alloy_primitives::B256, next: u64) -> Self {
+        let message = format!("The transaction waits in the transaction pool for one before it: next nonce {next}");
+        Self { data: Some(json::data(hash.as_slice())), ..Self::new(5, message) }
+    }
+
     /// The answer would be too long.
     pub fn too_large() -> Self {
         Self::new(-32003, "response too large")

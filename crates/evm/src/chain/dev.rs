@@ -14,10 +14,10 @@ use revm::state::Bytecode;
 
 use super::produce::Unsealed;
 use super::times::{BlockTimes, Lap};
-use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, lock, now_s};
+use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, lock, now_s};
 use crate::block::Block;
 use crate::pool::DropReason;
-use crate::state::{AccountChange, Changes};
+use crate::state::{AccountChange, Changes, State};
 
 /// Blocks that come faster than seconds each take one all the same, until the chain's time is so many seconds ahead of
 /// the clock. From there on a block has its parent's time, until the clock has come after.
@@ -238,8 +238,7 @@ impl Chain {
     /// Makes a block of its own, without transactions, of a change to one account.
     fn change(&self, account: Address, how: impl FnOnce(&mut AccountChange)) -> Result<(), ChainError> {
         let mut state = self.inner.writer()?;
-        let mut lap = Lap::new();
-        let (parent, view) = self.head_and_view();
+        let (lap, view) = (Lap::new(), self.view());
         let mut info = view.basic_ref(account)?;
         if let Some(info) = &mut info
             && info.code.is_none()
@@ -251,14 +250,14 @@ impl Chain {
         how(&mut change);
         let mut changes = Changes::default();
         changes.accounts.insert(account, change);
-        let mut env = self.inner.next_env(&(&*parent).into(), &lock(&self.inner.dev).clock);
-        let part = self.inner.outputs.begin(&mut env, &[]);
-        let executed = self.inner.execute(&view, &env, &[], &[])?;
-        let times = BlockTimes { deliver_us: lap.us(), ..Default::default() };
-        let mut block = Unsealed::new(env, Vec::new(), executed, part, times);
-        block.alter(changes);
-        lock(&self.inner.dev).clock.block_made(block.env.timestamp);
-        self.inner.finish(&mut state, block).map(drop)
+        self.inner.alter(&mut state, changes, lap)
+    }
+
+    /// Sets accounts in a block of its own, without transactions: balance, nonce and code as they are in `changes`, and
+    /// the slots named there; other slots stay.
+    pub fn set_accounts(&self, changes: Changes) -> Result<(), ChainError> {
+        let mut state = self.inner.writer()?;
+        self.inner.alter(&mut state, changes, Lap::new())
     }
 
     /// Remembers the chain as it is, to go back to.
@@ -298,5 +297,20 @@ impl Chain {
         self.inner.hub.tell(&ChainEvent::Reorg(head.clone(), gone));
         self.inner.pool.reset(&view, self.inner.base_fee_after(&(&*head).into()));
         Ok(true)
+    }
+}
+
+impl Inner {
+    /// Makes a block of its own, without transactions, of changes that no execution gives.
+    fn alter(&self, state: &mut State, changes: Changes, mut lap: Lap) -> Result<(), ChainError> {
+        let (parent, view) = self.head_and_view();
+        let mut env = self.next_env(&(&*parent).into(), &lock(&self.dev).clock);
+        let part = self.outputs.begin(&mut env, &[]);
+        let executed = self.execute(&view, &env, &[], &[])?;
+        let times = BlockTimes { deliver_us: lap.us(), ..Default::default() };
+        let mut block = Unsealed::new(env, Vec::new(), executed, part, times);
+        block.alter(changes);
+        lock(&self.dev).clock.block_made(block.env.timestamp);
+        self.finish(state, block).map(drop)
     }
 }

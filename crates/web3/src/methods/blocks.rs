@@ -8,11 +8,14 @@
 
 use std::sync::Arc;
 
+use alloy_consensus::Transaction;
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{B256, Bloom, U256};
 use hearth_evm::block::Block;
+use hearth_evm::exec::BlockEnv;
+use hearth_evm::tx::SharedTx;
 
-use super::shapes::{self, Place};
+use super::shapes::{self, Place, Seat};
 use super::{Api, Caller};
 use crate::failure::Failure;
 use crate::json;
@@ -26,16 +29,44 @@ impl Api {
         self.chain.tx(hash)
     }
 
+    /// The block to come, and what it would hold. None of that is executed.
+    fn pending(&self) -> (BlockEnv, Vec<SharedTx>) {
+        let env = self.chain.pending_env();
+        let mut txs = self.chain.pool().best(env.base_fee, env.gas_limit);
+        // What is in a block is in the pool for a moment more.
+        let view = self.chain.view();
+        txs.retain(|tx| view.account(&tx.sender).is_none_or(|account| account.nonce <= tx.envelope.nonce()));
+        (env, txs)
+    }
+
     /// The block to come, as far as it can be known: no transaction is executed for it.
-    fn pending_block(&self) -> String {
-        let (env, head) = (self.chain.pending_env(), self.chain.head());
-        json::object(|object| {
+    fn pending_block(&self, whole: bool) -> Result<String, Failure> {
+        let ((env, txs), head) = (self.pending(), self.chain.head());
+        let (mut transactions, bytes_max) = (String::from("["), self.config.limits.answer_bytes);
+        for (index, tx) in txs.iter().enumerate() {
+            if index > 0 {
+                transactions.push(',');
+            }
+            match whole {
+                true => shapes::push_seated(&mut transactions, tx, Some(Seat::to_come(&env, index))),
+                false => json::push_data(&mut transactions, tx.hash.as_slice()),
+            }
+            if transactions.len() > bytes_max {
+                return Err(Failure::too_large());
+            }
+        }
+        transactions.push(']');
+        // Roots of what is not executed are not known.
+        let root = |empty: B256| txs.is_empty().then_some(empty);
+        let transactions_root = root(alloy_consensus::constants::EMPTY_TRANSACTIONS);
+        let receipts_root = root(alloy_consensus::constants::EMPTY_RECEIPTS);
+        Ok(json::object(|object| {
             shapes::push_maker(object, None);
             object.data("parentHash", head.hash.as_slice());
             object.data("sha3Uncles", head.header.ommers_hash.as_slice());
             object.null("stateRoot");
-            object.data("transactionsRoot", alloy_consensus::constants::EMPTY_TRANSACTIONS.as_slice());
-            object.data("receiptsRoot", alloy_consensus::constants::EMPTY_RECEIPTS.as_slice());
+            object.data_or_null("transactionsRoot", transactions_root.as_ref().map(|root| root.as_slice()));
+            object.data_or_null("receiptsRoot", receipts_root.as_ref().map(|root| root.as_slice()));
             object.data("logsBloom", Bloom::ZERO.as_slice());
             object.quantity_256("difficulty", &U256::ZERO);
             object.quantity_256("totalDifficulty", &U256::ZERO);
@@ -53,8 +84,8 @@ impl Api {
             if head.header.withdrawals_root.is_some() {
                 object.raw("withdrawals", "[]");
             }
-            object.raw("transactions", "[]");
-        })
+            object.raw("transactions", &transactions);
+        }))
     }
 }
 
@@ -71,7 +102,7 @@ impl Caller<'_> {
                 let id = self.block_id(method, &params)?;
                 let whole = params.optional(1)?.unwrap_or(false);
                 if id == BlockId::Pending {
-                    return Ok(api.pending_block());
+                    return api.pending_block(whole);
                 }
                 Ok(api.block(id)?.map_or(NULL.into(), |block| shapes::block(&block, whole)))
             }
@@ -85,6 +116,9 @@ impl Caller<'_> {
             }
             "eth_getBlockTransactionCountByNumber" | "eth_getBlockTransactionCountByHash" => {
                 let id = self.block_id(method, &params.at_most(1)?)?;
+                if id == BlockId::Pending {
+                    return Ok(json::quantity(api.pending().1.len() as u64));
+                }
                 Ok(api.block(id)?.map_or(NULL.into(), |block| json::quantity(block.txs.len() as u64)))
             }
             "eth_getUncleCountByBlockNumber" | "eth_getUncleCountByBlockHash" => {
@@ -109,15 +143,14 @@ impl Caller<'_> {
                 Ok(raw.map_or("\"0x\"".into(), |raw| json::data(&raw)))
             }
             "eth_getTransactionByBlockNumberAndIndex" | "eth_getTransactionByBlockHashAndIndex" => {
-                let Some((block, index)) = self.place(method, params)? else { return Ok(NULL.into()) };
+                let Some((tx, seat)) = self.seat(method, params)? else { return Ok(NULL.into()) };
                 let mut out = String::new();
-                shapes::push_transaction(&mut out, &block.txs[index], Some(Place { block: &block, index }));
+                shapes::push_seated(&mut out, &tx, Some(seat));
                 Ok(out)
             }
             "eth_getRawTransactionByBlockNumberAndIndex" | "eth_getRawTransactionByBlockHashAndIndex" => {
-                let place = self.place(method, params)?;
-                Ok(place
-                    .map_or("\"0x\"".into(), |(block, index)| json::data(&block.txs[index].envelope.encoded_2718())))
+                let seat = self.seat(method, params)?;
+                Ok(seat.map_or("\"0x\"".into(), |(tx, _)| json::data(&tx.envelope.encoded_2718())))
             }
             unknown => Err(Failure::method_not_found(unknown)),
         }
@@ -131,12 +164,16 @@ impl Caller<'_> {
         }
     }
 
-    fn place(&self, method: &str, params: Params<'_>) -> Result<Option<(Arc<Block>, usize)>, Failure> {
+    fn seat(&self, method: &str, params: Params<'_>) -> Result<Option<(SharedTx, Seat)>, Failure> {
         let params = params.at_most(2)?;
-        let block = self.api.block(self.block_id(method, &params)?)?;
-        let index: u64 = params.required(1)?;
-        let there = |block: &Arc<Block>| usize::try_from(index).is_ok_and(|index| index < block.txs.len());
-        Ok(block.filter(there).map(|block| (block, index as usize)))
+        let id = self.block_id(method, &params)?;
+        let index = usize::try_from(params.required::<u64>(1)?).unwrap_or(usize::MAX);
+        if id == BlockId::Pending {
+            let (env, txs) = self.api.pending();
+            return Ok(txs.get(index).map(|tx| (tx.clone(), Seat::to_come(&env, index))));
+        }
+        let Some(block) = self.api.block(id)? else { return Ok(None) };
+        Ok(block.txs.get(index).map(|tx| (tx.clone(), Seat::from(Place { block: &block, index }))))
     }
 
     fn transaction(&self, hash: &B256) -> String {

@@ -43,7 +43,7 @@ struct MineOptions {
 }
 
 /// A whole number of seconds or milliseconds, in whatever form.
-struct Span(u64);
+pub(super) struct Span(pub u64);
 
 impl Param for Span {
     fn read(json: &str) -> Result<Self, String> {
@@ -73,6 +73,8 @@ impl Caller<'_> {
                 let id: Span = params.at_most(1)?.required(0)?;
                 self.blocking(move |chain| chain.revert(id.0).map_err(failed)).await.map(|was| was.to_string())
             }
+            "dumpState" => self.dump_state(params).await,
+            "loadState" => self.load_state(params).await,
             "reset" => self.reset(params).await.and_then(|()| done()),
             "setAutomine" | "getAutomine" | "setIntervalMining" | "getIntervalMining" => {
                 self.block_time(namespace, name, params)
@@ -146,7 +148,7 @@ impl Caller<'_> {
     }
 
     /// Runs what makes blocks on a thread that may wait.
-    async fn blocking<T: Send + 'static>(
+    pub(super) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Chain) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {

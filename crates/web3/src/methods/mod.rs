@@ -10,6 +10,7 @@ mod blocks;
 mod call;
 mod debug;
 mod dev;
+mod dump;
 mod fees;
 mod logs;
 mod outputs;
@@ -264,6 +265,7 @@ impl Caller<'_> {
             | "eth_uninstallFilter"
             | "eth_getFilterChanges"
             | "eth_getFilterLogs" => self.filter(method, params).await,
+            "eth_sendRawTransactionSync" => self.send_and_wait(params).await,
             "eth_subscribe" => self.eth_subscribe(params),
             "eth_unsubscribe" => self.eth_unsubscribe(params),
             "eth_sendTransaction"

@@ -11,19 +11,29 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use alloy_consensus::Transaction;
 use alloy_primitives::{B256, Bytes};
 use hearth_evm::chain::Chain;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 
-use super::Api;
+use super::{Api, Caller, dev::Span, shapes};
 use crate::counters::{Counters, count, count_many};
 use crate::failure::Failure;
+use crate::params::Params;
 
 /// Single transactions that wait for the thread; more wait in their connections.
 const QUEUE: usize = 4_096;
 /// Transactions that it takes at once.
 const BURST: usize = 256;
+
+/// How long `eth_sendRawTransactionSync` waits where the client does not say, and at most.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE_MAX: Duration = Duration::from_secs(60);
+/// How long it goes without looking whether the transaction was given up, which no block tells.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 pub(super) type Answer = Result<B256, Failure>;
 type Queue = mpsc::Sender<(Bytes, oneshot::Sender<Answer>)>;
@@ -86,5 +96,46 @@ impl Api {
             return vec![Err(Failure::internal("the node stops"))];
         }
         vec![answered.await.unwrap_or_else(|_| Err(Failure::internal("the node stops")))]
+    }
+}
+
+impl Caller<'_> {
+    /// Hands a raw transaction to the chain, and answers with its receipt.
+    pub(super) async fn send_and_wait(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(2)?;
+        let raw: Bytes = params.required(0)?;
+        let asked = params.optional::<Span>(1)?.map(|Span(ms)| Duration::from_millis(ms));
+        let patience = asked.filter(|asked| !asked.is_zero()).unwrap_or(PATIENCE).min(PATIENCE_MAX);
+        let chain = &self.api.chain;
+        let news = Arc::new(Notify::new());
+        let wake = Arc::clone(&news);
+        let events = chain.subscribe_with(move || wake.notify_one());
+        let answer = self.api.send(vec![raw]).await.pop();
+        let hash = answer.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer")))?;
+        let end = Instant::now() + patience;
+        loop {
+            while events.try_next().is_some() {}
+            // First where it waits: between the two looks it may have come into a block.
+            let waiting = chain.pool().get(&hash);
+            if let Some((block, index)) = chain.tx(&hash) {
+                let mut out = String::new();
+                shapes::push_receipt(&mut out, shapes::Place { block: &block, index });
+                return Ok(out);
+            }
+            let Some(tx) = waiting else {
+                let fate = chain.pool().fate(&hash);
+                return Err(fate.map_or_else(|| Failure::server("the transaction is gone"), Failure::server));
+            };
+            let state_nonce = chain.view().account(&tx.sender).map_or(0, |account| account.nonce);
+            let next = chain.pool().next_nonce(&tx.sender, state_nonce);
+            if tx.envelope.nonce() > next {
+                return Err(Failure::gapped(&hash, next));
+            }
+            if Instant::now() >= end {
+                return Err(Failure::unsettled(&hash, patience));
+            }
+            // A drop is no event of the chain: whoever waits looks again now and then.
+            let _ = timeout_at(end.min(Instant::now() + LOOK_AGAIN), news.notified()).await;
+        }
     }
 }

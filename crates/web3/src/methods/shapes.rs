@@ -8,6 +8,7 @@
 use alloy_consensus::{Header, Transaction};
 use alloy_primitives::{B256, Log, U256};
 use hearth_evm::block::{Block, Receipt};
+use hearth_evm::exec::BlockEnv;
 use hearth_evm::tx::{SharedTx, Tx};
 
 use crate::json::{self, Object};
@@ -117,16 +118,47 @@ pub fn block(block: &Block, with_transactions: bool) -> String {
     out
 }
 
+/// Where a transaction is or will be.
+#[derive(Clone, Copy)]
+pub struct Seat {
+    /// Of a block to come there is none.
+    pub hash: Option<B256>,
+    /// The block's.
+    pub number: u64,
+    /// The transaction's, within.
+    pub index: usize,
+    /// In wei per gas.
+    pub base_fee: u64,
+}
+
+impl From<Place<'_>> for Seat {
+    fn from(Place { block, index }: Place<'_>) -> Self {
+        Self { hash: Some(block.hash), number: block.number(), index, base_fee: block.base_fee() }
+    }
+}
+
+impl Seat {
+    /// In the block to come.
+    pub fn to_come(env: &BlockEnv, index: usize) -> Self {
+        Self { hash: None, number: env.number, index, base_fee: env.base_fee }
+    }
+}
+
 /// A transaction; in the pool it has no place.
 pub fn push_transaction(out: &mut String, tx: &Tx, place: Option<Place<'_>>) {
+    push_seated(out, tx, place.map(Seat::from));
+}
+
+/// A transaction in its block or in the block to come, or in neither.
+pub fn push_seated(out: &mut String, tx: &Tx, seat: Option<Seat>) {
     let envelope = &tx.envelope;
     let is_dynamic = envelope.max_priority_fee_per_gas().is_some();
     json::push_object(out, |object| {
-        match place {
-            Some(place) => {
-                object.data("blockHash", place.block.hash.as_slice());
-                object.quantity("blockNumber", place.block.number());
-                object.quantity("transactionIndex", place.index as u64);
+        match seat {
+            Some(seat) => {
+                object.data_or_null("blockHash", seat.hash.as_ref().map(|hash| hash.as_slice()));
+                object.quantity("blockNumber", seat.number);
+                object.quantity("transactionIndex", seat.index as u64);
             }
             None => ["blockHash", "blockNumber", "transactionIndex"].iter().for_each(|name| object.null(name)),
         }
@@ -138,8 +170,8 @@ pub fn push_transaction(out: &mut String, tx: &Tx, place: Option<Place<'_>>) {
         object.quantity("gas", envelope.gas_limit());
         object.quantity_256("value", &envelope.value());
         object.data("input", envelope.input());
-        let price = match place {
-            Some(place) => tx.effective_gas_price(place.block.base_fee()),
+        let price = match seat {
+            Some(seat) => tx.effective_gas_price(seat.base_fee),
             None => envelope.max_fee_per_gas(),
         };
         object.quantity_256("gasPrice", &U256::from(price));

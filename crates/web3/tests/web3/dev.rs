@@ -4,7 +4,7 @@ use alloy_primitives::Address;
 use hearth_evm::chain::BlockTime;
 use serde_json::json;
 
-use crate::node::{Node, Plan, account, number, word};
+use crate::node::{LOGS, Node, Plan, account, number, word};
 
 #[test]
 fn going_back_makes_undone() {
@@ -118,4 +118,31 @@ fn blocks_that_are_not_kept_are_told_as_such() {
     assert!(node.call("eth_getTransactionReceipt", json!([hash])).is_null());
     assert_eq!(node.call("eth_getBlockByNumber", json!(["0x9", false]))["number"], "0x9");
     assert!(node.call("eth_getBlockByNumber", json!(["0xa", false])).is_null());
+}
+
+#[test]
+fn a_state_is_carried_to_another_chain() {
+    let (one, other) = (Node::new(BlockTime::Instant), Node::new(BlockTime::Manual));
+    let contract = one.deploy(1, 0, LOGS);
+    let who = Address::repeat_byte(0x66);
+    one.call("anvil_setBalance", json!([who, "0x64"]));
+    one.call("anvil_setStorageAt", json!([contract, "0x2", word(3)]));
+    let state = one.call("anvil_dumpState", json!([]));
+    assert_eq!(other.call("anvil_loadState", json!([state])), true);
+    for (method, params) in [
+        ("eth_getBalance", json!([who, "latest"])),
+        ("eth_getBalance", json!([account(1), "latest"])),
+        ("eth_getTransactionCount", json!([account(1), "latest"])),
+        ("eth_getCode", json!([contract, "latest"])),
+        ("eth_getStorageAt", json!([contract, "0x2", "latest"])),
+    ] {
+        assert_eq!(one.call(method, params.clone()), other.call(method, params.clone()), "{method} {params}");
+    }
+    assert_eq!(other.call("eth_blockNumber", json!([])), "0x1");
+    let receipt = other.call("eth_sendRawTransaction", json!([Plan::transfer(1, 1).raw()]));
+    other.call("evm_mine", json!([]));
+    assert_eq!(other.receipt(&receipt)["status"], "0x1");
+    for wrong in ["0x", "0xff"] {
+        assert_eq!(other.fails("anvil_loadState", json!([wrong])).0, -32602, "{wrong}");
+    }
 }

@@ -293,3 +293,50 @@ fn what_a_filter_could_not_tell_it_tells_later() {
         assert_eq!(why, (-32005, "query returned more than 2 results".into()));
     }
 }
+
+#[test]
+fn the_block_to_come_lists_what_it_would_hold() {
+    let node = Node::new(BlockTime::Manual);
+    let empty = node.call("eth_getBlockByNumber", json!(["pending", true]));
+    assert_eq!((&empty["transactions"], &empty["number"]), (&json!([]), &json!("0x1")));
+    let hashes: Vec<Value> = [Plan::transfer(1, 0), Plan::transfer(1, 1), Plan::transfer(2, 5)]
+        .iter()
+        .map(|plan| node.call("eth_sendRawTransaction", json!([plan.raw()])))
+        .collect();
+    // The third waits behind a gap.
+    let block = node.call("eth_getBlockByNumber", json!(["pending", false]));
+    assert_eq!(block["transactions"], json!(hashes[..2]));
+    assert_eq!(node.call("eth_getBlockTransactionCountByNumber", json!(["pending"])), "0x2");
+    let whole = node.call("eth_getBlockByNumber", json!(["pending", true]));
+    let second = node.call("eth_getTransactionByBlockNumberAndIndex", json!(["pending", "0x1"]));
+    assert_eq!((&whole["transactions"][1], &second["hash"]), (&second, &hashes[1]));
+    assert!(second["blockHash"].is_null());
+    assert_eq!((&second["blockNumber"], &second["transactionIndex"]), (&json!("0x1"), &json!("0x1")));
+    assert!(node.call("eth_getTransactionByBlockNumberAndIndex", json!(["pending", "0x2"])).is_null());
+    let raw = node.call("eth_getRawTransactionByBlockNumberAndIndex", json!(["pending", "0x0"]));
+    assert_eq!(raw, Plan::transfer(1, 0).raw());
+    node.call("evm_mine", json!([]));
+    assert_eq!(node.call("eth_getBlockByNumber", json!(["pending", false]))["transactions"], json!([]));
+    let mined = node.call("eth_getTransactionByBlockNumberAndIndex", json!(["0x1", "0x1"]));
+    assert_eq!((&mined["hash"], &mined["gasPrice"]), (&hashes[1], &second["gasPrice"]));
+}
+
+#[test]
+fn a_transaction_can_be_sent_for_its_receipt() {
+    let node = Node::new(BlockTime::Instant);
+    let receipt = node.call("eth_sendRawTransactionSync", json!([Plan::transfer(1, 0).raw()]));
+    assert_eq!((&receipt["status"], &receipt["blockNumber"]), (&json!("0x1"), &json!("0x1")));
+    let receipt = node.call("eth_sendRawTransactionSync", json!([Plan::transfer(1, 1).raw(), 5_000]));
+    assert_eq!(receipt, node.call("eth_getTransactionReceipt", json!([receipt["transactionHash"]])));
+    assert_eq!(node.fails("eth_sendRawTransactionSync", json!([Plan::transfer(1, 0).raw()])).0, -32000);
+    assert_eq!(node.fails("eth_sendRawTransactionSync", json!([])).0, -32602);
+    let gap = node.ask("eth_sendRawTransactionSync", json!([Plan::transfer(1, 4).raw()]));
+    assert_eq!(gap["error"]["code"], 5);
+    assert!(gap["error"]["message"].as_str().unwrap().ends_with("next nonce 2"), "{gap}");
+    let node = Node::new(BlockTime::Manual);
+    let late = node.ask("eth_sendRawTransactionSync", json!([Plan::transfer(1, 0).raw(), 50]));
+    assert_eq!(late["error"]["code"], 4);
+    node.call("evm_mine", json!([]));
+    let receipt = node.call("eth_getTransactionReceipt", json!([late["error"]["data"]]));
+    assert_eq!(receipt["status"], "0x1");
+}
