@@ -47,7 +47,7 @@ fn go() -> Option<PathBuf> {
 pub fn test(seeds: u64, see: impl FnMut(&str)) -> Result<bool, String> {
     let Some(program) = program() else {
         println!("\n!! SKIPPED: CometBFT could not be fetched (it needs Go or PyPI, and Go's module proxy).");
-        println!("!! Nothing was tested of four validators, of catching up, and of kill -9 under CometBFT.\n");
+        println!("!! Nothing was tested of four validators, catching up, joining, or kill -9 under CometBFT.\n");
         return Ok(false);
     };
     let mut command = cargo();

@@ -114,7 +114,7 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     steps.step("gen: generated pages", |_| generated::check(&run::hearth(None)?, &run::root()))?;
     steps.step("prometheus: metrics, alerts, dashboard", |_| prometheus::check(&run::hearth(None)?))?;
     // Three seeds to kill by; `xtask soak comet` takes fifty.
-    steps.step("cometbft: four validators, catching up, kill -9 in any order", |tally| {
+    steps.step("cometbft: four validators, catching up, joining by a snapshot, kill -9 in any order", |tally| {
         cometbft::test(3, |line| tally.see(line)).map(drop)
     })?;
     steps.step("clients from npm: web3.js, kit, SPL Token, Anchor", |_| clients::npm(&run::hearth(None)?))?;

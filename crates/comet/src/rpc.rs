@@ -105,6 +105,14 @@ impl Rpc {
         Ok((code, result["log"].as_str().unwrap_or_default().to_owned()))
     }
 
+    /// The heights of the snapshots that the node's application offers, lowest first.
+    pub fn snapshots(&self) -> Result<Vec<u64>, RpcError> {
+        let result = self.call("abci_query", json!({ "path": "/snapshots" }))?;
+        let value = result["response"]["value"].as_str().and_then(|value| STANDARD.decode(value).ok());
+        let heights = value.and_then(|value| serde_json::from_slice(&value).ok());
+        heights.ok_or(RpcError::Shape { method: "abci_query", what: "heights" })
+    }
+
     /// How far it is.
     pub fn status(&self) -> Result<Status, RpcError> {
         let result = self.call("status", json!({}))?;

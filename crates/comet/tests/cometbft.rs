@@ -4,6 +4,7 @@
 //! `HEARTH_COMETBFT` names the program; without it nothing here is tested, and each test says so: `cargo xtask test`
 //! installs it first. `HEARTH_COMET_SEEDS` says how many seeds to kill by (3).
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -12,25 +13,31 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use alloy_consensus::TxEip1559;
+use alloy_consensus::{Transaction, TxEip1559};
 use alloy_primitives::{Address, Bytes, TxKind, U256};
 use base64::Engine;
 use hearth_abci::Server;
 use hearth_comet::app::Config;
 use hearth_comet::homes::{self, Home, Network};
 use hearth_comet::rpc::Rpc;
+use hearth_comet::settings::StateSync;
 use hearth_comet::{App, Spreader};
+use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::tx::Tx;
+use hearth_utxo::tx::{Action, Builder};
+use hearth_utxo::{AssetId, Output, OwnerKey};
 use serde_json::{Value, json};
 
 const CHAIN: u64 = 777;
 const ACCOUNTS: u8 = 40;
 /// The account that sends through CometBFT's own RPC.
 const SINGLE: u8 = 200;
+/// Blocks from each snapshot to the next.
+const INTERVAL: u64 = 10;
 /// Whatever is awaited comes within this, on a machine that does much else.
 const WITHIN: Duration = Duration::from_secs(180);
 
@@ -56,7 +63,9 @@ fn genesis() -> Value {
     let funded = (1..=ACCOUNTS).chain([SINGLE]);
     let account =
         |seed| (Address::from(signer(seed).address()).to_string(), json!({ "balance": "0x21e19e0c9bab2400000" }));
-    let alloc: serde_json::Map<String, Value> = funded.map(account).collect();
+    let prism = json!({ "balance": "0x0", "code": hearth_utxo::prism::CODE.to_string() });
+    let prism = (hearth_utxo::prism::ADDRESS.to_string(), prism);
+    let alloc: serde_json::Map<String, Value> = funded.map(account).chain([prism]).collect();
     json!({
         "config": {
             "chainId": CHAIN, "homesteadBlock": 0, "eip150Block": 0, "eip155Block": 0, "eip158Block": 0,
@@ -77,16 +86,32 @@ fn node() {
     let file: Value = serde_json::from_str(&std::fs::read_to_string(word("genesis")).unwrap()).unwrap();
     let genesis = Genesis::from_json(&file["app_state"].to_string()).unwrap();
     let dir = given["dir"].as_str().map(PathBuf::from);
-    let config =
-        ChainConfig { dir, block_time: BlockTime::Manual, pool: PoolConfig::comet(), ..ChainConfig::new(genesis) };
+    // CometBFT keeps all blocks; the application needs few of them to go on after a kill.
+    let (block_time, pool, retain_blocks) = (BlockTime::Manual, PoolConfig::comet(), 20);
+    let config = ChainConfig { dir, retain_blocks, block_time, pool, ..ChainConfig::new(genesis) };
+    let snapshots = config.dir.as_ref().map(|dir| dir.join("snapshots"));
     let chain = Chain::open(config).unwrap();
-    let app = Arc::new(App::new(chain.clone(), Config::default()));
+    let mut app = App::new(chain.clone(), Config::default());
+    if let Some(folder) = snapshots {
+        app = app.with_snapshots(&folder, INTERVAL, 3).unwrap();
+    }
+    let app = Arc::new(app);
     let spread = app.spread().clone();
     let _server = Server::start(&word("application").parse().unwrap(), app, Default::default()).unwrap();
     let _spreader = Spreader::start(chain.clone(), Rpc::at(&word("comet_rpc")), spread).unwrap();
     let accounts: Vec<u8> = serde_json::from_value(given["accounts"].clone()).unwrap();
     let events = chain.subscribe();
+    hammer(&chain);
+    let mut acknowledged = VecDeque::new();
     loop {
+        if given["funds"] == true && chain.view().account(&Address::from(signer(SINGLE).address())).unwrap().nonce == 0
+        {
+            let tx = hearth_evm::prism::call(CHAIN, 0, 100_000_000_000, &owner(1), 5_000_000, &signer(SINGLE));
+            chain.submit(vec![tx.raw.clone()]);
+        }
+        if given["pays"] == true && chain.outputs_pool().status().0 == 0 {
+            chain.submit(pay(&chain).into_iter().collect());
+        }
         if chain.pool().status().pending < 4 * accounts.len() {
             let view = chain.view();
             let next = |seed: u8| {
@@ -94,10 +119,54 @@ fn node() {
                 let state = view.account(&address).map_or(0, |account| account.nonce);
                 transfer(seed, chain.pool().next_nonce(&address, state))
             };
-            chain.submit(accounts.iter().map(|seed| next(*seed)).collect());
+            let taken = chain.submit(accounts.iter().map(|seed| next(*seed)).collect());
+            acknowledged.extend(taken.into_iter().flatten());
+        }
+        // Oldest first: none is lost without a word.
+        for hash in acknowledged.drain(..acknowledged.len().saturating_sub(200)) {
+            let waits = chain.pool().get(&hash).is_some();
+            let told = waits || chain.tx(&hash).is_some() || chain.pool().fate(&hash).is_some();
+            assert!(told, "{hash} was acknowledged and is lost");
         }
         events.next_within(Duration::from_millis(5));
     }
+}
+
+fn owner(n: u8) -> OwnerKey {
+    OwnerKey(SigningKey::from_seed(&[n; 32]).public_key())
+}
+
+/// The first owner's payment to the second, if there is anything to pay with.
+fn pay(chain: &Chain) -> Option<Bytes> {
+    let (key, available) = (SigningKey::from_seed(&[1; 32]), chain.outputs().outputs_of(&owner(1), None, 1));
+    let outputs = vec![Output { asset: AssetId::NATIVE, amount: 7, owner: owner(2), memo: Bytes::new() }];
+    let builder = Builder { chain_id: CHAIN, key: &key, available: &available, outputs, action: Action::Transfer };
+    builder.build().ok().map(Bytes::from)
+}
+
+/// Looks, as long as the process lives, whether number, block, receipts and nonces agree; ends the process where they
+/// do not, which the test sees.
+fn hammer(chain: &Chain) {
+    let chain = chain.clone();
+    let agree = move || loop {
+        let (head, view) = chain.head_and_view();
+        assert_eq!((head.number(), head.header.state_root), (view.number(), view.state_root()));
+        let number = chain.head().number();
+        let block = chain.block(number).expect("a number that is told can be read");
+        assert_eq!(block.txs.len(), block.receipts.len());
+        for tx in &block.txs {
+            assert!(chain.tx(&tx.hash).is_some(), "what is in a block is found");
+            let nonce = chain.view().account(&tx.sender).map_or(0, |account| account.nonce);
+            assert!(nonce > tx.envelope.nonce() && chain.pool().next_nonce(&tx.sender, nonce) >= nonce);
+        }
+        assert!(chain.view_at(number).is_some() || chain.head().number() > number);
+        chain.subscribe().next_within(Duration::from_millis(20));
+    };
+    std::thread::spawn(move || {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(agree)).is_err() {
+            std::process::abort();
+        }
+    });
 }
 
 /// One test at a time: each has several processes.
@@ -159,6 +228,10 @@ struct Node {
     cometbft: PathBuf,
     home: Home,
     accounts: Vec<u8>,
+    /// Brings units to the ledger of outputs.
+    funds: bool,
+    /// Pays with them.
+    pays: bool,
     app: Option<Process>,
     comet: Option<Process>,
 }
@@ -167,7 +240,7 @@ impl Node {
     fn start_app_in(&mut self, dir: Option<PathBuf>) {
         let given = json!({
             "genesis": self.home.genesis(), "dir": dir, "application": self.home.application(),
-            "comet_rpc": self.home.comet_rpc(), "accounts": self.accounts,
+            "comet_rpc": self.home.comet_rpc(), "accounts": self.accounts, "funds": self.funds, "pays": self.pays,
         });
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "node"]).env("HEARTH_TEST_NODE", given.to_string()).current_dir(&self.home.folder);
@@ -204,22 +277,38 @@ impl Node {
             if ended {
                 self.start_comet();
             }
+            if let Some(status) = self.app.as_mut().and_then(|app| app.0.try_wait().ok().flatten()) {
+                let log = std::fs::read_to_string(self.home.folder.join("hearth.log")).unwrap_or_default();
+                panic!("the application has ended ({status}): {log}");
+            }
             self.height().filter(|reached| *reached >= height)
         });
     }
 }
 
 fn network(cometbft: &Path, folder: &Path, validators: u16) -> Vec<Node> {
-    let base_port = base_port(validators);
-    let network = Network { validators, followers: 0, base_port, pause_ms: 50, pool: 1000, genesis: genesis() };
+    network_of(cometbft, folder, validators, 0).1
+}
+
+fn network_of(cometbft: &Path, folder: &Path, validators: u16, followers: u16) -> (Network, Vec<Node>) {
+    let base_port = base_port(validators + followers);
+    let network = Network { validators, followers, base_port, pause_ms: 50, pool: 1000, genesis: genesis() };
     let homes = homes::write(cometbft, &folder.join("net"), &network).unwrap();
-    let each = ACCOUNTS / validators as u8;
+    let each = ACCOUNTS / (validators + followers) as u8;
     let node = |(number, home): (usize, Home)| {
         let first = 1 + number as u8 * each;
         let accounts = (first..first + each).collect();
-        Node { cometbft: cometbft.into(), home, accounts, app: None, comet: None }
+        Node { cometbft: cometbft.into(), home, accounts, funds: false, pays: false, app: None, comet: None }
     };
-    homes.into_iter().enumerate().map(node).collect()
+    (network, homes.into_iter().enumerate().map(node).collect())
+}
+
+/// What an owner has on the ledger of outputs of a node, in units.
+fn units(node: &Node, owner: &OwnerKey) -> Option<u64> {
+    let data: String = owner.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let answer = node.rpc().call("abci_query", json!({ "path": "/outputs", "data": data })).ok()?;
+    let value = base64::engine::general_purpose::STANDARD.decode(answer["response"]["value"].as_str()?).ok()?;
+    serde_json::from_slice::<Value>(&value).ok()?["native"]["units"].as_str()?.parse().ok()
 }
 
 #[test]
@@ -245,10 +334,12 @@ fn one_validator_takes_single_transactions_through_cometbft() {
 }
 
 #[test]
-fn four_validators_commit_and_one_that_was_killed_catches_up() {
+fn four_validators_commit_one_that_was_killed_catches_up_and_one_joins_by_a_snapshot() {
     let (_alone, Some(program)) = (alone(), cometbft()) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let mut nodes = network(&program, folder.path(), 4);
+    let (network, mut nodes) = network_of(&program, folder.path(), 4, 1);
+    let mut joining = nodes.pop().unwrap();
+    (nodes[0].funds, joining.pays) = (true, true);
     nodes.iter_mut().for_each(Node::start);
     nodes.iter_mut().for_each(|node| node.wait_for_height(4));
     let killed_at = nodes[3].height().unwrap();
@@ -262,6 +353,29 @@ fn four_validators_commit_and_one_that_was_killed_catches_up() {
         let hashes: Vec<String> = nodes.iter().map(|node| node.rpc().app_hash_before(height).unwrap()).collect();
         assert!(hashes.iter().all(|hash| *hash == hashes[0] && !hash.is_empty()), "{height}: {hashes:?}");
     }
+    let trust_height = wait_for("a snapshot", || nodes[0].rpc().snapshots().ok()?.last().copied());
+    let rpc_servers = [0, 1].map(|node: usize| nodes[node].home.comet_rpc()).join(",");
+    let trust_hash = wait_for("its block", || nodes[0].rpc().block_hash(trust_height).ok());
+    joining.home.begin_from_snapshot(StateSync { rpc_servers, trust_height, trust_hash }, &network).unwrap();
+    joining.start();
+    joining.wait_for_height(trust_height + 1);
+    let goal = nodes[0].height().unwrap() + 4;
+    joining.wait_for_height(goal);
+    nodes.iter_mut().for_each(|node| node.wait_for_height(goal));
+    let hashes = [&nodes[0], &joining].map(|node| node.rpc().app_hash_before(goal).unwrap());
+    assert_eq!(hashes[0], hashes[1]);
+    // It has executed no block before the snapshot's.
+    let first = joining.rpc().call("status", json!({})).unwrap()["sync_info"]["earliest_block_height"].clone();
+    assert!(first.as_str().unwrap().parse::<u64>().unwrap() > INTERVAL, "{first}");
+    // What this node alone was given, which votes on nothing, is in the blocks of all.
+    wait_for("a payment of the node that joined", || units(&nodes[3], &owner(2)).filter(|units| *units >= 7));
+    // And it goes on from where it is after kill -9.
+    (joining.app, joining.comet) = (None, None);
+    joining.start();
+    let goal = nodes[0].height().unwrap() + 3;
+    joining.wait_for_height(goal);
+    let hashes = [&nodes[0], &joining].map(|node| wait_for("a hash", || node.rpc().app_hash_before(goal).ok()));
+    assert_eq!(hashes[0], hashes[1]);
 }
 
 /// Numbers that follow from a seed.
@@ -299,9 +413,15 @@ fn kill_by(program: &Path, seed: u64) {
         // At any moment within a block.
         let (_nobody, pause) = mpsc::channel::<()>();
         let _ = pause.recv_timeout(Duration::from_millis(dice.below(120)));
-        match dice.below(4) {
+        match dice.below(5) {
             0 => node.app = None,
             1 => node.comet = None,
+            3 => {
+                // The application alone, and it is there again at once: whatever CometBFT makes of that.
+                node.app = None;
+                node.start_app();
+                continue;
+            }
             2 => (node.app, node.comet) = (None, None),
             _ => {
                 node.comet = None;

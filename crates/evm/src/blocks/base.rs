@@ -4,8 +4,8 @@
 //! magic 8 | chain id u64 | hash of block zero 32 | first u64 | headers in RLP | crc u32
 //! ```
 //!
-//! The headers are of the blocks before the first, newest first, as far as `BLOCKHASH` looks back: a snapshot of a later
-//! state needs them.
+//! The headers are of the blocks before the first, newest first, as far as `BLOCKHASH` looks back: a snapshot of a
+//! later state needs them.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

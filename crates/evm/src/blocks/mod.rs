@@ -149,8 +149,8 @@ impl BlockStore {
         Ok(Self { dir, head, segment_bytes, retain: 0, shared, writing, sync, syncer, _lock: file })
     }
 
-    /// Of the blocks the last `blocks` are to be kept; older ones go, on the thread that [`BlockStore::start`] begins. All
-    /// are kept where that is 0.
+    /// Of the blocks the last `blocks` are to be kept; older ones go, on the thread that [`BlockStore::start`] begins.
+    /// All are kept where that is 0.
     pub fn retain(&mut self, blocks: u64) {
         self.retain = blocks;
     }

@@ -336,7 +336,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Reads the log of one generation; where the set begins with a later one, for the places of its transactions alone.
+    /// Reads the log of one generation; where the set begins with a later one, to know where transactions are.
     fn replay_log(&self, state: &mut State, at: usize, over: bool, number: u64) -> Result<(), LedgerError> {
         state.generations[at].log.restart();
         let from = state.generations[at].from;
@@ -404,7 +404,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Refuses a log without a record of that block, which did something here: no header before the next block's says so.
+    /// Refuses a log without a record of that block, which did something here: no header before the next block's says
+    /// so.
     pub fn require(&self, number: u64) -> Result<(), LedgerError> {
         let state = self.read();
         let there = state.blocks.binary_search_by_key(&number, |place| place.number).is_ok();

@@ -324,19 +324,8 @@ impl Run {
     fn step(&mut self, step: Step) {
         self.captured.retain_mut(|captured| !captured.read());
         match step {
-            Step::Shorten(retain, wait) => {
-                let (_, hash, _) = self.blocks.last().unwrap();
-                self.ledger.shorten(self.number(), *hash, retain).unwrap();
-                if wait {
-                    self.ledger.written();
-                }
-            }
-            Step::Capture => {
-                let (model, hash, _) = self.blocks.last().unwrap();
-                let items = Box::new(self.ledger.capture(self.number(), *hash).unwrap().items());
-                let (found, wanted) = (BTreeMap::new(), model.outputs.clone());
-                self.captured.push(Captured { items, found, wanted });
-            }
+            Step::Shorten(retain, wait) => self.shorten(retain, wait),
+            Step::Capture => self.capture(),
             Step::Receive(n, amount) => {
                 self.counter += 1;
                 self.incoming.push(came(n, amount, self.counter));
@@ -393,6 +382,21 @@ impl Run {
                 self.check();
             }
         }
+    }
+
+    fn shorten(&self, retain: u64, wait: bool) {
+        let (_, hash, _) = self.blocks.last().unwrap();
+        self.ledger.shorten(self.number(), *hash, retain).unwrap();
+        if wait {
+            self.ledger.written();
+        }
+    }
+
+    fn capture(&mut self) {
+        let (model, hash, _) = self.blocks.last().unwrap();
+        let items = Box::new(self.ledger.capture(self.number(), *hash).unwrap().items());
+        let (found, wanted) = (BTreeMap::new(), model.outputs.clone());
+        self.captured.push(Captured { items, found, wanted });
     }
 
     fn share(&self, n: u8, asset: AssetId, permille: u64) -> Option<u64> {
