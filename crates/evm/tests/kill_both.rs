@@ -1,9 +1,11 @@
-//! A node that is killed while it makes blocks of both ledgers, again and again: what is there of the native asset
-//! stays what the genesis gave.
+//! A node that is killed while it makes blocks of both ledgers, again and again and at any moment: what is there of the
+//! native asset stays what the genesis gave. `HEARTH_SEED` says at which moments.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, Bytes, U256};
 use hearth_crypto::ed25519::SigningKey;
@@ -11,6 +13,7 @@ use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::prism::call;
+use hearth_testkit::random::Random;
 use hearth_utxo::amount::to_wei;
 use hearth_utxo::prism::ADDRESS;
 use hearth_utxo::tx::{Action, Builder};
@@ -18,7 +21,7 @@ use hearth_utxo::{AssetId, Output, OwnerKey};
 
 const CHAIN: u64 = 31337;
 const DIRECTORY: &str = "HEARTH_EVM_KILL_TEST";
-const ROUNDS: usize = 4;
+const ROUNDS: u64 = 6;
 const COIN: u64 = 1_000_000;
 /// Accounts and owners.
 const N: u8 = 3;
@@ -97,7 +100,10 @@ fn check(chain: &Chain) {
 
 #[test]
 fn what_there_is_survives_a_kill() {
-    let directory = tempfile::tempdir().unwrap();
+    let drawn = || RandomState::new().hash_one(ROUNDS);
+    let seed = std::env::var("HEARTH_SEED").map_or_else(|_| drawn(), |text| text.parse().unwrap());
+    println!("HEARTH_SEED={seed} cargo test -p hearth-evm --test kill_both");
+    let (mut random, directory) = (Random(seed), tempfile::tempdir().unwrap());
     let mut told = 0;
     for round in 1..=ROUNDS {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -107,11 +113,19 @@ fn what_there_is_survives_a_kill() {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let blocks = lines.filter_map(|line| line.strip_prefix("block ")?.parse::<u64>().ok());
-        told = blocks.take(5 + round).last().expect("the process ended by itself");
-        // It is in the middle of the next one.
+        let mut blocks = lines.filter_map(|line| line.strip_prefix("block ")?.parse::<u64>().ok());
+        let begun = Instant::now();
+        told = blocks.by_ref().take(3 + round as usize).last().expect("the process ended by itself");
+        // Some moment of the next two blocks: whatever is written then is written in part.
+        let block_ns = begun.elapsed().as_nanos() as u64 / (3 + round);
+        let until = Instant::now() + Duration::from_nanos(random.below(2 * block_ns));
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
         child.kill().unwrap();
         child.wait().unwrap();
+        // What it had told of when it ended.
+        told = blocks.last().unwrap_or(told);
         let chain = open(directory.path());
         assert!(chain.head().number() >= told, "a block that was told of is there");
         check(&chain);
