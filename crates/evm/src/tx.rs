@@ -21,6 +21,8 @@ use hearth_crypto::keccak::{keccak256, keccak256_burst};
 use hearth_crypto::secp256k1::{Arithmetic, HighS, RecoverItem, Recoverer, Signer, address_burst};
 use revm::context::either::Either;
 
+use crate::pool::TX_GAS_CAP;
+
 /// The largest raw transaction, in bytes: geth's limit.
 pub const SIZE_MAX: usize = 128 * 1024;
 
@@ -110,6 +112,22 @@ pub enum TxError {
     /// The signature is nobody's.
     #[error("invalid sender")]
     Sender,
+    /// Less gas than its authorization list costs.
+    #[error("intrinsic gas too low: gas {gas}, minimum needed {needed}")]
+    IntrinsicGas {
+        /// The transaction's limit.
+        gas: u64,
+        /// The least.
+        needed: u64,
+    },
+    /// More gas than a transaction with an authorization list may have here, under whatever fork (EIP-7825).
+    #[error("transaction gas limit too high (cap: {cap}, tx: {gas})")]
+    GasLimitTooHigh {
+        /// The most.
+        cap: u64,
+        /// The transaction's.
+        gas: u64,
+    },
     /// Larger than [`SIZE_MAX`].
     #[error("oversized data: transaction size {size}, limit {limit}")]
     Oversized {
@@ -133,9 +151,22 @@ pub fn decode(raw: &[u8], chain_id: u64) -> Result<Unrecovered, TxError> {
         return Err(TxError::Oversized { size: raw.len(), limit: SIZE_MAX });
     }
     let envelope = decode_envelope(raw)?;
+    check_authorizations(&envelope)?;
     match envelope.chain_id() {
         Some(have) if have != chain_id => Err(TxError::ChainId { have, want: chain_id }),
         _ => Ok(Unrecovered { raw: Bytes::copy_from_slice(raw), envelope }),
+    }
+}
+
+/// Each tuple costs a recovery before anything else is known of the transaction, so its gas must be there.
+fn check_authorizations(envelope: &TxEnvelope) -> Result<(), TxError> {
+    let (count, gas) = (authorization_list(envelope).len() as u64, envelope.gas_limit());
+    let needed = 21_000 + 25_000 * count;
+    match count {
+        0 => Ok(()),
+        _ if gas < needed => Err(TxError::IntrinsicGas { gas, needed }),
+        _ if gas > TX_GAS_CAP => Err(TxError::GasLimitTooHigh { cap: TX_GAS_CAP, gas }),
+        _ => Ok(()),
     }
 }
 
@@ -394,6 +425,21 @@ mod tests {
         }) else {
             panic!("revm is told that nobody signed")
         };
+    }
+
+    #[test]
+    fn an_authorization_list_without_its_gas_costs_no_recovery() {
+        let one = authorization(&signer(7), 1);
+        let of = |count: usize, gas_limit| {
+            let list = vec![one.clone(); count];
+            let tx = TxEip7702 { chain_id: CHAIN, authorization_list: list, gas_limit, ..Default::default() };
+            let tx = TxEnvelope::new_unhashed(tx.into(), Signature::test_signature()).encoded_2718();
+            assert!(tx.len() <= SIZE_MAX);
+            decode(&tx, CHAIN)
+        };
+        assert_eq!(of(1_200, 30_020_999).err(), Some(TxError::IntrinsicGas { gas: 30_020_999, needed: 30_021_000 }));
+        assert_eq!(of(1_200, 30_021_000).err(), Some(TxError::GasLimitTooHigh { cap: TX_GAS_CAP, gas: 30_021_000 }));
+        assert!(of(660, 21_000 + 660 * 25_000).is_ok() && of(1, u64::MAX).is_err());
     }
 
     #[test]
