@@ -17,14 +17,13 @@ use alloy_consensus::{Header, constants};
 use alloy_eips::{eip2935, eip4788, eip7002, eip7251, eip7685};
 use alloy_genesis::GenesisAccount;
 use alloy_primitives::{Address, B64, B256, Bytes, Sealable, Sealed, U256};
-use revm::bytecode::Bytecode;
 use revm::primitives::hardfork::SpecId;
 use revm::state::AccountInfo;
 
-use crate::state::{AccountChange, Changes};
+use crate::state::{AccountChange, Changes, bytecode};
 
 /// The base fee of the first block under EIP-1559 where the genesis names none: 1 gwei.
-const FIRST_BASE_FEE: u64 = 1_000_000_000;
+pub(crate) const FIRST_BASE_FEE: u64 = 1_000_000_000;
 /// The block gas limit where the genesis names none, as geth has it.
 const DEFAULT_GAS_LIMIT: u64 = 4_712_388;
 
@@ -160,7 +159,7 @@ impl Genesis {
     pub fn changes(&self) -> Changes {
         let mut changes = Changes::default();
         for (address, account) in &self.alloc {
-            let code = account.non_empty_code().map(|code| Bytecode::new_raw(code.clone()));
+            let code = account.non_empty_code().map(|code| bytecode(code.clone()));
             let mut info =
                 AccountInfo { balance: account.balance, nonce: account.nonce.unwrap_or(0), ..Default::default() };
             if let Some(code) = code {

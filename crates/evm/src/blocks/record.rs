@@ -15,7 +15,7 @@ use hearth_crypto::keccak::{keccak256, keccak256_burst};
 use revm::state::{AccountInfo, Bytecode};
 
 use crate::block::{Block, Receipt};
-use crate::state::{AccountChange, Changes};
+use crate::state::{AccountChange, Changes, bytecode};
 use crate::tx::{Tx, decode_envelope};
 
 /// The hashes by which a block and its transactions are found.
@@ -123,7 +123,7 @@ impl Altered {
         let mut info = AccountInfo { balance: self.balance, nonce: self.nonce, ..AccountInfo::default() };
         if !self.code.is_empty() {
             info.code_hash = B256::from(keccak256(&self.code));
-            info.code = Some(Bytecode::new_raw(self.code));
+            info.code = Some(bytecode(self.code));
         }
         let storage = self.slots.into_iter().map(|slot| (slot.index, slot.value)).collect();
         (self.address, AccountChange { info: Some(info), storage_cleared: false, storage })

@@ -1,23 +1,22 @@
 //! What a developer may do to a chain of their own: time, accounts, going back, blocks on demand.
 //!
 //! writes  blocks; the next block's environment
-//! memory  16 B for each impersonated account; a few words for each snapshot
+//! memory  20 B for each impersonated account; for each snapshot its block, and of each block after the oldest what it
+//!         replaced in the state
 //! source  the `evm_`, `anvil_` and `hardhat_` methods of anvil and Hardhat
 
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use alloy_primitives::map::AddressSet;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
-use revm::state::Bytecode;
 
 use super::produce::Unsealed;
 use super::times::{BlockTimes, Lap};
-use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, lock, now_s};
+use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, lock, now_s, sequencer};
 use crate::block::Block;
 use crate::pool::DropReason;
-use crate::state::{AccountChange, Changes, State};
+use crate::state::{AccountChange, Changes, State, StateView, bytecode};
 
 /// Blocks that come faster than seconds each take one all the same, until the chain's time is so many seconds ahead of
 /// the clock. From there on a block has its parent's time, until the clock has come after.
@@ -28,8 +27,6 @@ const AHEAD_MAX_S: u64 = 600;
 pub(super) struct Clock {
     /// Seconds that the chain's time is ahead of this machine's.
     pub offset_s: i64,
-    /// Whether a block's time must be above its parent's.
-    pub strict: bool,
     /// Of the next block alone.
     pub timestamp: Option<u64>,
     /// From each block to the next, whatever this machine's clock says.
@@ -46,20 +43,19 @@ pub(super) struct Clock {
 
 impl Clock {
     fn new(config: &ChainConfig) -> Self {
-        // Blocks of less than a second would run ahead of the clock.
-        let strict = !matches!(config.block_time, BlockTime::Every(every) if every < Duration::from_secs(1));
         let (timestamp, interval_s, base_fee, prevrandao, gas_limit) = Default::default();
         let beneficiary = config.beneficiary;
-        Self { offset_s: 0, strict, timestamp, interval_s, base_fee, prevrandao, gas_limit, beneficiary }
+        Self { offset_s: 0, timestamp, interval_s, base_fee, prevrandao, gas_limit, beneficiary }
     }
 
-    /// The time of a block after one of `parent`, made at `now`.
+    /// The time of a block after one of `parent`, made at `now`. It is above the parent's, as every client wants it:
+    /// where blocks come more often than every second, the chain's time runs ahead of the clock by [`AHEAD_MAX_S`] at most.
     pub(super) fn timestamp(&self, parent: u64, now: u64) -> u64 {
         let by_clock = || now.saturating_add_signed(self.offset_s);
         let by_interval = |interval| parent.saturating_add(interval);
         let timestamp = self.timestamp.unwrap_or_else(|| self.interval_s.map_or_else(by_clock, by_interval));
         let is_ahead = parent >= by_clock().max(now).saturating_add(AHEAD_MAX_S);
-        timestamp.max(parent.saturating_add(u64::from(self.strict && !is_ahead)))
+        timestamp.max(parent.saturating_add(u64::from(!is_ahead)))
     }
 
     /// What held for one block alone is used up.
@@ -83,8 +79,9 @@ pub(super) struct DevState {
 
 struct Snapshot {
     id: u64,
-    number: u64,
-    hash: B256,
+    head: Arc<Block>,
+    /// Holds what blocks after it replace.
+    view: StateView,
     clock: Clock,
 }
 
@@ -126,9 +123,7 @@ impl Chain {
 
     /// From now on blocks are made so.
     pub fn set_block_time(&self, block_time: BlockTime) -> Result<(), ChainError> {
-        if block_time == BlockTime::Every(Duration::ZERO) {
-            return Err(ChainError::NoInterval);
-        }
+        sequencer::check(block_time)?;
         self.inner.signal.set_block_time(block_time);
         Ok(())
     }
@@ -223,7 +218,7 @@ impl Chain {
         self.change(account, |change| {
             let info = change.info.get_or_insert_default();
             info.code_hash = keccak256(&code);
-            info.code = Some(Bytecode::new_raw(code));
+            info.code = Some(bytecode(code));
         })
     }
 
@@ -262,40 +257,39 @@ impl Chain {
 
     /// Remembers the chain as it is, to go back to.
     pub fn snapshot(&self) -> u64 {
-        let head = self.head();
+        let (head, view) = self.head_and_view();
         let mut dev = lock(&self.inner.dev);
         dev.snapshots_taken += 1;
         let id = dev.snapshots_taken;
         let clock = dev.clock.clone();
-        dev.snapshots.push(Snapshot { id, number: head.number(), hash: head.hash, clock });
+        dev.snapshots.push(Snapshot { id, head, view, clock });
         id
     }
 
-    /// Goes back to a snapshot, which is used up with all taken after it. Says whether there was such a one.
+    /// Goes back to a snapshot, however many blocks ago it was taken; it is used up with all taken after it. Says
+    /// whether there was such a one. Where the state cannot be written it stays.
     pub fn revert(&self, id: u64) -> Result<bool, ChainError> {
         let mut state = self.inner.writer()?;
-        let snapshot = {
+        let (head, view, clock) = {
+            let dev = lock(&self.inner.dev);
+            let Some(snapshot) = dev.snapshots.iter().find(|snapshot| snapshot.id == id) else { return Ok(false) };
+            (snapshot.head.clone(), snapshot.view.clone(), snapshot.clock.clone())
+        };
+        self.inner.rewind(&mut state, &head, &view)?;
+        let gone = {
             let mut dev = lock(&self.inner.dev);
-            let Some(at) = dev.snapshots.iter().position(|snapshot| snapshot.id == id) else { return Ok(false) };
-            dev.snapshots.drain(at..).next().expect("it is there")
+            dev.snapshots.retain(|snapshot| snapshot.id < id);
+            dev.clock = clock;
+            let mut published = self.inner.published.write().unwrap_or_else(PoisonError::into_inner);
+            published.rewind(head.clone(), state.head())
         };
-        let Some(head) = self.block(snapshot.number).filter(|block| block.hash == snapshot.hash) else {
-            return Ok(false);
-        };
-        // A state that has more than the blocks could not be opened again.
-        state.rewind(snapshot.number)?;
-        if let Some(store) = &self.inner.store {
-            store.truncate(snapshot.number)?;
-        }
-        // What it has more than the blocks is cut off when it is opened.
-        self.inner.outputs.rewind(snapshot.number)?;
-        let view = state.head();
-        let mut published = self.inner.published.write().unwrap_or_else(PoisonError::into_inner);
-        let gone = published.rewind(head.clone(), view.clone());
-        drop(published);
-        lock(&self.inner.dev).clock = snapshot.clock;
         self.inner.hub.tell(&ChainEvent::Reorg(head.clone(), gone));
-        self.inner.pool.reset(&view, self.inner.base_fee_after(&(&*head).into()));
+        self.inner.pool.reset(&state.head(), self.inner.base_fee_after(&(&*head).into()));
+        // What was in blocks that are no more does not wait again.
+        let kept = self.inner.journal.as_ref().map_or(Ok(()), |journal| journal.rewrite(&self.inner.pool));
+        if let Err(error) = kept {
+            tracing::error!(%error, "what was taken back would come back with the next start");
+        }
         Ok(true)
     }
 }
@@ -312,5 +306,18 @@ impl Inner {
         block.alter(changes);
         lock(&self.dev).clock.block_made(block.env.timestamp);
         self.finish(state, block).map(drop)
+    }
+
+    /// Takes all blocks after `head` out of every store.
+    fn rewind(&self, state: &mut State, head: &Block, view: &StateView) -> Result<(), ChainError> {
+        // A state that has more than the blocks could not be opened again.
+        state.rewind_to(view)?;
+        let stored = self.store.as_ref().map_or(Ok(()), |store| store.truncate(head.number()));
+        // What that ledger has more than the blocks is cut off when it is opened.
+        let taken = stored.map_err(ChainError::from).and_then(|()| self.outputs.rewind(head.number()));
+        if let Err(error) = &taken {
+            self.fail(format!("the blocks after {} are taken back in part: {error}", head.number()));
+        }
+        taken
     }
 }

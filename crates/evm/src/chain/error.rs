@@ -4,7 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use alloy_primitives::B256;
+use revm::primitives::hardfork::SpecId;
 
+use super::sequencer::INTERVAL_MAX;
 use crate::blocks::BlocksError;
 use crate::pool::PoolError;
 use crate::state::StateError;
@@ -25,8 +27,9 @@ pub enum SubmitError {
     /// The pool of the ledger of outputs does not take it.
     #[error(transparent)]
     OutputPool(#[from] hearth_utxo::pool::PoolError),
-    /// It waits, but is not on disk.
-    #[error("it waits, but would not outlive this program: {0}")]
+    /// The pool took it, but it would not outlive this program: one of the EVM's was given up again, one of the other
+    /// ledger's waits as long as the program runs.
+    #[error("the transaction cannot be kept on disk: {0}")]
     NotKept(String),
 }
 
@@ -70,6 +73,20 @@ pub enum ChainError {
         /// Where in it.
         offset: u64,
     },
+    /// The rules were others when the folder's blocks were made.
+    #[error("{}: {what}: a fork can be changed only before it begins", path.display())]
+    Schedule {
+        /// Where the forks of the folder's chain are.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// A genesis of proof of work.
+    #[error(
+        "the genesis begins under {0:?}, before the merge: this node makes no blocks of such rules. Give a \
+        genesis with terminalTotalDifficulty 0 and all forks up to London from block 0"
+    )]
+    BeforeMerge(SpecId),
     /// The state is that of a block that is not there.
     #[error("the state is that of block {state}, but the blocks end with {blocks}: files of the folder are missing")]
     StateAhead {
@@ -132,7 +149,7 @@ pub enum ChainError {
         /// That of the newest block.
         head: u64,
     },
-    /// An interval of nothing.
-    #[error("a block time must be longer than nothing")]
-    NoInterval,
+    /// An interval of nothing, or of ages.
+    #[error("a block time must be longer than nothing and shorter than {} days", INTERVAL_MAX.as_secs() / 86_400)]
+    Interval,
 }

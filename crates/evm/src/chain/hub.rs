@@ -2,7 +2,7 @@
 //!
 //! reads   what the writer publishes, in order
 //! writes  to each subscriber's queue
-//! memory  of a subscriber at most [`QUEUE`] events, which are pointers
+//! memory  of a subscriber at most [`QUEUE`] events; the blocks they tell of stay in memory until they are taken
 //! drops   the events of a subscriber whose queue is full; it finds [`ChainEvent::Lagged`] in their place
 
 use std::collections::VecDeque;

@@ -22,6 +22,7 @@ mod produce;
 mod published;
 mod recover;
 mod restore;
+mod schedule;
 mod sequencer;
 mod submit;
 mod times;
@@ -33,6 +34,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::{Address, B256, Bloom, Bytes};
+use revm::primitives::hardfork::SpecId;
 
 pub use consensus::BlockInput;
 pub use error::{ChainError, SubmitError};
@@ -141,6 +143,11 @@ impl Chain {
     /// Opens the chain and begins to make blocks.
     pub fn open(config: ChainConfig) -> Result<Self, ChainError> {
         let failed = |source| ChainError::Folder { path: config.dir.clone().unwrap_or_default(), source };
+        sequencer::check(config.block_time)?;
+        let begins = config.genesis.spec(0, config.genesis.timestamp);
+        if !begins.is_enabled_in(SpecId::MERGE) {
+            return Err(ChainError::BeforeMerge(begins));
+        }
         config.dir.as_ref().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
         config.dir.as_deref().map_or(Ok(()), restore::clean)?;
         let mut state = State::open(config.dir.as_ref().map(|dir| dir.join("state")).as_deref(), &config.genesis)?;
@@ -178,8 +185,8 @@ impl Chain {
             failure,
             config,
         });
-        // What waited when the program ended waits again; what is in a block is refused as such.
-        inner.add(waiting.unwrap_or_default());
+        inner.add_again(waiting.unwrap_or_default());
+        inner.keep_pool()?;
         let thread = sequencer::start(&inner)?;
         *lock(&inner.sequencer) = Some(thread);
         Ok(Self { inner })
@@ -262,12 +269,7 @@ impl Chain {
 
     /// The block that holds a transaction, and the transaction's place in it.
     pub fn tx(&self, hash: &B256) -> Option<(Arc<Block>, usize)> {
-        if let Some(place) = self.inner.published().tx(hash) {
-            return Some(place);
-        }
-        let (number, index) = self.inner.store.as_ref()?.place_of(hash)?;
-        let block = self.inner.block(number)?;
-        block.txs.get(index).is_some_and(|tx| tx.hash == *hash).then_some((block, index))
+        self.inner.tx(hash)
     }
 
     /// The first block from `from` to `to` whose logs may be meant, as `may` judges by blooms.
@@ -317,6 +319,30 @@ impl Chain {
 }
 
 impl Inner {
+    /// From now on the journal has what the pool has.
+    fn keep_pool(self: &Arc<Self>) -> Result<(), ChainError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        journal.rewrite(&self.pool)?;
+        let chain = Arc::downgrade(self);
+        self.pool.on_drop(move |dropped| {
+            let Some(chain) = chain.upgrade() else { return };
+            let noted = chain.journal.as_ref().map_or(Ok(()), |journal| journal.forget(dropped, &chain.pool));
+            if let Err(error) = noted {
+                tracing::error!(%error, "what is given up would come back with the next start");
+            }
+        });
+        Ok(())
+    }
+
+    fn tx(&self, hash: &B256) -> Option<(Arc<Block>, usize)> {
+        if let Some(place) = self.published().tx(hash) {
+            return Some(place);
+        }
+        let (number, index) = self.store.as_ref()?.place_of(hash)?;
+        let block = self.block(number)?;
+        block.txs.get(index).is_some_and(|tx| tx.hash == *hash).then_some((block, index))
+    }
+
     /// The state, for whoever makes a block; nobody does after a failure. Whatever the sequencer has begun is done.
     fn writer(&self) -> Result<MutexGuard<'_, State>, ChainError> {
         self.wanted.fetch_add(1, Ordering::Relaxed);

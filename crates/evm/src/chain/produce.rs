@@ -21,12 +21,11 @@ use super::times::{BlockTimes, Lap};
 use super::{ChainError, ChainEvent, Inner, now_s};
 use crate::block::{Block, Body, Roots, next_base_fee};
 use crate::exec::{Accounts, BlockEnv, Executed, Refusal, RefusalKind, Verdict};
+use crate::genesis::FIRST_BASE_FEE;
 use crate::pool::{DropReason, Taken};
 use crate::state::{Changes, State, StateError};
 use crate::tx::SharedTx;
 
-/// The base fee of the first block that has one, in wei.
-const FIRST_BASE_FEE: u64 = 1_000_000_000;
 /// From how many transactions on another thread makes their root.
 const ROOTS_APART: usize = 64;
 

@@ -14,7 +14,7 @@ use alloy_primitives::{B256, Bytes};
 use hearth_utxo::ledger::LedgerError;
 
 use super::outputs::Outputs;
-use super::{ChainConfig, ChainError, lock};
+use super::{ChainConfig, ChainError, lock, schedule};
 use crate::block::{Block, Body, Roots};
 use crate::blocks::{BlockStore, SyncOrder};
 use crate::state::{State, Syncer};
@@ -45,6 +45,7 @@ pub(super) fn recover(
     if kept(from)?.hash != state.head().block_hash() {
         return Err(ChainError::OtherState { number: from });
     }
+    schedule::check(dir, &config.genesis, &*kept(newest)?)?;
     for number in from + 1..=newest {
         let block = kept(number)?;
         replay(config, state, &store, &block)?;

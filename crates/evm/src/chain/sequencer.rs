@@ -14,6 +14,17 @@ use std::time::{Duration, Instant};
 use super::produce::Empty;
 use super::{BlockTime, ChainError, Inner, lock};
 
+/// Longer than anybody waits for a block, and short enough to be counted from now on.
+pub(super) const INTERVAL_MAX: Duration = Duration::from_secs(10_000 * 86_400);
+
+/// Refuses what nobody can wait for.
+pub(super) fn check(block_time: BlockTime) -> Result<(), ChainError> {
+    match block_time {
+        BlockTime::Every(every) if every.is_zero() || every >= INTERVAL_MAX => Err(ChainError::Interval),
+        _ => Ok(()),
+    }
+}
+
 /// What wakes the sequencer.
 pub(super) struct Signal {
     told: Mutex<Told>,

@@ -14,7 +14,7 @@ use alloy_primitives::{Address, B256, Bytes};
 
 use super::times::{self, Burst};
 use super::{Chain, Inner, SubmitError};
-use crate::pool::PoolError;
+use crate::pool::{DropReason, PoolError};
 use crate::tx::{self, SharedTx, Tx, TxEnvelope, TxError, TypedTransaction};
 
 /// How long who waits for a transaction goes without looking whether the pool still has it.
@@ -125,15 +125,30 @@ impl Inner {
     /// Gives transactions to the pool, and keeps those that it takes before anybody is told.
     fn take(&self, txs: Vec<SharedTx>) -> Vec<Result<(), SubmitError>> {
         let journaled = self.journal.as_ref().map(|journal| (journal, txs.clone()));
-        let mut results: Vec<_> = self.add(txs).into_iter().map(|result| result.map_err(SubmitError::from)).collect();
-        if let Some((journal, txs)) = journaled {
-            let taken = txs.iter().zip(&results).filter(|(_, result)| result.is_ok()).map(|(tx, _)| tx);
-            if let Err(error) = journal.append(taken) {
-                let taken = results.iter_mut().filter(|result| result.is_ok());
-                taken.for_each(|result| *result = Err(SubmitError::NotKept(error.to_string())));
+        let mut results: Vec<Result<(), SubmitError>> =
+            self.add(txs).into_iter().map(|result| result.map_err(SubmitError::from)).collect();
+        let Some((journal, txs)) = journaled else { return results };
+        let taken: Vec<SharedTx> =
+            txs.iter().zip(&results).filter(|(_, result)| result.is_ok()).map(|(tx, _)| tx.clone()).collect();
+        let Err(error) = journal.append(&taken, &self.pool) else { return results };
+        tracing::error!(%error, "what comes is refused: it would not outlive this program");
+        for (tx, result) in txs.iter().zip(&mut results).filter(|(_, result)| result.is_ok()) {
+            // What is in a block meanwhile is kept there.
+            if self.pool.remove(&tx.hash, DropReason::Refused(error.to_string())) {
+                *result = Err(SubmitError::NotKept(error.to_string()));
             }
         }
         results
+    }
+
+    /// What waited when the program ended waits again. What cannot has a fate, unless it is in a block.
+    pub(super) fn add_again(&self, txs: Vec<SharedTx>) {
+        let refused = self.add(txs.clone()).into_iter().zip(txs);
+        for (error, tx) in refused.filter_map(|(result, tx)| Some((result.err()?, tx))) {
+            if error != PoolError::AlreadyKnown && self.tx(&tx.hash).is_none() {
+                self.pool.note(tx, DropReason::Invalid(error));
+            }
+        }
     }
 
     /// Gives transactions to the pool.
@@ -141,8 +156,11 @@ impl Inner {
         if txs.is_empty() {
             return Vec::new();
         }
+        // Before the view is taken out: one of blocks that are taken back meanwhile is not believed.
+        let resets = self.pool.resets();
         let (head, view) = self.head_and_view();
-        let results = self.pool.add(txs, &view, self.base_fee_after(&(&*head).into()), head.header.gas_limit);
+        let base_fee = self.base_fee_after(&(&*head).into());
+        let results = self.pool.add_seen(txs, &view, base_fee, head.header.gas_limit, resets);
         if results.iter().any(Result::is_ok) {
             self.signal.transactions();
         }

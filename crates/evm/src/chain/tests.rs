@@ -115,7 +115,7 @@ fn blocks_come_by_the_clock() {
     }
     for pair in seen.windows(2) {
         assert_eq!(pair[1].header.parent_hash, pair[0].hash);
-        assert!(pair[1].header.timestamp >= pair[0].header.timestamp);
+        assert!(pair[1].header.timestamp > pair[0].header.timestamp, "as every client wants it");
     }
     chain.stop();
 }
@@ -252,37 +252,39 @@ fn a_consensus_engine_makes_the_same_block_everywhere() {
     assert_eq!(one.pool().status().pending, 0);
 }
 
-#[test]
-fn number_block_receipt_and_nonce_agree_at_any_instant() {
-    let chain = chain(BlockTime::Instant);
+/// Looks at everything that a client can see, again and again; how often it looked.
+fn look(chain: &Chain, done: &AtomicBool) -> u64 {
+    let (mut looks, mut pending) = (0u64, [0; 4]);
+    while !done.load(Ordering::Relaxed) {
+        let (head, view) = chain.head_and_view();
+        assert_eq!(head.header.state_root, view.state_root());
+        let number = chain.head().number();
+        let block = chain.block(number).expect("a number that is told can be read");
+        assert_eq!(block.txs.len(), block.receipts.len());
+        assert!(chain.view_at(number).is_some());
+        for tx in &block.txs {
+            assert!(chain.tx(&tx.hash).is_some());
+            let state_nonce = chain.view().account(&tx.sender).map_or(0, |account| account.nonce);
+            assert!(state_nonce > tx.envelope.nonce());
+        }
+        for (seed, before) in (1..).zip(&mut pending) {
+            let state_nonce = view.account(&account(seed)).map_or(0, |account| account.nonce);
+            let next = chain.pool().next_nonce(&account(seed), state_nonce);
+            assert!(next >= *before, "the pending nonce goes back from {before} to {next}");
+            *before = next;
+        }
+        looks += 1;
+    }
+    assert_eq!(pending, [60; 4]);
+    looks
+}
+
+fn number_block_receipt_and_nonce_agree(chain: &Chain) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let readers: Vec<_> = (0..2)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut looks = 0u64;
-                    while !done.load(Ordering::Relaxed) {
-                        let (head, view) = chain.head_and_view();
-                        assert_eq!(head.header.state_root, view.state_root());
-                        let number = chain.head().number();
-                        let block = chain.block(number).expect("a number that is told can be read");
-                        assert_eq!(block.txs.len(), block.receipts.len());
-                        assert!(chain.view_at(number).is_some());
-                        for tx in &block.txs {
-                            assert!(chain.tx(&tx.hash).is_some());
-                            let state_nonce = chain.view().account(&tx.sender).map_or(0, |account| account.nonce);
-                            assert!(state_nonce > tx.envelope.nonce());
-                            assert!(chain.pool().next_nonce(&tx.sender, state_nonce) >= state_nonce);
-                        }
-                        looks += 1;
-                    }
-                    looks
-                })
-            })
-            .collect();
+        let readers: Vec<_> = (0..2).map(|_| scope.spawn(|| look(chain, &done))).collect();
         let writers: Vec<_> = (1..=4)
             .map(|seed| {
-                let chain = &chain;
                 scope.spawn(move || {
                     (0..60).flat_map(|nonce| accepted(chain.submit(vec![transfer(seed, nonce)]))).collect::<Vec<_>>()
                 })
@@ -290,10 +292,26 @@ fn number_block_receipt_and_nonce_agree_at_any_instant() {
             .collect();
         let hashes: Vec<B256> = writers.into_iter().flat_map(|writer| writer.join().expect("it sends")).collect();
         assert!(chain.settled(&hashes, PATIENCE));
+        // Each reader sees the end.
+        let (head, end) = (chain.head().number(), Instant::now() + PATIENCE);
+        while chain.head().number() == head && chain.pool().status().pending > 0 {
+            assert!(Instant::now() < end, "what waits is included");
+        }
         done.store(true, Ordering::Relaxed);
         assert!(hashes.iter().all(|hash| chain.tx(hash).is_some()), "what is acknowledged is included");
         assert!(readers.into_iter().all(|reader| reader.join().expect("all agrees") > 0));
     });
+}
+
+#[test]
+fn all_agrees_at_any_instant() {
+    number_block_receipt_and_nonce_agree(&chain(BlockTime::Instant));
+}
+
+#[test]
+fn all_agrees_at_any_instant_in_a_folder() {
+    let dir = tempfile::tempdir().expect("a folder");
+    number_block_receipt_and_nonce_agree(&in_folder(dir.path(), BlockTime::Instant).expect("it opens"));
 }
 
 #[test]
@@ -353,19 +371,6 @@ fn a_folder_goes_on_where_it_ended() {
 }
 
 #[test]
-fn what_is_not_kept_is_not_acknowledged() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
-    accepted(chain.submit(vec![transfer(1, 0)]));
-    chain.inner.journal.as_ref().expect("there is a folder").fill();
-    let refused = chain.submit(vec![transfer(1, 1), transfer(1, 0)]);
-    assert!(matches!(refused[0], Err(SubmitError::NotKept(_))), "{refused:?}");
-    assert!(matches!(refused[1], Err(SubmitError::Pool(_))), "{refused:?}");
-    // It is said that it waits all the same.
-    assert_eq!(chain.pool().status().pending, 2);
-}
-
-#[test]
 fn a_folder_of_another_chain_or_in_use_is_refused() {
     let dir = tempfile::tempdir().expect("a folder");
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
@@ -391,4 +396,156 @@ fn the_times_of_blocks_are_told_once() {
     let metrics = chain.metrics();
     assert_eq!(metrics.last, times[2].1);
     assert!(metrics.recover_ns > 0 && metrics.pool_ns > 0);
+}
+
+#[test]
+fn a_snapshot_is_gone_back_to_from_afar() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    chain.mine_many(200, None).expect("they are made");
+    let (id, before) = (chain.snapshot(), chain.head());
+    let hashes = |chain: &Chain| (0..200).map(|number| chain.view().hash_of(number)).collect::<Vec<_>>();
+    let expected = hashes(&chain);
+    let hash = accepted(chain.submit(vec![transfer(1, 0)]))[0];
+    chain.mine_many(crate::state::WINDOW as u64 + 40, None).expect("they are made");
+    assert!(chain.revert(id).expect("it goes back"));
+    assert_eq!((chain.head().hash, chain.view().state_root()), (before.hash, before.header.state_root));
+    assert!(chain.tx(&hash).is_none() && hashes(&chain) == expected && expected.iter().all(Option::is_some));
+    assert!(!chain.revert(id).expect("it is used up"));
+    accepted(chain.submit(vec![transfer(2, 0)]));
+    let head = chain.mine().expect("it goes on");
+    drop(chain);
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    assert_eq!((chain.head().hash, chain.pool().status().pending), (head.hash, 0));
+    assert_eq!(hashes(&chain), expected);
+}
+
+#[test]
+fn what_has_left_the_pool_does_not_come_back_with_a_start() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    let dropped = accepted(chain.submit(vec![transfer(1, 0)]))[0];
+    assert!(chain.drop_transaction(&dropped));
+    let id = chain.snapshot();
+    let undone = accepted(chain.submit(vec![transfer(2, 0)]))[0];
+    chain.mine().expect("it is made");
+    assert!(chain.revert(id).expect("it goes back"));
+    let waits = accepted(chain.submit(vec![transfer(3, 0)]))[0];
+    // What is in a block at the next start, and what the state does not bear any more.
+    let included = accepted(chain.submit(vec![transfer(4, 0), transfer(5, 0)]));
+    drop(chain);
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    assert_eq!(chain.pool().status().pending, 3);
+    assert!([dropped, undone].iter().all(|hash| chain.pool().get(hash).is_none()));
+    // The journal goes on as if its end had been cut off with the block.
+    let log = std::fs::read(dir.path().join("pool.log")).expect("a file");
+    chain.set_nonce(account(5), 9).expect("set");
+    chain.drop_transaction(&waits);
+    chain.mine().expect("it is made");
+    drop(chain);
+    std::fs::write(dir.path().join("pool.log"), log).expect("written");
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    assert!(chain.pool().get(&waits).is_some() && chain.pool().fate(&included[0]).is_none());
+    let fate = chain.pool().fate(&included[1]).expect("it is told").to_string();
+    assert_eq!(fate, "nonce too low: next nonce 9, tx nonce 0");
+}
+
+#[test]
+fn what_cannot_be_kept_is_not_acknowledged() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    accepted(chain.submit(vec![transfer(1, 0)]));
+    let file = std::fs::File::options().write(true).open(dir.path().join("pool.log")).expect("a file");
+    let disk = Arc::new(crate::disk::Filling::new(file, 60));
+    chain.inner.journal.as_ref().expect("a folder").put_disk(disk.clone());
+    let refused = chain.submit(vec![transfer(2, 0), transfer(2, 1)]);
+    assert!(refused.iter().all(|result| matches!(result, Err(SubmitError::NotKept(_)))), "{refused:?}");
+    assert_eq!(chain.pool().status().pending, 1);
+    disk.leave(1 << 20);
+    accepted(chain.submit(vec![transfer(2, 0)]));
+    drop(chain);
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    assert_eq!(chain.pool().status().pending, 2);
+}
+
+#[test]
+fn code_that_is_half_a_delegation_is_code() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    let code = Bytes::from_static(&[0xef, 0x01, 0x00, 0x07]);
+    chain.set_code(Address::repeat_byte(0x77), code.clone()).expect("set");
+    let mut call = unsigned(0, 100 * GWEI);
+    if let TypedTransaction::Eip1559(call) = &mut call {
+        call.gas_limit = 100_000;
+    }
+    accepted(chain.submit(vec![Tx::signed(call, &signer(1)).raw]));
+    assert!(!chain.mine().expect("made").receipts[0].status, "its first byte is no instruction");
+    drop(chain);
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    let hash = chain.view().account(&Address::repeat_byte(0x77)).expect("it is there").code_hash;
+    assert_eq!(chain.view().code(&hash), Some(code));
+    let genesis = r#"{"config": {"chainId": 7, "homesteadBlock": 0, "eip150Block": 0, "eip155Block": 0, "eip158Block": 0,
+        "byzantiumBlock": 0, "constantinopleBlock": 0, "istanbulBlock": 0, "berlinBlock": 0, "londonBlock": 0,
+        "terminalTotalDifficulty": 0}, "alloc": {"0x77": {"balance": "0x0", "code": "0xef0100"}}}"#;
+    let genesis = genesis.replace("0x77", &Address::repeat_byte(0x77).to_string());
+    Chain::open(ChainConfig::new(Genesis::from_json(&genesis).expect("it reads"))).expect("it opens");
+}
+
+#[test]
+fn a_block_time_that_nobody_can_wait_for_is_refused() {
+    let chain = chain(BlockTime::Manual);
+    for wrong in [Duration::ZERO, Duration::from_secs(u64::MAX), Duration::MAX] {
+        assert!(matches!(chain.set_block_time(BlockTime::Every(wrong)), Err(ChainError::Interval)), "{wrong:?}");
+        let config = ChainConfig { block_time: BlockTime::Every(wrong), ..ChainConfig::new(chain.genesis().clone()) };
+        assert!(matches!(Chain::open(config), Err(ChainError::Interval)));
+    }
+    chain.set_block_time(BlockTime::Every(Duration::from_secs(86_400 * 365))).expect("somebody may");
+    assert_eq!((chain.block_time(), chain.failure()), (BlockTime::Every(Duration::from_secs(86_400 * 365)), None));
+}
+
+#[test]
+fn forks_that_have_begun_cannot_be_changed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let json = |forks: &str| {
+        let text = format!(
+            r#"{{"config": {{"chainId": 7, "homesteadBlock": 0, "eip150Block": 0, "eip155Block": 0, "eip158Block": 0,
+            "byzantiumBlock": 0, "constantinopleBlock": 0, "istanbulBlock": 0, "berlinBlock": 0, "londonBlock": 0,
+            "terminalTotalDifficulty": 0, "shanghaiTime": 0{forks}}}, "alloc": {{}}}}"#
+        );
+        Genesis::from_json(&text).expect("it reads")
+    };
+    let open = |forks: &str| {
+        let dir = Some(dir.path().to_owned());
+        Chain::open(ChainConfig { dir, block_time: BlockTime::Manual, ..ChainConfig::new(json(forks)) })
+    };
+    let (soon, late) = (now_s() + 1_000, now_s() + 100_000);
+    let cancun = |at: u64| format!(", \"cancunTime\": {at}");
+    open(&cancun(soon)).expect("new").mine().expect("made");
+    // What has not begun can be changed: later, never, and earlier than it was.
+    open(&cancun(late)).expect("it has not begun");
+    open("").expect("it has not begun");
+    let chain = open(&cancun(soon)).expect("it has not begun");
+    chain.set_next_timestamp(soon + 5).expect("it is later");
+    chain.mine().expect("made");
+    drop(chain);
+    for changed in [cancun(late), cancun(soon + 1), String::new(), cancun(soon) + ", \"pragueTime\": 5000000000"] {
+        let opened = open(&changed);
+        if changed.contains("prague") {
+            opened.expect("another after it may come");
+            continue;
+        }
+        let error = opened.err().expect("it has begun").to_string();
+        assert!(error.contains("block 2") && error.contains("Cancun") && error.contains("forks"), "{error}");
+    }
+    open(&cancun(soon)).expect("nothing was changed");
+}
+
+#[test]
+fn a_genesis_from_before_the_merge_is_refused() {
+    let genesis = Genesis {
+        forks: crate::genesis::Forks::all_until(SpecId::LONDON),
+        ..chain(BlockTime::Manual).genesis().clone()
+    };
+    let error = Chain::open(ChainConfig::new(genesis)).err().expect("it is refused").to_string();
+    assert!(error.contains("before the merge"), "{error}");
 }

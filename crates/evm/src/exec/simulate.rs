@@ -14,6 +14,7 @@ use revm::state::{AccountInfo, Bytecode, EvmState};
 use revm::{DatabaseRef, InspectEvm, Inspector, MainBuilder, MainContext};
 
 use super::BlockEnv;
+use crate::state::bytecode;
 
 /// What is asked of a message before it is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +105,7 @@ impl<D: DatabaseRef> Overlay<D> {
     pub fn new(base: D, accounts: impl IntoIterator<Item = (Address, AccountOverride)>) -> Self {
         let accounts: AddressMap<AccountOverride> = accounts.into_iter().collect();
         let codes = accounts.values().filter_map(|account| account.code.as_ref());
-        let codes = codes.map(|code| (keccak256(code), Bytecode::new_raw(code.clone()))).collect();
+        let codes = codes.map(|code| (keccak256(code), bytecode(code.clone()))).collect();
         Self { base, accounts, codes }
     }
 }

@@ -34,7 +34,7 @@ pub use check::{Checked, INIT_CODE_MAX, Rules, TX_GAS_CAP, check, least_gas};
 pub use error::{DropReason, PoolError};
 pub use feed::{Feed, News, RING};
 pub use queue::SenderState;
-pub use table::{Dropped, footprint};
+pub use table::{BLOCK_BYTES, Dropped, footprint};
 pub use taken::Taken;
 
 use crate::tx::{SharedTx, Tx};
@@ -184,10 +184,13 @@ counters! {
 /// Behind the lock.
 struct Locked {
     table: Table,
+    fates: fates::Fates,
     /// The state after the last block that the pool was told of,
     latest: Option<Arc<dyn Accounts>>,
-    /// and how often it was told.
+    /// how often it was told,
     epoch: u64,
+    /// and how often blocks were taken back.
+    resets: u64,
 }
 
 type OnDrop = dyn Fn(&[Dropped]) + Send + Sync;
@@ -198,7 +201,6 @@ pub struct Pool {
     spec: AtomicU8,
     began: Instant,
     locked: Mutex<Locked>,
-    fates: Mutex<fates::Fates>,
     source: Arc<feed::Source>,
     counters: Counters,
     on_drop: OnceLock<Box<OnDrop>>,
@@ -218,8 +220,7 @@ impl Pool {
         Self {
             spec: AtomicU8::new(spec as u8),
             began: Instant::now(),
-            locked: Mutex::new(Locked { table, latest: None, epoch: 0 }),
-            fates: Mutex::new(fates),
+            locked: Mutex::new(Locked { table, fates, latest: None, epoch: 0, resets: 0 }),
             source: Arc::default(),
             counters: Counters::default(),
             on_drop: OnceLock::new(),
@@ -242,8 +243,13 @@ impl Pool {
         self.on_drop.set(Box::new(told)).is_ok()
     }
 
+    /// How often blocks were taken back; for [`Pool::add_seen`].
+    pub fn resets(&self) -> u64 {
+        self.lock().resets
+    }
+
     /// Takes a burst; an answer for each. `view` is the state after the newest block, `base_fee` and `gas_limit` are
-    /// the next block's.
+    /// the next block's. Where blocks may be taken back meanwhile: [`Pool::add_seen`].
     pub fn add(
         &self,
         burst: Vec<SharedTx>,
@@ -251,13 +257,26 @@ impl Pool {
         base_fee: u64,
         gas_limit: u64,
     ) -> Vec<Result<(), PoolError>> {
+        self.add_seen(burst, view, base_fee, gas_limit, self.resets())
+    }
+
+    /// As [`Pool::add`]; `resets` were counted before the view was taken out, so that one of blocks that are taken back
+    /// meanwhile is not believed.
+    pub fn add_seen(
+        &self,
+        burst: Vec<SharedTx>,
+        view: &dyn Accounts,
+        base_fee: u64,
+        gas_limit: u64,
+        resets: u64,
+    ) -> Vec<Result<(), PoolError>> {
         let spec = SpecId::try_from_u8(self.spec.load(Ordering::Relaxed)).unwrap_or_default();
         let rules = Rules { spec, gas_limit, min_tip: self.config.min_tip };
         let mut results = Vec::with_capacity(burst.len());
         let mut burst = burst.into_iter();
         while burst.len() > 0 {
             let checked: Vec<_> = burst.by_ref().take(BURST).map(|tx| check(tx, &rules)).collect();
-            self.add_checked(checked, view, base_fee, &mut results);
+            self.add_checked(checked, (view, resets), base_fee, &mut results);
         }
         let count = |what: fn(&Result<(), PoolError>) -> bool| results.iter().filter(|result| what(result)).count();
         let added = count(Result::is_ok);
@@ -279,18 +298,20 @@ impl Pool {
     fn add_checked(
         &self,
         checked: Vec<Result<Checked, PoolError>>,
-        view: &dyn Accounts,
+        (view, seen): (&dyn Accounts, u64),
         base_fee: u64,
         results: &mut Vec<Result<(), PoolError>>,
     ) {
         let mut effects = Effects::default();
         loop {
-            let (latest, epoch) = {
+            let (latest, epoch, resets) = {
                 let locked = self.lock();
-                (locked.latest.clone(), locked.epoch)
+                (locked.latest.clone(), locked.epoch, locked.resets)
             };
-            // The caller may know of a block that the pool will hear of in a moment, or may come with an old one.
-            let newest = latest.as_deref().filter(|latest| latest.number() >= view.number()).unwrap_or(view);
+            // The caller may know of a block that the pool will hear of in a moment, or may come with an old one, or
+            // with one that is no more.
+            let is_newer = |latest: &&dyn Accounts| resets != seen || latest.number() >= view.number();
+            let newest = latest.as_deref().map(|latest| latest as &dyn Accounts).filter(is_newer).unwrap_or(view);
             let (states, block) = (read_senders(newest, &checked), newest.number());
             let mut locked = self.lock();
             if locked.epoch != epoch {
@@ -304,9 +325,8 @@ impl Pool {
                 results.push(new.and_then(|new| locked.table.insert(new, state, block, now_ms, &mut effects)));
             }
             locked.table.sweep(now_ms, SWEEP_BURST, &mut effects);
-            break;
+            return self.tell(locked, effects);
         }
-        self.tell(effects);
     }
 
     /// What to execute next: by tip (as `base_fee` leaves it), then by arrival, each account's by nonce; together with
@@ -329,7 +349,7 @@ impl Pool {
         view: &V,
         base_fee: u64,
     ) {
-        self.move_to(view, base_fee);
+        self.move_to(view, base_fee, 0);
         let included: B256Set = included.iter().map(|tx| tx.hash).collect();
         let touched: Vec<&Address> = touched.into_iter().collect();
         for some in touched.chunks(4 * BURST) {
@@ -339,14 +359,14 @@ impl Pool {
             };
             self.recheck(&here, view, &included, false);
         }
-        let mut effects = Effects::default();
-        self.lock().table.sweep(self.now_ms(), SWEEP_BLOCK, &mut effects);
-        self.tell(effects);
+        let (mut effects, mut locked) = (Effects::default(), self.lock());
+        locked.table.sweep(self.now_ms(), SWEEP_BLOCK, &mut effects);
+        self.tell(locked, effects);
     }
 
     /// The chain goes on from another block than the last (after a rewind): all accounts are looked at again.
     pub fn reset<V: Accounts + Clone + 'static>(&self, view: &V, base_fee: u64) {
-        self.move_to(view, base_fee);
+        self.move_to(view, base_fee, 1);
         let (mut from, mut more) = (0, true);
         while more {
             let here: Vec<Address> = {
@@ -360,8 +380,9 @@ impl Pool {
         }
     }
 
-    fn move_to<V: Accounts + Clone + 'static>(&self, view: &V, base_fee: u64) {
+    fn move_to<V: Accounts + Clone + 'static>(&self, view: &V, base_fee: u64, resets: u64) {
         let mut locked = self.lock();
+        locked.resets += resets;
         locked.latest = Some(Arc::new(view.clone()));
         locked.epoch += 1;
         locked.table.set_base_fee(base_fee);
@@ -376,8 +397,7 @@ impl Pool {
             for (address, state) in some.iter().zip(states) {
                 locked.table.recheck(address, state, block, included, always, &mut effects);
             }
-            drop(locked);
-            self.tell(effects);
+            self.tell(locked, effects);
         }
         self.counters.rechecked.fetch_add(addresses.len() as u64, Ordering::Relaxed);
     }
@@ -385,9 +405,9 @@ impl Pool {
     /// Gives a transaction up, for a reason that its sender can read; says whether it was here. Those of its account
     /// after it come behind a gap.
     pub fn remove(&self, hash: &B256, reason: DropReason) -> bool {
-        let mut effects = Effects::default();
-        let was_here = self.lock().table.remove(hash, reason, &mut effects);
-        self.tell(effects);
+        let (mut effects, mut locked) = (Effects::default(), self.lock());
+        let was_here = locked.table.remove(hash, reason, &mut effects);
+        self.tell(locked, effects);
         was_here
     }
 
@@ -398,7 +418,20 @@ impl Pool {
 
     /// Why a transaction was given up, as long as it is remembered and did not come again.
     pub fn fate(&self, hash: &B256) -> Option<DropReason> {
-        lock(&self.fates).get(hash).cloned()
+        let locked = self.lock();
+        locked.fates.get(hash).filter(|_| locked.table.get(hash).is_none()).cloned()
+    }
+
+    /// Notes why a transaction is given up that was taken by an earlier run and is not here.
+    pub fn note(&self, tx: SharedTx, reason: DropReason) {
+        let effects = Effects { dropped: vec![Dropped { tx, reason }], ..Effects::default() };
+        self.tell(self.lock(), effects);
+    }
+
+    /// Which of these wait here.
+    pub fn holds<'a>(&self, hashes: impl IntoIterator<Item = &'a B256>) -> Vec<bool> {
+        let locked = self.lock();
+        hashes.into_iter().map(|hash| locked.table.get(hash).is_some()).collect()
     }
 
     /// The nonce an account should use next: after its executable transactions here, if it has some. `state_nonce` may
@@ -460,19 +493,19 @@ impl Pool {
         lock(&self.locked)
     }
 
-    fn tell(&self, effects: Effects) {
+    /// Notes what a change brought while nobody else changes anything, then tells of it.
+    fn tell(&self, mut locked: MutexGuard<'_, Locked>, effects: Effects) {
         let Effects { dropped, ready } = effects;
-        if !ready.is_empty() {
-            let mut fates = lock(&self.fates);
-            ready.iter().for_each(|hash| fates.forget(hash));
+        ready.iter().for_each(|hash| locked.fates.forget(hash));
+        for Dropped { tx, reason } in &dropped {
+            locked.fates.note(tx.hash, reason.clone());
         }
+        drop(locked);
         self.source.push(&ready);
         if dropped.is_empty() {
             return;
         }
-        let mut fates = lock(&self.fates);
-        for Dropped { tx, reason } in &dropped {
-            fates.note(tx.hash, reason.clone());
+        for Dropped { reason, .. } in &dropped {
             let counter = match reason {
                 DropReason::Replaced(_) => &self.counters.replaced,
                 DropReason::Evicted | DropReason::Gapped => &self.counters.evicted,
@@ -482,7 +515,6 @@ impl Pool {
             };
             counter.fetch_add(1, Ordering::Relaxed);
         }
-        drop(fates);
         if let Some(told) = self.on_drop.get() {
             told(&dropped);
         }

@@ -709,3 +709,48 @@ fn many_senders_and_a_sequencer() {
     senders.into_iter().for_each(|thread| thread.join().expect("it ends well"));
     assert_eq!(pool.status(), Status::default());
 }
+
+#[test]
+fn a_block_is_made_of_no_more_bytes_than_it_may_have() {
+    let (pool, world) = (pool(|_| {}), World::new(64, u64::MAX));
+    for from in 0..64 {
+        let tx = legacy(from, |tx| (tx.input, tx.gas_limit) = (Bytes::from(vec![0; 120_000]), 2_000_000));
+        assert_eq!(add(&pool, &tx, &world), Ok(()));
+    }
+    let bytes: usize = pool.best(0, 1 << 30).iter().map(|tx| tx.raw.len()).sum();
+    assert!((BLOCK_BYTES - 130_000..=BLOCK_BYTES).contains(&bytes), "{bytes}");
+    // EIP-7934, with what comes beside them: the other ledger's transactions pay out at most once in 150 bytes.
+    let withdrawals = hearth_utxo::ledger::BLOCK_BYTES / 150 * 45;
+    assert!(BLOCK_BYTES + withdrawals + 10_000 <= (10 << 20) - (2 << 20));
+}
+
+#[test]
+fn a_view_of_blocks_that_are_taken_back_does_not_deceive_the_pool() {
+    let world = World::new(2, 10_000_000);
+    let pool = pool(|_| {});
+    let seen = pool.resets();
+    let undone = world.with(sender(0), |state| state.nonce = 4).with(sender(1), |state| state.nonce = 1);
+    pool.after_block(&[], [], &undone, 7);
+    pool.reset(&world, 7);
+    // Whoever comes with the view of what is no more, though it is of a greater height.
+    let tx = legacy(0, |_| {});
+    assert_eq!(pool.add_seen(vec![tx.clone()], &undone, 7, GAS_LIMIT, seen), [Ok(())]);
+    let next = world.with(sender(0), |state| state.nonce = 1);
+    pool.after_block(&[tx], [&sender(0)], &next, 7);
+    assert_eq!((pool.status().pending, pool.status().queued), (0, 0));
+}
+
+#[test]
+fn whatever_comes_and_goes_at_once_has_a_fate_or_is_here() {
+    let (pool, world) = (pool(|_| {}), World::new(1, 10_000_000));
+    let tx = legacy(0, |_| {});
+    for _ in 0..300 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| add(&pool, &tx, &world));
+            scope.spawn(|| while !pool.remove(&tx.hash, DropReason::Demand) {});
+            scope.spawn(|| add(&pool, &tx, &world));
+        });
+        assert_ne!(pool.get(&tx.hash).is_some(), pool.fate(&tx.hash).is_some());
+        pool.remove(&tx.hash, DropReason::Demand);
+    }
+}

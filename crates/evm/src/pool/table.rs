@@ -22,6 +22,11 @@ use crate::tx::{SharedTx, Tx};
 
 /// No transaction costs less gas: what is left of a block below that is not worth a look.
 const LEAST_GAS: u64 = 21_000;
+/// Bytes of transactions that a block is made of at most. From Osaka on a block's RLP may have 8 MiB (EIP-7934: 10 MiB
+/// less a margin of 2 MiB); header and withdrawals have the rest, of which the other ledger's bytes allow less.
+pub const BLOCK_BYTES: usize = 6 << 20;
+/// What RLP puts before a transaction, in bytes at most.
+const RLP_HEAD: usize = 4;
 /// Accounts whose next transaction does not fit into what is left of a block, until the search for one that does ends.
 const MISFITS: usize = 256;
 
@@ -376,14 +381,15 @@ impl Table {
     }
 
     /// What to execute next: by what it pays beyond the base fee, then by arrival; each account's in the order of their
-    /// nonces; together with no more than `gas_limit` of gas, by what they may use. Accounts go on after what is taken.
+    /// nonces; together with no more than `gas_limit` of gas, by what they may use, nor than [`BLOCK_BYTES`]. Accounts
+    /// go on after what is taken.
     pub fn best(&mut self, base_fee: u64, gas_limit: u64, after: &Taken) -> Vec<SharedTx> {
         self.set_base_fee(base_fee);
         let is_first = |place: &Place| self.queues[place.id as usize].as_ref().is_some_and(|q| !after.has(&q.address));
         let mut heads = self.heads.best().filter(is_first).peekable();
         let mut followers: BinaryHeap<(Place, usize)> =
             after.accounts().filter_map(|(address, next)| self.goes_on(address, next, after)).collect();
-        let (mut taken, mut left, mut misfits) = (vec![], gas_limit, 0);
+        let (mut taken, mut left, mut misfits, mut left_bytes) = (vec![], gas_limit, 0, BLOCK_BYTES);
         while left >= LEAST_GAS && misfits < MISFITS {
             let is_head = match (heads.peek(), followers.peek()) {
                 (Some(head), follower) => follower.is_none_or(|(follower, _)| head > follower),
@@ -398,8 +404,9 @@ impl Table {
             let queue = self.queues[place.id as usize].as_ref().expect("a ranked queue is there");
             let slot = &queue.slots()[index];
             let mut follower = None;
-            if slot.gas <= left {
-                left -= slot.gas;
+            let bytes = slot.tx.raw.len() + RLP_HEAD;
+            if slot.gas <= left && bytes <= left_bytes {
+                (left, left_bytes) = (left - slot.gas, left_bytes - bytes);
                 taken.push(slot.tx.clone());
                 follower = (index + 1 < queue.ready()).then(|| {
                     let slot = &queue.slots()[index + 1];

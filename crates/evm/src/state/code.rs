@@ -6,7 +6,7 @@
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use alloy_primitives::map::HashMap;
-use alloy_primitives::{B256, KECCAK256_EMPTY};
+use alloy_primitives::{B256, Bytes, KECCAK256_EMPTY};
 use revm::bytecode::Bytecode;
 
 /// The number of the code of an account without code.
@@ -79,10 +79,26 @@ fn place(number: u32) -> (usize, usize) {
     (chunk as usize, (from_first - (1 << (chunk + FIRST_CHUNK_BITS))) as usize)
 }
 
+/// Whatever bytes as code. Those that begin as a delegation (EIP-7702) and are none are code like any other, as in
+/// geth: their first byte is no instruction.
+pub fn bytecode(bytes: Bytes) -> Bytecode {
+    Bytecode::new_raw_checked(bytes.clone()).unwrap_or_else(|_| Bytecode::new_legacy(bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::Bytes;
+
+    #[test]
+    fn any_bytes_can_be_code() {
+        for code in [&[0xef, 0x01][..], &[0xef, 0x01, 0x00], &[0xef, 0x01, 0x00, 7], &[0xef; 40], &[0xef, 0x01, 0x05]] {
+            let bytes = Bytes::copy_from_slice(code);
+            let made = bytecode(bytes.clone());
+            assert_eq!((made.original_bytes(), made.is_eip7702()), (bytes, false));
+        }
+        let delegation = [&[0xef, 0x01, 0x00][..], &[7; 20]].concat();
+        assert!(bytecode(delegation.into()).is_eip7702());
+    }
 
     #[test]
     fn every_number_has_a_place_of_its_own() {

@@ -25,6 +25,7 @@ mod version;
 mod view;
 
 pub use changes::{AccountChange, Changes};
+pub use code::bytecode;
 pub use disk::Syncer;
 pub use dump::{Dump, Entry};
 pub use error::StateError;
@@ -182,11 +183,21 @@ impl State {
 
     /// Goes back to the state after block `number`. Views of the blocks taken back stay what they are.
     pub fn rewind(&mut self, number: u64) -> Result<(), StateError> {
-        let head = self.head();
         let Some(target) = self.at(number) else {
-            return Err(StateError::NotKept { number, oldest: self.handle.oldest(), head: head.number() });
+            let (oldest, head) = (self.handle.oldest(), self.head().number());
+            return Err(StateError::NotKept { number, oldest, head });
         };
-        if number == head.number() {
+        self.rewind_to(&target)
+    }
+
+    /// Goes back to a state that somebody has held since it was the newest, however long ago that was.
+    pub fn rewind_to(&mut self, target: &StateView) -> Result<(), StateError> {
+        let head = self.head();
+        if !Arc::ptr_eq(&target.tables, &self.tables) {
+            let (number, oldest) = (target.number(), self.handle.oldest());
+            return Err(StateError::NotKept { number, oldest, head: head.number() });
+        }
+        if Arc::ptr_eq(&target.version, &head.version) {
             return Ok(());
         }
         // Going back is a version like any other, which sets what was and replaces what is.
@@ -194,8 +205,9 @@ impl State {
         let Tables { flat, tries } = &*self.tables;
         let prepared = tries.prepare(flat, &head.version.top, &applied.accounts, &applied.slots);
         assert_eq!(prepared.root(), target.state_root(), "what was there before has the root that it had");
-        let before = self.hashes_before(number);
-        self.write_and_advance(number, target.block_hash(), &before, applied, prepared)
+        let before = target.version.hashes();
+        let before = &before[..before.len().saturating_sub(1)];
+        self.write_and_advance(target.number(), target.block_hash(), before, applied, prepared)
     }
 
     /// Returns when every block committed is on disk. See [`State::syncer`] for doing so while the state goes on.

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use alloy_primitives::{Address, B256};
-use revm::bytecode::Bytecode;
 
 use super::applied::{Applied, Fingerprint};
+use super::code::bytecode;
 use super::disk::{Checkpoint, Files, Log, Record};
 use super::flat::{Flat, Slim, SlotKey, Word};
 use super::persist::Persist;
@@ -120,6 +120,8 @@ impl State {
         }
         let mut sequence = first;
         let mut open = None;
+        // All of them: a record may go back further than the window.
+        let mut past = state.head().version.hashes().to_vec();
         for (at, before) in logs.iter().enumerate() {
             let path = files.log(*before);
             let last = at + 1 == logs.len();
@@ -127,7 +129,7 @@ impl State {
                 let what = format!("the records from {} to {before} are not there", sequence + 1);
                 return Err(StateError::Damaged { path, offset: 0, what });
             }
-            let replay = |bytes: &[u8], offset| state.replay(bytes, base, &path, offset);
+            let replay = |bytes: &[u8], offset| state.replay(bytes, base, &mut past, &path, offset);
             (sequence, open) = Log::read(&path, zero, *before, last, replay)?;
         }
         let log = open.expect("the last log is opened");
@@ -155,8 +157,16 @@ impl State {
         Ok(Self::over(tables, header.number, header.hashes.into(), top))
     }
 
-    /// Does again what a record says, where it is after `base`.
-    fn replay(&mut self, bytes: &[u8], base: u64, path: &Path, offset: usize) -> Result<(), StateError> {
+    /// Does again what a record says, where it is after `base`. `past` are the hashes of the blocks so far, the head's
+    /// last.
+    fn replay(
+        &mut self,
+        bytes: &[u8],
+        base: u64,
+        past: &mut Vec<B256>,
+        path: &Path,
+        offset: usize,
+    ) -> Result<(), StateError> {
         let damaged = |what: String| StateError::Damaged { path: path.to_path_buf(), offset: offset as u64, what };
         let Some((record, applied)) = Record::decode(bytes, &self.tables.flat) else {
             return Err(damaged("the record's bytes make no sense".into()));
@@ -174,21 +184,11 @@ impl State {
             let what = format!("the state after block {} has the root {}", record.number, prepared.root());
             return Err(damaged(format!("{what}, the record says {}", record.state_root)));
         }
-        let before = self.hashes_before(record.number);
-        self.advance(record.number, record.block_hash, &before, applied, prepared);
+        let first = (head.number() + 1).saturating_sub(past.len() as u64);
+        past.truncate(usize::try_from(record.number.saturating_sub(first)).unwrap_or(usize::MAX));
+        self.advance(record.number, record.block_hash, past, applied, prepared);
+        past.push(record.block_hash);
         Ok(())
-    }
-
-    /// The hashes of the blocks before `number`, which is one of the last or the next.
-    pub(super) fn hashes_before(&self, number: u64) -> Vec<B256> {
-        let head = self.head();
-        if let Some(target) = self.at(number) {
-            let hashes = target.version.hashes();
-            return hashes[..hashes.len() - 1].to_vec();
-        }
-        let hashes = head.version.hashes();
-        let back = usize::try_from((head.number() + 1).saturating_sub(number)).unwrap_or(usize::MAX);
-        hashes[..hashes.len().saturating_sub(back)].to_vec()
     }
 }
 
@@ -231,7 +231,7 @@ impl Fill<'_> {
                 if B256::from(hearth_crypto::keccak::keccak256(&code)) != hash {
                     return Err(StateError::BadEntry(format!("a code that does not have the hash {hash}")));
                 }
-                flat.codes.add(hash, Bytecode::new_raw(code));
+                flat.codes.add(hash, bytecode(code));
             }
             Entry::Account { address, account } => {
                 let hash = account.code_hash;

@@ -1,4 +1,4 @@
-//! Everything in one file: written beside the running chain, read at the start, and what `--state` reads and writes.
+//! Everything in one file: written beside the running chain, and read at the start.
 //!
 //! writes  a header and frames of about a mebibyte, each with its checksum; the last one counts what came before
 //! memory  a frame

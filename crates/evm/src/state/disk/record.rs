@@ -1,10 +1,9 @@
 //! A log's record: what one block set.
 
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY};
-use revm::bytecode::Bytecode;
 
 use super::super::applied::Applied;
-use super::super::code::NO_CODE;
+use super::super::code::{NO_CODE, bytecode};
 use super::super::flat::{Flat, Slim};
 use super::bytes::Take;
 
@@ -106,5 +105,5 @@ impl Record {
 /// Adds a code to those known; gives its number.
 pub(super) fn add_code(flat: &Flat, code: &[u8]) -> u32 {
     let hash = B256::from(hearth_crypto::keccak::keccak256(code));
-    flat.codes.add(hash, Bytecode::new_raw(Bytes::copy_from_slice(code)))
+    flat.codes.add(hash, bytecode(Bytes::copy_from_slice(code)))
 }
