@@ -6,9 +6,10 @@
 //! The rules are asked in the order of how much each explains: a node or a tile that is dead explains all; then slots
 //! that hashing makes late and blocks that are full before their slot ends; then cores that other programs have; then
 //! the tile at the end of a chain of backpressure, for which the others wait; then a full core, overruns, and
-//! transactions that wait for each other. The first that fits is told.
+//! transactions that wait for each other. The first that fits is told. An EVM node has [rules of its own](evm).
 
 mod block;
+mod evm;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,9 +59,11 @@ pub enum Finding {
     WaitsOutside,
     /// A consumer of a lossy link is too slow.
     Overrun,
-    /// Transactions wait for accounts that others hold.
+    /// Transactions wait for accounts that others hold, or for nonces that are missing.
     Conflicts,
-    /// A block reaches one of its limits before its slot ends.
+    /// An EVM node does not take what is sent.
+    Refused,
+    /// A block reaches one of its limits before its slot ends; an EVM node's has no gas left.
     BlockFull,
     /// Poh cannot hash as fast as slots should come.
     SlotsLate,
@@ -125,7 +128,9 @@ impl std::fmt::Display for Diagnosis {
 
 /// What limits the node, or that nothing does.
 pub fn diagnose(sample: &Sample) -> Diagnosis {
-    let rules = [dead, slots_late, block_full, taken, chain, full_core, overrun, conflicts];
+    let of_slots = [dead, slots_late, block_full, taken, chain, full_core, overrun, conflicts];
+    let of_blocks = [dead, evm::making_blocks, evm::gas, evm::refused, evm::nonce_gaps, evm::room];
+    let rules = if sample.evm.is_some() { &of_blocks[..] } else { &of_slots[..] };
     rules.iter().find_map(|rule| rule(sample)).unwrap_or_else(|| room(sample))
 }
 

@@ -33,7 +33,11 @@ impl Stages {
     /// Adds a histogram that a tile of `kind` keeps under this name. What does not begin with the receipt is no stage.
     pub fn add(&mut self, kind: &str, name: &str, histogram: &Histogram) {
         let Some(stage) = name.strip_prefix("received_to_") else { return };
-        let stage = if name == TAKEN.name { kind } else { stage };
+        self.put(if name == TAKEN.name { kind } else { stage }, histogram);
+    }
+
+    /// Adds a histogram of this stage.
+    pub(crate) fn put(&mut self, stage: &str, histogram: &Histogram) {
         match self.0.iter_mut().find(|(known, _)| known == stage) {
             Some((_, sum)) => sum.add(histogram),
             None => self.0.push((stage.into(), histogram.clone())),

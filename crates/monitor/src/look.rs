@@ -67,6 +67,19 @@ impl Look {
         stages
     }
 
+    /// How long the parts of an EVM node's blocks took, so far.
+    pub(crate) fn block_parts(&self, topology: &Topology) -> Stages {
+        let mut parts = Stages::default();
+        for (spec, tile) in topology.tiles.iter().zip(&self.tiles) {
+            for (latency, histogram) in spec.latencies.iter().zip(&tile.latencies) {
+                if let Some(part) = latency.name.strip_prefix("block_") {
+                    parts.put(part, histogram);
+                }
+            }
+        }
+        parts
+    }
+
     /// The sum of a counter over the tiles of a kind.
     pub(crate) fn total(&self, topology: &Topology, kind: &str, counter: &str) -> u64 {
         let of_kind = topology.tiles.iter().zip(&self.tiles).filter(|(spec, _)| spec.kind == kind);

@@ -12,11 +12,9 @@ use serde::Serialize;
 
 use crate::attach::Watch;
 use crate::bandwidth::Bandwidth;
+use crate::evm::{EXEC, EvmSample};
 use crate::latency::Stage;
 use crate::look::{Look, TileLook};
-
-/// The kind of tile that executes in an EVM node.
-const EVM: &str = "exec";
 
 /// A node in the time between two looks.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -57,6 +55,8 @@ pub struct Sample {
     pub latency: Vec<Stage>,
     /// Bytes by peer.
     pub bandwidth: Bandwidth,
+    /// What only an EVM node has; `None` of another.
+    pub evm: Option<EvmSample>,
     /// The tiles, in the order of the data flow.
     pub tiles: Vec<TileSample>,
     /// Each consumer of each link.
@@ -251,7 +251,7 @@ pub struct CoreSample {
 impl Sample {
     /// Whether it is an EVM node: it has blocks where the other has slots.
     pub fn is_evm(&self) -> bool {
-        self.tiles.iter().any(|tile| tile.kind == EVM)
+        self.tiles.iter().any(|tile| tile.kind == EXEC)
     }
 
     /// What happened between two looks at the same node.
@@ -272,7 +272,7 @@ impl Sample {
         // A node has one of the two kinds of pool and of chain.
         let of_pools = |counter: &str| after.total(topology, "pack", counter) + after.total(topology, "pool", counter);
         let pending = of_pools("pending");
-        let failed_per_s = rate("bank", "failed") + rate(EVM, "failed");
+        let failed_per_s = rate("bank", "failed") + rate(EXEC, "failed");
         Self {
             node: topology.name.clone(),
             pid: after.pid,
@@ -281,7 +281,7 @@ impl Sample {
             seconds,
             cores_allowed: watch.cores_allowed(),
             slot: after.total(topology, "poh", "slot") + after.total(topology, "commit", "block"),
-            txn_per_s: rate("bank", "landed") + rate(EVM, "landed") + failed_per_s,
+            txn_per_s: rate("bank", "landed") + rate(EXEC, "landed") + failed_per_s,
             failed_per_s,
             dropped_per_s: dropped(topology, &rate),
             pending,
@@ -290,6 +290,7 @@ impl Sample {
             slots_late_s: (after.total(topology, "poh", "late_ns") as f64 + rate("poh", "forgiven_ns")) / 1e9,
             hashes_per_tick: rate("poh", "hashes") / rate("poh", "ticks").max(1.0),
             latency: after.stages(topology).since(&before.stages(topology)),
+            evm: EvmSample::between(topology, before, after, seconds),
             bandwidth: Bandwidth::of(&after.bandwidth.since(&before.bandwidth), seconds),
             cores: cores(&tiles),
             tiles,

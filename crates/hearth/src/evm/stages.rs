@@ -82,6 +82,8 @@ hearth_tile::counters! {
         landed: Counter,
         /// Gas that they used.
         gas: Counter,
+        /// Gas that the newest block might have used.
+        gas_limit: Gauge,
     }
 }
 
@@ -292,6 +294,7 @@ impl Teller {
             OF_EXEC.iter().enumerate().for_each(|(number, (.., part))| self.exec.record(number, cut(part(times))));
             OF_COMMIT.iter().enumerate().for_each(|(number, (.., part))| self.commit.record(number, cut(part(times))));
         }
+        let gas_limit = self.sources.chain.head().header.gas_limit;
         let sum = &metrics.sum;
         let [exec, commit] = [sum.begin_us + sum.deliver_us, sum.end_us + sum.commit_us + sum.evm_commit_us];
         // The thread that makes blocks does both: its CPU time by what each takes.
@@ -299,7 +302,7 @@ impl Teller {
             |us: u64| (u128::from(self.cpu.blocks_ns) * u128::from(us) / u128::from((exec + commit).max(1))) as u64;
         let done = |us: u64, went: u64| Done { busy_ns: us * 1000, cpu_ns: cpu(us), came: metrics.txs, went };
         let (executed, committed) = (done(exec, metrics.txs), done(commit, metrics.blocks));
-        self.exec.tell(&self.clock, &executed, &Exec { landed: metrics.txs, gas: metrics.gas });
+        self.exec.tell(&self.clock, &executed, &Exec { landed: metrics.txs, gas: metrics.gas, gas_limit });
         self.commit.tell(&self.clock, &committed, &Commit { block: metrics.head, blocks: metrics.blocks });
     }
 

@@ -1,0 +1,216 @@
+//! What limits an EVM node, and why it does not take what is sent.
+//!
+//! reads   a [`Sample`] of an EVM node
+//! writes  a [`Diagnosis`]
+//!
+//! A pool is full because blocks do not take what comes, so what makes blocks is looked at first: the two threads that
+//! execute and commit, then the gas that a block may use. Then comes what the pool refuses, by the reason that most
+//! have.
+
+use super::{Diagnosis, FULL, Finding, NOTABLE, percent};
+use crate::evm::EvmSample;
+use crate::sample::Sample;
+
+/// Blocks fuller than this have no room for most transactions.
+const NO_GAS_LEFT: f64 = 0.95;
+/// Fewer a second than this are a hand's work.
+const FEW: f64 = 0.5;
+/// More of what is sent than this is all of it.
+const NEARLY_ALL: f64 = 0.99;
+
+/// What makes blocks has no time left: one of the two that do, or both by turns while transactions wait.
+pub(super) fn making_blocks(sample: &Sample) -> Option<Diagnosis> {
+    let evm = sample.evm.as_ref()?;
+    let [exec, commit] = making(sample);
+    let by_turns = sample.pending > 0 && exec + commit >= FULL;
+    if exec.max(commit) < FULL && !by_turns {
+        return None;
+    }
+    let says = format!("making blocks is the limit: {}{}", in_words(exec, commit), waiting(sample, evm));
+    let (most, advice) = match exec >= commit {
+        true => ("exec", "`--threads` has more of them execute, where cores are free"),
+        false => ("commit", "a longer `--block-time` makes roots for more transactions at once"),
+    };
+    Some(Diagnosis::new(Finding::KindFull, Some(most), says).advise(None, advice))
+}
+
+/// Blocks have no gas left for what waits.
+pub(super) fn gas(sample: &Sample) -> Option<Diagnosis> {
+    let evm = sample.evm.as_ref()?;
+    let full = evm.gas_per_s / evm.blocks_per_s / evm.gas_limit as f64;
+    if !full.is_finite() || full < NO_GAS_LEFT || sample.pending == 0 {
+        return None;
+    }
+    let says = format!("blocks use {} of the gas that they may{}", percent(full), waiting(sample, evm));
+    let advice = "`--gas-limit` lets them use more, a shorter `--block-time` makes more of them";
+    Some(Diagnosis::new(Finding::BlockFull, Some("exec"), says).advise(None, advice))
+}
+
+/// What is sent does not come into the pool.
+pub(super) fn refused(sample: &Sample) -> Option<Diagnosis> {
+    let evm = sample.evm.as_ref()?;
+    let dropped = |reason: &str| sample.dropped_per_s.get(reason).copied().unwrap_or_default();
+    let full = dropped("pool_full");
+    let reasons = [
+        (full, "the pool is full"),
+        (dropped("pool_refused"), "their nonce, funds, gas or fees will not do"),
+        (dropped("recover_undecodable"), "they do not decode, are of another chain, or nobody has signed them"),
+        (evm.known_per_s, "the pool has them already"),
+    ];
+    let all: f64 = reasons.iter().map(|(rate, _)| rate).sum();
+    let share = all / evm.submitted_per_s.max(all);
+    if all < FEW || share < NOTABLE {
+        return None;
+    }
+    let (most, why) = reasons.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let what = match share {
+        NEARLY_ALL.. => format!("all that is sent is refused, {all:.0} transactions a second"),
+        _ => format!("{} of what is sent is refused, {all:.0} transactions a second", percent(share)),
+    };
+    let mostly = if most < NEARLY_ALL * all { "mostly because " } else { "" };
+    let says = format!("{what}: {mostly}{why}{}", if most == full { waiting(sample, evm) } else { String::new() });
+    let found = Diagnosis::new(Finding::Refused, Some("pool"), says);
+    Some(match why {
+        _ if most == full && evm.queued > sample.pending => {
+            found.advise(None, "most wait for a nonce that is missing: send that one")
+        }
+        _ if most == full => found.advise(None, "send what pays more, or wait until blocks have taken what waits"),
+        "the pool has them already" => found.advise(None, "send each once"),
+        _ => found.advise(None, "each sender is told in the answer what is wrong"),
+    })
+}
+
+/// What was taken cannot be executed.
+pub(super) fn nonce_gaps(sample: &Sample) -> Option<Diagnosis> {
+    let evm = sample.evm.as_ref()?;
+    if sample.pending > 0 || evm.queued == 0 || sample.txn_per_s >= FEW {
+        return None;
+    }
+    let says = format!(
+        "nothing is executed: all {} transactions in the pool wait behind a gap in their account's nonces",
+        evm.queued
+    );
+    let advice = "send the missing ones; `txpool_inspect` lists those that wait";
+    Some(Diagnosis::new(Finding::Conflicts, Some("pool"), says).advise(None, advice))
+}
+
+/// Nothing limits it.
+pub(super) fn room(sample: &Sample) -> Option<Diagnosis> {
+    let evm = sample.evm.as_ref()?;
+    let [exec, commit] = making(sample);
+    Some(match sample.txn_per_s.max(evm.submitted_per_s) {
+        rate if rate < FEW => Diagnosis::new(Finding::Idle, None, "nothing is sent to the node".into()),
+        _ => {
+            let says = format!("nothing limits the node: it does all that is sent; {}", in_words(exec, commit));
+            Diagnosis::new(Finding::Room, None, says)
+        }
+    })
+}
+
+/// How busy the stages are that execute blocks and commit them.
+fn making(sample: &Sample) -> [f64; 2] {
+    ["exec", "commit"]
+        .map(|kind| sample.tiles.iter().filter(|tile| tile.kind == kind).map(|tile| tile.regimes.busy()).sum())
+}
+
+fn in_words(exec: f64, commit: f64) -> String {
+    format!("exec is {} busy, commit {}", percent(exec), percent(commit))
+}
+
+fn waiting(sample: &Sample, evm: &EvmSample) -> String {
+    match sample.pending + evm.queued {
+        0 => String::new(),
+        count => format!("; {count} transactions wait"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::diagnosis::diagnose;
+    use crate::sample::{Regimes, TileSample, TileState};
+
+    /// A node whose exec and commit are as busy as that, and that drops so much by reason.
+    fn sample(exec: f64, commit: f64, evm: EvmSample, dropped: &[(&str, f64)]) -> Sample {
+        let tile = |kind: &str, busy: f64| TileSample {
+            tile: kind.into(),
+            kind: kind.into(),
+            state: TileState::Run,
+            stale_s: Some(0.1),
+            regimes: Regimes { finish: busy, wait: 1.0 - busy, ..Regimes::default() },
+            ..TileSample::default()
+        };
+        let tiles = [("web3", 0.1), ("recover", 0.1), ("pool", 0.1), ("exec", exec), ("commit", commit)];
+        Sample {
+            alive: true,
+            seconds: 1.0,
+            tiles: tiles.map(|(kind, busy)| tile(kind, busy)).into(),
+            dropped_per_s: dropped
+                .iter()
+                .map(|(reason, rate)| ((*reason).to_owned(), *rate))
+                .collect::<BTreeMap<_, _>>(),
+            evm: Some(evm),
+            ..Sample::default()
+        }
+    }
+
+    fn submitted(submitted_per_s: f64) -> EvmSample {
+        EvmSample { submitted_per_s, ..EvmSample::default() }
+    }
+
+    #[test]
+    fn what_the_pool_refuses_is_named_by_its_reason() {
+        let all = diagnose(&sample(0.0, 0.0, submitted(500.0), &[("pool_refused", 500.0)]));
+        assert_eq!(all.finding, Finding::Refused);
+        let expected = "all that is sent is refused, 500 transactions a second: their nonce, funds, gas or fees will \
+                        not do";
+        assert_eq!(all.says, expected);
+        let other_chain = diagnose(&sample(0.0, 0.0, submitted(3.0), &[("recover_undecodable", 3.0)]));
+        assert!(other_chain.says.contains("of another chain"), "{other_chain}");
+        let again = diagnose(&sample(0.0, 0.0, EvmSample { known_per_s: 9.0, ..submitted(9.0) }, &[]));
+        assert!(again.says.ends_with("the pool has them already"), "{again}");
+        let mut full = sample(0.5, 0.2, submitted(1_000.0), &[("pool_full", 400.0), ("pool_refused", 100.0)]);
+        (full.pending, full.txn_per_s) = (20_000, 500.0);
+        let full = diagnose(&full);
+        let expected = "50 % of what is sent is refused, 500 transactions a second: mostly because the pool is full; \
+                        20000 transactions wait";
+        assert_eq!((full.finding, &full.says[..]), (Finding::Refused, expected));
+        // A hand that mistypes, and a share that nobody misses.
+        assert_eq!(diagnose(&sample(0.0, 0.0, submitted(0.1), &[("pool_refused", 0.1)])).finding, Finding::Idle);
+        let mut few = sample(0.5, 0.2, submitted(1_000.0), &[("pool_refused", 5.0)]);
+        few.txn_per_s = 995.0;
+        assert_eq!(diagnose(&few).finding, Finding::Room);
+    }
+
+    #[test]
+    fn what_makes_blocks_is_told_before_the_pool_that_it_fills() {
+        let mut busy = sample(0.75, 0.2, submitted(1_000.0), &[("pool_full", 900.0)]);
+        busy.pending = 100;
+        let found = diagnose(&busy);
+        let expected = "making blocks is the limit: exec is 75 % busy, commit 20 %; 100 transactions wait";
+        assert_eq!((found.finding, &found.says[..]), (Finding::KindFull, expected));
+        busy.pending = 0;
+        assert_eq!(diagnose(&busy).finding, Finding::Refused, "by turns, and nothing waits for either");
+        let alone = diagnose(&sample(0.2, 0.97, submitted(1_000.0), &[]));
+        assert_eq!((alone.finding, alone.kind.as_deref()), (Finding::KindFull, Some("commit")));
+        let evm = EvmSample { blocks_per_s: 0.5, gas_per_s: 14.9e6, gas_limit: 30_000_000, ..submitted(800.0) };
+        let mut full = sample(0.1, 0.1, evm, &[("pool_full", 100.0)]);
+        full.pending = 7_000;
+        let found = diagnose(&full);
+        assert_eq!((found.finding, found.kind.as_deref()), (Finding::BlockFull, Some("exec")));
+        assert_eq!(found.says, "blocks use 99 % of the gas that they may; 7000 transactions wait");
+    }
+
+    #[test]
+    fn gaps_and_rest_are_told() {
+        let gaps = diagnose(&sample(0.0, 0.0, EvmSample { queued: 12, ..EvmSample::default() }, &[]));
+        assert!(gaps.says.contains("all 12 transactions in the pool wait behind a gap"), "{gaps}");
+        assert_eq!(diagnose(&sample(0.0, 0.0, EvmSample::default(), &[])).finding, Finding::Idle);
+        let mut few = sample(0.05, 0.05, submitted(3.0), &[]);
+        few.txn_per_s = 3.0;
+        let few = diagnose(&few);
+        assert!(few.finding == Finding::Room && few.says.ends_with("exec is 5 % busy, commit 5 %"), "{few}");
+    }
+}
