@@ -9,9 +9,9 @@ mod tiles;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
@@ -368,7 +368,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         genesis_time: genesis.config().creation_time as i64,
         feature_set: Some(hearth_svm::feature_set_id()),
         wake_chain: Box::new(move || poh.iter().for_each(hearth_tile::wake::Waker::wake)),
-        look_at: config.rpc.dashboard.then(|| look_at(workspace_path(config))),
+        look_at: config.rpc.dashboard.then(|| look_at(Arc::new(workspace_path(config).into()))),
         admin: Some(Admin { profiler, token }),
         newest_snapshot,
     };
@@ -377,10 +377,10 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker })
 }
 
-/// How the dashboard sees the node: as the monitor does, by its workspace.
-fn look_at(workspace: PathBuf) -> LookAt {
+/// How the dashboard sees the node: as the monitor does, by its workspace, once that is known.
+pub fn look_at(workspace: Arc<OnceLock<PathBuf>>) -> LookAt {
     Box::new(move || {
-        let mut seconds = Seconds::of(Watch::attach(std::slice::from_ref(&workspace)).ok()?);
+        let mut seconds = Seconds::of(Watch::attach(std::slice::from_ref(workspace.get()?)).ok()?);
         Some(Box::new(move || Some(seconds.next_second().json())))
     })
 }

@@ -14,7 +14,10 @@ pub fn admits(headers: &HeaderMap, hosts: &[String], origins: &[String]) -> Resu
     if !headers.get_all(header::HOST).iter().all(host_is_good) {
         return Err("invalid host specified\n");
     }
-    let origin_is_good = |value: &HeaderValue| value.to_str().is_ok_and(|origin| is_origin(origin, origins));
+    // What the server's own page asks.
+    let own = headers.get(header::HOST).and_then(|host| Some(format!("http://{}", host.to_str().ok()?)));
+    let is_good = |origin: &str| own.as_deref() == Some(origin) || is_origin(origin, origins);
+    let origin_is_good = |value: &HeaderValue| value.to_str().is_ok_and(is_good);
     if !headers.get_all(header::ORIGIN).iter().all(origin_is_good) {
         return Err("origin not allowed\n");
     }
@@ -65,6 +68,9 @@ mod tests {
             ("127.0.0.1:8545", Some("http://evil.example"), false),
             ("127.0.0.1:8545", Some("http://localhost.evil.example"), false),
             ("127.0.0.1:8545", Some("null"), false),
+            ("192.168.1.7:8545", Some("http://192.168.1.7:8545"), true),
+            ("192.168.1.7:8545", Some("http://192.168.1.8:8545"), false),
+            ("evil.example:8545", Some("http://evil.example:8545"), false),
         ];
         for (host, origin, expected) in table {
             assert_eq!(admits(&headers(host, origin), &[], &[]).is_ok(), expected, "{host} {origin:?}");

@@ -1,4 +1,5 @@
-//! HTTP: one request with a body that is JSON-RPC, the beginning of a WebSocket, or a look at the metrics.
+//! HTTP: one request with a body that is JSON-RPC, the beginning of a WebSocket, a look at the metrics, or a browser
+//! that wants the dashboard.
 //!
 //! reads   requests that hyper has parsed
 //! writes  answers
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use hearth_serve::Body;
 use hearth_serve::Connection;
 use hearth_serve::body::{BodyBounds, plain, whole};
+use hearth_serve::dashboard;
 use hearth_serve::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 
 use crate::counters::count;
@@ -29,6 +31,11 @@ pub async fn handle(api: &Arc<Api>, connection: &Arc<Connection>, request: Reque
     if let Err(why) = gate::admits(request.headers(), &api.config.hosts, &api.config.origins) {
         count(&api.counters.pages_refused);
         return plain(StatusCode::FORBIDDEN, why);
+    }
+    if !is_upgrade(request.headers())
+        && let Some(page) = page(api, &request)
+    {
+        return page;
     }
     let origin = request.headers().get(header::ORIGIN).cloned();
     let mut response = match *request.method() {
@@ -53,6 +60,14 @@ pub async fn handle(api: &Arc<Api>, connection: &Arc<Connection>, request: Reque
         response.headers_mut().extend(page);
     }
     response
+}
+
+/// Names at which the page is not to be read have been refused already. Other pages may ask, and not read the answer.
+fn page(api: &Api, request: &Request<Body>) -> Option<Response<Body>> {
+    match &api.dashboard {
+        Some(dashboard) => dashboard.answer(request, false),
+        None => dashboard::refusal(request, "--no-dashboard"),
+    }
 }
 
 fn is_upgrade(headers: &HeaderMap) -> bool {

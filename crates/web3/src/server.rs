@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use hearth_evm::chain::Chain;
 use hearth_serve::Body;
+use hearth_serve::dashboard::LookAt;
 use hearth_serve::http::{Request, Response};
 use hearth_serve::server::Bounds;
 use hearth_serve::{Connection, Listener, Service};
@@ -49,18 +50,24 @@ pub struct Server {
     address: SocketAddr,
 }
 
-/// Listens, and answers for `chain` until it is stopped. What takes long runs on other threads than those that answer:
-/// see [`heavy`](crate::heavy).
-pub fn serve(config: Config, chain: Chain) -> Result<Server, ServeError> {
+/// Listens, and answers for `chain` until it is stopped; with a dashboard of what `look_at` sees. What takes long runs
+/// on other threads than those that answer: see [`heavy`](crate::heavy).
+pub fn serve(config: Config, chain: Chain, look_at: Option<LookAt>) -> Result<Server, ServeError> {
     let listener = listen(config.address)?;
     let address = listener.address();
-    let api = Api::new(config, chain)?;
+    let api = Api::new(config, chain, look_at)?;
     let server = hearth_serve::Server::start("web3", Some(STACK_BYTES)).map_err(ServeError::Threads)?;
     let limits = api.config.limits;
     let bounds = Bounds { connections: limits.connections, patience: limits.patience };
     let host = Host { api: Arc::clone(&api) };
     server.accept(listener, bounds, api.counters.clone(), host).map_err(ServeError::Threads)?;
     api.start(server.stopped()).map_err(ServeError::Threads)?;
+    let (watching, until) = (Arc::clone(&api), server.stopped());
+    server.spawn(async move {
+        if let Some(dashboard) = &watching.dashboard {
+            dashboard.watch(until).await;
+        }
+    });
     Ok(Server { server, api, address })
 }
 

@@ -69,6 +69,9 @@ pub struct EvmRun {
     /// Listen on this address.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub host: IpAddr,
+    /// Serve no page about the node at that address.
+    #[arg(long)]
+    pub no_dashboard: bool,
     /// Threads that execute a block's transactions [default: as many as there are cores, four at most].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,

@@ -1,7 +1,8 @@
 //! `hearth evm run`: a chain of our own, made by this process alone.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
@@ -11,7 +12,7 @@ use hearth_evm::pool::PoolConfig;
 use super::accounts::{self, DevAccount};
 use super::stages::{Sources, Stages};
 use super::{EvmError, EvmRun, comet, dump};
-use crate::boot::workspace_path;
+use crate::boot::{look_at, reachable, workspace_path};
 use crate::config::Config;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
@@ -41,6 +42,9 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
         ..ChainConfig::new(genesis)
     };
     let chain = Chain::open(config)?;
+    // Known once the server has a port, and there are stages to see.
+    let workspace = Arc::new(OnceLock::new());
+    let look_at = (!options.no_dashboard).then(|| look_at(Arc::clone(&workspace)));
     let server = hearth_web3::serve(
         hearth_web3::Config {
             accounts: accounts.iter().map(|account| account.key).collect(),
@@ -49,13 +53,17 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
             ..hearth_web3::Config::new(SocketAddr::new(options.host, options.port))
         },
         chain.clone(),
+        look_at,
     )?;
     let engine = cometbft.then(|| comet::start(&chain, &options.comet)).transpose()?;
     let name = workspace_name(server.address());
-    let stages = stages(&name, Sources { chain: chain.clone(), web3: server.counters() });
+    let stages = stages(&name, Sources { chain: chain.clone(), web3: server.counters() }, &workspace);
     greet(options, &accounts, &chain, server.address(), chain_id, say);
     if stages.is_some() {
         say.line(format_args!("  stages    hearth monitor --name {name}"));
+        if !options.no_dashboard {
+            say.line(format_args!("  dashboard http://{}/dashboard", reachable(server.address())));
+        }
     }
     if !options.host.is_loopback() {
         note(format_args!("notice: {}", reach(cometbft, accounts.len())));
@@ -95,13 +103,16 @@ fn workspace_name(address: SocketAddr) -> String {
     }
 }
 
-/// Where `hearth monitor` finds this node. Without, the chain runs all the same.
-fn stages(name: &str, sources: Sources) -> Option<Stages> {
+/// Where `hearth monitor` and the dashboard find this node. Without, the chain runs all the same.
+fn stages(name: &str, sources: Sources, workspace: &OnceLock<PathBuf>) -> Option<Stages> {
     let path = workspace_path(&Config { name: name.into(), ..Config::default() });
     match Stages::start(&path, name, sources) {
-        Ok(stages) => Some(stages),
+        Ok(stages) => {
+            let _ = workspace.set(path);
+            Some(stages)
+        }
         Err(why) => {
-            note(format_args!("notice: `hearth monitor` cannot show this node: {why}"));
+            note(format_args!("notice: neither `hearth monitor` nor the dashboard can show this node: {why}"));
             None
         }
     }

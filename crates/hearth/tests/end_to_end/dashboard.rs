@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::node::{DEADLINE, Setup};
 
 /// Sends a request and reads lines of the answer until one begins so; that line, without it.
-fn line_after(port: u16, path: &str, beginning: &str) -> String {
+pub fn line_after(port: u16, path: &str, beginning: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();

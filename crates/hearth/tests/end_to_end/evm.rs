@@ -1,6 +1,6 @@
 //! `hearth evm run` as its users meet it: started, sent to, killed, started again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
@@ -13,6 +13,7 @@ use hearth_evm::tx::{Tx, TypedTransaction};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use super::dashboard::line_after;
 use super::node::{Process, Rpc, hearth, output, same, wait_until};
 
 /// The first account of the usual words.
@@ -32,7 +33,11 @@ struct Chain {
 
 impl Chain {
     fn start(arguments: &[&str]) -> Self {
-        let process = Process::start(command(arguments));
+        Self::on(0, arguments)
+    }
+
+    fn on(port: u16, arguments: &[&str]) -> Self {
+        let process = Process::start(command(port, arguments));
         let said = process.wait_for_line("ready;");
         let address = said.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where");
         let address: SocketAddr = address.trim().trim_start_matches("http://").parse().expect("an address");
@@ -60,9 +65,9 @@ impl Chain {
     }
 }
 
-fn command(arguments: &[&str]) -> &'static mut Command {
+fn command(port: u16, arguments: &[&str]) -> &'static mut Command {
     let mut command = hearth();
-    command.args(["evm", "run", "--port", "0"]).args(arguments);
+    command.args(["evm", "run", "--port", &port.to_string()]).args(arguments);
     Box::leak(Box::new(command))
 }
 
@@ -153,6 +158,62 @@ fn its_stages_are_tiles_for_the_monitor_and_it_profiles_itself() {
     assert!(count > 0.5 && count < sent as f64 + 0.5, "{count} of {sent}");
     assert!(seconds[2]["slot"].as_u64() > Some(0), "{}", seconds[2]);
     assert!(std::fs::read_to_string(&graph).expect("a graph").contains("<svg"));
+    chain.stop();
+}
+
+/// What the dashboard of this port shows next.
+fn shown(port: u16) -> Value {
+    serde_json::from_str(&line_after(port, "/dashboard/live", "data: ")).expect("JSON")
+}
+
+#[test]
+fn its_dashboard_has_the_figures_of_the_monitor_and_those_of_the_next_node_after_kill_9() {
+    let keys = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
+    let chain = Chain::start(&[]);
+    let port = chain.port;
+    let said = format!("http://127.0.0.1:{port}/dashboard");
+    assert!(chain.said.iter().any(|line| line.contains(&said)), "{:#?}", chain.said);
+    assert_eq!(line_after(port, "/dashboard", "HTTP/1.1 "), "200 OK");
+    let (seen, monitor) = (shown(port), watched(&chain, "1"));
+    assert_eq!((keys(&seen), keys(&seen["evm"])), (keys(&monitor[0]), keys(&monitor[0]["evm"])));
+    assert_eq!((&seen["pid"], &seen["diagnosis"]["finding"]), (&chain.process.id().into(), &"idle".into()));
+    chain.process.signal(Signal::KILL);
+    chain.process.wait();
+    // Its workspace lies there still.
+    let again = Chain::on(port, &[]);
+    assert!(again.said.iter().any(|line| line.contains(&said)), "{:#?}", again.said);
+    assert_eq!(shown(port)["pid"], again.process.id());
+    assert_eq!(watched(&again, "1")[0]["pid"], again.process.id());
+    again.stop();
+    let without = Chain::start(&["--no-dashboard"]);
+    assert!(!without.said.iter().any(|line| line.contains("dashboard")), "{:#?}", without.said);
+    assert!(line_after(without.port, "/dashboard", "HTTP/1.1 ").starts_with("404"));
+    without.stop();
+}
+
+/// Whatever is refused is named, and not taken for rest.
+#[test]
+fn the_monitor_names_what_the_pool_refuses() {
+    let chain = Chain::start(&[]);
+    let (signer, to) = (Signer::new(&[0x61; 32]).expect("a key"), Address::repeat_byte(0x33));
+    let ended = AtomicBool::new(false);
+    let found = std::thread::scope(|scope| {
+        // Whoever signs has nothing.
+        let refused = transfer(&signer, 0, to, 1);
+        let (rpc, ended) = (chain.rpc, &ended);
+        let is_refused = move || rpc.try_call("eth_sendRawTransaction", json!([refused])).is_err();
+        let sending =
+            scope.spawn(move || std::iter::repeat_with(is_refused).take_while(|_| !ended.load(Relaxed)).all(|was| was));
+        let found = wait_until("a diagnosis", || {
+            let last = watched(&chain, "1").remove(0)["diagnosis"].take();
+            if last["finding"] == "refused" { Ok(last) } else { Err(last.to_string()) }
+        });
+        ended.store(true, Relaxed);
+        assert!(sending.join().expect("it sends"));
+        found
+    });
+    let says = found["says"].as_str().expect("a sentence");
+    assert!(says.contains("all that is sent is refused") && says.contains("nonce, funds, gas or fees"), "{says}");
     chain.stop();
 }
 

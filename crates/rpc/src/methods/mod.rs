@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Bank, Commitment, Executor, Fates, Ledger, StateView};
-use hearth_serve::dashboard::Dashboard;
+use hearth_serve::dashboard::{self, Dashboard};
 use hearth_serve::rate::RateLimit;
 use hearth_wire::{Pubkey, Txn};
 use serde_json::{Value, json};
@@ -98,7 +98,9 @@ impl Api {
             limits,
             transaction_history: node.transaction_history,
             rate: RateLimit::new(limits.requests_per_second),
-            dashboard: node.look_at.map(|look_at| Dashboard::new(look_at, node.counters.clone())),
+            dashboard: node
+                .look_at
+                .map(|look_at| Dashboard::new(dashboard::Ledger::Solana, look_at, node.counters.clone())),
             counters: node.counters,
             inlet: Mutex::new(node.inlet),
             resend: ResendQueue::default(),

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::body;
 use crate::counters::{Counted, Counts, count};
 use assets::Asset;
-pub use assets::STYLE;
+pub use assets::{Ledger, STYLE};
 use live::Live;
 pub use live::{LookAt, Second};
 
@@ -49,8 +49,8 @@ pub fn refusal(request: &Request<Body>, why: &str) -> Option<Response<Body>> {
 
 impl Dashboard {
     /// A page about the node that `look_at` sees.
-    pub fn new(look_at: LookAt, counters: Arc<dyn Counts>) -> Self {
-        Self { live: Live::new(look_at, counters), files: assets::all() }
+    pub fn new(ledger: Ledger, look_at: LookAt, counters: Arc<dyn Counts>) -> Self {
+        Self { live: Live::new(look_at, counters), files: assets::all(ledger) }
     }
 
     /// Looks at the node while somebody listens, until the server stops.

@@ -29,6 +29,7 @@ use hearth_evm::block::Block;
 use hearth_evm::chain::Chain;
 use hearth_evm::exec::BlockEnv;
 use hearth_evm::state::StateView;
+use hearth_serve::dashboard::{Dashboard, Ledger, LookAt};
 use hearth_serve::rate::RateLimit;
 use tokio::sync::watch;
 
@@ -53,6 +54,7 @@ pub struct Api {
     pub(crate) hub: Hub,
     pub(crate) filters: Filters,
     pub(crate) heavy: Heavy,
+    pub(crate) dashboard: Option<Dashboard>,
     rate: RateLimit,
     accounts: Accounts,
     dev: Dev,
@@ -63,8 +65,8 @@ pub struct Api {
 }
 
 impl Api {
-    /// Speaks for `chain`.
-    pub fn new(config: Config, chain: Chain) -> Result<Arc<Self>, ServeError> {
+    /// Speaks for `chain`, with a dashboard of what `look_at` sees.
+    pub fn new(config: Config, chain: Chain, look_at: Option<LookAt>) -> Result<Arc<Self>, ServeError> {
         let counters = Arc::new(Counters::default());
         let limits = config.limits;
         Ok(Arc::new(Self {
@@ -72,6 +74,7 @@ impl Api {
             hub: Hub::new(limits, Arc::clone(&counters)),
             filters: Filters::new(limits, Arc::clone(&counters)),
             heavy: Heavy::new(limits, Arc::clone(&counters)),
+            dashboard: look_at.map(|look_at| Dashboard::new(Ledger::Ethereum, look_at, counters.clone())),
             rate: RateLimit::new(limits.requests_per_second),
             dev: Dev::new(&chain, config.dev),
             sender: send::Sender::default(),

@@ -7,6 +7,7 @@
 mod accounts;
 mod bad_input;
 mod calls;
+mod dashboard;
 mod dev;
 mod metrics;
 mod node;

@@ -10,6 +10,7 @@ use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::tx::Tx;
+use hearth_serve::dashboard::LookAt;
 use hearth_web3::{Config, Limits, Server, serve};
 use serde_json::{Value, json};
 
@@ -97,24 +98,29 @@ impl Node {
     }
 
     pub fn with(block_time: BlockTime, change: impl FnOnce(&mut Config)) -> Self {
+        Self::seen(block_time, change, None)
+    }
+
+    /// With a dashboard of what `look_at` sees.
+    pub fn seen(block_time: BlockTime, change: impl FnOnce(&mut Config), look_at: Option<LookAt>) -> Self {
         let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
         let genesis = Genesis::dev(CHAIN_ID, &accounts, 500_000_000);
-        Self::of(ChainConfig { block_time, ..ChainConfig::new(genesis) }, change)
+        Self::of(ChainConfig { block_time, ..ChainConfig::new(genesis) }, change, look_at)
     }
 
     /// A chain that keeps its last `retain_blocks` blocks.
     pub fn forgetful(retain_blocks: u64) -> Self {
         let genesis = Genesis::dev(CHAIN_ID, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, retain_blocks, ..ChainConfig::new(genesis) };
-        Self::of(config, |_| {})
+        Self::of(config, |_| {}, None)
     }
 
-    fn of(chain: ChainConfig, change: impl FnOnce(&mut Config)) -> Self {
+    fn of(chain: ChainConfig, change: impl FnOnce(&mut Config), look_at: Option<LookAt>) -> Self {
         let chain = Chain::open(chain).unwrap();
         let mut config = Config::new(([127, 0, 0, 1], 0).into());
         config.accounts = (1..=3).map(|seed| [seed; 32]).collect();
         change(&mut config);
-        let server = serve(config, chain.clone()).unwrap();
+        let server = serve(config, chain.clone(), look_at).unwrap();
         let stream = connect(&server);
         Self { chain, server, stream }
     }

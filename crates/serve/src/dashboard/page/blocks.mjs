@@ -1,22 +1,17 @@
-// The newest blocks. How many transactions each has is asked while that is little to send. While somebody points at the
-// table, or the focus is in it, it stands still, so that a link is not gone before it is followed.
+// The newest blocks, as the ledger tells them. While somebody points at the table, or the focus is in it, it stands still,
+// so that a link is not gone before it is followed.
 import { byId, el, scroller } from './dom.mjs';
-import { grouped, when } from './format.mjs';
-import { CONFIRMED, call } from './rpc.mjs';
+import { BLOCKS } from './ledger/ledger.mjs';
 
+/** Blocks at once. */
 const SHOWN = 8;
-/** Where there is no history, it is asked again after so long whether there is. */
-const NO_HISTORY_MS = 30_000;
-/** Above this rate the lists of signatures would cost the node more than they tell. */
-const COUNTED_BELOW_TXN_PER_S = 500;
 
 const known = new Map();
 let body;
-let rate = 0;
 
 export function setUp() {
   body = el('tbody');
-  const heads = ['slot', 'transactions', 'time', 'blockhash'].map((name, at) => el('th', { scope: 'col', class: at !== 1 && 'text' }, el('span', { text: name })));
+  const heads = BLOCKS.heads.map(({ name, isText }) => el('th', { scope: 'col', class: isText && 'text' }, el('span', { text: name })));
   byId('blocks').append(scroller('Recent blocks', el('table', {}, el('caption', { class: 'unseen', text: 'Recent blocks' }), el('thead', {}, el('tr', {}, heads)), body)));
 }
 
@@ -25,24 +20,25 @@ let resting = 0;
 
 /** A second has passed, and somebody looks. */
 export function draw(sample) {
-  rate = sample.txn_per_s;
-  if (Date.now() >= resting && !byId('blocks').matches(':hover, :focus-within')) refresh();
+  if (Date.now() >= resting && !byId('blocks').matches(':hover, :focus-within')) refresh(sample);
 }
 
-async function refresh() {
+async function refresh(sample) {
   if (running) return;
   running = true;
   try {
-    const newest = await call('getSlot', CONFIRMED);
-    const slots = (await call('getBlocks', Math.max(0, newest - 4 * SHOWN), newest, CONFIRMED)).slice(-SHOWN).reverse();
-    for (const slot of known.keys()) if (!slots.includes(slot)) known.delete(slot);
-    for (const slot of slots) if (!known.has(slot)) known.set(slot, await row(slot));
-    note(slots.length ? '' : 'No block yet.');
-    const rows = slots.map((slot) => known.get(slot)).filter(Boolean);
+    const numbers = await BLOCKS.newest(SHOWN);
+    for (const number of known.keys()) if (!numbers.includes(number)) known.delete(number);
+    const fresh = numbers.filter((number) => !known.has(number));
+    // One that cannot be shown yet is asked for again next time.
+    for (const [number, row] of await BLOCKS.rows(fresh, sample)) known.set(number, row);
+    note(numbers.length ? '' : 'No block yet.');
+    const rows = numbers.map((number) => known.get(number)).filter(Boolean);
     if (rows.some((element, at) => body.children[at] !== element) || body.children.length !== rows.length) place(rows);
   } catch (error) {
-    if (error.code === -32011) resting = Date.now() + NO_HISTORY_MS;
-    note(error.code === -32011 ? 'This node keeps no history of transactions, so its blocks cannot be shown.' : `Not now: ${error.message}.`);
+    const { why, rest_ms: rest = 0 } = BLOCKS.refused?.(error) ?? {};
+    resting = Date.now() + rest;
+    note(why ?? `Not now: ${error.message}.`);
   } finally {
     running = false;
   }
@@ -58,24 +54,4 @@ function place(rows) {
 function note(text) {
   byId('blocks-note').textContent = text;
   byId('blocks-note').hidden = text === '';
-}
-
-async function row(slot) {
-  const isCounted = rate < COUNTED_BELOW_TXN_PER_S;
-  const options = { ...CONFIRMED, transactionDetails: isCounted ? 'signatures' : 'none', rewards: false, maxSupportedTransactionVersion: 0 };
-  let block;
-  try {
-    block = await call('getBlock', slot, options);
-  } catch (error) {
-    if (error.code === -32011) throw error;
-    // Genesis, or a block whose history is not written yet: asked again next time.
-    return undefined;
-  }
-  const cells = [
-    el('th', { scope: 'row' }, el('a', { href: `#/slot/${slot}`, text: grouped(slot) })),
-    el('td', { text: isCounted ? grouped(block.signatures.length) : 'many', class: isCounted ? undefined : 'nothing' }),
-    el('td', { class: 'text', text: when(block.blockTime) }),
-    el('td', { class: 'text mono', text: block.blockhash }),
-  ];
-  return el('tr', {}, cells);
 }

@@ -1,11 +1,8 @@
 // Which view is shown: the address after `#` says it, so that links can be kept and the back button works.
 //
-// `#/` the node, `#/slot/N`, `#/transaction/SIGNATURE`, `#/address/ADDRESS`, `#/search/WORDS` for what is none of them.
+// `#/` the node, `#/KIND/VALUE` for each kind of view that the ledger has, `#/search/WORDS` for what is none of them.
 import { byId, el } from './dom.mjs';
-import { understand } from './format.mjs';
-import { account, block, transaction } from './views.mjs';
-
-const VIEWS = { slot: block, transaction, address: account };
+import { VIEWS, understand } from './ledger/ledger.mjs';
 
 export function setUp(overviewShown) {
   byId('search').addEventListener('submit', (event) => {

@@ -26,13 +26,13 @@ export function duration(seconds) {
   return `${(seconds / 86400).toFixed(0)} d`;
 }
 
-/** Lamports as SOL. */
-export function sol(lamports) {
-  const all = BigInt(lamports);
+/** A whole number of smallest units as a decimal number of the unit that has so many decimals. */
+export function decimal(units, decimals) {
+  const all = BigInt(units);
   const [sign, amount] = all < 0n ? ['−', -all] : ['', all];
-  const whole = (amount / 1_000_000_000n).toLocaleString('en-US');
-  const rest = (amount % 1_000_000_000n).toString().padStart(9, '0').replace(/0+$/, '');
-  return `${sign}${whole}${rest && `.${rest}`} SOL`;
+  const one = 10n ** BigInt(decimals);
+  const rest = (amount % one).toString().padStart(decimals, '0').replace(/0+$/, '');
+  return `${sign}${(amount / one).toLocaleString('en-US')}${rest && `.${rest}`}`;
 }
 
 /** The ends of a long name. */
@@ -48,37 +48,15 @@ export function when(unixSeconds, ahead = -new Date(unixSeconds * 1000).getTimez
   return `${utc} UTC (${isSameDay ? here.slice(11) : here} here)`;
 }
 
-const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
+/** Beyond this a browser cannot count, and no chain comes there. */
+const NUMBER_MAX = BigInt(Number.MAX_SAFE_INTEGER);
 
-/** How many bytes a base58 text stands for; undefined where it is none. */
-export function base58Length(text) {
-  let value = 0n;
-  for (const letter of text) {
-    const digit = ALPHABET.indexOf(letter);
-    if (digit < 0) return undefined;
-    value = value * 58n + BigInt(digit);
-  }
-  const zeros = text.length - text.replace(/^1+/, '').length;
-  return zeros + (value > 0n ? Math.ceil(value.toString(16).length / 2) : 0);
-}
+/** What somebody has typed, for a sentence. */
+export const named = (words) => (words.length > 40 ? `${words.slice(0, 40)}…` : words);
 
-/** Slots are counted in 64 bits; beyond this a browser cannot count them, and no chain comes there. */
-const SLOT_MAX = BigInt(Number.MAX_SAFE_INTEGER);
-
-/** What somebody searches: `{kind, value}`, or `{why}` it is nothing that a chain has. */
-export function understand(query) {
-  const value = query.trim();
-  if (value === '') return { why: 'Type a signature, an address or a slot.' };
-  // From 32 digits on it may be an address: that of the system program is 32 ones.
-  if (/^[0-9][0-9,_ ]{0,30}$/.test(value)) {
-    const slot = BigInt(value.replace(/[,_ ]/g, ''));
-    if (slot > SLOT_MAX) return { why: `“${value}” is no slot: it is larger than any that a chain comes to.` };
-    return { kind: 'slot', value: String(slot) };
-  }
-  const bytes = value.length <= 100 ? base58Length(value) : undefined;
-  if (bytes === 32) return { kind: 'address', value };
-  if (bytes === 64) return { kind: 'transaction', value };
-  const found = bytes === undefined ? 'it is not base58' : `it is base58 of ${bytes} bytes`;
-  const named = value.length > 40 ? `${value.slice(0, 40)}…` : value;
-  return { why: `“${named}” is no slot (a number), no address (base58 of 32 bytes) and no signature (of 64): ${found}.` };
+/** The number of a slot or block that somebody has typed, `{value}` or `{why}` it is none; undefined where it is no number. */
+export function counted(text, thing) {
+  if (!/^[0-9][0-9,_ ]{0,30}$/.test(text)) return undefined;
+  const number = BigInt(text.replace(/[,_ ]/g, ''));
+  return number > NUMBER_MAX ? { why: `“${text}” is no ${thing}: it is larger than any that a chain comes to.` } : { value: String(number) };
 }

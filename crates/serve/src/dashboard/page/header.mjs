@@ -1,26 +1,10 @@
 // The figures on top and what they mean, in the sentence of `hearth monitor`.
 import { byId, el, setText } from './dom.mjs';
-import { grouped, scaled } from './format.mjs';
+import { scaled } from './format.mjs';
+import { FIGURES } from './ledger/ledger.mjs';
 
 /** Findings after which there is nothing to change. */
 const WELL = ['room', 'idle'];
-
-const FIGURES = [
-  ['txn', 'txn/s', (s) => grouped(s.txn_per_s), (s) => (s.failed_per_s >= 0.5 ? `${grouped(s.failed_per_s)} failed` : '')],
-  ['slot', 'slot', (s) => grouped(s.slot), () => ''],
-  ['dropped', 'dropped/s', (s) => grouped(total(s.dropped_per_s)), (s) => worst(s.dropped_per_s)],
-  ['pending', 'wait in pack', (s) => grouped(s.pending), (s) => (s.held_back ? `${grouped(s.held_back)} held back` : '')],
-  ['cores', 'cores busy', (s) => busy(s), (s) => (s.cores_allowed ? `of ${s.cores_allowed}` : '')],
-];
-
-const total = (rates) => Object.values(rates).reduce((sum, rate) => sum + rate, 0);
-
-function worst(rates) {
-  const [reason] = Object.entries(rates).sort((a, b) => b[1] - a[1])[0] ?? [];
-  return reason ? `most: ${reason}` : '';
-}
-
-const busy = (sample) => sample.cores.reduce((sum, core) => sum + core.busy, 0).toFixed(2);
 
 const cells = new Map();
 

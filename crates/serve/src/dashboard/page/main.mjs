@@ -1,13 +1,15 @@
 // The dashboard: one page, live figures from /dashboard/live, the explorer by JSON-RPC.
 //
 // live.mjs tells a sample a second; header, chart, peers, tiles, links and latency show it. explorer.mjs follows the
-// address after the `#`; views.mjs asks and shows blocks, transactions and accounts.
+// address after the `#`. What is one chain's is in ledger/ledger.mjs, of which the node serves its own: what can be
+// searched and its views, the rows of blocks, the figures on top, panels that only it has.
 import { byId } from './dom.mjs';
 import * as blocks from './blocks.mjs';
 import * as chart from './chart.mjs';
 import * as explorer from './explorer.mjs';
 import * as header from './header.mjs';
 import * as latency from './latency.mjs';
+import { PANELS, WITHOUT } from './ledger/ledger.mjs';
 import * as links from './links.mjs';
 import { follow } from './live.mjs';
 import * as peers from './peers.mjs';
@@ -21,7 +23,7 @@ const UNSEEN_EVERY = 10;
 
 const isSeen = () => !document.hidden && !byId('overview').hidden;
 /** Each with the section of the page that it draws. */
-const parts = new Map([[chart, 'chart'], [peers, 'peers'], [tiles, 'tiles'], [links, 'links'], [latency, 'latency'], [blocks, 'blocks']].map(([part, id]) => [part, byId(id).closest('section')]));
+const parts = new Map();
 const inWindow = new Set();
 let newest;
 let seconds = 0;
@@ -48,7 +50,25 @@ function watchWindow() {
   for (const section of parts.values()) watcher.observe(section);
 }
 
-for (const part of [header, chart, peers, tiles, links, latency, blocks]) part.setUp();
+/** Takes the sections that the ledger has something for, and its own below the chart. */
+function setUp() {
+  header.setUp();
+  for (const [id, part] of Object.entries({ chart, latency, tiles, blocks, peers, links })) {
+    const section = byId(id).closest('section');
+    if (WITHOUT.includes(id)) {
+      section.remove();
+      continue;
+    }
+    part.setUp();
+    parts.set(part, section);
+    if (part === chart) {
+      for (const panel of PANELS) parts.set(panel, panel.setUp());
+      section.after(...PANELS.map((panel) => parts.get(panel)));
+    }
+  }
+}
+
+setUp();
 theme.setUp(() => tiles.recolour());
 watchWindow();
 explorer.setUp(draw);
@@ -56,7 +76,7 @@ document.addEventListener('visibilitychange', draw);
 follow((sample) => {
   newest = sample;
   header.show(sample);
-  for (const part of [chart, peers, tiles]) part.add(sample);
+  for (const part of parts.keys()) part.add?.(sample);
   if (seconds % DRAWN_EVERY === 0) draw();
   seconds += 1;
 }, header.connection);

@@ -2,24 +2,37 @@
 
 /** What the node answered with an error. */
 export class Refused extends Error {
-  constructor({ code, message }) {
+  constructor({ code, message, data }) {
     super(message);
-    this.code = code;
+    Object.assign(this, { code, data });
   }
 }
 
 /** The result of one call. */
 export async function call(method, ...params) {
-  let answer;
-  try {
-    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
-    const response = await fetch('/', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
-    answer = await response.json();
-  } catch {
-    throw new Error('the node does not answer');
-  }
+  const answer = await ask({ jsonrpc: '2.0', id: 1, method, params });
   if (answer.error) throw new Refused(answer.error);
   return answer.result;
 }
 
-export const CONFIRMED = { commitment: 'confirmed' };
+async function ask(request) {
+  try {
+    const response = await fetch('/', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(request) });
+    return await response.json();
+  } catch {
+    throw new Error('the node does not answer');
+  }
+}
+
+/** The results of several calls `[method, ...params]`, asked in one; the first error is all's. */
+export async function together(calls) {
+  if (calls.length === 0) return [];
+  const answers = await ask(calls.map(([method, ...params], id) => ({ jsonrpc: '2.0', id, method, params })));
+  if (!Array.isArray(answers)) throw new Refused(answers.error);
+  const byId = new Map(answers.map((answer) => [answer.id, answer]));
+  return calls.map((_, id) => {
+    const { error, result } = byId.get(id);
+    if (error) throw new Refused(error);
+    return result;
+  });
+}

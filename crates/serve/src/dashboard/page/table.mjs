@@ -3,6 +3,14 @@
 // Left to itself a browser measures each cell of a table whenever one changes. So the columns are measured when one has
 // something longer than ever, or when there is another width for them, and fixed in between.
 import { el, scroller } from './dom.mjs';
+import { duration } from './format.mjs';
+
+/** A column of times, which a row has in microseconds under `key`, or has not. */
+export const timeColumn = (name, key) => ({
+  name,
+  text: (row) => (row[key] === null || row[key] === undefined ? '-' : duration(row[key] / 1e6)),
+  order: (row) => row[key] ?? -1,
+});
 
 /**
  * `columns`: `{name, help, text(row), order(row), isText, isName, hot(row), cell(row, td)}`. `order` makes it sortable,

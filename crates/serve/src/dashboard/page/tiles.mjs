@@ -1,10 +1,11 @@
 // The tiles: numbers as the monitor's, and where each one's time went in the last two minutes as a strip.
 import { byId, el } from './dom.mjs';
 import { duration, percent, withDelta } from './format.mjs';
+import { TILES } from './ledger/ledger.mjs';
 import { Table } from './table.mjs';
 
 /** In the order in which a strip stacks them, from below; waiting is what is left. */
-const REGIMES = [
+const ALL_REGIMES = [
   ['finish', 'finish', 'useful work'],
   ['filt2', 'filt2', 'dropped after reading'],
   ['filt1', 'filt1', 'filtered by metadata'],
@@ -15,6 +16,7 @@ const REGIMES = [
   ['elsewhere', 'other', 'the core ran other tiles'],
   ['wait', 'wait', 'nothing to do'],
 ];
+const REGIMES = ALL_REGIMES.filter(([regime]) => TILES.regimes?.includes(regime) ?? true);
 const SECONDS = 120;
 const HEIGHT = 22;
 
@@ -31,9 +33,9 @@ const share = (regime, name, help) => ({
   hot: regime === 'backp' || regime.startsWith('ovrn') ? ({ regimes }) => regimes[regime] >= 0.1 : undefined,
 });
 
-const inOrder = ['hkeep', 'backp', 'wait', 'ovrnp', 'ovrnr', 'filt1', 'filt2', 'finish', 'elsewhere'];
+const inOrder = ['hkeep', 'backp', 'wait', 'ovrnp', 'ovrnr', 'filt1', 'filt2', 'finish', 'elsewhere'].filter((key) => REGIMES.some(([regime]) => regime === key));
 
-const COLUMNS = [
+const ALL_COLUMNS = [
   { name: 'tile', isText: true, text: (t) => t.tile, order: (t) => t.tile },
   { name: 'time', help: 'its last two minutes', isText: true, cell: strip },
   { name: 'core', help: 'f floats', isName: true, text: (t) => (t.core === null ? 'f' : `${t.core}`), order: (t) => t.core ?? 1e9 },
@@ -46,13 +48,17 @@ const COLUMNS = [
   { name: '% taken', help: 'ready, while another program had the core; by the clock this is in finish, too', text: (t) => (t.waited_for_core === null ? '-' : percent(t.waited_for_core)), order: (t) => t.waited_for_core ?? -1, hot: (t) => t.waited_for_core >= 0.1 },
   { name: 'heart', text: (t) => (t.heart ? '♥' : '-'), order: (t) => Number(t.heart) },
   { name: 'tid', text: (t) => `${t.tid}`, order: (t) => t.tid },
+  { name: 'cores', help: 'CPU time in a second', text: (t) => t.cpu.toFixed(2), order: (t) => t.cpu },
 ];
+/** Those that the ledger's tiles have something in; without a choice of its own, all but the last. */
+const COLUMNS = TILES.columns ? ALL_COLUMNS.filter(({ name }) => TILES.columns.includes(name)) : ALL_COLUMNS.slice(0, -1);
 
 export function setUp() {
+  byId('tiles-title').firstChild.textContent = `${TILES.title} `;
   byId('legend').append(
     ...REGIMES.map(([key, name, help]) => el('li', { title: help }, el('span', { class: `swatch ${key}` }), name, el('span', { class: 'unseen', text: `: ${help}` }))),
   );
-  table = new Table('Tiles', COLUMNS, (tile) => tile.tile);
+  table = new Table(TILES.title, COLUMNS, (tile) => tile.tile);
   byId('tiles').append(table.element);
 }
 

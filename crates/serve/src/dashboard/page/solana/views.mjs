@@ -1,10 +1,11 @@
-// The explorer's views: a block, a transaction, an account. Each asks the node and places what it answers.
-import { el, fact, scroller } from './dom.mjs';
-import { grouped, short, sol, when } from './format.mjs';
-import { CONFIRMED, call } from './rpc.mjs';
+// The explorer's views of this chain: a block, a transaction, an account. Each asks the node and places what it answers.
+import { el, fact } from '../dom.mjs';
+import { grouped, when } from '../format.mjs';
+import { PAGE, key, neighbours, paged, pre, table } from '../pieces.mjs';
+import { call } from '../rpc.mjs';
+import { CONFIRMED } from './confirmed.mjs';
+import { sol } from './words.mjs';
 
-/** Rows at once. */
-const PAGE = 25;
 /** Between two looks at a transaction that is under way. */
 const AGAIN_MS = 700;
 /** Looks at one that has landed and of which the history does not tell yet. */
@@ -12,53 +13,11 @@ const LOOKS = 20;
 
 const ANY = { ...CONFIRMED, maxSupportedTransactionVersion: 0 };
 
-/** A long name, shortened, with the whole of it to copy. */
-function key(value, kind) {
-  const name = kind ? el('a', { href: `#/${kind}/${value}`, class: 'mono', title: value, text: short(value) }) : el('span', { class: 'mono', title: value, text: short(value) });
-  const copy = el('button', { type: 'button', class: 'copy', 'aria-label': `Copy ${value}`, text: 'copy' });
-  copy.addEventListener('click', async () => {
-    try {
-      await navigator.clipboard.writeText(value);
-      copy.textContent = 'copied';
-    } catch {
-      // Not allowed on a plain address of another machine: then it is shown to be selected by hand.
-      name.textContent = value;
-    }
-  });
-  return el('span', { class: 'key' }, name, copy);
-}
-
-const slotLink = (slot) => el('a', { href: `#/slot/${slot}`, text: grouped(slot) });
+const slotLink = (slot, text = grouped(slot)) => el('a', { href: `#/slot/${slot}`, text });
 
 const outcome = (err) => (err ? el('span', { class: 'bad', text: `failed: ${reason(err)}` }) : el('span', { class: 'good', text: 'success' }));
 
 const reason = (err) => (typeof err === 'string' ? err : JSON.stringify(err));
-
-function table(label, heads, rows) {
-  const head = el('tr', {}, heads.map((text) => el('th', { scope: 'col', class: 'text' }, el('span', { text }))));
-  const body = rows.map((cells) => el('tr', {}, cells.map((cell) => el('td', { class: 'text' }, cell))));
-  return scroller(label, el('table', {}, el('caption', { class: 'unseen', text: label }), el('thead', {}, head), el('tbody', {}, body)));
-}
-
-/** A table that shows a page at a time. */
-function paged(label, heads, rows) {
-  const frame = table(label, heads, rows.slice(0, PAGE).map((row) => row()));
-  if (rows.length <= PAGE) return [frame];
-  let shown = PAGE;
-  const more = el('button', { type: 'button', class: 'more' });
-  const say = () => {
-    more.textContent = `Show ${Math.min(PAGE * 4, rows.length - shown)} more of ${grouped(rows.length)}`;
-    more.hidden = shown >= rows.length;
-  };
-  more.addEventListener('click', () => {
-    const next = rows.slice(shown, shown + PAGE * 4).map((row) => el('tr', {}, row().map((cell) => el('td', { class: 'text' }, cell))));
-    frame.querySelector('tbody').append(...next);
-    shown += next.length;
-    say();
-  });
-  say();
-  return [frame, more];
-}
 
 /** `#/slot/N` */
 export async function block(value, place) {
@@ -68,20 +27,21 @@ export async function block(value, place) {
   try {
     found = await call('getBlock', slot, { ...ANY, transactionDetails: 'accounts', rewards: false });
   } catch (error) {
-    place(title, el('p', { text: await whyNoBlock(slot, error) }), neighbours(slot));
+    place(title, el('p', { text: await whyNoBlock(slot, error) }), neighbours('slot', slot, slotLink));
     return;
   }
   const { transactions } = found;
   const failed = transactions.filter(({ meta }) => meta.err).length;
-  const rows = transactions.map(({ transaction, meta }) => () => [
+  const row = ({ transaction, meta }) => [
     key(transaction.signatures[0], 'transaction'),
     outcome(meta.err),
     key(transaction.accountKeys[0].pubkey, 'address'),
     meta.fee === undefined ? '' : sol(meta.fee),
-  ]);
+  ];
+  const frame = transactions.length ? await paged('Transactions of the block', ['signature', 'result', 'fee payer', 'fee'], transactions, (page) => page.map(row)) : [];
   place(
     title,
-    neighbours(slot),
+    neighbours('slot', slot, slotLink),
     el(
       'dl',
       { class: 'facts' },
@@ -92,12 +52,9 @@ export async function block(value, place) {
       fact('parent', slotLink(found.parentSlot)),
     ),
     transactions.length ? el('h3', { text: 'Transactions' }) : el('p', { class: 'quiet', text: 'The block has no transactions.' }),
-    ...(transactions.length ? paged('Transactions of the block', ['signature', 'result', 'fee payer', 'fee'], rows) : []),
+    ...frame,
   );
 }
-
-const neighbours = (slot) =>
-  el('p', {}, slot > 0 ? el('a', { href: `#/slot/${slot - 1}`, text: `← slot ${grouped(slot - 1)}` }) : '', ' ', el('a', { href: `#/slot/${slot + 1}`, text: `slot ${grouped(slot + 1)} →` }));
 
 async function whyNoBlock(slot, error) {
   const [newest, first] = await Promise.all([call('getSlot', CONFIRMED), call('getFirstAvailableBlock')]);
@@ -172,7 +129,7 @@ function landed({ slot, blockTime, meta, transaction: { message }, version }) {
     table('Accounts of the transaction', ['account', '', 'change', 'balance after'], accounts),
     el('h3', { text: 'Instructions' }),
     ...message.instructions.map(instruction),
-    ...(meta.logMessages?.length ? [el('h3', { text: 'Log' }), el('pre', { tabindex: '0', 'aria-label': 'Log', text: meta.logMessages.join('\n') })] : []),
+    ...(meta.logMessages?.length ? [el('h3', { text: 'Log' }), pre('Log', meta.logMessages.join('\n'))] : []),
   ];
 }
 
@@ -211,7 +168,7 @@ function held({ lamports, owner, executable, space, data }) {
       fact('data', `${grouped(space ?? 0)} bytes${parsed ? `, ${data.program} ${parsed.type ?? ''}` : ''}`),
       executable ? fact('program', 'it can be called') : [],
     ),
-    ...(parsed ? [el('h3', { text: 'Data' }), el('pre', { tabindex: '0', 'aria-label': 'Data', text: JSON.stringify(parsed.info ?? parsed, null, 2) })] : []),
+    ...(parsed ? [el('h3', { text: 'Data' }), pre('Data', JSON.stringify(parsed.info ?? parsed, null, 2))] : []),
   ];
 }
 

@@ -1,0 +1,68 @@
+// What the views of either chain are made of.
+import { el, scroller } from './dom.mjs';
+import { grouped, short } from './format.mjs';
+
+/** Rows at once. */
+export const PAGE = 25;
+
+/** A long name, shortened, with the whole of it to copy. */
+export function key(value, kind) {
+  const name = kind ? el('a', { href: `#/${kind}/${value}`, class: 'mono', title: value, text: short(value) }) : el('span', { class: 'mono', title: value, text: short(value) });
+  const copy = el('button', { type: 'button', class: 'copy', 'aria-label': `Copy ${value}`, text: 'copy' });
+  copy.addEventListener('click', async () => {
+    try {
+      await navigator.clipboard.writeText(value);
+      copy.textContent = 'copied';
+    } catch {
+      // Not allowed on a plain address of another machine: then it is shown to be selected by hand.
+      name.textContent = value;
+    }
+  });
+  return el('span', { class: 'key' }, name, copy);
+}
+
+/** A text of several lines, which scrolls by itself. */
+export const pre = (label, text) => el('pre', { tabindex: '0', 'aria-label': label, text });
+
+/** To the `thing` before and the one after; `link` gives a link to a number, with a text. */
+export const neighbours = (thing, number, link) => el('p', {}, number > 0 ? link(number - 1, `← ${thing} ${grouped(number - 1)}`) : '', ' ', link(number + 1, `${thing} ${grouped(number + 1)} →`));
+
+const row = (cells) => el('tr', {}, cells.map((cell) => el('td', { class: 'text' }, cell)));
+
+export function table(label, heads, rows) {
+  const head = el('tr', {}, heads.map((text) => el('th', { scope: 'col', class: 'text' }, el('span', { text }))));
+  return scroller(label, el('table', {}, el('caption', { class: 'unseen', text: label }), el('thead', {}, head), el('tbody', {}, rows.map(row))));
+}
+
+/** A row of the newest blocks: the number as a link, and cells `[text, class]`. */
+export function blockRow(kind, number, cells) {
+  const link = el('a', { href: `#/${kind}/${number}`, text: grouped(number) });
+  return el('tr', {}, el('th', { scope: 'row' }, link), cells.map(([text, kind]) => el('td', { text, class: kind })));
+}
+
+/** A table that shows a page at a time; `rows` gives those of some items, at once or later. */
+export async function paged(label, heads, items, rows) {
+  const frame = table(label, heads, await rows(items.slice(0, PAGE)));
+  if (items.length <= PAGE) return [frame];
+  let shown = PAGE;
+  const more = el('button', { type: 'button', class: 'more' });
+  const say = () => {
+    more.textContent = `Show ${Math.min(PAGE * 4, items.length - shown)} more of ${grouped(items.length)}`;
+    more.hidden = shown >= items.length;
+  };
+  more.addEventListener('click', async () => {
+    more.disabled = true;
+    try {
+      const next = await rows(items.slice(shown, shown + PAGE * 4));
+      frame.querySelector('tbody').append(...next.map(row));
+      shown += next.length;
+      say();
+    } catch (error) {
+      more.textContent = `Not now: ${error.message}. Again`;
+    } finally {
+      more.disabled = false;
+    }
+  });
+  say();
+  return [frame, more];
+}

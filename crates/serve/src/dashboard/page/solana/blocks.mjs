@@ -1,0 +1,40 @@
+// The newest blocks of this chain. How many transactions each has is asked while that is little to send.
+import { grouped, when } from '../format.mjs';
+import { blockRow } from '../pieces.mjs';
+import { call } from '../rpc.mjs';
+import { CONFIRMED } from './confirmed.mjs';
+
+/** Where there is no history, it is asked again after so long whether there is. */
+const NO_HISTORY_MS = 30_000;
+const NO_HISTORY = -32011;
+/** Above this rate the lists of signatures would cost the node more than they tell. */
+const COUNTED_BELOW_TXN_PER_S = 500;
+
+export const heads = [{ name: 'slot', isText: true }, { name: 'transactions' }, { name: 'time', isText: true }, { name: 'blockhash', isText: true }];
+
+/** The last slots that have blocks, the newest first. */
+export async function newest(count) {
+  const newest = await call('getSlot', CONFIRMED);
+  return (await call('getBlocks', Math.max(0, newest - 4 * count), newest, CONFIRMED)).slice(-count).reverse();
+}
+
+/** `[slot, row]` of those that can be shown. */
+export async function rows(slots, { txn_per_s: rate }) {
+  const isCounted = rate < COUNTED_BELOW_TXN_PER_S;
+  const options = { ...CONFIRMED, transactionDetails: isCounted ? 'signatures' : 'none', rewards: false, maxSupportedTransactionVersion: 0 };
+  const found = [];
+  for (const slot of slots) {
+    try {
+      const block = await call('getBlock', slot, options);
+      const count = isCounted ? [grouped(block.signatures.length)] : ['many', 'nothing'];
+      found.push([slot, blockRow('slot', slot, [count, [when(block.blockTime), 'text'], [block.blockhash, 'text mono']])]);
+    } catch (error) {
+      if (error.code === NO_HISTORY) throw error;
+      // Genesis, or a block whose history is not written yet.
+    }
+  }
+  return found;
+}
+
+export const refused = ({ code }) =>
+  code === NO_HISTORY ? { why: 'This node keeps no history of transactions, so its blocks cannot be shown.', rest_ms: NO_HISTORY_MS } : undefined;

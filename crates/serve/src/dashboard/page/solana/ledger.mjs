@@ -1,0 +1,28 @@
+// The ledger of this node is Solana's.
+import { DROPPED, TXN, cores } from '../figures.mjs';
+import { grouped } from '../format.mjs';
+import * as BLOCKS from './blocks.mjs';
+import { account, block, transaction } from './views.mjs';
+
+export { BLOCKS };
+export { understand } from './words.mjs';
+
+/** What there is a view of. */
+export const VIEWS = { slot: block, transaction, address: account };
+
+export const FIGURES = [
+  TXN,
+  ['slot', 'slot', (s) => grouped(s.slot), () => ''],
+  DROPPED,
+  ['pending', 'wait in pack', (s) => grouped(s.pending), (s) => (s.held_back ? `${grouped(s.held_back)} held back` : '')],
+  cores((sample) => sample.cores.reduce((sum, core) => sum + core.busy, 0)),
+];
+
+/** Panels of its own. */
+export const PANELS = [];
+
+/** Sections of the page for which it has nothing. */
+export const WITHOUT = [];
+
+/** What is shown of its tiles. */
+export const TILES = { title: 'Tiles', columns: undefined, regimes: undefined };
