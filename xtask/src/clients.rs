@@ -103,6 +103,18 @@ pub fn browser(binary: &Path) -> Result<(), String> {
     run::run(&mut script).map_err(|why| node.explain(&format!("{why} (pictures in {})", pictures.display())))
 }
 
+/// The same before an EVM chain.
+pub fn browser_ethereum(binary: &Path) -> Result<(), String> {
+    let (scripts, browser) = (installed("npm")?, a_browser()?);
+    let pictures = target_dir().join("dashboard");
+    with_evm("browser-ethereum", binary, |_, url| {
+        let mut script = Command::new("node");
+        script.arg("dashboard-ethereum.mjs").current_dir(&scripts).env("RPC_URL", url);
+        run::run(script.env("BROWSER", &browser).env("PICTURES", &pictures))
+            .map_err(|why| format!("{why} (pictures in {})", pictures.display()))
+    })
+}
+
 /// Whoever knows only the README: a bench, what limits it by monitor and browser, the change that these name, a better
 /// rate. One of the binary's tests, with the browser that cargo alone does not give it.
 pub fn walk(see: impl FnMut(&str)) -> Result<(), String> {

@@ -5,50 +5,14 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { Keypair, LAMPORTS_PER_SOL, SystemProgram, Transaction, sendAndConfirmTransaction } from '@solana/web3.js';
-import { base58Length, duration, scaled, short, sol, understand, when } from '../../../crates/serve/src/dashboard/page/format.mjs';
-import { openPage } from './browser.mjs';
+import { duration, scaled, short, when } from '../../../crates/serve/src/dashboard/page/format.mjs';
+import { base58Length, sol, understand } from '../../../crates/serve/src/dashboard/page/solana/words.mjs';
 import { connection, richKey, run, until, url } from './common.mjs';
+import { DESK, PHONE, complaints, fitsItsWidth, itIsLightAndDark, nothingWasRefusedNorAskedOutside, page, picture, reachedByTab, search, sees, text } from './page.mjs';
 
-const { HEARTH, HEARTH_FOLDER, PICTURES } = process.env;
-const DESK = { width: 1280, height: 900 };
-const PHONE = { width: 360, height: 740, isMobile: true, hasTouch: true };
-
-const page = await openPage(DESK);
-/** What the browser complains of: refused by the policy, not found, thrown. */
-const complaints = [];
-page.on('pageerror', (error) => complaints.push(String(error)));
-page.on('console', (message) => ['error', 'warn'].includes(message.type()) && complaints.push(message.text()));
-/** Where the page has asked anything. */
-const asked = new Set();
-page.on('request', (request) => asked.add(new URL(request.url()).origin));
-
-const text = (selector) => page.$eval(selector, (element) => element.innerText);
-
-const sees = (what, selector) =>
-  until(`${what} in ${selector}`, async () => {
-    const found = await text(selector).catch(() => '');
-    return (typeof what === 'string' ? found.includes(what) : what.test(found)) ? found : undefined;
-  });
-
-async function picture(name, options = {}) {
-  mkdirSync(PICTURES, { recursive: true });
-  await page.screenshot({ path: path.join(PICTURES, `${name}.png`), ...options });
-}
-
-async function search(words) {
-  await page.$eval('#query', (input) => input.select());
-  await page.type('#query', words);
-  await page.keyboard.press('Enter');
-}
-
-/** No part of the page is wider than the window: tables scroll by themselves. */
-async function fitsItsWidth() {
-  const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
-  assert.ok(content <= window, `${content} px in a window of ${window}`);
-}
+const { HEARTH, HEARTH_FOLDER } = process.env;
 
 async function wordsAreUnderstood() {
   const [address, signature] = [Keypair.generate().publicKey.toBase58(), 'z'.repeat(87)];
@@ -242,24 +206,6 @@ async function whatIsNotThereIsSaid() {
   await page.waitForSelector('#overview:not([hidden])');
 }
 
-async function itIsLightAndDark() {
-  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number)[0]);
-  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'light' }]);
-  assert.ok((await ground()) > 200);
-  await picture('light');
-  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'dark' }]);
-  assert.ok((await ground()) < 60);
-  await picture('dark');
-  await page.click('#theme');
-  assert.ok((await ground()) > 200, 'the button says light');
-  await page.reload();
-  await sees('light', '#theme');
-  await page.click('#theme');
-  await page.click('#theme');
-  await sees('system', '#theme');
-  assert.ok((await ground()) < 60);
-}
-
 async function itFitsAPhone() {
   await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'light' }]);
   await page.setViewport(PHONE);
@@ -279,20 +225,7 @@ async function theKeyboardIsEnough() {
   await page.goto(`${url}/dashboard#/`);
   await page.reload();
   await sees('net:0', '#tiles');
-  const reached = new Set();
-  for (let presses = 0; presses < 80; presses++) {
-    await page.keyboard.press('Tab');
-    const { id, name, outline } = await page.evaluate(() => {
-      const { id, innerText, ariaLabel, tagName } = document.activeElement;
-      if (tagName === 'BODY') return {};
-      return { id, name: ariaLabel ?? innerText, outline: getComputedStyle(document.activeElement).outlineStyle };
-    });
-    // Past the end.
-    if (id === undefined) break;
-    assert.notEqual(outline, 'none', `the focus on ${id || name} is not seen`);
-    if (presses < 3 && id === 'query') reached.add('search soon');
-    reached.add(id || name);
-  }
+  const reached = await reachedByTab();
   for (const what of ['search soon', 'query', 'theme', 'Tiles', 'Bandwidth by peer', 'Links', '% finish']) assert.ok(reached.has(what), `${what} of ${[...reached]}`);
   await page.focus('#query');
   await page.keyboard.type('0');
@@ -322,11 +255,6 @@ async function theNodesEndIsSaid() {
   await sees('The node is gone', '#connection');
 }
 
-async function nothingWasRefusedNorAskedOutside() {
-  assert.deepEqual(complaints.filter((line) => !/ERR_|Failed to load resource/.test(line)), []);
-  assert.deepEqual([...asked], [url]);
-}
-
 const rich = await richKey(10 * LAMPORTS_PER_SOL);
 await run([
   ['words are understood', wordsAreUnderstood],
@@ -336,7 +264,7 @@ await run([
   ['tables sort', tablesSort],
   ['a transfer is found', () => aTransferIsFound(rich)],
   ['what is not there is said', whatIsNotThereIsSaid],
-  ['it is light and dark', itIsLightAndDark],
+  ['it is light and dark', () => itIsLightAndDark()],
   ['it fits a phone', itFitsAPhone],
   ['the keyboard is enough', theKeyboardIsEnough],
   ["the node's end is said", theNodesEndIsSaid],

@@ -1,0 +1,222 @@
+// The dashboard of a chain that speaks Ethereum's JSON-RPC, in a real browser: what it shows of a node under load, the
+// explorer, a phone's width, the keyboard.
+//
+// Besides RPC_URL: BROWSER, a Chromium; PICTURES, a folder.
+import assert from 'node:assert/strict';
+import { ether, gwei, understand } from '../../../crates/serve/src/dashboard/page/ethereum/words.mjs';
+import { run, until, url } from './common.mjs';
+import { DESK, PHONE, fitsItsWidth, itIsLightAndDark, nothingWasRefusedNorAskedOutside, page, picture, reachedByTab, search, sees, text } from './page.mjs';
+
+/** Logs its input under topic 1. */
+const LOGS = '365f5f376001365fa100';
+/** Reverts with its input. */
+const REVERTS = '365f5f37365ffd';
+const creates = (code) => `0x60${(code.length / 2).toString(16).padStart(2, '0')}8060095f395ff3${code}`;
+/** What Solidity reverts with for "no bread today". */
+const REASON = `0x08c379a0${'20'.padStart(64, '0')}${'e'.padStart(64, '0')}${Buffer.from('no bread today').toString('hex').padEnd(64, '0')}`;
+
+async function ask(...requests) {
+  const body = JSON.stringify(requests.map(([method, ...params], id) => ({ jsonrpc: '2.0', id, method, params })));
+  const answers = await (await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).json();
+  return answers.map(({ result, error }) => {
+    if (error) throw new Error(error.message);
+    return result;
+  });
+}
+
+const call = async (...request) => (await ask(request))[0];
+
+const accounts = await call('eth_accounts');
+const [alice, bob] = accounts;
+
+/** Sends by the node's own account, and waits for the receipt. */
+async function send(tx) {
+  const hash = await call('eth_sendTransaction', { from: alice, gas: '0x30d40', ...tx });
+  return until('the receipt', async () => (await call('eth_getTransactionReceipt', hash)) ?? undefined);
+}
+
+async function wordsAreUnderstood() {
+  const [hash, address] = ['ab'.repeat(32), 'cd'.repeat(20)];
+  const kinds = { ' 1,234 ': ['block', '1234'], [`0x${hash}`]: ['transaction', `0x${hash}`], [hash]: ['transaction', `0x${hash}`], [`0x${address}`]: ['address', `0x${address}`], '0x10': ['block', '16'] };
+  for (const [words, expected] of Object.entries(kinds)) {
+    const { kind, value } = understand(words);
+    assert.deepEqual([kind, value], expected, words);
+  }
+  for (const words of ['', 'hello', `0x${hash}0`, '99999999999999999999', 'z'.repeat(500)]) assert.match(understand(words).why, /\w/, words);
+  assert.equal(understand('99999999999999999999').kind, undefined);
+  assert.deepEqual(['0x0', '0x1', '0xde0b6b3a7640000', -5n * 10n ** 17n].map(ether), ['0 ETH', '0.000000000000000001 ETH', '1 ETH', '−0.5 ETH']);
+  assert.equal(gwei('0x59682f00'), '1.5 gwei');
+}
+
+async function itShowsALiveNode() {
+  const answer = await page.goto(`${url}/`);
+  assert.match(answer.headers()['content-security-policy'], /default-src 'none'/);
+  await sees(/^evm-\d+ \(pid \d+\)$/, '#node');
+  await sees(/is sent to the node/i, '#says');
+  for (const stage of ['web3', 'recover', 'pool', 'exec', 'commit']) await sees(stage, '#tiles');
+  await sees('Stages', '#tiles-title');
+  await sees(/\d+\s+\d+\s+[\d.]+/, '#blocks');
+  // What such a node has not has no panel.
+  for (const id of ['#links', '#peers', '#latency']) assert.equal(await page.$(id), null, id);
+}
+
+/** Transfers of all accounts for so many seconds. */
+async function load(seconds) {
+  for (const end = Date.now() + seconds * 1000; Date.now() < end; ) {
+    const transfer = (from, at) => ['eth_sendTransaction', { from, to: accounts[(at + 1) % accounts.length], gas: '0x5208', value: '0x1' }];
+    // Whoever else sends by the same accounts may be ahead.
+    await ask(...accounts.flatMap((from, at) => Array.from({ length: 20 }, () => transfer(from, at)))).catch(() => {});
+  }
+}
+
+async function loadIsSeen() {
+  const loading = load(8);
+  await until('a rate', async () => Number((await text('#figure-txn')).replace(/[^\d]/g, '')) > 20 || undefined);
+  await sees(/^[\d.]+[KMG]?/, '#figure-gas');
+  await sees(/now [\d.]+[KMG]?, mean .* gas\/s/, '#making-gas-words');
+  await sees(/total\s+\d/, '#making-title ~ .scroll');
+  await sees(/last [\d.]+ (µs|ms|s)/, '#making-time-words');
+  await sees(/can be executed/, '#pool-depth-words');
+  await loading;
+  for (const id of ['#making-gas', '#making-time', '#pool-depth', '#chart']) assert.ok(await page.$(`${id} .curve`), id);
+}
+
+async function refusalsAreNamed() {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_sendTransaction', params: [{ from: alice, to: bob, gas: '0x5208', value: '0x1', nonce: '0x0' }] });
+  const timer = setInterval(() => fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body }), 50);
+  try {
+    await sees(/all that is sent is refused.*nonce, funds, gas or fees/i, '#says');
+    await picture('ethereum-refused');
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+async function aTransferIsFound() {
+  const receipt = await send({ to: bob, gas: '0x5208', value: '0x14d1120d7b160000' });
+  await search(receipt.transactionHash);
+  await sees('success', '#result');
+  const shown = await sees('1.5 ETH', '#result');
+  for (const part of ['21,000 of 21,000', 'EIP-1559', bob.slice(0, 6)]) assert.ok(shown.toLowerCase().includes(part.toLowerCase()), `${part}: ${shown}`);
+  assert.equal(await page.$eval('#result h1 .mono', (name) => name.title), receipt.transactionHash);
+  await picture('ethereum-transaction');
+  await page.click(`#result a[href="#/block/${Number(receipt.blockNumber)}"]`);
+  await sees(/^Block /, '#result h1');
+  await sees(receipt.transactionHash.slice(0, 6), '#result');
+  await picture('ethereum-block');
+  await page.goBack();
+  await sees('Transaction', '#result h1');
+  // The hash of its block leads to the block.
+  await search(receipt.blockHash);
+  await sees(`Block ${Number(receipt.blockNumber).toLocaleString('en-US')}`, '#result h1');
+  await search(bob);
+  await sees('Account', '#result h1');
+  await sees(/\d ETH/, '#result');
+  // A link of its own.
+  await page.goto(`${url}/dashboard#/transaction/${receipt.transactionHash}`);
+  await page.reload();
+  await sees('success', '#result');
+}
+
+async function contractsLogsAndRevertsAreShown() {
+  const [logs, reverts] = [await send({ data: creates(LOGS) }), await send({ data: creates(REVERTS) })].map(({ contractAddress }) => contractAddress);
+  const told = await send({ to: logs, data: `0x${'07'.repeat(40)}` });
+  await search(told.transactionHash);
+  const shown = await sees('Logs', '#result');
+  assert.ok(shown.includes('07'.repeat(40)), shown);
+  await search(logs);
+  await sees('Contract', '#result h1');
+  await sees('10 bytes', '#result');
+  await sees(told.transactionHash.slice(0, 6), '#result');
+  await picture('ethereum-contract');
+  const failed = await send({ to: reverts, data: REASON });
+  assert.equal(failed.status, '0x0');
+  await search(failed.transactionHash);
+  await sees(/failed[\s\S]*execution reverted: no bread today/, '#result');
+  await picture('ethereum-reverted');
+}
+
+async function thePoolIsShown() {
+  await call('evm_setAutomine', false);
+  const hash = await call('eth_sendTransaction', { from: alice, to: bob, gas: '0x5208', value: '0x1' });
+  await search(hash);
+  await sees('It waits in the pool', '#result');
+  await search(alice);
+  await sees(/In the pool/, '#result');
+  await search(hash);
+  await sees('It waits in the pool', '#result');
+  await call('evm_setAutomine', true);
+  await call('evm_mine');
+  await sees('success', '#result');
+}
+
+async function whatIsNotThereIsSaid() {
+  const cases = [
+    ['hello world', 'it is not hexadecimal'],
+    ['<img src=x onerror=alert(1)>', 'it is not hexadecimal'],
+    ['0xabcdef0123456789ab', 'it has 18 hexadecimal digits'],
+    ['99999999', 'has not been made yet'],
+    ['99999999999999999999', 'larger than any that a chain comes to'],
+    ['0x'.padEnd(66, '7'), 'knows neither a transaction nor a block'],
+  ];
+  for (const [words, said] of cases) {
+    await search(words);
+    await sees(said, '#result');
+  }
+  assert.equal(await page.$('#result img'), null);
+  await page.click('#result a.back');
+  await page.waitForSelector('#overview:not([hidden])');
+}
+
+async function itFitsAPhone() {
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'light' }]);
+  await page.setViewport(PHONE);
+  await page.goto(`${url}/dashboard`);
+  await sees('exec', '#tiles');
+  await fitsItsWidth();
+  await picture('ethereum-phone', { fullPage: true });
+  const [head] = await ask(['eth_blockNumber']);
+  for (const [kind, value] of [['block', Number(head)], ['address', alice], ['search', 'x'.repeat(90)]]) {
+    await page.goto(`${url}/dashboard#/${kind}/${value}`);
+    await page.waitForFunction(() => document.querySelector('#result h1'));
+    await fitsItsWidth();
+  }
+  await page.setViewport(DESK);
+}
+
+async function theKeyboardIsEnough() {
+  await page.goto(`${url}/dashboard#/`);
+  await page.reload();
+  await sees('exec', '#tiles');
+  const reached = await reachedByTab();
+  for (const what of ['search soon', 'query', 'theme', 'Stages', 'Recent blocks', '% finish']) assert.ok(reached.has(what), `${what} of ${[...reached]}`);
+  await page.focus('#query');
+  await page.keyboard.type('0');
+  await page.keyboard.press('Enter');
+  await sees('Block 0', '#result h1');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'result');
+}
+
+async function seenUnderLoad() {
+  await page.goto(`${url}/dashboard#/`);
+  const loading = load(12);
+  await sees(/total\s+\d/, '#making-title ~ .scroll');
+  await new Promise((resolve) => setTimeout(resolve, 6_000));
+  await itIsLightAndDark('ethereum-');
+  await loading;
+}
+
+await run([
+  ['words are understood', wordsAreUnderstood],
+  ['it shows a live node', itShowsALiveNode],
+  ['load is seen', loadIsSeen],
+  ['refusals are named', refusalsAreNamed],
+  ['a transfer is found', aTransferIsFound],
+  ['contracts, logs and reverts are shown', contractsLogsAndRevertsAreShown],
+  ['the pool is shown', thePoolIsShown],
+  ['what is not there is said', whatIsNotThereIsSaid],
+  ['it is light and dark', seenUnderLoad],
+  ['it fits a phone', itFitsAPhone],
+  ['the keyboard is enough', theKeyboardIsEnough],
+  ['nothing was refused nor asked outside', nothingWasRefusedNorAskedOutside],
+]);
