@@ -49,7 +49,8 @@ impl Clock {
     }
 
     /// The time of a block after one of `parent`, made at `now`. It is above the parent's, as every client wants it:
-    /// where blocks come more often than every second, the chain's time runs ahead of the clock by [`AHEAD_MAX_S`] at most.
+    /// where blocks come more often than every second, the chain's time runs ahead of the clock, by [`AHEAD_MAX_S`] at
+    /// most.
     pub(super) fn timestamp(&self, parent: u64, now: u64) -> u64 {
         let by_clock = || now.saturating_add_signed(self.offset_s);
         let by_interval = |interval| parent.saturating_add(interval);
