@@ -9,20 +9,23 @@ mod options;
 pub use options::Options;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use alloy_primitives::utils::{format_ether, parse_ether};
 use alloy_primitives::{Address, U256};
 use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::{self, AccountError, address};
+use hearth_lab::load::compare::{CompareError, compare};
 use hearth_lab::load::fund::FundError;
+use hearth_lab::load::look;
 use hearth_lab::load::ramp::{Bound, ramp};
 use hearth_lab::load::rpc::RpcError;
 use hearth_lab::load::run::{self, Asked, LoadError, Node, Progress};
 use hearth_lab::load::sender::Pace;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::out::{self, Unwritable};
 use crate::say::{Say, note};
@@ -56,9 +59,12 @@ pub enum CommandError {
     /// The result cannot be written.
     #[error(transparent)]
     Out(#[from] Unwritable),
-    /// The result could not be written.
+    /// Reports that do not fit.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
+    /// A report or the result could not be read or written.
     #[error("{path}: {why}", path = .0.display(), why = .1)]
-    Write(PathBuf, std::io::Error),
+    File(PathBuf, std::io::Error),
     /// A key file is there already.
     #[error("{} is there already: use it with --load, or name another", .0.display())]
     KeysThere(PathBuf),
@@ -67,7 +73,7 @@ pub enum CommandError {
 impl CommandError {
     /// Whether the command line is at fault.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Option(_) | Self::Connect(RpcError::Url(_)) | Self::KeysThere(_))
+        matches!(self, Self::Option(_) | Self::Compare(_) | Self::Connect(RpcError::Url(_)) | Self::KeysThere(_))
     }
 }
 
@@ -76,7 +82,35 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), Comman
     match options {
         Options::Fund(fund) => make_accounts(fund, stop, say),
         Options::Run(options) => drive(options, stop, say),
+        Options::Info(info) => {
+            let node = connect(&info.target)?;
+            let text = info.account.map_or_else(|| look::node(&node), |account| look::account(&node.rpc, account));
+            say.text(text.map_err(LoadError::from)?);
+            Ok(())
+        }
+        Options::Block(block) => {
+            let rpc = connect(&block.target)?.rpc;
+            let newest = rpc.number("eth_blockNumber", &json!([])).map_err(LoadError::from)?;
+            let (from, to) = block.numbers(newest).map_err(CommandError::Option)?;
+            say.text(look::blocks(&rpc, from, to).map_err(LoadError::from)?);
+            Ok(())
+        }
+        Options::Tx(tx) => {
+            say.text(look::transaction(&connect(&tx.target)?.rpc, tx.hash).map_err(LoadError::from)?);
+            Ok(())
+        }
+        Options::Compare(options) => {
+            let read = |paths: &[PathBuf]| paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>();
+            say.text(compare(&read(&options.before)?, &read(&options.after)?)?.text());
+            Ok(())
+        }
     }
+}
+
+/// A report as it was written.
+fn read(path: &Path) -> Result<Value, CommandError> {
+    let text = fs::read_to_string(path).map_err(|why| CommandError::File(path.into(), why))?;
+    serde_json::from_str(&text).map_err(|why| CommandError::Option(format!("{}: no report: {why}", path.display())))
 }
 
 fn connect(target: &Target) -> Result<Node, CommandError> {
@@ -221,5 +255,5 @@ fn write(options: &Run, report: &impl Serialize) -> Result<(), CommandError> {
         Say::default().line(json);
         return Ok(());
     }
-    fs::write(path, json + "\n").map_err(|why| CommandError::Write(path.clone(), why))
+    fs::write(path, json + "\n").map_err(|why| CommandError::File(path.clone(), why))
 }

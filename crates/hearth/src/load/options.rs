@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use alloy_primitives::{Address, B256};
 use clap::{Args, Subcommand};
+use hearth_lab::load::look::RANGE_MAX;
 use hearth_lab::load::workload::Mix;
 
 /// `hearth load`
@@ -19,6 +21,17 @@ pub enum Options {
     /// Only what is in blocks counts. Without `--rate`, as many are sent as the node takes; with it, each has a time at
     /// which it is due, and latency counts from there. Ctrl-C ends it with the report so far.
     Run(Run),
+    /// Look at a node, or at an account: what it has, what it sent.
+    Info(Info),
+    /// Look at blocks: their transactions, gas and times, and how many transactions a second they make together.
+    Block(Block),
+    /// Look at a transaction, and what became of it.
+    Tx(Tx),
+    /// Compare two loads: what changed beyond the noise.
+    ///
+    /// Reports are compared in pairs, the first before with the first after and so on. Make the runs in turn, so that
+    /// what the machine does to one it does to the other. With two pairs or more, each ratio has an interval.
+    Compare(Compare),
 }
 
 /// Which node.
@@ -94,7 +107,8 @@ pub struct Run {
     pub rate: Option<f64>,
     /// Look for the highest rate at which 99 of 100 transactions can be read in a block within so many milliseconds.
     /// It begins with --rate [default: 100], and each step takes --duration.
-    #[arg(long, value_name = "MILLISECONDS", conflicts_with = "count", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "MILLISECONDS", conflicts_with = "count")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub ramp: Option<u64>,
     /// The most transactions under way, where no rate is given.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
@@ -138,5 +152,101 @@ impl Run {
             return Err("--duration: at least 1 second".into());
         }
         Ok(())
+    }
+}
+
+/// `hearth load info`
+#[derive(Args)]
+pub struct Info {
+    /// The node.
+    #[command(flatten)]
+    pub target: Target,
+    /// The account [default: the node itself].
+    #[arg(value_name = "ADDRESS")]
+    pub account: Option<Address>,
+}
+
+/// `hearth load block`
+#[derive(Args)]
+pub struct Block {
+    /// The node.
+    #[command(flatten)]
+    pub target: Target,
+    /// A block's number, or the first and last of several, as 100..200 [default: the newest, see --last].
+    #[arg(value_name = "NUMBER", conflicts_with = "last")]
+    pub range: Option<String>,
+    /// How many of the newest blocks.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=RANGE_MAX))]
+    pub last: u64,
+}
+
+impl Block {
+    /// The first and the last block, where the newest is `newest`.
+    pub fn numbers(&self, newest: u64) -> Result<(u64, u64), String> {
+        let Some(range) = &self.range else { return Ok((newest.saturating_sub(self.last - 1), newest)) };
+        let (from, to) = range.split_once("..").unwrap_or((range, range));
+        let numbers = from.parse::<u64>().ok().zip(to.parse::<u64>().ok()).filter(|(from, to)| from <= to);
+        let (from, to) = numbers.ok_or_else(|| format!("`{range}` is no range of blocks: expected 100 or 100..200"))?;
+        match from > newest {
+            true => Err(format!("the newest block is {newest}")),
+            false if to.min(newest) - from >= RANGE_MAX => Err(format!("{range}: {RANGE_MAX} blocks at most")),
+            false => Ok((from, to.min(newest))),
+        }
+    }
+}
+
+/// `hearth load tx`
+#[derive(Args)]
+pub struct Tx {
+    /// The node.
+    #[command(flatten)]
+    pub target: Target,
+    /// The transaction's hash.
+    #[arg(value_name = "HASH")]
+    pub hash: B256,
+}
+
+/// `hearth load compare`
+#[derive(Args)]
+pub struct Compare {
+    /// Reports of `hearth load run --json` before the change, with commas between them.
+    #[arg(value_name = "BEFORE", value_delimiter = ',', required = true, num_args = 1)]
+    pub before: Vec<PathBuf>,
+    /// As many after it.
+    #[arg(value_name = "AFTER", value_delimiter = ',', required = true, num_args = 1)]
+    pub after: Vec<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        options: Options,
+    }
+
+    #[test]
+    fn a_range_of_blocks_ends_with_the_newest() {
+        let numbers = |arguments: &[&str]| {
+            let line = Line::try_parse_from(["load", "block"].iter().chain(arguments)).unwrap();
+            let Options::Block(block) = line.options else { panic!("another command") };
+            block.numbers(50)
+        };
+        assert_eq!(numbers(&[]), Ok((41, 50)));
+        assert_eq!(numbers(&["--last", "100"]), Ok((0, 50)));
+        assert_eq!(numbers(&["7"]), Ok((7, 7)));
+        assert_eq!(numbers(&["7..99"]), Ok((7, 50)));
+        assert!(numbers(&["9..7"]).is_err() && numbers(&["51"]).is_err() && numbers(&["x"]).is_err());
+    }
+
+    #[test]
+    fn reports_come_in_two_lists() {
+        let line = Line::try_parse_from(["load", "compare", "a.json,b.json", "c.json,d.json"]).unwrap();
+        let Options::Compare(compare) = line.options else { panic!("another command") };
+        assert_eq!((compare.before.len(), compare.after.len()), (2, 2));
+        assert!(Line::try_parse_from(["load", "compare", "a.json"]).is_err());
     }
 }

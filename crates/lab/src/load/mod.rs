@@ -6,12 +6,15 @@
 //! drops   nothing: every transaction that was sent ends in one of [`outcome::Outcome`]
 //!
 //! The walk: accounts ([`account`]) → money for them ([`fund`]) → what to send ([`workload`]) → send it, at a rate or
-//! as fast as the node takes it ([`sender`]) → read blocks beside that ([`collect`]) → count ([`report`]).
+//! as fast as the node takes it ([`sender`]) → read blocks beside that ([`collect`]) → count ([`report`])
+//! → compare ([`compare`]). [`look`] shows what a node has.
 
 pub mod account;
 pub mod collect;
+pub mod compare;
 mod figures;
 pub mod fund;
+pub mod look;
 pub mod outcome;
 pub mod process;
 pub mod queue;

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use crate::stub::{Manners, Stub};
 use alloy_primitives::Address;
 use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::{address, generate};
+use hearth_lab::load::look;
 use hearth_lab::load::ramp::{Bound, ramp};
 use hearth_lab::load::report::{Limit, Report};
 use hearth_lab::load::run::{Asked, connect, run};
 use hearth_lab::load::sender::Pace;
 use hearth_lab::load::workload::{Contracts, Kind};
+use serde_json::json;
+
+use crate::stub::{Manners, Stub};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -217,4 +220,23 @@ fn the_highest_rate_under_a_bound_is_found() {
     assert!(found.highest.is_none_or(|highest| highest < 60.0), "{}", found.text());
     assert!(found.steps.iter().any(|step| !step.good()), "{}", found.text());
     assert_eq!(found.report.and_then(|report| report.rate), found.highest);
+}
+
+#[test]
+fn a_node_its_blocks_and_what_is_in_them_are_looked_at() {
+    let scene = scene(3, Manners::default()).counted(2);
+    scene.run();
+    let node = connect(&scene.stub.url, TIMEOUT).unwrap();
+    assert!(look::node(&node).unwrap().contains("31337"), "{}", look::node(&node).unwrap());
+    let sender = address(&scene.signers[0]);
+    let text = look::account(&node.rpc, sender).unwrap();
+    assert!(text.contains(&sender.to_string()) && text.contains("sent, in blocks   2"), "{text}");
+    let newest = node.rpc.number("eth_blockNumber", &json!([])).unwrap();
+    let text = look::blocks(&node.rpc, 0, newest + 5).unwrap();
+    assert!(text.contains("6 transactions"), "{text}");
+    let hash = scene.stub.with(|world| world.any_mined()).unwrap();
+    let text = look::transaction(&node.rpc, hash).unwrap();
+    assert!(text.contains("it succeeded"), "{text}");
+    let text = look::transaction(&node.rpc, Default::default()).unwrap();
+    assert!(text.contains("does not know it"), "{text}");
 }

@@ -361,6 +361,11 @@ impl World {
         self.balances.get(&account).copied().unwrap_or_default()
     }
 
+    /// A transaction that is in a block.
+    pub fn any_mined(&self) -> Option<B256> {
+        self.mined.keys().next().copied()
+    }
+
     /// How many transactions wait in the pool.
     pub fn waiting(&self) -> usize {
         self.pool.values().map(BTreeMap::len).sum()
