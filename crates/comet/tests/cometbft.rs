@@ -93,7 +93,8 @@ fn node() {
     let chain = Chain::open(config).unwrap();
     let mut app = App::new(chain.clone(), Config::default());
     if let Some(folder) = snapshots {
-        app = app.with_snapshots(&folder, INTERVAL, 3).unwrap();
+        // Blocks come fast here: one that is offered must still be there when it is fetched.
+        app = app.with_snapshots(&folder, INTERVAL, 1000).unwrap();
     }
     let app = Arc::new(app);
     let spread = app.spread().clone();

@@ -1,5 +1,6 @@
 //! `hearth evm run --consensus cometbft`: the same ledger as the application of a CometBFT node.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -32,9 +33,23 @@ pub struct CometOptions {
     /// CometBFT's RPC, through which this node's transactions reach the others.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:26657")]
     pub comet_rpc: String,
-    /// Let CometBFT forget all but so many blocks; 0: none.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Keep so many of the last blocks at least, and let CometBFT forget others that no snapshot needs; 0: keep all.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = retained)]
     pub retain_blocks: u64,
+    /// Under CometBFT, make a snapshot of both ledgers every so many blocks, for nodes that join; 0: never.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub snapshot_interval: u64,
+    /// Keep so many snapshots.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub snapshots_kept: u16,
+}
+
+/// The least that is kept where not all blocks are: what contracts can ask for.
+const RETAINED_MIN: u64 = 256;
+
+fn retained(text: &str) -> Result<u64, String> {
+    let blocks = text.parse::<u64>().ok().filter(|blocks| *blocks == 0 || *blocks >= RETAINED_MIN);
+    blocks.ok_or_else(|| format!("it must be 0, or at least {RETAINED_MIN}"))
 }
 
 impl CometOptions {
@@ -51,10 +66,15 @@ pub struct Engine {
     _spreader: Spreader,
 }
 
-/// Serves CometBFT.
-pub fn start(chain: &Chain, options: &CometOptions) -> Result<Engine, EvmError> {
+/// Serves CometBFT; snapshots are in the folder `dir` where there is one.
+pub fn start(chain: &Chain, options: &CometOptions, dir: Option<&Path>) -> Result<Engine, EvmError> {
     let config = hearth_comet::app::Config { retain_blocks: options.retain_blocks };
-    let app = Arc::new(App::new(chain.clone(), config));
+    let mut app = App::new(chain.clone(), config);
+    if let Some(path) = dir.map(|dir| dir.join("snapshots")) {
+        let begun = app.with_snapshots(&path, options.snapshot_interval, options.snapshots_kept.into());
+        app = begun.map_err(|source| EvmError::Snapshots { path, source })?;
+    }
+    let app = Arc::new(app);
     let failed = |source| EvmError::Abci { address: options.abci.to_string(), source };
     let spread = app.spread().clone();
     let server = Server::start(&options.abci, app, Default::default()).map_err(failed)?;
@@ -74,6 +94,12 @@ pub fn genesis_text(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn as_many_blocks_are_kept_as_contracts_ask_for() {
+        assert_eq!(["0", "256", "100000"].map(retained), [Ok(0), Ok(256), Ok(100_000)]);
+        assert!(["255", "-1", "all"].iter().all(|text| retained(text).is_err()));
+    }
 
     #[test]
     fn a_genesis_is_found_in_cometbfts() {

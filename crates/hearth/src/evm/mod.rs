@@ -116,6 +116,17 @@ pub enum EvmError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The folder of snapshots.
+    #[error("cannot keep snapshots in {}: {source}", path.display())]
+    Snapshots {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// CometBFT's RPC.
+    #[error(transparent)]
+    CometRpc(#[from] hearth_comet::rpc::RpcError),
     /// CometBFT's program.
     #[error(transparent)]
     Program(#[from] hearth_comet::program::ProgramError),

@@ -36,6 +36,7 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let config = ChainConfig {
         dir: options.data_dir.clone(),
+        retain_blocks: options.comet.retain_blocks,
         pool: if cometbft { PoolConfig::comet() } else { PoolConfig::default() },
         block_time: if cometbft { BlockTime::Manual } else { options.block_time },
         threads: options.threads.map_or(cores.min(THREADS_MAX), usize::from),
@@ -55,7 +56,7 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
         chain.clone(),
         look_at,
     )?;
-    let engine = cometbft.then(|| comet::start(&chain, &options.comet)).transpose()?;
+    let engine = cometbft.then(|| comet::start(&chain, &options.comet, options.data_dir.as_deref())).transpose()?;
     let name = workspace_name(server.address());
     let stages = stages(&name, Sources { chain: chain.clone(), web3: server.counters() }, &workspace);
     greet(options, &accounts, &chain, server.address(), chain_id, say);

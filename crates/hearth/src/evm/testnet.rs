@@ -14,6 +14,8 @@ use alloy_primitives::U256;
 use clap::Args;
 use hearth_comet::homes::{self, Home, Network, Wanted};
 use hearth_comet::program;
+use hearth_comet::rpc::Rpc;
+use hearth_comet::settings::StateSync;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::Genesis;
 use rustix::process::{Pid, Signal, kill_process};
@@ -62,6 +64,12 @@ pub struct EvmTestnet {
     /// The words (BIP-39) that the accounts follow from.
     #[arg(long, value_name = "WORDS", default_value = accounts::MNEMONIC)]
     pub mnemonic: String,
+    /// In a new network, have the nodes that only follow begin with a snapshot of the others, not with the first block.
+    #[arg(long)]
+    pub state_sync: bool,
+    /// Make a snapshot every so many blocks, for nodes that join; 0: never.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub snapshot_interval: u64,
     /// Write the homes, print what would be started, and start nothing.
     #[arg(long)]
     pub files_only: bool,
@@ -86,9 +94,12 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
         genesis: genesis(options, chain_id)?,
     };
     let wanted = Wanted { validators: options.validators, followers: options.followers, chain_id: options.chain_id };
-    let (homes, chain_id) = match homes::find(&options.dir, &network, &wanted)? {
-        Some(found) => found,
-        None => (homes::write(&cometbft, &options.dir, &network)?, chain_id),
+    let (homes, chain_id, late) = match homes::find(&options.dir, &network, &wanted)? {
+        Some((homes, chain_id)) => (homes, chain_id, 0),
+        None => {
+            let late = if options.state_sync { usize::from(network.followers) } else { 0 };
+            (homes::write(&cometbft, &options.dir, &network)?, chain_id, late)
+        }
     };
     say.line(format_args!("hearth {}, EVM chain {chain_id} on CometBFT", env!("CARGO_PKG_VERSION")));
     for home in &homes {
@@ -102,17 +113,16 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
         }
         return Ok(());
     }
+    let (early, late) = homes.split_at(homes.len() - late);
     let mut running = Running::default();
-    for home in &homes {
-        let [application, _] = commands(options, &cometbft, home)?;
-        running.start(application, home, "hearth")?;
-    }
-    for home in &homes {
-        wait_for_application(home, stop)?;
-    }
-    for home in &homes {
-        let [_, engine] = commands(options, &cometbft, home)?;
-        running.start(engine, home, "cometbft")?;
+    running.start_all(options, &cometbft, early, stop)?;
+    if !late.is_empty() {
+        say.line("  those that follow begin with the first snapshot");
+        let sync = wait_for_snapshot(early, &mut running, stop)?;
+        for home in late.iter().filter(|_| sync.is_some()) {
+            home.begin_from_snapshot(sync.clone().expect("there is one"), &network)?;
+        }
+        running.start_all(options, &cometbft, late, stop)?;
     }
     say.line("  started; Ctrl-C stops all nodes");
     while !stop.is_set() && running.look() {
@@ -140,6 +150,8 @@ fn commands(options: &EvmTestnet, cometbft: &Path, home: &Home) -> Result<[Comma
     application.args(["--comet-rpc", &home.comet_rpc(), "--host", &home.host]);
     application.args(["--port", &home.web3_port().to_string(), "--accounts", &options.accounts.to_string()]);
     application.args(["--mnemonic", &options.mnemonic]);
+    // Blocks come fast here: a snapshot that is offered must still be there when it is fetched.
+    application.args(["--snapshot-interval", &options.snapshot_interval.to_string(), "--snapshots-kept", "20"]);
     application.arg("--genesis").arg(home.genesis()).arg("--data-dir").arg(home.ledger());
     let mut engine = Command::new(cometbft);
     engine.arg("start").arg("--home").arg(&home.folder);
@@ -158,6 +170,21 @@ fn shown(command: &Command) -> String {
         if word.contains(' ') { format!("'{word}'") } else { word.into_owned() }
     });
     quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// Waits until the first node has a snapshot; gives whom a node trusts that begins with it. Nothing at the end.
+fn wait_for_snapshot(homes: &[Home], running: &mut Running, stop: &StopSignal) -> Result<Option<StateSync>, EvmError> {
+    let rpc = Rpc::at(&homes[0].comet_rpc());
+    while !stop.is_set() && running.look() {
+        // It is not there yet where CometBFT has just been started.
+        if let Some(&trust_height) = rpc.snapshots().ok().as_ref().and_then(|heights| heights.last()) {
+            let servers = [&homes[0], homes.get(1).unwrap_or(&homes[0])].map(Home::comet_rpc);
+            let (rpc_servers, trust_hash) = (servers.join(","), rpc.block_hash(trust_height)?);
+            return Ok(Some(StateSync { rpc_servers, trust_height, trust_hash }));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(None)
 }
 
 fn wait_for_application(home: &Home, stop: &StopSignal) -> Result<(), EvmError> {
@@ -194,6 +221,28 @@ impl Process {
 }
 
 impl Running {
+    /// Starts the nodes of these homes: CometBFT when its application listens.
+    fn start_all(
+        &mut self,
+        options: &EvmTestnet,
+        cometbft: &Path,
+        homes: &[Home],
+        stop: &StopSignal,
+    ) -> Result<(), EvmError> {
+        for home in homes {
+            let [application, _] = commands(options, cometbft, home)?;
+            self.start(application, home, "hearth")?;
+        }
+        for home in homes {
+            wait_for_application(home, stop)?;
+        }
+        for home in homes {
+            let [_, engine] = commands(options, cometbft, home)?;
+            self.start(engine, home, "cometbft")?;
+        }
+        Ok(())
+    }
+
     fn start(&mut self, mut command: Command, home: &Home, name: &str) -> Result<(), EvmError> {
         let log = home.folder.join(format!("{name}.log"));
         let what = format!("{name} of {}", home.folder.display());
@@ -220,8 +269,9 @@ impl Running {
     fn stop(&mut self) {
         while let Some(last) = self.0.last() {
             let name = last.what.split(' ').next().unwrap_or_default().to_owned();
-            let begin = self.0.iter().position(|process| process.what.starts_with(&name)).unwrap_or(0);
-            let mut group = self.0.split_off(begin);
+            let all = std::mem::take(&mut self.0).into_iter();
+            let (mut group, rest): (Vec<_>, Vec<_>) = all.partition(|process| process.what.starts_with(&name));
+            self.0 = rest;
             for process in &mut group {
                 process.terminate();
             }
