@@ -2,7 +2,7 @@
 //!
 //! reads   a number of accounts from the command line (1,000,000; the goal is of 10,000,000); `--rounds N`
 //! writes  milliseconds of a block and its parts, nanoseconds of a read, and the medians of the rounds' ratios beside
-//!         the goal
+//!         the goal of the block; a request's time is more than the read's by far
 //! memory  both states, some 250 B an account and what 128 blocks replaced
 //! source  –
 //!
@@ -143,7 +143,7 @@ fn main() {
         let mut ratios: Vec<f64> = times[0].iter().zip(&times[1]).map(|(few, many)| many[part] / few[part]).collect();
         let ratio = Stats::of(&mut ratios).median;
         let verdict = match part {
-            3 | 4 => format!("   goal {GOAL}× at most: {}", if ratio <= GOAL { "met" } else { "MISSED" }),
+            3 => format!("   goal {GOAL}× at most: {}", if ratio <= GOAL { "met" } else { "MISSED" }),
             _ => String::new(),
         };
         println!("  {name:<20} {:>9.2} {:>9.2} {ratio:>7.2}×{verdict}", of(0), of(1));

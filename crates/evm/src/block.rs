@@ -9,16 +9,18 @@
 use std::sync::Arc;
 
 use alloy_consensus::constants::EMPTY_OMMER_ROOT_HASH;
-use alloy_consensus::proofs::{calculate_withdrawals_root, ordered_trie_root_with_encoder};
+use alloy_consensus::proofs::calculate_withdrawals_root;
 use alloy_consensus::{Header, Transaction, TxType};
 use alloy_eips::eip1559::{BaseFeeParams, calc_next_block_base_fee};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_eips::eip7685::Requests;
-use alloy_primitives::{Address, B64, B256, Bloom, Bytes, Log, Sealed, logs_bloom};
+use alloy_primitives::{Address, B64, B256, Bloom, Bytes, Log, Sealed};
 use alloy_rlp::{BufMut, Encodable};
+use hearth_crypto::keccak::keccak256_burst;
 use revm::primitives::hardfork::SpecId;
 
 use crate::exec::{BlockEnv, Executed, Outcome, Verdict};
+use crate::trie::ordered_root;
 use crate::tx::{SharedTx, Tx};
 
 /// A block and what its transactions did.
@@ -60,13 +62,19 @@ pub struct Receipt {
 impl Receipt {
     /// Of a transaction that used `gas_used` after others that used `gas_before`, in a block of that base fee.
     pub fn new(tx: &Tx, status: bool, gas_used: u64, logs: Vec<Log>, gas_before: u64, base_fee: u64) -> Self {
+        let mut receipt = Self::without_bloom(tx, status, gas_used, logs, gas_before, base_fee);
+        add_blooms(std::slice::from_mut(&mut receipt));
+        receipt
+    }
+
+    fn without_bloom(tx: &Tx, status: bool, gas_used: u64, logs: Vec<Log>, gas_before: u64, base_fee: u64) -> Self {
         let envelope = &tx.envelope;
         Self {
             tx_type: envelope.tx_type(),
             status,
             gas_used,
             cumulative_gas_used: gas_before + gas_used,
-            bloom: if logs.is_empty() { Bloom::ZERO } else { logs_bloom(&logs) },
+            bloom: Bloom::ZERO,
             logs,
             contract_address: envelope.kind().is_create().then(|| tx.sender.create(envelope.nonce())),
             effective_gas_price: tx.effective_gas_price(base_fee),
@@ -85,6 +93,25 @@ impl Receipt {
         self.cumulative_gas_used.encode(out);
         self.bloom.encode(out);
         self.logs.encode(out);
+    }
+}
+
+/// Adds to each receipt the bloom of its logs: what all of them hash is hashed side by side.
+fn add_blooms(receipts: &mut [Receipt]) {
+    let of_log = |log: &Log| 1 + log.topics().len();
+    let mut messages: Vec<&[u8]> = Vec::new();
+    for log in receipts.iter().flat_map(|receipt| &receipt.logs) {
+        messages.push(log.address.as_slice());
+        messages.extend(log.topics().iter().map(|topic| topic.as_slice()));
+    }
+    let mut hashes = vec![[0; 32]; messages.len()];
+    keccak256_burst(&messages, &mut hashes);
+    let mut hashes = hashes.into_iter().map(B256::from);
+    for receipt in receipts {
+        let count = receipt.logs.iter().map(of_log).sum();
+        for hash in hashes.by_ref().take(count) {
+            receipt.bloom.m3_2048_hashed(&hash);
+        }
     }
 }
 
@@ -108,23 +135,24 @@ impl Body {
         let mut gas_used = 0;
         for (tx, verdict) in txs.iter().zip(verdicts) {
             if let Verdict::Included(Outcome { status, gas_used: used, logs, .. }) = verdict {
-                let receipt = Receipt::new(tx, status, used, logs, gas_used, base_fee);
+                let receipt = Receipt::without_bloom(tx, status, used, logs, gas_used, base_fee);
                 gas_used = receipt.cumulative_gas_used;
                 body.txs.push(tx.clone());
                 body.receipts.push(receipt);
             }
         }
+        add_blooms(&mut body.receipts);
         body
     }
 
     /// The root of the trie of transactions.
     pub fn transactions_root(&self) -> B256 {
-        ordered_trie_root_with_encoder(&self.txs, |tx, out| out.put_slice(&tx.raw))
+        ordered_root(&self.txs, |tx, out| out.extend_from_slice(&tx.raw))
     }
 
     /// The root of the trie of receipts.
     pub fn receipts_root(&self) -> B256 {
-        ordered_trie_root_with_encoder(&self.receipts, |receipt, out| receipt.encode_2718(out))
+        ordered_root(&self.receipts, |receipt, out| receipt.encode_2718(out))
     }
 
     /// Of all logs.
@@ -252,4 +280,37 @@ pub fn seal(
     let body = Body::new(txs, std::mem::take(&mut executed.verdicts), env.base_fee);
     let roots = Roots::of(&body);
     Block::seal(env, body, roots, std::mem::take(&mut executed.requests), state_root, extra_data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tx::TxEnvelope;
+    use alloy_consensus::TxLegacy;
+    use alloy_primitives::{Signature, logs_bloom};
+
+    #[test]
+    fn blooms_are_those_of_each_receipts_logs() {
+        let envelope = TxEnvelope::new_unhashed(TxLegacy::default().into(), Signature::test_signature());
+        let tx = Arc::new(Tx::with_sender(envelope, Address::ZERO));
+        let log = |number: u8| {
+            let topics = (0..number % 5).map(|topic| B256::repeat_byte(topic ^ number)).collect();
+            Log::new_unchecked(Address::repeat_byte(number), topics, Bytes::new())
+        };
+        let outcome = |number: u8| Outcome {
+            status: true,
+            gas_used: 21_000,
+            logs: (0..number % 4).map(|at| log(number + at)).collect(),
+            contract_address: None,
+            output: Bytes::new(),
+        };
+        let verdicts = (0..40).map(|number| Verdict::Included(outcome(number))).collect();
+        let body = Body::new(&vec![tx.clone(); 40], verdicts, 0);
+        for receipt in &body.receipts {
+            assert_eq!(receipt.bloom, logs_bloom(&receipt.logs));
+            let alone = Receipt::new(&tx, true, 21_000, receipt.logs.clone(), 0, 0);
+            assert_eq!(alone.bloom, receipt.bloom);
+        }
+        assert!(body.receipts.iter().any(|receipt| !receipt.bloom.is_zero()));
+    }
 }

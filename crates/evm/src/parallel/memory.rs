@@ -191,8 +191,8 @@ impl<T> Versions<T> {
 #[derive(Debug)]
 pub(super) struct Cell {
     pub address: Address,
-    /// Whether somebody has set out to read its base.
-    asked: bool,
+    /// Whether a transfer begins or ends here: then somebody reads its base.
+    pub asked: bool,
     versions: Versions<Option<Held>>,
 }
 
@@ -262,7 +262,7 @@ impl Shard {
         let at = self.find_or_add(*address);
         let cell = &mut self.cells[at as usize];
         let is_unread = cell.versions.base.is_none() && !cell.asked;
-        cell.asked |= is_unread;
+        cell.asked = true;
         (at, is_unread)
     }
 

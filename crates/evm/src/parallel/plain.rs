@@ -203,12 +203,15 @@ impl Plains {
     pub fn ends(&self, thread: usize, range: Range<usize>) -> impl Iterator<Item = (usize, &Plain, End)> {
         let chunks = range.start / CHUNK..range.end.div_ceil(CHUNK);
         chunks.flat_map(move |number| {
-            let (chunk, range) = (self.chunk(number), range.clone());
-            let here =
-                chunk.ends[thread].iter().filter(move |(at, _)| range.contains(&(number * CHUNK + *at as usize)));
-            here.map(move |(at, end)| {
+            let (chunk, first) = (self.chunk(number), number * CHUNK);
+            let ends = &chunk.ends[thread];
+            // All of it but at the ends of the range.
+            let before = |index: usize| ends.partition_point(|(at, _)| first + usize::from(*at) < index);
+            let from = if first < range.start { before(range.start) } else { 0 };
+            let to = if first + CHUNK > range.end { before(range.end) } else { ends.len() };
+            ends[from..to].iter().map(move |(at, end)| {
                 let plain = chunk.plains[usize::from(*at)].as_ref().expect("ends are those of plain transfers");
-                (number * CHUNK + usize::from(*at), plain, *end)
+                (first + usize::from(*at), plain, *end)
             })
         })
     }

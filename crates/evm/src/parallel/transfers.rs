@@ -82,6 +82,10 @@ impl<'m> Owned<'m> {
         for ((shard, at), base) in unread.into_iter().zip(memory.base_accounts(&addresses)?) {
             self.get(shard).cells[at as usize].found(base);
         }
+        let mut asked = self.shards.iter().flat_map(|shard| &shard.cells).filter(|cell| cell.asked);
+        if asked.all(|cell| cell.current().is_none_or(is_simple)) {
+            return Ok(());
+        }
         for (index, plain, end) in ends() {
             let (shard, _, found) = of(plain, end);
             let at = found[index].load(Ordering::Relaxed) as usize;

@@ -60,7 +60,7 @@ impl Applied {
         let befores = flat.slots_of(written.iter().map(|(key, _)| key));
         let written = written.into_iter().zip(befores).map(|((key, after), before)| (key, before, after));
         slots.extend(written.filter(|(_, before, after)| before != after));
-        accounts.sort_unstable_by_key(|(address, ..)| *address);
+        let accounts = by_address(&accounts);
         slots.sort_unstable_by_key(|(key, ..)| *key);
         let before = Replaced {
             accounts: accounts.iter().map(|(address, before, _)| (*address, *before)).collect(),
@@ -90,6 +90,15 @@ impl Applied {
         flat.set_accounts(&self.accounts);
         flat.set_slots(&self.slots);
     }
+}
+
+/// A copy in order of the addresses.
+fn by_address<T: Copy>(accounts: &[(Address, T, T)]) -> Vec<(Address, T, T)> {
+    let first = |address: &Address| u64::from_be_bytes(*address.first_chunk().expect("20 bytes"));
+    let mut order: Vec<(u64, u32)> = accounts.iter().map(|(address, ..)| first(address)).zip(0..).collect();
+    // Nearly always the first eight bytes say it; what is moved is small.
+    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| accounts[a.1 as usize].0.cmp(&accounts[b.1 as usize].0)));
+    order.into_iter().map(|(_, at)| accounts[at as usize]).collect()
 }
 
 fn code_number(flat: &Flat, address: &Address, hash: B256, code: Option<&Bytecode>) -> Result<u32, StateError> {

@@ -1,7 +1,11 @@
 //! The nodes of tries, by number.
 //!
-//! memory  24 B a number, and a box of children for each that is used; numbers are used again
+//! memory  24 B a number, and a box of children for each that is used; numbers are used again, and so are boxes: of
+//!         those that are free [`SPARE_MAX`] bytes at most are kept
+//! source  an allocator finds room for a box by walking lists through memory that nobody has touched for long: among
+//!         ten million accounts that took a quarter of the CPU time of blocks, a sixth since boxes are kept
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use alloy_primitives::B256;
@@ -9,6 +13,10 @@ use hearth_crypto::keccak::keccak256;
 
 const CHUNK_BITS: u32 = 14;
 const CHUNK: usize = 1 << CHUNK_BITS;
+/// What boxes may take that no node uses, bytes.
+const SPARE_MAX: usize = 64 << 20;
+/// Boxes of one size that change hands together.
+const HANDFUL: usize = 64;
 
 /// How a parent refers to a node: its encoding where that is shorter than 32 bytes, else the encoding's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,16 +129,34 @@ struct Numbers {
     next: u32,
 }
 
+/// Boxes for children that no node uses, by how many they hold.
+pub(super) struct Spare<L>([Vec<Box<[Child<L>]>>; 17]);
+
+impl<L> Default for Spare<L> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Vec::new()))
+    }
+}
+
 /// Nodes by number. A number is taken before its node is put there.
 pub(crate) struct Arena<L> {
     chunks: Vec<Box<[Node<L>]>>,
     numbers: Mutex<Numbers>,
+    spare: Mutex<Spare<L>>,
+    /// Bytes of the boxes in `spare`, and of those that a batch has not given back.
+    spare_size: AtomicUsize,
     size: usize,
 }
 
 impl<L> Arena<L> {
     pub(crate) fn new() -> Self {
-        Self { chunks: Vec::new(), numbers: Mutex::default(), size: 0 }
+        Self {
+            chunks: Vec::new(),
+            numbers: Mutex::default(),
+            spare: Mutex::default(),
+            spare_size: AtomicUsize::new(0),
+            size: 0,
+        }
     }
 
     /// The node of this number, which must have been put there.
@@ -168,13 +194,54 @@ impl<L> Arena<L> {
         }
     }
 
-    /// Takes nodes away; they are given so that they can be dropped elsewhere.
+    /// A box with these children: one of `own`, of the arena's, or new.
+    pub(super) fn boxed(&self, own: &mut Spare<L>, children: &[Child<L>]) -> Box<[Child<L>]>
+    where
+        L: Copy,
+    {
+        let own = &mut own.0[children.len()];
+        if own.is_empty() {
+            let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = &mut spare.0[children.len()];
+            own.extend(all.drain(all.len().saturating_sub(HANDFUL)..));
+        }
+        match own.pop() {
+            Some(mut used) => {
+                used.copy_from_slice(children);
+                self.spare_size.fetch_sub(size_of_val(&*used), Ordering::Relaxed);
+                used
+            }
+            None => children.into(),
+        }
+    }
+
+    /// Takes back what a batch did not use.
+    pub(super) fn keep(&self, own: Spare<L>) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        for (all, own) in spare.0.iter_mut().zip(own.0) {
+            all.extend(own);
+        }
+    }
+
+    /// Takes nodes away, but for their boxes as far as those are kept; they are given so that they can be dropped
+    /// elsewhere.
     pub(crate) fn free(&mut self, ids: &[u32]) -> Vec<Node<L>> {
-        let mut freed = Vec::with_capacity(ids.len());
+        let mut freed = Vec::new();
+        let spare = self.spare.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let spare_size = self.spare_size.get_mut();
         for id in ids {
-            let node = std::mem::take(&mut self.chunks[(id >> CHUNK_BITS) as usize][*id as usize & (CHUNK - 1)]);
+            let mut node = std::mem::take(&mut self.chunks[(id >> CHUNK_BITS) as usize][*id as usize & (CHUNK - 1)]);
             self.size -= node.size();
-            freed.push(node);
+            let children = std::mem::take(&mut node.children);
+            if *spare_size + size_of_val(&*children) <= SPARE_MAX && children.len() > 1 {
+                *spare_size += size_of_val(&*children);
+                spare.0[children.len()].push(children);
+            } else {
+                node.children = children;
+            }
+            if node.prefix.is_some() || !node.children.is_empty() {
+                freed.push(node);
+            }
         }
         self.give_back(ids.iter().copied());
         freed

@@ -2,7 +2,7 @@
 
 use hearth_crypto::keccak::keccak256_burst;
 
-use super::arena::{Child, Node, Ref};
+use super::arena::{Child, Node, Ref, Spare};
 use super::batch::{At, Batch, EMPTY, Entry, OLD};
 use super::{Leaf, rlp};
 
@@ -32,15 +32,16 @@ impl<L: Leaf> Batch<'_, L> {
         let mut ids = self.arena.take_ids(branches).into_iter();
         let mut done: Vec<Option<Child<L>>> = vec![None; self.entries.len()];
         let mut nodes = Vec::with_capacity(branches);
-        let mut level = Level::default();
+        let (mut level, mut spare) = (Level::default(), Spare::default());
         for (at, entries) in levels.iter().enumerate().rev() {
             for some in entries.chunks(TOGETHER) {
-                level.encode(&self, some, at, &done, &mut nodes, &mut ids);
+                level.encode(&self, some, at, &done, &mut nodes, &mut ids, &mut spare);
                 for (entry, child) in some.iter().zip(level.children.drain(..)) {
                     done[*entry as usize] = Some(child);
                 }
             }
         }
+        self.arena.keep(spare);
         let roots = places.iter().map(|place| match place {
             At::Empty => None,
             At::Old(child) => Some(*child),
@@ -71,11 +72,13 @@ struct Level<L> {
     /// Each node as its parent will have it; the reference is filled in last.
     children: Vec<Child<L>>,
     hashes: Vec<[u8; 32]>,
+    /// One branch's.
+    gathered: Vec<Child<L>>,
 }
 
 impl<L> Default for Level<L> {
     fn default() -> Self {
-        Self { encoded: Vec::new(), ends: Vec::new(), children: Vec::new(), hashes: Vec::new() }
+        Self { encoded: Vec::new(), ends: Vec::new(), children: Vec::new(), hashes: Vec::new(), gathered: Vec::new() }
     }
 }
 
@@ -88,6 +91,7 @@ impl<L: Leaf> Level<L> {
         done: &[Option<Child<L>>],
         nodes: &mut Vec<(u32, Node<L>)>,
         ids: &mut impl Iterator<Item = u32>,
+        spare: &mut Spare<L>,
     ) {
         self.encoded.clear();
         self.ends.clear();
@@ -99,9 +103,10 @@ impl<L: Leaf> Level<L> {
                     Child::Leaf(unknown, *leaf)
                 }
                 Entry::Branch { prefix, old, old_mask, slots } => {
-                    let (mask, children) = gather(batch, (*old, *old_mask), slots, done);
+                    let mask = gather(batch, (*old, *old_mask), slots, done, &mut self.gathered);
                     let from = self.encoded.len();
-                    rlp::branch(mask, &children, &mut self.encoded);
+                    rlp::branch(mask, &self.gathered, &mut self.encoded);
+                    let children = batch.arena.boxed(spare, &self.gathered);
                     if !prefix.is_empty() {
                         let branch = Ref::of(&self.encoded[from..]);
                         self.encoded.truncate(from);
@@ -137,14 +142,16 @@ impl<L: Leaf> Level<L> {
     }
 }
 
-/// A branch's children, from the old node and from what is new.
+/// Gathers a branch's children, from the old node and from what is new; gives which are there.
 fn gather<L: Leaf>(
     batch: &Batch<'_, L>,
     (old, old_mask): (u32, u16),
     slots: &[u32; 16],
     done: &[Option<Child<L>>],
-) -> (u16, Box<[Child<L>]>) {
-    let (mut mask, mut children) = (0, Vec::with_capacity(slots.iter().filter(|slot| **slot != EMPTY).count()));
+    children: &mut Vec<Child<L>>,
+) -> u16 {
+    let mut mask = 0;
+    children.clear();
     let node = slots.contains(&OLD).then(|| batch.arena.get(old));
     for (at, slot) in slots.iter().enumerate() {
         let child = match *slot {
@@ -155,5 +162,5 @@ fn gather<L: Leaf>(
         mask |= 1 << at;
         children.push(child);
     }
-    (mask, children.into())
+    mask
 }

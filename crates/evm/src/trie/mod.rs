@@ -11,6 +11,7 @@ mod arena;
 mod batch;
 mod finish;
 mod meet;
+mod ordered;
 mod rlp;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ mod walk;
 use std::cmp::Ordering;
 
 pub(crate) use arena::{Arena, Child, Node, Ref};
+pub(crate) use ordered::ordered_root;
 pub(crate) use update::{Overlay, update, update_many};
 #[cfg(test)]
 use walk::subtree;

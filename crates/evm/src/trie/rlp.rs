@@ -14,9 +14,17 @@ pub(super) fn leaf(key: &Key, depth: usize, value: &[u8], out: &mut Vec<u8>) {
     string(value, out);
 }
 
+/// Appends a leaf with these nibbles for a path.
+pub(super) fn short_leaf(path: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    let (path, len) = hex_prefix(2, path.iter().copied(), path.len());
+    list_header(string_len(&path[..len]) + string_len(value), out);
+    string(&path[..len], out);
+    string(value, out);
+}
+
 /// Appends an extension over `prefix` to the branch that `to` refers to.
 pub(super) fn extension(prefix: &[u8], to: &Ref, out: &mut Vec<u8>) {
-    let (path, len) = hex_prefix(prefix.iter().copied(), prefix.len());
+    let (path, len) = hex_prefix(0, prefix.iter().copied(), prefix.len());
     list_header(string_len(&path[..len]) + reference_len(to), out);
     string(&path[..len], out);
     reference(to, out);
@@ -49,11 +57,11 @@ fn rest_of(key: &Key, depth: usize) -> ([u8; 33], usize) {
     (bytes, 1 + rest.len())
 }
 
-/// The path of an extension with its flags; odd paths begin in the first byte.
-fn hex_prefix(path: impl Iterator<Item = u8>, count: usize) -> ([u8; 33], usize) {
+/// A path with its flags: 0 for an extension, 2 for a leaf; odd paths begin in the first byte.
+fn hex_prefix(flag: u8, path: impl Iterator<Item = u8>, count: usize) -> ([u8; 33], usize) {
     let mut bytes = [0u8; 33];
     let odd = count % 2;
-    bytes[0] = (odd as u8) << 4;
+    bytes[0] = (flag + odd as u8) << 4;
     // An even path begins in the second byte.
     let first = 2 - odd;
     for (digit, at) in path.zip(first..) {
