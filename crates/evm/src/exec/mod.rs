@@ -98,10 +98,6 @@ pub struct Outcome {
     pub gas_used: u64,
     /// What it logged.
     pub logs: Vec<Log>,
-    /// The contract it created.
-    pub contract_address: Option<Address>,
-    /// What it returned, or the revert's data.
-    pub output: Bytes,
 }
 
 impl Outcome {
@@ -110,8 +106,6 @@ impl Outcome {
         Self {
             status: result.is_success(),
             gas_used: result.tx_gas_used(),
-            contract_address: result.created_address(),
-            output: result.output().cloned().unwrap_or_default(),
             logs: if result.is_success() { result.into_logs() } else { Vec::new() },
         }
     }

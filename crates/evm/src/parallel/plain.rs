@@ -10,7 +10,7 @@ use super::memory::{Held, shard_of};
 use crate::exec::{BlockEnv, Outcome};
 use crate::tx::{SharedTx, Tx};
 use alloy_consensus::{Transaction, TxType};
-use alloy_primitives::{Address, Bytes, U256};
+use alloy_primitives::{Address, U256};
 use revm::context_interface::Cfg;
 use revm::primitives::hardfork::SpecId;
 use std::ops::Range;
@@ -224,5 +224,5 @@ impl Plains {
 
 /// What became of a plain transfer that is in the block.
 pub(super) fn transferred() -> Outcome {
-    Outcome { status: true, gas_used: GAS, logs: Vec::new(), contract_address: None, output: Bytes::new() }
+    Outcome { status: true, gas_used: GAS, logs: Vec::new() }
 }
