@@ -2,10 +2,10 @@
 //!
 //! reads   the text of a request
 //! writes  the text of an answer; nothing for notifications
-//! memory  per request of a batch a few words that point into the text; raw transactions; the answer, at most
-//!         [`Limits::answer_bytes`](crate::Limits)
-//! drops   what is no request: errors -32700 and -32600; batches that are too long: -32600; answers that do not fit any
-//!         more: -32003; counted
+//! memory  per request of a batch a few words that point into the text, for one more than a batch may have; raw
+//!         transactions; the answer, of a batch at most [`Limits::answer_bytes`](crate::Limits)
+//! drops   what is no request: errors -32700 and -32600; batches that are too long: -32600; of a batch what comes after
+//!         the first answer that does not fit: -32003, and it is not executed; counted
 //! source  jsonrpc.org/specification; `rpc/handler.go` of go-ethereum 1.16 for what it leaves open
 //!
 //! Raw transactions are what a node is asked for most. Those that stand next to each other in a batch go to the chain
@@ -14,6 +14,7 @@
 use std::borrow::Cow;
 
 use alloy_primitives::{B256, Bytes};
+use serde::de::{DeserializeSeed, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -110,7 +111,7 @@ pub async fn answer<A: Answerer + Sync>(
     let first = text.iter().copied().find(|byte| !byte.is_ascii_whitespace());
     let is_batch = first == Some(b'[');
     let requests = match is_batch {
-        true => read_batch(text),
+        true => read_batch(text, limits.batch_length),
         false => serde_json::from_slice::<&RawValue>(text).map(|text| vec![Request::of_text(text)]),
     };
     let refusal = |failure: Failure, id: Option<&str>| {
@@ -136,9 +137,14 @@ pub async fn answer<A: Answerer + Sync>(
         return refusal(failure, an_id());
     }
     count_many(&counters.requests, requests.len());
-    let mut answers = Answers { out: String::new(), bytes_max: limits.answer_bytes, is_batch, counters };
+    let bytes_max = if is_batch { limits.answer_bytes } else { usize::MAX };
+    let mut answers = Answers { out: String::new(), bytes_max, is_full: false, is_batch, counters };
     let mut rest = requests.into_iter().peekable();
     while let Some(request) = rest.next() {
+        if answers.is_full {
+            answers.push(request.id, request.call.and(Err(Failure::too_large())));
+            continue;
+        }
         if let Some(transaction) = request.transaction() {
             let mut run = vec![(request.id, transaction)];
             while let Some(next) = rest.peek()
@@ -151,12 +157,11 @@ pub async fn answer<A: Answerer + Sync>(
             continue;
         }
         let result = match request.call {
-            Ok((method, params)) if !answers.is_full() => match Params::of(params) {
+            Ok((method, params)) => match Params::of(params) {
                 Ok(params) => answerer.call(&method, params).await,
                 // What there is not has no wrong parameters.
                 Err(failure) => Err(failure),
             },
-            Ok(_) => Err(Failure::too_large()),
             Err(failure) => Err(failure),
         };
         answers.push(request.id, result);
@@ -164,14 +169,57 @@ pub async fn answer<A: Answerer + Sync>(
     answers.end()
 }
 
-fn read_batch(text: &[u8]) -> Result<Vec<Request<'_>>, serde_json::Error> {
+/// The requests of a batch; the first `most` and one more where there are more.
+fn read_batch(text: &[u8], most: usize) -> Result<Vec<Request<'_>>, serde_json::Error> {
     // In one pass if all are objects; else each for itself.
-    match serde_json::from_slice::<Vec<Wire<'_>>>(text) {
-        Ok(batch) => Ok(batch.iter().map(Request::of).collect()),
-        Err(_) => {
-            let batch: Vec<&RawValue> = serde_json::from_slice(text)?;
-            Ok(batch.into_iter().map(Request::of_text).collect())
+    read_with(text, most, |wire: Wire<'_>| Request::of(&wire)).or_else(|_| read_with(text, most, Request::of_text))
+}
+
+fn read_with<'a, T: Deserialize<'a>>(
+    text: &'a [u8],
+    most: usize,
+    request: fn(T) -> Request<'a>,
+) -> Result<Vec<Request<'a>>, serde_json::Error> {
+    let mut requests = Vec::new();
+    let batch = Batch { requests: &mut requests, most, request };
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    match batch.deserialize(&mut deserializer).and_then(|()| deserializer.end()) {
+        // What comes after them is not even read.
+        Err(_) if requests.len() > most => Ok(requests),
+        result => result.map(|()| requests),
+    }
+}
+
+/// Reads a batch until there are too many.
+struct Batch<'v, 'a, T> {
+    requests: &'v mut Vec<Request<'a>>,
+    most: usize,
+    request: fn(T) -> Request<'a>,
+}
+
+impl<'a, T: Deserialize<'a>> DeserializeSeed<'a> for Batch<'_, 'a, T> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'a, T: Deserialize<'a>> Visitor<'a> for Batch<'_, 'a, T> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a batch")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut items: A) -> Result<(), A::Error> {
+        while let Some(item) = items.next_element()? {
+            self.requests.push((self.request)(item));
+            if self.requests.len() > self.most {
+                return Err(A::Error::custom("too many"));
+            }
         }
+        Ok(())
     }
 }
 
@@ -207,19 +255,19 @@ async fn send<A: Answerer + Sync>(
 struct Answers<'a> {
     out: String,
     bytes_max: usize,
+    /// Whether one did not fit: nothing but errors is answered any more.
+    is_full: bool,
     is_batch: bool,
     counters: &'a Counters,
 }
 
 impl Answers<'_> {
-    /// Whether nothing but errors is answered any more.
-    fn is_full(&self) -> bool {
-        self.out.len() >= self.bytes_max
-    }
-
     fn push(&mut self, id: Option<&str>, result: Result<String, Failure>) {
         let result = match result {
-            Ok(result) if self.out.len() + result.len() > self.bytes_max => Err(Failure::too_large()),
+            Ok(result) if self.out.len() + result.len() > self.bytes_max => {
+                self.is_full = true;
+                Err(Failure::too_large())
+            }
             result => result,
         };
         if result.is_err() {
@@ -353,7 +401,7 @@ mod tests {
         }
         // Nesting beyond all measure is only looked at, never followed down.
         let deep = format!(
-            r#"{{"jsonrpc":"2.0","id":1,"method":"echo","params":{}1{}}}"#,
+            r#"{{"jsonrpc":"2.0","id":1,"method":"none","params":{}1{}}}"#,
             "[".repeat(5_000),
             "]".repeat(5_000)
         );
@@ -373,8 +421,26 @@ mod tests {
         assert_eq!(refused[0]["error"]["message"], "batch too large");
         assert_eq!(ask(r#"[{"jsonrpc":"2.0","method":"echo"}]"#), Value::Null);
         let long = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"echo","params":["{}"]}}"#, "x".repeat(700));
-        let answer = ask(&format!("[{long},{long},{}]", one(3)));
-        assert_eq!((code(&answer[0]), code(&answer[1]), &answer[2]["result"]), (0, -32003, &3.into()));
+        let send = r#"{"jsonrpc":"2.0","id":4,"method":"eth_sendRawTransaction","params":["0x01"]}"#;
+        let echo = Echo::default();
+        let answer = ask_of(&echo, &format!("[{long},{long},{},{send},5]", one(3)));
+        let codes: Vec<i64> = answer.as_array().unwrap().iter().map(code).collect();
+        assert_eq!(codes, [0, -32003, -32003, -32003, -32600]);
+        assert!(echo.bursts.lock().unwrap().is_empty(), "who is told that there is no answer has sent nothing");
+        // One answer alone is as long as it is.
+        let longer = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"echo","params":["{}"]}}"#, "x".repeat(7_000));
+        assert_eq!(ask(&longer)["result"].as_str().map(str::len), Some(7_000));
+    }
+
+    #[test]
+    fn no_more_of_a_batch_is_read_than_it_may_have() {
+        let text = |count: usize| format!("[{}]", vec!["1"; count].join(","));
+        let read = |text: &str| read_batch(text.as_bytes(), 10).map(|requests| requests.len()).ok();
+        assert_eq!([text(9), text(10), text(11), text(1_000_000)].map(|text| read(&text)), [9, 10, 11, 11].map(Some));
+        // Of objects too, whatever comes after them.
+        assert_eq!(read(&format!("[{}", "{},".repeat(1_000))), Some(11));
+        assert_eq!(read("[{},1,"), None);
+        assert_eq!(read("[{}]]"), None);
     }
 
     #[test]

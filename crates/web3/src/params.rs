@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -19,6 +20,37 @@ use crate::hexadecimal;
 #[derive(Clone, Debug, Default)]
 pub struct Params<'a> {
     values: Vec<&'a RawValue>,
+}
+
+/// The first of a list, of which no method takes so many.
+struct First<'a>(Vec<&'a RawValue>);
+
+impl First<'_> {
+    const MOST: usize = 16;
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for First<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(First(Vec::new()))
+    }
+}
+
+impl<'de: 'a, 'a> Visitor<'de> for First<'a> {
+    type Value = Self;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Self, A::Error> {
+        while self.0.len() < Self::MOST
+            && let Some(item) = items.next_element()?
+        {
+            self.0.push(item);
+        }
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(self)
+    }
 }
 
 /// What a parameter can be.
@@ -34,7 +66,7 @@ impl<'a> Params<'a> {
         if !json.get().starts_with('[') {
             return Err(Failure::invalid_params("non-array args"));
         }
-        let values = serde_json::from_str(json.get()).map_err(|why| Failure::invalid_params(why.to_string()))?;
+        let First(values) = serde_json::from_str(json.get()).map_err(|why| Failure::invalid_params(why.to_string()))?;
         Ok(Self { values })
     }
 
@@ -297,6 +329,8 @@ mod tests {
         assert!(why::<Address>("[5]").contains("non-string into Go value of type common.Address"));
         let many = params("[1,2,3]").at_most(2).unwrap_err();
         assert_eq!((many.code(), many.message()), (-32602, "too many arguments, want at most 2"));
+        let many = format!("[{}]", vec!["1"; 100_000].join(","));
+        assert_eq!(params(&many).len(), First::MOST);
         let object: &RawValue = serde_json::from_str("{}").unwrap();
         assert_eq!(Params::of(Some(object)).unwrap_err().message(), "non-array args");
     }
