@@ -23,8 +23,24 @@ use crate::server::Connection;
 /// How often a send that does not come to an end looks whether it shall.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What a connection is to be told. It ends when whoever tells has given the client up.
-pub type Queue = mpsc::Receiver<Utf8Bytes>;
+/// What a connection is to be told.
+pub trait Queue: Send + 'static {
+    /// The next text; `None` once whoever tells has given the client up. Who stops waiting loses nothing.
+    fn next(&mut self) -> impl Future<Output = Option<Utf8Bytes>> + Send;
+
+    /// Whether the client has been given up.
+    fn is_closed(&self) -> bool;
+}
+
+impl Queue for mpsc::Receiver<Utf8Bytes> {
+    async fn next(&mut self) -> Option<Utf8Bytes> {
+        self.recv().await
+    }
+
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+}
 
 /// What bounds a connection.
 #[derive(Clone, Copy, Debug)]
@@ -42,11 +58,11 @@ pub trait Session: Send + 'static {
 }
 
 /// Turns a request for an upgrade into a connection that is served until it ends; `begin` is called once it is one.
-pub async fn upgrade<S: Session>(
+pub async fn upgrade<S: Session, Q: Queue>(
     request: Request<Body>,
     connection: Arc<Connection>,
     bounds: Bounds,
-    begin: impl FnOnce() -> (S, Queue) + Send + 'static,
+    begin: impl FnOnce() -> (S, Q) + Send + 'static,
 ) -> Response<Body> {
     let (mut parts, _) = request.into_parts();
     let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
@@ -61,14 +77,14 @@ pub async fn upgrade<S: Session>(
 }
 
 /// One connection.
-struct Talk<S> {
+struct Talk<S, Q> {
     session: S,
-    queue: Queue,
+    queue: Q,
     connection: Arc<Connection>,
     patience: Duration,
 }
 
-impl<S: Session> Talk<S> {
+impl<S: Session, Q: Queue> Talk<S, Q> {
     async fn serve(&mut self, mut socket: WebSocket) {
         let mut stopped = self.connection.stopped.clone();
         let mut heard = Instant::now();
@@ -87,7 +103,7 @@ impl<S: Session> Talk<S> {
                     }
                     .map(Utf8Bytes::from)
                 }
-                text = self.queue.recv() => match text {
+                text = self.queue.next() => match text {
                     Some(text) => Some(text),
                     None => break Some((close_code::POLICY, "notifications were not read in time")),
                 },

@@ -53,14 +53,16 @@ pub struct Limits {
     pub batch_length: usize,
     /// Requests that one address may make in a second, each of a batch counted; 0 is no limit.
     pub requests_per_second: u32,
-    /// Bytes of an answer, all of a batch together.
+    /// Bytes of a batch's answers together, geth's bound; and of one answer of logs, traces or the pool's contents.
+    /// What tells of one block is as long as the block makes it.
     pub answer_bytes: usize,
     /// Subscriptions of all connections.
     pub subscriptions: usize,
     /// Subscriptions of one connection.
     pub subscriptions_per_connection: usize,
-    /// Notifications that wait for one connection; a client that leaves more unread is disconnected.
-    pub queued_notifications: usize,
+    /// Bytes of blocks and transactions that one connection is still to be told of; a client that leaves more unread is
+    /// disconnected, and so is one that leaves anything unread for longer than `patience`.
+    pub queued_bytes: usize,
     /// Installed filters (`eth_newFilter` and its kin) of all clients.
     pub filters: usize,
     /// How long a filter lives that nobody asks about.
@@ -92,7 +94,7 @@ impl Default for Limits {
             answer_bytes: 25_000_000,
             subscriptions: 16_384,
             subscriptions_per_connection: 4_096,
-            queued_notifications: 1_024,
+            queued_bytes: 64 << 20,
             filters: 4_096,
             filter_life: Duration::from_secs(300),
             filter_hashes: 16_384,

@@ -1,9 +1,9 @@
 //! Subscriptions: who wants to be told what.
 //!
 //! reads   new blocks, hashes of transactions that came into the pool
-//! writes  notifications into the queues of connections
-//! memory  a subscription its criteria; a connection at most [`Limits::queued_notifications`](crate::Limits) texts
-//! drops   connections whose queue is full: closed, counted; subscriptions over the limits: error -32005, counted
+//! writes  events into the lines of connections ([`crate::line`])
+//! memory  a subscription its criteria
+//! drops   connections whose line is too long: closed, counted; subscriptions over the limits: error -32005, counted
 //! source  `eth_subscribe` of go-ethereum 1.16
 
 use std::collections::HashMap;
@@ -13,16 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use alloy_primitives::B256;
 use hearth_evm::block::Block;
 use hearth_evm::tx::SharedTx;
-use hearth_serve::websocket::Utf8Bytes;
-use tokio::sync::mpsc;
 
 use crate::config::Limits;
 use crate::counters::{Counters, count};
 use crate::criteria::Criteria;
 use crate::failure::Failure;
 use crate::json;
-use crate::jsonrpc::notification;
-use crate::methods::shapes::{self, Place};
+use crate::line::{Event, Own, Reader, Teller, line};
 
 /// What a subscriber wants to be told.
 #[derive(Clone, Debug)]
@@ -30,7 +27,7 @@ pub enum Watch {
     /// Every block.
     Heads,
     /// Every log of these.
-    Logs(Box<Criteria>),
+    Logs(Arc<Criteria>),
     /// Every transaction that comes into the pool: its hash, or all of it.
     Pending {
         /// All of it.
@@ -41,9 +38,8 @@ pub enum Watch {
 }
 
 struct Peer {
-    queue: mpsc::Sender<Utf8Bytes>,
-    /// By their quoted numbers.
-    own: HashMap<String, Watch>,
+    teller: Teller,
+    own: Own,
 }
 
 #[derive(Default)]
@@ -70,15 +66,14 @@ impl Hub {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection in: its number, and the queue from which it sends. The queue ends when the client was
-    /// too slow.
-    pub fn join(&self) -> (u64, mpsc::Receiver<Utf8Bytes>) {
-        let (queue, receiver) = mpsc::channel(self.limits.queued_notifications.max(1));
+    /// Takes a connection in: its number, and the line from which it sends. The line ends when the client was too slow.
+    pub fn join(&self) -> (u64, Reader) {
+        let (teller, reader) = line(Arc::clone(&self.counters));
         let mut state = self.state();
         state.last_number += 1;
         let number = state.last_number;
-        state.peers.insert(number, Peer { queue, own: HashMap::new() });
-        (number, receiver)
+        state.peers.insert(number, Peer { teller, own: Own::default() });
+        (number, reader)
     }
 
     /// Forgets a connection and its subscriptions.
@@ -115,7 +110,7 @@ impl Hub {
         if peer.own.len() >= own_max {
             return refuse("the connection has as many subscriptions as it may have");
         }
-        peer.own.insert(number.clone(), watch);
+        Arc::make_mut(&mut peer.own).push((number.as_str().into(), watch));
         state.subscriptions += 1;
         count(&self.counters.subscriptions);
         self.note(&state);
@@ -125,7 +120,10 @@ impl Hub {
     /// Ends a subscription of this connection; whether there was one. `number` is quoted.
     pub fn unsubscribe(&self, connection: u64, number: &str) -> bool {
         let mut state = self.state();
-        let was_there = state.peers.get_mut(&connection).is_some_and(|peer| peer.own.remove(number).is_some());
+        let was_there = state.peers.get_mut(&connection).is_some_and(|peer| {
+            let at = peer.own.iter().position(|(own, _)| **own == *number);
+            at.map(|at| Arc::make_mut(&mut peer.own).swap_remove(at)).is_some()
+        });
         if was_there {
             state.subscriptions -= 1;
             self.note(&state);
@@ -134,87 +132,44 @@ impl Hub {
     }
 
     /// Tells of a new block.
-    pub fn tell_block(&self, block: &Block) {
-        let mut head = None;
-        self.tell(|number, watch, send| match watch {
-            Watch::Heads => {
-                let head = head.get_or_insert_with(|| shapes::head(block));
-                send(notification(number, head));
-            }
-            Watch::Logs(criteria) => tell_logs(block, criteria, false, |log| send(notification(number, log))),
-            Watch::Pending { .. } | Watch::Syncing => {}
-        });
+    pub fn tell_block(&self, block: &Arc<Block>) {
+        self.tell(Event::Made(Arc::clone(block)));
     }
 
     /// Tells of a block that is no more: of its logs.
-    pub fn tell_gone(&self, block: &Block) {
-        self.tell(|number, watch, send| {
-            if let Watch::Logs(criteria) = watch {
-                tell_logs(block, criteria, true, |log| send(notification(number, log)));
-            }
-        });
+    pub fn tell_gone(&self, block: &Arc<Block>) {
+        self.tell(Event::Gone(Arc::clone(block)));
     }
 
     /// Tells of transactions that came into the pool; `find` gives the whole of one.
     pub fn tell_pending(&self, hashes: &[B256], find: impl Fn(&B256) -> Option<SharedTx>) {
-        self.tell(|number, watch, send| {
-            let Watch::Pending { whole } = watch else { return };
-            for hash in hashes {
-                let mut text = String::new();
-                match (whole, whole.then(|| find(hash)).flatten()) {
-                    (true, Some(tx)) => shapes::push_transaction(&mut text, &tx, None),
-                    // Given up in the meantime.
-                    (true, None) => continue,
-                    (false, _) => json::push_data(&mut text, hash.as_slice()),
-                }
-                send(notification(number, &text));
-            }
-        });
+        let whole = self.wants(|watch| matches!(watch, Watch::Pending { whole: true }));
+        self.tell(Event::Pending(hashes.iter().map(|hash| (*hash, if whole { find(hash) } else { None })).collect()));
     }
 
     /// Whether anybody wants to be told of transactions.
     pub fn wants_pending(&self) -> bool {
-        let wants = |peer: &Peer| peer.own.values().any(|watch| matches!(watch, Watch::Pending { .. }));
-        self.state().peers.values().any(wants)
+        self.wants(|watch| matches!(watch, Watch::Pending { .. }))
     }
 
-    fn tell(&self, mut texts: impl FnMut(&str, &Watch, &mut dyn FnMut(String))) {
+    fn wants(&self, is_it: impl Fn(&Watch) -> bool) -> bool {
+        self.state().peers.values().any(|peer| peer.own.iter().any(|(_, watch)| is_it(watch)))
+    }
+
+    fn tell(&self, event: Event) {
+        let (bytes, event) = (event.bytes(), Arc::new(event));
+        let (bytes_max, patience) = (self.limits.queued_bytes, self.limits.patience);
         let mut state = self.state();
         let mut too_slow = Vec::new();
         for (&connection, peer) in &state.peers {
-            let mut is_too_slow = false;
-            for (number, watch) in &peer.own {
-                texts(number, watch, &mut |text: String| {
-                    if !is_too_slow {
-                        is_too_slow = peer.queue.try_send(text.into()).is_err();
-                        count(&self.counters.notifications);
-                    }
-                });
-            }
-            if is_too_slow {
+            let concerned = peer.own.iter().any(|(_, watch)| event.concerns(watch));
+            if concerned && !peer.teller.tell(&event, &peer.own, bytes, bytes_max, patience) {
                 too_slow.push(connection);
             }
         }
         for connection in too_slow {
             count(&self.counters.websockets_dropped);
             self.remove(&mut state, connection);
-        }
-    }
-}
-
-fn tell_logs(block: &Block, criteria: &Criteria, is_gone: bool, mut tell: impl FnMut(&str)) {
-    if !criteria.may_be_in(&block.header.logs_bloom) {
-        return;
-    }
-    let mut log_index = 0;
-    for (index, receipt) in block.receipts.iter().enumerate() {
-        for log in &receipt.logs {
-            if criteria.matches(log) {
-                let mut text = String::new();
-                shapes::push_log(&mut text, log, &Place { block, index }, log_index, is_gone);
-                tell(&text);
-            }
-            log_index += 1;
         }
     }
 }
@@ -227,10 +182,10 @@ mod tests {
         Hub::new(limits, Arc::default())
     }
 
-    fn block(number: u64) -> Block {
+    fn block(number: u64) -> Arc<Block> {
         let header = alloy_consensus::Header { number, ..Default::default() };
         let (txs, receipts, withdrawals) = Default::default();
-        Block { hash: header.hash_slow(), header, txs, receipts, withdrawals }
+        Arc::new(Block { hash: header.hash_slow(), header, txs, receipts, withdrawals })
     }
 
     #[test]
@@ -246,13 +201,14 @@ mod tests {
         assert!(hub.unsubscribe(connection, &number));
         assert!(!hub.unsubscribe(connection, &number));
         hub.tell_block(&block(8));
-        queue.try_recv().unwrap_err();
+        assert_eq!(queue.try_recv(), None);
         assert_eq!(hub.counters.subscriptions_open.load(Relaxed), 0);
     }
 
     #[test]
     fn who_does_not_read_is_dropped_and_counted() {
-        let hub = hub(Limits { queued_notifications: 3, ..Default::default() });
+        let three = 3 * Event::Made(block(1)).bytes();
+        let hub = hub(Limits { queued_bytes: three, ..Default::default() });
         let (slow, mut unread) = hub.join();
         let (fast, mut read) = hub.join();
         for connection in [slow, fast] {
@@ -265,8 +221,8 @@ mod tests {
         assert_eq!(hub.counters.websockets_dropped.load(Relaxed), 1);
         assert_eq!(hub.counters.subscriptions_open.load(Relaxed), 1);
         // What was queued is still there, then the queue ends.
-        assert_eq!(std::iter::from_fn(|| unread.try_recv().ok()).count(), 3);
-        assert!(unread.is_closed());
+        assert_eq!(std::iter::from_fn(|| unread.try_recv()).count(), 3);
+        assert!(hearth_serve::websocket::Queue::is_closed(&unread));
         assert_eq!(hub.subscribe(slow, Watch::Heads).unwrap_err().code(), -32005);
     }
 

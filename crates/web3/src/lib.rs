@@ -27,6 +27,7 @@ mod hub;
 mod ids;
 mod json;
 mod jsonrpc;
+mod line;
 mod methods;
 mod metrics;
 mod params;

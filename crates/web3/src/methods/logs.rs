@@ -7,6 +7,8 @@
 //!         the first block, are left for the next question
 //! source  `eth/filters` of go-ethereum 1.16
 
+use std::sync::Arc;
+
 use hearth_evm::block::Block;
 
 use super::shapes::{self, Place};
@@ -189,7 +191,7 @@ impl Caller<'_> {
     }
 
     async fn query(&self, criteria: Criteria) -> Result<String, Failure> {
-        let api = std::sync::Arc::clone(self.api);
+        let api = Arc::clone(self.api);
         self.api.heavy.run(move |deadline| api.logs(&criteria, deadline)).await
     }
 
@@ -211,7 +213,7 @@ impl Caller<'_> {
             }
             _ => {
                 let telling = filters.changes(&params.required(0)?, next).await?;
-                let (api, changes) = (std::sync::Arc::clone(self.api), telling.changes.clone());
+                let (api, changes) = (Arc::clone(self.api), telling.changes.clone());
                 let (text, next) = self.api.heavy.run(move |deadline| api.changes(changes, deadline)).await?;
                 telling.told(next);
                 Ok(text)
@@ -224,7 +226,7 @@ impl Caller<'_> {
         let kind: String = params.required(0)?;
         let watch = match kind.as_str() {
             "newHeads" => Watch::Heads,
-            "logs" => Watch::Logs(Box::new(Criteria::of(&params, 1)?)),
+            "logs" => Watch::Logs(Arc::new(Criteria::of(&params, 1)?)),
             "newPendingTransactions" => Watch::Pending { whole: params.optional(1)?.unwrap_or(false) },
             "syncing" => Watch::Syncing,
             other => {

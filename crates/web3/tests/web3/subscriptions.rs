@@ -10,7 +10,7 @@ use hearth_web3::Limits;
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 
-use crate::node::{DEADLINE, LOGS, Node, Plan, connect, word};
+use crate::node::{DEADLINE, LOGS, Node, Plan, account, connect, word};
 
 struct Client {
     socket: WebSocket<TcpStream>,
@@ -127,7 +127,7 @@ fn subscriptions_need_a_websocket_and_a_kind() {
 #[test]
 fn who_never_reads_is_dropped_and_others_are_told() {
     // Nobody waits for the silent one to take what it is sent.
-    let limits = Limits { queued_notifications: 64, patience: 10 * DEADLINE, ..Default::default() };
+    let limits = Limits { queued_bytes: 20_000, patience: 10 * DEADLINE, ..Default::default() };
     let node = Node::with(BlockTime::Manual, |config| config.limits = limits);
     let (mut silent, mut heard) = (Client::new(&node), Client::new(&node));
     for _ in 0..50 {
@@ -161,4 +161,27 @@ fn what_was_subscribed_ends_with_its_connection() {
         assert!(Instant::now() < end, "the subscription stays");
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn who_reads_is_told_of_the_busiest_block() {
+    let node = Node::new(BlockTime::Manual);
+    let mut client = Client::new(&node);
+    // 2,000 times LOG0.
+    let logs = crate::node::creates("6107d05b5f5fa0600190038060035700");
+    let deployed = node.call("eth_sendTransaction", json!([{ "from": account(1), "data": format!("0x{logs}") }]));
+    node.chain.mine().unwrap();
+    let contract = node.receipt(&deployed)["contractAddress"].clone();
+    let logs = client.call("eth_subscribe", json!(["logs", { "address": contract }]));
+    let heads = client.call("eth_subscribe", json!(["newHeads"]));
+    for _ in 0..2 {
+        node.call("eth_sendTransaction", json!([{ "from": account(1), "to": contract, "gas": "0x1e8480" }]));
+    }
+    node.chain.mine().unwrap();
+    for index in 0..4_000 {
+        assert_eq!(client.told(&logs)["logIndex"], format!("{index:#x}"));
+    }
+    // The block before may be told to who subscribed right after it.
+    while client.told(&heads)["number"] != "0x2" {}
+    assert_eq!(node.server.counters().websockets_dropped.load(Relaxed), 0);
 }

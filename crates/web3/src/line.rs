@@ -1,0 +1,345 @@
+//! What one connection is still to be told: whole events, of which the texts are made when they are sent.
+//!
+//! reads   the clock
+//! writes  notifications, one after the other
+//! memory  events, which the connections share: of a connection [`Limits::queued_bytes`](crate::Limits) or one event,
+//!         none older than [`Limits::patience`](crate::Limits) where a newer one came; one text
+//! drops   –: the hub closes what is too long
+//!
+//! A block may have thousands of logs that a client wants: that many texts are not too much for one that reads them,
+//! and of one that does not read a few blocks are kept, not texts.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use alloy_primitives::B256;
+use hearth_evm::block::Block;
+use hearth_evm::tx::SharedTx;
+use hearth_serve::websocket::{self, Utf8Bytes};
+use tokio::sync::Notify;
+
+use crate::counters::{Counters, count};
+use crate::criteria::Criteria;
+use crate::hub::Watch;
+use crate::json;
+use crate::jsonrpc::notification;
+use crate::methods::shapes::{self, Place};
+
+/// About what a transaction or a log takes in memory besides its own bytes.
+const EACH_BYTES: usize = 500;
+
+/// What happens.
+#[derive(Debug)]
+pub enum Event {
+    /// A block is made.
+    Made(Arc<Block>),
+    /// A block is no more.
+    Gone(Arc<Block>),
+    /// Transactions came into the pool: their hashes, and where somebody wants all of them, they themselves.
+    Pending(Vec<(B256, Option<SharedTx>)>),
+}
+
+impl Event {
+    /// Whether there may be something in it for who watches so.
+    pub fn concerns(&self, watch: &Watch) -> bool {
+        match (self, watch) {
+            (Self::Made(_), Watch::Heads) | (Self::Pending(_), Watch::Pending { .. }) => true,
+            (Self::Made(block) | Self::Gone(block), Watch::Logs(criteria)) => {
+                criteria.may_be_in(&block.header.logs_bloom)
+            }
+            _ => false,
+        }
+    }
+
+    /// About how much memory it keeps.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Made(block) | Self::Gone(block) => {
+                let txs: usize = block.txs.iter().map(|tx| EACH_BYTES + tx.raw.len()).sum();
+                let logs = block.receipts.iter().flat_map(|receipt| &receipt.logs);
+                EACH_BYTES + txs + logs.map(|log| EACH_BYTES / 2 + log.data.data.len()).sum::<usize>()
+            }
+            Self::Pending(txs) => {
+                let whole = |tx: &SharedTx| EACH_BYTES + tx.raw.len();
+                txs.iter().map(|(_, tx)| size_of::<B256>() + tx.as_ref().map_or(0, whole)).sum()
+            }
+        }
+    }
+}
+
+/// The subscriptions of a connection: their quoted numbers.
+pub type Own = Arc<Vec<(Arc<str>, Watch)>>;
+
+struct Waiting {
+    event: Arc<Event>,
+    own: Own,
+    bytes: usize,
+    since: Instant,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    news: Notify,
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        let queue = self.queue();
+        queue.closed && queue.waiting.is_empty()
+    }
+}
+
+/// The end at which events come in. Dropped, it closes the line: what waits is still told, then it ends.
+pub struct Teller(Arc<Shared>);
+
+/// The end at which texts come out.
+pub struct Reader {
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    telling: Option<Telling>,
+}
+
+/// A line without anything in it.
+pub fn line(counters: Arc<Counters>) -> (Teller, Reader) {
+    let shared = Arc::<Shared>::default();
+    (Teller(Arc::clone(&shared)), Reader { shared, counters, telling: None })
+}
+
+impl Teller {
+    /// Adds an event of so many bytes for the subscriptions that its connection has now. False where too much waits or
+    /// for too long.
+    #[must_use]
+    pub fn tell(&self, event: &Arc<Event>, own: &Own, bytes: usize, bytes_max: usize, patience: Duration) -> bool {
+        let mut queue = self.0.queue();
+        if let Some(oldest) = queue.waiting.front()
+            && (queue.bytes + bytes > bytes_max || oldest.since.elapsed() > patience)
+        {
+            return false;
+        }
+        queue.bytes += bytes;
+        let (event, own, since) = (Arc::clone(event), Arc::clone(own), Instant::now());
+        queue.waiting.push_back(Waiting { event, own, bytes, since });
+        drop(queue);
+        self.0.news.notify_one();
+        true
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.0.queue().closed = true;
+        self.0.news.notify_one();
+    }
+}
+
+impl websocket::Queue for Reader {
+    async fn next(&mut self) -> Option<Utf8Bytes> {
+        loop {
+            if let Some(text) = self.try_recv() {
+                return Some(text.into());
+            }
+            if self.shared.is_over() {
+                return None;
+            }
+            // What comes between the look and the wait has left its permit.
+            self.shared.news.notified().await;
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.shared.queue().closed
+    }
+}
+
+impl Reader {
+    /// The next text, if there is one.
+    pub fn try_recv(&mut self) -> Option<String> {
+        loop {
+            if let Some(text) = self.telling.as_mut().and_then(Telling::next) {
+                count(&self.counters.notifications);
+                return Some(text);
+            }
+            let mut queue = self.shared.queue();
+            let next = queue.waiting.pop_front();
+            queue.bytes -= next.as_ref().map_or(0, |next| next.bytes);
+            drop(queue);
+            self.telling = next.map(|Waiting { event, own, .. }| Telling { event, own, at: At::default() });
+            self.telling.as_ref()?;
+        }
+    }
+}
+
+/// An event that is being told.
+struct Telling {
+    event: Arc<Event>,
+    own: Own,
+    at: At,
+}
+
+/// How far.
+#[derive(Clone, Copy, Default)]
+struct At {
+    /// Which subscription is told,
+    subscription: usize,
+    /// and whether that has begun.
+    begun: bool,
+    /// Which transaction of the event comes next,
+    tx: usize,
+    /// which log of it,
+    log: usize,
+    /// and how many the block has before it.
+    logs_before: usize,
+}
+
+impl Telling {
+    fn next(&mut self) -> Option<String> {
+        let event = Arc::clone(&self.event);
+        while let Some((number, watch)) = self.own.get(self.at.subscription).cloned() {
+            let begins = !std::mem::replace(&mut self.at.begun, true);
+            let found = match (&*event, &watch) {
+                (event, watch) if begins && !event.concerns(watch) => None,
+                (Event::Made(block), Watch::Heads) => begins.then(|| shapes::head(block)),
+                (Event::Made(block), Watch::Logs(criteria)) => self.at.next_log(block, criteria, false),
+                (Event::Gone(block), Watch::Logs(criteria)) => self.at.next_log(block, criteria, true),
+                (Event::Pending(txs), Watch::Pending { whole }) => self.at.next_pending(txs, *whole),
+                _ => None,
+            };
+            match found {
+                Some(text) => return Some(notification(&number, &text)),
+                None => self.at = At { subscription: self.at.subscription + 1, ..At::default() },
+            }
+        }
+        None
+    }
+}
+
+impl At {
+    fn next_log(&mut self, block: &Block, criteria: &Criteria, is_gone: bool) -> Option<String> {
+        while let Some(receipt) = block.receipts.get(self.tx) {
+            while let Some(log) = receipt.logs.get(self.log) {
+                let index = (self.logs_before + self.log) as u64;
+                self.log += 1;
+                if criteria.matches(log) {
+                    let mut text = String::new();
+                    shapes::push_log(&mut text, log, &Place { block, index: self.tx }, index, is_gone);
+                    return Some(text);
+                }
+            }
+            self.logs_before += receipt.logs.len();
+            (self.tx, self.log) = (self.tx + 1, 0);
+        }
+        None
+    }
+
+    fn next_pending(&mut self, txs: &[(B256, Option<SharedTx>)], whole: bool) -> Option<String> {
+        while let Some((hash, tx)) = txs.get(self.tx) {
+            self.tx += 1;
+            let mut text = String::new();
+            match (whole, tx) {
+                (true, Some(tx)) => shapes::push_transaction(&mut text, tx, None),
+                // Given up in the meantime.
+                (true, None) => continue,
+                (false, _) => json::push_data(&mut text, hash.as_slice()),
+            }
+            return Some(text);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::task::{Context, Poll, Waker};
+
+    use alloy_primitives::{Address, Log, LogData};
+    use hearth_evm::block::Receipt;
+    use hearth_serve::websocket::Queue as _;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// A block of one transaction that logged so many times under another's address.
+    fn busy(number: u64, logs: usize) -> Arc<Event> {
+        let log = Log { address: Address::repeat_byte(7), data: LogData::default() };
+        let header = alloy_consensus::Header { number, logs_bloom: [0xff; 256].into(), ..Default::default() };
+        let tx = hearth_evm::prism::call(1, 0, 1, &hearth_utxo::OwnerKey([1; 32]), 1, &signer());
+        let receipt = Receipt::new(&tx, true, 1, vec![log; logs], 0, 0);
+        let (txs, receipts, withdrawals) = (vec![Arc::new(tx); 2], vec![receipt; 2], Vec::new());
+        Arc::new(Event::Made(Arc::new(Block { hash: header.hash_slow(), header, txs, receipts, withdrawals })))
+    }
+
+    fn signer() -> hearth_crypto::secp256k1::Signer {
+        hearth_crypto::secp256k1::Signer::new(&[1; 32]).unwrap()
+    }
+
+    fn own(watches: &[Watch]) -> Own {
+        Arc::new((0..).zip(watches).map(|(number, watch)| (format!("\"{number}\"").into(), watch.clone())).collect())
+    }
+
+    fn all_logs() -> Watch {
+        Watch::Logs(Arc::new(Criteria::of(&Default::default(), 0).unwrap()))
+    }
+
+    #[test]
+    fn a_block_is_one_thing_that_waits_however_many_logs_it_has() {
+        let (teller, mut reader) = line(Arc::default());
+        let event = busy(1, 5_000);
+        assert!(teller.tell(&event, &own(&[Watch::Heads, all_logs()]), event.bytes(), 1, LONG));
+        // What waits is less than nothing can be; so the next does not fit.
+        assert!(!teller.tell(&event, &own(&[Watch::Heads]), event.bytes(), 1, LONG));
+        let texts: Vec<String> = std::iter::from_fn(|| reader.try_recv()).collect();
+        assert_eq!(texts.len(), 1 + 2 * 5_000);
+        assert!(texts[0].contains("\"0\"") && texts[0].contains("parentHash"), "{}", texts[0]);
+        for (index, text) in texts[1..].iter().enumerate() {
+            assert!(text.contains(&format!("\"logIndex\":\"{index:#x}\"")), "{text}");
+        }
+        // It is told: there is room again.
+        assert!(teller.tell(&event, &own(&[Watch::Heads]), event.bytes(), 1, LONG));
+    }
+
+    #[test]
+    fn what_waits_too_long_is_too_much() {
+        let (teller, reader) = line(Arc::default());
+        let event = busy(1, 1);
+        let tell = |patience| teller.tell(&event, &own(&[Watch::Heads]), event.bytes(), usize::MAX, patience);
+        assert!(tell(Duration::ZERO), "nothing waits yet");
+        assert!(tell(LONG));
+        assert!(!tell(Duration::ZERO));
+        drop(reader);
+    }
+
+    #[test]
+    fn who_waits_is_woken_and_told_of_the_end() {
+        let (teller, mut reader) = line(Arc::default());
+        let event = busy(1, 1);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut waiting = Box::pin(reader.next());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        assert!(teller.tell(&event, &own(&[Watch::Heads]), event.bytes(), 1, LONG));
+        assert!(matches!(waiting.as_mut().poll(&mut context), Poll::Ready(Some(_))));
+        drop(waiting);
+        assert!(teller.tell(&event, &own(&[Watch::Heads]), event.bytes(), 1, LONG));
+        drop(teller);
+        assert!(reader.is_closed());
+        for is_there in [true, false] {
+            let mut waiting = Box::pin(reader.next());
+            let Poll::Ready(text) = waiting.as_mut().poll(&mut context) else { panic!("it waits") };
+            assert_eq!(text.is_some(), is_there);
+        }
+    }
+}
