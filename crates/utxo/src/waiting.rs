@@ -3,7 +3,7 @@
 //! reads   the file of an earlier run
 //! writes  what the pool has taken, before that is acknowledged: [`frames`]
 //! memory  the bytes of an earlier run, while it opens; the file is at most [`BYTES_MAX`] and what the pool holds
-//! drops   a record that was being written when the program ended: nobody was told of it; damage before that is an error
+//! drops   a record that was being written when the program ended: nobody was told of it; damage before it is an error
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;

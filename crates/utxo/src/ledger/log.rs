@@ -183,6 +183,14 @@ impl Log {
         Record::decode(&body).ok_or_else(|| self.corrupt(offset, "a record is not of this format"))
     }
 
+    /// The same log, to be read without whatever guards this one; `None` where it lies in memory.
+    pub fn reader(&self) -> Option<Self> {
+        match &self.medium {
+            Medium::Memory(_) => None,
+            Medium::File(file, path) => Some(Self { medium: Medium::File(file.clone(), path.clone()), end: self.end }),
+        }
+    }
+
     /// The length of the record at `offset`.
     fn size(&self, offset: u64) -> Result<u32, LedgerError> {
         let mut head = [0; 8];

@@ -85,6 +85,9 @@ pub enum LedgerError {
         /// Where in it.
         offset: u64,
     },
+    /// A record that is not what was written.
+    #[error("the UTXO ledger's record of block {0} is not that of the block")]
+    Undecodable(u64),
     /// The block was worked out over another state.
     #[error("the block was executed over a state of the UTXO ledger that is no longer its newest")]
     Stale,
@@ -425,20 +428,18 @@ impl Ledger {
         let state = self.read();
         let from = after.map_or(Unbounded, Excluded);
         let Some(all) = state.set.of_owner(owner) else { return Vec::new() };
-        let found = all.range((from, Unbounded)).take(limit);
+        let found = all.outputs.range((from, Unbounded)).take(limit);
         found.map(|at| (*at, state.set.output(at).expect("an owner's list holds outputs").clone())).collect()
     }
 
     /// What an owner has, by asset, in units; and in how many outputs.
     pub fn balances(&self, owner: &OwnerKey) -> BTreeMap<AssetId, (u128, usize)> {
-        let state = self.read();
-        let mut balances = BTreeMap::<AssetId, (u128, usize)>::new();
-        for at in state.set.of_owner(owner).into_iter().flatten() {
-            let output = state.set.output(at).expect("an owner's list holds outputs");
-            let balance = balances.entry(output.asset).or_default();
-            *balance = (balance.0 + u128::from(output.amount), balance.1 + 1);
-        }
-        balances
+        self.read().set.of_owner(owner).map(|owned| owned.balances.clone()).unwrap_or_default()
+    }
+
+    /// The newest block that changed something here. It may be one that the chain does not show yet, or never.
+    pub fn newest(&self) -> u64 {
+        self.read().last.as_ref().map_or(0, |last| last.number)
     }
 
     /// What is known of an issued asset.
@@ -458,16 +459,17 @@ impl Ledger {
 
     /// The transaction with this id, if it is in a block; the id of what came from the EVM is that of its output.
     pub fn transaction(&self, id: &B256) -> Result<Option<Landed>, LedgerError> {
-        let state = self.read();
-        let Some((block, index)) = state.index.get(id).copied() else { return Ok(None) };
-        let place = state.place(block);
-        let record = state.log(place).read(place.offset)?;
+        let find = |state: &State| {
+            let (block, index) = state.index.get(id).copied()?;
+            Some((block - state.gone, index))
+        };
+        let Some((record, index)) = self.record_of(find)? else { return Ok(None) };
         let at = index as usize;
         let what = match record.txs.get(at) {
-            Some(raw) => match tx::decode(raw, self.0.chain_id) {
-                Ok(tx) => What::Transaction(tx.trusted()),
-                Err(_) => return Err(state.log(place).corrupt(place.offset, "a transaction does not decode")),
-            },
+            Some(raw) => {
+                let tx = tx::decode(raw, self.0.chain_id).map_err(|_| LedgerError::Undecodable(record.number))?;
+                What::Transaction(tx.trusted())
+            }
             None => {
                 let one = record.incoming[at - record.txs.len()].clone();
                 let at = prism_out_point(self.0.chain_id, record.number, &one.transaction, one.log);
@@ -485,10 +487,34 @@ impl Ledger {
 
     /// What the block of that number did here; `None` where it did nothing.
     pub fn record(&self, number: u64) -> Result<Option<Record>, LedgerError> {
-        let state = self.read();
-        match state.blocks.binary_search_by_key(&number, |place| place.number) {
-            Ok(at) => state.log(&state.blocks[at]).read(state.blocks[at].offset).map(Some),
-            Err(_) => Ok(None),
+        let find = |state: &State| {
+            let at = state.blocks.binary_search_by_key(&number, |place| place.number).ok()?;
+            Some((u32::try_from(at).ok()?, 0))
+        };
+        Ok(self.record_of(find)?.map(|(record, _)| record))
+    }
+
+    /// The record of the block at a place of [`State::blocks`], and what else was found with the place. The disk is
+    /// read while blocks go on: where the ledger goes back meanwhile, it is asked again.
+    fn record_of(&self, find: impl Fn(&State) -> Option<(u32, u32)>) -> Result<Option<(Record, u32)>, LedgerError> {
+        loop {
+            let state = self.read();
+            let Some((at, more)) = find(&state) else { return Ok(None) };
+            let place = &state.blocks[at as usize];
+            let (log, number, offset, version) = (state.log(place), place.number, place.offset, state.version);
+            let read = match log.reader() {
+                Some(reader) => {
+                    drop(state);
+                    reader.read(offset)
+                }
+                None => log.read(offset),
+            };
+            match read {
+                Ok(record) if record.number == number => return Ok(Some((record, more))),
+                _ if self.read().version != version => {}
+                Ok(_) => return Err(LedgerError::Undecodable(number)),
+                Err(error) => return Err(error),
+            }
         }
     }
 

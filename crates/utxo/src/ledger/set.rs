@@ -51,12 +51,41 @@ pub struct Overlay {
     pub assets: HashMap<AssetId, Asset>,
 }
 
+/// What has been added up of one asset: units, and outputs.
+pub type Balance = (u128, usize);
+
+/// What one key may spend.
+#[derive(Default)]
+pub struct Owned {
+    /// The names of its outputs.
+    pub outputs: BTreeSet<OutPoint>,
+    /// By asset.
+    pub balances: BTreeMap<AssetId, Balance>,
+}
+
+impl Owned {
+    fn add(&mut self, at: OutPoint, output: &Output) {
+        self.outputs.insert(at);
+        let (units, count) = self.balances.entry(output.asset).or_default();
+        (*units, *count) = (*units + u128::from(output.amount), *count + 1);
+    }
+
+    fn remove(&mut self, at: &OutPoint, output: &Output) {
+        self.outputs.remove(at);
+        let (units, count) = self.balances.get_mut(&output.asset).expect("every output is in its owner's balance");
+        (*units, *count) = (*units - u128::from(output.amount), *count - 1);
+        if *count == 0 {
+            self.balances.remove(&output.asset);
+        }
+    }
+}
+
 /// The set.
 #[derive(Default)]
 pub struct Set {
     /// In order, so that it can be listed a piece at a time.
     outputs: BTreeMap<OutPoint, Output>,
-    by_owner: HashMap<OwnerKey, BTreeSet<OutPoint>>,
+    by_owner: HashMap<OwnerKey, Owned>,
     assets: BTreeMap<AssetId, Asset>,
     pub(super) sum: Lattice,
     pub(super) totals: Totals,
@@ -71,7 +100,7 @@ impl Set {
         self.assets.get(id)
     }
 
-    pub fn of_owner(&self, owner: &OwnerKey) -> Option<&BTreeSet<OutPoint>> {
+    pub fn of_owner(&self, owner: &OwnerKey) -> Option<&Owned> {
         self.by_owner.get(owner)
     }
 
@@ -88,7 +117,7 @@ impl Set {
     /// Puts an output in that is not there; the totals are not touched.
     pub(super) fn load_output(&mut self, at: OutPoint, output: Output) {
         self.sum.add(&output.element(&at));
-        self.by_owner.entry(output.owner).or_default().insert(at);
+        self.by_owner.entry(output.owner).or_default().add(at, &output);
         self.outputs.insert(at, output);
     }
 
@@ -103,13 +132,13 @@ impl Set {
         for at in overlay.spent.keys() {
             let output = self.outputs.remove(at).expect("a block spends what is there");
             let of_owner = self.by_owner.get_mut(&output.owner).expect("every output is in its owner's list");
-            of_owner.remove(at);
-            if of_owner.is_empty() {
+            of_owner.remove(at, &output);
+            if of_owner.outputs.is_empty() {
                 self.by_owner.remove(&output.owner);
             }
         }
         for (at, output) in overlay.created {
-            self.by_owner.entry(output.owner).or_default().insert(at);
+            self.by_owner.entry(output.owner).or_default().add(at, &output);
             assert!(self.outputs.insert(at, output).is_none(), "no output is made twice");
         }
         self.assets.extend(overlay.assets);

@@ -515,6 +515,14 @@ impl Run {
         let mut found = BTreeMap::new();
         (1..5).for_each(|n| found.extend(all_of(&self.ledger, n)));
         assert_eq!(found, model.outputs);
+        for n in 1..5 {
+            let mut balances = BTreeMap::<AssetId, (u128, usize)>::new();
+            for output in model.outputs.values().filter(|output| output.owner == owner(n)) {
+                let (units, count) = balances.entry(output.asset).or_default();
+                (*units, *count) = (*units + u128::from(output.amount), *count + 1);
+            }
+            assert_eq!(self.ledger.balances(&owner(n)), balances);
+        }
         let totals = self.ledger.totals();
         assert_eq!((totals.native, totals.burnt), (model.units(AssetId::NATIVE), model.burnt));
         assert_eq!((totals.received, ALL - model.evm), (model.contract, totals.received - totals.withdrawn));
