@@ -34,7 +34,7 @@ const KEYS: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4
 /// Ethereum's clients from npm: ethers, viem; and ethereumjs, which executes every block again.
 pub fn ethereum_npm(binary: &Path) -> Result<(), String> {
     let scripts = installed("ethereum")?;
-    with_evm("ethereum-npm", binary, |_, url| {
+    with_evm("ethereum-npm", binary, &[], |_, url| {
         ETHEREUM.iter().try_for_each(|script| {
             let mut client = Command::new("node");
             run::run(client.arg(script).current_dir(&scripts).env("RPC_URL", url).env("KEYS", KEYS))
@@ -46,7 +46,7 @@ pub fn ethereum_npm(binary: &Path) -> Result<(), String> {
 pub fn ethereum_python(binary: &Path) -> Result<(), String> {
     let scripts = installed("ethereum")?;
     let python = python_with("clients-python-ethereum", &scripts)?;
-    with_evm("ethereum-python", binary, |folder, url| {
+    with_evm("ethereum-python", binary, &[], |folder, url| {
         let contracts = folder.join("contracts.json");
         let with_all = |command: &mut Command| {
             command.current_dir(&scripts).env("RPC_URL", url).env("KEYS", KEYS).env("CONTRACTS", &contracts);
@@ -54,6 +54,28 @@ pub fn ethereum_python(binary: &Path) -> Result<(), String> {
         };
         with_all(Command::new("node").arg("contracts.mjs"))?;
         with_all(Command::new(&python).arg("client.py"))
+    })
+}
+
+/// What developers for Ethereum work with, from npm: Foundry's cast, and Hardhat. Its network helpers refuse a node
+/// whose name they do not know.
+pub fn ethereum_tools(binary: &Path) -> Result<(), String> {
+    let (contracts_of, tools) = (installed("ethereum")?, installed("tools")?);
+    let name = ["--client-version", "anvil/hearth"];
+    with_evm("ethereum-tools", binary, &name, |folder, url| {
+        let contracts = folder.join("contracts.json");
+        let with_all = |command: &mut Command, scripts: &Path| {
+            command.current_dir(scripts).env("RPC_URL", url).env("KEYS", KEYS).env("CONTRACTS", &contracts);
+            run::run(command)
+        };
+        with_all(Command::new("node").arg("contracts.mjs"), &contracts_of)?;
+        with_all(Command::new("node").arg("cast.mjs"), &tools)?;
+        let mut hardhat = Command::new("node");
+        hardhat
+            .args(["node_modules/.bin/hardhat", "test"])
+            .env("CI", "1")
+            .env("HARDHAT_DISABLE_TELEMETRY_PROMPT", "true");
+        with_all(&mut hardhat, &tools)
     })
 }
 
@@ -107,7 +129,7 @@ pub fn browser(binary: &Path) -> Result<(), String> {
 pub fn browser_ethereum(binary: &Path) -> Result<(), String> {
     let (scripts, browser) = (installed("npm")?, a_browser()?);
     let pictures = target_dir().join("dashboard");
-    with_evm("browser-ethereum", binary, |_, url| {
+    with_evm("browser-ethereum", binary, &[], |_, url| {
         let mut script = Command::new("node");
         script.arg("dashboard-ethereum.mjs").current_dir(&scripts).env("RPC_URL", url);
         run::run(script.env("BROWSER", &browser).env("PICTURES", &pictures))
@@ -156,10 +178,15 @@ fn python_with(name: &str, scripts: &Path) -> Result<PathBuf, String> {
 }
 
 /// Runs clients against an EVM chain of their own.
-fn with_evm(name: &str, binary: &Path, clients: impl FnOnce(&Path, &str) -> Result<(), String>) -> Result<(), String> {
+fn with_evm(
+    name: &str,
+    binary: &Path,
+    options: &[&str],
+    clients: impl FnOnce(&Path, &str) -> Result<(), String>,
+) -> Result<(), String> {
     let folder = TempFolder::new(name)?;
     let port = node::free_ports()?;
-    let node = Node::start_evm(binary, folder.path(), port)?;
+    let node = Node::start_evm(binary, folder.path(), port, options)?;
     let url = format!("http://127.0.0.1:{port}");
     clients(folder.path(), &url).map_err(|why| node.explain(&format!("{why} (RPC_URL={url})")))?;
     node.stop()

@@ -77,9 +77,9 @@ impl Node {
     }
 
     /// Starts an EVM chain in memory, and waits until its RPC answers. Its accounts are those that everybody knows.
-    pub fn start_evm(binary: &Path, folder: &Path, port: u16) -> Result<Self, String> {
+    pub fn start_evm(binary: &Path, folder: &Path, port: u16, options: &[&str]) -> Result<Self, String> {
         let mut command = Command::new(binary);
-        command.args(["evm", "run", "--port", &port.to_string()]);
+        command.args(["evm", "run", "--port", &port.to_string()]).args(options);
         Self::spawn(command, folder, port, |rpc| rpc.call("eth_chainId", json!([])).is_ok())
     }
 

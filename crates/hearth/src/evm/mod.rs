@@ -72,6 +72,11 @@ pub struct EvmRun {
     /// Serve no page about the node at that address.
     #[arg(long)]
     pub no_dashboard: bool,
+    /// What `web3_clientVersion` answers [default: this program's name and version].
+    ///
+    /// Hardhat's network helpers work only with a node that says it is `anvil/` or `HardhatNetwork/` something.
+    #[arg(long, value_name = "TEXT")]
+    pub client_version: Option<String>,
     /// Threads that execute a block's transactions [default: as many as there are cores, four at most].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,

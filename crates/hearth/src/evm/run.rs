@@ -46,16 +46,14 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     // Known once the server has a port, and there are stages to see.
     let workspace = Arc::new(OnceLock::new());
     let look_at = (!options.no_dashboard).then(|| look_at(Arc::clone(&workspace)));
-    let server = hearth_web3::serve(
-        hearth_web3::Config {
-            accounts: accounts.iter().map(|account| account.key).collect(),
-            // What changes the chain at will would change it on this node alone.
-            dev: !cometbft,
-            ..hearth_web3::Config::new(SocketAddr::new(options.host, options.port))
-        },
-        chain.clone(),
-        look_at,
-    )?;
+    let mut web3 = hearth_web3::Config::new(SocketAddr::new(options.host, options.port));
+    web3.accounts = accounts.iter().map(|account| account.key).collect();
+    // What changes the chain at will would change it on this node alone.
+    web3.dev = !cometbft;
+    if let Some(version) = &options.client_version {
+        web3.client_version.clone_from(version);
+    }
+    let server = hearth_web3::serve(web3, chain.clone(), look_at)?;
     let engine = cometbft.then(|| comet::start(&chain, &options.comet, options.data_dir.as_deref())).transpose()?;
     let name = workspace_name(server.address());
     let stages = stages(&name, Sources { chain: chain.clone(), web3: server.counters() }, &workspace);

@@ -32,6 +32,11 @@ impl Dev {
     pub fn new(chain: &Chain, is_served: bool) -> Self {
         Self { beginning: Mutex::new(is_served.then(|| chain.snapshot())) }
     }
+
+    /// Whether a snapshot is the server's own, of which no client was told.
+    fn is_beginning(&self, id: u64) -> bool {
+        *self.beginning.lock().unwrap_or_else(PoisonError::into_inner) == Some(id)
+    }
 }
 
 /// What `evm_mine` takes: a time, or this.
@@ -71,6 +76,9 @@ impl Caller<'_> {
             "snapshot" => Ok(json::quantity(chain.snapshot())),
             "revert" => {
                 let id: Span = params.at_most(1)?.required(0)?;
+                if self.api.dev.is_beginning(id.0) {
+                    return Ok("false".into());
+                }
                 self.blocking(move |chain| chain.revert(id.0).map_err(failed)).await.map(|was| was.to_string())
             }
             "dumpState" => self.dump_state(params).await,

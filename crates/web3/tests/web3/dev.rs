@@ -9,6 +9,7 @@ use crate::node::{LOGS, Node, Plan, account, number, word};
 #[test]
 fn going_back_makes_undone() {
     let node = Node::new(BlockTime::Instant);
+    assert_eq!(node.call("evm_revert", json!(["0x1"])), false, "nobody has taken one");
     let snapshot = node.call("evm_snapshot", json!([]));
     let first = node.run(&Plan::transfer(1, 0));
     assert_eq!(node.call("evm_revert", json!([snapshot])), true);

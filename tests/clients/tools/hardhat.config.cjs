@@ -1,0 +1,28 @@
+// A project as Hardhat's users have it, with its contracts and a running chain.
+//
+// reads   RPC_URL; the contracts of `../ethereum`
+// writes  `contracts`, `artifacts`, `cache` beside this file
+const { cpSync, mkdirSync } = require('node:fs');
+const { join } = require('node:path');
+const { subtask } = require('hardhat/config');
+const { TASK_COMPILE_SOLIDITY_GET_SOLC_BUILD } = require('hardhat/builtin-tasks/task-names');
+require('@nomicfoundation/hardhat-ethers');
+
+// Sources must lie in the project.
+mkdirSync(join(__dirname, 'contracts'), { recursive: true });
+for (const name of ['Token.sol', 'Amm.sol']) {
+  cpSync(join(__dirname, '../ethereum', name), join(__dirname, 'contracts', name));
+}
+
+// The compiler from npm: Hardhat would download one from elsewhere.
+const version = '0.8.37';
+subtask(TASK_COMPILE_SOLIDITY_GET_SOLC_BUILD, async () => {
+  const longVersion = require('solc').version();
+  return { version, longVersion, compilerPath: require.resolve('solc/soljson.js'), isSolcJs: true };
+});
+
+module.exports = {
+  solidity: version,
+  defaultNetwork: 'hearth',
+  networks: { hearth: { url: process.env.RPC_URL, accounts: 'remote' } },
+};
