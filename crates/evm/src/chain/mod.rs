@@ -285,6 +285,24 @@ impl Chain {
         })
     }
 
+    /// Whether [`Chain::block`] answers without reading from disk, if only that there is none.
+    pub fn is_at_hand(&self, number: u64) -> bool {
+        let published = self.inner.published();
+        number == 0 || number > published.head().number() || published.block(number).is_some()
+    }
+
+    /// The same of [`Chain::block_by_hash`].
+    pub fn is_hash_at_hand(&self, hash: &B256) -> bool {
+        let number = self.inner.store.as_ref().and_then(|store| store.number_of(hash));
+        self.inner.published().block_by_hash(hash).is_some() || number.is_none_or(|number| self.is_at_hand(number))
+    }
+
+    /// The same of [`Chain::tx`].
+    pub fn is_tx_at_hand(&self, hash: &B256) -> bool {
+        let place = || self.inner.store.as_ref().and_then(|store| store.place_of(hash));
+        self.inner.published().tx(hash).is_some() || place().is_none_or(|(number, _)| self.is_at_hand(number))
+    }
+
     /// New blocks from now on, and going back.
     pub fn subscribe(&self) -> Events {
         self.inner.hub.subscribe(None)

@@ -6,8 +6,10 @@
 //! drops   blocks whose state is no longer kept: error -32000
 //! source  the execution API of ethereum.org; EIP-1186
 
+use std::sync::Arc;
+
 use alloy_primitives::{Address, B256, U256};
-use hearth_evm::state::StorageProof;
+use hearth_evm::state::{StateView, StorageProof};
 
 use super::Caller;
 use crate::failure::Failure;
@@ -37,32 +39,47 @@ impl Caller<'_> {
         Ok(params.optional(index)?.unwrap_or(BlockId::Latest))
     }
 
-    pub(super) fn eth_get_balance(&self, params: Params<'_>) -> Result<String, Failure> {
+    /// The state after a block. A block that is not at hand is read where nobody waits for it: its state is gone, and
+    /// the error tells its root.
+    async fn view(&self, id: BlockId) -> Result<StateView, Failure> {
+        if self.api.is_at_hand(id) {
+            return self.api.view(id);
+        }
+        let api = Arc::clone(self.api);
+        self.api.heavy.run(move |_| api.view(id)).await
+    }
+
+    pub(super) async fn eth_get_balance(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(2)?;
         let address: Address = params.required(0)?;
-        let view = self.api.view(self.block_of(&params, 1)?)?;
+        let view = self.view(self.block_of(&params, 1)?).await?;
         Ok(json::quantity_256(&view.account(&address).map_or(U256::ZERO, |account| account.balance)))
     }
 
-    pub(super) fn eth_get_transaction_count(&self, params: Params<'_>) -> Result<String, Failure> {
+    pub(super) async fn eth_get_transaction_count(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(2)?;
         let address: Address = params.required(0)?;
-        self.api.nonce(&address, self.block_of(&params, 1)?).map(json::quantity)
+        let id = self.block_of(&params, 1)?;
+        let nonce = match id {
+            BlockId::Pending => self.api.nonce(&address, id)?,
+            id => self.view(id).await?.account(&address).map_or(0, |account| account.nonce),
+        };
+        Ok(json::quantity(nonce))
     }
 
-    pub(super) fn eth_get_code(&self, params: Params<'_>) -> Result<String, Failure> {
+    pub(super) async fn eth_get_code(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(2)?;
         let address: Address = params.required(0)?;
-        let view = self.api.view(self.block_of(&params, 1)?)?;
+        let view = self.view(self.block_of(&params, 1)?).await?;
         let code = view.account(&address).and_then(|account| view.code(&account.code_hash));
         Ok(json::data(&code.unwrap_or_default()))
     }
 
-    pub(super) fn eth_get_storage_at(&self, params: Params<'_>) -> Result<String, Failure> {
+    pub(super) async fn eth_get_storage_at(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(3)?;
         let address: Address = params.required(0)?;
         let StorageKey(key) = params.required(1)?;
-        let view = self.api.view(self.block_of(&params, 2)?)?;
+        let view = self.view(self.block_of(&params, 2)?).await?;
         Ok(json::data(&view.storage(&address, &key).to_be_bytes::<32>()))
     }
 
@@ -73,7 +90,7 @@ impl Caller<'_> {
         if keys.len() > PROOF_SLOTS_MAX {
             return Err(Failure::invalid_params(format!("too many slots (max {PROOF_SLOTS_MAX})")));
         }
-        let view = self.api.view(self.block_of(&params, 2)?)?;
+        let view = self.view(self.block_of(&params, 2)?).await?;
         let prove = move |_| {
             let slots: Vec<U256> = keys.iter().map(|(_, key)| *key).collect();
             let proof = view.proof(&address, &slots).map_err(Failure::internal)?;

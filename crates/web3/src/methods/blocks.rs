@@ -5,13 +5,15 @@
 //! memory  the text of one block
 //! drops   nothing: what is not there is null
 //! source  the execution API of ethereum.org
+//!
+//! What has to be read from disk, and blocks of many transactions, are told by the threads of calls: those that answer
+//! have other clients.
 
 use std::sync::Arc;
 
 use alloy_consensus::Transaction;
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{B256, Bloom, U256};
-use hearth_evm::block::Block;
 use hearth_evm::exec::BlockEnv;
 use hearth_evm::tx::SharedTx;
 
@@ -22,13 +24,11 @@ use crate::json;
 use crate::params::{BlockId, Params};
 
 const NULL: &str = "null";
+/// Of how many transactions a block is told at once, on the threads that answer; with their hashes alone of how many.
+const FEW_TRANSACTIONS: usize = 200;
+const FEW_HASHES: usize = 2_000;
 
 impl Api {
-    /// Where a transaction is.
-    fn found(&self, hash: &B256) -> Option<(Arc<Block>, usize)> {
-        self.chain.tx(hash)
-    }
-
     /// The block to come, and what it would hold. None of that is executed.
     fn pending(&self) -> (BlockEnv, Vec<SharedTx>) {
         let env = self.chain.pending_env();
@@ -89,98 +89,149 @@ impl Api {
     }
 }
 
-impl Caller<'_> {
-    pub(super) fn eth_block_number(&self) -> Result<String, Failure> {
-        Ok(json::quantity(self.api.chain.head().number()))
-    }
+/// What is asked of a block, or of a transaction in one.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Block(BlockId, Whole),
+    Header(BlockId),
+    Receipts(BlockId),
+    TransactionCount(BlockId),
+    UncleCount(BlockId),
+    TransactionAt(BlockId, u64),
+    RawTransactionAt(BlockId, u64),
+    Transaction(B256),
+    RawTransaction(B256),
+    Receipt(B256),
+}
 
-    pub(super) fn block_method(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
-        let api = self.api;
-        match method {
+/// Whether transactions are told whole, or their hashes.
+type Whole = bool;
+
+impl Asked {
+    /// What a method asks; `None` where the answer is null whatever there is.
+    fn read(method: &str, params: Params<'_>) -> Result<Option<Self>, Failure> {
+        let by_hash = method.contains("ByHash") || method.contains("ByBlockHash");
+        let block = |params: &Params<'_>| match by_hash {
+            true => params.required(0).map(BlockId::Hash),
+            false => params.required(0),
+        };
+        Ok(Some(match method {
             "eth_getBlockByNumber" | "eth_getBlockByHash" => {
                 let params = params.at_most(2)?;
-                let id = self.block_id(method, &params)?;
-                let whole = params.optional(1)?.unwrap_or(false);
-                if id == BlockId::Pending {
-                    return api.pending_block(whole);
-                }
-                Ok(api.block(id)?.map_or(NULL.into(), |block| shapes::block(&block, whole)))
+                Self::Block(block(&params)?, params.optional(1)?.unwrap_or(false))
             }
-            "eth_getHeaderByNumber" | "eth_getHeaderByHash" => {
-                let id = self.block_id(method, &params.at_most(1)?)?;
-                Ok(api.block(id)?.map_or(NULL.into(), |block| shapes::head(&block)))
-            }
-            "eth_getBlockReceipts" => {
-                let block = api.block(params.at_most(1)?.required(0)?)?;
-                Ok(block.map_or(NULL.into(), |block| shapes::receipts(&block)))
-            }
+            "eth_getHeaderByNumber" | "eth_getHeaderByHash" => Self::Header(block(&params.at_most(1)?)?),
+            "eth_getBlockReceipts" => Self::Receipts(params.at_most(1)?.required(0)?),
             "eth_getBlockTransactionCountByNumber" | "eth_getBlockTransactionCountByHash" => {
-                let id = self.block_id(method, &params.at_most(1)?)?;
-                if id == BlockId::Pending {
-                    return Ok(json::quantity(api.pending().1.len() as u64));
-                }
-                Ok(api.block(id)?.map_or(NULL.into(), |block| json::quantity(block.txs.len() as u64)))
+                Self::TransactionCount(block(&params.at_most(1)?)?)
             }
             "eth_getUncleCountByBlockNumber" | "eth_getUncleCountByBlockHash" => {
-                let id = self.block_id(method, &params.at_most(1)?)?;
-                Ok(api.block(id)?.map_or(NULL.into(), |_| json::quantity(0)))
+                Self::UncleCount(block(&params.at_most(1)?)?)
             }
             // No block has an uncle.
             "eth_getUncleByBlockNumberAndIndex" | "eth_getUncleByBlockHashAndIndex" => {
                 let params = params.at_most(2)?;
-                self.block_id(method, &params)?;
+                block(&params)?;
                 params.required::<u64>(1)?;
-                Ok(NULL.into())
+                return Ok(None);
             }
-            "eth_getTransactionByHash" => {
-                let hash: B256 = params.at_most(1)?.required(0)?;
-                Ok(self.transaction(&hash))
-            }
-            "eth_getRawTransactionByHash" => {
-                let hash: B256 = params.at_most(1)?.required(0)?;
-                let waiting = || api.chain.pool().get(&hash).map(|tx| tx.raw.clone());
-                let raw = api.found(&hash).map(|(block, index)| block.txs[index].raw.clone()).or_else(waiting);
-                Ok(raw.map_or("\"0x\"".into(), |raw| json::data(&raw)))
-            }
+            "eth_getTransactionByHash" => Self::Transaction(params.at_most(1)?.required(0)?),
+            "eth_getRawTransactionByHash" => Self::RawTransaction(params.at_most(1)?.required(0)?),
+            "eth_getTransactionReceipt" => Self::Receipt(params.at_most(1)?.required(0)?),
             "eth_getTransactionByBlockNumberAndIndex" | "eth_getTransactionByBlockHashAndIndex" => {
-                let Some((tx, seat)) = self.seat(method, params)? else { return Ok(NULL.into()) };
-                let mut out = String::new();
-                shapes::push_seated(&mut out, &tx, Some(seat));
-                Ok(out)
+                let params = params.at_most(2)?;
+                Self::TransactionAt(block(&params)?, params.required(1)?)
             }
             "eth_getRawTransactionByBlockNumberAndIndex" | "eth_getRawTransactionByBlockHashAndIndex" => {
-                let seat = self.seat(method, params)?;
-                Ok(seat.map_or("\"0x\"".into(), |(tx, _)| json::data(&tx.envelope.encoded_2718())))
+                let params = params.at_most(2)?;
+                Self::RawTransactionAt(block(&params)?, params.required(1)?)
             }
-            unknown => Err(Failure::method_not_found(unknown)),
+            unknown => return Err(Failure::method_not_found(unknown)),
+        }))
+    }
+}
+
+impl Api {
+    /// Whether a block need not be read from disk.
+    pub(super) fn is_at_hand(&self, id: BlockId) -> bool {
+        match id {
+            BlockId::Number(number) => self.chain.is_at_hand(number),
+            BlockId::Hash(hash) => self.chain.is_hash_at_hand(&hash),
+            _ => true,
         }
     }
 
-    /// The block that the first parameter names: by its hash where the method says so.
-    fn block_id(&self, method: &str, params: &Params<'_>) -> Result<BlockId, Failure> {
-        match method.contains("Hash") {
-            true => params.required(0).map(BlockId::Hash),
-            false => params.required(0),
+    /// Whether this is answered at once.
+    fn is_light(&self, asked: &Asked) -> bool {
+        let has_few = |id: BlockId, most: usize| {
+            self.is_at_hand(id) && self.block(id).is_ok_and(|block| block.is_none_or(|block| block.txs.len() <= most))
+        };
+        match *asked {
+            Asked::Block(BlockId::Pending, _)
+            | Asked::TransactionCount(BlockId::Pending)
+            | Asked::TransactionAt(BlockId::Pending, _)
+            | Asked::RawTransactionAt(BlockId::Pending, _) => self.chain.pool().status().pending <= FEW_TRANSACTIONS,
+            Asked::Block(id, false) => has_few(id, FEW_HASHES),
+            Asked::Block(id, true) | Asked::Receipts(id) => has_few(id, FEW_TRANSACTIONS),
+            Asked::Header(id)
+            | Asked::TransactionCount(id)
+            | Asked::UncleCount(id)
+            | Asked::TransactionAt(id, _)
+            | Asked::RawTransactionAt(id, _) => self.is_at_hand(id),
+            Asked::Transaction(hash) | Asked::RawTransaction(hash) | Asked::Receipt(hash) => {
+                self.chain.is_tx_at_hand(&hash)
+            }
         }
     }
 
-    fn seat(&self, method: &str, params: Params<'_>) -> Result<Option<(SharedTx, Seat)>, Failure> {
-        let params = params.at_most(2)?;
-        let id = self.block_id(method, &params)?;
-        let index = usize::try_from(params.required::<u64>(1)?).unwrap_or(usize::MAX);
+    fn answer(&self, asked: &Asked) -> Result<String, Failure> {
+        let or_null = |answer: Option<String>| answer.unwrap_or_else(|| NULL.into());
+        Ok(match *asked {
+            Asked::Block(BlockId::Pending, whole) => self.pending_block(whole)?,
+            Asked::Block(id, whole) => or_null(self.block(id)?.map(|block| shapes::block(&block, whole))),
+            Asked::Header(id) => or_null(self.block(id)?.map(|block| shapes::head(&block))),
+            Asked::Receipts(id) => or_null(self.block(id)?.map(|block| shapes::receipts(&block))),
+            Asked::TransactionCount(BlockId::Pending) => json::quantity(self.pending().1.len() as u64),
+            Asked::TransactionCount(id) => or_null(self.block(id)?.map(|block| json::quantity(block.txs.len() as u64))),
+            Asked::UncleCount(id) => or_null(self.block(id)?.map(|_| json::quantity(0))),
+            Asked::TransactionAt(id, index) => or_null(self.seat(id, index)?.map(|(tx, seat)| {
+                let mut out = String::new();
+                shapes::push_seated(&mut out, &tx, Some(seat));
+                out
+            })),
+            Asked::RawTransactionAt(id, index) => {
+                let raw = self.seat(id, index)?.map(|(tx, _)| tx.envelope.encoded_2718());
+                raw.map_or("\"0x\"".into(), |raw| json::data(&raw))
+            }
+            Asked::Transaction(hash) => self.transaction(&hash),
+            Asked::RawTransaction(hash) => {
+                let waiting = || self.chain.pool().get(&hash).map(|tx| tx.raw.clone());
+                let raw = self.chain.tx(&hash).map(|(block, index)| block.txs[index].raw.clone()).or_else(waiting);
+                raw.map_or("\"0x\"".into(), |raw| json::data(&raw))
+            }
+            Asked::Receipt(hash) => or_null(self.chain.tx(&hash).map(|(block, index)| {
+                let mut out = String::new();
+                shapes::push_receipt(&mut out, Place { block: &block, index });
+                out
+            })),
+        })
+    }
+
+    fn seat(&self, id: BlockId, index: u64) -> Result<Option<(SharedTx, Seat)>, Failure> {
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
         if id == BlockId::Pending {
-            let (env, txs) = self.api.pending();
+            let (env, txs) = self.pending();
             return Ok(txs.get(index).map(|tx| (tx.clone(), Seat::to_come(&env, index))));
         }
-        let Some(block) = self.api.block(id)? else { return Ok(None) };
+        let Some(block) = self.block(id)? else { return Ok(None) };
         Ok(block.txs.get(index).map(|tx| (tx.clone(), Seat::from(Place { block: &block, index }))))
     }
 
     fn transaction(&self, hash: &B256) -> String {
         // First where it waits: between the two looks it may have come into a block.
-        let waiting = self.api.chain.pool().get(hash);
+        let waiting = self.chain.pool().get(hash);
         let mut out = String::new();
-        match (self.api.found(hash), waiting) {
+        match (self.chain.tx(hash), waiting) {
             (Some((block, index)), _) => {
                 shapes::push_transaction(&mut out, &block.txs[index], Some(Place { block: &block, index }));
             }
@@ -189,12 +240,19 @@ impl Caller<'_> {
         }
         out
     }
+}
 
-    pub(super) fn eth_get_transaction_receipt(&self, params: Params<'_>) -> Result<String, Failure> {
-        let hash: B256 = params.at_most(1)?.required(0)?;
-        let Some((block, index)) = self.api.found(&hash) else { return Ok(NULL.into()) };
-        let mut out = String::new();
-        shapes::push_receipt(&mut out, Place { block: &block, index });
-        Ok(out)
+impl Caller<'_> {
+    pub(super) fn eth_block_number(&self) -> Result<String, Failure> {
+        Ok(json::quantity(self.api.chain.head().number()))
+    }
+
+    pub(super) async fn block_method(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        let Some(asked) = Asked::read(method, params)? else { return Ok(NULL.into()) };
+        if self.api.is_light(&asked) {
+            return self.api.answer(&asked);
+        }
+        let api = Arc::clone(self.api);
+        self.api.heavy.run(move |_| api.answer(&asked)).await
     }
 }

@@ -99,17 +99,15 @@ impl Caller<'_> {
                 .await
             }
             "debug_traceCall" => self.debug_trace_call(params).await,
-            "debug_getRawTransaction" => {
-                let hash: B256 = params.at_most(1)?.required(0)?;
-                let chain = &self.api.chain;
-                let waiting = || chain.pool().get(&hash).map(|tx| tx.raw.clone());
-                let raw = chain.tx(&hash).map(|(block, index)| block.txs[index].raw.clone()).or_else(waiting);
-                Ok(json::data(&raw.unwrap_or_default()))
-            }
+            "debug_getRawTransaction" => self.block_method("eth_getRawTransactionByHash", params).await,
             "debug_getRawHeader" | "debug_getRawBlock" | "debug_getRawReceipts" => {
                 let id: BlockId = params.at_most(1)?.required(0)?;
-                let block = self.api.block(id)?.ok_or_else(|| Failure::server("block not found"))?;
-                Ok(raw(method, &block))
+                let (api, method) = (Arc::clone(self.api), method.to_owned());
+                let read = move |_| {
+                    let block = api.block(id)?.ok_or_else(|| Failure::server("block not found"))?;
+                    Ok(raw(&method, &block))
+                };
+                self.api.heavy.run(read).await
             }
             // There is nothing here that this node had found bad.
             "debug_getBadBlocks" => Ok("[]".into()),

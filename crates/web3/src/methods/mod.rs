@@ -197,13 +197,13 @@ impl Answerer for Caller<'_> {
             "net" | "web3" | "rpc" => self.node(method, params),
             "txpool" => self.txpool(method, params).await,
             "debug" => self.debug(method, params).await,
-            "utxo" => self.utxo(method, params),
+            "utxo" => self.utxo(method, params).await,
             "personal" => match method {
                 "personal_sign" => self.signing(method, params).await,
                 unknown => Err(Failure::method_not_found(unknown)),
             },
             "hearth" => match method {
-                "hearth_transactionFate" => self.transaction_fate(params),
+                "hearth_transactionFate" => self.transaction_fate(params).await,
                 _ => self.profile(method, params).await,
             },
             "evm" | "anvil" | "hardhat" if self.api.config.dev => self.dev(method, params).await,
@@ -246,11 +246,10 @@ impl Caller<'_> {
             "eth_call" => self.eth_call(params).await,
             "eth_estimateGas" => self.eth_estimate_gas(params).await,
             "eth_createAccessList" => self.eth_create_access_list(params).await,
-            "eth_getTransactionReceipt" => self.eth_get_transaction_receipt(params),
-            "eth_getTransactionCount" => self.eth_get_transaction_count(params),
-            "eth_getBalance" => self.eth_get_balance(params),
-            "eth_getCode" => self.eth_get_code(params),
-            "eth_getStorageAt" => self.eth_get_storage_at(params),
+            "eth_getTransactionCount" => self.eth_get_transaction_count(params).await,
+            "eth_getBalance" => self.eth_get_balance(params).await,
+            "eth_getCode" => self.eth_get_code(params).await,
+            "eth_getStorageAt" => self.eth_get_storage_at(params).await,
             "eth_getProof" => self.eth_get_proof(params).await,
             "eth_getLogs" => self.eth_get_logs(params).await,
             "eth_gasPrice" => Ok(quantity_128(self.api.suggested_price())),
@@ -278,7 +277,7 @@ impl Caller<'_> {
             | "eth_signTypedData"
             | "eth_signTypedData_v3"
             | "eth_signTypedData_v4" => self.signing(method, params).await,
-            _ => self.block_method(method, params),
+            _ => self.block_method(method, params).await,
         }
     }
 }

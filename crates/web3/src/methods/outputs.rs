@@ -5,10 +5,14 @@
 //! memory  the text of one answer: [`PAGE`] outputs at most
 //! drops   nothing: what is not there is null
 //!
+//! The ledger is a block ahead of what the chain shows for a moment, while that block is kept. An answer of that moment
+//! waits until the block is shown, or taken back and read anew: block, number and outputs agree for whoever asks.
+//!
 //! Numbers are quantities and bytes are data, as in all of Ethereum's JSON-RPC. Owners are addresses in bech32m,
 //! outputs `0x…:index`, assets `native` or their id.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use alloy_primitives::{B256, Bytes, U256};
 use hearth_evm::chain::Chain;
@@ -20,12 +24,15 @@ use serde::Deserialize;
 
 use super::Caller;
 use crate::failure::Failure;
+use crate::heavy::Deadline;
 use crate::json::{self, Object};
 use crate::params::{Field, Param, Params};
 
 /// Outputs in one answer, and as many as are given where nobody says how many.
 const PAGE: usize = 1_000;
 const NULL: &str = "null";
+/// How long an answer waits before it looks again whether what it tells is shown.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// A text that names something of that ledger.
 #[derive(Clone, Copy, Debug)]
@@ -48,46 +55,96 @@ struct Which {
 
 impl Caller<'_> {
     /// Answers a method of `utxo`.
-    pub(super) fn utxo(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
-        let chain = &self.api.chain;
+    pub(super) async fn utxo(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         match method {
             "utxo_sendRawTransaction" => {
                 let raw: Bytes = params.at_most(1)?.required(0)?;
-                let sent = chain.submit_outputs(&[&raw]).remove(0);
+                let chain = &self.api.chain;
+                // A signature is verified and the disk written meanwhile.
+                let sent = tokio::task::block_in_place(|| chain.submit_outputs(&[&raw]).remove(0));
                 sent.map(|id| json::data(id.as_slice())).map_err(Failure::server)
             }
             "utxo_getOutputs" => {
                 let params = params.at_most(2)?;
                 let Named(owner) = params.required::<Named<OwnerKey>>(0)?;
-                Ok(outputs(chain, &owner, &params.shape_or_none(1)?.unwrap_or_default()))
+                let which: Which = params.shape_or_none(1)?.unwrap_or_default();
+                self.shown(Weight::Heavy, move |chain| Ok(outputs(chain, &owner, &which))).await
             }
             "utxo_getOutput" => {
                 let Named(at) = params.at_most(1)?.required::<Named<OutPoint>>(0)?;
-                let found = chain.outputs().output(&at);
-                Ok(found.map_or(NULL.into(), |found| json::object(|object| push_unspent(object, chain, &at, &found))))
+                self.shown(Weight::Light, move |chain| {
+                    let found = chain.outputs().output(&at);
+                    let text = |found| json::object(|object| push_unspent(object, chain, &at, &found));
+                    Ok(found.map_or(NULL.into(), text))
+                })
+                .await
             }
             "utxo_getBalances" => {
                 let Named(owner) = params.at_most(1)?.required::<Named<OwnerKey>>(0)?;
-                Ok(balances(chain, &owner))
+                self.shown(Weight::Heavy, move |chain| Ok(balances(chain, &owner))).await
             }
             "utxo_getAsset" => {
                 let Named(id) = params.at_most(1)?.required::<Named<AssetId>>(0)?;
-                Ok(asset(chain, &id))
+                self.shown(Weight::Light, move |chain| Ok(asset(chain, &id))).await
             }
-            "utxo_getSupply" => {
-                let params = params.at_most(1)?;
-                match params.optional::<Named<AssetId>>(0)? {
-                    Some(Named(id)) if !id.is_native() => Ok(asset(chain, &id)),
-                    _ => Ok(supply(chain)),
+            "utxo_getSupply" => match params.at_most(1)?.optional::<Named<AssetId>>(0)? {
+                Some(Named(id)) if !id.is_native() => {
+                    self.shown(Weight::Light, move |chain| Ok(asset(chain, &id))).await
                 }
-            }
+                _ => self.shown(Weight::Light, |chain| Ok(supply(chain))).await,
+            },
             "utxo_getTransaction" => {
                 let id: B256 = params.at_most(1)?.required(0)?;
-                transaction(chain, &id)
+                // What is in a block is read from disk.
+                let weight =
+                    if self.api.chain.outputs().landed_in(&id).is_some() { Weight::Heavy } else { Weight::Light };
+                self.shown(weight, move |chain| transaction(chain, &id)).await
             }
             unknown => Err(Failure::method_not_found(unknown)),
         }
     }
+
+    /// What `read` gives, of a moment when all that it may have read is shown.
+    async fn shown<F>(&self, weight: Weight, read: F) -> Result<String, Failure>
+    where
+        F: Fn(&Chain) -> Result<String, Failure> + Send + 'static,
+    {
+        if weight == Weight::Light
+            && let Some(answer) = if_shown(&self.api.chain, &read)
+        {
+            return answer;
+        }
+        let chain = self.api.chain.clone();
+        let wait = move |deadline: Deadline| {
+            let events = chain.subscribe();
+            loop {
+                if let Some(answer) = if_shown(&chain, &read) {
+                    return answer;
+                }
+                deadline.check()?;
+                events.next_within(LOOK_AGAIN);
+            }
+        };
+        self.api.heavy.run(wait).await
+    }
+}
+
+/// Where something is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weight {
+    /// On the threads that answer.
+    Light,
+    /// On those of calls.
+    Heavy,
+}
+
+/// What `read` gives, unless it may be of a block that is not shown.
+fn if_shown<T>(chain: &Chain, read: impl Fn(&Chain) -> T) -> Option<T> {
+    let before = chain.outputs().newest();
+    let answer = read(chain);
+    let after = chain.outputs().newest();
+    // Both must be shown: a block may have been taken back in between.
+    (before.max(after) <= chain.head().number()).then_some(answer)
 }
 
 fn outputs(chain: &Chain, owner: &OwnerKey, which: &Which) -> String {
@@ -173,8 +230,6 @@ fn supply(chain: &Chain) -> String {
 
 fn transaction(chain: &Chain, id: &B256) -> Result<String, Failure> {
     let landed = chain.outputs().transaction(id).map_err(Failure::internal)?;
-    // A block is shown when all of it is there.
-    let landed = landed.filter(|landed| landed.number <= chain.head().number());
     if let Some(landed) = landed {
         return Ok(json::object(|object| push_landed(object, id, &landed)));
     }

@@ -7,6 +7,7 @@
 //! source  the `txpool` methods of go-ethereum 1.16
 
 use alloy_primitives::{Address, B256};
+use hearth_evm::chain::Chain;
 use hearth_evm::pool::{Content, inspect_line};
 use hearth_evm::tx::SharedTx;
 
@@ -87,27 +88,34 @@ impl Caller<'_> {
 
     /// What became of a transaction of either ledger that was acknowledged: it waits, is in a block, or was given up,
     /// and why.
-    pub(super) fn transaction_fate(&self, params: Params<'_>) -> Result<String, Failure> {
+    pub(super) async fn transaction_fate(&self, params: Params<'_>) -> Result<String, Failure> {
         let hash: B256 = params.at_most(1)?.required(0)?;
-        let chain = &self.api.chain;
-        let waits = chain.pool().get(&hash).is_some() || chain.outputs_pool().get(&hash).is_some();
-        let fate = chain.pool().fate(&hash).map(|reason| reason.to_string());
-        let fate = fate.or_else(|| chain.outputs_pool().fate(&hash).map(|refusal| refusal.to_string()));
-        let place = chain.tx(&hash).map(|(block, index)| (block.number(), Some(index)));
-        // Which of a block's it is in the ledger of outputs, `utxo_getTransaction` says.
-        let place = place.or_else(|| Some((chain.outputs().landed_in(&hash)?, None)));
-        Ok(json::object(|object| match (place, waits, fate) {
-            (Some((block, index)), ..) => {
-                object.text("status", "included");
-                object.quantity("blockNumber", block);
-                index.into_iter().for_each(|index| object.quantity("transactionIndex", index as u64));
-            }
-            (None, true, _) => object.text("status", "pending"),
-            (None, false, Some(reason)) => {
-                object.text("status", "dropped");
-                object.text("reason", &reason);
-            }
-            (None, false, None) => object.text("status", "unknown"),
-        }))
+        if self.api.chain.is_tx_at_hand(&hash) {
+            return Ok(fate(&self.api.chain, &hash));
+        }
+        let chain = self.api.chain.clone();
+        self.api.heavy.run(move |_| Ok(fate(&chain, &hash))).await
     }
+}
+
+fn fate(chain: &Chain, hash: &B256) -> String {
+    let waits = chain.pool().get(hash).is_some() || chain.outputs_pool().get(hash).is_some();
+    let fate = chain.pool().fate(hash).map(|reason| reason.to_string());
+    let fate = fate.or_else(|| chain.outputs_pool().fate(hash).map(|refusal| refusal.to_string()));
+    let place = chain.tx(hash).map(|(block, index)| (block.number(), Some(index)));
+    // Which of a block's it is in the ledger of outputs, `utxo_getTransaction` says.
+    let place = place.or_else(|| Some((chain.outputs().landed_in(hash)?, None)));
+    json::object(|object| match (place, waits, fate) {
+        (Some((block, index)), ..) => {
+            object.text("status", "included");
+            object.quantity("blockNumber", block);
+            index.into_iter().for_each(|index| object.quantity("transactionIndex", index as u64));
+        }
+        (None, true, _) => object.text("status", "pending"),
+        (None, false, Some(reason)) => {
+            object.text("status", "dropped");
+            object.text("reason", &reason);
+        }
+        (None, false, None) => object.text("status", "unknown"),
+    })
 }

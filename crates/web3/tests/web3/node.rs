@@ -108,6 +108,13 @@ impl Node {
         Self::of(ChainConfig { block_time, ..ChainConfig::new(genesis) }, change, look_at)
     }
 
+    /// A chain that has a folder, and makes blocks on demand.
+    pub fn in_folder(dir: &std::path::Path, change: impl FnOnce(&mut Config)) -> Self {
+        let genesis = Genesis::dev(CHAIN_ID, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
+        let (dir, block_time) = (Some(dir.to_owned()), BlockTime::Manual);
+        Self::of(ChainConfig { dir, block_time, ..ChainConfig::new(genesis) }, change, None)
+    }
+
     /// A chain that keeps its last `retain_blocks` blocks.
     pub fn forgetful(retain_blocks: u64) -> Self {
         let genesis = Genesis::dev(CHAIN_ID, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);

@@ -1,5 +1,7 @@
 //! The ledger of outputs over the RPC: there, about, and back.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use alloy_primitives::{Address, B256, U256, hex};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_evm::chain::BlockTime;
@@ -7,7 +9,7 @@ use hearth_utxo::tx::{Action, Builder};
 use hearth_utxo::{AssetId, OutPoint, Output, OwnerKey, prism};
 use serde_json::{Value, json};
 
-use crate::node::{CHAIN_ID, Node, account, number};
+use crate::node::{CHAIN_ID, Node, account, connect, number, send};
 
 fn key(seed: u8) -> SigningKey {
     SigningKey::from_seed(&[seed; 32])
@@ -141,4 +143,32 @@ fn what_is_wrong_is_said() {
     assert!(
         said("utxo_sendRawTransaction", json!([raw])).contains("invalid chain id for signer: have 31338 want 31337")
     );
+}
+
+#[test]
+fn outputs_are_told_with_their_block() {
+    let node = Node::new(BlockTime::Manual);
+    let done = AtomicBool::new(false);
+    let owner = owner(1).to_string();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let stream = connect(&node.server);
+            let ask = |method: &str, params: Value| {
+                let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+                let head = "Host: localhost\r\nContent-Type: application/json\r\n";
+                let (_, answer) = send(&stream, "POST", head, request.as_bytes());
+                serde_json::from_str::<Value>(&answer).unwrap()["result"].clone()
+            };
+            while !done.load(Relaxed) {
+                // One output a block.
+                let before = number(&ask("eth_blockNumber", json!([])));
+                let count = ask("utxo_getBalances", json!([owner]))[0]["outputs"].clone();
+                let count = if count.is_null() { 0 } else { number(&count) };
+                let after = number(&ask("eth_blockNumber", json!([])));
+                assert!((before..=after).contains(&count), "{before} {count} {after}");
+            }
+        });
+        (0..60).for_each(|_| receive(&node, 1, 1_000));
+        done.store(true, Relaxed);
+    });
 }

@@ -1,5 +1,7 @@
 //! Transactions into the chain and back, blocks, receipts, logs, fees.
 
+use std::time::Duration;
+
 use alloy_primitives::{Address, B256, TxKind, hex};
 use hearth_evm::chain::BlockTime;
 use serde_json::{Value, json};
@@ -339,4 +341,69 @@ fn a_transaction_can_be_sent_for_its_receipt() {
     node.call("evm_mine", json!([]));
     let receipt = node.call("eth_getTransactionReceipt", json!([late["error"]["data"]]));
     assert_eq!(receipt["status"], "0x1");
+}
+
+#[test]
+fn what_is_long_or_on_disk_is_told_beside_the_threads_that_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    // No place for anything that takes long: what is answered all the same is answered at once.
+    let node = Node::in_folder(dir.path(), |config| {
+        config.limits.heavy_at_once = 0;
+        config.limits.heavy_time = Duration::from_millis(10);
+    });
+    let send = |nonce| node.call("eth_sendRawTransaction", json!([Plan::transfer(1, nonce).raw()]));
+    let old = send(0);
+    let first = node.chain.mine().unwrap();
+    node.chain.mine_many(260, None).unwrap();
+    let all: Vec<Value> = (1..=201).map(send).collect();
+    let busy = node.chain.mine().unwrap().number();
+    let busy = format!("{busy:#x}");
+    for (method, params) in [
+        ("eth_getBlockByNumber", json!(["0x1", false])),
+        ("eth_getBlockByHash", json!([first.hash, false])),
+        ("eth_getBlockReceipts", json!(["0x1"])),
+        ("eth_getTransactionByHash", json!([old])),
+        ("eth_getTransactionReceipt", json!([old])),
+        ("hearth_transactionFate", json!([old])),
+        ("eth_getTransactionByBlockNumberAndIndex", json!(["0x1", "0x0"])),
+        ("eth_getBalance", json!([account(1), "0x1"])),
+        ("eth_getBlockByNumber", json!([busy, true])),
+        ("eth_getBlockReceipts", json!([busy])),
+    ] {
+        assert_eq!(node.fails(method, params), (-32000, "execution aborted (timeout = 0.01s)".into()), "{method}");
+    }
+    for (method, params) in [
+        ("eth_getBlockByNumber", json!([busy, false])),
+        ("eth_getBlockByNumber", json!(["0x0", true])),
+        ("eth_getTransactionReceipt", json!([all[200]])),
+        ("eth_getTransactionByHash", json!([all[0]])),
+        ("eth_getBalance", json!([account(1), busy])),
+    ] {
+        assert!(!node.call(method, params).is_null(), "{method}");
+    }
+    assert!(node.call("eth_getTransactionByHash", json!([B256::ZERO])).is_null());
+    assert!(node.call("eth_getBlockByHash", json!([B256::ZERO, true])).is_null());
+    assert!(node.call("eth_getBlockByNumber", json!(["0xffff", true])).is_null());
+}
+
+#[test]
+fn what_is_on_disk_is_told_as_what_is_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::in_folder(dir.path(), |_| {});
+    let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
+    let block = node.chain.mine().unwrap();
+    let ask = || {
+        [
+            ("eth_getBlockByNumber", json!(["0x1", true])),
+            ("eth_getBlockByHash", json!([block.hash, false])),
+            ("eth_getBlockReceipts", json!(["0x1"])),
+            ("eth_getTransactionByHash", json!([hash])),
+            ("eth_getTransactionReceipt", json!([hash])),
+            ("hearth_transactionFate", json!([hash])),
+        ]
+        .map(|(method, params)| node.call(method, params))
+    };
+    let before = ask();
+    node.chain.mine_many(260, None).unwrap();
+    assert_eq!(ask(), before);
 }
