@@ -301,8 +301,6 @@ mod tests {
             status: true,
             gas_used: 21_000,
             logs: (0..number % 4).map(|at| log(number + at)).collect(),
-            contract_address: None,
-            output: Bytes::new(),
         };
         let verdicts = (0..40).map(|number| Verdict::Included(outcome(number))).collect();
         let body = Body::new(&vec![tx.clone(); 40], verdicts, 0);
