@@ -19,6 +19,8 @@ use alloy_genesis::GenesisAccount;
 use alloy_primitives::{Address, B64, B256, Bytes, Sealable, Sealed, U256};
 use revm::primitives::hardfork::SpecId;
 use revm::state::AccountInfo;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::state::{AccountChange, Changes, bytecode};
 
@@ -33,6 +35,9 @@ pub enum GenesisError {
     /// Not JSON, or not of the genesis' form.
     #[error("genesis: {0}")]
     Json(#[from] serde_json::Error),
+    /// A field without which it is no genesis: a slip of the pen would make another chain.
+    #[error("genesis: {0} is missing")]
+    Missing(&'static str),
     /// The chain's id is zero.
     #[error("genesis: config.chainId is 0; give it an id of its own")]
     ChainId,
@@ -90,9 +95,29 @@ pub struct Genesis {
     pub blob_gas_used: u64,
 }
 
+/// What a genesis must name.
+#[derive(Deserialize)]
+struct Named {
+    config: Option<NamedConfig>,
+    alloc: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NamedConfig {
+    chain_id: Option<IgnoredAny>,
+}
+
 impl Genesis {
     /// Reads geth's JSON form.
     pub fn from_json(text: &str) -> Result<Self, GenesisError> {
+        let named: Named = serde_json::from_str(text)?;
+        if !named.config.is_some_and(|config| config.chain_id.is_some()) {
+            return Err(GenesisError::Missing("config.chainId"));
+        }
+        if named.alloc.is_none() {
+            return Err(GenesisError::Missing("alloc"));
+        }
         let read: alloy_genesis::Genesis = serde_json::from_str(text)?;
         if read.config.chain_id == 0 {
             return Err(GenesisError::ChainId);
@@ -276,5 +301,8 @@ mod tests {
         let message = of(r#"{"chainId": 7, "londonBlock": 0}"#).expect_err("London alone").to_string();
         assert!(message.contains("londonBlock") && message.contains("berlinBlock"), "{message}");
         assert!(matches!(Genesis::from_json("{"), Err(GenesisError::Json(_))));
+        assert!(matches!(Genesis::from_json("{}"), Err(GenesisError::Missing("config.chainId"))));
+        let slip = r#"{"config": {"chainId": 7}, "allocc": {}}"#;
+        assert!(matches!(Genesis::from_json(slip), Err(GenesisError::Missing("alloc"))));
     }
 }

@@ -27,12 +27,12 @@ pub struct CometOptions {
     /// Who decides on blocks: this process alone, or the CometBFT node that connects to `--abci`.
     #[arg(long, value_enum, default_value_t, value_name = "WHO")]
     pub consensus: Consensus,
-    /// Where CometBFT connects to, `unix:///PATH` or `tcp://HOST:PORT`: its `proxy_app`.
-    #[arg(long, value_name = "ADDRESS", default_value = "tcp://127.0.0.1:26658")]
-    pub abci: Address,
-    /// CometBFT's RPC, through which this node's transactions reach the others.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:26657")]
-    pub comet_rpc: String,
+    /// Where CometBFT connects to, `unix:///PATH` or `tcp://HOST:PORT`: its `proxy_app` [default: tcp://127.0.0.1:26658].
+    #[arg(long, value_name = "ADDRESS")]
+    pub abci: Option<Address>,
+    /// CometBFT's RPC, through which this node's transactions reach the others [default: http://127.0.0.1:26657].
+    #[arg(long, value_name = "URL")]
+    pub comet_rpc: Option<String>,
     /// Keep so many of the last blocks at least, and let CometBFT forget others that no snapshot needs; 0: keep all.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = retained)]
     pub retain_blocks: u64,
@@ -57,6 +57,25 @@ impl CometOptions {
     pub fn is_cometbft(&self) -> bool {
         self.consensus == Consensus::Cometbft
     }
+
+    /// Refuses what only CometBFT would make use of where it does not decide.
+    pub fn check(&self) -> Result<(), EvmError> {
+        let given = [("--abci", self.abci.is_some()), ("--comet-rpc", self.comet_rpc.is_some())];
+        match given.into_iter().find(|(_, given)| *given && !self.is_cometbft()) {
+            Some((option, _)) => Err(EvmError::Idle(option, "without --consensus cometbft")),
+            None => Ok(()),
+        }
+    }
+
+    /// Where CometBFT connects to.
+    pub fn abci(&self) -> Address {
+        self.abci.clone().unwrap_or_else(|| "tcp://127.0.0.1:26658".parse().expect("an address"))
+    }
+
+    /// CometBFT's RPC.
+    fn comet_rpc(&self) -> &str {
+        self.comet_rpc.as_deref().unwrap_or("http://127.0.0.1:26657")
+    }
 }
 
 /// What serves CometBFT; ends when dropped.
@@ -75,10 +94,10 @@ pub fn start(chain: &Chain, options: &CometOptions, dir: Option<&Path>) -> Resul
         app = begun.map_err(|source| EvmError::Snapshots { path, source })?;
     }
     let app = Arc::new(app);
-    let failed = |source| EvmError::Abci { address: options.abci.to_string(), source };
+    let failed = |source| EvmError::Abci { address: options.abci().to_string(), source };
     let spread = app.spread().clone();
-    let server = Server::start(&options.abci, app, Default::default()).map_err(failed)?;
-    let spreader = Spreader::start(chain.clone(), Rpc::at(&options.comet_rpc), spread).map_err(failed)?;
+    let server = Server::start(&options.abci(), app, Default::default()).map_err(failed)?;
+    let spreader = Spreader::start(chain.clone(), Rpc::at(options.comet_rpc()), spread).map_err(failed)?;
     Ok(Engine { _server: server, _spreader: spreader })
 }
 

@@ -48,9 +48,9 @@ pub struct EvmRun {
     /// The words (BIP-39) that the accounts follow from.
     #[arg(long, value_name = "WORDS", default_value = accounts::MNEMONIC)]
     pub mnemonic: String,
-    /// Seconds from each block to the next, or `instant`: a block as soon as there is a transaction.
-    #[arg(long, value_name = "SECONDS", default_value = "instant", value_parser = block_time)]
-    pub block_time: BlockTime,
+    /// Seconds from each block to the next, or `instant`: a block as soon as there is a transaction [default: instant].
+    #[arg(long, value_name = "SECONDS", value_parser = block_time)]
+    pub block_time: Option<BlockTime>,
     /// Gas that a block may use [default: 1000 million for each second of block time].
     #[arg(long, value_name = "GAS", value_parser = clap::value_parser!(u64).range(21_000..=1_000_000_000_000))]
     pub gas_limit: Option<u64>,
@@ -107,6 +107,12 @@ pub enum EvmError {
         /// What is wrong.
         what: String,
     },
+    /// Options that say nothing together.
+    #[error("{0} does nothing {1}")]
+    Idle(&'static str, &'static str),
+    /// The network runs.
+    #[error("the network in {} runs already: stop it first, or name another folder with --dir", .0.display())]
+    Running(PathBuf),
     /// The chain.
     #[error("{0}{hint}", hint = hint(.0))]
     Chain(#[from] ChainError),
@@ -154,7 +160,7 @@ pub enum EvmError {
 impl EvmError {
     /// Whether the command line is at fault, and not what happened.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Mnemonic(_))
+        matches!(self, Self::Mnemonic(_) | Self::Idle(..))
     }
 }
 

@@ -29,6 +29,13 @@ const THREADS_MAX: usize = 4;
 
 /// Runs until Ctrl-C.
 pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+    options.comet.check()?;
+    if options.comet.is_cometbft() && options.block_time.is_some() {
+        return Err(EvmError::Idle(
+            "--block-time",
+            "with --consensus cometbft: CometBFT decides when there is a block",
+        ));
+    }
     let accounts = accounts::derive(&options.mnemonic, options.accounts)?;
     let genesis = genesis(options, &accounts)?;
     let chain_id = genesis.chain_id;
@@ -38,7 +45,7 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
         dir: options.data_dir.clone(),
         retain_blocks: options.comet.retain_blocks,
         pool: if cometbft { PoolConfig::comet() } else { PoolConfig::default() },
-        block_time: if cometbft { BlockTime::Manual } else { options.block_time },
+        block_time: if cometbft { BlockTime::Manual } else { block_time(options) },
         threads: options.threads.map_or(cores.min(THREADS_MAX), usize::from),
         ..ChainConfig::new(genesis)
     };
@@ -94,6 +101,10 @@ fn reach(cometbft: bool, accounts: usize) -> &'static str {
     }
 }
 
+fn block_time(options: &EvmRun) -> BlockTime {
+    options.block_time.unwrap_or(BlockTime::Instant)
+}
+
 /// A name for each node of this machine: by the port, and by the address where that is not the usual one.
 fn workspace_name(address: SocketAddr) -> String {
     match address.ip() {
@@ -138,7 +149,7 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
         }
         _ => {
             let funded: Vec<_> = accounts.iter().map(|account| (account.address, options.balance)).collect();
-            let by_time = match options.block_time {
+            let by_time = match block_time(options) {
                 BlockTime::Every(every) => GAS_PER_SECOND.saturating_mul(every.as_secs_f64().ceil() as u64),
                 BlockTime::Instant | BlockTime::Manual => GAS_PER_SECOND,
             };
@@ -159,8 +170,8 @@ fn greet(options: &EvmRun, accounts: &[DevAccount], chain: &Chain, address: Sock
         None => say.line("  chain     in memory"),
     }
     say.line(format_args!("  genesis   {}", chain.block(0).map_or(head.hash, |zero| zero.hash)));
-    let blocks = match options.block_time {
-        _ if options.comet.is_cometbft() => format!("by CometBFT, which connects to {}", options.comet.abci),
+    let blocks = match block_time(options) {
+        _ if options.comet.is_cometbft() => format!("by CometBFT, which connects to {}", options.comet.abci()),
         BlockTime::Every(every) => format!("every {} s", every.as_secs_f64()),
         BlockTime::Instant | BlockTime::Manual => "as transactions come".into(),
     };

@@ -4,7 +4,7 @@
 //! writes  the nodes' homes and logs
 //! memory  what the chain begins with
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -113,6 +113,7 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
         }
         return Ok(());
     }
+    let _lock = lock(&options.dir)?;
     let (early, late) = homes.split_at(homes.len() - late);
     let mut running = Running::default();
     running.start_all(options, &cometbft, early, stop)?;
@@ -140,6 +141,17 @@ fn genesis(options: &EvmTestnet, chain_id: u64) -> Result<serde_json::Value, Evm
     let genesis = Genesis::dev(chain_id, &funded, GAS_LIMIT);
     let chain = Chain::open(ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) })?;
     Ok(dump::of(&chain))
+}
+
+/// Keeps a second one from starting the same nodes, for as long as it is held.
+fn lock(dir: &Path) -> Result<File, EvmError> {
+    let failed = |source| EvmError::Start { what: format!("the network in {}", dir.display()), source };
+    let file = File::options().create(true).truncate(false).write(true).open(dir.join("lock")).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(EvmError::Running(dir.to_owned())),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
 }
 
 /// What runs a node: the application and CometBFT, both in its folder.
@@ -316,5 +328,14 @@ mod tests {
         let mut command = Command::new("hearth");
         command.args(["evm", "--mnemonic", "two words"]);
         assert_eq!(shown(&command), "hearth evm --mnemonic 'two words'");
+    }
+
+    #[test]
+    fn a_network_runs_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = lock(folder.path()).expect("nobody else");
+        assert!(matches!(lock(folder.path()), Err(EvmError::Running(_))));
+        drop(first);
+        assert!(lock(folder.path()).is_ok());
     }
 }
