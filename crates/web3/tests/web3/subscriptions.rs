@@ -72,13 +72,15 @@ fn heads_logs_and_pending_transactions_are_told() {
     let mut client = Client::new(&node);
     assert_eq!(client.call("eth_chainId", json!([])), "0x7a69");
     let deploy = json!([{ "from": crate::node::account(1), "data": format!("0x{}", crate::node::creates(LOGS)) }]);
-    let deployed = node.call("eth_sendTransaction", deploy);
-    node.chain.mine().unwrap();
-    let contract = node.receipt(&deployed)["contractAddress"].as_str().unwrap().to_owned();
+    let hashes = client.call("eth_subscribe", json!(["newPendingTransactions"]));
     let heads = client.call("eth_subscribe", json!(["newHeads"]));
+    let deployed = node.call("eth_sendTransaction", deploy);
+    assert_eq!(client.told(&hashes), deployed);
+    node.chain.mine().unwrap();
+    assert_eq!(client.told(&heads)["number"], "0x1");
+    let contract = node.receipt(&deployed)["contractAddress"].as_str().unwrap().to_owned();
     let logs = client.call("eth_subscribe", json!(["logs", { "address": contract, "topics": [word(1)] }]));
     let others = client.call("eth_subscribe", json!(["logs", { "topics": [word(2)] }]));
-    let hashes = client.call("eth_subscribe", json!(["newPendingTransactions"]));
     let whole = client.call("eth_subscribe", json!(["newPendingTransactions", true]));
     let snapshot = node.chain.snapshot();
     let plan = Plan {
