@@ -254,8 +254,10 @@ fn a_consensus_engine_makes_the_same_block_everywhere() {
 
 /// Looks at everything that a client can see, again and again; how often it looked.
 fn look(chain: &Chain, done: &AtomicBool) -> u64 {
-    let (mut looks, mut pending) = (0u64, [0; 4]);
-    while !done.load(Ordering::Relaxed) {
+    let (mut looks, mut pending, mut last) = (0u64, [0; 4], false);
+    while !last {
+        // Read before the look: the last one begins when all is over, and sees the end.
+        last = done.load(Ordering::Acquire);
         let (head, view) = chain.head_and_view();
         assert_eq!(head.header.state_root, view.state_root());
         let number = chain.head().number();
@@ -297,7 +299,7 @@ fn number_block_receipt_and_nonce_agree(chain: &Chain) {
         while chain.head().number() == head && chain.pool().status().pending > 0 {
             assert!(Instant::now() < end, "what waits is included");
         }
-        done.store(true, Ordering::Relaxed);
+        done.store(true, Ordering::Release);
         assert!(hashes.iter().all(|hash| chain.tx(hash).is_some()), "what is acknowledged is included");
         assert!(readers.into_iter().all(|reader| reader.join().expect("all agrees") > 0));
     });
