@@ -4,10 +4,9 @@
 //! writes  a [`Report`]
 
 use super::collect::{Block, Chain, Receipts};
+use super::course::Told;
 use super::outcome::{Outcomes, histogram};
 use super::report::{BlockLine, Limit, Percentiles, Report, cores, median_of_seconds};
-use super::run::{Asked, Node};
-use super::sender::Told;
 use super::window::Window;
 
 /// A thread that is busy for this share of its time has none left.
@@ -17,12 +16,18 @@ const LAG_MS_MAX: f64 = 100.0;
 
 /// What was found.
 pub struct Found<'a> {
-    /// What was asked for.
-    pub asked: &'a Asked,
-    /// The node.
-    pub node: &'a Node,
+    /// The node's name.
+    pub client: String,
+    /// What was sent.
+    pub kind: String,
     /// How many accounts sent.
     pub accounts: usize,
+    /// The rate asked for.
+    pub rate: Option<f64>,
+    /// The threads that sent.
+    pub senders: usize,
+    /// What the load paid for a unit of gas at first, in wei.
+    pub max_fee: u128,
     /// The measured time.
     pub window: Window,
     /// The blocks.
@@ -79,7 +84,7 @@ fn intervals(chain: &Chain, seen: impl Fn(&Block) -> f64) -> Vec<(f64, f64, u64)
 
 /// The report.
 pub fn report(found: &Found<'_>) -> Report {
-    let Found { asked, node, window, chain, outcomes, tolds, receipts, .. } = found;
+    let Found { window, chain, outcomes, tolds, receipts, .. } = found;
     let seconds = window.end.duration_since(window.begin).as_secs_f64();
     let seen = |block: &Block| match block.seen.checked_duration_since(window.begin) {
         Some(after) => after.as_secs_f64(),
@@ -94,17 +99,17 @@ pub fn report(found: &Found<'_>) -> Report {
     let each = |cpu: std::time::Duration| cpu.as_secs_f64() * 1e6 / ours.max(1) as f64;
     let client_cores = cores(window.client, window.counted);
     let machine = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = asked.senders.min(machine) as f64;
+    let threads = found.senders.min(machine) as f64;
     let (late, no_room) = (sum(|told| told.unsent), outcomes.unsent() as u64);
     let shares = Shares::of(tolds);
     // What fell due just before the end may be as late as what went out.
-    let late_max = asked.pace.rate.map_or(0.0, |rate| (rate * LAG_MS_MAX / 1e3).max(1.0));
+    let late_max = found.rate.map_or(0.0, |rate| (rate * LAG_MS_MAX / 1e3).max(1.0));
     let kept = no_room == 0 && late as f64 <= late_max && send_lag.is_none_or(|lag| lag.p99_ms < LAG_MS_MAX);
     outcomes.with(|counts| Report {
-        client: node.client.clone(),
-        kind: asked.mix.to_string(),
+        client: found.client.clone(),
+        kind: found.kind.clone(),
         accounts: found.accounts,
-        rate: asked.pace.rate,
+        rate: found.rate,
         seconds,
         tps: ours as f64 / seconds.max(1e-9),
         tps_median: median_of_seconds(&intervals(chain, seen), seconds),
@@ -128,14 +133,15 @@ pub fn report(found: &Found<'_>) -> Report {
         client_cores,
         senders_busy: shares.busy,
         senders_waiting: shares.answers,
-        limit: limit(&shares, client_cores, threads, asked.pace.rate.is_some(), kept),
+        limit: limit(&shares, client_cores, threads, found.rate.is_some(), kept),
         unanswered: sum(|told| told.unanswered) + chain.errors,
         last_error: tolds.iter().filter_map(|told| told.error.as_ref()).next_back().map(ToString::to_string),
         pool_full: sum(|told| told.full),
         pool_full_words: tolds.iter().find_map(|told| told.full_words.clone()),
         dearer: sum(|told| told.dearer),
-        blocks_too_dear: chain.blocks.iter().filter(|block| block.base_fee > node.terms.max_fee).count(),
+        blocks_too_dear: chain.blocks.iter().filter(|block| block.base_fee > found.max_fee).count(),
         healed: sum(|told| told.healed),
+        resigned: sum(|told| told.resigned),
         other_hash: sum(|told| told.other_hash),
         renonced: sum(|told| told.renonced),
         number_ahead: chain.number_ahead,

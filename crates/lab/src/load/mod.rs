@@ -12,9 +12,11 @@
 pub mod account;
 pub mod collect;
 pub mod compare;
+pub mod course;
 mod figures;
 pub mod fund;
 pub mod look;
+pub mod mix;
 pub mod outcome;
 pub mod process;
 pub mod queue;

@@ -127,7 +127,8 @@ impl Search {
     }
 }
 
-/// Looks for the highest rate. Each step takes the time that `asked` has; `stop` ends the search with what there is.
+/// Looks for the highest rate on contracts that are there. Each step takes the time that `asked` has; `stop` ends the
+/// search with what there is.
 pub fn ramp(
     asked: &Asked,
     bound: Bound,
@@ -135,15 +136,27 @@ pub fn ramp(
     contracts: Contracts,
     accounts: &[Signer],
     stop: &dyn Fn() -> bool,
-    mut told: impl FnMut(Progress<'_>),
+    told: impl FnMut(Progress<'_>),
 ) -> Result<Ramped, LoadError> {
+    search(bound, stop, told, |rate, told| {
+        let step = Asked { pace: Pace { rate: Some(rate), count: None, ..asked.pace }, ..asked.clone() };
+        drive(&step, node, contracts, accounts, stop, told)
+    })
+}
+
+/// Looks for the highest rate, by runs that `drive` makes at the rates it is given.
+pub fn search<T: FnMut(Progress<'_>), E>(
+    bound: Bound,
+    stop: &dyn Fn() -> bool,
+    mut told: T,
+    drive: impl Fn(f64, &mut T) -> Result<Report, E>,
+) -> Result<Ramped, E> {
     let p99_ms_max = bound.p99.as_secs_f64() * 1e3;
     let mut found = Ramped { p99_ms_max, highest: None, limited_by_load: false, steps: vec![], report: None };
     let mut search = Search::default();
     while let Some(rate) = search.next(bound.begin).filter(|_| !stop()) {
         told(Progress::Step(&format!("{rate:.1} transactions a second")));
-        let step = Asked { pace: Pace { rate: Some(rate), count: None, ..asked.pace }, ..asked.clone() };
-        let report = drive(&step, node, contracts, accounts, stop, &mut told)?;
+        let report = drive(rate, &mut told)?;
         if stop() {
             break;
         }

@@ -161,6 +161,8 @@ pub struct Report {
     pub blocks_too_dear: usize,
     /// Transactions that the node had lost, and that were sent again.
     pub healed: u64,
+    /// Transactions signed anew, as their time had run out and no block had them.
+    pub resigned: u64,
     /// Answers with another hash than that of what was sent.
     pub other_hash: u64,
     /// Times an account's nonce was asked for anew.
@@ -188,7 +190,8 @@ impl Report {
             format!("{:.0} txn/s over {:.1} s (median second {:.0})", self.tps, self.seconds, self.tps_median),
         );
         let (gas, time) = (self.mgas_per_s, self.block_time_s);
-        line("blocks", format!("{} in all, every {time:.2} s, {gas:.1} Mgas/s", self.blocks.len()));
+        let gas = if gas > 0.0 { format!(", {gas:.1} Mgas/s") } else { String::new() };
+        line("blocks", format!("{} in all, every {time:.2} s{gas}", self.blocks.len()));
         let Self { sent, included, rejected, dropped, unknown, .. } = self;
         line(
             "sent",
@@ -232,6 +235,7 @@ impl Report {
             ("blocks asked more for gas than the load paid at first", self.blocks_too_dear as u64),
             ("nonces asked for anew", self.renonced),
             ("transactions that the node had lost, sent again", self.healed),
+            ("transactions signed anew, as their blockhash had expired", self.resigned),
             ("answers with another hash", self.other_hash),
             ("block numbers ahead of their block", self.number_ahead),
             ("blocks on another parent", self.reorganised),

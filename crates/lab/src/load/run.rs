@@ -5,9 +5,8 @@
 //! memory  see the parts
 //! drops   nothing
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex, OnceLock};
-use std::thread;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use alloy_primitives::U256;
@@ -15,19 +14,19 @@ use hearth_crypto::secp256k1::Signer;
 use serde_json::{Value, json};
 
 use super::account::address;
-use super::collect::{self, Chain};
+use super::collect;
+pub use super::course::Progress;
+use super::course::{Course, Timing};
 use super::figures::{self, Found};
 use super::fund::{self, FundError, ask_developer_account};
 use super::outcome::{Outcome, Outcomes};
 use super::process;
 use super::report::Report;
 use super::rpc::{Rpc, RpcError, to_quantity};
-use super::sender::{self, Pace, Shared, Told};
+use super::sender::{self, Pace, Shared};
 pub use super::setup::set_up;
-use super::window::{self, Window};
 use super::workload::{Contracts, Mix, Terms, Workload};
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long receipts and the ends of what is left are asked for, each.
 const ASKING_MAX: Duration = Duration::from_secs(30);
 
@@ -82,20 +81,14 @@ impl Asked {
         Pace { presign: self.pace.presign.min(usable).min(self.pace.count.unwrap_or(u64::MAX)), ..self.pace }
     }
 
+    fn timing(&self) -> Timing {
+        Timing { warmup: self.warmup(), duration: self.duration, pids: self.pids.clone() }
+    }
+
     /// The time that does not count; none where a number is to be sent, all of which counts.
     pub fn warmup(&self) -> Duration {
         if self.pace.count.is_some() { Duration::ZERO } else { self.warmup }
     }
-}
-
-/// A step of the run, for whoever watches.
-pub enum Progress<'a> {
-    /// A line of text.
-    Step(&'a str),
-    /// So many of so many are signed.
-    Signed(u64, u64),
-    /// A second: since measuring began (below 0 in the warm-up), included in it, under way.
-    Second(f64, u64, usize),
 }
 
 /// A node, and what it charges.
@@ -176,73 +169,38 @@ pub fn drive(
     let nonces = node.rpc.nonces(&targets)?;
     let shares = share(accounts, &nonces, asked.senders);
     let first = node.rpc.number("eth_blockNumber", &json!([]))? + 1;
-    let (outcomes, terms) = (Outcomes::default(), Mutex::new(node.terms));
-    let (stop_sending, over, measured) = (OnceLock::new(), Default::default(), Default::default());
-    let (ready, signed, at_work) = (Barrier::new(shares.len() + 1), AtomicU64::new(0), AtomicUsize::new(shares.len()));
+    let (course, terms) = (Course::new(shares.len()), Mutex::new(node.terms));
     let shared = Shared {
         pace: asked.pace_of(accounts.len()),
         senders: shares.len(),
         workload: Workload { mix: asked.mix.clone(), contracts },
         terms: &terms,
         targets: &targets,
-        outcomes: &outcomes,
-        stop: &stop_sending,
-        over: &over,
-        measured: &measured,
-        ready: &ready,
-        signed: &signed,
-        at_work: &at_work,
+        course: &course,
     };
-    let (window, chain, tolds) = send_and_read(asked, node, &shared, &shares, first, stop, &mut told)?;
+    let rpcs = asked.networks.iter().map(|url| Rpc::new(url, asked.timeout)).collect::<Result<Vec<_>, _>>()?;
+    let senders = shares.iter().enumerate().map(|(index, share)| {
+        let (rpcs, shared) = (rpcs.clone(), &shared);
+        move || sender::send(rpcs, shared, index, share)
+    });
+    let presigned = shared.pace.presign * shared.targets.len() as u64;
+    let reader = |end: &AtomicBool| collect::follow(&node.rpc, first, &course.outcomes, end);
+    let (window, chain, tolds) = course.run(&asked.timing(), presigned, senders.collect(), reader, stop, &mut told);
     told(Progress::Step("asking what became of what is left, and for receipts"));
-    end(&node.rpc, &outcomes, ASKING_MAX);
+    end(&node.rpc, &course.outcomes, ASKING_MAX);
     let receipts = collect::failed(&node.rpc, &chain.blocks, &targets.iter().copied().collect(), ASKING_MAX);
     Ok(figures::report(&Found {
-        asked,
-        node,
+        client: node.client.clone(),
+        kind: asked.mix.to_string(),
         accounts: accounts.len(),
+        rate: asked.pace.rate,
+        senders: asked.senders,
+        max_fee: node.terms.max_fee,
         window,
         chain,
-        outcomes: &outcomes,
+        outcomes: &course.outcomes,
         tolds,
         receipts,
-    }))
-}
-
-/// Sends and reads blocks, each on threads of its own, from block `first` on, until the measured time is over and
-/// nothing is under way any more.
-fn send_and_read(
-    asked: &Asked,
-    node: &Node,
-    shared: &Shared<'_>,
-    shares: &[Vec<(Signer, u64)>],
-    first: u64,
-    stop: &dyn Fn() -> bool,
-    told: &mut impl FnMut(Progress<'_>),
-) -> Result<(Window, Chain, Vec<Told>), RpcError> {
-    let rpcs = asked.networks.iter().map(|url| Rpc::new(url, asked.timeout)).collect::<Result<Vec<_>, _>>()?;
-    let stop_reading = AtomicBool::new(false);
-    Ok(thread::scope(|scope| {
-        let senders: Vec<_> = shares
-            .iter()
-            .enumerate()
-            .map(|(index, share)| {
-                let rpcs = rpcs.clone();
-                scope.spawn(move || sender::send(rpcs, shared, index, share))
-            })
-            .collect();
-        wait_until_signed(shared, stop, told);
-        let reader = scope.spawn(|| collect::follow(&node.rpc, first, shared.outcomes, &stop_reading));
-        shared.ready.wait();
-        let window = Window::watch(asked, shared, stop, told, || reader.is_finished());
-        // Whoever stopped while signing has said so already.
-        let _ = shared.stop.set(Instant::now());
-        told(Progress::Step("waiting for what is under way"));
-        window::settle(shared, || reader.is_finished());
-        shared.over.store(true, Ordering::Release);
-        let tolds: Vec<_> = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
-        stop_reading.store(true, Ordering::Release);
-        (window, reader.join().expect("the reader does not panic"), tolds)
     }))
 }
 
@@ -254,22 +212,6 @@ fn share(accounts: &[Signer], nonces: &[u64], senders: usize) -> Vec<Vec<(Signer
         shares[index % senders].push((signer.clone(), nonce));
     }
     shares
-}
-
-fn wait_until_signed(shared: &Shared<'_>, stop: &dyn Fn() -> bool, told: &mut impl FnMut(Progress<'_>)) {
-    let all = shared.pace.presign * shared.targets.len() as u64;
-    let mut next = Instant::now() + Duration::from_secs(1);
-    while shared.signed.load(Ordering::Relaxed) < all {
-        if stop() {
-            let _ = shared.stop.set(Instant::now());
-            return;
-        }
-        if Instant::now() > next {
-            told(Progress::Signed(shared.signed.load(Ordering::Relaxed), all));
-            next += Duration::from_secs(1);
-        }
-        thread::sleep(LOOK_EVERY);
-    }
 }
 
 /// Asks the node about each that is left. Of what it does not answer for within `patience`, nothing is known.

@@ -7,10 +7,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::course::{Course, Progress, Timing};
 use super::outcome::Outcomes;
 use super::process;
-use super::run::{Asked, Progress};
-use super::sender::Shared;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Nothing more is included, it seems, when nothing has been for so long, nor for so many of the longest block times.
@@ -36,51 +35,51 @@ pub struct Window {
 impl Window {
     /// Watches until the time is over, all that was to be sent has ended, `stop` or `reader_ended`.
     pub fn watch(
-        asked: &Asked,
-        shared: &Shared<'_>,
+        timing: &Timing,
+        course: &Course,
         stop: &dyn Fn() -> bool,
         told: &mut impl FnMut(Progress<'_>),
         reader_ended: impl Fn() -> bool,
     ) -> Self {
         let own = std::process::id();
-        let cpu = || (process::cpu_time_of_all(&asked.pids), process::cpu_time(own).unwrap_or_default());
-        let (start, warmup) = (Instant::now(), asked.warmup());
+        let cpu = || (process::cpu_time_of_all(&timing.pids), process::cpu_time(own).unwrap_or_default());
+        let (start, warmup) = (Instant::now(), timing.warmup);
         let (mut begin, mut before) = (start + warmup, None);
         let (mut second, mut included) = (start + Duration::from_secs(1), 0);
-        let mut still = Standstill::new(shared.outcomes);
+        let mut still = Standstill::new(&course.outcomes);
         let end = loop {
             let now = Instant::now();
             if before.is_none() && now >= begin {
                 before = Some(cpu());
                 begin = now;
-                shared.measured.store(true, Ordering::Relaxed);
+                course.measured.store(true, Ordering::Relaxed);
             }
             if now >= second {
-                let sum = shared.outcomes.with(|counts| counts.included);
+                let sum = course.outcomes.with(|counts| counts.included);
                 let at = now.duration_since(start).as_secs_f64() - warmup.as_secs_f64();
-                told(Progress::Second(at, sum.saturating_sub(included), shared.outcomes.under_way()));
+                told(Progress::Second(at, sum.saturating_sub(included), course.outcomes.under_way()));
                 included = sum;
                 second += Duration::from_secs(1);
             }
-            if now >= begin + asked.duration || stop() || reader_ended() {
+            if now >= begin + timing.duration || stop() || reader_ended() {
                 break now;
             }
             // All has been sent: what was sent last is measured too.
-            if shared.at_work.load(Ordering::Acquire) == 0 && still.reached(shared.outcomes) {
-                break shared.outcomes.last_included().unwrap_or(now);
+            if course.at_work.load(Ordering::Acquire) == 0 && still.reached(&course.outcomes) {
+                break course.outcomes.last_included().unwrap_or(now);
             }
-            thread::sleep(LOOK_EVERY.min((begin + asked.duration).saturating_duration_since(now)));
+            thread::sleep(LOOK_EVERY.min((begin + timing.duration).saturating_duration_since(now)));
         };
         let (server, client) = cpu();
         let (server_before, client_before) = before.unwrap_or((server, client));
-        let known = !asked.pids.is_empty();
+        let known = !timing.pids.is_empty();
         Self {
             begin: begin.min(end),
             end,
             counted: begin.elapsed(),
             server: server.zip(server_before).map(|(now, then)| now.saturating_sub(then)).filter(|_| known),
             client: client.saturating_sub(client_before),
-            resident: known.then(|| asked.pids.iter().filter_map(|&pid| process::resident(pid)).sum()),
+            resident: known.then(|| timing.pids.iter().filter_map(|&pid| process::resident(pid)).sum()),
         }
     }
 }
@@ -106,14 +105,14 @@ impl Standstill {
 }
 
 /// Waits until nothing is under way, or nothing moves, or `ended`.
-pub fn settle(shared: &Shared<'_>, ended: impl Fn() -> bool) {
-    let mut still = Standstill::new(shared.outcomes);
+pub fn settle(course: &Course, ended: impl Fn() -> bool) {
+    let mut still = Standstill::new(&course.outcomes);
     while !ended() {
         // A sender that is still at work may have an answer to come.
-        let at_work = shared.at_work.load(Ordering::Acquire) > 0;
-        if still.reached(shared.outcomes) && !at_work {
+        let at_work = course.at_work.load(Ordering::Acquire) > 0;
+        if still.reached(&course.outcomes) && !at_work {
             return;
         }
-        shared.outcomes.wait_below(still.left, LOOK_EVERY);
+        course.outcomes.wait_below(still.left, LOOK_EVERY);
     }
 }

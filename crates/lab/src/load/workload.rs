@@ -5,12 +5,12 @@
 //! memory  a transaction
 //! source  EIP-1559; ERC-20
 
-use std::fmt;
-
 use alloy_consensus::{SignableTransaction, TxEip1559};
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
 use hearth_crypto::secp256k1::Signer;
+
+use super::mix::Named;
 
 /// What one transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,75 +50,21 @@ impl Kind {
     }
 }
 
-/// Why a text is no mix of kinds.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{0}` is no kind: expected transfer, erc20, contract or swap, or several with weights, as transfer=8,swap=2")]
-pub struct NoMix(String);
+impl Named for Kind {
+    const ALL: &'static [Self] = &Self::ALL;
 
-/// Kinds with their weights, at least one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mix(Vec<(Kind, u32)>);
-
-impl From<Kind> for Mix {
-    fn from(kind: Kind) -> Self {
-        Self(vec![(kind, 1)])
+    fn name(self) -> &'static str {
+        self.name()
     }
 }
 
-impl std::str::FromStr for Mix {
-    type Err = NoMix;
-
-    fn from_str(text: &str) -> Result<Self, NoMix> {
-        let wrong = || NoMix(text.into());
-        let mut parts: Vec<(Kind, u32)> = vec![];
-        for part in text.split(',') {
-            let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
-            let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name.trim()).ok_or_else(wrong)?;
-            let weight = weight.trim().parse().ok().filter(|weight| (1..=10_000).contains(weight)).ok_or_else(wrong)?;
-            if parts.iter().any(|(other, _)| *other == kind) {
-                return Err(wrong());
-            }
-            parts.push((kind, weight));
-        }
-        Ok(Self(parts))
-    }
-}
+/// What a load of Ethereum's sends.
+pub type Mix = super::mix::Mix<Kind>;
 
 impl Mix {
-    /// Whether it has this kind.
-    pub fn has(&self, kind: Kind) -> bool {
-        self.0.iter().any(|(other, _)| *other == kind)
-    }
-
     /// The most gas that one transaction takes on average.
     pub fn gas(&self) -> u64 {
-        let (gas, weights) = self.0.iter().fold((0, 0), |(gas, weights), (kind, weight)| {
-            (gas + kind.gas() * u64::from(*weight), weights + u64::from(*weight))
-        });
-        gas.div_ceil(weights)
-    }
-
-    /// The kind that this number falls to.
-    fn pick(&self, number: u64) -> Kind {
-        let sum: u64 = self.0.iter().map(|(_, weight)| u64::from(*weight)).sum();
-        let mut left = number % sum;
-        for &(kind, weight) in &self.0 {
-            match left.checked_sub(weight.into()) {
-                None => return kind,
-                Some(rest) => left = rest,
-            }
-        }
-        unreachable!("less than the sum of the weights")
-    }
-}
-
-impl fmt::Display for Mix {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [(kind, _)] = self.0[..] {
-            return out.write_str(kind.name());
-        }
-        let parts: Vec<_> = self.0.iter().map(|(kind, weight)| format!("{}={weight}", kind.name())).collect();
-        out.write_str(&parts.join(","))
+        self.mean(Kind::gas)
     }
 }
 
@@ -321,7 +267,8 @@ mod tests {
         let created = (0..1600).filter(|&nonce| contracts.build(&TERMS, nonce, from, to).to.is_create()).count();
         assert!((60..140).contains(&created), "{created}");
         for wrong in ["", "transfer=0", "transfers", "swap,swap", "swap=x"] {
-            assert_eq!(wrong.parse::<Mix>(), Err(NoMix(wrong.into())));
+            let why = wrong.parse::<Mix>().unwrap_err().to_string();
+            assert!(why.starts_with(&format!("`{wrong}` is no kind: expected transfer, erc20")), "{why}");
         }
     }
 }

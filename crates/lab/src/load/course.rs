@@ -1,0 +1,306 @@
+//! The course of a run, whatever the chain: what its threads share, its timetable, what each thread tells at its end.
+//!
+//! reads   the clock; how long a thread ran
+//! writes  the ends of transactions, by way of [`Outcomes`]
+//! memory  see [`Outcomes`]
+//! drops   nothing
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Barrier, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::collect::Chain;
+use super::outcome::{Outcomes, histogram, record};
+use super::process::thread_busy;
+use super::rpc::RpcError;
+use super::window::{self, Window};
+
+/// At a rate, what falls due within this goes out together where a request holds many.
+const TOGETHER: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Transactions a second, of all senders together; none sends as many as the node takes.
+    pub rate: Option<f64>,
+    /// Transactions in a request, at most.
+    pub batch: usize,
+    /// The most that are under way at once, where no rate is given.
+    pub under_way: usize,
+    /// The most that each account sends.
+    pub count: Option<u64>,
+    /// How many of each account are signed before the first is sent.
+    pub presign: u64,
+}
+
+/// When a run counts, and whose CPU time.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    /// Before it counts.
+    pub warmup: Duration,
+    /// How long it counts.
+    pub duration: Duration,
+    /// The node's processes on this machine.
+    pub pids: Vec<u32>,
+}
+
+/// A step of the run, for whoever watches.
+pub enum Progress<'a> {
+    /// A line of text.
+    Step(&'a str),
+    /// So many of so many are signed.
+    Signed(u64, u64),
+    /// A second: since measuring began (below 0 in the warm-up), included in it, under way.
+    Second(f64, u64, usize),
+}
+
+/// What all threads of a run share.
+pub struct Course {
+    /// What becomes of the transactions.
+    pub outcomes: Outcomes,
+    /// When sending ended.
+    pub stop: OnceLock<Instant>,
+    /// The end of all.
+    pub over: AtomicBool,
+    /// Set when the warm-up is over.
+    pub measured: AtomicBool,
+    /// How many have been signed ahead.
+    pub signed: AtomicU64,
+    /// How many senders have something to send.
+    pub at_work: AtomicUsize,
+    /// Passed when all have signed ahead.
+    ready: Barrier,
+}
+
+impl Course {
+    /// Of so many senders.
+    pub fn new(senders: usize) -> Self {
+        Self {
+            outcomes: Outcomes::default(),
+            stop: OnceLock::new(),
+            over: AtomicBool::new(false),
+            measured: AtomicBool::new(false),
+            signed: AtomicU64::new(0),
+            at_work: AtomicUsize::new(senders),
+            ready: Barrier::new(senders + 1),
+        }
+    }
+
+    /// Whether sending has ended.
+    pub fn stopped(&self) -> bool {
+        self.stop.get().is_some()
+    }
+
+    /// A sender has signed ahead, and waits for the others.
+    pub fn is_ready(&self) {
+        self.ready.wait();
+    }
+
+    /// Sends and reads blocks, each on threads of its own, until the measured time is over and nothing is under way any
+    /// more. The reader begins when `presigned` transactions are signed; it ends when what it is given says so.
+    pub fn run<S, R>(
+        &self,
+        timing: &Timing,
+        presigned: u64,
+        senders: Vec<S>,
+        reader: R,
+        stop: &dyn Fn() -> bool,
+        told: &mut impl FnMut(Progress<'_>),
+    ) -> (Window, Chain, Vec<Told>)
+    where
+        S: FnOnce() -> Told + Send,
+        R: FnOnce(&AtomicBool) -> Chain + Send,
+    {
+        let stop_reading = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let senders: Vec<_> = senders.into_iter().map(|sender| scope.spawn(sender)).collect();
+            self.wait_until_signed(presigned, stop, told);
+            let reader = scope.spawn(|| reader(&stop_reading));
+            self.ready.wait();
+            let window = Window::watch(timing, self, stop, told, || reader.is_finished());
+            // Whoever stopped while signing has said so already.
+            let _ = self.stop.set(Instant::now());
+            told(Progress::Step("waiting for what is under way"));
+            window::settle(self, || reader.is_finished());
+            self.over.store(true, Ordering::Release);
+            let tolds = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
+            stop_reading.store(true, Ordering::Release);
+            (window, reader.join().expect("the reader does not panic"), tolds)
+        })
+    }
+
+    fn wait_until_signed(&self, all: u64, stop: &dyn Fn() -> bool, told: &mut impl FnMut(Progress<'_>)) {
+        let mut next = Instant::now() + Duration::from_secs(1);
+        while self.signed.load(Ordering::Relaxed) < all {
+            if stop() {
+                let _ = self.stop.set(Instant::now());
+                return;
+            }
+            if Instant::now() > next {
+                told(Progress::Signed(self.signed.load(Ordering::Relaxed), all));
+                next += Duration::from_secs(1);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// What a sender tells at its end.
+pub struct Told {
+    /// From when a batch was due to when it was sent, at a given rate; to the end, for those that were not.
+    pub lag_us: Histogram<u64>,
+    /// How many were due and not sent, at a given rate; without those that the node had no room for.
+    pub unsent: u64,
+    /// Requests without an answer.
+    pub unanswered: u64,
+    /// Times that the pool had no room for some of a batch.
+    pub full: u64,
+    /// Times that the node asked for a higher fee.
+    pub dearer: u64,
+    /// Times that an account's nonce was asked for anew.
+    pub renonced: u64,
+    /// Transactions that were lost, sent again.
+    pub healed: u64,
+    /// Answers with another hash than that of what was sent.
+    pub other_hash: u64,
+    /// Transactions signed anew, as their time had run out and no block had them.
+    pub resigned: u64,
+    /// How the measured time went by.
+    pub spent: Spent,
+    /// The last error of the connection.
+    pub error: Option<RpcError>,
+    /// The last words of a node that had no room.
+    pub full_words: Option<String>,
+}
+
+/// How a sender spent its measured time.
+#[derive(Clone, Copy, Default)]
+pub struct Spent {
+    /// All of it.
+    pub all: Duration,
+    /// Waiting for the node's answers.
+    pub answers: Duration,
+    /// Waiting until fewer are under way, or the next is due, or after the node had no room.
+    pub idle: Duration,
+    /// Running, or waiting for a core.
+    pub busy: Duration,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self {
+            lag_us: histogram(),
+            unsent: 0,
+            unanswered: 0,
+            full: 0,
+            dearer: 0,
+            renonced: 0,
+            healed: 0,
+            other_hash: 0,
+            resigned: 0,
+            spent: Spent::default(),
+            error: None,
+            full_words: None,
+        }
+    }
+}
+
+/// How a sender spends its time.
+#[derive(Default)]
+pub struct Stopwatch {
+    /// Since the thread began; [`Spent::all`] and [`Spent::busy`] are not counted here.
+    pub spent: Spent,
+    begun: Option<Begun>,
+}
+
+/// When the measured time of a sender began, with what it had spent until then.
+struct Begun {
+    at: Instant,
+    busy: Option<Duration>,
+    before: Spent,
+}
+
+impl Stopwatch {
+    /// Begins to count when the run is measured.
+    pub fn look(&mut self, measured: bool) {
+        if self.begun.is_none() && measured {
+            self.begun = Some(Begun { at: Instant::now(), busy: thread_busy(), before: self.spent });
+        }
+    }
+
+    /// What was spent of the measured time; none where there was none.
+    pub fn end(&mut self) -> Option<Spent> {
+        let Begun { at, busy, before } = self.begun.take()?;
+        let all = at.elapsed();
+        let answers = self.spent.answers.saturating_sub(before.answers);
+        let idle = self.spent.idle.saturating_sub(before.idle);
+        // Where the kernel does not count it, what is left is its own.
+        let own = || all.saturating_sub(answers + idle);
+        let busy = busy.zip(thread_busy()).map_or_else(own, |(then, now)| now.saturating_sub(then));
+        Some(Spent { all, answers, idle, busy })
+    }
+}
+
+/// A sender's timetable at a rate: when which of its transactions is due.
+pub struct Timetable {
+    first: Instant,
+    each: Duration,
+    /// How many have gone out.
+    pub gone: u64,
+}
+
+impl Timetable {
+    /// Each sender has an equal share of the rate, and its own place in the interval.
+    pub fn new(rate: f64, senders: usize, index: usize) -> Self {
+        let each = Duration::from_secs_f64(senders as f64 / rate);
+        Self { first: Instant::now() + each.mul_f64(index as f64 / senders as f64), each, gone: 0 }
+    }
+
+    /// When the nth is due, from 0.
+    pub fn due(&self, nth: u64) -> Instant {
+        self.first + self.each.mul_f64(nth as f64)
+    }
+
+    /// How many go out in one request.
+    pub fn together(&self, batch: usize) -> usize {
+        ((TOGETHER.as_secs_f64() / self.each.as_secs_f64()) as usize).clamp(1, batch)
+    }
+
+    /// How many were to have gone by then.
+    pub fn due_until(&self, end: Instant) -> u64 {
+        let time = end.saturating_duration_since(self.first);
+        (time.as_secs_f64() / self.each.as_secs_f64()) as u64 + u64::from(end >= self.first)
+    }
+
+    /// Counts what was due and did not go out, of `left` that there were: as late as the end at least. What fell due
+    /// just then is not meant. They would have gone out `together`.
+    pub fn count_unsent(&self, told: &mut Told, end: Instant, left: u64, together: usize) {
+        told.unsent = self.due_until(end - TOGETHER).saturating_sub(self.gone).min(left);
+        for nth in (0..told.unsent).step_by(together) {
+            record(&mut told.lag_us, end.saturating_duration_since(self.due(self.gone + nth)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timetable_offers_the_whole_rate() {
+        // 2000 a second by four senders: 500 each, ten together every 20 ms.
+        let mut timetable = Timetable::new(2000.0, 4, 1);
+        assert_eq!(timetable.together(100), 10);
+        assert_eq!(timetable.together(4), 4);
+        assert_eq!(Timetable::new(1.0, 4, 0).together(100), 1);
+        let begin = timetable.first;
+        timetable.gone += 500;
+        assert_eq!(timetable.due(timetable.gone) - begin, Duration::from_secs(1));
+        assert_eq!(timetable.due_until(begin + Duration::from_secs(2)), 1001);
+        assert_eq!(timetable.due_until(begin - Duration::from_millis(1)), 0);
+    }
+}

@@ -1,0 +1,104 @@
+//! Kinds of transactions with weights, as `transfer=8,swap=2`.
+//!
+//! reads   text
+//! writes  the kind of a transaction, out of a number that looks random
+//! memory  a few bytes a kind
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A chain's kinds of transactions.
+pub trait Named: Copy + Eq + 'static {
+    /// All of them.
+    const ALL: &'static [Self];
+
+    /// Its name on the command line.
+    fn name(self) -> &'static str;
+}
+
+/// Why a text is no mix of kinds.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{text}` is no kind: expected {known}, or several with weights, as {first}=8,{last}=2")]
+pub struct NoMix {
+    /// The text.
+    text: String,
+    /// The kinds that there are.
+    known: String,
+    first: &'static str,
+    last: &'static str,
+}
+
+impl NoMix {
+    fn of<K: Named>(text: &str) -> Self {
+        let names: Vec<_> = K::ALL.iter().map(|kind| kind.name()).collect();
+        let (last, others) = names.split_last().expect("a chain has a kind");
+        Self { text: text.into(), known: format!("{} or {last}", others.join(", ")), first: names[0], last }
+    }
+}
+
+/// Kinds with their weights, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mix<K>(Vec<(K, u32)>);
+
+impl<K> From<K> for Mix<K> {
+    fn from(kind: K) -> Self {
+        Self(vec![(kind, 1)])
+    }
+}
+
+impl<K: Named> FromStr for Mix<K> {
+    type Err = NoMix;
+
+    fn from_str(text: &str) -> Result<Self, NoMix> {
+        let wrong = || NoMix::of::<K>(text);
+        let mut parts: Vec<(K, u32)> = vec![];
+        for part in text.split(',') {
+            let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
+            let kind = K::ALL.iter().copied().find(|kind| kind.name() == name.trim()).ok_or_else(wrong)?;
+            let weight = weight.trim().parse().ok().filter(|weight| (1..=10_000).contains(weight)).ok_or_else(wrong)?;
+            if parts.iter().any(|(other, _)| *other == kind) {
+                return Err(wrong());
+            }
+            parts.push((kind, weight));
+        }
+        Ok(Self(parts))
+    }
+}
+
+impl<K: Named> Mix<K> {
+    /// Whether it has this kind.
+    pub fn has(&self, kind: K) -> bool {
+        self.0.iter().any(|(other, _)| *other == kind)
+    }
+
+    /// The mean of a figure of the kinds, by their weights, rounded up.
+    pub fn mean(&self, figure: impl Fn(K) -> u64) -> u64 {
+        let (sum, weights) = self.0.iter().fold((0, 0), |(sum, weights), (kind, weight)| {
+            (sum + figure(*kind) * u64::from(*weight), weights + u64::from(*weight))
+        });
+        sum.div_ceil(weights)
+    }
+
+    /// The kind that this number falls to.
+    pub fn pick(&self, number: u64) -> K {
+        let sum: u64 = self.0.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        let mut left = number % sum;
+        for &(kind, weight) in &self.0 {
+            match left.checked_sub(weight.into()) {
+                None => return kind,
+                Some(rest) => left = rest,
+            }
+        }
+        unreachable!("less than the sum of the weights")
+    }
+}
+
+impl<K: Named> fmt::Display for Mix<K> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [(kind, _)] = self.0[..] {
+            return out.write_str(kind.name());
+        }
+        let parts: Vec<_> = self.0.iter().map(|(kind, weight)| format!("{}={weight}", kind.name())).collect();
+        out.write_str(&parts.join(","))
+    }
+}
