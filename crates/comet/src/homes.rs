@@ -186,9 +186,19 @@ pub struct Wanted {
     pub chain_id: Option<u64>,
 }
 
-/// The homes that are in `folder` already, if there are any, and the id of their chain; their ports are those of this
-/// network. An error where they are not what is wanted.
-pub fn find(folder: &Path, network: &Network, wanted: &Wanted) -> Result<Option<(Vec<Home>, u64)>, HomesError> {
+/// A network's homes.
+pub struct Found {
+    /// Those of the nodes that vote, then those of the others.
+    pub homes: Vec<Home>,
+    /// Nodes that vote.
+    pub validators: usize,
+    /// The chain's id.
+    pub chain_id: u64,
+}
+
+/// The homes that are in `folder` already, if there are any; their ports are those of this network. An error where they
+/// are not what is wanted.
+pub fn find(folder: &Path, network: &Network, wanted: &Wanted) -> Result<Option<Found>, HomesError> {
     let Ok(folder) = fs::canonicalize(folder) else { return Ok(None) };
     let there = |number: &u32| folder.join(format!("node{number}/config/config.toml")).exists();
     let homes: Vec<Home> = (0..).take_while(there).map(|number| home(&folder, number, network.base_port)).collect();
@@ -209,7 +219,7 @@ pub fn find(folder: &Path, network: &Network, wanted: &Wanted) -> Result<Option<
         }
     }
     homes.iter().try_for_each(|home| home.configure(network, None))?;
-    Ok(Some((homes, chain_id)))
+    Ok(Some(Found { homes, validators: validators as usize, chain_id }))
 }
 
 fn home(folder: &Path, number: u32, base_port: u16) -> Home {
@@ -275,7 +285,7 @@ mod tests {
             let genesis = json!({ "validators": [1, 2], "app_state": { "config": { "chainId": 7 } } });
             fs::write(config.join("genesis.json"), genesis.to_string()).unwrap();
         }
-        let why = |wanted: Wanted| find(folder.path(), &network, &wanted).unwrap_err().to_string();
+        let why = |wanted: Wanted| find(folder.path(), &network, &wanted).err().expect("another").to_string();
         assert!(why(Wanted { validators: Some(4), ..Wanted::default() }).contains("has 2 validators, not 4"));
         assert!(why(Wanted { followers: Some(0), ..Wanted::default() }).contains("has 1 followers, not 0"));
         assert!(why(Wanted { chain_id: Some(8), ..Wanted::default() }).contains("has 7 as its chain's id, not 8"));

@@ -61,7 +61,7 @@ counters! {
     subscriptions_open,
     /// Subscriptions refused: over a limit.
     subscriptions_refused,
-    /// Notifications queued for a connection.
+    /// Notifications told to subscribers.
     notifications,
     /// Notifications lost: subscribers were told of fewer pending transactions than there were.
     notifications_missed,

@@ -12,14 +12,14 @@ use hearth_serve::http::{HeaderMap, HeaderValue, header};
 pub fn admits(headers: &HeaderMap, hosts: &[String], origins: &[String]) -> Result<(), &'static str> {
     let host_is_good = |value: &HeaderValue| value.to_str().is_ok_and(|host| is_host(host, hosts));
     if !headers.get_all(header::HOST).iter().all(host_is_good) {
-        return Err("invalid host specified\n");
+        return Err("invalid host specified: list it with --allow-host\n");
     }
     // What the server's own page asks.
     let own = headers.get(header::HOST).and_then(|host| Some(format!("http://{}", host.to_str().ok()?)));
     let is_good = |origin: &str| own.as_deref() == Some(origin) || is_origin(origin, origins);
     let origin_is_good = |value: &HeaderValue| value.to_str().is_ok_and(is_good);
     if !headers.get_all(header::ORIGIN).iter().all(origin_is_good) {
-        return Err("origin not allowed\n");
+        return Err("origin not allowed: list it with --allow-origin\n");
     }
     Ok(())
 }

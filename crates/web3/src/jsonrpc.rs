@@ -23,6 +23,10 @@ use crate::failure::Failure;
 use crate::params::Params;
 use crate::{hexadecimal, json};
 
+/// A longer answer's room is given back.
+const LONG_BYTES: usize = 64 << 10;
+/// What an answer with a hash takes beside its id, and more.
+const SENT_BYTES: usize = 120;
 /// The method whose requests go to the chain in bursts.
 const SEND: &str = "eth_sendRawTransaction";
 
@@ -138,7 +142,7 @@ pub async fn answer<A: Answerer + Sync>(
     }
     count_many(&counters.requests, requests.len());
     let bytes_max = if is_batch { limits.answer_bytes } else { usize::MAX };
-    let mut answers = Answers { out: String::new(), bytes_max, is_full: false, is_batch, counters };
+    let mut answers = Answers { out: String::new(), one: String::new(), bytes_max, is_full: false, is_batch, counters };
     let mut rest = requests.into_iter().peekable();
     while let Some(request) = rest.next() {
         if answers.is_full {
@@ -152,6 +156,12 @@ pub async fn answer<A: Answerer + Sync>(
             {
                 run.push((next.id, transaction));
                 rest.next();
+            }
+            // Nothing is sent whose hash could not be told.
+            if !answers.have_room_for(&run) {
+                answers.is_full = true;
+                run.into_iter().for_each(|(id, _)| answers.push(id, Err(Failure::too_large())));
+                continue;
             }
             send(run, &mut answers, answerer).await;
             continue;
@@ -241,7 +251,7 @@ async fn send<A: Answerer + Sync>(
         })
         .collect();
     let mut sent = if burst.is_empty() { Vec::new() } else { answerer.send(burst).await }.into_iter();
-    answers.out.reserve(wanted.len() * 120);
+    answers.out.reserve(wanted.len() * SENT_BYTES);
     for (id, failure) in wanted {
         let result = match failure {
             Some(failure) => Err(failure),
@@ -254,6 +264,8 @@ async fn send<A: Answerer + Sync>(
 /// The answers so far.
 struct Answers<'a> {
     out: String,
+    /// The last answer of a batch, before it is known whether it fits.
+    one: String,
     bytes_max: usize,
     /// Whether one did not fit: nothing but errors is answered any more.
     is_full: bool,
@@ -262,23 +274,40 @@ struct Answers<'a> {
 }
 
 impl Answers<'_> {
+    /// Whether the hashes of so many transactions fit.
+    fn have_room_for(&self, run: &[(Option<&str>, Result<Bytes, Failure>)]) -> bool {
+        let bytes: usize = run.iter().map(|(id, _)| id.map_or(0, str::len) + SENT_BYTES).sum();
+        self.bytes_max.saturating_sub(self.out.len()) >= bytes
+    }
+
     fn push(&mut self, id: Option<&str>, result: Result<String, Failure>) {
-        let result = match result {
-            Ok(result) if self.out.len() + result.len() > self.bytes_max => {
-                self.is_full = true;
-                Err(Failure::too_large())
-            }
-            result => result,
-        };
         if result.is_err() {
             count(&self.counters.errors);
         }
         // Whoever gives no id wants no answer.
         let Some(id) = id else { return };
-        if self.is_batch {
-            self.out.push(if self.out.is_empty() { '[' } else { ',' });
+        if !self.is_batch {
+            return push_answer(&mut self.out, id, result);
         }
-        push_answer(&mut self.out, id, result);
+        self.out.push(if self.out.is_empty() { '[' } else { ',' });
+        let is_error = result.is_err();
+        self.one.clear();
+        push_answer(&mut self.one, id, result);
+        // Errors are as long as a contract makes them, which says why it reverted; after the first that does not fit
+        // there are short ones only.
+        if !self.is_full && self.out.len() + self.one.len() > self.bytes_max {
+            if !is_error {
+                count(&self.counters.errors);
+            }
+            self.is_full = true;
+            push_answer(&mut self.out, id, Err(Failure::too_large()));
+        } else {
+            self.out.push_str(&self.one);
+        }
+        // Of a long one no room stays taken while the rest of the batch is answered.
+        if self.one.capacity() > LONG_BYTES {
+            self.one = String::new();
+        }
     }
 
     fn end(mut self) -> Option<String> {
@@ -338,6 +367,7 @@ mod tests {
         async fn call(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
             match method {
                 "echo" => Ok(params.json(0).unwrap_or("null").into()),
+                "revert" => Err(Failure::reverted(&[7; 350])),
                 other => Err(Failure::method_not_found(other)),
             }
         }
@@ -426,6 +456,16 @@ mod tests {
         let answer = ask_of(&echo, &format!("[{long},{long},{},{send},5]", one(3)));
         let codes: Vec<i64> = answer.as_array().unwrap().iter().map(code).collect();
         assert_eq!(codes, [0, -32003, -32003, -32003, -32600]);
+        assert!(echo.bursts.lock().unwrap().is_empty(), "who is told that there is no answer has sent nothing");
+        // What a contract says when it reverts is measured like any answer.
+        let revert = |id: usize| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"revert"}}"#);
+        let answer = ask_of(&echo, &format!("[{}]", (0..9).map(revert).collect::<Vec<_>>().join(",")));
+        let codes: Vec<i64> = answer.as_array().unwrap().iter().map(code).collect();
+        assert_eq!(codes, [[3].as_slice(), &[-32003; 8]].concat());
+        // A burst whose hashes would not fit is not sent at all.
+        let burst = format!("[{}]", vec![send; 9].join(","));
+        let answer = ask_of(&echo, &burst);
+        assert!(answer.as_array().unwrap().iter().all(|answer| code(answer) == -32003));
         assert!(echo.bursts.lock().unwrap().is_empty(), "who is told that there is no answer has sent nothing");
         // One answer alone is as long as it is.
         let longer = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"echo","params":["{}"]}}"#, "x".repeat(7_000));

@@ -36,13 +36,19 @@ pub struct CometOptions {
     /// Keep so many of the last blocks at least, and let CometBFT forget others that no snapshot needs; 0: keep all.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = retained)]
     pub retain_blocks: u64,
-    /// Under CometBFT, make a snapshot of both ledgers every so many blocks, for nodes that join; 0: never.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub snapshot_interval: u64,
-    /// Keep so many snapshots.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
-    pub snapshots_kept: u16,
+    /// Under CometBFT, make a snapshot of both ledgers every so many blocks, for nodes that join; 0: never [default:
+    /// 1000, in --data-dir].
+    #[arg(long, value_name = "N")]
+    pub snapshot_interval: Option<u64>,
+    /// Keep so many snapshots [default: 2].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub snapshots_kept: Option<u16>,
 }
+
+/// Blocks from one snapshot to the next where nothing else is said.
+const SNAPSHOT_INTERVAL: u64 = 1000;
+/// Snapshots that are kept where nothing else is said.
+const SNAPSHOTS_KEPT: u16 = 2;
 
 /// The least that is kept where not all blocks are: what contracts can ask for.
 const RETAINED_MIN: u64 = 256;
@@ -60,7 +66,12 @@ impl CometOptions {
 
     /// Refuses what only CometBFT would make use of where it does not decide.
     pub fn check(&self) -> Result<(), EvmError> {
-        let given = [("--abci", self.abci.is_some()), ("--comet-rpc", self.comet_rpc.is_some())];
+        let given = [
+            ("--abci", self.abci.is_some()),
+            ("--comet-rpc", self.comet_rpc.is_some()),
+            ("--snapshot-interval", self.snapshot_interval.is_some()),
+            ("--snapshots-kept", self.snapshots_kept.is_some()),
+        ];
         match given.into_iter().find(|(_, given)| *given && !self.is_cometbft()) {
             Some((option, _)) => Err(EvmError::Idle(option, "without --consensus cometbft")),
             None => Ok(()),
@@ -90,7 +101,9 @@ pub fn start(chain: &Chain, options: &CometOptions, dir: Option<&Path>) -> Resul
     let config = hearth_comet::app::Config { retain_blocks: options.retain_blocks };
     let mut app = App::new(chain.clone(), config);
     if let Some(path) = dir.map(|dir| dir.join("snapshots")) {
-        let begun = app.with_snapshots(&path, options.snapshot_interval, options.snapshots_kept.into());
+        let interval = options.snapshot_interval.unwrap_or(SNAPSHOT_INTERVAL);
+        let kept = options.snapshots_kept.unwrap_or(SNAPSHOTS_KEPT);
+        let begun = app.with_snapshots(&path, interval, kept.into());
         app = begun.map_err(|source| EvmError::Snapshots { path, source })?;
     }
     let app = Arc::new(app);

@@ -43,7 +43,7 @@ pub struct EvmRun {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub accounts: u32,
     /// What each of these accounts has at the beginning, in ETH.
-    #[arg(long, value_name = "ETH", default_value = "10000", value_parser = ether)]
+    #[arg(long, value_name = "ETH", default_value = "10000", conflicts_with = "genesis", value_parser = ether)]
     pub balance: U256,
     /// The words (BIP-39) that the accounts follow from.
     #[arg(long, value_name = "WORDS", default_value = accounts::MNEMONIC)]
@@ -52,7 +52,8 @@ pub struct EvmRun {
     #[arg(long, value_name = "SECONDS", value_parser = block_time)]
     pub block_time: Option<BlockTime>,
     /// Gas that a block may use [default: 1000 million for each second of block time].
-    #[arg(long, value_name = "GAS", value_parser = clap::value_parser!(u64).range(21_000..=1_000_000_000_000))]
+    #[arg(long, value_name = "GAS", conflicts_with = "genesis",
+        value_parser = clap::value_parser!(u64).range(21_000..=1_000_000_000_000))]
     pub gas_limit: Option<u64>,
     /// Begin with the accounts of this file if it exists, and write them there at the end.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["genesis", "data_dir"])]
@@ -69,6 +70,12 @@ pub struct EvmRun {
     /// Listen on this address.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub host: IpAddr,
+    /// Let clients reach the node by this name, too, besides addresses and `localhost`; `*`: by any. Repeatable.
+    #[arg(long, value_name = "NAME")]
+    pub allow_host: Vec<String>,
+    /// Let web pages of this origin ask, too, besides those of this machine, as `https://a.page`; `*`: any. Repeatable.
+    #[arg(long, value_name = "ORIGIN")]
+    pub allow_origin: Vec<String>,
     /// Serve no page about the node at that address.
     #[arg(long)]
     pub no_dashboard: bool,

@@ -57,6 +57,7 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     web3.accounts = accounts.iter().map(|account| account.key).collect();
     // What changes the chain at will would change it on this node alone.
     web3.dev = !cometbft;
+    (web3.hosts, web3.origins) = (options.allow_host.clone(), options.allow_origin.clone());
     if let Some(version) = &options.client_version {
         web3.client_version.clone_from(version);
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::U256;
 use clap::Args;
-use hearth_comet::homes::{self, Home, Network, Wanted};
+use hearth_comet::homes::{self, Found, Home, Network, Wanted};
 use hearth_comet::program;
 use hearth_comet::rpc::Rpc;
 use hearth_comet::settings::StateSync;
@@ -81,6 +81,17 @@ const CHAIN_ID: u64 = 31337;
 /// Gas that a block may use: that of one second.
 const GAS_LIMIT: u64 = 500_000_000;
 
+impl EvmTestnet {
+    /// Refuses to wait for what never comes.
+    fn check(&self, followers: usize) -> Result<(), EvmError> {
+        match (self.state_sync, self.snapshot_interval, followers) {
+            (true, 0, _) => Err(EvmError::Idle("--state-sync", "with --snapshot-interval 0: there is no snapshot")),
+            (true, _, 0) => Err(EvmError::Idle("--state-sync", "without --followers")),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Runs until Ctrl-C.
 pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
     let cometbft = program::find(options.cometbft.as_deref())?;
@@ -94,13 +105,18 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
         genesis: genesis(options, chain_id)?,
     };
     let wanted = Wanted { validators: options.validators, followers: options.followers, chain_id: options.chain_id };
-    let (homes, chain_id, late) = match homes::find(&options.dir, &network, &wanted)? {
-        Some((homes, chain_id)) => (homes, chain_id, 0),
+    let Found { homes, validators, chain_id } = match homes::find(&options.dir, &network, &wanted)? {
+        Some(found) => found,
         None => {
-            let late = if options.state_sync { usize::from(network.followers) } else { 0 };
-            (homes::write(&cometbft, &options.dir, &network)?, chain_id, late)
+            options.check(usize::from(network.followers))?;
+            let homes = homes::write(&cometbft, &options.dir, &network)?;
+            Found { homes, validators: network.validators.into(), chain_id }
         }
     };
+    options.check(homes.len() - validators)?;
+    // Those that follow and have never run.
+    let fresh = homes[validators..].iter().rev().take_while(|home| !home.ledger().exists()).count();
+    let late = if options.state_sync { fresh } else { 0 };
     say.line(format_args!("hearth {}, EVM chain {chain_id} on CometBFT", env!("CARGO_PKG_VERSION")));
     for home in &homes {
         let (web3, comet) = (home.web3(), home.comet_rpc());

@@ -76,9 +76,11 @@ impl Caller<'_> {
                 let params = params.at_most(2)?;
                 let hash: B256 = params.required(0)?;
                 let options: Options = params.shape_or_none(1)?.unwrap_or_default();
-                let (block, index) =
-                    self.api.chain.tx(&hash).ok_or_else(|| Failure::server("transaction not found"))?;
-                self.trace(block, Some(index), options, |mut traces, _| traces.pop().unwrap_or_default()).await
+                let find = move |api: &Api| {
+                    let (block, index) = api.chain.tx(&hash).ok_or_else(|| Failure::server("transaction not found"))?;
+                    Ok((block, Some(index)))
+                };
+                self.trace(find, options, |mut traces, _| traces.pop().unwrap_or_default()).await
             }
             "debug_traceBlockByNumber" | "debug_traceBlockByHash" => {
                 let params = params.at_most(2)?;
@@ -87,8 +89,11 @@ impl Caller<'_> {
                     _ => params.required(0)?,
                 };
                 let options: Options = params.shape_or_none(1)?.unwrap_or_default();
-                let block = self.api.block(id)?.ok_or_else(|| Failure::server("block not found"))?;
-                self.trace(block, None, options, |traces, block| {
+                let find = move |api: &Api| {
+                    let block = api.block(id)?.ok_or_else(|| Failure::server("block not found"))?;
+                    Ok((block, None))
+                };
+                self.trace(find, options, |traces, block| {
                     json::array(traces.iter().zip(&block.txs), |out, (trace, tx)| {
                         json::push_object(out, |object| {
                             object.data("txHash", tx.hash.as_slice());
@@ -117,14 +122,15 @@ impl Caller<'_> {
 
     async fn trace(
         &self,
-        block: Arc<Block>,
-        only: Option<usize>,
+        // Reads from disk, where the block is not at hand.
+        find: impl FnOnce(&Api) -> Result<(Arc<Block>, Option<usize>), Failure> + Send + 'static,
         options: Options,
         finish: impl FnOnce(Vec<String>, &Block) -> String + Send + 'static,
     ) -> Result<String, Failure> {
         let api = Arc::clone(self.api);
         let bytes = api.config.limits.answer_bytes;
         let work = move |deadline| {
+            let (block, only) = find(&api)?;
             let traces = api.traces(&block, only, &options, Budget { bytes, deadline })?;
             Ok(finish(traces, &block))
         };

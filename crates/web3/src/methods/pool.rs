@@ -62,7 +62,10 @@ impl Caller<'_> {
     pub(super) async fn txpool(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let api = std::sync::Arc::clone(self.api);
         let bytes_max = api.config.limits.answer_bytes;
-        let all = |push: Push| move |_| content(&api.chain.pool().content(), push, bytes_max);
+        let all = |push: Push| {
+            let api = std::sync::Arc::clone(&api);
+            move |_| content(&api.chain.pool().content(), push, bytes_max)
+        };
         match method {
             "txpool_status" => {
                 let status = self.api.chain.pool().status();
@@ -75,12 +78,16 @@ impl Caller<'_> {
             "txpool_inspect" => self.api.heavy.run(all(push_line)).await,
             "txpool_contentFrom" => {
                 let address: Address = params.at_most(1)?.required(0)?;
-                let content = self.api.chain.pool().content_from(&address);
-                Ok(json::object(|object| {
-                    let (pending, queued) = content.map_or_else(Default::default, |all| (all.pending, all.queued));
-                    object.object("pending", |object| push_by_nonce(object, &pending, push_whole));
-                    object.object("queued", |object| push_by_nonce(object, &queued, push_whole));
-                }))
+                let of_one = move |_| {
+                    let content = api.chain.pool().content_from(&address);
+                    let text = json::object(|object| {
+                        let (pending, queued) = content.map_or_else(Default::default, |all| (all.pending, all.queued));
+                        object.object("pending", |object| push_by_nonce(object, &pending, push_whole));
+                        object.object("queued", |object| push_by_nonce(object, &queued, push_whole));
+                    });
+                    if text.len() > bytes_max { Err(Failure::too_large()) } else { Ok(text) }
+                };
+                self.api.heavy.run(of_one).await
             }
             unknown => Err(Failure::method_not_found(unknown)),
         }

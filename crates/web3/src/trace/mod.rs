@@ -111,10 +111,10 @@ impl Options {
                 watch.check()?;
                 let wanted = prestate::Wanted { code: !config.disable_code, storage: !config.disable_storage };
                 let text = match config.diff_mode {
-                    true => prestate::difference(subject.db, &done.state, wanted),
-                    false => prestate::before(subject.db, &done.state, wanted),
+                    true => prestate::difference(subject.db, &done.state, wanted, budget.bytes),
+                    false => prestate::before(subject.db, &done.state, wanted, budget.bytes),
                 };
-                Ok((text.map_err(Failure::internal)?, done))
+                Ok((text?, done))
             }
             Some("noopTracer") => {
                 let mut watch = Watchman::new(budget);

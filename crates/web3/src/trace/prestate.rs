@@ -8,6 +8,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::DatabaseRef;
 use revm::state::{AccountInfo, EvmState};
 
+use crate::failure::Failure;
 use crate::json::{self, Object};
 
 /// What to tell of an account besides balance and nonce.
@@ -26,6 +27,27 @@ struct Shown {
     nonce: Option<u64>,
     code: Option<Bytes>,
     storage: BTreeMap<U256, U256>,
+}
+
+/// Accounts to tell, within so many bytes.
+struct Accounts {
+    all: BTreeMap<Address, Shown>,
+    bytes_left: usize,
+}
+
+impl Accounts {
+    fn within(bytes: usize) -> Self {
+        Self { all: BTreeMap::new(), bytes_left: bytes }
+    }
+
+    fn insert(&mut self, address: Address, shown: Shown) -> Result<(), Failure> {
+        // Twice as many digits as bytes, and names.
+        let code = shown.code.as_ref().map_or(0, |code| 2 * code.len());
+        let bytes = 128 + code + 140 * shown.storage.len();
+        self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or_else(Failure::too_large)?;
+        self.all.insert(address, shown);
+        Ok(())
+    }
 }
 
 impl Shown {
@@ -53,18 +75,18 @@ impl Shown {
     }
 }
 
-fn code_of<D: DatabaseRef>(db: &D, info: &AccountInfo) -> Result<Bytes, String> {
+fn code_of<D: DatabaseRef>(db: &D, info: &AccountInfo) -> Result<Bytes, Failure> {
     if info.is_empty_code_hash() {
         return Ok(Bytes::new());
     }
     let code = match &info.code {
         Some(code) => code.clone(),
-        None => db.code_by_hash_ref(info.code_hash).map_err(|why| why.to_string())?,
+        None => db.code_by_hash_ref(info.code_hash).map_err(Failure::internal)?,
     };
     Ok(code.original_bytes())
 }
 
-fn whole<D: DatabaseRef>(db: &D, info: &AccountInfo, wanted: Wanted) -> Result<Shown, String> {
+fn whole<D: DatabaseRef>(db: &D, info: &AccountInfo, wanted: Wanted) -> Result<Shown, Failure> {
     let code = if wanted.code { code_of(db, info)? } else { Bytes::new() };
     Ok(Shown {
         balance: Some(info.balance),
@@ -75,24 +97,24 @@ fn whole<D: DatabaseRef>(db: &D, info: &AccountInfo, wanted: Wanted) -> Result<S
 }
 
 /// All accounts that `state` has, as `db` has them.
-pub fn before<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted) -> Result<String, String> {
-    let mut accounts = BTreeMap::new();
+pub fn before<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, bytes: usize) -> Result<String, Failure> {
+    let mut accounts = Accounts::within(bytes);
     for (address, account) in state {
-        let info = db.basic_ref(*address).map_err(|why| why.to_string())?.unwrap_or_default();
+        let info = db.basic_ref(*address).map_err(Failure::internal)?.unwrap_or_default();
         let mut shown = whole(db, &info, wanted)?;
         if wanted.storage {
             shown.storage = account.storage.iter().map(|(key, slot)| (*key, slot.original_value)).collect();
         }
-        accounts.insert(*address, shown);
+        accounts.insert(*address, shown)?;
     }
-    Ok(json::object(|object| push_accounts(object, &accounts)))
+    Ok(json::object(|object| push_accounts(object, &accounts.all)))
 }
 
 /// What `state` changes of `db`: as it was, and what it became.
-pub fn difference<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted) -> Result<String, String> {
-    let (mut pre, mut post) = (BTreeMap::new(), BTreeMap::new());
+pub fn difference<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, bytes: usize) -> Result<String, Failure> {
+    let (mut pre, mut post) = (Accounts::within(bytes / 2), Accounts::within(bytes / 2));
     for (address, account) in state.iter().filter(|(_, account)| account.is_touched()) {
-        let info = db.basic_ref(*address).map_err(|why| why.to_string())?;
+        let info = db.basic_ref(*address).map_err(Failure::internal)?;
         let existed = info.is_some();
         let info = info.unwrap_or_default();
         let is_gone = account.is_selfdestructed() || account.info.is_empty();
@@ -115,15 +137,15 @@ pub fn difference<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted) -> R
             let mut old = whole(db, &info, wanted)?;
             let was_set = changed.iter().filter(|(_, original, _)| !original.is_zero());
             old.storage = was_set.map(|(key, original, _)| (*key, *original)).collect();
-            pre.insert(*address, old);
+            pre.insert(*address, old)?;
         }
         if !is_gone {
-            post.insert(*address, new);
+            post.insert(*address, new)?;
         }
     }
     Ok(json::object(|object| {
-        object.object("post", |object| push_accounts(object, &post));
-        object.object("pre", |object| push_accounts(object, &pre));
+        object.object("post", |object| push_accounts(object, &post.all));
+        object.object("pre", |object| push_accounts(object, &pre.all));
     }))
 }
 

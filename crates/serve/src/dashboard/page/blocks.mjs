@@ -7,6 +7,8 @@ import { BLOCKS } from './ledger/ledger.mjs';
 const SHOWN = 8;
 
 const known = new Map();
+/** The process and the newest block that `known` is of. */
+let of = { pid: undefined, newest: 0 };
 let body;
 
 export function setUp() {
@@ -28,6 +30,9 @@ async function refresh(sample) {
   running = true;
   try {
     const numbers = await BLOCKS.newest(SHOWN);
+    // Another node, or a chain that was set back: the same numbers are other blocks.
+    if (of.pid !== sample.pid || numbers[0] < of.newest) known.clear();
+    of = { pid: sample.pid, newest: numbers[0] ?? 0 };
     for (const number of known.keys()) if (!numbers.includes(number)) known.delete(number);
     const fresh = numbers.filter((number) => !known.has(number));
     // One that cannot be shown yet is asked for again next time.
