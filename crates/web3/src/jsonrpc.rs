@@ -151,10 +151,8 @@ pub async fn answer<A: Answerer + Sync>(
         }
         if let Some(transaction) = request.transaction() {
             let mut run = vec![(request.id, transaction)];
-            while let Some(next) = rest.peek()
-                && let Some(transaction) = next.transaction()
-            {
-                run.push((next.id, transaction));
+            while let Some(next) = rest.peek().and_then(|next| Some((next.id, next.transaction()?))) {
+                run.push(next);
                 rest.next();
             }
             // Nothing is sent whose hash could not be told.
