@@ -13,7 +13,7 @@ export const websocketUrl = url.replace(/^http/, 'ws').replace(/:(\d+)$/, (_, po
 /** Lamports for each signature. */
 export const FEE = 5000;
 /** No script may take longer than this. */
-const DEADLINE_MS = 120_000;
+const DEADLINE_MS = 240_000;
 
 setTimeout(() => {
   console.error(`not done within ${DEADLINE_MS / 1000} s`);

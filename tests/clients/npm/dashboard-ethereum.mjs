@@ -60,30 +60,37 @@ async function itShowsALiveNode() {
   for (const id of ['#links', '#peers', '#latency']) assert.equal(await page.$(id), null, id);
 }
 
-/** Transfers of all accounts for so many seconds. */
-async function load(seconds) {
-  for (const end = Date.now() + seconds * 1000; Date.now() < end; ) {
-    const transfer = (from, at) => ['eth_sendTransaction', { from, to: accounts[(at + 1) % accounts.length], gas: '0x5208', value: '0x1' }];
-    // Whoever else sends by the same accounts may be ahead.
-    await ask(...accounts.flatMap((from, at) => Array.from({ length: 20 }, () => transfer(from, at)))).catch(() => {});
-  }
+/** Transfers of all accounts until the function that it gives is called. */
+function load() {
+  let isOver = false;
+  const sending = (async () => {
+    while (!isOver) {
+      const transfer = (from, at) => ['eth_sendTransaction', { from, to: accounts[(at + 1) % accounts.length], gas: '0x5208', value: '0x1' }];
+      // Whoever else sends by the same accounts may be ahead.
+      await ask(...accounts.flatMap((from, at) => Array.from({ length: 20 }, () => transfer(from, at)))).catch(() => {});
+    }
+  })();
+  return () => {
+    isOver = true;
+    return sending;
+  };
 }
 
 async function loadIsSeen() {
-  const loading = load(8);
+  const end = load();
   await until('a rate', async () => Number((await text('#figure-txn')).replace(/[^\d]/g, '')) > 20 || undefined);
   await sees(/^[\d.]+[KMG]?/, '#figure-gas');
   await sees(/now [\d.]+[KMG]?, mean .* gas\/s/, '#making-gas-words');
   await sees(/total\s+\d/, '#making-title ~ .scroll');
   await sees(/last [\d.]+ (µs|ms|s)/, '#making-time-words');
   await sees(/can be executed/, '#pool-depth-words');
-  await loading;
+  await end();
   for (const id of ['#making-gas', '#making-time', '#pool-depth', '#chart']) assert.ok(await page.$(`${id} .curve`), id);
 }
 
 async function refusalsAreNamed() {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_sendTransaction', params: [{ from: alice, to: bob, gas: '0x5208', value: '0x1', nonce: '0x0' }] });
-  const timer = setInterval(() => fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body }), 50);
+  const timer = setInterval(() => fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body }).catch(() => {}), 50);
   try {
     await sees(/all that is sent is refused.*nonce, funds, gas or fees/i, '#says');
     await picture('ethereum-refused');
@@ -199,11 +206,12 @@ async function theKeyboardIsEnough() {
 
 async function seenUnderLoad() {
   await page.goto(`${url}/dashboard#/`);
-  const loading = load(12);
+  const end = load();
   await sees(/total\s+\d/, '#making-title ~ .scroll');
-  await new Promise((resolve) => setTimeout(resolve, 6_000));
+  const points = () => page.$$eval('#making-gas .curve', (curves) => Math.max(0, ...curves.map((curve) => curve.points.length)));
+  await until('a curve of some seconds', async () => (await points()) > 5 || undefined);
   await itIsLightAndDark('ethereum-');
-  await loading;
+  await end();
 }
 
 await run([
