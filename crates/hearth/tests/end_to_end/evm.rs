@@ -24,16 +24,16 @@ const FIRST: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 const SENDERS: u8 = 8;
 
 /// A running `hearth evm run`.
-struct Chain {
-    process: Process,
+pub struct Chain {
+    pub process: Process,
     rpc: Rpc,
-    port: u16,
+    pub port: u16,
     /// What it said before it was ready.
     said: Vec<String>,
 }
 
 impl Chain {
-    fn start(arguments: &[&str]) -> Self {
+    pub fn start(arguments: &[&str]) -> Self {
         Self::on(0, arguments)
     }
 
