@@ -296,7 +296,9 @@ impl Application for App {
         if unpacked.malformed().is_none() {
             let made = self.execute(input, &unpacked.parts, unpacked.txs, unpacked.outputs)?;
             self.counters.processed.fetch_add(1, Ordering::Relaxed);
-            if made.ready.refused.is_empty() && made.ready.outputs_refused().is_empty() {
+            let block = &made.ready.block;
+            let is_too_large = block.is_too_large(self.chain.env_of(block).spec);
+            if made.ready.refused.is_empty() && made.ready.outputs_refused().is_empty() && !is_too_large {
                 self.remember(made);
                 return Ok(accept);
             }
@@ -376,5 +378,55 @@ impl Application for App {
                 Ok(restore::say(self.begin_with(whole)))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_consensus::TxEip1559;
+    use alloy_primitives::{Address, TxKind, U256};
+    use hearth_crypto::secp256k1::Signer;
+    use hearth_evm::block::SIZE_MAX;
+    use hearth_evm::chain::{BlockTime, ChainConfig};
+    use hearth_evm::tx::Tx;
+
+    use super::*;
+
+    const CHAIN: u64 = 777;
+
+    /// A transfer with about 128 KiB of zeros, which is as long as one may be.
+    fn long(nonce: u64, signer: &Signer) -> Bytes {
+        let call = TxEip1559 {
+            chain_id: CHAIN,
+            nonce,
+            gas_limit: 2_000_000,
+            max_fee_per_gas: 1_000_000_000,
+            to: TxKind::Call(Address::repeat_byte(7)),
+            input: vec![0; 130_000].into(),
+            ..Default::default()
+        };
+        Tx::signed(call.into(), signer).raw.0
+    }
+
+    #[test]
+    fn a_proposal_larger_than_a_block_may_be_is_refused() {
+        let signer = Signer::new(&[1; 32]).unwrap();
+        let accounts = [(Address::from(signer.address()), U256::from(10_u128.pow(22)))];
+        let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+        let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
+        let app = App::new(Chain::open(config).unwrap(), Config::default());
+        let txs: Vec<Bytes> = (0..65).map(|nonce| long(nonce, &signer)).collect();
+        let judge = |count: usize| {
+            let txs = txs[..count].to_vec();
+            let request = request::ProcessProposal { height: 1, txs, ..Default::default() };
+            app.process_proposal(request).unwrap().status
+        };
+        assert!((64 * 130_000..65 * 130_000).contains(&(SIZE_MAX as usize)));
+        assert_eq!(judge(65), response::Proposal::Reject as i32);
+        assert_eq!(judge(64), response::Proposal::Accept as i32);
+        // What is decided all the same is executed, by everybody alike.
+        let decided = request::FinalizeBlock { height: 1, txs, ..Default::default() };
+        let results = app.finalize_block(decided).unwrap().tx_results;
+        assert!(results.len() == 65 && results.iter().all(|result| result.code == 0));
     }
 }

@@ -4,7 +4,7 @@
 //! writes  [`Block`], shared and never changed
 //! memory  of a block its transactions, shared with the pool, and its logs
 //! drops   nothing
-//! source  the yellow paper, EIP-658, 1559, 2718, 4399, 4788, 4895, 7685
+//! source  the yellow paper, EIP-658, 1559, 2718, 4399, 4788, 4895, 7685, 7934
 
 use std::sync::Arc;
 
@@ -22,6 +22,9 @@ use revm::primitives::hardfork::SpecId;
 use crate::exec::{BlockEnv, Executed, Outcome, Verdict};
 use crate::trie::ordered_root;
 use crate::tx::{SharedTx, Tx};
+
+/// Bytes of a block's RLP from Osaka on (EIP-7934): 10 MiB less a margin of 2 MiB.
+pub const SIZE_MAX: u64 = (10 << 20) - (2 << 20);
 
 /// A block and what its transactions did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -243,6 +246,11 @@ impl Block {
         });
         let withdrawals = self.header.withdrawals_root.map_or(0, |_| self.withdrawals.length());
         listed(self.header.length() + listed(txs.sum()) + listed(0) + withdrawals) as u64
+    }
+
+    /// Whether it is larger than the rules let a block be.
+    pub fn is_too_large(&self, spec: SpecId) -> bool {
+        spec.is_enabled_in(SpecId::OSAKA) && self.size() > SIZE_MAX
     }
 
     /// What executing this block again takes.

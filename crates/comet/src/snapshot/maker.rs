@@ -65,7 +65,10 @@ impl Maker {
         }
         let frozen = match self.shared.busy.swap(true, Ordering::AcqRel) {
             true => Err("another is being written".to_owned()),
-            false => chain.freeze().map_err(|error| error.to_string()),
+            false => chain.freeze().map_err(|error| {
+                self.shared.busy.store(false, Ordering::Release);
+                error.to_string()
+            }),
         };
         let sender = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
         match (frozen, &*sender) {

@@ -4,10 +4,12 @@
 //! writes  a folder per snapshot, named after its height: chunks 0, 1, …, and `hashes`, written last; until that is
 //!         there the folder's name ends in `.part`
 //! memory  one chunk, and 32 B for each that is on disk
-//! drops   all but the newest snapshots; parts of a snapshot that was cut off
+//! drops   all but the newest snapshots, and [`FETCHED_MAX`] older ones of which a chunk was fetched within
+//!         [`FETCHED_FOR`]; parts of a snapshot that was cut off
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use alloy_consensus::Header;
@@ -17,11 +19,18 @@ use hearth_abci::types::Snapshot;
 
 use super::codec::{Entry, FORMAT, Writer, chunk_hash, encode_headers};
 
+/// How long a snapshot stays after a chunk of it was fetched: a peer asks for each of them within some seconds.
+const FETCHED_FOR: Duration = Duration::from_secs(120);
+/// How many stay for that alone: whoever goes on asking for old ones fills no disk.
+const FETCHED_MAX: usize = 2;
+
 /// A snapshot on disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Kept {
     height: u64,
     hashes: Vec<B256>,
+    /// When a chunk of it was asked for.
+    fetched: Option<Instant>,
 }
 
 /// The snapshots on disk.
@@ -29,6 +38,7 @@ struct Kept {
 pub struct Store {
     folder: PathBuf,
     kept_max: usize,
+    fetched_for: Duration,
     /// Lowest first.
     kept: Mutex<Vec<Kept>>,
 }
@@ -64,12 +74,13 @@ impl Store {
             };
             // Without hashes it is what the machine's end has left of one.
             match fs::read(path.join("hashes")).ok().and_then(|bytes| split(&bytes)).filter(|hashes| hashes.len() > 1) {
-                Some(hashes) => kept.push(Kept { height, hashes }),
+                Some(hashes) => kept.push(Kept { height, hashes, fetched: None }),
                 None => fs::remove_dir_all(&path)?,
             }
         }
         kept.sort_by_key(|kept| kept.height);
-        Ok(Self { folder: folder.into(), kept_max: kept_max.max(1), kept: Mutex::new(kept) })
+        let (folder, kept_max, kept) = (folder.into(), kept_max.max(1), Mutex::new(kept));
+        Ok(Self { folder, kept_max, fetched_for: FETCHED_FOR, kept })
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
@@ -132,18 +143,28 @@ impl Store {
         fs::rename(&part, self.folder.join(height.to_string()))?;
         let gone: Vec<Kept> = {
             let mut kept = self.kept();
-            kept.push(Kept { height, hashes });
+            kept.push(Kept { height, hashes, fetched: None });
             kept.sort_by_key(|kept| kept.height);
-            let over = kept.len().saturating_sub(self.kept_max);
-            kept.drain(..over).collect()
+            self.let_go(&mut kept)
         };
         gone.iter().try_for_each(|kept| fs::remove_dir_all(self.folder.join(kept.height.to_string())))
+    }
+
+    /// Takes out what is beyond the newest, but for those that a peer is fetching.
+    fn let_go(&self, kept: &mut Vec<Kept>) -> Vec<Kept> {
+        let is_fetched = |kept: &Kept| kept.fetched.is_some_and(|last| last.elapsed() < self.fetched_for);
+        let newest = kept.split_off(kept.len().saturating_sub(self.kept_max));
+        let (mut fetched, mut gone): (Vec<Kept>, Vec<Kept>) = std::mem::take(kept).into_iter().partition(is_fetched);
+        // The newest of them: there is most left to be fetched.
+        gone.extend(fetched.drain(..fetched.len().saturating_sub(FETCHED_MAX)));
+        kept.extend(fetched.into_iter().chain(newest));
+        gone
     }
 
     /// What is here, as CometBFT has it.
     pub fn list(&self) -> Vec<Snapshot> {
         let kept = self.kept();
-        let listed = kept.iter().map(|Kept { height, hashes }| Snapshot {
+        let listed = kept.iter().map(|Kept { height, hashes, .. }| Snapshot {
             height: *height,
             format: FORMAT,
             chunks: hashes.len() as u32,
@@ -156,9 +177,11 @@ impl Store {
     /// A chunk, if it is here and whole.
     pub fn chunk(&self, height: u64, format: u32, index: u32) -> Option<Bytes> {
         let hash = {
-            let kept = self.kept();
-            let kept = kept.iter().find(|kept| kept.height == height && format == FORMAT)?;
-            *kept.hashes.get(index as usize)?
+            let mut kept = self.kept();
+            let kept = kept.iter_mut().find(|kept| kept.height == height && format == FORMAT)?;
+            let hash = *kept.hashes.get(index as usize)?;
+            kept.fetched = Some(Instant::now());
+            hash
         };
         let chunk = fs::read(self.folder.join(height.to_string()).join(index.to_string())).ok()?;
         (chunk_hash(&chunk) == hash).then(|| chunk.into())
@@ -203,6 +226,30 @@ mod tests {
         assert!(again.chunk(30, FORMAT, 1).is_some());
         fs::write(folder.path().join("30/1"), b"else").unwrap();
         assert!(again.chunk(30, FORMAT, 1).is_none());
+    }
+
+    #[test]
+    fn what_a_peer_fetches_stays_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path(), 1).unwrap();
+        let take = |store: &Store, height| store.take(&headers(height), [account(1), account(2)].map(Ok)).unwrap();
+        take(&store, 10);
+        assert!(store.chunk(10, FORMAT, 0).is_some());
+        take(&store, 20);
+        take(&store, 30);
+        assert_eq!(store.heights(), [10, 30], "nobody has asked for the second");
+        assert!(store.chunk(10, FORMAT, 1).is_some());
+        // Not any number of them.
+        for height in [40, 50, 60] {
+            assert!(store.chunk(height - 10, FORMAT, 1).is_some());
+            take(&store, height);
+        }
+        assert_eq!(store.heights(), [40, 50, 60]);
+        assert!(!folder.path().join("10").exists());
+        // Nor for ever.
+        store.fetched_for = Duration::ZERO;
+        take(&store, 70);
+        assert_eq!(store.heights(), [70]);
     }
 
     #[test]

@@ -566,7 +566,7 @@ fn whoever_is_dropped_can_read_why_and_whoever_listens_is_told() {
         assert_eq!(pool.fate(hash).map(|reason| reason.to_string()).as_ref(), Some(reason));
     }
     assert_eq!(lock(&told).iter().map(|(hash, _)| *hash).collect::<Vec<_>>(), expected.map(|(hash, _)| hash));
-    assert_eq!(feed.take(), News { hashes: vec![a.hash, b.hash, c.hash, d.hash], missed: 0 });
+    assert_eq!(feed.take(), News { hashes: vec![a.hash, b.hash, c.hash, d.hash], before: 0, missed: 0 });
     let world = world.with(sender(2), |state| state.balance = U256::from(10_000_000));
     assert_eq!(add(&pool, &d, &world), Ok(()), "the pool has not heard of this block, and takes the caller's word");
     assert_eq!(pool.fate(&d.hash), None);
@@ -721,7 +721,7 @@ fn a_block_is_made_of_no_more_bytes_than_it_may_have() {
     assert!((BLOCK_BYTES - 130_000..=BLOCK_BYTES).contains(&bytes), "{bytes}");
     // EIP-7934, with what comes beside them: the other ledger's transactions pay out at most once in 150 bytes.
     let withdrawals = hearth_utxo::ledger::BLOCK_BYTES / 150 * 45;
-    assert!(BLOCK_BYTES + withdrawals + 10_000 <= (10 << 20) - (2 << 20));
+    assert!((BLOCK_BYTES + withdrawals + 10_000) as u64 <= crate::block::SIZE_MAX);
 }
 
 #[test]
