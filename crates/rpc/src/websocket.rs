@@ -2,17 +2,17 @@
 //!
 //! reads   messages of at most [`Limits::request_bytes`](crate::Limits)
 //! writes  answers; subscriptions of the hub, which fills the connection's queue
-//! memory  one answer
+//! memory  one answer: all are there at once
 //! drops   unknown methods: error -32601
 //! source  `rpc_pubsub_service.rs` of `solana-rpc` 4.2
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hearth_serve::Body;
 use hearth_serve::Connection;
 use hearth_serve::http::{Request, Response};
 use hearth_serve::websocket::{self, Bounds};
+use hearth_serve::{Body, Bytes};
 use serde_json::{Value, json};
 
 use crate::jsonrpc::{self, Answerer, Failure, Request as RpcRequest};
@@ -27,17 +27,22 @@ pub async fn handle(
     connection: &Arc<Connection>,
     request: Request<Body>,
 ) -> Response<Body> {
-    let bounds = Bounds { message_bytes: api.limits.request_bytes, patience: api.limits.patience };
+    let (message_bytes, patience) = (api.limits.request_bytes, api.limits.patience);
+    let bounds = Bounds { message_bytes, patience, calls_at_once: 1 };
     let (api, hub, address) = (Arc::clone(api), Arc::clone(hub), connection.peer);
     let begin = move || {
         let (number, queue) = hub.join();
-        (Session { api, hub, address, number }, queue)
+        (Session(Caller { api, hub, address, number }), queue)
     };
     websocket::upgrade(request, Arc::clone(connection), bounds, begin).await
 }
 
 /// One connection.
-struct Session {
+struct Session(Caller);
+
+/// Who asks on it.
+#[derive(Clone)]
+struct Caller {
     api: Arc<Api>,
     hub: Arc<Hub>,
     address: IpAddr,
@@ -46,18 +51,26 @@ struct Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.hub.leave(self.number);
+        self.0.hub.leave(self.0.number);
     }
 }
 
 impl websocket::Session for Session {
-    async fn reply(&mut self, text: &[u8]) -> Option<String> {
-        let api = Arc::clone(&self.api);
-        jsonrpc::answer_text(text, api.limits.answer_bytes, &api.counters, self).await.text
+    fn reply(&self, text: Bytes) -> impl Future<Output = Option<String>> + Send + 'static {
+        let mut caller = self.0.clone();
+        async move {
+            let api = Arc::clone(&caller.api);
+            jsonrpc::answer_text(&text, api.limits.answer_bytes, &api.counters, &mut caller).await.text
+        }
+    }
+
+    fn may_subscribe(&self, _: &[u8]) -> bool {
+        // Whatever it is, the answer is there before anything else is told.
+        true
     }
 }
 
-impl Session {
+impl Caller {
     fn subscribe(&self, watch: Watch) -> Result<Value, Failure> {
         self.hub.subscribe(self.number, watch).map(Value::from)
     }
@@ -93,7 +106,7 @@ impl Session {
     }
 }
 
-impl Answerer for Session {
+impl Answerer for Caller {
     fn admit(&mut self, requests: usize) -> Result<(), Failure> {
         self.api.admit(self.address, requests)
     }

@@ -17,7 +17,7 @@ pub mod rate;
 pub mod server;
 pub mod websocket;
 
-pub use axum::body::Body;
+pub use axum::body::{Body, Bytes};
 pub use axum::http;
 pub use counters::{Counted, Counts};
 pub use server::{Connection, Listener, Server, Service};

@@ -2,20 +2,28 @@
 //!
 //! reads   messages; the connection's queue of notifications
 //! writes  answers and notifications, in the order in which they arose
-//! memory  one message of at most [`Bounds::message_bytes`], one answer, the queue
+//! memory  requests that are being answered, at most [`Bounds::calls_at_once`], of [`Bounds::message_bytes`] and one
+//!         message together; their answers; the queue
 //! drops   clients that take no notification or stay silent for too long: closed, counted
 //! source  RFC 6455
+//!
+//! A request that takes long holds up neither those after it nor notifications: requests are answered side by side, and
+//! answers go out as they are there. At the bound no more is read, so that the client's sending comes to a halt. What
+//! has its answer at once is answered before anything else is read.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::FromRequestParts;
 pub use axum::extract::ws::Utf8Bytes;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::{Request, Response};
 use axum::response::IntoResponse;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::counters::{Counted, count};
 use crate::server::Connection;
@@ -49,12 +57,19 @@ pub struct Bounds {
     pub message_bytes: usize,
     /// How long a client may take for a message, and half of how long it may stay silent.
     pub patience: Duration,
+    /// How many messages of a connection are answered at once, at least one; the next is read when one of them has its
+    /// answer.
+    pub calls_at_once: usize,
 }
 
 /// What answers a connection's requests, until it is dropped.
 pub trait Session: Send + 'static {
-    /// The answer to a text; `None` where nothing wants one.
-    fn reply(&mut self, text: &[u8]) -> impl Future<Output = Option<String>> + Send;
+    /// The answer to a text; `None` where nothing wants one. It goes on while others are asked for, and is given up
+    /// with the connection.
+    fn reply(&self, text: Bytes) -> impl Future<Output = Option<String>> + Send + 'static;
+
+    /// Whether a text may bring notifications that its client understands only once it has the answer.
+    fn may_subscribe(&self, text: &[u8]) -> bool;
 }
 
 /// Turns a request for an upgrade into a connection that is served until it ends; `begin` is called once it is one.
@@ -72,8 +87,72 @@ pub async fn upgrade<S: Session, Q: Queue>(
     let upgrade = upgrade.max_message_size(bounds.message_bytes).max_frame_size(bounds.message_bytes);
     upgrade.on_upgrade(move |socket| async move {
         let (session, queue) = begin();
-        Talk { session, queue, connection, patience: bounds.patience }.serve(socket).await;
+        let calls = Calls { running: JoinSet::new(), bytes: 0, subscribing: 0, bounds };
+        Talk { session, queue, connection, patience: bounds.patience }.serve(socket, calls).await;
     })
+}
+
+/// An answer on its way.
+type Reply = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+
+/// A request that is being answered.
+struct Call {
+    bytes: usize,
+    subscribes: bool,
+    answer: Option<String>,
+}
+
+/// Those of a connection.
+struct Calls {
+    running: JoinSet<Call>,
+    /// Of their texts.
+    bytes: usize,
+    /// How many may subscribe.
+    subscribing: usize,
+    bounds: Bounds,
+}
+
+impl Calls {
+    /// Whether another one may begin.
+    fn have_room(&self) -> bool {
+        let (count, bytes) = (self.running.len(), self.bytes);
+        count < self.bounds.calls_at_once.max(1) && (count == 0 || bytes < self.bounds.message_bytes)
+    }
+
+    /// Begins to answer a text; gives the answer if it is there at once.
+    fn begin<'a, S: Session>(
+        &'a mut self,
+        session: &S,
+        text: Bytes,
+    ) -> impl Future<Output = Option<String>> + Send + use<'a, S> {
+        let (bytes, subscribes) = (text.len(), session.may_subscribe(&text));
+        let mut reply: Reply = Box::pin(session.reply(text));
+        async move {
+            match at_once(&mut reply).await {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => {
+                    self.bytes += bytes;
+                    self.subscribing += usize::from(subscribes);
+                    self.running.spawn(async move { Call { bytes, subscribes, answer: reply.await } });
+                    None
+                }
+            }
+        }
+    }
+
+    /// The next that is answered; never while there is none. Who stops waiting loses nothing. An error: it panicked.
+    async fn next(&mut self) -> Result<Option<String>, ()> {
+        let Some(ended) = self.running.join_next().await else { return std::future::pending().await };
+        let Call { bytes, subscribes, answer } = ended.map_err(|_| ())?;
+        self.bytes -= bytes;
+        self.subscribing -= usize::from(subscribes);
+        Ok(answer)
+    }
+}
+
+/// What comes of it when it is asked once.
+async fn at_once(reply: &mut Reply) -> Poll<Option<String>> {
+    std::future::poll_fn(|context| Poll::Ready(reply.as_mut().poll(context))).await
 }
 
 /// One connection.
@@ -85,29 +164,38 @@ struct Talk<S, Q> {
 }
 
 impl<S: Session, Q: Queue> Talk<S, Q> {
-    async fn serve(&mut self, mut socket: WebSocket) {
+    async fn serve(&mut self, mut socket: WebSocket, mut calls: Calls) {
         let mut stopped = self.connection.stopped.clone();
         let mut heard = Instant::now();
         let mut pings = tokio::time::interval(self.patience);
         pings.reset();
         let close = loop {
             let message = tokio::select! {
-                received = socket.recv() => {
+                received = socket.recv(), if calls.have_room() => {
                     heard = Instant::now();
                     match received {
-                        Some(Ok(Message::Text(text))) => self.session.reply(text.as_bytes()).await,
-                        Some(Ok(Message::Binary(bytes))) => self.session.reply(&bytes).await,
+                        Some(Ok(Message::Text(text))) => calls.begin(&self.session, text.into()).await,
+                        Some(Ok(Message::Binary(bytes))) => calls.begin(&self.session, bytes).await,
                         // Pings are answered below; pongs have been heard.
                         Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
                         Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                     }
                     .map(Utf8Bytes::from)
                 }
-                text = self.queue.next() => match text {
+                answered = calls.next() => match answered {
+                    Ok(answer) => answer.map(Utf8Bytes::from),
+                    // It has told what there is to tell.
+                    Err(()) => return,
+                },
+                text = self.queue.next(), if calls.subscribing == 0 => match text {
                     Some(text) => Some(text),
                     None => break Some((close_code::POLICY, "notifications were not read in time")),
                 },
                 _ = pings.tick() => {
+                    // Who is not listened to cannot be heard.
+                    if !calls.have_room() {
+                        heard = Instant::now();
+                    }
                     if heard.elapsed() > 2 * self.patience {
                         self.count_dropped();
                         break None;

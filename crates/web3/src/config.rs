@@ -56,6 +56,8 @@ pub struct Limits {
     /// Bytes of a batch's answers together, geth's bound; and of one answer of logs, traces or the pool's contents.
     /// What tells of one block is as long as the block makes it.
     pub answer_bytes: usize,
+    /// Messages of one WebSocket that are answered at once; no more is read of it meanwhile.
+    pub calls_per_connection: usize,
     /// Subscriptions of all connections.
     pub subscriptions: usize,
     /// Subscriptions of one connection.
@@ -92,6 +94,7 @@ impl Default for Limits {
             batch_length: 1_000,
             requests_per_second: 0,
             answer_bytes: 25_000_000,
+            calls_per_connection: 16,
             subscriptions: 16_384,
             subscriptions_per_connection: 4_096,
             queued_bytes: 64 << 20,

@@ -1,17 +1,17 @@
 //! WebSocket: every method, and what its client has asked to be told.
 //!
 //! reads   messages of at most [`Limits::request_bytes`](crate::Limits)
-//! writes  answers; subscriptions of the hub, which fills the connection's queue
-//! memory  one answer
+//! writes  answers, in the order in which they are there; subscriptions of the hub, which fills the connection's queue
+//! memory  the answers of [`Limits::calls_per_connection`](crate::Limits) messages
 //! source  `rpc/websocket.go` of go-ethereum 1.16
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hearth_serve::Body;
 use hearth_serve::Connection;
 use hearth_serve::http::{Request, Response};
 use hearth_serve::websocket::{self, Bounds};
+use hearth_serve::{Body, Bytes};
 
 use crate::jsonrpc;
 use crate::methods::{Api, Caller};
@@ -19,7 +19,8 @@ use crate::methods::{Api, Caller};
 /// Turns a request for an upgrade into a connection that is served until it ends.
 pub async fn upgrade(api: &Arc<Api>, connection: &Arc<Connection>, request: Request<Body>) -> Response<Body> {
     let limits = &api.config.limits;
-    let bounds = Bounds { message_bytes: limits.request_bytes, patience: limits.patience };
+    let (message_bytes, calls_at_once) = (limits.request_bytes, limits.calls_per_connection);
+    let bounds = Bounds { message_bytes, patience: limits.patience, calls_at_once };
     let (api, address) = (Arc::clone(api), connection.peer);
     let begin = move || {
         let (number, queue) = api.hub.join();
@@ -42,9 +43,16 @@ impl Drop for Session {
 }
 
 impl websocket::Session for Session {
-    async fn reply(&mut self, text: &[u8]) -> Option<String> {
-        let api = &self.api;
-        let caller = Caller { api, address: self.address, connection: Some(self.number) };
-        jsonrpc::answer(text, &api.config.limits, &api.counters, &caller).await
+    fn reply(&self, text: Bytes) -> impl Future<Output = Option<String>> + Send + 'static {
+        let (api, address, number) = (Arc::clone(&self.api), self.address, self.number);
+        async move {
+            let caller = Caller { api: &api, address, connection: Some(number) };
+            jsonrpc::answer(&text, &api.config.limits, &api.counters, &caller).await
+        }
+    }
+
+    fn may_subscribe(&self, text: &[u8]) -> bool {
+        // A name with escapes in it is nobody's; whoever writes so is told of the subscription a little late.
+        memchr::memmem::find(text, b"eth_subscribe").is_some()
     }
 }
