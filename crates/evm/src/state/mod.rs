@@ -6,6 +6,7 @@
 //! source  on disk: [`disk`]; in memory: [`version`] for the last blocks' values, [`tries`] for their proofs
 
 mod applied;
+mod back;
 mod changes;
 mod code;
 mod disk;
@@ -29,12 +30,14 @@ pub use code::bytecode;
 pub use disk::Syncer;
 pub use dump::{Dump, Entry};
 pub use error::StateError;
+pub use persist::Shortened;
 pub use proof::{AccountProof, StorageProof};
 pub use view::{Account, StateView};
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use alloy_primitives::B256;
 
@@ -210,6 +213,25 @@ impl State {
         self.write_and_advance(target.number(), target.block_hash(), before, applied, prepared)
     }
 
+    /// Learns the hashes that contracts can ask for, where a start has not found all of them: the state was set back by
+    /// more blocks than what it was made from knows. `hash_of` gives those of older blocks.
+    pub fn complete_hashes<E>(&self, hash_of: impl Fn(u64) -> Result<Option<B256>, E>) -> Result<(), E> {
+        let window = self.handle.window.read().unwrap_or_else(PoisonError::into_inner);
+        for version in window.iter().map(|view| &view.version).filter(|version| version.lacks_hashes()) {
+            let mut hashes = version.hashes().to_vec();
+            hashes.reverse();
+            while hashes.len() < HASHES
+                && let Some(number) = version.number.checked_sub(hashes.len() as u64)
+                && let Some(hash) = hash_of(number)?
+            {
+                hashes.push(hash);
+            }
+            hashes.reverse();
+            version.complete(hashes.into());
+        }
+        Ok(())
+    }
+
     /// Returns when every block committed is on disk. See [`State::syncer`] for doing so while the state goes on.
     pub fn sync(&self) -> Result<(), StateError> {
         self.syncer().sync()
@@ -230,6 +252,21 @@ impl State {
         disk.join();
         disk.keep_house(&head);
         Ok(())
+    }
+
+    /// For the end: writes a checkpoint of the oldest view of the window where that makes the next start quicker,
+    /// within about `patience`. The next start has all views of the window.
+    pub fn shorten(&mut self, patience: Duration) -> Result<Shortened, StateError> {
+        let Some(mut disk) = self.disk.take() else { return Ok(Shortened::Needless) };
+        let oldest = self.handle.at(self.handle.oldest()).expect("there is an oldest one");
+        let entries = || {
+            let (accounts, slots) = self.tables.flat.counts();
+            let entries: Box<dyn Iterator<Item = Entry> + Send> = Box::new(back::Back::new(self, &oldest));
+            ((accounts + slots) as u64, entries)
+        };
+        let shortened = disk.shorten(&oldest, entries, patience);
+        self.disk = Some(disk);
+        shortened
     }
 
     /// Has the log written through another.

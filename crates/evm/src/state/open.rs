@@ -13,7 +13,7 @@ use super::applied::{Applied, Fingerprint};
 use super::code::bytecode;
 use super::disk::{Checkpoint, Files, Log, Record};
 use super::flat::{Flat, Slim, SlotKey, Word};
-use super::persist::Persist;
+use super::persist::{MadeBy, Persist};
 use super::tries::{Top, Tries};
 use super::version::Version;
 use super::{Entry, State, StateError, StateFile, StateHandle, StateView, Tables};
@@ -67,7 +67,9 @@ impl State {
         }
         self.head().write(&files.checkpoint(0), zero, 0)?;
         let log = Log::create(&files.log(0), zero, 0)?;
-        self.disk = Some(Persist::new(files, log, zero, 0, &self.tables.flat));
+        let mut made_by = MadeBy::default();
+        made_by.note(self.head().number(), 0);
+        self.disk = Some(Persist::new(files, log, zero, 0, made_by, &self.tables.flat));
         Ok(())
     }
 
@@ -106,12 +108,14 @@ impl State {
                 (Self::of_checkpoint(&files.checkpoint(sequence), zero, sequence)?, sequence)
             }
         };
+        let mut made_by = MadeBy::default();
+        made_by.note(state.head().number(), base);
         let mut logs = files.logs()?;
         let needless = logs.iter().rposition(|before| *before <= base).unwrap_or(0);
         logs.drain(..needless);
         let Some(first) = logs.first().copied() else {
             let log = Log::create(&files.log(base), zero, base)?;
-            state.disk = Some(Persist::new(files, log, zero, base, &state.tables.flat));
+            state.disk = Some(Persist::new(files, log, zero, base, made_by, &state.tables.flat));
             return Ok(state);
         };
         if first > base {
@@ -129,7 +133,11 @@ impl State {
                 let what = format!("the records from {} to {before} are not there", sequence + 1);
                 return Err(StateError::Damaged { path, offset: 0, what });
             }
-            let replay = |bytes: &[u8], offset| state.replay(bytes, base, &mut past, &path, offset);
+            let replay = |bytes: &[u8], offset| {
+                let made = state.replay(bytes, base, &mut past, &path, offset)?;
+                made.into_iter().for_each(|(number, sequence)| made_by.note(number, sequence));
+                Ok(())
+            };
             (sequence, open) = Log::read(&path, zero, *before, last, replay)?;
         }
         let log = open.expect("the last log is opened");
@@ -138,7 +146,7 @@ impl State {
             let what = format!("it ends with record {sequence}, and the checkpoint has {base}");
             return Err(StateError::Damaged { path: files.log(first), offset: 0, what });
         }
-        state.disk = Some(Persist::new(files, log, zero, sequence, &state.tables.flat));
+        state.disk = Some(Persist::new(files, log, zero, sequence, made_by, &state.tables.flat));
         Ok(state)
     }
 
@@ -157,8 +165,8 @@ impl State {
         Ok(Self::over(tables, header.number, header.hashes.into(), top))
     }
 
-    /// Does again what a record says, where it is after `base`. `past` are the hashes of the blocks so far, the head's
-    /// last.
+    /// Does again what a record says, where it is after `base`; gives the number of its block, and its own. `past` are
+    /// the hashes of the blocks so far, the head's last.
     fn replay(
         &mut self,
         bytes: &[u8],
@@ -166,13 +174,13 @@ impl State {
         past: &mut Vec<B256>,
         path: &Path,
         offset: usize,
-    ) -> Result<(), StateError> {
+    ) -> Result<Option<(u64, u64)>, StateError> {
         let damaged = |what: String| StateError::Damaged { path: path.to_path_buf(), offset: offset as u64, what };
         let Some((record, applied)) = Record::decode(bytes, &self.tables.flat) else {
             return Err(damaged("the record's bytes make no sense".into()));
         };
         if record.sequence <= base {
-            return Ok(());
+            return Ok(None);
         }
         let head = self.head();
         let Tables { flat, tries } = &*self.tables;
@@ -188,7 +196,7 @@ impl State {
         past.truncate(usize::try_from(record.number.saturating_sub(first)).unwrap_or(usize::MAX));
         self.advance(record.number, record.block_hash, past, applied, prepared);
         past.push(record.block_hash);
-        Ok(())
+        Ok(Some((record.number, record.sequence)))
     }
 }
 

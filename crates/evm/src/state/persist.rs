@@ -1,21 +1,60 @@
 //! What the writer does beside its work where the state is on disk: records, and checkpoints in the background.
 //!
-//! writes  a record a block; a checkpoint whenever the log has grown by as much as the last one took
+//! writes  a record a block; a checkpoint whenever the log has grown by as much as the last one took; one at the end,
+//!         where that spares the next start more than it takes
 //! drops   logs and checkpoints that are not needed to open the state and its last 128 blocks
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use alloy_primitives::B256;
 
 use super::applied::Applied;
-use super::disk::{Files, Log, Record, write_checkpoint};
+use super::disk::{Files, Log, Record, write_checkpoint, write_entries};
 use super::flat::Flat;
-use super::{StateError, StateView, WINDOW};
+use super::{Entry, StateError, StateView, WINDOW};
 
 /// The log's least growth between two checkpoints, bytes.
 const CHECKPOINT_MIN: u64 = 256 << 20;
+
+/// What a log is to have at least that is not read again after a checkpoint at the end, bytes.
+const SPARED_MIN: u64 = if cfg!(test) { 1 } else { 4 << 20 };
+/// About what an account or a slot takes in a checkpoint, bytes. Reading one takes a fourth of going through a log of
+/// as many bytes.
+const ENTRY_BYTES: u64 = if cfg!(test) { 0 } else { 85 };
+
+/// What became of a checkpoint at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortened {
+    /// The next start would be no quicker with one.
+    Needless,
+    /// It is there.
+    Written,
+    /// There was not enough time: the next start goes through the log.
+    TooLong,
+}
+
+/// The blocks of the last views, oldest first, and which record made each.
+#[derive(Default)]
+pub(super) struct MadeBy(VecDeque<(u64, u64)>);
+
+impl MadeBy {
+    /// Record `sequence` made the state after block `number` the newest.
+    pub(super) fn note(&mut self, number: u64, sequence: u64) {
+        while self.0.pop_back_if(|(newer, _)| *newer >= number).is_some() {}
+        self.0.push_back((number, sequence));
+        if self.0.len() > WINDOW {
+            self.0.pop_front();
+        }
+    }
+
+    fn of(&self, number: u64) -> Option<u64> {
+        self.0.iter().find(|(other, _)| *other == number).map(|(_, sequence)| *sequence)
+    }
+}
 
 /// The state's files.
 pub(super) struct Persist {
@@ -24,6 +63,7 @@ pub(super) struct Persist {
     genesis: B256,
     /// Records written, of all logs.
     sequence: u64,
+    made_by: MadeBy,
     /// By a code's number, whether the files have it.
     codes: Vec<bool>,
     running: Option<(u64, JoinHandle<Result<bool, StateError>>)>,
@@ -35,12 +75,12 @@ pub(super) struct Persist {
 
 impl Persist {
     /// Files that have everything up to record `sequence`, and `flat`'s codes.
-    pub(super) fn new(files: Files, log: Log, genesis: B256, sequence: u64, flat: &Flat) -> Self {
+    pub(super) fn new(files: Files, log: Log, genesis: B256, sequence: u64, made_by: MadeBy, flat: &Flat) -> Self {
         let codes = vec![true; flat.codes.count() as usize];
         let whole = files.checkpoints().ok().and_then(|all| all.last().copied());
         let (running, stop) = (None, Arc::new(AtomicBool::new(false)));
         let checkpoint_bytes = CHECKPOINT_MIN;
-        Self { files, log, genesis, sequence, codes, running, stop, whole, checkpoint_bytes }
+        Self { files, log, genesis, sequence, made_by, codes, running, stop, whole, checkpoint_bytes }
     }
 
     /// Writes what a block sets. Where that fails, nothing was written.
@@ -62,6 +102,7 @@ impl Persist {
         Record { sequence, synced, number, block_hash, state_root }.encode(applied, flat, &codes, &mut framed);
         self.log.append(sequence, &mut framed)?;
         self.sequence = sequence;
+        self.made_by.note(number, sequence);
         for number in codes {
             let number = number as usize;
             if self.codes.len() <= number {
@@ -100,6 +141,51 @@ impl Persist {
         let write = move || write_checkpoint(&path, &view, genesis, sequence, &stop);
         self.running = Some((sequence, std::thread::spawn(write)));
         Ok(())
+    }
+
+    /// Writes a checkpoint of the oldest view, of which `entries` are, where that spares the next start more of the log
+    /// than it takes; gives up after `patience`. Of the views none is lost by it.
+    pub(super) fn shorten(
+        &mut self,
+        oldest: &StateView,
+        entries: impl FnOnce() -> (u64, Box<dyn Iterator<Item = Entry> + Send>),
+        patience: Duration,
+    ) -> Result<Shortened, StateError> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.join();
+        self.stop = Arc::default();
+        let (logs, checkpoints) = (self.files.logs()?, self.files.checkpoints()?);
+        let base = checkpoints.first().copied().unwrap_or(0);
+        let Some(sequence) = self.made_by.of(oldest.number()).filter(|sequence| *sequence > base) else {
+            return Ok(Shortened::Needless);
+        };
+        let bytes: u64 = logs.iter().filter_map(|log| Some(std::fs::metadata(self.files.log(*log)).ok()?.len())).sum();
+        let spared = u128::from(bytes) * u128::from(sequence - base) / u128::from(self.sequence - base);
+        if spared < SPARED_MIN.into() {
+            return Ok(Shortened::Needless);
+        }
+        let (count, entries) = entries();
+        if spared < u128::from(count * ENTRY_BYTES / 4) {
+            return Ok(Shortened::Needless);
+        }
+        let (path, genesis, stop) = (self.files.checkpoint(sequence), self.genesis, AtomicBool::new(false));
+        let written = thread::scope(|scope| {
+            let (done, ended) = mpsc::channel::<()>();
+            let (path, stop) = (&path, &stop);
+            let writing = scope.spawn(move || {
+                let _done = done;
+                write_entries(path, oldest, entries, genesis, sequence, stop)
+            });
+            // Told by its end.
+            let _ = ended.recv_timeout(patience);
+            stop.store(true, Ordering::Relaxed);
+            writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+        if !written {
+            return Ok(Shortened::TooLong);
+        }
+        self.files.remove_before(sequence)?;
+        Ok(Shortened::Written)
     }
 
     /// Waits for the checkpoint being written, if one is.

@@ -32,6 +32,8 @@ pub(crate) struct Version {
     pub(crate) top: Top,
     /// The hashes of the last blocks, this one's last.
     hashes: Arc<[B256]>,
+    /// The same and more of them, where not all were known at first.
+    completed: OnceLock<Arc<[B256]>>,
     pub(crate) replaced: Replaced,
     next: OnceLock<Arc<Version>>,
 }
@@ -39,8 +41,8 @@ pub(crate) struct Version {
 impl Version {
     /// The first version: the tables as they are.
     pub(crate) fn first(number: u64, block_hash: B256, hashes: Arc<[B256]>, top: Top) -> Arc<Self> {
-        let (replaced, next) = (Replaced::default(), OnceLock::new());
-        Arc::new(Self { number, block_hash, state_root: top.root(), top, hashes, replaced, next })
+        let (replaced, completed, next) = Default::default();
+        Arc::new(Self { number, block_hash, state_root: top.root(), top, hashes, completed, replaced, next })
     }
 
     /// Links the version that comes after this one, which must be the newest, and gives it. `hashes` are those of
@@ -48,8 +50,8 @@ impl Version {
     pub(crate) fn link(&self, number: u64, hash: B256, hashes: &[B256], top: Top, replaced: Replaced) -> Arc<Self> {
         let from = (hashes.len() + 1).saturating_sub(HASHES);
         let hashes = hashes[from..].iter().copied().chain([hash]).collect();
-        let (state_root, next) = (top.root(), OnceLock::new());
-        let next = Arc::new(Self { number, block_hash: hash, state_root, top, hashes, replaced, next });
+        let (state_root, (completed, next)) = (top.root(), Default::default());
+        let next = Arc::new(Self { number, block_hash: hash, state_root, top, hashes, completed, replaced, next });
         assert!(self.next.set(next.clone()).is_ok(), "only the newest version is given a next one");
         next
     }
@@ -61,13 +63,26 @@ impl Version {
 
     /// The hashes of the last blocks, this version's last.
     pub(crate) fn hashes(&self) -> &Arc<[B256]> {
-        &self.hashes
+        self.completed.get().unwrap_or(&self.hashes)
+    }
+
+    /// Whether there are more hashes that a contract could ask for.
+    pub(crate) fn lacks_hashes(&self) -> bool {
+        (self.hashes().len() as u64) < (self.number + 1).min(HASHES as u64)
+    }
+
+    /// Learns the hashes of the last blocks, this one's last.
+    pub(crate) fn complete(&self, hashes: Arc<[B256]>) {
+        assert!(hashes.ends_with(&self.hashes), "what is known stays");
+        // Nobody else does so: only who opens the state.
+        let _ = self.completed.set(hashes);
     }
 
     /// The hash of block `number`, where it is one of the last 256.
     pub(crate) fn hash_of(&self, number: u64) -> Option<B256> {
         let back = usize::try_from(self.number.checked_sub(number)?).ok()?;
-        self.hashes.len().checked_sub(back + 1).map(|at| self.hashes[at])
+        let hashes = self.hashes();
+        hashes.len().checked_sub(back + 1).map(|at| hashes[at])
     }
 
     /// The account as it is in this version.

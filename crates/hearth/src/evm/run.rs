@@ -3,11 +3,12 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::pool::PoolConfig;
+use hearth_evm::state::Shortened;
 
 use super::accounts::{self, DevAccount};
 use super::stages::{Sources, Stages};
@@ -19,6 +20,8 @@ use crate::stop::StopSignal;
 
 /// How often the chain's health is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long the state may be written at the end.
+const SHORTEN_MAX: Duration = Duration::from_secs(10);
 /// Gas of a block for each second that blocks are apart, and at least. Half of it is the target, beyond which the base
 /// fee rises: 20,000 transfers a second stay below.
 const GAS_PER_SECOND: u64 = 1_000_000_000;
@@ -86,11 +89,29 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     server.stop();
     drop(stages);
     chain.stop();
+    shorten(&chain, say);
     if let Some(path) = &options.state {
         dump::write(path, &chain)?;
         say.line(format_args!("  state     written to {}", path.display()));
     }
     failure.map_or(Ok(()), |why| Err(EvmError::Stopped(why)))
+}
+
+/// Makes the next start quick. What fails costs time there and nothing else.
+fn shorten(chain: &Chain, say: &Say) {
+    let begun = Instant::now();
+    match chain.shorten(SHORTEN_MAX) {
+        Ok(Shortened::Needless) => {}
+        Ok(Shortened::Written) => say.line(format_args!(
+            "  state     written as a whole in {:.1} s: the next start does not go through the log",
+            begun.elapsed().as_secs_f64()
+        )),
+        Ok(Shortened::TooLong) => say.line(format_args!(
+            "  state     not written as a whole within {} s: the next start goes through the log",
+            SHORTEN_MAX.as_secs()
+        )),
+        Err(error) => tracing::warn!(%error, "the next start goes through the log of the state"),
+    }
 }
 
 /// What those can do who reach the node from elsewhere.

@@ -74,12 +74,24 @@ pub(crate) fn write(
     sequence: u64,
     stop: &AtomicBool,
 ) -> Result<bool, StateError> {
+    write_entries(path, view, view.dump(), genesis, sequence, stop)
+}
+
+/// The same of a view whose entries are known.
+pub(crate) fn write_entries(
+    path: &Path,
+    view: &StateView,
+    entries: impl Iterator<Item = Entry>,
+    genesis: B256,
+    sequence: u64,
+    stop: &AtomicBool,
+) -> Result<bool, StateError> {
     let unfinished = path.with_extension(UNFINISHED);
     let file = File::create(&unfinished).map_err(io("cannot create", &unfinished))?;
     let hashes = view.version.hashes().to_vec();
     let header = Header { genesis, sequence, number: view.number(), state_root: view.state_root(), hashes };
     let mut out = Frames { file, path: unfinished, counts: [0; 3] };
-    let whole = out.everything(&header, view, stop);
+    let whole = out.everything(&header, entries, stop);
     let whole = whole.and_then(|whole| {
         if whole {
             out.file.sync_all().map_err(io("cannot sync", &out.path))?;
@@ -101,11 +113,16 @@ struct Frames {
 }
 
 impl Frames {
-    fn everything(&mut self, header: &Header, view: &StateView, stop: &AtomicBool) -> Result<bool, StateError> {
+    fn everything(
+        &mut self,
+        header: &Header,
+        entries: impl Iterator<Item = Entry>,
+        stop: &AtomicBool,
+    ) -> Result<bool, StateError> {
         self.frame(&header.encode())?;
         let mut numbers: HashMap<B256, u32> = HashMap::default();
         let mut frame = Vec::with_capacity(FRAME + 1024);
-        for entry in view.dump() {
+        for entry in entries {
             self.entry(&entry, &mut numbers, &mut frame);
             if frame.len() >= FRAME {
                 self.frame(&frame)?;

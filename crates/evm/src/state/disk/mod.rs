@@ -15,7 +15,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub(super) use checkpoint::{Checkpoint, write as write_checkpoint};
+pub(super) use checkpoint::{Checkpoint, write as write_checkpoint, write_entries};
 pub(super) use files::Files;
 pub(super) use log::Log;
 pub use log::Syncer;

@@ -8,7 +8,7 @@ use revm::bytecode::Bytecode;
 use revm::state::AccountInfo;
 
 use super::super::rebuild::{self, Everything};
-use super::super::{AccountChange, Changes, State, StateError, StateFile, WINDOW};
+use super::super::{AccountChange, Changes, Shortened, State, StateError, StateFile, WINDOW};
 use crate::disk::Filling;
 use crate::genesis::Genesis;
 
@@ -202,6 +202,40 @@ fn checkpoints_shorten_the_log_and_keep_the_window() {
         Some(StateError::Damaged { path, .. }) => assert_eq!(path, *oldest),
         other => panic!("it was opened, or refused otherwise: {other:?}"),
     }
+}
+
+#[test]
+fn what_is_before_the_window_is_not_read_again_after_an_orderly_end() {
+    let last = WINDOW as u64 + 40;
+    let (dir, ..) = written(last, false);
+    let mut state = open(dir.path()).expect("whole");
+    let first = last + 1 - WINDOW as u64;
+    let views = |state: &State, from: u64| {
+        let view = |number| {
+            let view = state.at(number).expect("it is in the window");
+            (view.state_root(), view.hash_of(number - 1), view.sorted().collect::<Vec<_>>())
+        };
+        (from..=last).map(view).collect::<Vec<_>>()
+    };
+    let before = views(&state, first);
+    assert_eq!(state.shorten(std::time::Duration::from_secs(60)).expect("written"), Shortened::Written);
+    assert_eq!(state.shorten(std::time::Duration::from_secs(60)).expect("written"), Shortened::Needless);
+    assert!(dir.path().join(format!("{first:020}.checkpoint")).exists());
+    assert_eq!(views(&state, first), before);
+    commit(&mut state, last + 1);
+    drop(state);
+    let mut state = open(dir.path()).expect("whole");
+    assert_eq!(views(&state, first + 1)[..], before[1..]);
+    assert_eq!(everything(&state), everything(&model(last + 1)));
+    // No time at all: the log stays what it was.
+    (last + 2..last + 50).for_each(|number| commit(&mut state, number));
+    let said = state.shorten(std::time::Duration::ZERO).expect("no error");
+    assert!(matches!(said, Shortened::TooLong | Shortened::Written), "{said:?}");
+    state.rewind(last).expect("in the window");
+    commit(&mut state, last + 1);
+    state.shorten(std::time::Duration::from_secs(60)).expect("written or needless");
+    drop(state);
+    assert_eq!(everything(&open(dir.path()).expect("whole")), everything(&model(last + 1)));
 }
 
 #[test]
