@@ -8,8 +8,10 @@
 
 pub mod dump;
 mod forks;
+mod outputs;
 
 pub use forks::{Activation, Forks};
+pub use outputs::Outputs;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +23,7 @@ use revm::primitives::hardfork::SpecId;
 use revm::state::AccountInfo;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use crate::state::{AccountChange, Changes, bytecode};
 
@@ -57,6 +60,9 @@ pub enum GenesisError {
     /// A value beyond what its field of the header holds.
     #[error("genesis: {0} is too large")]
     TooLarge(&'static str),
+    /// A ledger of outputs that cannot be.
+    #[error("genesis: {key}: {0}", key = outputs::KEY)]
+    Outputs(String),
     /// A block zero that has another number.
     #[error("genesis: number is {0}; a chain begins at 0")]
     Number(u64),
@@ -93,6 +99,8 @@ pub struct Genesis {
     pub excess_blob_gas: u64,
     /// Block zero's blob gas used, where Cancun is active.
     pub blob_gas_used: u64,
+    /// The ledger of outputs after block zero, where there is anything in it.
+    pub outputs: Option<Outputs>,
 }
 
 /// What a genesis must name.
@@ -100,6 +108,9 @@ pub struct Genesis {
 struct Named {
     config: Option<NamedConfig>,
     alloc: Option<IgnoredAny>,
+    // As in `outputs::KEY`.
+    #[serde(rename = "hearthOutputs")]
+    outputs: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -112,7 +123,7 @@ impl Genesis {
     /// Reads geth's JSON form.
     pub fn from_json(text: &str) -> Result<Self, GenesisError> {
         let named: Named = serde_json::from_str(text)?;
-        if !named.config.is_some_and(|config| config.chain_id.is_some()) {
+        if !named.config.as_ref().is_some_and(|config| config.chain_id.is_some()) {
             return Err(GenesisError::Missing("config.chainId"));
         }
         if named.alloc.is_none() {
@@ -126,9 +137,14 @@ impl Genesis {
             return Err(GenesisError::Number(number));
         }
         let base_fee = read.base_fee_per_gas.unwrap_or(u128::from(FIRST_BASE_FEE));
+        let forks = Forks::from_config(&read.config)?;
+        let outputs = named.outputs.map(Outputs::from_json).transpose()?;
+        if outputs.is_some() && !forks.spec(0, read.timestamp).is_enabled_in(SpecId::CANCUN) {
+            return Err(GenesisError::Outputs("there is such a ledger from Cancun on".into()));
+        }
         Ok(Self {
             chain_id: read.config.chain_id,
-            forks: Forks::from_config(&read.config)?,
+            forks,
             alloc: read.alloc,
             gas_limit: if read.gas_limit == 0 { DEFAULT_GAS_LIMIT } else { read.gas_limit },
             base_fee: u64::try_from(base_fee).map_err(|_| GenesisError::TooLarge("baseFeePerGas"))?,
@@ -141,6 +157,7 @@ impl Genesis {
             parent_hash: read.parent_hash.unwrap_or_default(),
             excess_blob_gas: read.excess_blob_gas.unwrap_or(0),
             blob_gas_used: read.blob_gas_used.unwrap_or(0),
+            outputs,
         })
     }
 
@@ -172,6 +189,7 @@ impl Genesis {
             parent_hash: B256::ZERO,
             excess_blob_gas: 0,
             blob_gas_used: 0,
+            outputs: None,
         }
     }
 
@@ -203,6 +221,7 @@ impl Genesis {
     pub fn block_zero(&self, state_root: B256) -> Sealed<Header> {
         let spec = self.spec(0, self.timestamp);
         let from = |fork: SpecId| spec.is_enabled_in(fork);
+        let outputs = self.outputs.as_ref().map_or(B256::ZERO, Outputs::commitment);
         let header = Header {
             parent_hash: self.parent_hash,
             ommers_hash: constants::EMPTY_OMMER_ROOT_HASH,
@@ -220,7 +239,7 @@ impl Genesis {
             withdrawals_root: from(SpecId::SHANGHAI).then_some(constants::EMPTY_WITHDRAWALS),
             blob_gas_used: from(SpecId::CANCUN).then_some(self.blob_gas_used),
             excess_blob_gas: from(SpecId::CANCUN).then_some(self.excess_blob_gas),
-            parent_beacon_block_root: from(SpecId::CANCUN).then_some(B256::ZERO),
+            parent_beacon_block_root: from(SpecId::CANCUN).then_some(outputs),
             requests_hash: from(SpecId::PRAGUE).then_some(eip7685::EMPTY_REQUESTS_HASH),
             ..Default::default()
         };

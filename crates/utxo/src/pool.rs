@@ -170,6 +170,16 @@ impl Pool {
         }
     }
 
+    /// Takes out what could not be kept, and what was built on it: of each whether it was still here.
+    pub(crate) fn give_up(&self, ids: &[B256]) -> Vec<bool> {
+        let mut inner = self.inner();
+        let were_here = ids.iter().map(|id| inner.places.contains_key(id)).collect();
+        for id in ids {
+            inner.evict(*id, Refusal::NotKept);
+        }
+        were_here
+    }
+
     /// Looks at all that wait again: for a ledger that has gone back.
     pub fn reset(&self, ledger: &Ledger) {
         let mut inner = self.inner();

@@ -51,6 +51,9 @@ pub enum Refusal {
     /// The EVM's rules of this block have no withdrawals, or no root for contracts to read.
     #[error("the chain's rules have no UTXO ledger yet: it begins with Cancun")]
     Fork,
+    /// It could not be written to the disk, where it would have outlived the program.
+    #[error("it could not be kept on the disk")]
+    NotKept,
 }
 
 /// What a right transaction does.

@@ -15,6 +15,7 @@ use alloy_primitives::Bytes;
 use crate::frames;
 use crate::ledger::LedgerError;
 use crate::pool::Pool;
+use crate::tx::SharedTx;
 
 /// From how many bytes on the file is emptied when the pool is.
 const EMPTY_BYTES: u64 = 1 << 20;
@@ -43,8 +44,14 @@ impl Waiting {
         Ok((Self { path, file: Mutex::new((file, whole)) }, txs))
     }
 
-    /// Keeps what the pool has taken.
-    pub fn append<'a>(&self, txs: impl IntoIterator<Item = &'a Bytes>) -> Result<(), LedgerError> {
+    /// Keeps transactions that the pool has just taken. Where that fails the pool lets go of them again: of each is
+    /// said whether it did, or had given it to a block in the meantime.
+    pub fn keep(&self, pool: &Pool, txs: &[SharedTx]) -> Result<(), (LedgerError, Vec<bool>)> {
+        let kept = self.append(txs.iter().map(|tx| &tx.raw));
+        kept.map_err(|error| (error, pool.give_up(&txs.iter().map(|tx| tx.id).collect::<Vec<_>>())))
+    }
+
+    fn append<'a>(&self, txs: impl IntoIterator<Item = &'a Bytes>) -> Result<(), LedgerError> {
         let mut file = self.file();
         let (file, length) = &mut *file;
         let bytes = records(txs, *length);
@@ -65,11 +72,20 @@ impl Waiting {
     pub fn shrink(&self, pool: &Pool) -> Result<(), LedgerError> {
         // What came into the pool meanwhile waits for this lock to be appended.
         let mut file = self.file();
-        let (file, length) = &mut *file;
         let is_empty = pool.status().0 == 0;
-        if *length < if is_empty { EMPTY_BYTES } else { BYTES_MAX } {
+        if file.1 < if is_empty { EMPTY_BYTES } else { BYTES_MAX } {
             return Ok(());
         }
+        self.rewrite_as(&mut file, pool)
+    }
+
+    /// Keeps what the pool has and nothing else.
+    pub fn rewrite(&self, pool: &Pool) -> Result<(), LedgerError> {
+        let mut file = self.file();
+        if file.1 == 0 { Ok(()) } else { self.rewrite_as(&mut file, pool) }
+    }
+
+    fn rewrite_as(&self, (file, length): &mut (File, u64), pool: &Pool) -> Result<(), LedgerError> {
         let waiting = pool.best(usize::MAX);
         let bytes = records(waiting.iter().map(|tx| &tx.raw), 0);
         // Beside the old one, so that there is a whole one at any time.
@@ -99,6 +115,7 @@ mod tests {
     use super::*;
     use crate::AssetId;
     use crate::pool::PoolConfig;
+    use crate::rules::Refusal;
     use crate::testing::{all_of, funded, pay};
     use crate::tx::SIZE_MAX;
 
@@ -147,6 +164,31 @@ mod tests {
         waiting.file().0 = right;
         waiting.append(&txs[2..]).unwrap();
         assert_eq!(Waiting::open(dir.path()).unwrap().1, [txs[0].clone(), txs[2].clone()]);
+    }
+
+    #[test]
+    fn what_cannot_be_kept_waits_no_longer() {
+        let dir = tempfile::tempdir().unwrap();
+        let (waiting, _) = Waiting::open(dir.path()).unwrap();
+        let (ledger, pool) = (funded(&[(1, 1_000_000), (2, 1_000_000)]), Pool::new(PoolConfig::default()));
+        let first = pay(&all_of(&ledger, 1), 1, 3, AssetId::NATIVE, 500_000);
+        let made = vec![(first.out_point(0), first.payload.outputs[0].clone())];
+        let second = pay(&made, 3, 4, AssetId::NATIVE, 10);
+        let third = pay(&all_of(&ledger, 2), 2, 4, AssetId::NATIVE, 10);
+        let all = [first.clone(), second, third.clone()];
+        assert_eq!(pool.add(&ledger, all.to_vec()), [Ok(()), Ok(()), Ok(())]);
+        pool.after_block(std::slice::from_ref(&third));
+        let right = std::mem::replace(&mut waiting.file().0, File::open(&waiting.path).unwrap());
+        let (error, gone) = waiting.keep(&pool, &all).unwrap_err();
+        assert!(matches!(error, LedgerError::Io(..)), "{error}");
+        assert_eq!((gone, pool.status()), (vec![true, true, false], (0, 0)), "the last is in a block");
+        assert_eq!(pool.fate(&first.id), Some(Refusal::NotKept));
+        assert!(matches!(pool.fate(&all[1].id), Some(Refusal::Missing(_))));
+        // It can be sent again.
+        waiting.file().0 = right;
+        assert_eq!(pool.add(&ledger, vec![first.clone()]), [Ok(())]);
+        waiting.keep(&pool, &all[..1]).unwrap();
+        assert_eq!(Waiting::open(dir.path()).unwrap().1, [first.raw.clone()]);
     }
 
     #[test]

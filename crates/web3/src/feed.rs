@@ -38,18 +38,18 @@ fn live(api: &Weak<Api>, stopped: &watch::Receiver<bool>) -> Option<Arc<Api>> {
 
 fn tell_heads(api: &Weak<Api>, events: &Events, stopped: &watch::Receiver<bool>) {
     while live(api, stopped).is_some() {
-        let Some(event) = events.next_within(LOOK_EVERY) else { continue };
+        let Some((number, event)) = events.next_numbered_within(LOOK_EVERY) else { continue };
         let Some(api) = live(api, stopped) else { return };
         match event {
-            ChainEvent::Block(block) => api.hub.tell_block(&block),
+            ChainEvent::Block(block) => api.hub.tell_block(number, &block),
             ChainEvent::Reorg(head, gone) => {
-                gone.iter().for_each(|block| api.hub.tell_gone(block));
-                api.filters.rewind(head.number() + 1);
+                gone.iter().for_each(|block| api.hub.tell_gone(number, block));
+                api.filters.rewind(number, head.number() + 1);
             }
             ChainEvent::Lagged => {
                 api.counters.notifications_missed.fetch_add(1, Relaxed);
                 // Among what is missed the chain may have been set back.
-                api.filters.rewind(api.chain.head().number() + 1);
+                api.filters.rewind(number, api.chain.head().number() + 1);
             }
         }
     }
@@ -63,9 +63,9 @@ fn tell_pending(api: &Weak<Api>, mut hashes: Feed, stopped: &watch::Receiver<boo
         let news = hashes.take();
         let Some(api) = live(api, stopped) else { return };
         api.counters.notifications_missed.fetch_add(news.missed, Relaxed);
-        api.filters.tell_pending(&news.hashes);
+        api.filters.tell_pending(news.before, &news.hashes);
         if api.hub.wants_pending() {
-            api.hub.tell_pending(&news.hashes, |hash| {
+            api.hub.tell_pending(news.before, &news.hashes, |hash| {
                 // It may be in a block by now.
                 let waiting = api.chain.pool().get(hash);
                 waiting.or_else(|| api.chain.tx(hash).map(|(block, index)| Arc::clone(&block.txs[index])))

@@ -34,8 +34,19 @@ enum Kind {
     Pending(Vec<B256>),
 }
 
+/// A moment of the chain.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// The number of the last event before it.
+    pub event: u64,
+    /// The number that the next block has.
+    pub next: u64,
+}
+
 struct Filter {
     kind: Kind,
+    /// The number of the last event, of the chain or the pool, that came before it.
+    after: u64,
     asked: Instant,
     /// Held by who is answering.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -119,7 +130,9 @@ impl Filters {
         filters
     }
 
-    fn add(&self, kind: Kind) -> Result<String, Failure> {
+    /// `begin` gives the filter's kind, and the number of the last event before it, when nothing can be told until the
+    /// filter is there.
+    fn add(&self, begin: impl FnOnce() -> (Kind, u64)) -> Result<String, Failure> {
         let mut filters = self.live();
         if filters.len() >= self.limits.filters {
             count(&self.counters.filters_refused);
@@ -127,24 +140,31 @@ impl Filters {
         }
         // Nobody guesses another's.
         let id = U256::from_be_slice(&crate::ids::unguessable());
-        filters.insert(id, Filter { kind, asked: Instant::now(), turn: Arc::default() });
+        let (kind, after) = begin();
+        filters.insert(id, Filter { kind, after, asked: Instant::now(), turn: Arc::default() });
         self.counters.filters_open.store(filters.len() as u64, Relaxed);
         Ok(json::quantity_256(&id))
     }
 
-    /// Blocks from number `next` on: the filter's number, quoted.
-    pub fn add_blocks(&self, next: u64) -> Result<String, Failure> {
-        self.add(Kind::Blocks(next))
+    /// Blocks after the head of `now`: the filter's number, quoted.
+    pub fn add_blocks(&self, now: impl FnOnce() -> Moment) -> Result<String, Failure> {
+        self.add(|| {
+            let Moment { event, next } = now();
+            (Kind::Blocks(next), event)
+        })
     }
 
-    /// Logs of blocks from number `next` on.
-    pub fn add_logs(&self, criteria: Criteria, next: u64) -> Result<String, Failure> {
-        self.add(Kind::Logs(Box::new(criteria), next))
+    /// Logs of blocks after the head of `now`.
+    pub fn add_logs(&self, criteria: Criteria, now: impl FnOnce() -> Moment) -> Result<String, Failure> {
+        self.add(|| {
+            let Moment { event, next } = now();
+            (Kind::Logs(Box::new(criteria), next), event)
+        })
     }
 
-    /// Transactions that come into the pool from now on.
-    pub fn add_pending(&self) -> Result<String, Failure> {
-        self.add(Kind::Pending(Vec::new()))
+    /// Transactions that come into the pool after so many as `now` tells.
+    pub fn add_pending(&self, now: impl FnOnce() -> u64) -> Result<String, Failure> {
+        self.add(|| (Kind::Pending(Vec::new()), now()))
     }
 
     /// Whether there was such a filter.
@@ -203,18 +223,20 @@ impl Filters {
         }
     }
 
-    /// The chain was set back: the next block will have number `next`.
-    pub fn rewind(&self, next: u64) {
-        for filter in self.live().values_mut() {
+    /// The chain was set back, which was event `number`: the next block will have number `next`.
+    pub fn rewind(&self, number: u64, next: u64) {
+        for filter in self.live().values_mut().filter(|filter| number > filter.after) {
             if let Kind::Blocks(from) | Kind::Logs(_, from) = &mut filter.kind {
                 *from = (*from).min(next);
             }
         }
     }
 
-    /// Transactions have come into the pool.
-    pub fn tell_pending(&self, new: &[B256]) {
+    /// Transactions have come into the pool, after `before` others.
+    pub fn tell_pending(&self, before: u64, new: &[B256]) {
         for filter in self.live().values_mut() {
+            let known = filter.after.saturating_sub(before).min(new.len() as u64);
+            let new = &new[known as usize..];
             if let Kind::Pending(hashes) = &mut filter.kind {
                 let room = self.limits.filter_hashes.saturating_sub(hashes.len());
                 hashes.extend(new.iter().take(room));
@@ -258,6 +280,11 @@ mod tests {
         Filters::new(limits, Arc::default())
     }
 
+    /// Before any event, with that number next.
+    fn at(next: u64) -> impl FnOnce() -> Moment {
+        move || Moment { event: 0, next }
+    }
+
     fn id(quoted: &str) -> U256 {
         quoted.trim_matches('"').parse().unwrap()
     }
@@ -265,13 +292,18 @@ mod tests {
     #[test]
     fn a_filter_tells_each_block_once() {
         let filters = filters(Limits::default());
-        let id = id(&filters.add_blocks(5).unwrap());
+        let id = id(&filters.add_blocks(at(5)).unwrap());
         assert_eq!(asked(&filters, &id, 5), 5..5);
         assert_eq!(asked(&filters, &id, 8), 5..8);
         assert_eq!(asked(&filters, &id, 8), 8..8);
         // Set back to block 5, of which 6 and 7 are made anew.
-        filters.rewind(6);
+        filters.rewind(1, 6);
         assert_eq!(asked(&filters, &id, 8), 6..8);
+        // What was set back before a filter was there is none of its business.
+        let later = self::id(&filters.add_blocks(|| Moment { event: 2, next: 8 }).unwrap());
+        filters.rewind(2, 5);
+        assert!(asked(&filters, &later, 8).is_empty());
+        assert_eq!(asked(&filters, &id, 8), 5..8);
         // Who has seen an older head learns nothing, and takes nothing back.
         assert!(asked(&filters, &id, 7).is_empty());
         assert_eq!(asked(&filters, &id, 9), 8..9);
@@ -283,7 +315,7 @@ mod tests {
     #[test]
     fn what_was_not_told_is_told_at_the_next_question() {
         let filters = filters(Limits::default());
-        let id = id(&filters.add_blocks(5).unwrap());
+        let id = id(&filters.add_blocks(at(5)).unwrap());
         let range = |telling: &Telling<'_>| match telling.changes {
             Changes::Blocks { from, to } => from..to,
             _ => panic!("{:?}", telling.changes),
@@ -298,16 +330,17 @@ mod tests {
         assert_eq!(range(&second), 5..9);
         // Not all of it, and meanwhile the chain was set back.
         second.told(8);
-        filters.rewind(7);
+        filters.rewind(1, 7);
         assert_eq!(asked(&filters, &id, 9), 7..9);
     }
 
     #[test]
     fn hashes_that_wait_are_bounded() {
         let filters = filters(Limits { filter_hashes: 3, ..Default::default() });
-        let id = id(&filters.add_pending().unwrap());
-        filters.tell_pending(&[B256::ZERO; 2]);
-        filters.tell_pending(&[B256::ZERO; 2]);
+        let id = id(&filters.add_pending(|| 1).unwrap());
+        // The first was there before.
+        filters.tell_pending(0, &[B256::ZERO; 3]);
+        filters.tell_pending(3, &[B256::ZERO; 2]);
         let waiting = |telling: &Telling<'_>| match &telling.changes {
             Changes::Pending(hashes) => hashes.len(),
             other => panic!("{other:?}"),
@@ -315,7 +348,7 @@ mod tests {
         let failed = now(filters.changes(&id, || 0)).unwrap();
         assert_eq!(waiting(&failed), 3);
         assert_eq!(filters.counters.notifications_missed.load(Relaxed), 1);
-        filters.tell_pending(&[B256::ZERO]);
+        filters.tell_pending(5, &[B256::ZERO]);
         drop(failed);
         let told = now(filters.changes(&id, || 0)).unwrap();
         assert_eq!((waiting(&told), filters.counters.notifications_missed.load(Relaxed)), (3, 2));
@@ -327,10 +360,10 @@ mod tests {
     fn filters_are_few_and_expire() {
         let short = Limits { filters: 1, filter_life: Duration::from_millis(5), ..Default::default() };
         let filters = filters(short);
-        let first = id(&filters.add_blocks(0).unwrap());
-        while now(filters.changes(&first, || 0)).is_ok() && filters.add_blocks(0).is_ok() {}
+        let first = id(&filters.add_blocks(at(0)).unwrap());
+        while now(filters.changes(&first, || 0)).is_ok() && filters.add_blocks(at(0)).is_ok() {}
         let deadline = Instant::now() + Duration::from_secs(20);
-        while filters.add_blocks(0).is_err() {
+        while filters.add_blocks(at(0)).is_err() {
             assert!(Instant::now() < deadline, "nothing expires");
             std::thread::yield_now();
         }

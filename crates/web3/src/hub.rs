@@ -19,7 +19,7 @@ use crate::counters::{Counters, count};
 use crate::criteria::Criteria;
 use crate::failure::Failure;
 use crate::json;
-use crate::line::{Event, Own, Reader, Teller, line};
+use crate::line::{Event, Own, Reader, Subscription, Teller, line};
 
 /// What a subscriber wants to be told.
 #[derive(Clone, Debug)]
@@ -92,8 +92,9 @@ impl Hub {
         self.counters.subscriptions_open.store(state.subscriptions as u64, Relaxed);
     }
 
-    /// Subscribes: the number of the subscription, quoted.
-    pub fn subscribe(&self, connection: u64, watch: Watch) -> Result<String, Failure> {
+    /// Subscribes to what comes after `now`, the number of the last event of the chain or the pool: the number of the
+    /// subscription, quoted. `now` is asked when nothing can be told until the subscription is there.
+    pub fn subscribe(&self, connection: u64, watch: Watch, now: impl FnOnce() -> u64) -> Result<String, Failure> {
         let mut state = self.state();
         let (all_max, own_max) = (self.limits.subscriptions, self.limits.subscriptions_per_connection);
         let refuse = |why: &str| {
@@ -110,7 +111,7 @@ impl Hub {
         if peer.own.len() >= own_max {
             return refuse("the connection has as many subscriptions as it may have");
         }
-        Arc::make_mut(&mut peer.own).push((number.as_str().into(), watch));
+        Arc::make_mut(&mut peer.own).push(Subscription { number: number.as_str().into(), watch, after: now() });
         state.subscriptions += 1;
         count(&self.counters.subscriptions);
         self.note(&state);
@@ -121,7 +122,7 @@ impl Hub {
     pub fn unsubscribe(&self, connection: u64, number: &str) -> bool {
         let mut state = self.state();
         let was_there = state.peers.get_mut(&connection).is_some_and(|peer| {
-            let at = peer.own.iter().position(|(own, _)| **own == *number);
+            let at = peer.own.iter().position(|own| *own.number == *number);
             at.map(|at| Arc::make_mut(&mut peer.own).swap_remove(at)).is_some()
         });
         if was_there {
@@ -131,20 +132,21 @@ impl Hub {
         was_there
     }
 
-    /// Tells of a new block.
-    pub fn tell_block(&self, block: &Arc<Block>) {
-        self.tell(Event::Made(Arc::clone(block)));
+    /// Tells of a new block, which was the event of that number.
+    pub fn tell_block(&self, number: u64, block: &Arc<Block>) {
+        self.tell(Event::Made(number, Arc::clone(block)));
     }
 
     /// Tells of a block that is no more: of its logs.
-    pub fn tell_gone(&self, block: &Arc<Block>) {
-        self.tell(Event::Gone(Arc::clone(block)));
+    pub fn tell_gone(&self, number: u64, block: &Arc<Block>) {
+        self.tell(Event::Gone(number, Arc::clone(block)));
     }
 
-    /// Tells of transactions that came into the pool; `find` gives the whole of one.
-    pub fn tell_pending(&self, hashes: &[B256], find: impl Fn(&B256) -> Option<SharedTx>) {
+    /// Tells of transactions that came into the pool after `before` others; `find` gives the whole of one.
+    pub fn tell_pending(&self, before: u64, hashes: &[B256], find: impl Fn(&B256) -> Option<SharedTx>) {
         let whole = self.wants(|watch| matches!(watch, Watch::Pending { whole: true }));
-        self.tell(Event::Pending(hashes.iter().map(|hash| (*hash, if whole { find(hash) } else { None })).collect()));
+        let txs = hashes.iter().map(|hash| (*hash, if whole { find(hash) } else { None }));
+        self.tell(Event::Pending(before, txs.collect()));
     }
 
     /// Whether anybody wants to be told of transactions.
@@ -153,7 +155,7 @@ impl Hub {
     }
 
     fn wants(&self, is_it: impl Fn(&Watch) -> bool) -> bool {
-        self.state().peers.values().any(|peer| peer.own.iter().any(|(_, watch)| is_it(watch)))
+        self.state().peers.values().any(|peer| peer.own.iter().any(|own| is_it(&own.watch)))
     }
 
     fn tell(&self, event: Event) {
@@ -162,7 +164,7 @@ impl Hub {
         let mut state = self.state();
         let mut too_slow = Vec::new();
         for (&connection, peer) in &state.peers {
-            let concerned = peer.own.iter().any(|(_, watch)| event.concerns(watch));
+            let concerned = peer.own.iter().any(|own| event.concerns(own));
             if concerned && !peer.teller.tell(&event, &peer.own, bytes, bytes_max, patience) {
                 too_slow.push(connection);
             }
@@ -192,30 +194,30 @@ mod tests {
     fn heads_are_told_until_the_subscription_ends() {
         let hub = hub(Limits::default());
         let (connection, mut queue) = hub.join();
-        let number = hub.subscribe(connection, Watch::Heads).unwrap();
-        hub.tell_block(&block(7));
+        let number = hub.subscribe(connection, Watch::Heads, || 0).unwrap();
+        hub.tell_block(1, &block(7));
         let told: serde_json::Value = serde_json::from_str(&queue.try_recv().unwrap()).unwrap();
         assert_eq!((&told["method"], &told["params"]["result"]["number"]), (&"eth_subscription".into(), &"0x7".into()));
         assert_eq!(format!("{}", told["params"]["subscription"]), number);
         assert!(!hub.unsubscribe(connection + 1, &number));
         assert!(hub.unsubscribe(connection, &number));
         assert!(!hub.unsubscribe(connection, &number));
-        hub.tell_block(&block(8));
+        hub.tell_block(1, &block(8));
         assert_eq!(queue.try_recv(), None);
         assert_eq!(hub.counters.subscriptions_open.load(Relaxed), 0);
     }
 
     #[test]
     fn who_does_not_read_is_dropped_and_counted() {
-        let three = 3 * Event::Made(block(1)).bytes();
+        let three = 3 * Event::Made(1, block(1)).bytes();
         let hub = hub(Limits { queued_bytes: three, ..Default::default() });
         let (slow, mut unread) = hub.join();
         let (fast, mut read) = hub.join();
         for connection in [slow, fast] {
-            hub.subscribe(connection, Watch::Heads).unwrap();
+            hub.subscribe(connection, Watch::Heads, || 0).unwrap();
         }
         for number in 1..=10 {
-            hub.tell_block(&block(number));
+            hub.tell_block(1, &block(number));
             read.try_recv().unwrap();
         }
         assert_eq!(hub.counters.websockets_dropped.load(Relaxed), 1);
@@ -223,20 +225,20 @@ mod tests {
         // What was queued is still there, then the queue ends.
         assert_eq!(std::iter::from_fn(|| unread.try_recv()).count(), 3);
         assert!(hearth_serve::websocket::Queue::is_closed(&unread));
-        assert_eq!(hub.subscribe(slow, Watch::Heads).unwrap_err().code(), -32005);
+        assert_eq!(hub.subscribe(slow, Watch::Heads, || 0).unwrap_err().code(), -32005);
     }
 
     #[test]
     fn subscriptions_are_bounded() {
         let hub = hub(Limits { subscriptions: 3, subscriptions_per_connection: 2, ..Default::default() });
         let ((one, _one), (two, _two)) = (hub.join(), hub.join());
-        hub.subscribe(one, Watch::Syncing).unwrap();
-        hub.subscribe(one, Watch::Heads).unwrap();
-        hub.subscribe(one, Watch::Heads).unwrap_err();
-        hub.subscribe(two, Watch::Heads).unwrap();
-        hub.subscribe(two, Watch::Heads).unwrap_err();
+        hub.subscribe(one, Watch::Syncing, || 0).unwrap();
+        hub.subscribe(one, Watch::Heads, || 0).unwrap();
+        hub.subscribe(one, Watch::Heads, || 0).unwrap_err();
+        hub.subscribe(two, Watch::Heads, || 0).unwrap();
+        hub.subscribe(two, Watch::Heads, || 0).unwrap_err();
         hub.leave(one);
-        hub.subscribe(two, Watch::Heads).unwrap();
+        hub.subscribe(two, Watch::Heads, || 0).unwrap();
         assert_eq!(hub.counters.subscriptions_refused.load(Relaxed), 2);
     }
 }

@@ -29,24 +29,37 @@ use crate::methods::shapes::{self, Place};
 /// About what a transaction or a log takes in memory besides its own bytes.
 const EACH_BYTES: usize = 500;
 
-/// What happens.
+/// What happens. The chain numbers what happens to it, the pool what comes into it.
 #[derive(Debug)]
 pub enum Event {
-    /// A block is made.
-    Made(Arc<Block>),
+    /// A block is made: the number of that event, and the block.
+    Made(u64, Arc<Block>),
     /// A block is no more.
-    Gone(Arc<Block>),
-    /// Transactions came into the pool: their hashes, and where somebody wants all of them, they themselves.
-    Pending(Vec<(B256, Option<SharedTx>)>),
+    Gone(u64, Arc<Block>),
+    /// Transactions came into the pool: how many came before them, their hashes, and where somebody wants all of them,
+    /// they themselves.
+    Pending(u64, Vec<(B256, Option<SharedTx>)>),
+}
+
+/// What a connection has asked to be told.
+#[derive(Clone, Debug)]
+pub struct Subscription {
+    /// Its number, quoted.
+    pub number: Arc<str>,
+    /// What is told.
+    pub watch: Watch,
+    /// The number of the last event, of the chain or the pool, that came before it.
+    pub after: u64,
 }
 
 impl Event {
-    /// Whether there may be something in it for who watches so.
-    pub fn concerns(&self, watch: &Watch) -> bool {
+    /// Whether there may be something in it for a subscription, which is told of what came after it.
+    pub fn concerns(&self, Subscription { watch, after, .. }: &Subscription) -> bool {
         match (self, watch) {
-            (Self::Made(_), Watch::Heads) | (Self::Pending(_), Watch::Pending { .. }) => true,
-            (Self::Made(block) | Self::Gone(block), Watch::Logs(criteria)) => {
-                criteria.may_be_in(&block.header.logs_bloom)
+            (Self::Made(number, _), Watch::Heads) => number > after,
+            (Self::Pending(before, txs), Watch::Pending { .. }) => before + txs.len() as u64 > *after,
+            (Self::Made(number, block) | Self::Gone(number, block), Watch::Logs(criteria)) => {
+                number > after && criteria.may_be_in(&block.header.logs_bloom)
             }
             _ => false,
         }
@@ -55,12 +68,12 @@ impl Event {
     /// About how much memory it keeps.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Made(block) | Self::Gone(block) => {
+            Self::Made(_, block) | Self::Gone(_, block) => {
                 let txs: usize = block.txs.iter().map(|tx| EACH_BYTES + tx.raw.len()).sum();
                 let logs = block.receipts.iter().flat_map(|receipt| &receipt.logs);
                 EACH_BYTES + txs + logs.map(|log| EACH_BYTES / 2 + log.data.data.len()).sum::<usize>()
             }
-            Self::Pending(txs) => {
+            Self::Pending(_, txs) => {
                 let whole = |tx: &SharedTx| EACH_BYTES + tx.raw.len();
                 txs.iter().map(|(_, tx)| size_of::<B256>() + tx.as_ref().map_or(0, whole)).sum()
             }
@@ -68,8 +81,8 @@ impl Event {
     }
 }
 
-/// The subscriptions of a connection: their quoted numbers.
-pub type Own = Arc<Vec<(Arc<str>, Watch)>>;
+/// The subscriptions of a connection.
+pub type Own = Arc<Vec<Subscription>>;
 
 struct Waiting {
     event: Arc<Event>,
@@ -207,18 +220,23 @@ struct At {
 impl Telling {
     fn next(&mut self) -> Option<String> {
         let event = Arc::clone(&self.event);
-        while let Some((number, watch)) = self.own.get(self.at.subscription).cloned() {
+        while let Some(subscription) = self.own.get(self.at.subscription).cloned() {
             let begins = !std::mem::replace(&mut self.at.begun, true);
-            let found = match (&*event, &watch) {
-                (event, watch) if begins && !event.concerns(watch) => None,
-                (Event::Made(block), Watch::Heads) => begins.then(|| shapes::head(block)),
-                (Event::Made(block), Watch::Logs(criteria)) => self.at.next_log(block, criteria, false),
-                (Event::Gone(block), Watch::Logs(criteria)) => self.at.next_log(block, criteria, true),
-                (Event::Pending(txs), Watch::Pending { whole }) => self.at.next_pending(txs, *whole),
+            let found = match (&*event, &subscription.watch) {
+                (event, _) if begins && !event.concerns(&subscription) => None,
+                (Event::Made(_, block), Watch::Heads) => begins.then(|| shapes::head(block)),
+                (Event::Made(_, block), Watch::Logs(criteria)) => self.at.next_log(block, criteria, false),
+                (Event::Gone(_, block), Watch::Logs(criteria)) => self.at.next_log(block, criteria, true),
+                (Event::Pending(before, txs), Watch::Pending { whole }) => {
+                    // Of those that came together the first ones may have been there before.
+                    let skipped = subscription.after.saturating_sub(*before) as usize;
+                    self.at.tx = self.at.tx.max(skipped);
+                    self.at.next_pending(txs, *whole)
+                }
                 _ => None,
             };
             match found {
-                Some(text) => return Some(notification(&number, &text)),
+                Some(text) => return Some(notification(&subscription.number, &text)),
                 None => self.at = At { subscription: self.at.subscription + 1, ..At::default() },
             }
         }
@@ -280,7 +298,7 @@ mod tests {
         let tx = hearth_evm::prism::call(1, 0, 1, &hearth_utxo::OwnerKey([1; 32]), 1, &signer());
         let receipt = Receipt::new(&tx, true, 1, vec![log; logs], 0, 0);
         let (txs, receipts, withdrawals) = (vec![Arc::new(tx); 2], vec![receipt; 2], Vec::new());
-        Arc::new(Event::Made(Arc::new(Block { hash: header.hash_slow(), header, txs, receipts, withdrawals })))
+        Arc::new(Event::Made(1, Arc::new(Block { hash: header.hash_slow(), header, txs, receipts, withdrawals })))
     }
 
     fn signer() -> hearth_crypto::secp256k1::Signer {
@@ -288,7 +306,11 @@ mod tests {
     }
 
     fn own(watches: &[Watch]) -> Own {
-        Arc::new((0..).zip(watches).map(|(number, watch)| (format!("\"{number}\"").into(), watch.clone())).collect())
+        let subscription = |(number, watch): (usize, &Watch)| {
+            let number = format!("\"{number}\"").into();
+            Subscription { number, watch: watch.clone(), after: 0 }
+        };
+        Arc::new(watches.iter().enumerate().map(|(number, watch)| subscription((number, watch))).collect())
     }
 
     fn all_logs() -> Watch {
@@ -310,6 +332,26 @@ mod tests {
         }
         // It is told: there is room again.
         assert!(teller.tell(&event, &own(&[Watch::Heads]), event.bytes(), 1, LONG));
+    }
+
+    #[test]
+    fn what_came_before_a_subscription_is_not_told_to_it() {
+        let (teller, mut reader) = line(Arc::default());
+        let mut own = own(&[Watch::Heads, all_logs(), Watch::Pending { whole: false }]);
+        Arc::make_mut(&mut own).iter_mut().for_each(|subscription| subscription.after = 1);
+        let mut told = |event: Event| {
+            assert!(teller.tell(&Arc::new(event), &own, 1, 1_000, LONG));
+            std::iter::from_fn(|| reader.try_recv()).count()
+        };
+        let Event::Made(_, block) = &*busy(1, 1) else { unreachable!("it is one") };
+        assert_eq!(told(Event::Made(1, Arc::clone(block))), 0);
+        assert_eq!(told(Event::Gone(1, Arc::clone(block))), 0);
+        assert_eq!(told(Event::Made(2, Arc::clone(block))), 1 + 2);
+        assert_eq!(told(Event::Gone(3, Arc::clone(block))), 2);
+        let hashes = |count: u8| (1..=count).map(|byte| (B256::repeat_byte(byte), None)).collect();
+        assert_eq!(told(Event::Pending(0, hashes(1))), 0);
+        assert_eq!(told(Event::Pending(0, hashes(3))), 2, "the first was there before");
+        assert_eq!(told(Event::Pending(1, hashes(1))), 1);
     }
 
     #[test]

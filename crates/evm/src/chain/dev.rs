@@ -11,6 +11,7 @@ use alloy_primitives::map::AddressSet;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
 
+use super::dump::Load;
 use super::produce::Unsealed;
 use super::times::{BlockTimes, Lap};
 use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, lock, now_s, sequencer};
@@ -108,11 +109,12 @@ impl Chain {
     /// Makes `count` blocks, each `interval_s` seconds after the one before where that is given.
     pub fn mine_many(&self, count: u64, interval_s: Option<u64>) -> Result<(), ChainError> {
         for made in 0..count {
+            let mut state = self.inner.writer()?;
             if let Some(interval_s) = interval_s.filter(|_| made > 0) {
                 let next = self.head().header.timestamp.saturating_add(interval_s);
                 lock(&self.inner.dev).clock.timestamp = Some(next);
             }
-            self.mine()?;
+            self.inner.make(&mut state)?;
         }
         Ok(())
     }
@@ -122,60 +124,72 @@ impl Chain {
         self.inner.signal.block_time()
     }
 
-    /// From now on blocks are made so.
+    /// From now on blocks are made so: whatever was begun as it was before is done when this returns.
     pub fn set_block_time(&self, block_time: BlockTime) -> Result<(), ChainError> {
         sequencer::check(block_time)?;
         self.inner.signal.set_block_time(block_time);
+        drop(self.inner.between_blocks());
         Ok(())
+    }
+
+    /// Changes what blocks to come are made by. Those that are being made, or are executed ahead, are done before: they
+    /// neither go by it nor use it up.
+    fn set_clock<T>(&self, how: impl FnOnce(&mut Clock) -> T) -> T {
+        let _between = self.inner.between_blocks();
+        how(&mut lock(&self.inner.dev).clock)
     }
 
     /// Moves the time of the blocks to come on; gives the seconds that it is ahead of this machine's in all.
     pub fn increase_time(&self, seconds: u64) -> i64 {
-        let mut dev = lock(&self.inner.dev);
-        dev.clock.offset_s = dev.clock.offset_s.saturating_add_unsigned(seconds);
-        dev.clock.offset_s
+        self.set_clock(|clock| {
+            clock.offset_s = clock.offset_s.saturating_add_unsigned(seconds);
+            clock.offset_s
+        })
     }
 
     /// Sets the time; blocks to come go on from there. Gives the seconds that it is ahead of this machine's.
     pub fn set_time(&self, timestamp: u64) -> i64 {
-        let mut dev = lock(&self.inner.dev);
-        dev.clock.offset_s = (i128::from(timestamp) - i128::from(now_s())) as i64;
-        dev.clock.offset_s
+        self.set_clock(|clock| {
+            clock.offset_s = (i128::from(timestamp) - i128::from(now_s())) as i64;
+            clock.offset_s
+        })
     }
 
     /// The next block's time, in seconds since 1970; those after it go on from there.
     pub fn set_next_timestamp(&self, timestamp: u64) -> Result<(), ChainError> {
-        let head = self.head().header.timestamp;
-        if timestamp <= head {
-            return Err(ChainError::Timestamp { timestamp, head });
-        }
-        lock(&self.inner.dev).clock.timestamp = Some(timestamp);
-        Ok(())
+        self.set_clock(|clock| {
+            let head = self.head().header.timestamp;
+            if timestamp <= head {
+                return Err(ChainError::Timestamp { timestamp, head });
+            }
+            clock.timestamp = Some(timestamp);
+            Ok(())
+        })
     }
 
     /// From each block to the next so many seconds; by the clock again where nothing is given.
     pub fn set_timestamp_interval(&self, interval_s: Option<u64>) {
-        lock(&self.inner.dev).clock.interval_s = interval_s;
+        self.set_clock(|clock| clock.interval_s = interval_s);
     }
 
-    /// The next block's base fee.
+    /// The next block's base fee: of the first whose making begins after this.
     pub fn set_next_base_fee(&self, base_fee: u64) {
-        lock(&self.inner.dev).clock.base_fee = Some(base_fee);
+        self.set_clock(|clock| clock.base_fee = Some(base_fee));
     }
 
-    /// What `PREVRANDAO` gives in the next block.
+    /// What `PREVRANDAO` gives in the next block: in the first whose making begins after this.
     pub fn set_prevrandao(&self, prevrandao: B256) {
-        lock(&self.inner.dev).clock.prevrandao = Some(prevrandao);
+        self.set_clock(|clock| clock.prevrandao = Some(prevrandao));
     }
 
     /// Who gets the tips of the blocks to come.
     pub fn set_beneficiary(&self, beneficiary: Address) {
-        lock(&self.inner.dev).clock.beneficiary = beneficiary;
+        self.set_clock(|clock| clock.beneficiary = beneficiary);
     }
 
     /// The gas limit of the blocks to come.
     pub fn set_gas_limit(&self, gas_limit: u64) {
-        lock(&self.inner.dev).clock.gas_limit = Some(gas_limit);
+        self.set_clock(|clock| clock.gas_limit = Some(gas_limit));
     }
 
     /// From now on transactions need not be signed by this account.
@@ -246,18 +260,12 @@ impl Chain {
         how(&mut change);
         let mut changes = Changes::default();
         changes.accounts.insert(account, change);
-        self.inner.alter(&mut state, changes, lap)
-    }
-
-    /// Sets accounts in a block of its own, without transactions: balance, nonce and code as they are in `changes`, and
-    /// the slots named there; other slots stay.
-    pub fn set_accounts(&self, changes: Changes) -> Result<(), ChainError> {
-        let mut state = self.inner.writer()?;
-        self.inner.alter(&mut state, changes, Lap::new())
+        self.inner.alter(&mut state, changes, None, lap)
     }
 
     /// Remembers the chain as it is, to go back to.
     pub fn snapshot(&self) -> u64 {
+        let _between = self.inner.between_blocks();
         let (head, view) = self.head_and_view();
         let mut dev = lock(&self.inner.dev);
         dev.snapshots_taken += 1;
@@ -276,20 +284,22 @@ impl Chain {
             let Some(snapshot) = dev.snapshots.iter().find(|snapshot| snapshot.id == id) else { return Ok(false) };
             (snapshot.head.clone(), snapshot.view.clone(), snapshot.clock.clone())
         };
+        // What is in blocks that are to be no more does not wait again, whenever the program ends. Of the files of what
+        // waits nobody would know, once these blocks are gone.
+        self.inner.keep_waiting()?;
         self.inner.rewind(&mut state, &head, &view)?;
-        let gone = {
+        let unaware = {
             let mut dev = lock(&self.inner.dev);
             dev.snapshots.retain(|snapshot| snapshot.id < id);
             dev.clock = clock;
             let mut published = self.inner.published.write().unwrap_or_else(PoisonError::into_inner);
-            published.rewind(head.clone(), state.head())
+            let gone = published.rewind(head.clone(), state.head());
+            self.inner.hub.tell(&ChainEvent::Reorg(head.clone(), gone))
         };
-        self.inner.hub.tell(&ChainEvent::Reorg(head.clone(), gone));
+        unaware.wake();
         self.inner.pool.reset(&state.head(), self.inner.base_fee_after(&(&*head).into()));
-        // What was in blocks that are no more does not wait again.
-        let kept = self.inner.journal.as_ref().map_or(Ok(()), |journal| journal.rewrite(&self.inner.pool));
-        if let Err(error) = kept {
-            tracing::error!(%error, "what was taken back would come back with the next start");
+        if let Err(error) = self.inner.keep_waiting() {
+            tracing::error!(%error, "what cannot wait any more is still kept as waiting");
         }
         Ok(true)
     }
@@ -297,16 +307,29 @@ impl Chain {
 
 impl Inner {
     /// Makes a block of its own, without transactions, of changes that no execution gives.
-    fn alter(&self, state: &mut State, changes: Changes, mut lap: Lap) -> Result<(), ChainError> {
+    pub(super) fn alter(
+        &self,
+        state: &mut State,
+        changes: Changes,
+        load: Option<Load>,
+        mut lap: Lap,
+    ) -> Result<(), ChainError> {
         let (parent, view) = self.head_and_view();
         let mut env = self.next_env(&(&*parent).into(), &lock(&self.dev).clock);
-        let part = self.outputs.begin(&mut env, &[]);
+        let mut part = self.outputs.begin(&mut env, &[]);
+        load.map_or(Ok(()), |load| part.load(&mut env, load))?;
         let executed = self.execute(&view, &env, &[], &[])?;
         let times = BlockTimes { deliver_us: lap.us(), ..Default::default() };
         let mut block = Unsealed::new(env, Vec::new(), executed, part, times);
         block.alter(changes);
         lock(&self.dev).clock.block_made(block.env.timestamp);
         self.finish(state, block).map(drop)
+    }
+
+    /// The files of what waits have what waits and nothing else.
+    fn keep_waiting(&self) -> Result<(), ChainError> {
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.rewrite(&self.pool))?;
+        self.outputs.keep_pool()
     }
 
     /// Takes all blocks after `head` out of every store.

@@ -27,8 +27,7 @@ pub enum SubmitError {
     /// The pool of the ledger of outputs does not take it.
     #[error(transparent)]
     OutputPool(#[from] hearth_utxo::pool::PoolError),
-    /// The pool took it, but it would not outlive this program: one of the EVM's was given up again, one of the other
-    /// ledger's waits as long as the program runs.
+    /// The pool took it, but it would not outlive this program: it was given up again.
     #[error("the transaction cannot be kept on disk: {0}")]
     NotKept(String),
 }
@@ -42,6 +41,12 @@ pub enum ChainError {
     /// The ledger of outputs.
     #[error(transparent)]
     Outputs(#[from] hearth_utxo::ledger::LedgerError),
+    /// A ledger of outputs that cannot be this chain's.
+    #[error(
+        "the outputs of that state cannot be loaded: this chain's ledger of outputs has a history of its own, or its \
+         rules have none yet; begin a new chain with that state"
+    )]
+    OutputsInUse,
     /// The folder.
     #[error("cannot make the folder {}: {source}", path.display())]
     Folder {

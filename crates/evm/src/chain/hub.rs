@@ -1,9 +1,11 @@
 //! Telling subscribers of new blocks.
 //!
-//! reads   what the writer publishes, in order
+//! reads   what the writer publishes, in order, at the moment at which readers come to see it
 //! writes  to each subscriber's queue
 //! memory  of a subscriber at most [`QUEUE`] events; the blocks they tell of stay in memory until they are taken
 //! drops   the events of a subscriber whose queue is full; it finds [`ChainEvent::Lagged`] in their place
+//!
+//! Events are numbered from 1. Whoever notes how many there have been knows of each whether it came later.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -34,7 +36,7 @@ pub struct Events {
 }
 
 struct Queue {
-    events: Mutex<VecDeque<ChainEvent>>,
+    events: Mutex<VecDeque<(u64, ChainEvent)>>,
     came: Condvar,
     wake: Option<Wake>,
 }
@@ -42,11 +44,16 @@ struct Queue {
 impl Events {
     /// What has come, if anything.
     pub fn try_next(&self) -> Option<ChainEvent> {
-        lock(&self.queue.events).pop_front()
+        lock(&self.queue.events).pop_front().map(|(_, event)| event)
     }
 
     /// What comes next within `patience`.
     pub fn next_within(&self, patience: Duration) -> Option<ChainEvent> {
+        self.next_numbered_within(patience).map(|(_, event)| event)
+    }
+
+    /// What comes next within `patience`, with its number. [`ChainEvent::Lagged`] has that of the last that is missing.
+    pub fn next_numbered_within(&self, patience: Duration) -> Option<(u64, ChainEvent)> {
         let end = Instant::now() + patience;
         let mut events = lock(&self.queue.events);
         loop {
@@ -62,30 +69,53 @@ impl Events {
 /// All subscriptions.
 #[derive(Default)]
 pub(super) struct Hub {
-    queues: Mutex<Vec<Weak<Queue>>>,
+    told: Mutex<Told>,
 }
 
+#[derive(Default)]
+struct Told {
+    events: u64,
+    queues: Vec<Weak<Queue>>,
+}
+
+/// Those who have been told something and do not know it yet.
+#[must_use]
+pub(super) struct Unaware(Vec<Arc<Queue>>);
+
 impl Hub {
+    /// How many events there have been.
+    pub(super) fn events(&self) -> u64 {
+        lock(&self.told).events
+    }
+
     pub(super) fn subscribe(&self, wake: Option<Wake>) -> Events {
         let queue = Arc::new(Queue { events: Mutex::default(), came: Condvar::new(), wake });
-        lock(&self.queues).push(Arc::downgrade(&queue));
+        lock(&self.told).queues.push(Arc::downgrade(&queue));
         Events { queue }
     }
 
-    pub(super) fn tell(&self, event: &ChainEvent) {
-        let live: Vec<Arc<Queue>> = {
-            let mut queues = lock(&self.queues);
-            queues.retain(|queue| queue.strong_count() > 0);
-            queues.iter().filter_map(Weak::upgrade).collect()
-        };
-        for queue in live {
+    /// Tells of what readers come to see with it: the caller holds the lock of what is published.
+    pub(super) fn tell(&self, event: &ChainEvent) -> Unaware {
+        let mut told = lock(&self.told);
+        told.events += 1;
+        told.queues.retain(|queue| queue.strong_count() > 0);
+        let live: Vec<Arc<Queue>> = told.queues.iter().filter_map(Weak::upgrade).collect();
+        for queue in &live {
             let mut events = lock(&queue.events);
             if events.len() >= QUEUE {
                 events.clear();
-                events.push_back(ChainEvent::Lagged);
+                events.push_back((told.events - 1, ChainEvent::Lagged));
             }
-            events.push_back(event.clone());
-            drop(events);
+            events.push_back((told.events, event.clone()));
+        }
+        Unaware(live)
+    }
+}
+
+impl Unaware {
+    /// Wakes them, when no lock is held any more.
+    pub(super) fn wake(self) {
+        for queue in self.0 {
             queue.came.notify_all();
             if let Some(wake) = &queue.wake {
                 wake();

@@ -12,6 +12,7 @@
 mod ahead;
 mod consensus;
 mod dev;
+mod dump;
 mod error;
 mod hub;
 mod journal;
@@ -48,7 +49,7 @@ use crate::blocks::BlockStore;
 use crate::exec::BlockEnv;
 use crate::genesis::Genesis;
 use crate::pool::{Pool, PoolConfig};
-use crate::state::{State, StateHandle, StateView, Syncer};
+use crate::state::{Shortened, State, StateHandle, StateView, Syncer};
 use dev::DevState;
 use hub::Hub;
 use journal::Journal;
@@ -204,6 +205,17 @@ impl Chain {
         }
     }
 
+    /// After [`Chain::stop`]: makes the next start from the folder quicker where that takes no longer than it spares,
+    /// within about `patience`.
+    pub fn shorten(&self, patience: Duration) -> Result<Shortened, ChainError> {
+        let mut state = self.inner.writer()?;
+        if let Some(store) = &self.inner.store {
+            // A state on disk has its blocks there.
+            store.sync()?;
+        }
+        Ok(state.shorten(patience)?)
+    }
+
     /// Why no more blocks can be made, if that is so.
     pub fn failure(&self) -> Option<String> {
         let panicked = || lock(&self.inner.sequencer).as_ref().is_some_and(JoinHandle::is_finished);
@@ -303,6 +315,11 @@ impl Chain {
         self.inner.published().tx(hash).is_some() || place().is_none_or(|(number, _)| self.is_at_hand(number))
     }
 
+    /// How many events there have been: those that come from now on have greater numbers.
+    pub fn events(&self) -> u64 {
+        self.inner.hub.events()
+    }
+
     /// New blocks from now on, and going back.
     pub fn subscribe(&self) -> Events {
         self.inner.hub.subscribe(None)
@@ -363,13 +380,19 @@ impl Inner {
 
     /// The state, for whoever makes a block; nobody does after a failure. Whatever the sequencer has begun is done.
     fn writer(&self) -> Result<MutexGuard<'_, State>, ChainError> {
-        self.wanted.fetch_add(1, Ordering::Relaxed);
-        let state = lock(&self.writer);
-        self.wanted.fetch_sub(1, Ordering::Relaxed);
+        let state = self.between_blocks();
         match self.failure.get() {
             Some(failure) => Err(ChainError::Ended(failure.clone())),
             None => Ok(state),
         }
+    }
+
+    /// A moment at which no block is being made, until it is dropped.
+    fn between_blocks(&self) -> MutexGuard<'_, State> {
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+        let state = lock(&self.writer);
+        self.wanted.fetch_sub(1, Ordering::Relaxed);
+        state
     }
 
     /// How many wait for the state.

@@ -12,7 +12,7 @@
 
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{B256, Bytes};
-use hearth_utxo::ledger::{BLOCK_BYTES, Head};
+use hearth_utxo::ledger::{BLOCK_BYTES, Head, Loading};
 use hearth_utxo::pool::PoolConfig;
 use hearth_utxo::rules::Refusal;
 use hearth_utxo::tx::{Checker, Unverified};
@@ -20,6 +20,7 @@ use hearth_utxo::waiting::Waiting;
 use hearth_utxo::{Ledger, Pool, Session, SharedTx, tx};
 use revm::primitives::hardfork::SpecId;
 
+use super::dump::Load;
 use super::{Chain, ChainConfig, ChainError, SubmitError};
 use crate::block::{Block, Body};
 use crate::exec::BlockEnv;
@@ -39,6 +40,8 @@ pub(super) struct Outputs {
 pub(super) struct Part {
     session: Session,
     refused: Vec<(B256, Refusal)>,
+    /// The set that it begins with, where it was empty.
+    load: Option<Loading>,
 }
 
 impl std::fmt::Debug for Part {
@@ -52,7 +55,7 @@ impl Outputs {
     /// The ledger as it is after the chain's newest block.
     pub fn open(config: &ChainConfig, head: &Block, hash_of: &dyn Fn(u64) -> Option<B256>) -> Result<Self, ChainError> {
         let (dir, chain_id, retain_blocks) = (config.dir.as_deref(), config.genesis.chain_id, config.retain_blocks);
-        let (number, logs) = (head.number(), head.txs.iter().zip(&head.receipts));
+        let (number, hash, logs) = (head.number(), head.hash, head.txs.iter().zip(&head.receipts));
         let incoming = prism::incoming(logs.map(|(tx, receipt)| (tx.hash, &receipt.logs[..])));
         let head = Head {
             number,
@@ -61,6 +64,10 @@ impl Outputs {
             commitment: head.header.parent_beacon_block_root.filter(|_| number > 0),
         };
         let ledger = Ledger::open(dir, chain_id, &head)?;
+        let at_begin = config.genesis.outputs.as_ref().filter(|_| number == 0);
+        if let Some(begin) = at_begin.filter(|begin| begin.commitment() != ledger.commitment()) {
+            ledger.restore(begin.loading(), 0, hash, Some(begin.commitment()), &[])?;
+        }
         if !incoming.is_empty() {
             ledger.require(number)?;
         }
@@ -88,16 +95,22 @@ impl Outputs {
                 at.push(index);
             }
         }
-        let mut taken = Vec::new();
-        for (index, result) in at.into_iter().zip(self.pool.add(&self.ledger, good)) {
+        let (mut taken, mut places) = (Vec::new(), Vec::new());
+        for ((index, tx), result) in at.into_iter().zip(&good).zip(self.pool.add(&self.ledger, good.clone())) {
             match result {
-                Ok(()) => taken.push(index),
+                Ok(()) => {
+                    taken.push(tx.clone());
+                    places.push(index);
+                }
                 Err(error) => results[index] = Err(error.into()),
             }
         }
-        let keep = |waiting: &Waiting| waiting.append(taken.iter().map(|index| raw[*index]));
-        if let Err(error) = self.waiting.as_ref().map_or(Ok(()), keep) {
-            for index in taken {
+        if let Some(waiting) = &self.waiting
+            && let Err((error, gone)) = waiting.keep(&self.pool, &taken)
+        {
+            tracing::error!(%error, "what comes is refused: it would not outlive this program");
+            // What is in a block meanwhile is kept there.
+            for index in places.into_iter().zip(gone).filter_map(|(index, gone)| gone.then_some(index)) {
                 results[index] = Err(SubmitError::NotKept(error.to_string()));
             }
         }
@@ -130,14 +143,17 @@ impl Outputs {
         };
         let refused = txs.iter().zip(verdicts).filter_map(|(tx, verdict)| Some((tx.id, verdict.err()?))).collect();
         env.parent_beacon_block_root = env.spec.is_enabled_in(SpecId::CANCUN).then(|| session.commitment());
-        Part { session, refused }
+        Part { session, refused, load: None }
     }
 
     /// Keeps what a block does, before the chain keeps the block.
     pub fn commit(&self, block: &Block, part: Part) -> Result<Kept, ChainError> {
         let (number, hash) = (block.number(), block.hash);
         let kept = Kept { number, hash, included: part.session.transactions().to_vec(), refused: part.refused };
-        self.ledger.commit(block.number(), block.hash, part.session)?;
+        match part.load {
+            Some(set) => self.ledger.begin_with(set, block.number(), block.hash)?,
+            None => self.ledger.commit(block.number(), block.hash, part.session)?,
+        }
         Ok(kept)
     }
 
@@ -161,6 +177,11 @@ impl Outputs {
         Ok(())
     }
 
+    /// From now on what waited and is in a block does not wait again at a start.
+    pub fn keep_pool(&self) -> Result<(), ChainError> {
+        Ok(self.waiting.as_ref().map_or(Ok(()), |waiting| waiting.rewrite(&self.pool))?)
+    }
+
     /// What stands for the set now.
     pub fn commitment(&self) -> B256 {
         self.ledger.commitment()
@@ -176,6 +197,16 @@ pub(super) struct Kept {
 }
 
 impl Part {
+    /// The block, in which nothing else happens there, brings the whole set.
+    pub fn load(&mut self, env: &mut BlockEnv, load: Load) -> Result<(), ChainError> {
+        if !env.spec.is_enabled_in(SpecId::CANCUN) {
+            return Err(ChainError::OutputsInUse);
+        }
+        env.parent_beacon_block_root = Some(load.commitment);
+        self.load = Some(load.set);
+        Ok(())
+    }
+
     /// What is credited in the EVM after its transactions.
     pub fn withdrawals(&self) -> Vec<Withdrawal> {
         prism::withdrawals(self.session.withdrawals())

@@ -279,16 +279,18 @@ impl Inner {
         let outputs = self.keep(state, &block, part, &altered, &changes, &mut times)?;
         let mut lap = Lap::new();
         let view = state.head();
-        let gone = {
+        let (gone, unaware) = {
             let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
             published.push(block.clone(), view.clone());
-            match (&self.store, self.config.retain_blocks) {
+            let gone = match (&self.store, self.config.retain_blocks) {
                 (Some(_), _) => published.shrink(RECENT_BLOCKS, RECENT_TXS),
                 (None, 0) => Vec::new(),
                 (None, retain) => published.shrink(usize::try_from(retain).unwrap_or(usize::MAX), usize::MAX),
-            }
+            };
+            // At this moment, so that nobody who sees the block and then subscribes is told of it.
+            (gone, self.hub.tell(&ChainEvent::Block(block.clone())))
         };
-        self.hub.tell(&ChainEvent::Block(block.clone()));
+        unaware.wake();
         let next_spec = self.config.genesis.spec(block.number() + 1, block.header.timestamp);
         self.pool.set_spec(next_spec);
         self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&(&*block).into()));

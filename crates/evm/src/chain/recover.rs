@@ -45,6 +45,11 @@ pub(super) fn recover(
     if kept(from)?.hash != state.head().block_hash() {
         return Err(ChainError::OtherState { number: from });
     }
+    state.complete_hashes(|number| {
+        let header = if number == 0 { None } else { store.header(number)? };
+        let zero = (number == 0).then_some(zero.hash);
+        Ok::<_, ChainError>(header.map(|header| header.hash_slow()).or(zero))
+    })?;
     schedule::check(dir, &config.genesis, &*kept(newest)?)?;
     for number in from + 1..=newest {
         let block = kept(number)?;

@@ -121,16 +121,17 @@ impl Chain {
         state.adopt(fresh);
         *lock(&inner.syncer) = state.syncer();
         let (block, view) = (Arc::new(block), state.head());
-        let gone = {
+        let (gone, unaware) = {
             let mut published = inner.published.write().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *published, Published::new(block.clone(), view.clone()))
+            let gone = std::mem::replace(&mut *published, Published::new(block.clone(), view.clone()));
+            (gone, inner.hub.tell(&ChainEvent::Block(block.clone())))
         };
         drop(gone);
         let spec = genesis.spec(block.number() + 1, block.header.timestamp);
         inner.pool.set_spec(spec);
         inner.pool.reset(&view, inner.base_fee_after(&(&*block).into()));
         inner.outputs.pool.reset(&inner.outputs.ledger);
-        inner.hub.tell(&ChainEvent::Block(block));
+        unaware.wake();
         Ok(())
     }
 }

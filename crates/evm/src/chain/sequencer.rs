@@ -17,6 +17,9 @@ use super::{BlockTime, ChainError, Inner, lock};
 /// Longer than anybody waits for a block, and short enough to be counted from now on.
 pub(super) const INTERVAL_MAX: Duration = Duration::from_secs(10_000 * 86_400);
 
+/// How often the sequencer lets others run who wait for the state, before it takes it.
+const YIELDS_MAX: usize = 1_000;
+
 /// Refuses what nobody can wait for.
 pub(super) fn check(block_time: BlockTime) -> Result<(), ChainError> {
     match block_time {
@@ -33,6 +36,8 @@ pub(super) struct Signal {
 
 struct Told {
     block_time: BlockTime,
+    /// How often that was set.
+    set: u64,
     /// When the next block is due, where they come by the clock.
     due: Option<Instant>,
     transactions: bool,
@@ -42,7 +47,7 @@ struct Told {
 
 impl Signal {
     pub(super) fn new(block_time: BlockTime) -> Self {
-        let told = Told { block_time, due: None, transactions: false, sealed: false, stopped: false };
+        let told = Told { block_time, set: 0, due: None, transactions: false, sealed: false, stopped: false };
         Self { told: Mutex::new(told), wake: Condvar::new() }
     }
 
@@ -72,6 +77,7 @@ impl Signal {
     pub(super) fn set_block_time(&self, block_time: BlockTime) {
         let mut told = lock(&self.told);
         told.block_time = block_time;
+        told.set += 1;
         told.due = None;
         // What waits in the pool is looked at.
         told.transactions = true;
@@ -89,9 +95,14 @@ impl Signal {
         self.wake.notify_all();
     }
 
-    /// Waits for the next block's time; nothing at the end.
-    fn wait(&self) -> Option<Empty> {
+    /// Waits for the next block's time; nothing at the end. Tells too how often it was [set](Self::set) by then.
+    fn wait(&self) -> Option<(Empty, u64)> {
         self.wait_unless(|_| false)
+    }
+
+    /// How often it was set how blocks come.
+    fn set(&self) -> u64 {
+        lock(&self.told).set
     }
 
     /// Waits for the next block's time while one is being sealed; nothing once that is done, or at the end. `look`:
@@ -100,17 +111,17 @@ impl Signal {
         if look {
             lock(&self.told).transactions = true;
         }
-        self.wait_unless(|told| told.sealed)
+        self.wait_unless(|told| told.sealed).map(|(empty, _)| empty)
     }
 
-    fn wait_unless(&self, over: impl Fn(&Told) -> bool) -> Option<Empty> {
+    fn wait_unless(&self, over: impl Fn(&Told) -> bool) -> Option<(Empty, u64)> {
         let mut told = lock(&self.told);
         loop {
             if told.stopped || over(&told) {
                 return None;
             }
             told = match told.due() {
-                Due::Now(empty) => return Some(empty),
+                Due::Now(empty) => return Some((empty, told.set)),
                 Due::In(left) => self.wake.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0,
                 Due::WhenTold => self.wake.wait(told).unwrap_or_else(PoisonError::into_inner),
             }
@@ -156,18 +167,29 @@ pub(super) fn start(inner: &Arc<Inner>) -> Result<JoinHandle<()>, ChainError> {
 }
 
 fn run(chain: &Weak<Inner>, signal: &Signal) {
-    while let Some(empty) = signal.wait() {
+    while let Some((empty, set)) = signal.wait() {
         let Some(chain) = chain.upgrade() else { return };
-        if let Err(error) = turn(&chain, empty) {
+        if let Err(error) = turn(&chain, empty, set) {
             chain.fail(error.to_string());
             return;
         }
     }
 }
 
-/// One block by the clock, or as many as it takes until the pool has nothing more for one.
-fn turn(chain: &Inner, empty: Empty) -> Result<(), ChainError> {
+/// One block by the clock, or as many as it takes until the pool has nothing more for one. None if meanwhile it was set
+/// anew how blocks come.
+fn turn(chain: &Inner, empty: Empty, set: u64) -> Result<(), ChainError> {
+    // The lock is nobody's in turn: who has just let go of it would have it again before those who wait wake up.
+    for _ in 0..YIELDS_MAX {
+        if chain.wanted() == 0 {
+            break;
+        }
+        std::thread::yield_now();
+    }
     let mut state = chain.writer()?;
+    if chain.signal.set() != set {
+        return Ok(());
+    }
     if empty == Empty::Made {
         return chain.make_on(&mut state, empty).map(drop);
     }

@@ -422,6 +422,61 @@ fn a_snapshot_is_gone_back_to_from_afar() {
     assert_eq!(hashes(&chain), expected);
 }
 
+fn copy_all(from: &std::path::Path, to: &std::path::Path) {
+    for entry in std::fs::read_dir(from).expect("a folder").map(|entry| entry.expect("listed")) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().expect("known").is_dir() {
+            std::fs::create_dir(&to).expect("made");
+            copy_all(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).expect("copied");
+        }
+    }
+}
+
+#[test]
+fn what_was_taken_back_does_not_come_back_with_a_start_after_a_kill() {
+    let (dir, killed) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    let id = chain.snapshot();
+    accepted(chain.submit(vec![transfer(1, 0)]));
+    chain.mine().expect("it is made");
+    let waits = accepted(chain.submit(vec![transfer(2, 0)]))[0];
+    // As the end of the program would leave it at the moment at which the blocks are no more.
+    let (from, to) = (dir.path().to_owned(), killed.path().to_owned());
+    let events = chain.subscribe_with(move || copy_all(&from, &to));
+    assert!(chain.revert(id).expect("it goes back"));
+    assert!(matches!(events.try_next(), Some(ChainEvent::Reorg(..))));
+    for dir in [killed.path(), dir.path()] {
+        let again =
+            if dir == killed.path() { in_folder(dir, BlockTime::Manual).expect("it opens") } else { chain.clone() };
+        let status = again.pool().status();
+        assert_eq!((again.head().number(), status.pending, status.queued), (0, 1, 0), "{status:?}");
+        assert!(again.pool().get(&waits).is_some());
+    }
+}
+
+#[test]
+fn contracts_can_ask_for_the_same_hashes_after_going_far_back_and_a_start() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    chain.mine_many(300, None).expect("they are made");
+    let id = chain.snapshot();
+    chain.mine_many(20, None).expect("they are made");
+    // What a start begins with is of a block that is no more afterwards.
+    chain.inner.writer().expect("it goes on").checkpoint().expect("it is written");
+    chain.mine_many(5, None).expect("they are made");
+    assert!(chain.revert(id).expect("it goes back"));
+    let hashes = |chain: &Chain| (0..=300).map(|number| chain.view().hash_of(number)).collect::<Vec<_>>();
+    let expected = hashes(&chain);
+    assert_eq!(expected.iter().flatten().count(), crate::state::HASHES);
+    drop(chain);
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    assert_eq!((chain.head().number(), hashes(&chain) == expected), (300, true));
+    chain.mine().expect("it goes on");
+    assert_eq!(chain.view().hash_of(46), expected[46]);
+}
+
 #[test]
 fn what_has_left_the_pool_does_not_come_back_with_a_start() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -550,4 +605,77 @@ fn a_genesis_from_before_the_merge_is_refused() {
     };
     let error = Chain::open(ChainConfig::new(genesis)).err().expect("it is refused").to_string();
     assert!(error.contains("before the merge"), "{error}");
+}
+
+#[test]
+fn who_subscribes_is_told_of_what_comes_after() {
+    let chain = chain(BlockTime::Manual);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut nonce = 0;
+            while !done.load(Ordering::Relaxed) {
+                accepted(chain.submit((1..=8).map(|seed| transfer(seed, nonce)).collect()));
+                chain.mine().expect("it is made");
+                nonce += 1;
+            }
+        });
+        let mut kept = vec![chain.pool().subscribe()];
+        let mut rounds = 0;
+        while rounds < 300 {
+            let (head, events) = (chain.head().number(), chain.subscribe());
+            let waiting: Vec<B256> =
+                chain.pool().content().iter().flat_map(|of| of.pending.iter().map(|tx| tx.hash)).collect();
+            let (told, mut feed) = (chain.pool().told(), chain.pool().subscribe());
+            let Some((number, ChainEvent::Block(block))) = events.next_numbered_within(PATIENCE) else {
+                panic!("blocks come");
+            };
+            assert!(block.number() > head, "block {} is told to who has seen {head}", block.number());
+            assert!(number >= block.number(), "block {} was event {number}", block.number());
+            let news = feed.take();
+            assert!(news.before >= told, "{} and {told}", news.before);
+            let seen = news.hashes.iter().find(|hash| waiting.contains(hash));
+            assert!(seen.is_none(), "{seen:?} was in the pool before");
+            kept[0].take();
+            rounds += 1;
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn what_is_set_for_the_next_block_is_of_one_that_is_begun_later() {
+    let chain = chain(BlockTime::Every(Duration::from_millis(1)));
+    let events = chain.subscribe();
+    let mut head = 0;
+    for round in 0..100 {
+        // Work, so that a block is being made most of the time.
+        let many = (1..=8).flat_map(|seed| (0..8).map(move |more| transfer(seed, 8 * round + more)));
+        accepted(chain.submit(many.collect()));
+        let base_fee = 2_000_000_000 + round;
+        chain.set_next_base_fee(base_fee);
+        let shown = chain.head().number();
+        let found = loop {
+            match events.next_within(PATIENCE).expect("blocks come") {
+                ChainEvent::Block(block) if block.number() > head => {
+                    head = block.number();
+                    if block.base_fee() == base_fee {
+                        break head;
+                    }
+                    assert!(head <= shown + 1, "block {head} does not have what was set at {shown}");
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(found <= shown + 1, "it is block {found}, set at {shown}");
+    }
+    // Once the clock is off nothing comes that was begun before.
+    for round in 0..20 {
+        chain.set_block_time(BlockTime::Every(Duration::from_millis(1))).expect("it is set");
+        events.next_within(PATIENCE).expect("blocks come");
+        chain.set_block_time(BlockTime::Manual).expect("it is set");
+        let base_fee = 3_000_000_000 + round;
+        chain.set_next_base_fee(base_fee);
+        assert_eq!(chain.mine().expect("it is made").base_fee(), base_fee);
+    }
 }

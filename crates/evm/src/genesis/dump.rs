@@ -1,7 +1,7 @@
-//! A state as a genesis to begin another chain with.
+//! Both ledgers as a genesis to begin another chain with.
 //!
-//! reads   the state after one block
-//! writes  geth's JSON form
+//! reads   the state and the set of outputs after one block
+//! writes  geth's JSON form, and beside it the ledger of outputs where there is anything in it
 //! memory  the accounts as JSON
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use alloy_primitives::map::B256Map;
 use alloy_primitives::{Address, B256};
 use serde_json::{Map, Value, json};
 
+use super::outputs::{KEY, Outputs};
 use crate::block::Block;
 use crate::state::{Entry, StateView};
 
@@ -23,8 +24,8 @@ pub fn newest_rules(chain_id: u64) -> Value {
     })
 }
 
-/// A genesis of the state after `head`, by these rules.
-pub fn of(head: &Block, view: &StateView, config: Value) -> Value {
+/// A genesis of the state and the outputs after `head`, by these rules.
+pub fn of(head: &Block, view: &StateView, outputs: Option<&Outputs>, config: Value) -> Value {
     let mut codes: B256Map<String> = B256Map::default();
     let mut alloc: BTreeMap<Address, Map<String, Value>> = BTreeMap::new();
     for entry in view.dump() {
@@ -46,12 +47,16 @@ pub fn of(head: &Block, view: &StateView, config: Value) -> Value {
             }
         }
     }
-    json!({
+    let mut genesis = json!({
         "config": config,
         "gasLimit": format!("{:#x}", head.header.gas_limit),
         "baseFeePerGas": format!("{:#x}", head.base_fee()),
         "difficulty": "0x0",
         "timestamp": format!("{:#x}", head.header.timestamp),
         "alloc": alloc,
-    })
+    });
+    if let Some(outputs) = outputs {
+        genesis[KEY] = outputs.to_json();
+    }
+    genesis
 }

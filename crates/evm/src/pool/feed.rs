@@ -46,20 +46,31 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    pub(super) fn push(&self, hashes: &[B256]) {
+    /// Tells of what readers of the pool come to see with it: the caller holds the pool's lock. Says whether there is
+    /// somebody to [wake](Self::wake).
+    pub(super) fn push(&self, hashes: &[B256]) -> bool {
         if hashes.is_empty() || self.readers.load(Ordering::Acquire) == 0 {
-            return;
+            return false;
         }
         let mut ring = lock(&self.ring);
         ring.hashes.extend(hashes);
         let over = ring.hashes.len().saturating_sub(RING);
         ring.hashes.drain(..over);
         ring.first += over as u64;
-        drop(ring);
+        true
+    }
+
+    /// Wakes who is told, when no lock is held any more.
+    pub(super) fn wake(&self) {
         self.news.notify_all();
         // A reader's function may subscribe or leave: none of our locks is held while it runs.
         let wakes: Vec<_> = lock(&self.wakes).iter().filter_map(Weak::upgrade).collect();
         wakes.iter().for_each(|wake| wake());
+    }
+
+    /// How many hashes there have been.
+    pub(super) fn hashes(&self) -> u64 {
+        lock(&self.ring).end()
     }
 
     pub(super) fn subscribe(self: &Arc<Self>, wake: Option<Arc<Wake>>) -> Feed {
@@ -79,7 +90,9 @@ impl Source {
 pub struct News {
     /// The hashes, in order.
     pub hashes: Vec<B256>,
-    /// How many before them were lost, because the reader came too late.
+    /// How many there were before them in all.
+    pub before: u64,
+    /// How many of those before them were lost, because the reader came too late.
     pub missed: u64,
 }
 
@@ -103,8 +116,9 @@ impl Feed {
         let missed = ring.first.saturating_sub(self.next);
         let skipped = self.next.saturating_sub(ring.first) as usize;
         let hashes = ring.hashes.iter().skip(skipped).copied().collect();
+        let before = self.next.max(ring.first);
         self.next = ring.end();
-        News { hashes, missed }
+        News { hashes, before, missed }
     }
 
     /// Waits until there is something, at most for `timeout`; says whether there is.
@@ -137,7 +151,12 @@ mod tests {
     #[test]
     fn a_reader_gets_what_came_after_it_and_is_told_what_it_missed() {
         let source = Arc::new(Source::default());
-        source.push(&hashes(0..3));
+        let push = |range| {
+            if source.push(&hashes(range)) {
+                source.wake();
+            }
+        };
+        push(0..3);
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = calls.clone();
         let mut feed = source.subscribe(Some(Arc::new(move || {
@@ -146,18 +165,19 @@ mod tests {
         let mut late = source.subscribe(None);
         assert_eq!(feed.take(), News::default(), "nobody read before, so nothing was kept");
         assert!(!feed.wait(Duration::from_millis(1)));
-        source.push(&hashes(3..5));
+        push(3..5);
         assert!(feed.wait(Duration::from_secs(10)));
-        assert_eq!(feed.take(), News { hashes: hashes(3..5), missed: 0 });
+        assert_eq!(feed.take(), News { hashes: hashes(3..5), before: 0, missed: 0 });
         let many = RING as u64 + 10;
-        source.push(&hashes(5..many));
+        push(5..many);
         let all = late.take();
         assert_eq!(all.missed, many - 3 - RING as u64);
+        assert_eq!((all.before, source.hashes()), (all.missed, many - 3), "what nobody read is not counted");
         assert_eq!(all.hashes, hashes(many - RING as u64..many));
         assert_eq!(feed.take().hashes.len(), RING);
         assert_eq!(calls.load(Ordering::Relaxed), 2);
         drop((feed, late));
-        source.push(&hashes(0..1));
+        push(0..1);
         assert_eq!(calls.load(Ordering::Relaxed), 2);
     }
 }

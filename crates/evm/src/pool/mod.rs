@@ -475,6 +475,11 @@ impl Pool {
         self.lock().table.queue(address).map(content_of)
     }
 
+    /// How many hashes have been told of: those that come from now on come after so many.
+    pub fn told(&self) -> u64 {
+        self.source.hashes()
+    }
+
     /// From now on, the hashes of what becomes executable.
     pub fn subscribe(&self) -> Feed {
         self.source.subscribe(None)
@@ -500,8 +505,12 @@ impl Pool {
         for Dropped { tx, reason } in &dropped {
             locked.fates.note(tx.hash, reason.clone());
         }
+        // At this moment, so that nobody who sees one in the pool and then subscribes is told of it.
+        let is_heard = self.source.push(&ready);
         drop(locked);
-        self.source.push(&ready);
+        if is_heard {
+            self.source.wake();
+        }
         if dropped.is_empty() {
             return;
         }

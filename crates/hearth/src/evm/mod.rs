@@ -55,7 +55,7 @@ pub struct EvmRun {
     #[arg(long, value_name = "GAS", conflicts_with = "genesis",
         value_parser = clap::value_parser!(u64).range(21_000..=1_000_000_000_000))]
     pub gas_limit: Option<u64>,
-    /// Begin with the accounts of this file if it exists, and write them there at the end.
+    /// Begin with the accounts and outputs of this file if it exists, and write them there at the end.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["genesis", "data_dir"])]
     pub state: Option<PathBuf>,
     /// Begin with this genesis, in geth's JSON form, instead of the accounts above.

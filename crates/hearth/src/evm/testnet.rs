@@ -156,7 +156,7 @@ fn genesis(options: &EvmTestnet, chain_id: u64) -> Result<serde_json::Value, Evm
     let funded: Vec<_> = funded.iter().map(|account| (account.address, options.balance)).collect();
     let genesis = Genesis::dev(chain_id, &funded, GAS_LIMIT);
     let chain = Chain::open(ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) })?;
-    Ok(dump::of(&chain))
+    dump::of(&chain)
 }
 
 /// Keeps a second one from starting the same nodes, for as long as it is held.

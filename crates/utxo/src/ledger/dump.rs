@@ -136,6 +136,30 @@ impl Loading {
         self.set.commitment()
     }
 
+    /// Whether it can be: what the totals say of it is so, and every output's asset is there. Of a set whose commitment
+    /// is known to be right that is so.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let totals = &self.set.totals;
+        let (mut count, mut native) = (0, 0_u128);
+        let mut issued: BTreeMap<AssetId, u128> = BTreeMap::new();
+        for (_, output) in self.set.outputs_after(None) {
+            count += 1;
+            match output.asset.is_native() {
+                true => native += u128::from(output.amount),
+                false => *issued.entry(output.asset).or_default() += u128::from(output.amount),
+            }
+        }
+        let known = |(id, units): (&AssetId, &u128)| self.set.asset(id).is_some_and(|it| *units <= it.supply.into());
+        match () {
+            () if !self.began => Err("it has no totals"),
+            () if count != totals.outputs => Err("there are not as many outputs as its totals say"),
+            () if native != totals.native => Err("its outputs do not hold as many units as its totals say"),
+            () if !totals.balanced() => Err("its totals have units that came from nowhere or went nowhere"),
+            () if !issued.iter().all(known) => Err("an output holds units of an asset that were never issued"),
+            () => Ok(()),
+        }
+    }
+
     /// The set; its commitment must be known to be right.
     pub(super) fn into_set(self) -> Set {
         self.set
@@ -185,6 +209,33 @@ mod tests {
         assert_eq!(load(&[&totals, &two, &one]), Err(OutOfOrder));
         assert_eq!(load(&[&totals, &one, &one]), Err(OutOfOrder));
         assert_eq!(load(&[&totals, &one, &asset(1)]), Err(OutOfOrder));
+    }
+
+    #[test]
+    fn a_set_that_cannot_be_is_named() {
+        let totals = |native, outputs| Totals { native, received: native, outputs, ..Totals::default() };
+        let check = |items: &[Item]| {
+            let mut loading = Loading::default();
+            items.iter().for_each(|item| loading.add(item.clone()).unwrap());
+            loading.check()
+        };
+        let gold = Item::Output(
+            OutPoint { transaction: B256::repeat_byte(9), index: 0 },
+            Output { asset: AssetId(B256::repeat_byte(3)), amount: 3, owner: owner(1), memo: Bytes::new() },
+        );
+        assert_eq!(check(&[Item::Totals(totals(7, 1)), output(7)]), Ok(()));
+        assert_eq!(check(&[Item::Totals(totals(7, 2)), asset(3), output(7), gold.clone()]), Ok(()));
+        let lost = Totals { received: 8, ..totals(7, 1) };
+        for (items, why) in [
+            (vec![], "no totals"),
+            (vec![Item::Totals(totals(7, 2)), output(7)], "as many outputs"),
+            (vec![Item::Totals(totals(8, 1)), output(7)], "as many units"),
+            (vec![Item::Totals(lost), output(7)], "from nowhere"),
+            (vec![Item::Totals(totals(7, 2)), output(7), gold.clone()], "never issued"),
+            (vec![Item::Totals(totals(7, 2)), asset(2), output(7), gold], "never issued"),
+        ] {
+            assert!(check(&items).unwrap_err().contains(why), "{why}");
+        }
     }
 
     proptest! {

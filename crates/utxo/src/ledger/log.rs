@@ -183,7 +183,7 @@ impl Log {
         Record::decode(&body).ok_or_else(|| self.corrupt(offset, "a record is not of this format"))
     }
 
-    /// The same log, to be read without whatever guards this one; `None` where it lies in memory.
+    /// The same log, to be read or appended to without whatever guards this one; `None` where it lies in memory.
     pub fn reader(&self) -> Option<Self> {
         match &self.medium {
             Medium::Memory(_) => None,
@@ -221,6 +221,11 @@ impl Log {
         }
         self.end = offset + bytes.len() as u64;
         Ok(offset)
+    }
+
+    /// Goes on after what was appended to `other`, which is the same log.
+    pub fn go_on_after(&mut self, other: &Self) {
+        self.end = other.end;
     }
 
     /// Cuts off the record at `offset` and all after it.

@@ -31,7 +31,7 @@ pub use set::Totals;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use alloy_primitives::B256;
 
@@ -153,6 +153,10 @@ struct Shared {
     /// Up to which [`State::version`] everything is on disk.
     synced: AtomicU64,
     shortening: Mutex<Option<Shortening>>,
+    /// Held by whoever changes the logs. Readers do not wait for it.
+    writing: Mutex<()>,
+    #[cfg(test)]
+    on_write: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
 
 /// The ledger of one chain. A clone is the same one.
@@ -186,8 +190,16 @@ impl Ledger {
     pub fn open(dir: Option<&Path>, chain_id: u64, head: &Head<'_>) -> Result<Self, LedgerError> {
         let state = State::over(files::open(dir, chain_id)?);
         let dir = dir.map(Path::to_path_buf);
-        let (state, synced, shortening) = (RwLock::new(state), AtomicU64::new(0), Mutex::default());
-        let ledger = Self(Arc::new(Shared { chain_id, dir, state, synced, shortening }));
+        let ledger = Self(Arc::new(Shared {
+            chain_id,
+            dir,
+            state: RwLock::new(state),
+            synced: AtomicU64::new(0),
+            shortening: Mutex::default(),
+            writing: Mutex::default(),
+            #[cfg(test)]
+            on_write: Mutex::default(),
+        }));
         ledger.replay(head.number)?;
         ledger.check(head)?;
         Ok(ledger)
@@ -206,13 +218,18 @@ impl Ledger {
 
     /// Takes a block over: writes its record, then changes the set. To be called before the chain commits its block.
     pub fn commit(&self, number: u64, hash: B256, session: Session) -> Result<(), LedgerError> {
-        let mut state = self.write();
-        if state.version != session.version {
-            return Err(LedgerError::Stale);
-        }
-        if session.is_empty() {
-            return Ok(());
-        }
+        let _writing = self.writing();
+        let (from, log) = {
+            let state = self.read();
+            if state.version != session.version {
+                return Err(LedgerError::Stale);
+            }
+            if session.is_empty() {
+                return Ok(());
+            }
+            let newest = state.generations.last().expect("there is always one");
+            (newest.from, newest.log.reader())
+        };
         let record = Record {
             number,
             hash,
@@ -221,10 +238,28 @@ impl Ledger {
             txs: session.txs.iter().map(|tx| tx.raw.clone()).collect(),
             incoming: session.incoming.clone(),
         };
-        let generation = state.newest();
-        let (from, offset) = (generation.from, generation.log.append(&record)?);
+        // The disk takes its time: those who read do not wait for it.
+        let mut log = log;
+        let written = log.as_mut().map(|log| self.append(log, &record)).transpose()?;
+        let mut state = self.write();
+        let newest = &mut state.newest().log;
+        let offset = match (written, log) {
+            (Some(offset), Some(log)) => {
+                newest.go_on_after(&log);
+                offset
+            }
+            _ => newest.append(&record)?,
+        };
         state.take(self.0.chain_id, Place { number, from, offset }, session);
         Ok(())
+    }
+
+    fn append(&self, log: &mut Log, record: &Record) -> Result<u64, LedgerError> {
+        #[cfg(test)]
+        if let Some(on_write) = &*self.0.on_write.lock().unwrap_or_else(PoisonError::into_inner) {
+            on_write();
+        }
+        log.append(record)
     }
 
     /// Takes back all blocks after `number`. The set is made anew from the log, unless none of them changed anything.
@@ -285,6 +320,7 @@ impl Ledger {
         if found != wanted {
             return Err(LedgerError::OtherSet { found, wanted });
         }
+        let _writing = self.writing();
         let mut state = self.write();
         state.go_back();
         let (version, chain_id, dir) = (state.version + 1, self.0.chain_id, self.0.dir.as_deref());
@@ -307,8 +343,39 @@ impl Ledger {
         self.sync()
     }
 
+    /// A ledger in which nothing has happened has the set that `loading` has made, from block `number` on, of that
+    /// hash, which is to be the chain's next and commits to this set. To be called as [`Ledger::commit`].
+    pub fn begin_with(&self, loading: Loading, number: u64, hash: B256) -> Result<(), LedgerError> {
+        let _writing = self.writing();
+        let state = self.read();
+        if state.set.commitment() != Set::default().commitment() || !state.blocks.is_empty() || number == 0 {
+            return Err(LedgerError::Stale);
+        }
+        drop(state);
+        let (chain_id, dir, set) = (self.0.chain_id, self.0.dir.as_deref(), loading.into_set());
+        let after = set.commitment();
+        let footing = Footing { number, hash, header: after, after };
+        let outputs = set.outputs_after(None).map(|(at, output)| Item::Output(*at, output.clone()));
+        let items = dump::items(set.totals, set.assets().clone()).chain(outputs).map(Ok);
+        // Its log first: a base without one is nobody's.
+        let log = Generation::create(dir, chain_id, number)?;
+        let base = files::keep(dir, chain_id, &footing, items)?;
+        let mut state = self.write();
+        state.go_back();
+        state.generations.push(Generation { base: Some(base), ..log });
+        (state.set, state.footing) = (set, Some(footing));
+        state.version += 1;
+        Ok(())
+    }
+
+    /// Whether nothing has ever happened here.
+    pub fn is_untouched(&self) -> bool {
+        self.commitment() == Set::default().commitment()
+    }
+
     /// Makes the set from the records of blocks up to `number`, and cuts off those after it.
     fn replay(&self, number: u64) -> Result<(), LedgerError> {
+        let _writing = self.writing();
         let mut state = self.write();
         state.go_back();
         let mut generations = std::mem::take(&mut state.generations);
@@ -521,6 +588,10 @@ impl Ledger {
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
         // A writer that panicked has found its own books wrong, and the process ends with it.
         self.0.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writing(&self) -> MutexGuard<'_, ()> {
+        self.0.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {

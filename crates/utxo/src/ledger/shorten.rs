@@ -50,13 +50,17 @@ impl Ledger {
         let (from, count) = (newest.from, state.generations.len());
         drop(state);
         if is_old && is_whole && count > 1 {
-            return self.write().let_go(from);
+            let _writing = self.writing();
+            let gone = self.write().let_go(from);
+            return gone.into_iter().try_for_each(Generation::remove);
         }
         if is_old && is_long {
             let capture = self.capture(number, hash)?;
             self.sync()?;
             let generation = Generation::create(Some(dir), self.0.chain_id, number)?;
+            let writing = self.writing();
             self.write().generations.push(generation);
+            drop(writing);
             let (dir, chain_id, footing) = (dir.clone(), self.0.chain_id, capture.footing().clone());
             let write = move || files::save(&dir, chain_id, &footing, capture.items());
             let thread = std::thread::Builder::new().name("outputs-base".into()).spawn(write);
@@ -85,8 +89,8 @@ impl State {
         }
     }
 
-    /// Lets go of the generations before the one after block `from`.
-    fn let_go(&mut self, from: u64) -> Result<(), LedgerError> {
+    /// Lets go of the generations before the one after block `from`: they are to be removed.
+    fn let_go(&mut self, from: u64) -> Vec<Generation> {
         let count = self.generations.partition_point(|generation| generation.from < from);
         while self.blocks.front().is_some_and(|first| first.number <= from) {
             self.blocks.pop_front();
@@ -94,6 +98,6 @@ impl State {
         }
         let gone = self.gone;
         self.index.retain(|_, (block, _)| *block >= gone);
-        self.generations.drain(..count).try_for_each(Generation::remove)
+        self.generations.drain(..count).collect()
     }
 }

@@ -65,6 +65,55 @@ fn failed(why: ChainError) -> Failure {
     Failure::server(why)
 }
 
+/// A change to the chain, which waits until no block is being made; `None` where there is nothing to say of it.
+type Change = Box<dyn FnOnce(&Chain) -> Result<Option<String>, Failure> + Send>;
+
+/// Sets what blocks to come are to be.
+fn set_blocks(method: &str, name: &str, params: Params<'_>) -> Result<Change, Failure> {
+    let params = params.at_most(1)?;
+    let span = || params.required::<Span>(0).map(|Span(number)| number);
+    let saying = |text: &'static str| Ok(Some(text.into()));
+    Ok(match name {
+        "increaseTime" => {
+            let seconds = span()?;
+            Box::new(move |chain| Ok(Some(chain.increase_time(seconds).to_string())))
+        }
+        "setTime" => {
+            let time = span()?;
+            // Milliseconds, as Ganache has them, where it cannot be seconds.
+            let seconds = if time > 100_000_000_000 { time / 1_000 } else { time };
+            Box::new(move |chain| Ok(Some(chain.set_time(seconds).to_string())))
+        }
+        "setNextBlockTimestamp" => {
+            let time = span()?;
+            Box::new(move |chain| chain.set_next_timestamp(time).map(|()| None).map_err(failed))
+        }
+        "setBlockTimestampInterval" => silent(span()?, |chain, seconds| chain.set_timestamp_interval(Some(seconds))),
+        "removeBlockTimestampInterval" => Box::new(move |chain| {
+            chain.set_timestamp_interval(None);
+            saying("true")
+        }),
+        "setBlockGasLimit" => {
+            let gas_limit = span()?;
+            Box::new(move |chain| {
+                chain.set_gas_limit(gas_limit);
+                saying("true")
+            })
+        }
+        "setNextBlockBaseFeePerGas" => silent(span()?, Chain::set_next_base_fee),
+        "setPrevRandao" => silent(params.required::<B256>(0)?, Chain::set_prevrandao),
+        "setCoinbase" => silent(params.required::<Address>(0)?, Chain::set_beneficiary),
+        _ => return Err(Failure::method_not_found(method)),
+    })
+}
+
+fn silent<T: Send + 'static>(value: T, set: impl FnOnce(&Chain, T) + Send + 'static) -> Change {
+    Box::new(move |chain| {
+        set(chain, value);
+        Ok(None)
+    })
+}
+
 impl Caller<'_> {
     pub(super) async fn dev(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let (namespace, name) = method.split_once('_').unwrap_or_default();
@@ -73,7 +122,7 @@ impl Caller<'_> {
         let chain = &self.api.chain;
         match name {
             "mine" => self.mine(namespace, params).await,
-            "snapshot" => Ok(json::quantity(chain.snapshot())),
+            "snapshot" => self.blocking(|chain| Ok(json::quantity(chain.snapshot()))).await,
             "revert" => {
                 let id: Span = params.at_most(1)?.required(0)?;
                 if self.api.dev.is_beginning(id.0) {
@@ -85,7 +134,7 @@ impl Caller<'_> {
             "loadState" => self.load_state(params).await,
             "reset" => self.reset(params).await.and_then(|()| done()),
             "setAutomine" | "getAutomine" | "setIntervalMining" | "getIntervalMining" => {
-                self.block_time(namespace, name, params)
+                self.block_time(namespace, name, params).await
             }
             "impersonateAccount" => {
                 chain.impersonate(params.at_most(1)?.required::<Address>(0)?);
@@ -105,54 +154,11 @@ impl Caller<'_> {
             "setBalance" | "addBalance" | "setNonce" | "setCode" | "setStorageAt" => {
                 self.set_account(method, name, params).await.and_then(|()| done())
             }
-            _ => self.set_blocks(method, name, params).and_then(|said| said.map_or_else(done, Ok)),
+            _ => {
+                let change = set_blocks(method, name, params)?;
+                self.blocking(change).await.and_then(|said| said.map_or_else(done, Ok))
+            }
         }
-    }
-
-    /// Sets what blocks to come are to be; `None` where there is nothing to say of it.
-    fn set_blocks(&self, method: &str, name: &str, params: Params<'_>) -> Result<Option<String>, Failure> {
-        let chain = &self.api.chain;
-        match name {
-            "increaseTime" => {
-                let Span(seconds) = params.at_most(1)?.required(0)?;
-                return Ok(Some(chain.increase_time(seconds).to_string()));
-            }
-            "setTime" => {
-                let Span(time) = params.at_most(1)?.required(0)?;
-                // Milliseconds, as Ganache has them, where it cannot be seconds.
-                let seconds = if time > 100_000_000_000 { time / 1_000 } else { time };
-                return Ok(Some(chain.set_time(seconds).to_string()));
-            }
-            "setNextBlockTimestamp" => {
-                let Span(time) = params.at_most(1)?.required(0)?;
-                chain.set_next_timestamp(time).map_err(failed)?;
-            }
-            "setBlockTimestampInterval" => {
-                let Span(seconds) = params.at_most(1)?.required(0)?;
-                chain.set_timestamp_interval(Some(seconds));
-            }
-            "removeBlockTimestampInterval" => {
-                chain.set_timestamp_interval(None);
-                return Ok(Some("true".into()));
-            }
-            "setBlockGasLimit" => {
-                let Span(gas_limit) = params.at_most(1)?.required(0)?;
-                chain.set_gas_limit(gas_limit);
-                return Ok(Some("true".into()));
-            }
-            "setNextBlockBaseFeePerGas" => {
-                let Span(base_fee) = params.at_most(1)?.required(0)?;
-                chain.set_next_base_fee(base_fee);
-            }
-            "setPrevRandao" => {
-                chain.set_prevrandao(params.at_most(1)?.required::<B256>(0)?);
-            }
-            "setCoinbase" => {
-                chain.set_beneficiary(params.at_most(1)?.required::<Address>(0)?);
-            }
-            _ => return Err(Failure::method_not_found(method)),
-        }
-        Ok(None)
     }
 
     /// Runs what makes blocks on a thread that may wait.
@@ -173,7 +179,7 @@ impl Caller<'_> {
                 _ => MineOptions { blocks: None, timestamp: params.optional::<Span>(0)?.map(|span| Field(span.0)) },
             };
             if let Some(Field(timestamp)) = options.timestamp {
-                self.api.chain.set_next_timestamp(timestamp).map_err(failed)?;
+                self.blocking(move |chain| chain.set_next_timestamp(timestamp).map_err(failed)).await?;
             }
             self.mine_blocks(options.blocks.map_or(1, |blocks| blocks.0), None).await?;
             return Ok("\"0x0\"".into());
@@ -215,10 +221,9 @@ impl Caller<'_> {
         .await
     }
 
-    fn block_time(&self, namespace: &str, name: &str, params: Params<'_>) -> Result<String, Failure> {
-        let chain = &self.api.chain;
-        let now = chain.block_time();
-        let set = |block_time| chain.set_block_time(block_time).map_err(failed);
+    async fn block_time(&self, namespace: &str, name: &str, params: Params<'_>) -> Result<String, Failure> {
+        let now = self.api.chain.block_time();
+        let set = |block_time| self.blocking(move |chain: &Chain| chain.set_block_time(block_time).map_err(failed));
         match name {
             "getAutomine" => Ok((now == BlockTime::Instant).to_string()),
             "getIntervalMining" => Ok(match now {
@@ -227,8 +232,8 @@ impl Caller<'_> {
             }),
             "setAutomine" => {
                 match (params.at_most(1)?.required(0)?, now) {
-                    (true, _) => set(BlockTime::Instant)?,
-                    (false, BlockTime::Instant) => set(BlockTime::Manual)?,
+                    (true, _) => set(BlockTime::Instant).await?,
+                    (false, BlockTime::Instant) => set(BlockTime::Manual).await?,
                     (false, BlockTime::Every(_) | BlockTime::Manual) => {}
                 }
                 Ok(if namespace == "anvil" { "null".into() } else { "true".into() })
@@ -239,8 +244,8 @@ impl Caller<'_> {
                 let every =
                     if namespace == "anvil" { Duration::from_secs(every) } else { Duration::from_millis(every) };
                 match (every.is_zero(), now) {
-                    (false, _) => set(BlockTime::Every(every))?,
-                    (true, BlockTime::Every(_)) => set(BlockTime::Manual)?,
+                    (false, _) => set(BlockTime::Every(every)).await?,
+                    (true, BlockTime::Every(_)) => set(BlockTime::Manual).await?,
                     (true, BlockTime::Instant | BlockTime::Manual) => {}
                 }
                 Ok(if namespace == "anvil" { "null".into() } else { "true".into() })

@@ -1,8 +1,8 @@
-//! The accounts of a chain as one text, and back.
+//! Accounts and outputs of a chain as one text, and back.
 //!
-//! reads   the newest state; a text of such accounts
-//! writes  hexadecimal digits of a genesis in geth's JSON form, which `hearth evm run --state` and geth read too; a
-//!         block that sets the accounts of a text
+//! reads   the newest state of both ledgers; a text of such
+//! writes  hexadecimal digits of a genesis in geth's JSON form, which `hearth evm run --state` reads too, and geth but
+//!         for the outputs; a block that sets what a text holds
 //! memory  the text, at most [`Limits::answer_bytes`](crate::Limits)
 //! drops   states that would be longer: error -32003
 //! source  anvil's methods of these names; the text within is our own
@@ -25,12 +25,13 @@ impl Caller<'_> {
         params.at_most(1)?;
         let bytes_max = self.api.config.limits.answer_bytes;
         self.blocking(move |chain: &Chain| {
-            let (head, view) = chain.head_and_view();
             let entries_max = bytes_max / (2 * ENTRY_BYTES);
-            if view.dump().take(entries_max + 1).count() > entries_max {
+            let outputs = usize::try_from(chain.outputs().totals().outputs).unwrap_or(usize::MAX);
+            let entries = chain.view().dump().take(entries_max + 1).count();
+            if entries.saturating_add(outputs) > entries_max {
                 return Err(Failure::too_large());
             }
-            let text = dump::of(&head, &view, dump::newest_rules(chain.chain_id())).to_string();
+            let text = chain.dump(dump::newest_rules(chain.chain_id())).map_err(Failure::server)?.to_string();
             if 2 * text.len() > bytes_max {
                 return Err(Failure::too_large());
             }
@@ -43,7 +44,7 @@ impl Caller<'_> {
         let text: Bytes = params.at_most(1)?.required(0)?;
         let text = std::str::from_utf8(&text).map_err(|error| Failure::argument(0, error))?;
         let genesis = Genesis::from_json(text).map_err(|error| Failure::argument(0, error))?;
-        self.blocking(move |chain: &Chain| chain.set_accounts(genesis.changes()).map_err(Failure::server)).await?;
+        self.blocking(move |chain: &Chain| chain.load(&genesis).map_err(Failure::server)).await?;
         Ok("true".into())
     }
 }

@@ -15,7 +15,7 @@ use super::shapes::{self, Place};
 use super::{Api, Caller};
 use crate::criteria::{Blocks, Criteria};
 use crate::failure::Failure;
-use crate::filters::Changes;
+use crate::filters::{Changes, Moment};
 use crate::heavy::Deadline;
 use crate::hub::Watch;
 use crate::json;
@@ -198,11 +198,13 @@ impl Caller<'_> {
     pub(super) async fn filter(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(1)?;
         let next = || self.api.chain.head().number() + 1;
+        // The event first: what comes in between is told.
+        let now = || Moment { event: self.api.chain.events(), next: next() };
         let filters = &self.api.filters;
         match method {
-            "eth_newFilter" => filters.add_logs(Criteria::of(&params, 0)?, next()),
-            "eth_newBlockFilter" => filters.add_blocks(next()),
-            "eth_newPendingTransactionFilter" => filters.add_pending(),
+            "eth_newFilter" => filters.add_logs(Criteria::of(&params, 0)?, now),
+            "eth_newBlockFilter" => filters.add_blocks(now),
+            "eth_newPendingTransactionFilter" => filters.add_pending(|| self.api.chain.pool().told()),
             "eth_uninstallFilter" => {
                 let id: alloy_primitives::U256 = params.required(0)?;
                 Ok(filters.remove(&id).to_string())
@@ -234,7 +236,9 @@ impl Caller<'_> {
                 return Err(Failure::invalid_params(format!("no \"{shown}\" subscription in eth namespace")));
             }
         };
-        self.api.hub.subscribe(connection, watch)
+        let chain = &self.api.chain;
+        let is_pending = matches!(watch, Watch::Pending { .. });
+        self.api.hub.subscribe(connection, watch, || if is_pending { chain.pool().told() } else { chain.events() })
     }
 
     pub(super) fn eth_unsubscribe(&self, params: Params<'_>) -> Result<String, Failure> {

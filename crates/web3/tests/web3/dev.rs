@@ -77,8 +77,6 @@ fn blocks_come_when_it_is_asked_for() {
     node.call("evm_setIntervalMining", json!([0]));
     assert_eq!(node.call("anvil_getAutomine", json!([])), false);
     assert_eq!(node.call("anvil_getIntervalMining", json!([])), json!(null));
-    // After this one none is in the making that was begun when the interval ended.
-    node.call("evm_mine", json!([]));
     node.call("hardhat_setNextBlockBaseFeePerGas", json!(["0x77359400"]));
     node.call("evm_mine", json!([]));
     assert_eq!(node.call("eth_getBlockByNumber", json!(["latest", false]))["baseFeePerGas"], "0x77359400");

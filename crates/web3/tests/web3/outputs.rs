@@ -172,3 +172,19 @@ fn outputs_are_told_with_their_block() {
         done.store(true, Relaxed);
     });
 }
+
+#[test]
+fn outputs_are_carried_to_another_chain_and_spent_there() {
+    let (one, other) = (Node::new(BlockTime::Manual), Node::new(BlockTime::Manual));
+    receive(&one, 1, 5_000_000);
+    let state = one.call("anvil_dumpState", json!([]));
+    assert_eq!(other.call("anvil_loadState", json!([state])), true);
+    assert_eq!(available(&one, 1), available(&other, 1));
+    let output = Output { asset: AssetId::NATIVE, amount: 2_500_000, owner: owner(2), memo: Default::default() };
+    let id = other.call("utxo_sendRawTransaction", json!([signed(&other, 1, vec![output], Action::Transfer)]));
+    other.call("evm_mine", json!([]));
+    assert_eq!(other.call("utxo_getTransaction", json!([id]))["status"], "included");
+    assert_eq!(available(&other, 2)[0].1.amount, 2_500_000);
+    let refused = other.fails("anvil_loadState", json!([state]));
+    assert!(refused.0 == -32000 && refused.1.contains("a history of its own"), "{refused:?}");
+}

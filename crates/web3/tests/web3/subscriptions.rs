@@ -32,6 +32,12 @@ impl Client {
         }
     }
 
+    /// Asks, and does not wait for the answer.
+    fn begin(&mut self, id: u64, method: &str, params: Value) {
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.socket.send(Message::text(request.to_string())).unwrap();
+    }
+
     fn ask(&mut self, method: &str, params: Value) -> Value {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.socket.send(Message::text(request.to_string())).unwrap();
@@ -72,15 +78,13 @@ fn heads_logs_and_pending_transactions_are_told() {
     let mut client = Client::new(&node);
     assert_eq!(client.call("eth_chainId", json!([])), "0x7a69");
     let deploy = json!([{ "from": crate::node::account(1), "data": format!("0x{}", crate::node::creates(LOGS)) }]);
-    let hashes = client.call("eth_subscribe", json!(["newPendingTransactions"]));
-    let heads = client.call("eth_subscribe", json!(["newHeads"]));
     let deployed = node.call("eth_sendTransaction", deploy);
-    assert_eq!(client.told(&hashes), deployed);
     node.chain.mine().unwrap();
-    assert_eq!(client.told(&heads)["number"], "0x1");
     let contract = node.receipt(&deployed)["contractAddress"].as_str().unwrap().to_owned();
+    let heads = client.call("eth_subscribe", json!(["newHeads"]));
     let logs = client.call("eth_subscribe", json!(["logs", { "address": contract, "topics": [word(1)] }]));
     let others = client.call("eth_subscribe", json!(["logs", { "topics": [word(2)] }]));
+    let hashes = client.call("eth_subscribe", json!(["newPendingTransactions"]));
     let whole = client.call("eth_subscribe", json!(["newPendingTransactions", true]));
     let snapshot = node.chain.snapshot();
     let plan = Plan {
@@ -183,7 +187,91 @@ fn who_reads_is_told_of_the_busiest_block() {
     for index in 0..4_000 {
         assert_eq!(client.told(&logs)["logIndex"], format!("{index:#x}"));
     }
-    // The block before may be told to who subscribed right after it.
-    while client.told(&heads)["number"] != "0x2" {}
+    assert_eq!(client.told(&heads)["number"], "0x2");
     assert_eq!(node.server.counters().websockets_dropped.load(Relaxed), 0);
+}
+
+#[test]
+fn what_happened_before_a_subscription_is_not_told() {
+    let node = Node::new(BlockTime::Manual);
+    let mut client = Client::new(&node);
+    let snapshot = node.chain.snapshot();
+    for nonce in 0..200 {
+        let send = |nonce| node.call("eth_sendRawTransaction", json!([Plan::transfer(1, nonce).raw()]));
+        send(2 * nonce);
+        let pending = client.call("eth_subscribe", json!(["newPendingTransactions"]));
+        let filter = node.call("eth_newPendingTransactionFilter", json!([]));
+        let second = send(2 * nonce + 1);
+        assert_eq!(client.told(&pending), second);
+        assert_eq!(node.call("eth_getFilterChanges", json!([filter])), json!([second]));
+        node.chain.mine().unwrap();
+        let heads = client.call("eth_subscribe", json!(["newHeads"]));
+        let block = node.chain.mine().unwrap();
+        assert_eq!(client.told(&heads)["hash"], json!(block.hash));
+        for subscription in [pending, heads] {
+            assert_eq!(client.call("eth_unsubscribe", json!([subscription])), true);
+        }
+    }
+    node.chain.revert(snapshot).unwrap();
+    node.chain.mine().unwrap();
+    let filter = node.call("eth_newBlockFilter", json!([]));
+    let block = node.chain.mine().unwrap();
+    assert_eq!(node.call("eth_getFilterChanges", json!([filter])), json!([block.hash]));
+}
+
+#[test]
+fn a_call_that_takes_long_holds_up_nothing_else_of_its_connection() {
+    let node = Node::new(BlockTime::Manual);
+    let mut client = Client::new(&node);
+    let heads = client.call("eth_subscribe", json!(["newHeads"]));
+    // Answered with the receipt: not before there is a block.
+    client.begin(7, "eth_sendRawTransactionSync", json!([Plan::transfer(1, 0).raw()]));
+    client.begin(8, "eth_blockNumber", json!([]));
+    let first = client.read();
+    assert_eq!((&first["id"], &first["result"]), (&json!(8), &json!("0x0")), "{first}");
+    while node.chain.pool().status().pending == 0 {
+        std::thread::yield_now();
+    }
+    let block = node.chain.mine().unwrap();
+    let mut told = [client.read(), client.read()];
+    told.sort_by_key(|message| message["id"].as_u64());
+    assert_eq!(
+        (&told[0]["params"]["subscription"], &told[0]["params"]["result"]["hash"]),
+        (&heads, &json!(block.hash))
+    );
+    assert_eq!((&told[1]["id"], &told[1]["result"]["blockHash"]), (&json!(7), &json!(block.hash)));
+    // What is told of a subscription comes after its number.
+    let batch = json!([
+        { "jsonrpc": "2.0", "id": 9, "method": "eth_subscribe", "params": ["newHeads"] },
+        { "jsonrpc": "2.0", "id": 10, "method": "eth_sendRawTransactionSync", "params": [Plan::transfer(1, 1).raw()] },
+    ]);
+    assert_eq!(client.call("eth_unsubscribe", json!([heads])), true);
+    client.socket.send(Message::text(batch.to_string())).unwrap();
+    while node.chain.pool().status().pending == 0 {
+        std::thread::yield_now();
+    }
+    let block = node.chain.mine().unwrap();
+    let answers = client.read();
+    assert_eq!(answers[1]["result"]["blockHash"], json!(block.hash), "{answers}");
+    assert_eq!(client.told(&answers[0]["result"])["hash"], json!(block.hash));
+}
+
+#[test]
+fn the_calls_of_a_connection_are_bounded() {
+    let node = Node::with(BlockTime::Manual, |config| config.limits.calls_per_connection = 2);
+    let mut client = Client::new(&node);
+    for seed in [1, 2] {
+        let raw = Plan::transfer(seed, 0).raw();
+        client.begin(seed.into(), "eth_sendRawTransactionSync", json!([raw]));
+    }
+    client.begin(3, "eth_blockNumber", json!([]));
+    while node.chain.pool().status().pending < 2 {
+        std::thread::yield_now();
+    }
+    // Another connection is served.
+    assert_eq!(Client::new(&node).call("eth_blockNumber", json!([])), "0x0");
+    node.chain.mine().unwrap();
+    let answers: Vec<Value> = (0..3).map(|_| client.read()).collect();
+    let last = answers.iter().find(|answer| answer["id"] == 3).unwrap();
+    assert_eq!(last["result"], "0x1", "it was read when there was room again");
 }

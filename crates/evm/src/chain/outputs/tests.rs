@@ -336,6 +336,119 @@ fn both_ledgers_and_what_waits_go_on_from_the_folder() {
     check(&chain);
 }
 
+#[test]
+fn what_was_taken_back_does_not_wait_again_after_a_start() {
+    let (dir, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let chain = open(dir.path());
+    to_outputs(&chain, 1, 2, 5 * COIN);
+    chain.mine().unwrap();
+    let snapshot = chain.snapshot();
+    send(&chain, pay(&chain, 2, 4, COIN).unwrap());
+    chain.mine().unwrap();
+    let (from, to) = (dir.path().to_owned(), killed.path().to_owned());
+    let events = chain.subscribe_with(move || copy_all(&from, &to));
+    assert!(chain.revert(snapshot).unwrap());
+    drop((events, chain));
+    for dir in [killed, dir] {
+        let chain = open(dir.path());
+        assert_eq!((chain.head().number(), chain.outputs_pool().status().0, native(&chain, 4)), (1, 0, 0));
+        check(&chain);
+    }
+}
+
+/// Pays with an output of owner 3, and takes one of owner 2 back to the EVM.
+fn spend_both(chain: &Chain) {
+    let id = send(chain, pay(chain, 3, 4, COIN / 2).unwrap());
+    let (before, had) = (balance(chain, account(3)), native(chain, 4));
+    send(chain, to_evm(chain, 2, 3, COIN).unwrap());
+    let block = chain.mine().unwrap();
+    assert_eq!(chain.outputs().landed_in(&id), Some(block.number()));
+    assert_eq!(native(chain, 4) - had, u128::from(COIN / 2));
+    assert_eq!(balance(chain, account(3)) - before, to_wei(u128::from(COIN)));
+    to_outputs(chain, 1, 1, COIN);
+    chain.mine().unwrap();
+}
+
+fn of_genesis(genesis: &Genesis, dir: Option<&Path>) -> Chain {
+    let (dir, block_time) = (dir.map(Path::to_owned), BlockTime::Manual);
+    let config = ChainConfig { dir, block_time, beneficiary: account(N), ..ChainConfig::new(genesis.clone()) };
+    Chain::open(config).unwrap()
+}
+
+/// A chain with outputs, as another one's genesis.
+fn dumped() -> (Chain, Genesis) {
+    let chain = chain();
+    to_outputs(&chain, 1, 2, 5 * COIN);
+    chain.mine().unwrap();
+    send(&chain, pay(&chain, 2, 3, COIN).unwrap());
+    to_outputs(&chain, 1, 3, COIN);
+    chain.mine().unwrap();
+    let text = chain.dump(crate::genesis::dump::newest_rules(CHAIN)).unwrap().to_string();
+    (chain, Genesis::from_json(&text).unwrap())
+}
+
+#[test]
+fn both_ledgers_are_another_chains_beginning() {
+    let ((from, genesis), dir) = (dumped(), tempfile::tempdir().unwrap());
+    let begun = from.outputs().commitment();
+    for dir in [None, Some(dir.path())] {
+        let chain = of_genesis(&genesis, dir);
+        assert_eq!(chain.head().header.parent_beacon_block_root, Some(begun));
+        assert_eq!((chain.outputs().commitment(), chain.outputs().totals()), (begun, from.outputs().totals()));
+        let snapshot = chain.snapshot();
+        spend_both(&chain);
+        assert!(chain.revert(snapshot).unwrap());
+        assert_eq!(chain.outputs().commitment(), begun);
+        spend_both(&chain);
+        let after = (chain.head().hash, chain.outputs().commitment());
+        chain.stop();
+        drop(chain);
+        if dir.is_some() {
+            let chain = of_genesis(&genesis, dir);
+            assert_eq!((chain.head().hash, chain.outputs().commitment()), after);
+            spend_both(&chain);
+        }
+    }
+    // The beginning is in the hash of block zero.
+    let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
+    let other = Genesis { outputs: None, ..genesis.clone() };
+    let config = ChainConfig { dir: Some(dir.path().to_owned()), ..ChainConfig::new(other) };
+    assert!(Chain::open(config).is_err());
+    let plain = of_genesis(&Genesis::dev(CHAIN, &accounts, 500_000_000), None);
+    let text = plain.dump(crate::genesis::dump::newest_rules(CHAIN)).unwrap();
+    assert!(text.get("hearthOutputs").is_none(), "what has no outputs is what geth reads");
+}
+
+#[test]
+fn both_ledgers_are_loaded_into_a_chain_that_goes_on() {
+    let ((from, genesis), dir) = (dumped(), tempfile::tempdir().unwrap());
+    let chain = open(dir.path());
+    chain.mine().unwrap();
+    let empty = chain.outputs().commitment();
+    for _ in 0..2 {
+        let snapshot = chain.snapshot();
+        chain.load(&genesis).unwrap();
+        assert_eq!((chain.head().number(), chain.outputs().commitment()), (2, from.outputs().commitment()));
+        assert_eq!(chain.head().header.parent_beacon_block_root, Some(from.outputs().commitment()));
+        assert_eq!(balance(&chain, ADDRESS), balance(&from, ADDRESS));
+        // The same once more: accounts alone.
+        chain.load(&genesis).unwrap();
+        spend_both(&chain);
+        let refused = chain.load(&genesis).unwrap_err().to_string();
+        assert!(refused.contains("a history of its own"), "{refused}");
+        assert!(chain.revert(snapshot).unwrap());
+        assert_eq!((chain.head().number(), chain.outputs().commitment()), (1, empty));
+    }
+    chain.load(&genesis).unwrap();
+    spend_both(&chain);
+    let after = (chain.head().hash, chain.outputs().commitment());
+    chain.stop();
+    drop(chain);
+    let chain = open(dir.path());
+    assert_eq!((chain.head().hash, chain.outputs().commitment()), after);
+    spend_both(&chain);
+}
+
 /// A chain in `dir` with something on both sides, and something that waits for the next block on both.
 fn with_both(dir: &Path) -> Chain {
     let chain = open(dir);
