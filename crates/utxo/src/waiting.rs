@@ -25,8 +25,17 @@ const BYTES_MAX: u64 = 64 << 20;
 /// The file.
 pub struct Waiting {
     path: PathBuf,
-    /// And its length.
-    file: Mutex<(File, u64)>,
+    written: Mutex<Written>,
+}
+
+struct Written {
+    file: File,
+    /// Of the file's bytes, those that are records.
+    length: u64,
+    /// How many it had when it was last written anew.
+    kept: u64,
+    /// Whether bytes of a record that failed may lie behind the end.
+    rest: bool,
 }
 
 impl Waiting {
@@ -41,29 +50,39 @@ impl Waiting {
         let read = frames::read(&bytes).map_err(|offset| LedgerError::Waiting { path: path.clone(), offset })?;
         let (whole, txs) = (read.whole, read.records.iter().map(|(_, tx)| Bytes::copy_from_slice(tx)).collect());
         file.set_len(whole).map_err(said)?;
-        Ok((Self { path, file: Mutex::new((file, whole)) }, txs))
+        let written = Written { file, length: whole, kept: 0, rest: false };
+        Ok((Self { path, written: Mutex::new(written) }, txs))
     }
 
     /// Keeps transactions that the pool has just taken. Where that fails the pool lets go of them again: of each is
     /// said whether it did, or had given it to a block in the meantime.
     pub fn keep(&self, pool: &Pool, txs: &[SharedTx]) -> Result<(), (LedgerError, Vec<bool>)> {
         let kept = self.append(txs.iter().map(|tx| &tx.raw));
-        kept.map_err(|error| (error, pool.give_up(&txs.iter().map(|tx| tx.id).collect::<Vec<_>>())))
+        kept.map_err(|error| (error, pool.give_up(&txs.iter().map(|tx| tx.id).collect::<Vec<_>>())))?;
+        // Where no blocks come there is nobody else to do it. What was taken is kept all the same.
+        if let Err(error) = self.shrink(pool) {
+            tracing::error!(%error, "the file of what waits keeps what nobody needs any more");
+        }
+        Ok(())
     }
 
     fn append<'a>(&self, txs: impl IntoIterator<Item = &'a Bytes>) -> Result<(), LedgerError> {
-        let mut file = self.file();
-        let (file, length) = &mut *file;
+        let said = |error| LedgerError::Io(self.path.clone(), error);
+        let mut written = self.written();
+        let Written { file, length, rest, .. } = &mut *written;
         let bytes = records(txs, *length);
         if bytes.is_empty() {
             return Ok(());
         }
-        file.write_all_at(&bytes, *length).map_err(|error| {
-            // What was written of it would be damage once a shorter record lies over it. Where it cannot be cut off
-            // either, the next one that can be written is over it.
-            let _ = file.set_len(*length);
-            LedgerError::Io(self.path.clone(), error)
-        })?;
+        if *rest {
+            file.set_len(*length).map_err(said)?;
+            *rest = false;
+        }
+        if let Err(error) = file.write_all_at(&bytes, *length) {
+            // A shorter record over these bytes would leave some of them behind itself.
+            *rest = file.set_len(*length).is_err();
+            return Err(said(error));
+        }
         *length += bytes.len() as u64;
         Ok(())
     }
@@ -71,21 +90,22 @@ impl Waiting {
     /// After a block: lets go of what is in blocks, if that is worth it.
     pub fn shrink(&self, pool: &Pool) -> Result<(), LedgerError> {
         // What came into the pool meanwhile waits for this lock to be appended.
-        let mut file = self.file();
+        let mut written = self.written();
         let is_empty = pool.status().0 == 0;
-        if file.1 < if is_empty { EMPTY_BYTES } else { BYTES_MAX } {
+        // Twice what was kept last time: else a full pool would be written again and again.
+        if written.length < if is_empty { EMPTY_BYTES } else { BYTES_MAX.max(2 * written.kept) } {
             return Ok(());
         }
-        self.rewrite_as(&mut file, pool)
+        self.rewrite_as(&mut written, pool)
     }
 
     /// Keeps what the pool has and nothing else.
     pub fn rewrite(&self, pool: &Pool) -> Result<(), LedgerError> {
-        let mut file = self.file();
-        if file.1 == 0 { Ok(()) } else { self.rewrite_as(&mut file, pool) }
+        let mut written = self.written();
+        if written.length == 0 { Ok(()) } else { self.rewrite_as(&mut written, pool) }
     }
 
-    fn rewrite_as(&self, (file, length): &mut (File, u64), pool: &Pool) -> Result<(), LedgerError> {
+    fn rewrite_as(&self, written: &mut Written, pool: &Pool) -> Result<(), LedgerError> {
         let waiting = pool.best(usize::MAX);
         let bytes = records(waiting.iter().map(|tx| &tx.raw), 0);
         // Beside the old one, so that there is a whole one at any time.
@@ -94,12 +114,13 @@ impl Waiting {
         let new = options.read(true).write(true).create(true).truncate(true).open(&beside).map_err(said)?;
         new.write_all_at(&bytes, 0).map_err(said)?;
         std::fs::rename(&beside, &self.path).map_err(said)?;
-        (*file, *length) = (new, bytes.len() as u64);
+        let length = bytes.len() as u64;
+        *written = Written { file: new, length, kept: length, rest: false };
         Ok(())
     }
 
-    fn file(&self) -> MutexGuard<'_, (File, u64)> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,11 +180,41 @@ mod tests {
         let (waiting, _) = Waiting::open(dir.path()).unwrap();
         let txs: Vec<Bytes> = (1..4u8).map(|n| vec![n; 50].into()).collect();
         waiting.append(&txs[..1]).unwrap();
-        let right = std::mem::replace(&mut waiting.file().0, File::open(&waiting.path).unwrap());
+        let right = std::mem::replace(&mut waiting.written().file, File::open(&waiting.path).unwrap());
         assert!(matches!(waiting.append(&txs[1..]), Err(LedgerError::Io(..))));
-        waiting.file().0 = right;
+        waiting.written().file = right;
         waiting.append(&txs[2..]).unwrap();
         assert_eq!(Waiting::open(dir.path()).unwrap().1, [txs[0].clone(), txs[2].clone()]);
+    }
+
+    #[test]
+    fn what_failed_and_could_not_be_cut_off_is_no_damage_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let (waiting, _) = Waiting::open(dir.path()).unwrap();
+        let txs: Vec<Bytes> = (1..4u8).map(|n| vec![n; 50].into()).collect();
+        waiting.append(&txs[..1]).unwrap();
+        {
+            let mut written = waiting.written();
+            written.file.write_all_at(&[9; 500], written.length).unwrap();
+            written.rest = true;
+        }
+        waiting.append(&txs[1..]).unwrap();
+        assert_eq!(Waiting::open(dir.path()).unwrap().1, txs);
+    }
+
+    #[test]
+    fn the_file_stays_bounded_without_blocks() {
+        let dir = tempfile::tempdir().unwrap();
+        let (waiting, _) = Waiting::open(dir.path()).unwrap();
+        let (ledger, pool) = (funded(&[(1, 1_000_000)]), Pool::new(PoolConfig::default()));
+        let tx = pay(&all_of(&ledger, 1), 1, 2, AssetId::NATIVE, 1);
+        assert_eq!(pool.add(&ledger, vec![tx.clone()]), [Ok(())]);
+        // As if it had so much of what waits no more.
+        waiting.written().file.set_len(BYTES_MAX).unwrap();
+        waiting.written().length = BYTES_MAX;
+        waiting.keep(&pool, std::slice::from_ref(&tx)).unwrap();
+        assert!(waiting.written().length < 1_000);
+        assert_eq!(Waiting::open(dir.path()).unwrap().1, [tx.raw.clone()]);
     }
 
     #[test]
@@ -178,14 +229,14 @@ mod tests {
         let all = [first.clone(), second, third.clone()];
         assert_eq!(pool.add(&ledger, all.to_vec()), [Ok(()), Ok(()), Ok(())]);
         pool.after_block(std::slice::from_ref(&third));
-        let right = std::mem::replace(&mut waiting.file().0, File::open(&waiting.path).unwrap());
+        let right = std::mem::replace(&mut waiting.written().file, File::open(&waiting.path).unwrap());
         let (error, gone) = waiting.keep(&pool, &all).unwrap_err();
         assert!(matches!(error, LedgerError::Io(..)), "{error}");
         assert_eq!((gone, pool.status()), (vec![true, true, false], (0, 0)), "the last is in a block");
         assert_eq!(pool.fate(&first.id), Some(Refusal::NotKept));
         assert!(matches!(pool.fate(&all[1].id), Some(Refusal::Missing(_))));
         // It can be sent again.
-        waiting.file().0 = right;
+        waiting.written().file = right;
         assert_eq!(pool.add(&ledger, vec![first.clone()]), [Ok(())]);
         waiting.keep(&pool, &all[..1]).unwrap();
         assert_eq!(Waiting::open(dir.path()).unwrap().1, [first.raw.clone()]);

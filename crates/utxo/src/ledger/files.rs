@@ -14,7 +14,7 @@
 //! memory  one item
 
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::B256;
@@ -66,6 +66,15 @@ fn log_path(dir: &Path, from: u64) -> PathBuf {
 /// Where the base of block `from` is.
 fn base_path(dir: &Path, from: u64) -> PathBuf {
     dir.join(format!("utxo.{from}.base"))
+}
+
+/// Takes away the base of block `from`, if there is one: it is of a block that the chain has gone back from.
+pub(super) fn remove_base(dir: &Path, from: u64) -> Result<(), LedgerError> {
+    let path = base_path(dir, from);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(LedgerError::Io(path, error)),
+        _ => Ok(()),
+    }
 }
 
 /// The generations in `dir`, oldest first; a first one where there is none. Without a folder it is in memory.

@@ -3,8 +3,9 @@
 //! Records that are not among those of the last blocks are needed to make the set anew at a start, and to tell of old
 //! transactions. Once a log has grown by as much as the set takes, a new generation begins: a thread writes the set
 //! after the newest block while blocks go on, and the new log has the records after it. When all that is to be kept is
-//! in the new log, the generations before it go. So there are never more than two logs, and records of twice as many
-//! blocks as are to be kept, or of as many bytes as the set has where that is more.
+//! in the new log, the generations before it go. So there are two logs at most, and records of twice as many
+//! blocks as are to be kept, or of as many bytes as the set has where that is more. Where a base cannot be written the
+//! next one is tried with a log of its own, and all before it stay until one can.
 //!
 //! writes  a base and a log, as [`super::files`] has them
 //! drops   logs and bases whose records are not to be kept
@@ -38,7 +39,12 @@ impl Ledger {
         }
         if let Some(Shortening { from, thread }) = running.take() {
             match thread.join() {
-                Ok(Ok(path)) => self.write().end_shortening(from, path),
+                Ok(Ok(path)) => {
+                    let is_needed = self.write().end_shortening(from, path);
+                    if !is_needed {
+                        files::remove_base(dir, from)?;
+                    }
+                }
                 Ok(Err(error)) => tracing::warn!(%error, "the log of outputs is not shortened"),
                 Err(_) => tracing::warn!("writing the set of outputs panicked"),
             }
@@ -57,6 +63,8 @@ impl Ledger {
         if is_old && is_long {
             let capture = self.capture(number, hash)?;
             self.sync()?;
+            // Of another block of this number, where the program ended before it could take it away.
+            files::remove_base(dir, number)?;
             let generation = Generation::create(Some(dir), self.0.chain_id, number)?;
             let writing = self.writing();
             self.write().generations.push(generation);
@@ -75,18 +83,19 @@ impl Ledger {
 impl Ledger {
     /// Waits until no base is being written.
     pub(super) fn written(&self) {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
         while self.0.shortening.lock().unwrap().as_ref().is_some_and(|shortening| !shortening.thread.is_finished()) {
+            assert!(std::time::Instant::now() < end, "a base is still being written");
             std::thread::yield_now();
         }
     }
 }
 
 impl State {
-    fn end_shortening(&mut self, from: u64, path: PathBuf) {
-        // It may be gone: the chain went back.
-        if let Some(generation) = self.generations.iter_mut().find(|generation| generation.from == from) {
-            generation.base = Some(Base::File(path));
-        }
+    /// Says whether the base is needed: its generation may be gone, where the chain went back.
+    fn end_shortening(&mut self, from: u64, path: PathBuf) -> bool {
+        let generation = self.generations.iter_mut().find(|generation| generation.from == from);
+        generation.map(|generation| generation.base = Some(Base::File(path))).is_some()
     }
 
     /// Lets go of the generations before the one after block `from`: they are to be removed.

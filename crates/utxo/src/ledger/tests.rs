@@ -597,6 +597,43 @@ fn damage_is_named_wherever_it_is() {
 }
 
 #[test]
+fn a_base_of_a_block_that_is_no_more_is_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let head = Head { number: 0, hash_of: &|_| None, commitment: None };
+    let ledger = Ledger::open(Some(dir.path()), CHAIN, &head).unwrap();
+    let commit = |number: u64, amount: u64| {
+        let mut session = ledger.begin();
+        session.receive(number, &[came(1, amount, number)]);
+        ledger.commit(number, hash(number), session).unwrap();
+    };
+    let base = |number: u64| dir.path().join(format!("utxo.{number}.base"));
+    (1..=5).for_each(|number| commit(number, 1_000));
+    ledger.shorten(5, hash(5), 4).unwrap();
+    ledger.written();
+    let other = std::fs::read(base(5)).unwrap();
+    // Nobody had heard of the base when the chain went back.
+    ledger.rewind(3).unwrap();
+    commit(4, 2_000);
+    ledger.shorten(4, hash(4), 4).unwrap();
+    assert!(!base(5).exists(), "it is of another block");
+    // As if the program had ended before.
+    std::fs::write(base(5), &other).unwrap();
+    ledger.written();
+    ledger.rewind(3).unwrap();
+    (4..=5).for_each(|number| commit(number, 3_000));
+    ledger.shorten(5, hash(5), 4).unwrap();
+    ledger.written();
+    assert_ne!(std::fs::read(base(5)).unwrap(), other);
+    let mut session = ledger.begin();
+    session.receive(6, &[came(1, 7, 6)]);
+    let header = session.commitment();
+    ledger.commit(6, hash(6), session).unwrap();
+    let head = Head { number: 6, hash_of: &|number| Some(hash(number)), commitment: Some(header) };
+    let again = Ledger::open(Some(dir.path()), CHAIN, &head).unwrap();
+    assert_eq!(again.commitment(), ledger.commitment());
+}
+
+#[test]
 fn only_the_last_records_are_kept_and_the_set_goes_on_from_them() {
     let dir = tempfile::tempdir().unwrap();
     let head = Head { number: 0, hash_of: &|_| None, commitment: None };
