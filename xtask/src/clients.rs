@@ -164,6 +164,13 @@ pub fn python(binary: &Path) -> Result<(), String> {
     })
 }
 
+/// numpy, which works out in its own way what `hearth tune analyze` says.
+pub fn statistics(binary: &Path) -> Result<(), String> {
+    let scripts = folder().join("statistics");
+    let python = python_with("clients-statistics", &scripts)?;
+    run::run(Command::new(&python).arg("client.py").current_dir(&scripts).env("HEARTH", binary))
+}
+
 /// Python in an environment of this name, with what the scripts require.
 fn python_with(name: &str, scripts: &Path) -> Result<PathBuf, String> {
     let environment = target_dir().join(name);

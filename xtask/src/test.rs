@@ -128,7 +128,8 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
         clients::ethereum_npm(&run::hearth(None)?)
     })?;
     steps.step("tools of Ethereum from npm: cast, Hardhat", |_| clients::ethereum_tools(&run::hearth(None)?))?;
-    steps.step("client of Ethereum from PyPI: web3.py", |_| clients::ethereum_python(&run::hearth(None)?))
+    steps.step("client of Ethereum from PyPI: web3.py", |_| clients::ethereum_python(&run::hearth(None)?))?;
+    steps.step("numpy: what studies say", |_| clients::statistics(&run::hearth(None)?))
 }
 
 /// The value of a variable with flags, with more of them.

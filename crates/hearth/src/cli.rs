@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::developer::Flags;
 use crate::evm::EvmCommand;
-use crate::{configure, load, machine, wallet};
+use crate::{configure, load, machine, tune, wallet};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
@@ -59,6 +59,9 @@ pub enum Command {
     /// Put load on a node that speaks Ethereum's JSON-RPC, ours or another, and measure it.
     #[command(subcommand)]
     Load(load::Options),
+    /// Find out which build is best, with statistics one can trust.
+    #[command(subcommand)]
+    Tune(tune::Command),
     /// The EVM ledger: a chain that Ethereum's wallets and tools talk to.
     #[command(subcommand)]
     Evm(EvmCommand),

@@ -33,6 +33,7 @@ mod restore;
 mod run;
 mod say;
 mod stop;
+mod tune;
 mod wallet;
 mod why;
 
@@ -103,6 +104,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> u8 {
         _ if error.downcast_ref().is_some_and(evm::EvmError::is_wrong_use) => return WRONG_USE,
         _ if error.is::<ConfigError>() || error.is::<FlagError>() => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(load::CommandError::is_wrong_use) => return WRONG_USE,
+        _ if error.downcast_ref().is_some_and(tune::TuneError::is_wrong_use) => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(why::WhyError::is_wrong_use) => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(profile::ProfileError::is_wrong_use) => return WRONG_USE,
         _ => return FAILED,
@@ -141,6 +143,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             Ok(ledger_command::run(&command, &config, say)?)
         }
         Command::Load(options) => Ok(load::run(&options, &StopSignal::install()?, say)?),
+        Command::Tune(command) => Ok(tune::run(&command, say)?),
         Command::Evm(command) => Ok(evm::run(&command, &StopSignal::install()?, say)?),
         Command::Machine(options) => Ok(machine::run(&options, say)?),
         Command::Configure(command) => Ok(configure::run(&read(&command.options().config)?, &command, say)?),

@@ -3,3 +3,4 @@
 //! Nothing here knows the node's insides: the same load drives ours and any other.
 
 pub mod load;
+pub mod tune;

@@ -449,3 +449,17 @@ fn nothing_to_watch() {
     let said = error(&setup.output("monitor", &[]), FAILED, 3);
     assert_eq!(said.lines().count(), 3, "{said}");
 }
+
+#[test]
+fn a_study_that_cannot_be_read_or_asked_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("results.csv");
+    fs::write(&path, "nb_build,metric,value\nplain,speed,10 MB/s\nfat,speed,fast\n").unwrap();
+    let analyze = |arguments: &[&str]| output(hearth().args(["tune", "analyze"]).arg(&path).args(arguments));
+    says(&error(&analyze(&["--max", "speed"]), FAILED, 1), &["results.csv: line 3: `fast` is not a number"]);
+    fs::write(&path, "nb_build,metric,value\nplain,speed,10 MB/s\nfat,speed,11 MB/s\n").unwrap();
+    says(&error(&analyze(&["--max", "sped"]), WRONG_USE, 1), &["no metric `sped`; the metrics are `speed`"]);
+    says(&error(&analyze(&[]), WRONG_USE, 1), &["say with --max or --min which metrics matter"]);
+    let fine = analyze(&["--max", "speed", "--reference", "plain"]);
+    assert!(fine.status.success() && String::from_utf8_lossy(&fine.stdout).contains("+10.0 %"), "{fine:?}");
+}

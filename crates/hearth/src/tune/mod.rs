@@ -1,0 +1,151 @@
+//! `hearth tune`: which build is best, and how sure that is.
+//!
+//! reads   results as CSV
+//! writes  the answer, as text and JSON
+//! memory  see `hearth_lab::tune`
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use hearth_lab::tune::analysis::{self, Question, QuestionError, analyze};
+use hearth_lab::tune::paired::Settings;
+use hearth_lab::tune::table::{Table, TableError};
+use hearth_lab::tune::text::text;
+
+use crate::out::Unwritable;
+use crate::say::Say;
+
+/// `hearth tune`
+#[derive(Subcommand)]
+pub enum Command {
+    /// Say which builds of a study are best, from its results.
+    ///
+    /// The results are CSV in tidy form: a row a measured value, with the columns `nb_build`, `metric`, `value` and
+    /// `repetition`; every other column is an option of the builds. Values may carry units. By default builds are
+    /// compared with the reference within each repetition, with intervals that hold for all builds and metrics
+    /// together.
+    Analyze(Analyze),
+}
+
+/// `hearth tune analyze`
+#[derive(Args)]
+pub struct Analyze {
+    /// The results; `-` reads standard input.
+    #[arg(value_name = "RESULTS.csv")]
+    pub results: PathBuf,
+    /// A metric of which more is better. Repeatable; one that is named by neither takes no part.
+    #[arg(long, value_name = "METRIC")]
+    pub max: Vec<String>,
+    /// A metric of which less is better. Repeatable.
+    #[arg(long, value_name = "METRIC")]
+    pub min: Vec<String>,
+    /// The build that others are compared with.
+    #[arg(long, value_name = "BUILD")]
+    pub reference: Option<String>,
+    /// A byte-identical copy of the reference: where both differ the study is not to be trusted.
+    #[arg(long, value_name = "BUILD", requires = "reference")]
+    pub copy: Option<String>,
+    /// Builds to leave out.
+    #[arg(long, value_name = "BUILD", value_delimiter = ',')]
+    pub exclude: Vec<String>,
+    /// How to tell builds apart: by resampling rounds, or by medians and their half-widths as the first study did.
+    #[arg(long, value_enum, default_value_t, value_name = "RULE")]
+    pub rule: Rule,
+    /// Resamples; fewer are drawn where there are very many builds.
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub resamples: u32,
+    /// Where randomness begins: the same seed gives the same answer.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// List every build.
+    #[arg(long)]
+    pub all: bool,
+    /// Write the answer there as JSON, too.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// How builds are told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Rule {
+    /// By resampling rounds.
+    #[default]
+    Bootstrap,
+    /// By medians and their half-widths.
+    Article,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum TuneError {
+    /// The results cannot be opened.
+    #[error("{}: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// They are no results.
+    #[error("{}: {source}", path.display())]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: TableError,
+    },
+    /// The question cannot be answered.
+    #[error(transparent)]
+    Question(#[from] QuestionError),
+    /// The answer cannot be written.
+    #[error(transparent)]
+    Out(#[from] Unwritable),
+}
+
+impl TuneError {
+    /// Whether the command line is at fault.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(self, Self::Question(_))
+    }
+}
+
+/// Runs the command.
+pub fn run(command: &Command, say: &Say) -> Result<(), TuneError> {
+    match command {
+        Command::Analyze(options) => answer(options, say),
+    }
+}
+
+fn answer(options: &Analyze, say: &Say) -> Result<(), TuneError> {
+    let path = &options.results;
+    let table = Table::read(open(path)?).map_err(|source| TuneError::Table { path: path.clone(), source })?;
+    let question = Question {
+        max: options.max.clone(),
+        min: options.min.clone(),
+        reference: options.reference.clone(),
+        copy: options.copy.clone(),
+        exclude: options.exclude.clone(),
+        rule: match options.rule {
+            Rule::Bootstrap => analysis::Rule::Bootstrap,
+            Rule::Article => analysis::Rule::Article,
+        },
+        settings: Settings { resamples: options.resamples as usize, seed: options.seed, ..Settings::default() },
+    };
+    let answer = analyze(table, &question)?;
+    say.text(text(&answer, options.all));
+    if let Some(path) = &options.json {
+        let failed = |source| Unwritable { path: path.clone(), source };
+        fs::write(path, format!("{:#}\n", answer.json())).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<Box<dyn Read>, TuneError> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let file = File::open(path).map_err(|source| TuneError::Open { path: path.to_owned(), source })?;
+    Ok(Box::new(BufReader::new(file)))
+}

@@ -1,0 +1,400 @@
+//! A study's results put to a question: which builds are best, and how sure is that.
+//!
+//! reads   a [`Table`], and a [`Question`]
+//! writes  an [`Answer`]: as text ([`super::text`]), as JSON ([`Answer::json`]), as a page ([`super::page`])
+//! memory  the table, and some words a build and goal
+
+use serde_json::{Map, Value, json};
+
+use super::article::{Article, article};
+use super::coarse;
+use super::effects::{Effects, effects};
+use super::goal::{GOALS_MAX, Goal, front};
+use super::paired::{Paired, ROUNDS_MIN, Scale, Settings, Verdict, paired};
+use super::table::Table;
+
+/// A build this likely on the front is told as a candidate.
+const CANDIDATE: f64 = 0.05;
+
+/// How the question is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rule {
+    /// By [`super::paired`].
+    #[default]
+    Bootstrap,
+    /// By [`super::article`].
+    Article,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// Metrics of which more is better.
+    pub max: Vec<String>,
+    /// Metrics of which less is better.
+    pub min: Vec<String>,
+    /// The build that others are compared with.
+    pub reference: Option<String>,
+    /// A byte-identical copy of it.
+    pub copy: Option<String>,
+    /// Builds that take no part.
+    pub exclude: Vec<String>,
+    /// How.
+    pub rule: Rule,
+    /// How carefully.
+    pub settings: Settings,
+}
+
+/// Why a question cannot be answered.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuestionError {
+    /// There is no such metric.
+    #[error("there is no metric `{0}`; the metrics are {1}")]
+    NoMetric(String, String),
+    /// There is no such build.
+    #[error("there is no build `{0}`")]
+    NoBuild(String),
+    /// A metric is to be both.
+    #[error("metric `{0}` is named twice: it is to be great, or small, once")]
+    Twice(String),
+    /// Nothing is wanted.
+    #[error("say with --max or --min which metrics matter; they are {0}")]
+    NoGoal(String),
+    /// The reference takes no part.
+    #[error("build `{0}` is excluded and the reference, or its copy")]
+    Excluded(String),
+    /// Too much is wanted.
+    #[error("{0} metrics are to be great or small: {GOALS_MAX} at most")]
+    TooMany(usize),
+    /// Nothing is left.
+    #[error("no build is left")]
+    NoBuilds,
+}
+
+/// What a study says.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The results, without what was excluded.
+    pub table: Table,
+    /// What is wanted.
+    pub goals: Vec<Goal>,
+    /// The build that others are compared with.
+    pub reference: Option<usize>,
+    /// Its copy.
+    pub copy: Option<usize>,
+    /// By which rule.
+    pub rule: Rule,
+    /// What medians say.
+    pub article: Article,
+    /// What rounds say.
+    pub paired: Paired,
+    /// Builds that none dominates, by the rule's estimates.
+    pub exact: Vec<usize>,
+    /// Builds that cannot be told from those.
+    pub near: Vec<usize>,
+    /// Of all builds those that are better than the reference in every goal, by the rule.
+    pub better: Vec<usize>,
+    /// What options do.
+    pub effects: Effects,
+    /// What to know before one believes it.
+    pub notes: Vec<String>,
+}
+
+/// Answers a question.
+pub fn analyze(table: Table, question: &Question) -> Result<Answer, QuestionError> {
+    let named = |name: &String| table.build(name).ok_or_else(|| QuestionError::NoBuild(name.clone()));
+    let excluded = question.exclude.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+    for name in question.reference.iter().chain(&question.copy) {
+        named(name)?;
+        if question.exclude.contains(name) {
+            return Err(QuestionError::Excluded(name.clone()));
+        }
+    }
+    let goals = goals(&table, question)?;
+    let table = table.without(&excluded);
+    if table.builds.is_empty() {
+        return Err(QuestionError::NoBuilds);
+    }
+    let place = |name: &Option<String>| name.as_ref().and_then(|name| table.build(name));
+    let (reference, copy) = (place(&question.reference), place(&question.copy));
+    let article = article(&table, &goals, reference);
+    let paired = paired(&table, &goals, reference, &question.settings);
+    let (exact, near, better) = match question.rule {
+        Rule::Article => {
+            (article.exact.clone(), article.boxes.clone(), article.better.iter().map(|one| one.build).collect())
+        }
+        Rule::Bootstrap => by_rounds(&paired, &goals, reference),
+    };
+    let effects = effects(&table, &goals);
+    let notes = notes(&table, &goals, &paired, copy);
+    Ok(Answer {
+        table,
+        goals,
+        reference,
+        copy,
+        rule: question.rule,
+        article,
+        paired,
+        exact,
+        near,
+        better,
+        effects,
+        notes,
+    })
+}
+
+fn goals(table: &Table, question: &Question) -> Result<Vec<Goal>, QuestionError> {
+    let metrics = || table.metrics.iter().map(|metric| format!("`{}`", metric.name)).collect::<Vec<_>>().join(", ");
+    let mut goals: Vec<Goal> = Vec::new();
+    for (names, more) in [(&question.max, true), (&question.min, false)] {
+        for name in names {
+            let metric = table.metric(name).ok_or_else(|| QuestionError::NoMetric(name.clone(), metrics()))?;
+            if goals.iter().any(|goal| goal.metric == metric) {
+                return Err(QuestionError::Twice(name.clone()));
+            }
+            goals.push(Goal { metric, more });
+        }
+    }
+    match goals.len() {
+        0 => Err(QuestionError::NoGoal(metrics())),
+        1..=GOALS_MAX => Ok(goals),
+        many => Err(QuestionError::TooMany(many)),
+    }
+}
+
+/// The front of the estimates, who is likely on it, and who is better than the reference beyond the noise.
+fn by_rounds(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> (Vec<usize>, Vec<usize>, Vec<usize>) {
+    let gains = |all: &Vec<super::paired::Estimate>| {
+        all.iter().zip(goals).map(|(one, goal)| goal.gain(one.value)).collect::<Vec<_>>()
+    };
+    let points: Vec<f64> = paired.estimates.iter().flat_map(gains).collect();
+    let on = front(&points, goals.len());
+    let all = 0..paired.estimates.len();
+    let better = |build: &usize| {
+        reference.is_some()
+            && Some(*build) != reference
+            && paired.estimates[*build].iter().all(|one| one.verdict == Verdict::Better)
+    };
+    (
+        all.clone().filter(|at| on[*at]).collect(),
+        all.clone().filter(|at| on[*at] || paired.on_front[*at] >= CANDIDATE).collect(),
+        all.filter(better).collect(),
+    )
+}
+
+fn notes(table: &Table, goals: &[Goal], paired: &Paired, copy: Option<usize>) -> Vec<String> {
+    let mut notes: Vec<String> = (0..table.metrics.len()).filter_map(|metric| coarse::odd(table, metric)).collect();
+    if table.missing > 0 {
+        notes.push(format!("{} rows say that they have no value", table.missing));
+    }
+    if table.numbered {
+        notes.push("there is no column `repetition`: rows are paired in the order in which they come".into());
+    }
+    if paired.paired_by_order {
+        notes.push("some builds have no repetition in common with the reference: they are paired in order".into());
+    }
+    for goal in goals {
+        let name = &table.metrics[goal.metric].name;
+        let counts: Vec<usize> = (0..table.builds.len()).map(|build| table.present(goal.metric, build).len()).collect();
+        let (least, most) = (counts.iter().min().copied().unwrap_or(0), counts.iter().max().copied().unwrap_or(0));
+        let none = counts.iter().filter(|count| **count == 0).count();
+        if none > 0 {
+            notes.push(format!("`{name}`: {none} builds have no value, and are on no front"));
+        } else if least < most {
+            notes.push(format!("`{name}`: builds have {least} to {most} values"));
+        }
+        if most < ROUNDS_MIN {
+            notes.push(format!("`{name}`: {most} repetitions are too few to know the noise; {ROUNDS_MIN} are needed"));
+        }
+        let first = table.metrics[goal.metric].values.iter().find(|value| !value.is_nan());
+        if table.metrics[goal.metric].values.iter().all(|value| value.is_nan() || Some(value) == first) {
+            notes.push(format!("`{name}` is the same for all builds: it decides nothing"));
+        }
+    }
+    notes.extend(copy.map(|copy| copied(table, goals, paired, copy)));
+    notes
+}
+
+/// Whether the reference and its copy are equal, as they are.
+fn copied(table: &Table, goals: &[Goal], paired: &Paired, copy: usize) -> String {
+    let claimed =
+        |(one, _): &(&super::paired::Estimate, &Goal)| matches!(one.verdict, Verdict::Better | Verdict::Worse);
+    let wrong: Vec<&str> = paired.estimates[copy]
+        .iter()
+        .zip(goals)
+        .filter(claimed)
+        .map(|(_, goal)| table.metrics[goal.metric].name.as_str())
+        .collect();
+    match wrong.is_empty() {
+        true => "the reference and its copy are equal, as they should be".into(),
+        false => format!("the reference and its copy differ in {}: do not trust this study", wrong.join(", ")),
+    }
+}
+
+impl Answer {
+    /// The names of builds.
+    pub fn names(&self, builds: &[usize]) -> Vec<&str> {
+        builds.iter().map(|build| self.table.builds[*build].name.as_str()).collect()
+    }
+
+    /// By how many percent a build is above the reference in each goal, by the rule; nothing where that has no meaning.
+    pub fn percents(&self, build: usize) -> Vec<Option<f64>> {
+        let Some(reference) = self.reference else { return vec![None; self.goals.len()] };
+        let by_medians = |goal: usize| {
+            let median = |build: usize| self.article.medians[build][goal].median;
+            (median(build) / median(reference) - 1.0) * 100.0
+        };
+        let percent = |goal: usize| match (self.rule, self.paired.scales[goal]) {
+            (Rule::Article, _) => Some(by_medians(goal)),
+            (Rule::Bootstrap, Scale::Ratio) => Some((self.paired.estimates[build][goal].value - 1.0) * 100.0),
+            (Rule::Bootstrap, Scale::Difference) => None,
+        };
+        (0..self.goals.len()).map(|goal| percent(goal).filter(|percent| percent.is_finite())).collect()
+    }
+
+    /// A goal's name.
+    pub fn name(&self, goal: usize) -> &str {
+        &self.table.metrics[self.goals[goal].metric].name
+    }
+
+    /// All of it.
+    pub fn json(&self) -> Value {
+        let by_name = |value: &dyn Fn(usize) -> Value| {
+            let pairs = self.table.builds.iter().enumerate().map(|(at, build)| (build.name.clone(), value(at)));
+            Value::Object(pairs.collect::<Map<_, _>>())
+        };
+        let relative = self.better.iter().map(|build| {
+            let mut row = Map::from_iter([("build".into(), json!(self.table.builds[*build].name))]);
+            row.extend(
+                self.percents(*build).iter().enumerate().map(|(goal, one)| (self.name(goal).into(), json!(one))),
+            );
+            Value::Object(row)
+        });
+        json!({
+            "rule": if self.rule == Rule::Article { "article" } else { "bootstrap" },
+            "goals": self.goals.iter().enumerate().map(|(at, goal)| {
+                json!({ "metric": self.name(at), "better": if goal.more { "higher" } else { "lower" } })
+            }).collect::<Vec<_>>(),
+            "reference": self.reference.map(|build| &self.table.builds[build].name),
+            "builds": self.table.builds.len(),
+            "repetitions": self.table.rounds.len(),
+            "resamples": self.paired.resamples,
+            "exact_pareto": self.names(&self.exact),
+            "pareto_boxes": self.names(&self.near),
+            "better_than_reference": self.names(&self.better),
+            "relative_table": relative.collect::<Vec<_>>(),
+            "p_front": by_name(&|build| json!(self.paired.on_front[build])),
+            "p_better": self.paired.better.as_ref().map(|better| by_name(&|build| json!(better[build]))),
+            "estimates": by_name(&|build| Value::Array(self.estimates(build))),
+            "effects": self.effects_json(),
+            "notes": self.notes,
+        })
+    }
+
+    fn estimates(&self, build: usize) -> Vec<Value> {
+        let one = |goal: usize| {
+            let (estimate, median) = (&self.paired.estimates[build][goal], &self.article.medians[build][goal]);
+            json!({
+                "metric": self.name(goal),
+                "median": median.median,
+                "half_width": median.half_width,
+                "values": median.count,
+                "compared_by": if self.paired.scales[goal] == Scale::Ratio { "ratio" } else { "difference" },
+                "estimate": estimate.value,
+                "interval": estimate.interval.map(|(low, high)| [low, high]),
+                "rounds": estimate.rounds,
+                "verdict": verdict(estimate.verdict),
+            })
+        };
+        (0..self.goals.len()).map(one).collect()
+    }
+
+    fn effects_json(&self) -> Value {
+        let effect = |one: &super::effects::Effect| {
+            let parts =
+                one.parts.iter().enumerate().map(|(goal, part)| (self.name(goal).to_owned(), json!(part * 100.0)));
+            json!({
+                "option": self.table.options[one.level.option],
+                "value": one.level.value,
+                "builds": one.level.builds.len(),
+                "percent": parts.collect::<Map<_, _>>(),
+            })
+        };
+        let bad = self.effects.bad.as_ref().map(|bad| {
+            let terms = bad.terms.iter().map(|term| (self.table.options[term.option].clone(), json!(term.value)));
+            json!({
+                "options": terms.collect::<Map<_, _>>(),
+                "builds": bad.builds,
+                "of_them_bad": bad.bad,
+                "bad": self.names(&bad.bad_in_all),
+            })
+        });
+        json!({
+            "main": self.effects.effects.iter().map(effect).collect::<Vec<_>>(),
+            "explained": self.effects.explained,
+            "very_bad": bad,
+        })
+    }
+}
+
+/// A verdict in a word.
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::NoDifference => "no difference found",
+        Verdict::Unknown => "too few rounds",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUDY: &str = "nb_build,lto,metric,value,repetition\n\
+        1,off,speed,10,1\n1,off,speed,11,2\n1,off,size,5,1\n1,off,size,5,2\n\
+        2,fat,speed,20,1\n2,fat,speed,21,2\n2,fat,size,4,1\n2,fat,size,4,2\n\
+        3,fat,speed,15,1\n3,fat,speed,15,2\n3,fat,size,9,1\n3,fat,size,9,2\n";
+
+    fn ask(question: &Question) -> Result<Answer, QuestionError> {
+        analyze(Table::read(STUDY.as_bytes()).expect("fine"), question)
+    }
+
+    fn question() -> Question {
+        Question {
+            max: vec!["speed".into()],
+            min: vec!["size".into()],
+            reference: Some("1".into()),
+            rule: Rule::Article,
+            ..Question::default()
+        }
+    }
+
+    #[test]
+    fn names_are_texts_even_where_they_look_like_numbers() {
+        let json = ask(&question()).expect("answered").json();
+        assert_eq!((&json["exact_pareto"], &json["better_than_reference"]), (&json!(["2"]), &json!(["2"])));
+        assert_eq!(json["relative_table"][0]["build"], "2");
+        let percent = json["relative_table"][0]["speed"].as_f64().expect("a number");
+        assert!((percent - (20.5 / 10.5 - 1.0) * 100.0).abs() < 1e-9, "{percent}");
+        assert_eq!(json["p_front"]["2"], 1.0);
+        assert!(json["notes"][0].as_str().is_some_and(|note| note.contains("too few to know the noise")), "{json}");
+    }
+
+    #[test]
+    fn what_is_excluded_takes_no_part() {
+        let without = Question { exclude: vec!["2".into()], ..question() };
+        assert_eq!(ask(&without).expect("answered").json()["exact_pareto"], json!(["1", "3"]));
+    }
+
+    #[test]
+    fn a_wrong_question_is_said() {
+        let error = |question: Question| ask(&question).expect_err("wrong").to_string();
+        let metric = error(Question { max: vec!["sped".into()], ..question() });
+        assert_eq!(metric, "there is no metric `sped`; the metrics are `speed`, `size`");
+        assert!(error(Question { min: vec!["speed".into()], ..question() }).contains("named twice"));
+        assert!(error(Question { max: vec![], min: vec![], ..question() }).starts_with("say with --max or --min"));
+        assert_eq!(error(Question { reference: Some("7".into()), ..question() }), "there is no build `7`");
+        assert!(error(Question { exclude: vec!["1".into()], ..question() }).contains("is excluded and the reference"));
+    }
+}

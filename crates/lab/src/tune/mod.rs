@@ -1,0 +1,14 @@
+//! Studies: which build, or which layout, is better, and how sure one can be.
+//!
+//! [`table`] reads results in tidy form, whoever measured them; [`analysis`] answers what is asked of them by the rule
+//! of [`paired`], or by that of the [`article`] that this started from.
+
+pub mod analysis;
+pub mod article;
+pub mod coarse;
+pub mod effects;
+pub mod goal;
+pub mod paired;
+pub mod table;
+pub mod text;
+pub mod unit;

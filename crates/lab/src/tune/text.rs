@@ -1,0 +1,239 @@
+//! An [`Answer`] for a terminal.
+
+use std::fmt::Write;
+
+use super::analysis::{Answer, Rule};
+use super::paired::{Estimate, Scale, Verdict};
+
+/// Builds that are listed where there are more.
+const LISTED: usize = 25;
+
+/// The answer as lines of text; with `all` every build is listed.
+pub fn text(answer: &Answer, all: bool) -> String {
+    let mut out = String::new();
+    let goals: Vec<String> = answer
+        .goals
+        .iter()
+        .enumerate()
+        .map(|(at, goal)| format!("{} {}", answer.name(at), if goal.more { "↑" } else { "↓" }))
+        .collect();
+    let rule = match answer.rule {
+        Rule::Bootstrap => format!(
+            "paired by round, {} resamples, intervals that hold together in 95 of 100 studies",
+            answer.paired.resamples
+        ),
+        Rule::Article => "medians with half-widths, each interval by itself in 95 of 100 studies".into(),
+    };
+    let (builds, rounds) = (answer.table.builds.len(), answer.table.rounds.len());
+    let _ = writeln!(out, "{builds} builds, {rounds} repetitions; {}\n{rule}\n", goals.join(", "));
+    table(&mut out, answer, all);
+    summary(&mut out, answer);
+    effects(&mut out, answer);
+    for note in &answer.notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+    out
+}
+
+fn table(out: &mut String, answer: &Answer, all: bool) {
+    let mut order: Vec<usize> = (0..answer.table.builds.len()).collect();
+    let is_near = |build: &usize| answer.near.contains(build);
+    order.sort_by(|a, b| {
+        let front = answer.paired.on_front[*b].total_cmp(&answer.paired.on_front[*a]);
+        is_near(b).cmp(&is_near(a)).then(front).then(a.cmp(b))
+    });
+    let mut rows = vec![heading(answer)];
+    let listed = if all { order.len() } else { LISTED };
+    let shown = order.iter().take(listed).chain(order.iter().skip(listed).filter(|at| Some(**at) == answer.reference));
+    rows.extend(shown.map(|build| row(answer, *build)));
+    let columns = rows[0].len();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in &rows {
+        let mut line = format!("{:<w$}", row[0], w = widths[0]);
+        for (cell, width) in row[1..].iter().zip(&widths[1..]) {
+            let _ = write!(line, "  {cell:>width$}");
+        }
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    if order.len() > rows.len() - 1 {
+        let _ = writeln!(out, "… and {} more: --all lists them", order.len() + 1 - rows.len());
+    }
+    out.push('\n');
+}
+
+fn heading(answer: &Answer) -> Vec<String> {
+    let mut row = vec!["build".to_owned()];
+    row.extend((0..answer.goals.len()).map(|goal| answer.name(goal).to_owned()));
+    row.push("P(front)".into());
+    row.extend(answer.paired.better.is_some().then(|| "P(better)".into()));
+    row
+}
+
+fn row(answer: &Answer, build: usize) -> Vec<String> {
+    let mut name = answer.table.builds[build].name.clone();
+    if Some(build) == answer.reference {
+        name.push_str(" (reference)");
+    } else if answer.exact.contains(&build) {
+        name.push_str(" *");
+    }
+    let mut row = vec![name];
+    row.extend((0..answer.goals.len()).map(|goal| cell(answer, build, goal)));
+    row.push(format!("{:.2}", answer.paired.on_front[build]));
+    row.extend(answer.paired.better.as_ref().map(|better| format!("{:.2}", better[build])));
+    row
+}
+
+fn cell(answer: &Answer, build: usize, goal: usize) -> String {
+    let median = &answer.article.medians[build][goal];
+    let is_compared = answer.rule == Rule::Bootstrap && answer.reference.is_some() && Some(build) != answer.reference;
+    if median.count == 0 {
+        "–".into()
+    } else if is_compared {
+        compared(&answer.paired.estimates[build][goal], answer.paired.scales[goal])
+    } else {
+        format!("{} ±{}", figure(median.median), figure(median.half_width))
+    }
+}
+
+fn compared(one: &Estimate, scale: Scale) -> String {
+    let say = |value: f64| match scale {
+        Scale::Ratio => format!("{:+.1} %", (value - 1.0) * 100.0),
+        Scale::Difference => format!("{value:+.4}"),
+    };
+    let mark = match one.verdict {
+        Verdict::Better => " better",
+        Verdict::Worse => " worse",
+        Verdict::NoDifference | Verdict::Unknown => "",
+    };
+    match one.interval {
+        Some((low, high)) => format!("{} [{}, {}]{mark}", say(one.value), say(low), say(high)),
+        None => say(one.value),
+    }
+}
+
+/// Four digits, or all before the point.
+pub(super) fn figure(value: f64) -> String {
+    let digits = (3 - value.abs().max(1e-12).log10().floor() as i32).clamp(0, 9) as usize;
+    if value == 0.0 { "0".into() } else { format!("{value:.digits$}") }
+}
+
+fn summary(out: &mut String, answer: &Answer) {
+    let _ = writeln!(out, "on the front by estimate (*): {}", listed(&answer.names(&answer.exact)));
+    let _ = writeln!(out, "cannot be told from it:       {}", listed(&answer.names(&answer.near)));
+    let Some(reference) = answer.reference else { return };
+    if answer.better.is_empty() {
+        let name = &answer.table.builds[reference].name;
+        let _ = writeln!(
+            out,
+            "better than {name} in every goal: none{}",
+            if answer.rule == Rule::Bootstrap { " beyond the noise" } else { "" }
+        );
+    }
+    for build in &answer.better {
+        let percents = answer.percents(*build);
+        let by = percents
+            .iter()
+            .enumerate()
+            .filter_map(|(goal, percent)| Some(format!("{} {:+.2} %", answer.name(goal), (*percent)?)));
+        let _ = writeln!(
+            out,
+            "better than the reference:    {} ({})",
+            answer.table.builds[*build].name,
+            by.collect::<Vec<_>>().join(", ")
+        );
+    }
+    out.push('\n');
+}
+
+fn listed(names: &[&str]) -> String {
+    let more = names.len().saturating_sub(LISTED);
+    let shown = names[..names.len() - more].join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}
+
+fn effects(out: &mut String, answer: &Answer) {
+    let found = &answer.effects;
+    if found.effects.is_empty() {
+        return;
+    }
+    let explained: Vec<String> = found
+        .explained
+        .iter()
+        .enumerate()
+        .map(|(goal, part)| format!("{} {:.0} %", answer.name(goal), part * 100.0))
+        .collect();
+    let _ = writeln!(
+        out,
+        "what options do, beside the mean of all builds (they explain of what differs: {})",
+        explained.join(", ")
+    );
+    for one in &found.effects {
+        let parts = one.parts.iter().enumerate().filter(|(_, part)| part.is_finite());
+        let parts: Vec<String> =
+            parts.map(|(goal, part)| format!("{} {:+.1} %", answer.name(goal), part * 100.0)).collect();
+        let _ =
+            writeln!(out, "  {} = {}: {}", answer.table.options[one.level.option], one.level.value, parts.join(", "));
+    }
+    for (first, again) in &found.aliased {
+        let _ = writeln!(
+            out,
+            "  {} always changes together with {}",
+            answer.table.options[*again], answer.table.options[*first]
+        );
+    }
+    if let Some(bad) = &found.bad {
+        let terms: Vec<String> =
+            bad.terms.iter().map(|term| format!("{} = {}", answer.table.options[term.option], term.value)).collect();
+        let _ = writeln!(
+            out,
+            "very bad builds: {} of {}; of the {} with {}, {} are",
+            bad.bad_in_all.len(),
+            answer.table.builds.len(),
+            bad.builds,
+            terms.join(" and "),
+            bad.bad,
+        );
+    }
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::analysis::{Question, analyze};
+    use super::super::table::Table;
+    use super::*;
+
+    #[test]
+    fn a_study_is_told_in_lines() {
+        let mut rows = "build,lto,metric,value,repetition\n".to_owned();
+        for round in 0..8 {
+            let drift = 1.0 + f64::from(round) / 100.0;
+            for (build, lto, speed) in [("plain", "off", 100.0), ("fat", "fat", 130.0), ("slow", "thin", 40.0)] {
+                let jitter = f64::from((round * 7 + speed as i32) % 5) / 10.0;
+                rows.push_str(&format!("{build},{lto},speed,{},{round}\n", speed * drift + jitter));
+            }
+        }
+        let table = Table::read(rows.as_bytes()).expect("fine");
+        let question = Question { max: vec!["speed".into()], reference: Some("plain".into()), ..Question::default() };
+        let said = text(&analyze(table, &question).expect("answered"), false);
+        for part in [
+            "3 builds, 8 repetitions; speed ↑",
+            "plain (reference)",
+            "fat *",
+            "] better",
+            "] worse",
+            "1.00",
+            "lto = fat",
+        ] {
+            assert!(said.contains(part), "`{part}` is not in:\n{said}");
+        }
+        assert!(said.contains("better than the reference:    fat (speed +2") || said.contains("(speed +3"), "{said}");
+    }
+
+    #[test]
+    fn figures_have_four_digits() {
+        let said: Vec<String> = [0.0, 1.0, 0.01234567, 123.456, 81_517.3, -2.5].map(figure).to_vec();
+        assert_eq!(said, ["0", "1.000", "0.01235", "123.5", "81517", "-2.500"]);
+    }
+}
