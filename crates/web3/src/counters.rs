@@ -63,7 +63,8 @@ counters! {
     subscriptions_refused,
     /// Notifications told to subscribers.
     notifications,
-    /// Notifications lost: subscribers were told of fewer pending transactions than there were.
+    /// Notifications lost: pending transactions of which subscribers were not told, and times that events of the chain
+    /// came too fast; the blocks are told all the same, but not that the chain was set back meanwhile.
     notifications_missed,
     /// WebSocket connections closed because the client did not read or did not answer.
     websockets_dropped,

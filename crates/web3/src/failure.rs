@@ -51,6 +51,11 @@ impl Failure {
         Self::new(-32601, format!("the method {shown} does not exist/is not available"))
     }
 
+    /// There is no such subscription, or none at all over this connection.
+    pub fn no_subscription(message: impl Into<String>) -> Self {
+        Self::new(-32601, message)
+    }
+
     /// The parameters are wrong.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(-32602, message)

@@ -90,7 +90,11 @@ impl Hub {
 
     pub(super) fn subscribe(&self, wake: Option<Wake>) -> Events {
         let queue = Arc::new(Queue { events: Mutex::default(), came: Condvar::new(), wake });
-        lock(&self.told).queues.push(Arc::downgrade(&queue));
+        let mut told = lock(&self.told);
+        // Those who are gone would be kept until the next event, which an idle chain does not have.
+        told.queues.retain(|queue| queue.strong_count() > 0);
+        told.queues.push(Arc::downgrade(&queue));
+        drop(told);
         Events { queue }
     }
 

@@ -2,9 +2,9 @@
 //!
 //! reads   blooms of blocks, first of some together; the blocks that they leave
 //! writes  logs
-//! memory  the logs of one answer: at most [`Limits::logs`](crate::Limits)
-//! drops   queries that find too much (-32005) or take too long (-32000); a filter's changes beyond that, but not of
-//!         the first block, are left for the next question
+//! memory  the logs of one answer: at most [`Limits::logs`](crate::Limits), or those of one block
+//! drops   queries that find too much (-32005) or take too long (-32000); a filter's changes beyond that are left for
+//!         the next question
 //! source  `eth/filters` of go-ethereum 1.16
 
 use std::sync::Arc;
@@ -38,6 +38,15 @@ impl Found {
         Self { out: "[".into(), count: 0, count_max: limits.logs, bytes_max: limits.answer_bytes }
     }
 
+    /// Adds the logs of one block, which are as many as it has.
+    fn add_whole(&mut self, block: &Block, criteria: &Criteria) -> Result<(), Failure> {
+        let bounds = (self.count_max, self.bytes_max);
+        (self.count_max, self.bytes_max) = (usize::MAX, usize::MAX);
+        let added = self.add(block, criteria);
+        (self.count_max, self.bytes_max) = bounds;
+        added
+    }
+
     /// Adds a block's logs, all or none.
     fn add(&mut self, block: &Block, criteria: &Criteria) -> Result<(), Failure> {
         let (length, count) = (self.out.len(), self.count);
@@ -57,7 +66,7 @@ impl Found {
                 if !criteria.matches(log) {
                     continue;
                 }
-                if self.count == self.count_max {
+                if self.count >= self.count_max {
                     return Err(Failure::limit(format!("query returned more than {} results", self.count_max)));
                 }
                 if self.count > 0 {
@@ -87,7 +96,7 @@ impl Api {
         match criteria.blocks {
             Blocks::Hash(hash) => {
                 let block = self.block(BlockId::Hash(hash))?.ok_or_else(|| Failure::server("unknown block"))?;
-                found.add(&block, criteria)?;
+                found.add_whole(&block, criteria)?;
             }
             Blocks::Range { from, to } => {
                 let head = self.chain.head().number();
@@ -117,6 +126,7 @@ impl Api {
         to: u64,
         deadline: Deadline,
     ) -> Result<(), Failure> {
+        let is_one = from == to;
         let mut from = from;
         while from <= to {
             deadline.check()?;
@@ -137,7 +147,11 @@ impl Api {
                 }
                 break;
             };
-            found.add(&block, criteria)?;
+            if is_one {
+                found.add_whole(&block, criteria)?;
+            } else {
+                found.add(&block, criteria)?;
+            }
             from = number + 1;
         }
         Ok(())
@@ -166,12 +180,12 @@ impl Api {
                 }
                 for number in first..last {
                     let Some(block) = self.chain.block(number) else { break };
-                    let added = deadline.check().and_then(|()| found.add(&block, &criteria));
-                    match added {
-                        Ok(()) => {}
-                        // The rest is told at the next question.
-                        Err(_) if number > first => return Ok((found.finish(), number)),
-                        Err(failure) => return Err(failure),
+                    // One block at least is told at each question, however much it has; the rest at the next.
+                    if number == first {
+                        deadline.check()?;
+                        found.add_whole(&block, &criteria)?;
+                    } else if deadline.has_passed() || found.add(&block, &criteria).is_err() {
+                        return Ok((found.finish(), number));
                     }
                 }
                 Ok((found.finish(), to))
@@ -224,7 +238,9 @@ impl Caller<'_> {
     }
 
     pub(super) fn eth_subscribe(&self, params: Params<'_>) -> Result<String, Failure> {
-        let Some(connection) = self.connection else { return Err(Failure::server("notifications not supported")) };
+        let Some(connection) = self.connection else {
+            return Err(Failure::no_subscription("notifications not supported"));
+        };
         let kind: String = params.required(0)?;
         let watch = match kind.as_str() {
             "newHeads" => Watch::Heads,
@@ -233,7 +249,7 @@ impl Caller<'_> {
             "syncing" => Watch::Syncing,
             other => {
                 let shown: String = other.chars().take(64).collect();
-                return Err(Failure::invalid_params(format!("no \"{shown}\" subscription in eth namespace")));
+                return Err(Failure::no_subscription(format!("no \"{shown}\" subscription in eth namespace")));
             }
         };
         let chain = &self.api.chain;
@@ -242,7 +258,9 @@ impl Caller<'_> {
     }
 
     pub(super) fn eth_unsubscribe(&self, params: Params<'_>) -> Result<String, Failure> {
-        let Some(connection) = self.connection else { return Err(Failure::server("notifications not supported")) };
+        let Some(connection) = self.connection else {
+            return Err(Failure::no_subscription("notifications not supported"));
+        };
         let params = params.at_most(1)?;
         let json = params.json(0).ok_or_else(|| Failure::invalid_params("missing value for required argument 0"))?;
         string(json, "rpc.ID").map_err(|why| Failure::argument(0, why))?;

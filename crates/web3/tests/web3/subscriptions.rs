@@ -114,13 +114,27 @@ fn heads_logs_and_pending_transactions_are_told() {
     assert!(client.told.iter().all(|message| message["params"]["subscription"] != others), "{:?}", client.told);
 }
 
+/// More than wait for one who listens: there is no room for all events, yet every block is told.
+#[test]
+fn no_head_is_left_out_however_fast_they_come() {
+    let node = Node::new(BlockTime::Manual);
+    let mut client = Client::new(&node);
+    let heads = client.call("eth_subscribe", json!(["newHeads"]));
+    let reader = std::thread::spawn(move || (1..=5_000).map(|_| client.told(&heads)["number"].clone()).collect());
+    node.chain.mine_many(5_000, None).unwrap();
+    let told: Vec<Value> = reader.join().unwrap();
+    let expected: Vec<Value> = (1..=5_000).map(|number| json!(format!("{number:#x}"))).collect();
+    assert_eq!(told, expected);
+}
+
 #[test]
 fn subscriptions_need_a_websocket_and_a_kind() {
     let node = Node::new(BlockTime::Manual);
-    assert_eq!(node.fails("eth_subscribe", json!(["newHeads"])), (-32000, "notifications not supported".into()));
+    assert_eq!(node.fails("eth_subscribe", json!(["newHeads"])), (-32601, "notifications not supported".into()));
     let mut client = Client::new(&node);
     let unknown = client.ask("eth_subscribe", json!(["nothing"]));
     assert_eq!(unknown["error"]["message"], "no \"nothing\" subscription in eth namespace");
+    assert_eq!(unknown["error"]["code"], -32601);
     client.call("eth_subscribe", json!(["syncing"]));
     let batch = json!([
         { "jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber" },
