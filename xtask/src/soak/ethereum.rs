@@ -244,13 +244,14 @@ fn medians(reports: &[Value]) -> Value {
     })
 }
 
-/// Adds the ratios, and says what is wrong.
+/// Adds the ratios, and says what is wrong. A figure that a report lacks is no number, and falls short.
 fn judge(mut found: Map<String, Value>) -> Outcome {
     let tps = |found: &Map<String, Value>, key: &str| found.get(key).map(|medians| figure(medians, "tps"));
     let mut wrong = vec![];
     for (kind, least) in [("transfer", TRANSFERS_MIN), ("erc20", TOKENS_MIN)] {
         let Some(ours) = tps(&found, &format!("{kind} hearth")) else { continue };
-        if ours < least {
+        let enough = ours >= least;
+        if !enough {
             wrong.push(format!("{kind}: {ours:.0} txn/s, {least} asked"));
         }
         let medians = &found[&format!("{kind} hearth")];
@@ -258,14 +259,16 @@ fn judge(mut found: Map<String, Value>) -> Outcome {
         if lost != Some(0) {
             wrong.push(format!("{kind}: {} acknowledged and lost", medians["dropped"]));
         }
-        if kind == "transfer" && cpu > CPU_US_MAX {
+        let cheap = cpu <= CPU_US_MAX;
+        if kind == "transfer" && !cheap {
             wrong.push(format!("{kind}: {cpu:.1} µs of the node's CPU each, {CPU_US_MAX} asked"));
         }
         for (peer, least) in [("anvil", OVER_ANVIL_MIN), ("geth", OVER_GETH_MIN)] {
             let Some(theirs) = tps(&found, &format!("{kind} {peer}")) else { continue };
             let ratio = ours / theirs;
             found.insert(format!("{kind} over {peer}"), json!(ratio));
-            if kind == "transfer" && ratio < least {
+            let enough = ratio >= least;
+            if kind == "transfer" && !enough {
                 wrong.push(format!("{kind}: {ratio:.2} times {peer}, {least} asked"));
             }
         }
@@ -299,5 +302,8 @@ mod tests {
         assert_eq!(found(of(12_000.0, 0), 4_000.0).wrong, Vec::<String>::new());
         assert_eq!(found(of(12_000.0, 0), 4_000.0).figures["transfer over anvil"], 3.0);
         assert_eq!(found(of(9_000.0, 2), 4_000.0).wrong.len(), 3);
+        // Without figures nothing is well: rate, ratio and CPU time.
+        let without = medians(&[json!({ "sent": 10, "included": 10, "dropped": 0 })]);
+        assert_eq!(found(without, 4_000.0).wrong.len(), 3);
     }
 }
