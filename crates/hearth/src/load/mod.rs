@@ -48,11 +48,22 @@ pub enum CommandError {
     #[error(transparent)]
     Account(#[from] AccountError),
     /// The node.
-    #[error("{0}; a node must be listening there: `hearth evm run` starts one")]
+    #[error("{0}{advice}", advice = advice(.0))]
     Connect(RpcError),
     /// The money.
     #[error(transparent)]
     Fund(#[from] FundError),
+    /// Ctrl-C while new accounts of a run get their money.
+    #[error(
+        "stopped: {done} of {count} new accounts had their money, and nobody has their keys any more; \
+         `hearth load fund` keeps keys, and goes on where it was stopped"
+    )]
+    Stopped {
+        /// How many accounts had theirs.
+        done: usize,
+        /// Of how many.
+        count: usize,
+    },
     /// The load.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -68,6 +79,14 @@ pub enum CommandError {
     /// A key file is there already.
     #[error("{} is there already: use it with --load, or name another", .0.display())]
     KeysThere(PathBuf),
+}
+
+/// What to try where nobody listens.
+fn advice(why: &RpcError) -> &'static str {
+    match why {
+        RpcError::Connection { .. } => "; a node must be listening there: `hearth evm run` starts one",
+        _ => "",
+    }
 }
 
 impl CommandError {
@@ -132,19 +151,25 @@ fn ether(text: &str) -> Result<U256, CommandError> {
 
 /// `hearth load fund`
 fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
+    options.check().map_err(CommandError::Option)?;
     let amount = ether(&options.amount)?;
-    let signers = match (options.load, options.keys.exists()) {
-        (true, _) => account::load(&options.keys)?,
+    let payer = payer(options.funder.as_deref())?;
+    let kept = match (options.load, options.keys.exists()) {
+        (true, _) => Some(account::load(&options.keys)?),
         (false, true) => return Err(CommandError::KeysThere(options.keys.clone())),
-        (false, false) => {
+        (false, false) => None,
+    };
+    // Before there are keys: the same command can be given again when there is a node.
+    let node = connect(&options.target)?;
+    let signers = match kept {
+        Some(signers) => signers,
+        None => {
             let signers = account::generate(options.count)?;
             // Before any money goes there: Ctrl-C then loses nothing.
             account::save(&options.keys, &signers)?;
             signers
         }
     };
-    let node = connect(&options.target)?;
-    let payer = payer(options.funder.as_deref())?;
     say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
     let short = match run::prepare(&node, &payer, &signers, amount, &|| stop.is_set(), progress()) {
         Err(FundError::Stopped { done, count }) => {
@@ -180,9 +205,12 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     // Standard output is for data alone where it carries data.
     let to_stderr = Say::stderr();
     let say = if options.json.as_deref().is_some_and(|path| path.as_os_str() == "-") { &to_stderr } else { say };
-    let node = connect(&options.target)?;
-    say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
     let payer = payer(options.funder.as_deref())?;
+    let node = connect(&options.target)?;
+    for silent in run::check_chains(&node, &options.target.network[1..], options.target.timeout())? {
+        note(format_args!("{silent}; it is tried again while the load runs"));
+    }
+    say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
     let signers = match &options.keys {
         Some(path) => account::load(path)?,
         None => account::generate(options.accounts)?,
@@ -202,7 +230,7 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     let stop = || stop.is_set();
     if let Some(p99_ms) = options.ramp {
         let bound = Bound { p99: Duration::from_millis(p99_ms), begin: options.rate.unwrap_or(RAMP_BEGIN) };
-        let contracts = run::set_up(&node, &payer, &signers, &asked.mix, &mut progress)?;
+        let contracts = run::set_up(&node, &payer, &signers, &asked.mix, &stop, &mut progress)?;
         let found = ramp(&asked, bound, &node, contracts, &signers, &stop, progress)?;
         say.text(found.text());
         return write(options, &found);
@@ -225,8 +253,10 @@ fn fund_for_run(
     let amount = (gas + U256::from(1)) * U256::from(each);
     let richest: Address = address(payer);
     note(format_args!("{} accounts get {} ether each from {richest}", signers.len(), format_ether(amount)));
-    run::prepare(node, payer, signers, amount, &|| stop.is_set(), progress())?;
-    Ok(())
+    match run::prepare(node, payer, signers, amount, &|| stop.is_set(), progress()) {
+        Err(FundError::Stopped { done, count }) => Err(CommandError::Stopped { done, count }),
+        prepared => Ok(prepared.map(drop)?),
+    }
 }
 
 fn asked(options: &Run) -> Asked {

@@ -1,5 +1,6 @@
 //! The options of `hearth load`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -76,6 +77,13 @@ pub struct Fund {
     pub funder: Option<String>,
 }
 
+impl Fund {
+    /// Whether the options make sense.
+    pub fn check(&self) -> Result<(), String> {
+        within(&[("--count", self.count as u64, 1..=ACCOUNTS_MAX)])
+    }
+}
+
 /// `hearth load run`
 #[derive(Args)]
 pub struct Run {
@@ -108,7 +116,7 @@ pub struct Run {
     /// Look for the highest rate at which 99 of 100 transactions can be read in a block within so many milliseconds.
     /// It begins with --rate [default: 100], and each step takes --duration.
     #[arg(long, value_name = "MILLISECONDS", conflicts_with = "count")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     pub ramp: Option<u64>,
     /// The most transactions under way, where no rate is given.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
@@ -136,22 +144,46 @@ pub struct Run {
 impl Run {
     /// Whether the options make sense together.
     pub fn check(&self) -> Result<(), String> {
-        let positive = [
-            ("--max-parallelism", self.max_parallelism),
-            ("--batch", self.batch),
-            ("--accounts", self.accounts),
-            ("--under-way", self.under_way),
-        ];
-        if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
-            return Err(format!("{name}: at least 1"));
+        within(&[
+            ("--max-parallelism", self.max_parallelism as u64, 1..=SENDERS_MAX),
+            ("--batch", self.batch as u64, 1..=BATCH_MAX),
+            ("--accounts", self.accounts as u64, 1..=ACCOUNTS_MAX),
+            ("--under-way", self.under_way as u64, 1..=UNDER_WAY_MAX),
+            ("--count", self.count.unwrap_or(1), 1..=EACH_MAX),
+            ("--presign", self.presign, 0..=EACH_MAX),
+            ("--warmup", self.warmup, 0..=SECONDS_MAX),
+            ("--duration", self.duration, 1..=SECONDS_MAX),
+        ])?;
+        match self.rate {
+            Some(rate) if !RATES.contains(&rate) => {
+                let (least, most) = (RATES.start(), RATES.end());
+                Err(format!("--rate: {least} to {most}; without it, as many are sent as the node takes"))
+            }
+            _ => Ok(()),
         }
-        if self.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
-            return Err("--rate: more than 0; without it, as many are sent as the node takes".into());
-        }
-        if self.duration == 0 {
-            return Err("--duration: at least 1 second".into());
-        }
-        Ok(())
+    }
+}
+
+/// Threads, each with a connection.
+const SENDERS_MAX: u64 = 1024;
+/// Transactions in a request: nodes refuse longer ones.
+const BATCH_MAX: u64 = 100_000;
+/// Accounts of a load.
+const ACCOUNTS_MAX: u64 = 1_000_000;
+/// Transactions under way: 10 GB of their records.
+const UNDER_WAY_MAX: u64 = 100_000_000;
+/// Transactions of each account.
+const EACH_MAX: u64 = 1_000_000_000;
+/// Thirty days.
+const SECONDS_MAX: u64 = 30 * 24 * 3600;
+/// Transactions a second: from four a hour to more than any machine signs.
+const RATES: RangeInclusive<f64> = 0.001..=1_000_000.0;
+
+/// Whether each option has a value within its bounds.
+fn within(options: &[(&str, u64, RangeInclusive<u64>)]) -> Result<(), String> {
+    match options.iter().find(|(_, value, bounds)| !bounds.contains(value)) {
+        Some((name, _, bounds)) => Err(format!("{name}: {} to {}", bounds.start(), bounds.end())),
+        None => Ok(()),
     }
 }
 
@@ -240,6 +272,33 @@ mod tests {
         assert_eq!(numbers(&["7"]), Ok((7, 7)));
         assert_eq!(numbers(&["7..99"]), Ok((7, 50)));
         assert!(numbers(&["9..7"]).is_err() && numbers(&["51"]).is_err() && numbers(&["x"]).is_err());
+    }
+
+    #[test]
+    fn values_beyond_all_bounds_are_refused_in_words() {
+        let check = |arguments: &[&str]| {
+            let line = Line::try_parse_from(["load", "run"].iter().chain(arguments)).unwrap();
+            let Options::Run(run) = line.options else { panic!("another command") };
+            run.check()
+        };
+        assert_eq!(check(&[]), Ok(()));
+        assert_eq!(check(&["--rate", "0.001", "--duration", "2592000", "--presign", "1000000000"]), Ok(()));
+        for (name, value) in [
+            ("--duration", "9223372036854775808"),
+            ("--duration", "0"),
+            ("--warmup", "9223372036854775808"),
+            ("--rate", "1e-20"),
+            ("--rate", "1e11"),
+            ("--rate", "NaN"),
+            ("--rate", "0"),
+            ("--presign", "18446744073709551615"),
+            ("--count", "0"),
+            ("--batch", "0"),
+            ("--max-parallelism", "100000"),
+        ] {
+            let why = check(&[name, value]).unwrap_err();
+            assert!(why.starts_with(&format!("{name}: ")) && why.contains(" to "), "{why}");
+        }
     }
 
     #[test]

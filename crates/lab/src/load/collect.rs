@@ -21,6 +21,9 @@ use super::rpc::{Rpc, RpcError, to_quantity};
 const POLL: Duration = Duration::from_millis(20);
 /// How long nothing but errors may come.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// So many times between the newest blocks tell how often the chain makes one; more than this is not believed.
+const BLOCKS_TIMED: u64 = 3;
+const BLOCK_TIME_MAX: Duration = Duration::from_secs(60);
 /// Receipts asked for at once where those of a whole block are too many for the node.
 const RECEIPTS_TOGETHER: usize = 100;
 
@@ -146,6 +149,20 @@ fn step(
         *next += 1;
     }
     Ok(())
+}
+
+/// How often the chain makes a block, by the times of its newest ones up to `newest`: the least of the times between
+/// two, as a chain that makes blocks on demand may have stood. Zero where that cannot be told.
+pub fn block_time(rpc: &Rpc, newest: u64) -> Duration {
+    // The first block's time is no time at which it was made.
+    let numbers: Vec<_> = (newest.saturating_sub(BLOCKS_TIMED).max(1)..=newest).collect();
+    let params: Vec<_> = numbers.iter().map(|number| json!([format!("{number:#x}"), false])).collect();
+    let blocks = rpc.batch("eth_getBlockByNumber", &params).unwrap_or_default();
+    let time = |block: Result<Value, _>| to_quantity(block.ok()?.get("timestamp")?)?.try_into().ok();
+    let times: Option<Vec<u64>> = blocks.into_iter().map(time).collect();
+    let times = times.unwrap_or_default();
+    let least = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).min().unwrap_or_default();
+    Duration::from_secs(least).min(BLOCK_TIME_MAX)
 }
 
 /// What the receipts say of the load's transactions.

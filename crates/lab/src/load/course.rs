@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use super::collect::Chain;
-use super::outcome::{Outcomes, histogram, record};
+use super::outcome::{Outcomes, histogram, record_many};
 use super::process::thread_busy;
 use super::rpc::RpcError;
 use super::window::{self, Window};
@@ -21,6 +21,8 @@ use super::window::{self, Window};
 /// At a rate, what falls due within this goes out together where a request holds many.
 const TOGETHER: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Of what did not go out, so many are told apart by how late they were.
+const UNSENT_TOLD_APART: u64 = 10_000;
 
 /// How to send.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +74,9 @@ pub struct Course {
     pub signed: AtomicU64,
     /// How many senders have something to send.
     pub at_work: AtomicUsize,
-    /// Passed when all have signed ahead.
+    /// Passed when all have signed ahead; and when that was, the same for all.
     ready: Barrier,
+    begun: OnceLock<Instant>,
 }
 
 impl Course {
@@ -87,6 +90,7 @@ impl Course {
             signed: AtomicU64::new(0),
             at_work: AtomicUsize::new(senders),
             ready: Barrier::new(senders + 1),
+            begun: OnceLock::new(),
         }
     }
 
@@ -98,6 +102,17 @@ impl Course {
     /// A sender has signed ahead, and waits for the others.
     pub fn is_ready(&self) {
         self.ready.wait();
+        self.begun();
+    }
+
+    /// When all had signed ahead: for all threads the same time.
+    pub fn begun(&self) -> Instant {
+        *self.begun.get_or_init(Instant::now)
+    }
+
+    /// The timetable of a sender that is ready: all senders begin at one time.
+    pub fn timetable(&self, rate: f64, senders: usize, index: usize) -> Timetable {
+        Timetable::new(self.begun(), rate, senders, index)
     }
 
     /// Sends and reads blocks, each on threads of its own, until the measured time is over and nothing is under way any
@@ -121,6 +136,7 @@ impl Course {
             self.wait_until_signed(presigned, stop, told);
             let reader = scope.spawn(|| reader(&stop_reading));
             self.ready.wait();
+            self.begun();
             let window = Window::watch(timing, self, stop, told, || reader.is_finished());
             // Whoever stopped while signing has said so already.
             let _ = self.stop.set(Instant::now());
@@ -151,7 +167,7 @@ impl Course {
 
 /// What a sender tells at its end.
 pub struct Told {
-    /// From when a batch was due to when it was sent, at a given rate; to the end, for those that were not.
+    /// From when each was due to when it was sent, at a given rate; to the end, for those that were not.
     pub lag_us: Histogram<u64>,
     /// How many were due and not sent, at a given rate; without those that the node had no room for.
     pub unsent: u64,
@@ -255,9 +271,9 @@ pub struct Timetable {
 
 impl Timetable {
     /// Each sender has an equal share of the rate, and its own place in the interval.
-    pub fn new(rate: f64, senders: usize, index: usize) -> Self {
-        let each = Duration::from_secs_f64(senders as f64 / rate);
-        Self { first: Instant::now() + each.mul_f64(index as f64 / senders as f64), each, gone: 0 }
+    fn new(begin: Instant, rate: f64, senders: usize, index: usize) -> Self {
+        let each = Duration::from_secs_f64(senders as f64 / rate).max(Duration::from_nanos(1));
+        Self { first: begin + each.mul_f64(index as f64 / senders as f64), each, gone: 0 }
     }
 
     /// When the nth is due, from 0.
@@ -265,9 +281,10 @@ impl Timetable {
         self.first + self.each.mul_f64(nth as f64)
     }
 
-    /// How many go out in one request.
-    pub fn together(&self, batch: usize) -> usize {
-        ((TOGETHER.as_secs_f64() / self.each.as_secs_f64()) as usize).clamp(1, batch)
+    /// How many go out in one request: what falls due at once, and all that is late, as far as one holds them.
+    pub fn together(&self, now: Instant, batch: usize) -> usize {
+        let due = self.due_until(now + TOGETHER).saturating_sub(self.gone);
+        usize::try_from(due).unwrap_or(batch).clamp(1, batch)
     }
 
     /// How many were to have gone by then.
@@ -277,11 +294,14 @@ impl Timetable {
     }
 
     /// Counts what was due and did not go out, of `left` that there were: as late as the end at least. What fell due
-    /// just then is not meant. They would have gone out `together`.
-    pub fn count_unsent(&self, told: &mut Told, end: Instant, left: u64, together: usize) {
+    /// just then is not meant.
+    pub fn count_unsent(&self, told: &mut Told, end: Instant, left: u64) {
         told.unsent = self.due_until(end - TOGETHER).saturating_sub(self.gone).min(left);
-        for nth in (0..told.unsent).step_by(together) {
-            record(&mut told.lag_us, end.saturating_duration_since(self.due(self.gone + nth)));
+        // There may be millions: neighbours are as late as each other.
+        let step = (told.unsent / UNSENT_TOLD_APART).max(1);
+        for nth in (0..told.unsent).step_by(step as usize) {
+            let lag = end.saturating_duration_since(self.due(self.gone + nth));
+            record_many(&mut told.lag_us, lag, step.min(told.unsent - nth));
         }
     }
 }
@@ -293,14 +313,29 @@ mod tests {
     #[test]
     fn a_timetable_offers_the_whole_rate() {
         // 2000 a second by four senders: 500 each, ten together every 20 ms.
-        let mut timetable = Timetable::new(2000.0, 4, 1);
-        assert_eq!(timetable.together(100), 10);
-        assert_eq!(timetable.together(4), 4);
-        assert_eq!(Timetable::new(1.0, 4, 0).together(100), 1);
+        let now = Instant::now();
+        let mut timetable = Timetable::new(now, 2000.0, 4, 1);
         let begin = timetable.first;
+        assert_eq!(begin - now, Duration::from_micros(500));
+        assert_eq!(timetable.together(begin, 100), 11);
+        assert_eq!(timetable.together(begin, 4), 4);
+        assert_eq!(Timetable::new(now, 1.0, 4, 0).together(now, 100), 1);
+        // Whoever is late by a second catches up at once.
+        assert_eq!(timetable.together(begin + Duration::from_secs(1), 1000), 511);
         timetable.gone += 500;
+        assert_eq!(timetable.together(begin + Duration::from_secs(1), 1000), 11);
         assert_eq!(timetable.due(timetable.gone) - begin, Duration::from_secs(1));
         assert_eq!(timetable.due_until(begin + Duration::from_secs(2)), 1001);
         assert_eq!(timetable.due_until(begin - Duration::from_millis(1)), 0);
+    }
+
+    #[test]
+    fn what_did_not_go_out_is_as_late_as_the_end() {
+        let timetable = Timetable::new(Instant::now(), 100_000.0, 1, 0);
+        let mut told = Told::default();
+        let end = timetable.first + Duration::from_secs(10) + Duration::from_micros(5);
+        timetable.count_unsent(&mut told, end + TOGETHER, u64::MAX);
+        assert_eq!((told.unsent, told.lag_us.len()), (1_000_001, 1_000_001));
+        assert!((told.lag_us.value_at_quantile(0.5) as f64 / 5e6 - 1.0).abs() < 0.01);
     }
 }

@@ -17,6 +17,7 @@ use hearth_crypto::secp256k1::Signer;
 use serde_json::json;
 
 use super::account::address;
+use super::patient::{NoAnswer, Patient};
 use super::refusal::Reason;
 use super::rpc::{Refusal, Rpc, RpcError};
 use super::workload::{TRANSFER_GAS, Terms, plain, sign};
@@ -74,6 +75,18 @@ pub enum FundError {
     },
 }
 
+impl From<NoAnswer> for FundError {
+    fn from(why: NoAnswer) -> Self {
+        match why {
+            NoAnswer::Stopped => STOPPED,
+            NoAnswer::Rpc(why) => why.into(),
+        }
+    }
+}
+
+/// Stopped, before [`fund`] says how far it came.
+const STOPPED: FundError = FundError::Stopped { done: 0, count: 0 };
+
 /// What one account costs whoever pays for it: the amount, and the transfer that brings it.
 fn each(terms: &Terms, amount: U256) -> U256 {
     amount + U256::from(terms.max_fee) * U256::from(TRANSFER_GAS)
@@ -86,10 +99,10 @@ struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    fn take(rpc: &Rpc, accounts: &[&'a Signer], amount: U256, each: U256) -> Result<Self, RpcError> {
+    fn take(ask: &Patient<'_>, accounts: &[&'a Signer], amount: U256, each: U256) -> Result<Self, NoAnswer> {
         let addresses: Vec<_> = accounts.iter().map(|signer| address(signer)).collect();
         let mut survey = Self { short: vec![], payers: vec![] };
-        for (&signer, has) in accounts.iter().zip(rpc.balances(&addresses)?) {
+        for (&signer, has) in accounts.iter().zip(ask.balances(&addresses)?) {
             match has.checked_sub(amount) {
                 None => survey.short.push(signer),
                 Some(surplus) => {
@@ -109,9 +122,9 @@ impl<'a> Survey<'a> {
 }
 
 /// What the rich account must have so that each of these has `amount`.
-pub fn needed(rpc: &Rpc, terms: &Terms, accounts: &[Signer], amount: U256) -> Result<U256, RpcError> {
+pub fn needed(ask: &Patient<'_>, terms: &Terms, accounts: &[Signer], amount: U256) -> Result<U256, NoAnswer> {
     let each = each(terms, amount);
-    let survey = Survey::take(rpc, &accounts.iter().collect::<Vec<_>>(), amount, each)?;
+    let survey = Survey::take(ask, &accounts.iter().collect::<Vec<_>>(), amount, each)?;
     Ok(each * U256::from(survey.beyond()))
 }
 
@@ -127,13 +140,20 @@ pub fn fund(
     mut told: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
     let each = each(terms, amount);
+    let ask = Patient { rpc, stop };
     let mut open: Vec<&Signer> = accounts.iter().collect();
-    wait_for_pool(rpc, payer, accounts, stop)?;
-    let mut count = None;
+    let (mut count, mut done) = (accounts.len(), None);
+    let far = |why: FundError, done: Option<usize>, count| match why {
+        FundError::Stopped { .. } => FundError::Stopped { done: done.unwrap_or(0), count },
+        why => why,
+    };
+    wait_for_pool(&ask, payer, accounts).map_err(|why| far(why, done, count))?;
     loop {
-        let survey = Survey::take(rpc, &open, amount, each)?;
-        let count = *count.get_or_insert(survey.short.len());
-        let done = count - survey.short.len();
+        let survey = Survey::take(&ask, &open, amount, each).map_err(|why| far(why.into(), done, count))?;
+        if done.is_none() {
+            count = survey.short.len();
+        }
+        let done = *done.insert(count - survey.short.len());
         told(done, count);
         if survey.short.is_empty() {
             return Ok(count);
@@ -142,15 +162,17 @@ pub fn fund(
             return Err(FundError::Stopped { done, count });
         }
         let beyond = survey.beyond();
-        let (has, needed) = (rpc.balances(&[address(payer)])?[0], each * U256::from(beyond));
+        let stopped = |why| far(why, Some(done), count);
+        let has = ask.balances(&[address(payer)]).map_err(|why| stopped(why.into()))?[0];
+        let needed = each * U256::from(beyond);
         if has < needed {
             return Err(FundError::Poor { payer: address(payer), has, needed, count: beyond });
         }
         let transfers = level(&survey, payer, beyond);
-        let stopped = |why| if let FundError::Stopped { .. } = why { FundError::Stopped { done, count } } else { why };
-        pay(rpc, &signed(rpc, terms, &transfers, amount, each)?, stop).map_err(stopped)?;
+        let raws = signed(&ask, terms, &transfers, amount, each).map_err(|why| stopped(why.into()))?;
+        pay(&ask, &raws).map_err(stopped)?;
         let waiting: Vec<_> = transfers.iter().map(|transfer| address(transfer.to)).collect();
-        wait_until_rich(rpc, &waiting, amount, stop, |arrived| told(done + arrived, count)).map_err(stopped)?;
+        wait_until_rich(&ask, &waiting, amount, |arrived| told(done + arrived, count)).map_err(stopped)?;
         open = survey.short;
         open.extend(survey.payers.iter().map(|(signer, _)| *signer));
     }
@@ -184,15 +206,15 @@ fn level<'a>(survey: &Survey<'a>, rich: &'a Signer, beyond: usize) -> Vec<Transf
 
 /// The transfers as bytes. Those of one payer stand together, in the order of their nonces.
 fn signed(
-    rpc: &Rpc,
+    ask: &Patient<'_>,
     terms: &Terms,
     transfers: &[Transfer<'_>],
     amount: U256,
     each: U256,
-) -> Result<Vec<Vec<u8>>, RpcError> {
+) -> Result<Vec<Vec<u8>>, NoAnswer> {
     let mut payers: Vec<_> = transfers.iter().map(|transfer| address(transfer.from)).collect();
     payers.dedup();
-    let nonces = rpc.nonces(&payers)?;
+    let nonces = ask.nonces(&payers)?;
     let mut next: HashMap<Address, u64> = payers.into_iter().zip(nonces).collect();
     let sign_one = |transfer: &Transfer<'_>| {
         let nonce = next.get_mut(&address(transfer.from)).expect("asked for above");
@@ -205,19 +227,19 @@ fn signed(
 }
 
 /// Hands transfers to the node until it has all of them.
-fn pay(rpc: &Rpc, raws: &[Vec<u8>], stop: &dyn Fn() -> bool) -> Result<(), FundError> {
+fn pay(ask: &Patient<'_>, raws: &[Vec<u8>]) -> Result<(), FundError> {
     let deadline = Instant::now() + PATIENCE;
     for chunk in raws.chunks(TOGETHER) {
         let mut left: Vec<&[u8]> = chunk.iter().map(Vec::as_slice).collect();
         let mut resent = false;
         while !left.is_empty() {
-            let why = match rpc.send_raw(&left) {
+            let why = match ask.rpc.send_raw(&left) {
                 Ok(verdicts) => {
                     let (again, words) = not_taken(&left, verdicts, resent)?;
                     left = again;
                     FundError::Refused(words)
                 }
-                Err(why @ RpcError::Refused { .. }) => return Err(why.into()),
+                Err(why) if !why.may_pass() => return Err(why.into()),
                 Err(why) => why.into(),
             };
             if left.is_empty() {
@@ -226,8 +248,8 @@ fn pay(rpc: &Rpc, raws: &[Vec<u8>], stop: &dyn Fn() -> bool) -> Result<(), FundE
             if Instant::now() > deadline {
                 return Err(why);
             }
-            if stop() {
-                return Err(FundError::Stopped { done: 0, count: 0 });
+            if (ask.stop)() {
+                return Err(STOPPED);
             }
             resent = true;
             std::thread::sleep(LOOK_EVERY);
@@ -260,12 +282,12 @@ fn not_taken<'a, T>(
 }
 
 /// Waits until what an earlier call sent is in blocks.
-fn wait_for_pool(rpc: &Rpc, payer: &Signer, accounts: &[Signer], stop: &dyn Fn() -> bool) -> Result<(), FundError> {
+fn wait_for_pool(ask: &Patient<'_>, payer: &Signer, accounts: &[Signer]) -> Result<(), FundError> {
     let deadline = Instant::now() + PATIENCE;
     let mut waiting: Vec<_> = accounts.iter().chain([payer]).map(address).collect();
     loop {
         // In this order: what a block takes in between is not taken for waiting.
-        let (pending, mined) = (rpc.nonces(&waiting)?, rpc.mined_nonces(&waiting)?);
+        let (pending, mined) = (ask.nonces(&waiting)?, ask.mined_nonces(&waiting)?);
         let pairs = waiting.iter().zip(pending.iter().zip(&mined));
         waiting = pairs.filter(|(_, (pending, mined))| pending > mined).map(|(account, _)| *account).collect();
         if waiting.is_empty() {
@@ -274,8 +296,8 @@ fn wait_for_pool(rpc: &Rpc, payer: &Signer, accounts: &[Signer], stop: &dyn Fn()
         if Instant::now() > deadline {
             return Err(FundError::Pending { count: waiting.len() });
         }
-        if stop() {
-            return Err(FundError::Stopped { done: 0, count: accounts.len() });
+        if (ask.stop)() {
+            return Err(STOPPED);
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -283,16 +305,15 @@ fn wait_for_pool(rpc: &Rpc, payer: &Signer, accounts: &[Signer], stop: &dyn Fn()
 
 /// Waits until each has the amount; `told` hears how many have.
 fn wait_until_rich(
-    rpc: &Rpc,
+    ask: &Patient<'_>,
     accounts: &[Address],
     amount: U256,
-    stop: &dyn Fn() -> bool,
     mut told: impl FnMut(usize),
 ) -> Result<(), FundError> {
     let deadline = Instant::now() + PATIENCE;
     let (mut waiting, mut arrived) = (accounts.to_vec(), 0);
     loop {
-        let balances = rpc.balances(&waiting)?;
+        let balances = ask.balances(&waiting)?;
         waiting =
             waiting.into_iter().zip(balances).filter(|(_, has)| *has < amount).map(|(account, _)| account).collect();
         if accounts.len() - waiting.len() > arrived {
@@ -305,24 +326,25 @@ fn wait_until_rich(
         if Instant::now() > deadline {
             return Err(FundError::Late { missing: waiting.len(), count: accounts.len() });
         }
-        if stop() {
-            return Err(FundError::Stopped { done: 0, count: accounts.len() });
+        if (ask.stop)() {
+            return Err(STOPPED);
         }
         std::thread::sleep(LOOK_EVERY);
     }
 }
 
 /// Where a development node keeps the rich account to itself (`geth --dev`), asks it to pay `amount` to the account.
-pub fn ask_developer_account(rpc: &Rpc, to: Address, amount: U256, stop: &dyn Fn() -> bool) -> Result<bool, FundError> {
-    let accounts = match rpc.call("eth_accounts", &json!([])) {
+pub fn ask_developer_account(ask: &Patient<'_>, to: Address, amount: U256) -> Result<bool, FundError> {
+    let accounts = match ask.ask(|rpc| rpc.call("eth_accounts", &json!([]))) {
         Ok(accounts) => accounts,
-        Err(RpcError::Refused { .. }) => return Ok(false),
+        Err(NoAnswer::Rpc(RpcError::Refused { .. })) => return Ok(false),
         Err(why) => return Err(why.into()),
     };
     let Some(rich) = accounts.get(0) else { return Ok(false) };
     let transaction = json!({ "from": rich, "to": to, "value": amount });
-    match rpc.call("eth_sendTransaction", &json!([transaction])) {
-        Ok(_) => wait_until_rich(rpc, &[to], amount, stop, |_| {}).map(|()| true),
+    // Once: were its answer lost, another would be another transaction.
+    match ask.rpc.call("eth_sendTransaction", &json!([transaction])) {
+        Ok(_) => wait_until_rich(ask, &[to], amount, |_| {}).map(|()| true),
         Err(RpcError::Refused { .. }) => Ok(false),
         Err(why) => Err(why.into()),
     }

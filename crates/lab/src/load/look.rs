@@ -107,7 +107,7 @@ pub fn blocks(rpc: &Rpc, from: u64, to: u64) -> Result<String, RpcError> {
             let small = |name| field(&block, name).and_then(|value| u64::try_from(value).ok()).unwrap_or_default();
             let Some(transactions) = block["transactions"].as_array() else { continue };
             lines.push(BlockLine {
-                number: from + lines.len() as u64,
+                number: small("number"),
                 time: small("timestamp"),
                 transactions: transactions.len(),
                 gas_used: small("gasUsed"),

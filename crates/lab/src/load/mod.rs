@@ -18,6 +18,7 @@ pub mod fund;
 pub mod look;
 pub mod mix;
 pub mod outcome;
+pub mod patient;
 pub mod process;
 pub mod queue;
 pub mod ramp;

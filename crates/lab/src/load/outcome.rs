@@ -2,7 +2,8 @@
 //!
 //! reads   –
 //! writes  counts, latencies
-//! memory  100 B for each transaction under way, and for 200 thousand refused ones; 64 reasons of refusals
+//! memory  100 B for each transaction under way, for 200 thousand refused ones and as many that have other bytes now;
+//!         64 reasons of refusals
 //! drops   nothing: reasons beyond the 64th are counted as one
 //!
 //! What a node says is not what it does: a block has the last word. A transaction that was refused, or for which there
@@ -19,6 +20,8 @@ use hdrhistogram::Histogram;
 const REASONS_MAX: usize = 64;
 /// Of how many refused ones it is kept that they were: a block may show yet that they were taken.
 const REFUSED_MAX: usize = 200_000;
+/// Of how many that were signed anew it is kept what they were: a block may have those bytes yet.
+const ALIASES_MAX: usize = 200_000;
 /// The longest latency that is told exactly, in µs: an hour. Longer ones count as that.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 
@@ -51,7 +54,13 @@ pub fn histogram() -> Histogram<u64> {
 
 /// Adds a duration to a histogram of µs.
 pub fn record(histogram: &mut Histogram<u64>, time: Duration) {
-    histogram.saturating_record(u64::try_from(time.as_micros()).unwrap_or(u64::MAX).clamp(1, LATENCY_US_MAX));
+    record_many(histogram, time, 1);
+}
+
+/// The same, so many times.
+pub fn record_many(histogram: &mut Histogram<u64>, time: Duration, count: u64) {
+    let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).clamp(1, LATENCY_US_MAX);
+    histogram.saturating_record_n(micros, count);
 }
 
 /// Counts so far.
@@ -89,6 +98,8 @@ struct State {
     /// To be sent again, as the node had no room.
     held: B256HashMap<Sent>,
     refused: B256HashMap<(Sent, Arc<str>)>,
+    /// What a transaction was before it was signed anew, and what it is now.
+    aliases: B256HashMap<B256>,
     counts: Counts,
     last_included: Option<Instant>,
     /// When the last block was read, and the longest time between two.
@@ -132,6 +143,18 @@ impl State {
         }
         self.pardon(hash)
     }
+
+    /// The same by the bytes that it had at first.
+    fn take_alias(&mut self, hash: &B256) -> Option<Sent> {
+        let mut hash = *hash;
+        while let Some(after) = self.aliases.remove(&hash) {
+            if let Some(sent) = self.take(&after) {
+                return Some(sent);
+            }
+            hash = after;
+        }
+        None
+    }
 }
 
 impl Outcomes {
@@ -152,6 +175,19 @@ impl Outcomes {
                 state.counts.sent += 1;
             }
             state.under_way.insert(*hash, before.unwrap_or(Sent { due, measured }));
+        }
+    }
+
+    /// The same of those that go out again. One that has ended meanwhile, as a block had it whatever the node said, is
+    /// not counted a second time.
+    pub fn sending_again<'a>(&self, hashes: impl Iterator<Item = &'a B256>) {
+        let state = &mut *self.state();
+        for hash in hashes {
+            if !state.under_way.contains_key(hash)
+                && let Some(sent) = state.take(hash)
+            {
+                state.under_way.insert(*hash, sent);
+            }
         }
     }
 
@@ -177,11 +213,19 @@ impl Outcomes {
         }
     }
 
-    /// One that is held has other bytes now.
+    /// One that is held or under way has other bytes now. A block may have the old ones all the same: another node may
+    /// have taken them.
     pub fn resigned(&self, before: &B256, after: &B256) {
         let state = &mut *self.state();
         if let Some(sent) = state.held.remove(before) {
             state.held.insert(*after, sent);
+        } else if let Some(sent) = state.under_way.remove(before) {
+            state.under_way.insert(*after, sent);
+        } else {
+            return;
+        }
+        if before != after && state.aliases.len() < ALIASES_MAX {
+            state.aliases.insert(*before, *after);
         }
     }
 
@@ -195,7 +239,7 @@ impl Outcomes {
         let state = &mut *self.state();
         let mut ours = 0;
         for hash in hashes {
-            let Some(sent) = state.take(hash) else { continue };
+            let Some(sent) = state.take(hash).or_else(|| state.take_alias(hash)) else { continue };
             ours += 1;
             if sent.measured {
                 record(&mut state.counts.latency_us, at.saturating_duration_since(sent.due));
@@ -216,7 +260,13 @@ impl Outcomes {
         self.state().last_included
     }
 
-    /// The longest time between two blocks, as they could be read.
+    /// The chain makes a block so often, by what is known before the first is read.
+    pub fn expect_blocks_every(&self, time: Duration) {
+        let state = &mut *self.state();
+        state.last_block.1 = state.last_block.1.max(time);
+    }
+
+    /// The longest time between two blocks, as they could be read, or were expected.
     pub fn longest_block_time(&self) -> Duration {
         self.state().last_block.1
     }
@@ -229,6 +279,12 @@ impl Outcomes {
     /// Whether this one has not ended yet.
     pub fn is_under_way(&self, hash: &B256) -> bool {
         self.state().under_way.contains_key(hash)
+    }
+
+    /// Whether a block may have this one yet: it is under way, was refused, or is to be sent again.
+    pub fn is_open(&self, hash: &B256) -> bool {
+        let state = self.state();
+        state.under_way.contains_key(hash) || state.held.contains_key(hash) || state.refused.contains_key(hash)
     }
 
     /// Waits until fewer than `limit` are under way, for `patience` at most; gives whether they are.
@@ -349,5 +405,26 @@ mod tests {
             assert_eq!((counts.sent, counts.included, counts.rejected_sum(), counts.rejected.len()), (3, 2, 0, 0));
         });
         assert_eq!(outcomes.left(), [hash(2)]);
+        // Those that the block overruled go out again, as they were kept for that.
+        outcomes.sending_again([hash(1), hash(2), hash(3)].iter());
+        assert_eq!(outcomes.left(), [hash(2)]);
+        assert_eq!(outcomes.with(|counts| (counts.sent, counts.included)), (3, 2));
+    }
+
+    #[test]
+    fn a_block_may_have_the_bytes_from_before() {
+        let outcomes = Outcomes::default();
+        let now = Instant::now();
+        outcomes.sending([hash(1), hash(4)].iter(), now, true);
+        outcomes.held(&hash(1));
+        outcomes.resigned(&hash(1), &hash(2));
+        outcomes.sending_again([hash(2)].iter());
+        outcomes.resigned(&hash(2), &hash(3));
+        assert!(outcomes.is_open(&hash(3)) && !outcomes.is_open(&hash(1)) && !outcomes.is_open(&hash(2)));
+        assert_eq!(outcomes.included(&[hash(1)], now), 1, "another node had taken what it was at first");
+        assert_eq!(outcomes.included(&[hash(3), hash(2), hash(1)], now), 0);
+        outcomes.sending_again([hash(3)].iter());
+        assert_eq!(outcomes.left(), [hash(4)]);
+        assert_eq!(outcomes.with(|counts| (counts.sent, counts.included)), (2, 1));
     }
 }

@@ -6,7 +6,7 @@
 //! drops   nothing
 //!
 //! Whom a transaction pays follows from its nonce, and signing is deterministic: what has to be sent again and is no
-//! longer kept is signed again and has the same bytes.
+//! longer kept is signed again, with the fees that it had, and has the same bytes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use hearth_crypto::secp256k1::Signer;
 
 use super::account::address;
 use super::sender::Shared;
-use super::workload::sign;
+use super::workload::{Terms, sign};
 
 /// So many refusals in a row are borne without a rest.
 const REFUSALS_BORNE: u32 = 3;
@@ -35,9 +35,11 @@ pub struct Queue<'a> {
     first: (u64, usize),
     /// The next nonce that nothing is signed for.
     unsigned: u64,
+    /// The first nonce that has never gone out.
+    fresh: u64,
     /// How many were sent, of those that count.
     sent: u64,
-    /// Signed, by nonce, without a hole.
+    /// Signed, by nonce, without a hole but for what has ended.
     ahead: VecDeque<Signed>,
     refusals: u32,
     rests_until: Option<Instant>,
@@ -57,7 +59,7 @@ pub struct Signed {
     pub hash: B256,
     /// The most wei it pays for a unit of gas.
     pub max_fee: u128,
-    /// Whether the node has had no room for it before.
+    /// Whether it has gone out before.
     pub again: bool,
 }
 
@@ -69,6 +71,7 @@ impl<'a> Queue<'a> {
             address: address(signer),
             first: (nonce, target),
             unsigned: nonce,
+            fresh: nonce,
             sent: 0,
             ahead: VecDeque::new(),
             refusals: 0,
@@ -78,19 +81,32 @@ impl<'a> Queue<'a> {
         }
     }
 
-    fn sign_at(&self, shared: &Shared<'_>, nonce: u64) -> Signed {
+    fn sign_with(&self, shared: &Shared<'_>, terms: &Terms, nonce: u64) -> Signed {
         let index = self.first.1 + nonce.saturating_sub(self.first.0) as usize;
         let target = shared.targets[index % shared.targets.len()];
-        let terms = shared.terms();
-        let (raw, hash) = sign(shared.workload.build(&terms, nonce, self.address, target), self.signer);
-        Signed { nonce, raw, hash, max_fee: terms.max_fee, again: false }
+        let (raw, hash) = sign(shared.workload.build(terms, nonce, self.address, target), self.signer);
+        Signed { nonce, raw, hash, max_fee: terms.max_fee, again: nonce < self.fresh }
     }
 
-    /// Signs one more ahead.
+    /// What has gone out with this nonce, with the fees that it had; none if it has ended.
+    fn sign_again(&self, shared: &Shared<'_>, nonce: u64) -> Option<Signed> {
+        let fees = shared.fees.all();
+        let mut signed = fees.iter().rev().map(|terms| self.sign_with(shared, terms, nonce));
+        signed.find(|signed| shared.course.outcomes.is_open(&signed.hash))
+    }
+
+    fn sign_at(&self, shared: &Shared<'_>, nonce: u64) -> Option<Signed> {
+        if nonce < self.fresh {
+            return self.sign_again(shared, nonce);
+        }
+        Some(self.sign_with(shared, &shared.fees.today(), nonce))
+    }
+
+    /// Signs one more ahead, unless that has ended.
     pub fn sign_ahead(&mut self, shared: &Shared<'_>) {
         let signed = self.sign_at(shared, self.unsigned);
         self.unsigned += 1;
-        self.ahead.push_back(signed);
+        self.ahead.extend(signed);
     }
 
     /// How many it may still send.
@@ -103,11 +119,13 @@ impl<'a> Queue<'a> {
         if self.left(shared) == 0 || self.rests_until.is_some_and(|until| now < until) {
             return None;
         }
-        if self.ahead.is_empty() {
+        while self.ahead.is_empty() {
             self.sign_ahead(shared);
         }
+        let signed = self.ahead.pop_front()?;
         self.sent += 1;
-        self.ahead.pop_front()
+        self.fresh = self.fresh.max(signed.nonce + 1);
+        Some(signed)
     }
 
     /// The nonce of what goes out next.
@@ -124,10 +142,15 @@ impl<'a> Queue<'a> {
 
     /// It pays too little: the same with today's fees goes first next time. Gives its hash.
     pub fn put_back_dearer(&mut self, shared: &Shared<'_>, cheap: &Signed) -> B256 {
-        let signed = self.sign_at(shared, cheap.nonce);
+        let signed = self.dearer(shared, cheap);
         let hash = signed.hash;
         self.put_back(signed);
         hash
+    }
+
+    /// The same with today's fees.
+    pub fn dearer(&self, shared: &Shared<'_>, cheap: &Signed) -> Signed {
+        self.sign_with(shared, &shared.fees.today(), cheap.nonce)
     }
 
     /// The node took one.
@@ -155,8 +178,9 @@ impl<'a> Queue<'a> {
             self.unsigned = awaited;
         }
         for nonce in (awaited..self.next_nonce()).rev() {
-            let signed = self.sign_at(shared, nonce);
-            self.ahead.push_front(signed);
+            if let Some(signed) = self.sign_at(shared, nonce) {
+                self.ahead.push_front(signed);
+            }
         }
     }
 
@@ -180,7 +204,7 @@ impl<'a> Queue<'a> {
             return vec![];
         }
         self.patience.1 = 0;
-        (awaited..next.min(awaited + GAP_MAX)).map(|nonce| self.sign_at(shared, nonce)).collect()
+        (awaited..next.min(awaited + GAP_MAX)).filter_map(|nonce| self.sign_again(shared, nonce)).collect()
     }
 
     /// What [`Queue::look`] gave was sent: whether the node had lost any. A slow node is looked at ever less.

@@ -156,10 +156,11 @@ pub fn search<T: FnMut(Progress<'_>), E>(
     let mut search = Search::default();
     while let Some(rate) = search.next(bound.begin).filter(|_| !stop()) {
         told(Progress::Step(&format!("{rate:.1} transactions a second")));
-        let report = drive(rate, &mut told)?;
+        let report = drive(rate, &mut told);
         if stop() {
             break;
         }
+        let report = report?;
         let step = Step::of(&report, bound.p99);
         search.note(rate, step.good());
         if step.good() {

@@ -14,6 +14,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use ureq::Agent;
 
+use super::refusal::Reason;
+
 /// The longest answer: the receipts of a block of 500 thousand transfers are smaller.
 const ANSWER_MAX: u64 = 256 << 20;
 
@@ -59,6 +61,18 @@ pub enum RpcError {
         /// Its words.
         message: String,
     },
+}
+
+impl RpcError {
+    /// Whether the same question may have an answer later.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Url(_) => false,
+            Self::Connection { .. } | Self::Garbled { .. } => true,
+            Self::Status { status, .. } => *status == 408 || *status == 429 || *status >= 500,
+            Self::Refused { message, .. } => Reason::of(message) == Reason::Full,
+        }
+    }
 }
 
 /// An error object. Not every node fills both.
@@ -272,4 +286,70 @@ impl Rpc {
 /// A quantity out of JSON.
 pub fn to_quantity(value: &Value) -> Option<U256> {
     U256::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rpc() -> Rpc {
+        Rpc::new("http://127.0.0.1:1", Duration::from_secs(1)).unwrap()
+    }
+
+    /// The answers to two questions.
+    fn ordered(text: &str) -> Result<Vec<Result<u64, String>>, RpcError> {
+        let answers = rpc().ordered("method", 2, text.as_bytes())?;
+        Ok(answers.into_iter().map(|answer| answer.map_err(|refusal| refusal.message)).collect())
+    }
+
+    #[test]
+    fn answers_come_in_the_order_of_the_questions() {
+        let text = r#" [{"id":1,"result":7,"error":null},{"id":0,"result":null,"error":{"message":"no"}}]"#;
+        assert_eq!(ordered(text).unwrap(), [Err("no".to_owned()), Ok(7)]);
+    }
+
+    #[test]
+    fn what_is_no_answer_is_told() {
+        for (text, wrong) in [
+            ("", "EOF"),
+            (r#"[{"id":0,"result":1},{"id":1,"res"#, "EOF"),
+            (r#"[{"id":0,"result":1}]"#, "fewer answers than questions"),
+            (r#"[{"id":0,"result":1},{"id":0,"result":1}]"#, "ids that were not asked"),
+            (r#"[{"id":0,"result":1},{"id":2,"result":1}]"#, "ids that were not asked"),
+            (r#"[{"id":0,"result":1},{"result":1}]"#, "ids that were not asked"),
+            (r#"[{"id":0,"result":1},{"id":1}]"#, "neither a result nor an error"),
+            (r#"[{"id":0,"result":1},{"id":1,"result":1,"error":{"code":1}}]"#, "neither a result nor an error"),
+            (r#"[{"id":0,"result":1},{"id":1,"result":"x"}]"#, "invalid type"),
+            (r#"{"id":0,"result":1}"#, "one answer to a batch"),
+        ] {
+            let why = ordered(text).unwrap_err();
+            assert!(matches!(&why, RpcError::Garbled { why, .. } if why.contains(wrong)), "{text}: {why}");
+            assert!(why.may_pass());
+        }
+    }
+
+    #[test]
+    fn one_refusal_may_be_for_all() {
+        let why = ordered(r#"{"id":null,"error":{"code":-32005,"message":"too many requests"}}"#).unwrap_err();
+        assert!(matches!(why, RpcError::Refused { code: -32005, .. }) && why.may_pass(), "{why}");
+        let why = ordered(r#"{"error":{"code":-32600,"message":"batches are not served"}}"#).unwrap_err();
+        assert!(!why.may_pass(), "{why}");
+    }
+
+    #[test]
+    fn only_urls_are_asked() {
+        for wrong in ["", "127.0.0.1:8545", "http://", "http:///x", "ws://127.0.0.1"] {
+            assert!(matches!(Rpc::new(wrong, Duration::from_secs(1)), Err(RpcError::Url(_))), "{wrong}");
+        }
+        let why = rpc().number("eth_chainId", &json!([])).unwrap_err();
+        assert!(matches!(why, RpcError::Connection { .. }) && why.may_pass(), "{why}");
+    }
+
+    #[test]
+    fn quantities_are_hexadecimal() {
+        assert_eq!(to_quantity(&json!("0x1f")), Some(U256::from(31)));
+        for wrong in [json!("31"), json!(31), json!(null), json!("0xg"), json!(format!("0x1{}", "0".repeat(64)))] {
+            assert_eq!(to_quantity(&wrong), None, "{wrong}");
+        }
+    }
 }

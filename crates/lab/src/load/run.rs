@@ -5,7 +5,6 @@
 //! memory  see the parts
 //! drops   nothing
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -20,10 +19,11 @@ use super::course::{Course, Timing};
 use super::figures::{self, Found};
 use super::fund::{self, FundError, ask_developer_account};
 use super::outcome::{Outcome, Outcomes};
+use super::patient::{NoAnswer, Patient};
 use super::process;
 use super::report::Report;
 use super::rpc::{Rpc, RpcError, to_quantity};
-use super::sender::{self, Pace, Shared};
+use super::sender::{self, Fees, Pace, Shared};
 pub use super::setup::set_up;
 use super::workload::{Contracts, Mix, Terms, Workload};
 
@@ -46,6 +46,23 @@ pub enum LoadError {
         what: &'static str,
         /// What happened.
         why: String,
+    },
+    /// Stopped before anything was measured.
+    #[error("stopped before the load began")]
+    Stopped,
+    /// A further node is of another chain.
+    #[error("{url} is of another chain than {first}: its {what} is {theirs}, not {ours}")]
+    OtherChain {
+        /// Its address.
+        url: String,
+        /// The first node's.
+        first: String,
+        /// What differs.
+        what: &'static str,
+        /// The first node's.
+        ours: String,
+        /// Its own.
+        theirs: String,
     },
     /// A process that was named is not there.
     #[error("there is no process {0}")]
@@ -71,6 +88,15 @@ pub struct Asked {
     pub duration: Duration,
     /// The node's processes on this machine.
     pub pids: Vec<u32>,
+}
+
+impl From<NoAnswer> for LoadError {
+    fn from(why: NoAnswer) -> Self {
+        match why {
+            NoAnswer::Stopped => Self::Stopped,
+            NoAnswer::Rpc(why) => why.into(),
+        }
+    }
 }
 
 impl Asked {
@@ -123,6 +149,40 @@ pub fn connect(url: &str, timeout: Duration) -> Result<Node, RpcError> {
     Ok(Node { rpc, client, terms: Terms { chain_id, max_fee: small(max_fee), tip: small(tip).min(small(max_fee)) } })
 }
 
+/// That further nodes are of the first one's chain, by its id and the hash of its first block, as far as they tell: one
+/// that does not answer may do so later. Gives those that do not.
+pub fn check_chains(node: &Node, others: &[String], timeout: Duration) -> Result<Vec<RpcError>, LoadError> {
+    let block_hash = |rpc: &Rpc| match rpc.call("eth_getBlockByNumber", &json!(["0x0", false])) {
+        Ok(block) => Ok(block["hash"].as_str().map(str::to_owned)),
+        Err(RpcError::Refused { .. }) => Ok(None),
+        Err(why) => Err(why),
+    };
+    let mut silent = vec![];
+    for url in others {
+        let rpc = Rpc::new(url, timeout)?;
+        let theirs = rpc.number("eth_chainId", &json!([])).and_then(|id| Ok((id, block_hash(&rpc)?)));
+        let (id, hash) = match theirs {
+            Ok(theirs) => theirs,
+            Err(why) => {
+                silent.push(why);
+                continue;
+            }
+        };
+        let other = |what, ours: String, theirs: String| {
+            Err(LoadError::OtherChain { url: url.clone(), first: node.rpc.url().into(), what, ours, theirs })
+        };
+        if id != node.terms.chain_id {
+            return other("chain id", node.terms.chain_id.to_string(), id.to_string());
+        }
+        if let (Some(ours), Some(theirs)) = (block_hash(&node.rpc)?, hash)
+            && ours != theirs
+        {
+            return other("first block", ours, theirs);
+        }
+    }
+    Ok(silent)
+}
+
 /// Gives each account `amount`, out of those that have more, `payer`'s, or a development node's own account.
 pub fn prepare(
     node: &Node,
@@ -132,10 +192,15 @@ pub fn prepare(
     stop: &dyn Fn() -> bool,
     told: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
-    let needed = fund::needed(&node.rpc, &node.terms, accounts, amount)?;
+    let ask = Patient { rpc: &node.rpc, stop };
+    let stopped = |why| match why {
+        NoAnswer::Stopped => FundError::Stopped { done: 0, count: accounts.len() },
+        NoAnswer::Rpc(why) => why.into(),
+    };
+    let needed = fund::needed(&ask, &node.terms, accounts, amount).map_err(stopped)?;
     let rich = address(payer);
-    if node.rpc.balances(&[rich])?[0] < needed {
-        ask_developer_account(&node.rpc, rich, needed, stop)?;
+    if ask.balances(&[rich]).map_err(stopped)?[0] < needed {
+        ask_developer_account(&ask, rich, needed)?;
     }
     fund::fund(&node.rpc, &node.terms, payer, accounts, amount, stop, told)
 }
@@ -149,7 +214,7 @@ pub fn run(
     stop: &dyn Fn() -> bool,
     mut told: impl FnMut(Progress<'_>),
 ) -> Result<Report, LoadError> {
-    let contracts = set_up(node, payer, accounts, &asked.mix, &mut told)?;
+    let contracts = set_up(node, payer, accounts, &asked.mix, stop, &mut told)?;
     drive(asked, node, contracts, accounts, stop, told)
 }
 
@@ -166,15 +231,17 @@ pub fn drive(
         return Err(LoadError::Process(gone));
     }
     let targets: Vec<_> = accounts.iter().map(address).collect();
-    let nonces = node.rpc.nonces(&targets)?;
+    let ask = Patient { rpc: &node.rpc, stop };
+    let nonces = ask.nonces(&targets)?;
     let shares = share(accounts, &nonces, asked.senders);
-    let first = node.rpc.number("eth_blockNumber", &json!([]))? + 1;
-    let (course, terms) = (Course::new(shares.len()), Mutex::new(node.terms));
+    let newest = ask.ask(|rpc| rpc.number("eth_blockNumber", &json!([])))?;
+    let course = Course::new(shares.len());
+    course.outcomes.expect_blocks_every(collect::block_time(&node.rpc, newest));
     let shared = Shared {
         pace: asked.pace_of(accounts.len()),
         senders: shares.len(),
         workload: Workload { mix: asked.mix.clone(), contracts },
-        terms: &terms,
+        fees: Fees::new(node.terms),
         targets: &targets,
         course: &course,
     };
@@ -184,7 +251,7 @@ pub fn drive(
         move || sender::send(rpcs, shared, index, share)
     });
     let presigned = shared.pace.presign * shared.targets.len() as u64;
-    let reader = |end: &AtomicBool| collect::follow(&node.rpc, first, &course.outcomes, end);
+    let reader = |end: &AtomicBool| collect::follow(&node.rpc, newest + 1, &course.outcomes, end);
     let (window, chain, tolds) = course.run(&asked.timing(), presigned, senders.collect(), reader, stop, &mut told);
     told(Progress::Step("asking what became of what is left, and for receipts"));
     end(&node.rpc, &course.outcomes, ASKING_MAX);
@@ -214,15 +281,14 @@ fn share(accounts: &[Signer], nonces: &[u64], senders: usize) -> Vec<Vec<(Signer
     shares
 }
 
-/// Asks the node about each that is left. Of what it does not answer for within `patience`, nothing is known.
+/// Asks the node about each that is left. Of what it does not answer for until `patience` is over, nothing is known.
 fn end(rpc: &Rpc, outcomes: &Outcomes, patience: Duration) {
     let deadline = Instant::now() + patience;
-    let mut silent = false;
+    let ask = Patient { rpc, stop: &|| Instant::now() > deadline };
     for hashes in outcomes.left().chunks(100) {
         let params: Vec<_> = hashes.iter().map(|hash| json!([hash])).collect();
-        silent |= Instant::now() > deadline;
-        let answers = if silent { None } else { rpc.batch("eth_getTransactionByHash", &params).ok() };
-        silent = answers.is_none();
+        let in_time = Instant::now() < deadline;
+        let answers = in_time.then(|| ask.ask(|rpc| rpc.batch("eth_getTransactionByHash", &params)).ok()).flatten();
         let mut answers = answers.unwrap_or_default().into_iter();
         for hash in hashes {
             let outcome = match answers.next() {

@@ -45,25 +45,41 @@ pub struct Shared<'a> {
     pub senders: usize,
     /// What they send.
     pub workload: Workload,
-    /// Fees and chain: fees rise when a node asks for more.
-    pub terms: &'a Mutex<Terms>,
+    /// What they pay.
+    pub fees: Fees,
     /// To whom: the accounts of the load.
     pub targets: &'a [Address],
     /// What all threads share, whatever they send.
     pub course: &'a Course,
 }
 
-impl Shared<'_> {
-    /// Today's fees.
-    pub fn terms(&self) -> Terms {
-        *self.terms.lock().expect("nobody panics with it")
+/// What transactions pay: fees rise when a node asks for more. Each level that the run has had is kept, some tens at
+/// most, so that what was sent at one can be signed again as it was.
+pub struct Fees(Mutex<Vec<Terms>>);
+
+impl Fees {
+    /// These to begin with.
+    pub fn new(terms: Terms) -> Self {
+        Self(Mutex::new(vec![terms]))
+    }
+
+    /// All levels, today's last.
+    pub fn all(&self) -> Vec<Terms> {
+        self.0.lock().expect("nobody panics with it").clone()
+    }
+
+    /// Today's.
+    pub fn today(&self) -> Terms {
+        *self.0.lock().expect("nobody panics with it").last().expect("there is one from the beginning")
     }
 
     /// A node asks for more than `max_fee`.
     fn dearer(&self, max_fee: u128) {
-        let mut terms = self.terms.lock().expect("nobody panics with it");
-        if terms.max_fee <= max_fee {
-            terms.max_fee = max_fee.saturating_mul(DEARER);
+        let mut levels = self.0.lock().expect("nobody panics with it");
+        let today = *levels.last().expect("there is one from the beginning");
+        let higher = max_fee.saturating_mul(DEARER);
+        if today.max_fee <= max_fee && higher > today.max_fee {
+            levels.push(Terms { max_fee: higher, ..today });
         }
     }
 }
@@ -82,7 +98,8 @@ struct Sender<'a> {
 
 /// Signs ahead, waits for the others, sends until the end, and heals until all is over. `index` of the senders.
 pub fn send(nodes: Vec<Rpc>, shared: &Shared<'_>, index: usize, signers: &[(Signer, u64)]) -> Told {
-    // No two accounts pay to the same one at the same time, nor to themselves.
+    // No two accounts pay to the same one at the same time. Each begins with the one after itself, and comes to itself
+    // when it has paid to all others.
     let target = |k: usize| index + (k + 1) * shared.senders;
     let queues = signers.iter().enumerate().map(|(k, (signer, nonce))| Queue::new(signer, *nonce, target(k))).collect();
     let first = index % nodes.len();
@@ -112,8 +129,7 @@ impl<'a> Sender<'a> {
 
     fn run(&mut self, index: usize) {
         let pace = self.shared.pace;
-        let mut timetable = pace.rate.map(|rate| Timetable::new(rate, self.shared.senders, index));
-        let together = timetable.as_ref().map_or(pace.batch, |timetable| timetable.together(pace.batch));
+        let mut timetable = pace.rate.map(|rate| self.shared.course.timetable(rate, self.shared.senders, index));
         let mut healed = Instant::now();
         loop {
             let due = timetable.as_ref().map(|timetable| timetable.due(timetable.gone));
@@ -126,7 +142,8 @@ impl<'a> Sender<'a> {
                 healed = Instant::now();
             }
             let now = Instant::now();
-            let batch = self.take(together, now);
+            let count = timetable.as_ref().map_or(pace.batch, |timetable| timetable.together(now, pace.batch));
+            let batch = self.take(count, now);
             if batch.is_empty() {
                 if self.queues.iter().all(|queue| queue.left(self.shared) == 0) {
                     return;
@@ -134,20 +151,34 @@ impl<'a> Sender<'a> {
                 self.idle(BACK_OFF);
                 continue;
             }
-            let measured = self.shared.course.measured.load(Ordering::Relaxed);
-            let fresh = batch.iter().filter(|(_, signed)| !signed.again).count() as u64;
-            if let (Some(timetable), Some(due)) = (&mut timetable, due) {
-                timetable.gone += fresh;
-                if measured && fresh > 0 {
-                    record(&mut self.told.lag_us, now.saturating_duration_since(due));
-                }
-            }
-            self.deliver(batch, due.unwrap_or(now), measured);
+            self.announce(&batch, &mut timetable, now);
+            self.deliver(batch);
         }
         if let Some(timetable) = &timetable {
             let end = self.shared.course.stop.get().copied().unwrap_or_else(Instant::now);
             let left = self.queues.iter().fold(0u64, |sum, queue| sum.saturating_add(queue.left(self.shared)));
-            timetable.count_unsent(&mut self.told, end, left, together);
+            timetable.count_unsent(&mut self.told, end, left);
+        }
+    }
+
+    /// Before a batch goes out, as a block may be read before the node's answer: each is due at its own time, and at a
+    /// rate counts as gone.
+    fn announce(&mut self, batch: &[(usize, Signed)], timetable: &mut Option<Timetable>, now: Instant) {
+        let (course, measured) = (self.shared.course, self.shared.course.measured.load(Ordering::Relaxed));
+        for (_, signed) in batch {
+            if signed.again {
+                course.outcomes.sending_again([signed.hash].iter());
+                continue;
+            }
+            let mut due = now;
+            if let Some(timetable) = timetable {
+                due = timetable.due(timetable.gone).min(now);
+                timetable.gone += 1;
+                if measured {
+                    record(&mut self.told.lag_us, now.saturating_duration_since(due));
+                }
+            }
+            course.outcomes.sending([signed.hash].iter(), due, measured);
         }
     }
 
@@ -207,8 +238,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends a batch until the node has said something of each of it.
-    fn deliver(&mut self, batch: Vec<(usize, Signed)>, due: Instant, measured: bool) {
-        self.shared.course.outcomes.sending(batch.iter().map(|(_, signed)| &signed.hash), due, measured);
+    fn deliver(&mut self, batch: Vec<(usize, Signed)>) {
         let (mut back_off, mut resent) = (BACK_OFF, false);
         let verdicts = loop {
             let raws: Vec<_> = batch.iter().map(|(_, signed)| &signed.raw[..]).collect();
@@ -257,7 +287,7 @@ impl<'a> Sender<'a> {
 
     fn pay_more(&mut self, index: usize, signed: &Signed) {
         self.told.dearer += 1;
-        self.shared.dearer(signed.max_fee);
+        self.shared.fees.dearer(signed.max_fee);
         self.shared.course.outcomes.held(&signed.hash);
         let hash = self.queues[index].put_back_dearer(self.shared, signed);
         self.shared.course.outcomes.resigned(&signed.hash, &hash);
@@ -293,19 +323,37 @@ impl<'a> Sender<'a> {
         }
         let mut looked: BTreeMap<usize, bool> = BTreeMap::new();
         for batch in lost.chunks(self.shared.pace.batch) {
-            self.shared.course.outcomes.sending(batch.iter().map(|(_, signed)| &signed.hash), Instant::now(), false);
             let raws: Vec<_> = batch.iter().map(|(_, signed)| &signed.raw[..]).collect();
             match self.ask(&raws) {
                 Ok(verdicts) => {
-                    for ((index, _), verdict) in batch.iter().zip(verdicts) {
-                        self.told.healed += u64::from(verdict.is_ok());
-                        *looked.entry(*index).or_default() |= verdict.is_ok();
+                    for ((index, signed), verdict) in batch.iter().zip(verdicts) {
+                        *looked.entry(*index).or_default() |= self.is_healed(*index, signed, verdict.err());
                     }
                 }
                 Err(why) => return self.unanswered(why),
             }
         }
         looked.into_iter().for_each(|(index, lost)| self.queues[index].looked(lost));
+    }
+
+    /// What the node says of one that it may have lost: whether it had. A refusal changes nothing, but where the fees
+    /// have risen since: then the next look sends it with today's.
+    fn is_healed(&mut self, index: usize, signed: &Signed, refusal: Option<Refusal>) -> bool {
+        let outcomes = &self.shared.course.outcomes;
+        match refusal {
+            None => {
+                outcomes.sending_again([signed.hash].iter());
+                self.told.healed += 1;
+                true
+            }
+            Some(refusal) if Reason::of(&refusal.message) == Reason::Fee => {
+                self.told.dearer += 1;
+                self.shared.fees.dearer(signed.max_fee);
+                outcomes.resigned(&signed.hash, &self.queues[index].dearer(self.shared, signed).hash);
+                true
+            }
+            Some(_) => false,
+        }
     }
 
     fn heal_until_over(&mut self) {

@@ -11,8 +11,13 @@ use hearth_crypto::secp256k1::Signer;
 use serde_json::json;
 
 use super::account::address;
+use super::patient::Patient;
+use super::refusal::Reason;
+use super::rpc::Refusal;
 use super::run::{LoadError, Node, Progress};
-use super::workload::{Contracts, Kind, Mix, POOL_CODE, STORE_CODE, TOKEN_CODE, call, code, create, mint_input, sign};
+use super::workload::{
+    Contracts, Kind, Mix, POOL_CODE, STORE_CODE, TOKEN_CODE, Terms, call, code, create, mint_input, sign,
+};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a set-up transaction may take to its receipt.
@@ -26,62 +31,105 @@ pub fn set_up(
     payer: &Signer,
     accounts: &[Signer],
     mix: &Mix,
+    stop: &dyn Fn() -> bool,
     told: &mut impl FnMut(Progress<'_>),
 ) -> Result<Contracts, LoadError> {
+    let by = By { ask: Patient { rpc: &node.rpc, stop }, terms: &node.terms, payer };
     let mut contracts = Contracts::default();
     if mix.has(Kind::Erc20) {
         told(Progress::Step("creating the token and minting for every account"));
-        contracts.token = create_one(node, payer, TOKEN_CODE, 2_000_000)?;
-        mint(node, payer, contracts.token, accounts, (200_000, 40_000))?;
+        contracts.token = by.create(TOKEN_CODE, 2_000_000)?;
+        by.mint(contracts.token, accounts, (200_000, 40_000))?;
     }
     if mix.has(Kind::Contract) {
         told(Progress::Step("creating the contract that is called"));
-        contracts.store = create_one(node, payer, STORE_CODE, 500_000)?;
+        contracts.store = by.create(STORE_CODE, 500_000)?;
     }
     if mix.has(Kind::Swap) {
         told(Progress::Step("creating the pool and minting its tokens for every account"));
-        contracts.pool = create_one(node, payer, POOL_CODE, 5_000_000)?;
-        mint(node, payer, contracts.pool, accounts, (200_000, 80_000))?;
+        contracts.pool = by.create(POOL_CODE, 5_000_000)?;
+        by.mint(contracts.pool, accounts, (200_000, 80_000))?;
     }
     Ok(contracts)
 }
 
-fn create_one(node: &Node, payer: &Signer, digits: &str, gas: u64) -> Result<Address, LoadError> {
-    let from = address(payer);
-    let nonce = node.rpc.nonces(&[from])?[0];
-    send_one(node, "creating a contract", sign(create(&node.terms, nonce, gas, code(digits)), payer))?;
-    Ok(from.create(nonce))
+/// Who sets up, and where.
+struct By<'a> {
+    ask: Patient<'a>,
+    terms: &'a Terms,
+    payer: &'a Signer,
 }
 
-/// Gas is for the call, and for each account.
-fn mint(node: &Node, payer: &Signer, contract: Address, accounts: &[Signer], gas: (u64, u64)) -> Result<(), LoadError> {
-    let mut nonce = node.rpc.nonces(&[address(payer)])?[0];
-    let addresses: Vec<_> = accounts.iter().map(address).collect();
-    for chunk in addresses.chunks(MINT_CHUNK) {
-        let input = mint_input(chunk, U256::from(1_000_000_000_000_000u64));
-        let gas = gas.0 + gas.1 * chunk.len() as u64;
-        send_one(node, "minting", sign(call(&node.terms, nonce, contract, gas, input), payer))?;
-        nonce += 1;
+impl By<'_> {
+    fn nonce(&self) -> Result<u64, LoadError> {
+        Ok(self.ask.nonces(&[address(self.payer)])?[0])
     }
-    Ok(())
-}
 
-/// Sends one transaction, and waits for its success.
-fn send_one(node: &Node, what: &'static str, (raw, hash): (Vec<u8>, B256)) -> Result<(), LoadError> {
-    let wrong = |why: String| LoadError::SetUp { what, why };
-    for verdict in node.rpc.send_raw(&[&raw])? {
-        verdict.map_err(|refusal| wrong(refusal.message))?;
+    fn create(&self, digits: &str, gas: u64) -> Result<Address, LoadError> {
+        let nonce = self.nonce()?;
+        self.send("creating a contract", sign(create(self.terms, nonce, gas, code(digits)), self.payer))?;
+        Ok(address(self.payer).create(nonce))
     }
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let receipt = node.rpc.call("eth_getTransactionReceipt", &json!([hash]))?;
-        match receipt["status"].as_str() {
-            Some("0x1") => return Ok(()),
-            Some(_) => return Err(wrong("it failed in its block".into())),
-            None if Instant::now() > deadline => {
-                return Err(wrong(format!("there is no receipt after {} s", PATIENCE.as_secs())));
-            }
-            None => thread::sleep(LOOK_EVERY),
+
+    /// Gas is for the call, and for each account.
+    fn mint(&self, contract: Address, accounts: &[Signer], gas: (u64, u64)) -> Result<(), LoadError> {
+        let first = self.nonce()?;
+        let addresses: Vec<_> = accounts.iter().map(address).collect();
+        for (nonce, chunk) in (first..).zip(addresses.chunks(MINT_CHUNK)) {
+            let input = mint_input(chunk, U256::from(1_000_000_000_000_000u64));
+            let gas = gas.0 + gas.1 * chunk.len() as u64;
+            self.send("minting", sign(call(self.terms, nonce, contract, gas, input), self.payer))?;
         }
+        Ok(())
+    }
+
+    /// Sends one transaction, and waits for its success.
+    fn send(&self, what: &'static str, (raw, hash): (Vec<u8>, B256)) -> Result<(), LoadError> {
+        let wrong = |why: String| LoadError::SetUp { what, why };
+        let deadline = Instant::now() + PATIENCE;
+        self.hand_over(&raw, deadline, wrong)?;
+        loop {
+            let receipt = self.ask.ask(|rpc| rpc.call("eth_getTransactionReceipt", &json!([hash])))?;
+            match receipt["status"].as_str() {
+                Some("0x1") => return Ok(()),
+                Some(_) => return Err(wrong("it failed in its block".into())),
+                None if Instant::now() > deadline => {
+                    return Err(wrong(format!("there is no receipt after {} s", PATIENCE.as_secs())));
+                }
+                None => self.rest()?,
+            }
+        }
+    }
+
+    /// Sends the same bytes until the node has them.
+    fn hand_over(&self, raw: &[u8], deadline: Instant, wrong: impl Fn(String) -> LoadError) -> Result<(), LoadError> {
+        let mut resent = false;
+        loop {
+            let why = match self.ask.rpc.send_raw(&[raw]).map(|verdicts| verdicts.into_iter().next()) {
+                Ok(Some(Err(Refusal { message, .. }))) => match Reason::of(&message) {
+                    Reason::Known => return Ok(()),
+                    // An answer was lost, and it is in a block by now: its receipt will tell.
+                    Reason::NonceUsed if resent => return Ok(()),
+                    Reason::Full => wrong(message),
+                    Reason::NonceUsed | Reason::Fee | Reason::Other => return Err(wrong(message)),
+                },
+                Ok(_) => return Ok(()),
+                Err(why) if !why.may_pass() => return Err(why.into()),
+                Err(why) => why.into(),
+            };
+            if Instant::now() > deadline {
+                return Err(why);
+            }
+            self.rest()?;
+            resent = true;
+        }
+    }
+
+    fn rest(&self) -> Result<(), LoadError> {
+        if (self.ask.stop)() {
+            return Err(LoadError::Stopped);
+        }
+        thread::sleep(LOOK_EVERY);
+        Ok(())
     }
 }

@@ -43,15 +43,16 @@ impl Window {
     ) -> Self {
         let own = std::process::id();
         let cpu = || (process::cpu_time_of_all(&timing.pids), process::cpu_time(own).unwrap_or_default());
-        let (start, warmup) = (Instant::now(), timing.warmup);
+        let (start, warmup) = (course.begun(), timing.warmup);
         let (mut begin, mut before) = (start + warmup, None);
         let (mut second, mut included) = (start + Duration::from_secs(1), 0);
         let mut still = Standstill::new(&course.outcomes);
         let end = loop {
             let now = Instant::now();
             if before.is_none() && now >= begin {
-                before = Some(cpu());
-                begin = now;
+                before = Some((cpu(), now));
+                // Without a warm-up what falls due from the first moment on is measured, however late that is seen.
+                begin = if warmup.is_zero() { start } else { now };
                 course.measured.store(true, Ordering::Relaxed);
             }
             if now >= second {
@@ -71,12 +72,12 @@ impl Window {
             thread::sleep(LOOK_EVERY.min((begin + timing.duration).saturating_duration_since(now)));
         };
         let (server, client) = cpu();
-        let (server_before, client_before) = before.unwrap_or((server, client));
+        let ((server_before, client_before), counted_from) = before.unwrap_or(((server, client), Instant::now()));
         let known = !timing.pids.is_empty();
         Self {
             begin: begin.min(end),
             end,
-            counted: begin.elapsed(),
+            counted: counted_from.elapsed(),
             server: server.zip(server_before).map(|(now, then)| now.saturating_sub(then)).filter(|_| known),
             client: client.saturating_sub(client_before),
             resident: known.then(|| timing.pids.iter().filter_map(|&pid| process::resident(pid)).sum()),
@@ -100,8 +101,13 @@ impl Standstill {
         if left != self.left {
             (self.left, self.moved) = (left, Instant::now());
         }
-        left == 0 || self.moved.elapsed() > STANDSTILL.max(outcomes.longest_block_time() * STANDSTILL_BLOCKS)
+        left == 0 || self.moved.elapsed() > patience(outcomes)
     }
+}
+
+/// For how long nothing may be included until that is taken for the end.
+fn patience(outcomes: &Outcomes) -> Duration {
+    STANDSTILL.max(outcomes.longest_block_time() * STANDSTILL_BLOCKS)
 }
 
 /// Waits until nothing is under way, or nothing moves, or `ended`.
@@ -114,5 +120,23 @@ pub fn settle(course: &Course, ended: impl Fn() -> bool) {
             return;
         }
         course.outcomes.wait_below(still.left, LOOK_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_blocks_are_waited_for_before_the_first_is_seen() {
+        let outcomes = Outcomes::default();
+        assert_eq!(patience(&outcomes), STANDSTILL);
+        outcomes.expect_blocks_every(Duration::from_secs(15));
+        assert_eq!(patience(&outcomes), Duration::from_secs(45));
+        let now = Instant::now();
+        for second in [0, 1, 21] {
+            outcomes.included(&[], now + Duration::from_secs(second));
+        }
+        assert_eq!(patience(&outcomes), Duration::from_secs(60));
     }
 }

@@ -75,10 +75,14 @@ fn what_was_stopped_goes_on_and_pays_nothing_twice() {
 
 #[test]
 fn lost_answers_and_a_full_pool_cost_nothing() {
-    for manners in
-        [Manners { answer_lost_every: 2, ..Manners::default() }, Manners { pool_max: 4, ..Manners::default() }]
-    {
-        let scene = scene(40, Manners { block_ms: 20, ..manners });
+    for manners in [
+        Manners { answer_lost_every: 2, ..Manners::default() },
+        Manners { pool_max: 4, ..Manners::default() },
+        Manners { busy_every: 3, ..Manners::default() },
+        Manners { garbles_every: 3, ..Manners::default() },
+    ] {
+        let scene = scene(40, Manners { block_ms: 20, ..Manners::default() });
+        scene.stub.behave(manners);
         assert_eq!(scene.fund(&|| false).unwrap(), 40);
         scene.check();
     }

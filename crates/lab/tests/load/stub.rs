@@ -32,14 +32,31 @@ pub struct Manners {
     pub forgets_every: u64,
     /// Of the requests that send, each so-manieth is carried out and never answered; 0 is none.
     pub answer_lost_every: u64,
-    /// From this block on nothing is answered; 0 is never.
-    pub dies_at: u64,
+    /// When so many blocks with something in them have been read, nothing is answered any more; 0 is never.
+    pub dies_after: u64,
+    /// Of the requests, each so-manieth is answered with status 429 and not carried out; 0 is none.
+    pub busy_every: u64,
+    /// Of the requests, each so-manieth is carried out and answered with something else: ids that were not asked, half
+    /// of the JSON, half of the body, in turn; 0 is none.
+    pub garbles_every: u64,
+    /// Of the nonces that it tells, each so-manieth is this much too low; 0 is none.
+    pub nonces_behind_every: u64,
+    pub nonces_behind: u64,
+    /// Of the transactions that it takes, each so-manieth is answered with words of a full pool; 0 is none.
+    pub full_is_a_lie_every: u64,
+    /// Blocks below this are not kept.
+    pub blocks_kept_from: usize,
+    /// Seconds between the times of two blocks; 0 is one.
+    pub block_s: usize,
+    /// The hash of the first block.
+    pub genesis: B256,
     /// Time that each request which sends takes.
     pub slow_ms: u64,
     /// Whether it knows receipts of whole blocks.
     pub no_block_receipts: bool,
-    /// What a transaction must pay for a unit of gas at least.
+    /// What a transaction must pay for a unit of gas at least, when so many have been taken.
     pub base_fee: u128,
+    pub base_fee_after: u64,
     /// The words in which it refuses each so-manieth transaction; 0 is none.
     pub refuses_every: u64,
     /// A full pool speaks as geth's.
@@ -57,6 +74,7 @@ struct Pooled {
 struct Block {
     hash: B256,
     transactions: Vec<(B256, Address)>,
+    is_read: bool,
 }
 
 /// The chain and its pool.
@@ -71,6 +89,9 @@ pub struct World {
     taken: u64,
     sends: u64,
     seen: u64,
+    requests: u64,
+    nonces_told: u64,
+    lies: u64,
     dead: bool,
 }
 
@@ -92,12 +113,15 @@ impl Stub {
             balances: rich.iter().map(|&account| (account, U256::from(10).pow(U256::from(24)))).collect(),
             nonces: HashMap::new(),
             pool: HashMap::new(),
-            blocks: vec![Block { hash: keccak256(b"genesis"), transactions: vec![] }],
+            blocks: vec![Block { hash: manners.genesis, transactions: vec![], is_read: false }],
             mined: HashMap::new(),
             recoverer: Recoverer::new(Arithmetic::Portable),
             taken: 0,
             sends: 0,
             seen: 0,
+            requests: 0,
+            nonces_told: 0,
+            lies: 0,
             dead: false,
         }));
         let (end, ended) = channel();
@@ -121,6 +145,11 @@ impl Stub {
     /// Looks at the chain.
     pub fn with<T>(&self, look: impl FnOnce(&World) -> T) -> T {
         look(&lock(&self.world))
+    }
+
+    /// From now on it has these manners, but for the time between blocks.
+    pub fn behave(&self, manners: Manners) {
+        lock(&self.world).manners = manners;
     }
 
     /// Makes a block now.
@@ -160,17 +189,41 @@ fn serve(stream: TcpStream, world: &Mutex<World>) {
         if reader.read_exact(&mut body).is_err() {
             return;
         }
-        let Some(answer) = answer(world, &body) else { return };
-        let head =
-            format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", answer.len());
-        if reader.get_mut().write_all(format!("{head}{answer}").as_bytes()).is_err() {
+        let Some(Answer { status, body, is_whole }) = answer(world, &body) else { return };
+        let length = if is_whole { body.len() } else { body.len() * 2 };
+        let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
+        if reader.get_mut().write_all(format!("{head}{body}").as_bytes()).is_err() || !is_whole {
             return;
         }
     }
 }
 
+/// What goes back over HTTP.
+struct Answer {
+    status: &'static str,
+    body: String,
+    /// Whether all of it comes, before the connection ends.
+    is_whole: bool,
+}
+
+impl Answer {
+    fn ok(body: String) -> Self {
+        Self { status: "200 OK", body, is_whole: true }
+    }
+
+    /// Something else: the first is what another question would have got.
+    fn garbled(answers: &Value, turn: u64) -> Self {
+        let half = |text: String| text[..text.len() / 2].to_owned();
+        match turn % 3 {
+            0 => Self::ok(answers.to_string().replace("\"id\":", "\"id\":70000")),
+            1 => Self::ok(half(answers.to_string())),
+            _ => Self { is_whole: false, ..Self::ok(half(answers.to_string())) },
+        }
+    }
+}
+
 /// None: the connection is closed without a word.
-fn answer(world: &Mutex<World>, body: &[u8]) -> Option<String> {
+fn answer(world: &Mutex<World>, body: &[u8]) -> Option<Answer> {
     let request: Value = serde_json::from_slice(body).unwrap();
     let questions = request.as_array().cloned().unwrap_or_else(|| vec![request.clone()]);
     let sends = questions[0]["method"] == "eth_sendRawTransaction";
@@ -181,6 +234,12 @@ fn answer(world: &Mutex<World>, body: &[u8]) -> Option<String> {
     let mut world = lock(world);
     if world.dead {
         return None;
+    }
+    world.requests += 1;
+    let turn = world.requests;
+    let is_nth = |every: u64| every > 0 && turn % every == 0;
+    if is_nth(world.manners.busy_every) {
+        return Some(Answer { status: "429 Too Many Requests", ..Answer::ok("slow down".into()) });
     }
     let answers: Vec<_> = questions
         .iter()
@@ -201,7 +260,9 @@ fn answer(world: &Mutex<World>, body: &[u8]) -> Option<String> {
             return None;
         }
     }
-    Some(if request.is_array() { Value::from(answers).to_string() } else { answers[0].to_string() })
+    let answers = if request.is_array() { Value::from(answers) } else { answers[0].clone() };
+    let every = world.manners.garbles_every;
+    Some(if is_nth(every) { Answer::garbled(&answers, turn / every) } else { Answer::ok(answers.to_string()) })
 }
 
 /// A slow server's time.
@@ -236,8 +297,7 @@ impl World {
         }
         self.pool.retain(|_, waiting| !waiting.is_empty());
         let hash = keccak256(number.to_be_bytes());
-        self.blocks.push(Block { hash, transactions });
-        self.dead = self.manners.dies_at > 0 && number as u64 >= self.manners.dies_at;
+        self.blocks.push(Block { hash, transactions, is_read: false });
     }
 
     fn call(&mut self, method: &str, params: &Value) -> Result<Value, Refusal> {
@@ -253,8 +313,17 @@ impl World {
             "eth_maxPriorityFeePerGas" => json!("0x1"),
             "eth_blockNumber" => json!(format!("{:#x}", self.blocks.len() - 1)),
             "eth_getBalance" => json!(self.balances.get(&address()).copied().unwrap_or_default()),
-            "eth_getTransactionCount" => json!(format!("{:#x}", self.nonce(address(), params[1] == "pending"))),
-            "eth_getBlockByNumber" => self.block(block(self)),
+            "eth_getTransactionCount" => {
+                self.nonces_told += 1;
+                let every = self.manners.nonces_behind_every;
+                let behind = if every > 0 && self.nonces_told % every == 0 { self.manners.nonces_behind } else { 0 };
+                let nonce = self.nonce(address(), params[1] == "pending");
+                json!(format!("{:#x}", nonce.saturating_sub(behind)))
+            }
+            "eth_getBlockByNumber" => {
+                let number = block(self);
+                self.block(number)
+            }
             "eth_getBlockReceipts" if !self.manners.no_block_receipts => {
                 let hashes: Vec<_> = self.blocks[block(self)].transactions.iter().map(|(hash, _)| *hash).collect();
                 hashes.into_iter().map(|hash| self.receipt(hash)).collect()
@@ -282,13 +351,21 @@ impl World {
         nonce
     }
 
-    fn block(&self, number: usize) -> Value {
-        let Some(block) = self.blocks.get(number) else { return Value::Null };
+    fn block(&mut self, number: usize) -> Value {
+        if !(self.manners.blocks_kept_from..self.blocks.len()).contains(&number) {
+            return Value::Null;
+        }
+        self.blocks[number].is_read = true;
+        let block = &self.blocks[number];
+        let parent = number.checked_sub(1).map_or(B256::ZERO, |parent| self.blocks[parent].hash);
+        let read = self.blocks.iter().filter(|block| block.is_read && !block.transactions.is_empty()).count() as u64;
+        self.dead = self.manners.dies_after > 0 && read >= self.manners.dies_after;
         let hashes: Vec<_> = block.transactions.iter().map(|(hash, _)| hash).collect();
         json!({
+            "number": format!("{number:#x}"),
             "hash": block.hash,
-            "parentHash": number.checked_sub(1).map_or(B256::ZERO, |parent| self.blocks[parent].hash),
-            "timestamp": format!("{number:#x}"),
+            "parentHash": parent,
+            "timestamp": format!("{:#x}", number * self.manners.block_s.max(1)),
             "gasUsed": format!("{:#x}", 21_000 * hashes.len()),
             "gasLimit": "0x1dcd6500",
             "baseFeePerGas": "0x0",
@@ -321,7 +398,7 @@ impl World {
         if self.balance(from) < cost {
             return refuse("insufficient funds for gas * price + value");
         }
-        if transaction.max_fee_per_gas() < self.manners.base_fee {
+        if self.taken >= self.manners.base_fee_after && transaction.max_fee_per_gas() < self.manners.base_fee {
             return refuse("max fee per gas less than block base fee");
         }
         if self.manners.pool_max > 0 && self.waiting() >= self.manners.pool_max {
@@ -334,6 +411,10 @@ impl World {
         if self.manners.forgets_every == 0 || self.taken % self.manners.forgets_every != 0 {
             let (to, value) = (transaction.to().unwrap_or_default(), transaction.value());
             self.pool.entry(from).or_default().insert(nonce, Pooled { hash, to, value });
+        }
+        if self.manners.full_is_a_lie_every > 0 && self.taken % self.manners.full_is_a_lie_every == 0 {
+            self.lies += 1;
+            return refuse("txpool is full");
         }
         Ok(hash)
     }
@@ -354,6 +435,11 @@ impl World {
     /// How many transactions are in blocks.
     pub fn included(&self) -> usize {
         self.mined.len()
+    }
+
+    /// How often it said that its pool is full when it took something.
+    pub fn lies(&self) -> u64 {
+        self.lies
     }
 
     /// What an account has.
