@@ -18,6 +18,7 @@ mod history;
 mod hostile;
 mod idle;
 mod kills;
+mod load_ethereum;
 mod metrics;
 mod mistakes;
 mod monitor;

@@ -1,0 +1,88 @@
+//! `hearth load` as its users meet it, on `hearth evm run`: money for accounts, runs with their keys, a comparison; and
+//! what it says where nobody listens.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::node::{Process, hearth, output};
+
+/// `hearth load`, on the node at this address.
+fn load(command: &str, url: &str, arguments: &[&str]) -> Output {
+    output(hearth().args(["load", command, "--network", url]).args(arguments))
+}
+
+/// The same, which must end well: what it said.
+#[track_caller]
+fn said(command: &str, url: &str, arguments: &[&str]) -> String {
+    let output = load(command, url, arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The same, which must end with this code: the error.
+#[track_caller]
+fn error(code: i32, command: &str, url: &str, arguments: &[&str]) -> String {
+    let output = load(command, url, arguments);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    text
+}
+
+fn report(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn accounts_are_funded_send_and_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let node = Process::start(hearth().args(["evm", "run", "--port", "0", "--block-time", "0.1", "--no-dashboard"]));
+    let lines = node.wait_for_line("ready;");
+    let url = lines.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where").trim().to_owned();
+    let keys = path("keys.json").display().to_string();
+    let text = said("fund", &url, &["--count", "30", "--keys", &keys]);
+    assert!(text.contains("or more, 30 of them were short"), "{text}");
+    let text = said("fund", &url, &["--load", "--keys", &keys]);
+    assert!(text.contains("or more, 0 of them were short"), "{text}");
+    let why = error(2, "fund", &url, &["--count", "30", "--keys", &keys]);
+    assert!(why.contains("is there already: use it with --load"), "{why}");
+    let reports = ["before.json", "after.json"].map(path);
+    for file in &reports {
+        let file = file.display().to_string();
+        let text = said("run", &url, &["--keys", &keys, "--count", "5", "--kind", "erc20", "--json", &file]);
+        assert!(text.contains("150"), "{text}");
+    }
+    for report in reports.iter().map(|file| report(file)) {
+        let ends = ["sent", "included", "rejected", "dropped", "unknown", "failed"].map(|end| report[end].as_u64());
+        assert_eq!(ends, [150, 150, 0, 0, 0, 0].map(Some), "{report}");
+    }
+    let compared = output(hearth().args(["load", "compare"]).args(&reports));
+    let text = String::from_utf8_lossy(&compared.stdout);
+    assert!(compared.status.success() && text.contains("txn/s"), "{text}");
+    let text = said("block", &url, &["--last", "5"]);
+    assert!(text.contains("5 blocks"), "{text}");
+}
+
+#[test]
+fn without_a_node_there_are_no_keys_that_stand_in_the_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys.json");
+    // A port that nobody has any more.
+    let taken = std::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let url = format!("http://{}", taken.local_addr().unwrap());
+    drop(taken);
+    for _ in 0..2 {
+        let why = error(1, "fund", &url, &["--count", "3", "--keys", &keys.display().to_string()]);
+        assert!(why.contains("a node must be listening there: `hearth evm run` starts one"), "{why}");
+        assert!(!keys.exists());
+    }
+    let why = error(2, "fund", "127.0.0.1:8545", &["--keys", &keys.display().to_string()]);
+    assert!(why.contains("is no URL of a node's RPC") && !why.contains("listening"), "{why}");
+    let why = error(2, "fund", &url, &["--funder", "x", "--keys", &keys.display().to_string()]);
+    assert!(why.contains("--funder") && !keys.exists(), "{why}");
+    let why = error(2, "run", &url, &["--duration", "9223372036854775808"]);
+    assert!(why.contains("--duration: 1 to "), "{why}");
+}
