@@ -11,16 +11,19 @@
 //! memory  the hashes of this node's transactions that wait, bounded by the pools
 //! drops   nothing: what CometBFT does not take now is handed over again
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use alloy_consensus::Transaction;
 use alloy_primitives::B256;
 use bytes::Bytes;
 use hearth_evm::chain::Chain;
-use hearth_evm::pool::Feed;
+use hearth_evm::pool::{Feed, Pool};
+use hearth_evm::tx::SharedTx;
+use hearth_utxo::Pool as OutputPool;
 
 use crate::check::{Came, hashes};
 use crate::envelope::Sealer;
@@ -138,8 +141,10 @@ impl Work {
             if head >= looked + AGAIN {
                 looked = head;
                 self.forget();
-                txs.extend(overdue(&self.waiting, head));
-                outputs.extend(overdue(&self.waiting_outputs, head));
+                // Before what came later, which may build on it.
+                txs.splice(0..0, txs_in_order(self.chain.pool(), overdue(&self.waiting, head)));
+                let overdue = overdue(&self.waiting_outputs, head);
+                outputs.splice(0..0, outputs_in_order(self.chain.outputs_pool(), &overdue));
             }
             self.waiting.extend(txs.iter().map(|hash| (*hash, head)));
             self.waiting_outputs.extend(outputs.iter().map(|id| (*id, head)));
@@ -183,6 +188,66 @@ impl Work {
 }
 
 /// What waits too long.
-fn overdue(waiting: &HashMap<B256, u64>, head: u64) -> Vec<B256> {
+fn overdue(waiting: &HashMap<B256, u64>, head: u64) -> HashSet<B256> {
     waiting.iter().filter(|(_, since)| head >= **since + AGAIN).map(|(hash, _)| *hash).collect()
+}
+
+/// Those of them that wait, each after those that its sender numbered lower.
+fn txs_in_order(pool: &Pool, hashes: HashSet<B256>) -> Vec<B256> {
+    let mut txs: Vec<SharedTx> = hashes.iter().filter_map(|hash| pool.get(hash)).collect();
+    txs.sort_unstable_by_key(|tx| (tx.sender, tx.envelope.nonce()));
+    txs.iter().map(|tx| tx.hash).collect()
+}
+
+/// Those of them that wait, in the order in which they came: one may spend what another makes.
+fn outputs_in_order(pool: &OutputPool, ids: &HashSet<B256>) -> Vec<B256> {
+    if ids.is_empty() {
+        return Vec::new();
+    }
+    pool.came_since(0).0.iter().map(|tx| tx.id).filter(|id| ids.contains(id)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::{Address, U256};
+    use hearth_crypto::ed25519::SigningKey;
+    use hearth_crypto::secp256k1::Signer;
+    use hearth_evm::chain::{BlockTime, ChainConfig};
+    use hearth_evm::genesis::Genesis;
+    use hearth_evm::prism::call;
+    use hearth_utxo::tx::{Action, Builder};
+    use hearth_utxo::{AssetId, Output, OwnerKey};
+
+    use super::*;
+
+    const CHAIN: u64 = 777;
+
+    #[test]
+    fn what_is_handed_over_again_goes_in_the_order_in_which_it_came() {
+        let (signer, key) = (Signer::new(&[1; 32]).unwrap(), SigningKey::from_seed(&[5; 32]));
+        let owner = OwnerKey(key.public_key());
+        let accounts = [(Address::from(signer.address()), U256::from(10_u128.pow(22)))];
+        let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+        let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
+        let chain = Chain::open(config).unwrap();
+        let transfer = |nonce| call(CHAIN, nonce, 100_000_000_000, &owner, 1_000_000, &signer).raw;
+        assert!(chain.submit((0..20).map(transfer).collect()).iter().all(Result::is_ok));
+        chain.mine().unwrap();
+        let submit = |raw: alloy_primitives::Bytes| chain.submit(vec![raw]).remove(0).unwrap();
+        let txs: Vec<B256> = (20..40).map(|nonce| submit(transfer(nonce))).collect();
+        let of = chain.outputs().outputs_of(&owner, None, 20);
+        let outputs: Vec<B256> = (0..20)
+            .map(|n| {
+                let outputs = vec![Output { asset: AssetId::NATIVE, amount: 1, owner, memo: Default::default() }];
+                let (available, action) = (&of[n..=n], Action::Transfer);
+                let raw = Builder { chain_id: CHAIN, key: &key, available, outputs, action }.build().unwrap();
+                submit(raw.into())
+            })
+            .collect();
+        let since = |all: &[B256]| all.iter().map(|hash| (*hash, 1)).collect::<HashMap<_, _>>();
+        let (of_txs, of_outputs) = (since(&txs[3..]), since(&outputs[5..]));
+        assert!(overdue(&of_txs, AGAIN).is_empty());
+        assert_eq!(txs_in_order(chain.pool(), overdue(&of_txs, AGAIN + 1)), txs[3..]);
+        assert_eq!(outputs_in_order(chain.outputs_pool(), &overdue(&of_outputs, AGAIN + 1)), outputs[5..]);
+    }
 }

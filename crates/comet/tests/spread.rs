@@ -128,8 +128,14 @@ fn both_ledgers_transactions_reach_the_other_nodes_pools() {
     // What came through CometBFT is not handed to it again by the other.
     let (rpc, broadcast) = self::rpc();
     let others = Spreader::start(other.chain().clone(), rpc, other.spread().clone()).unwrap();
+    // One of its own comes after all that it could have handed over.
+    let own = other.chain().submit(vec![call(3).raw.clone()]).remove(0).unwrap();
+    let envelope = broadcast.recv_timeout(WITHIN).expect("its own is handed over");
     drop((spreader, others));
-    assert!(broadcast.try_recv().is_err());
+    assert!(broadcast.try_recv().is_err(), "nothing else is");
+    let check = one.check_tx(request::CheckTx { tx: envelope.clone(), r#type: 0 }).unwrap();
+    assert_eq!((check.code, &check.data[..]), (0, own.as_slice()), "it holds that transaction alone");
+    assert_eq!(one.chain().pool().get(&own).map(|tx| tx.hash), Some(own));
     let query = request::Query { path: "/outputs".into(), data: owner.0.to_vec().into(), ..Default::default() };
     let answer = one.query(query).unwrap();
     let answer: serde_json::Value = serde_json::from_slice(&answer.value).unwrap();
