@@ -87,7 +87,9 @@ fn node() {
     let genesis = Genesis::from_json(&file["app_state"].to_string()).unwrap();
     let dir = given["dir"].as_str().map(PathBuf::from);
     // CometBFT keeps all blocks; the application needs few of them to go on after a kill.
-    let (block_time, pool, retain_blocks) = (BlockTime::Manual, PoolConfig::comet(), 20);
+    // Without a folder all are looked up in memory.
+    let retain_blocks = if dir.is_some() { 20 } else { 0 };
+    let (block_time, pool) = (BlockTime::Manual, PoolConfig::comet());
     let config = ChainConfig { dir, retain_blocks, block_time, pool, ..ChainConfig::new(genesis) };
     let snapshots = config.dir.as_ref().map(|dir| dir.join("snapshots"));
     let chain = Chain::open(config).unwrap();

@@ -28,6 +28,9 @@ const BLOCK: u8 = 3;
 const ITEM: u8 = 4;
 /// The longest piece of a block, and the longest item.
 pub const PIECE_BYTES_MAX: usize = 1 << 20;
+/// The longest chunk: an entry that begins in it is not cut.
+pub const CHUNK_BYTES_MAX: usize = CHUNK_BYTES + PIECE_BYTES_MAX + 128;
+const _: () = assert!(CODE_BYTES_MAX <= PIECE_BYTES_MAX);
 
 /// A part of what is after the headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +76,7 @@ pub enum CodecError {
     /// Longer than any code, piece or item.
     #[error("an entry of {0} bytes")]
     Long(usize),
-    /// Slots without an account, a zero slot, or entries out of order.
+    /// Slots without an account, a zero slot, a piece or an item of nothing, or entries out of order.
     #[error("byte {0}: an entry that cannot be there")]
     Order(usize),
     /// Headers that are none.
@@ -167,7 +170,7 @@ impl Reader {
             match tag {
                 BLOCK | ITEM => {
                     let bytes = sized(chunk, &mut at, PIECE_BYTES_MAX)?;
-                    if self.account.is_some() || (tag == BLOCK && self.items) {
+                    if bytes.is_empty() || self.account.is_some() || (tag == BLOCK && self.items) {
                         return Err(CodecError::Order(begin));
                     }
                     self.items = tag == ITEM;
@@ -288,6 +291,10 @@ mod tests {
         assert!(matches!(read(&write(&[account(1, vec![]), item])), Err(CodecError::Order(_))));
         let long = Entry::Block(vec![0; PIECE_BYTES_MAX + 1].into());
         assert_eq!(read(&write(&[long])), Err(CodecError::Long(PIECE_BYTES_MAX + 1)));
+        // Five bytes of a chunk would be a hundred in memory.
+        for entry in [Entry::Block(Bytes::new()), Entry::Item(Bytes::new())] {
+            assert_eq!(read(&write(&[entry])), Err(CodecError::Order(0)));
+        }
         assert_eq!(read(&[Bytes::from_static(&[7])]), Err(CodecError::Tag { at: 0, tag: 7 }));
     }
 

@@ -71,16 +71,19 @@ impl Maker {
             }),
         };
         let sender = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
-        match (frozen, &*sender) {
-            (Ok(Some(frozen)), Some(sender)) => drop(sender.send(frozen)),
-            (Ok(_), _) => {
-                self.shared.busy.store(false, Ordering::Release);
-                self.shared.left_out.fetch_add(1, Ordering::Relaxed);
-            }
+        let is_sent = match (frozen, &*sender) {
+            // The thread may have panicked.
+            (Ok(Some(frozen)), Some(sender)) => sender.send(frozen).is_ok(),
+            (Ok(_), _) => false,
             (Err(why), _) => {
                 tracing::warn!(number, %why, "a snapshot is left out");
                 self.shared.left_out.fetch_add(1, Ordering::Relaxed);
+                return;
             }
+        };
+        if !is_sent {
+            self.shared.busy.store(false, Ordering::Release);
+            self.shared.left_out.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -98,6 +101,7 @@ impl Drop for Maker {
 
 fn run(store: &Store, shared: &Shared, frozen: &Receiver<Frozen>) {
     while let Ok(frozen) = frozen.recv() {
+        let _busy = Busy(shared);
         let number = frozen.block.number();
         let headers = frozen.headers.clone();
         let stop = |entry: io::Result<Entry>| match shared.stopping.load(Ordering::Relaxed) {
@@ -108,7 +112,15 @@ fn run(store: &Store, shared: &Shared, frozen: &Receiver<Frozen>) {
             shared.left_out.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(number, %error, "a snapshot was not written");
         }
-        shared.busy.store(false, Ordering::Release);
+    }
+}
+
+/// A snapshot is being written: however that ends, the next can be.
+struct Busy<'a>(&'a Shared);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.busy.store(false, Ordering::Release);
     }
 }
 

@@ -7,7 +7,8 @@
 //! reads   the offer; chunks, in order
 //! writes  the chunks to a folder, until the last is there; then the chain
 //! memory  the chunk at hand, and all of them where there is no folder; in the end the state that is restored
-//! drops   chunks that are not what was offered: asked for again, and their sender no more
+//! drops   chunks that are not what was offered: asked for again, and their sender no more; the whole snapshot where a
+//!         chunk holds what none does, where there is no room for it, or where a block says more than its gas pays for
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -23,14 +24,12 @@ use hearth_evm::chain::{Chain, RestoreError};
 use hearth_evm::state::{self, Account, StateError};
 use hearth_utxo::ledger::{Item, Loading};
 
-use super::codec::{Entry, FORMAT, Reader, chunk_hash, decode_headers};
+use super::codec::{CHUNK_BYTES_MAX, Entry, FORMAT, Reader, chunk_hash, decode_headers};
 use super::store::{snapshot_hash, split};
 use crate::app_hash::app_hash;
 
-/// A snapshot may have so many chunks: CometBFT's own bound.
-const CHUNKS_MAX: usize = 100_000;
-/// A block is not longer; CometBFT's have 100 MB at most, and logs take gas.
-const BLOCK_BYTES_MAX: usize = 1 << 30;
+/// A snapshot may have so many chunks: 64 GiB of state, which is held in memory, in chunks of 4 MiB.
+const CHUNKS_MAX: usize = 1 << 14;
 
 /// Where chunks are until all are there.
 #[derive(Debug)]
@@ -74,6 +73,8 @@ pub struct Restoring {
     hashes: Vec<B256>,
     next: usize,
     headers: Vec<Header>,
+    /// Looks at chunks as they come.
+    reader: Reader,
     spool: Spool,
 }
 
@@ -108,7 +109,7 @@ pub fn offer(request: &request::OfferSnapshot, folder: Option<PathBuf>) -> io::R
         }
     };
     let (height, app_hash) = (snapshot.height, request.app_hash.clone());
-    Ok(Ok(Restoring { height, app_hash, hashes, next: 0, headers: Vec::new(), spool }))
+    Ok(Ok(Restoring { height, app_hash, hashes, next: 0, headers: Vec::new(), reader: Reader::default(), spool }))
 }
 
 impl Restoring {
@@ -122,12 +123,24 @@ impl Restoring {
             return Ok(Step::Say(response::ApplySnapshotChunk { result, refetch_chunks, reject_senders }));
         }
         if index > 0 {
-            self.spool.put(index, &request.chunk)?;
+            if let Err(why) = self.keep(index, &request.chunk) {
+                tracing::warn!(height = self.height, index, why, "a snapshot is given up");
+                return Ok(Step::Say(say(Applied::RejectSnapshot)));
+            }
         } else if !self.take_headers(&request.chunk) {
             return Ok(Step::Say(say(Applied::RejectSnapshot)));
         }
         self.next += 1;
         if self.next < self.hashes.len() { Ok(Step::Say(say(Applied::Accept))) } else { Ok(Step::Whole) }
+    }
+
+    /// Keeps a chunk that can be one of a snapshot.
+    fn keep(&mut self, index: usize, chunk: &Bytes) -> Result<(), String> {
+        if chunk.len() > CHUNK_BYTES_MAX {
+            return Err(format!("a chunk of {} bytes", chunk.len()));
+        }
+        self.reader.read(chunk, drop).map_err(|error| error.to_string())?;
+        self.spool.put(index, chunk).map_err(|error| error.to_string())
     }
 
     fn take_headers(&mut self, chunk: &Bytes) -> bool {
@@ -146,13 +159,15 @@ impl Restoring {
         let (next, reader, entries) = (1, Reader::default(), VecDeque::new());
         let mut entries = Entries { restoring: &self, next, reader, entries, failed: false }.peekable();
         let mut block = Vec::new();
+        let block_bytes_max = blocks::foreign_bytes_max(&self.headers[0]);
         while let Some(Ok(Entry::Block(piece))) = entries.next_if(|entry| matches!(entry, Ok(Entry::Block(_)))) {
-            if block.len() + piece.len() > BLOCK_BYTES_MAX {
+            if (block.len() + piece.len()) as u64 > block_bytes_max {
                 return Err(wrong("a block that is too long".into()));
             }
             block.extend_from_slice(&piece);
         }
-        let block = blocks::decode_foreign(&block, chain.chain_id()).map_err(|what| wrong(what.into()))?;
+        let block =
+            blocks::decode_foreign(&block, &self.headers[0], chain.chain_id()).map_err(|what| wrong(what.into()))?;
         let mut outputs = Loading::default();
         while let Some(Ok(Entry::Item(item))) = entries.next_if(|entry| matches!(entry, Ok(Entry::Item(_)))) {
             let taken = Item::decode(&item).and_then(|item| outputs.add(item).ok());
@@ -212,4 +227,63 @@ impl Iterator for Entries<'_> {
 /// An answer without more.
 pub fn say(applied: Applied) -> response::ApplySnapshotChunk {
     response::ApplySnapshotChunk { result: applied.into(), ..Default::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use hearth_abci::types::Snapshot;
+
+    use super::*;
+    use crate::snapshot::codec::encode_headers;
+
+    /// What comes of the last of these chunks.
+    fn last(chunks: &[Bytes], headers: &[Header], folder: Option<PathBuf>, before_last: impl FnOnce()) -> Applied {
+        let all: Vec<Bytes> = [encode_headers(headers)].into_iter().chain(chunks.iter().cloned()).collect();
+        let hashes: Vec<B256> = all.iter().map(|chunk| chunk_hash(chunk)).collect();
+        let snapshot = Snapshot {
+            height: headers[0].number,
+            format: FORMAT,
+            chunks: all.len() as u32,
+            hash: Bytes::copy_from_slice(snapshot_hash(&hashes).as_slice()),
+            metadata: hashes.iter().flat_map(|hash| hash.0).collect::<Vec<_>>().into(),
+        };
+        let app_hash = app_hash(&headers[0].hash_slow());
+        let request = request::OfferSnapshot { snapshot: Some(snapshot), app_hash };
+        let mut restoring = offer(&request, folder).unwrap().unwrap();
+        let mut give = |index: usize| {
+            let request =
+                request::ApplySnapshotChunk { index: index as u32, chunk: all[index].clone(), ..Default::default() };
+            match restoring.apply(request).unwrap() {
+                Step::Say(said) => Applied::try_from(said.result).unwrap(),
+                Step::Whole => Applied::Accept,
+            }
+        };
+        assert!((0..all.len() - 1).all(|index| give(index) == Applied::Accept));
+        before_last();
+        give(all.len() - 1)
+    }
+
+    #[test]
+    fn a_chunk_that_no_snapshot_has_ends_it_at_once() {
+        let (headers, whole) = ([Header::default()], Bytes::from_static(&[3, 0, 0, 0, 1, 7]));
+        let last = |chunks: &[Bytes]| last(chunks, &headers, None, || ());
+        assert_eq!(last(std::slice::from_ref(&whole)), Applied::Accept);
+        assert_eq!(last(&[whole.clone(), Bytes::from_static(&[3, 0, 0, 0, 0])]), Applied::RejectSnapshot);
+        assert_eq!(last(&[whole.clone(), Bytes::from_static(&[9])]), Applied::RejectSnapshot);
+        // An account after which the block goes on.
+        let account = [&[1][..], &[0; 20 + 8 + 32 + 4]].concat();
+        assert_eq!(last(&[account.clone().into()]), Applied::Accept);
+        assert_eq!(last(&[account.clone().into(), whole]), Applied::RejectSnapshot);
+        let long = vec![[&account[..1], &[2; 20], &account[21..]].concat(); 1 + CHUNK_BYTES_MAX / 65].concat();
+        assert_eq!(last(&[long.into()]), Applied::RejectSnapshot);
+    }
+
+    #[test]
+    fn a_chunk_that_there_is_no_room_for_ends_the_snapshot_and_not_the_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().join("incoming");
+        let chunks = [Bytes::from_static(&[3, 0, 0, 0, 1, 7]), Bytes::from_static(&[3, 0, 0, 0, 1, 8])];
+        let without = || fs::remove_dir_all(&at).unwrap();
+        assert_eq!(last(&chunks, &[Header::default()], Some(at.clone()), without), Applied::RejectSnapshot);
+    }
 }

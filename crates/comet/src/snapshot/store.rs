@@ -7,6 +7,8 @@
 //! drops   all but the newest snapshots, and [`FETCHED_MAX`] older ones of which a chunk was fetched within
 //!         [`FETCHED_FOR`]; parts of a snapshot that was cut off
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -56,6 +58,13 @@ fn joined(hashes: &[B256]) -> Vec<u8> {
 pub(super) fn split(metadata: &[u8]) -> Option<Vec<B256>> {
     let (hashes, rest) = metadata.as_chunks::<32>();
     rest.is_empty().then(|| hashes.iter().map(|hash| B256::from(*hash)).collect())
+}
+
+/// Writes a file, to the disk: a snapshot with a name is whole, whenever the machine ends.
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 impl Store {
@@ -125,7 +134,7 @@ impl Store {
         fs::create_dir(&part)?;
         let mut hashes = Vec::new();
         let mut put = |chunk: &[u8]| {
-            fs::write(part.join(hashes.len().to_string()), chunk)?;
+            write_synced(&part.join(hashes.len().to_string()), chunk)?;
             hashes.push(chunk_hash(chunk));
             io::Result::Ok(())
         };
@@ -139,8 +148,10 @@ impl Store {
         if let Some(chunk) = writer.close() {
             put(&chunk)?;
         }
-        fs::write(part.join("hashes"), joined(&hashes))?;
+        write_synced(&part.join("hashes"), &joined(&hashes))?;
+        File::open(&part)?.sync_all()?;
         fs::rename(&part, self.folder.join(height.to_string()))?;
+        File::open(&self.folder)?.sync_all()?;
         let gone: Vec<Kept> = {
             let mut kept = self.kept();
             kept.push(Kept { height, hashes, fetched: None });

@@ -48,6 +48,8 @@ use sync::{Shared, Unsynced};
 const SEGMENT_BYTES: u64 = 256 << 20;
 /// Bits of an entry of the index that hold a transaction's place in its block.
 const INDEX_BITS: u32 = 24;
+/// Gas that a transaction uses at least: 21,000, of which a fifth could be given back.
+const GAS_PER_TX_MIN: u64 = 16_800;
 /// Groups of blooms that one hold of the lock looks at: a fraction of a millisecond.
 const GROUPS: u64 = 4_096;
 
@@ -144,7 +146,8 @@ impl BlockStore {
         })?;
         let head = SegmentHead { chain_id, zero };
         let inner = Mutex::new(Inner::open(dir, &head)?);
-        let shared = Arc::new(Shared { inner, order: OnceLock::new(), syncing: Mutex::default() });
+        let shared =
+            Arc::new(Shared { inner, order: OnceLock::new(), syncing: Mutex::default(), letting_go: Mutex::default() });
         let (dir, segment_bytes, writing, sync, syncer) = (dir.to_owned(), SEGMENT_BYTES, Mutex::default(), None, None);
         Ok(Self { dir, head, segment_bytes, retain: 0, shared, writing, sync, syncer, _lock: file })
     }
@@ -163,7 +166,10 @@ impl BlockStore {
         let bring = move || {
             if let Err(error) = shared.bring_all() {
                 tracing::error!(%error, "blocks cannot be synced to the disk");
-            } else if let Err(error) = retain::let_go(&shared.inner, &dir, &of, blocks) {
+                return;
+            }
+            let _one = lock(&shared.letting_go);
+            if let Err(error) = retain::let_go(&shared.inner, &dir, &of, blocks) {
                 tracing::error!(%error, "old blocks stay");
             }
         };
@@ -191,10 +197,19 @@ impl BlockStore {
         inner.segments.first().map_or(inner.base.first, Segment::first)
     }
 
-    /// The header of that number: of a block that is kept, or one of the 256 before the first.
+    /// No block is let go of for its age while this is held.
+    pub fn hold(&self) -> MutexGuard<'_, ()> {
+        lock(&self.shared.letting_go)
+    }
+
+    /// The header of that number: of a block that is kept, or one of the 256 before the first. Of its block little more
+    /// is read: whoever must know that it is right has its hash.
     pub fn header(&self, number: u64) -> Result<Option<Header>, BlocksError> {
-        let kept = self.lock().base.header(number);
-        Ok(self.block(number)?.map(|block| block.header.clone()).or(kept))
+        let (place, before) = {
+            let inner = self.lock();
+            (inner.find(number), inner.base.header(number))
+        };
+        place.map_or(Ok(before), |place| place.header().map(Some))
     }
 
     /// Lets go of everything and begins with this block; `before` are the headers of those before it, newest first.
@@ -460,10 +475,24 @@ pub fn encode(block: &Block) -> Vec<u8> {
     bytes
 }
 
-/// The block of bytes that another node gave, or what is wrong with them: everything in it follows from its header's
-/// roots, and who sent its transactions from their signatures. Whether the header is right is not asked here.
-pub fn decode_foreign(bytes: &[u8], chain_id: u64) -> Result<Block, &'static str> {
+/// How long [`encode`]'s bytes of a block with this header can be: what is in a block costs gas, each byte at least 2,
+/// but for what the ledger of outputs has in it.
+pub fn foreign_bytes_max(header: &Header) -> u64 {
+    (16 << 20) + header.gas_used / 2
+}
+
+/// The block of this header, out of bytes that another node gave, or what is wrong with them: everything in it follows
+/// from the header's roots, and who sent its transactions from their signatures. The header is believed.
+pub fn decode_foreign(bytes: &[u8], header: &Header, chain_id: u64) -> Result<Block, &'static str> {
+    // Before anything takes memory: a byte can stand for a transaction.
+    let txs_max = header.gas_used / GAS_PER_TX_MIN;
+    if bytes.len() as u64 > foreign_bytes_max(header) || !record::is_within(bytes, txs_max).unwrap_or(false) {
+        return Err("the block has more than its gas pays for");
+    }
     let (block, altered) = record::decode(bytes)?;
+    if block.header != *header {
+        return Err("the block is another");
+    }
     let decoded = block.txs.iter().map(|tx| tx::decode(&tx.raw, chain_id)).collect::<Result<Vec<_>, _>>();
     let decoded = decoded.map_err(|_| "a transaction is not of this chain")?;
     let recovered = tx::recover(decoded);
@@ -471,8 +500,7 @@ pub fn decode_foreign(bytes: &[u8], chain_id: u64) -> Result<Block, &'static str
     if !by_sender || recovered.len() != block.txs.len() || !altered.accounts.is_empty() {
         return Err("a transaction was sent by somebody else");
     }
-    let header = &block.header;
-    let Block { txs, receipts, withdrawals, .. } = block.clone();
+    let Block { header, hash, txs, receipts, withdrawals } = block;
     let body = Body { txs, receipts, withdrawals };
     let roots = Roots::of(&body);
     let withdrawals = alloy_consensus::proofs::calculate_withdrawals_root(&body.withdrawals);
@@ -481,7 +509,8 @@ pub fn decode_foreign(bytes: &[u8], chain_id: u64) -> Result<Block, &'static str
     if roots != of_header || header.withdrawals_root.is_some_and(|root| root != withdrawals) {
         return Err("the block is not that of its header");
     }
-    Ok(block)
+    let Body { txs, receipts, withdrawals } = body;
+    Ok(Block { header, hash, txs, receipts, withdrawals })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -37,6 +37,14 @@ pub(super) fn bloom(record: &[u8]) -> Option<Bloom> {
     header.get(BLOOM_AT..BLOOM_AT + 256).map(Bloom::from_slice)
 }
 
+/// From a record's begin on, this much holds the header as Ethereum's chains have it, and room to spare.
+pub(super) const HEADER_WITHIN: usize = 1024;
+
+/// The header of a block, out of the record's first bytes; nothing where it is longer than these.
+pub(super) fn header(record: &[u8]) -> Option<Header> {
+    Header::decode(&mut list(record)?).ok()
+}
+
 /// What is behind a list's head; the list may go on behind what is here.
 fn list(bytes: &[u8]) -> Option<&[u8]> {
     let head = match *bytes.first()? {
@@ -149,6 +157,27 @@ pub(super) fn encode(block: &Block, altered: &Changes, out: &mut Vec<u8>) {
 
 fn authorities(tx: &Tx) -> Bytes {
     tx.authorities.iter().flat_map(|authority| authority.unwrap_or_default()).collect()
+}
+
+/// Whether a record has at most `txs_max` transactions, no more receipts and authorization lists than that, and no
+/// account that was set: told by walking over it, without memory.
+pub(super) fn is_within(mut record: &[u8], txs_max: u64) -> alloy_rlp::Result<bool> {
+    let record = &mut alloy_rlp::Header::decode_bytes(&mut record, true)?;
+    alloy_rlp::Header::decode_bytes(record, true)?;
+    let (txs, receipts, _withdrawals) = (count(record)?, count(record)?, count(record)?);
+    let (altered, authorities) = (count(record)?, count(record)?);
+    Ok([txs, receipts, authorities].iter().all(|count| *count <= txs_max) && altered == 0)
+}
+
+/// How many items the list has that begins here; goes on behind it.
+fn count(bytes: &mut &[u8]) -> alloy_rlp::Result<u64> {
+    let (mut list, mut count) = (alloy_rlp::Header::decode_bytes(bytes, true)?, 0);
+    while !list.is_empty() {
+        let length = alloy_rlp::Header::decode(&mut list)?.payload_length;
+        list = list.get(length..).ok_or(alloy_rlp::Error::InputTooShort)?;
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// The block of a record and what no execution gives of its changes, or what is wrong with it.

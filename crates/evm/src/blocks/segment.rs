@@ -19,6 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use alloy_consensus::Header;
 use alloy_primitives::{B256, Bloom};
 
 use super::BlocksError;
@@ -171,10 +172,23 @@ impl Place {
 
     /// The bloom of the block there.
     pub(super) fn bloom(&self) -> Result<Bloom, BlocksError> {
-        let mut bytes = vec![0; record::BLOOM_WITHIN.min(self.bytes.saturating_sub(RECORD_HEAD_BYTES))];
+        record::bloom(&self.beginning(record::BLOOM_WITHIN)?).ok_or_else(|| self.damaged("the record is no block"))
+    }
+
+    /// The header of the block there, by its first bytes alone: no checksum says that these are as they were written.
+    pub(super) fn header(&self) -> Result<Header, BlocksError> {
+        match record::header(&self.beginning(record::HEADER_WITHIN)?) {
+            Some(header) => Ok(header),
+            None => Ok(self.read()?.0.header),
+        }
+    }
+
+    /// So many of the record's first bytes, or all of them.
+    fn beginning(&self, bytes: usize) -> Result<Vec<u8>, BlocksError> {
+        let mut bytes = vec![0; bytes.min(self.bytes.saturating_sub(RECORD_HEAD_BYTES))];
         let read = self.file.read_exact_at(&mut bytes, self.offset + RECORD_HEAD_BYTES as u64);
         read.map_err(|source| BlocksError::Io { what: "read", path: self.path.clone(), source })?;
-        record::bloom(&bytes).ok_or_else(|| self.damaged("the record is no block"))
+        Ok(bytes)
     }
 
     fn payload(&self) -> Result<Vec<u8>, BlocksError> {

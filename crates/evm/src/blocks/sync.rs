@@ -39,6 +39,8 @@ pub(super) struct Shared {
     pub order: OnceLock<SyncOrder>,
     /// Held while something is brought to disk or cut off, so that neither is taken for done by the other.
     pub syncing: Mutex<()>,
+    /// Held while old blocks are let go of.
+    pub letting_go: Mutex<()>,
 }
 
 impl Shared {

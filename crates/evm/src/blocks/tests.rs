@@ -360,14 +360,18 @@ fn a_store_begins_with_any_block() {
 fn a_foreign_block_is_doubted() {
     let block = block(7, 9);
     let bytes = encode(&block);
-    assert_eq!(decode_foreign(&bytes, 1).as_ref(), Ok(&*block));
-    assert!(decode_foreign(&bytes, 2).is_err(), "of another chain");
-    assert!(decode_foreign(&bytes[..bytes.len() - 1], 1).is_err());
+    let header = &block.header;
+    assert_eq!(decode_foreign(&bytes, header, 1).as_ref(), Ok(&*block));
+    assert!(decode_foreign(&bytes, header, 2).is_err(), "of another chain");
+    assert!(decode_foreign(&bytes[..bytes.len() - 1], header, 1).is_err());
+    let with_gas = |gas_used| decode_foreign(&bytes, &Header { gas_used, ..header.clone() }, 1).unwrap_err();
+    assert_eq!(with_gas(header.gas_used + 1), "the block is another");
+    assert_eq!(with_gas(9 * GAS_PER_TX_MIN - 1), "the block has more than its gas pays for");
     let sender = block.txs[3].sender;
     let with = |change: &dyn Fn(&mut Block)| {
         let mut other = (*block).clone();
         change(&mut other);
-        decode_foreign(&encode(&other), 1).unwrap_err()
+        decode_foreign(&encode(&other), header, 1).unwrap_err()
     };
     with(&|other| other.receipts[2].status = !other.receipts[2].status);
     with(&|other| other.receipts[2].logs.clear());
@@ -375,6 +379,33 @@ fn a_foreign_block_is_doubted() {
     with(&|other| other.withdrawals.push(Default::default()));
     with(&|other| other.txs[3] = Arc::new(Tx { sender: Address::ZERO, ..(*other.txs[3]).clone() }));
     assert_ne!(sender, Address::ZERO);
+    // Empty transactions, a byte each, without end.
+    let record = vec![0x80; 1_000_000];
+    let list = |payload: Vec<u8>| {
+        let mut list = Vec::new();
+        alloy_rlp::Header { list: true, payload_length: payload.len() }.encode(&mut list);
+        [list, payload].concat()
+    };
+    let record = list([alloy_rlp::encode(header), list(record), vec![0xc0; 4]].concat());
+    assert_eq!(decode_foreign(&record, header, 1), Err("the block has more than its gas pays for"));
+}
+
+#[test]
+fn a_header_is_read_without_its_block() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = open(dir.path()).expect("it opens");
+    for number in 1..=3 {
+        store.append(&block(number, 40 * number), &Changes::default()).expect("it is kept");
+    }
+    for number in 1..=3 {
+        assert_eq!(store.header(number).expect("read").as_ref(), Some(&block(number, 40 * number).header));
+    }
+    // A longer one than Ethereum's chains have.
+    let mut long = (*block(4, 1)).clone();
+    long.header.extra_data = vec![7; 5_000].into();
+    store.append(&long, &Changes::default()).expect("it is kept");
+    assert_eq!(store.header(4).expect("read"), Some(long.header));
+    assert_eq!(store.header(5).expect("read"), None);
 }
 
 proptest! {

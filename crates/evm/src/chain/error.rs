@@ -48,8 +48,10 @@ pub enum ChainError {
     )]
     OutputsInUse,
     /// The folder.
-    #[error("cannot make the folder {}: {source}", path.display())]
+    #[error("cannot {what} {}: {source}", path.display())]
     Folder {
+        /// What was tried.
+        what: &'static str,
         /// Which.
         path: PathBuf,
         /// What the system says.

@@ -138,12 +138,18 @@ struct Inner {
     sequencer: Mutex<Option<JoinHandle<()>>>,
     /// Why nothing more is made.
     failure: Arc<OnceLock<String>>,
+    /// Whether the block after the one that is being sealed has been looked for.
+    #[cfg(test)]
+    looked: std::sync::atomic::AtomicBool,
 }
 
 impl Chain {
     /// Opens the chain and begins to make blocks.
     pub fn open(config: ChainConfig) -> Result<Self, ChainError> {
-        let failed = |source| ChainError::Folder { path: config.dir.clone().unwrap_or_default(), source };
+        let failed = |source| {
+            let (what, path) = ("make the folder", config.dir.clone().unwrap_or_default());
+            ChainError::Folder { what, path, source }
+        };
         sequencer::check(config.block_time)?;
         let begins = config.genesis.spec(0, config.genesis.timestamp);
         if !begins.is_enabled_in(SpecId::MERGE) {
@@ -185,6 +191,8 @@ impl Chain {
             sequencer: Mutex::new(None),
             failure,
             config,
+            #[cfg(test)]
+            looked: Default::default(),
         });
         inner.add_again(waiting.unwrap_or_default());
         inner.keep_pool()?;

@@ -62,21 +62,47 @@ impl Chain {
 
     /// The header of that number: of every block that is kept, and of the 256 before the first of them.
     pub fn header(&self, number: u64) -> Option<Header> {
-        let before = || self.inner.store.as_ref()?.header(number).ok().flatten();
-        self.block(number).map(|block| block.header.clone()).or_else(before)
+        let (head, recent) = {
+            let published = self.inner.published();
+            (published.head().number(), published.block(number))
+        };
+        match (recent, &self.inner.store) {
+            (Some(block), _) => Some(block.header.clone()),
+            (None, _) if number == 0 => Some(self.inner.zero.header.clone()),
+            (None, Some(store)) if number < head => store.header(number).unwrap_or_else(|error| {
+                tracing::error!(%error, "a header cannot be read");
+                None
+            }),
+            _ => None,
+        }
     }
 
     /// The chain as it is now. Nothing where outputs are not committed to by the header: before Cancun.
     pub fn freeze(&self) -> Result<Option<Frozen>, ChainError> {
-        let _state = self.inner.writer()?;
+        let state = self.inner.writer()?;
         let (block, view) = self.head_and_view();
         let outputs = self.outputs().capture(block.number(), block.hash)?;
         if block.header.parent_beacon_block_root.is_none() && self.outputs().totals() != Default::default() {
             return Ok(None);
         }
-        let numbers = (0..=block.number()).rev().take(crate::state::HASHES);
-        let headers = numbers.map_while(|number| self.header(number)).collect();
+        // Blocks need not wait for what may be on disk alone.
+        drop(state);
+        let headers = self.headers_to(&block)?;
         Ok(Some(Frozen { block, headers, view, outputs }))
+    }
+
+    /// The headers of a block and of those before it, newest first, as far as `BLOCKHASH` looks back and they are kept.
+    fn headers_to(&self, block: &Block) -> Result<Vec<Header>, ChainError> {
+        let mut headers = vec![block.header.clone()];
+        for number in (0..block.number()).rev().take(crate::state::HASHES - 1) {
+            let Some(header) = self.header(number) else { break };
+            let parent = headers.last().expect("there is one").parent_hash;
+            if header.hash_slow() != parent {
+                return Err(ChainError::OtherParent { number: number + 1, parent });
+            }
+            headers.push(header);
+        }
+        Ok(headers)
     }
 
     /// Begins with the block of the first of `headers` (newest first, each the one before's parent), the set of outputs
@@ -151,7 +177,7 @@ impl Inner {
         if let Some(dir) = dir {
             state.detach();
             let path = dir.join("state");
-            fs::remove_dir_all(&path).map_err(failed(&path))?;
+            fs::remove_dir_all(&path).map_err(failed("remove", &path))?;
             fresh.keep(&path, &self.config.genesis)?;
         }
         let logs = block.txs.iter().zip(&block.receipts).map(|(tx, receipt)| (tx.hash, &receipt.logs[..]));
@@ -164,8 +190,8 @@ impl Inner {
     }
 }
 
-fn failed(path: &Path) -> impl Fn(io::Error) -> ChainError {
-    move |source| ChainError::Folder { path: path.to_owned(), source }
+fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> ChainError {
+    move |source| ChainError::Folder { what, path: path.to_owned(), source }
 }
 
 fn sync(dir: &Path) -> io::Result<()> {
@@ -174,12 +200,12 @@ fn sync(dir: &Path) -> io::Result<()> {
 
 fn mark(dir: &Path) -> Result<(), ChainError> {
     let path = dir.join(MARK);
-    File::create(&path).and_then(|file| file.sync_all()).and_then(|()| sync(dir)).map_err(failed(&path))
+    File::create(&path).and_then(|file| file.sync_all()).and_then(|()| sync(dir)).map_err(failed("write", &path))
 }
 
 fn unmark(dir: &Path) -> Result<(), ChainError> {
     let path = dir.join(MARK);
-    sync(dir).and_then(|()| fs::remove_file(&path)).and_then(|()| sync(dir)).map_err(failed(&path))
+    sync(dir).and_then(|()| fs::remove_file(&path)).and_then(|()| sync(dir)).map_err(failed("remove", &path))
 }
 
 /// Takes away what a restoring that was cut off has left in the folder.
@@ -188,17 +214,17 @@ pub(super) fn clean(dir: &Path) -> Result<(), ChainError> {
         return Ok(());
     }
     let blocks = dir.join("blocks");
-    fs::create_dir_all(&blocks).map_err(failed(&blocks))?;
+    fs::create_dir_all(&blocks).map_err(failed("make the folder", &blocks))?;
     let path = blocks.join("lock");
-    let lock = File::create(&path).map_err(failed(&path))?;
+    let lock = File::create(&path).map_err(failed("lock", &path))?;
     if lock.try_lock().is_err() {
         return Err(BlocksError::InUse(blocks).into());
     }
     for folder in [&blocks, &dir.join("state")].into_iter().filter(|folder| folder.exists()) {
-        for entry in fs::read_dir(folder).map_err(failed(folder))? {
-            let path = entry.map_err(failed(folder))?.path();
+        for entry in fs::read_dir(folder).map_err(failed("read", folder))? {
+            let path = entry.map_err(failed("read", folder))?.path();
             if !path.ends_with("lock") {
-                fs::remove_file(&path).map_err(failed(&path))?;
+                fs::remove_file(&path).map_err(failed("remove", &path))?;
             }
         }
     }

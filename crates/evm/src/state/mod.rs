@@ -46,7 +46,7 @@ use disk::Checkpoint;
 use flat::Flat;
 use persist::Persist;
 use tries::{Prepared, Tries};
-use version::Version;
+use version::{Hashes, Version};
 
 pub use version::HASHES;
 
@@ -180,7 +180,7 @@ impl State {
         }
         let Ahead { applied, prepared, .. } = self.prepare(changes.borrow())?;
         let root = prepared.root();
-        self.write_and_advance(number, block_hash, head.version.hashes(), applied, prepared)?;
+        self.write_and_advance(number, head.version.hashes().with(block_hash), applied, prepared)?;
         Ok(root)
     }
 
@@ -208,9 +208,7 @@ impl State {
         let Tables { flat, tries } = &*self.tables;
         let prepared = tries.prepare(flat, &head.version.top, &applied.accounts, &applied.slots);
         assert_eq!(prepared.root(), target.state_root(), "what was there before has the root that it had");
-        let before = target.version.hashes();
-        let before = &before[..before.len().saturating_sub(1)];
-        self.write_and_advance(target.number(), target.block_hash(), before, applied, prepared)
+        self.write_and_advance(target.number(), target.version.hashes().clone(), applied, prepared)
     }
 
     /// Learns the hashes that contracts can ask for, where a start has not found all of them: the state was set back by
@@ -227,7 +225,7 @@ impl State {
                 hashes.push(hash);
             }
             hashes.reverse();
-            version.complete(hashes.into());
+            version.complete(&hashes);
         }
         Ok(())
     }
@@ -278,11 +276,11 @@ impl State {
     fn write_and_advance(
         &mut self,
         number: u64,
-        block_hash: B256,
-        before: &[B256],
+        hashes: Hashes,
         applied: Applied,
         prepared: Prepared,
     ) -> Result<(), StateError> {
+        let block_hash = hashes.last().expect("a block has a hash");
         if let Some(disk) = &mut self.disk {
             let written = disk.append(number, block_hash, prepared.root(), &applied, &self.tables.flat);
             if let Err(error) = written {
@@ -290,7 +288,7 @@ impl State {
                 return Err(error);
             }
         }
-        self.advance(number, block_hash, before, applied, prepared);
+        self.advance(number, hashes, applied, prepared);
         let head = self.head();
         if let Some(disk) = &mut self.disk {
             disk.keep_house(&head);
@@ -299,10 +297,10 @@ impl State {
     }
 
     /// Makes what was prepared the newest version.
-    fn advance(&self, number: u64, hash: B256, before: &[B256], mut applied: Applied, prepared: Prepared) {
+    fn advance(&self, number: u64, hashes: Hashes, mut applied: Applied, prepared: Prepared) {
         let Tables { flat, tries } = &*self.tables;
         let top = tries.install(prepared);
-        let version = self.head().version.link(number, hash, before, top, applied.replaced(flat));
+        let version = self.head().version.link(number, hashes, top, applied.replaced(flat));
         // Only now: a reader that finds a new value must find the version that knows the old one.
         applied.set(flat);
         self.handle.publish(StateView { tables: self.tables.clone(), version });

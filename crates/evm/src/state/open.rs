@@ -15,7 +15,7 @@ use super::disk::{Checkpoint, Files, Log, Record};
 use super::flat::{Flat, Slim, SlotKey, Word};
 use super::persist::{MadeBy, Persist};
 use super::tries::{Top, Tries};
-use super::version::Version;
+use super::version::{Hashes, Version};
 use super::{Entry, State, StateError, StateFile, StateHandle, StateView, Tables};
 use crate::genesis::Genesis;
 
@@ -29,7 +29,7 @@ impl State {
         let (tables, top) = of_genesis(genesis)?;
         let zero = genesis.block_zero(top.root()).hash();
         match dir {
-            None => Ok(Self::over(tables, 0, Arc::new([zero]), top)),
+            None => Ok(Self::over(tables, 0, &[zero], top)),
             Some(dir) => Self::open_disk(dir, zero, tables, top),
         }
     }
@@ -49,7 +49,7 @@ impl State {
         let tables = Tables::new();
         let top = fill(&tables, entries)?;
         let hashes = if hashes.is_empty() { vec![genesis.block_zero(top.root()).hash()] } else { hashes.to_vec() };
-        let mut state = Self::over(tables, number, hashes.into(), top);
+        let mut state = Self::over(tables, number, &hashes, top);
         dir.map_or(Ok(()), |dir| state.keep_of(dir, zero))?;
         Ok(state)
     }
@@ -90,9 +90,10 @@ impl State {
         drop(gone);
     }
 
-    fn over(tables: Arc<Tables>, number: u64, hashes: Arc<[B256]>, top: Top) -> Self {
+    fn over(tables: Arc<Tables>, number: u64, hashes: &[B256], top: Top) -> Self {
         let hash = hashes.last().copied().unwrap_or_default();
-        let first = StateView { tables: tables.clone(), version: Version::first(number, hash, hashes, top) };
+        let version = Version::first(number, hash, Hashes::of(hashes), top);
+        let first = StateView { tables: tables.clone(), version };
         let handle = StateHandle { window: Arc::new(RwLock::new(VecDeque::from([first]))) };
         Self { tables, handle, ahead: Mutex::default(), fingerprint: Fingerprint::default(), disk: None }
     }
@@ -102,7 +103,7 @@ impl State {
         // The oldest: the blocks after it are then views again, and can be gone back to.
         let base = files.checkpoints()?.first().copied();
         let (mut state, base) = match base {
-            None => (Self::over(tables, 0, Arc::new([zero]), top), 0),
+            None => (Self::over(tables, 0, &[zero], top), 0),
             Some(sequence) => {
                 drop(tables);
                 (Self::of_checkpoint(&files.checkpoint(sequence), zero, sequence)?, sequence)
@@ -162,7 +163,7 @@ impl State {
             let what = format!("its entries have the root {}, its header says {}", top.root(), header.state_root);
             return Err(StateError::Damaged { path: path.into(), offset: 0, what });
         }
-        Ok(Self::over(tables, header.number, header.hashes.into(), top))
+        Ok(Self::over(tables, header.number, &header.hashes, top))
     }
 
     /// Does again what a record says, where it is after `base`; gives the number of its block, and its own. `past` are
@@ -194,8 +195,8 @@ impl State {
         }
         let first = (head.number() + 1).saturating_sub(past.len() as u64);
         past.truncate(usize::try_from(record.number.saturating_sub(first)).unwrap_or(usize::MAX));
-        self.advance(record.number, record.block_hash, past, applied, prepared);
         past.push(record.block_hash);
+        self.advance(record.number, Hashes::of(past), applied, prepared);
         Ok(Some((record.number, record.sequence)))
     }
 }
@@ -203,7 +204,7 @@ impl State {
 /// The state of block zero.
 fn of_genesis(genesis: &Genesis) -> Result<(Arc<Tables>, Top), StateError> {
     let tables = Tables::new();
-    let nothing = Version::first(0, B256::ZERO, Arc::default(), Top::default());
+    let nothing = Version::first(0, B256::ZERO, Hashes::default(), Top::default());
     let applied = Applied::new(&tables, &nothing, &genesis.changes())?;
     let Tables { flat, tries } = &*tables;
     let top = tries.install(tries.prepare(flat, &nothing.top, &applied.accounts, &applied.slots));
@@ -247,10 +248,12 @@ impl Fill<'_> {
                 self.accounts.push((address, Some(Slim::new(account.balance, account.nonce, code))));
             }
             Entry::Storage { address, slot, value } => {
-                if !self.accounts.is_empty() {
+                // Nearly always the account is the one before, and goes into the tables with its slots.
+                let is_next = self.accounts.last().is_some_and(|(last, _)| *last == address);
+                if !is_next && !self.accounts.is_empty() {
                     self.flush();
                 }
-                if flat.account(&address).is_none() {
+                if !is_next && flat.account(&address).is_none() {
                     return Err(StateError::BadEntry(format!("storage of {address}, which is no account")));
                 }
                 self.slots.push(((address, slot.to_be_bytes()), value.to_be_bytes()));

@@ -2,7 +2,8 @@
 //!
 //! reads   any thread, without a lock: a version knows the next one, and what that one replaced
 //! writes  the writer alone, by giving the newest version its next
-//! memory  for each version that somebody holds, and each after it, what it replaced: 65 B an account, 84 B a slot
+//! memory  for each version that somebody holds, and each after it, what it replaced: 65 B an account, 84 B a slot; and
+//!         less than 1 KiB, which is the hashes of the newest blocks for the most part
 //! source  the rule that makes it right: the writer links the next version *before* it touches the tables, a reader
 //!         looks into the tables *before* it looks for next versions. Whoever has read a new value finds the old one
 
@@ -16,11 +17,63 @@ use super::tries::Top;
 /// Hashes of blocks that a contract can ask for.
 pub const HASHES: usize = 256;
 
+/// Hashes that versions which follow each other do not share.
+const APART: usize = 32;
+
+/// The hashes of the last blocks, [`HASHES`] of them at most. Neighbours share nearly all of them: a version that is
+/// held keeps all that come after it in memory.
+#[derive(Clone, Default)]
+pub(crate) struct Hashes {
+    /// At least those that are missing in `newer`, newest last.
+    older: Arc<[B256]>,
+    /// Fewer than [`APART`], newest last.
+    newer: Arc<[B256]>,
+}
+
+impl Hashes {
+    /// Those of `hashes`, newest last.
+    pub(crate) fn of(hashes: &[B256]) -> Self {
+        Self { older: hashes[hashes.len().saturating_sub(HASHES)..].into(), newer: Arc::default() }
+    }
+
+    /// These, and that of the block after them.
+    pub(crate) fn with(&self, hash: B256) -> Self {
+        if self.newer.len() + 1 < APART {
+            let newer = self.newer.iter().copied().chain([hash]).collect();
+            return Self { older: self.older.clone(), newer };
+        }
+        Self::of(&[&self.older[..], &self.newer, &[hash]].concat())
+    }
+
+    /// All of them, newest last.
+    pub(crate) fn to_vec(&self) -> Vec<B256> {
+        let all = [&self.older[..], &self.newer].concat();
+        all[all.len().saturating_sub(HASHES)..].to_vec()
+    }
+
+    /// The newest.
+    pub(crate) fn last(&self) -> Option<B256> {
+        self.newer.last().or(self.older.last()).copied()
+    }
+
+    /// That of so many blocks before the newest.
+    fn back(&self, back: usize) -> Option<B256> {
+        let from_newest = self.newer.iter().rev().chain(self.older.iter().rev());
+        from_newest.take(HASHES).nth(back).copied()
+    }
+}
+
 /// What a version replaced, sorted by key: each value as it was before.
 #[derive(Default)]
 pub(crate) struct Replaced {
     pub(crate) accounts: Box<[(Address, Option<Slim>)]>,
     pub(crate) slots: Box<[(SlotKey, Word)]>,
+}
+
+impl Replaced {
+    fn bytes(&self) -> u64 {
+        (size_of_val(&*self.accounts) + size_of_val(&*self.slots)) as u64
+    }
 }
 
 /// The state after one block.
@@ -31,27 +84,30 @@ pub(crate) struct Version {
     /// The top of its tries.
     pub(crate) top: Top,
     /// The hashes of the last blocks, this one's last.
-    hashes: Arc<[B256]>,
+    hashes: Hashes,
     /// The same and more of them, where not all were known at first.
-    completed: OnceLock<Arc<[B256]>>,
+    completed: OnceLock<Hashes>,
     pub(crate) replaced: Replaced,
+    /// What all versions from the first on take in memory, in bytes.
+    bytes: u64,
     next: OnceLock<Arc<Version>>,
 }
 
 impl Version {
     /// The first version: the tables as they are.
-    pub(crate) fn first(number: u64, block_hash: B256, hashes: Arc<[B256]>, top: Top) -> Arc<Self> {
+    pub(crate) fn first(number: u64, block_hash: B256, hashes: Hashes, top: Top) -> Arc<Self> {
         let (replaced, completed, next) = Default::default();
-        Arc::new(Self { number, block_hash, state_root: top.root(), top, hashes, completed, replaced, next })
+        Arc::new(Self { number, block_hash, state_root: top.root(), top, hashes, completed, replaced, bytes: 0, next })
     }
 
     /// Links the version that comes after this one, which must be the newest, and gives it. `hashes` are those of
-    /// the blocks before it.
-    pub(crate) fn link(&self, number: u64, hash: B256, hashes: &[B256], top: Top, replaced: Replaced) -> Arc<Self> {
-        let from = (hashes.len() + 1).saturating_sub(HASHES);
-        let hashes = hashes[from..].iter().copied().chain([hash]).collect();
+    /// the last blocks, its own last.
+    pub(crate) fn link(&self, number: u64, hashes: Hashes, top: Top, replaced: Replaced) -> Arc<Self> {
+        let block_hash = hashes.last().expect("a block has a hash");
+        let own = size_of::<Self>() + (APART / 2 + HASHES / APART) * size_of::<B256>();
+        let bytes = self.bytes + own as u64 + replaced.bytes();
         let (state_root, (completed, next)) = (top.root(), Default::default());
-        let next = Arc::new(Self { number, block_hash: hash, state_root, top, hashes, completed, replaced, next });
+        let next = Arc::new(Self { number, block_hash, state_root, top, hashes, completed, replaced, bytes, next });
         assert!(self.next.set(next.clone()).is_ok(), "only the newest version is given a next one");
         next
     }
@@ -62,27 +118,30 @@ impl Version {
     }
 
     /// The hashes of the last blocks, this version's last.
-    pub(crate) fn hashes(&self) -> &Arc<[B256]> {
+    pub(crate) fn hashes(&self) -> &Hashes {
         self.completed.get().unwrap_or(&self.hashes)
     }
 
     /// Whether there are more hashes that a contract could ask for.
     pub(crate) fn lacks_hashes(&self) -> bool {
-        (self.hashes().len() as u64) < (self.number + 1).min(HASHES as u64)
+        (self.hashes().to_vec().len() as u64) < (self.number + 1).min(HASHES as u64)
     }
 
     /// Learns the hashes of the last blocks, this one's last.
-    pub(crate) fn complete(&self, hashes: Arc<[B256]>) {
-        assert!(hashes.ends_with(&self.hashes), "what is known stays");
+    pub(crate) fn complete(&self, hashes: &[B256]) {
+        assert!(hashes.ends_with(&self.hashes.to_vec()), "what is known stays");
         // Nobody else does so: only who opens the state.
-        let _ = self.completed.set(hashes);
+        let _ = self.completed.set(Hashes::of(hashes));
+    }
+
+    /// What the versions after `older` take in memory, this one's among them, in bytes.
+    pub(crate) fn bytes_since(&self, older: &Self) -> u64 {
+        self.bytes.saturating_sub(older.bytes)
     }
 
     /// The hash of block `number`, where it is one of the last 256.
     pub(crate) fn hash_of(&self, number: u64) -> Option<B256> {
-        let back = usize::try_from(self.number.checked_sub(number)?).ok()?;
-        let hashes = self.hashes();
-        hashes.len().checked_sub(back + 1).map(|at| hashes[at])
+        self.hashes().back(usize::try_from(self.number.checked_sub(number)?).ok()?)
     }
 
     /// The account as it is in this version.
@@ -157,14 +216,14 @@ mod tests {
         let flat = Flat::new();
         let (a, b) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let of = |balance: u64| Some(Slim::new(U256::from(balance), 0, 0));
-        let zero = Version::first(0, B256::ZERO, Arc::new([B256::ZERO]), Top::default());
+        let zero = Version::first(0, B256::ZERO, Hashes::of(&[B256::ZERO]), Top::default());
         flat.set_accounts(&[(a, of(1))]);
         let replaced = Replaced { accounts: Box::new([(a, of(1))]), slots: Box::default() };
-        let one = zero.link(1, B256::repeat_byte(1), zero.hashes(), Top::default(), replaced);
+        let one = zero.link(1, zero.hashes().with(B256::repeat_byte(1)), Top::default(), replaced);
         assert_eq!(zero.account(&flat, &a), of(1), "linked, and the tables are still old");
         flat.set_accounts(&[(a, of(2))]);
         let replaced = Replaced { accounts: Box::new([(a, of(2)), (b, None)]), slots: Box::default() };
-        let two = one.link(2, B256::repeat_byte(2), one.hashes(), Top::default(), replaced);
+        let two = one.link(2, one.hashes().with(B256::repeat_byte(2)), Top::default(), replaced);
         flat.set_accounts(&[(a, None), (b, of(9))]);
         assert_eq!([&zero, &one, &two].map(|version| version.account(&flat, &a)), [of(1), of(2), None]);
         assert_eq!([&zero, &one, &two].map(|version| version.account(&flat, &b)), [None, None, of(9)]);
@@ -176,11 +235,29 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_share_most_hashes_and_have_the_last_256() {
+        let hash = |number: u64| B256::from(alloy_primitives::U256::from(number));
+        let (mut hashes, mut all) = (Hashes::default(), Vec::new());
+        for number in 0..1000 {
+            let before = hashes.clone();
+            hashes = hashes.with(hash(number));
+            all.push(hash(number));
+            let last = &all[all.len().saturating_sub(HASHES)..];
+            assert_eq!((&hashes.to_vec()[..], hashes.last()), (last, Some(hash(number))));
+            for back in [0, 1, 31, 32, 100, 254, 255, 256, 300] {
+                assert_eq!(hashes.back(back), last.iter().nth_back(back).copied(), "{number} {back}");
+            }
+            assert!(Arc::ptr_eq(&hashes.older, &before.older) || number % APART as u64 == APART as u64 - 1);
+        }
+        assert_eq!(Hashes::of(&all).to_vec(), hashes.to_vec());
+    }
+
+    #[test]
     fn a_long_chain_is_dropped_without_a_long_stack() {
-        let first = Version::first(0, B256::ZERO, Arc::new([]), Top::default());
+        let first = Version::first(0, B256::ZERO, Hashes::default(), Top::default());
         let mut newest = first.clone();
         for number in 1..200_000 {
-            newest = newest.link(number, B256::ZERO, &[], Top::default(), Replaced::default());
+            newest = newest.link(number, first.hashes().with(B256::ZERO), Top::default(), Replaced::default());
         }
         drop(newest);
         drop(first);

@@ -65,6 +65,13 @@ impl StateView {
         self.version.hash_of(number)
     }
 
+    /// Bytes that stay in memory as long as somebody holds `older`, an earlier state: what later blocks replaced, or
+    /// a state of its own, which counts as endless.
+    pub fn bytes_since(&self, older: &Self) -> u64 {
+        let is_of_one = Arc::ptr_eq(&self.tables, &older.tables);
+        if is_of_one { self.version.bytes_since(&older.version) } else { u64::MAX }
+    }
+
     /// The account, where there is one.
     pub fn account(&self, address: &Address) -> Option<Account> {
         self.version.account(&self.tables.flat, address).map(|slim| self.widen(&slim))

@@ -115,7 +115,8 @@ fn take(chain: &Chain) -> Taken {
 
 impl Taken {
     fn give(&self, chain: &Chain) -> Result<(), RestoreError> {
-        let block = blocks::decode_foreign(&self.block, CHAIN).unwrap();
+        let block = blocks::decode_foreign(&self.block, &self.headers[0], CHAIN);
+        let block = block.map_err(|what| RestoreError::Wrong(what.into()))?;
         let mut outputs = Loading::default();
         self.items.iter().for_each(|item| outputs.add(item.clone()).unwrap());
         chain.restore(&self.headers, block, outputs, self.entries.iter().cloned().map(Ok))

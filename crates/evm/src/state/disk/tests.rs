@@ -91,7 +91,7 @@ fn a_state_closed_and_opened_is_the_same_with_its_window_and_can_go_back() {
     drop(state);
     let mut state = open(dir.path()).expect("whole");
     assert_eq!(everything(&state), everything(&model(16)));
-    assert_eq!(state.head().version.hashes(), model(16).head().version.hashes());
+    assert_eq!(state.head().version.hashes().to_vec(), model(16).head().version.hashes().to_vec());
     commit(&mut state, 17);
     assert_eq!(everything(&state), everything(&model(17)));
     assert!(matches!(open(dir.path()), Err(StateError::InUse(_))));
