@@ -2,7 +2,8 @@
 //!
 //! writes  blocks; the next block's environment
 //! memory  20 B for each impersonated account; for each snapshot its block, and of each block after the oldest what it
-//!         replaced in the state
+//!         replaced in the state, [`SNAPSHOT_BYTES_MAX`] of it
+//! drops   the oldest snapshots beyond that
 //! source  the `evm_`, `anvil_` and `hardhat_` methods of anvil and Hardhat
 
 use std::sync::{Arc, PoisonError};
@@ -16,12 +17,16 @@ use super::produce::Unsealed;
 use super::times::{BlockTimes, Lap};
 use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, lock, now_s, sequencer};
 use crate::block::Block;
+use crate::blocks::BlockStore;
 use crate::pool::DropReason;
 use crate::state::{AccountChange, Changes, State, StateView, bytecode};
 
 /// Blocks that come faster than seconds each take one all the same, until the chain's time is so many seconds ahead of
 /// the clock. From there on a block has its parent's time, until the clock has come after.
 const AHEAD_MAX_S: u64 = 600;
+
+/// What snapshots keep of the state in memory: the oldest go for it.
+const SNAPSHOT_BYTES_MAX: u64 = 256 << 20;
 
 /// What the next blocks' environment follows from, beside their parent.
 #[derive(Clone, Debug)]
@@ -75,8 +80,10 @@ pub(super) struct DevState {
     pub clock: Clock,
     impersonated: AddressSet,
     impersonate_all: bool,
+    /// Oldest first.
     snapshots: Vec<Snapshot>,
     snapshots_taken: u64,
+    pub snapshot_bytes_max: u64,
 }
 
 struct Snapshot {
@@ -95,6 +102,7 @@ impl DevState {
             impersonate_all: false,
             snapshots: Vec::new(),
             snapshots_taken: 0,
+            snapshot_bytes_max: SNAPSHOT_BYTES_MAX,
         }
     }
 }
@@ -276,14 +284,26 @@ impl Chain {
     }
 
     /// Goes back to a snapshot, however many blocks ago it was taken; it is used up with all taken after it. Says
-    /// whether there was such a one. Where the state cannot be written it stays.
+    /// whether there is such a one: it goes when blocks have replaced too much since, and with its block. Where the
+    /// state cannot be written it stays.
     pub fn revert(&self, id: u64) -> Result<bool, ChainError> {
         let mut state = self.inner.writer()?;
+        // Else its block could go while it is gone back to.
+        let _held = self.inner.store.as_ref().map(BlockStore::hold);
         let (head, view, clock) = {
             let dev = lock(&self.inner.dev);
             let Some(snapshot) = dev.snapshots.iter().find(|snapshot| snapshot.id == id) else { return Ok(false) };
             (snapshot.head.clone(), snapshot.view.clone(), snapshot.clock.clone())
         };
+        if !self.is_kept(head.number()) {
+            let gone = {
+                let mut dev = lock(&self.inner.dev);
+                let at = dev.snapshots.iter().position(|snapshot| snapshot.id == id);
+                at.map(|at| dev.snapshots.remove(at))
+            };
+            drop(gone);
+            return Ok(false);
+        }
         // What is in blocks that are to be no more does not wait again, whenever the program ends. Of the files of what
         // waits nobody would know, once these blocks are gone.
         self.inner.keep_waiting()?;
@@ -305,7 +325,27 @@ impl Chain {
     }
 }
 
+impl Chain {
+    /// Whether the chain can end with the block of that number: the folder would not be opened again without it.
+    fn is_kept(&self, number: u64) -> bool {
+        let first = self.first_block();
+        first <= number || (number, first) == (0, 1)
+    }
+}
+
 impl Inner {
+    /// Lets go of the oldest snapshots, as far as they keep too much beside the newest state.
+    pub(super) fn forget_snapshots(&self, newest: &StateView) {
+        let gone: Vec<Snapshot> = {
+            let mut dev = lock(&self.dev);
+            let is_small = |snapshot: &Snapshot| newest.bytes_since(&snapshot.view) <= dev.snapshot_bytes_max;
+            let kept = dev.snapshots.iter().position(is_small).unwrap_or(dev.snapshots.len());
+            dev.snapshots.drain(..kept).collect()
+        };
+        // Freed where nobody waits for it but the next block.
+        drop(gone);
+    }
+
     /// Makes a block of its own, without transactions, of changes that no execution gives.
     pub(super) fn alter(
         &self,

@@ -76,7 +76,14 @@ impl Journal {
         // What is given up from now on is noted after this.
         let here = pool.holds(taken.iter().map(|tx| &tx.hash));
         let here = taken.iter().zip(here).filter_map(|(tx, here)| here.then_some(tx));
-        written.append(|buffer, at| here.for_each(|tx| put_taken(tx, at, buffer))).map_err(|error| self.failed(error))
+        written
+            .append(|buffer, at| here.for_each(|tx| put_taken(tx, at, buffer)))
+            .map_err(|error| self.failed(error))?;
+        // Where no blocks come there is nobody else to do it. What was taken is kept all the same.
+        if let Err(error) = self.shrink_if_worth(&mut written, pool) {
+            tracing::error!(%error, "the pool's file keeps what nobody needs any more");
+        }
+        Ok(())
     }
 
     /// Notes what the pool has given up: it does not come back.
@@ -91,7 +98,10 @@ impl Journal {
 
     /// After a block: lets go of what is in blocks, if that is worth it.
     pub(super) fn shrink(&self, pool: &Pool) -> Result<(), ChainError> {
-        let mut written = lock(&self.written);
+        self.shrink_if_worth(&mut lock(&self.written), pool)
+    }
+
+    fn shrink_if_worth(&self, written: &mut Written, pool: &Pool) -> Result<(), ChainError> {
         if written.bytes < EMPTY_BYTES {
             return Ok(());
         }
@@ -101,7 +111,7 @@ impl Journal {
         if !is_empty && written.bytes < BYTES_MAX.max(2 * written.kept) {
             return Ok(());
         }
-        self.rewrite_as(&mut written, pool)
+        self.rewrite_as(written, pool)
     }
 
     /// Keeps what the pool has and nothing else.
@@ -312,6 +322,23 @@ mod tests {
         journal.append(&txs[2..], &pool).expect("kept");
         drop(journal);
         assert_eq!(Journal::open(dir.path()).expect("it opens").1, txs[1..]);
+    }
+
+    #[test]
+    fn the_file_stays_bounded_without_blocks() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (journal, _) = Journal::open(dir.path()).expect("it opens");
+        let txs = [tx(1), tx(2)];
+        let pool = pool(&txs);
+        journal.append(&txs[..1], &pool).expect("kept");
+        // As if it had so much of what was replaced since.
+        let file = File::options().write(true).open(dir.path().join("pool.log")).expect("a file");
+        file.set_len(BYTES_MAX).expect("it is longer");
+        lock(&journal.written).bytes = BYTES_MAX;
+        journal.append(&txs[1..], &pool).expect("kept");
+        assert!(lock(&journal.written).bytes < 1_000);
+        drop(journal);
+        assert_eq!(Journal::open(dir.path()).expect("it opens").1, txs);
     }
 
     #[test]

@@ -157,17 +157,17 @@ impl Outputs {
         Ok(kept)
     }
 
-    /// Tells the pool what a block did, once everybody can see it.
-    pub fn after_block(&self, kept: &Kept) -> Result<(), ChainError> {
+    /// Tells the pool what a block did, once everybody can see it; and lets go of what its two files need no more. Each
+    /// of them does what it can: gives why one could not.
+    pub fn after_block(&self, kept: &Kept) -> [Result<(), ChainError>; 2] {
         self.pool.after_block(&kept.included);
         self.pool.refuse(&kept.refused);
-        if self.retain_blocks > 0 {
-            self.ledger.shorten(kept.number, kept.hash, self.retain_blocks)?;
-        }
-        match &self.waiting {
-            Some(waiting) => Ok(waiting.shrink(&self.pool)?),
-            None => Ok(()),
-        }
+        let shortened = match self.retain_blocks {
+            0 => Ok(()),
+            retain => self.ledger.shorten(kept.number, kept.hash, retain),
+        };
+        let shrunk = self.waiting.as_ref().map_or(Ok(()), |waiting| waiting.shrink(&self.pool));
+        [shortened.map_err(ChainError::from), shrunk.map_err(ChainError::from)]
     }
 
     /// Takes back all blocks after `number`.

@@ -16,8 +16,12 @@
 //! and leaves the history contract as it is everywhere.
 
 use std::sync::Arc;
+#[cfg(test)]
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
+#[cfg(test)]
+use std::time::{Duration, Instant};
 
 use hearth_utxo::prism;
 
@@ -49,6 +53,18 @@ impl Ahead {
     }
 }
 
+/// A block is being sealed: however that ends, who waits for it is told.
+struct Sealed<'a>(&'a Inner);
+
+impl Drop for Sealed<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail("a panic while a block was being sealed".into());
+        }
+        self.0.signal.sealed();
+    }
+}
+
 impl Inner {
     /// Makes the next block, and those that come due while one is being sealed. Nothing where there would be nothing
     /// in it and such are skipped; says whether there was a block.
@@ -72,35 +88,47 @@ impl Inner {
     }
 
     fn overlapped(&self, state: &mut State, mut block: Unsealed) -> Result<(), ChainError> {
-        thread::scope(|scope| {
-            let (jobs, queue) = mpsc::channel();
+        let sealing = &mut *state;
+        let left = thread::scope(|scope| -> Result<_, ChainError> {
+            let (jobs, queue) = mpsc::channel::<(Unsealed, Teller)>();
             let (tell, sealed) = mpsc::channel();
             let work = move || {
                 for (block, teller) in queue {
-                    let result = self.finish_telling(state, block, &teller);
+                    let _sealed = Sealed(self);
+                    #[cfg(test)]
+                    self.let_look(block.env.number);
+                    let result = self.finish_telling(sealing, block, &teller);
                     // Who asked may have panicked.
                     let _ = tell.send(result);
-                    self.signal.sealed();
                 }
             };
-            thread::Builder::new().name("sealer".into()).spawn_scoped(scope, work).map_err(ChainError::Thread)?;
+            if let Err(error) = thread::Builder::new().name("sealer".into()).spawn_scoped(scope, work) {
+                tracing::warn!(%error, "no thread to seal a block on: it is sealed on this one");
+                return Ok(Some(block));
+            }
             loop {
                 let (mut ahead, teller) = Ahead::of(self, &block);
                 let may_overlap = self.may_overlap(&block) && ahead.view.is_usual();
                 self.signal.sealing();
+                #[cfg(test)]
+                self.looked.store(!may_overlap, Ordering::Release);
                 // A thread that panicked has dropped its ends, and the scope panics with it.
                 if jobs.send((block, teller)).is_err() {
-                    return Ok(());
+                    return Ok(None);
                 }
                 let next = if may_overlap { self.execute_meanwhile(&mut ahead) } else { Ok(None) };
-                let Ok(sealed) = sealed.recv() else { return Ok(()) };
+                let Ok(sealed) = sealed.recv() else { return Ok(None) };
                 let sealed = sealed?;
-                let Some(next) = next? else { return Ok(()) };
+                let Some(next) = next? else { return Ok(None) };
                 self.times.executed_ahead();
                 block = next;
                 ahead.view.complete(sealed.hash, &mut block.env, Arc::make_mut(&mut block.changes))?;
             }
-        })
+        });
+        match left? {
+            Some(block) => self.finish(state, block).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Executes the next block, if one is due before the one ahead of it is sealed.
@@ -110,6 +138,8 @@ impl Inner {
             && let Some(empty) = self.signal.meanwhile(look)
         {
             look = false;
+            #[cfg(test)]
+            self.looked.store(true, Ordering::Release);
             let clock = lock(&self.dev).clock.clone();
             let Some(begun) = self.begin(&ahead.parent, &clock, empty, &ahead.taken) else { continue };
             ahead.view.begin(begun.env.spec);
@@ -121,7 +151,18 @@ impl Inner {
             lock(&self.dev).clock.block_made(block.env.timestamp);
             return Ok(Some(block));
         }
+        #[cfg(test)]
+        self.looked.store(true, Ordering::Release);
         Ok(None)
+    }
+
+    /// In tests every other block is sealed when the next has been looked for: both orders come about on any machine.
+    #[cfg(test)]
+    fn let_look(&self, number: u64) {
+        let end = Instant::now() + Duration::from_secs(1);
+        while number.is_multiple_of(2) && !self.looked.load(Ordering::Acquire) && Instant::now() < end {
+            thread::yield_now();
+        }
     }
 
     fn finish_telling(&self, state: &mut State, block: Unsealed, teller: &Teller) -> Result<Arc<Block>, ChainError> {

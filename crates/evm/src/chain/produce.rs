@@ -295,14 +295,14 @@ impl Inner {
         self.pool.set_spec(next_spec);
         self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&(&*block).into()));
         self.give_up(&refused);
-        // Everybody sees the block: what fails now is the files of what waits, which have more than they need.
-        let shrunk = self.outputs.after_block(&outputs);
-        let shrunk = shrunk.and_then(|()| self.journal.as_ref().map_or(Ok(()), |journal| journal.shrink(&self.pool)));
-        if let Err(error) = shrunk {
-            tracing::error!(%error, "what is in a block is still kept as waiting");
+        // Everybody sees the block: what fails now are files that have more than they need, each by itself.
+        let journal = self.journal.as_ref().map_or(Ok(()), |journal| journal.shrink(&self.pool));
+        for error in self.outputs.after_block(&outputs).into_iter().chain([journal]).filter_map(Result::err) {
+            tracing::error!(%error, "a file keeps what nobody needs any more");
         }
         // Freed where no reader waits for it.
         drop(gone);
+        self.forget_snapshots(&view);
         times.commit_us += lap.us();
         self.times.made(&block, times);
         Ok(block)

@@ -208,15 +208,12 @@ impl Caller<'_> {
         let api = Arc::clone(self.api);
         self.blocking(move |chain| {
             let mut beginning = api.dev.beginning.lock().unwrap_or_else(PoisonError::into_inner);
-            let was = match beginning.take() {
-                Some(id) => chain.revert(id).map_err(failed)?,
-                None => false,
-            };
-            *beginning = Some(chain.snapshot());
-            match was {
-                true => Ok(()),
-                false => Err(Failure::server("the chain as it was when the server began is no longer kept")),
+            let was = beginning.map_or(Ok(false), |id| chain.revert(id)).map_err(failed)?;
+            if !was {
+                return Err(Failure::server("the chain as it was when the server began is no longer kept"));
             }
+            *beginning = Some(chain.snapshot());
+            Ok(())
         })
         .await
     }

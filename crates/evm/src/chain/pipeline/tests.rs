@@ -1,7 +1,7 @@
 //! Blocks executed ahead beside blocks executed one after the other, and what readers see meanwhile.
 
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use alloy_consensus::{SignableTransaction, Transaction, TxLegacy};
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::block::next_base_fee;
 use crate::chain::{BlockTime, Chain, ChainConfig};
-use crate::disk::Filling;
+use crate::disk::{Disk, Filling};
 use crate::genesis::Genesis;
 use crate::pool::PoolConfig;
 use crate::tx::{SharedTx, Tx};
@@ -168,13 +168,11 @@ fn stored(chain: &Chain, contract: &Address, block: u64, place: u64) -> U256 {
     chain.view().storage(contract, &(U256::from(block << 3) + U256::from(place)))
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
-    #[test]
-    fn blocks_executed_ahead_are_those_executed_one_after_the_other(
-        acts in prop::collection::vec((1..=SENDERS, act()), 300..700),
-        threads in 1usize..3, clock in any::<bool>(),
-    ) {
+#[test]
+fn blocks_executed_ahead_are_those_executed_one_after_the_other() {
+    let ahead = AtomicU64::new(0);
+    let all = (prop::collection::vec((1..=SENDERS, act()), 300..700), 1usize..3, any::<bool>());
+    proptest!(ProptestConfig { cases: 12, ..ProptestConfig::default() }, |((acts, threads, clock) in all)| {
         let mut nonces = [0; SENDERS as usize + 1];
         let mut txs = Vec::new();
         for (from, act) in acts {
@@ -188,7 +186,7 @@ proptest! {
         let hashes = make_all(&chain, txs, block_time);
         chain.stop();
         check_by_itself(&chain);
-        prop_assert!(chain.metrics().ahead > 0, "{:?}", chain.metrics());
+        ahead.fetch_add(chain.metrics().ahead, Ordering::Relaxed);
         for hash in hashes {
             let included = chain.tx(&hash).is_some();
             prop_assert!(included || chain.pool().fate(&hash).is_some(), "{} is lost", hash);
@@ -199,7 +197,8 @@ proptest! {
             let both = [0, 1].map(|place| stored(&chain, &HASHES, number, place));
             prop_assert!(both == [U256::ZERO; 2] || both == [parent; 2], "{:?} is not {}", both, parent);
         }
-    }
+    });
+    assert!(ahead.into_inner() > 0, "none was executed ahead");
 }
 
 #[test]
@@ -231,7 +230,7 @@ fn readers_see_one_moment_while_blocks_are_executed_ahead() {
 fn read_until(chain: &Chain, done: &AtomicBool) -> u64 {
     let (mut looks, mut height) = (0, 0);
     let mut nonces = [0; SENDERS as usize + 1];
-    while !done.load(Ordering::Relaxed) {
+    loop {
         let (head, view) = chain.head_and_view();
         assert_eq!((head.header.state_root, head.number()), (view.state_root(), view.number()));
         assert!(head.number() >= height, "it does not go back");
@@ -253,8 +252,10 @@ fn read_until(chain: &Chain, done: &AtomicBool) -> u64 {
             *last = next;
         }
         looks += 1;
+        if done.load(Ordering::Relaxed) {
+            return looks;
+        }
     }
-    looks
 }
 
 #[test]
@@ -278,7 +279,9 @@ fn whoever_alters_the_chain_waits_until_what_is_begun_is_done() {
     let id = chain.snapshot();
     let before = chain.head();
     let gone: Vec<B256> = chain.submit_recovered(more).into_iter().flatten().collect();
+    let end = Instant::now() + PATIENCE;
     while chain.head().number() < before.number() + 3 {
+        assert!(Instant::now() < end && chain.failure().is_none(), "{:?}", chain.failure());
         std::thread::yield_now();
     }
     assert!(chain.revert(id).expect("it goes back"));
@@ -332,6 +335,52 @@ fn a_block_that_the_disk_has_no_room_for_takes_the_next_with_it_and_no_transacti
     assert!(chain.settled(&hashes, PATIENCE));
     chain.stop();
     assert_eq!(waiting(&chain), 0);
+}
+
+/// A disk on which the next write panics.
+struct Panics(File, AtomicBool);
+
+impl Disk for Panics {
+    fn write(&self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+        assert!(!self.1.swap(false, Ordering::Relaxed), "this panic is wanted");
+        Disk::write(&self.0, bytes, offset)
+    }
+
+    fn cut(&self, len: u64) -> std::io::Result<()> {
+        Disk::cut(&self.0, len)
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        Disk::sync(&self.0)
+    }
+}
+
+#[test]
+fn a_panic_of_who_seals_a_block_lets_nobody_wait() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let chain = Chain::open(ChainConfig { dir: Some(dir.path().to_owned()), ..config(1) }).expect("it opens");
+    chain.mine().expect("made");
+    let file = File::options().write(true).open(dir.path().join(format!("blocks/{:020}.blocks", 1))).expect("there");
+    let disk = Arc::new(Panics(file, AtomicBool::new(true)));
+    chain.inner.store.as_ref().expect("in a folder").put_disk(disk);
+    // One block's worth, so that nothing else wakes whoever waits for its end.
+    let txs: Vec<SharedTx> = (0..20u64).flat_map(|nonce| (1..=4).map(move |from| transfer(from, nonce))).collect();
+    assert!(chain.submit_recovered(txs).iter().all(Result::is_ok));
+    chain.set_block_time(BlockTime::Instant).expect("it is");
+    let other = chain.clone();
+    let mine = std::thread::spawn(move || {
+        while other.failure().is_none() {
+            std::thread::yield_now();
+        }
+        other.mine().is_err()
+    });
+    let end = Instant::now() + PATIENCE;
+    while !mine.is_finished() {
+        assert!(Instant::now() < end, "whoever makes a block waits for ever: {:?}", chain.failure());
+        std::thread::yield_now();
+    }
+    assert!(mine.join().expect("it is told"), "nothing is made any more");
+    chain.stop();
 }
 
 #[test]
