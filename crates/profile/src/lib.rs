@@ -9,6 +9,7 @@
 //! A tile's turn on a shared core looks like any other call on that core's thread. So that the graph says whose time it
 //! was, each stack is told by thread, tile and then what the tile called ([`stack`]).
 
+pub mod control;
 mod sampling;
 mod stack;
 
@@ -97,14 +98,19 @@ impl Profile {
         if self.stacks.is_empty() {
             return Err(SamplingError::Idle { seconds: self.seconds });
         }
+        let samples = self.samples();
+        self.drawn(title, &format!("{samples} samples in {:.1} s, {} a second of CPU time", self.seconds, self.hz))
+    }
+
+    /// The same of stacks that something else has sampled, with words of its own below the title.
+    pub fn drawn(&self, title: &str, subtitle: &str) -> Result<String, SamplingError> {
         let mut options = inferno::flamegraph::Options::default();
         options.title = title.into();
         options.count_name = "samples".into();
         // A function has one colour wherever it is, today and tomorrow.
         options.hash = true;
         options.bgcolors = Some(BackgroundColor::Flat((255, 255, 255).into()));
-        options.subtitle =
-            Some(format!("{} samples in {:.1} s, {} a second of CPU time", self.samples(), self.seconds, self.hz));
+        options.subtitle = Some(subtitle.into());
         let folded = self.folded();
         let mut svg = Vec::new();
         let drawn = inferno::flamegraph::from_lines(&mut options, folded.lines(), &mut svg);

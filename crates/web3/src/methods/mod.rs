@@ -59,7 +59,7 @@ pub struct Api {
     accounts: Accounts,
     dev: Dev,
     sender: send::Sender,
-    profiler: crate::profile::Profiler,
+    profiler: hearth_profile::control::Control,
     /// The tip suggested after a block.
     last_tip: Mutex<(B256, u128)>,
 }
@@ -78,7 +78,7 @@ impl Api {
             rate: RateLimit::new(limits.requests_per_second),
             dev: Dev::new(&chain, config.dev),
             sender: send::Sender::default(),
-            profiler: crate::profile::Profiler::default(),
+            profiler: Default::default(),
             last_tip: Mutex::default(),
             counters,
             chain,

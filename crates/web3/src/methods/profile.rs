@@ -11,12 +11,13 @@
 //! once it has ended, gives it as `summary`, `svg` or `folded`. Each takes the `token` that a node speaking Solana's
 //! RPC asks for, and does not look at it.
 
+use hearth_profile::control::Format;
 use serde::Deserialize;
 
 use super::Caller;
 use crate::failure::Failure;
 use crate::params::Params;
-use crate::profile::{Format, SECONDS_MAX, Span};
+use crate::profile::{self, SECONDS_MAX, Span};
 
 const SECONDS: u64 = 10;
 const HZ: u32 = 99;
@@ -77,7 +78,7 @@ impl Caller<'_> {
                     hz @ 1..=HZ_MAX => hz,
                     other => return Err(Failure::invalid_params(format!("`hz` is {other}: 1 to {HZ_MAX}"))),
                 };
-                profiler.start(&self.api.chain, options.span()?, hz)
+                profile::start(&profiler, &self.api.chain, options.span()?, hz)
             }
             "hearth_profileStop" => {
                 let options: Fetch = params.shape_or_none(0)?.unwrap_or_default();
@@ -85,15 +86,7 @@ impl Caller<'_> {
             }
             "hearth_profileFetch" => {
                 let options: Fetch = params.shape_or_none(0)?.unwrap_or_default();
-                let format = match options.format.as_deref() {
-                    None | Some("summary") => Format::Summary,
-                    Some("svg") => Format::Svg,
-                    Some("folded") => Format::Folded,
-                    Some(other) => {
-                        let why = format!("`format` is `{other}`: `summary`, `svg` or `folded`");
-                        return Err(Failure::invalid_params(why));
-                    }
-                };
+                let format = Format::of(options.format.as_deref()).map_err(Failure::invalid_params)?;
                 // Drawing thousands of stacks takes a while.
                 let drawing = tokio::task::spawn_blocking(move || profiler.fetch(format, options.id));
                 drawing.await.map_err(Failure::internal)?

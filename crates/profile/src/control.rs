@@ -1,0 +1,382 @@
+//! Profiles of the process on demand, one at a time: begun by one request, fetched by others, ended early by another.
+//!
+//! reads   what a node's own way to take a profile gives
+//! writes  where it stands, as the objects that `hearth_profileStart`, `…Stop` and `…Fetch` answer
+//! memory  none before the first; then the last profile, until the next is asked for or [`KEPT`] has passed
+//! drops   the profile before, when another begins
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use crate::Profile;
+
+/// How long a profile is kept that nobody fetches, or fetches again.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// Why there is nothing to be had.
+pub const STOPPED_AT_ONCE: &str = "it was stopped before the first sample";
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// In words.
+    pub words: String,
+    /// Until its last sample, where that is known; else it ends with a block.
+    pub lasts: Option<Duration>,
+}
+
+/// A profile, and what the node did meanwhile.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// The samples.
+    pub profile: Profile,
+    /// Figures that the node tells besides.
+    pub figures: Map<String, Value>,
+}
+
+/// How to tell a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Its figures alone.
+    Summary,
+    /// A flame graph.
+    Svg,
+    /// A line a stack.
+    Folded,
+}
+
+impl Format {
+    /// As it is called in a request; the reason in words where that is none.
+    pub fn of(name: Option<&str>) -> Result<Self, String> {
+        match name {
+            None | Some("summary") => Ok(Self::Summary),
+            Some("svg") => Ok(Self::Svg),
+            Some("folded") => Ok(Self::Folded),
+            Some(other) => Err(format!("`format` is `{other}`: `summary`, `svg` or `folded`")),
+        }
+    }
+}
+
+/// Takes profiles of the process that it is in, one after the other. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Control {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Told when another profile begins, when one is to end early, and when one has ended.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The number of the last profile; the first is 1.
+    id: u64,
+    asked: Asked,
+    stage: Stage,
+    /// It is to end early.
+    stopped: bool,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    None,
+    /// It waits for its begin, or takes samples.
+    Running {
+        begun: Instant,
+        is_sampling: bool,
+    },
+    Done {
+        taken: Arc<Taken>,
+        at: Instant,
+    },
+    Failed(String),
+    Expired,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what was taken, and lets go of it in the end.
+    fn keep(&self, id: u64, stage: Stage) {
+        let mut state = self.lock();
+        state.stage = stage;
+        self.changed.notify_all();
+        let waited = self.changed.wait_timeout_while(state, KEPT, |state| state.id == id);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.id == id {
+            state.stage = Stage::Expired;
+        }
+    }
+}
+
+/// A profile under way, as who takes it sees it.
+#[derive(Debug)]
+pub struct UnderWay<'a> {
+    shared: &'a Shared,
+    id: u64,
+}
+
+impl UnderWay<'_> {
+    /// Whether it is to end early.
+    pub fn is_stopped(&self) -> bool {
+        let state = self.shared.lock();
+        state.stopped && state.id == self.id
+    }
+
+    /// Sleeps for so long, less when it is to end early.
+    pub fn sleep(&self, time: Duration) {
+        let state = self.shared.lock();
+        let is_going_on = |state: &mut State| !(state.stopped && state.id == self.id);
+        drop(self.shared.changed.wait_timeout_while(state, time, is_going_on));
+    }
+
+    /// Its samples begin now.
+    pub fn samples_begin(&self) {
+        let mut state = self.shared.lock();
+        let is_last = state.id == self.id;
+        if let (Stage::Running { is_sampling, .. }, true) = (&mut state.stage, is_last) {
+            *is_sampling = true;
+            self.shared.changed.notify_all();
+        }
+    }
+}
+
+impl Control {
+    /// Begins, and gives where that stands; the reason in words where it cannot.
+    pub fn start(
+        &self,
+        asked: Asked,
+        take: impl FnOnce(&UnderWay<'_>) -> Result<Taken, String> + Send + 'static,
+    ) -> Result<Value, String> {
+        let mut state = self.shared.lock();
+        if let Stage::Running { begun, .. } = &state.stage {
+            return Err(under_way(state.id, &state.asked, begun.elapsed()));
+        }
+        let (id, shared) = (state.id + 1, self.shared.clone());
+        let thread = std::thread::Builder::new().name("profiler".into()).spawn(move || {
+            let stage = stage_after(|| take(&UnderWay { shared: &shared, id }));
+            shared.keep(id, stage);
+        });
+        thread.map_err(|why| format!("no thread for the profiler: {why}"))?;
+        let stage = Stage::Running { begun: Instant::now(), is_sampling: false };
+        *state = State { id, asked, stage, stopped: false };
+        self.shared.changed.notify_all();
+        Ok(told(&state))
+    }
+
+    /// Ends the one under way, or the one of this `id`, with the samples that there are; it is `done` a moment later.
+    pub fn stop(&self, id: Option<u64>) -> Result<Value, String> {
+        let mut state = self.shared.lock();
+        is_last(&state, id)?;
+        state.stopped = true;
+        self.shared.changed.notify_all();
+        Ok(told(&state))
+    }
+
+    /// Where the last one stands, or the one of this `id`, with the profile itself once it is `done`.
+    pub fn fetch(&self, format: Format, id: Option<u64>) -> Result<Value, String> {
+        let state = self.shared.lock();
+        is_last(&state, id)?;
+        let (told, words) = (told(&state), state.asked.words.clone());
+        let Stage::Done { taken, .. } = &state.stage else { return Ok(told) };
+        let taken = taken.clone();
+        // Drawing takes its time; nobody waits for it.
+        drop(state);
+        Ok(drawn(&taken.profile, &words, told, format))
+    }
+
+    /// Waits until what is told is as it should be, for so long at most; gives whether it was.
+    pub fn wait(&self, most: Duration, is: impl Fn(&Value) -> bool) -> bool {
+        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), most, |state| !is(&told(state)));
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+}
+
+/// What has come of taking a profile. A panic ends it as well: nothing else would ever end it, nor let another begin.
+fn stage_after(take: impl FnOnce() -> Result<Taken, String>) -> Stage {
+    match catch_unwind(AssertUnwindSafe(take)) {
+        Ok(Ok(taken)) => Stage::Done { taken: Arc::new(taken), at: Instant::now() },
+        Ok(Err(why)) => Stage::Failed(why),
+        Err(_) => Stage::Failed("the profiler panicked; the node's standard error says where".into()),
+    }
+}
+
+/// Why this one cannot be had, where it is not the last.
+fn is_last(state: &State, id: Option<u64>) -> Result<(), String> {
+    match (id, state.id) {
+        (None, _) => Ok(()),
+        (Some(asked), last) if asked == last => Ok(()),
+        (Some(asked), 0) => Err(format!("there is no profile {asked}: none has been taken")),
+        (Some(asked), last) if asked < last => Err(format!("profile {asked} is gone: profile {last} has replaced it")),
+        (Some(asked), last) => Err(format!("there is no profile {asked}: the last is {last}")),
+    }
+}
+
+/// Why none can be started now.
+fn under_way(id: u64, asked: &Asked, since: Duration) -> String {
+    let until = match asked.lasts.map(|lasts| lasts.saturating_sub(since)) {
+        Some(Duration::ZERO) => "it has ended and is being written down".into(),
+        Some(left) => format!("it ends in {:.0} s", left.as_secs_f64().ceil()),
+        None => "it ends with the block".into(),
+    };
+    format!("profile {id} is under way ({}): {until}; there is one at a time", asked.words)
+}
+
+/// Where it stands.
+fn told(state: &State) -> Value {
+    let State { id, asked, stopped, .. } = state;
+    match &state.stage {
+        Stage::None => json!({ "state": "none" }),
+        Stage::Running { begun, is_sampling } => {
+            let left = asked.lasts.map(|lasts| lasts.saturating_sub(begun.elapsed()).as_secs_f64());
+            json!({
+                "state": "running", "id": id, "asked": asked.words, "endsInSeconds": left, "sampling": is_sampling,
+            })
+        }
+        Stage::Failed(why) => json!({ "state": "failed", "id": id, "why": why }),
+        Stage::Expired => json!({
+            "state": "expired",
+            "id": id,
+            "why": format!("a profile is kept for {} s after its end", KEPT.as_secs()),
+        }),
+        Stage::Done { taken, at } => {
+            let mut told = figures(taken);
+            told["id"] = (*id).into();
+            told["asked"] = asked.words.clone().into();
+            told["stopped"] = (*stopped).into();
+            told["expiresInSeconds"] = KEPT.saturating_sub(at.elapsed()).as_secs().into();
+            told
+        }
+    }
+}
+
+fn figures(taken: &Taken) -> Value {
+    let profile = &taken.profile;
+    let mut told = json!({
+        "state": "done",
+        "seconds": profile.seconds,
+        "hz": profile.hz,
+        "samples": profile.samples(),
+        "samplesTaken": profile.taken,
+        "samplesDue": profile.due(),
+        "cpuSeconds": profile.cpu_seconds,
+        "sampleMicros": profile.sample_ns / 1e3,
+        "samplerShare": profile.share_of_sampler(),
+        "namingSeconds": profile.naming_seconds,
+    });
+    taken.figures.iter().for_each(|(name, value)| told[name] = value.clone());
+    told
+}
+
+/// What is told, with the profile as the format says.
+fn drawn(profile: &Profile, words: &str, mut told: Value, format: Format) -> Value {
+    let text = match format {
+        Format::Summary => return told,
+        Format::Folded => Ok(profile.folded()),
+        Format::Svg => {
+            let early = if told["stopped"] == true { ", stopped early" } else { "" };
+            profile.svg(&format!("hearth: {words}{early}"))
+        }
+    };
+    match text {
+        Ok(text) => told["profile"] = text.into(),
+        Err(why) => told = json!({ "state": "failed", "id": told["id"], "why": why.to_string() }),
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn asked(words: &str, lasts: Option<u64>) -> Asked {
+        Asked { words: words.into(), lasts: lasts.map(Duration::from_secs) }
+    }
+
+    fn is(state: &'static str) -> impl Fn(&Value) -> bool {
+        move |told| told["state"] == state
+    }
+
+    #[test]
+    fn one_is_taken_at_a_time_and_the_last_is_kept() {
+        let control = Control::default();
+        assert_eq!(control.fetch(Format::Svg, None).unwrap(), json!({ "state": "none" }));
+        assert_eq!(control.stop(Some(1)).unwrap_err(), "there is no profile 1: none has been taken");
+        let begun = control.start(asked("600 s", Some(600)), |under_way| {
+            under_way.samples_begin();
+            under_way.sleep(PATIENCE * 10);
+            let figures = json!({ "block": 7, "txnPerSecond": 2.5 }).as_object().cloned().unwrap_or_default();
+            Ok(Taken { profile: Profile { seconds: 2.0, ..Profile::default() }, figures })
+        });
+        let begun = begun.unwrap();
+        assert_eq!((&begun["id"], &begun["asked"]), (&json!(1), &json!("600 s")));
+        let busy = control.start(asked("x", None), |_| Err("never".into())).unwrap_err();
+        assert!(
+            busy.starts_with("profile 1 is under way (600 s): it ends in ") && busy.contains("one at a time"),
+            "{busy}"
+        );
+        assert!(control.wait(PATIENCE, |told| told["sampling"] == true));
+        assert_eq!(control.stop(Some(2)).unwrap_err(), "there is no profile 2: the last is 1");
+        control.stop(Some(1)).unwrap();
+        assert!(control.wait(PATIENCE, is("done")));
+        let done = control.fetch(Format::Folded, Some(1)).unwrap();
+        assert!(done["stopped"] == true && done["block"] == 7 && done["profile"] == "", "{done}");
+        assert!(done["expiresInSeconds"].as_u64().is_some_and(|left| left > 500), "{done}");
+        // What used no time has figures and no graph.
+        let drawn = control.fetch(Format::Svg, None).unwrap();
+        assert!(drawn["state"] == "failed" && drawn["why"].as_str().unwrap().contains("no sample in 2.0 s"), "{drawn}");
+        // The next one takes its place.
+        control.start(asked("y", None), |_| Err(STOPPED_AT_ONCE.into())).unwrap();
+        assert!(control.wait(PATIENCE, is("failed")));
+        assert_eq!(
+            control.fetch(Format::Summary, Some(1)).unwrap_err(),
+            "profile 1 is gone: profile 2 has replaced it"
+        );
+    }
+
+    #[test]
+    fn a_profiler_that_panics_has_failed() {
+        assert!(matches!(stage_after(|| panic!("as it may")), Stage::Failed(why) if why.contains("panicked")));
+        assert!(matches!(stage_after(|| Err("no".into())), Stage::Failed(why) if why == "no"));
+    }
+
+    #[test]
+    fn who_asks_twice_learns_until_when_the_other_runs() {
+        let of = |since| under_way(3, &asked("60 s", Some(61)), Duration::from_millis(since));
+        assert_eq!(of(500), "profile 3 is under way (60 s): it ends in 61 s; there is one at a time");
+        assert!(of(61_500).contains("it has ended and is being written down"), "{}", of(61_500));
+        let block = under_way(3, &asked("the next block", None), Duration::ZERO);
+        assert!(block.contains("(the next block): it ends with the block"), "{block}");
+    }
+
+    #[test]
+    fn what_is_gone_is_told() {
+        let expired = told(&State { id: 4, stage: Stage::Expired, ..State::default() });
+        assert!(expired["state"] == "expired" && expired["why"].as_str().unwrap().contains("600 s"), "{expired}");
+        assert_eq!(Format::of(Some("svg")), Ok(Format::Svg));
+        assert!(Format::of(Some("png")).unwrap_err().contains("`png`"));
+    }
+
+    #[test]
+    fn a_stop_is_heard_by_the_profile_that_it_is_for() {
+        let shared = Shared::default();
+        *shared.lock() = State { id: 2, stopped: true, ..State::default() };
+        let begun = Instant::now();
+        let of = |id| UnderWay { shared: &shared, id };
+        of(2).sleep(PATIENCE);
+        assert!(of(2).is_stopped() && begun.elapsed() < PATIENCE);
+        of(1).sleep(Duration::from_millis(1));
+        assert!(!of(1).is_stopped(), "another's");
+    }
+}
