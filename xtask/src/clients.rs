@@ -137,6 +137,29 @@ pub fn browser_ethereum(binary: &Path) -> Result<(), String> {
     })
 }
 
+/// The page of a load on an EVM chain, with the node's flame graph, and that of two side by side.
+pub fn browser_load(binary: &Path) -> Result<(), String> {
+    let (scripts, browser) = (installed("npm")?, a_browser()?);
+    let pictures = target_dir().join("load-report");
+    with_evm("browser-load", binary, &["--block-time", "1"], |folder, url| {
+        let file = |name: &str| folder.join(name);
+        let load = |name: &str, more: &[&str]| {
+            let mut load = Command::new(binary);
+            load.args(["load", "run", "--network", url, "--accounts", "40", "--warmup", "1", "--duration", "5"]);
+            load.arg("--json").arg(file(name)).args(more).current_dir(folder);
+            run::run(&mut load)
+        };
+        load("one.json", &["--html", "one.html", "--profile"])?;
+        load("two.json", &["--rate", "200"])?;
+        let mut both = Command::new(binary);
+        run::run(both.args(["load", "report", "one.json", "two.json", "--html", "both.html"]).current_dir(folder))?;
+        let mut script = Command::new("node");
+        script.arg("load-report.mjs").current_dir(&scripts).env("RPC_URL", url).env("BROWSER", &browser);
+        script.env("REPORT", file("one.html")).env("PAIR", file("both.html")).env("JSON", file("one.json"));
+        run::run(script.env("PICTURES", &pictures)).map_err(|why| format!("{why} (pictures in {})", pictures.display()))
+    })
+}
+
 /// Whoever knows only the README: a bench, what limits it by monitor and browser, the change that these name, a better
 /// rate. One of the binary's tests, with the browser that cargo alone does not give it.
 pub fn walk(see: impl FnMut(&str)) -> Result<(), String> {

@@ -4,6 +4,7 @@
 //! writes  transactions; a key file; the report, as text and JSON
 //! memory  see `hearth_lab::load`
 
+mod files;
 mod options;
 
 pub use options::Options;
@@ -19,15 +20,16 @@ use hearth_lab::load::account::{self, AccountError, address};
 use hearth_lab::load::compare::{CompareError, compare};
 use hearth_lab::load::fund::FundError;
 use hearth_lab::load::look;
+use hearth_lab::load::page::{PageError, Shown};
+use hearth_lab::load::profile::ProfileError;
 use hearth_lab::load::ramp::{Bound, ramp};
 use hearth_lab::load::rpc::RpcError;
 use hearth_lab::load::run::{self, Asked, LoadError, Node, Progress};
 use hearth_lab::load::sender::Pace;
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::out::{self, Unwritable};
+use crate::out::Unwritable;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use options::{Fund, Run, Target};
@@ -73,6 +75,12 @@ pub enum CommandError {
     /// Reports that do not fit.
     #[error(transparent)]
     Compare(#[from] CompareError),
+    /// A file that is no report.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// No profile.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// A report or the result could not be read or written.
     #[error("{path}: {why}", path = .0.display(), why = .1)]
     File(PathBuf, std::io::Error),
@@ -92,7 +100,10 @@ fn advice(why: &RpcError) -> &'static str {
 impl CommandError {
     /// Whether the command line is at fault.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Option(_) | Self::Compare(_) | Self::Connect(RpcError::Url(_)) | Self::KeysThere(_))
+        matches!(
+            self,
+            Self::Option(_) | Self::Compare(_) | Self::Page(_) | Self::Connect(RpcError::Url(_)) | Self::KeysThere(_)
+        )
     }
 }
 
@@ -101,6 +112,8 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), Comman
     match options {
         Options::Fund(fund) => make_accounts(fund, stop, say),
         Options::Run(options) => drive(options, stop, say),
+        Options::Profile(options) => files::profile(options, stop, say),
+        Options::Report(options) => files::report(options, say),
         Options::Info(info) => {
             let node = connect(&info.target)?;
             let text = info.account.map_or_else(|| look::node(&node), |account| look::account(&node.rpc, account));
@@ -199,9 +212,7 @@ fn progress() -> impl FnMut(usize, usize) {
 /// `hearth load run`
 fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
     options.check().map_err(CommandError::Option)?;
-    if let Some(path) = options.json.as_deref().filter(|path| path.as_os_str() != "-") {
-        out::can_be_written(path)?;
-    }
+    files::can_be_written(options)?;
     // Standard output is for data alone where it carries data.
     let to_stderr = Say::stderr();
     let say = if options.json.as_deref().is_some_and(|path| path.as_os_str() == "-") { &to_stderr } else { say };
@@ -231,13 +242,16 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     if let Some(p99_ms) = options.ramp {
         let bound = Bound { p99: Duration::from_millis(p99_ms), begin: options.rate.unwrap_or(RAMP_BEGIN) };
         let contracts = run::set_up(&node, &payer, &signers, &asked.mix, &stop, &mut progress)?;
-        let found = ramp(&asked, bound, &node, contracts, &signers, &stop, progress)?;
+        let mut found = ramp(&asked, bound, &node, contracts, &signers, &stop, progress)?;
         say.text(found.text());
-        return write(options, &found);
+        found.report.iter_mut().for_each(|report| report.machine = Some(files::machine()));
+        return files::write(options, &found, files::shown_of(&found).as_ref(), say);
     }
-    let report = run::run(&asked, &node, &payer, &signers, &stop, progress)?;
+    let mut report = run::run(&asked, &node, &payer, &signers, &stop, progress)?;
+    report.machine = Some(files::machine());
     say.text(report.text());
-    write(options, &report)
+    let shown = Shown { name: String::new(), report, steps: None };
+    files::write(options, &shown.report, Some(&shown), say)
 }
 
 /// New accounts get what they will need at the most.
@@ -275,15 +289,7 @@ fn asked(options: &Run) -> Asked {
         warmup: Duration::from_secs(options.warmup),
         duration: Duration::from_secs(options.duration),
         pids: options.pid.clone(),
+        comet: options.comet.clone(),
+        profile: files::plan(options),
     }
-}
-
-fn write(options: &Run, report: &impl Serialize) -> Result<(), CommandError> {
-    let Some(path) = &options.json else { return Ok(()) };
-    let json = serde_json::to_string_pretty(report).expect("plain data");
-    if path.as_os_str() == "-" {
-        Say::default().line(json);
-        return Ok(());
-    }
-    fs::write(path, json + "\n").map_err(|why| CommandError::File(path.clone(), why))
 }

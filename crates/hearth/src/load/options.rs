@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use hearth_lab::load::look::RANGE_MAX;
 use hearth_lab::load::workload::Mix;
 
@@ -22,6 +22,13 @@ pub enum Options {
     /// Only what is in blocks counts. Without `--rate`, as many are sent as the node takes; with it, each has a time at
     /// which it is due, and latency counts from there. Ctrl-C ends it with the report so far.
     Run(Run),
+    /// Take a profile of the node while something else loads it: a flame graph, and its stacks as lines.
+    ///
+    /// A node of ours is asked by its RPC, and needs no restart; a Go server, as geth, by its pprof. A load that takes
+    /// one itself: `hearth load run --profile`.
+    Profile(Profile),
+    /// Draw saved reports as one HTML file; several side by side.
+    Report(Report),
     /// Look at a node, or at an account: what it has, what it sent.
     Info(Info),
     /// Look at blocks: their transactions, gas and times, and how many transactions a second they make together.
@@ -139,6 +146,63 @@ pub struct Run {
     /// Write the result as JSON to this file, `-` for standard output [default: none is written].
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the report as one HTML file with plots, to be opened in a browser.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Have the node profile itself meanwhile: in all of the measured time, or until its next block. The flame graph is
+    /// in the reports, and a file of its own.
+    #[arg(long, value_name = "SPAN", num_args = 0..=1, default_missing_value = "run")]
+    pub profile: Option<ProfileSpan>,
+    /// The pprof of a Go server, as of `geth --pprof`: the profile is taken there.
+    #[arg(long, value_name = "URL", requires = "profile")]
+    pub pprof: Option<String>,
+    /// Where the flame graph goes; its stacks go beside it, `.folded`.
+    #[arg(long, value_name = "FILE", default_value = "load-profile.svg")]
+    pub flame: PathBuf,
+    /// CometBFT's RPC, as http://127.0.0.1:26657: how many transactions wait is asked there.
+    #[arg(long, value_name = "URL")]
+    pub comet: Option<String>,
+}
+
+/// How long a node is profiled in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProfileSpan {
+    /// All of the measured time, ten minutes at most.
+    Run,
+    /// Until its next block.
+    NextBlock,
+}
+
+/// `hearth load profile`
+#[derive(Args)]
+pub struct Profile {
+    /// The node.
+    #[command(flatten)]
+    pub target: Target,
+    /// For how long.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, conflicts_with = "next_block")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub seconds: u64,
+    /// Until its next block.
+    #[arg(long)]
+    pub next_block: bool,
+    /// The pprof of a Go server, as http://127.0.0.1:6060.
+    #[arg(long, value_name = "URL")]
+    pub pprof: Option<String>,
+    /// Where the flame graph goes; its stacks go beside it, `.folded`.
+    #[arg(long, short, value_name = "FILE", default_value = "load-profile.svg")]
+    pub output: PathBuf,
+}
+
+/// `hearth load report`
+#[derive(Args)]
+pub struct Report {
+    /// Reports of `hearth load run --json`.
+    #[arg(value_name = "REPORT", required = true)]
+    pub reports: Vec<PathBuf>,
+    /// Where the page goes [default: the reports are printed].
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 impl Run {

@@ -6,7 +6,7 @@
 //! memory  100 B a block
 //! drops   nothing: a block that cannot be read is asked for again; what was read before the node died stays
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -166,12 +166,14 @@ pub fn block_time(rpc: &Rpc, newest: u64) -> Duration {
 }
 
 /// What the receipts say of the load's transactions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Receipts {
     /// How many were looked at.
     pub seen: u64,
     /// Of these, how many failed.
     pub failed: u64,
+    /// The same of each block that was looked at.
+    pub failed_in: BTreeMap<u64, u64>,
 }
 
 #[derive(Deserialize)]
@@ -200,10 +202,13 @@ pub fn failed(rpc: &Rpc, blocks: &[Block], senders: &HashSet<Address>, patience:
             receipts = receipts_one_by_one(rpc, &number, deadline);
         }
         let Some(receipts) = receipts else { continue };
+        let mut failed = 0;
         for receipt in receipts.iter().filter(|receipt| senders.contains(&receipt.from)) {
             sum.seen += 1;
-            sum.failed += u64::from(receipt.status.as_deref() == Some("0x0"));
+            failed += u64::from(receipt.status.as_deref() == Some("0x0"));
         }
+        sum.failed += failed;
+        sum.failed_in.insert(block.number, failed);
     }
     sum
 }

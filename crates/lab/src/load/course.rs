@@ -15,7 +15,9 @@ use hdrhistogram::Histogram;
 use super::collect::Chain;
 use super::outcome::{Outcomes, histogram, record_many};
 use super::process::thread_busy;
+use super::profile::{self, Plan, Profile, ProfileError};
 use super::rpc::RpcError;
+use super::series::{self, Pool};
 use super::window::{self, Window};
 
 /// At a rate, what falls due within this goes out together where a request holds many.
@@ -48,6 +50,17 @@ pub struct Timing {
     pub duration: Duration,
     /// The node's processes on this machine.
     pub pids: Vec<u32>,
+    /// What is looked at beside the blocks.
+    pub beside: Beside,
+}
+
+/// What is looked at while a run sends and reads blocks.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Who tells how many transactions wait.
+    pub pool: Pool,
+    /// The node's profiler, where it is to be switched on in the measured time.
+    pub profile: Option<Plan>,
 }
 
 /// A step of the run, for whoever watches.
@@ -135,9 +148,12 @@ impl Course {
             let senders: Vec<_> = senders.into_iter().map(|sender| scope.spawn(sender)).collect();
             self.wait_until_signed(presigned, stop, told);
             let reader = scope.spawn(|| reader(&stop_reading));
+            let watcher =
+                scope.spawn(|| series::watch(&timing.beside.pool, &timing.pids, &self.outcomes, &stop_reading));
+            let profiler = timing.beside.profile.as_ref().map(|plan| scope.spawn(|| self.profile(plan)));
             self.ready.wait();
             self.begun();
-            let window = Window::watch(timing, self, stop, told, || reader.is_finished());
+            let mut window = Window::watch(timing, self, stop, told, || reader.is_finished());
             // Whoever stopped while signing has said so already.
             let _ = self.stop.set(Instant::now());
             told(Progress::Step("waiting for what is under way"));
@@ -145,8 +161,21 @@ impl Course {
             self.over.store(true, Ordering::Release);
             let tolds = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
             stop_reading.store(true, Ordering::Release);
+            window.series = watcher.join().expect("who watches does not panic");
+            window.profile = profiler.map(|profiler| profiler.join().expect("who profiles does not panic"));
             (window, reader.join().expect("the reader does not panic"), tolds)
         })
+    }
+
+    /// Waits for the measured time, and has the node profiled in it.
+    fn profile(&self, plan: &Plan) -> Result<Profile, ProfileError> {
+        while !self.measured.load(Ordering::Relaxed) {
+            if self.stopped() {
+                return Err(ProfileError::Stopped);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        profile::take(plan, &|| self.stopped())
     }
 
     fn wait_until_signed(&self, all: u64, stop: &dyn Fn() -> bool, told: &mut impl FnMut(Progress<'_>)) {

@@ -6,7 +6,7 @@
 use super::collect::{Block, Chain, Receipts};
 use super::course::Told;
 use super::outcome::{Outcomes, histogram};
-use super::report::{BlockLine, Limit, Percentiles, Report, cores, median_of_seconds};
+use super::report::{BlockLine, Limit, Percentiles, Report, cores, distribution, median_of_seconds};
 use super::window::Window;
 
 /// A thread that is busy for this share of its time has none left.
@@ -38,6 +38,8 @@ pub struct Found<'a> {
     pub tolds: Vec<Told>,
     /// What receipts tell.
     pub receipts: Receipts,
+    /// What was asked for: names and values.
+    pub configuration: Vec<(String, String)>,
 }
 
 /// How the senders spent their time: the busiest one's busy share, the mean shares of waiting for answers and idling.
@@ -125,6 +127,7 @@ pub fn report(found: &Found<'_>) -> Report {
         failed: (receipts.seen > 0 || counts.included == 0).then_some(receipts.failed),
         reasons: counts.rejected.clone(),
         latency: Percentiles::of(&counts.latency_us),
+        latency_distribution: distribution(&counts.latency_us),
         send_lag,
         server_cpu_us: window.server.map(each),
         server_cores: window.server.map(|cpu| cores(cpu, window.counted)),
@@ -147,8 +150,23 @@ pub fn report(found: &Found<'_>) -> Report {
         number_ahead: chain.number_ahead,
         reorganised: chain.reorganised,
         reading_ended: chain.lost.as_ref().map(ToString::to_string),
-        blocks: chain.blocks.iter().map(|block| line(block, seen(block))).collect(),
+        blocks: chain.blocks.iter().map(|block| line(block, seen(block), receipts)).collect(),
+        ..beside(found)
     })
+}
+
+/// What is told beside the figures.
+fn beside(found: &Found<'_>) -> Report {
+    let Window { series, profile, begin, began_unix_s, .. } = &found.window;
+    Report {
+        began_unix_s: *began_unix_s,
+        configuration: found.configuration.clone(),
+        pool_source: series.pool_source.map(Into::into),
+        moments: series.since(*begin),
+        profile: profile.as_ref().and_then(|profile| profile.as_ref().ok().cloned()),
+        no_profile: profile.as_ref().and_then(|profile| Some(profile.as_ref().err()?.to_string())),
+        ..Report::default()
+    }
 }
 
 /// The mean time between two blocks.
@@ -158,12 +176,14 @@ fn block_time(blocks: &[&Block]) -> Option<f64> {
     (gaps > 0).then(|| last.seen.duration_since(first.seen).as_secs_f64() / gaps as f64)
 }
 
-fn line(block: &Block, seen_s: f64) -> BlockLine {
+fn line(block: &Block, seen_s: f64, receipts: &Receipts) -> BlockLine {
     BlockLine {
         number: block.number,
         seen_s,
         transactions: block.transactions,
         ours: block.ours,
+        failed: if block.ours == 0 { Some(0) } else { receipts.failed_in.get(&block.number).copied() },
+        timestamp: block.timestamp,
         gas_used: block.gas_used,
         fullness: block.gas_used as f64 / block.gas_limit.max(1) as f64,
         under_way: block.under_way,

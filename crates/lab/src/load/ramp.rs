@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use hearth_crypto::secp256k1::Signer;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::report::{Limit, Report};
 use super::run::{Asked, LoadError, Node, Progress, drive};
@@ -33,7 +33,7 @@ pub struct Bound {
 }
 
 /// A rate that was tried.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Step {
     /// The rate asked for.
     pub rate: f64,
@@ -71,7 +71,7 @@ impl Step {
 }
 
 /// What a ramp found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ramped {
     /// The bound, in milliseconds.
     pub p99_ms_max: f64,

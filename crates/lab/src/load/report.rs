@@ -9,10 +9,14 @@ use std::fmt::{self, Write};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use super::profile::Profile;
+use super::series::Moment;
 
 /// Percentiles, in milliseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Percentiles {
     /// Half are below.
     pub p50_ms: f64,
@@ -20,6 +24,8 @@ pub struct Percentiles {
     pub p90_ms: f64,
     /// 99 of a hundred.
     pub p99_ms: f64,
+    /// 999 of a thousand.
+    pub p999_ms: f64,
     /// The longest.
     pub max_ms: f64,
 }
@@ -32,6 +38,7 @@ impl Percentiles {
             p50_ms: at(0.5),
             p90_ms: at(0.9),
             p99_ms: at(0.99),
+            p999_ms: at(0.999),
             max_ms: histogram.max() as f64 / 1e3,
         })
     }
@@ -39,13 +46,39 @@ impl Percentiles {
 
 impl fmt::Display for Percentiles {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { p50_ms, p90_ms, p99_ms, max_ms } = self;
-        write!(out, "p50 {p50_ms:.1} ms, p90 {p90_ms:.1}, p99 {p99_ms:.1}, max {max_ms:.1}")
+        let Self { p50_ms, p90_ms, p99_ms, p999_ms, max_ms } = self;
+        write!(out, "p50 {p50_ms:.1} ms, p90 {p90_ms:.1}, p99 {p99_ms:.1}, p99.9 {p999_ms:.1}, max {max_ms:.1}")
     }
 }
 
+/// How many had a latency within these bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bin {
+    /// From here on, in milliseconds.
+    pub from_ms: f64,
+    /// Below this.
+    pub to_ms: f64,
+    /// So many.
+    pub count: u64,
+}
+
+/// A histogram of µs in bins, ten for each power of ten; from the first that has some to the last.
+pub fn distribution(histogram: &Histogram<u64>) -> Vec<Bin> {
+    let edge = |bin: i32| 10f64.powf(f64::from(bin) / 10.0);
+    let mut bins: BTreeMap<i32, u64> = BTreeMap::new();
+    for step in histogram.iter_recorded() {
+        let ms = step.value_iterated_to().max(1) as f64 / 1e3;
+        *bins.entry((ms.log10() * 10.0).floor() as i32).or_default() += step.count_since_last_iteration();
+    }
+    let (Some((&first, _)), Some((&last, _))) = (bins.first_key_value(), bins.last_key_value()) else { return vec![] };
+    let count = |bin| bins.get(&bin).copied().unwrap_or_default();
+    (first..=last).map(|bin| Bin { from_ms: edge(bin), to_ms: edge(bin + 1), count: count(bin) }).collect()
+}
+
 /// A block of the run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BlockLine {
     /// Its number.
     pub number: u64,
@@ -55,6 +88,10 @@ pub struct BlockLine {
     pub transactions: u64,
     /// Of these, the load's.
     pub ours: u64,
+    /// Of the load's, those that failed; none where its receipts were not looked at.
+    pub failed: Option<u64>,
+    /// Its own time, in seconds since 1970.
+    pub timestamp: u64,
     /// Gas used.
     pub gas_used: u64,
     /// Share of the block's gas limit.
@@ -64,10 +101,11 @@ pub struct BlockLine {
 }
 
 /// What kept the rate of a run from being higher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// The node: the load had more to send and was told to wait, or had as much under way as it may.
+    #[default]
     Node,
     /// The load's own threads: the node may have more to give.
     Load,
@@ -78,7 +116,8 @@ pub enum Limit {
 }
 
 impl Limit {
-    fn told(self) -> &'static str {
+    /// In words.
+    pub fn told(self) -> &'static str {
         match self {
             Self::Node => "the node",
             Self::Load => "the load itself: the node may have more to give",
@@ -88,8 +127,9 @@ impl Limit {
     }
 }
 
-/// A run's figures.
-#[derive(Clone, Debug, Serialize)]
+/// A run's figures. One that was written before a figure was known is read as if that were nought.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Report {
     /// The node's name, as `web3_clientVersion` gives it.
     pub client: String,
@@ -97,6 +137,12 @@ pub struct Report {
     pub kind: String,
     /// Accounts that sent.
     pub accounts: usize,
+    /// When measuring began, in seconds since 1970.
+    pub began_unix_s: u64,
+    /// What was asked for: names and values.
+    pub configuration: Vec<(String, String)>,
+    /// The machine on which the load ran, where that is told.
+    pub machine: Option<String>,
     /// The rate asked for.
     pub rate: Option<f64>,
     /// Seconds measured.
@@ -129,6 +175,8 @@ pub struct Report {
     pub reasons: BTreeMap<String, u64>,
     /// From when a transaction was due to when its block could be read.
     pub latency: Option<Percentiles>,
+    /// The same in bins.
+    pub latency_distribution: Vec<Bin>,
     /// From when a request was due to when it was sent, at a given rate; to the end, for what was not.
     pub send_lag: Option<Percentiles>,
     /// CPU time of the node per included transaction, in µs, where its process is known.
@@ -173,8 +221,16 @@ pub struct Report {
     pub reorganised: u64,
     /// Why blocks could not be read to the end: what was sent since then is unknown.
     pub reading_ended: Option<String>,
+    /// Who told how many transactions wait in the node's pool; none where nobody did.
+    pub pool_source: Option<String>,
     /// The blocks.
     pub blocks: Vec<BlockLine>,
+    /// How it went, twice a second.
+    pub moments: Vec<Moment>,
+    /// Where the node's CPU time went, if that was asked for.
+    pub profile: Option<Profile>,
+    /// Why there is none.
+    pub no_profile: Option<String>,
 }
 
 impl Report {
@@ -192,6 +248,10 @@ impl Report {
         let (gas, time) = (self.mgas_per_s, self.block_time_s);
         let gas = if gas > 0.0 { format!(", {gas:.1} Mgas/s") } else { String::new() };
         line("blocks", format!("{} in all, every {time:.2} s{gas}", self.blocks.len()));
+        let per_second: Vec<_> = self.per_second().iter().map(|second| second.1).collect();
+        if per_second.len() > 1 {
+            line("txn/s over time", sparks(&per_second));
+        }
         let Self { sent, included, rejected, dropped, unknown, .. } = self;
         line(
             "sent",
@@ -214,6 +274,9 @@ impl Report {
         if let Some(lag) = &self.send_lag {
             line("send lag", lag.to_string());
         }
+        if let Some((median, highest)) = self.pool_depth() {
+            line("node's pool", format!("{median} waiting in the median, {highest} at most"));
+        }
         if let (Some(cpu), Some(cores)) = (self.server_cpu_us, self.server_cores) {
             let memory = self.server_resident.map_or(String::new(), |bytes| format!(", {} MB", bytes / 1_000_000));
             line("node's CPU", format!("{cpu:.1} µs a transaction, {cores:.2} cores{memory}"));
@@ -222,13 +285,51 @@ impl Report {
         let (busy, waiting) = (self.senders_busy * 100.0, self.senders_waiting * 100.0);
         line("load's threads", format!("{busy:.0} % busy (the busiest), {waiting:.0} % waiting for answers"));
         line("limit", self.limit.told().into());
+        if let Some(profile) = &self.profile {
+            line("profile", format!("{}, {}, {:.1} s", profile.asked, profile.source, profile.seconds));
+        }
+        if let Some(why) = &self.no_profile {
+            line("profile", format!("none: {why}"));
+        }
         self.oddities(&mut line);
         text
     }
 
+    /// The load's transactions in blocks, per second: second and rate. Those of a block came evenly since the one
+    /// before.
+    pub fn per_second(&self) -> Vec<(f64, f64)> {
+        let pairs = self.blocks.windows(2);
+        let intervals: Vec<_> = pairs.map(|pair| (pair[0].seen_s, pair[1].seen_s, pair[1].ours)).collect();
+        let seconds = counts_of_seconds(&intervals, self.seconds);
+        seconds.into_iter().enumerate().map(|(second, count)| (second as f64, count)).collect()
+    }
+
+    /// How many waited in the node's pool in the measured time: the median and the most.
+    pub fn pool_depth(&self) -> Option<(u64, u64)> {
+        let measured = self.moments.iter().filter(|moment| (0.0..=self.seconds).contains(&moment.at_s));
+        let depth = |moment: &Moment| Some(moment.pool_pending? + moment.pool_queued.unwrap_or_default());
+        let mut depths: Vec<_> = measured.filter_map(depth).collect();
+        depths.sort_unstable();
+        Some((*depths.get(depths.len() / 2)?, *depths.last()?))
+    }
+
     /// What should not have happened, as far as it did.
     fn oddities(&self, line: &mut impl FnMut(&str, String)) {
-        for (what, count) in [
+        for (what, count) in self.odd_counts() {
+            if count > 0 {
+                line("", format!("{count} {what}"));
+            }
+        }
+        for (what, words) in self.odd_words() {
+            if let Some(words) = words {
+                line("", format!("{what}: {words}"));
+            }
+        }
+    }
+
+    /// What should not have happened, and how often it did.
+    pub fn odd_counts(&self) -> [(&'static str, u64); 10] {
+        [
             ("requests without an answer", self.unanswered),
             ("times the pool was full", self.pool_full),
             ("times the node asked for a higher fee", self.dearer),
@@ -239,26 +340,35 @@ impl Report {
             ("answers with another hash", self.other_hash),
             ("block numbers ahead of their block", self.number_ahead),
             ("blocks on another parent", self.reorganised),
-        ] {
-            if count > 0 {
-                line("", format!("{count} {what}"));
-            }
-        }
-        for (what, words) in [
+        ]
+    }
+
+    /// The last words to some of that.
+    pub fn odd_words(&self) -> [(&'static str, &Option<String>); 3] {
+        [
             ("the last request without an answer", &self.last_error),
             ("the pool said", &self.pool_full_words),
             ("blocks could not be read to the end", &self.reading_ended),
-        ] {
-            if let Some(words) = words {
-                line("", format!("{what}: {words}"));
-            }
-        }
+        ]
     }
 }
 
-/// The median of transactions per whole second. Each of `(from, to, count)` came evenly in between: a block has what
-/// came since the block before.
-pub fn median_of_seconds(intervals: &[(f64, f64, u64)], seconds: f64) -> f64 {
+/// A row of bars, the highest figure's full; more than 60 figures are put together.
+fn sparks(figures: &[f64]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let highest = figures.iter().copied().fold(0.0, f64::max).max(1e-9);
+    let together = figures.len().div_ceil(60);
+    let bars = figures.chunks(together).map(|chunk| {
+        let mean = chunk.iter().sum::<f64>() / chunk.len() as f64;
+        BARS[((mean / highest * 7.0).round() as usize).min(7)]
+    });
+    let each = if together > 1 { format!(" ({together} s each)") } else { String::new() };
+    bars.collect::<String>() + &each
+}
+
+/// Transactions in each whole second. Each of `(from, to, count)` came evenly in between: a block has what came since
+/// the block before.
+pub fn counts_of_seconds(intervals: &[(f64, f64, u64)], seconds: f64) -> Vec<f64> {
     let mut counts = vec![0.0; seconds.floor() as usize];
     for &(from, to, count) in intervals {
         let rate = count as f64 / (to - from).max(1e-9);
@@ -268,6 +378,12 @@ pub fn median_of_seconds(intervals: &[(f64, f64, u64)], seconds: f64) -> f64 {
             *sum += rate * overlap.max(0.0);
         }
     }
+    counts
+}
+
+/// The median of the same.
+pub fn median_of_seconds(intervals: &[(f64, f64, u64)], seconds: f64) -> f64 {
+    let mut counts = counts_of_seconds(intervals, seconds);
     counts.sort_unstable_by(f64::total_cmp);
     match counts.len() {
         0 => 0.0,
@@ -293,5 +409,41 @@ mod tests {
         assert_eq!(median_of_seconds(&quick, 3.9).round(), 20.0);
         assert_eq!(median_of_seconds(&[(0.0, 1.0, 6)], 4.0), 0.0, "seconds without anything count");
         assert_eq!(median_of_seconds(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn latencies_come_in_bins_of_a_tenth_of_a_power() {
+        let mut histogram = crate::load::outcome::histogram();
+        for ms in [1.0, 1.1, 9.0, 100.0] {
+            histogram.record((ms * 1e3) as u64).unwrap();
+        }
+        let bins = distribution(&histogram);
+        assert_eq!(bins.iter().map(|bin| bin.count).sum::<u64>(), 4);
+        assert_eq!((bins[0].count, bins.len()), (2, 21), "{bins:?}");
+        assert!(bins.windows(2).all(|pair| pair[0].to_ms == pair[1].from_ms));
+        assert!(distribution(&crate::load::outcome::histogram()).is_empty());
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written_and_an_older_one_too() {
+        let block = |seen_s, ours| BlockLine { seen_s, ours, failed: Some(1), ..BlockLine::default() };
+        let moment = Moment { at_s: 0.5, pool_pending: Some(7), ..Moment::default() };
+        let report = Report {
+            seconds: 2.0,
+            limit: Limit::RoundTrips,
+            blocks: vec![block(0.0, 9), block(1.0, 30), block(2.0, 50)],
+            moments: vec![moment.clone(), Moment { pool_pending: Some(9), ..moment.clone() }],
+            ..Report::default()
+        };
+        let again: Report = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
+        assert_eq!(again.per_second(), [(0.0, 30.0), (1.0, 50.0)]);
+        assert_eq!(
+            (again.limit, again.pool_depth(), again.blocks[1].failed),
+            (Limit::RoundTrips, Some((9, 9)), Some(1))
+        );
+        assert!(again.text().contains("9 waiting in the median") && again.text().contains("▅█"), "{}", again.text());
+        let older: Report =
+            serde_json::from_str(r#"{"tps": 3.5, "latency": {"p50_ms": 1.0}, "blocks": [{}]}"#).unwrap();
+        assert_eq!((older.tps, older.pool_depth(), older.moments.len()), (3.5, None, 0));
     }
 }

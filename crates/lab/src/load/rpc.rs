@@ -102,7 +102,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 }
 
 /// A node's RPC. Clones share their connections.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Rpc {
     agent: Agent,
     url: String,

@@ -15,15 +15,17 @@ use serde_json::{Value, json};
 use super::account::address;
 use super::collect;
 pub use super::course::Progress;
-use super::course::{Course, Timing};
+use super::course::{Beside, Course, Timing};
 use super::figures::{self, Found};
 use super::fund::{self, FundError, ask_developer_account};
 use super::outcome::{Outcome, Outcomes};
 use super::patient::{NoAnswer, Patient};
 use super::process;
+use super::profile::Plan;
 use super::report::Report;
 use super::rpc::{Rpc, RpcError, to_quantity};
 use super::sender::{self, Fees, Pace, Shared};
+use super::series::Pool;
 pub use super::setup::set_up;
 use super::workload::{Contracts, Mix, Terms, Workload};
 
@@ -88,6 +90,10 @@ pub struct Asked {
     pub duration: Duration,
     /// The node's processes on this machine.
     pub pids: Vec<u32>,
+    /// CometBFT's RPC, where it has the pool.
+    pub comet: Option<String>,
+    /// The node's profiler, where it is to be switched on in the measured time.
+    pub profile: Option<Plan>,
 }
 
 impl From<NoAnswer> for LoadError {
@@ -107,8 +113,33 @@ impl Asked {
         Pace { presign: self.pace.presign.min(usable).min(self.pace.count.unwrap_or(u64::MAX)), ..self.pace }
     }
 
-    fn timing(&self) -> Timing {
-        Timing { warmup: self.warmup(), duration: self.duration, pids: self.pids.clone() }
+    fn timing(&self) -> Result<Timing, RpcError> {
+        let pool = Pool::of(&self.networks[0], self.comet.as_deref())?;
+        let beside = Beside { pool, profile: self.profile.clone() };
+        Ok(Timing { warmup: self.warmup(), duration: self.duration, pids: self.pids.clone(), beside })
+    }
+
+    /// What was asked for, as a report tells it.
+    pub fn configuration(&self) -> Vec<(String, String)> {
+        let Pace { rate, batch, under_way, count, presign } = self.pace;
+        let told = |number: Option<String>, none: &str| number.unwrap_or(none.into());
+        let mut all = vec![
+            ("nodes", self.networks.join(", ")),
+            ("transactions", self.mix.to_string()),
+            ("a second", told(rate.map(|rate| rate.to_string()), "as many as the node takes")),
+            ("of each account", told(count.map(|count| count.to_string()), "no bound")),
+            ("signed ahead, of each account", presign.to_string()),
+            ("threads that send", self.senders.to_string()),
+            ("in a request", batch.to_string()),
+            ("under way at most", under_way.to_string()),
+            ("warm-up", format!("{} s", self.warmup().as_secs_f64())),
+            ("measured", format!("{} s", self.duration.as_secs_f64())),
+            ("an answer may take", format!("{} s", self.timeout.as_secs_f64())),
+        ];
+        if let Some(comet) = &self.comet {
+            all.push(("CometBFT", comet.clone()));
+        }
+        all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// The time that does not count; none where a number is to be sent, all of which counts.
@@ -252,7 +283,7 @@ pub fn drive(
     });
     let presigned = shared.pace.presign * shared.targets.len() as u64;
     let reader = |end: &AtomicBool| collect::follow(&node.rpc, newest + 1, &course.outcomes, end);
-    let (window, chain, tolds) = course.run(&asked.timing(), presigned, senders.collect(), reader, stop, &mut told);
+    let (window, chain, tolds) = course.run(&asked.timing()?, presigned, senders.collect(), reader, stop, &mut told);
     told(Progress::Step("asking what became of what is left, and for receipts"));
     end(&node.rpc, &course.outcomes, ASKING_MAX);
     let receipts = collect::failed(&node.rpc, &chain.blocks, &targets.iter().copied().collect(), ASKING_MAX);
@@ -268,6 +299,7 @@ pub fn drive(
         outcomes: &course.outcomes,
         tolds,
         receipts,
+        configuration: asked.configuration(),
     }))
 }
 

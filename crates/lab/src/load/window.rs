@@ -5,11 +5,13 @@
 
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::course::{Course, Progress, Timing};
 use super::outcome::Outcomes;
 use super::process;
+use super::profile::{Profile, ProfileError};
+use super::series::Series;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Nothing more is included, it seems, when nothing has been for so long, nor for so many of the longest block times.
@@ -20,6 +22,8 @@ const STANDSTILL_BLOCKS: u32 = 3;
 pub struct Window {
     /// When it began.
     pub begin: Instant,
+    /// The same in seconds since 1970.
+    pub began_unix_s: u64,
     /// When it ended.
     pub end: Instant,
     /// How long CPU time was counted: beyond the end, where the end was seen late.
@@ -30,6 +34,10 @@ pub struct Window {
     pub client: Duration,
     /// Memory of the node at the end.
     pub resident: Option<u64>,
+    /// How it went, from the first transaction to the last block.
+    pub series: Series,
+    /// Where the node's CPU time went, if that was asked for.
+    pub profile: Option<Result<Profile, ProfileError>>,
 }
 
 impl Window {
@@ -74,13 +82,17 @@ impl Window {
         let (server, client) = cpu();
         let ((server_before, client_before), counted_from) = before.unwrap_or(((server, client), Instant::now()));
         let known = !timing.pids.is_empty();
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             begin: begin.min(end),
+            began_unix_s: since_1970.saturating_sub(begin.elapsed()).as_secs(),
             end,
             counted: counted_from.elapsed(),
             server: server.zip(server_before).map(|(now, then)| now.saturating_sub(then)).filter(|_| known),
             client: client.saturating_sub(client_before),
             resident: known.then(|| timing.pids.iter().filter_map(|&pid| process::resident(pid)).sum()),
+            series: Series::default(),
+            profile: None,
         }
     }
 }

@@ -38,6 +38,8 @@ fn scene(accounts: usize, manners: Manners) -> Scene {
         warmup: Duration::ZERO,
         duration: Duration::from_secs(60),
         pids: vec![],
+        comet: None,
+        profile: None,
     };
     Scene { stub, signers, asked }
 }

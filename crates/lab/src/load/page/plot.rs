@@ -1,0 +1,362 @@
+//! Plots: shapes as SVG, stretched to whatever width there is, and words beside them, which are not stretched.
+//!
+//! reads   points
+//! writes  HTML without a script: what a place says when it is pointed at is a title of its own
+//! memory  at most [`POINTS_MAX`] points of a series: more are put together, and the plot says so
+
+use std::fmt::Write;
+
+use super::text::{escape, figure};
+
+/// More would be narrower than a pixel.
+const POINTS_MAX: usize = 300;
+/// The size of the drawing, which its place stretches.
+const WIDTH: f64 = 1_000.0;
+const HEIGHT: f64 = 240.0;
+
+/// How points are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A line from point to point.
+    Line,
+    /// A bar at each, as wide as half the way to its neighbours; of several series one stands on the other.
+    Bars,
+}
+
+/// What is drawn in one colour.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// What it is.
+    pub name: String,
+    /// Its colour, a class of the style.
+    pub colour: &'static str,
+    /// Across and up, in order.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A plot.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// For who looks for it, and for who cannot see.
+    pub name: &'static str,
+    /// What goes up.
+    pub unit: &'static str,
+    /// What goes across.
+    pub across: &'static str,
+    /// How.
+    pub shape: Shape,
+    /// What.
+    pub series: Vec<Series>,
+    /// Lines at these places across, with a word each.
+    pub marks: Vec<(f64, String)>,
+    /// Each step across is ten times the one before.
+    pub is_logarithmic: bool,
+    /// From where to where, where that is the same for several plots.
+    pub span: Option<(f64, f64)>,
+    /// The highest figure, where that is the same for several plots.
+    pub top: Option<f64>,
+}
+
+impl Plot {
+    /// The highest figure that it has.
+    pub fn highest(&self) -> f64 {
+        let sums = |series: &[Series]| -> f64 {
+            let of = |index: usize| series.iter().filter_map(|one| Some(one.points.get(index)?.1)).sum::<f64>();
+            (0..series.first().map_or(0, |one| one.points.len())).map(of).fold(0.0, f64::max)
+        };
+        let points = self.series.iter().flat_map(|series| series.points.iter().map(|point| point.1));
+        let highest = points.filter(|y| y.is_finite()).fold(0.0, f64::max);
+        if self.shape == Shape::Bars { sums(&thinned(&self.series).0) } else { highest }
+    }
+
+    /// From where to where it goes.
+    pub fn reach(&self) -> Option<(f64, f64)> {
+        let points = || self.series.iter().flat_map(|series| series.points.iter().map(|point| point.0));
+        let (low, high) = (points().fold(f64::INFINITY, f64::min), points().fold(f64::NEG_INFINITY, f64::max));
+        (low <= high).then_some((low, high))
+    }
+
+    /// The plot, or a sentence where there is nothing to be drawn.
+    pub fn html(&self) -> String {
+        let Some((low, high)) = self.span.or_else(|| self.reach()) else {
+            return format!("<p class=\"quiet\" data-plot=\"{}\">Nothing to be drawn.</p>\n", escape(self.name));
+        };
+        let top = nice(self.top.unwrap_or_else(|| self.highest()));
+        let (series, together) = thinned(&self.series);
+        let drawn = Drawn { plot: self, low, high: if high > low { high } else { low + 1.0 }, top };
+        let mut html = format!("<figure class=\"plot\" data-plot=\"{}\">\n", escape(self.name));
+        // Writing to a String cannot fail.
+        let _ = drawn.write(&mut html, &series, together);
+        html + "</figure>\n"
+    }
+}
+
+/// Several put together to their means, where there are more than can be seen; and how many.
+fn thinned(series: &[Series]) -> (Vec<Series>, usize) {
+    let together = series.iter().map(|one| one.points.len().div_ceil(POINTS_MAX)).max().unwrap_or(1).max(1);
+    let mean = |points: &[(f64, f64)]| {
+        let count = points.len() as f64;
+        (
+            points.iter().map(|point| point.0).sum::<f64>() / count,
+            points.iter().map(|point| point.1).sum::<f64>() / count,
+        )
+    };
+    let thin = |one: &Series| Series { points: one.points.chunks(together).map(mean).collect(), ..one.clone() };
+    (series.iter().map(thin).collect(), together)
+}
+
+/// A round figure that is no less.
+fn nice(value: f64) -> f64 {
+    if !(value.is_finite() && value > 0.0) {
+        return 1.0;
+    }
+    let power = 10f64.powf(value.log10().floor());
+    let steps = [1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+    steps.into_iter().map(|step| step * power).find(|round| *round >= value * 0.999_999).unwrap_or(10.0 * power)
+}
+
+/// The same of an axis across: one, two or five of a power of ten.
+fn even(value: f64) -> f64 {
+    let power = 10f64.powf(value.max(1e-9).log10().floor());
+    [1.0, 2.0, 5.0].into_iter().map(|step| step * power).find(|step| *step >= value * 0.999_999).unwrap_or(10.0 * power)
+}
+
+struct Drawn<'a> {
+    plot: &'a Plot,
+    low: f64,
+    high: f64,
+    top: f64,
+}
+
+impl Drawn<'_> {
+    /// The share of the width at which something is.
+    fn across(&self, x: f64) -> f64 {
+        let scale = |x: f64| if self.plot.is_logarithmic { x.max(1e-9).log10() } else { x };
+        (scale(x) - scale(self.low)) / (scale(self.high) - scale(self.low)).max(1e-12)
+    }
+
+    fn x(&self, x: f64) -> f64 {
+        (self.across(x) * WIDTH).clamp(0.0, WIDTH)
+    }
+
+    fn y(&self, y: f64) -> f64 {
+        let y = if y.is_finite() { y } else { 0.0 };
+        HEIGHT - (y / self.top * HEIGHT).clamp(0.0, HEIGHT)
+    }
+
+    fn write(&self, html: &mut String, series: &[Series], together: usize) -> std::fmt::Result {
+        let Plot { name, unit, across, .. } = self.plot;
+        html.push_str("<figcaption>");
+        for one in series {
+            write!(html, "<span class=\"key {}\"></span>{} ", one.colour, escape(&one.name))?;
+        }
+        let means = if together > 1 { format!(", means of {together}") } else { String::new() };
+        write!(html, "<small>{}{means}</small>", escape(unit))?;
+        for (_, word) in &self.plot.marks {
+            write!(html, "<span class=\"word\">{}</span>", escape(word))?;
+        }
+        html.push_str("</figcaption>\n");
+        html.push_str("<div class=\"axes\"><div class=\"up\">");
+        for step in 0..=4 {
+            let value = self.top * f64::from(step) / 4.0;
+            write!(html, "<span style=\"bottom:{}%\">{}</span>", step * 25, figure(value))?;
+        }
+        write!(
+            html,
+            "</div>\n<div class=\"field\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" \
+             role=\"img\" aria-label=\"{}, {}\">\n",
+            escape(name),
+            escape(unit)
+        )?;
+        for step in 1..=4 {
+            let y = HEIGHT * (1.0 - f64::from(step) / 4.0);
+            writeln!(html, "<line class=\"grid\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{y}\" y2=\"{y}\"/>")?;
+        }
+        self.warm_up(html)?;
+        match self.plot.shape {
+            Shape::Line => self.lines(html, series)?,
+            Shape::Bars => self.bars(html, series)?,
+        }
+        for (at, word) in &self.plot.marks {
+            let (x, word) = (self.x(*at), escape(word));
+            writeln!(
+                html,
+                "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"0\" y2=\"{HEIGHT}\"><title>{word}</title></line>"
+            )?;
+        }
+        html.push_str("</svg>");
+        html.push_str("</div>\n<div class=\"across\">");
+        for value in self.steps() {
+            write!(html, "<span style=\"left:{:.2}%\">{}</span>", 100.0 * self.across(value), figure(value))?;
+        }
+        writeln!(html, "</div><div class=\"unit\">{}</div></div>", escape(across))
+    }
+
+    /// What is before the measured time is paler.
+    fn warm_up(&self, html: &mut String) -> std::fmt::Result {
+        if self.plot.is_logarithmic || self.low >= 0.0 {
+            return Ok(());
+        }
+        let width = self.x(0.0);
+        writeln!(
+            html,
+            "<rect class=\"warmup\" x=\"0\" y=\"0\" width=\"{width:.1}\" height=\"{HEIGHT}\"><title>warm-up</title></rect>"
+        )
+    }
+
+    fn lines(&self, html: &mut String, series: &[Series]) -> std::fmt::Result {
+        for one in series {
+            write!(html, "<polyline class=\"line {}\" points=\"", one.colour)?;
+            one.points.iter().try_for_each(|(x, y)| write!(html, "{:.1},{:.1} ", self.x(*x), self.y(*y)))?;
+            html.push_str("\"/>\n");
+        }
+        // Strips that tell what is at their place.
+        let Some(longest) = series.iter().max_by_key(|one| one.points.len()) else { return Ok(()) };
+        for (at, (x, _)) in longest.points.iter().enumerate() {
+            let (left, right) = self.around(&longest.points, at);
+            let told: Vec<_> = series.iter().filter_map(|one| Some((one, nearest(&one.points, *x)?))).collect();
+            let title = self.title(*x, told.iter().map(|(one, y)| (one.name.as_str(), *y)));
+            writeln!(
+                html,
+                "<rect class=\"strip\" x=\"{left:.1}\" y=\"0\" width=\"{:.1}\" height=\"{HEIGHT}\"><title>{title}</title></rect>",
+                right - left
+            )?;
+        }
+        Ok(())
+    }
+
+    fn bars(&self, html: &mut String, series: &[Series]) -> std::fmt::Result {
+        let Some(first) = series.first() else { return Ok(()) };
+        for (at, (x, _)) in first.points.iter().enumerate() {
+            let (left, right) = self.around(&first.points, at);
+            // A gap between bars, where they are wide enough for one.
+            let width = if right - left > 6.0 { right - left - 2.0 } else { right - left };
+            let told: Vec<_> = series.iter().filter_map(|one| Some((one, one.points.get(at)?.1))).collect();
+            let title = self.title(*x, told.iter().map(|(one, y)| (one.name.as_str(), *y)));
+            html.push_str("<g>");
+            let mut below = 0.0;
+            for (one, y) in &told {
+                let (bottom, up) = (self.y(below), self.y(below + y));
+                below += y;
+                write!(
+                    html,
+                    "<rect class=\"bar {}\" x=\"{left:.1}\" y=\"{up:.1}\" width=\"{width:.1}\" height=\"{:.1}\"/>",
+                    one.colour,
+                    bottom - up
+                )?;
+            }
+            writeln!(html, "<title>{title}</title></g>")?;
+        }
+        Ok(())
+    }
+
+    /// From half the way to the point before to half the way to the next.
+    fn around(&self, points: &[(f64, f64)], at: usize) -> (f64, f64) {
+        let x = |index: usize| self.across(points[index].0) * WIDTH;
+        let here = x(at);
+        let before = at.checked_sub(1).map(x);
+        let after = (at + 1 < points.len()).then(|| x(at + 1));
+        let half = match (before, after) {
+            (Some(before), None) => (here - before) / 2.0,
+            (None, Some(after)) => (after - here) / 2.0,
+            _ => WIDTH / 20.0,
+        };
+        let left = before.map_or(here - half, |before| (before + here) / 2.0);
+        let right = after.map_or(here + half, |after| (after + here) / 2.0);
+        (left.clamp(0.0, WIDTH), right.clamp(0.0, WIDTH).max(left + 0.5))
+    }
+
+    fn title<'a>(&self, x: f64, told: impl Iterator<Item = (&'a str, f64)>) -> String {
+        let told: Vec<_> = told.map(|(name, y)| format!("{} {}", escape(name), figure(y))).collect();
+        format!("{} {}: {}", figure(x), escape(self.plot.across), told.join(", "))
+    }
+
+    /// Where the axis across has its figures.
+    fn steps(&self) -> Vec<f64> {
+        if self.plot.is_logarithmic {
+            let (low, high) = (self.low.max(1e-9).log10().ceil() as i32, self.high.max(1e-9).log10().floor() as i32);
+            let tens: Vec<_> = (low..=high).map(|power| 10f64.powi(power)).collect();
+            return if tens.len() > 1 { tens } else { vec![self.low, self.high] };
+        }
+        let step = even((self.high - self.low) / 6.0);
+        let first = (self.low / step).ceil() as i64;
+        let last = (self.high / step).floor() as i64;
+        (first..=last.min(first + 20)).map(|at| at as f64 * step).collect()
+    }
+}
+
+/// The figure of a series at a place, or at the nearest that it has.
+fn nearest(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let after = points.partition_point(|point| point.0 < x);
+    let distance = |point: &&(f64, f64)| (point.0 - x).abs();
+    let around = points[after.saturating_sub(1)..(after + 1).min(points.len())].iter();
+    around.min_by(|one, other| distance(one).total_cmp(&distance(other))).map(|point| point.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(shape: Shape, series: &[&[(f64, f64)]]) -> Plot {
+        let one = |points: &&[(f64, f64)]| Series { name: "a <b>".into(), colour: "one", points: points.to_vec() };
+        Plot {
+            name: "test",
+            unit: "txn/s",
+            across: "s",
+            shape,
+            series: series.iter().map(one).collect(),
+            marks: vec![],
+            is_logarithmic: false,
+            span: None,
+            top: None,
+        }
+    }
+
+    #[test]
+    fn a_line_goes_through_its_points() {
+        let html = plot(Shape::Line, &[&[(0.0, 0.0), (5.0, 50.0), (10.0, 100.0)]]).html();
+        assert!(html.contains("points=\"0.0,240.0 500.0,120.0 1000.0,0.0 \""), "{html}");
+        assert!(html.contains("<title>5 s: a &lt;b&gt; 50</title>") && !html.contains("<b>"), "{html}");
+        assert_eq!(html.matches("class=\"strip\"").count(), 3);
+    }
+
+    #[test]
+    fn bars_stand_on_each_other() {
+        let plot = plot(Shape::Bars, &[&[(0.0, 30.0), (1.0, 60.0)], &[(0.0, 10.0), (1.0, 40.0)]]);
+        assert_eq!(plot.highest(), 100.0);
+        let html = plot.html();
+        assert!(html.contains("y=\"96.0\" width=\"498.0\" height=\"144.0\""), "{html}");
+        assert!(html.contains("y=\"0.0\" width=\"498.0\" height=\"96.0\""), "{html}");
+        assert!(html.contains("1 s: a &lt;b&gt; 60, a &lt;b&gt; 40"), "{html}");
+    }
+
+    #[test]
+    fn more_points_than_pixels_are_put_together() {
+        let many: Vec<_> = (0..POINTS_MAX * 4).map(|at| (at as f64, (at % 4) as f64)).collect();
+        let html = plot(Shape::Line, &[&many]).html();
+        assert_eq!(html.matches("class=\"strip\"").count(), POINTS_MAX);
+        assert!(html.contains("means of 4") && html.contains("a &lt;b&gt; 1.5"), "{html}");
+    }
+
+    #[test]
+    fn nothing_and_nonsense_are_drawn_too() {
+        assert!(plot(Shape::Line, &[&[]]).html().contains("Nothing to be drawn"));
+        let one = plot(Shape::Bars, &[&[(3.0, 0.0)]]).html();
+        assert!(one.contains("<title>3 s") && !one.contains("NaN") && !one.contains("inf"), "{one}");
+        let wrong = plot(Shape::Line, &[&[(0.0, f64::NAN), (1.0, f64::INFINITY)]]).html();
+        assert!(!wrong.contains("points=\"NaN"), "{wrong}");
+        assert_eq!((nice(0.0), nice(101.0), nice(0.19), nice(7.0)), (1.0, 120.0, 0.2, 8.0));
+    }
+
+    #[test]
+    fn steps_of_ten_and_marks_have_their_places() {
+        let mut plot = plot(Shape::Bars, &[&[(1.0, 5.0), (1_000.0, 5.0)]]);
+        plot.is_logarithmic = true;
+        plot.marks = vec![(10.0, "p50".into()), (999.0, "p99 <".into())];
+        let html = plot.html();
+        assert!(html.contains("left:33.33%\">10</span>"), "{html}");
+        assert_eq!(html.matches("class=\"mark\"").count(), 2);
+        assert!(html.contains("<span class=\"word\">p99 &lt;</span>"), "{html}");
+        assert_eq!([0.7, 1.0, 1.2, 30.0, 700.0].map(even), [1.0, 1.0, 2.0, 50.0, 1_000.0]);
+    }
+}
