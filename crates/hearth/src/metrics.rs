@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use hearth_pipeline::metric::families::{self, Metric};
+use hearth_pipeline::metric::families::{self, Metric, Type};
 use hearth_tile::topology::Topology;
 
 use crate::boot;
@@ -16,6 +16,19 @@ use crate::config::Config;
 fn topology() -> Topology {
     let cores = hearth_tile::affinity::Cores { allowed: vec![0], siblings: Default::default() };
     boot::topology(&Config::default(), &cores, true).expect("the default layout fits any machine")
+}
+
+/// What an EVM node serves.
+fn of_evm() -> Vec<Metric> {
+    let declared = hearth_web3::metrics::declared().into_iter();
+    declared
+        .map(|it| Metric {
+            name: it.name,
+            kind: if it.kind == "counter" { Type::Counter } else { Type::Gauge },
+            help: it.help,
+            labels: it.labels,
+        })
+        .collect()
 }
 
 /// Every metric as a page.
@@ -54,6 +67,12 @@ pub fn markdown() -> String {
     for service in &topology.services {
         section(&service.name, "Label: `service`.", counters(&service.name, &service.counters));
     }
+    section(
+        "an EVM node",
+        "Of `hearth evm run`, on the port of its RPC: http://127.0.0.1:8545/metrics. No labels, but `part` of the times of \
+         a block's parts.",
+        of_evm(),
+    );
     text
 }
 

@@ -23,6 +23,9 @@ pub enum MonitorError {
     /// No node.
     #[error(transparent)]
     Attach(#[from] AttachError),
+    /// None of that name.
+    #[error("{}", crate::why::nobody(.0, .1))]
+    Unknown(String, Vec<String>),
     /// No screen.
     #[error(transparent)]
     Screen(#[from] ScreenError),
@@ -41,7 +44,11 @@ const PIPED_WIDTH: usize = 200;
 pub fn run(config: &Config, options: &cli::Monitor, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
     let is_chosen = options.name.is_some() || options.config.config.is_some();
     let running = if is_chosen { vec![] } else { running(config) };
-    let watch = Watch::attach(&workspaces(config, options.name.as_deref(), &running))?;
+    let watch =
+        Watch::attach(&workspaces(config, options.name.as_deref(), &running)).map_err(|why| match &options.name {
+            Some(name) if why.is_nobody() => MonitorError::Unknown(name.clone(), self::running(config)),
+            _ => why.into(),
+        })?;
     let others = others(&running, &watch.topology().name);
     let on_screen = !options.json
         && options.count == 0
@@ -67,7 +74,7 @@ fn workspaces(config: &Config, name: Option<&str>, running: &[String]) -> Vec<Pa
 }
 
 /// The names of the nodes that run on this machine, those whose workspace may be read.
-fn running(config: &Config) -> Vec<String> {
+pub fn running(config: &Config) -> Vec<String> {
     let at = workspace_path(&Config { name: String::new(), ..config.clone() });
     let (Some(folder), Some(prefix)) = (at.parent(), at.file_name().and_then(|name| name.to_str())) else {
         return vec![];

@@ -5,7 +5,7 @@
 //! memory  one answer
 //! drops   nothing
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 use crate::boot;
 use crate::cli::Why;
 use crate::config::Config;
+use crate::evm;
+use crate::monitor;
 use crate::node_rpc::{Rpc, RpcError, message};
 use crate::ports::Ports;
 use crate::say::Say;
@@ -40,8 +42,8 @@ pub enum WhyError {
     #[error("no answer from {0}: {1}; does the node run? --name, --url or --config says which")]
     Connection(String, std::io::Error),
     /// No node of that name.
-    #[error("no node `{0}` runs on this machine; `hearth run --name {0}` starts one")]
-    NoNode(String),
+    #[error("{}", nobody(.0, .1))]
+    NoNode(String, Vec<String>),
     /// The node refuses.
     #[error("the node at {0} refuses: {1}")]
     Refused(String, String),
@@ -51,6 +53,19 @@ pub enum WhyError {
     /// It did not land well. That was said.
     #[error("it did not land successfully")]
     Told(u8),
+}
+
+/// That no node of this name runs, which ones do, and how to start one.
+pub fn nobody(name: &str, running: &[String]) -> String {
+    let runs = match running {
+        [] => "none does".into(),
+        names => format!("these do: {}", names.join(", ")),
+    };
+    let start = match name.strip_prefix("evm-").filter(|port| port.parse::<u16>().is_ok()) {
+        Some(port) => format!("`hearth evm run --port {port}` starts one"),
+        None => format!("`hearth run --name {name}` starts one, `hearth evm run` one of the Ethereum chain"),
+    };
+    format!("no node `{name}` runs on this machine; {runs}; {start}")
 }
 
 /// It landed and failed.
@@ -98,20 +113,32 @@ pub fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
     let usual = boot::reachable(Ports::of(config).rpc);
     let running = Observer::attach(&boot::workspace_path(config)).ok().filter(Observer::is_alive);
     match running {
-        Some(node) => Ok(rpc_port(&node).map_or(usual, |port| SocketAddr::new(usual.ip(), port))),
-        None if is_named => Err(WhyError::NoNode(config.name.clone())),
+        Some(node) => Ok(rpc_of(&node, usual.ip()).unwrap_or(usual)),
+        None if is_named => Err(WhyError::NoNode(config.name.clone(), monitor::running(config))),
         None => Ok(usual),
     }
 }
 
-/// The port that a running node says it listens on.
-fn rpc_port(observer: &Observer) -> Option<u16> {
+/// Where a running node says it listens: its RPC, or Web3's of an EVM node, whose name has the address where that is
+/// not the usual one.
+fn rpc_of(observer: &Observer, usual: IpAddr) -> Option<SocketAddr> {
     // As the node's own build has its counters.
     let topology = Topology::from_workspace(observer.topology()).ok()?;
-    let rpc = topology.services.iter().find(|service| service.name == boot::RPC)?;
-    let at = rpc.counters.iter().position(|counter| counter.name == "http_port")?;
-    let words = observer.counters(boot::RPC)?;
-    u16::try_from(words.get(at)?.load(Relaxed)).ok().filter(|port| *port != 0)
+    let service = topology.services.iter().find(|service| [boot::RPC, evm::WEB3].contains(&&service.name[..]))?;
+    let at = service.counters.iter().position(|counter| counter.name == "http_port")?;
+    let words = observer.counters(&service.name)?;
+    let port = u16::try_from(words.get(at)?.load(Relaxed)).ok().filter(|port| *port != 0)?;
+    let host = match service.name == evm::WEB3 {
+        true => address_of(&topology.name).unwrap_or(Ipv4Addr::LOCALHOST.into()),
+        false => usual,
+    };
+    Some(boot::reachable(SocketAddr::new(host, port)))
+}
+
+/// The address in `evm-10.0.0.1-8545`.
+fn address_of(name: &str) -> Option<IpAddr> {
+    let (host, _) = name.strip_prefix("evm-")?.rsplit_once('-')?;
+    host.parse().or_else(|_| host.replace('-', ":").parse()).ok()
 }
 
 fn ask(url: &str, signature: &str) -> Result<Value, WhyError> {
@@ -150,6 +177,20 @@ fn in_words(fate: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_does_not_run_is_told_with_those_that_do() {
+        let told = nobody("evm-8546", &["bench".into(), "evm-8545".into()]);
+        assert_eq!(
+            told,
+            "no node `evm-8546` runs on this machine; these do: bench, evm-8545; `hearth evm run --port 8546` starts one"
+        );
+        assert!(nobody("x", &[]).contains("none does; `hearth run --name x` starts one"), "{}", nobody("x", &[]));
+        let address = |name: &str| address_of(name).map(|address| address.to_string());
+        assert_eq!(address("evm-0.0.0.0-8545").as_deref(), Some("0.0.0.0"));
+        assert_eq!(address("evm---1-8545").as_deref(), Some("::1"));
+        assert_eq!((address("evm-8545"), address("hearth")), (None, None));
+    }
 
     #[test]
     fn a_drop_in_words() {

@@ -26,10 +26,17 @@ pub enum AttachError {
     Topology(#[from] serde_json::Error),
 }
 
+impl AttachError {
+    /// Whether there is no node at all.
+    pub fn is_nobody(&self) -> bool {
+        matches!(self, Self::NoNode { tried } if tried.iter().all(|why| kind(why) == Some(ErrorKind::NotFound)))
+    }
+}
+
 /// Whether there was nothing, or something that cannot be watched.
 fn nobody(tried: &[WorkspaceError]) -> &'static str {
     if tried.iter().all(|why| kind(why) == Some(ErrorKind::NotFound)) {
-        "no running node to watch; start one with `hearth run` or `hearth bench`"
+        "no running node to watch; start one with `hearth run`, `hearth evm run` or `hearth bench`"
     } else {
         "nothing here can be watched"
     }

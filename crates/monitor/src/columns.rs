@@ -19,7 +19,7 @@ pub struct Table {
 impl Table {
     /// Every column of the tiles.
     pub fn of_tiles(sample: &Sample) -> Self {
-        Self::of(TILES, &sample.tiles)
+        Self::of(tiles_of(sample), &sample.tiles)
     }
 
     /// Every column of the links.
@@ -56,7 +56,7 @@ const fn number<T>(heading: &'static str, width: usize, rank: u8, cell: fn(&T) -
     Column { heading, width, rank, is_text: false, cell }
 }
 
-pub(crate) const TILES: &[Column<TileSample>] = &[
+const TILES: &[Column<TileSample>] = &[
     text("tile", 9, 0, |t| t.tile.clone()),
     number("core", 4, 0, |t| t.core.map_or("f".into(), |core| core.to_string())),
     number("tid", 7, 8, |t| t.tid.to_string()),
@@ -77,6 +77,21 @@ pub(crate) const TILES: &[Column<TileSample>] = &[
     number("preempt/s", 9, 5, |t| format!("{:.0}", t.preempted_per_s)),
     number("% taken", 7, 5, |t| t.waited_for_core.map_or("-".into(), percent)),
 ];
+
+/// Of an EVM node: its stages are on no core of their own, and wait for no link.
+const STAGES: &[Column<TileSample>] = &[
+    text("stage", 9, 0, |t| t.tile.clone()),
+    number("sig", 4, 5, |t| t.state.word().into()),
+    number("stale", 6, 4, |t| t.stale_s.map_or("-".into(), duration)),
+    number("cores", 6, 2, |t| format!("{:.2}", t.cpu)),
+    number("% wait", 7, 1, |t| percent(t.regimes.wait)),
+    number("% finish", 8, 0, |t| percent(t.regimes.finish)),
+];
+
+/// The columns that say something of this node's tiles.
+pub(crate) fn tiles_of(sample: &Sample) -> &'static [Column<TileSample>] {
+    if sample.is_evm() { STAGES } else { TILES }
+}
 
 pub(crate) const LINKS: &[Column<LinkSample>] = &[
     text("link", 17, 0, |l| l.link.clone()),
@@ -165,6 +180,9 @@ mod tests {
         assert_eq!((table.headings.len(), table.rows.len()), (TILES.len(), 2));
         assert!(table.rows.iter().all(|row| row.len() == TILES.len() && row[0] == "bank:1"), "{table:?}");
         assert_eq!((table.headings[0], table.headings[1]), (("tile", true), ("core", false)));
+        let exec = TileSample { tile: "exec:0".into(), kind: "exec".into(), cpu: 0.25, ..TileSample::default() };
+        let stages = Table::of_tiles(&Sample { tiles: vec![exec], ..Sample::default() });
+        assert_eq!(stages.rows[0], ["exec:0", "boot", "-", "0.25", "0.00", "0.00"]);
         let links = Table::of_links(&Sample::default());
         assert!(links.rows.is_empty() && links.headings.contains(&("uniq TPS", false)));
     }

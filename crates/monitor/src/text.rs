@@ -3,7 +3,7 @@
 //! reads   a [`Sample`], its [`Diagnosis`], and the rates before it
 //! writes  lines: what it does, what that means, the two tables
 
-use crate::columns::{Column, LINKS, TILES, fitting, padded};
+use crate::columns::{Column, LINKS, fitting, padded, tiles_of};
 use crate::diagnosis::Diagnosis;
 use crate::latency::{Stage, time};
 use crate::sample::Sample;
@@ -20,9 +20,12 @@ pub fn snapshot(sample: &Sample, diagnosis: &Diagnosis, rates: &[f64], width: us
         latencies(sample),
         sample.bandwidth.line()
     );
-    table(&mut text, TILES, &sample.tiles, width);
-    text.push('\n');
-    table(&mut text, LINKS, &sample.links, width);
+    table(&mut text, tiles_of(sample), &sample.tiles, width);
+    // An EVM node has none.
+    if !sample.links.is_empty() {
+        text.push('\n');
+        table(&mut text, LINKS, &sample.links, width);
+    }
     text
 }
 

@@ -27,6 +27,8 @@ macro_rules! counters {
 }
 
 counters! {
+    /// The port on which it listens.
+    http_port,
     /// Requests read, each of a batch and those over WebSocket included.
     requests,
     /// Requests that were answered with an error.
@@ -39,15 +41,15 @@ counters! {
     requests_limited,
     /// Transactions handed to the chain.
     transactions_in,
-    /// Of those, refused by it.
+    /// Transactions handed to the chain and refused by it.
     transactions_refused,
-    /// Bursts in which they were handed over.
+    /// Bursts in which transactions were handed to the chain.
     bursts,
     /// Calls, estimates, traces and log queries refused: too many waited already.
     heavy_refused,
     /// Calls, estimates, traces and log queries that ran out of time.
     heavy_timeouts,
-    /// Connections accepted.
+    /// Connections that were accepted.
     connections,
     /// Connections open now.
     connections_open,
@@ -55,9 +57,9 @@ counters! {
     connections_refused,
     /// Times that a connection could not be taken because the process has no room for one more file.
     accepts_failed,
-    /// Subscriptions made.
+    /// Subscriptions that were made.
     subscriptions,
-    /// Subscriptions now.
+    /// Subscriptions that are open now.
     subscriptions_open,
     /// Subscriptions refused: over a limit.
     subscriptions_refused,
@@ -76,7 +78,7 @@ counters! {
     dashboards_refused,
     /// Streams of dashboards ended because the client did not read.
     dashboards_dropped,
-    /// Filters installed now.
+    /// Filters that are installed now.
     filters_open,
     /// Filters refused: over the limit.
     filters_refused,
@@ -98,6 +100,11 @@ impl Counts for Counters {
             Counted::DashboardsDropped => &self.dashboards_dropped,
         }
     }
+}
+
+/// Whether this counter may fall.
+pub fn is_gauge(name: &str) -> bool {
+    name == "http_port" || name.ends_with("_open")
 }
 
 /// Adds some.

@@ -29,7 +29,7 @@ mod json;
 mod jsonrpc;
 mod line;
 mod methods;
-mod metrics;
+pub mod metrics;
 mod params;
 mod profile;
 pub mod server;
@@ -37,7 +37,7 @@ mod trace;
 mod websocket;
 
 pub use config::{Config, Limits};
-pub use counters::Counters;
+pub use counters::{Counters, is_gauge};
 pub use server::{ServeError, Server, serve};
 
 /// The release of this program.

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use hearth_evm::chain::{BlockTimes, Metrics};
 
-use crate::counters::Counters;
+use crate::counters::{Counters, is_gauge};
 
 /// A block's parts, and what each is.
 const PARTS: [(&str, fn(&BlockTimes) -> u64); 6] = [
@@ -21,6 +21,40 @@ const PARTS: [(&str, fn(&BlockTimes) -> u64); 6] = [
     ("evm_commit", |times| times.evm_commit_us),
 ];
 
+/// A metric: its name, `counter` or `gauge`, what it means, and its label where it has one.
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// One sentence.
+    pub help: String,
+    /// Its labels' names.
+    pub labels: Vec<&'static str>,
+}
+
+/// Every metric that a node serves, as its page declares them.
+pub fn declared() -> Vec<Declared> {
+    let text = text(&Metrics::default(), &Counters::default());
+    let mut declared: Vec<Declared> = vec![];
+    for line in text.lines() {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some("HELP"), Some(name), Some(help)) => {
+                declared.push(Declared { name: name.into(), kind: String::new(), help: help.into(), labels: vec![] });
+            }
+            (Some("#"), Some("TYPE"), _, Some(kind)) => {
+                declared.iter_mut().next_back().into_iter().for_each(|metric| metric.kind = kind.into());
+            }
+            (Some(sample), ..) if sample.contains("{part=") => {
+                declared.iter_mut().next_back().into_iter().for_each(|metric| metric.labels = vec!["part"]);
+            }
+            _ => {}
+        }
+    }
+    declared
+}
+
 /// Everything that is counted.
 pub fn text(chain: &Metrics, web3: &Counters) -> String {
     let mut page = Page::default();
@@ -28,7 +62,7 @@ pub fn text(chain: &Metrics, web3: &Counters) -> String {
     of_pool(&mut page, chain);
     for (name, help, value) in web3.all() {
         let help = help.trim();
-        match name.ends_with("_open") {
+        match is_gauge(name) {
             true => page.one(&format!("hearth_web3_{name}"), "gauge", help, value as f64),
             false => page.one(&format!("hearth_web3_{name}_total"), "counter", help, value as f64),
         }
@@ -40,11 +74,11 @@ fn of_blocks(page: &mut Page, chain: &Metrics) {
     page.one("hearth_evm_head", "gauge", "Height of the newest block made here.", chain.head as f64);
     for (name, help, value) in [
         ("blocks", "Blocks made here.", chain.blocks),
-        ("blocks_ahead", "Of these, those executed while the one before was being sealed.", chain.ahead),
-        ("transactions", "Transactions in them.", chain.txs),
-        ("gas", "Gas that they used.", chain.gas),
+        ("blocks_ahead", "Blocks made here that were executed while the one before was being sealed.", chain.ahead),
+        ("transactions", "Transactions in blocks made here.", chain.txs),
+        ("gas", "Gas that transactions in blocks made here used.", chain.gas),
         ("submitted", "Transactions that were submitted.", chain.submitted),
-        ("refused", "Of these, those that were not taken.", chain.refused),
+        ("refused", "Transactions that were submitted and not taken.", chain.refused),
     ] {
         page.one(&format!("hearth_evm_{name}_total"), "counter", help, value as f64);
     }
@@ -71,7 +105,7 @@ fn of_pool(page: &mut Page, chain: &Metrics) {
         page.one(&format!("hearth_pool_{name}"), "gauge", help, value as f64);
     }
     for (name, help, value) in [
-        ("added", "Transactions taken.", stats.added),
+        ("added", "Transactions taken into the pool.", stats.added),
         ("known", "Transactions not taken: the pool had them.", stats.known),
         ("full", "Transactions not taken: there was no room for what they pay.", stats.full),
         ("refused", "Transactions not taken: nonce, funds, gas or fees.", stats.refused),

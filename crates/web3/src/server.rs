@@ -7,6 +7,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use hearth_evm::chain::Chain;
 use hearth_serve::Body;
@@ -56,6 +57,7 @@ pub fn serve(config: Config, chain: Chain, look_at: Option<LookAt>) -> Result<Se
     let listener = listen(config.address)?;
     let address = listener.address();
     let api = Api::new(config, chain, look_at)?;
+    api.counters.http_port.store(address.port().into(), Relaxed);
     let server = hearth_serve::Server::start("web3", Some(STACK_BYTES)).map_err(ServeError::Threads)?;
     let limits = api.config.limits;
     let bounds = Bounds { connections: limits.connections, patience: limits.patience };

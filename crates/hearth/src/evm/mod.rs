@@ -15,6 +15,8 @@ use alloy_primitives::U256;
 use clap::{Args, Subcommand};
 use hearth_evm::chain::{BlockTime, ChainError};
 
+pub(crate) use stages::WEB3;
+
 use crate::say::Say;
 use crate::stop::StopSignal;
 

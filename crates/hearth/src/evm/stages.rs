@@ -27,7 +27,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// Beats from one look at the threads' CPU time to the next.
 const CPU_EVERY: u64 = 10;
 /// The service that has Web3's own counters.
-const WEB3: &str = "web3";
+pub(crate) const WEB3: &str = "web3";
 
 hearth_tile::counters! {
     /// What recover counts.
@@ -178,7 +178,7 @@ fn topology(name: &str, web3: &hearth_web3::Counters) -> Topology {
     ];
     let spec = |(name, help, _): (&str, &str, u64)| CounterSpec {
         name: name.into(),
-        kind: if name.ends_with("_open") { CounterKind::Gauge } else { CounterKind::Counter },
+        kind: if hearth_web3::is_gauge(name) { CounterKind::Gauge } else { CounterKind::Counter },
         help: help.trim().into(),
     };
     let counters = web3.all().into_iter().map(spec).collect();

@@ -16,10 +16,15 @@ fn text_of(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// What nodes of either ledger serve.
+fn all() -> Vec<Metric> {
+    families::declared(&topology()).into_iter().chain(of_evm()).collect()
+}
+
 /// Names of samples: a histogram has three.
 fn samples() -> BTreeMap<String, Metric> {
     let mut samples = BTreeMap::new();
-    for metric in families::declared(&topology()) {
+    for metric in all() {
         let suffixes: &[&str] = if metric.kind == Type::Histogram { &["_bucket", "_sum", "_count"] } else { &[""] };
         for suffix in suffixes {
             samples.insert(format!("{}{suffix}", metric.name), metric.clone());
@@ -37,7 +42,7 @@ fn named(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn names_are_as_prometheus_wants_them() {
-    let metrics = families::declared(&topology());
+    let metrics = all();
     assert!(metrics.len() > 150, "{}", metrics.len());
     for Metric { name, kind, help, labels } in metrics {
         assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
@@ -61,12 +66,12 @@ fn names_are_as_prometheus_wants_them() {
 #[test]
 fn the_page_has_every_metric_once() {
     let page = markdown();
-    for metric in families::declared(&topology()) {
+    for metric in all() {
         let row = format!("| `{}` | {} | {} |", metric.name, metric.kind.name(), metric.help);
         assert_eq!(page.matches(&row).count(), 1, "{row}");
     }
     let rows = page.lines().filter(|line| line.starts_with("| `")).count();
-    assert_eq!(rows, families::declared(&topology()).len());
+    assert_eq!(rows, all().len());
 }
 
 #[test]
@@ -152,7 +157,7 @@ fn the_dashboard_is_one_that_grafana_takes() {
 #[test]
 fn the_dashboard_shows_every_drop_and_every_latency() {
     let names = named(&dashboard().to_string());
-    for metric in families::declared(&topology()) {
+    for metric in all() {
         let name = &metric.name;
         let is_drop = name.contains("_dropped_") && !name.starts_with("hearth_metric_");
         if is_drop {

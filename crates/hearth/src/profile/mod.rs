@@ -218,7 +218,8 @@ impl Asked {
     }
 }
 
-/// The RPC of the node that was named, and its process; without a name those of the configuration's, or else a bench's.
+/// The RPC of the node that was named, and its process; without a name those of the configuration's, or else a bench's,
+/// or else of the only one that runs.
 fn place(config: &Config, is_named: bool) -> Result<(SocketAddr, Option<u32>), WhyError> {
     let bench = Config { name: crate::bench::NAME.into(), ..config.clone() };
     let of = |config: &Config| {
@@ -226,7 +227,10 @@ fn place(config: &Config, is_named: bool) -> Result<(SocketAddr, Option<u32>), W
         Ok((found, Observer::attach(&workspace_path(config)).ok().map(|node| node.pid())))
     };
     match of(config) {
-        Err(_) if !is_named => of(&bench).or_else(|_| Ok((why::place(config, false)?, None))),
+        Err(_) if !is_named => of(&bench).or_else(|_| match &crate::monitor::running(config)[..] {
+            [only] => of(&Config { name: only.clone(), ..config.clone() }),
+            _ => Ok((why::place(config, false)?, None)),
+        }),
         found => found,
     }
 }

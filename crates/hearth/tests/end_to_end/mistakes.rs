@@ -443,8 +443,9 @@ fn keys() {
 #[test]
 fn nothing_to_watch() {
     let setup = Setup::new("nothing");
-    let said = error(&setup.output("monitor", &["--name", &setup.name]), FAILED, 2);
-    says(&said, &["no running node to watch; start one with `hearth run`", &setup.workspace().display().to_string()]);
+    let said = error(&setup.output("monitor", &["--name", &setup.name]), FAILED, 1);
+    let none = format!("no node `{}` runs on this machine", setup.name);
+    says(&said, &[&none, &format!("`hearth run --name {}` starts one", setup.name), "`hearth evm run`"]);
     // Without a name, a bench would do as well: a line for each.
     let said = error(&setup.output("monitor", &[]), FAILED, 3);
     assert_eq!(said.lines().count(), 3, "{said}");

@@ -10,13 +10,16 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
-use crate::columns::{Column, LINKS, TILES, fitting, padded};
+use crate::columns::{Column, LINKS, fitting, padded, tiles_of};
 use crate::diagnosis::{Diagnosis, Finding};
 use crate::sample::{LinkSample, Sample, TileSample};
 use crate::text::{headline, latencies, latencies_in_short, sparkline};
 
 /// Less than this has no room for a table.
 const TABLES_NEED: (u16, u16) = (50, 14);
+
+/// The least of the table of links: an empty line, the heading, a row.
+const LINKS_NEED: u16 = 3;
 
 const HELP: &str = "\
 s      sort: data flow, % finish, % backp, name
@@ -151,6 +154,7 @@ impl View {
         let mut wanted =
             Heights { head: heights.0, says: heights.1, tiles: tiles.len() as u16 + 1, ..Heights::default() };
         wanted.peers = u16::from(!peers.is_empty());
+        wanted.links = if sample.links.is_empty() { 0 } else { LINKS_NEED };
         let rest = usize::from(wanted.head + wanted.says + wanted.peers) + 4;
         let (latencies, latency_lines) = latencies_at(sample, area, rest + tiles.len() + links.len() + 2);
         wanted.latency = latency_lines;
@@ -162,7 +166,7 @@ impl View {
         frame.render_widget(Paragraph::new(latencies).wrap(Wrap { trim: true }), latency_at);
         // What does not fit is of those who have least.
         frame.render_widget(Paragraph::new(peers), peers_at);
-        frame.render_widget(table(TILES, &tiles, tiles_at, 0), tiles_at);
+        frame.render_widget(table(tiles_of(sample), &tiles, tiles_at, 0), tiles_at);
         if heights.links > 0 {
             // Below the line that parts the tables.
             let links_at = Rect { y: links_at.y + 1, height: links_at.height - 1, ..links_at };
@@ -224,7 +228,7 @@ struct Heights {
     latency: u16,
     peers: u16,
     tiles: u16,
-    /// With the empty line above them.
+    /// With the empty line above them; wanted, where there are any, is [`LINKS_NEED`].
     links: u16,
 }
 
@@ -240,7 +244,7 @@ impl Heights {
             left -= taken;
             taken
         };
-        let (bars, links) = (take(1), take(3));
+        let (bars, links) = (take(1), take(self.links));
         let (latency, peers) = (take(self.latency), take(self.peers));
         let room = height.saturating_sub(self.head + says + bars + latency + peers + 2);
         let tiles = match links {
