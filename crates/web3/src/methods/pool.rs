@@ -106,7 +106,13 @@ impl Caller<'_> {
 }
 
 fn fate(chain: &Chain, hash: &B256) -> String {
-    let waits = chain.pool().get(hash).is_some() || chain.outputs_pool().get(hash).is_some();
+    let waiting = chain.pool().get(hash);
+    let waits = waiting.is_some() || chain.outputs_pool().get(hash).is_some();
+    // Behind a gap it waits for the first nonce that is not there.
+    let missing = waiting.and_then(|tx| {
+        let next = chain.pool().next_nonce(&tx.sender, 0);
+        (alloy_consensus::Transaction::nonce(&tx.envelope) > next).then_some(next)
+    });
     let fate = chain.pool().fate(hash).map(|reason| reason.to_string());
     let fate = fate.or_else(|| chain.outputs_pool().fate(hash).map(|refusal| refusal.to_string()));
     let place = chain.tx(hash).map(|(block, index)| (block.number(), Some(index)));
@@ -118,7 +124,13 @@ fn fate(chain: &Chain, hash: &B256) -> String {
             object.quantity("blockNumber", block);
             index.into_iter().for_each(|index| object.quantity("transactionIndex", index as u64));
         }
-        (None, true, _) => object.text("status", "pending"),
+        (None, true, _) => {
+            object.text("status", "pending");
+            if let Some(nonce) = missing {
+                object.quantity("waitsForNonce", nonce);
+                object.text("reason", &format!("it waits for a transaction of its account with nonce {nonce}"));
+            }
+        }
         (None, false, Some(reason)) => {
             object.text("status", "dropped");
             object.text("reason", &reason);

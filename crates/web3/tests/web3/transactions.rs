@@ -127,6 +127,8 @@ fn what_waits_is_pending() {
     let own = node.call("txpool_contentFrom", json!([account(2)]));
     assert_eq!((&own["queued"]["5"]["hash"], &own["pending"]), (&gapped, &json!({})));
     assert_eq!(node.call("hearth_transactionFate", json!([first]))["status"], "pending");
+    let fate = node.call("hearth_transactionFate", json!([gapped]));
+    assert_eq!((&fate["status"], &fate["waitsForNonce"]), (&json!("pending"), &json!("0x0")), "{fate}");
     assert_eq!(node.call("anvil_dropTransaction", json!([first])), first);
     let fate = node.call("hearth_transactionFate", json!([first]));
     assert_eq!((&fate["status"], &fate["reason"]), (&json!("dropped"), &json!("removed on demand")));
