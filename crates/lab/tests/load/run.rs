@@ -161,6 +161,7 @@ fn nonces_that_are_behind_count_nothing_twice() {
     let report = scene.run();
     assert_eq!(report.included, scene.stub.with(|world| world.included()) as u64, "{}", report.text());
     assert!(report.sent <= 80 && report.sent == report.included + report.rejected, "{}", report.text());
+    assert!(report.reasons.keys().all(|reason| reason == "no room at the inn …"), "{}", report.text());
 }
 
 #[test]
