@@ -2,5 +2,6 @@
 //!
 //! Nothing here knows the node's insides: the same load drives ours and any other.
 
+pub mod etl;
 pub mod load;
 pub mod tune;

@@ -1,9 +1,10 @@
 //! `hearth load`: money for accounts, and load, on any node that speaks Ethereum's JSON-RPC.
 //!
-//! reads   the node's RPC; a key file
+//! reads   the node's RPC; a key file; of `etl`: see there
 //! writes  transactions; a key file; the report, as text and JSON
 //! memory  see `hearth_lab::load`
 
+mod etl;
 mod files;
 mod options;
 
@@ -84,6 +85,9 @@ pub enum CommandError {
     /// A report or the result could not be read or written.
     #[error("{path}: {why}", path = .0.display(), why = .1)]
     File(PathBuf, std::io::Error),
+    /// Nothing was collected, or not all.
+    #[error(transparent)]
+    Etl(#[from] etl::EtlCommandError),
     /// A key file is there already.
     #[error("{} is there already: use it with --load, or name another", .0.display())]
     KeysThere(PathBuf),
@@ -100,6 +104,9 @@ fn advice(why: &RpcError) -> &'static str {
 impl CommandError {
     /// Whether the command line is at fault.
     pub fn is_wrong_use(&self) -> bool {
+        if let Self::Etl(why) = self {
+            return why.is_wrong_use();
+        }
         matches!(
             self,
             Self::Option(_) | Self::Compare(_) | Self::Page(_) | Self::Connect(RpcError::Url(_)) | Self::KeysThere(_)
@@ -131,6 +138,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), Comman
             say.text(look::transaction(&connect(&tx.target)?.rpc, tx.hash).map_err(LoadError::from)?);
             Ok(())
         }
+        Options::Etl(options) => Ok(etl::run(options, stop, say)?),
         Options::Compare(options) => {
             let read = |paths: &[PathBuf]| paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>();
             say.text(compare(&read(&options.before)?, &read(&options.after)?)?.text());

@@ -9,6 +9,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use hearth_lab::load::look::RANGE_MAX;
 use hearth_lab::load::workload::Mix;
 
+use super::etl::Etl;
+
 /// `hearth load`
 #[derive(Subcommand)]
 pub enum Options {
@@ -35,6 +37,11 @@ pub enum Options {
     Block(Block),
     /// Look at a transaction, and what became of it.
     Tx(Tx),
+    /// Collect what logs and nodes tell of blocks: a row for each height, in a database file, Redis, CSV or Parquet.
+    ///
+    /// Logs are read from where they ended the last time, so the same again changes nothing. Nodes are asked for what
+    /// is not stored yet. At the end it sums up what is stored: transactions, rate, block times, stages.
+    Etl(Etl),
     /// Compare two loads: what changed beyond the noise.
     ///
     /// Reports are compared in pairs, the first before with the first after and so on. Make the runs in turn, so that
