@@ -6,9 +6,11 @@
 
 mod clients;
 mod cometbft;
+mod debian;
 mod generated;
 mod node;
 mod prometheus;
+mod redis;
 mod rpc;
 mod run;
 mod soak;

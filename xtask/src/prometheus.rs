@@ -9,6 +9,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::debian;
 use crate::node::{self, Node};
 use crate::rpc;
 use crate::run::{self, TempFolder, target_dir};
@@ -22,31 +23,12 @@ fn tool() -> Result<PathBuf, String> {
     if let Some(tool) = named.into_iter().chain(["promtool".into(), fetched.clone()]).find(is_there) {
         return Ok(tool);
     }
-    fetch(&folder).map_err(|why| {
+    debian::unpack(&folder, &["prometheus"]).map_err(|why| {
         format!(
             "{why}; promtool is needed: `apt-get install prometheus`, or PROMTOOL=/path/to/one (https://prometheus.io)"
         )
     })?;
     if is_there(&fetched) { Ok(fetched) } else { Err(format!("{} does not run", fetched.display())) }
-}
-
-fn fetch(folder: &Path) -> Result<(), String> {
-    let cannot = |error| format!("cannot use {}: {error}", folder.display());
-    std::fs::create_dir_all(folder).map_err(cannot)?;
-    let download = || run::run(Command::new("apt-get").args(["--quiet", "download", "prometheus"]).current_dir(folder));
-    if download().is_err() {
-        // A machine that has installed nothing yet has no list of packages.
-        let update = ["apt-get", "--quiet", "update"];
-        run::run(Command::new(update[0]).args(&update[1..]))
-            .or_else(|_| run::run(Command::new("sudo").args(update)))?;
-        download()?;
-    }
-    let packages = std::fs::read_dir(folder).map_err(cannot)?.filter_map(|entry| Some(entry.ok()?.path()));
-    let package = packages.filter(|path| path.extension().is_some_and(|it| it == "deb")).max();
-    let package = package.ok_or("apt-get left no package")?;
-    run::run(Command::new("dpkg-deb").arg("--extract").args([&package, folder]))?;
-    // All that is needed is unpacked.
-    std::fs::remove_file(&package).map_err(cannot)
 }
 
 /// The scrape's configuration, the alerts and their tests, the dashboard's queries, and the metrics of a node.

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::run::{self, Args, cargo, cargo_nightly, run_seeing, target_dir};
-use crate::{clients, cometbft, generated, prometheus, tidy};
+use crate::{clients, cometbft, generated, prometheus, redis, tidy};
 
 /// Tests that have passed and failed, over all runners.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -113,6 +113,9 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     steps.step("build: hearth", |_| run::hearth(None).map(drop))?;
     steps.step("gen: generated pages", |_| generated::check(&run::hearth(None)?, &run::root()))?;
     steps.step("prometheus: metrics, alerts, dashboard", |_| prometheus::check(&run::hearth(None)?))?;
+    steps.step("redis: what is collected from logs, with kill -9 half way", |tally| {
+        redis::test(|line| tally.see(line))
+    })?;
     // Three seeds to kill by; `xtask soak comet` takes fifty.
     steps.step("cometbft: four validators, catching up, joining by a snapshot, kill -9 in any order", |tally| {
         cometbft::test(3, |line| tally.see(line)).map(drop)

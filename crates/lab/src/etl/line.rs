@@ -289,7 +289,7 @@ fn our_block(time: Option<i64>, fields: &dyn Fields) -> Option<Row> {
     columns.into_iter().try_fold(row, |row, (column, name)| Some(row.with(column, fields.number(name)?)))
 }
 
-/// `tps,begin_block,31,31,td_height 781,end of begin_block`: a stage and its milliseconds, the last of which are the sum.
+/// `tps,begin_block,31,31,td_height 781,end of begin_block`: a stage and its milliseconds, the last of them the sum.
 fn tps(stage: &[u8], record: &[u8], rows: &mut Vec<Row>) -> Verdict {
     let column = match stage {
         b"tps,begin_block," => Column::Begin,

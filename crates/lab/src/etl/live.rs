@@ -14,12 +14,14 @@ use ureq::Agent;
 
 use super::row::{Batch, Column, HEIGHT_MAX, Merged, Row};
 use super::store::{Position, Sample, Store, StoreError};
-use crate::load::rpc::{Rpc, RpcError};
+use crate::load::rpc::{Refusal, Rpc, RpcError};
 
 /// Blocks that are asked for and written together.
 const TOGETHER: u64 = 20;
 /// CometBFT answers to so many questions in one request.
 const BATCH: usize = 10;
+/// A node may name its newest blocks before they can be read.
+const EARLY: u64 = 16;
 /// Where no first height is given and nothing is stored, so many of the newest are read.
 pub const NEWEST: u64 = 10_000;
 /// The longest page of metrics, and the most figures of one.
@@ -78,6 +80,8 @@ pub struct Blocks {
     identity: String,
     /// Heights whose results the node does not have.
     pub without_results: u64,
+    /// Heights whose blocks the node does not have.
+    pub forgotten: u64,
     /// Heights read.
     pub read: u64,
 }
@@ -102,7 +106,16 @@ impl Blocks {
 
     fn new(url: &str, timeout: Duration, wanted: Heights, language: Language) -> Result<Self, LiveError> {
         let rpc = Rpc::new(url, timeout)?;
-        Ok(Self { rpc, language, wanted, next: None, identity: String::new(), without_results: 0, read: 0 })
+        Ok(Self {
+            rpc,
+            language,
+            wanted,
+            next: None,
+            identity: String::new(),
+            without_results: 0,
+            forgotten: 0,
+            read: 0,
+        })
     }
 
     fn source(&self) -> String {
@@ -172,7 +185,7 @@ impl Blocks {
             let end = last.min(next + TOGETHER - 1);
             let mut batch = Batch::default();
             let whole = match self.language {
-                Language::Web3 => self.web3_rows(next, end, &mut batch)?,
+                Language::Web3 => self.web3_rows(next, end, newest, &mut batch)?,
                 Language::Comet => self.comet_rows(next, end, &mut batch)?,
             };
             let Some(offset) = whole else { break };
@@ -188,14 +201,23 @@ impl Blocks {
         Ok(())
     }
 
-    /// The rows of some heights; the last that the node has.
-    fn web3_rows(&self, from: u64, to: u64, batch: &mut Batch) -> Result<Option<u64>, LiveError> {
+    /// The rows of some heights; the last that was seen to.
+    fn web3_rows(&mut self, from: u64, to: u64, newest: u64, batch: &mut Batch) -> Result<Option<u64>, LiveError> {
+        const METHOD: &str = "eth_getBlockByNumber";
         let questions: Vec<Value> = (from..=to).map(|height| json!([format!("{height:#x}"), false])).collect();
         let mut last = None;
-        for (height, block) in (from..).zip(self.rpc.batch("eth_getBlockByNumber", &questions)?) {
-            // A node may name a block before it can be read; the next time it can.
-            let Ok(block) = block else { break };
-            let Some(txs) = block["transactions"].as_array() else { break };
+        for (height, block) in (from..).zip(self.rpc.batch(METHOD, &questions)?) {
+            let refused = |Refusal { code, message }| RpcError::Refused { method: METHOD.into(), code, message };
+            let block = block.map_err(refused)?;
+            let Some(txs) = block["transactions"].as_array() else {
+                // A node may name a block before it can be read; the next time it can. An old one does not come back.
+                if height + EARLY > newest {
+                    break;
+                }
+                self.forgotten += 1;
+                last = Some(height);
+                continue;
+            };
             let quantity = |name: &str| hex(&block[name]);
             let row = Row::new(height)
                 .with(Column::Txs, txs.len() as i64)

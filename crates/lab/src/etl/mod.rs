@@ -40,6 +40,10 @@ pub enum EtlError {
 }
 
 impl EtlError {
+    fn is_of_target(&self) -> bool {
+        matches!(self, Self::Log(LogError::Store(_)) | Self::Live(LiveError::Store(_)))
+    }
+
     /// Whether it may be well again by itself: a log that is being rotated, a node or a target that is away.
     pub fn may_pass(&self) -> bool {
         match self {
@@ -60,6 +64,8 @@ pub struct Found {
     pub asked: u64,
     /// Of these, those whose results CometBFT does not have.
     pub without_results: u64,
+    /// Of these, those that an Ethereum node has forgotten.
+    pub forgotten: u64,
     /// Heights that were not stored before.
     pub new: u64,
     /// Stored heights of which more is known now.
@@ -91,16 +97,28 @@ impl Sources {
 
     /// Reads what is new everywhere. After an error the next time goes on from what was stored.
     pub fn pass(&mut self, store: &mut dyn Store, stop: &dyn Fn() -> bool) -> Result<(), EtlError> {
+        let (counts, merged) = (&mut self.counts, &mut self.merged);
+        let mut first = Ok(());
+        // One that is away keeps nobody else from being read; without the target, nothing can be.
+        let mut seen = |result: Result<(), EtlError>| match result {
+            Err(why) if why.may_pass() && !why.is_of_target() => {
+                if first.is_ok() {
+                    first = Err(why);
+                }
+                Ok(())
+            }
+            result => result,
+        };
         for log in &mut self.logs {
-            log.pass(store, &mut self.counts, &mut self.merged, stop)?;
+            seen(log.pass(store, counts, merged, stop).map_err(EtlError::from))?;
         }
         for node in &mut self.blocks {
-            node.pass(store, &mut self.merged, stop)?;
+            seen(node.pass(store, merged, stop).map_err(EtlError::from))?;
         }
         for metrics in &self.metrics {
-            metrics.sample(store)?;
+            seen(metrics.sample(store).map_err(EtlError::from))?;
         }
-        Ok(())
+        first
     }
 
     /// Reads standard input to its end.
@@ -116,6 +134,7 @@ impl Sources {
             logs: self.counts,
             asked: sum(|node| node.read),
             without_results: sum(|node| node.without_results),
+            forgotten: sum(|node| node.forgotten),
             new,
             more,
             repeated,
@@ -127,7 +146,7 @@ impl Sources {
 impl Found {
     /// As text.
     pub fn text(&self) -> String {
-        let Self { logs, asked, without_results, new, more, repeated, contradictions } = self;
+        let Self { logs, asked, without_results, forgotten, new, more, repeated, contradictions } = self;
         let mut lines = vec![];
         if logs.lines > 0 || logs.unfinished > 0 || logs.begun_anew > 0 {
             let Counts { lines: all, of_use, damaged, unfinished, begun_anew, .. } = logs;
@@ -136,7 +155,9 @@ impl Found {
             lines.push(format!("lines             {all}: {of_use} of use, {damaged} damaged{unfinished}{anew}"));
         }
         if *asked > 0 {
-            lines.push(format!("asked for         {asked} heights, {without_results} without results"));
+            lines.push(format!(
+                "asked for         {asked} heights, {without_results} without results, {forgotten} forgotten"
+            ));
         }
         lines.push(format!("stored            {new} new heights, {more} with more known"));
         if *repeated > 0 {

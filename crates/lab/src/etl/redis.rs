@@ -1,8 +1,8 @@
 //! Redis as a target.
 //!
 //! reads   its own keys: with the prefix `hearth:etl`
-//! writes  `hearth:etl:block:191` (a row as JSON), `hearth:etl:heights` (a sorted set of them), `hearth:etl:positions` (a
-//!         hash: a source, and how far it was read), `hearth:etl:samples` (a sorted set by time)
+//! writes  `hearth:etl:block:191` (a row as JSON), `hearth:etl:heights` (a sorted set of them), `hearth:etl:positions`
+//!         (a hash: a source, and how far it was read), `hearth:etl:samples` (a sorted set by time)
 //! memory  a batch
 
 use std::collections::BTreeMap;

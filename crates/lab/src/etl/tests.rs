@@ -332,7 +332,10 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn twice_is_once(cuts in prop::collection::vec(0.0..1.0_f64, 1..4), noise in prop::collection::vec(any::<u8>(), 0..60)) {
+    fn twice_is_once(
+        cuts in prop::collection::vec(0.0..1.0_f64, 1..4),
+        noise in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
         let text = [PLAIN.as_bytes(), &noise, OURS.as_bytes(), OTHERS.as_bytes(), JSON.as_bytes()].concat();
         let folder = tempfile::tempdir().unwrap();
         let mut once = Database::open(&folder.path().join("once.db")).unwrap();
