@@ -137,7 +137,7 @@ fn log(folder: &Path) -> PathBuf {
 }
 
 fn collect(store: &mut dyn Store, log: &Path) -> (Result<(), EtlError>, Found) {
-    let mut sources = Sources { logs: vec![Log::new(log)], ..Sources::default() };
+    let mut sources = Sources::new(vec![Log::new(log)], vec![], vec![]);
     (sources.pass(store, &|| false), sources.found())
 }
 

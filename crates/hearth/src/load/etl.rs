@@ -147,12 +147,9 @@ fn sources(options: &Etl) -> Result<Sources, EtlCommandError> {
     let web3 = options.network.iter().map(|url| Blocks::web3(url, timeout, heights));
     let comet = options.comet.iter().map(|url| Blocks::comet(url, timeout, heights));
     let logs = options.log.iter().filter(|path| path.as_os_str() != "-");
-    Ok(Sources {
-        logs: logs.map(|path| Log::new(path)).collect(),
-        blocks: web3.chain(comet).collect::<Result<_, _>>()?,
-        metrics: options.metrics.iter().map(|url| Metrics::new(url, timeout)).collect::<Result<_, _>>()?,
-        ..Sources::default()
-    })
+    let metrics = options.metrics.iter().map(|url| Metrics::new(url, timeout));
+    let blocks = web3.chain(comet).collect::<Result<_, _>>()?;
+    Ok(Sources::new(logs.map(|path| Log::new(path)).collect(), blocks, metrics.collect::<Result<_, _>>()?))
 }
 
 /// The target; one that is there already where nothing is to be read.

@@ -79,17 +79,19 @@ pub struct Found {
 /// Where from.
 #[derive(Default)]
 pub struct Sources {
-    /// Files.
-    pub logs: Vec<Log>,
-    /// Nodes.
-    pub blocks: Vec<Blocks>,
-    /// Their metrics.
-    pub metrics: Vec<Metrics>,
+    logs: Vec<Log>,
+    blocks: Vec<Blocks>,
+    metrics: Vec<Metrics>,
     counts: Counts,
     merged: Merged,
 }
 
 impl Sources {
+    /// What is to be read; nothing is yet.
+    pub fn new(logs: Vec<Log>, blocks: Vec<Blocks>, metrics: Vec<Metrics>) -> Self {
+        Self { logs, blocks, metrics, ..Self::default() }
+    }
+
     /// Whether there is nothing to read.
     pub fn is_empty(&self) -> bool {
         self.logs.is_empty() && self.blocks.is_empty() && self.metrics.is_empty()
