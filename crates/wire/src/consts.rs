@@ -57,6 +57,8 @@ pub const CONFIG_PROGRAM: Pubkey = address("Config111111111111111111111111111111
 pub const ADDRESS_LOOKUP_TABLE_PROGRAM: Pubkey = address("AddressLookupTab1e1111111111111111111111111");
 /// Memo program, version 2 of its interface.
 pub const MEMO_PROGRAM: Pubkey = address("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr");
+/// The token program (SPL Token).
+pub const TOKEN_PROGRAM: Pubkey = address("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA");
 /// Ed25519 precompile.
 pub const ED25519_PROGRAM: Pubkey = address("Ed25519SigVerify111111111111111111111111111");
 /// Secp256k1 precompile.

@@ -4,8 +4,10 @@
 //! writes  [`crate::message::Instruction`]s
 //! memory  readers borrow; builders own what they build
 //! drops   data that the program would refuse: `None`
-//! source  `solana-system-interface`, `solana-compute-budget-interface`, `spl-memo-interface`
+//! source  `solana-system-interface`, `solana-compute-budget-interface`, `spl-memo-interface`,
+//!         `spl-token-interface`
 
 pub mod compute_budget;
 pub mod memo;
 pub mod system;
+pub mod token;

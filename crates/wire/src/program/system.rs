@@ -173,6 +173,19 @@ pub fn create_account(from: &Pubkey, new: &Pubkey, lamports: u64, space: u64, ow
     SystemInstruction::CreateAccount { lamports, space, owner: *owner }.with(accounts)
 }
 
+/// As [`create_account`], at the address that follows from `from`, `seed` and `owner`: it does not sign.
+pub fn create_account_with_seed(
+    from: &Pubkey,
+    new: &Pubkey,
+    seed: &str,
+    lamports: u64,
+    space: u64,
+    owner: &Pubkey,
+) -> Instruction {
+    let accounts = vec![AccountMeta::writable(*from, true), AccountMeta::writable(*new, false)];
+    SystemInstruction::CreateAccountWithSeed { base: *from, seed, lamports, space, owner: *owner }.with(accounts)
+}
+
 /// Gives `account` to the program `owner`.
 pub fn assign(account: &Pubkey, owner: &Pubkey) -> Instruction {
     SystemInstruction::Assign { owner: *owner }.with(vec![AccountMeta::writable(*account, true)])
