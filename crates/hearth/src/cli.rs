@@ -56,7 +56,7 @@ pub enum Command {
     /// No node may run on it meanwhile. Exit code 1 when something is wrong with it.
     #[command(subcommand)]
     Ledger(LedgerCommand),
-    /// Put load on a node that speaks Ethereum's JSON-RPC, ours or another, and measure it.
+    /// Put load on a node that speaks Ethereum's JSON-RPC or Solana's, ours or another, and measure it.
     #[command(subcommand)]
     Load(load::Options),
     /// Find out which build is best, with statistics one can trust.

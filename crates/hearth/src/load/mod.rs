@@ -1,4 +1,4 @@
-//! `hearth load`: money for accounts, and load, on any node that speaks Ethereum's JSON-RPC.
+//! `hearth load`: money for accounts, and load, on any node that speaks Ethereum's JSON-RPC or Solana's.
 //!
 //! reads   the node's RPC; a key file; of `etl`: see there
 //! writes  transactions; a key file; the report, as text and JSON
@@ -7,6 +7,7 @@
 mod etl;
 mod files;
 mod options;
+mod solana;
 
 pub use options::Options;
 
@@ -18,6 +19,7 @@ use alloy_primitives::utils::{format_ether, parse_ether};
 use alloy_primitives::{Address, U256};
 use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::{self, AccountError, address};
+use hearth_lab::load::chain::{self, ConnectError, Connected};
 use hearth_lab::load::compare::{CompareError, compare};
 use hearth_lab::load::fund::FundError;
 use hearth_lab::load::look;
@@ -26,7 +28,7 @@ use hearth_lab::load::profile::ProfileError;
 use hearth_lab::load::ramp::{Bound, ramp};
 use hearth_lab::load::rpc::RpcError;
 use hearth_lab::load::run::{self, Asked, LoadError, Node, Progress};
-use hearth_lab::load::sender::Pace;
+use hearth_lab::load::workload::Mix;
 
 use serde_json::{Value, json};
 
@@ -34,6 +36,7 @@ use crate::out::Unwritable;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use options::{Fund, Run, Target};
+use solana::SolanaError;
 
 /// The first development account of anvil, hardhat and `hearth evm run`: its key is in their documentation.
 const DEVELOPMENT_SECRET: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
@@ -52,7 +55,10 @@ pub enum CommandError {
     Account(#[from] AccountError),
     /// The node.
     #[error("{0}{advice}", advice = advice(.0))]
-    Connect(RpcError),
+    Connect(ConnectError),
+    /// The load, on a node of Solana's.
+    #[error(transparent)]
+    Solana(#[from] SolanaError),
     /// The money.
     #[error(transparent)]
     Fund(#[from] FundError),
@@ -94,9 +100,11 @@ pub enum CommandError {
 }
 
 /// What to try where nobody listens.
-fn advice(why: &RpcError) -> &'static str {
+fn advice(why: &ConnectError) -> &'static str {
     match why {
-        RpcError::Connection { .. } => "; a node must be listening there: `hearth evm run` starts one",
+        ConnectError::Rpc(RpcError::Connection { .. }) => {
+            "; a node must be listening there: `hearth evm run` or `hearth run` starts one"
+        }
         _ => "",
     }
 }
@@ -109,7 +117,12 @@ impl CommandError {
         }
         matches!(
             self,
-            Self::Option(_) | Self::Compare(_) | Self::Page(_) | Self::Connect(RpcError::Url(_)) | Self::KeysThere(_)
+            Self::Option(_)
+                | Self::Compare(_)
+                | Self::Page(_)
+                | Self::Connect(ConnectError::Rpc(RpcError::Url(_)))
+                | Self::KeysThere(_)
+                | Self::Solana(SolanaError::Option(_))
         )
     }
 }
@@ -122,20 +135,33 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), Comman
         Options::Profile(options) => files::profile(options, stop, say),
         Options::Report(options) => files::report(options, say),
         Options::Info(info) => {
-            let node = connect(&info.target)?;
-            let text = info.account.map_or_else(|| look::node(&node), |account| look::account(&node.rpc, account));
-            say.text(text.map_err(LoadError::from)?);
+            say.text(match connect(&info.target)? {
+                Connected::Solana(node) => solana::info(&node, info.account.as_deref())?,
+                Connected::Ethereum(node) => match info.account.as_deref() {
+                    None => look::node(&node).map_err(LoadError::from)?,
+                    Some(text) => look::account(&node.rpc, ethereum(text)?).map_err(LoadError::from)?,
+                },
+            });
             Ok(())
         }
         Options::Block(block) => {
-            let rpc = connect(&block.target)?.rpc;
-            let newest = rpc.number("eth_blockNumber", &json!([])).map_err(LoadError::from)?;
-            let (from, to) = block.numbers(newest).map_err(CommandError::Option)?;
-            say.text(look::blocks(&rpc, from, to).map_err(LoadError::from)?);
+            say.text(match connect(&block.target)? {
+                Connected::Solana(node) => solana::blocks(&node, block)?,
+                Connected::Ethereum(node) => {
+                    let newest = node.rpc.number("eth_blockNumber", &json!([])).map_err(LoadError::from)?;
+                    let (from, to) = block.numbers(newest).map_err(CommandError::Option)?;
+                    look::blocks(&node.rpc, from, to).map_err(LoadError::from)?
+                }
+            });
             Ok(())
         }
         Options::Tx(tx) => {
-            say.text(look::transaction(&connect(&tx.target)?.rpc, tx.hash).map_err(LoadError::from)?);
+            say.text(match connect(&tx.target)? {
+                Connected::Solana(node) => solana::transaction(&node, &tx.hash)?,
+                Connected::Ethereum(node) => {
+                    look::transaction(&node.rpc, ethereum(&tx.hash)?).map_err(LoadError::from)?
+                }
+            });
             Ok(())
         }
         Options::Etl(options) => Ok(etl::run(options, stop, say)?),
@@ -153,15 +179,30 @@ fn read(path: &Path) -> Result<Value, CommandError> {
     serde_json::from_str(&text).map_err(|why| CommandError::Option(format!("{}: no report: {why}", path.display())))
 }
 
-fn connect(target: &Target) -> Result<Node, CommandError> {
-    let node = run::connect(&target.network[0], target.timeout()).map_err(CommandError::Connect)?;
-    Ok(node)
+fn connect(target: &Target) -> Result<Connected, CommandError> {
+    chain::connect(&target.network[0], target.timeout()).map_err(CommandError::Connect)
+}
+
+/// An address or a hash of Ethereum's.
+fn ethereum<T: std::str::FromStr>(text: &str) -> Result<T, CommandError> {
+    let wrong = |_| format!("`{text}` is no address or hash of Ethereum's, which the node speaks: expected 0x…");
+    text.parse().map_err(wrong).map_err(CommandError::Option)
 }
 
 fn payer(secret: Option<&str>) -> Result<Signer, CommandError> {
     match secret {
         Some(secret) => account::parse_secret(secret).map_err(|why| CommandError::Option(format!("--funder: {why}"))),
         None => Ok(account::parse_secret(DEVELOPMENT_SECRET)?),
+    }
+}
+
+/// Which chain the node is of is not known yet: whoever pays is a secret key of Ethereum's, or a key file of Solana's.
+fn check_funder(secret: Option<&str>) -> Result<(), CommandError> {
+    match secret {
+        Some(text) if !Path::new(text).exists() => payer(secret)
+            .map(drop)
+            .map_err(|why| CommandError::Option(format!("{why}; nor is there a key file of that name"))),
+        _ => Ok(()),
     }
 }
 
@@ -173,18 +214,20 @@ fn ether(text: &str) -> Result<U256, CommandError> {
 /// `hearth load fund`
 fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
     options.check().map_err(CommandError::Option)?;
+    check_funder(options.funder.as_deref())?;
+    if !options.load && options.keys.exists() {
+        return Err(CommandError::KeysThere(options.keys.clone()));
+    }
+    // Before there are keys: the same command can be given again when there is a node.
+    let node = match connect(&options.target)? {
+        Connected::Ethereum(node) => node,
+        Connected::Solana(node) => return Ok(solana::make_accounts(&node, options, stop, say)?),
+    };
     let amount = ether(&options.amount)?;
     let payer = payer(options.funder.as_deref())?;
-    let kept = match (options.load, options.keys.exists()) {
-        (true, _) => Some(account::load(&options.keys)?),
-        (false, true) => return Err(CommandError::KeysThere(options.keys.clone())),
-        (false, false) => None,
-    };
-    // Before there are keys: the same command can be given again when there is a node.
-    let node = connect(&options.target)?;
-    let signers = match kept {
-        Some(signers) => signers,
-        None => {
+    let signers = match options.load {
+        true => account::load(&options.keys)?,
+        false => {
             let signers = account::generate(options.count)?;
             // Before any money goes there: Ctrl-C then loses nothing.
             account::save(&options.keys, &signers)?;
@@ -221,11 +264,19 @@ fn progress() -> impl FnMut(usize, usize) {
 fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
     options.check().map_err(CommandError::Option)?;
     files::can_be_written(options)?;
+    check_funder(options.funder.as_deref())?;
     // Standard output is for data alone where it carries data.
     let to_stderr = Say::stderr();
     let say = if options.json.as_deref().is_some_and(|path| path.as_os_str() == "-") { &to_stderr } else { say };
+    let node = match connect(&options.target)? {
+        Connected::Ethereum(node) => node,
+        Connected::Solana(node) => return solana::drive(&node, options, stop, say),
+    };
+    if let Some(wrong) = options.only_solana() {
+        return Err(CommandError::Option(format!("{wrong}: the node speaks Ethereum's JSON-RPC, not Solana's")));
+    }
+    let mix: Mix = options.kind.of_chain("Ethereum").map_err(CommandError::Option)?;
     let payer = payer(options.funder.as_deref())?;
-    let node = connect(&options.target)?;
     for silent in run::check_chains(&node, &options.target.network[1..], options.target.timeout())? {
         note(format_args!("{silent}; it is tried again while the load runs"));
     }
@@ -235,17 +286,10 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
         None => account::generate(options.accounts)?,
     };
     if options.keys.is_none() {
-        fund_for_run(options, &node, &payer, &signers, stop)?;
+        fund_for_run(options, &mix, &node, &payer, &signers, stop)?;
     }
-    let asked = asked(options);
-    let mut progress = |progress: Progress<'_>| match progress {
-        Progress::Step(text) => note(text),
-        Progress::Signed(done, all) => note(format_args!("signed {done} of {all}")),
-        Progress::Second(at, included, under_way) => {
-            let phase = if at <= 0.0 { " (warm-up)" } else { "" };
-            say.line(format_args!("{at:>6.1} s  {included:>7} included  {under_way:>7} under way{phase}"));
-        }
-    };
+    let asked = asked(options, mix);
+    let mut progress = watch(say);
     let stop = || stop.is_set();
     if let Some(p99_ms) = options.ramp {
         let bound = Bound { p99: Duration::from_millis(p99_ms), begin: options.rate.unwrap_or(RAMP_BEGIN) };
@@ -262,16 +306,29 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     files::write(options, &shown.report, Some(&shown), say)
 }
 
+/// Tells how a run goes.
+fn watch(say: &Say) -> impl FnMut(Progress<'_>) {
+    move |progress: Progress<'_>| match progress {
+        Progress::Step(text) => note(text),
+        Progress::Signed(done, all) => note(format_args!("signed {done} of {all}")),
+        Progress::Second(at, included, under_way) => {
+            let phase = if at <= 0.0 { " (warm-up)" } else { "" };
+            say.line(format_args!("{at:>6.1} s  {included:>7} included  {under_way:>7} under way{phase}"));
+        }
+    }
+}
+
 /// New accounts get what they will need at the most.
 fn fund_for_run(
     options: &Run,
+    mix: &Mix,
     node: &Node,
     payer: &Signer,
     signers: &[Signer],
     stop: &StopSignal,
 ) -> Result<(), CommandError> {
     let each = options.count.unwrap_or(2_000).max(options.presign);
-    let gas = U256::from(options.kind.gas()) * U256::from(node.terms.max_fee);
+    let gas = U256::from(mix.gas()) * U256::from(node.terms.max_fee);
     let amount = (gas + U256::from(1)) * U256::from(each);
     let richest: Address = address(payer);
     note(format_args!("{} accounts get {} ether each from {richest}", signers.len(), format_ether(amount)));
@@ -281,19 +338,13 @@ fn fund_for_run(
     }
 }
 
-fn asked(options: &Run) -> Asked {
+fn asked(options: &Run, mix: Mix) -> Asked {
     Asked {
         networks: options.target.network.clone(),
         timeout: options.target.timeout(),
-        mix: options.kind.clone(),
+        mix,
         senders: options.max_parallelism,
-        pace: Pace {
-            rate: options.rate,
-            batch: options.batch,
-            under_way: options.under_way,
-            count: options.count,
-            presign: options.presign,
-        },
+        pace: options.pace(),
         warmup: Duration::from_secs(options.warmup),
         duration: Duration::from_secs(options.duration),
         pids: options.pid.clone(),

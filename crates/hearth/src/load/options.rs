@@ -1,13 +1,16 @@
 //! The options of `hearth load`.
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256};
 use clap::{Args, Subcommand, ValueEnum};
 use hearth_lab::load::look::RANGE_MAX;
-use hearth_lab::load::workload::Mix;
+use hearth_lab::load::mix::{Mix, Named, NoMix};
+use hearth_lab::load::sender::Pace;
+use hearth_lab::load::{solana, workload};
 
 use super::etl::Etl;
 
@@ -52,7 +55,8 @@ pub enum Options {
 /// Which node.
 #[derive(Args)]
 pub struct Target {
-    /// The node's JSON-RPC; several, with commas between them, are sent to in turn, and the first is read from.
+    /// The node's JSON-RPC, Ethereum's or Solana's: the load finds out which. Several, with commas between them, are
+    /// sent to in turn, and the first is read from.
     #[arg(long, value_name = "URL", value_delimiter = ',', default_value = "http://127.0.0.1:8545")]
     pub network: Vec<String>,
     /// Seconds that an answer may take.
@@ -67,6 +71,29 @@ impl Target {
     }
 }
 
+/// Kinds of transactions, of a chain that is known when the node has answered.
+#[derive(Clone, Debug)]
+pub struct Kinds(String);
+
+impl FromStr for Kinds {
+    type Err = NoMix;
+
+    fn from_str(text: &str) -> Result<Self, NoMix> {
+        let of_solana = text.parse::<solana::workload::Mix>().is_ok();
+        if !of_solana {
+            text.parse::<workload::Mix>()?;
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+impl Kinds {
+    /// The kinds of the chain that the node speaks.
+    pub fn of_chain<K: Named>(&self, chain: &str) -> Result<Mix<K>, String> {
+        self.0.parse().map_err(|why| format!("--kind: {why}; the node speaks {chain}"))
+    }
+}
+
 /// `hearth load fund`
 #[derive(Args)]
 pub struct Fund {
@@ -76,8 +103,8 @@ pub struct Fund {
     /// How many accounts to make.
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub count: usize,
-    /// What each is to have, in ether.
-    #[arg(long, value_name = "ETHER", default_value = "1")]
+    /// What each is to have, in ether or SOL.
+    #[arg(long, value_name = "AMOUNT", default_value = "1")]
     pub amount: String,
     /// Where the keys are kept.
     #[arg(long, value_name = "FILE", default_value = "load-keys.json")]
@@ -86,7 +113,8 @@ pub struct Fund {
     #[arg(long, conflicts_with = "count", visible_alias = "redeposit")]
     pub load: bool,
     /// The secret key of the account that pays [default: the first development account of `hearth evm run` and anvil; a
-    /// node that signs itself, as `geth --dev`, is asked to give that one its money].
+    /// node that signs itself, as `geth --dev`, is asked to give that one its money]. For Solana a key file of its
+    /// tools [default: an airdrop].
     #[arg(long, value_name = "SECRET", env = "HEARTH_FUNDER", hide_env_values = true)]
     pub funder: Option<String>,
 }
@@ -105,10 +133,10 @@ pub struct Run {
     #[command(flatten)]
     pub target: Target,
     /// What transactions do: `transfer` (one wei from account to account), `erc20` (one unit of a token), `contract`
-    /// (one in sixteen creates one, the others call one), `swap` (in a pool of two tokens). Several with weights:
-    /// `transfer=8,swap=2`.
+    /// (one in sixteen creates one, the others call one), `swap` (in a pool of two tokens); on Solana `transfer` and
+    /// `token` (of SPL Token). Several with weights: `transfer=8,swap=2`.
     #[arg(long, value_name = "KIND", default_value = "transfer")]
-    pub kind: Mix,
+    pub kind: Kinds,
     /// The accounts that send, of `hearth load fund` [default: new ones, funded for this run].
     #[arg(long, value_name = "FILE", conflicts_with = "accounts")]
     pub keys: Option<PathBuf>,
@@ -147,6 +175,12 @@ pub struct Run {
     /// Seconds to measure.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub duration: u64,
+    /// Solana: send through `sendTransaction` [default: by QUIC, to the leaders' TPUs].
+    #[arg(long)]
+    pub rpc_send: bool,
+    /// Solana: where transactions go [default: where the node says that the leaders take them].
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "rpc_send")]
+    pub tpu: Option<SocketAddr>,
     /// The node's processes on this machine: their CPU time and memory are reported.
     #[arg(long, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
@@ -213,6 +247,16 @@ pub struct Report {
 }
 
 impl Run {
+    /// How to send.
+    pub fn pace(&self) -> Pace {
+        Pace { rate: self.rate, batch: self.batch, under_way: self.under_way, count: self.count, presign: self.presign }
+    }
+
+    /// An option that only Solana has a meaning for.
+    pub fn only_solana(&self) -> Option<&'static str> {
+        self.rpc_send.then_some("--rpc-send").or(self.tpu.map(|_| "--tpu"))
+    }
+
     /// Whether the options make sense together.
     pub fn check(&self) -> Result<(), String> {
         within(&[
@@ -266,7 +310,7 @@ pub struct Info {
     pub target: Target,
     /// The account [default: the node itself].
     #[arg(value_name = "ADDRESS")]
-    pub account: Option<Address>,
+    pub account: Option<String>,
 }
 
 /// `hearth load block`
@@ -275,7 +319,8 @@ pub struct Block {
     /// The node.
     #[command(flatten)]
     pub target: Target,
-    /// A block's number, or the first and last of several, as 100..200 [default: the newest, see --last].
+    /// A block's number (on Solana a slot), or the first and last of several, as 100..200 [default: the newest,
+    /// see --last].
     #[arg(value_name = "NUMBER", conflicts_with = "last")]
     pub range: Option<String>,
     /// How many of the newest blocks.
@@ -304,9 +349,9 @@ pub struct Tx {
     /// The node.
     #[command(flatten)]
     pub target: Target,
-    /// The transaction's hash.
+    /// The transaction's hash, or its signature on Solana.
     #[arg(value_name = "HASH")]
-    pub hash: B256,
+    pub hash: String,
 }
 
 /// `hearth load compare`

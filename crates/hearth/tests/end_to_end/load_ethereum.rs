@@ -76,7 +76,7 @@ fn without_a_node_there_are_no_keys_that_stand_in_the_way() {
     drop(taken);
     for _ in 0..2 {
         let why = error(1, "fund", &url, &["--count", "3", "--keys", &keys.display().to_string()]);
-        assert!(why.contains("a node must be listening there: `hearth evm run` starts one"), "{why}");
+        assert!(why.contains("a node must be listening there: `hearth evm run` or `hearth run` starts one"), "{why}");
         assert!(!keys.exists());
     }
     let why = error(2, "fund", "127.0.0.1:8545", &["--keys", &keys.display().to_string()]);

@@ -19,6 +19,7 @@ mod hostile;
 mod idle;
 mod kills;
 mod load_ethereum;
+mod load_solana;
 mod metrics;
 mod mistakes;
 mod monitor;

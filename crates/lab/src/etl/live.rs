@@ -206,7 +206,7 @@ impl Blocks {
         const METHOD: &str = "eth_getBlockByNumber";
         let questions: Vec<Value> = (from..=to).map(|height| json!([format!("{height:#x}"), false])).collect();
         let mut last = None;
-        for (height, block) in (from..).zip(self.rpc.batch(METHOD, &questions)?) {
+        for (height, block) in (from..).zip(self.rpc.batch::<Value>(METHOD, &questions)?) {
             let refused = |Refusal { code, message }| RpcError::Refused { method: METHOD.into(), code, message };
             let block = block.map_err(refused)?;
             let Some(txs) = block["transactions"].as_array() else {
@@ -274,7 +274,7 @@ impl Blocks {
             };
         }
         let questions: Vec<Value> = heights.iter().map(question).collect();
-        Ok(self.rpc.batch(METHOD, &questions)?.into_iter().map(Result::ok).collect())
+        Ok(self.rpc.batch::<Value>(METHOD, &questions)?.into_iter().map(Result::ok).collect())
     }
 }
 

@@ -43,6 +43,16 @@ pub enum AccountError {
         /// What is wrong.
         why: String,
     },
+    /// It has the keys of another chain.
+    #[error("{path} has keys of {theirs}, and the node speaks {ours}: name a key file made for it")]
+    OtherChain {
+        /// The file.
+        path: PathBuf,
+        /// Whose keys they are.
+        theirs: &'static str,
+        /// What the node is.
+        ours: &'static str,
+    },
     /// The text is no secret key.
     #[error("`{0}` is no secret key: expected 64 hexadecimal digits")]
     Secret(String),
@@ -91,7 +101,12 @@ pub fn generate(count: usize) -> Result<Vec<Signer>, AccountError> {
 /// Writes a key file; where there is one, it is replaced when the new one is whole.
 pub fn save(path: &Path, signers: &[Signer]) -> Result<(), AccountError> {
     let accounts = signers.iter().map(|s| Entry { address: address(s), secret: s.secret().into() }).collect();
-    let text = serde_json::to_string_pretty(&KeyFile { accounts }).expect("plain data");
+    write(path, &KeyFile { accounts })
+}
+
+/// Writes a file that its owner alone may read, whole or not at all.
+pub(super) fn write(path: &Path, content: &impl Serialize) -> Result<(), AccountError> {
+    let text = serde_json::to_string_pretty(content).expect("plain data");
     let temporary = path.with_extension("tmp");
     let write = || {
         let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
@@ -102,11 +117,27 @@ pub fn save(path: &Path, signers: &[Signer]) -> Result<(), AccountError> {
     write().map_err(|source| AccountError::File { path: path.into(), source })
 }
 
+/// A key file's first look: whose keys it has. Those of Ethereum do not say so.
+#[derive(Deserialize)]
+struct Kept {
+    chain: Option<String>,
+}
+
+/// Reads a key file of this chain.
+pub(super) fn read<T: for<'de> Deserialize<'de>>(path: &Path, ours: &'static str) -> Result<T, AccountError> {
+    let text = fs::read_to_string(path).map_err(|source| AccountError::File { path: path.into(), source })?;
+    let shape = |source| AccountError::Shape { path: path.into(), source };
+    let kept: Kept = serde_json::from_str(&text).map_err(shape)?;
+    let theirs = if kept.chain.as_deref() == Some("solana") { "Solana" } else { "Ethereum" };
+    match theirs == ours {
+        true => serde_json::from_str(&text).map_err(shape),
+        false => Err(AccountError::OtherChain { path: path.into(), theirs, ours }),
+    }
+}
+
 /// Reads a key file, and checks each account.
 pub fn load(path: &Path) -> Result<Vec<Signer>, AccountError> {
-    let text = fs::read_to_string(path).map_err(|source| AccountError::File { path: path.into(), source })?;
-    let file: KeyFile =
-        serde_json::from_str(&text).map_err(|source| AccountError::Shape { path: path.into(), source })?;
+    let file: KeyFile = read(path, "Ethereum")?;
     let damaged = |index, why: String| AccountError::Damaged { path: path.into(), index, why };
     let entries = file.accounts.iter().enumerate();
     entries

@@ -157,7 +157,7 @@ pub fn block_time(rpc: &Rpc, newest: u64) -> Duration {
     // The first block's time is no time at which it was made.
     let numbers: Vec<_> = (newest.saturating_sub(BLOCKS_TIMED).max(1)..=newest).collect();
     let params: Vec<_> = numbers.iter().map(|number| json!([format!("{number:#x}"), false])).collect();
-    let blocks = rpc.batch("eth_getBlockByNumber", &params).unwrap_or_default();
+    let blocks = rpc.batch::<Value>("eth_getBlockByNumber", &params).unwrap_or_default();
     let time = |block: Result<Value, _>| to_quantity(block.ok()?.get("timestamp")?)?.try_into().ok();
     let times: Option<Vec<u64>> = blocks.into_iter().map(time).collect();
     let times = times.unwrap_or_default();
@@ -226,7 +226,7 @@ fn receipts_one_by_one(rpc: &Rpc, number: &str, deadline: Instant) -> Option<Vec
         if Instant::now() > deadline {
             return None;
         }
-        for receipt in rpc.batch("eth_getTransactionReceipt", hashes).ok()? {
+        for receipt in rpc.batch::<Value>("eth_getTransactionReceipt", hashes).ok()? {
             receipts.push(serde_json::from_value(receipt.ok()?).ok()?);
         }
     }

@@ -21,7 +21,7 @@ use super::series::{self, Pool};
 use super::window::{self, Window};
 
 /// At a rate, what falls due within this goes out together where a request holds many.
-const TOGETHER: Duration = Duration::from_millis(20);
+const TOGETHER: Duration = Duration::from_millis(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Of what did not go out, so many are told apart by how late they were.
 const UNSENT_TOLD_APART: u64 = 10_000;
@@ -310,6 +310,11 @@ impl Timetable {
         self.first + self.each.mul_f64(nth as f64)
     }
 
+    /// The time between two.
+    pub fn each(&self) -> Duration {
+        self.each
+    }
+
     /// How many go out in one request: what falls due at once, and all that is late, as far as one holds them.
     pub fn together(&self, now: Instant, batch: usize) -> usize {
         let due = self.due_until(now + TOGETHER).saturating_sub(self.gone);
@@ -341,20 +346,22 @@ mod tests {
 
     #[test]
     fn a_timetable_offers_the_whole_rate() {
-        // 2000 a second by four senders: 500 each, ten together every 20 ms.
+        // 8000 a second by four senders: 2000 each, ten together every 5 ms.
         let now = Instant::now();
-        let mut timetable = Timetable::new(now, 2000.0, 4, 1);
+        let mut timetable = Timetable::new(now, 8000.0, 4, 1);
         let begin = timetable.first;
-        assert_eq!(begin - now, Duration::from_micros(500));
+        assert_eq!(begin - now, Duration::from_micros(125));
         assert_eq!(timetable.together(begin, 100), 11);
         assert_eq!(timetable.together(begin, 4), 4);
         assert_eq!(Timetable::new(now, 1.0, 4, 0).together(now, 100), 1);
-        // Whoever is late by a second catches up at once.
-        assert_eq!(timetable.together(begin + Duration::from_secs(1), 1000), 511);
-        timetable.gone += 500;
-        assert_eq!(timetable.together(begin + Duration::from_secs(1), 1000), 11);
+        // Whoever is late by a second, nearly, catches up at once.
+        let late = begin + Duration::from_millis(995);
+        assert_eq!(timetable.together(late, 4000), 2001);
+        timetable.gone += 1990;
+        assert_eq!(timetable.together(late, 4000), 11);
+        timetable.gone += 10;
         assert_eq!(timetable.due(timetable.gone) - begin, Duration::from_secs(1));
-        assert_eq!(timetable.due_until(begin + Duration::from_secs(2)), 1001);
+        assert_eq!(timetable.due_until(begin + Duration::from_secs(2)), 4001);
         assert_eq!(timetable.due_until(begin - Duration::from_millis(1)), 0);
     }
 

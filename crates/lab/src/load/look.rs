@@ -20,14 +20,18 @@ const TOGETHER: usize = 50;
 
 /// Lines of a name and a value.
 #[derive(Default)]
-struct Lines(String);
+pub(super) struct Lines(String);
 
 impl Lines {
-    fn add(&mut self, name: &str, value: impl std::fmt::Display) {
+    pub fn into_text(self) -> String {
+        self.0
+    }
+
+    pub fn add(&mut self, name: &str, value: impl std::fmt::Display) {
         writeln!(self.0, "{name:<18}{value}").expect("a string takes all");
     }
 
-    fn add_if(&mut self, name: &str, value: Option<impl std::fmt::Display>) {
+    pub fn add_if(&mut self, name: &str, value: Option<impl std::fmt::Display>) {
         if let Some(value) = value {
             self.add(name, value);
         }
@@ -35,7 +39,7 @@ impl Lines {
 }
 
 /// What a node that refuses does not tell.
-fn told(answer: Result<Value, RpcError>) -> Result<Option<Value>, RpcError> {
+pub(super) fn told(answer: Result<Value, RpcError>) -> Result<Option<Value>, RpcError> {
     match answer {
         Ok(Value::Null) | Err(RpcError::Refused { .. }) => Ok(None),
         Ok(value) => Ok(Some(value)),
@@ -102,7 +106,7 @@ pub fn blocks(rpc: &Rpc, from: u64, to: u64) -> Result<String, RpcError> {
     let mut lines: Vec<BlockLine> = vec![];
     let numbers: Vec<Value> = (from..=to).map(|number| json!([format!("{number:#x}"), false])).collect();
     for numbers in numbers.chunks(TOGETHER) {
-        for block in rpc.batch("eth_getBlockByNumber", numbers)? {
+        for block in rpc.batch::<Value>("eth_getBlockByNumber", numbers)? {
             let Ok(block) = block else { continue };
             let small = |name| field(&block, name).and_then(|value| u64::try_from(value).ok()).unwrap_or_default();
             let Some(transactions) = block["transactions"].as_array() else { continue };

@@ -102,3 +102,11 @@ impl<K: Named> fmt::Display for Mix<K> {
         out.write_str(&parts.join(","))
     }
 }
+
+/// A number that looks random and follows from these two (splitmix64).
+pub(super) fn scatter(account: u64, nonce: u64) -> u64 {
+    let mut x = account.wrapping_add(nonce.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

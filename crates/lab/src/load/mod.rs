@@ -1,4 +1,4 @@
-//! Load on a node that speaks Ethereum's JSON-RPC.
+//! Load on a node that speaks Ethereum's JSON-RPC or Solana's.
 //!
 //! reads   the node's answers and blocks; a key file
 //! writes  transactions; a [`report::Report`]
@@ -10,6 +10,7 @@
 //! → compare ([`compare`]). [`look`] shows what a node has.
 
 pub mod account;
+pub mod chain;
 pub mod collect;
 pub mod compare;
 pub mod course;
@@ -32,5 +33,6 @@ pub mod run;
 pub mod sender;
 pub mod series;
 mod setup;
+pub mod solana;
 mod window;
 pub mod workload;

@@ -18,6 +18,8 @@ use alloy_primitives::map::B256HashMap;
 use hdrhistogram::Histogram;
 
 const REASONS_MAX: usize = 64;
+/// Of a block's transactions, so many are counted at once.
+const INCLUDED_TOGETHER: usize = 256;
 /// Of how many refused ones it is kept that they were: a block may show yet that they were taken.
 const REFUSED_MAX: usize = 200_000;
 /// Of how many that were signed anew it is kept what they were: a block may have those bytes yet.
@@ -132,6 +134,20 @@ impl State {
         Some(sent)
     }
 
+    /// Counts those of a block's transactions that are ours.
+    fn include(&mut self, hashes: &[B256], at: Instant) -> u64 {
+        let mut ours = 0;
+        for hash in hashes {
+            let Some(sent) = self.take(hash).or_else(|| self.take_alias(hash)) else { continue };
+            ours += 1;
+            if sent.measured {
+                record(&mut self.counts.latency_us, at.saturating_duration_since(sent.due));
+            }
+        }
+        self.counts.included += ours;
+        ours
+    }
+
     /// What a block's transaction was until now, if it is ours.
     fn take(&mut self, hash: &B256) -> Option<Sent> {
         if let Some(sent) = self.under_way.remove(hash) {
@@ -236,16 +252,13 @@ impl Outcomes {
 
     /// A block has been read; gives how many of its transactions are ours.
     pub fn included(&self, hashes: &[B256], at: Instant) -> u64 {
-        let state = &mut *self.state();
         let mut ours = 0;
-        for hash in hashes {
-            let Some(sent) = state.take(hash).or_else(|| state.take_alias(hash)) else { continue };
-            ours += 1;
-            if sent.measured {
-                record(&mut state.counts.latency_us, at.saturating_duration_since(sent.due));
-            }
+        // In pieces: those who send meanwhile wait for no whole block.
+        for some in hashes.chunks(INCLUDED_TOGETHER) {
+            ours += self.state().include(some, at);
+            std::thread::yield_now();
         }
-        state.counts.included += ours;
+        let state = &mut *self.state();
         let since = state.last_block.0.map_or(Duration::ZERO, |before| at.saturating_duration_since(before));
         state.last_block = (Some(at), state.last_block.1.max(since));
         if ours > 0 {

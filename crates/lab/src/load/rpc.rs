@@ -1,4 +1,4 @@
-//! Ethereum's JSON-RPC as a client: one question, a batch, and many raw transactions in one request.
+//! JSON-RPC as a client: one question, a batch; and what Ethereum's nodes are asked, raw transactions among it.
 //!
 //! reads   answers over HTTP
 //! writes  requests
@@ -145,6 +145,11 @@ impl Rpc {
 
     /// One question.
     pub fn call(&self, method: &str, params: &Value) -> Result<Value, RpcError> {
+        self.call_as(method, params)
+    }
+
+    /// One question, whose answer has this shape.
+    pub fn call_as<T: for<'de> Deserialize<'de>>(&self, method: &str, params: &Value) -> Result<T, RpcError> {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
         let text = self.post(body.as_bytes())?;
         let answer: Answer<'_> = self.parse(method, &text)?;
@@ -156,7 +161,11 @@ impl Rpc {
     }
 
     /// Questions of one method in one request; answers in their order.
-    pub fn batch(&self, method: &str, params: &[Value]) -> Result<Vec<Result<Value, Refusal>>, RpcError> {
+    pub fn batch<T: for<'de> Deserialize<'de>>(
+        &self,
+        method: &str,
+        params: &[Value],
+    ) -> Result<Vec<Result<T, Refusal>>, RpcError> {
         let questions = params.iter().enumerate();
         let body: Vec<_> = questions
             .map(|(id, params)| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
@@ -227,7 +236,8 @@ impl Rpc {
         serde_json::from_slice(text).map_err(|why| self.garbled(method, &why.to_string()))
     }
 
-    fn garbled(&self, method: &str, why: &str) -> RpcError {
+    /// An answer that is none.
+    pub(super) fn garbled(&self, method: &str, why: &str) -> RpcError {
         RpcError::Garbled { url: self.url.clone(), method: method.into(), why: why.into() }
     }
 
@@ -269,7 +279,7 @@ impl Rpc {
         let mut quantities = Vec::with_capacity(accounts.len());
         for chunk in accounts.chunks(500) {
             let params: Vec<_> = chunk.iter().map(|account| json!([account, when])).collect();
-            for answer in self.batch(method, &params)? {
+            for answer in self.batch::<Value>(method, &params)? {
                 let value = answer.map_err(|Refusal { code, message }| RpcError::Refused {
                     method: method.into(),
                     code,

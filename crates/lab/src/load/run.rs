@@ -320,7 +320,8 @@ fn end(rpc: &Rpc, outcomes: &Outcomes, patience: Duration) {
     for hashes in outcomes.left().chunks(100) {
         let params: Vec<_> = hashes.iter().map(|hash| json!([hash])).collect();
         let in_time = Instant::now() < deadline;
-        let answers = in_time.then(|| ask.ask(|rpc| rpc.batch("eth_getTransactionByHash", &params)).ok()).flatten();
+        let asked = || ask.ask(|rpc| rpc.batch::<Value>("eth_getTransactionByHash", &params)).ok();
+        let answers = in_time.then(asked).flatten();
         let mut answers = answers.unwrap_or_default().into_iter();
         for hash in hashes {
             let outcome = match answers.next() {

@@ -131,13 +131,9 @@ impl Workload {
     }
 }
 
-/// A number that looks random and follows from the account and the nonce (splitmix64).
+/// A number that looks random and follows from the account and the nonce.
 fn scatter(from: Address, nonce: u64) -> u64 {
-    let account = u64::from_be_bytes(from[12..].try_into().expect("the last 8 of 20 bytes"));
-    let mut x = account.wrapping_add(nonce.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    super::mix::scatter(u64::from_be_bytes(from[12..].try_into().expect("the last 8 of 20 bytes")), nonce)
 }
 
 /// A call's input: the function, and its arguments of one word each.

@@ -1,0 +1,361 @@
+//! Confirmed blocks, read from the node while the load runs.
+//!
+//! reads   `getSlot`, `getBlocks`, `getBlock` with signatures; `getLatestBlockhash`; afterwards `getBlock`
+//!         with accounts
+//! writes  a [`Block`] each; ends of transactions; the chain's time
+//! memory  100 B a block; one block's signatures
+//! drops   nothing: a block that cannot be read is asked for again; what was read before the node died stays
+
+use std::collections::HashSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use alloy_primitives::B256;
+use hearth_wire::Pubkey;
+use hearth_wire::base58::{decode_32, decode_64};
+use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
+
+use super::node::{ChainTime, Node};
+use crate::load::collect::{Block, Chain, Receipts};
+use crate::load::outcome::Outcomes;
+use crate::load::rpc::RpcError;
+
+/// How often the node is asked for its newest slot.
+const POLL: Duration = Duration::from_millis(20);
+/// How often it is asked for a newer blockhash.
+const BLOCKHASH_EVERY: Duration = Duration::from_millis(400);
+/// How often it is asked who leads.
+const LEADERS_EVERY: Duration = Duration::from_secs(1);
+/// So many signatures are read before others may have the core.
+const YIELD_EVERY: usize = 512;
+/// How long nothing but errors may come.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The node's codes for a slot that has no block: skipped, here or in all that is kept.
+const SKIPPED: [i64; 2] = [-32007, -32009];
+/// Its codes for a block that is not there yet, and for a node that is behind.
+const NOT_YET: [i64; 3] = [-32004, -32005, -32014];
+
+/// The first half of a signature.
+struct Id(B256);
+
+struct IdVisitor;
+
+impl Visitor<'_> for IdVisitor {
+    type Value = Id;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a signature in base58")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Id, E> {
+        let signature = decode_64(text).map_err(E::custom)?;
+        Ok(Id(B256::from_slice(&signature[..32])))
+    }
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(IdVisitor)
+    }
+}
+
+/// The signatures of a block.
+struct Ids(Vec<B256>);
+
+struct IdsVisitor;
+
+impl<'de> Visitor<'de> for IdsVisitor {
+    type Value = Ids;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("signatures in base58")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut texts: A) -> Result<Ids, A::Error> {
+        let mut ids = vec![];
+        while let Some(Id(id)) = texts.next_element()? {
+            ids.push(id);
+            // Those who send on the same core do not wait for a whole block.
+            if ids.len() % YIELD_EVERY == 0 {
+                thread::yield_now();
+            }
+        }
+        Ok(Ids(ids))
+    }
+}
+
+impl<'de> Deserialize<'de> for Ids {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(IdsVisitor)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Signatures {
+    blockhash: String,
+    previous_blockhash: String,
+    block_height: Option<u64>,
+    block_time: Option<i64>,
+    signatures: Ids,
+}
+
+/// Where transactions go, as whoever reads blocks finds it.
+#[derive(Default)]
+pub struct Targets {
+    addresses: Mutex<Vec<SocketAddr>>,
+    version: AtomicU64,
+}
+
+impl Targets {
+    /// Sets them.
+    pub fn set(&self, addresses: Vec<SocketAddr>) {
+        let mut now = self.addresses.lock().expect("nobody panics with it");
+        if *now != addresses {
+            *now = addresses;
+            self.version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// How often they have changed.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Where to send now.
+    pub fn get(&self) -> Vec<SocketAddr> {
+        self.addresses.lock().expect("nobody panics with it").clone()
+    }
+}
+
+/// Reads blocks, one after the other.
+pub struct Follower<'a> {
+    node: &'a Node,
+    outcomes: &'a Outcomes,
+    time: &'a ChainTime,
+    /// Where to tell who leads; none where whoever runs the load has said where transactions go.
+    targets: Option<&'a Targets>,
+    /// The first slot that has not been read.
+    next: u64,
+    tip: Option<String>,
+    /// Whether each block's parent was the block before.
+    is_whole: bool,
+    renewed: Instant,
+    led: Instant,
+    /// What was read.
+    pub chain: Chain,
+}
+
+impl<'a> Follower<'a> {
+    /// Begins with slot `next`.
+    pub fn new(
+        node: &'a Node,
+        outcomes: &'a Outcomes,
+        time: &'a ChainTime,
+        targets: Option<&'a Targets>,
+        next: u64,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            node,
+            outcomes,
+            time,
+            targets,
+            next,
+            tip: None,
+            is_whole: true,
+            renewed: now,
+            led: now,
+            chain: Chain::default(),
+        }
+    }
+
+    /// Reads until `until`; then once more. A node that is silent for half a minute, or at the end, ends it with what
+    /// there is. Gives whether the node still answers.
+    pub fn follow(&mut self, until: impl Fn(&Self) -> bool) -> bool {
+        let mut answered = Instant::now();
+        loop {
+            // Looked at before the node is asked: what came before the end is read after it.
+            let last = until(self);
+            let before = self.next;
+            match self.step() {
+                Ok(()) => answered = Instant::now(),
+                Err(why) => {
+                    self.chain.errors += 1;
+                    if self.next > before {
+                        answered = Instant::now();
+                    }
+                    if last || answered.elapsed() > PATIENCE {
+                        self.chain.lost = Some(why);
+                        return false;
+                    }
+                }
+            }
+            if last {
+                return true;
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Reads until whoever sends has stopped.
+    pub fn follow_until(&mut self, stop: &AtomicBool) {
+        self.follow(|_| stop.load(Ordering::Acquire));
+    }
+
+    fn step(&mut self) -> Result<(), RpcError> {
+        if self.renewed.elapsed() > BLOCKHASH_EVERY {
+            self.time.renew(self.node.blockhash()?);
+            self.renewed = Instant::now();
+        }
+        if let Some(targets) = self.targets
+            && self.led.elapsed() > LEADERS_EVERY
+        {
+            let found = self.node.tpus()?;
+            if !found.is_empty() {
+                targets.set(found);
+            }
+            self.led = Instant::now();
+        }
+        let newest = self.node.slot()?;
+        if newest < self.next {
+            return Ok(());
+        }
+        let options = json!({ "commitment": "confirmed" });
+        let slots: Vec<u64> = self.node.rpc.call_as("getBlocks", &json!([self.next, newest, options]))?;
+        for slot in slots {
+            // A list that goes back is a lie, and would count twice.
+            if slot < self.next || slot > newest {
+                return Err(self.node.rpc.garbled("getBlocks", "slots that were not asked for"));
+            }
+            if !self.read(slot)? {
+                return Ok(());
+            }
+            self.next = slot + 1;
+        }
+        Ok(())
+    }
+
+    /// Reads the block of a slot; whether that is done with.
+    fn read(&mut self, slot: u64) -> Result<bool, RpcError> {
+        let options = json!({
+            "commitment": "confirmed",
+            "encoding": "base64",
+            "transactionDetails": "signatures",
+            "rewards": false,
+            "maxSupportedTransactionVersion": 0,
+        });
+        let block = match self.node.rpc.call_as::<Option<Signatures>>("getBlock", &json!([slot, options])) {
+            Ok(Some(block)) => block,
+            Err(RpcError::Refused { code, .. }) if SKIPPED.contains(&code) => return Ok(true),
+            Ok(None) => {
+                self.chain.number_ahead += 1;
+                return Ok(false);
+            }
+            Err(RpcError::Refused { code, .. }) if NOT_YET.contains(&code) => {
+                self.chain.number_ahead += 1;
+                return Ok(false);
+            }
+            Err(why) => return Err(why),
+        };
+        let seen = Instant::now();
+        let reorganised = self.tip.as_ref().is_some_and(|tip| *tip != block.previous_blockhash);
+        self.chain.reorganised += u64::from(reorganised);
+        self.tip = Some(block.blockhash);
+        let ids = block.signatures.0;
+        let ours = self.outcomes.included(&ids, seen);
+        self.chain.blocks.push(Block {
+            number: slot,
+            seen,
+            timestamp: block.block_time.and_then(|time| u64::try_from(time).ok()).unwrap_or_default(),
+            transactions: ids.len() as u64,
+            ours,
+            gas_used: 0,
+            gas_limit: 0,
+            base_fee: 0,
+            under_way: self.outcomes.under_way(),
+        });
+        // After its transactions are counted: what has not been seen by then is in no block. After a hole in the chain,
+        // as a node shows that lists not all its blocks, nobody can say so any more.
+        self.is_whole &= !reorganised;
+        if let Some(height) = block.block_height.filter(|_| self.is_whole) {
+            self.time.reached(height);
+        }
+        Ok(true)
+    }
+}
+
+struct Key(Pubkey);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
+        decode_32(&text).map(Self).map_err(D::Error::custom)
+    }
+}
+
+#[derive(Deserialize)]
+struct WithAccounts {
+    transactions: Vec<WithMeta>,
+}
+
+#[derive(Deserialize)]
+struct WithMeta {
+    transaction: AccountList,
+    meta: Option<Meta>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AccountList {
+    account_keys: Vec<NamedKey>,
+}
+
+#[derive(Deserialize)]
+struct NamedKey {
+    pubkey: Key,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    err: Option<IgnoredAny>,
+}
+
+/// How many of the load's transactions failed in their blocks. Where there is no time for all, those of blocks here and
+/// there are looked at.
+pub fn failed(node: &Node, blocks: &[Block], senders: &HashSet<Pubkey>, patience: Duration) -> Receipts {
+    let deadline = Instant::now() + patience;
+    let mut blocks: Vec<_> = blocks.iter().filter(|block| block.ours > 0).collect();
+    blocks.sort_by_key(|block| block.number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let options = json!({
+        "commitment": "confirmed",
+        "encoding": "json",
+        "transactionDetails": "accounts",
+        "rewards": false,
+        "maxSupportedTransactionVersion": 0,
+    });
+    let mut sum = Receipts::default();
+    for block in blocks {
+        if Instant::now() > deadline {
+            break;
+        }
+        let number = block.number;
+        let Ok(block) = node.rpc.call_as::<WithAccounts>("getBlock", &json!([block.number, options])) else { continue };
+        let ours = block
+            .transactions
+            .iter()
+            .filter(|one| one.transaction.account_keys.first().is_some_and(|payer| senders.contains(&payer.pubkey.0)));
+        let failed_here: Vec<bool> = ours.filter_map(|one| one.meta.as_ref()).map(|meta| meta.err.is_some()).collect();
+        let count = failed_here.iter().filter(|failed| **failed).count() as u64;
+        sum.seen += failed_here.len() as u64;
+        sum.failed += count;
+        sum.failed_in.insert(number, count);
+    }
+    sum
+}

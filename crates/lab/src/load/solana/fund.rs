@@ -1,0 +1,298 @@
+//! Money for accounts, as a tree: who has more than it needs pays others.
+//!
+//! reads   balances, what became of transfers
+//! writes  transfers, twenty in a transaction; an airdrop where nobody else pays
+//! memory  the transfers of a level
+//! drops   nothing: what is called again goes on from what everybody has
+//!
+//! Transfers are paid anew only when their blockhash has expired and no block has them: nothing is paid twice.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hearth_wire::Pubkey;
+use hearth_wire::base58::encode_32;
+use hearth_wire::message::Message;
+use hearth_wire::program::system;
+
+use super::deliver::{End, deliver};
+use super::keys::Account;
+use super::node::{Blockhash, Node};
+use crate::load::rpc::RpcError;
+
+/// Transfers in a transaction: 1,147 of 1,232 bytes.
+const TRANSFERS: usize = 20;
+/// Transactions of one account in a level: each has to wait for the one before, as both write the account.
+const FAN: usize = 16;
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The longest wait for an airdrop.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why accounts have no money.
+#[derive(Debug, thiserror::Error)]
+pub enum FundError {
+    /// The node.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// Who pays has too little.
+    #[error("{payer} has {has} lamports, and {needed} are needed for {count} accounts and their fees")]
+    Poor {
+        /// Who.
+        payer: String,
+        /// What it has.
+        has: u64,
+        /// What it is to pay.
+        needed: u64,
+        /// For how many.
+        count: usize,
+    },
+    /// The node gives no airdrop.
+    #[error("the node gives no airdrop of {lamports} lamports: {why}; name a key file that pays with --funder")]
+    Airdrop {
+        /// How much was asked for.
+        lamports: u64,
+        /// The node's words.
+        why: String,
+    },
+    /// An airdrop did not come.
+    #[error("the airdrop of {0} lamports is in no block after a minute")]
+    Late(u64),
+    /// A transfer failed.
+    #[error("a transfer that funds failed: {0}")]
+    Failed(String),
+    /// Stopped by whoever called.
+    #[error("stopped: {done} of {count} accounts are funded; called again it goes on from there")]
+    Stopped {
+        /// How many of those that were short no longer are.
+        done: usize,
+        /// How many were short.
+        count: usize,
+    },
+}
+
+/// Accounts by what they have, as indexes: those that are short, and those that can pay, with for how many.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Survey {
+    short: Vec<usize>,
+    payers: Vec<(usize, usize)>,
+}
+
+impl Survey {
+    fn of(balances: &[u64], amount: u64, each: u64) -> Self {
+        let mut survey = Self::default();
+        for (index, &has) in balances.iter().enumerate() {
+            match has.checked_sub(amount) {
+                None => survey.short.push(index),
+                Some(surplus) => {
+                    let enough_for = (surplus / each).min(balances.len() as u64) as usize;
+                    survey.payers.extend((enough_for > 0).then_some((index, enough_for)));
+                }
+            }
+        }
+        survey
+    }
+
+    /// For how many the accounts that can pay do not do.
+    fn beyond(&self) -> usize {
+        let paid = self.payers.iter().fold(0usize, |sum, (_, enough_for)| sum.saturating_add(*enough_for));
+        self.short.len().saturating_sub(paid)
+    }
+}
+
+/// A transfer of a level: so many accounts have their money with it, the receiver among them.
+#[derive(Debug, PartialEq, Eq)]
+struct Transfer {
+    /// An account, or none: the one that is rich.
+    from: Option<usize>,
+    to: usize,
+    accounts: usize,
+}
+
+/// Who pays whom now: everybody who can pays as many as fit, and gives them what they are to pass on.
+fn level(survey: &Survey) -> Vec<Transfer> {
+    let beyond = survey.beyond();
+    let mut short = survey.short.iter();
+    let mut left = survey.short.len() - beyond;
+    let mut transfers = vec![];
+    let payers = survey.payers.iter().map(|&(from, enough_for)| (Some(from), enough_for)).chain([(None, beyond)]);
+    for (from, enough_for) in payers {
+        let share = if from.is_some() { enough_for.min(left) } else { beyond };
+        left -= if from.is_some() { share } else { 0 };
+        let children = share.min(TRANSFERS * FAN);
+        for (child, &to) in (0..children).zip(&mut short) {
+            let accounts = share / children + usize::from(child < share % children);
+            transfers.push(Transfer { from, to, accounts });
+        }
+    }
+    transfers
+}
+
+/// Gives `amount` lamports to each account that has less: out of those that have more, then of `funder`, or else of an
+/// airdrop to the first account. `told` hears how many are done. Gives how many were short.
+pub fn fund(
+    node: &Node,
+    funder: Option<&Account>,
+    accounts: &[Account],
+    amount: u64,
+    stop: &dyn Fn() -> bool,
+    mut told: impl FnMut(usize, usize),
+) -> Result<usize, FundError> {
+    let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
+    // A transaction's fee for each transfer in it: more than is needed, and the rest stays with who pays.
+    let each = amount + node.fee()?;
+    let mut count = None;
+    loop {
+        let mut balances = node.balances(&addresses)?;
+        let mut survey = Survey::of(&balances, amount, each);
+        let count = *count.get_or_insert(survey.short.len());
+        let done = count.saturating_sub(survey.short.len());
+        told(done, count);
+        if survey.short.is_empty() {
+            return Ok(count);
+        }
+        if stop() {
+            return Err(FundError::Stopped { done, count });
+        }
+        let needed = each.saturating_mul(survey.beyond() as u64);
+        match funder {
+            Some(funder) if needed > 0 => check(node, funder, needed, survey.beyond())?,
+            None if needed > 0 => {
+                let asked = needed + amount.saturating_sub(balances[0]);
+                airdrop(node, &addresses[0], asked, balances[0], stop).map_err(|why| stopped(why, done, count))?;
+                balances = node.balances(&addresses)?;
+                survey = Survey::of(&balances, amount, each);
+            }
+            _ => {}
+        }
+        let transfers = level(&survey);
+        let blockhash = node.blockhash()?;
+        let (raws, paid) = signed(&transfers, funder, accounts, (amount, each), &blockhash);
+        let arrived = |landed: usize| (landed * transfers.len() / raws.len().max(1)).min(paid);
+        let ends = deliver(node, &raws, &blockhash, stop, |landed| told(done + arrived(landed), count))?;
+        for end in ends {
+            match end {
+                // What expired is in no block: the next look at balances finds who is still short.
+                End::Landed | End::Expired => {}
+                End::Failed(why) => return Err(FundError::Failed(why)),
+                End::Stopped => return Err(FundError::Stopped { done, count }),
+            }
+        }
+    }
+}
+
+fn stopped(why: FundError, done: usize, count: usize) -> FundError {
+    if let FundError::Stopped { .. } = why { FundError::Stopped { done, count } } else { why }
+}
+
+fn check(node: &Node, funder: &Account, needed: u64, count: usize) -> Result<(), FundError> {
+    let has = node.balances(&[funder.address])?[0];
+    match has < needed {
+        true => Err(FundError::Poor { payer: encode_32(&funder.address).to_string(), has, needed, count }),
+        false => Ok(()),
+    }
+}
+
+/// Asks for lamports for an account that has `before`, and waits until they are there.
+fn airdrop(node: &Node, to: &Pubkey, lamports: u64, before: u64, stop: &dyn Fn() -> bool) -> Result<(), FundError> {
+    match node.airdrop(to, lamports) {
+        Ok(()) => {}
+        Err(RpcError::Refused { message, .. }) => return Err(FundError::Airdrop { lamports, why: message }),
+        Err(why) => return Err(why.into()),
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while node.balances(&[*to])?[0] < before.saturating_add(lamports) {
+        if stop() {
+            return Err(FundError::Stopped { done: 0, count: 0 });
+        }
+        if Instant::now() > deadline {
+            return Err(FundError::Late(lamports));
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+/// The transfers as transactions, and how many transfers there are.
+fn signed(
+    transfers: &[Transfer],
+    funder: Option<&Account>,
+    accounts: &[Account],
+    (amount, each): (u64, u64),
+    blockhash: &Blockhash,
+) -> (Vec<Vec<u8>>, usize) {
+    let mut raws = vec![];
+    for of_one in transfers.chunk_by(|a, b| a.from == b.from) {
+        let payer = match of_one[0].from {
+            Some(index) => &accounts[index],
+            None => funder.expect("without a funder nothing is beyond what accounts have"),
+        };
+        for some in of_one.chunks(TRANSFERS) {
+            let transfer = |transfer: &Transfer| {
+                let lamports = amount + each * (transfer.accounts as u64 - 1);
+                system::transfer(&payer.address, &accounts[transfer.to].address, lamports)
+            };
+            let instructions: Vec<_> = some.iter().map(transfer).collect();
+            let message = Message::compile(&payer.address, &instructions, &blockhash.hash).expect("so many fit");
+            raws.push(message.sign_with(|_, message| payer.key.sign(message)));
+        }
+    }
+    (raws, transfers.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::generate;
+    use super::*;
+
+    const EACH: u64 = 1_005;
+
+    /// Levels until everybody has 1,000 when the first has what all need, or the rich one pays.
+    fn levels(count: usize, first_is_rich: bool) -> usize {
+        let mut balances = vec![0; count];
+        if first_is_rich && count > 0 {
+            balances[0] = 1_000 + EACH * (count as u64 - 1);
+        }
+        for level_index in 0.. {
+            let survey = Survey::of(&balances, 1_000, EACH);
+            if survey.short.is_empty() {
+                return level_index;
+            }
+            assert_eq!(survey.beyond() == 0, first_is_rich || level_index > 0, "level {level_index}");
+            for Transfer { from, to, accounts } in level(&survey) {
+                let lamports = 1_000 + EACH * (accounts as u64 - 1);
+                if let Some(from) = from {
+                    balances[from] -= lamports + 5;
+                }
+                balances[to] += lamports;
+            }
+            assert!(balances.iter().all(|has| *has < 1 << 40), "nobody pays more than it has");
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn the_tree_pays_for_everybody() {
+        assert_eq!([0, 1, 320, 321, 10_000].map(|count| levels(count, false)), [0, 1, 1, 2, 2]);
+        assert_eq!([1, 321, 322, 10_000].map(|count| levels(count, true)), [0, 1, 2, 2]);
+    }
+
+    #[test]
+    fn a_surplus_pays_before_the_funder() {
+        let survey = Survey::of(&[1_000 + 2 * EACH, 0, 0, 0], 1_000, EACH);
+        assert_eq!((survey.beyond(), survey.payers.clone()), (1, vec![(0, 2)]));
+        let transfers = level(&survey);
+        assert_eq!(transfers.iter().map(|t| t.from).collect::<Vec<_>>(), [Some(0), Some(0), None]);
+        let accounts = generate(5).unwrap();
+        let blockhash = Blockhash { hash: [1; 32], last_valid: 1 };
+        let (raws, count) = signed(&transfers, Some(&accounts[4]), &accounts, (1_000, EACH), &blockhash);
+        assert_eq!((raws.len(), count), (2, 3));
+    }
+
+    #[test]
+    fn as_many_transfers_as_are_sent_together_fit_a_packet() {
+        let accounts = generate(TRANSFERS + 1).unwrap();
+        let transfers: Vec<_> = (1..=TRANSFERS).map(|to| Transfer { from: Some(0), to, accounts: 1 }).collect();
+        let blockhash = Blockhash { hash: [1; 32], last_valid: 1 };
+        assert_eq!(signed(&transfers, None, &accounts, (1, 2), &blockhash).0.len(), 1);
+    }
+}

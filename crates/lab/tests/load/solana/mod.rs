@@ -1,0 +1,228 @@
+//! A load, and the money for it, on nodes of Solana's that misbehave: every transaction has its true end.
+
+mod stub;
+
+use std::time::Duration;
+
+use hearth_lab::load::chain::{ConnectError, Connected, connect};
+use hearth_lab::load::course::{Beside, Pace, Timing};
+use hearth_lab::load::report::Report;
+use hearth_lab::load::solana::fund::{FundError, fund};
+use hearth_lab::load::solana::keys::{Account, generate};
+use hearth_lab::load::solana::run::{Asked, drive};
+use hearth_lab::load::solana::workload::Kind;
+use hearth_lab::load::solana::{Node, look};
+use hearth_wire::Pubkey;
+use hearth_wire::base58::encode_32;
+
+use crate::http::{Reply, serve};
+use stub::{Manners, Stub};
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+struct Scene {
+    stub: Stub,
+    accounts: Vec<Account>,
+    asked: Asked,
+}
+
+fn node(url: &str) -> Node {
+    match connect(url, TIMEOUT).unwrap() {
+        Connected::Solana(node) => node,
+        Connected::Ethereum(_) => panic!("it speaks Solana's JSON-RPC"),
+    }
+}
+
+/// So many accounts with money, on a node of such manners.
+fn scene(accounts: usize, manners: Manners) -> Scene {
+    let accounts = generate(accounts).unwrap();
+    let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
+    let stub = Stub::start(Manners { slot_ms: manners.slot_ms.max(20), ..manners }, &addresses);
+    let asked = Asked {
+        networks: vec![stub.url.clone()],
+        timeout: TIMEOUT,
+        mix: Kind::Transfer.into(),
+        senders: 2,
+        pace: Pace { rate: None, batch: 10, under_way: 100, count: None, presign: 0 },
+        timing: Timing {
+            warmup: Duration::ZERO,
+            duration: Duration::from_secs(60),
+            pids: vec![],
+            beside: Beside::default(),
+        },
+        rpc_send: false,
+        tpu: None,
+    };
+    Scene { stub, accounts, asked }
+}
+
+impl Scene {
+    /// Each account sends so many, and no more.
+    fn counted(mut self, count: u64) -> Self {
+        self.asked.pace.count = Some(count);
+        self
+    }
+
+    /// Sent through the RPC.
+    fn over_rpc(mut self) -> Self {
+        self.asked.rpc_send = true;
+        self
+    }
+
+    fn run(&self) -> Report {
+        let node = node(&self.stub.url);
+        let report = drive(&self.asked, &node, &[], &self.accounts, &|| false, |_| {}).unwrap();
+        let Report { sent, included, rejected, dropped, unknown, .. } = &report;
+        assert_eq!(*sent, included + rejected + dropped + unknown, "{}", report.text());
+        assert_eq!(*included, self.stub.with(|world| world.landed()) as u64, "{}", report.text());
+        assert!(self.stub.with(|world| world.most_often()) <= 1, "something was done twice\n{}", report.text());
+        report
+    }
+}
+
+#[test]
+fn a_node_that_behaves_includes_all_by_either_way() {
+    for rpc_send in [false, true] {
+        let mut scene = scene(6, Manners { skips_every: 5, ..Manners::default() }).counted(20);
+        scene.asked.rpc_send = rpc_send;
+        let report = scene.run();
+        assert_eq!((report.sent, report.included), (120, 120), "{}", report.text());
+        assert_eq!((report.receipts_seen, report.failed), (120, Some(0)));
+        assert_eq!((report.resigned, report.other_hash, report.reorganised), (0, 0, 0), "{}", report.text());
+        assert!(report.client.contains("solana-core 0.0.1") && report.tps > 0.0, "{}", report.text());
+    }
+}
+
+#[test]
+fn what_fails_in_its_block_is_included_and_counted_apart() {
+    let report = scene(4, Manners { fails_every: 4, ..Manners::default() }).counted(10).run();
+    assert_eq!((report.included, report.receipts_seen, report.failed), (40, 40, Some(10)), "{}", report.text());
+}
+
+#[test]
+fn what_got_lost_is_sent_again() {
+    for rpc_send in [false, true] {
+        let mut scene = scene(4, Manners { slot_ms: 100, forgets_every: 3, ..Manners::default() }).counted(6);
+        scene.asked.rpc_send = rpc_send;
+        let report = scene.run();
+        assert_eq!((report.sent, report.included, report.resigned), (24, 24, 0), "{}", report.text());
+        assert!(report.healed >= 8, "{}", report.text());
+    }
+}
+
+#[test]
+fn what_can_be_in_no_block_any_more_is_signed_anew() {
+    // A life of 40 blocks of 20 ms, and a node that hears nothing for 60.
+    let manners = Manners { life: 40, deaf_until: 60, ..Manners::default() };
+    let report = scene(4, manners).counted(5).run();
+    assert_eq!((report.sent, report.included), (20, 20), "{}", report.text());
+    assert!(report.resigned >= 20, "{}", report.text());
+}
+
+#[test]
+fn what_no_block_has_in_its_life_is_dropped() {
+    let manners = Manners { life: 40, deaf_until: u64::MAX, ..Manners::default() };
+    let mut scene = scene(4, manners);
+    (scene.asked.pace.rate, scene.asked.timing.duration) = (Some(20.0), Duration::from_secs(1));
+    let report = scene.run();
+    assert!(report.sent >= 10 && report.dropped == report.sent, "{}", report.text());
+}
+
+#[test]
+fn answers_lost_halved_and_refused_for_a_while_cost_nothing() {
+    for manners in [
+        Manners { answer_lost_every: 3, ..Manners::default() },
+        Manners { half_every: 5, ..Manners::default() },
+        Manners { busy_every: 2, ..Manners::default() },
+    ] {
+        let report = scene(6, manners).over_rpc().counted(10).run();
+        assert_eq!((report.sent, report.included, report.rejected), (60, 60, 0), "{manners:?}\n{}", report.text());
+        assert!(report.unanswered > 0 && report.last_error.is_some(), "{manners:?}\n{}", report.text());
+    }
+}
+
+#[test]
+fn a_refusal_is_counted_with_its_words() {
+    let report = scene(4, Manners { refuses_every: 5, ..Manners::default() }).over_rpc().counted(10).run();
+    assert_eq!((report.sent, report.included + report.rejected, report.rejected), (40, 40, 8), "{}", report.text());
+    assert_eq!(report.reasons.keys().collect::<Vec<_>>(), ["Transaction signature verification failure"]);
+}
+
+#[test]
+fn a_block_has_the_last_word_over_a_node_that_lies() {
+    let report = scene(4, Manners { lies: true, ..Manners::default() }).over_rpc().counted(5).run();
+    assert_eq!((report.included, report.other_hash), (20, 20), "{}", report.text());
+}
+
+#[test]
+fn a_node_that_dies_leaves_a_report() {
+    let mut scene = scene(6, Manners { dies_at: 50, ..Manners::default() });
+    scene.asked.timing.duration = Duration::from_secs(2);
+    scene.asked.pace.under_way = 20;
+    let node = node(&scene.stub.url);
+    let report = drive(&scene.asked, &node, &[], &scene.accounts, &|| false, |_| {}).unwrap();
+    assert!(report.included > 0 && report.unknown > 0 && report.dropped == 0, "{}", report.text());
+    assert!(report.reading_ended.is_some(), "{}", report.text());
+}
+
+#[test]
+fn a_rate_is_offered_whole_and_on_time() {
+    let mut scene = scene(5, Manners::default());
+    scene.asked.pace.rate = Some(500.0);
+    scene.asked.timing.duration = Duration::from_secs(2);
+    let report = scene.run();
+    let (offered, due) = ((report.sent + report.unsent) as f64, 500.0 * report.seconds);
+    assert!((offered / due - 1.0).abs() < 0.1, "{offered} of {due}\n{}", report.text());
+}
+
+#[test]
+fn everybody_gets_money_and_nothing_is_paid_twice() {
+    for manners in [Manners::default(), Manners { forgets_every: 3, ..Manners::default() }] {
+        let scene = scene(1, manners);
+        let (node, accounts) = (node(&scene.stub.url), generate(400).unwrap());
+        let amount = 10_000_000;
+        let short = fund(&node, Some(&scene.accounts[0]), &accounts, amount, &|| false, |_, _| {}).unwrap();
+        let has = |account: &Account| scene.stub.with(|world| world.balance(&account.address));
+        assert!(short == 400 && accounts.iter().all(|account| has(account) >= amount));
+        let paid = 1_000_000_000_000 - has(&scene.accounts[0]);
+        assert!(paid <= 400 * (amount + 5_000) + 20 * 5_000, "{paid}");
+        assert_eq!(fund(&node, None, &accounts, amount, &|| false, |_, _| {}).unwrap(), 0, "nobody is short any more");
+    }
+}
+
+#[test]
+fn an_airdrop_pays_where_nobody_else_does() {
+    let scene = scene(1, Manners::default());
+    let (accounts, amount) = (generate(30).unwrap(), 5_000_000);
+    assert_eq!(fund(&node(&scene.stub.url), None, &accounts, amount, &|| false, |_, _| {}).unwrap(), 30);
+    let why = fund(&node(&scene.stub.url), Some(&accounts[1]), &generate(9).unwrap(), amount, &|| false, |_, _| {});
+    let why = why.unwrap_err().to_string();
+    assert!(why.contains(&*encode_32(&accounts[1].address)) && why.contains("for 9 accounts"), "{why}");
+    let stingy = self::scene(1, Manners { no_airdrop: true, ..Manners::default() });
+    let why = fund(&node(&stingy.stub.url), None, &accounts, amount, &|| false, |_, _| {}).unwrap_err();
+    assert!(matches!(why, FundError::Airdrop { .. }) && why.to_string().contains("--funder"), "{why}");
+}
+
+#[test]
+fn a_node_and_its_blocks_are_looked_at() {
+    let scene = scene(3, Manners::default()).counted(2);
+    scene.run();
+    let node = node(&scene.stub.url);
+    let text = look::node(&node).unwrap();
+    assert!(text.contains("solana-core 0.0.1") && text.contains("127.0.0.1:"), "{text}");
+    let text = look::account(&node, &scene.accounts[0].address).unwrap();
+    assert!(text.contains("SOL"), "{text}");
+    let text = look::blocks(&node, 0, node.slot().unwrap()).unwrap();
+    assert!(text.contains("6 transactions"), "{text}");
+}
+
+#[test]
+fn what_is_no_node_of_a_known_chain_is_told() {
+    let refusal = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no such thing"}}"#;
+    let url = serve(move |_| Reply::Answer(refusal.into()));
+    let why = connect(&url, TIMEOUT).err().unwrap();
+    assert!(matches!(why, ConnectError::Neither { .. }) && why.to_string().contains("no such thing"), "{why}");
+    let url = serve(|_| Reply::Status(502));
+    let why = connect(&url, TIMEOUT).err().unwrap().to_string();
+    assert!(why.contains("502"), "{why}");
+}
