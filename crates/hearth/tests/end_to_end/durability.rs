@@ -225,8 +225,10 @@ fn a_full_disk_stops_the_chain_until_there_is_room() {
         }
         if since.elapsed() < Duration::from_secs(1) { Err(format!("slot {now}")) } else { Ok(()) }
     });
+    // Once each time: a snapshot that is given up makes room for a moment.
     let said = node.process.errors();
-    assert_eq!(said.matches("no room for blocks").count(), 1, "{said}");
+    let times = |what: &str| said.matches(what).count();
+    assert_eq!(times("no room for blocks"), times("blocks are stored again") + 1, "{said}");
     let parts = |extension: &str| {
         let files = fs::read_dir(seen(&small.join("snapshots"))).unwrap();
         files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == extension)).count()

@@ -1,7 +1,7 @@
 //! `hearth evm run` as its users meet it: started, sent to, killed, started again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
@@ -45,8 +45,17 @@ impl Chain {
         Self { process, rpc: Rpc::on(address.port()), port: address.port(), said }
     }
 
+    /// The page for Prometheus.
+    pub fn metrics(&self) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+    }
+
     /// Ctrl-C; it must end well.
-    fn stop(self) {
+    pub fn stop(self) {
         self.process.signal(Signal::INT);
         let (status, said) = self.process.wait_with_errors();
         assert!(status.success(), "{status}: {said}");

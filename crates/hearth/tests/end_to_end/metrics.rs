@@ -2,13 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use super::evm::Chain;
 use super::node::{Setup, hearth, output};
 
-/// Metrics of the reference by name with their type; those of a bench's load apart.
-fn declared() -> BTreeMap<String, String> {
+/// The section of the reference with what a node of the Ethereum chain serves.
+const EVM: &str = "an EVM node\n";
+
+/// Metrics of the reference by name with their type, of the sections that are wanted by their text; those of a bench's
+/// load apart.
+fn declared(wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
     let page = output(hearth().args(["config", "show", "--counters"]));
     let page = String::from_utf8(page.stdout).expect("text");
-    let sections = page.split("\n## ").skip(1).filter(|section| !section.contains("Only in a bench."));
+    let sections =
+        page.split("\n## ").skip(1).filter(|section| !section.contains("Only in a bench.") && wanted(section));
     let rows = sections.flat_map(str::lines).filter_map(|line| line.strip_prefix("| `"));
     let row = |row: &str| {
         let mut cells = row.split(" | ");
@@ -18,14 +24,11 @@ fn declared() -> BTreeMap<String, String> {
     rows.filter_map(row).collect()
 }
 
-/// Each has help and a type, and samples unless the system does not tell; nothing comes before its type.
-#[test]
-fn what_is_served_is_what_is_declared() {
-    let setup = Setup::new("metrics");
-    let node = setup.start();
-    let metrics = node.metrics();
+/// Metrics of a page by name with their type. Each has help and a type, and samples unless the system does not tell;
+/// nothing comes before its type.
+fn served(page: &str) -> BTreeMap<String, String> {
     let (mut served, mut help) = (BTreeMap::new(), "");
-    for line in metrics.text().lines() {
+    for line in page.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             help = rest.split_once(' ').expect("a name and a text").0;
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -38,7 +41,22 @@ fn what_is_served_is_what_is_declared() {
             assert!(value.parse::<f64>().is_ok_and(f64::is_finite), "{line}");
         }
     }
-    assert_eq!(served, declared());
+    served
+}
+
+#[test]
+fn what_an_evm_node_serves_is_what_is_declared() {
+    let chain = Chain::start(&[]);
+    assert_eq!(served(&chain.metrics()), declared(|section| section.starts_with(EVM)));
+    chain.stop();
+}
+
+#[test]
+fn what_is_served_is_what_is_declared() {
+    let setup = Setup::new("metrics");
+    let node = setup.start();
+    let metrics = node.metrics();
+    assert_eq!(served(metrics.text()), declared(|section| !section.starts_with(EVM)));
     let started = metrics.text().lines().find_map(|line| line.strip_prefix("process_start_time_seconds "));
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs_f64();
     let age = now - started.and_then(|text| text.parse::<f64>().ok()).expect("when it began");
