@@ -1,6 +1,6 @@
 //! Collecting what nodes tell of their blocks, from logs and live, into one row a height.
 //!
-//! reads   logs ([`log`], [`line`]); nodes' RPC and metrics ([`live`])
+//! reads   logs ([`log`], [`mod@line`]); nodes' RPC and metrics ([`live`])
 //! writes  a [`store::Store`]: a database file ([`sqlite`]) or Redis ([`redis`]); tables of its rows ([`table`])
 //! memory  see the modules
 //! drops   nothing that is whole: what is damaged is counted ([`log::Counts`]), what contradicts what is known, too

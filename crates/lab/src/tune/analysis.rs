@@ -1,7 +1,7 @@
 //! A study's results put to a question: which builds are best, and how sure is that.
 //!
 //! reads   a [`Table`], and a [`Question`]
-//! writes  an [`Answer`]: as text ([`super::text`]), as JSON ([`Answer::json`]), as a page ([`super::page`])
+//! writes  an [`Answer`]: as text ([`mod@super::text`]) and as JSON ([`Answer::json`])
 //! memory  the table, and some words a build and goal
 
 use serde_json::{Map, Value, json};
