@@ -40,6 +40,8 @@ const SINGLE: u8 = 200;
 const INTERVAL: u64 = 10;
 /// Whatever is awaited comes within this, on a machine that does much else.
 const WITHIN: Duration = Duration::from_secs(180);
+/// A CometBFT that has not ended by itself within this hangs.
+const TO_END: Duration = Duration::from_secs(20);
 
 fn signer(seed: u8) -> Signer {
     Signer::new(&[seed; 32]).expect("a key")
@@ -195,15 +197,19 @@ fn base_port(nodes: u16) -> u16 {
     ports.take(1000).find(|port| (*port..port + 3).all(free)).expect("three ports in a row")
 }
 
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + WITHIN;
+fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    found_within(WITHIN, look).unwrap_or_else(|| panic!("{what}: not within {} s", WITHIN.as_secs()))
+}
+
+fn found_within<T>(within: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + within;
     // Nobody sends: it is a pause between two looks at another process.
     let (_nobody, pause) = mpsc::channel::<()>();
     loop {
-        if let Some(found) = look() {
+        let found = look();
+        if found.is_some() || Instant::now() >= deadline {
             return found;
         }
-        assert!(Instant::now() < deadline, "{what}: not within {} s", WITHIN.as_secs());
         let _ = pause.recv_timeout(Duration::from_millis(50));
     }
 }
@@ -265,6 +271,16 @@ impl Node {
         self.start_comet();
     }
 
+    /// CometBFT ends when it has lost its application. It may hang on its way out, with its RPC still there: it is
+    /// killed then, as whoever looks after a service does.
+    fn let_comet_end(&mut self) {
+        let comet = self.comet.as_mut().expect("it was started");
+        if found_within(TO_END, || comet.0.try_wait().expect("our child")).is_none() {
+            eprintln!("CometBFT had lost its application and did not end within {} s: killed", TO_END.as_secs());
+        }
+        self.start_comet();
+    }
+
     fn rpc(&self) -> Rpc {
         Rpc::at(&self.home.comet_rpc())
     }
@@ -275,17 +291,27 @@ impl Node {
 
     /// Waits until CometBFT has so many blocks; CometBFT is started again where it has given up on its application.
     fn wait_for_height(&mut self, height: u64) {
-        wait_for(&format!("block {height} in {}", self.home.folder.display()), || {
+        let reached = found_within(WITHIN, || {
             let ended = self.comet.as_mut().is_some_and(|comet| matches!(comet.0.try_wait(), Ok(Some(_))));
             if ended {
                 self.start_comet();
             }
             if let Some(status) = self.app.as_mut().and_then(|app| app.0.try_wait().ok().flatten()) {
-                let log = std::fs::read_to_string(self.home.folder.join("hearth.log")).unwrap_or_default();
-                panic!("the application has ended ({status}): {log}");
+                panic!("the application has ended ({status}): {}", self.last_words("hearth.log"));
             }
             self.height().filter(|reached| *reached >= height)
         });
+        if reached.is_none() {
+            let (status, within) = (self.rpc().status().map(|status| status.height), WITHIN.as_secs());
+            let logs = ["hearth.log", "cometbft.log"].map(|name| self.last_words(name)).join("\n--- CometBFT:\n");
+            panic!("block {height}: not within {within} s, CometBFT says {status:?}; the application:\n{logs}");
+        }
+    }
+
+    /// The end of a log.
+    fn last_words(&self, name: &str) -> String {
+        let log = std::fs::read(self.home.folder.join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&log[log.len().saturating_sub(4000)..]).into_owned()
     }
 }
 
@@ -420,9 +446,10 @@ fn kill_by(program: &Path, seed: u64) {
             0 => node.app = None,
             1 => node.comet = None,
             3 => {
-                // The application alone, and it is there again at once: whatever CometBFT makes of that.
+                // The application alone, and it is there again at once.
                 node.app = None;
                 node.start_app();
+                node.let_comet_end();
                 continue;
             }
             2 => (node.app, node.comet) = (None, None),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use hearth_abci::{Address, Server};
@@ -10,6 +11,9 @@ use hearth_comet::{App, Spreader};
 use hearth_evm::chain::Chain;
 
 use super::EvmError;
+
+/// Nobody has connected for so long: CometBFT is asked whether it is there, and again after as long.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Who decides on blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -92,8 +96,49 @@ impl CometOptions {
 /// What serves CometBFT; ends when dropped.
 pub struct Engine {
     // The server ends first: nothing new comes then.
-    _server: Server,
+    server: Server,
     _spreader: Spreader,
+    rpc: Rpc,
+    solitude: Solitude,
+}
+
+impl Engine {
+    /// What to tell the operator, once, of a CometBFT that lives and does not connect.
+    pub fn complaint(&mut self) -> Option<String> {
+        let (connections, rpc) = (self.server.connections(), &self.rpc);
+        self.solitude.is_forsaken(Instant::now(), connections, || rpc.status().is_ok()).then(|| {
+            format!(
+                "CometBFT answers at {} and does not connect to {}: one that has lost its application has to be \
+                 started again, and killed first where it does not end by itself",
+                rpc.url(),
+                self.server.address()
+            )
+        })
+    }
+}
+
+/// How long nobody has been connected. CometBFT ends when it loses its application, or means to: it can hang on its
+/// way out, answer its RPC and never connect again. Before its first handshake it answers nothing.
+#[derive(Default)]
+struct Solitude {
+    since: Option<Instant>,
+    told: bool,
+}
+
+impl Solitude {
+    /// Whether nobody has connected for a while although CometBFT answers; said once until somebody connects.
+    fn is_forsaken(&mut self, now: Instant, connections: usize, answers: impl FnOnce() -> bool) -> bool {
+        if connections > 0 {
+            *self = Self::default();
+            return false;
+        }
+        if self.told || now.duration_since(*self.since.get_or_insert(now)) < PATIENCE {
+            return false;
+        }
+        self.since = Some(now);
+        self.told = answers();
+        self.told
+    }
 }
 
 /// Serves CometBFT; snapshots are in the folder `dir` where there is one.
@@ -110,8 +155,9 @@ pub fn start(chain: &Chain, options: &CometOptions, dir: Option<&Path>) -> Resul
     let failed = |source| EvmError::Abci { address: options.abci().to_string(), source };
     let spread = app.spread().clone();
     let server = Server::start(&options.abci(), app, Default::default()).map_err(failed)?;
-    let spreader = Spreader::start(chain.clone(), Rpc::at(options.comet_rpc()), spread).map_err(failed)?;
-    Ok(Engine { _server: server, _spreader: spreader })
+    let rpc = || Rpc::at(options.comet_rpc());
+    let spreader = Spreader::start(chain.clone(), rpc(), spread).map_err(failed)?;
+    Ok(Engine { server, _spreader: spreader, rpc: rpc(), solitude: Solitude::default() })
 }
 
 /// The genesis in a file: geth's form, or CometBFT's, which holds it in `app_state`.

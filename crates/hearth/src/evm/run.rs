@@ -65,7 +65,7 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
         web3.client_version.clone_from(version);
     }
     let server = hearth_web3::serve(web3, chain.clone(), look_at)?;
-    let engine = cometbft.then(|| comet::start(&chain, &options.comet, options.data_dir.as_deref())).transpose()?;
+    let mut engine = cometbft.then(|| comet::start(&chain, &options.comet, options.data_dir.as_deref())).transpose()?;
     let name = workspace_name(server.address());
     let stages = stages(&name, Sources { chain: chain.clone(), web3: server.counters() }, &workspace);
     greet(options, &accounts, &chain, server.address(), chain_id, say);
@@ -83,6 +83,9 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     while !stop.is_set() && failure.is_none() {
         std::thread::sleep(LOOK_EVERY);
         failure = chain.failure();
+        if let Some(complaint) = engine.as_mut().and_then(comet::Engine::complaint) {
+            tracing::warn!("{complaint}");
+        }
     }
     say.line("  stopping");
     drop(engine);
