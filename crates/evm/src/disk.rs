@@ -1,32 +1,6 @@
-//! What a store does with the file that it appends to, so that tests can have one that fills up or does not sync.
+//! The files that the stores append to, and for tests one that fills up or does not sync.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-
-/// A file that is written.
-pub(crate) trait Disk: Send + Sync {
-    /// Writes all bytes at an offset.
-    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Cuts the file.
-    fn cut(&self, len: u64) -> io::Result<()>;
-    /// Returns when everything written is on disk.
-    fn sync(&self) -> io::Result<()>;
-}
-
-impl Disk for File {
-    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.write_all_at(bytes, offset)
-    }
-
-    fn cut(&self, len: u64) -> io::Result<()> {
-        self.set_len(len)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.sync_data()
-    }
-}
+pub(crate) use hearth_utxo::disk::Disk;
 
 #[cfg(test)]
 pub(crate) use filling::Filling;
@@ -35,7 +9,10 @@ pub(crate) use filling::Filling;
 mod filling {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-    use super::*;
+    use std::fs::File;
+    use std::io;
+
+    use super::Disk;
 
     /// A disk with so many bytes left, which may refuse to sync or to cut.
     pub(crate) struct Filling {

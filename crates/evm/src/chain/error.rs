@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use alloy_primitives::B256;
+use hearth_utxo::pool_file::PoolFileError;
 use revm::primitives::hardfork::SpecId;
 
 use super::sequencer::INTERVAL_MAX;
@@ -61,25 +62,8 @@ pub enum ChainError {
     #[error(transparent)]
     Blocks(#[from] BlocksError),
     /// The file of what is in the pool.
-    #[error("cannot keep the pool in {}: {source}", path.display())]
-    Journal {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The file of what is in the pool is damaged, and not at its end alone.
-    #[error(
-        "{} at byte {offset}: damaged, or of an older version; restore it, or move it away to go on without the \
-         transactions that waited",
-        path.display()
-    )]
-    JournalDamaged {
-        /// The file.
-        path: PathBuf,
-        /// Where in it.
-        offset: u64,
-    },
+    #[error(transparent)]
+    Journal(#[from] PoolFileError),
     /// The rules were others when the folder's blocks were made.
     #[error("{}: {what}: a fork can be changed only before it begins", path.display())]
     Schedule {

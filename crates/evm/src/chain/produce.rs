@@ -296,7 +296,7 @@ impl Inner {
         self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&(&*block).into()));
         self.give_up(&refused);
         // Everybody sees the block: what fails now are files that have more than they need, each by itself.
-        let journal = self.journal.as_ref().map_or(Ok(()), |journal| journal.shrink(&self.pool));
+        let journal = self.journal.as_ref().map_or(Ok(()), |journal| Ok(journal.shrink(&self.pool)?));
         for error in self.outputs.after_block(&outputs).into_iter().chain([journal]).filter_map(Result::err) {
             tracing::error!(%error, "a file keeps what nobody needs any more");
         }

@@ -74,17 +74,9 @@ pub enum LedgerError {
         /// Where it ends, or what is there is no record any more.
         offset: u64,
     },
-    /// The file of what waits is damaged, and not at its end alone.
-    #[error(
-        "{path} at byte {offset}: damaged, or of an older version; restore it, or move it away to go on without the \
-         transactions that waited"
-    )]
-    Waiting {
-        /// The file.
-        path: PathBuf,
-        /// Where in it.
-        offset: u64,
-    },
+    /// The file of what waits.
+    #[error(transparent)]
+    Waiting(#[from] crate::pool_file::PoolFileError),
     /// A record that is not what was written.
     #[error("the UTXO ledger's record of block {0} is not that of the block")]
     Undecodable(u64),
