@@ -35,6 +35,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::{Address, B256, Bloom, Bytes};
+use parking_lot::{FairMutex, FairMutexGuard};
 use revm::primitives::hardfork::SpecId;
 
 pub use consensus::BlockInput;
@@ -125,8 +126,9 @@ struct Inner {
     syncer: Arc<Mutex<Syncer>>,
     states: StateHandle,
     published: RwLock<Published>,
-    /// Whoever makes a block holds this.
-    writer: Mutex<State>,
+    /// Whoever makes a block holds this. It goes to whoever has waited longest: the sequencer, which lets go of it
+    /// only to ask for it again, would have it every time.
+    writer: FairMutex<State>,
     /// Who waits for it, besides the sequencer.
     wanted: AtomicUsize,
     /// The ledger of outputs; its writer is whoever holds `writer`.
@@ -182,7 +184,7 @@ impl Chain {
             syncer,
             states: state.handle(),
             published: RwLock::new(Published::new(head, view)),
-            writer: Mutex::new(state),
+            writer: FairMutex::new(state),
             wanted: AtomicUsize::new(0),
             dev: Mutex::new(DevState::new(&config)),
             hub: Hub::default(),
@@ -387,7 +389,7 @@ impl Inner {
     }
 
     /// The state, for whoever makes a block; nobody does after a failure. Whatever the sequencer has begun is done.
-    fn writer(&self) -> Result<MutexGuard<'_, State>, ChainError> {
+    fn writer(&self) -> Result<FairMutexGuard<'_, State>, ChainError> {
         let state = self.between_blocks();
         match self.failure.get() {
             Some(failure) => Err(ChainError::Ended(failure.clone())),
@@ -396,9 +398,9 @@ impl Inner {
     }
 
     /// A moment at which no block is being made, until it is dropped.
-    fn between_blocks(&self) -> MutexGuard<'_, State> {
+    fn between_blocks(&self) -> FairMutexGuard<'_, State> {
         self.wanted.fetch_add(1, Ordering::Relaxed);
-        let state = lock(&self.writer);
+        let state = self.writer.lock();
         self.wanted.fetch_sub(1, Ordering::Relaxed);
         state
     }

@@ -17,9 +17,6 @@ use super::{BlockTime, ChainError, Inner, lock};
 /// Longer than anybody waits for a block, and short enough to be counted from now on.
 pub(super) const INTERVAL_MAX: Duration = Duration::from_secs(10_000 * 86_400);
 
-/// How often the sequencer lets others run who wait for the state, before it takes it.
-const YIELDS_MAX: usize = 1_000;
-
 /// Refuses what nobody can wait for.
 pub(super) fn check(block_time: BlockTime) -> Result<(), ChainError> {
     match block_time {
@@ -179,13 +176,6 @@ fn run(chain: &Weak<Inner>, signal: &Signal) {
 /// One block by the clock, or as many as it takes until the pool has nothing more for one. None if meanwhile it was set
 /// anew how blocks come.
 fn turn(chain: &Inner, empty: Empty, set: u64) -> Result<(), ChainError> {
-    // The lock is nobody's in turn: who has just let go of it would have it again before those who wait wake up.
-    for _ in 0..YIELDS_MAX {
-        if chain.wanted() == 0 {
-            break;
-        }
-        std::thread::yield_now();
-    }
     let mut state = chain.writer()?;
     if chain.signal.set() != set {
         return Ok(());

@@ -252,6 +252,33 @@ fn a_consensus_engine_makes_the_same_block_everywhere() {
     assert_eq!(one.pool().status().pending, 0);
 }
 
+#[test]
+fn who_changes_the_chain_by_hand_waits_for_the_block_under_way_alone() {
+    let (chain, done) = (chain(BlockTime::Instant), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for seed in 1..=4 {
+            let (chain, done) = (&chain, &done);
+            scope.spawn(move || {
+                for nonce in (0..).take_while(|_| !done.load(Ordering::Relaxed)) {
+                    accepted(chain.submit(vec![transfer(seed, nonce)]));
+                }
+            });
+        }
+        let mut waited: Vec<u64> = Vec::new();
+        let end = Instant::now() + PATIENCE;
+        while waited.len() < 101 || chain.head().number() < 200 {
+            assert!(Instant::now() < end, "{} blocks, {waited:?}", chain.head().number());
+            let before = chain.head().number();
+            chain.set_balance(Address::repeat_byte(0x55), U256::from(waited.len())).expect("set");
+            waited.push(chain.head().number() - before);
+        }
+        done.store(true, Ordering::Relaxed);
+        waited.sort_unstable();
+        // One that was begun before, and one that was executed ahead. The thread itself may be put aside at times.
+        assert!(waited[waited.len() / 2] <= 2, "{waited:?}");
+    });
+}
+
 /// Looks at everything that a client can see, again and again; how often it looked.
 fn look(chain: &Chain, done: &AtomicBool) -> u64 {
     let (mut looks, mut pending, mut last) = (0u64, [0; 4], false);
