@@ -39,6 +39,9 @@ const CPU_US_MAX: f64 = 90.0;
 const OVER_ANVIL_MIN: f64 = 2.5;
 const OVER_GETH_MIN: f64 = 5.0;
 
+/// The name of our own node.
+const OURS: &str = "hearth";
+
 /// A program that serves Ethereum's JSON-RPC.
 struct Peer {
     name: &'static str,
@@ -133,7 +136,7 @@ fn peers(hearth: PathBuf, anvil: Option<&str>, geth: Option<&str>) -> Vec<Peer> 
         ];
         options.map(str::to_owned).to_vec()
     };
-    let mut peers = vec![Peer { name: "hearth", binary: hearth, arguments: ours }];
+    let mut peers = vec![Peer { name: OURS, binary: hearth, arguments: ours }];
     for (name, given, arguments) in
         [("anvil", anvil, anvil_arguments as fn(u16, &Path) -> Vec<String>), ("geth", geth, geth_arguments)]
     {
@@ -183,7 +186,29 @@ fn measure(hearth: &Path, peer: &Peer, kind: &str, seconds: u64) -> Result<Value
     let probe = drive(PROBE_S, 0)?;
     let usable = figure(&probe, "tps") * AHEAD * (seconds + WARMUP_S) as f64 / ACCOUNTS as f64;
     // What is signed beyond that is the load's own time; what nobody will send, nobody needs.
-    drive(seconds, usable.ceil() as u64)
+    let mut report = drive(seconds, usable.ceil() as u64)?;
+    if peer.name == OURS {
+        report["recovery_share"] = recovery_share(hearth, folder.path(), &running, port, kind)?.into();
+    }
+    Ok(report)
+}
+
+/// Which part of the node's CPU time senders' keys take, by the node's own profile of one more short run.
+fn recovery_share(hearth: &Path, folder: &Path, node: &Running, port: u16, kind: &str) -> Result<f64, String> {
+    let (pid, flame, seconds) = (node.0.id().to_string(), folder.join("flame.svg"), PROBE_S.to_string());
+    let (url, flame_text) = (format!("http://127.0.0.1:{port}"), flame.display().to_string());
+    let options = ["--kind", kind, "--pid", &pid, "--duration", &seconds, "--profile", "--flame", &flame_text];
+    load(hearth, folder, &url, &options)?;
+    let stacks = std::fs::read_to_string(flame.with_extension("folded")).map_err(|why| why.to_string())?;
+    share_of(&stacks, "secp256k1").ok_or_else(|| "the profile has no samples".into())
+}
+
+/// Which part of the samples have a frame of this name. A line is `frame;frame;… SAMPLES`.
+fn share_of(stacks: &str, name: &str) -> Option<f64> {
+    let samples = |line: &str| line.rsplit_once(' ').and_then(|(_, samples)| samples.parse::<u64>().ok()).unwrap_or(0);
+    let all: u64 = stacks.lines().map(samples).sum();
+    let some: u64 = stacks.lines().filter(|line| line.contains(name)).map(samples).sum();
+    (all > 0).then(|| some as f64 / all as f64)
 }
 
 /// `hearth load run`: its report, or the last that it said.
@@ -223,7 +248,9 @@ fn told(report: &Value) -> String {
     let ends = ["sent", "included", "rejected", "dropped", "unknown", "failed"];
     let ends: Vec<_> = ends.iter().map(|end| format!("{end} {}", report[*end])).collect();
     let limit = report["limit"].as_str().unwrap_or("not told");
-    format!("{tps:.0} txn/s, {cpu:.1} µs of the node's CPU each, limit: {limit}; {}", ends.join(", "))
+    let share = report["recovery_share"].as_f64();
+    let recovery = share.map_or_else(String::new, |share| format!(" ({:.0} % of it for senders' keys)", 100.0 * share));
+    format!("{tps:.0} txn/s, {cpu:.1} µs of the node's CPU each{recovery}, limit: {limit}; {}", ends.join(", "))
 }
 
 fn medians(reports: &[Value]) -> Value {
@@ -232,10 +259,12 @@ fn medians(reports: &[Value]) -> Value {
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
     };
+    let share = reports.iter().any(|report| report["recovery_share"].is_number()).then(|| median("recovery_share"));
     let sum = |name: &str| reports.iter().filter_map(|report| report[name].as_u64()).sum::<u64>();
     json!({
         "tps": median("tps"),
         "server_cpu_us": median("server_cpu_us"),
+        "recovery_share": share,
         "sent": sum("sent"),
         "included": sum("included"),
         "dropped": sum("dropped"),
@@ -279,6 +308,14 @@ fn judge(mut found: Map<String, Value>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_share_of_a_function_is_that_of_the_stacks_it_is_in() {
+        let stacks =
+            "run;recover;hearth_crypto::secp256k1::field 30\nrun;execute 60\nrun;hearth_crypto::secp256k1 10\n";
+        assert_eq!(share_of(stacks, "secp256k1"), Some(0.4));
+        assert_eq!(share_of("", "secp256k1"), None);
+    }
 
     #[test]
     fn a_failed_run_shows_what_it_said_last() {
