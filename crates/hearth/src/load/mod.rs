@@ -19,28 +19,33 @@ use alloy_primitives::utils::{format_ether, parse_ether};
 use alloy_primitives::{Address, U256};
 use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::{self, AccountError, address};
+use hearth_lab::load::asked::{Asked, LoadError};
 use hearth_lab::load::chain::{self, ConnectError, Connected};
 use hearth_lab::load::compare::{CompareError, compare};
+use hearth_lab::load::course::{Beside, Progress, Timing};
 use hearth_lab::load::fund::FundError;
 use hearth_lab::load::look;
+use hearth_lab::load::mix::Named;
 use hearth_lab::load::page::{PageError, Shown};
 use hearth_lab::load::profile::ProfileError;
 use hearth_lab::load::ramp::{Bound, ramp};
-use hearth_lab::load::rpc::RpcError;
-use hearth_lab::load::run::{self, Asked, LoadError, Node, Progress};
+use hearth_lab::load::report::Report;
+use hearth_lab::load::rpc::{Rpc, RpcError};
+use hearth_lab::load::run::{self, Node};
+use hearth_lab::load::series::Pool;
 use hearth_lab::load::workload::Mix;
-
 use serde_json::{Value, json};
 
 use crate::out::Unwritable;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use options::{Fund, Run, Target};
-use solana::SolanaError;
 
 /// The first development account of anvil, hardhat and `hearth evm run`: its key is in their documentation.
 const DEVELOPMENT_SECRET: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 
+/// How long a node may be silent in a run until that is taken for its end.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// The first rate of a ramp.
 const RAMP_BEGIN: f64 = 100.0;
 
@@ -56,12 +61,15 @@ pub enum CommandError {
     /// The node.
     #[error("{0}{advice}", advice = advice(.0))]
     Connect(ConnectError),
-    /// The load, on a node of Solana's.
-    #[error(transparent)]
-    Solana(#[from] SolanaError),
     /// The money.
     #[error(transparent)]
     Fund(#[from] FundError),
+    /// The money, on Solana.
+    #[error(transparent)]
+    SolanaFund(#[from] hearth_lab::load::solana::fund::FundError),
+    /// The account that pays, on Solana.
+    #[error("--funder: {0}")]
+    Funder(#[from] crate::keys::KeyError),
     /// Ctrl-C while new accounts of a run get their money.
     #[error(
         "stopped: {done} of {count} new accounts had their money, and nobody has their keys any more; \
@@ -99,6 +107,12 @@ pub enum CommandError {
     KeysThere(PathBuf),
 }
 
+impl From<RpcError> for CommandError {
+    fn from(why: RpcError) -> Self {
+        LoadError::from(why).into()
+    }
+}
+
 /// What to try where nobody listens.
 fn advice(why: &ConnectError) -> &'static str {
     match why {
@@ -122,7 +136,6 @@ impl CommandError {
                 | Self::Page(_)
                 | Self::Connect(ConnectError::Rpc(RpcError::Url(_)))
                 | Self::KeysThere(_)
-                | Self::Solana(SolanaError::Option(_))
         )
     }
 }
@@ -138,8 +151,8 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), Comman
             say.text(match connect(&info.target)? {
                 Connected::Solana(node) => solana::info(&node, info.account.as_deref())?,
                 Connected::Ethereum(node) => match info.account.as_deref() {
-                    None => look::node(&node).map_err(LoadError::from)?,
-                    Some(text) => look::account(&node.rpc, ethereum(text)?).map_err(LoadError::from)?,
+                    None => look::node(&node)?,
+                    Some(text) => look::account(&node.rpc, ethereum(text)?)?,
                 },
             });
             Ok(())
@@ -148,9 +161,9 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), Comman
             say.text(match connect(&block.target)? {
                 Connected::Solana(node) => solana::blocks(&node, block)?,
                 Connected::Ethereum(node) => {
-                    let newest = node.rpc.number("eth_blockNumber", &json!([])).map_err(LoadError::from)?;
+                    let newest = node.rpc.number("eth_blockNumber", &json!([]))?;
                     let (from, to) = block.numbers(newest).map_err(CommandError::Option)?;
-                    look::blocks(&node.rpc, from, to).map_err(LoadError::from)?
+                    look::blocks(&node.rpc, from, to)?
                 }
             });
             Ok(())
@@ -158,9 +171,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), Comman
         Options::Tx(tx) => {
             say.text(match connect(&tx.target)? {
                 Connected::Solana(node) => solana::transaction(&node, &tx.hash)?,
-                Connected::Ethereum(node) => {
-                    look::transaction(&node.rpc, ethereum(&tx.hash)?).map_err(LoadError::from)?
-                }
+                Connected::Ethereum(node) => look::transaction(&node.rpc, ethereum(&tx.hash)?)?,
             });
             Ok(())
         }
@@ -221,10 +232,9 @@ fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), Com
     // Before there are keys: the same command can be given again when there is a node.
     let node = match connect(&options.target)? {
         Connected::Ethereum(node) => node,
-        Connected::Solana(node) => return Ok(solana::make_accounts(&node, options, stop, say)?),
+        Connected::Solana(node) => return solana::make_accounts(&node, options, stop, say),
     };
     let amount = ether(&options.amount)?;
-    let payer = payer(options.funder.as_deref())?;
     let signers = match options.load {
         true => account::load(&options.keys)?,
         false => {
@@ -235,6 +245,7 @@ fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), Com
         }
     };
     say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
+    let payer = payer(options.funder.as_deref())?;
     let short = match run::prepare(&node, &payer, &signers, amount, &|| stop.is_set(), progress()) {
         Err(FundError::Stopped { done, count }) => {
             let keys = options.keys.display();
@@ -277,9 +288,7 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     }
     let mix: Mix = options.kind.of_chain("Ethereum").map_err(CommandError::Option)?;
     let payer = payer(options.funder.as_deref())?;
-    for silent in run::check_chains(&node, &options.target.network[1..], options.target.timeout())? {
-        note(format_args!("{silent}; it is tried again while the load runs"));
-    }
+    check_chains(&node.rpc, &options.target, run::marks)?;
     say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
     let signers = match &options.keys {
         Some(path) => account::load(path)?,
@@ -288,18 +297,45 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     if options.keys.is_none() {
         fund_for_run(options, &mix, &node, &payer, &signers, stop)?;
     }
-    let asked = asked(options, mix);
+    let pool = Pool::of(&options.target.network[0], options.comet.as_deref())?;
+    let asked = asked(options, mix, pool);
     let mut progress = watch(say);
     let stop = || stop.is_set();
+    let contracts = run::set_up(&node, &payer, &signers, &asked.mix, &stop, &mut progress)?;
+    measure(options, &asked, &stop, progress, say, |asked, told| {
+        run::drive(asked, &node, contracts, &signers, &stop, told)
+    })
+}
+
+/// That further nodes are of the first one's chain; says which are silent.
+fn check_chains(
+    first: &Rpc,
+    target: &Target,
+    marks: fn(&Rpc) -> Result<chain::Marks, RpcError>,
+) -> Result<(), CommandError> {
+    for silent in chain::check_chains(first, &target.network[1..], target.timeout(), marks)? {
+        note(format_args!("{silent}; it is tried again while the load runs"));
+    }
+    Ok(())
+}
+
+/// Runs the load once, or looks for the highest rate; leaves what came of it.
+fn measure<K: Named, T: FnMut(Progress<'_>)>(
+    options: &Run,
+    asked: &Asked<K>,
+    stop: &dyn Fn() -> bool,
+    mut progress: T,
+    say: &Say,
+    drive: impl Fn(&Asked<K>, &mut T) -> Result<Report, LoadError>,
+) -> Result<(), CommandError> {
     if let Some(p99_ms) = options.ramp {
         let bound = Bound { p99: Duration::from_millis(p99_ms), begin: options.rate.unwrap_or(RAMP_BEGIN) };
-        let contracts = run::set_up(&node, &payer, &signers, &asked.mix, &stop, &mut progress)?;
-        let mut found = ramp(&asked, bound, &node, contracts, &signers, &stop, progress)?;
+        let mut found = ramp(asked, bound, stop, progress, drive)?;
         say.text(found.text());
         found.report.iter_mut().for_each(|report| report.machine = Some(files::machine()));
         return files::write(options, &found, files::shown_of(&found).as_ref(), say);
     }
-    let mut report = run::run(&asked, &node, &payer, &signers, &stop, progress)?;
+    let mut report = drive(asked, &mut progress)?;
     report.machine = Some(files::machine());
     say.text(report.text());
     let shown = Shown { name: String::new(), report, steps: None };
@@ -338,17 +374,19 @@ fn fund_for_run(
     }
 }
 
-fn asked(options: &Run, mix: Mix) -> Asked {
+fn asked<K>(options: &Run, mix: hearth_lab::load::mix::Mix<K>, pool: Pool) -> Asked<K> {
     Asked {
         networks: options.target.network.clone(),
         timeout: options.target.timeout(),
+        patience: PATIENCE,
         mix,
         senders: options.max_parallelism,
         pace: options.pace(),
-        warmup: Duration::from_secs(options.warmup),
-        duration: Duration::from_secs(options.duration),
-        pids: options.pid.clone(),
-        comet: options.comet.clone(),
-        profile: files::plan(options),
+        timing: Timing {
+            warmup: Duration::from_secs(options.warmup),
+            duration: Duration::from_secs(options.duration),
+            pids: options.pid.clone(),
+            beside: Beside { pool, profile: files::plan(options) },
+        },
     }
 }

@@ -5,22 +5,18 @@
 //! memory  see `hearth_lab::load::solana`
 
 use std::path::Path;
-use std::time::Duration;
 
-use hearth_lab::load::account::AccountError;
-use hearth_lab::load::course::{Beside, Pace, Timing};
-use hearth_lab::load::page::Shown;
-use hearth_lab::load::ramp::{Bound, search};
-use hearth_lab::load::rpc::RpcError;
+use hearth_lab::load::series::Pool;
 use hearth_lab::load::solana::fund::{FundError, fund};
 use hearth_lab::load::solana::keys::{self, Account};
-use hearth_lab::load::solana::run::{Asked, LoadError, drive as run, set_up};
+use hearth_lab::load::solana::node::marks;
+use hearth_lab::load::solana::run::{self, By};
 use hearth_lab::load::solana::workload::{Kind, Mix};
 use hearth_lab::load::solana::{Node, look, setup};
 use hearth_wire::base58::{decode_32, decode_64};
 
 use super::options::{Block, Fund, Run};
-use super::{CommandError, RAMP_BEGIN, files, progress, watch};
+use super::{CommandError, asked, check_chains, measure, progress, watch};
 use crate::keys as key_files;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
@@ -30,37 +26,14 @@ const RESERVE: u64 = 1_000_000;
 /// For so many transactions new accounts have the fees where no number is given.
 const TRANSACTIONS: u64 = 100_000;
 
-/// Why a load on Solana gives nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum SolanaError {
-    /// The node.
-    #[error(transparent)]
-    Rpc(#[from] RpcError),
-    /// The accounts.
-    #[error(transparent)]
-    Account(#[from] AccountError),
-    /// The account that pays.
-    #[error("--funder: {0}")]
-    Funder(#[from] key_files::KeyError),
-    /// The money.
-    #[error(transparent)]
-    Fund(#[from] FundError),
-    /// The load.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// An option has no value that fits.
-    #[error("{0}")]
-    Option(String),
-}
-
-fn address(text: &str) -> Result<[u8; 32], SolanaError> {
-    let wrong = |why| SolanaError::Option(format!("`{text}` is no address of Solana's, which the node speaks: {why}"));
+fn address(text: &str) -> Result<[u8; 32], CommandError> {
+    let wrong = |why| CommandError::Option(format!("`{text}` is no address of Solana's, which the node speaks: {why}"));
     decode_32(text).map_err(wrong)
 }
 
 /// An amount of SOL, in lamports.
-fn lamports(text: &str) -> Result<u64, SolanaError> {
-    let wrong = || SolanaError::Option(format!("--amount: `{text}` is no amount of SOL, as 1 or 0.5"));
+fn lamports(text: &str) -> Result<u64, CommandError> {
+    let wrong = || CommandError::Option(format!("--amount: `{text}` is no amount of SOL, as 1 or 0.5"));
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |digits: &str| digits.chars().all(|digit| digit.is_ascii_digit());
     if part.len() > 9 || !is_number(whole) || !is_number(part) || whole.is_empty() {
@@ -68,18 +41,20 @@ fn lamports(text: &str) -> Result<u64, SolanaError> {
     }
     let lamports = format!("{whole}{part:0<9}").parse().map_err(|_| wrong())?;
     if lamports < RESERVE {
-        return Err(SolanaError::Option(format!("--amount: an account with less than {RESERVE} lamports cannot stay")));
+        return Err(CommandError::Option(format!(
+            "--amount: an account with less than {RESERVE} lamports cannot stay"
+        )));
     }
     Ok(lamports)
 }
 
-fn funder(path: Option<&str>) -> Result<Option<Account>, SolanaError> {
+fn funder(path: Option<&str>) -> Result<Option<Account>, CommandError> {
     let identity = path.map(|path| key_files::read(Path::new(path))).transpose()?;
     Ok(identity.map(|identity| Account::new(*identity.seed)))
 }
 
 /// `hearth load info`
-pub fn info(node: &Node, account: Option<&str>) -> Result<String, SolanaError> {
+pub fn info(node: &Node, account: Option<&str>) -> Result<String, CommandError> {
     Ok(match account {
         None => look::node(node)?,
         Some(text) => look::account(node, &address(text)?)?,
@@ -87,20 +62,20 @@ pub fn info(node: &Node, account: Option<&str>) -> Result<String, SolanaError> {
 }
 
 /// `hearth load block`
-pub fn blocks(node: &Node, block: &Block) -> Result<String, SolanaError> {
-    let (from, to) = block.numbers(node.slot()?).map_err(SolanaError::Option)?;
+pub fn blocks(node: &Node, block: &Block) -> Result<String, CommandError> {
+    let (from, to) = block.numbers(node.slot()?).map_err(CommandError::Option)?;
     Ok(look::blocks(node, from, to)?)
 }
 
 /// `hearth load tx`
-pub fn transaction(node: &Node, text: &str) -> Result<String, SolanaError> {
+pub fn transaction(node: &Node, text: &str) -> Result<String, CommandError> {
     let wrong =
-        |why| SolanaError::Option(format!("`{text}` is no signature of Solana's, which the node speaks: {why}"));
+        |why| CommandError::Option(format!("`{text}` is no signature of Solana's, which the node speaks: {why}"));
     Ok(look::transaction(node, &decode_64(text).map_err(wrong)?)?)
 }
 
 /// `hearth load fund`
-pub fn make_accounts(node: &Node, options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), SolanaError> {
+pub fn make_accounts(node: &Node, options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
     say.line(&node.client);
     let amount = lamports(&options.amount)?;
     let accounts = match options.load {
@@ -136,46 +111,28 @@ pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &Say) -> Result
             "--comet: the node speaks Solana's JSON-RPC, and no CometBFT is below it".into(),
         ));
     }
+    let by = match (options.rpc_send, options.tpu) {
+        (true, _) => By::Rpc,
+        (false, Some(address)) => By::Tpu(address),
+        (false, None) => By::Leaders,
+    };
+    check_chains(&node.rpc, &options.target, marks)?;
+    if by != By::Rpc && options.target.network.len() > 1 {
+        note("transactions go by QUIC, blocks are read from the first node: --rpc-send sends to all of --network");
+    }
     say.line(&node.client);
     let accounts = accounts(node, options, &mix, stop)?;
-    let asked = Asked {
-        networks: options.target.network.clone(),
-        timeout: options.target.timeout(),
-        mix,
-        senders: options.max_parallelism,
-        pace: options.pace(),
-        timing: Timing {
-            warmup: Duration::from_secs(options.warmup),
-            duration: Duration::from_secs(options.duration),
-            pids: options.pid.clone(),
-            beside: Beside { profile: files::plan(options), ..Beside::default() },
-        },
-        rpc_send: options.rpc_send,
-        tpu: options.tpu,
-    };
+    let asked = asked(options, mix, Pool::Silent);
     let mut progress = watch(say);
     let stop = || stop.is_set();
-    let tokens = set_up(node, &accounts, &asked.mix, &stop, &mut progress).map_err(SolanaError::from)?;
-    if let Some(p99_ms) = options.ramp {
-        let bound = Bound { p99: Duration::from_millis(p99_ms), begin: options.rate.unwrap_or(RAMP_BEGIN) };
-        let found = search(bound, &stop, progress, |rate, told| {
-            let step = Asked { pace: Pace { rate: Some(rate), count: None, ..asked.pace }, ..asked.clone() };
-            run(&step, node, &tokens, &accounts, &stop, told)
-        });
-        let mut found = found.map_err(SolanaError::from)?;
-        say.text(found.text());
-        found.report.iter_mut().for_each(|report| report.machine = Some(files::machine()));
-        return files::write(options, &found, files::shown_of(&found).as_ref(), say);
-    }
-    let mut report = run(&asked, node, &tokens, &accounts, &stop, progress).map_err(SolanaError::from)?;
-    report.machine = Some(files::machine());
-    say.text(report.text());
-    let shown = Shown { name: String::new(), report, steps: None };
-    files::write(options, &shown.report, Some(&shown), say)
+    let tokens = run::set_up(node, &accounts, &asked.mix, &stop, &mut progress)?;
+    measure(options, &asked, &stop, progress, say, |asked, told| {
+        run::drive(asked, by, node, &tokens, &accounts, &stop, told)
+    })
 }
 
 /// Those of the key file, or new ones with what they will need at the most.
-fn accounts(node: &Node, options: &Run, mix: &Mix, stop: &StopSignal) -> Result<Vec<Account>, SolanaError> {
+fn accounts(node: &Node, options: &Run, mix: &Mix, stop: &StopSignal) -> Result<Vec<Account>, CommandError> {
     if let Some(path) = &options.keys {
         return Ok(keys::load(path)?);
     }

@@ -1,16 +1,32 @@
 //! `hearth load` on our own node by Solana's protocols: money, transfers, tokens, by QUIC and over RPC.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use super::node::{Node, Setup, hearth, output};
+use super::node::{Node, Process, Setup, hearth, output};
+
+fn url(node: &Node) -> String {
+    format!("http://127.0.0.1:{}", node.ports.rpc)
+}
 
 /// `hearth load …` against this node, in this folder.
+fn command(node: &Node, folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = hearth();
+    command.current_dir(folder).arg("load").args(arguments).args(["--network", &url(node)]);
+    command
+}
+
 fn load(node: &Node, folder: &Path, arguments: &[&str]) -> Output {
-    let url = format!("http://127.0.0.1:{}", node.ports.rpc);
-    output(hearth().current_dir(folder).arg("load").args(arguments).args(["--network", &url]))
+    output(&mut command(node, folder, arguments))
+}
+
+/// The report that a load has left.
+fn report(folder: &Path) -> Value {
+    let report = std::fs::read_to_string(folder.join("report.json")).expect("a report");
+    serde_json::from_str(&report).expect("JSON")
 }
 
 fn said(output: &Output) -> String {
@@ -21,8 +37,7 @@ fn said(output: &Output) -> String {
 fn run(node: &Node, folder: &Path, arguments: &[&str]) -> Value {
     let output = load(node, folder, &[&["run", "--json", "report.json"][..], arguments].concat());
     assert!(output.status.success(), "{}", said(&output));
-    let report = std::fs::read_to_string(folder.join("report.json")).expect("a report");
-    serde_json::from_str(&report).expect("JSON")
+    report(folder)
 }
 
 #[test]
@@ -38,14 +53,16 @@ fn transfers_and_tokens_end_in_blocks_by_either_way() {
         assert!(report["latency"]["p99_ms"].as_f64() > Some(0.0), "{report:#}");
     }
     let pid = node.process.id().to_string();
-    let arguments = ["--accounts", "10", "--rate", "200", "--duration", "2", "--warmup", "1", "--presign", "50"];
+    let arguments = ["--accounts", "10", "--rate", "200", "--duration", "4", "--warmup", "1", "--presign", "50"];
     let beside = ["--pid", &pid, "--html", "page.html", "--profile", "--flame", "flame.svg"];
     let report = run(&node, folder, &[&arguments[..], &beside].concat());
     assert_eq!(report["included"], report["sent"], "{report:#}");
     assert!(report["sent"].as_u64() > Some(300) && report["server_cpu_us"].as_f64() > Some(0.0), "{report:#}");
     let page = std::fs::read_to_string(folder.join("page.html")).expect("a page");
     assert!(page.contains("QUIC to the leaders"), "what was asked for is on the page");
-    let flame = std::fs::read_to_string(folder.join("flame.svg")).expect("a flame graph");
+    assert_eq!(report["no_profile"], Value::Null);
+    let flame = std::fs::read_to_string(folder.join("flame.svg"));
+    let flame = flame.unwrap_or_else(|why| panic!("no flame graph, {why}, of {:#}", report["profile"]));
     assert!(flame.contains("<svg"), "{flame}");
     node.stop();
 }
@@ -76,5 +93,88 @@ fn accounts_are_funded_kept_and_used_again() {
     }
     let info = load(&node, folder, &["info"]);
     assert!(said(&info).contains("solana-core") && said(&info).contains("health"), "{}", said(&info));
+    assert!(said(&info).contains("epoch") && said(&info).contains("genesis"), "{}", said(&info));
     node.stop();
+}
+
+/// One transaction in a request, one request at a time: a rate that any machine fails to keep is not far.
+#[test]
+fn the_highest_rate_in_time_is_found() {
+    let setup = Setup::new("load-solana-ramp");
+    let (node, folder) = (setup.start(), setup.folder.path());
+    let slow = ["--rpc-send", "--max-parallelism", "1", "--batch", "1", "--accounts", "20"];
+    let steps = ["--ramp", "5000", "--rate", "400", "--duration", "1", "--warmup", "0"];
+    let found = run(&node, folder, &[&slow[..], &steps].concat());
+    let steps = found["steps"].as_array().expect("steps");
+    let (good, bad): (Vec<_>, Vec<_>) = steps.iter().partition(|step| step["wrong"].is_null());
+    let rates = |steps: &[&Value]| steps.iter().map(|step| step["rate"].as_f64().expect("a rate")).collect::<Vec<_>>();
+    let highest = rates(&good).into_iter().fold(0.0, f64::max);
+    assert_eq!(found["highest"].as_f64(), Some(highest), "{found:#}");
+    let above = rates(&bad).into_iter().filter(|rate| *rate > highest).fold(f64::MAX, f64::min);
+    assert!(above <= highest * 1.1, "the search ends a tenth below what is too much: {found:#}");
+    let best = &found["report"];
+    assert_eq!((best["rate"].as_f64(), &best["included"]), (Some(highest), &best["sent"]), "{found:#}");
+    node.stop();
+}
+
+#[test]
+fn a_load_that_is_stopped_leaves_its_report() {
+    let setup = Setup::new("load-solana-stop");
+    let (node, folder) = (setup.start(), setup.folder.path());
+    for stopped in [&["--duration", "600"][..], &["--duration", "600", "--ramp", "5000", "--rate", "50"]] {
+        let arguments = ["run", "--json", "report.json", "--accounts", "10", "--warmup", "0"];
+        let load = Process::start(&mut command(&node, folder, &[&arguments[..], stopped].concat()));
+        load.wait_for_line(" included ");
+        load.signal(Signal::INT);
+        let (status, text) = load.wait_with_errors();
+        assert!(status.success(), "{text}");
+        let report = report(folder);
+        if stopped.contains(&"--ramp") {
+            assert!(text.contains("no rate has its p99"), "the only step was cut short: {text}");
+            assert_eq!((report["steps"].as_array().map(Vec::len), &report["highest"]), (Some(0), &Value::Null));
+        } else {
+            assert_eq!(report["included"], report["sent"], "{report:#}");
+            assert!(report["sent"].as_u64() > Some(0) && report["seconds"].as_f64() < Some(60.0), "{report:#}");
+        }
+    }
+    node.stop();
+}
+
+#[test]
+fn money_that_was_stopped_on_its_way_goes_on() {
+    let setup = Setup::new("load-solana-money");
+    let (node, folder) = (setup.start(), setup.folder.path());
+    let faucet = setup.ledger().join("faucet.json").display().to_string();
+    let arguments = ["fund", "--count", "2000", "--amount", "0.01", "--funder", &faucet];
+    let fund = Process::start(&mut command(&node, folder, &arguments));
+    fund.wait_for_any(" of 2000 accounts funded");
+    fund.signal(Signal::INT);
+    let (status, text) = fund.wait_with_errors();
+    assert!(status.success(), "{text}");
+    let done: usize = text
+        .lines()
+        .find_map(|line| line.strip_prefix("stopped: ")?.split(' ').next()?.parse().ok())
+        .unwrap_or_else(|| panic!("it says how far it came: {text}"));
+    assert!(done < 2000 && text.contains("`--load --keys load-keys.json` goes on from there"), "{text}");
+    let again = load(&node, folder, &["fund", "--load", "--amount", "0.01", "--funder", &faucet]);
+    let rest = format!("2000 accounts have 0.01 SOL or more, {} of them were short", 2000 - done);
+    assert!(said(&again).contains(&rest), "{rest}: {}", said(&again));
+    node.stop();
+}
+
+#[test]
+fn several_nodes_are_of_one_chain() {
+    let setups = ["load-solana-first", "load-solana-other"].map(Setup::new);
+    let nodes = setups.each_ref().map(Setup::start);
+    let folder = setups[0].folder.path();
+    let arguments = ["run", "--rpc-send", "--accounts", "4", "--count", "5", "--json", "report.json", "--network"];
+    let network = |second: &str| format!("{},{second}", url(&nodes[0]));
+    let two = output(hearth().current_dir(folder).arg("load").args(arguments).arg(network(&url(&nodes[0]))));
+    assert!(two.status.success(), "{}", said(&two));
+    assert_eq!(report(folder)["included"], 20);
+    let refused = output(hearth().current_dir(folder).arg("load").args(arguments).arg(network(&url(&nodes[1]))));
+    let words = said(&refused);
+    assert!(!refused.status.success() && words.contains("is of another chain than"), "{words}");
+    assert!(words.contains("its genesis is") && words.contains(&url(&nodes[1])), "{words}");
+    nodes.into_iter().for_each(Node::stop);
 }

@@ -9,10 +9,16 @@
 //! loop, which shows how late it is.
 
 mod ethereum;
+#[path = "../../tests/load/http.rs"]
+#[expect(dead_code, reason = "sinks do not break off")]
 mod http;
 mod sink;
 mod solana;
 
+use std::time::Duration;
+
+use hearth_lab::load::asked::Asked;
+use hearth_lab::load::course::{Beside, Pace, Timing};
 use hearth_lab::load::report::Report;
 
 /// The longest p99 of the send lag at half the rate, in milliseconds.
@@ -33,6 +39,24 @@ fn main() {
                 tell("QUIC to a TPU", 40_000.0, solana::run);
             }
         }
+    }
+}
+
+/// A run of four seconds, of which three count.
+fn asked<K>(url: &str, kind: K, senders: usize, presign: u64, rate: Option<f64>) -> Asked<K> {
+    Asked {
+        networks: vec![url.into()],
+        timeout: Duration::from_secs(10),
+        patience: Duration::from_secs(10),
+        mix: kind.into(),
+        senders,
+        pace: Pace { rate, batch: 100, under_way: 1_000_000, count: None, presign },
+        timing: Timing {
+            warmup: Duration::from_secs(1),
+            duration: Duration::from_secs(3),
+            pids: vec![],
+            beside: Beside::default(),
+        },
     }
 }
 

@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hearth_lab::load::course::{Beside, Pace, Timing};
 use hearth_lab::load::report::Report;
 use hearth_lab::load::rpc::Rpc;
 use hearth_lab::load::solana::Node;
 use hearth_lab::load::solana::keys::generate;
-use hearth_lab::load::solana::run::{Asked, drive};
+use hearth_lab::load::solana::run::{By, drive};
 use hearth_lab::load::solana::workload::Kind;
 use hearth_quic::{Server, ServerConfig};
 use hearth_tile::sys::event::{EventFd, wait_readable};
@@ -23,31 +22,15 @@ use hearth_wire::Signature;
 use hearth_wire::base58::{encode_32, encode_64};
 use serde_json::{Value, json};
 
+use crate::asked;
 use crate::http;
-use crate::sink::{Sink, live, pin};
+use crate::sink::{self, Sink, live, pin};
 
-const SLOT: Duration = Duration::from_millis(100);
 const ACCOUNTS: usize = 2_000;
 /// Signed ahead of each account: 700,000 in all.
 const PRESIGN: u64 = 350;
 
-struct Chain {
-    began: Instant,
-    blocks: Vec<Vec<Signature>>,
-    waiting: Vec<Signature>,
-    tpu: SocketAddr,
-}
-
-impl Chain {
-    /// Makes the blocks that time has come for.
-    fn advance(&mut self) {
-        let due = (self.began.elapsed().as_millis() / SLOT.as_millis()) as usize;
-        if self.blocks.len() <= due {
-            self.blocks.push(std::mem::take(&mut self.waiting));
-            self.blocks.resize(due + 1, vec![]);
-        }
-    }
-}
+type Chain = Mutex<sink::Chain<Signature>>;
 
 /// The sink's process.
 pub fn sink() {
@@ -55,14 +38,14 @@ pub fn sink() {
     let options = Options { sharing: Sharing::None, buffer_bytes: 4 << 20 };
     let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), options).expect("a port");
     let tpu = socket.local_addr();
-    let chain = Arc::new(Mutex::new(Chain { began: Instant::now(), blocks: vec![vec![]], waiting: vec![], tpu }));
+    let chain = Arc::new(Mutex::new(sink::Chain::new()));
     let taken = chain.clone();
     thread::spawn(move || take(&socket, &taken));
-    live(&http::serve(move |body, out| answer(&chain, body, out)));
+    live(&http::serve(move |body| sink::answer(body, |method, params| result(&chain, tpu, method, params))));
 }
 
 /// Takes transactions as long as the process lives.
-fn take(socket: &UdpSocket, chain: &Mutex<Chain>) {
+fn take(socket: &UdpSocket, chain: &Chain) {
     let config = ServerConfig { streams_concurrent: 8_192, ..ServerConfig::local() };
     let mut server = Server::new(config, &[1; 32], &[2; 32], Instant::now()).expect("a server with these settings");
     let (event, mut received) = (EventFd::new().expect("an event"), RecvBatch::new(16));
@@ -83,24 +66,12 @@ fn take(socket: &UdpSocket, chain: &Mutex<Chain>) {
             let _ = socket.send(&[Message { to: transmit.to, data: &buffer, segment }]);
         }
         if !signatures.is_empty() {
-            let mut chain = chain.lock().expect("nobody panics with it");
-            chain.advance();
-            chain.waiting.append(&mut signatures);
+            chain.lock().expect("nobody panics with it").take(&mut signatures);
         }
         if count == 0 {
             wait_readable(&event, &[socket.raw_fd()], 1_000_000);
         }
     }
-}
-
-fn answer(chain: &Mutex<Chain>, body: &[u8], out: &mut Vec<u8>) {
-    let question: Value = serde_json::from_slice(body).expect("JSON");
-    let found = result(chain, question["method"].as_str().unwrap_or_default(), &question["params"]);
-    let text = match found {
-        Some(result) => json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }),
-        None => json!({ "jsonrpc": "2.0", "id": question["id"], "error": { "code": -32601, "message": "not here" } }),
-    };
-    serde_json::to_writer(out, &text).expect("a vector takes all");
 }
 
 fn hash_of(slot: usize) -> String {
@@ -109,17 +80,16 @@ fn hash_of(slot: usize) -> String {
     encode_32(&hash).to_string()
 }
 
-fn result(chain: &Mutex<Chain>, method: &str, params: &Value) -> Option<Value> {
+fn result(chain: &Chain, tpu: SocketAddr, method: &str, params: &Value) -> Option<Value> {
     let mut chain = chain.lock().expect("nobody panics with it");
-    chain.advance();
-    let last = chain.blocks.len() - 1;
+    let last = chain.advance();
     let number = |index: usize| params[index].as_u64().map_or(last, |slot| slot as usize);
     Some(match method {
         "getVersion" => json!({ "solana-core": "sink" }),
         "getIdentity" => json!({ "identity": hash_of(0) }),
         "getSlot" | "getBlockHeight" => json!(last),
         "getSlotLeaders" => json!([hash_of(0)]),
-        "getClusterNodes" => json!([{ "pubkey": hash_of(0), "tpuQuic": chain.tpu.to_string() }]),
+        "getClusterNodes" => json!([{ "pubkey": hash_of(0), "tpuQuic": tpu.to_string() }]),
         "getLatestBlockhash" => {
             json!({ "value": { "blockhash": hash_of(last), "lastValidBlockHeight": last + 600 } })
         }
@@ -148,20 +118,6 @@ pub fn run(rate: Option<f64>) -> Report {
     let accounts = generate(ACCOUNTS).expect("random bytes");
     let rpc = Rpc::new(&sink.url, Duration::from_secs(10)).expect("an address");
     let node = Node::ask(rpc).expect("the sink answers");
-    let asked = Asked {
-        networks: vec![sink.url.clone()],
-        timeout: Duration::from_secs(10),
-        mix: Kind::Transfer.into(),
-        senders: 1,
-        pace: Pace { rate, batch: 100, under_way: 1_000_000, count: None, presign: PRESIGN },
-        timing: Timing {
-            warmup: Duration::from_secs(1),
-            duration: Duration::from_secs(3),
-            pids: vec![],
-            beside: Beside::default(),
-        },
-        rpc_send: false,
-        tpu: None,
-    };
-    drive(&asked, &node, &[], &accounts, &|| false, |_| {}).expect("the sink takes all")
+    let asked = asked(&sink.url, Kind::Transfer, 1, PRESIGN, rate);
+    drive(&asked, By::Leaders, &node, &[], &accounts, &|| false, |_| {}).expect("the sink takes all")
 }

@@ -1,12 +1,13 @@
-//! Which chain a node is of, found out by what it answers.
+//! Which chain a node is of, found out by what it answers; and that several are of the same.
 //!
-//! reads   `eth_chainId`; `getVersion`
+//! reads   `eth_chainId`; `getVersion`; what tells a chain from others
 //! writes  nothing
 
 use std::time::Duration;
 
 use serde_json::json;
 
+use super::asked::LoadError;
 use super::rpc::{Rpc, RpcError};
 use super::{run, solana};
 
@@ -54,4 +55,43 @@ pub fn connect(url: &str, timeout: Duration) -> Result<Connected, ConnectError> 
         Err(_) if !matches!(ethereum, RpcError::Refused { .. }) => Err(ethereum.into()),
         Err(why) => Err(why.into()),
     }
+}
+
+/// What tells a chain from others: names and values.
+pub type Marks = Vec<(&'static str, String)>;
+
+/// That further nodes are of the first one's chain, by `marks` that both tell. Gives those that do not answer: they may
+/// do so later.
+pub fn check_chains(
+    first: &Rpc,
+    others: &[String],
+    timeout: Duration,
+    marks: fn(&Rpc) -> Result<Marks, RpcError>,
+) -> Result<Vec<RpcError>, LoadError> {
+    let mut silent = vec![];
+    if others.is_empty() {
+        return Ok(silent);
+    }
+    let ours = marks(first)?;
+    for url in others {
+        let first = || first.url().to_owned();
+        let theirs = match marks(&Rpc::new(url, timeout)?) {
+            Ok(theirs) => theirs,
+            Err(why @ RpcError::Refused { .. }) if !why.may_pass() => {
+                return Err(LoadError::OtherKind { url: url.clone(), first: first(), why });
+            }
+            Err(why) => {
+                silent.push(why);
+                continue;
+            }
+        };
+        let pairs = ours.iter().filter_map(|(what, ours)| {
+            let (_, theirs) = theirs.iter().find(|(name, _)| name == what)?;
+            (ours != theirs).then(|| (*what, ours.clone(), theirs.clone()))
+        });
+        if let Some((what, ours, theirs)) = { pairs }.next() {
+            return Err(LoadError::OtherChain { url: url.clone(), first: first(), what, ours, theirs });
+        }
+    }
+    Ok(silent)
 }

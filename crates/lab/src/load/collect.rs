@@ -19,8 +19,6 @@ use super::rpc::{Rpc, RpcError, to_quantity};
 
 /// How often the node is asked for its newest block.
 const POLL: Duration = Duration::from_millis(20);
-/// How long nothing but errors may come.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// So many times between the newest blocks tell how often the chain makes one; more than this is not believed.
 const BLOCKS_TIMED: u64 = 3;
 const BLOCK_TIME_MAX: Duration = Duration::from_secs(60);
@@ -77,9 +75,9 @@ pub struct Chain {
     pub lost: Option<RpcError>,
 }
 
-/// Reads blocks from number `next` on until `stop`; then once more. A node that is silent for half a minute, or at the
-/// end, ends it with what there is.
-pub fn follow(rpc: &Rpc, next: u64, outcomes: &Outcomes, stop: &AtomicBool) -> Chain {
+/// Reads blocks from number `next` on until `stop`; then once more. A node that gives nothing but errors for
+/// `patience`, or at the end, ends it with what there is.
+pub fn follow(rpc: &Rpc, next: u64, outcomes: &Outcomes, stop: &AtomicBool, patience: Duration) -> Chain {
     let mut chain = Chain::default();
     let (mut next, mut tip) = (next, None);
     let mut answered = Instant::now();
@@ -94,7 +92,7 @@ pub fn follow(rpc: &Rpc, next: u64, outcomes: &Outcomes, stop: &AtomicBool) -> C
                 if next > before {
                     answered = Instant::now();
                 }
-                if last || answered.elapsed() > PATIENCE {
+                if last || answered.elapsed() > patience {
                     chain.lost = Some(why);
                     return chain;
                 }

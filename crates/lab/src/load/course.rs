@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use hearth_tile::sys::thread::prefer_short_slices;
 
 use super::collect::Chain;
 use super::outcome::{Outcomes, histogram, record_many};
@@ -23,6 +24,8 @@ use super::window::{self, Window};
 /// At a rate, what falls due within this goes out together where a request holds many.
 const TOGETHER: Duration = Duration::from_millis(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a sender runs before another thread on its core may.
+const SLICE: Duration = Duration::from_micros(200);
 /// Of what did not go out, so many are told apart by how late they were.
 const UNSENT_TOLD_APART: u64 = 10_000;
 
@@ -112,8 +115,11 @@ impl Course {
         self.stop.get().is_some()
     }
 
-    /// A sender has signed ahead, and waits for the others.
+    /// A sender has signed ahead, and waits for the others. From now on it is to wake in time, though the one that
+    /// reads blocks may have its core.
     pub fn is_ready(&self) {
+        // Where the kernel has no such thing, a sender is as late as another thread's turn is long.
+        let _ = prefer_short_slices(SLICE);
         self.ready.wait();
         self.begun();
     }
@@ -151,13 +157,15 @@ impl Course {
             let watcher =
                 scope.spawn(|| series::watch(&timing.beside.pool, &timing.pids, &self.outcomes, &stop_reading));
             let profiler = timing.beside.profile.as_ref().map(|plan| scope.spawn(|| self.profile(plan)));
+            // Before anybody sends: a sender may be done before this thread has its turn.
+            self.measured.store(timing.warmup.is_zero(), Ordering::Release);
             self.ready.wait();
             self.begun();
-            let mut window = Window::watch(timing, self, stop, told, || reader.is_finished());
+            let (mut window, still) = Window::watch(timing, self, stop, told, || reader.is_finished());
             // Whoever stopped while signing has said so already.
             let _ = self.stop.set(Instant::now());
             told(Progress::Step("waiting for what is under way"));
-            window::settle(self, || reader.is_finished());
+            window::settle(self, still, || reader.is_finished());
             self.over.store(true, Ordering::Release);
             let tolds = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
             stop_reading.store(true, Ordering::Release);

@@ -3,8 +3,10 @@
 //! reads   blocks, counts, what the senders tell, CPU times
 //! writes  a [`Report`]
 
+use super::asked::Asked;
 use super::collect::{Block, Chain, Receipts};
 use super::course::Told;
+use super::mix::Named;
 use super::outcome::{Outcomes, histogram};
 use super::report::{BlockLine, Limit, Percentiles, Report, cores, distribution, median_of_seconds};
 use super::window::Window;
@@ -15,17 +17,15 @@ const BUSY: f64 = 0.9;
 const LAG_MS_MAX: f64 = 100.0;
 
 /// What was found.
-pub struct Found<'a> {
+pub struct Found<'a, K> {
     /// The node's name.
     pub client: String,
-    /// What was sent.
-    pub kind: String,
+    /// What was asked for.
+    pub asked: &'a Asked<K>,
+    /// How transactions went to the node.
+    pub way: String,
     /// How many accounts sent.
     pub accounts: usize,
-    /// The rate asked for.
-    pub rate: Option<f64>,
-    /// The threads that sent.
-    pub senders: usize,
     /// What the load paid for a unit of gas at first, in wei.
     pub max_fee: u128,
     /// The measured time.
@@ -38,8 +38,6 @@ pub struct Found<'a> {
     pub tolds: Vec<Told>,
     /// What receipts tell.
     pub receipts: Receipts,
-    /// What was asked for: names and values.
-    pub configuration: Vec<(String, String)>,
 }
 
 /// How the senders spent their time: the busiest one's busy share, the mean shares of waiting for answers and idling.
@@ -85,8 +83,9 @@ fn intervals(chain: &Chain, seen: impl Fn(&Block) -> f64) -> Vec<(f64, f64, u64)
 }
 
 /// The report.
-pub fn report(found: &Found<'_>) -> Report {
+pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
     let Found { window, chain, outcomes, tolds, receipts, .. } = found;
+    let rate = found.asked.pace.rate;
     let seconds = window.end.duration_since(window.begin).as_secs_f64();
     let seen = |block: &Block| match block.seen.checked_duration_since(window.begin) {
         Some(after) => after.as_secs_f64(),
@@ -101,17 +100,17 @@ pub fn report(found: &Found<'_>) -> Report {
     let each = |cpu: std::time::Duration| cpu.as_secs_f64() * 1e6 / ours.max(1) as f64;
     let client_cores = cores(window.client, window.counted);
     let machine = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = found.senders.min(machine) as f64;
+    let threads = found.asked.senders.min(machine) as f64;
     let (late, no_room) = (sum(|told| told.unsent), outcomes.unsent() as u64);
     let shares = Shares::of(tolds);
     // What fell due just before the end may be as late as what went out.
-    let late_max = found.rate.map_or(0.0, |rate| (rate * LAG_MS_MAX / 1e3).max(1.0));
+    let late_max = rate.map_or(0.0, |rate| (rate * LAG_MS_MAX / 1e3).max(1.0));
     let kept = no_room == 0 && late as f64 <= late_max && send_lag.is_none_or(|lag| lag.p99_ms < LAG_MS_MAX);
     outcomes.with(|counts| Report {
         client: found.client.clone(),
-        kind: found.kind.clone(),
+        kind: found.asked.mix.to_string(),
         accounts: found.accounts,
-        rate: found.rate,
+        rate,
         seconds,
         tps: ours as f64 / seconds.max(1e-9),
         tps_median: median_of_seconds(&intervals(chain, seen), seconds),
@@ -136,7 +135,7 @@ pub fn report(found: &Found<'_>) -> Report {
         client_cores,
         senders_busy: shares.busy,
         senders_waiting: shares.answers,
-        limit: limit(&shares, client_cores, threads, found.rate.is_some(), kept),
+        limit: limit(&shares, client_cores, threads, rate.is_some(), kept),
         unanswered: sum(|told| told.unanswered) + chain.errors,
         last_error: tolds.iter().filter_map(|told| told.error.as_ref()).next_back().map(ToString::to_string),
         pool_full: sum(|told| told.full),
@@ -156,11 +155,11 @@ pub fn report(found: &Found<'_>) -> Report {
 }
 
 /// What is told beside the figures.
-fn beside(found: &Found<'_>) -> Report {
+fn beside<K: Named>(found: &Found<'_, K>) -> Report {
     let Window { series, profile, begin, began_unix_s, .. } = &found.window;
     Report {
         began_unix_s: *began_unix_s,
-        configuration: found.configuration.clone(),
+        configuration: found.asked.configuration(&found.way),
         pool_source: series.pool_source.map(Into::into),
         moments: series.since(*begin),
         profile: profile.as_ref().and_then(|profile| profile.as_ref().ok().cloned()),

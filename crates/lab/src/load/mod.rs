@@ -10,6 +10,7 @@
 //! → compare ([`compare`]). [`look`] shows what a node has.
 
 pub mod account;
+pub mod asked;
 pub mod chain;
 pub mod collect;
 pub mod compare;

@@ -10,13 +10,12 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use hearth_crypto::secp256k1::Signer;
 use serde::{Deserialize, Serialize};
 
+use super::asked::{Asked, LoadError};
+use super::course::Progress;
+use super::mix::Named;
 use super::report::{Limit, Report};
-use super::run::{Asked, LoadError, Node, Progress, drive};
-use super::sender::Pace;
-use super::workload::Contracts;
 
 /// Good and bad are near enough when the bad rate is no more than so many times the good one.
 const NEAR: f64 = 1.1;
@@ -127,36 +126,21 @@ impl Search {
     }
 }
 
-/// Looks for the highest rate on contracts that are there. Each step takes the time that `asked` has; `stop` ends the
-/// search with what there is.
-pub fn ramp(
-    asked: &Asked,
-    bound: Bound,
-    node: &Node,
-    contracts: Contracts,
-    accounts: &[Signer],
-    stop: &dyn Fn() -> bool,
-    told: impl FnMut(Progress<'_>),
-) -> Result<Ramped, LoadError> {
-    search(bound, stop, told, |rate, told| {
-        let step = Asked { pace: Pace { rate: Some(rate), count: None, ..asked.pace }, ..asked.clone() };
-        drive(&step, node, contracts, accounts, stop, told)
-    })
-}
-
-/// Looks for the highest rate, by runs that `drive` makes at the rates it is given.
-pub fn search<T: FnMut(Progress<'_>), E>(
+/// Looks for the highest rate, by runs that `drive` makes of `asked` at other rates. Each step takes the time that it
+/// has; `stop` ends the search with what there is.
+pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
+    asked: &Asked<K>,
     bound: Bound,
     stop: &dyn Fn() -> bool,
     mut told: T,
-    drive: impl Fn(f64, &mut T) -> Result<Report, E>,
-) -> Result<Ramped, E> {
+    drive: impl Fn(&Asked<K>, &mut T) -> Result<Report, LoadError>,
+) -> Result<Ramped, LoadError> {
     let p99_ms_max = bound.p99.as_secs_f64() * 1e3;
     let mut found = Ramped { p99_ms_max, highest: None, limited_by_load: false, steps: vec![], report: None };
     let mut search = Search::default();
     while let Some(rate) = search.next(bound.begin).filter(|_| !stop()) {
         told(Progress::Step(&format!("{rate:.1} transactions a second")));
-        let report = drive(rate, &mut told);
+        let report = drive(&asked.at(rate), &mut told);
         if stop() {
             break;
         }

@@ -11,10 +11,12 @@ use hearth_crypto::secp256k1::Signer;
 use serde_json::json;
 
 use super::account::address;
+use super::asked::LoadError;
+use super::course::Progress;
 use super::patient::Patient;
 use super::refusal::Reason;
 use super::rpc::Refusal;
-use super::run::{LoadError, Node, Progress};
+use super::run::Node;
 use super::workload::{
     Contracts, Kind, Mix, POOL_CODE, STORE_CODE, TOKEN_CODE, Terms, call, code, create, mint_input, sign,
 };

@@ -41,14 +41,15 @@ pub struct Window {
 }
 
 impl Window {
-    /// Watches until the time is over, all that was to be sent has ended, `stop` or `reader_ended`.
+    /// Watches until the time is over, all that was to be sent has ended, `stop` or `reader_ended`. Gives too since
+    /// when nothing has moved.
     pub fn watch(
         timing: &Timing,
         course: &Course,
         stop: &dyn Fn() -> bool,
         told: &mut impl FnMut(Progress<'_>),
         reader_ended: impl Fn() -> bool,
-    ) -> Self {
+    ) -> (Self, Standstill) {
         let own = std::process::id();
         let cpu = || (process::cpu_time_of_all(&timing.pids), process::cpu_time(own).unwrap_or_default());
         let (start, warmup) = (course.begun(), timing.warmup);
@@ -73,8 +74,9 @@ impl Window {
             if now >= begin + timing.duration || stop() || reader_ended() {
                 break now;
             }
+            let stands = still.reached(&course.outcomes);
             // All has been sent: what was sent last is measured too.
-            if course.at_work.load(Ordering::Acquire) == 0 && still.reached(&course.outcomes) {
+            if course.at_work.load(Ordering::Acquire) == 0 && stands {
                 break course.outcomes.last_included().unwrap_or(now);
             }
             thread::sleep(LOOK_EVERY.min((begin + timing.duration).saturating_duration_since(now)));
@@ -83,7 +85,7 @@ impl Window {
         let ((server_before, client_before), counted_from) = before.unwrap_or(((server, client), Instant::now()));
         let known = !timing.pids.is_empty();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
+        let window = Self {
             begin: begin.min(end),
             began_unix_s: since_1970.saturating_sub(begin.elapsed()).as_secs(),
             end,
@@ -93,12 +95,13 @@ impl Window {
             resident: known.then(|| timing.pids.iter().filter_map(|&pid| process::resident(pid)).sum()),
             series: Series::default(),
             profile: None,
-        }
+        };
+        (window, still)
     }
 }
 
 /// Whether nothing is under way any more, or nothing moves.
-struct Standstill {
+pub struct Standstill {
     left: usize,
     moved: Instant,
 }
@@ -123,8 +126,7 @@ fn patience(outcomes: &Outcomes) -> Duration {
 }
 
 /// Waits until nothing is under way, or nothing moves, or `ended`.
-pub fn settle(course: &Course, ended: impl Fn() -> bool) {
-    let mut still = Standstill::new(&course.outcomes);
+pub fn settle(course: &Course, mut still: Standstill, ended: impl Fn() -> bool) {
     while !ended() {
         // A sender that is still at work may have an answer to come.
         let at_work = course.at_work.load(Ordering::Acquire) > 0;

@@ -1,15 +1,14 @@
 //! Money for accounts on nodes that misbehave: everybody gets theirs, and nothing is paid twice.
 
-use std::time::Duration;
-
-use crate::stub::{Manners, Stub};
 use alloy_primitives::{Address, U256};
 use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::{address, generate};
 use hearth_lab::load::fund::FundError;
 use hearth_lab::load::run::{Node, connect, prepare};
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+use crate::TIMEOUT;
+use crate::stub::{Manners, Stub};
+
 const ETHER: u64 = 1_000_000_000_000_000_000;
 
 struct Scene {

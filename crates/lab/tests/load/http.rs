@@ -1,4 +1,4 @@
-//! A server of HTTP on 127.0.0.1, a thread a connection, that may break off.
+//! A server of HTTP on 127.0.0.1, a thread a connection, that may break off; and the answers of JSON-RPC.
 //!
 //! reads   requests with a Content-Length
 //! writes  what it is told to
@@ -7,6 +7,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
+
+use serde_json::{Value, json};
 
 /// What becomes of a request.
 pub enum Reply {
@@ -18,6 +20,28 @@ pub enum Reply {
     Half(String),
     /// The connection is closed without a word.
     Silence,
+}
+
+/// A code, and words.
+pub type Refusal = (i64, String);
+
+/// Whether a request, or the first of a batch, is of this method.
+pub fn is_send(request: &Value, method: &str) -> bool {
+    request.get(0).unwrap_or(request)["method"] == method
+}
+
+/// The answer to a request, or those to a batch.
+pub fn answered(request: &Value, mut call: impl FnMut(&str, &Value) -> Result<Value, Refusal>) -> Value {
+    let mut one = |question: &Value| match call(question["method"].as_str().unwrap(), &question["params"]) {
+        Ok(result) => json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }),
+        Err((code, message)) => {
+            json!({ "jsonrpc": "2.0", "id": question["id"], "error": { "code": code, "message": message } })
+        }
+    };
+    match request.as_array() {
+        Some(questions) => questions.iter().map(one).collect(),
+        None => one(request),
+    }
 }
 
 /// Serves as long as the process lives; gives the URL.
@@ -36,9 +60,10 @@ pub fn serve(answer: impl Fn(&[u8]) -> Reply + Send + Sync + 'static) -> String 
 
 /// One connection, to its end.
 fn converse(stream: TcpStream, answer: &dyn Fn(&[u8]) -> Reply) -> Option<()> {
-    let mut reader = BufReader::new(stream);
+    stream.set_nodelay(true).ok()?;
+    let (mut reader, mut body) = (BufReader::new(stream), vec![]);
     loop {
-        let body = read_body(&mut reader)?;
+        read_body(&mut reader, &mut body)?;
         let (status, text) = match answer(&body) {
             Reply::Answer(text) => (200, text),
             Reply::Status(status) => (status, String::new()),
@@ -50,14 +75,15 @@ fn converse(stream: TcpStream, answer: &dyn Fn(&[u8]) -> Reply) -> Option<()> {
             Reply::Silence => return None,
         };
         let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n", text.len());
-        reader.get_mut().write_all(format!("{head}{text}").as_bytes()).ok()?;
+        reader.get_mut().write_all((head + &text).as_bytes()).ok()?;
     }
 }
 
-fn read_body(reader: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
+fn read_body(reader: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Option<()> {
+    let mut line = String::new();
     let mut length = 0;
     loop {
-        let mut line = String::new();
+        line.clear();
         if reader.read_line(&mut line).ok()? == 0 {
             return None;
         }
@@ -68,7 +94,6 @@ fn read_body(reader: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
             break;
         }
     }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some(body)
+    body.resize(length, 0);
+    reader.read_exact(body).ok()
 }

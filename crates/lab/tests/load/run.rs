@@ -5,23 +5,26 @@ use std::time::{Duration, Instant};
 use alloy_primitives::{Address, B256};
 use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::{address, generate};
+use hearth_lab::load::asked::{Asked, LoadError};
+use hearth_lab::load::chain::check_chains;
 use hearth_lab::load::collect::block_time;
+use hearth_lab::load::course::{Pace, Progress};
 use hearth_lab::load::look;
 use hearth_lab::load::ramp::{Bound, ramp};
 use hearth_lab::load::report::{Limit, Report};
-use hearth_lab::load::run::{Asked, LoadError, Node, check_chains, connect, run};
-use hearth_lab::load::sender::Pace;
+use hearth_lab::load::run::{Node, connect, drive, marks, set_up};
+use hearth_lab::load::series::Pool;
 use hearth_lab::load::workload::{Contracts, Kind};
 use serde_json::json;
 
+use crate::http::{Reply, serve};
 use crate::stub::{Manners, Stub};
-
-const TIMEOUT: Duration = Duration::from_secs(20);
+use crate::{TIMEOUT, asked};
 
 struct Scene {
     stub: Stub,
     signers: Vec<Signer>,
-    asked: Asked,
+    asked: Asked<Kind>,
 }
 
 /// So many accounts on a node of such manners.
@@ -29,18 +32,8 @@ fn scene(accounts: usize, manners: Manners) -> Scene {
     let signers = generate(accounts).unwrap();
     let addresses: Vec<Address> = signers.iter().map(address).collect();
     let stub = Stub::start(manners, &addresses);
-    let asked = Asked {
-        networks: vec![stub.url.clone()],
-        timeout: TIMEOUT,
-        mix: Kind::Transfer.into(),
-        senders: 2,
-        pace: Pace { rate: None, batch: 10, under_way: 100, count: None, presign: 0 },
-        warmup: Duration::ZERO,
-        duration: Duration::from_secs(60),
-        pids: vec![],
-        comet: None,
-        profile: None,
-    };
+    let mut asked = asked(&stub.url, Kind::Transfer);
+    asked.timing.beside.pool = Pool::of(&stub.url, None).unwrap();
     Scene { stub, signers, asked }
 }
 
@@ -51,12 +44,18 @@ impl Scene {
         self
     }
 
+    /// Creates what the load calls.
+    fn contracts(&self, node: &Node, stop: &dyn Fn() -> bool) -> Result<Contracts, LoadError> {
+        set_up(node, &self.signers[0], &self.signers, &self.asked.mix, stop, &mut |_| {})
+    }
+
     fn run(&self) -> Report {
         self.run_on(&connect(&self.stub.url, TIMEOUT).unwrap())
     }
 
     fn run_on(&self, node: &Node) -> Report {
-        let report = run(&self.asked, node, &self.signers[0], &self.signers, &|| false, |_| {}).unwrap();
+        let contracts = self.contracts(node, &|| false).unwrap();
+        let report = drive(&self.asked, node, contracts, &self.signers, &|| false, |_| {}).unwrap();
         let Report { sent, included, rejected, dropped, unknown, .. } = &report;
         assert_eq!(*sent, included + rejected + dropped + unknown);
         assert!(!report.text().is_empty());
@@ -105,7 +104,7 @@ fn an_answer_that_is_lost_costs_nothing() {
 #[test]
 fn a_node_that_dies_leaves_a_report() {
     let mut scene = scene(6, Manners { block_ms: 50, dies_after: 3, ..Manners::default() });
-    scene.asked.duration = Duration::from_secs(2);
+    (scene.asked.timing.duration, scene.asked.patience) = (Duration::from_secs(2), Duration::from_secs(2));
     let report = scene.run();
     assert!(report.included > 0 && report.unknown > 0, "{}", report.text());
     assert!(report.reading_ended.is_some() && report.last_error.is_some());
@@ -126,7 +125,7 @@ fn a_full_pool_is_waited_for() {
 fn what_a_pool_never_had_room_for_is_not_sent() {
     let mut scene = scene(8, Manners { pool_max: 3, block_ms: 600_000, ..Manners::default() });
     scene.asked.pace.rate = Some(100.0);
-    scene.asked.duration = Duration::from_secs(2);
+    scene.asked.timing.duration = Duration::from_secs(2);
     let report = scene.run();
     assert_eq!((report.sent, report.unknown), (3, 3), "{}", report.text());
     assert!(report.unsent > 150, "{}", report.text());
@@ -198,10 +197,14 @@ fn further_nodes_are_of_the_same_chain() {
     let other = scene(1, Manners { genesis: B256::repeat_byte(7), ..Manners::default() });
     let node = connect(&first.stub.url, TIMEOUT).unwrap();
     let silent = "http://127.0.0.1:1".to_owned();
-    let unanswered = check_chains(&node, &[same.stub.url.clone(), silent], TIMEOUT).unwrap();
-    assert_eq!(unanswered.len(), 1, "one that is silent may come");
-    let why = check_chains(&node, &[same.stub.url.clone(), other.stub.url.clone()], TIMEOUT).unwrap_err();
+    let check = |second: &str| check_chains(&node.rpc, &[same.stub.url.clone(), second.into()], TIMEOUT, marks);
+    assert_eq!(check(&silent).unwrap().len(), 1, "one that is silent may come");
+    let why = check(&other.stub.url).unwrap_err();
     assert!(matches!(&why, LoadError::OtherChain { url, .. } if *url == other.stub.url), "{why}");
+    let refusal = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"no such thing"}}"#;
+    let stranger = serve(move |_| Reply::Answer(refusal.into()));
+    let why = check(&stranger).unwrap_err().to_string();
+    assert!(why.contains(&stranger) && why.contains("no such thing"), "{why}");
 }
 
 #[test]
@@ -221,7 +224,7 @@ fn stopping_while_contracts_are_created_ends_that() {
     scene.asked.mix = Kind::Erc20.into();
     let node = connect(&scene.stub.url, TIMEOUT).unwrap();
     let waits = || scene.stub.with(|world| world.waiting()) > 0;
-    let why = run(&scene.asked, &node, &scene.signers[0], &scene.signers, &waits, |_| {}).unwrap_err();
+    let why = scene.contracts(&node, &waits).unwrap_err();
     assert!(matches!(why, LoadError::Stopped), "{why}");
 }
 
@@ -243,7 +246,7 @@ fn offered(report: &Report, rate: f64) {
 fn a_rate_is_offered_whole_whatever_the_number_of_accounts() {
     let mut scene = scene(3, Manners { block_ms: 50, ..Manners::default() });
     scene.asked.pace = Pace { rate: Some(100.0), batch: 100, ..scene.asked.pace };
-    scene.asked.duration = Duration::from_secs(3);
+    scene.asked.timing.duration = Duration::from_secs(3);
     let report = scene.run();
     offered(&report, 100.0);
 }
@@ -252,7 +255,7 @@ fn a_rate_is_offered_whole_whatever_the_number_of_accounts() {
 fn a_slow_node_is_late_and_that_is_told() {
     let mut scene = scene(8, Manners { slow_ms: 200, block_ms: 50, ..Manners::default() });
     scene.asked.pace.rate = Some(200.0);
-    scene.asked.duration = Duration::from_secs(3);
+    scene.asked.timing.duration = Duration::from_secs(3);
     let report = scene.run();
     offered(&report, 200.0);
     assert!(report.unsent > 100, "{}", report.text());
@@ -266,7 +269,7 @@ fn a_sender_that_is_late_catches_up() {
     // Each of two senders has five requests a second, and 500 transactions due in it.
     let mut scene = scene(800, Manners { slow_ms: 200, block_ms: 50, ..Manners::default() });
     scene.asked.pace = Pace { rate: Some(1000.0), batch: 400, ..scene.asked.pace };
-    scene.asked.duration = Duration::from_secs(3);
+    scene.asked.timing.duration = Duration::from_secs(3);
     let report = scene.run();
     offered(&report, 1000.0);
     // A machine that is busy may keep less.
@@ -320,11 +323,13 @@ fn contracts_are_created_before_they_are_called() {
 #[test]
 fn the_highest_rate_under_a_bound_is_found() {
     let mut scene = scene(6, Manners { slow_ms: 40, block_ms: 20, ..Manners::default() });
-    scene.asked.duration = Duration::from_secs(2);
+    scene.asked.timing.duration = Duration::from_secs(1);
     let node = connect(&scene.stub.url, TIMEOUT).unwrap();
     let bound = Bound { p99: Duration::from_millis(1000), begin: 12.0 };
-    let (accounts, contracts) = (&scene.signers, Contracts::default());
-    let found = ramp(&scene.asked, bound, &node, contracts, accounts, &|| false, |_| {}).unwrap();
+    let step = |asked: &Asked<Kind>, told: &mut fn(Progress<'_>)| {
+        drive(asked, &node, Contracts::default(), &scene.signers, &|| false, told)
+    };
+    let found = ramp(&scene.asked, bound, &|| false, (|_| {}) as fn(Progress<'_>), step).unwrap();
     // A machine that is busy may keep less.
     assert!(found.highest.is_some(), "{}", found.text());
     assert!(found.steps.iter().any(|step| !step.good()), "{}", found.text());

@@ -5,8 +5,6 @@
 //! memory  the chain
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -17,6 +15,8 @@ use alloy_eips::eip2718::Decodable2718;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use hearth_crypto::secp256k1::{Arithmetic, HighS, RecoverItem, Recoverer};
 use serde_json::{Value, json};
+
+use crate::http::{Refusal, Reply, answered, is_send, serve};
 
 /// Who has nothing to do with a load.
 const STRANGER: Address = Address::repeat_byte(0x55);
@@ -106,8 +106,6 @@ pub struct Stub {
 impl Stub {
     /// A node whose accounts `rich` have a lot.
     pub fn start(manners: Manners, rich: &[Address]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let world = Arc::new(Mutex::new(World {
             manners,
             balances: rich.iter().map(|&account| (account, U256::from(10).pow(U256::from(24)))).collect(),
@@ -133,12 +131,7 @@ impl Stub {
             }
         });
         let chain = world.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let chain = chain.clone();
-                thread::spawn(move || serve(stream, &chain));
-            }
-        });
+        let url = serve(move |body| answer(&chain, body));
         Self { url, world, _end: end }
     }
 
@@ -167,102 +160,43 @@ fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
     world.lock().unwrap()
 }
 
-/// One connection.
-fn serve(stream: TcpStream, world: &Mutex<World>) {
-    let mut reader = BufReader::new(stream);
-    loop {
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).is_ok_and(|read| read > 0) {
-                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap();
-                }
-                if line == "\r\n" {
-                    break;
-                }
-                continue;
-            }
-            return;
-        }
-        let mut body = vec![0; length];
-        if reader.read_exact(&mut body).is_err() {
-            return;
-        }
-        let Some(Answer { status, body, is_whole }) = answer(world, &body) else { return };
-        let length = if is_whole { body.len() } else { body.len() * 2 };
-        let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
-        if reader.get_mut().write_all(format!("{head}{body}").as_bytes()).is_err() || !is_whole {
-            return;
-        }
+/// An answer that is something else: the first is what another question would have got.
+fn garbled(answers: &Value, turn: u64) -> Reply {
+    let text = answers.to_string();
+    match turn % 3 {
+        0 => Reply::Answer(text.replace("\"id\":", "\"id\":70000")),
+        1 => Reply::Answer(text[..text.len() / 2].into()),
+        _ => Reply::Half(text),
     }
 }
 
-/// What goes back over HTTP.
-struct Answer {
-    status: &'static str,
-    body: String,
-    /// Whether all of it comes, before the connection ends.
-    is_whole: bool,
-}
-
-impl Answer {
-    fn ok(body: String) -> Self {
-        Self { status: "200 OK", body, is_whole: true }
-    }
-
-    /// Something else: the first is what another question would have got.
-    fn garbled(answers: &Value, turn: u64) -> Self {
-        let half = |text: String| text[..text.len() / 2].to_owned();
-        match turn % 3 {
-            0 => Self::ok(answers.to_string().replace("\"id\":", "\"id\":70000")),
-            1 => Self::ok(half(answers.to_string())),
-            _ => Self { is_whole: false, ..Self::ok(half(answers.to_string())) },
-        }
-    }
-}
-
-/// None: the connection is closed without a word.
-fn answer(world: &Mutex<World>, body: &[u8]) -> Option<Answer> {
+fn answer(world: &Mutex<World>, body: &[u8]) -> Reply {
     let request: Value = serde_json::from_slice(body).unwrap();
-    let questions = request.as_array().cloned().unwrap_or_else(|| vec![request.clone()]);
-    let sends = questions[0]["method"] == "eth_sendRawTransaction";
+    let sends = is_send(&request, "eth_sendRawTransaction");
     let slow_ms = lock(world).manners.slow_ms;
     if sends && slow_ms > 0 {
         wait(Duration::from_millis(slow_ms));
     }
     let mut world = lock(world);
     if world.dead {
-        return None;
+        return Reply::Silence;
     }
     world.requests += 1;
     let turn = world.requests;
     let is_nth = |every: u64| every > 0 && turn % every == 0;
     if is_nth(world.manners.busy_every) {
-        return Some(Answer { status: "429 Too Many Requests", ..Answer::ok("slow down".into()) });
+        return Reply::Status(429);
     }
-    let answers: Vec<_> = questions
-        .iter()
-        .map(|question| {
-            let (method, params) = (question["method"].as_str().unwrap(), &question["params"]);
-            match world.call(method, params) {
-                Ok(result) => json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }),
-                Err((code, message)) => {
-                    json!({ "jsonrpc": "2.0", "id": question["id"], "error": { "code": code, "message": message } })
-                }
-            }
-        })
-        .collect();
+    let answers = answered(&request, |method, params| world.call(method, params));
     if sends {
         world.sends += 1;
         let every = world.manners.answer_lost_every;
         if every > 0 && world.sends % every == 0 {
-            return None;
+            return Reply::Silence;
         }
     }
-    let answers = if request.is_array() { Value::from(answers) } else { answers[0].clone() };
     let every = world.manners.garbles_every;
-    Some(if is_nth(every) { Answer::garbled(&answers, turn / every) } else { Answer::ok(answers.to_string()) })
+    if is_nth(every) { garbled(&answers, turn / every) } else { Reply::Answer(answers.to_string()) }
 }
 
 /// A slow server's time.
@@ -270,8 +204,6 @@ fn wait(time: Duration) {
     let (_sender, receiver): (Sender<()>, Receiver<()>) = channel();
     let _ = receiver.recv_timeout(time);
 }
-
-type Refusal = (i64, String);
 
 impl World {
     fn mine(&mut self) {

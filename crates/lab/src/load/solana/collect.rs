@@ -34,8 +34,6 @@ const BLOCKHASH_EVERY: Duration = Duration::from_millis(400);
 const LEADERS_EVERY: Duration = Duration::from_secs(1);
 /// So many signatures are read before others may have the core.
 const YIELD_EVERY: usize = 512;
-/// How long nothing but errors may come.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// The node's codes for a slot that has no block: skipped, here or in all that is kept.
 const SKIPPED: [i64; 2] = [-32007, -32009];
 /// Its codes for a block that is not there yet, and for a node that is behind.
@@ -148,6 +146,8 @@ pub struct Follower<'a> {
     is_whole: bool,
     renewed: Instant,
     led: Instant,
+    /// How long nothing but errors may come.
+    patience: Duration,
     /// What was read.
     pub chain: Chain,
 }
@@ -160,6 +160,7 @@ impl<'a> Follower<'a> {
         time: &'a ChainTime,
         targets: Option<&'a Targets>,
         next: u64,
+        patience: Duration,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -172,11 +173,12 @@ impl<'a> Follower<'a> {
             is_whole: true,
             renewed: now,
             led: now,
+            patience,
             chain: Chain::default(),
         }
     }
 
-    /// Reads until `until`; then once more. A node that is silent for half a minute, or at the end, ends it with what
+    /// Reads until `until`; then once more. A node that is silent for too long, or at the end, ends it with what
     /// there is. Gives whether the node still answers.
     pub fn follow(&mut self, until: impl Fn(&Self) -> bool) -> bool {
         let mut answered = Instant::now();
@@ -191,7 +193,7 @@ impl<'a> Follower<'a> {
                     if self.next > before {
                         answered = Instant::now();
                     }
-                    if last || answered.elapsed() > PATIENCE {
+                    if last || answered.elapsed() > self.patience {
                         self.chain.lost = Some(why);
                         return false;
                     }

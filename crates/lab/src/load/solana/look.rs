@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::node::Node;
+use super::node::{Node, confirmed};
 use crate::load::look::{Lines, told};
 use crate::load::rpc::RpcError;
 
@@ -26,7 +26,7 @@ fn sol(lamports: u64) -> String {
 /// The node itself: who it is, how far its chain is, where it takes transactions.
 pub fn node(node: &Node) -> Result<String, RpcError> {
     let mut lines = Lines::default();
-    let ask = |method: &str| told(node.rpc.call(method, &json!([])));
+    let ask = |method: &str| told(node.rpc.call(method, &json!([confirmed()])));
     lines.add("node", &node.client);
     lines.add("identity", &node.identity);
     let health = node.rpc.call("getHealth", &json!([]));
@@ -35,7 +35,7 @@ pub fn node(node: &Node) -> Result<String, RpcError> {
         Err(RpcError::Refused { message, .. }) => lines.add("health", message),
         Err(why) => return Err(why),
     }
-    lines.add_if("genesis", ask("getGenesisHash")?.as_ref().and_then(Value::as_str));
+    lines.add_if("genesis", told(node.rpc.call("getGenesisHash", &json!([])))?.as_ref().and_then(Value::as_str));
     lines.add("confirmed slot", node.slot()?);
     lines.add("block height", node.block_height()?);
     if let Some(epoch) = ask("getEpochInfo")? {

@@ -16,12 +16,17 @@ use hearth_wire::{Hash, Pubkey, TransferTemplate};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::load::chain::Marks;
 use crate::load::rpc::{Refusal, Rpc, RpcError};
 
 /// What `getMultipleAccounts` takes at once.
 const ACCOUNTS_TOGETHER: usize = 100;
-/// Questions in one request.
-const QUESTIONS_TOGETHER: usize = 20;
+/// Questions in one request: 100 accounts are 4.9 KB.
+const QUESTIONS_TOGETHER: usize = BODY_MAX / 5_000;
+/// Bytes of a request, at most: Agave takes 50 KiB.
+const BODY_MAX: usize = 48 << 10;
+/// Bytes of a question that sends, beside the transaction.
+const QUESTION: usize = 160;
 /// Leaders that are asked for ahead, and addresses that transactions go to at once.
 const SLOTS_AHEAD: u64 = 8;
 
@@ -125,7 +130,8 @@ struct StatusAnswer {
     confirmation_status: Option<String>,
 }
 
-fn confirmed() -> Value {
+/// How sure a block must be that the load reads: as good as final, and half a minute sooner.
+pub(super) fn confirmed() -> Value {
     json!({ "commitment": "confirmed" })
 }
 
@@ -257,17 +263,27 @@ impl Node {
     }
 }
 
+/// What tells the chain of a node from others: the hash of its genesis.
+pub fn marks(rpc: &Rpc) -> Result<Marks, RpcError> {
+    Ok(vec![("genesis", rpc.call_as("getGenesisHash", &json!([]))?)])
+}
+
 /// An answer that refuses.
 pub(super) fn refused(method: &str, refusal: Refusal) -> RpcError {
     RpcError::Refused { method: method.into(), code: refusal.code, message: refusal.message }
 }
 
-/// Hands transactions to the node at this RPC; its verdict on each, in order. They are not tried out first, and the
-/// node is not to send them again: the load does that itself.
+/// Hands transactions to the node at this RPC, in requests that it takes; its verdict on each, in order. They are not
+/// tried out first, and the node is not to send them again: the load does that itself.
 pub fn send(rpc: &Rpc, raws: &[&[u8]]) -> Result<Vec<Result<String, Refusal>>, RpcError> {
     let options = json!({ "encoding": "base64", "skipPreflight": true, "maxRetries": 0 });
-    let questions: Vec<_> = raws.iter().map(|raw| json!([encoded(raw), options])).collect();
-    rpc.batch("sendTransaction", &questions)
+    let longest = raws.iter().map(|raw| raw.len().div_ceil(3) * 4 + QUESTION).max().unwrap_or(QUESTION);
+    let mut verdicts = Vec::with_capacity(raws.len());
+    for some in raws.chunks((BODY_MAX / longest).max(1)) {
+        let questions: Vec<_> = some.iter().map(|raw| json!([encoded(raw), options])).collect();
+        verdicts.extend(rpc.batch("sendTransaction", &questions)?);
+    }
+    Ok(verdicts)
 }
 
 /// The address behind an RPC's URL.

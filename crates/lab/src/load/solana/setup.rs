@@ -16,6 +16,8 @@ use hearth_wire::program::{system, token};
 use super::deliver::{End, deliver};
 use super::keys::Account;
 use super::node::{Blockhash, Node};
+use super::workload::{Kind, Mix};
+use crate::load::asked::LoadError;
 use crate::load::course::Progress;
 use crate::load::rpc::RpcError;
 
@@ -28,25 +30,6 @@ const UNITS: u32 = 40_000;
 /// More bytes than the token program and its accounts have.
 const BYTES: u32 = 512 << 10;
 
-/// Why there is no token.
-#[derive(Debug, thiserror::Error)]
-pub enum SetUpError {
-    /// The node.
-    #[error(transparent)]
-    Rpc(#[from] RpcError),
-    /// A transaction failed.
-    #[error("{what}: {why}")]
-    Failed {
-        /// What it was to do.
-        what: &'static str,
-        /// The node's words.
-        why: String,
-    },
-    /// Stopped by whoever called.
-    #[error("stopped before the token was there")]
-    Stopped,
-}
-
 /// The address that follows from an account and a seed, for a program to own.
 fn with_seed(base: &Pubkey, seed: &str, owner: &Pubkey) -> Pubkey {
     sha256(&[base, seed.as_bytes(), owner])
@@ -57,19 +40,23 @@ pub fn cost(node: &Node) -> Result<u64, RpcError> {
     Ok(node.rent_exempt(token::ACCOUNT_SIZE)? + node.rent_exempt(token::MINT_SIZE)? + 4 * node.fee()?)
 }
 
-/// Makes a token; gives where each account has it.
-pub fn make_token(
+/// Makes the token that is sent, if one is; gives where each account has it.
+pub fn set_up(
     node: &Node,
     accounts: &[Account],
+    mix: &Mix,
     stop: &dyn Fn() -> bool,
     told: &mut impl FnMut(Progress<'_>),
-) -> Result<Vec<Pubkey>, SetUpError> {
+) -> Result<Vec<Pubkey>, LoadError> {
+    if !mix.has(Kind::Token) {
+        return Ok(vec![]);
+    }
     told(Progress::Step("creating the token, and an account for it of every account"));
     let mut random = [0; 8];
     // A seed that was used before names an account that is there already.
-    getrandom::fill(&mut random).map_err(|why| SetUpError::Failed { what: "a new seed", why: why.to_string() })?;
+    getrandom::fill(&mut random).map_err(|why| LoadError::SetUp { what: "a new seed", why: why.to_string() })?;
     let seed = format!("load-{:016x}", u64::from_le_bytes(random));
-    let first = accounts.first().ok_or(SetUpError::Failed { what: "the token", why: "no account".into() })?;
+    let first = accounts.first().ok_or(LoadError::SetUp { what: "the token", why: "no account".into() })?;
     let mint = with_seed(&first.address, &seed, &TOKEN_PROGRAM);
     let (mint_rent, rent) = (node.rent_exempt(token::MINT_SIZE)?, node.rent_exempt(token::ACCOUNT_SIZE)?);
     let make_mint = [
@@ -112,7 +99,7 @@ fn all_land(
     count: usize,
     sign: impl Fn(usize, &Blockhash) -> Vec<u8>,
     stop: &dyn Fn() -> bool,
-) -> Result<(), SetUpError> {
+) -> Result<(), LoadError> {
     let mut open: Vec<usize> = (0..count).collect();
     for _ in 0..TRIES {
         let blockhash = node.blockhash()?;
@@ -122,9 +109,9 @@ fn all_land(
         for (index, end) in open.into_iter().zip(ends) {
             match end {
                 End::Landed => {}
-                End::Failed(why) => return Err(SetUpError::Failed { what, why }),
+                End::Failed(why) => return Err(LoadError::SetUp { what, why }),
                 End::Expired => expired.push(index),
-                End::Stopped => return Err(SetUpError::Stopped),
+                End::Stopped => return Err(LoadError::Stopped),
             }
         }
         if expired.is_empty() {
@@ -132,7 +119,7 @@ fn all_land(
         }
         open = expired;
     }
-    Err(SetUpError::Failed { what, why: format!("{} expired {TRIES} times without a block", open.len()) })
+    Err(LoadError::SetUp { what, why: format!("{} expired {TRIES} times without a block", open.len()) })
 }
 
 #[cfg(test)]

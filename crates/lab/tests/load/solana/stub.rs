@@ -20,7 +20,7 @@ use hearth_wire::program::system::SystemInstruction;
 use hearth_wire::{Hash, Pubkey, Signature, Txn};
 use serde_json::{Value, json};
 
-use crate::http::{self, Reply};
+use crate::http::{self, Refusal, Reply, answered, is_send};
 
 const FEE: u64 = 5_000;
 const IDENTITY: [u8; 32] = [77; 32];
@@ -54,6 +54,8 @@ pub struct Manners {
     pub lies: bool,
     /// It has no money to give away.
     pub no_airdrop: bool,
+    /// What its genesis is called by.
+    pub genesis: u8,
 }
 
 struct Block {
@@ -169,36 +171,28 @@ fn every(count: u64, each: u64) -> bool {
 }
 
 fn answer(world: &Mutex<World>, body: &[u8]) -> Reply {
+    // As Agave has it.
+    if body.len() > 50 << 10 {
+        return Reply::Status(413);
+    }
     let request: Value = serde_json::from_slice(body).unwrap();
-    let questions = request.as_array().cloned().unwrap_or_else(|| vec![request.clone()]);
     let mut world = lock(world);
     let manners = world.manners;
     if manners.dies_at > 0 && world.slot >= manners.dies_at {
         return Reply::Silence;
     }
-    let sends = questions[0]["method"] == "sendTransaction";
+    let sends = is_send(&request, "sendTransaction");
     world.sends += u64::from(sends);
     if sends && every(world.sends, manners.busy_every) {
         return Reply::Status(429);
     }
-    let answers: Vec<Value> = questions
-        .iter()
-        .map(|question| match world.call(question["method"].as_str().unwrap(), &question["params"]) {
-            Ok(result) => json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }),
-            Err((code, message)) => {
-                json!({ "jsonrpc": "2.0", "id": question["id"], "error": { "code": code, "message": message } })
-            }
-        })
-        .collect();
+    let text = answered(&request, |method, params| world.call(method, params)).to_string();
     if sends && every(world.sends, manners.answer_lost_every) {
         return Reply::Silence;
     }
-    let text = if request.is_array() { Value::from(answers).to_string() } else { answers[0].to_string() };
     world.answers += 1;
     if world.taken > 0 && every(world.answers, manners.half_every) { Reply::Half(text) } else { Reply::Answer(text) }
 }
-
-type Refusal = (i64, String);
 
 fn key_at(params: &Value) -> Pubkey {
     decode_32(params[0].as_str().unwrap()).unwrap()
@@ -283,6 +277,8 @@ impl World {
             "getVersion" => json!({ "solana-core": "0.0.1", "feature-set": 1 }),
             "getIdentity" => json!({ "identity": text(&IDENTITY) }),
             "getHealth" => json!("ok"),
+            "getGenesisHash" => json!(text(&[self.manners.genesis; 32])),
+            "getEpochInfo" if params[0]["commitment"] == "confirmed" => json!({ "epoch": 3 }),
             "getSlot" => json!(self.slot),
             "getBlockHeight" => json!(self.height),
             "getTransactionCount" => json!(self.landed.len()),
