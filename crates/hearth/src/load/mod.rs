@@ -7,6 +7,7 @@
 mod etl;
 mod files;
 mod options;
+mod prism;
 mod solana;
 
 pub use options::Options;
@@ -99,6 +100,9 @@ pub enum CommandError {
     /// A report or the result could not be read or written.
     #[error("{path}: {why}", path = .0.display(), why = .1)]
     File(PathBuf, std::io::Error),
+    /// The money's way from the UTXO ledger.
+    #[error("--utxo-key: {0}")]
+    Prism(#[from] crate::wallet::WalletError),
     /// Nothing was collected, or not all.
     #[error(transparent)]
     Etl(#[from] etl::EtlCommandError),
@@ -245,8 +249,17 @@ fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), Com
         }
     };
     say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
-    let payer = payer(options.funder.as_deref())?;
-    let short = match run::prepare(&node, &payer, &signers, amount, &|| stop.is_set(), progress()) {
+    let stopped = || stop.is_set();
+    let payer = match (&options.utxo_key, &options.funder, signers.first()) {
+        // Its key is kept with the others: what crosses is never lost, whenever this is stopped.
+        (Some(_), None, Some(first)) => first.clone(),
+        (_, funder, _) => payer(funder.as_deref())?,
+    };
+    let brought = match &options.utxo_key {
+        Some(key) => prism::bring(key, &node, &payer, &signers, amount, &stopped, say)?,
+        None => 0,
+    };
+    let short = match run::prepare(&node, &payer, &signers, amount, &stopped, progress()) {
         Err(FundError::Stopped { done, count }) => {
             let keys = options.keys.display();
             say.line(format_args!(
@@ -254,7 +267,7 @@ fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), Com
             ));
             return Ok(());
         }
-        short => short?,
+        short => brought + short?,
     };
     let (count, amount, keys) = (signers.len(), format_ether(amount), options.keys.display());
     say.line(format_args!("{count} accounts have {amount} ether or more, {short} of them were short; keys: {keys}"));

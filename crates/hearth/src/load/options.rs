@@ -117,6 +117,10 @@ pub struct Fund {
     /// tools [default: an airdrop].
     #[arg(long, value_name = "SECRET", env = "HEARTH_FUNDER", hide_env_values = true)]
     pub funder: Option<String>,
+    /// A key of the UTXO ledger of a node of ours, as `hearth wallet new` writes it: what is short comes from there, by
+    /// a Prism transfer to the first account, or to that of --funder.
+    #[arg(long, value_name = "KEY")]
+    pub utxo_key: Option<PathBuf>,
 }
 
 impl Fund {

@@ -76,6 +76,11 @@ pub fn transaction(node: &Node, text: &str) -> Result<String, CommandError> {
 
 /// `hearth load fund`
 pub fn make_accounts(node: &Node, options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
+    if options.utxo_key.is_some() {
+        return Err(CommandError::Option(
+            "--utxo-key: the node speaks Solana's JSON-RPC, and has no such ledger".into(),
+        ));
+    }
     say.line(&node.client);
     let amount = lamports(&options.amount)?;
     let accounts = match options.load {

@@ -11,7 +11,7 @@ pub use options::Command;
 
 use std::path::{Path, PathBuf};
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, U256};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_utxo::address::OwnerKey;
 use hearth_utxo::amount::{self, AmountError, NATIVE_DECIMALS};
@@ -81,6 +81,12 @@ pub enum WalletError {
     /// It is in no block yet.
     #[error("transaction {0:?} waits for more than a minute; ask for it with utxo_getTransaction")]
     Waiting(B256),
+    /// More than there can be.
+    #[error("{0} units of the native asset are more than cross at once")]
+    TooMuch(U256),
+    /// What was to be spent is being spent.
+    #[error("a transaction of this key waits for more than a minute")]
+    Busy,
     /// The contract refused.
     #[error("transaction {0:?} was reverted: nothing has crossed")]
     Reverted(B256),
@@ -154,8 +160,7 @@ pub fn run(command: &Command, say: &Say) -> Result<(), WalletError> {
         }
         Command::Prism { amount, to: Some(recipient), payer, .. } => {
             let mut purse = Purse::open(payer)?;
-            let amount = positive(amount, NATIVE_DECIMALS)?;
-            let raw = purse.builder(vec![], Action::Prism { recipient: *recipient, amount }).build()?;
+            let raw = purse.prism(*recipient, positive(amount, NATIVE_DECIMALS)?)?;
             purse.send(&raw, say)
         }
         Command::Prism { amount, to: None, from, evm_key, payer } => {
@@ -185,7 +190,7 @@ fn balance(node: &mut Node, owner: &OwnerKey, say: &Say) -> Result<(), WalletErr
 }
 
 /// A key, the node, and what the key may spend there.
-struct Purse {
+pub struct Purse {
     node: Node,
     key: SigningKey,
     available: Vec<(hearth_utxo::OutPoint, Output)>,
@@ -194,13 +199,30 @@ struct Purse {
 
 impl Purse {
     fn open(payer: &Payer) -> Result<Self, WalletError> {
-        let identity = keys::read(&payer.key)?;
-        let mut node = Node::at(&payer.node.rpc)?;
-        let available = node.outputs(&OwnerKey(identity.public))?;
-        Ok(Self { node, key: SigningKey::from_seed(&identity.seed), available, wait: !payer.no_wait })
+        let mut purse = Self::empty(&payer.key, &payer.node.rpc)?;
+        (purse.available, _) = purse.node.outputs(&purse.owner())?;
+        Ok(Self { wait: !payer.no_wait, ..purse })
     }
 
-    fn owner(&self) -> OwnerKey {
+    /// A key's file, at the node of this RPC, when nothing of the key's is on its way any more.
+    pub fn settled(key: &Path, rpc: &str) -> Result<Self, WalletError> {
+        let mut purse = Self::empty(key, rpc)?;
+        purse.available = purse.node.settled(&purse.owner())?;
+        Ok(purse)
+    }
+
+    fn empty(key: &Path, rpc: &str) -> Result<Self, WalletError> {
+        let identity = keys::read(key)?;
+        Ok(Self { node: Node::at(rpc)?, key: SigningKey::from_seed(&identity.seed), available: vec![], wait: true })
+    }
+
+    /// A transaction that takes units to an account of the EVM.
+    pub fn prism(&self, recipient: Address, amount: u64) -> Result<Vec<u8>, WalletError> {
+        Ok(self.builder(vec![], Action::Prism { recipient, amount }).build()?)
+    }
+
+    /// Its address.
+    pub fn owner(&self) -> OwnerKey {
         OwnerKey(self.key.public_key())
     }
 
@@ -256,7 +278,8 @@ impl Purse {
         Ok(raw)
     }
 
-    fn send(&mut self, raw: &[u8], say: &Say) -> Result<(), WalletError> {
+    /// Hands a transaction over, and says its block when it is in one.
+    pub fn send(&mut self, raw: &[u8], say: &Say) -> Result<(), WalletError> {
         let id = self.node.send(raw)?;
         if !self.wait {
             say.line(format_args!("{id:?}"));

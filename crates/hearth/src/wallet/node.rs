@@ -87,19 +87,31 @@ impl Node {
         self.ask("utxo_getBalances", json!([owner.to_string()]))
     }
 
-    /// The outputs of an owner that no transaction waits to spend.
-    pub fn outputs(&mut self, owner: &OwnerKey) -> Result<Vec<(OutPoint, Output)>, WalletError> {
-        let (mut all, mut after) = (Vec::new(), Value::Null);
+    /// The outputs of an owner that no transaction waits to spend; and how many others there are.
+    pub fn outputs(&mut self, owner: &OwnerKey) -> Result<(Vec<(OutPoint, Output)>, usize), WalletError> {
+        let (mut all, mut waiting, mut after) = (Vec::new(), 0, Value::Null);
         loop {
             let page: Page = self.ask("utxo_getOutputs", json!([owner.to_string(), { "after": after }]))?;
-            for one in page.outputs.into_iter().filter(|one| one.spender.is_none()) {
-                all.push(one.read().map_err(|why| WalletError::Answer("utxo_getOutputs", why))?);
+            for one in page.outputs {
+                match one.spender {
+                    Some(_) => waiting += 1,
+                    None => all.push(one.read().map_err(|why| WalletError::Answer("utxo_getOutputs", why))?),
+                }
             }
             match page.next {
                 Some(next) if all.len() < OUTPUTS_MAX => after = next.into(),
-                _ => return Ok(all),
+                _ => return Ok((all, waiting)),
             }
         }
+    }
+
+    /// The outputs of an owner, when no transaction waits to spend any of them.
+    pub fn settled(&mut self, owner: &OwnerKey) -> Result<Vec<(OutPoint, Output)>, WalletError> {
+        let found = self.wait(|node| {
+            let (outputs, waiting) = node.outputs(owner)?;
+            Ok((waiting == 0).then_some(outputs))
+        })?;
+        found.ok_or(WalletError::Busy)
     }
 
     /// What is known of an issued asset.

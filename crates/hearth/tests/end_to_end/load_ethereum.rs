@@ -67,6 +67,49 @@ fn accounts_are_funded_send_and_are_compared() {
 }
 
 #[test]
+fn money_of_the_utxo_ledger_crosses_before_it_is_shared_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let node = Process::start(hearth().args(["evm", "run", "--port", "0", "--block-time", "0.1", "--no-dashboard"]));
+    let lines = node.wait_for_line("ready;");
+    let url = lines.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where").trim().to_owned();
+    let wallet = |arguments: &[&str]| {
+        let done = output(hearth().args(["wallet"]).args(arguments).env("HEARTH_RPC", &url));
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let (rich, poor, keys) = (path("rich.json"), path("poor.json"), path("keys.json"));
+    for key in [&rich, &poor] {
+        wallet(&["new", key]);
+    }
+    let left = || -> f64 {
+        let text = wallet(&["balance", "--key", &rich]);
+        text.split_whitespace().next().and_then(|amount| amount.parse().ok()).expect("an amount")
+    };
+    const FIRST: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+    wallet(&["prism", "100", "--from", FIRST, "--key", &rich]);
+    let first = || {
+        let text = said("info", &url, &[FIRST]);
+        text.lines().find(|line| line.trim_start().starts_with("has")).expect("what it has").to_owned()
+    };
+    let before = first();
+    let fund = ["--count", "40", "--amount", "2", "--keys", &keys, "--utxo-key"];
+    let why = error(1, "fund", &url, &[&fund[..], &[&poor]].concat());
+    assert!(why.contains("--utxo-key: 80.") && why.contains("are needed, the fee included, and there are 0"), "{why}");
+    // The keys are there, as they are before any money goes anywhere.
+    let again = ["--load", "--amount", "2", "--keys", &keys, "--utxo-key", &rich];
+    let text = said("fund", &url, &again);
+    assert!(text.contains("cross by Prism") && text.contains("or more, 40 of them were short"), "{text}");
+    let (after, crossed) = (left(), 100.0 - left());
+    assert!((80.0..80.2).contains(&crossed), "{crossed}");
+    let text = said("fund", &url, &again);
+    assert!(!text.contains("cross by Prism") && text.contains("or more, 0 of them were short"), "{text}");
+    assert_eq!((left(), first()), (after, before), "nothing crosses twice, and nobody else has paid");
+    let text = said("run", &url, &["--keys", &keys, "--count", "3"]);
+    assert!(text.contains("120"), "{text}");
+}
+
+#[test]
 fn without_a_node_there_are_no_keys_that_stand_in_the_way() {
     let folder = tempfile::tempdir().unwrap();
     let keys = folder.path().join("keys.json");
