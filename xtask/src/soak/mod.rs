@@ -10,6 +10,7 @@ mod comet;
 mod ethereum;
 mod fuzz;
 mod kill9;
+mod load;
 mod observe;
 mod oracle;
 mod rpc;
@@ -32,7 +33,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 9] = [
+const SOAKS: [Soak; 10] = [
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
@@ -68,6 +69,12 @@ const SOAKS: [Soak; 9] = [
         options: "--kills N (100) [--seed N]",
         about: "`hearth run` driven flat out by `hearth bench`, killed and started again: what was confirmed is there, and an undisturbed replay gives the same hashes",
         run: kill9::run,
+    },
+    Soak {
+        name: "load",
+        options: "--seconds N (600) [--rate N (2000)] [--binary FILE]",
+        about: "`hearth load run` on `hearth run` and on `hearth evm run` at once: memory flat, every transaction in a block",
+        run: load::run,
     },
     Soak {
         name: "observe",
