@@ -18,14 +18,14 @@ use std::collections::BTreeMap;
 use alloy_consensus::{Header, constants};
 use alloy_eips::{eip2935, eip4788, eip7002, eip7251, eip7685};
 use alloy_genesis::GenesisAccount;
-use alloy_primitives::{Address, B64, B256, Bytes, Sealable, Sealed, U256};
+use alloy_primitives::{Address, B64, B256, Bytes, KECCAK256_EMPTY, Sealable, Sealed, U256};
 use revm::primitives::hardfork::SpecId;
 use revm::state::AccountInfo;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::state::{AccountChange, Changes, bytecode};
+use crate::state::{Account, AccountChange, Changes, Entry, bytecode};
 
 /// The base fee of the first block under EIP-1559 where the genesis names none: 1 gwei.
 pub(crate) const FIRST_BASE_FEE: u64 = 1_000_000_000;
@@ -215,6 +215,24 @@ impl Genesis {
             changes.accounts.insert(*address, change);
         }
         changes
+    }
+
+    /// The alloc as the entries of block zero's state, account by account: [`Genesis::changes`] without a map of all.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
+        self.alloc.iter().flat_map(|(address, account)| {
+            let address = *address;
+            let code =
+                account.non_empty_code().map(|code| (hearth_crypto::keccak::keccak256(code).into(), code.clone()));
+            let code_hash = code.as_ref().map_or(KECCAK256_EMPTY, |(hash, _)| *hash);
+            let state = Account { nonce: account.nonce.unwrap_or(0), balance: account.balance, code_hash };
+            let storage = account.storage_slots().filter(|(_, value)| !value.is_zero());
+            let storage = storage.map(move |(slot, value)| {
+                let slot = U256::from_be_bytes(slot.0);
+                Entry::Storage { address, slot, value }
+            });
+            let code = code.map(|(hash, code)| Entry::Code { hash, code });
+            code.into_iter().chain([Entry::Account { address, account: state }]).chain(storage)
+        })
     }
 
     /// The header of block zero over the root of its state, with its hash.

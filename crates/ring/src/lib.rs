@@ -38,6 +38,9 @@ mod map;
 #[allow(unsafe_code)]
 mod observer;
 #[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod pages;
+#[cfg(not(loom))]
 mod plan;
 #[cfg(not(loom))]
 #[allow(unsafe_code)]
@@ -61,6 +64,8 @@ pub use error::WorkspaceError;
 pub use frag::FragMeta;
 #[cfg(not(loom))]
 pub use observer::{ConsumerView, LinkView, Observer};
+#[cfg(not(loom))]
+pub use pages::prefer_large_pages;
 #[cfg(not(loom))]
 pub use plan::{ConsumerPlan, CountersPlan, HugePages, LinkPlan, WorkspacePlan};
 #[cfg(not(loom))]

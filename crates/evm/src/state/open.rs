@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use alloy_primitives::{Address, B256};
 
-use super::applied::{Applied, Fingerprint};
+use super::applied::Fingerprint;
 use super::code::bytecode;
 use super::disk::{Checkpoint, Files, Log, Record};
 use super::flat::{Flat, Slim, SlotKey, Word};
@@ -204,11 +204,7 @@ impl State {
 /// The state of block zero.
 fn of_genesis(genesis: &Genesis) -> Result<(Arc<Tables>, Top), StateError> {
     let tables = Tables::new();
-    let nothing = Version::first(0, B256::ZERO, Hashes::default(), Top::default());
-    let applied = Applied::new(&tables, &nothing, &genesis.changes())?;
-    let Tables { flat, tries } = &*tables;
-    let top = tries.install(tries.prepare(flat, &nothing.top, &applied.accounts, &applied.slots));
-    applied.set(flat);
+    let top = fill(&tables, genesis.entries().map(Ok))?;
     Ok((tables, top))
 }
 

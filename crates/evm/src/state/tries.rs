@@ -1,14 +1,16 @@
 //! The trie of accounts, the tries of their storage under it, and which of their versions are kept.
 //!
 //! reads   the tables, for what a leaf holds
-//! writes  nodes of the next version: first beside the arenas, then into them in one short step
-//! memory  about 100 B an account and 110 B a slot; of versions before the newest at most 256 MiB of nodes
-//! source  a version's nodes are freed when 128 newer versions have come, or when those kept take too much
+//! writes  nodes of the next version and what it replaces in others: first beside the arenas, then into them in one
+//!         short step
+//! memory  about 90 B an account and 100 B a slot; of versions before the newest at most 256 MiB of nodes and of what
+//!         was replaced in others, 76 B a child
+//! source  what only older versions need is freed when 128 newer ones have come, or when it takes too much
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::Encodable;
@@ -18,7 +20,7 @@ use hearth_crypto::keccak::{keccak256, keccak256_burst};
 use super::WINDOW;
 use super::code::NO_CODE;
 use super::flat::{Flat, Slim, SlotKey, Word};
-use crate::trie::{self, Arena, Change, Child, Key, Leaf, Node, Overlay, Source};
+use crate::trie::{self, Arena, Change, Child, Key, Leaf, Nodes, Overlay, Patch, Source, Taken, Undo, View};
 
 /// No storage.
 const NO_STORAGE: u32 = u32::MAX;
@@ -94,11 +96,12 @@ pub(crate) struct Proven {
     pub(crate) slots: Vec<Vec<Bytes>>,
 }
 
-/// Numbers of nodes that versions before `sequence` need and later ones do not.
+/// Numbers of nodes that versions before `sequence` need and later ones do not, and what it replaced in others.
 struct Retired {
     sequence: u64,
     accounts: Vec<u32>,
     slots: Vec<u32>,
+    undo: Arc<(Undo<AccountLeaf>, Undo<SlotLeaf>)>,
     size: usize,
 }
 
@@ -110,6 +113,14 @@ struct Kept {
     sequence: u64,
     /// The oldest version whose nodes are all there.
     oldest: u64,
+}
+
+impl Kept {
+    /// What versions after `sequence` replaced, the next one's first; nothing where its nodes are not kept.
+    fn since(&self, sequence: u64) -> Option<Vec<Arc<(Undo<AccountLeaf>, Undo<SlotLeaf>)>>> {
+        let from = self.retired.partition_point(|retired| retired.sequence <= sequence);
+        (sequence >= self.oldest).then(|| self.retired.range(from..).map(|retired| retired.undo.clone()).collect())
+    }
 }
 
 /// All versions' tries. Locks are taken in the order of the fields.
@@ -152,7 +163,7 @@ impl Tries {
         let touched = touched(flat, accounts, slots);
         let keys = hash_all(touched.iter().map(|touched| touched.address.as_slice()));
         let threads = self.threads.load(Relaxed);
-        let storage = Storage { flat, arena: &slot_arena, accounts: &arena, top: from.child, threads };
+        let storage = Storage { flat, arena: &slot_arena, accounts: View::newest(&arena), top: from.child, threads };
         let (storages, slot_overlay) = storage.update(&touched, &keys);
         let change = |at: u32| {
             let (Touched { address, after, .. }, key) = (&touched[at as usize], keys[at as usize]);
@@ -170,42 +181,55 @@ impl Tries {
         let Prepared { accounts, slots } = prepared;
         let mut arena = self.accounts.write().unwrap_or_else(PoisonError::into_inner);
         let mut slot_arena = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        arena.put(accounts.nodes);
-        slot_arena.put(slots.nodes);
+        let mut kept = self.kept();
+        let undo = (
+            advance(&mut arena, accounts.nodes, accounts.patches),
+            advance(&mut slot_arena, slots.nodes, slots.patches),
+        );
         kept.sequence += 1;
         let sequence = kept.sequence;
-        let size = accounts.retired.iter().map(|id| arena.get(*id).size()).sum::<usize>()
-            + slots.retired.iter().map(|id| slot_arena.get(*id).size()).sum::<usize>();
+        let size = accounts.retired.iter().map(|id| arena.size_of(*id)).sum::<usize>()
+            + slots.retired.iter().map(|id| slot_arena.size_of(*id)).sum::<usize>()
+            + undo.0.size()
+            + undo.1.size();
         kept.size += size;
-        kept.retired.push_back(Retired { sequence, accounts: accounts.retired, slots: slots.retired, size });
-        let mut freed = (Vec::new(), Vec::new());
+        let (retired, retired_slots) = (accounts.retired, slots.retired);
+        kept.retired.push_back(Retired {
+            sequence,
+            accounts: retired,
+            slots: retired_slots,
+            undo: Arc::new(undo),
+            size,
+        });
+        let mut gone = Vec::new();
         while kept.retired.len() > WINDOW || kept.size > RETIRED_MAX {
             let Some(oldest) = kept.retired.pop_front() else { break };
             kept.size -= oldest.size;
             kept.oldest = oldest.sequence;
-            freed.0.push(arena.free(&oldest.accounts));
-            freed.1.push(slot_arena.free(&oldest.slots));
+            arena.free(&oldest.accounts);
+            slot_arena.free(&oldest.slots);
+            gone.push(oldest);
         }
         drop((kept, slot_arena, arena));
-        // What is freed is dropped here, where no reader waits for it.
-        drop(freed);
+        // What is gone is dropped here, where no reader waits for it.
+        drop(gone);
         Top { child: accounts.root, sequence }
     }
 
     /// Forgets what was prepared.
     pub(crate) fn discard(&self, prepared: Prepared) {
         let arena = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-        arena.give_back(prepared.accounts.nodes.into_iter().map(|(id, _)| id));
+        prepared.accounts.nodes.iter().for_each(|nodes| arena.give_back_ids(nodes.ids()));
         let arena = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-        arena.give_back(prepared.slots.nodes.into_iter().map(|(id, _)| id));
+        prepared.slots.nodes.iter().for_each(|nodes| arena.give_back_ids(nodes.ids()));
     }
 
-    /// All slots that an account of the version `top` has written, big-endian.
+    /// All slots that an account of the newest version, which is `top`, has written, big-endian.
     pub(crate) fn slots_of(&self, top: &Top, address: &Address) -> Vec<Word> {
         let arena = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
         let slot_arena = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-        let storage = find_account(&arena, top.child.as_ref(), &keccak256(address.as_slice()), address);
+        let newest = View::newest(&arena);
+        let storage = find_account(&newest, top.child.as_ref(), &keccak256(address.as_slice()), address);
         let mut slots = Vec::new();
         trie::for_each_leaf(&slot_arena, storage_top(&slot_arena, storage), &mut |leaf| slots.push(leaf.0));
         slots
@@ -222,29 +246,45 @@ impl Tries {
         account: impl Fn(&Address) -> Option<Slim> + Sync,
         slot: impl Fn(&Address, &Word) -> Word + Sync,
     ) -> Option<Proven> {
+        // What is put in order here is in order below, where the writer waits.
+        for undo in self.kept().since(top.sequence)? {
+            undo.0.order();
+            undo.1.order();
+        }
         let arena = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
         let slot_arena = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-        if top.sequence < self.kept.lock().unwrap_or_else(PoisonError::into_inner).oldest {
-            return None;
-        }
+        let later = self.kept().since(top.sequence)?;
+        let view = View::before(&arena, later.iter().map(|undo| &undo.0));
+        let slot_view = View::before(&slot_arena, later.iter().map(|undo| &undo.1));
         let key = keccak256(address.as_slice());
         let source = ProofSource { flat, account, slot, address, slots: &slot_arena };
-        let storage = find_account(&arena, top.child.as_ref(), &key, address);
+        let storage = find_account(&view, top.child.as_ref(), &key, address);
         let storage = storage_top(&slot_arena, storage);
-        let prove_slot = |slot: &Word| trie::prove(&slot_arena, storage, &keccak256(slot), &source);
+        let prove_slot = |slot: &Word| trie::prove(&slot_view, storage, &keccak256(slot), &source);
         Some(Proven {
             storage_root: storage.map_or(EMPTY_ROOT_HASH, |child| child.reference().root()),
-            account: trie::prove(&arena, top.child.as_ref(), &key, &source),
+            account: trie::prove(&view, top.child.as_ref(), &key, &source),
             slots: slots.iter().map(prove_slot).collect(),
         })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes that the nodes of all versions take, and of those what only older versions need.
     pub(crate) fn size(&self) -> (usize, usize) {
         let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner).size();
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner).size();
-        (accounts + slots, self.kept.lock().unwrap_or_else(PoisonError::into_inner).size)
+        (accounts + slots, self.kept().size)
     }
+}
+
+/// Puts what is new into an arena; gives what it replaced.
+fn advance<L: Leaf>(arena: &mut Arena<L>, nodes: Vec<Nodes<L>>, mut patches: Vec<Patch<L>>) -> Undo<L> {
+    nodes.into_iter().for_each(|nodes| arena.put(nodes));
+    arena.patch(&mut patches);
+    Undo::new(patches)
 }
 
 /// All accounts that change or whose storage does, by address.
@@ -283,8 +323,8 @@ fn hash_all<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Vec<Key> {
 }
 
 /// The number of the node over the storage of an account.
-fn find_account(arena: &Arena<AccountLeaf>, top: Option<&Child<AccountLeaf>>, key: &Key, address: &Address) -> u32 {
-    trie::find(arena, top, key, |leaf| leaf.address == *address).map_or(NO_STORAGE, |leaf| leaf.storage)
+fn find_account(view: &View<'_, AccountLeaf>, top: Option<&Child<AccountLeaf>>, key: &Key, address: &Address) -> u32 {
+    trie::find(view, top, key, |leaf| leaf.address == *address).map_or(NO_STORAGE, |leaf| leaf.storage)
 }
 
 /// The topmost node of a storage's trie.
@@ -296,7 +336,7 @@ fn storage_top(arena: &Arena<SlotLeaf>, storage: u32) -> Option<&Child<SlotLeaf>
 struct Storage<'a> {
     flat: &'a Flat,
     arena: &'a Arena<SlotLeaf>,
-    accounts: &'a Arena<AccountLeaf>,
+    accounts: View<'a, AccountLeaf>,
     top: Option<Child<AccountLeaf>>,
     threads: usize,
 }
@@ -325,29 +365,31 @@ impl Storage<'_> {
         for (at, touched) in touched.iter().enumerate().filter(|(_, touched)| !touched.slots.is_empty()) {
             let (changes, after) = rest.split_at(touched.slots.len());
             rest = after;
-            let old = find_account(self.accounts, self.top.as_ref(), &keys[at], &touched.address);
+            let old = find_account(&self.accounts, self.top.as_ref(), &keys[at], &touched.address);
             let source = SlotSource { flat: self.flat, address: touched.address, changed: touched.slots };
             jobs.push((storage_top(self.arena, old).copied(), changes, source));
             olds.push((at, old));
         }
         let (tops, mut overlay) = self.run(&jobs);
         let mut storages = vec![(KEEP, None); touched.len()];
-        let mut fresh = self.arena.take_ids(tops.iter().flatten().count()).into_iter();
+        let (mut taken, mut nodes) = (Taken::default(), Nodes::default());
         for ((at, old), top) in olds.into_iter().zip(tops) {
             storages[at] = (NO_STORAGE, None);
             if let Some(top) = top {
-                let id = fresh.next().expect("a number for each top");
+                let id = self.arena.take(&mut taken, 1, false);
                 storages[at] = (id, Some(top.reference().root()));
-                overlay.nodes.push((id, Node::new(Box::new([top]), &[])));
+                nodes.push(id, &[top], &[]);
             }
             overlay.retired.extend((old != NO_STORAGE).then_some(old));
         }
+        self.arena.give_back(taken);
+        overlay.nodes.push(nodes);
         (storages, overlay)
     }
 
     /// The jobs' tops in order, and what is new for all.
     fn run(&self, jobs: &[Job<'_>]) -> (Vec<Option<Child<SlotLeaf>>>, Overlay<SlotLeaf>) {
-        let mut overlay = Overlay { root: None, nodes: Vec::new(), retired: Vec::new() };
+        let mut overlay = Overlay::of(None);
         let mut tops = Vec::with_capacity(jobs.len());
         let total: usize = jobs.iter().map(|(_, changes, _)| changes.len()).sum();
         let each = if total < PARALLEL_MIN { usize::MAX } else { total.div_ceil(self.threads) };
@@ -380,8 +422,7 @@ impl Storage<'_> {
         };
         for (roots, part) in done {
             tops.extend(roots);
-            overlay.nodes.extend(part.nodes);
-            overlay.retired.extend(part.retired);
+            overlay.add(part);
         }
         (tops, overlay)
     }

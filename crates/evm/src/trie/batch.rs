@@ -1,7 +1,7 @@
 //! Many changes put into tries at once: the shape of what comes out, before anything is hashed.
 //!
 //! reads   the arena's nodes on the way to each change, and none beside it
-//! memory  an entry for each node that will be new; values of new leaves
+//! memory  an entry for each node that will be new or other than it was; values of new leaves
 
 use super::{Arena, Change, Child, Key, Leaf, Source, UNCHANGED, common, nibble, nibbles};
 
@@ -12,12 +12,13 @@ pub(super) const OLD: u32 = u32::MAX - 1;
 /// No old node.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A node that will be new.
+/// A node that will be new, or other than it was.
 pub(super) enum Entry<L> {
     /// A leaf, with where its value is.
     Leaf { key: Key, leaf: L, value: std::ops::Range<usize> },
-    /// A branch after a prefix: at each nibble nothing, the child that the old node has there, or an entry.
-    Branch { prefix: Vec<u8>, old: u32, old_mask: u16, slots: [u32; 16] },
+    /// A branch after a prefix: at each nibble nothing, the child that the old node has there, or an entry. One that
+    /// `stays` is the old node with other children at the same nibbles.
+    Branch { prefix: Vec<u8>, old: u32, old_mask: u16, stays: bool, slots: [u32; 16] },
 }
 
 /// What is at a place in a trie.
@@ -62,7 +63,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
         }
         match at {
             At::Old(Child::Node { mask, id, .. }) => {
-                let prefix = self.arena.get(id).prefix();
+                let prefix = self.arena.get(id).prefix;
                 match self.open(prefix, (id, mask), depth, changes, source, false) {
                     Some(at) => at,
                     None => at,
@@ -134,7 +135,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
             slots[usize::from(nibble(&group[0].key, branch))] = code(&at);
         }
         let prefix = nibbles(&first.key, depth, branch);
-        self.push(Entry::Branch { prefix, old: NONE, old_mask: 0, slots })
+        self.push(Entry::Branch { prefix, old: NONE, old_mask: 0, stays: false, slots })
     }
 
     /// Changes below the branch `old`, of whose path the nibbles `prefix` are still to come. Gives nothing where
@@ -173,7 +174,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
                 below = self.open(&prefix[shared + 1..], old, branch + 1, &[], source, true);
             }
             slots[usize::from(kept)] = below.as_ref().map_or(EMPTY, code);
-            return Some(self.close(prefix[..shared].to_vec(), (NONE, 0), slots, source));
+            return Some(self.close(prefix[..shared].to_vec(), (NONE, 0), false, slots, source));
         }
         let (id, mask) = old;
         let node = self.arena.get(id);
@@ -192,24 +193,37 @@ impl<'a, L: Leaf> Batch<'a, L> {
         if !changed {
             return None;
         }
-        self.retired.push(id);
-        Some(self.close(prefix.to_vec(), old, slots, source))
+        let stays = !moved && slots.iter().zip(0..).all(|(slot, at)| (*slot != EMPTY) == (mask & (1 << at) != 0));
+        if !stays {
+            self.retired.push(id);
+        }
+        Some(self.close(prefix.to_vec(), old, stays, slots, source))
     }
 
     /// A branch with what is left in its slots: a branch with one child is not one.
-    fn close<S: Source<L>>(&mut self, prefix: Vec<u8>, old: (u32, u16), slots: [u32; 16], source: &S) -> At<L> {
+    fn close<S: Source<L>>(
+        &mut self,
+        prefix: Vec<u8>,
+        old: (u32, u16),
+        stays: bool,
+        slots: [u32; 16],
+        source: &S,
+    ) -> At<L> {
         let mut there = slots.iter().enumerate().filter(|(_, slot)| **slot != EMPTY);
         let only = match (there.next(), there.next()) {
             (None, _) => return At::Empty,
             (Some((digit, slot)), None) => (digit as u8, *slot),
-            _ => return self.push(Entry::Branch { prefix, old: old.0, old_mask: old.1, slots }),
+            _ => return self.push(Entry::Branch { prefix, old: old.0, old_mask: old.1, stays, slots }),
         };
         let (digit, slot) = only;
         let mut path = prefix;
         path.push(digit);
         if slot != OLD {
-            if let Entry::Branch { prefix, .. } = &mut self.entries[slot as usize] {
+            if let Entry::Branch { prefix, old, stays, .. } = &mut self.entries[slot as usize] {
                 prefix.splice(0..0, path);
+                if std::mem::take(stays) {
+                    self.retired.push(*old);
+                }
             }
             return At::New(slot);
         }
@@ -217,10 +231,10 @@ impl<'a, L: Leaf> Batch<'a, L> {
         match child {
             Child::Leaf(_, leaf) => self.leaf(self.key_of(&leaf, source), leaf, UNCHANGED, source),
             Child::Node { id, mask, .. } => {
-                path.extend_from_slice(self.arena.get(id).prefix());
+                path.extend_from_slice(self.arena.get(id).prefix);
                 self.retired.push(id);
                 let slots = std::array::from_fn(|at| if mask & (1 << at) != 0 { OLD } else { EMPTY });
-                self.push(Entry::Branch { prefix: path, old: id, old_mask: mask, slots })
+                self.push(Entry::Branch { prefix: path, old: id, old_mask: mask, stays: false, slots })
             }
         }
     }

@@ -1,10 +1,11 @@
-//! From the shape of what is new to nodes: encoded and hashed from the deepest level up, the nodes of a level together.
+//! From the shape of what is new to nodes and patches: encoded and hashed from the deepest level up, the nodes of a
+//! level together.
 
 use hearth_crypto::keccak::keccak256_burst;
 
-use super::arena::{Child, Node, Ref, Spare};
+use super::arena::{Taken, before};
 use super::batch::{At, Batch, EMPTY, Entry, OLD};
-use super::{Leaf, rlp};
+use super::{Child, Leaf, Nodes, Patch, Ref, rlp};
 
 /// Nodes encoded before they are hashed together: what they take stays in the nearest caches.
 const TOGETHER: usize = 64;
@@ -14,7 +15,9 @@ pub(super) struct Finished<L> {
     /// The places' nodes, in the order of the places.
     pub(super) roots: Vec<Option<Child<L>>>,
     /// New nodes with their numbers.
-    pub(super) nodes: Vec<(u32, Node<L>)>,
+    pub(super) nodes: Nodes<L>,
+    /// Children in the places of others.
+    pub(super) patches: Vec<Patch<L>>,
     /// Numbers of nodes that none of the roots leads to any more.
     pub(super) retired: Vec<u32>,
 }
@@ -23,43 +26,39 @@ impl<L: Leaf> Batch<'_, L> {
     /// Hashes what is new below `places`, all of which are `depth` nibbles deep.
     pub(super) fn finish(self, places: &[At<L>], depth: usize) -> Finished<L> {
         let mut levels: Vec<Vec<u32>> = Vec::new();
-        let mut branches = 0;
         for place in places {
             if let At::New(entry) = place {
-                self.visit(*entry, depth, &mut levels, &mut branches);
+                self.visit(*entry, depth, &mut levels);
             }
         }
-        let mut ids = self.arena.take_ids(branches).into_iter();
         let mut done: Vec<Option<Child<L>>> = vec![None; self.entries.len()];
-        let mut nodes = Vec::with_capacity(branches);
-        let (mut level, mut spare) = (Level::default(), Spare::default());
+        let mut level = Level::default();
         for (at, entries) in levels.iter().enumerate().rev() {
             for some in entries.chunks(TOGETHER) {
-                level.encode(&self, some, at, &done, &mut nodes, &mut ids, &mut spare);
+                level.encode(&self, some, at, &done);
                 for (entry, child) in some.iter().zip(level.children.drain(..)) {
                     done[*entry as usize] = Some(child);
                 }
             }
         }
-        self.arena.keep(spare);
+        self.arena.give_back(level.taken);
         let roots = places.iter().map(|place| match place {
             At::Empty => None,
             At::Old(child) => Some(*child),
             At::New(entry) => done[*entry as usize],
         });
-        Finished { roots: roots.collect(), nodes, retired: self.retired }
+        Finished { roots: roots.collect(), nodes: level.nodes, patches: level.patches, retired: self.retired }
     }
 
     /// Lists what is reachable by its depth.
-    fn visit(&self, entry: u32, depth: usize, levels: &mut Vec<Vec<u32>>, branches: &mut usize) {
+    fn visit(&self, entry: u32, depth: usize, levels: &mut Vec<Vec<u32>>) {
         if levels.len() <= depth {
             levels.resize_with(depth + 1, Vec::new);
         }
         levels[depth].push(entry);
         if let Entry::Branch { prefix, slots, .. } = &self.entries[entry as usize] {
-            *branches += 1;
             for slot in slots.iter().filter(|slot| **slot < OLD) {
-                self.visit(*slot, depth + prefix.len() + 1, levels, branches);
+                self.visit(*slot, depth + prefix.len() + 1, levels);
             }
         }
     }
@@ -72,55 +71,86 @@ struct Level<L> {
     /// Each node as its parent will have it; the reference is filled in last.
     children: Vec<Child<L>>,
     hashes: Vec<[u8; 32]>,
-    /// One branch's.
+    /// One new branch's.
     gathered: Vec<Child<L>>,
+    /// What comes out.
+    nodes: Nodes<L>,
+    patches: Vec<Patch<L>>,
+    taken: Taken,
 }
 
 impl<L> Default for Level<L> {
     fn default() -> Self {
-        Self { encoded: Vec::new(), ends: Vec::new(), children: Vec::new(), hashes: Vec::new(), gathered: Vec::new() }
+        Self {
+            encoded: Vec::new(),
+            ends: Vec::new(),
+            children: Vec::new(),
+            hashes: Vec::new(),
+            gathered: Vec::new(),
+            nodes: Nodes::default(),
+            patches: Vec::new(),
+            taken: Taken::default(),
+        }
     }
 }
 
 impl<L: Leaf> Level<L> {
-    fn encode(
-        &mut self,
-        batch: &Batch<'_, L>,
-        entries: &[u32],
-        depth: usize,
-        done: &[Option<Child<L>>],
-        nodes: &mut Vec<(u32, Node<L>)>,
-        ids: &mut impl Iterator<Item = u32>,
-        spare: &mut Spare<L>,
-    ) {
+    fn encode(&mut self, batch: &Batch<'_, L>, entries: &[u32], depth: usize, done: &[Option<Child<L>>]) {
         self.encoded.clear();
         self.ends.clear();
-        let unknown = Ref::short(&[]);
         for entry in entries {
             let child = match &batch.entries[*entry as usize] {
                 Entry::Leaf { key, leaf, value } => {
                     rlp::leaf(key, depth, &batch.values[value.clone()], &mut self.encoded);
-                    Child::Leaf(unknown, *leaf)
+                    Child::Leaf(Ref::EMPTY, *leaf)
                 }
-                Entry::Branch { prefix, old, old_mask, slots } => {
-                    let mask = gather(batch, (*old, *old_mask), slots, done, &mut self.gathered);
+                Entry::Branch { prefix, old, old_mask, stays, slots } => {
                     let from = self.encoded.len();
-                    rlp::branch(mask, &self.gathered, &mut self.encoded);
-                    let children = batch.arena.boxed(spare, &self.gathered);
+                    let (mask, id) = if *stays {
+                        self.replace(batch, (*old, *old_mask), slots, done);
+                        (*old_mask, *old)
+                    } else {
+                        self.create(batch, (*old, *old_mask), slots, done, prefix)
+                    };
                     if !prefix.is_empty() {
                         let branch = Ref::of(&self.encoded[from..]);
                         self.encoded.truncate(from);
                         rlp::extension(prefix, &branch, &mut self.encoded);
                     }
-                    let id = ids.next().expect("a number for each branch");
-                    nodes.push((id, Node::new(children, prefix)));
-                    Child::Node { reference: unknown, mask, id }
+                    Child::Node { reference: Ref::EMPTY, mask, id }
                 }
             };
             self.children.push(child);
             self.ends.push(self.encoded.len());
         }
         self.hash();
+    }
+
+    /// Encodes a branch that has other children at the same nibbles.
+    fn replace(&mut self, batch: &Batch<'_, L>, (id, mask): (u32, u16), slots: &[u32; 16], done: &[Option<Child<L>>]) {
+        let mut references = rlp::spread(mask, batch.arena.get(id).children);
+        for (at, slot) in slots.iter().enumerate().filter(|(_, slot)| **slot < OLD) {
+            let child = done[*slot as usize].as_ref().expect("deeper levels are done");
+            references[at] = Some(child.reference());
+            self.patches.push(Patch { id, index: before(mask, at as u8) as u8, child: *child });
+        }
+        rlp::branch(&references, &mut self.encoded);
+    }
+
+    /// Encodes a branch that is new; gives which children are there, and its number.
+    fn create(
+        &mut self,
+        batch: &Batch<'_, L>,
+        old: (u32, u16),
+        slots: &[u32; 16],
+        done: &[Option<Child<L>>],
+        prefix: &[u8],
+    ) -> (u16, u32) {
+        let mask = gather(batch, old, slots, done, &mut self.gathered);
+        rlp::branch(&rlp::spread(mask, &self.gathered), &mut self.encoded);
+        let id = batch.arena.take(&mut self.taken, self.gathered.len(), !prefix.is_empty());
+        self.nodes.push(id, &self.gathered, prefix);
+        (mask, id)
     }
 
     fn hash(&mut self) {

@@ -7,9 +7,9 @@
 //! source  a step of one path does not wait for another's, so a processor has several under way where going down
 //!         one path after the other would wait for the memory at each node
 
-use super::arena::{Child, Node};
+use super::arena::Node;
 use super::batch::Batch;
-use super::{Change, Leaf, Source, common, nibble};
+use super::{Change, Child, Leaf, Source, common, nibble};
 
 /// From how many changes on it pays: below, what a block touches lies in the nearest caches, or is little.
 const MIN: usize = 8;
@@ -37,11 +37,11 @@ impl<L: Leaf> Batch<'_, L> {
             ways.retain_mut(|way| {
                 let node = self.arena.get(way.id);
                 if way.id != node_before {
-                    touch(node);
+                    touch(&node);
                     node_before = way.id;
                 }
                 let change = &changes[way.change as usize];
-                match step(node, way, change) {
+                match step(&node, way, change) {
                     None => false,
                     Some(Child::Leaf(_, old)) => {
                         if change.live && !old.same(&change.leaf) {
@@ -64,8 +64,8 @@ impl<L: Leaf> Batch<'_, L> {
 }
 
 /// What is at a change's nibble of the node at which it is.
-fn step<'a, L: Leaf>(node: &'a Node<L>, way: &mut Way, change: &Change<L>) -> Option<&'a Child<L>> {
-    let (prefix, depth) = (node.prefix(), usize::from(way.depth));
+fn step<'a, L: Leaf>(node: &Node<'a, L>, way: &mut Way, change: &Change<L>) -> Option<&'a Child<L>> {
+    let (prefix, depth) = (node.prefix, usize::from(way.depth));
     if common(&change.key, depth, prefix) < prefix.len() {
         return None;
     }
@@ -74,7 +74,7 @@ fn step<'a, L: Leaf>(node: &'a Node<L>, way: &mut Way, change: &Change<L>) -> Op
 }
 
 /// Brings a node's children near: its hash needs all of them.
-fn touch<L>(node: &Node<L>) {
-    let all = node.children.iter().fold(0u8, |all, child| all ^ child.reference().bytes().first().unwrap_or(&0));
+fn touch<L>(node: &Node<'_, L>) {
+    let all = node.children.iter().fold(0u8, |all, child| all ^ child.reference().encoded()[0]);
     std::hint::black_box(all);
 }

@@ -8,8 +8,7 @@ use alloy_primitives::B256;
 use alloy_trie::EMPTY_ROOT_HASH;
 use hearth_crypto::keccak::keccak256_burst;
 
-use super::arena::{Child, Ref};
-use super::{Key, nibble, nibbles, rlp};
+use super::{Key, Ref, nibble, nibbles, rlp};
 
 /// Nodes encoded before they are hashed together.
 const TOGETHER: usize = 64;
@@ -25,7 +24,7 @@ pub(crate) fn ordered_root<T>(items: &[T], encode: impl Fn(&T, &mut Vec<u8>)) ->
     let mut shape = Shape { keys: &keys, nodes: Vec::new(), levels: Vec::new() };
     let top = shape.build(0, keys.len(), 0);
     let Shape { nodes, levels, .. } = shape;
-    let mut done: Vec<Ref> = vec![Ref::short(&[]); nodes.len()];
+    let mut done: Vec<Ref> = vec![Ref::EMPTY; nodes.len()];
     let (mut encoded, mut value) = (Vec::new(), Vec::new());
     for (depth, level) in levels.iter().enumerate().rev() {
         for some in level.chunks(TOGETHER) {
@@ -131,11 +130,8 @@ impl Shape<'_> {
 
 /// Appends a branch, after its extension where it has one.
 fn branch(prefix: &[u8], children: &[u32; 16], done: &[Ref], out: &mut Vec<u8>) {
-    let mask = children.iter().zip(0..).fold(0u16, |mask, (child, at)| mask | (u16::from(*child != NONE) << at));
-    let there = children.iter().filter(|child| **child != NONE);
-    let there: Vec<Child<()>> = there.map(|child| Child::Leaf(done[*child as usize], ())).collect();
     let from = out.len();
-    rlp::branch(mask, &there, out);
+    rlp::branch(&children.map(|child| (child != NONE).then(|| &done[child as usize])), out);
     if !prefix.is_empty() {
         let below = Ref::of(&out[from..]);
         out.truncate(from);

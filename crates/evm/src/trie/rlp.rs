@@ -25,27 +25,30 @@ pub(super) fn short_leaf(path: &[u8], value: &[u8], out: &mut Vec<u8>) {
 /// Appends an extension over `prefix` to the branch that `to` refers to.
 pub(super) fn extension(prefix: &[u8], to: &Ref, out: &mut Vec<u8>) {
     let (path, len) = hex_prefix(0, prefix.iter().copied(), prefix.len());
-    list_header(string_len(&path[..len]) + reference_len(to), out);
+    list_header(string_len(&path[..len]) + to.encoded().len(), out);
     string(&path[..len], out);
-    reference(to, out);
+    out.extend_from_slice(to.encoded());
 }
 
-/// Appends a branch with these children, those that are there by `mask`.
-pub(super) fn branch<L>(mask: u16, children: &[Child<L>], out: &mut Vec<u8>) {
-    let empty = 17 - children.len();
-    list_header(empty + children.iter().map(|child| reference_len(child.reference())).sum::<usize>(), out);
-    let mut there = children.iter();
-    for at in 0..16 {
-        match there.as_slice().first() {
-            Some(child) if mask & (1 << at) != 0 => {
-                reference(child.reference(), out);
-                there.next();
-            }
-            _ => out.push(EMPTY_STRING),
+/// Appends a branch with what there is at each nibble.
+pub(super) fn branch(references: &[Option<&Ref>; 16], out: &mut Vec<u8>) {
+    let all = references.map(|reference| reference.unwrap_or(&Ref::EMPTY).encoded());
+    list_header(1 + all.iter().map(|encoded| encoded.len()).sum::<usize>(), out);
+    for encoded in all {
+        match encoded.first_chunk::<33>() {
+            // Of a size that is known: the copy is a few instructions then.
+            Some(hash) => out.extend_from_slice(hash),
+            None => out.extend_from_slice(encoded),
         }
     }
     // No key of a state's tries is another's beginning: a branch has no value.
     out.push(EMPTY_STRING);
+}
+
+/// The references to these children at their nibbles, those that are there by `mask`.
+pub(super) fn spread<L>(mask: u16, children: &[Child<L>]) -> [Option<&Ref>; 16] {
+    let mut children = children.iter();
+    std::array::from_fn(|at| if mask & (1 << at) != 0 { children.next().map(Child::reference) } else { None })
 }
 
 /// The path of a leaf, `key` from `depth` on, with its flags: whole bytes of the key but for the first.
@@ -68,19 +71,6 @@ fn hex_prefix(flag: u8, path: impl Iterator<Item = u8>, count: usize) -> ([u8; 3
         bytes[at / 2] |= if at.is_multiple_of(2) { digit << 4 } else { digit };
     }
     (bytes, 1 + count / 2)
-}
-
-fn reference_len(to: &Ref) -> usize {
-    to.bytes().len() + usize::from(!to.is_short())
-}
-
-fn reference(to: &Ref, out: &mut Vec<u8>) {
-    if to.is_short() {
-        return out.extend_from_slice(to.bytes());
-    }
-    let mut whole = [EMPTY_STRING + 32; 33];
-    whole[1..].copy_from_slice(to.bytes());
-    out.extend_from_slice(&whole);
 }
 
 fn string_len(bytes: &[u8]) -> usize {

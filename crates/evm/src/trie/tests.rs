@@ -15,6 +15,7 @@ impl Leaf for Key {
     }
 }
 
+#[derive(Clone)]
 struct Model(BTreeMap<Key, Vec<u8>>);
 
 impl Source<Key> for Model {
@@ -60,19 +61,31 @@ fn root_of(root: Option<&Child<Key>>) -> B256 {
     root.map_or(EMPTY_ROOT_HASH, |root| root.reference().root())
 }
 
-fn step(arena: &mut Arena<Key>, root: &mut Option<Child<Key>>, model: &Model, changes: &[Change<Key>], threads: usize) {
+/// Gives what the step replaced, and what is not needed any more.
+fn step(
+    arena: &mut Arena<Key>,
+    root: &mut Option<Child<Key>>,
+    model: &Model,
+    changes: &[Change<Key>],
+    threads: usize,
+) -> (Undo<Key>, Vec<u32>) {
     let before = reachable(arena, root.as_ref());
-    let overlay = update(arena, *root, changes, model, threads);
-    let new: BTreeSet<u32> = overlay.nodes.iter().map(|(id, _)| *id).collect();
-    assert_eq!(new.len(), overlay.nodes.len());
-    arena.put(overlay.nodes);
-    *root = overlay.root;
+    let Overlay { root: after, nodes, mut patches, retired } = update(arena, *root, changes, model, threads);
+    let ids: Vec<u32> = nodes.iter().flat_map(|nodes| nodes.ids()).copied().collect();
+    let new: BTreeSet<u32> = ids.iter().copied().collect();
+    assert_eq!(new.len(), ids.len());
+    nodes.into_iter().for_each(|nodes| arena.put(nodes));
+    let places: BTreeSet<(u32, u8)> = patches.iter().map(|patch| (patch.id, patch.index)).collect();
+    assert_eq!(places.len(), patches.len(), "each place is replaced once");
+    arena.patch(&mut patches);
+    *root = after;
     let after = reachable(arena, root.as_ref());
-    let retired: BTreeSet<u32> = overlay.retired.iter().copied().collect();
-    assert_eq!(retired.len(), overlay.retired.len(), "nothing is retired twice");
-    assert_eq!(retired, before.difference(&after).copied().collect(), "what is retired is what is left behind");
+    let gone: BTreeSet<u32> = retired.iter().copied().collect();
+    assert_eq!(gone.len(), retired.len(), "nothing is retired twice");
+    assert_eq!(gone, before.difference(&after).copied().collect(), "what is retired is what is left behind");
     assert_eq!(new, after.difference(&before).copied().collect(), "what is new is all used");
-    arena.free(&overlay.retired);
+    assert!(places.iter().all(|(id, _)| before.contains(id) && after.contains(id)), "who changes stays");
+    (Undo::new(patches), retired)
 }
 
 fn reachable(arena: &Arena<Key>, root: Option<&Child<Key>>) -> BTreeSet<u32> {
@@ -105,25 +118,35 @@ proptest! {
         strangers in prop::collection::vec(key(), 4),
     ) {
         let (mut arena, mut root, mut model) = (Arena::new(), None, Model(BTreeMap::new()));
+        let (mut undos, mut retired, mut versions) = (Vec::new(), Vec::new(), Vec::new());
         for block in &blocks {
             put(&mut model, block);
-            step(&mut arena, &mut root, &model, &changes_of(block), 1);
+            let (undo, gone) = step(&mut arena, &mut root, &model, &changes_of(block), 1);
+            undos.push(undo);
+            retired.extend(gone);
             prop_assert_eq!(root_of(root.as_ref()), model.root());
+            versions.push((root, model.clone()));
         }
         let mut leaves = Vec::new();
         for_each_leaf(&arena, root.as_ref(), &mut |leaf| leaves.push(*leaf));
         prop_assert_eq!(&leaves, &model.0.keys().copied().collect::<Vec<_>>());
-        for key in leaves.iter().chain(&strangers) {
-            let value = model.0.get(key).cloned();
-            let found = find(&arena, root.as_ref(), key, |leaf| leaf == key);
-            prop_assert_eq!(found.is_some(), value.is_some());
-            let proof = prove(&arena, root.as_ref(), key, &model);
-            verify_proof(model.root(), Nibbles::unpack(key), value, &proof).expect("the proof holds");
+        // Each version as it was.
+        for (at, (root, model)) in versions.iter().enumerate() {
+            let view = View::before(&arena, undos[at + 1..].iter());
+            for key in model.0.keys().chain(&leaves).chain(&strangers) {
+                let value = model.0.get(key).cloned();
+                let found = find(&view, root.as_ref(), key, |leaf| leaf == key);
+                prop_assert_eq!(found.is_some(), value.is_some());
+                let proof = prove(&view, root.as_ref(), key, model);
+                verify_proof(model.root(), Nibbles::unpack(key), value, &proof).expect("the proof holds");
+            }
         }
         // Emptied, nothing is left in the arena.
+        arena.free(&retired);
         let all: BTreeMap<Key, Option<Vec<u8>>> = model.0.keys().map(|key| (*key, None)).collect();
         put(&mut model, &all);
-        step(&mut arena, &mut root, &model, &changes_of(&all), 1);
+        let (_, retired) = step(&mut arena, &mut root, &model, &changes_of(&all), 1);
+        arena.free(&retired);
         prop_assert_eq!(root_of(root.as_ref()), EMPTY_ROOT_HASH);
         prop_assert_eq!(arena.size(), 0);
     }
@@ -146,7 +169,8 @@ fn many_changes_on_threads_come_to_the_same_root() {
         let block: BTreeMap<_, _> = numbers.map(|number| (hashed(number), value(number))).collect();
         put(&mut model, &block);
         let threads = 1 + round % 3;
-        step(&mut arena, &mut root, &model, &changes_of(&block), threads);
+        let (_, retired) = step(&mut arena, &mut root, &model, &changes_of(&block), threads);
+        arena.free(&retired);
         assert_eq!(root_of(root.as_ref()), model.root(), "round {round}");
     }
 }

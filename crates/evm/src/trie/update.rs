@@ -3,23 +3,45 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::arena::{Arena, Child, Node, Ref};
+use super::arena::{Arena, Taken};
 use super::batch::{At, Batch};
-use super::{Change, Leaf, Source, nibble, rlp};
+use super::finish::Finished;
+use super::{Change, Child, Leaf, Nodes, Patch, Ref, Source, nibble, rlp};
 
 /// From how many changes on a trie is changed in sixteen parts, on several threads: below, starting them costs more.
 const PARALLEL_MIN: usize = 1_024;
 /// A batch's greatest size, which bounds what it takes beside the nodes.
 const BATCH_MAX: usize = if cfg!(test) { 2_048 } else { 32_768 };
 
-/// What changes come to: new nodes beside those of the arena, and what is not needed any more.
+/// What changes come to: new nodes beside those of the arena, what takes the place of others in these, and what is not
+/// needed any more.
 pub(crate) struct Overlay<L> {
     /// The topmost node.
     pub(crate) root: Option<Child<L>>,
     /// New nodes with their numbers.
-    pub(crate) nodes: Vec<(u32, Node<L>)>,
+    pub(crate) nodes: Vec<Nodes<L>>,
+    /// Children in the places of others, each place once.
+    pub(crate) patches: Vec<Patch<L>>,
     /// Numbers of nodes that the new root does not lead to, while the old one did.
     pub(crate) retired: Vec<u32>,
+}
+
+impl<L> Overlay<L> {
+    /// Nothing but this root.
+    pub(crate) fn of(root: Option<Child<L>>) -> Self {
+        Self { root, nodes: Vec::new(), patches: Vec::new(), retired: Vec::new() }
+    }
+
+    /// Adds what others have, but for their roots.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.nodes.extend(other.nodes);
+        self.patches.extend(other.patches);
+        self.retired.extend(other.retired);
+    }
+}
+
+fn overlay<L>(root: Option<Child<L>>, done: Finished<L>) -> Overlay<L> {
+    Overlay { root, nodes: vec![done.nodes], patches: done.patches, retired: done.retired }
 }
 
 /// The trie below `root` with `changes`, which are sorted by key, each key once.
@@ -43,8 +65,8 @@ pub(crate) fn update_many<L: Leaf, S: Source<L>>(
         batch.apply(At::from(*root), 0, changes, source)
     };
     let places: Vec<At<L>> = tries.iter().map(changed).collect();
-    let done = batch.finish(&places, 0);
-    (done.roots, Overlay { root: None, nodes: done.nodes, retired: done.retired })
+    let mut done = batch.finish(&places, 0);
+    (std::mem::take(&mut done.roots), overlay(None, done))
 }
 
 fn update_at<L: Leaf, S: Source<L>>(
@@ -59,22 +81,22 @@ fn update_at<L: Leaf, S: Source<L>>(
     let most = if depth == 0 { PARALLEL_MIN } else { BATCH_MAX };
     let open = match root {
         None => true,
-        Some(Child::Node { id, .. }) => arena.get(id).prefix().is_empty(),
+        Some(Child::Node { id, .. }) => arena.get(id).prefix.is_empty(),
         Some(Child::Leaf(..)) => false,
     };
     if changes.len() >= most && open && depth < 60 {
-        let mut parts = in_parts(arena, root, depth, changes, source, threads);
+        let parts = in_parts(arena, root, depth, changes, source, threads);
         if parts.iter().filter(|part| part.root.is_some()).count() >= 2 {
             return join(arena, root, parts);
         }
         // What is left is no branch: rare, and the other way knows how to close it.
-        arena.give_back(parts.iter_mut().flat_map(|part| part.nodes.drain(..)).map(|(id, _)| id));
+        parts.iter().flat_map(|part| &part.nodes).for_each(|nodes| arena.give_back_ids(nodes.ids()));
     }
     let mut batch = Batch::new(arena);
     batch.meet(root, depth, changes, source);
     let place = batch.apply(At::from(root), depth, changes, source);
     let done = batch.finish(&[place], depth);
-    Overlay { root: done.roots[0], nodes: done.nodes, retired: done.retired }
+    overlay(done.roots[0], done)
 }
 
 /// The sixteen parts of a branch, each with its changes.
@@ -94,7 +116,7 @@ fn in_parts<L: Leaf, S: Source<L>>(
         let from = changes.partition_point(|change| nibble(&change.key, depth) < digit);
         let to = changes.partition_point(|change| nibble(&change.key, depth) <= digit);
         match &changes[from..to] {
-            [] => Overlay { root: child(digit), nodes: Vec::new(), retired: Vec::new() },
+            [] => Overlay::of(child(digit)),
             some => update_at(arena, child(digit), depth + 1, some, source, 1),
         }
     };
@@ -122,17 +144,30 @@ fn in_parts<L: Leaf, S: Source<L>>(
 /// The branch over sixteen parts, at least two of which are not empty.
 fn join<L: Leaf>(arena: &Arena<L>, root: Option<Child<L>>, parts: Vec<Overlay<L>>) -> Overlay<L> {
     let mask = parts.iter().zip(0..).fold(0, |mask, (part, at)| mask | (u16::from(part.root.is_some()) << at));
-    let children: Box<[Child<L>]> = parts.iter().filter_map(|part| part.root).collect();
+    let children: Vec<Child<L>> = parts.iter().filter_map(|part| part.root).collect();
     let mut encoded = Vec::new();
-    rlp::branch(mask, &children, &mut encoded);
-    let id = arena.take_ids(1)[0];
-    let (mut nodes, mut retired) = (vec![(id, Node::new(children, &[]))], Vec::new());
-    if let Some(Child::Node { id, .. }) = root {
-        retired.push(id);
-    }
-    for part in parts {
-        nodes.extend(part.nodes);
-        retired.extend(part.retired);
-    }
-    Overlay { root: Some(Child::Node { reference: Ref::of(&encoded), mask, id }), nodes, retired }
+    rlp::branch(&rlp::spread(mask, &children), &mut encoded);
+    let mut all = Overlay::of(None);
+    parts.into_iter().for_each(|part| all.add(part));
+    let id = match root {
+        Some(Child::Node { mask: before, id, .. }) if before == mask => {
+            let changed = arena.get(id).children.iter().zip(&children).zip(0..).filter(|((old, new), _)| old != new);
+            all.patches.extend(changed.map(|((_, new), index)| Patch { id, index, child: *new }));
+            id
+        }
+        _ => {
+            let mut taken = Taken::default();
+            let new = arena.take(&mut taken, children.len(), false);
+            arena.give_back(taken);
+            let mut nodes = Nodes::default();
+            nodes.push(new, &children, &[]);
+            all.nodes.push(nodes);
+            if let Some(Child::Node { id, .. }) = root {
+                all.retired.push(id);
+            }
+            new
+        }
+    };
+    all.root = Some(Child::Node { reference: Ref::of(&encoded), mask, id });
+    all
 }

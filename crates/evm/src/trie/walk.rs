@@ -2,12 +2,12 @@
 
 use alloy_primitives::Bytes;
 
-use super::arena::{Arena, Child, Ref};
-use super::{Key, Leaf, Source, UNCHANGED, common, nibble, rlp};
+use super::arena::before;
+use super::{Arena, Child, Key, Leaf, Ref, Source, UNCHANGED, View, common, nibble, rlp};
 
 /// The leaf at `key`, if `same` says that the one found there is it.
 pub(crate) fn find<L: Leaf>(
-    arena: &Arena<L>,
+    view: &View<'_, L>,
     root: Option<&Child<L>>,
     key: &Key,
     same: impl Fn(&L) -> bool,
@@ -17,13 +17,16 @@ pub(crate) fn find<L: Leaf>(
         match at {
             Child::Leaf(_, leaf) => return same(&leaf).then_some(leaf),
             Child::Node { mask, id, .. } => {
-                let node = arena.get(id);
-                let prefix = node.prefix();
+                let prefix = view.prefix(id);
                 if common(key, depth, prefix) < prefix.len() {
                     return None;
                 }
                 depth += prefix.len();
-                at = *node.child(mask, nibble(key, depth))?;
+                let digit = nibble(key, depth);
+                if mask & (1 << digit) == 0 {
+                    return None;
+                }
+                at = view.children(id)[before(mask, digit)];
                 depth += 1;
             }
         }
@@ -32,7 +35,7 @@ pub(crate) fn find<L: Leaf>(
 
 /// The nodes from the root towards `key`, as far as they go: what proves its value, or that it has none.
 pub(crate) fn prove<L: Leaf, S: Source<L>>(
-    arena: &Arena<L>,
+    view: &View<'_, L>,
     root: Option<&Child<L>>,
     key: &Key,
     source: &S,
@@ -56,10 +59,9 @@ pub(crate) fn prove<L: Leaf, S: Source<L>>(
                 next = None;
             }
             Child::Node { mask, id, .. } => {
-                let node = arena.get(id);
+                let (children, prefix) = (view.children(id), view.prefix(id));
                 let mut branch = Vec::new();
-                rlp::branch(mask, &node.children, &mut branch);
-                let prefix = node.prefix();
+                rlp::branch(&rlp::spread(mask, &children), &mut branch);
                 if !prefix.is_empty() {
                     rlp::extension(prefix, &Ref::of(&branch), &mut encoded);
                     add(encoded);
@@ -69,7 +71,8 @@ pub(crate) fn prove<L: Leaf, S: Source<L>>(
                     depth += prefix.len();
                 }
                 add(branch);
-                next = node.child(mask, nibble(key, depth)).copied();
+                let digit = nibble(key, depth);
+                next = (mask & (1 << digit) != 0).then(|| children[before(mask, digit)]);
                 depth += 1;
             }
         }
@@ -83,7 +86,7 @@ pub(crate) fn for_each_leaf<L: Leaf>(arena: &Arena<L>, root: Option<&Child<L>>, 
         None => {}
         Some(Child::Leaf(_, leaf)) => each(leaf),
         Some(Child::Node { id, .. }) => {
-            for child in &arena.get(*id).children {
+            for child in arena.get(*id).children {
                 for_each_leaf(arena, Some(child), each);
             }
         }
@@ -95,7 +98,7 @@ pub(crate) fn for_each_leaf<L: Leaf>(arena: &Arena<L>, root: Option<&Child<L>>, 
 pub(crate) fn subtree<L: Leaf>(arena: &Arena<L>, root: Option<&Child<L>>, ids: &mut Vec<u32>) {
     if let Some(Child::Node { id, .. }) = root {
         ids.push(*id);
-        for child in &arena.get(*id).children {
+        for child in arena.get(*id).children {
             subtree(arena, Some(child), ids);
         }
     }
