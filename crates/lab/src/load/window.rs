@@ -72,6 +72,8 @@ impl Window {
                 second += Duration::from_secs(1);
             }
             if now >= begin + timing.duration || stop() || reader_ended() {
+                // At once: what is sent after the end is not in the measured time.
+                let _ = course.stop.set(now);
                 break now;
             }
             let stands = still.reached(&course.outcomes);
@@ -139,6 +141,7 @@ pub fn settle(course: &Course, mut still: Standstill, ended: impl Fn() -> bool) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::course::Beside;
     use super::*;
 
     #[test]
@@ -152,5 +155,14 @@ mod tests {
             outcomes.included(&[], now + Duration::from_secs(second));
         }
         assert_eq!(patience(&outcomes), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn what_goes_out_after_the_end_is_not_in_the_window() {
+        let course = Course::new(1);
+        let (warmup, duration) = (Duration::ZERO, Duration::from_millis(1));
+        let timing = Timing { warmup, duration, pids: vec![], beside: Beside::default() };
+        let window = Window::watch(&timing, &course, &|| false, &mut |_| {}, || false);
+        assert_eq!(course.stop.get(), Some(&window.end));
     }
 }
