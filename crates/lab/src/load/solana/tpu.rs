@@ -18,7 +18,7 @@ const SLOTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
 /// Runs of datagrams handed to the kernel in one turn, at most.
 const SENDS_PER_TURN: usize = 16;
-/// The leaders that a transaction goes to: the one whose turn it is, and the next.
+/// The leaders that a transaction goes to: the one whose turn it is, and the next, of those that can be reached.
 const FANOUT: usize = 2;
 
 /// Why there is no way.
@@ -89,16 +89,24 @@ impl Tpu {
         }
     }
 
-    /// Whether the first leader can be sent to.
+    /// The connections that are there, the nearest leader's first.
+    fn connected(&self) -> impl Iterator<Item = ClientConnectionId> {
+        let all = self.lines.iter().map(|(_, id)| *id);
+        all.filter(|id| self.client.state(*id) == ConnectionState::Connected)
+    }
+
+    /// Whether some leader can be sent to: one that is dead leaves its slots to the next.
     pub fn is_connected(&self) -> bool {
-        self.lines.first().is_some_and(|(_, id)| self.client.state(*id) == ConnectionState::Connected)
+        self.connected().next().is_some()
     }
 
     /// Hands over a transaction; whether there was room for it.
     pub fn send(&mut self, raw: &[u8]) -> bool {
         let mut taken = false;
-        for (_, id) in self.lines.iter().take(FANOUT) {
-            taken |= self.client.send_transaction_on(*id, raw).is_ok();
+        let mut nearest = [None; FANOUT];
+        nearest.iter_mut().zip(self.connected()).for_each(|(place, id)| *place = Some(id));
+        for id in nearest.into_iter().flatten() {
+            taken |= self.client.send_transaction_on(id, raw).is_ok();
         }
         taken
     }
