@@ -6,10 +6,12 @@
 
 use std::path::Path;
 
+use hearth_lab::load::patient::NoAnswer;
 use hearth_lab::load::series::Pool;
 use hearth_lab::load::solana::fund::{FundError, fund};
 use hearth_lab::load::solana::keys::{self, Account};
 use hearth_lab::load::solana::node::marks;
+use hearth_lab::load::solana::patient::Patient;
 use hearth_lab::load::solana::run::{self, By};
 use hearth_lab::load::solana::workload::{Kind, Mix};
 use hearth_lab::load::solana::{Node, look, setup};
@@ -101,7 +103,11 @@ pub fn make_accounts(node: &Node, options: &Fund, stop: &StopSignal, say: &Say) 
             ));
             return Ok(());
         }
-        short => short?,
+        Err(why) => {
+            note(format_args!("the keys are in {keys}: `--load --keys {keys}` goes on from what the accounts have"));
+            return Err(why.into());
+        }
+        Ok(short) => short,
     };
     let (count, amount) = (accounts.len(), &options.amount);
     say.line(format_args!("{count} accounts have {amount} SOL or more, {short} of them were short; keys: {keys}"));
@@ -142,13 +148,27 @@ fn accounts(node: &Node, options: &Run, mix: &Mix, stop: &StopSignal) -> Result<
         return Ok(keys::load(path)?);
     }
     let accounts = keys::generate(options.accounts)?;
-    let number = options.count.unwrap_or(TRANSACTIONS).max(options.presign);
-    let token = if mix.has(Kind::Token) { setup::cost(node)? } else { 0 };
-    // Beside the fee a transfer moves lamports to and fro, few of them.
-    let amount = number.saturating_mul(2 * node.fee()?) + RESERVE + token;
+    let funder = funder(options.funder.as_deref())?;
+    let stop: &dyn Fn() -> bool = &|| stop.is_set();
+    let amount = amount(&Patient { node, stop }, options, mix).map_err(|why| match why {
+        NoAnswer::Stopped => CommandError::Stopped { done: 0, count: accounts.len() },
+        NoAnswer::Rpc(why) => why.into(),
+    })?;
     note(format_args!("{} accounts get {amount} lamports each", accounts.len()));
-    fund(node, funder(options.funder.as_deref())?.as_ref(), &accounts, amount, &|| stop.is_set(), progress())?;
-    Ok(accounts)
+    match fund(node, funder.as_ref(), &accounts, amount, stop, progress()) {
+        Ok(_) => Ok(accounts),
+        // Nobody has these keys any more: calling again goes on from nothing.
+        Err(FundError::Stopped { done, count }) => Err(CommandError::Stopped { done, count }),
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// What each new account will need at the most, in lamports.
+fn amount(ask: &Patient<'_>, options: &Run, mix: &Mix) -> Result<u64, NoAnswer> {
+    let number = options.count.unwrap_or(TRANSACTIONS).max(options.presign);
+    let token = if mix.has(Kind::Token) { setup::cost(ask)? } else { 0 };
+    // Beside the fee a transfer moves lamports to and fro, few of them.
+    Ok(number.saturating_mul(2 * ask.ask(Node::fee)?) + RESERVE + token)
 }
 
 #[cfg(test)]

@@ -39,19 +39,28 @@ pub struct Patient<'a> {
     pub stop: &'a dyn Fn() -> bool,
 }
 
+/// Asks until there is an answer, an error that does not pass, or half a minute of such that may is over.
+pub fn again<T>(
+    stop: &dyn Fn() -> bool,
+    question: impl Fn() -> Result<T, RpcError>,
+    may_pass: impl Fn(&RpcError) -> bool,
+) -> Result<T, NoAnswer> {
+    let (deadline, mut rest) = (Instant::now() + PATIENCE, REST);
+    loop {
+        match question() {
+            Ok(answer) => return Ok(answer),
+            Err(why) if !may_pass(&why) || Instant::now() > deadline => return Err(why.into()),
+            Err(_) if stop() => return Err(NoAnswer::Stopped),
+            Err(_) => std::thread::sleep(rest),
+        }
+        rest = (rest * 2).min(REST_MAX);
+    }
+}
+
 impl Patient<'_> {
     /// Asks, and asks again where that may help.
     pub fn ask<T>(&self, question: impl Fn(&Rpc) -> Result<T, RpcError>) -> Result<T, NoAnswer> {
-        let (deadline, mut rest) = (Instant::now() + PATIENCE, REST);
-        loop {
-            match question(self.rpc) {
-                Ok(answer) => return Ok(answer),
-                Err(why) if !why.may_pass() || Instant::now() > deadline => return Err(why.into()),
-                Err(_) if (self.stop)() => return Err(NoAnswer::Stopped),
-                Err(_) => std::thread::sleep(rest),
-            }
-            rest = (rest * 2).min(REST_MAX);
-        }
+        again(self.stop, || question(self.rpc), RpcError::may_pass)
     }
 
     fn of_each<T>(

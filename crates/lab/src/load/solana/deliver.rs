@@ -11,10 +11,14 @@ use std::time::{Duration, Instant};
 use hearth_wire::base58::encode_64;
 
 use super::node::{Blockhash, Node, Status};
+use super::patient::{Patient, may_pass};
+use crate::load::patient::NoAnswer;
 use crate::load::rpc::{Refusal, RpcError};
 
-/// Transactions in a request.
-const TOGETHER: usize = 50;
+/// Transactions in a request: as many of the longest as it holds.
+const TOGETHER: usize = 26;
+/// The code of a node that is behind its cluster.
+pub const UNHEALTHY: i64 = -32005;
 /// Signatures that a node tells of at once.
 const STATUSES_TOGETHER: usize = 256;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -38,10 +42,9 @@ pub enum End {
 
 /// Sends transactions that name this blockhash; gives the end of each. `told` hears how many have theirs.
 pub fn deliver(
-    node: &Node,
+    ask: &Patient<'_>,
     raws: &[Vec<u8>],
     blockhash: &Blockhash,
-    stop: &dyn Fn() -> bool,
     mut told: impl FnMut(usize),
 ) -> Result<Vec<End>, RpcError> {
     let signatures: Vec<String> = raws
@@ -52,24 +55,36 @@ pub fn deliver(
     let (mut sent, mut stopped): (Option<Instant>, Option<Instant>) = (None, None);
     loop {
         if sent.is_none_or(|sent| sent.elapsed() > AGAIN) {
-            send_open(node, raws, &mut ends)?;
+            send_open(ask.node, raws, &mut ends)?;
             sent = Some(Instant::now());
         }
         // In this order: what is in a block by then is seen.
-        let is_over = node.block_height()? > blockhash.last_valid;
-        look(node, &signatures, &mut ends)?;
+        let is_over = match ask.ask(Node::block_height) {
+            Ok(height) => height > blockhash.last_valid,
+            Err(NoAnswer::Stopped) => return Ok(ended(ends, &End::Stopped)),
+            Err(NoAnswer::Rpc(why)) => return Err(why),
+        };
+        match look(ask, &signatures, &mut ends) {
+            Ok(()) => {}
+            Err(NoAnswer::Stopped) => return Ok(ended(ends, &End::Stopped)),
+            Err(NoAnswer::Rpc(why)) => return Err(why),
+        }
         let open = ends.iter().filter(|end| end.is_none()).count();
         told(raws.len() - open);
-        if stopped.is_none() && stop() {
+        if stopped.is_none() && (ask.stop)() {
             stopped = Some(Instant::now());
         }
         let given_up = stopped.is_some_and(|since| since.elapsed() > STOP_PATIENCE);
         if open == 0 || is_over || given_up {
-            let rest = if is_over { End::Expired } else { End::Stopped };
-            return Ok(ends.into_iter().map(|end| end.unwrap_or(rest.clone())).collect());
+            return Ok(ended(ends, if is_over { &End::Expired } else { &End::Stopped }));
         }
         thread::sleep(LOOK_EVERY);
     }
+}
+
+/// All ends: those that have none yet have this one.
+fn ended(ends: Vec<Option<End>>, rest: &End) -> Vec<End> {
+    ends.into_iter().map(|end| end.unwrap_or_else(|| rest.clone())).collect()
 }
 
 /// Sends those that have no end yet. What the node has no room for is sent again next time.
@@ -79,9 +94,11 @@ fn send_open(node: &Node, raws: &[Vec<u8>], ends: &mut [Option<End>]) -> Result<
         let some: Vec<&[u8]> = chunk.iter().map(|&index| raws[index].as_slice()).collect();
         let verdicts = match node.send(&some) {
             Ok(verdicts) => verdicts,
-            Err(why @ RpcError::Refused { .. }) => return Err(why),
-            // Nobody knows whether they were taken: their statuses will tell.
-            Err(_) => return Ok(()),
+            Err(why) if !may_pass(&why) => return Err(why),
+            // Nobody knows whether they were taken: their statuses will tell. A node that does not answer at all is not
+            // waited for once more with each request.
+            Err(RpcError::Connection { .. }) => return Ok(()),
+            Err(_) => continue,
         };
         for (&index, verdict) in chunk.iter().zip(verdicts) {
             if let Err(refusal) = verdict
@@ -96,17 +113,16 @@ fn send_open(node: &Node, raws: &[Vec<u8>], ends: &mut [Option<End>]) -> Result<
 
 /// Whether a refusal is for good, rather than for want of room or of news.
 pub fn is_final(refusal: &Refusal) -> bool {
-    const UNHEALTHY: i64 = -32005;
     let words = refusal.message.to_ascii_lowercase();
     let passing = ["already been processed", "blockhash not found", "try again", "behind", "too many", "rate limit"];
     refusal.code != UNHEALTHY && !passing.iter().any(|passing| words.contains(passing))
 }
 
-fn look(node: &Node, signatures: &[String], ends: &mut [Option<End>]) -> Result<(), RpcError> {
+fn look(ask: &Patient<'_>, signatures: &[String], ends: &mut [Option<End>]) -> Result<(), NoAnswer> {
     let open: Vec<usize> = (0..ends.len()).filter(|&index| ends[index].is_none()).collect();
     for chunk in open.chunks(STATUSES_TOGETHER) {
         let some: Vec<String> = chunk.iter().map(|&index| signatures[index].clone()).collect();
-        for (&index, status) in chunk.iter().zip(node.statuses(&some)?) {
+        for (&index, status) in chunk.iter().zip(ask.ask(|node| node.statuses(&some))?) {
             match status {
                 Status::Unseen | Status::Seen => {}
                 Status::Landed => ends[index] = Some(End::Landed),

@@ -18,6 +18,8 @@ use hearth_wire::program::system;
 use super::deliver::{End, deliver};
 use super::keys::Account;
 use super::node::{Blockhash, Node};
+use super::patient::Patient;
+use crate::load::patient::NoAnswer;
 use crate::load::rpc::RpcError;
 
 /// Transfers in a transaction: 1,147 of 1,232 bytes.
@@ -25,8 +27,8 @@ const TRANSFERS: usize = 20;
 /// Transactions of one account in a level: each has to wait for the one before, as both write the account.
 const FAN: usize = 16;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The longest wait for an airdrop.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait for an airdrop: two lives of a blockhash.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Why accounts have no money.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +57,7 @@ pub enum FundError {
         why: String,
     },
     /// An airdrop did not come.
-    #[error("the airdrop of {0} lamports is in no block after a minute")]
+    #[error("the airdrop of {0} lamports is in no block after two minutes")]
     Late(u64),
     /// A transfer failed.
     #[error("a transfer that funds failed: {0}")]
@@ -68,6 +70,35 @@ pub enum FundError {
         /// How many were short.
         count: usize,
     },
+}
+
+/// Why a funding goes no further.
+enum Ended {
+    /// For this.
+    For(FundError),
+    /// Whoever called does not want it any more.
+    Stopped,
+}
+
+impl From<FundError> for Ended {
+    fn from(why: FundError) -> Self {
+        Self::For(why)
+    }
+}
+
+impl From<RpcError> for Ended {
+    fn from(why: RpcError) -> Self {
+        Self::For(why.into())
+    }
+}
+
+impl From<NoAnswer> for Ended {
+    fn from(why: NoAnswer) -> Self {
+        match why {
+            NoAnswer::Stopped => Self::Stopped,
+            NoAnswer::Rpc(why) => why.into(),
+        }
+    }
 }
 
 /// Accounts by what they have, as indexes: those that are short, and those that can pay, with for how many.
@@ -137,12 +168,33 @@ pub fn fund(
     stop: &dyn Fn() -> bool,
     mut told: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
+    // Of those that were short: how many no longer are, and how many there were.
+    let mut reached = (0, accounts.len());
+    let ended = levels(&Patient { node, stop }, funder, accounts, amount, |done, count| {
+        reached = (done, count);
+        told(done, count);
+    });
+    match ended {
+        Ok(short) => Ok(short),
+        Err(Ended::For(why)) => Err(why),
+        Err(Ended::Stopped) => Err(FundError::Stopped { done: reached.0, count: reached.1 }),
+    }
+}
+
+/// The same, a level of the tree after the other.
+fn levels(
+    ask: &Patient<'_>,
+    funder: Option<&Account>,
+    accounts: &[Account],
+    amount: u64,
+    mut told: impl FnMut(usize, usize),
+) -> Result<usize, Ended> {
     let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
     // A transaction's fee for each transfer in it: more than is needed, and the rest stays with who pays.
-    let each = amount + node.fee()?;
+    let each = amount + ask.ask(Node::fee)?;
     let mut count = None;
     loop {
-        let mut balances = node.balances(&addresses)?;
+        let mut balances = ask.balances(&addresses)?;
         let mut survey = Survey::of(&balances, amount, each);
         let count = *count.get_or_insert(survey.short.len());
         let done = count.saturating_sub(survey.short.len());
@@ -150,66 +202,75 @@ pub fn fund(
         if survey.short.is_empty() {
             return Ok(count);
         }
-        if stop() {
-            return Err(FundError::Stopped { done, count });
+        if (ask.stop)() {
+            return Err(Ended::Stopped);
         }
         let needed = each.saturating_mul(survey.beyond() as u64);
         match funder {
-            Some(funder) if needed > 0 => check(node, funder, needed, survey.beyond())?,
+            Some(funder) if needed > 0 => check(ask, funder, needed, survey.beyond())?,
             None if needed > 0 => {
                 let asked = needed + amount.saturating_sub(balances[0]);
-                airdrop(node, &addresses[0], asked, balances[0], stop).map_err(|why| stopped(why, done, count))?;
-                balances = node.balances(&addresses)?;
+                airdrop(ask, &addresses[0], asked, balances[0])?;
+                balances = ask.balances(&addresses)?;
                 survey = Survey::of(&balances, amount, each);
             }
             _ => {}
         }
         let transfers = level(&survey);
-        let blockhash = node.blockhash()?;
+        let blockhash = ask.ask(Node::blockhash)?;
         let (raws, paid) = signed(&transfers, funder, accounts, (amount, each), &blockhash);
         let arrived = |landed: usize| (landed * transfers.len() / raws.len().max(1)).min(paid);
-        let ends = deliver(node, &raws, &blockhash, stop, |landed| told(done + arrived(landed), count))?;
-        for end in ends {
+        for end in deliver(ask, &raws, &blockhash, |landed| told(done + arrived(landed), count))? {
             match end {
                 // What expired is in no block: the next look at balances finds who is still short.
                 End::Landed | End::Expired => {}
-                End::Failed(why) => return Err(FundError::Failed(why)),
-                End::Stopped => return Err(FundError::Stopped { done, count }),
+                End::Failed(why) => return Err(FundError::Failed(why).into()),
+                End::Stopped => return Err(Ended::Stopped),
             }
         }
     }
 }
 
-fn stopped(why: FundError, done: usize, count: usize) -> FundError {
-    if let FundError::Stopped { .. } = why { FundError::Stopped { done, count } } else { why }
-}
-
-fn check(node: &Node, funder: &Account, needed: u64, count: usize) -> Result<(), FundError> {
-    let has = node.balances(&[funder.address])?[0];
+fn check(ask: &Patient<'_>, funder: &Account, needed: u64, count: usize) -> Result<(), Ended> {
+    let has = ask.balances(&[funder.address])?[0];
     match has < needed {
-        true => Err(FundError::Poor { payer: encode_32(&funder.address).to_string(), has, needed, count }),
+        true => Err(FundError::Poor { payer: encode_32(&funder.address).to_string(), has, needed, count }.into()),
         false => Ok(()),
     }
 }
 
-/// Asks for lamports for an account that has `before`, and waits until they are there.
-fn airdrop(node: &Node, to: &Pubkey, lamports: u64, before: u64, stop: &dyn Fn() -> bool) -> Result<(), FundError> {
-    match node.airdrop(to, lamports) {
-        Ok(()) => {}
-        Err(RpcError::Refused { message, .. }) => return Err(FundError::Airdrop { lamports, why: message }),
-        Err(why) => return Err(why.into()),
-    }
+/// Asks for lamports for an account that has `before`, and waits until they are there. It is asked for anew only when
+/// no block can have what was asked for before.
+fn airdrop(ask: &Patient<'_>, to: &Pubkey, lamports: u64, before: u64) -> Result<(), Ended> {
     let deadline = Instant::now() + PATIENCE;
-    while node.balances(&[*to])?[0] < before.saturating_add(lamports) {
-        if stop() {
-            return Err(FundError::Stopped { done: 0, count: 0 });
+    while Instant::now() < deadline {
+        // An answer that was lost may have been a yes: then it is on its way, and asking again would be a second one.
+        let asked = ask.ask(|node| match node.airdrop(to, lamports) {
+            Err(RpcError::Connection { .. } | RpcError::Garbled { .. }) => Ok(()),
+            Err(RpcError::Status { status: 500.., .. }) => Ok(()),
+            other => other,
+        });
+        match asked {
+            Err(NoAnswer::Rpc(RpcError::Refused { message, .. })) => {
+                return Err(FundError::Airdrop { lamports, why: message }.into());
+            }
+            other => other?,
         }
-        if Instant::now() > deadline {
-            return Err(FundError::Late(lamports));
+        let last_valid = ask.ask(Node::blockhash)?.last_valid;
+        let mut is_over = false;
+        while !is_over && Instant::now() < deadline {
+            // In this order: what is in a block by then is seen.
+            is_over = ask.ask(Node::block_height)? > last_valid;
+            if ask.balances(&[*to])?[0] >= before.saturating_add(lamports) {
+                return Ok(());
+            }
+            if (ask.stop)() {
+                return Err(Ended::Stopped);
+            }
+            thread::sleep(LOOK_EVERY);
         }
-        thread::sleep(LOOK_EVERY);
     }
-    Ok(())
+    Err(FundError::Late(lamports).into())
 }
 
 /// The transfers as transactions, and how many transfers there are.

@@ -2,7 +2,7 @@
 //!
 //! reads   the node's answers and blocks; a key file
 //! writes  transactions; a [`Report`](super::report::Report)
-//! memory  400 B for each transaction of the last two seconds, and for each signed ahead
+//! memory  see [`sender`] and [`Outcomes`](super::outcome::Outcomes): 400 B for each transaction that no block has yet
 //! drops   nothing: every transaction that was sent ends in one of [`Outcome`](super::outcome::Outcome)
 //!
 //! The walk is that of [`super`]: accounts ([`keys`]) → money for them ([`fund`]) → a token where one is sent
@@ -18,6 +18,7 @@ pub mod fund;
 pub mod keys;
 pub mod look;
 pub mod node;
+pub mod patient;
 pub mod run;
 pub mod sender;
 pub mod setup;

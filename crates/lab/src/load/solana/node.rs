@@ -21,12 +21,10 @@ use crate::load::rpc::{Refusal, Rpc, RpcError};
 
 /// What `getMultipleAccounts` takes at once.
 const ACCOUNTS_TOGETHER: usize = 100;
-/// Questions in one request: 100 accounts are 4.9 KB.
-const QUESTIONS_TOGETHER: usize = BODY_MAX / 5_000;
-/// Bytes of a request, at most: Agave takes 50 KiB.
-const BODY_MAX: usize = 48 << 10;
-/// Bytes of a question that sends, beside the transaction.
-const QUESTION: usize = 160;
+/// Bytes of one request, at most: our own nodes and Agave's take 51,200.
+pub const REQUEST_BYTES: usize = 48 << 10;
+/// Beside its parameters a question takes less.
+const QUESTION_BYTES: usize = 96;
 /// Leaders that are asked for ahead, and addresses that transactions go to at once.
 const SLOTS_AHEAD: u64 = 8;
 
@@ -193,11 +191,9 @@ impl Node {
             .map(|page| json!([page.iter().map(|key| encode_32(key).to_string()).collect::<Vec<_>>(), options]))
             .collect();
         let mut balances = Vec::with_capacity(accounts.len());
-        for questions in questions.chunks(QUESTIONS_TOGETHER) {
-            for answer in self.rpc.batch::<Valued<Vec<Option<Lamports>>>>(METHOD, questions)? {
-                let found = answer.map_err(|refusal| refused(METHOD, refusal))?.value;
-                balances.extend(found.into_iter().map(|account| account.map_or(0, |account| account.lamports)));
-            }
+        for answer in in_pieces::<Valued<Vec<Option<Lamports>>>>(&self.rpc, METHOD, &questions)? {
+            let found = answer.map_err(|refusal| refused(METHOD, refusal))?.value;
+            balances.extend(found.into_iter().map(|account| account.map_or(0, |account| account.lamports)));
         }
         match balances.len() == accounts.len() {
             true => Ok(balances),
@@ -210,9 +206,9 @@ impl Node {
         self.rpc.call("requestAirdrop", &json!([&*encode_32(to), lamports])).map(drop)
     }
 
-    /// Hands transactions to the node; its verdict on each, in order.
+    /// Hands transactions to the node, in as many requests as it takes; its verdict on each, in order.
     pub fn send(&self, raws: &[&[u8]]) -> Result<Vec<Result<String, Refusal>>, RpcError> {
-        send(&self.rpc, raws)
+        in_pieces(&self.rpc, SEND, &sending(raws))
     }
 
     /// What became of transactions, by their signatures in base58.
@@ -273,17 +269,59 @@ pub(super) fn refused(method: &str, refusal: Refusal) -> RpcError {
     RpcError::Refused { method: method.into(), code: refusal.code, message: refusal.message }
 }
 
-/// Hands transactions to the node at this RPC, in requests that it takes; its verdict on each, in order. They are not
-/// tried out first, and the node is not to send them again: the load does that itself.
-pub fn send(rpc: &Rpc, raws: &[&[u8]]) -> Result<Vec<Result<String, Refusal>>, RpcError> {
+const SEND: &str = "sendTransaction";
+
+/// The parameters of each. They are not tried out first, and the node is not to send them again: the load does that
+/// itself.
+fn sending(raws: &[&[u8]]) -> Vec<Value> {
     let options = json!({ "encoding": "base64", "skipPreflight": true, "maxRetries": 0 });
-    let longest = raws.iter().map(|raw| raw.len().div_ceil(3) * 4 + QUESTION).max().unwrap_or(QUESTION);
-    let mut verdicts = Vec::with_capacity(raws.len());
-    for some in raws.chunks((BODY_MAX / longest).max(1)) {
-        let questions: Vec<_> = some.iter().map(|raw| json!([encoded(raw), options])).collect();
-        verdicts.extend(rpc.batch("sendTransaction", &questions)?);
+    raws.iter().map(|raw| json!([encoded(raw), options])).collect()
+}
+
+/// Hands transactions to the node at this RPC, in one request; its verdict on each, in order.
+pub fn send(rpc: &Rpc, raws: &[&[u8]]) -> Result<Vec<Result<String, Refusal>>, RpcError> {
+    rpc.batch(SEND, &sending(raws))
+}
+
+/// No more bytes than that a transaction of this length takes in a request.
+pub fn sending_bytes(length: usize) -> usize {
+    length.div_ceil(3) * 4 + 64 + QUESTION_BYTES
+}
+
+/// Whether a request was too long for the node.
+pub fn is_too_long(why: &RpcError) -> bool {
+    matches!(why, RpcError::Status { status: 413, .. })
+}
+
+/// Asks in requests no longer than nodes take them; what is too long all the same is asked in two halves.
+fn in_pieces<T: for<'de> Deserialize<'de>>(
+    rpc: &Rpc,
+    method: &str,
+    questions: &[Value],
+) -> Result<Vec<Result<T, Refusal>>, RpcError> {
+    let sizes: Vec<usize> = questions.iter().map(|params| params.to_string().len() + QUESTION_BYTES).collect();
+    let mut answers = Vec::with_capacity(questions.len());
+    let mut most = REQUEST_BYTES;
+    while answers.len() < questions.len() {
+        let from = answers.len();
+        let count = fitting(sizes[from..].iter().copied(), most);
+        match rpc.batch(method, &questions[from..from + count]) {
+            Ok(some) => answers.extend(some),
+            Err(why) if is_too_long(&why) && count > 1 => most = sizes[from..from + count].iter().sum::<usize>() / 2,
+            Err(why) => return Err(why),
+        }
     }
-    Ok(verdicts)
+    Ok(answers)
+}
+
+/// How many of these sizes fit `most` bytes: one, at least.
+pub fn fitting(sizes: impl Iterator<Item = usize>, most: usize) -> usize {
+    let mut sum = 0;
+    let fit = sizes.take_while(|size| {
+        sum += size;
+        sum <= most
+    });
+    fit.count().max(1)
 }
 
 /// The address behind an RPC's URL.
@@ -312,6 +350,19 @@ mod tests {
         assert_eq!(rpc_address("http://127.0.0.1"), Some(([127, 0, 0, 1], 80).into()));
         assert_eq!(rpc_address("https://127.0.0.1/x"), Some(([127, 0, 0, 1], 443).into()));
         assert_eq!(rpc_address("ws://127.0.0.1"), None);
+    }
+
+    #[test]
+    fn requests_are_no_longer_than_nodes_take() {
+        for length in [1, 215, 216, 1_232] {
+            let question =
+                json!({ "jsonrpc": "2.0", "id": 99_999, "method": SEND, "params": sending(&[&vec![7; length]])[0] });
+            let (told, is) = (sending_bytes(length), question.to_string().len() + 1);
+            assert!(is <= told && told < is + 64, "{length}: {told}, {is}");
+        }
+        assert!(100 * sending_bytes(220) <= REQUEST_BYTES, "as many transfers as there are in a request by default");
+        assert_eq!(fitting([3, 4, 3, 9].into_iter(), 10), 3);
+        assert_eq!(fitting([30, 4].into_iter(), 10), 1);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use hearth_wire::Pubkey;
 use super::collect::{self, Follower, Targets};
 use super::keys::Account;
 use super::node::{ChainTime, Node};
+use super::patient::Patient;
 use super::sender::{self, Shared, Way};
 pub use super::setup::set_up;
 use super::tpu::Tpu;
@@ -58,9 +59,10 @@ pub fn drive(
     let targets = Targets::default();
     let rpcs = asked.rpcs()?;
     let senders = asked.senders.clamp(1, accounts.len());
-    let tpus = open(by, node, &targets, senders)?;
+    let ask = Patient { node, stop };
+    let tpus = open(by, &ask, &targets, senders)?;
     let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
-    let (course, time) = (Course::new(senders), ChainTime::new(node.blockhash()?));
+    let (course, time) = (Course::new(senders), ChainTime::new(ask.ask(Node::blockhash)?));
     let first_number = FIRST_NUMBER.load(Ordering::Relaxed);
     let shared = Shared {
         pace: asked.pace_of(accounts.len()),
@@ -73,7 +75,7 @@ pub fn drive(
         course: &course,
     };
     let leaders = (by == By::Leaders).then_some(&targets);
-    let next = node.slot()? + 1;
+    let next = ask.ask(Node::slot)? + 1;
     let mut follower = Follower::new(node, &course.outcomes, &time, leaders, next, asked.patience);
     let (window, tolds) = send_and_read(&asked.timing(), &shared, &mut follower, tpus, stop, &mut told);
     FIRST_NUMBER.fetch_max(first_number + numbers_used(&course.outcomes, &shared), Ordering::Relaxed);
@@ -108,9 +110,9 @@ fn numbers_used(outcomes: &Outcomes, shared: &Shared<'_>) -> u64 {
 }
 
 /// A socket for each sender that needs one, and where they send to.
-fn open(by: By, node: &Node, targets: &Targets, senders: usize) -> Result<Vec<Tpu>, LoadError> {
+fn open(by: By, ask: &Patient<'_>, targets: &Targets, senders: usize) -> Result<Vec<Tpu>, LoadError> {
     let found = match by {
-        By::Leaders => node.tpus()?,
+        By::Leaders => ask.ask(Node::tpus)?,
         By::Tpu(address) => vec![address],
         By::Rpc => return Ok(vec![]),
     };

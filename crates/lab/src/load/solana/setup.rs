@@ -16,10 +16,11 @@ use hearth_wire::program::{system, token};
 use super::deliver::{End, deliver};
 use super::keys::Account;
 use super::node::{Blockhash, Node};
+use super::patient::Patient;
 use super::workload::{Kind, Mix};
 use crate::load::asked::LoadError;
 use crate::load::course::Progress;
-use crate::load::rpc::RpcError;
+use crate::load::patient::NoAnswer;
 
 /// How often what expired is signed anew.
 const TRIES: usize = 3;
@@ -36,8 +37,9 @@ fn with_seed(base: &Pubkey, seed: &str, owner: &Pubkey) -> Pubkey {
 }
 
 /// What a token costs each account, in lamports: its own account, and the mint, which the first pays for.
-pub fn cost(node: &Node) -> Result<u64, RpcError> {
-    Ok(node.rent_exempt(token::ACCOUNT_SIZE)? + node.rent_exempt(token::MINT_SIZE)? + 4 * node.fee()?)
+pub fn cost(ask: &Patient<'_>) -> Result<u64, NoAnswer> {
+    let rent = |bytes| ask.ask(|node| node.rent_exempt(bytes));
+    Ok(rent(token::ACCOUNT_SIZE)? + rent(token::MINT_SIZE)? + 4 * ask.ask(Node::fee)?)
 }
 
 /// Makes the token that is sent, if one is; gives where each account has it.
@@ -58,13 +60,15 @@ pub fn set_up(
     let seed = format!("load-{:016x}", u64::from_le_bytes(random));
     let first = accounts.first().ok_or(LoadError::SetUp { what: "the token", why: "no account".into() })?;
     let mint = with_seed(&first.address, &seed, &TOKEN_PROGRAM);
-    let (mint_rent, rent) = (node.rent_exempt(token::MINT_SIZE)?, node.rent_exempt(token::ACCOUNT_SIZE)?);
+    let ask = Patient { node, stop };
+    let rent = |bytes| ask.ask(|node| node.rent_exempt(bytes));
+    let (mint_rent, rent) = (rent(token::MINT_SIZE)?, rent(token::ACCOUNT_SIZE)?);
     let make_mint = [
         system::create_account_with_seed(&first.address, &mint, &seed, mint_rent, token::MINT_SIZE, &TOKEN_PROGRAM),
         token::initialize_mint(&mint, &first.address, 6),
     ];
     let sign_mint = |_: usize, blockhash: &Blockhash| sign(&make_mint, &[first], blockhash);
-    all_land(node, "creating the mint", 1, sign_mint, stop)?;
+    all_land(&ask, "creating the mint", 1, sign_mint)?;
     let seed = seed + "-of";
     let tokens: Vec<Pubkey> =
         accounts.iter().map(|account| with_seed(&account.address, &seed, &TOKEN_PROGRAM)).collect();
@@ -80,7 +84,7 @@ pub fn set_up(
         ];
         sign(&instructions, &[owner, first], blockhash)
     };
-    all_land(node, "creating a token account", accounts.len(), sign_account, stop)?;
+    all_land(&ask, "creating a token account", accounts.len(), sign_account)?;
     Ok(tokens)
 }
 
@@ -94,17 +98,16 @@ fn sign(instructions: &[Instruction], signers: &[&Account], blockhash: &Blockhas
 
 /// Delivers `count` transactions; those that expire are signed anew.
 fn all_land(
-    node: &Node,
+    ask: &Patient<'_>,
     what: &'static str,
     count: usize,
     sign: impl Fn(usize, &Blockhash) -> Vec<u8>,
-    stop: &dyn Fn() -> bool,
 ) -> Result<(), LoadError> {
     let mut open: Vec<usize> = (0..count).collect();
     for _ in 0..TRIES {
-        let blockhash = node.blockhash()?;
+        let blockhash = ask.ask(Node::blockhash)?;
         let raws: Vec<_> = open.iter().map(|&index| sign(index, &blockhash)).collect();
-        let ends = deliver(node, &raws, &blockhash, stop, |_| {})?;
+        let ends = deliver(ask, &raws, &blockhash, |_| {})?;
         let mut expired = vec![];
         for (index, end) in open.into_iter().zip(ends) {
             match end {
