@@ -1,10 +1,13 @@
 //! `hearth load` on our own node by Solana's protocols: money, transfers, tokens, by QUIC and over RPC.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output};
 
+use hearth_wire::base58::encode_32;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::node::{Node, Process, Setup, hearth, output};
 
@@ -177,4 +180,84 @@ fn several_nodes_are_of_one_chain() {
     assert!(!refused.status.success() && words.contains("is of another chain than"), "{words}");
     assert!(words.contains("its genesis is") && words.contains(&url(&nodes[1])), "{words}");
     nodes.into_iter().for_each(Node::stop);
+}
+
+#[test]
+fn more_accounts_than_one_request_asks_for_are_funded_and_send() {
+    let setup = Setup::new("load-solana-many");
+    let (node, folder) = (setup.start(), setup.folder.path());
+    // A hundred of these in a request would be more bytes than the node takes.
+    let report = run(&node, folder, &["--accounts", "1200", "--count", "3", "--kind", "token", "--rpc-send"]);
+    assert_eq!((&report["sent"], &report["included"]), (&3600.into(), &3600.into()), "{report:#}");
+    assert_eq!((&report["failed"], &report["unanswered"]), (&0.into(), &0.into()), "{report:#}");
+    let faucet = setup.ledger().join("faucet.json").display().to_string();
+    let made = load(&node, folder, &["fund", "--count", "2500", "--amount", "0.01", "--funder", &faucet]);
+    assert!(said(&made).contains("2500 accounts have 0.01 SOL or more, 2500 of them were short"), "{}", said(&made));
+    node.stop();
+}
+
+/// The answers of a node whose chain stands still: nobody ever has any money.
+fn of_a_chain_that_stands_still(question: &Value) -> Value {
+    let hash = encode_32(&[7; 32]).to_string();
+    let result = match question["method"].as_str() {
+        Some("getVersion") => json!({ "solana-core": "0.0.1" }),
+        Some("getIdentity") => json!({ "identity": hash }),
+        Some("getFeeForMessage") => json!({ "value": 5_000 }),
+        Some("getLatestBlockhash") => json!({ "value": { "blockhash": hash, "lastValidBlockHeight": 150 } }),
+        Some("getBlockHeight") => json!(1),
+        Some("requestAirdrop") => json!(hash),
+        Some("getMultipleAccounts") => {
+            let count = question["params"][0].as_array().map_or(0, Vec::len);
+            json!({ "value": vec![Value::Null; count] })
+        }
+        _ => {
+            let refusal = json!({ "code": -32601, "message": "Method not found" });
+            return json!({ "jsonrpc": "2.0", "id": question["id"], "error": refusal });
+        }
+    };
+    json!({ "jsonrpc": "2.0", "id": question["id"], "result": result })
+}
+
+/// Answers the requests of one connection to its end.
+fn converse(stream: TcpStream) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let (mut line, mut length) = (String::new(), 0);
+        while line != "\r\n" {
+            line.clear();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            let lower = line.to_ascii_lowercase();
+            length =
+                lower.strip_prefix("content-length:").map_or(length, |text| text.trim().parse().expect("a number"));
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        let text = match serde_json::from_slice(&body).expect("JSON") {
+            Value::Array(questions) => Value::from_iter(questions.iter().map(of_a_chain_that_stands_still)),
+            question => of_a_chain_that_stands_still(&question),
+        };
+        let text = text.to_string();
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
+        reader.get_mut().write_all(answer.as_bytes()).ok()?;
+    }
+}
+
+#[test]
+fn who_stops_the_funding_of_a_run_is_told_that_its_keys_are_gone() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("its address"));
+    // Ends with the test's process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || converse(stream));
+        }
+    });
+    let process = Process::start(hearth().args(["load", "run", "--accounts", "5", "--network", &url]));
+    process.wait_for_any("0 of 5 accounts funded");
+    process.signal(Signal::INT);
+    let (status, text) = process.wait_with_errors();
+    assert!(status.code() == Some(1) && text.contains("0 of 5 new accounts had their money"), "{status}: {text}");
+    assert!(text.contains("nobody has their keys any more") && !text.contains("goes on from there"), "{text}");
 }

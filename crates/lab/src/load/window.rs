@@ -162,7 +162,7 @@ mod tests {
         let course = Course::new(1);
         let (warmup, duration) = (Duration::ZERO, Duration::from_millis(1));
         let timing = Timing { warmup, duration, pids: vec![], beside: Beside::default() };
-        let window = Window::watch(&timing, &course, &|| false, &mut |_| {}, || false);
+        let (window, _) = Window::watch(&timing, &course, &|| false, &mut |_| {}, || false);
         assert_eq!(course.stop.get(), Some(&window.end));
     }
 }

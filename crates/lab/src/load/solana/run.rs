@@ -72,6 +72,7 @@ pub fn drive(
         first_number,
         time: &time,
         way: if by == By::Rpc { Way::Rpc(&rpcs) } else { Way::Tpu(&targets) },
+        in_no_block_max: sender::IN_NO_BLOCK_MAX,
         course: &course,
     };
     let leaders = (by == By::Leaders).then_some(&targets);

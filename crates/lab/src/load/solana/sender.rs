@@ -2,7 +2,8 @@
 //!
 //! reads   what became of what was sent; the chain's time; a node's verdicts where it sends over RPC
 //! writes  transactions
-//! memory  400 B for each transaction of the last two seconds that is in no block yet, and for each signed ahead
+//! memory  400 B for each signed ahead, and for each sent until it is seen in a block or its blockhash has expired, a
+//!         minute: at a rate a million of those at most, 400 MB, and what falls due beyond is late
 //! drops   nothing: what is in no block is sent again, the same bytes; when its blockhash has expired and every block
 //!         that may have it has been read, it is signed anew
 //!
@@ -13,6 +14,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use hearth_wire::consts::PACKET_DATA_SIZE;
+
 use super::collect::Targets;
 use super::deliver::is_final;
 use super::keys::Account;
@@ -21,7 +24,7 @@ use super::tpu::Tpu;
 use super::workload::{Signed, Workload};
 use crate::load::course::{Course, Pace, Stopwatch, Timetable, Told};
 use crate::load::outcome::{Outcome, record};
-use crate::load::rpc::{Rpc, RpcError};
+use crate::load::rpc::{Refusal, Rpc, RpcError};
 
 /// What is in no block after this is sent again; after twice as long once more, and so on.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -39,6 +42,8 @@ const TURN: u64 = 256;
 const BLOCKS_LEFT_MIN: u64 = 20;
 /// How often a transaction is signed: after that it is dropped.
 const SIGNINGS_MAX: u8 = 3;
+/// At a rate, so many are sent and not yet looked at again, at most, of all senders together.
+pub const IN_NO_BLOCK_MAX: usize = 1_000_000;
 /// How long a sender waits when nobody answers, or has no room.
 const BACK_OFF: Duration = Duration::from_millis(20);
 /// The longest such wait, after many.
@@ -68,6 +73,8 @@ pub struct Shared<'a> {
     pub time: &'a ChainTime,
     /// How it goes out.
     pub way: Way<'a>,
+    /// At a rate: the most that wait for a block, of all senders together.
+    pub in_no_block_max: usize,
     /// What all threads share, whatever they send.
     pub course: &'a Course,
 }
@@ -101,13 +108,26 @@ impl Lane {
             self.sign_ahead(shared);
         }
         self.sent += 1;
-        let signed = self.ahead.pop_front()?;
-        if shared.time.height() + BLOCKS_LEFT_MIN <= signed.last_valid {
-            return Some(signed);
-        }
-        // It has never been sent.
-        let from = &shared.accounts[self.account];
-        Some(shared.workload.sign(from, self.account, signed.number, &shared.time.newest()))
+        Some(shared.with_life(self.ahead.pop_front()?))
+    }
+}
+
+impl Shared<'_> {
+    /// One that has never been sent, with enough of its life before it.
+    fn with_life(&self, signed: Signed) -> Signed {
+        if self.time.height() + BLOCKS_LEFT_MIN <= signed.last_valid { signed } else { self.anew(&signed) }
+    }
+
+    /// The same with the newest blockhash.
+    fn anew(&self, signed: &Signed) -> Signed {
+        let from = &self.accounts[signed.account];
+        self.workload.sign(from, signed.account, signed.number, &self.time.newest())
+    }
+
+    /// Whether what is signed now has enough of its life before it: whoever reads blocks may be behind with the newest
+    /// blockhash.
+    fn has_new_blockhash(&self) -> bool {
+        self.time.height() + BLOCKS_LEFT_MIN <= self.time.newest().last_valid
     }
 }
 
@@ -119,8 +139,19 @@ struct Waiting {
 
 /// The way of one sender.
 enum Carrier<'a> {
-    Tpu { tpu: Box<Tpu>, targets: &'a Targets, aimed: u64 },
-    Rpc { nodes: &'a [Rpc], at: usize, back_off: Duration, rests_until: Option<Instant> },
+    Tpu {
+        tpu: Box<Tpu>,
+        targets: &'a Targets,
+        aimed: u64,
+    },
+    Rpc {
+        nodes: &'a [Rpc],
+        at: usize,
+        back_off: Duration,
+        rests_until: Option<Instant>,
+        /// The bytes of a request, at most.
+        request_bytes: usize,
+    },
 }
 
 /// One sender at work.
@@ -139,26 +170,26 @@ struct Sender<'a> {
     told: Told,
 }
 
+/// Whether a node's words have these.
+fn says(refusal: &Refusal, words: &str) -> bool {
+    refusal.message.to_ascii_lowercase().contains(words)
+}
+
 /// Signs ahead, waits for the others, sends until the end, and looks after what is under way until all is over. `tpu`
 /// is the sender's own where it sends by QUIC; `index` of the senders.
 pub fn send(shared: &Shared<'_>, index: usize, accounts: &[usize], tpu: Option<Tpu>) -> Told {
     let carrier = match (&shared.way, tpu) {
         (Way::Tpu(targets), Some(tpu)) => Carrier::Tpu { tpu: Box::new(tpu), targets, aimed: u64::MAX },
         (Way::Tpu(_), None) => unreachable!("whoever sends by QUIC is given a socket"),
-        (Way::Rpc(nodes), _) => Carrier::Rpc { nodes, at: index % nodes.len(), back_off: BACK_OFF, rests_until: None },
+        (Way::Rpc(nodes), _) => Carrier::Rpc {
+            nodes,
+            at: index % nodes.len(),
+            back_off: BACK_OFF,
+            rests_until: None,
+            request_bytes: node::REQUEST_BYTES,
+        },
     };
-    let lane = |&account: &usize| Lane { account, next: shared.first_number, sent: 0, ahead: VecDeque::new() };
-    let mut sender = Sender {
-        shared,
-        carrier,
-        lanes: accounts.iter().map(lane).collect(),
-        turn: 0,
-        first: VecDeque::new(),
-        waiting: Default::default(),
-        looked: Instant::now(),
-        watch: Stopwatch::default(),
-        told: Told::default(),
-    };
+    let mut sender = Sender::new(shared, carrier, accounts);
     for lane in &mut sender.lanes {
         for _ in 0..shared.pace.presign {
             if shared.course.stopped() {
@@ -177,7 +208,22 @@ pub fn send(shared: &Shared<'_>, index: usize, accounts: &[usize], tpu: Option<T
     sender.told
 }
 
-impl Sender<'_> {
+impl<'a> Sender<'a> {
+    fn new(shared: &'a Shared<'a>, carrier: Carrier<'a>, accounts: &[usize]) -> Self {
+        let lane = |&account: &usize| Lane { account, next: shared.first_number, sent: 0, ahead: VecDeque::new() };
+        Self {
+            shared,
+            carrier,
+            lanes: accounts.iter().map(lane).collect(),
+            turn: 0,
+            first: VecDeque::new(),
+            waiting: Default::default(),
+            looked: Instant::now(),
+            watch: Stopwatch::default(),
+            told: Told::default(),
+        }
+    }
+
     fn run(&mut self, index: usize) {
         let pace = self.shared.pace;
         let mut timetable = pace.rate.map(|rate| self.shared.course.timetable(rate, self.shared.senders, index));
@@ -216,7 +262,10 @@ impl Sender<'_> {
         let Some(timetable) = timetable else {
             return self.shared.pace.under_way.saturating_sub(self.shared.course.outcomes.under_way()) as u64;
         };
-        timetable.due_until(Instant::now()).saturating_sub(timetable.gone).max(self.first.len() as u64)
+        let due = timetable.due_until(Instant::now()).saturating_sub(timetable.gone);
+        let waiting: usize = self.waiting.iter().map(VecDeque::len).sum();
+        let most = (self.shared.in_no_block_max / self.shared.senders).saturating_sub(waiting);
+        due.max(self.first.len() as u64).min(most as u64)
     }
 
     /// Receives and transmits; whether there was anything.
@@ -253,9 +302,20 @@ impl Sender<'_> {
 
     /// The next to go out; and whether it is new.
     fn next(&mut self) -> Option<(Signed, bool)> {
-        if let Some(signed) = self.first.pop_front() {
-            let is_new = signed.signings == 0;
-            return Some((signed, is_new));
+        for _ in 0..self.first.len() {
+            let signed = self.first.pop_front()?;
+            if signed.signings == 0 {
+                return Some((self.shared.with_life(signed), true));
+            }
+            // In this order: what is in the last block that may have it has ended by then.
+            let is_over = self.shared.time.is_over(signed.last_valid);
+            match (self.shared.course.outcomes.is_open(&signed.id()), is_over) {
+                // The node had taken it, whatever it said.
+                (false, _) => {}
+                (true, false) => return Some((signed, false)),
+                (true, true) if self.shared.has_new_blockhash() => self.expired(signed),
+                (true, true) => self.first.push_back(signed),
+            }
         }
         for _ in 0..self.lanes.len() {
             let index = self.turn;
@@ -298,8 +358,7 @@ impl Sender<'_> {
                 return handed > 0;
             }
             // It goes out in the next turn: no block can have it before it is known here.
-            let due = if is_new { self.depart(timetable, measured) } else { Instant::now() };
-            self.shared.course.outcomes.sending([signed.id()].iter(), due, measured);
+            self.goes_out(&signed, is_new, timetable, measured);
             self.wait_for(0, Signed { signings: signed.signings.max(1), ..signed });
         }
         true
@@ -307,11 +366,14 @@ impl Sender<'_> {
 
     fn to_rpc(&mut self, count: u64, timetable: &mut Option<Timetable>) -> bool {
         let measured = self.shared.course.measured.load(Ordering::Relaxed);
-        let mut batch = vec![];
-        while batch.len() < (count as usize).min(self.shared.pace.batch) {
+        let Carrier::Rpc { request_bytes, .. } = self.carrier else { unreachable!("asked for by the RPC's sender") };
+        let most = (count as usize).min(self.shared.pace.batch);
+        // No more than fits one request, the next however long: a second one would leave later than it says.
+        let (mut batch, mut bytes) = (vec![], node::sending_bytes(PACKET_DATA_SIZE));
+        while batch.len() < most && (batch.is_empty() || bytes <= request_bytes) {
             let Some((signed, is_new)) = self.next() else { break };
-            let due = if is_new { self.depart(timetable, measured) } else { Instant::now() };
-            self.shared.course.outcomes.sending([signed.id()].iter(), due, measured);
+            bytes += node::sending_bytes(signed.raw.len());
+            self.goes_out(&signed, is_new, timetable, measured);
             batch.push(Signed { signings: signed.signings.max(1), ..signed });
         }
         if batch.is_empty() {
@@ -321,30 +383,65 @@ impl Sender<'_> {
         true
     }
 
+    /// It is known here before a block can have it.
+    fn goes_out(&mut self, signed: &Signed, is_new: bool, timetable: &mut Option<Timetable>, measured: bool) {
+        let (outcomes, ids) = (&self.shared.course.outcomes, [signed.id()]);
+        if is_new {
+            let due = self.depart(timetable, measured);
+            outcomes.sending(ids.iter(), due, measured);
+        } else {
+            outcomes.sending_again(ids.iter());
+        }
+    }
+
     fn wait_for(&mut self, level: usize, signed: Signed) {
         self.waiting[level].push_back(Waiting { signed, at: Instant::now() });
     }
 
-    /// Sends a batch over RPC, for the time of this level. What nobody answered for is sent again like anything that is
-    /// not seen.
+    /// Sends a batch over RPC, in requests no longer than the node takes.
     fn ask(&mut self, batch: Vec<Signed>, level: usize) {
-        let Carrier::Rpc { nodes, at, back_off, rests_until } = &mut self.carrier else { return };
+        let mut left = VecDeque::from(batch);
+        while !left.is_empty() {
+            let Carrier::Rpc { request_bytes, .. } = self.carrier else { return };
+            let sizes = left.iter().map(|signed| node::sending_bytes(signed.raw.len()));
+            let some = left.drain(..node::fitting(sizes, request_bytes)).collect();
+            for signed in self.request(some, level).into_iter().rev() {
+                left.push_front(signed);
+            }
+        }
+    }
+
+    /// Sends one request, for the time of this level; gives what did not go out as it was too long. What nobody
+    /// answered for is sent again like anything that is not seen.
+    fn request(&mut self, batch: Vec<Signed>, level: usize) -> Vec<Signed> {
+        let Carrier::Rpc { nodes, at, back_off, rests_until, request_bytes } = &mut self.carrier else { return vec![] };
         let begin = Instant::now();
         let raws: Vec<&[u8]> = batch.iter().map(|signed| signed.raw.as_slice()).collect();
         let answer = node::send(&nodes[*at], &raws);
         self.watch.spent.answers += begin.elapsed();
         let verdicts = match answer {
             Ok(verdicts) => verdicts,
+            Err(why) if node::is_too_long(&why) && batch.len() > 1 => {
+                *request_bytes = batch.iter().map(|signed| node::sending_bytes(signed.raw.len())).sum::<usize>() / 2;
+                self.unanswered(why);
+                return batch;
+            }
             Err(why) => {
                 *at = (*at + 1) % nodes.len();
                 *rests_until = Some(Instant::now() + *back_off);
                 *back_off = (*back_off * 2).min(BACK_OFF_MAX);
                 self.unanswered(why);
                 batch.into_iter().for_each(|signed| self.wait_for(level, signed));
-                return;
+                return vec![];
             }
         };
         (*back_off, *rests_until) = (BACK_OFF, None);
+        self.judge(batch, verdicts, level);
+        vec![]
+    }
+
+    /// Takes in the node's verdict on each.
+    fn judge(&mut self, batch: Vec<Signed>, verdicts: Vec<Result<String, Refusal>>, level: usize) {
         let mut full = None;
         for (signed, verdict) in batch.into_iter().zip(verdicts) {
             match verdict {
@@ -356,12 +453,15 @@ impl Sender<'_> {
                 Err(refusal) if is_final(&refusal) => {
                     self.shared.course.outcomes.rejected(&signed.id(), &refusal.message);
                 }
-                Err(refusal) if refusal.message.to_ascii_lowercase().contains("already been processed") => {
-                    self.wait_for(level, signed);
-                }
+                Err(refusal) if says(&refusal, "already been processed") => self.wait_for(level, signed),
                 Err(refusal) => {
-                    self.shared.course.outcomes.held(&signed.id());
-                    self.first.push_back(signed);
+                    // What went out before may be with some node; and who knows no such blockhash has no want of room.
+                    if level > 0 || says(&refusal, "blockhash not found") {
+                        self.wait_for(level, signed);
+                    } else {
+                        self.shared.course.outcomes.held(&signed.id());
+                        self.first.push_back(signed);
+                    }
                     full = Some(refusal.message);
                 }
             }
@@ -394,6 +494,9 @@ impl Sender<'_> {
                 let is_over = self.shared.time.is_over(front.signed.last_valid);
                 let is_open = self.shared.course.outcomes.is_under_way(&front.signed.id());
                 if is_open && !is_over && front.at.elapsed() < pause {
+                    break;
+                }
+                if is_open && is_over && !self.shared.has_new_blockhash() && !self.shared.course.stopped() {
                     break;
                 }
                 let Some(Waiting { signed, .. }) = self.waiting[level].pop_front() else { break };
@@ -433,11 +536,11 @@ impl Sender<'_> {
     fn expired(&mut self, signed: Signed) {
         let outcomes = &self.shared.course.outcomes;
         if self.shared.course.stopped() || signed.signings >= SIGNINGS_MAX {
+            outcomes.sending_again([signed.id()].iter());
             outcomes.end(&signed.id(), &Outcome::Dropped);
             return;
         }
-        let (from, blockhash) = (&self.shared.accounts[signed.account], self.shared.time.newest());
-        let anew = self.shared.workload.sign(from, signed.account, signed.number, &blockhash);
+        let anew = self.shared.anew(&signed);
         outcomes.held(&signed.id());
         outcomes.resigned(&signed.id(), &anew.id());
         self.told.resigned += 1;
@@ -447,7 +550,7 @@ impl Sender<'_> {
     /// What had to be signed anew and did not go out any more was sent before, and is in no block.
     fn give_up_unsent(&mut self) {
         for signed in self.first.drain(..).filter(|signed| signed.signings > 1) {
-            self.shared.course.outcomes.sending([signed.id()].iter(), Instant::now(), false);
+            self.shared.course.outcomes.sending_again([signed.id()].iter());
             self.shared.course.outcomes.end(&signed.id(), &Outcome::Dropped);
         }
     }
@@ -465,6 +568,41 @@ impl Sender<'_> {
             if let Some(why) = tpu.last_error() {
                 self.told.error = Some(RpcError::Connection { url: "transactions".into(), why });
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::generate;
+    use super::super::node::Blockhash;
+    use super::super::workload::Kind;
+    use super::*;
+
+    #[test]
+    fn at_a_rate_only_so_many_wait_for_a_block() {
+        let accounts = generate(2).unwrap();
+        let addresses = accounts.iter().map(|account| account.address).collect();
+        let time = ChainTime::new(Blockhash { hash: [1; 32], last_valid: 150 });
+        let (course, targets) = (Course::new(1), Targets::default());
+        let shared = Shared {
+            pace: Pace { rate: Some(1e9), batch: 1, under_way: 1, count: None, presign: 0 },
+            senders: 1,
+            accounts: &accounts,
+            workload: Workload { mix: Kind::Transfer.into(), accounts: addresses, tokens: vec![] },
+            first_number: 0,
+            time: &time,
+            way: Way::Tpu(&targets),
+            in_no_block_max: 3,
+            course: &course,
+        };
+        let carrier = Carrier::Rpc { nodes: &[], at: 0, back_off: BACK_OFF, rests_until: None, request_bytes: 1 };
+        let mut sender = Sender::new(&shared, carrier, &[0, 1]);
+        let timetable = course.timetable(1e9, 1, 0);
+        for left in (0..3).rev() {
+            let (signed, _) = sender.next().unwrap();
+            sender.wait_for(0, signed);
+            assert_eq!(sender.room(Some(&timetable)), left);
         }
     }
 }

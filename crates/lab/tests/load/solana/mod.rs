@@ -10,7 +10,7 @@ use hearth_lab::load::report::Report;
 use hearth_lab::load::solana::fund::{FundError, fund};
 use hearth_lab::load::solana::keys::{Account, generate};
 use hearth_lab::load::solana::node::marks;
-use hearth_lab::load::solana::run::{By, drive};
+use hearth_lab::load::solana::run::{By, drive, set_up};
 use hearth_lab::load::solana::workload::Kind;
 use hearth_lab::load::solana::{Node, look};
 use hearth_wire::Pubkey;
@@ -103,16 +103,52 @@ fn what_got_lost_is_sent_again() {
 
 #[test]
 fn what_can_be_in_no_block_any_more_is_signed_anew() {
-    // A life of 40 blocks of 20 ms, and a node that hears nothing for 60.
-    let manners = Manners { life: 40, deaf_until: 60, ..Manners::default() };
+    // A life of 150 blocks of 20 ms, and a node that hears nothing of the first 75.
+    let manners = Manners { deaf_for: 75, ..Manners::default() };
     let report = scene(4, manners).counted(5).run();
     assert_eq!((report.sent, report.included), (20, 20), "{}", report.text());
-    assert!(report.resigned >= 20, "{}", report.text());
+    assert!(report.resigned > 0, "{}", report.text());
+}
+
+#[test]
+fn what_waits_for_room_until_it_has_expired_is_signed_anew() {
+    let manners = Manners { deaf_for: 75, says_so: true, ..Manners::default() };
+    let report = scene(4, manners).over_rpc().counted(5).run();
+    assert_eq!((report.sent, report.included, report.rejected), (20, 20, 0), "{}", report.text());
+    assert!(report.resigned > 0 && report.pool_full > 0, "{}", report.text());
+}
+
+#[test]
+fn what_was_refused_and_taken_all_the_same_is_sent_no_second_time() {
+    let manners = Manners { refuses_and_takes_every: 3, ..Manners::default() };
+    let report = scene(4, manners).over_rpc().counted(10).run();
+    assert_eq!((report.sent, report.included, report.resigned), (40, 40, 0), "{}", report.text());
+    assert!(report.pool_full > 0, "{}", report.text());
+}
+
+#[test]
+fn requests_that_are_too_long_go_out_in_pieces() {
+    // Ten transfers in a request have more bytes.
+    let manners = Manners { request_bytes_max: 3_000, ..Manners::default() };
+    let report = scene(6, manners).over_rpc().counted(20).run();
+    assert_eq!((report.sent, report.included, report.rejected), (120, 120, 0), "{}", report.text());
+    assert!((1..=6).contains(&report.unanswered), "{}", report.text());
+    // As much as nodes take is known beforehand.
+    let mut scene = scene(4, Manners::default()).over_rpc().counted(200);
+    (scene.asked.pace.batch, scene.asked.pace.under_way) = (500, 1_000);
+    let report = scene.run();
+    assert_eq!((report.included, report.unanswered), (800, 0), "{}", report.text());
+}
+
+#[test]
+fn a_dead_leader_leaves_its_slots_to_the_next() {
+    let report = scene(4, Manners { dead_leader: true, ..Manners::default() }).counted(5).run();
+    assert_eq!((report.sent, report.included), (20, 20), "{}", report.text());
 }
 
 #[test]
 fn what_no_block_has_in_its_life_is_dropped() {
-    let manners = Manners { life: 40, deaf_until: u64::MAX, ..Manners::default() };
+    let manners = Manners { deaf_for: u64::MAX, ..Manners::default() };
     let mut scene = scene(4, manners);
     (scene.asked.pace.rate, scene.asked.timing.duration) = (Some(20.0), Duration::from_secs(1));
     let report = scene.run();
@@ -147,8 +183,7 @@ fn a_block_has_the_last_word_over_a_node_that_lies() {
 
 #[test]
 fn a_node_that_dies_leaves_a_report() {
-    let mut scene = scene(6, Manners { dies_at: 50, ..Manners::default() });
-    scene.asked.timing.duration = Duration::from_secs(2);
+    let mut scene = scene(6, Manners { dies_after: 3, ..Manners::default() });
     (scene.asked.pace.under_way, scene.asked.patience) = (20, Duration::from_secs(2));
     let node = node(&scene.stub.url);
     let report = drive(&scene.asked, scene.by, &node, &[], &scene.accounts, &|| false, |_| {}).unwrap();
@@ -168,15 +203,22 @@ fn a_rate_is_offered_whole_and_on_time() {
 
 #[test]
 fn everybody_gets_money_and_nothing_is_paid_twice() {
-    for manners in [Manners::default(), Manners { forgets_every: 3, ..Manners::default() }] {
+    for manners in [
+        Manners::default(),
+        Manners { forgets_every: 3, ..Manners::default() },
+        Manners { turns_away_every: 4, ..Manners::default() },
+        Manners { half_every: 3, ..Manners::default() },
+        Manners { answer_lost_every: 2, ..Manners::default() },
+        Manners { request_bytes_max: 30_000, ..Manners::default() },
+    ] {
         let scene = scene(1, manners);
         let (node, accounts) = (node(&scene.stub.url), generate(2_000).unwrap());
         let amount = 10_000_000;
         let short = fund(&node, Some(&scene.accounts[0]), &accounts, amount, &|| false, |_, _| {}).unwrap();
         let has = |account: &Account| scene.stub.with(|world| world.balance(&account.address));
-        assert!(short == 2_000 && accounts.iter().all(|account| has(account) >= amount));
+        assert!(short == 2_000 && accounts.iter().all(|account| has(account) >= amount), "{manners:?}");
         let paid = 1_000_000_000_000 - has(&scene.accounts[0]);
-        assert!(paid <= 2_000 * (amount + 5_000) + 100 * 5_000, "{paid}");
+        assert!(paid <= 2_000 * (amount + 5_000) + 100 * 5_000, "{paid}, {manners:?}");
         assert_eq!(fund(&node, None, &accounts, amount, &|| false, |_, _| {}).unwrap(), 0, "nobody is short any more");
     }
 }
@@ -192,6 +234,41 @@ fn an_airdrop_pays_where_nobody_else_does() {
     let stingy = self::scene(1, Manners { no_airdrop: true, ..Manners::default() });
     let why = fund(&node(&stingy.stub.url), None, &accounts, amount, &|| false, |_, _| {}).unwrap_err();
     assert!(matches!(why, FundError::Airdrop { .. }) && why.to_string().contains("--funder"), "{why}");
+}
+
+#[test]
+fn an_airdrop_is_asked_for_anew_only_when_no_block_can_have_it() {
+    for (manners, airdrops) in [
+        (Manners { airdrop_unanswered: true, ..Manners::default() }, 1),
+        (Manners { airdrop_lost: true, life: 30, ..Manners::default() }, 2),
+        (Manners { turns_away_every: 4, ..Manners::default() }, 1),
+    ] {
+        let scene = scene(1, manners);
+        assert_eq!(
+            fund(&node(&scene.stub.url), None, &generate(30).unwrap(), 5_000_000, &|| false, |_, _| {}).unwrap(),
+            30
+        );
+        assert_eq!(scene.stub.with(|world| world.airdrops()), airdrops, "{manners:?}");
+    }
+}
+
+#[test]
+fn bad_answers_cost_neither_the_money_nor_the_token() {
+    for manners in [
+        Manners { turns_away_every: 4, ..Manners::default() },
+        Manners { half_every: 4, ..Manners::default() },
+        Manners { request_bytes_max: 30_000, ..Manners::default() },
+    ] {
+        let mut scene = scene(1, manners).counted(3);
+        scene.accounts = generate(60).unwrap();
+        scene.asked.mix = Kind::Token.into();
+        let node = node(&scene.stub.url);
+        fund(&node, None, &scene.accounts, 50_000_000, &|| false, |_, _| {}).unwrap();
+        let tokens = set_up(&node, &scene.accounts, &scene.asked.mix, &|| false, &mut |_| {}).unwrap();
+        let report = drive(&scene.asked, scene.by, &node, &tokens, &scene.accounts, &|| false, |_| {}).unwrap();
+        assert_eq!((report.sent, report.included), (180, 180), "{manners:?}\n{}", report.text());
+        assert!(scene.stub.with(|world| world.most_often()) <= 1, "{manners:?}");
+    }
 }
 
 #[test]

@@ -24,6 +24,8 @@ use crate::http::{self, Refusal, Reply, answered, is_send};
 
 const FEE: u64 = 5_000;
 const IDENTITY: [u8; 32] = [77; 32];
+const DEAD: [u8; 32] = [78; 32];
+const BEHIND: i64 = -32005;
 
 /// How it misbehaves.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,8 +36,11 @@ pub struct Manners {
     pub life: u64,
     /// Of the transactions that come in, each so-manieth is forgotten; 0 is none.
     pub forgets_every: u64,
-    /// It forgets all that come in before this slot.
-    pub deaf_until: u64,
+    /// It forgets all that name a block of the chain as it was when the first came in, or one of so many more.
+    pub deaf_for: u64,
+    /// Of those sent over RPC it says that it has not taken them: that it is behind, and when their blockhash has
+    /// expired that it does not know that.
+    pub says_so: bool,
     /// Of the requests that send, each so-manieth is carried out and never answered; 0 is none.
     pub answer_lost_every: u64,
     /// Of all answers after the first transaction, each so-manieth breaks off; 0 is none.
@@ -44,12 +49,24 @@ pub struct Manners {
     pub busy_every: u64,
     /// Of the transactions sent over RPC, each so-manieth is refused; 0 is none.
     pub refuses_every: u64,
+    /// Of the transactions sent over RPC, each so-manieth is refused for want of room, and taken; 0 is none.
+    pub refuses_and_takes_every: u64,
+    /// Of all requests but those that ask who it is, each so-manieth meets status 429; 0 is none.
+    pub turns_away_every: u64,
+    /// Requests of more bytes meet status 413; 0 is 50 KiB.
+    pub request_bytes_max: usize,
+    /// The first leader listens to nobody.
+    pub dead_leader: bool,
+    /// The first airdrop is given, and never answered.
+    pub airdrop_unanswered: bool,
+    /// The first airdrop is promised, and is in no block.
+    pub airdrop_lost: bool,
     /// Of the transactions in blocks, each so-manieth fails; 0 is none.
     pub fails_every: u64,
     /// Each so-manieth slot has no block; 0 is none.
     pub skips_every: u64,
-    /// From this slot on nothing is answered; 0 is never.
-    pub dies_at: u64,
+    /// When so many blocks with something in them have been read, nothing is answered any more; 0 is never.
+    pub dies_after: u64,
     /// It answers to what is sent with a signature of its own.
     pub lies: bool,
     /// It has no money to give away.
@@ -63,6 +80,7 @@ struct Block {
     hash: Hash,
     parent: Hash,
     transactions: Vec<(Signature, Pubkey, bool)>,
+    is_read: bool,
 }
 
 /// The chain.
@@ -83,7 +101,14 @@ pub struct World {
     answers: u64,
     sends: u64,
     executed: u64,
+    airdrops: u64,
+    requests: u64,
+    /// The height when the first transaction came in.
+    first_taken: Option<u64>,
+    is_dead: bool,
     tpu: String,
+    /// Where the dead leader would listen.
+    silent: UdpSocket,
 }
 
 /// A node that listens.
@@ -108,7 +133,7 @@ impl Stub {
     /// A node whose accounts `rich` have a lot.
     pub fn start(manners: Manners, rich: &[Pubkey]) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let genesis = Block { height: 0, hash: hash_of(0), parent: [0; 32], transactions: vec![] };
+        let genesis = Block { height: 0, hash: hash_of(0), parent: [0; 32], transactions: vec![], is_read: false };
         let world = Arc::new(Mutex::new(World {
             manners,
             slot: 0,
@@ -124,6 +149,11 @@ impl Stub {
             answers: 0,
             sends: 0,
             executed: 0,
+            airdrops: 0,
+            requests: 0,
+            first_taken: None,
+            is_dead: false,
+            silent: UdpSocket::bind("127.0.0.1:0").unwrap(),
             tpu: socket.local_addr().unwrap().to_string(),
         }));
         let (end, ended) = channel();
@@ -171,15 +201,21 @@ fn every(count: u64, each: u64) -> bool {
 }
 
 fn answer(world: &Mutex<World>, body: &[u8]) -> Reply {
-    // As Agave has it.
-    if body.len() > 50 << 10 {
-        return Reply::Status(413);
-    }
     let request: Value = serde_json::from_slice(body).unwrap();
     let mut world = lock(world);
     let manners = world.manners;
-    if manners.dies_at > 0 && world.slot >= manners.dies_at {
+    // As Agave has it.
+    let bytes_max = if manners.request_bytes_max == 0 { 50 << 10 } else { manners.request_bytes_max };
+    if body.len() > bytes_max {
+        return Reply::Status(413);
+    }
+    if world.is_dead {
         return Reply::Silence;
+    }
+    let asks_who = ["eth_chainId", "getVersion", "getIdentity"].iter().any(|method| request["method"] == *method);
+    world.requests += u64::from(!asks_who);
+    if !asks_who && every(world.requests, manners.turns_away_every) {
+        return Reply::Status(429);
     }
     let sends = is_send(&request, "sendTransaction");
     world.sends += u64::from(sends);
@@ -187,7 +223,8 @@ fn answer(world: &Mutex<World>, body: &[u8]) -> Reply {
         return Reply::Status(429);
     }
     let text = answered(&request, |method, params| world.call(method, params)).to_string();
-    if sends && every(world.sends, manners.answer_lost_every) {
+    let is_airdrop = request["method"] == "requestAirdrop" && world.airdrops == 1;
+    if sends && every(world.sends, manners.answer_lost_every) || is_airdrop && manners.airdrop_unanswered {
         return Reply::Silence;
     }
     world.answers += 1;
@@ -215,16 +252,24 @@ impl World {
         }
         let (hash, parent) = (hash_of(self.slot), self.tip);
         self.heights.insert(hash, self.height);
-        self.blocks.insert(self.slot, Block { height: self.height, hash, parent, transactions });
+        self.blocks.insert(self.slot, Block { height: self.height, hash, parent, transactions, is_read: false });
         self.tip = hash;
     }
 
-    /// Somebody hands in a transaction.
-    fn take(&mut self, raw: Vec<u8>) {
+    /// Somebody hands in a transaction; whether it is listened to.
+    fn take(&mut self, raw: Vec<u8>) -> bool {
         self.taken += 1;
-        if !every(self.taken, self.manners.forgets_every) && self.slot >= self.manners.deaf_until {
+        let deaf_to = self.first_taken.get_or_insert(self.height).saturating_add(self.manners.deaf_for);
+        let is_deaf = self.manners.deaf_for > 0 && self.height_named(&raw) <= deaf_to;
+        if !every(self.taken, self.manners.forgets_every) && !is_deaf {
             self.waiting.push(raw);
         }
+        !is_deaf
+    }
+
+    /// The height of the block that a transaction names.
+    fn height_named(&self, raw: &[u8]) -> u64 {
+        self.heights.get(Txn::parse(raw).unwrap().recent_blockhash()).copied().unwrap_or_default()
     }
 
     fn execute(&mut self, raw: &[u8]) -> Option<(Signature, Pubkey, bool)> {
@@ -266,6 +311,11 @@ impl World {
         self.done.values().copied().max().unwrap_or_default()
     }
 
+    /// How many airdrops were given.
+    pub fn airdrops(&self) -> u64 {
+        self.airdrops
+    }
+
     /// What an account has.
     pub fn balance(&self, key: &Pubkey) -> u64 {
         self.balances.get(key).copied().unwrap_or_default()
@@ -282,8 +332,14 @@ impl World {
             "getSlot" => json!(self.slot),
             "getBlockHeight" => json!(self.height),
             "getTransactionCount" => json!(self.landed.len()),
+            "getSlotLeaders" if self.manners.dead_leader => json!([text(&DEAD), text(&DEAD), text(&IDENTITY)]),
             "getSlotLeaders" => json!([text(&IDENTITY)]),
-            "getClusterNodes" => json!([{ "pubkey": text(&IDENTITY), "tpuQuic": self.tpu }]),
+            "getClusterNodes" => {
+                let silent = self.silent.local_addr().unwrap().to_string();
+                let dead = json!({ "pubkey": text(&DEAD), "tpuQuic": silent });
+                json!([{ "pubkey": text(&IDENTITY), "tpuQuic": self.tpu }, dead])
+            }
+            "getMinimumBalanceForRentExemption" => json!(2_000_000),
             "getFeeForMessage" => json!({ "value": FEE }),
             "getLatestBlockhash" => {
                 let last_valid = self.height + self.life();
@@ -298,7 +354,10 @@ impl World {
             }
             "getAccountInfo" => json!({ "value": { "lamports": self.balance(&key_at(params)), "space": 0 } }),
             "requestAirdrop" if !self.manners.no_airdrop => {
-                *self.balances.entry(key_at(params)).or_default() += params[1].as_u64().unwrap();
+                let is_lost = self.airdrops == 0 && self.manners.airdrop_lost;
+                let lamports = if is_lost { 0 } else { params[1].as_u64().unwrap() };
+                *self.balances.entry(key_at(params)).or_default() += lamports;
+                self.airdrops += 1;
                 json!(encode_64(&[1; 64]).to_string())
             }
             "getSignatureStatuses" => {
@@ -324,9 +383,12 @@ impl World {
         })
     }
 
-    fn block(&self, params: &Value) -> Result<Value, Refusal> {
+    fn block(&mut self, params: &Value) -> Result<Value, Refusal> {
         let slot = params[0].as_u64().unwrap();
-        let block = self.blocks.get(&slot).ok_or((-32007, format!("Slot {slot} was skipped")))?;
+        let read = self.blocks.values().filter(|block| block.is_read).count() as u64;
+        let block = self.blocks.get_mut(&slot).ok_or((-32007, format!("Slot {slot} was skipped")))?;
+        block.is_read = !block.transactions.is_empty();
+        self.is_dead = self.manners.dies_after > 0 && read >= self.manners.dies_after;
         let mut told = json!({
             "blockhash": encode_32(&block.hash).to_string(),
             "previousBlockhash": encode_32(&block.parent).to_string(),
@@ -353,7 +415,14 @@ impl World {
             self.taken += 1;
             return Err((-32003, "Transaction signature verification failure".into()));
         }
-        self.take(raw);
+        let refuses_and_takes = every(self.taken + 1, self.manners.refuses_and_takes_every);
+        let expired = self.height > self.height_named(&raw) + self.life();
+        match self.take(raw) {
+            false if self.manners.says_so && expired => return Err((-32002, "Blockhash not found".into())),
+            false if self.manners.says_so => return Err((BEHIND, "Node is behind by 42 slots".into())),
+            _ if refuses_and_takes => return Err((BEHIND, "Node is behind by 42 slots".into())),
+            _ => {}
+        }
         let told = if self.manners.lies { [3; 64] } else { signature };
         Ok(json!(encode_64(&told).to_string()))
     }
