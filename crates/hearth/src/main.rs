@@ -105,6 +105,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> u8 {
         _ if error.is::<ConfigError>() || error.is::<FlagError>() => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(load::CommandError::is_wrong_use) => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(tune::TuneError::is_wrong_use) => return WRONG_USE,
+        _ if error.downcast_ref().is_some_and(tune::TuneError::is_interruption) => return INTERRUPTED,
         _ if error.downcast_ref().is_some_and(why::WhyError::is_wrong_use) => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(profile::ProfileError::is_wrong_use) => return WRONG_USE,
         _ => return FAILED,

@@ -1,8 +1,10 @@
 //! `hearth tune`: which build is best, and how sure that is.
 //!
-//! reads   results as CSV
+//! reads   results as CSV; of `build`: see there
 //! writes  the answer, as text and JSON
 //! memory  see `hearth_lab::tune`
+
+mod build;
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -10,12 +12,15 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use hearth_lab::tune::analysis::{self, Question, QuestionError, analyze};
+use hearth_lab::tune::build::StudyError;
+use hearth_lab::tune::build::spec::SpecError;
 use hearth_lab::tune::paired::Settings;
 use hearth_lab::tune::table::{Table, TableError};
 use hearth_lab::tune::text::text;
 
 use crate::out::Unwritable;
 use crate::say::Say;
+use crate::stop::StopSignal;
 
 /// `hearth tune`
 #[derive(Subcommand)]
@@ -27,6 +32,16 @@ pub enum Command {
     /// compared with the reference within each repetition, with intervals that hold for all builds and metrics
     /// together.
     Analyze(Analyze),
+    /// Build a matrix of options, measure all builds in turn, and say which to take.
+    ///
+    /// The spec names a Cargo project, the options to try (target-cpu, toolchain, codegen-units, lto, opt-level, panic,
+    /// allocator, features, pgo, bolt) and what to run. Every round runs each build once, in an order drawn anew, with
+    /// the reference and a byte-identical copy of it among them; what others disturb is done again. Builds that are
+    /// better are linked again with their functions in other orders, and one is recommended only if it beats the
+    /// reference by more than that order does. Ctrl-C loses nothing: the same command goes on.
+    ///
+    /// Exit codes: 0 there is an answer; 1 there is none; 2 the spec or the command line is wrong; 130 stopped.
+    Build(Box<build::Build>),
 }
 
 /// `hearth tune analyze`
@@ -99,6 +114,15 @@ pub enum TuneError {
     /// The question cannot be answered.
     #[error(transparent)]
     Question(#[from] QuestionError),
+    /// The spec.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The study.
+    #[error(transparent)]
+    Study(#[from] StudyError),
+    /// Signals cannot be taken over.
+    #[error("Ctrl-C cannot be taken over: {0}")]
+    Signals(io::Error),
     /// The answer cannot be written.
     #[error(transparent)]
     Out(#[from] Unwritable),
@@ -107,7 +131,12 @@ pub enum TuneError {
 impl TuneError {
     /// Whether the command line is at fault.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Question(_))
+        matches!(self, Self::Question(_) | Self::Spec(SpecError::Wrong { .. }) | Self::Study(StudyError::Asked(_)))
+    }
+
+    /// Whether it was asked to stop.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, Self::Study(StudyError::Stopped { .. }))
     }
 }
 
@@ -115,6 +144,7 @@ impl TuneError {
 pub fn run(command: &Command, say: &Say) -> Result<(), TuneError> {
     match command {
         Command::Analyze(options) => answer(options, say),
+        Command::Build(options) => build::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
     }
 }
 

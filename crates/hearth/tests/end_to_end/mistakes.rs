@@ -464,3 +464,24 @@ fn a_study_that_cannot_be_read_or_asked_so() {
     let fine = analyze(&["--max", "speed", "--reference", "plain"]);
     assert!(fine.status.success() && String::from_utf8_lossy(&fine.stdout).contains("+10.0 %"), "{fine:?}");
 }
+
+#[test]
+fn a_spec_of_builds_that_is_wrong_says_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("study.toml");
+    let build = |arguments: &[&str]| output(hearth().args(["tune", "build"]).arg(&path).args(arguments));
+    says(&error(&build(&[]), FAILED, 1), &["cannot read", "study.toml"]);
+    fs::write(&path, "rounds = 3\n[matrix]\nltto = \"fat\"\n").unwrap();
+    says(&error(&build(&[]), WRONG_USE, 1), &["study.toml:3: unknown option `ltto`; did you mean `lto`?"]);
+    fs::write(&path, "[[row]]\nname = \"a\"\ncommand = \"echo\"\n").unwrap();
+    says(&error(&build(&[]), WRONG_USE, 1), &["`workload`: there is none", "--workload and --metric"]);
+    let text =
+        "reference = \"a\"\n[[row]]\nname = \"a\"\ncommand = \"echo\"\n[[row]]\nname = \"b\"\ncommand = \"echo\"\n";
+    fs::write(&path, text).unwrap();
+    let asked = ["--workload", "{bin} 7", "--metric", "x=(.+)", "--better", "higher", "--rounds", "2"];
+    let plan = build(&[&asked[..], &["--dry-run"]].concat());
+    let said = String::from_utf8_lossy(&plan.stdout).into_owned();
+    assert!(plan.status.success() && said.contains("3 builds, 2 rounds, 6 runs"), "{plan:?}");
+    let wrong = build(&[&asked[..], &["--metric", "y=(.)", "--better", "lower", "--better", "lower"]].concat());
+    says(&error(&wrong, WRONG_USE, 1), &["--better is there 3 times for 2 metrics"]);
+}

@@ -1,10 +1,12 @@
 //! Studies: which build, or which layout, is better, and how sure one can be.
 //!
 //! [`table`] reads results in tidy form, whoever measured them; [`analysis`] answers what is asked of them by the rule
-//! of [`paired`], or by that of the [`article`] that this started from.
+//! of [`paired`], or by that of the [`article`] that this started from. [`build`] makes such results: it builds a
+//! matrix and measures it.
 
 pub mod analysis;
 pub mod article;
+pub mod build;
 pub mod coarse;
 pub mod effects;
 pub mod goal;

@@ -1,0 +1,118 @@
+//! `hearth tune build`: makes the builds of a study, measures them, and says which to take.
+//!
+//! reads   a spec; the folder of a study that was begun
+//! writes  that folder; the answer, as text and JSON
+//! memory  see `hearth_lab::tune::build`
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use hearth_lab::tune::build::quiet::disturbed;
+use hearth_lab::tune::build::spec::Spec;
+use hearth_lab::tune::build::study::{Study, with_workload};
+use hearth_lab::tune::build::workload::{Metric, Workload};
+use hearth_lab::tune::build::{Control, StudyError};
+
+use super::TuneError;
+use crate::out::{Unwritable, can_be_written};
+use crate::say::{Say, note};
+use crate::stop::StopSignal;
+
+/// `hearth tune build`
+#[derive(Args)]
+pub struct Build {
+    /// What to build and measure, as TOML.
+    #[arg(value_name = "SPEC.toml")]
+    pub spec: PathBuf,
+    /// Run this line for each build instead of the spec's workloads: `{bin}` stands for the build, `{scratch}` for an
+    /// empty folder, `{project}` for the project's.
+    #[arg(long, value_name = "LINE", requires = "metric")]
+    pub workload: Option<String>,
+    /// What to read from what it prints: the first group, or all that is matched; it is to match once. Repeatable.
+    #[arg(long, value_name = "NAME=REGEX", requires_all = ["workload", "better"])]
+    pub metric: Vec<String>,
+    /// Which way the metric is better; of several metrics give it as often, in their order, or once for all.
+    #[arg(long, value_enum, value_name = "WAY", requires = "metric")]
+    pub better: Vec<Way>,
+    /// Rounds [default: the spec's, or 20].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub rounds: Option<u32>,
+    /// Where randomness begins [default: the spec's, or 1].
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// The study's folder [default: beside the spec, with `.study` in place of `.toml`].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Drop builds as soon as another beats them beyond doubt in every goal, and say what that saved.
+    #[arg(long)]
+    pub race: bool,
+    /// Say what would be built and run, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// List every build.
+    #[arg(long)]
+    pub all: bool,
+    /// Write the answer there as JSON, too.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Which way a metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// Runs the command.
+pub fn run(options: &Build, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
+    let mut spec = Spec::load(&options.spec)?;
+    spec.rounds = options.rounds.unwrap_or(spec.rounds);
+    spec.seed = options.seed.unwrap_or(spec.seed);
+    if let Some(line) = &options.workload {
+        spec.workloads = vec![workload(options, line).map_err(StudyError::Asked)?];
+    }
+    let spec = with_workload(spec)?;
+    let folder = options.out.clone().unwrap_or_else(|| options.spec.with_extension("study"));
+    if let Some(path) = &options.json {
+        can_be_written(path)?;
+    }
+    let quiet = spec.quiet;
+    let control = Control {
+        stop: &|| stop.is_set(),
+        tell: &|line| note(format_args!("  … {line}")),
+        judge: &|before, after, is_elsewhere| disturbed(&quiet, before, after, is_elsewhere),
+    };
+    let study = Study::open(&spec, &folder, &control)?;
+    if options.dry_run {
+        say.text(study.plan());
+        return Ok(());
+    }
+    let report = study.run(options.race)?;
+    say.text(report.text(options.all));
+    if let Some(path) = &options.json {
+        let failed = |source| Unwritable { path: path.clone(), source };
+        fs::write(path, format!("{:#}\n", report.json())).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn workload(options: &Build, line: &str) -> Result<Workload, String> {
+    let (metrics, better) = (&options.metric, &options.better);
+    if better.len() != 1 && better.len() != metrics.len() {
+        return Err(format!(
+            "--better is there {} times for {} metrics: once, or for each",
+            better.len(),
+            metrics.len()
+        ));
+    }
+    let metric = |(at, text): (usize, &String)| {
+        let way = better[at.min(better.len() - 1)];
+        Metric::parse(text, Some(if way == Way::Higher { "higher" } else { "lower" }))
+    };
+    let metrics = metrics.iter().enumerate().map(metric).collect::<Result<_, _>>();
+    Ok(Workload { run: line.into(), metrics: metrics.map_err(|why| format!("--metric: {why}"))? })
+}

@@ -1,0 +1,301 @@
+//! Cargo, rustc and LLVM's tools: what is there, and how they are called.
+//!
+//! reads   `cargo metadata`, `rustc -vV`, versions of LLVM's tools
+//! writes  commands
+//!
+//! Flags go by `CARGO_ENCODED_RUSTFLAGS` with `--target`, so that build scripts and macros do not get them, and so that
+//! every build has exactly those of the study. What was set around us for another build is taken out.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::options::{Key, Options};
+use super::spec::Spec;
+
+/// A version this much newer than rustc's still reads what rustc writes.
+const NEWER_AT_MOST: u32 = 4;
+
+/// The program that is built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its package.
+    pub package: String,
+    /// Its name.
+    pub bin: String,
+}
+
+/// A toolchain that is there.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    name: Option<String>,
+    /// All that `rustc -vV` says.
+    pub version: String,
+    /// The machine's triple.
+    pub host: String,
+    /// The major version of its LLVM.
+    pub llvm: u32,
+    sysroot: PathBuf,
+}
+
+impl Toolchain {
+    /// Looks for one by its name; without one it is the project's own.
+    pub fn find(name: Option<&str>, project: &Path) -> Result<Self, String> {
+        let mut found = Self {
+            name: name.map(str::to_owned),
+            version: String::new(),
+            host: String::new(),
+            llvm: 0,
+            sysroot: PathBuf::new(),
+        };
+        found.version = said(found.command("rustc", project).arg("-vV")).map_err(|why| match name {
+            Some(name) => format!("toolchain `{name}` is not installed (`rustup toolchain install {name}`): {why}"),
+            None => format!("rustc does not run: {why}"),
+        })?;
+        let field = |key: &str| found.version.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        let host = field("host:").ok_or("rustc does not say for which machine it is")?.to_owned();
+        let llvm = field("LLVM version:").and_then(|text| text.split('.').next()?.parse().ok()).unwrap_or(0);
+        let sysroot = said(found.command("rustc", project).args(["--print", "sysroot"]))?.trim().into();
+        (found.host, found.llvm, found.sysroot) = (host, llvm, sysroot);
+        Ok(found)
+    }
+
+    /// `cargo` or `rustc` of this toolchain.
+    pub fn command(&self, program: &str, project: &Path) -> Command {
+        let mut command = match &self.name {
+            None => Command::new(program),
+            Some(name) => {
+                let mut command = Command::new("rustup");
+                command.args(["run", name, program]);
+                command
+            }
+        };
+        without_ours(&mut command);
+        command.current_dir(project);
+        command
+    }
+
+    /// One of LLVM's tools, of rustc's version or a little newer.
+    pub fn llvm_tool(&self, tool: &str) -> Result<PathBuf, String> {
+        let own = self.sysroot.join("lib/rustlib").join(&self.host).join("bin").join(tool);
+        let versions = self.llvm..=self.llvm + NEWER_AT_MOST;
+        let mut candidates = vec![own];
+        for version in versions.clone() {
+            candidates.push(format!("/usr/lib/llvm-{version}/bin/{tool}").into());
+            candidates.extend(on_path(&format!("{tool}-{version}")));
+        }
+        candidates.extend(on_path(tool).filter(|path| version(path).is_some_and(|major| versions.contains(&major))));
+        candidates.into_iter().find(|path| path.is_file()).ok_or_else(|| {
+            let llvm = self.llvm;
+            match tool {
+                "llvm-profdata" => format!(
+                    "`pgo` needs llvm-profdata of LLVM {llvm}: `rustup component add llvm-tools`, or on Debian \
+                     `apt install llvm-{llvm}`"
+                ),
+                _ => format!("`bolt` needs {tool} of LLVM {llvm}: on Debian `apt install bolt-{llvm}`"),
+            }
+        })
+    }
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+fn version(tool: &Path) -> Option<u32> {
+    let text = said(Command::new(tool).arg("--version")).ok()?;
+    text.split("version ").nth(1)?.split('.').next()?.trim().parse().ok()
+}
+
+/// What a command prints; or why it failed, in a line.
+fn said(command: &mut Command) -> Result<String, String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|why| why.to_string())?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(text.lines().find(|line| line.starts_with("error")).unwrap_or(text.trim()).to_owned())
+}
+
+/// Takes out of a command's environment what would change a build.
+fn without_ours(command: &mut Command) {
+    let stays = ["CARGO_HOME", "CARGO_HTTP", "CARGO_NET", "CARGO_REGISTR", "CARGO_TERM"];
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        let is_cargos = text.starts_with("CARGO_") && !stays.iter().any(|stay| text.starts_with(stay));
+        if is_cargos || ["CARGO", "RUSTFLAGS", "RUSTC", "RUSTC_WRAPPER", "RUST_RECURSION_COUNT"].contains(&&*text) {
+            command.env_remove(&name);
+        }
+    }
+}
+
+/// Finds the program that a spec means. Where there was no Cargo.lock there is one then, as after a build.
+pub fn program(spec: &Spec) -> Result<Program, String> {
+    let mut command = Command::new("cargo");
+    without_ours(&mut command);
+    command.current_dir(&spec.project).args(["metadata", "--format-version", "1"]);
+    let text = said(&mut command).map_err(|why| format!("cargo says of {}: {why}", spec.project.display()))?;
+    let all: Value = serde_json::from_str(&text).map_err(|why| format!("cargo metadata: {why}"))?;
+    let none = Vec::new();
+    let list = |value: &'_ Value| -> Vec<Value> { value.as_array().unwrap_or(&none).clone() };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let defaults: Vec<String> = list(&all["workspace_default_members"]).iter().map(text).collect();
+    let members: Vec<String> = list(&all["workspace_members"]).iter().map(text).collect();
+    let mut found = Vec::new();
+    for package in list(&all["packages"]).into_iter().filter(|package| members.contains(&text(&package["id"]))) {
+        let is_meant = match &spec.package {
+            Some(name) => package["name"] == name.as_str(),
+            None => spec.bin.is_some() || defaults.is_empty() || defaults.contains(&text(&package["id"])),
+        };
+        let preferred = package["default_run"].as_str();
+        let is_bin = |target: &Value| list(&target["kind"]).iter().any(|kind| kind == "bin");
+        for target in list(&package["targets"]).iter().filter(|target| is_meant && is_bin(target)) {
+            let bin = text(&target["name"]);
+            let wanted = spec.bin.as_deref().or(preferred);
+            if wanted.is_none_or(|wanted| wanted == bin) {
+                found.push(Program { package: text(&package["name"]), bin });
+            }
+        }
+    }
+    match &found[..] {
+        [one] => Ok(one.clone()),
+        [] => Err(format!("{} has no such binary to build: see `package` and `bin`", spec.project.display())),
+        many => {
+            let names: Vec<&str> = many.iter().map(|one| one.bin.as_str()).collect();
+            Err(format!("say with `bin` which binary is meant: {}", names.join(", ")))
+        }
+    }
+}
+
+/// How one build is called for.
+pub struct Call<'a> {
+    /// The study.
+    pub spec: &'a Spec,
+    /// What is built.
+    pub program: &'a Program,
+    /// By what.
+    pub toolchain: &'a Toolchain,
+    /// What it is told.
+    pub options: &'a Options,
+    /// Where cargo works.
+    pub target: &'a Path,
+    /// Flags of rustc beside those of the options.
+    pub flags: &'a [String],
+    /// Flags of rustc for the program alone, and not for what it is made of.
+    pub last: &'a [String],
+}
+
+impl Call<'_> {
+    /// The command. It prints JSON that tells where the program is.
+    pub fn command(&self) -> Command {
+        let mut command = self.toolchain.command("cargo", &self.spec.project);
+        command.env("CARGO_ENCODED_RUSTFLAGS", self.rustflags().join("\u{1f}"));
+        command.args(self.arguments());
+        command
+    }
+
+    fn rustflags(&self) -> Vec<String> {
+        let mut flags = self.spec.rustflags.clone();
+        flags.extend(self.options.get(Key::TargetCpu).map(|cpu| format!("-Ctarget-cpu={cpu}")));
+        let more = self.options.get(Key::Rustflags).unwrap_or_default();
+        flags.extend(more.split_whitespace().map(str::to_owned));
+        flags.extend_from_slice(self.flags);
+        flags
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let profile = self.options.get(Key::Profile).unwrap_or(&self.spec.profile);
+        let Program { package, bin } = self.program;
+        let mut all: Vec<String> = ["rustc", "--message-format", "json-render-diagnostics", "--package", package]
+            .into_iter()
+            .chain(["--bin", bin, "--profile", profile, "--target", &self.toolchain.host, "--target-dir"])
+            .map(str::to_owned)
+            .collect();
+        all.push(self.target.to_string_lossy().into_owned());
+        let mut config = |key: &str, value: String| {
+            all.extend(["--config".into(), format!("profile.{profile}.{key}={value}")]);
+        };
+        for (key, value) in self.options.iter() {
+            let is_bare = value.parse::<u32>().is_ok() || value == "false";
+            match key {
+                Key::OptLevel | Key::CodegenUnits | Key::Lto if is_bare => config(key.name(), value.into()),
+                Key::OptLevel | Key::Lto | Key::Panic => config(key.name(), format!("\"{value}\"")),
+                // What it moves about must still have names.
+                Key::Bolt => config("strip", "\"none\"".into()),
+                _ => {}
+            }
+        }
+        let mut features: Vec<&str> = self.options.get(Key::Features).into_iter().collect();
+        let allocator = self.options.get(Key::Allocator).and_then(|name| self.spec.allocators.get(name));
+        features.extend(allocator.map(String::as_str));
+        if !features.is_empty() {
+            all.extend(["--features".into(), features.join(" ")]);
+        }
+        all.extend(self.spec.cargo.iter().cloned());
+        if !self.last.is_empty() {
+            all.push("--".into());
+            all.extend_from_slice(self.last);
+        }
+        all
+    }
+
+    /// Where the program is, by what cargo printed.
+    pub fn executable(&self, printed: &str) -> Option<PathBuf> {
+        let messages = printed.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut ours = messages.filter(|message| message["target"]["name"] == self.program.bin.as_str());
+        ours.find_map(|message| message["executable"].as_str().map(PathBuf::from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_become_arguments() {
+        let text = "rustflags = [\"-Cforce-frame-pointers=yes\"]\ncargo = [\"--locked\"]\n[allocators]\nmimalloc = \"mi\"\n\
+            [[include]]\ntarget-cpu = \"native\"\nlto = false\nopt-level = \"s\"\ncodegen-units = 1\npanic = \"abort\"\n\
+            allocator = \"mimalloc\"\nfeatures = \"a\"\nrustflags = \"-Cx -Cy\"\nbolt = true\nprofile = \"fast\"\n";
+        let spec = Spec::read(text, Path::new("study.toml")).expect("fine");
+        let toolchain = Toolchain::find(None, Path::new(".")).expect("one that builds this");
+        let options = spec.matrix.expand().remove(0);
+        let program = Program { package: "app".into(), bin: "tool".into() };
+        let call = Call {
+            spec: &spec,
+            program: &program,
+            toolchain: &toolchain,
+            options: &options,
+            target: Path::new("/t"),
+            flags: &["-Cz".into()],
+            last: &["-Clink-arg=-Wl,-q".into()],
+        };
+        assert_eq!(call.rustflags(), ["-Cforce-frame-pointers=yes", "-Ctarget-cpu=native", "-Cx", "-Cy", "-Cz"]);
+        let all = call.arguments().join(" ");
+        for part in [
+            "rustc --message-format json-render-diagnostics --package app --bin tool --profile fast --target ",
+            "--target-dir /t --config profile.fast.opt-level=\"s\" --config profile.fast.codegen-units=1 \
+             --config profile.fast.lto=false --config profile.fast.panic=\"abort\" --config profile.fast.strip=\"none\"",
+            "--features a mi --locked -- -Clink-arg=-Wl,-q",
+        ] {
+            assert!(all.contains(part), "`{part}` is not in: {all}");
+        }
+        let printed =
+            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"tool\"},\"executable\":\"/t/tool\"}\n{}\n";
+        assert_eq!(call.executable(printed), Some("/t/tool".into()));
+        assert_eq!(call.executable("error\n"), None);
+    }
+
+    #[test]
+    fn what_is_not_installed_is_named_with_what_installs_it() {
+        let wrong = Toolchain::find(Some("1.2.3-none"), Path::new(".")).expect_err("none");
+        assert!(wrong.contains("toolchain `1.2.3-none` is not installed") || wrong.contains("rustup"), "{wrong}");
+        let mut toolchain = Toolchain::find(None, Path::new(".")).expect("one that builds this");
+        toolchain.llvm = 900;
+        toolchain.sysroot = "/nowhere".into();
+        let said = toolchain.llvm_tool("llvm-profdata").expect_err("not yet");
+        assert!(said.contains("rustup component add llvm-tools") && said.contains("llvm-900"), "{said}");
+        assert!(toolchain.llvm_tool("llvm-bolt").expect_err("not yet").contains("bolt-900"));
+    }
+}

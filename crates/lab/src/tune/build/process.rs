@@ -1,0 +1,207 @@
+//! A program that is run with limits, and of which nothing stays.
+//!
+//! reads   a command; whether to stop
+//! writes  its standard output and error to files; signals to what it has started
+//! memory  none that grows
+//!
+//! It gets a process group and a mark in its environment. When it has ended, or has to, the group is ended and whatever
+//! else has the mark: a process that made a session of its own has it, too.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// The mark's name.
+const MARK: &str = "HEARTH_TUNE_STUDY";
+/// How often to look whether it has to end; it is known at once when it has ended by itself.
+const LOOK: Duration = Duration::from_millis(50);
+/// So long it may tidy up.
+const GRACE: Duration = Duration::from_secs(3);
+/// A program that prints more has lost its way.
+const PRINTED_MAX: u64 = 64 << 20;
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself.
+    With(ExitStatus),
+    /// It took too long.
+    TooLong,
+    /// It printed too much.
+    TooMuch,
+    /// It was asked to.
+    Stopped,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ran {
+    /// How it ended.
+    pub ended: Ended,
+    /// From start to end.
+    pub wall: Duration,
+}
+
+impl Ran {
+    /// Why it is of no use, in words; nothing where it is.
+    pub fn fault(&self, limit: Duration) -> Option<String> {
+        match self.ended {
+            Ended::With(status) if status.success() => None,
+            Ended::With(status) => Some(match status.code() {
+                Some(code) => format!("it ended with exit code {code}"),
+                None => format!("it was ended by a signal ({status})"),
+            }),
+            Ended::TooLong => Some(format!("it was not done after {} s, and was ended", limit.as_secs())),
+            Ended::TooMuch => Some(format!("it printed more than {} MiB, and was ended", PRINTED_MAX >> 20)),
+            Ended::Stopped => Some("it was stopped".into()),
+        }
+    }
+}
+
+/// Where it goes, and how long it may take.
+pub struct Bounds<'a> {
+    /// The mark: what is still alive of it can be found by [`end_marked`].
+    pub mark: &'a str,
+    /// How long it may take.
+    pub limit: Duration,
+    /// Standard output.
+    pub out: &'a Path,
+    /// Standard error.
+    pub err: &'a Path,
+    /// Whether to stop.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
+/// Runs a command to its end, or to where it has to end.
+pub fn run(command: &mut Command, bounds: &Bounds<'_>) -> io::Result<Ran> {
+    command.env(MARK, bounds.mark).process_group(0).stdin(Stdio::null());
+    command.stdout(File::create(bounds.out)?).stderr(File::create(bounds.err)?);
+    let begin = Instant::now();
+    let child = command.spawn()?;
+    let group = Pid::from_child(&child);
+    let done = wait(child, begin)?;
+    let printed = || [bounds.out, bounds.err].iter().filter_map(|path| fs::metadata(path).ok()).map(|m| m.len()).sum();
+    let ended = loop {
+        match done.recv_timeout(LOOK) {
+            Ok(status) => break Ok(status),
+            Err(RecvTimeoutError::Disconnected) => break Err(Ended::TooLong),
+            Err(RecvTimeoutError::Timeout) if (bounds.stop)() => break Err(Ended::Stopped),
+            Err(RecvTimeoutError::Timeout) if begin.elapsed() > bounds.limit => break Err(Ended::TooLong),
+            Err(RecvTimeoutError::Timeout) => {
+                let printed: u64 = printed();
+                if printed > PRINTED_MAX {
+                    break Err(Ended::TooMuch);
+                }
+            }
+        }
+    };
+    let ran = match ended {
+        Ok((status, wall)) => Ran { ended: Ended::With(status?), wall },
+        Err(ended) => {
+            let _ = kill_process_group(group, Signal::TERM);
+            let tidied = done.recv_timeout(GRACE);
+            let _ = kill_process_group(group, Signal::KILL);
+            if tidied.is_err() {
+                // Killed: it is gone as soon as the kernel is done with it.
+                let _ = done.recv_timeout(GRACE);
+            }
+            Ran { ended, wall: begin.elapsed() }
+        }
+    };
+    // What it left behind.
+    let _ = kill_process_group(group, Signal::KILL);
+    end_marked(bounds.mark);
+    Ok(ran)
+}
+
+/// Waits on a thread, so that the end is seen when it comes and not at the next look.
+fn wait(mut child: Child, begin: Instant) -> io::Result<Receiver<(io::Result<ExitStatus>, Duration)>> {
+    let (send, receive) = channel();
+    thread::Builder::new().name("wait".into()).spawn(move || {
+        let status = child.wait();
+        let _ = send.send((status, begin.elapsed()));
+    })?;
+    Ok(receive)
+}
+
+/// Ends every process with this mark, or one that begins with it and a `/`. Returns how many there were.
+pub fn end_marked(mark: &str) -> usize {
+    let mut ended = std::collections::BTreeSet::new();
+    let deadline = Instant::now() + GRACE;
+    loop {
+        let alive = marked(mark);
+        if alive.is_empty() || Instant::now() > deadline {
+            return ended.len();
+        }
+        for pid in alive {
+            let _ = Pid::from_raw(pid).map(|one| kill_process(one, Signal::KILL));
+            ended.insert(pid);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn marked(mark: &str) -> Vec<i32> {
+    let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
+    let own = std::process::id() as i32;
+    let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let has = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| {
+            let value = one.strip_prefix(MARK.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+            let rest = value.and_then(|value| value.strip_prefix(mark.as_bytes()));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        })
+    };
+    pids.filter(|pid| *pid != own).filter(has).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, mark: &str, limit_s: f64, stop: &dyn Fn() -> bool) -> (Ran, String) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (out, err) = (folder.path().join("out"), folder.path().join("err"));
+        let bounds = Bounds { mark, limit: Duration::from_secs_f64(limit_s), out: &out, err: &err, stop };
+        let ran = run(Command::new("sh").args(["-c", script]), &bounds).expect("runs");
+        (ran, fs::read_to_string(out).expect("printed"))
+    }
+
+    fn mark(name: &str) -> String {
+        format!("{name}-{}", std::process::id())
+    }
+
+    #[test]
+    fn what_ends_by_itself_is_read() {
+        let (ran, out) = shell("echo tps 7; exit 3", &mark("ends"), 30.0, &|| false);
+        assert_eq!(out, "tps 7\n");
+        assert_eq!(ran.fault(Duration::from_secs(30)).as_deref(), Some("it ended with exit code 3"));
+    }
+
+    #[test]
+    fn nothing_stays_of_what_hangs_or_hides() {
+        let name = mark("hangs");
+        let (ran, _) = shell("trap '' TERM; setsid sleep 1000 & sleep 1000", &name, 0.3, &|| false);
+        assert_eq!(ran.ended, Ended::TooLong);
+        assert!(marked(&name).is_empty());
+        let name = mark("hides");
+        let (ran, _) = shell("setsid sleep 1000 & echo done", &name, 30.0, &|| false);
+        assert!(ran.fault(Duration::from_secs(30)).is_none() && marked(&name).is_empty());
+    }
+
+    #[test]
+    fn a_stop_ends_it_at_once() {
+        let begin = Instant::now();
+        let (ran, _) = shell("sleep 1000", &mark("stops"), 500.0, &|| true);
+        assert_eq!(ran.ended, Ended::Stopped);
+        assert!(begin.elapsed() < Duration::from_secs(100));
+    }
+}

@@ -1,0 +1,247 @@
+//! What a study says in the end: the answer, what builds cost, and what to take.
+//!
+//! reads   the answer of the analysis, and what layouts do
+//! writes  text and JSON
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use super::layout::Gain;
+use super::rounds::Happened;
+use crate::tune::analysis::Answer;
+use crate::tune::paired::Verdict;
+use crate::tune::text::text;
+
+/// What a build cost.
+#[derive(Clone, Debug)]
+pub struct Cost {
+    /// Its name.
+    pub name: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// The size of the program.
+    pub bytes: u64,
+    /// Of the program.
+    pub digest: String,
+}
+
+/// What other orders of functions make of the finalists.
+#[derive(Clone, Debug)]
+pub enum Layouts {
+    /// Nothing is better than the reference.
+    NoFinalist,
+    /// It cannot be seen here.
+    NotChecked {
+        /// Builds that are better than the reference in the one layout that each has.
+        finalists: Vec<String>,
+        /// What prevents it.
+        why: String,
+    },
+    /// It was measured.
+    Checked {
+        /// The builds.
+        finalists: Vec<String>,
+        /// The goals.
+        goals: Vec<String>,
+        /// For each build and goal.
+        gains: Vec<Vec<Option<Gain>>>,
+        /// Layouts of each build.
+        layouts: u32,
+        /// Runs that were disturbed.
+        rejected: usize,
+    },
+}
+
+/// What a study says.
+#[derive(Debug)]
+pub struct Report {
+    /// What the rounds say.
+    pub answer: Answer,
+    /// What builds cost.
+    pub costs: Vec<Cost>,
+    /// What cannot be built here, and why.
+    pub left_out: Vec<(String, String)>,
+    /// What failed, and how.
+    pub failed: BTreeMap<String, String>,
+    /// What happened in the rounds.
+    pub happened: Happened,
+    /// What layouts do.
+    pub layouts: Layouts,
+    /// Whether beaten builds were dropped.
+    pub race: bool,
+    /// Where all of it is.
+    pub folder: PathBuf,
+}
+
+impl Report {
+    /// The build to take; nothing where no difference was found.
+    pub fn recommended(&self) -> Option<&str> {
+        let Layouts::Checked { finalists, gains, .. } = &self.layouts else { return None };
+        let sum = |gains: &[Option<Gain>]| gains.iter().flatten().filter(|gain| gain.is_better).count();
+        let is_better = |gains: &[Option<Gain>]| {
+            let all = || gains.iter().flatten();
+            all().any(|gain| gain.is_better) && !all().any(|gain| gain.is_worse)
+        };
+        // Finalists come with the surest first: of equals it stays the first.
+        let mut found: Vec<usize> = (0..finalists.len()).filter(|at| is_better(&gains[*at])).collect();
+        found.sort_by_key(|at| std::cmp::Reverse(sum(&gains[*at])));
+        found.first().map(|at| finalists[*at].as_str())
+    }
+
+    /// The build that is made fastest of those that are not worse than the reference.
+    pub fn cheapest(&self) -> Option<&Cost> {
+        let is_worse = |cost: &&Cost| match self.answer.table.build(&cost.name) {
+            Some(build) => self.answer.paired.estimates[build].iter().any(|one| one.verdict == Verdict::Worse),
+            None => true,
+        };
+        let all = self.costs.iter().filter(|cost| !is_worse(cost));
+        all.filter(|cost| !self.happened.dropped.contains_key(&cost.name))
+            .min_by(|a, b| a.seconds.total_cmp(&b.seconds))
+    }
+
+    /// In lines; with `all` every build.
+    pub fn text(&self, all: bool) -> String {
+        let mut out = text(&self.answer, all);
+        self.costs_text(&mut out);
+        for (name, why) in &self.left_out {
+            let _ = writeln!(out, "left out: {name}: {why}");
+        }
+        for (name, why) in &self.failed {
+            let _ = writeln!(out, "failed: {name}: {why}");
+        }
+        let Happened { rejected, given_up, dropped, saved, ran, .. } = &self.happened;
+        if *rejected > 0 {
+            let _ = writeln!(out, "{rejected} runs were disturbed and done again; {given_up} were given up");
+        }
+        if self.race {
+            let minutes = *saved as f64 * ran.0 / (ran.1.max(1) as f64) / 60.0;
+            let names: Vec<String> = dropped.iter().map(|(name, round)| format!("{name} after {round}")).collect();
+            let _ = match names.is_empty() {
+                true => writeln!(out, "race: no build was beaten beyond doubt before the end"),
+                false if ran.1 == 0 => writeln!(out, "race: {saved} runs saved; dropped {}", names.join(", ")),
+                false => writeln!(out, "race: {saved} runs ({minutes:.1} min) saved; dropped {}", names.join(", ")),
+            };
+        }
+        self.layouts_text(&mut out);
+        let _ = writeln!(out, "\n{}", self.conclusion());
+        let _ = writeln!(out, "results and builds: {}", self.folder.display());
+        out
+    }
+
+    fn costs_text(&self, out: &mut String) {
+        let width = self.costs.iter().map(|cost| cost.name.chars().count()).max().unwrap_or(0);
+        if !self.costs.is_empty() {
+            let _ = writeln!(out, "what builds cost");
+        }
+        for cost in &self.costs {
+            let mib = cost.bytes as f64 / (1 << 20) as f64;
+            let same = self.costs.iter().find(|other| other.digest == cost.digest && other.name != cost.name);
+            let same = same.map_or(String::new(), |other| format!("  the same program as {}", other.name));
+            let _ = writeln!(out, "  {:<width$}  {:>8.1} s  {mib:>8.2} MiB{same}", cost.name, cost.seconds);
+        }
+    }
+
+    fn layouts_text(&self, out: &mut String) {
+        let Layouts::Checked { finalists, goals, gains, layouts, .. } = &self.layouts else { return };
+        let _ = writeln!(out, "\n{layouts} layouts each, beside the reference (and what the layout alone does)");
+        for (finalist, gains) in finalists.iter().zip(gains) {
+            let each = goals
+                .iter()
+                .zip(gains)
+                .map(|(goal, gain)| format!("{goal} {}", gain.as_ref().map_or("–".into(), said)));
+            let _ = writeln!(out, "  {finalist}: {}", each.collect::<Vec<_>>().join(", "));
+        }
+    }
+
+    /// What to take, in a sentence.
+    pub fn conclusion(&self) -> String {
+        let cheapest = || match self.cheapest() {
+            Some(cost) => format!("the cheapest build that is not worse is `{}` ({:.1} s)", cost.name, cost.seconds),
+            None => "nothing was built here that could be cheaper".into(),
+        };
+        if let Some(name) = self.recommended() {
+            return format!("recommended: `{name}`: it beats the reference by more than layouts differ");
+        }
+        match &self.layouts {
+            Layouts::NoFinalist => format!("no difference found: no build is better beyond the noise; {}", cheapest()),
+            Layouts::NotChecked { finalists, why } => format!(
+                "nothing is recommended: {} better in the layout that was linked, and what another layout would do is \
+                 not known: {why}",
+                match &finalists[..] {
+                    [one] => format!("`{one}` is"),
+                    many => format!("{} are", many.join(", ")),
+                }
+            ),
+            Layouts::Checked { .. } => {
+                format!("no difference found: no build is better by more than layouts differ; {}", cheapest())
+            }
+        }
+    }
+
+    /// All of it.
+    pub fn json(&self) -> Value {
+        let costs = self.costs.iter().map(
+            |cost| json!({ "build": cost.name, "seconds": cost.seconds, "bytes": cost.bytes, "sha256": cost.digest }),
+        );
+        let layouts = match &self.layouts {
+            Layouts::NoFinalist => json!({ "finalists": [] }),
+            Layouts::NotChecked { finalists, why } => json!({ "finalists": finalists, "not_checked": why }),
+            Layouts::Checked { finalists, goals, gains, layouts, rejected } => json!({
+                "finalists": finalists,
+                "layouts": layouts,
+                "rejected": rejected,
+                "gains": finalists.iter().zip(gains).map(|(name, gains)| {
+                    let json = |gain: &Option<Gain>| gain.as_ref().map_or(Value::Null, gain_json);
+                    let all = goals.iter().zip(gains).map(|(goal, gain)| (goal.clone(), json(gain)));
+                    (name.clone(), Value::Object(all.collect()))
+                }).collect::<Map<_, _>>(),
+            }),
+        };
+        json!({
+            "answer": self.answer.json(),
+            "costs": costs.collect::<Vec<_>>(),
+            "left_out": self.left_out.iter().cloned().collect::<BTreeMap<_, _>>(),
+            "failed": self.failed,
+            "rejected": self.happened.rejected,
+            "given_up": self.happened.given_up,
+            "dropped_after_round": self.happened.dropped,
+            "runs_saved": self.happened.saved,
+            "layouts": layouts,
+            "recommended": self.recommended(),
+            "cheapest": self.cheapest().map(|cost| &cost.name),
+            "conclusion": self.conclusion(),
+        })
+    }
+}
+
+fn gain_json(gain: &Gain) -> Value {
+    json!({
+        "compared_by": if gain.is_ratio { "ratio" } else { "difference" },
+        "estimate": gain.value,
+        "interval": [gain.interval.0, gain.interval.1],
+        "layout_spread": gain.spread,
+        "better": gain.is_better,
+        "worse": gain.is_worse,
+    })
+}
+
+fn said(gain: &Gain) -> String {
+    let verdict = if gain.is_better {
+        " better"
+    } else if gain.is_worse {
+        " worse"
+    } else {
+        ""
+    };
+    let (low, high) = gain.interval;
+    if gain.is_ratio {
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        let (value, low, high) = (percent(gain.value), percent(low), percent(high));
+        format!("{value:+.1} % [{low:+.1} %, {high:+.1} %] (±{:.1} %){verdict}", gain.spread * 100.0)
+    } else {
+        format!("{:+.4} [{low:+.4}, {high:+.4}] (±{:.4}){verdict}", gain.value, gain.spread)
+    }
+}

@@ -1,0 +1,217 @@
+//! What is run with each build, and the numbers that are read from it.
+//!
+//! reads   what a command prints, how long it took, what CPU time it used
+//! writes  values, each with its unit
+//!
+//! An expression is to match once: what it matches twice could be either.
+
+use regex::Regex;
+
+use super::options::meant;
+use crate::tune::unit::{self, Dimension};
+
+/// Characters of output that a message quotes.
+const QUOTED: usize = 300;
+
+/// Where a metric comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// What was printed: the first group of the expression, or all of the match.
+    Regex(Regex),
+    /// Seconds from start to end.
+    Wall,
+    /// Seconds of CPU time, of all that the command has waited for.
+    Cpu,
+}
+
+impl Source {
+    /// An expression; a line begins and ends at `^` and `$`.
+    pub fn regex(text: &str) -> Result<Self, String> {
+        let made = regex::RegexBuilder::new(text).multi_line(true).build();
+        let last = |why: regex::Error| why.to_string().lines().last().unwrap_or_default().trim().to_owned();
+        made.map(Self::Regex).map_err(|why| format!("`{text}` is no expression: {}", last(why)))
+    }
+}
+
+/// A number that is read.
+#[derive(Clone, Debug)]
+pub struct Metric {
+    /// Its name.
+    pub name: String,
+    /// Where it comes from.
+    pub source: Source,
+    /// Whether more is better, or less; neither is only told.
+    pub more: Option<bool>,
+}
+
+impl Metric {
+    /// Checks a name and which way is better.
+    pub fn new(name: &str, source: Source, better: Option<&str>) -> Result<Self, String> {
+        if name.is_empty() || name.contains([',', '\n', '"']) {
+            return Err(format!("`name`: `{name}` is no name of a metric"));
+        }
+        let more = match better {
+            None => None,
+            Some("higher") => Some(true),
+            Some("lower") => Some(false),
+            Some(other) => {
+                let near = meant(other, &["higher", "lower"]);
+                let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                return Err(format!("`better`: `{other}` is none of higher, lower{near}"));
+            }
+        };
+        Ok(Self { name: name.into(), source, more })
+    }
+
+    /// Reads a metric as the command line has it: `NAME=regex`.
+    pub fn parse(text: &str, better: Option<&str>) -> Result<Self, String> {
+        let (name, regex) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=REGEX"))?;
+        Self::new(name.trim(), Source::regex(regex)?, better)
+    }
+}
+
+/// What is run with each build.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// A line for the shell; `{bin}` is the build, `{scratch}` an empty folder, `{project}` the project's.
+    pub run: String,
+    /// What is read from it.
+    pub metrics: Vec<Metric>,
+}
+
+/// What a run has shown.
+pub struct Shown<'a> {
+    /// Standard output, and standard error after it.
+    pub printed: &'a str,
+    /// Seconds.
+    pub wall_s: f64,
+    /// Seconds.
+    pub cpu_s: Option<f64>,
+}
+
+impl Workload {
+    /// Ours: a node of its own under load, for some seconds.
+    pub fn ours() -> Self {
+        let metric = |name: &str, part: &str, field: &str, more: bool| {
+            let text = format!(r#""{part}":\s*\{{[^}}]*"{field}":\s*([0-9.eE+-]+)"#);
+            let source = Source::regex(&text).expect("as written here");
+            Metric { name: name.into(), source, more: Some(more) }
+        };
+        Self {
+            run: "cd {scratch} && {bin} bench --warmup 1 --duration 4 --json -".into(),
+            metrics: vec![
+                metric("txn_per_s", "txn_per_s", "mean", true),
+                metric("cpu_us_per_txn", "cpu_us_per_txn", "node", false),
+            ],
+        }
+    }
+
+    /// The line, with what stands for the build and the folders.
+    pub fn line(&self, bin: &str, scratch: &str, project: &str) -> String {
+        self.run.replace("{bin}", bin).replace("{scratch}", scratch).replace("{project}", project)
+    }
+
+    /// Reads all metrics; or says what is wrong with what was printed.
+    pub fn values(&self, shown: &Shown<'_>) -> Result<Vec<String>, String> {
+        self.metrics.iter().map(|metric| value(metric, shown)).collect()
+    }
+}
+
+fn value(metric: &Metric, shown: &Shown<'_>) -> Result<String, String> {
+    let regex = match &metric.source {
+        Source::Regex(regex) => regex,
+        Source::Wall => return Ok(format!("{} s", shown.wall_s)),
+        Source::Cpu => {
+            let no = || format!("`{}`: this kernel does not count CPU time", metric.name);
+            return shown.cpu_s.map(|seconds| format!("{seconds} s")).ok_or_else(no);
+        }
+    };
+    let name = &metric.name;
+    if shown.printed.trim().is_empty() {
+        return Err(format!("it printed nothing, so there is no `{name}`"));
+    }
+    let found: Vec<&str> = regex
+        .captures_iter(shown.printed)
+        .take(3)
+        .filter_map(|all| Some(all.get(1).or_else(|| all.get(0))?.as_str().trim()))
+        .collect();
+    let text = match found[..] {
+        [one] => one,
+        [] => return Err(format!("it printed no `{name}`: `{regex}` matches nothing in {}", quoted(shown.printed))),
+        _ => {
+            return Err(format!(
+                "it printed `{name}` twice, as `{}` and `{}`: make `{regex}` match once",
+                found[0], found[1]
+            ));
+        }
+    };
+    match unit::parse(text) {
+        Ok(Some((value, dimension))) => Ok(written(value, dimension)),
+        Ok(None) => Err(format!("`{name}` is `{text}`, which is no number")),
+        Err(why) => Err(format!("`{name}`: {why}")),
+    }
+}
+
+/// A value in its base, as results have it.
+fn written(value: f64, dimension: Dimension) -> String {
+    match dimension {
+        Dimension::Number => format!("{value}"),
+        Dimension::Share => format!("{} %", value * 100.0),
+        _ => format!("{value} {}", dimension.base()),
+    }
+}
+
+/// The end of an output, on one line.
+pub fn quoted(printed: &str) -> String {
+    let one: String = printed.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let skipped = one.chars().count().saturating_sub(QUOTED);
+    let tail: String = one.chars().skip(skipped).collect();
+    if skipped > 0 { format!("«… {tail}»") } else { format!("«{tail}»") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(printed: &str) -> Result<Vec<String>, String> {
+        let metrics = vec![Metric::parse(r"tps=^tps:? (.+)$", Some("higher")).expect("fine")];
+        Workload { run: "{bin}".into(), metrics }.values(&Shown { printed, wall_s: 1.5, cpu_s: None })
+    }
+
+    #[test]
+    fn values_are_read_with_their_unit() {
+        assert_eq!(read("hello\ntps: 1200.5\n").expect("fine"), ["1200.5"]);
+        assert_eq!(read("tps 2 MiB/s").expect("fine"), ["2097152 B/s"]);
+        assert_eq!(read("tps 85 %").expect("fine"), ["85 %"]);
+    }
+
+    #[test]
+    fn what_is_no_value_is_said() {
+        let wrong = |printed: &str| read(printed).expect_err("wrong");
+        assert!(wrong(" \n").starts_with("it printed nothing"));
+        assert!(wrong("speed 3\n").contains("matches nothing in «speed 3»"));
+        assert!(wrong("tps 1\ntps 2\n").contains("twice, as `1` and `2`"));
+        assert_eq!(wrong("tps NaN\n"), "`tps` is `NaN`, which is no number");
+        assert!(wrong("tps inf\n").contains("`inf` is not a number"));
+        assert!(wrong("tps 3 parsecs\n").contains("no unit"));
+        assert!(quoted(&"x".repeat(1_000)).chars().count() < 320);
+        assert!(Metric::parse("tps", None).expect_err("no expression").contains("NAME=REGEX"));
+    }
+
+    #[test]
+    fn what_is_measured_outside_is_in_seconds() {
+        let metric = |name: &str, source| Metric { name: name.into(), source, more: Some(false) };
+        let metrics = vec![metric("wall", Source::Wall), metric("cpu", Source::Cpu)];
+        let workload = Workload { run: "{bin} > {scratch}/x".into(), metrics };
+        let shown = Shown { printed: "", wall_s: 1.5, cpu_s: Some(0.25) };
+        assert_eq!(workload.values(&shown).expect("fine"), ["1.5 s", "0.25 s"]);
+        assert_eq!(workload.line("'/a b'", "/s", "/p"), "'/a b' > /s/x");
+    }
+
+    #[test]
+    fn our_own_result_is_read() {
+        let printed = r#"{ "cpu_us_per_txn": { "load": 4.0, "node": 10.5 }, "txn_per_s": { "max": 9, "mean": 7.25 } }"#;
+        let shown = Shown { printed, wall_s: 1.0, cpu_s: None };
+        assert_eq!(Workload::ours().values(&shown).expect("fine"), ["7.25", "10.5"]);
+    }
+}
