@@ -294,6 +294,12 @@ impl Outcomes {
         self.state().under_way.contains_key(hash)
     }
 
+    /// How many of these have ended, up to the first that has not.
+    pub fn ended_of(&self, hashes: impl Iterator<Item = B256>) -> usize {
+        let state = self.state();
+        hashes.take_while(|hash| !state.under_way.contains_key(hash)).count()
+    }
+
     /// Whether a block may have this one yet: it is under way, was refused, or is to be sent again.
     pub fn is_open(&self, hash: &B256) -> bool {
         let state = self.state();

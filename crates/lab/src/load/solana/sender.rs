@@ -32,6 +32,8 @@ const AGAIN: Duration = Duration::from_secs(2);
 const DOUBLINGS: usize = 5;
 /// How often a sender looks at what was sent.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How many it looks at before it sends what has fallen due.
+const LOOKS_TOGETHER: usize = 512;
 /// The longest sleep: a block may have come meanwhile.
 const SLEEP_MAX: Duration = Duration::from_millis(2);
 /// At a rate above one in this time, what falls due within it goes out together: a system call for many.
@@ -482,7 +484,7 @@ impl<'a> Sender<'a> {
 
     /// Looks at what was sent: what is in no block after a while is sent again, what can be in none is signed anew.
     fn look(&mut self) {
-        if self.looked.elapsed() < LOOK_EVERY {
+        if !self.forget_ended() || self.looked.elapsed() < LOOK_EVERY {
             return;
         }
         self.looked = Instant::now();
@@ -508,6 +510,17 @@ impl<'a> Sender<'a> {
             }
             self.again(batch, (level + 1).min(DOUBLINGS));
         }
+    }
+
+    /// Lets go of those that a block has, the oldest first, a few at a time: what falls due meanwhile does not wait for
+    /// all of a block. Gives whether there are no more of them.
+    fn forget_ended(&mut self) -> bool {
+        let outcomes = &self.shared.course.outcomes;
+        self.waiting.iter_mut().fold(true, |done, waiting| {
+            let ended = outcomes.ended_of(waiting.iter().take(LOOKS_TOGETHER).map(|waiting| waiting.signed.id()));
+            waiting.drain(..ended);
+            done && ended < LOOKS_TOGETHER
+        })
     }
 
     /// Sends these once more, the same bytes.
