@@ -1,6 +1,6 @@
 //! A study of builds: a matrix is built, measured in rounds, and put to the analysis.
 //!
-//! reads   a [`Spec`]; a folder in which the study may have been begun
+//! reads   a [`spec::Spec`]; a folder in which the study may have been begun
 //! writes  that folder: builds, `results.csv`, layouts, `report.json`
 //! memory  the results
 //!

@@ -142,7 +142,7 @@ impl<'a> Study<'a> {
         let table = Table::read(results.text().as_bytes())?;
         question.exclude.retain(|name| table.build(name).is_some());
         let answer = analyze(table, &question)?;
-        let layouts = self.layouts(&answer, &happened)?;
+        let layouts = self.layouts(&answer, &happened, results.count())?;
         let costs = self.entries.iter().filter_map(|entry| {
             let built = built.get(&entry.name)?;
             Some(Cost {
@@ -360,7 +360,7 @@ impl<'a> Study<'a> {
     }
 
     /// Links reference and finalists in several orders of their functions, and measures those.
-    fn layouts(&self, answer: &Answer, before: &Happened) -> Result<Layouts, StudyError> {
+    fn layouts(&self, answer: &Answer, before: &Happened, done: usize) -> Result<Layouts, StudyError> {
         let all = self.finalists(answer);
         let all: Vec<&Entry> = all.into_iter().filter(|entry| !before.dropped.contains_key(&entry.name)).collect();
         if all.is_empty() {
@@ -385,7 +385,7 @@ impl<'a> Study<'a> {
             (self.control.tell)(&format!("linking `{}` in {} layouts", entry.name, self.spec.layouts));
             let made = match maker.layouts(options, &linker, self.spec.layouts) {
                 Ok(made) => made,
-                Err(Failure::Stopped) => return Err(StudyError::Stopped { done: 0, folder: self.folder.clone() }),
+                Err(Failure::Stopped) => return Err(StudyError::Stopped { done, folder: self.folder.clone() }),
                 Err(Failure::Io(error)) => return Err(error),
                 Err(Failure::Failed(why)) => return not(&format!("`{}` cannot be linked so: {why}", entry.name)),
             };
