@@ -1,0 +1,215 @@
+//! How long common calls take over HTTP on a chain with many accounts, beside one with ten thousand.
+//!
+//! reads   a number of accounts from the command line (1,000,000; the goal is of 10,000,000); `--turns N` (2,000)
+//! writes  microseconds of each call on both chains, median and 99th percentile, and their ratios beside the goal
+//! memory  both chains: some 250 B an account, and as much for its line of the genesis
+//! source  –
+//!
+//! Each turn asks each call of both chains in turn, about accounts drawn from all, over one connection to each; a block
+//! of what was sent is made each hundred turns. The token's storage has as many holders as there are accounts, a
+//! million at most. Client and servers share the cores.
+//!
+//! cargo bench -p hearth-web3 --bench latency [-- 10000000 --turns 2000]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, B256, Bytes, U256, hex};
+use hearth_crypto::keccak::{keccak256, keccak256_burst};
+use hearth_crypto::secp256k1::Signer;
+use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
+use hearth_evm::genesis::Genesis;
+use hearth_evm::tx::Tx;
+use hearth_testkit::random::Random;
+use hearth_web3::{Config, Server, serve};
+use serde_json::json;
+
+const CHAIN_ID: u64 = 31337;
+const GWEI: u128 = 1_000_000_000;
+const FEW: u64 = 10_000;
+const HOLDERS_MAX: u64 = 1_000_000;
+/// Turns between two blocks.
+const BLOCK: usize = 100;
+/// Many accounts over few, at most.
+const GOAL: f64 = 2.0;
+const TOKEN: Address = Address::repeat_byte(0x70);
+/// `balanceOf`, whatever the selector: the word at the hash of the argument and zero, where solc has a first mapping.
+const CODE: [u8; 20] = hex!("6004355f525f60205260405f20545f5260205ff3");
+const CALLS: [&str; 6] = [
+    "eth_getBalance",
+    "eth_getTransactionCount",
+    "eth_call",
+    "eth_getProof",
+    "eth_estimateGas",
+    "eth_sendRawTransaction",
+];
+
+/// Account `number`, which can be one that signs.
+fn address(number: u64) -> Address {
+    Address::from_slice(&keccak256(&number.to_le_bytes())[..20])
+}
+
+/// Who sends the transaction of a turn.
+fn sender(turn: usize) -> Signer {
+    Signer::new(&keccak256(&[&b"sender"[..], &turn.to_le_bytes()].concat())).expect("a hash is a secret")
+}
+
+/// Where the token keeps the balances of the accounts of these numbers.
+fn slots(numbers: std::ops::Range<u64>) -> Vec<B256> {
+    let place = |number: u64| [B256::left_padding_from(address(number).as_slice()).0, [0; 32]].concat();
+    let places: Vec<Vec<u8>> = numbers.map(place).collect();
+    let mut slots = vec![[0; 32]; places.len()];
+    keccak256_burst(&places.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut slots);
+    slots.into_iter().map(B256::from).collect()
+}
+
+/// A chain with so many accounts, its server, and a client of it.
+struct Node {
+    chain: Chain,
+    server: Server,
+    connection: BufReader<TcpStream>,
+    accounts: u64,
+    random: Random,
+    times: [Vec<f64>; CALLS.len()],
+}
+
+impl Node {
+    fn new(accounts: u64, turns: usize) -> Self {
+        let began = Instant::now();
+        let senders = (0..turns).map(|turn| (sender(turn).address().into(), U256::from(10u128.pow(18))));
+        let mut genesis = Genesis::dev(CHAIN_ID, &senders.collect::<Vec<_>>(), 500_000_000);
+        for number in 0..accounts {
+            genesis.alloc.entry(address(number)).or_default().balance = U256::from(10u128.pow(18));
+        }
+        let token = genesis.alloc.entry(TOKEN).or_default();
+        token.code = Some(Bytes::copy_from_slice(&CODE));
+        let holders = slots(0..accounts.min(HOLDERS_MAX));
+        let balances: BTreeMap<_, _> = holders.into_iter().map(|slot| (slot, B256::with_last_byte(7))).collect();
+        token.storage = Some(balances);
+        let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
+        let chain = Chain::open(config).expect("a chain in memory");
+        let server = serve(Config::new(([127, 0, 0, 1], 0).into()), chain.clone(), None).expect("a port");
+        println!("{accounts} accounts after {:.1} s", began.elapsed().as_secs_f64());
+        let (connection, times) = (connect(&server), std::array::from_fn(|_| Vec::new()));
+        Self { chain, server, connection, accounts, random: Random(accounts), times }
+    }
+
+    fn account(&mut self) -> Address {
+        address(self.random.below(self.accounts))
+    }
+
+    /// What is asked in a turn, of each call.
+    fn bodies(&mut self, turn: usize) -> [String; CALLS.len()] {
+        let holder = address(self.random.below(self.accounts.min(HOLDERS_MAX)));
+        let balance_of = [&hex!("70a08231")[..], B256::left_padding_from(holder.as_slice()).as_slice()].concat();
+        let transfer = TxEip1559 {
+            chain_id: CHAIN_ID,
+            gas_limit: 21_000,
+            max_fee_per_gas: 10 * GWEI,
+            max_priority_fee_per_gas: GWEI,
+            to: self.account().into(),
+            value: U256::from(1),
+            ..Default::default()
+        };
+        let raw = hex::encode_prefixed(&Tx::signed(transfer.into(), &sender(turn)).raw);
+        let params = [
+            json!([self.account(), "latest"]),
+            json!([self.account(), "latest"]),
+            json!([{"to": TOKEN, "data": Bytes::from(balance_of)}, "latest"]),
+            json!([self.account(), [], "latest"]),
+            json!([{"from": self.account(), "to": self.account(), "value": "0x1"}]),
+            json!([raw]),
+        ];
+        let mut params = params.into_iter();
+        CALLS.map(|method| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params.next()}).to_string())
+    }
+
+    /// Asks, and notes how long the answer takes.
+    fn ask(&mut self, call: usize, body: &str) {
+        let request = format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let began = Instant::now();
+        self.connection.get_mut().write_all(request.as_bytes()).expect("it listens");
+        let answer = self.answer();
+        self.times[call].push(began.elapsed().as_secs_f64() * 1e6);
+        assert!(answer.contains("\"result\""), "{}: {answer}", CALLS[call]);
+        let zero = call == 2 && answer.contains(&"0".repeat(64));
+        assert!(!zero, "each holder has something");
+    }
+
+    fn answer(&mut self) -> String {
+        let (mut line, mut length) = (String::new(), 0);
+        loop {
+            line.clear();
+            self.connection.read_line(&mut line).expect("it answers");
+            let header = line.trim_end().to_ascii_lowercase();
+            if let Some(value) = header.strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a length");
+            }
+            if header.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        self.connection.read_exact(&mut body).expect("all of it");
+        String::from_utf8(body).expect("JSON")
+    }
+}
+
+fn connect(server: &Server) -> BufReader<TcpStream> {
+    let stream = TcpStream::connect(server.address()).expect("it listens");
+    stream.set_nodelay(true).expect("a socket");
+    BufReader::new(stream)
+}
+
+/// The median and the 99th percentile.
+fn median_and_p99(times: &[f64]) -> [f64; 2] {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    [sorted[sorted.len() / 2], sorted[(sorted.len() * 99 / 100).min(sorted.len() - 1)]]
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
+    let (mut many, mut turns) = (1_000_000, 2_000);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--turns" => turns = args.next().and_then(|count| count.parse().ok()).expect("--turns N"),
+            _ => many = arg.replace('_', "").parse().expect("a number of accounts"),
+        }
+    }
+    let mut nodes = [Node::new(FEW, turns), Node::new(many, turns)];
+    // While the second was made the first has hung up on who said nothing.
+    nodes.iter_mut().for_each(|node| node.connection = connect(&node.server));
+    for turn in 0..turns {
+        let bodies = nodes.each_mut().map(|node| node.bodies(turn));
+        for call in 0..CALLS.len() {
+            // Whoever is asked second finds the caches full of the other's.
+            for at in [turn % 2, 1 - turn % 2] {
+                nodes[at].ask(call, &bodies[at][call]);
+            }
+        }
+        if turn % BLOCK == BLOCK - 1 {
+            nodes.iter().for_each(|node| assert_eq!(node.chain.mine().expect("a block").txs.len(), BLOCK));
+        }
+    }
+    println!("µs over HTTP, {FEW} accounts beside {many}, {turns} turns: median and 99th percentile");
+    for (call, name) in CALLS.iter().enumerate() {
+        let [few, many] = nodes.each_ref().map(|node| median_and_p99(&node.times[call]));
+        let verdict = if many[0] / few[0] <= GOAL { "met" } else { "MISSED" };
+        println!(
+            "  {name:<24} {:>8.1} {:>8.1} {:>5.2}×   {:>8.1} {:>8.1} {:>5.2}×   goal {GOAL}× at most: {verdict}",
+            few[0],
+            many[0],
+            many[0] / few[0],
+            few[1],
+            many[1],
+            many[1] / few[1]
+        );
+    }
+}
