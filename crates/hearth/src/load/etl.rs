@@ -127,6 +127,11 @@ pub fn run(options: &Etl, stop: &StopSignal, say: &Say) -> Result<(), EtlCommand
     for path in outputs.filter(|path| path.as_os_str() != "-") {
         out::can_be_written(path)?;
     }
+    // With --follow a log may come later.
+    let missing = |path: &&PathBuf| !is_input(path) && !options.follow && !path.exists();
+    if let Some(path) = options.log.iter().find(missing) {
+        return Err(EtlCommandError::Option(format!("--log: there is no {}", path.display())));
+    }
     let mut sources = sources(options)?;
     let mut store = open(options, sources.is_empty() && !input)?;
     let to_stderr = Say::stderr();

@@ -71,14 +71,13 @@ fn draw(profile: &Profile, path: &Path, say: &Say) -> Result<(), CommandError> {
     save(&stacks, &profile.folded)?;
     let drawn = hearth_profile::Profile { stacks: stacks_of(&profile.folded), ..hearth_profile::Profile::default() };
     match drawn.drawn(&format!("{}, {}", profile.asked, profile.source), &format!("{} samples", drawn.samples())) {
-        Ok(svg) => save(path, &svg)?,
-        Err(why) => note(format_args!("no flame graph: {why}")),
+        Ok(svg) => {
+            save(path, &svg)?;
+            say.line(format_args!("flame graph       file://{}", absolute(path).display()));
+        }
+        Err(why) => note(format_args!("no flame graph is drawn: {why}; {} is not of this profile", path.display())),
     }
-    say.line(format_args!(
-        "flame graph       file://{}\nstacks            {}",
-        absolute(path).display(),
-        stacks.display()
-    ));
+    say.line(format_args!("stacks            {}", stacks.display()));
     Ok(())
 }
 

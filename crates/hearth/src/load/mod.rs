@@ -24,10 +24,11 @@ use hearth_lab::load::asked::{Asked, LoadError};
 use hearth_lab::load::chain::{self, ConnectError, Connected};
 use hearth_lab::load::compare::{CompareError, compare};
 use hearth_lab::load::course::{Beside, Progress, Timing};
-use hearth_lab::load::fund::FundError;
+use hearth_lab::load::fund::{self, FundError};
 use hearth_lab::load::look;
 use hearth_lab::load::mix::Named;
 use hearth_lab::load::page::{PageError, Shown};
+use hearth_lab::load::patient::Patient;
 use hearth_lab::load::profile::ProfileError;
 use hearth_lab::load::ramp::{Bound, ramp};
 use hearth_lab::load::report::Report;
@@ -47,6 +48,14 @@ const DEVELOPMENT_SECRET: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5e
 
 /// How long a node may be silent in a run until that is taken for its end.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// More gas a second than nodes use that were measured: ours takes 30,000 transfers, half of this.
+const GAS_PER_SECOND: f64 = 1.5e9;
+/// As many steps as a ramp has, or more.
+const RAMP_STEPS: f64 = 14.0;
+/// With money for fewer transactions an account does not begin.
+const FEWEST: u64 = 20;
+
 /// The first rate of a ramp.
 const RAMP_BEGIN: f64 = 100.0;
 
@@ -269,16 +278,27 @@ fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), Com
         }
         short => brought + short?,
     };
-    let (count, amount, keys) = (signers.len(), format_ether(amount), options.keys.display());
+    let (count, amount, keys) = (signers.len(), short_ether(amount), options.keys.display());
     say.line(format_args!("{count} accounts have {amount} ether or more, {short} of them were short; keys: {keys}"));
     Ok(())
+}
+
+/// Ether to six places, without noughts at the end.
+fn short_ether(wei: U256) -> String {
+    let text = format_ether(wei);
+    let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
+    let rest = rest[..rest.len().min(6)].trim_end_matches('0');
+    if rest.is_empty() && wei > U256::ZERO && whole == "0" {
+        return text;
+    }
+    if rest.is_empty() { whole.to_owned() } else { format!("{whole}.{rest}") }
 }
 
 /// Tells how far the money is, where that has changed.
 fn progress() -> impl FnMut(usize, usize) {
     let mut told = None;
     move |done, all| {
-        if told.replace(done) != Some(done) {
+        if told.replace(done) != Some(done) && all > 0 {
             note(format_args!("{done} of {all} accounts funded"));
         }
     }
@@ -367,7 +387,25 @@ fn watch(say: &Say) -> impl FnMut(Progress<'_>) {
     }
 }
 
-/// New accounts get what they will need at the most.
+/// What each account needs for a run, in wei, at the highest fee that the load pays: for the number of transactions that
+/// was asked for, or that the rate makes; else for as much gas as no node is known to use in that time.
+fn needed(options: &Run, mix: &Mix, max_fee: u128) -> U256 {
+    let seconds = (options.warmup + options.duration) as f64;
+    let steps = if options.ramp.is_some() { RAMP_STEPS } else { 1.0 };
+    let all = match options.rate.filter(|_| options.ramp.is_none()) {
+        Some(rate) => rate * seconds,
+        None => GAS_PER_SECOND / mix.gas() as f64 * seconds * steps,
+    };
+    let each = options.count.unwrap_or((all / options.accounts as f64).ceil() as u64 + 1).max(options.presign);
+    price(mix, max_fee) * U256::from(each)
+}
+
+/// What one transaction costs at the most, in wei.
+fn price(mix: &Mix, max_fee: u128) -> U256 {
+    U256::from(mix.gas()) * U256::from(max_fee) + U256::from(1)
+}
+
+/// New accounts get what they will need at the most, or their share of what there is.
 fn fund_for_run(
     options: &Run,
     mix: &Mix,
@@ -376,11 +414,20 @@ fn fund_for_run(
     signers: &[Signer],
     stop: &StopSignal,
 ) -> Result<(), CommandError> {
-    let each = options.count.unwrap_or(2_000).max(options.presign);
-    let gas = U256::from(mix.gas()) * U256::from(node.terms.max_fee);
-    let amount = (gas + U256::from(1)) * U256::from(each);
+    let needed = needed(options, mix, node.terms.max_fee);
     let richest: Address = address(payer);
-    note(format_args!("{} accounts get {} ether each from {richest}", signers.len(), format_ether(amount)));
+    let ask = Patient { rpc: &node.rpc, stop: &|| stop.is_set() };
+    let purse = fund::purse(&ask, richest).map_err(LoadError::from)?;
+    // A tenth is left for the transfers themselves, and for whoever comes next.
+    let share = purse / U256::from(10) * U256::from(9) / U256::from(signers.len());
+    let amount = if share >= price(mix, node.terms.max_fee) * U256::from(FEWEST) { needed.min(share) } else { needed };
+    note(format_args!("{} accounts get {} ether each from {richest}", signers.len(), short_ether(amount)));
+    if amount < needed {
+        let needed = short_ether(needed);
+        note(format_args!(
+            "that is their share of what there is; at the highest fees the run would need {needed} each"
+        ));
+    }
     match run::prepare(node, payer, signers, amount, &|| stop.is_set(), progress()) {
         Err(FundError::Stopped { done, count }) => Err(CommandError::Stopped { done, count }),
         prepared => Ok(prepared.map(drop)?),

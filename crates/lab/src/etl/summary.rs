@@ -73,8 +73,10 @@ pub struct Summary {
     pub seconds: f64,
     /// Transactions a second of all blocks, empty ones before and after the load as well.
     pub tps_whole: Option<f64>,
-    /// From a block to the next.
+    /// From a block to the next; none where the clock has whole seconds only.
     pub block_ms: Option<Spread>,
+    /// The mean of that.
+    pub block_mean_ms: Option<f64>,
     /// Blocks that were earlier than the one before: they count in no rate.
     pub backwards: u64,
     /// Stages.
@@ -156,7 +158,9 @@ pub fn summary(store: &mut dyn Store, heights: RangeInclusive<u64>) -> Result<Su
     let end = steps.iter().rposition(|(_, transactions)| *transactions > 0).map_or(0, |last| last + 1);
     (found.tps, found.seconds) = rate(&steps[begin..end.max(begin)]);
     let mut times: Vec<i64> = steps.iter().map(|(step, _)| *step).collect();
-    found.block_ms = spread(&mut times);
+    found.block_mean_ms = (!times.is_empty()).then(|| times.iter().sum::<i64>() as f64 / times.len() as f64);
+    // Of whole seconds no percentile is a time between two blocks.
+    found.block_ms = if clock == Some(Column::Web3) { None } else { spread(&mut times) };
     found.stages = stages.medians();
     found.samples = store.samples()?;
     Ok(found)
@@ -237,6 +241,12 @@ impl Summary {
         }
         if let Some(Spread { p50, p90, p99, max }) = self.block_ms {
             line("block time", format!("p50 {p50} ms, p90 {p90}, p99 {p99}, max {max}"));
+        }
+        if let (None, Some(mean)) = (self.block_ms, self.block_mean_ms) {
+            line(
+                "block time",
+                format!("{mean:.0} ms in the mean; the clock has whole seconds, and may run ahead under load"),
+            );
         }
         if self.backwards > 0 {
             line("backwards", format!("{} blocks were earlier than the one before: no rate has them", self.backwards));

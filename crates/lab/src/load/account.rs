@@ -107,9 +107,15 @@ pub fn save(path: &Path, signers: &[Signer]) -> Result<(), AccountError> {
 /// Writes a file that its owner alone may read, whole or not at all.
 pub(super) fn write(path: &Path, content: &impl Serialize) -> Result<(), AccountError> {
     let text = serde_json::to_string_pretty(content).expect("plain data");
-    let temporary = path.with_extension("tmp");
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let write = || {
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        // Another's file of that name might be read by others, or lead elsewhere.
+        if let Err(why) = fs::remove_file(&temporary)
+            && why.kind() != io::ErrorKind::NotFound
+        {
+            return Err(why);
+        }
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, path)

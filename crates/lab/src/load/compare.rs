@@ -60,6 +60,8 @@ pub enum Verdict {
     Noise,
     /// One pair: nobody knows.
     OnePair,
+    /// Some of the reports have it, others nought or nothing.
+    Missing,
 }
 
 /// A figure before and after.
@@ -67,9 +69,9 @@ pub enum Verdict {
 pub struct Line {
     /// Its name.
     pub name: &'static str,
-    /// The geometric mean before.
+    /// The geometric mean before; not a number where a report has none.
     pub before: f64,
-    /// The geometric mean after.
+    /// The geometric mean after; not a number where a report has none.
     pub after: f64,
     /// The interval in which the true ratio of after to before lies in 95 of 100 cases.
     pub interval: Option<(f64, f64)>,
@@ -77,13 +79,15 @@ pub struct Line {
     pub verdict: Verdict,
 }
 
-/// All figures that every report has.
+/// All figures that a report has.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// Pairs.
     pub pairs: usize,
     /// A line a figure.
     pub lines: Vec<Line>,
+    /// What else is to be known: how the runs were not alike, and what in them did not go well.
+    pub remarks: Vec<String>,
 }
 
 /// Compares reports in pairs.
@@ -91,6 +95,8 @@ pub fn compare(before: &[Value], after: &[Value]) -> Result<Comparison, CompareE
     if before.len() != after.len() || before.is_empty() {
         return Err(CompareError::Unequal { before: before.len(), after: after.len() });
     }
+    let runs = |reports: &[Value]| reports.iter().map(run_of).cloned().collect::<Vec<_>>();
+    let (before, after) = (&runs(before)[..], &runs(after)[..]);
     for (side, reports) in [("those before", before), ("those after", after)] {
         let wrong = reports.iter().position(|report| !report["tps"].is_number() || !report["kind"].is_string());
         if let Some(index) = wrong {
@@ -106,13 +112,60 @@ pub fn compare(before: &[Value], after: &[Value]) -> Result<Comparison, CompareE
         }
     }
     let lines = FIGURES.into_iter().filter_map(|(path, name, more_is_better)| {
-        let figures = |reports: &[Value]| -> Option<Vec<f64>> {
-            let figure = |report: &Value| report.pointer(path)?.as_f64().filter(|figure| *figure > 0.0);
-            reports.iter().map(figure).collect()
-        };
-        Some(line(name, &figures(before)?, &figures(after)?, more_is_better))
+        let figure = |report: &Value| report.pointer(path)?.as_f64().filter(|figure| *figure > 0.0);
+        let figures = |reports: &[Value]| reports.iter().map(figure).collect::<Option<Vec<f64>>>();
+        let one_has_it = before.iter().chain(after).any(|report| figure(report).is_some());
+        match (figures(before), figures(after)) {
+            (Some(before), Some(after)) => Some(line(name, &before, &after, more_is_better)),
+            (before, after) if one_has_it => {
+                let mean = |values: Option<Vec<f64>>| values.map_or(f64::NAN, |values| geometric_mean(&values));
+                let (before, after) = (mean(before), mean(after));
+                Some(Line { name, before, after, interval: None, verdict: Verdict::Missing })
+            }
+            _ => None,
+        }
     });
-    Ok(Comparison { pairs: before.len(), lines: lines.collect() })
+    let mut remarks = differences(&before[0], &after[0]);
+    for (side, reports) in [("before", before), ("after", after)] {
+        remarks.extend(reports.iter().enumerate().filter_map(|(index, report)| losses(index + 1, side, report)));
+    }
+    Ok(Comparison { pairs: before.len(), lines: lines.collect(), remarks })
+}
+
+/// The run in a report: a search for the highest rate has that of the highest good one in it.
+fn run_of(report: &Value) -> &Value {
+    report.get("report").filter(|inner| report["steps"].is_array() && inner.is_object()).unwrap_or(report)
+}
+
+/// What was asked for otherwise, in the first pair; where the nodes are is no matter.
+fn differences(before: &Value, after: &Value) -> Vec<String> {
+    let asked = |report: &Value| -> Vec<(String, String)> {
+        serde_json::from_value(report["configuration"].clone()).unwrap_or_default()
+    };
+    let (before, after) = (asked(before), asked(after));
+    let value = |all: &[(String, String)], name: &str| {
+        all.iter().find(|(other, _)| other == name).map_or("nothing".to_owned(), |(_, value)| value.clone())
+    };
+    let mut names: Vec<&String> = before.iter().chain(&after).map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let both = |name: &String| (name.clone(), value(&before, name), value(&after, name));
+    let unlike = names.into_iter().filter(|name| *name != "nodes").map(both).filter(|(_, one, other)| one != other);
+    unlike.map(|(name, one, other)| format!("not alike, {name}: {one} before, {other} after")).collect()
+}
+
+/// What of a run was not included, or failed: its figures are of the rest.
+fn losses(number: usize, side: &str, report: &Value) -> Option<String> {
+    let count = |name: &str| report[name].as_u64().unwrap_or(0);
+    let lost = ["rejected", "dropped", "unknown", "unsent", "failed"].map(|name| (name, count(name)));
+    let lost: Vec<_> =
+        lost.into_iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} {name}")).collect();
+    let sent = count("sent");
+    (!lost.is_empty()).then(|| format!("report {number} {side}: of {sent} sent {}", lost.join(", ")))
+}
+
+fn geometric_mean(values: &[f64]) -> f64 {
+    (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
 }
 
 fn line(name: &'static str, before: &[f64], after: &[f64], more_is_better: bool) -> Line {
@@ -159,13 +212,20 @@ impl Comparison {
                 Verdict::Worse => "worse",
                 Verdict::Noise => "within the noise",
                 Verdict::OnePair => "",
+                Verdict::Missing => "not in every report",
             };
-            let ratio = after / before;
-            let line = format!("{name:<22}{before:>14.1}{after:>14.1}{ratio:>8.3}  {interval:<16}  {verdict}");
+            let told = |figure: f64, digits| if figure.is_nan() { "–".into() } else { format!("{figure:.digits$}") };
+            let (ratio, before, after) = (told(after / before, 3), told(*before, 1), told(*after, 1));
+            let line = format!("{name:<22}{before:>14}{after:>14}{ratio:>8}  {interval:<16}  {verdict}");
             writeln!(text, "{}", line.trim_end()).expect("a string takes all");
         }
         if self.pairs == 1 {
             text.push_str("One pair says nothing of the noise: give several reports of each, in pairs.\n");
+        } else {
+            text.push_str("Of figures that did not change, one in twenty is called better or worse all the same.\n");
+        }
+        for remark in &self.remarks {
+            writeln!(text, "{remark}").expect("a string takes all");
         }
         text
     }
@@ -200,6 +260,24 @@ mod tests {
         let found = compare(&[report(1.0, 1.0)], &[report(2.0, 1.0)]).unwrap();
         assert_eq!((found.lines[0].verdict, found.lines[0].interval), (Verdict::OnePair, None));
         assert!(found.text().contains("One pair says nothing"));
+    }
+
+    #[test]
+    fn what_was_lost_or_asked_otherwise_is_told() {
+        let mut before = report(10.0, 5.0);
+        before["configuration"] = json!([["in a request", "100"], ["nodes", "a"]]);
+        let mut after =
+            json!({ "kind": "transfer", "accounts": 10, "rate": null, "tps": 0.0, "sent": 9, "rejected": 9 });
+        after["configuration"] = json!([["in a request", "10"], ["nodes", "b"]]);
+        let searched = json!({ "steps": [], "report": before });
+        let found = compare(&[before, searched], &[after, report(11.0, 4.0)]).unwrap();
+        assert_eq!(found.lines.iter().map(|line| line.verdict).collect::<Vec<_>>(), [Verdict::Missing; 2]);
+        assert_eq!(
+            found.remarks,
+            ["not alike, in a request: 100 before, 10 after", "report 1 after: of 9 sent 9 rejected"]
+        );
+        let text = found.text();
+        assert!(text.contains("–") && text.contains("not in every report"), "{text}");
     }
 
     #[test]

@@ -162,8 +162,6 @@ impl Course {
             self.ready.wait();
             self.begun();
             let (mut window, still) = Window::watch(timing, self, stop, told, || reader.is_finished());
-            // Whoever stopped while signing has said so already.
-            let _ = self.stop.set(Instant::now());
             told(Progress::Step("waiting for what is under way"));
             window::settle(self, still, || reader.is_finished());
             self.over.store(true, Ordering::Release);
@@ -226,6 +224,8 @@ pub struct Told {
     pub spent: Spent,
     /// The last error of the connection.
     pub error: Option<RpcError>,
+    /// What the node said to a request that was too long for it.
+    pub too_long: Option<RpcError>,
     /// The last words of a node that had no room.
     pub full_words: Option<String>,
 }
@@ -257,6 +257,7 @@ impl Default for Told {
             resigned: 0,
             spent: Spent::default(),
             error: None,
+            too_long: None,
             full_words: None,
         }
     }

@@ -8,6 +8,7 @@ use super::collect::{Block, Chain, Receipts};
 use super::course::Told;
 use super::mix::Named;
 use super::outcome::{Outcomes, histogram};
+use super::refusal::Reason;
 use super::report::{BlockLine, Limit, Percentiles, Report, cores, distribution, median_of_seconds};
 use super::window::Window;
 
@@ -63,14 +64,33 @@ impl Shares {
     }
 }
 
+/// What was seen of a run, beside how the senders spent their time.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// The load's cores, and how many it can use.
+    client_cores: f64,
+    threads: f64,
+    /// Whether there was a rate, and whether it was kept.
+    rate: bool,
+    kept: bool,
+    /// Whether the node had the load wait: no room, higher fees, no answers.
+    told_to_wait: bool,
+    /// Whether accounts had no money.
+    poor: bool,
+}
+
 /// What kept the rate from being higher.
-fn limit(shares: &Shares, client_cores: f64, threads: f64, rate: bool, kept: bool) -> Limit {
+fn limit(shares: &Shares, seen: Seen) -> Limit {
+    let has_time = shares.idle > 1.0 - BUSY;
     match () {
-        () if rate && kept => Limit::Rate,
-        () if shares.busy > BUSY || client_cores > BUSY * threads => Limit::Load,
-        () if rate && shares.answers > BUSY => Limit::RoundTrips,
-        () if !rate && shares.idle < 1.0 - BUSY => Limit::RoundTrips,
-        () => Limit::Node,
+        () if seen.rate && seen.kept => Limit::Rate,
+        () if seen.poor => Limit::Funds,
+        () if shares.busy > BUSY || seen.client_cores > BUSY * seen.threads => Limit::Load,
+        // Without a rate a sender has time while as much is under way as may be.
+        () if has_time && (seen.told_to_wait || !seen.rate) => Limit::Node,
+        () if has_time => Limit::Unknown,
+        () if shares.busy > shares.answers => Limit::Load,
+        () => Limit::RoundTrips,
     }
 }
 
@@ -135,8 +155,19 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
         client_cores,
         senders_busy: shares.busy,
         senders_waiting: shares.answers,
-        limit: limit(&shares, client_cores, threads, rate.is_some(), kept),
+        limit: limit(
+            &shares,
+            Seen {
+                client_cores,
+                threads,
+                rate: rate.is_some(),
+                kept,
+                told_to_wait: no_room + sum(|told| told.full + told.dearer + told.unanswered) > 0,
+                poor: counts.rejected.keys().any(|words| Reason::of(words) == Reason::Funds),
+            },
+        ),
         unanswered: sum(|told| told.unanswered) + chain.errors,
+        too_long: tolds.iter().filter_map(|told| told.too_long.as_ref()).next_back().map(ToString::to_string),
         last_error: tolds.iter().filter_map(|told| told.error.as_ref()).next_back().map(ToString::to_string),
         pool_full: sum(|told| told.full),
         pool_full_words: tolds.iter().find_map(|told| told.full_words.clone()),
@@ -196,13 +227,18 @@ mod tests {
     #[test]
     fn who_was_the_limit() {
         let shares = |busy, answers, idle| Shares { busy, answers, idle };
+        let free = Seen { client_cores: 0.1, threads: 2.0, rate: false, kept: true, told_to_wait: false, poor: false };
         // Four senders on two cores: they cannot use more than two.
-        assert_eq!(limit(&shares(0.5, 0.3, 0.2), 1.9, 2.0, false, true), Limit::Load);
-        assert_eq!(limit(&shares(0.95, 0.0, 0.0), 0.3, 2.0, false, true), Limit::Load);
-        assert_eq!(limit(&shares(0.05, 0.93, 0.0), 0.1, 2.0, false, true), Limit::RoundTrips);
-        assert_eq!(limit(&shares(0.05, 0.3, 0.6), 0.1, 2.0, false, true), Limit::Node);
-        assert_eq!(limit(&shares(0.05, 0.97, 0.0), 0.1, 2.0, true, false), Limit::RoundTrips);
-        assert_eq!(limit(&shares(0.05, 0.5, 0.4), 0.1, 2.0, true, true), Limit::Rate);
-        assert_eq!(limit(&shares(0.05, 0.3, 0.6), 0.1, 2.0, true, false), Limit::Node);
+        assert_eq!(limit(&shares(0.5, 0.3, 0.2), Seen { client_cores: 1.9, ..free }), Limit::Load);
+        assert_eq!(limit(&shares(0.95, 0.0, 0.0), free), Limit::Load);
+        assert_eq!(limit(&shares(0.05, 0.93, 0.0), free), Limit::RoundTrips);
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), free), Limit::Node);
+        let missed = Seen { rate: true, kept: false, ..free };
+        assert_eq!(limit(&shares(0.05, 0.97, 0.0), missed), Limit::RoundTrips);
+        assert_eq!(limit(&shares(0.88, 0.45, 0.05), missed), Limit::Load);
+        assert_eq!(limit(&shares(0.05, 0.5, 0.4), Seen { kept: true, ..missed }), Limit::Rate);
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { told_to_wait: true, ..missed }), Limit::Node);
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), missed), Limit::Unknown, "nothing says that it was the node");
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { poor: true, ..missed }), Limit::Funds);
     }
 }

@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use alloy_primitives::utils::format_ether;
 use alloy_primitives::{Address, U256};
 use hearth_crypto::secp256k1::Signer;
 use serde_json::json;
@@ -37,11 +38,15 @@ pub enum FundError {
     #[error(transparent)]
     Rpc(#[from] RpcError),
     /// The rich account is not rich enough.
-    #[error("{payer} has {has} wei, and {needed} are needed for {count} accounts")]
+    #[error(
+        "{payer} has {} ether, and {} are needed for {count} accounts: name fewer, a lower --amount, or another --funder",
+        format_ether(*has),
+        format_ether(*needed)
+    )]
     Poor {
         /// Who pays.
         payer: Address,
-        /// What it has.
+        /// What it has, in wei.
         has: U256,
         /// What is needed, fees included.
         needed: U256,
@@ -126,6 +131,18 @@ pub fn needed(ask: &Patient<'_>, terms: &Terms, accounts: &[Signer], amount: U25
     let each = each(terms, amount);
     let survey = Survey::take(ask, &accounts.iter().collect::<Vec<_>>(), amount, each)?;
     Ok(each * U256::from(survey.beyond()))
+}
+
+/// The most that this account can come to have, in wei: what it has, or a development node's own account could give.
+pub fn purse(ask: &Patient<'_>, payer: Address) -> Result<U256, NoAnswer> {
+    let own = ask.balances(&[payer])?[0];
+    let accounts = match ask.ask(|rpc| rpc.call("eth_accounts", &json!([]))) {
+        Ok(accounts) => accounts,
+        Err(NoAnswer::Rpc(RpcError::Refused { .. })) => return Ok(own),
+        Err(why) => return Err(why),
+    };
+    let Some(rich) = accounts[0].as_str().and_then(|rich| rich.parse().ok()) else { return Ok(own) };
+    Ok(own.max(ask.balances(&[rich])?[0]))
 }
 
 /// Gives `amount` to each account that has less, out of those that have more and the account of `payer`. `told` hears
@@ -275,7 +292,9 @@ fn not_taken<'a, T>(
                 again.push(*raw);
                 words = message;
             }
-            Reason::NonceUsed | Reason::Fee | Reason::Other => return Err(FundError::Refused(message)),
+            Reason::NonceUsed | Reason::Fee | Reason::Funds | Reason::Other => {
+                return Err(FundError::Refused(message));
+            }
         }
     }
     Ok((again, words))

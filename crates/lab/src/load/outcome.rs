@@ -34,9 +34,9 @@ pub enum Outcome {
     Included,
     /// The node refused it, with these words.
     Rejected(String),
-    /// The node took it, and knows it no more.
+    /// The node said that it took it, and knows it no more.
     Dropped,
-    /// It waits in the pool, or nobody answered.
+    /// It waits in the pool, or nobody ever said what became of it.
     Unknown,
 }
 
@@ -47,6 +47,8 @@ struct Sent {
     due: Instant,
     /// Whether it counts: sent after the warm-up.
     measured: bool,
+    /// Whether a node has said that it took it.
+    taken: bool,
 }
 
 /// A histogram of µs.
@@ -190,7 +192,7 @@ impl Outcomes {
             if before.is_none() {
                 state.counts.sent += 1;
             }
-            state.under_way.insert(*hash, before.unwrap_or(Sent { due, measured }));
+            state.under_way.insert(*hash, before.unwrap_or(Sent { due, measured, taken: false }));
         }
     }
 
@@ -203,6 +205,16 @@ impl Outcomes {
                 && let Some(sent) = state.take(hash)
             {
                 state.under_way.insert(*hash, sent);
+            }
+        }
+    }
+
+    /// A node has said that it took these.
+    pub fn taken<'a>(&self, hashes: impl Iterator<Item = &'a B256>) {
+        let state = &mut *self.state();
+        for hash in hashes {
+            if let Some(sent) = state.under_way.get_mut(hash) {
+                sent.taken = true;
             }
         }
     }
@@ -319,6 +331,12 @@ impl Outcomes {
     /// Those still under way.
     pub fn left(&self) -> Vec<B256> {
         self.state().under_way.keys().copied().collect()
+    }
+
+    /// Ends one that is left and that the node does not know: it was dropped if it had been taken.
+    pub fn end_unknown_to_the_node(&self, hash: &B256) {
+        let taken = self.state().under_way.get(hash).is_some_and(|sent| sent.taken);
+        self.end(hash, if taken { &Outcome::Dropped } else { &Outcome::Unknown });
     }
 
     /// Ends one that is left.

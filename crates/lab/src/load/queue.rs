@@ -23,8 +23,12 @@ const REFUSALS_BORNE: u32 = 3;
 /// The first rest after them; each further one doubles it.
 const REST: Duration = Duration::from_millis(100);
 const REST_DOUBLINGS_MAX: u32 = 6;
+/// After so many rests, 6.3 s together, it is hopeless.
+const RESTS: u32 = 6;
 /// The most that fills a gap at once.
 const GAP_MAX: u64 = 16;
+/// So many nonces that have ended are passed over at once.
+const PASSED_OVER: usize = 64;
 
 /// An account that sends.
 pub struct Queue<'a> {
@@ -37,11 +41,12 @@ pub struct Queue<'a> {
     unsigned: u64,
     /// The first nonce that has never gone out.
     fresh: u64,
-    /// How many were sent, of those that count.
+    /// How many nonces have gone out.
     sent: u64,
     /// Signed, by nonce, without a hole but for what has ended.
     ahead: VecDeque<Signed>,
     refusals: u32,
+    broke: bool,
     rests_until: Option<Instant>,
     /// The nonce that the node waits for, when it was seen to wait.
     stuck_at: Option<u64>,
@@ -75,6 +80,7 @@ impl<'a> Queue<'a> {
             sent: 0,
             ahead: VecDeque::new(),
             refusals: 0,
+            broke: false,
             rests_until: None,
             stuck_at: None,
             patience: (1, 0),
@@ -105,27 +111,57 @@ impl<'a> Queue<'a> {
     /// Signs one more ahead, unless that has ended.
     pub fn sign_ahead(&mut self, shared: &Shared<'_>) {
         let signed = self.sign_at(shared, self.unsigned);
-        self.unsigned += 1;
+        self.unsigned = self.unsigned.saturating_add(1);
         self.ahead.extend(signed);
     }
 
-    /// How many it may still send.
+    /// How many it may still send: fresh ones, and at least one if some that have gone out may have to go again.
     pub fn left(&self, shared: &Shared<'_>) -> u64 {
+        self.fresh_left(shared).saturating_add(u64::from(self.next_nonce() < self.fresh))
+    }
+
+    fn fresh_left(&self, shared: &Shared<'_>) -> u64 {
         shared.pace.count.map_or(u64::MAX, |count| count.saturating_sub(self.sent))
     }
 
     /// The next transaction; none if it has sent all or rests.
     pub fn next(&mut self, shared: &Shared<'_>, now: Instant) -> Option<Signed> {
-        if self.left(shared) == 0 || self.rests_until.is_some_and(|until| now < until) {
+        if self.rests_until.is_some_and(|until| now < until) {
             return None;
         }
-        while self.ahead.is_empty() {
+        for _ in 0..PASSED_OVER {
+            if !self.ahead.is_empty() || self.left(shared) == 0 {
+                break;
+            }
             self.sign_ahead(shared);
         }
+        if self.next_nonce() >= self.fresh && self.fresh_left(shared) == 0 {
+            return None;
+        }
         let signed = self.ahead.pop_front()?;
-        self.sent += 1;
-        self.fresh = self.fresh.max(signed.nonce + 1);
+        if signed.nonce >= self.fresh {
+            self.sent += 1;
+            self.fresh = signed.nonce.saturating_add(1);
+        }
         Some(signed)
+    }
+
+    /// The first nonce that has never gone out: a node that waits for a higher one has heard of it from somebody else.
+    pub fn fresh(&self) -> u64 {
+        self.fresh
+    }
+
+    /// Whether it sends no more: the node has refused for a while whatever came, and it was to send a number; or the
+    /// node has said all that while that the account cannot pay. What waits in a pool may hold more of an account's
+    /// money than it costs in the end.
+    pub fn gives_up(&self, shared: &Shared<'_>) -> bool {
+        (self.broke || shared.pace.count.is_some()) && self.refusals > REFUSALS_BORNE + RESTS
+    }
+
+    /// The account has not the money for what it sends.
+    pub fn is_poor(&mut self, now: Instant) {
+        self.broke = true;
+        self.refused(now);
     }
 
     /// The nonce of what goes out next.
@@ -136,7 +172,6 @@ impl<'a> Queue<'a> {
     /// There was no room for it: it goes first next time.
     pub fn put_back(&mut self, mut signed: Signed) {
         signed.again = true;
-        self.sent -= 1;
         self.ahead.push_front(signed);
     }
 
@@ -155,7 +190,7 @@ impl<'a> Queue<'a> {
 
     /// The node took one.
     pub fn taken(&mut self) {
-        (self.refusals, self.rests_until) = (0, None);
+        (self.refusals, self.rests_until, self.broke) = (0, None, false);
     }
 
     /// The node refused one for good: after some in a row it rests.

@@ -51,6 +51,7 @@ impl Step {
         let p99_ms = report.latency.map(|latency| latency.p99_ms);
         let ended_else = report.rejected + report.dropped + report.unknown;
         let wrong = match p99_ms {
+            _ if report.limit == Limit::Funds => Some("the load's accounts had no money left".into()),
             _ if ended_else > 0 => Some(format!("{ended_else} were rejected, dropped or left")),
             _ if report.limit != Limit::Rate => {
                 let lag = report.send_lag.map_or(0.0, |lag| lag.p99_ms);
@@ -78,6 +79,9 @@ pub struct Ramped {
     pub highest: Option<f64>,
     /// Whether a bad step was the load's own fault: the node may do more.
     pub limited_by_load: bool,
+    /// Whether the search ended as the load's accounts had no money left: the node may do more.
+    #[serde(default)]
+    pub out_of_money: bool,
     /// All steps, in their order.
     pub steps: Vec<Step>,
     /// The report of the highest good rate.
@@ -99,7 +103,12 @@ impl Ramped {
             None => format!("no rate has its p99 below {bound:.0} ms"),
         };
         let limit = if self.limited_by_load { "; the load was the limit above it" } else { "" };
-        text + &found + limit + "\n"
+        let money = if self.out_of_money {
+            "; then the load's accounts had no money left: take more --accounts, or fund them by `hearth load fund`"
+        } else {
+            ""
+        };
+        text + &found + limit + money + "\n"
     }
 }
 
@@ -136,7 +145,8 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
     drive: impl Fn(&Asked<K>, &mut T) -> Result<Report, LoadError>,
 ) -> Result<Ramped, LoadError> {
     let p99_ms_max = bound.p99.as_secs_f64() * 1e3;
-    let mut found = Ramped { p99_ms_max, highest: None, limited_by_load: false, steps: vec![], report: None };
+    let mut found =
+        Ramped { p99_ms_max, highest: None, limited_by_load: false, out_of_money: false, steps: vec![], report: None };
     let mut search = Search::default();
     while let Some(rate) = search.next(bound.begin).filter(|_| !stop()) {
         told(Progress::Step(&format!("{rate:.1} transactions a second")));
@@ -150,9 +160,14 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
         if step.good() {
             (found.highest, found.report) = (Some(rate), Some(report));
         } else {
-            found.limited_by_load |= step.limit == Limit::Load;
+            found.limited_by_load |= matches!(step.limit, Limit::Load | Limit::RoundTrips);
+            found.out_of_money |= step.limit == Limit::Funds;
         }
         found.steps.push(step);
+        // Every step after it would be one of accounts that cannot pay.
+        if found.out_of_money {
+            break;
+        }
     }
     Ok(found)
 }

@@ -13,6 +13,8 @@ pub enum Reason {
     Fee,
     /// The nonce is used.
     NonceUsed,
+    /// The account has not the money for it.
+    Funds,
     /// Anything else; a nonce too far ahead among them.
     Other,
 }
@@ -21,6 +23,7 @@ const KNOWN: [&str; 5] =
     ["already known", "known transaction", "already imported", "already in mempool", "tx already exists"];
 const FULL: [&str; 5] = ["is full", "limit exceeded", "too many", "rate limit", "busy"];
 const FEE: [&str; 4] = ["less than block base fee", "below base fee", "fee cap less than", "max fee per gas less than"];
+const FUNDS: [&str; 4] = ["insufficient funds", "insufficient balance", "enough funds", "lack of funds"];
 const NONCE_USED: [&str; 4] = ["nonce too low", "nonce is too low", "replacement", "nonce has already been used"];
 
 impl Reason {
@@ -32,6 +35,9 @@ impl Reason {
             () if any(&KNOWN) => Self::Known,
             () if any(&FEE) => Self::Fee,
             () if any(&NONCE_USED) => Self::NonceUsed,
+            // Of the transaction's own gas: no block will ever have room for it.
+            () if message.contains("gas limit") => Self::Other,
+            () if any(&FUNDS) => Self::Funds,
             // A full pool of geth's takes only what pays more than what it holds, and says so.
             () if any(&FULL) || message.contains("underpriced") => Self::Full,
             () => Self::Other,
@@ -54,7 +60,9 @@ mod tests {
         assert_eq!(Reason::of("replacement transaction underpriced"), Reason::NonceUsed);
         assert_eq!(Reason::of("nonce too low: next nonce 5, tx nonce 4"), Reason::NonceUsed);
         assert_eq!(Reason::of("max fee per gas less than block base fee"), Reason::Fee);
-        assert_eq!(Reason::of("insufficient funds for gas * price + value"), Reason::Other);
+        assert_eq!(Reason::of("insufficient funds for gas * price + value"), Reason::Funds);
+        assert_eq!(Reason::of("Sender doesn't have enough funds to send tx."), Reason::Funds);
+        assert_eq!(Reason::of("block gas limit exceeded"), Reason::Other);
         assert_eq!(Reason::of("nonce too high"), Reason::Other);
     }
 }

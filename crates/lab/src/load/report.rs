@@ -105,7 +105,6 @@ pub struct BlockLine {
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// The node: the load had more to send and was told to wait, or had as much under way as it may.
-    #[default]
     Node,
     /// The load's own threads: the node may have more to give.
     Load,
@@ -113,6 +112,11 @@ pub enum Limit {
     RoundTrips,
     /// The rate that was asked for: it was kept.
     Rate,
+    /// The money of the load's accounts: there was no more of it.
+    Funds,
+    /// Nothing that was seen tells.
+    #[default]
+    Unknown,
 }
 
 impl Limit {
@@ -123,6 +127,8 @@ impl Limit {
             Self::Load => "the load itself: the node may have more to give",
             Self::RoundTrips => "waiting for answers: with a higher --max-parallelism the node may give more",
             Self::Rate => "the rate asked for, which was kept",
+            Self::Funds => "the money of the load's accounts: take more --accounts, or fund them by `hearth load fund`",
+            Self::Unknown => "not known: the load's threads had time left, and the node did not have them wait",
         }
     }
 }
@@ -161,9 +167,9 @@ pub struct Report {
     pub included: u64,
     /// Refused.
     pub rejected: u64,
-    /// Taken, and known no more.
+    /// Taken, by the node's words, and known no more.
     pub dropped: u64,
-    /// Waiting at the end, or never answered.
+    /// Waiting at the end, or nobody ever said what became of it.
     pub unknown: u64,
     /// Due at the end and not sent, or not taken for want of room: no latency has them.
     pub unsent: u64,
@@ -199,6 +205,8 @@ pub struct Report {
     pub unanswered: u64,
     /// Why the last of them had none.
     pub last_error: Option<String>,
+    /// What the node said of requests that were too long for it: they became shorter.
+    pub too_long: Option<String>,
     /// Times the pool had no room.
     pub pool_full: u64,
     /// The node's last words to that.
@@ -247,7 +255,8 @@ impl Report {
         );
         let (gas, time) = (self.mgas_per_s, self.block_time_s);
         let gas = if gas > 0.0 { format!(", {gas:.1} Mgas/s") } else { String::new() };
-        line("blocks", format!("{} in all, every {time:.2} s{gas}", self.blocks.len()));
+        let every = if time < 0.1 { format!("{:.1} ms", time * 1e3) } else { format!("{time:.2} s") };
+        line("blocks", format!("{} in all, every {every}{gas}", self.blocks.len()));
         let per_second: Vec<_> = self.per_second().iter().map(|second| second.1).collect();
         if per_second.len() > 1 {
             line("txn/s over time", sparks(&per_second));
@@ -344,8 +353,9 @@ impl Report {
     }
 
     /// The last words to some of that.
-    pub fn odd_words(&self) -> [(&'static str, &Option<String>); 3] {
+    pub fn odd_words(&self) -> [(&'static str, &Option<String>); 4] {
         [
+            ("requests were too long for the node, and became shorter", &self.too_long),
             ("the last request without an answer", &self.last_error),
             ("the pool said", &self.pool_full_words),
             ("blocks could not be read to the end", &self.reading_ended),

@@ -73,6 +73,18 @@ impl RpcError {
             Self::Refused { message, .. } => Reason::of(message) == Reason::Full,
         }
     }
+
+    /// Whether a request with fewer questions may be answered: this one was too long.
+    pub fn may_be_too_long(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => *status == 413,
+            Self::Refused { message, .. } => {
+                let message = message.to_ascii_lowercase();
+                ["batch", "too large", "too long", "too big"].iter().any(|words| message.contains(words))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// An error object. Not every node fills both.
@@ -207,7 +219,13 @@ impl Rpc {
                 answer.error.ok_or_else(|| self.garbled(method, "one answer to a batch"))?;
             return Err(RpcError::Refused { method: method.into(), code, message });
         }
-        let answers: Vec<Answer<'_>> = self.parse(method, text)?;
+        let mut answers: Vec<Answer<'_>> = self.parse(method, text)?;
+        // The same in a list, as geth has it.
+        let is_refusal = |answer: &Answer<'_>| answer.result.is_none() && answer.error.is_some();
+        if answers.len() < count && answers.iter().all(is_refusal) && !answers.is_empty() {
+            let Refusal { code, message } = answers.swap_remove(0).error.expect("looked at above");
+            return Err(RpcError::Refused { method: method.into(), code, message });
+        }
         let mut ordered: Vec<Option<Result<T, Refusal>>> = (0..count).map(|_| None).collect();
         for answer in answers {
             let slot = answer.id.and_then(|id| ordered.get_mut(usize::try_from(id).ok()?));
@@ -342,8 +360,11 @@ mod tests {
     fn one_refusal_may_be_for_all() {
         let why = ordered(r#"{"id":null,"error":{"code":-32005,"message":"too many requests"}}"#).unwrap_err();
         assert!(matches!(why, RpcError::Refused { code: -32005, .. }) && why.may_pass(), "{why}");
+        assert!(!why.may_be_too_long());
         let why = ordered(r#"{"error":{"code":-32600,"message":"batches are not served"}}"#).unwrap_err();
-        assert!(!why.may_pass(), "{why}");
+        assert!(!why.may_pass() && why.may_be_too_long(), "{why}");
+        let why = ordered(r#"[{"id":0,"error":{"code":-32600,"message":"batch too large"}}]"#).unwrap_err();
+        assert!(why.may_be_too_long() && why.to_string().contains("batch too large"), "{why}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! memory  see the parts
 //! drops   nothing
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::U256;
@@ -109,8 +109,10 @@ pub fn drive(
     let newest = ask.ask(|rpc| rpc.number("eth_blockNumber", &json!([])))?;
     let course = Course::new(shares.len());
     course.outcomes.expect_blocks_every(collect::block_time(&node.rpc, newest));
+    let pace = asked.pace_of(accounts.len());
     let shared = Shared {
-        pace: asked.pace_of(accounts.len()),
+        pace,
+        batch: AtomicUsize::new(pace.batch),
         senders: shares.len(),
         workload: Workload { mix: asked.mix.clone(), contracts },
         fees: Fees::new(node.terms),
@@ -163,12 +165,13 @@ fn end(rpc: &Rpc, outcomes: &Outcomes, patience: Duration) {
         let answers = in_time.then(asked).flatten();
         let mut answers = answers.unwrap_or_default().into_iter();
         for hash in hashes {
-            let outcome = match answers.next() {
-                Some(Ok(Value::Null)) => Outcome::Dropped,
-                Some(Ok(transaction)) if !transaction["blockNumber"].is_null() => Outcome::Included,
-                _ => Outcome::Unknown,
-            };
-            outcomes.end(hash, &outcome);
+            match answers.next() {
+                Some(Ok(Value::Null)) => outcomes.end_unknown_to_the_node(hash),
+                Some(Ok(transaction)) if !transaction["blockNumber"].is_null() => {
+                    outcomes.end(hash, &Outcome::Included)
+                }
+                _ => outcomes.end(hash, &Outcome::Unknown),
+            }
         }
     }
 }

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256};
@@ -41,6 +41,8 @@ const DEARER: u128 = 8;
 pub struct Shared<'a> {
     /// The pace.
     pub pace: Pace,
+    /// How many a request has at most: fewer than asked for where the node refuses that many.
+    pub batch: AtomicUsize,
     /// How many senders there are.
     pub senders: usize,
     /// What they send.
@@ -127,9 +129,13 @@ impl<'a> Sender<'a> {
         &self.nodes.0[self.nodes.1]
     }
 
+    fn batch(&self) -> usize {
+        self.shared.batch.load(Ordering::Relaxed)
+    }
+
     fn run(&mut self, index: usize) {
-        let pace = self.shared.pace;
-        let mut timetable = pace.rate.map(|rate| self.shared.course.timetable(rate, self.shared.senders, index));
+        let mut timetable =
+            self.shared.pace.rate.map(|rate| self.shared.course.timetable(rate, self.shared.senders, index));
         let mut healed = Instant::now();
         loop {
             let due = timetable.as_ref().map(|timetable| timetable.due(timetable.gone));
@@ -141,17 +147,18 @@ impl<'a> Sender<'a> {
                 self.heal();
                 healed = Instant::now();
             }
-            let now = Instant::now();
-            let count = timetable.as_ref().map_or(pace.batch, |timetable| timetable.together(now, pace.batch));
+            let (now, most) = (Instant::now(), self.batch());
+            let count = timetable.as_ref().map_or(most, |timetable| timetable.together(now, most));
             let batch = self.take(count, now);
             if batch.is_empty() {
-                if self.queues.iter().all(|queue| queue.left(self.shared) == 0) {
-                    return;
+                if self.queues.iter().all(|queue| queue.left(self.shared) == 0 || queue.gives_up(self.shared)) {
+                    break;
                 }
                 self.idle(BACK_OFF);
                 continue;
             }
-            self.announce(&batch, &mut timetable, now);
+            // What is signed only now is late by that too.
+            self.announce(&batch, &mut timetable, Instant::now());
             self.deliver(batch);
         }
         if let Some(timetable) = &timetable {
@@ -244,6 +251,11 @@ impl<'a> Sender<'a> {
             let raws: Vec<_> = batch.iter().map(|(_, signed)| &signed.raw[..]).collect();
             match self.ask(&raws) {
                 Ok(verdicts) => break verdicts,
+                Err(why) if why.may_be_too_long() && batch.len() > 1 => return self.deliver_in_halves(batch, why),
+                // Of the only one in it.
+                Err(RpcError::Refused { code, message, .. }) if Reason::of(&message) != Reason::Full => {
+                    break vec![Err(Refusal { code, message })];
+                }
                 Err(why) => self.unanswered(why),
             }
             if self.shared.course.stopped() {
@@ -254,13 +266,30 @@ impl<'a> Sender<'a> {
             back_off = (back_off * 2).min(BACK_OFF_MAX);
             resent = true;
         };
-        let (mut full, mut astray) = (false, vec![]);
+        self.hear(batch, verdicts, resent);
+    }
+
+    /// The node takes no request of so many: from now on none has more than half.
+    fn deliver_in_halves(&mut self, mut batch: Vec<(usize, Signed)>, why: RpcError) {
+        let second = batch.split_off(batch.len() / 2);
+        self.shared.batch.fetch_min(second.len(), Ordering::Relaxed);
+        self.told.too_long = Some(why);
+        self.deliver(batch);
+        self.deliver(second);
+    }
+
+    /// What the node has said of each of a batch.
+    fn hear(&mut self, batch: Vec<(usize, Signed)>, verdicts: Vec<Result<B256, Refusal>>, resent: bool) {
+        let (mut full, mut astray, mut taken) = (false, vec![], vec![]);
         for ((index, signed), verdict) in batch.into_iter().zip(verdicts) {
             match verdict {
-                Ok(hash) if hash == signed.hash => self.queues[index].taken(),
+                Ok(hash) if hash == signed.hash => {
+                    self.queues[index].taken();
+                    taken.push(hash);
+                }
                 Ok(_) => self.told.other_hash += 1,
                 Err(Refusal { message, .. }) => match Reason::of(&message) {
-                    Reason::Known => {}
+                    Reason::Known => taken.push(signed.hash),
                     Reason::Full => {
                         full = true;
                         self.shared.course.outcomes.held(&signed.hash);
@@ -270,14 +299,18 @@ impl<'a> Sender<'a> {
                     Reason::Fee => self.pay_more(index, &signed),
                     // It may have been taken before, and be in a block that has not been read yet: the end will tell.
                     Reason::NonceUsed if resent || signed.again => astray.push(index),
-                    Reason::NonceUsed | Reason::Other => {
+                    reason => {
                         self.shared.course.outcomes.rejected(&signed.hash, &message);
-                        self.queues[index].refused(Instant::now());
+                        match reason {
+                            Reason::Funds => self.queues[index].is_poor(Instant::now()),
+                            _ => self.queues[index].refused(Instant::now()),
+                        }
                         astray.push(index);
                     }
                 },
             }
         }
+        self.shared.course.outcomes.taken(taken.iter());
         self.renonce(&astray);
         if full {
             self.told.full += 1;
@@ -299,8 +332,7 @@ impl<'a> Sender<'a> {
             return;
         }
         self.told.renonced += indices.len() as u64;
-        let addresses: Vec<_> = indices.iter().map(|&index| self.queues[index].address).collect();
-        match self.rpc().nonces(&addresses) {
+        match self.awaited(indices) {
             Ok(nonces) => {
                 indices.iter().zip(nonces).for_each(|(&index, nonce)| self.queues[index].align(self.shared, nonce));
             }
@@ -308,11 +340,27 @@ impl<'a> Sender<'a> {
         }
     }
 
+    /// The nonce of each of these accounts that the node waits for. One above all that was sent may be that of
+    /// somebody else's transactions, and is believed when it is told twice.
+    fn awaited(&self, indices: &[usize]) -> Result<Vec<u64>, RpcError> {
+        let ask = |indices: &[usize]| {
+            let addresses: Vec<_> = indices.iter().map(|&index| self.queues[index].address).collect();
+            self.rpc().nonces(&addresses)
+        };
+        let mut awaited = ask(indices)?;
+        let is_strange = |at: &usize| awaited[*at] > self.queues[indices[*at]].fresh();
+        let strange: Vec<_> = (0..indices.len()).filter(is_strange).collect();
+        if !strange.is_empty() {
+            let again = ask(&strange.iter().map(|&at| indices[at]).collect::<Vec<_>>())?;
+            strange.iter().zip(again).for_each(|(&at, again)| awaited[at] = awaited[at].min(again));
+        }
+        Ok(awaited)
+    }
+
     /// Looks whether the node waits for a nonce that was sent: a pool that was full may have dropped one, and what
     /// comes after it waits for ever.
     fn heal(&mut self) {
-        let addresses: Vec<_> = self.queues.iter().map(|queue| queue.address).collect();
-        let nonces = match self.rpc().nonces(&addresses) {
+        let nonces = match self.awaited(&(0..self.queues.len()).collect::<Vec<_>>()) {
             Ok(nonces) => nonces,
             Err(why) => return self.unanswered(why),
         };
@@ -322,7 +370,7 @@ impl<'a> Sender<'a> {
             lost.extend(signed.into_iter().map(|signed| (index, signed)));
         }
         let mut looked: BTreeMap<usize, bool> = BTreeMap::new();
-        for batch in lost.chunks(self.shared.pace.batch) {
+        for batch in lost.chunks(self.batch()) {
             let raws: Vec<_> = batch.iter().map(|(_, signed)| &signed.raw[..]).collect();
             match self.ask(&raws) {
                 Ok(verdicts) => {

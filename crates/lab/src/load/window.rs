@@ -83,6 +83,8 @@ impl Window {
             }
             thread::sleep(LOOK_EVERY.min((begin + timing.duration).saturating_duration_since(now)));
         };
+        // What falls due while the rest of this is read is no longer sent.
+        let _ = course.stop.set(end);
         let (server, client) = cpu();
         let ((server_before, client_before), counted_from) = before.unwrap_or(((server, client), Instant::now()));
         let known = !timing.pids.is_empty();

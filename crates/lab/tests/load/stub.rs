@@ -42,6 +42,13 @@ pub struct Manners {
     /// Of the nonces that it tells, each so-manieth is this much too low; 0 is none.
     pub nonces_behind_every: u64,
     pub nonces_behind: u64,
+    /// And each so-manieth is this much too high; 0 is none.
+    pub nonces_ahead_every: u64,
+    pub nonces_ahead: u64,
+    /// The most questions in a request; 0 is no bound.
+    pub batch_max: usize,
+    /// When so many transactions have been taken nobody has money any more; 0 is never.
+    pub poor_after: u64,
     /// Of the transactions that it takes, each so-manieth is answered with words of a full pool; 0 is none.
     pub full_is_a_lie_every: u64,
     /// Blocks below this are not kept.
@@ -187,6 +194,13 @@ fn answer(world: &Mutex<World>, body: &[u8]) -> Reply {
     if is_nth(world.manners.busy_every) {
         return Reply::Status(429);
     }
+    if sends && world.manners.batch_max > 0 && request.as_array().is_some_and(|all| all.len() > world.manners.batch_max)
+    {
+        return Reply::Answer(
+            json!([{ "jsonrpc": "2.0", "id": null, "error": { "code": -32600, "message": "batch too large" } }])
+                .to_string(),
+        );
+    }
     let answers = answered(&request, |method, params| world.call(method, params));
     if sends {
         world.sends += 1;
@@ -249,8 +263,10 @@ impl World {
                 self.nonces_told += 1;
                 let every = self.manners.nonces_behind_every;
                 let behind = if every > 0 && self.nonces_told % every == 0 { self.manners.nonces_behind } else { 0 };
+                let every = self.manners.nonces_ahead_every;
+                let ahead = if every > 0 && self.nonces_told % every == 0 { self.manners.nonces_ahead } else { 0 };
                 let nonce = self.nonce(address(), params[1] == "pending");
-                json!(format!("{:#x}", nonce.saturating_sub(behind)))
+                json!(format!("{:#x}", nonce.saturating_sub(behind) + ahead))
             }
             "eth_getBlockByNumber" => {
                 let number = block(self);
@@ -327,7 +343,8 @@ impl World {
         self.seen += 1;
         let cost =
             U256::from(transaction.max_fee_per_gas()) * U256::from(transaction.gas_limit()) + transaction.value();
-        if self.balance(from) < cost {
+        let poor = self.manners.poor_after > 0 && self.taken >= self.manners.poor_after;
+        if poor || self.balance(from) < cost {
             return refuse("insufficient funds for gas * price + value");
         }
         if self.taken >= self.manners.base_fee_after && transaction.max_fee_per_gas() < self.manners.base_fee {
