@@ -387,8 +387,8 @@ fn watch(say: &Say) -> impl FnMut(Progress<'_>) {
     }
 }
 
-/// What each account needs for a run, in wei, at the highest fee that the load pays: for the number of transactions that
-/// was asked for, or that the rate makes; else for as much gas as no node is known to use in that time.
+/// What each account needs for a run, in wei, at the highest fee that the load pays: for the number of transactions
+/// that was asked for, or that the rate makes; else for as much gas as no node is known to use in that time.
 fn needed(options: &Run, mix: &Mix, max_fee: u128) -> U256 {
     let seconds = (options.warmup + options.duration) as f64;
     let steps = if options.ramp.is_some() { RAMP_STEPS } else { 1.0 };

@@ -15,13 +15,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::outcome::Outcomes;
-use super::rpc::{Rpc, RpcError, to_quantity};
+use super::rpc::{Refusal, Rpc, RpcError, to_quantity};
 
 /// How often the node is asked for its newest block.
 const POLL: Duration = Duration::from_millis(20);
 /// So many times between the newest blocks tell how often the chain makes one; more than this is not believed.
 const BLOCKS_TIMED: u64 = 3;
 const BLOCK_TIME_MAX: Duration = Duration::from_secs(60);
+const METHOD: &str = "eth_getBlockByNumber";
+/// Blocks asked for at once when there are several.
+const BLOCKS_TOGETHER: u64 = 20;
 /// Receipts asked for at once where those of a whole block are too many for the node.
 const RECEIPTS_TOGETHER: usize = 100;
 
@@ -114,38 +117,68 @@ fn step(
 ) -> Result<(), RpcError> {
     let newest = rpc.number("eth_blockNumber", &json!([]))?;
     while *next <= newest {
-        const METHOD: &str = "eth_getBlockByNumber";
-        let value = rpc.call(METHOD, &json!([format!("{next:#x}"), false]))?;
-        let seen = Instant::now();
-        if value.is_null() {
-            chain.number_ahead += 1;
-            return Ok(());
+        let last = newest.min(*next + BLOCKS_TOGETHER - 1);
+        for value in blocks(rpc, *next, last)? {
+            let value = value?;
+            if value.is_null() {
+                chain.number_ahead += 1;
+                return Ok(());
+            }
+            add(rpc, value, next, tip, outcomes, chain)?;
         }
-        let garbled = |why: String| RpcError::Garbled { url: rpc.url().into(), method: METHOD.into(), why };
-        let header: Header = serde_json::from_value(value).map_err(|why| garbled(why.to_string()))?;
-        let number = |text: &str| {
-            let value = to_quantity(&json!(text)).and_then(|value| value.try_into().ok());
-            value.ok_or_else(|| garbled(format!("{text} is no quantity")))
-        };
-        let base_fee = header.base_fee_per_gas.as_deref().map(|text| to_quantity(&json!(text)).unwrap_or_default());
-        let (gas_used, gas_limit) = (number(&header.gas_used)?, number(&header.gas_limit)?);
-        let timestamp = number(&header.timestamp)?;
-        chain.reorganised += u64::from(tip.is_some_and(|tip| tip != header.parent_hash));
-        *tip = Some(header.hash);
-        let ours = outcomes.included(&header.transactions, seen);
-        chain.blocks.push(Block {
-            number: *next,
-            seen,
-            timestamp,
-            transactions: header.transactions.len() as u64,
-            ours,
-            gas_used,
-            gas_limit,
-            base_fee: base_fee.unwrap_or_default().try_into().unwrap_or(u128::MAX),
-            under_way: outcomes.under_way(),
-        });
-        *next += 1;
     }
+    Ok(())
+}
+
+/// Blocks as the node tells them: a chain may make more in a second than it can be asked for one by one.
+fn blocks(rpc: &Rpc, first: u64, last: u64) -> Result<Vec<Result<Value, RpcError>>, RpcError> {
+    let params: Vec<Value> = (first..=last).map(|number| json!([format!("{number:#x}"), false])).collect();
+    if let [only] = &params[..] {
+        return Ok(vec![rpc.call(METHOD, only)]);
+    }
+    let refused = |Refusal { code, message }| RpcError::Refused { method: METHOD.into(), code, message };
+    match rpc.batch::<Value>(METHOD, &params) {
+        Ok(answers) => Ok(answers.into_iter().map(|answer| answer.map_err(refused)).collect()),
+        // A node may serve no batches, or find the answer too long.
+        Err(RpcError::Refused { .. } | RpcError::Status { .. }) => Ok(vec![rpc.call(METHOD, &params[0])]),
+        Err(why) => Err(why),
+    }
+}
+
+/// Adds a block that was read just now.
+fn add(
+    rpc: &Rpc,
+    value: Value,
+    next: &mut u64,
+    tip: &mut Option<B256>,
+    outcomes: &Outcomes,
+    chain: &mut Chain,
+) -> Result<(), RpcError> {
+    let seen = Instant::now();
+    let garbled = |why: String| RpcError::Garbled { url: rpc.url().into(), method: METHOD.into(), why };
+    let header: Header = serde_json::from_value(value).map_err(|why| garbled(why.to_string()))?;
+    let number = |text: &str| {
+        let value = to_quantity(&json!(text)).and_then(|value| value.try_into().ok());
+        value.ok_or_else(|| garbled(format!("{text} is no quantity")))
+    };
+    let base_fee = header.base_fee_per_gas.as_deref().map(|text| to_quantity(&json!(text)).unwrap_or_default());
+    let (gas_used, gas_limit) = (number(&header.gas_used)?, number(&header.gas_limit)?);
+    let timestamp = number(&header.timestamp)?;
+    chain.reorganised += u64::from(tip.is_some_and(|tip| tip != header.parent_hash));
+    *tip = Some(header.hash);
+    let ours = outcomes.included(&header.transactions, seen);
+    chain.blocks.push(Block {
+        number: *next,
+        seen,
+        timestamp,
+        transactions: header.transactions.len() as u64,
+        ours,
+        gas_used,
+        gas_limit,
+        base_fee: base_fee.unwrap_or_default().try_into().unwrap_or(u128::MAX),
+        under_way: outcomes.under_way(),
+    });
+    *next += 1;
     Ok(())
 }
 
@@ -155,7 +188,7 @@ pub fn block_time(rpc: &Rpc, newest: u64) -> Duration {
     // The first block's time is no time at which it was made.
     let numbers: Vec<_> = (newest.saturating_sub(BLOCKS_TIMED).max(1)..=newest).collect();
     let params: Vec<_> = numbers.iter().map(|number| json!([format!("{number:#x}"), false])).collect();
-    let blocks = rpc.batch::<Value>("eth_getBlockByNumber", &params).unwrap_or_default();
+    let blocks = rpc.batch::<Value>(METHOD, &params).unwrap_or_default();
     let time = |block: Result<Value, _>| to_quantity(block.ok()?.get("timestamp")?)?.try_into().ok();
     let times: Option<Vec<u64>> = blocks.into_iter().map(time).collect();
     let times = times.unwrap_or_default();

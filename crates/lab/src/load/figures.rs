@@ -166,6 +166,17 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
                 poor: counts.rejected.keys().any(|words| Reason::of(words) == Reason::Funds),
             },
         ),
+        blocks: chain.blocks.iter().map(|block| line(block, seen(block), receipts)).collect(),
+        ..beside(found)
+    })
+}
+
+/// What is told beside the figures.
+fn beside<K: Named>(found: &Found<'_, K>) -> Report {
+    let Window { series, profile, begin, began_unix_s, .. } = &found.window;
+    let Found { chain, tolds, .. } = found;
+    let sum = |of: fn(&Told) -> u64| tolds.iter().map(of).sum::<u64>();
+    Report {
         unanswered: sum(|told| told.unanswered) + chain.errors,
         too_long: tolds.iter().filter_map(|told| told.too_long.as_ref()).next_back().map(ToString::to_string),
         last_error: tolds.iter().filter_map(|told| told.error.as_ref()).next_back().map(ToString::to_string),
@@ -180,15 +191,6 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
         number_ahead: chain.number_ahead,
         reorganised: chain.reorganised,
         reading_ended: chain.lost.as_ref().map(ToString::to_string),
-        blocks: chain.blocks.iter().map(|block| line(block, seen(block), receipts)).collect(),
-        ..beside(found)
-    })
-}
-
-/// What is told beside the figures.
-fn beside<K: Named>(found: &Found<'_, K>) -> Report {
-    let Window { series, profile, begin, began_unix_s, .. } = &found.window;
-    Report {
         began_unix_s: *began_unix_s,
         configuration: found.asked.configuration(&found.way),
         pool_source: series.pool_source.map(Into::into),

@@ -72,8 +72,6 @@ impl Window {
                 second += Duration::from_secs(1);
             }
             if now >= begin + timing.duration || stop() || reader_ended() {
-                // At once: what is sent after the end is not in the measured time.
-                let _ = course.stop.set(now);
                 break now;
             }
             let stands = still.reached(&course.outcomes);
@@ -83,7 +81,7 @@ impl Window {
             }
             thread::sleep(LOOK_EVERY.min((begin + timing.duration).saturating_duration_since(now)));
         };
-        // What falls due while the rest of this is read is no longer sent.
+        // At once: what is sent after the end is not in the measured time.
         let _ = course.stop.set(end);
         let (server, client) = cpu();
         let ((server_before, client_before), counted_from) = before.unwrap_or(((server, client), Instant::now()));
