@@ -79,6 +79,15 @@ pub fn ethereum_tools(binary: &Path) -> Result<(), String> {
     })
 }
 
+/// Loads on nodes of others from npm: anvil, and Hardhat's.
+pub fn loads(binary: &Path) -> Result<(), String> {
+    let (tools, scratch) = (installed("tools")?, TempFolder::new("loads")?);
+    let mut script = Command::new("node");
+    script.arg("load.mjs").current_dir(tools).env("HEARTH", binary).env("FOLDER", scratch.path());
+    // Hardhat's configuration names a node, which is not asked here.
+    run::run(script.env("RPC_URL", "http://127.0.0.1:1").env("HARDHAT_DISABLE_TELEMETRY_PROMPT", "true"))
+}
+
 /// The clients from npm: web3.js, kit, SPL Token, Anchor.
 pub fn npm(binary: &Path) -> Result<(), String> {
     let scripts = installed("npm")?;

@@ -288,7 +288,7 @@ fn not_taken<'a, T>(
             Reason::Known => {}
             // Its answer was lost, and it is in a block by now.
             Reason::NonceUsed if resent => {}
-            Reason::Full => {
+            Reason::Full | Reason::NonceAhead => {
                 again.push(*raw);
                 words = message;
             }

@@ -13,9 +13,11 @@ pub enum Reason {
     Fee,
     /// The nonce is used.
     NonceUsed,
+    /// The nonce is above the next one, and this node queues nothing: Hardhat's, which goes through a batch in any order.
+    NonceAhead,
     /// The account has not the money for it.
     Funds,
-    /// Anything else; a nonce too far ahead among them.
+    /// Anything else.
     Other,
 }
 
@@ -23,6 +25,7 @@ const KNOWN: [&str; 5] =
     ["already known", "known transaction", "already imported", "already in mempool", "tx already exists"];
 const FULL: [&str; 5] = ["is full", "limit exceeded", "too many", "rate limit", "busy"];
 const FEE: [&str; 4] = ["less than block base fee", "below base fee", "fee cap less than", "max fee per gas less than"];
+const NONCE_AHEAD: [&str; 2] = ["nonce too high", "nonce is too high"];
 const FUNDS: [&str; 4] = ["insufficient funds", "insufficient balance", "enough funds", "lack of funds"];
 const NONCE_USED: [&str; 4] = ["nonce too low", "nonce is too low", "replacement", "nonce has already been used"];
 
@@ -38,6 +41,7 @@ impl Reason {
             // Of the transaction's own gas: no block will ever have room for it.
             () if message.contains("gas limit") => Self::Other,
             () if any(&FUNDS) => Self::Funds,
+            () if any(&NONCE_AHEAD) => Self::NonceAhead,
             // A full pool of geth's takes only what pays more than what it holds, and says so.
             () if any(&FULL) || message.contains("underpriced") => Self::Full,
             () => Self::Other,
@@ -63,6 +67,8 @@ mod tests {
         assert_eq!(Reason::of("insufficient funds for gas * price + value"), Reason::Funds);
         assert_eq!(Reason::of("Sender doesn't have enough funds to send tx."), Reason::Funds);
         assert_eq!(Reason::of("block gas limit exceeded"), Reason::Other);
-        assert_eq!(Reason::of("nonce too high"), Reason::Other);
+        assert_eq!(Reason::of("nonce too high"), Reason::NonceAhead);
+        assert_eq!(Reason::of("Nonce too high. Expected nonce to be 7 but got 8."), Reason::NonceAhead);
+        assert_eq!(Reason::of("transaction type not supported"), Reason::Other);
     }
 }

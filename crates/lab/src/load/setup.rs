@@ -113,7 +113,9 @@ impl By<'_> {
                     // An answer was lost, and it is in a block by now: its receipt will tell.
                     Reason::NonceUsed if resent => return Ok(()),
                     Reason::Full => wrong(message),
-                    Reason::NonceUsed | Reason::Fee | Reason::Funds | Reason::Other => return Err(wrong(message)),
+                    Reason::NonceUsed | Reason::Fee | Reason::NonceAhead | Reason::Funds | Reason::Other => {
+                        return Err(wrong(message));
+                    }
                 },
                 Ok(_) => return Ok(()),
                 Err(why) if !why.may_pass() => return Err(why.into()),
