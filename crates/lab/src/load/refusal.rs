@@ -13,7 +13,7 @@ pub enum Reason {
     Fee,
     /// The nonce is used.
     NonceUsed,
-    /// The nonce is above the next one, and this node queues nothing: Hardhat's, which goes through a batch in any order.
+    /// The nonce is above the next one, and this node queues nothing: Hardhat's goes through a batch in any order.
     NonceAhead,
     /// The account has not the money for it.
     Funds,
