@@ -121,6 +121,10 @@ impl Rounds<'_> {
             if !takes_part(&unit, happened) {
                 continue;
             }
+            // A run may be over before it looks.
+            if (self.control.stop)() {
+                return Err(StudyError::Stopped { done: results.count(), folder: self.folder.into() });
+            }
             let subject = &self.subjects[unit / workloads];
             match self.measure(subject, &self.spec.workloads[unit % workloads], results.count())? {
                 Outcome::Values(values, seconds) => {

@@ -307,7 +307,9 @@ fn numbers(file: &File) -> Result<(), String> {
 fn checked(file: File, path: &Path) -> Result<Spec, String> {
     numbers(&file)?;
     file.quiet.check()?;
-    let folder = path.parent().unwrap_or(Path::new("."));
+    // Runs have the project as their folder: what is named beside the spec is found from there, too.
+    let path = std::path::absolute(path).map_err(|why| format!("{}: {why}", path.display()))?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
     let beside = |path: &Path| if path.is_absolute() { path.to_owned() } else { folder.join(path) };
     let objectives = objectives(&file)?;
     let allocators = file.allocators;
@@ -345,7 +347,7 @@ fn checked(file: File, path: &Path) -> Result<Spec, String> {
         }
     }
     let spec = Spec {
-        path: path.into(),
+        path: path.clone(),
         project: beside(&file.project),
         package: file.package,
         bin: file.bin,
@@ -432,8 +434,9 @@ mod tests {
              name = \"official\"\nbinary = \"official/app\"\n[[row]]\nname = \"docker\"\ncommand = \"docker run x\"\n{WORKLOAD}"
         );
         let spec = read(&text).expect("fine");
-        assert_eq!((spec.rounds, &spec.project), (7, &PathBuf::from("at/app")));
-        assert_eq!(spec.rows[0].1, Made::Binary("at/official/app".into()));
+        let at = |path: &str| std::path::absolute(path).expect("a folder");
+        assert_eq!((spec.rounds, &spec.project), (7, &at("at/app")));
+        assert_eq!(spec.rows[0].1, Made::Binary(at("at/official/app")));
         assert!(matches!(&spec.reference, Reference::Options(options) if options.to_string() == "lto=thin"));
         assert_eq!(spec.goals(), (vec!["tps".into()], vec![BYTES.into()]));
     }

@@ -74,6 +74,7 @@ impl<'a> Study<'a> {
         let failed = |source| StudyError::Io { path: folder.into(), source };
         fs::create_dir_all(folder).map_err(failed)?;
         let folder = folder.canonicalize().map_err(failed)?;
+        is_for_studies(&folder, &spec.project)?;
         let lock = File::create(folder.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => return Err(StudyError::Locked(folder)),
@@ -448,6 +449,19 @@ impl Entry {
     }
 }
 
+/// A study removes folders in its own: that one is new, or a study's, and does not have the project in it.
+fn is_for_studies(folder: &Path, project: &Path) -> Result<(), StudyError> {
+    let failed = |source| StudyError::Io { path: folder.into(), source };
+    let asked = |what: &str| Err(StudyError::Asked(format!("--out: {} {what}; name another", folder.display())));
+    if project.canonicalize().is_ok_and(|project| project.starts_with(folder)) {
+        return asked("has the project in it");
+    }
+    if !folder.join("lock").exists() && fs::read_dir(folder).map_err(failed)?.next().is_some() {
+        return asked("has other files in it");
+    }
+    Ok(())
+}
+
 /// The metrics of each workload's runs; the program's size goes with the first.
 fn metrics(spec: &Spec) -> Vec<Vec<String>> {
     let names = |workload: &Workload| workload.metrics.iter().map(|metric| metric.name.clone()).collect::<Vec<_>>();
@@ -476,4 +490,25 @@ fn entries(spec: &Spec) -> Vec<Entry> {
     spec.matrix.expand().into_iter().for_each(|options| add(options.to_string(), Origin::Options(options)));
     spec.rows.iter().for_each(|(name, made)| add(name.clone(), Origin::Row(made.clone())));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_others_is_left_alone() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (project, own) = (dir.path().join("app"), dir.path().join("study"));
+        [&project, &own].into_iter().for_each(|folder| fs::create_dir(folder).expect("made"));
+        assert!(is_for_studies(&own, &project).is_ok());
+        for wrong in [dir.path(), &project] {
+            let why = is_for_studies(&wrong.canonicalize().expect("there"), &project).expect_err("refused").to_string();
+            assert!(why.contains("--out") && why.contains("project"), "{why}");
+        }
+        fs::write(own.join("letter"), "").expect("written");
+        assert!(is_for_studies(&own, &project).is_err());
+        fs::write(own.join("lock"), "").expect("written");
+        assert!(is_for_studies(&own, &project).is_ok(), "a study's own");
+    }
 }
