@@ -261,6 +261,8 @@ impl Node {
     }
 
     fn start_comet(&mut self) {
+        // The one before is gone first: it has the ports.
+        self.comet = None;
         let mut command = Command::new(&self.cometbft);
         command.arg("start").arg("--home").arg(&self.home.folder).current_dir(&self.home.folder);
         self.comet = Some(Process::start(&mut command, &self.home.folder.join("cometbft.log")));

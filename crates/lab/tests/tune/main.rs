@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hearth_lab::tune::build::report::{Layouts, Report};
 use hearth_lab::tune::build::spec::Spec;
@@ -14,6 +15,13 @@ use hearth_lab::tune::paired::Verdict;
 /// right answer on every machine.
 struct Project {
     folder: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// One at a time: a child that another test's thread begins holds, until it is another program, files that were open.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const MAIN: &str = r#"
@@ -36,8 +44,9 @@ const MATRIX: &str = "[matrix]\npanic = [\"default\", \"abort\"]\nfeatures = [\"
 
 impl Project {
     fn new() -> Self {
+        let _alone = alone();
         let folder = tempfile::tempdir().expect("a folder");
-        let project = Self { folder };
+        let project = Self { folder, _alone };
         fs::create_dir_all(project.at("app/src")).expect("made");
         let manifest = "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[features]\nslow = []\n\n\
             [workspace]\n";
