@@ -275,7 +275,7 @@ fn who_changes_the_chain_by_hand_waits_for_the_block_under_way_alone() {
         done.store(true, Ordering::Relaxed);
         waited.sort_unstable();
         // One that was begun before, and one that was executed ahead. The thread itself may be put aside at times.
-        assert!(waited[waited.len() / 10] <= 2, "{waited:?}");
+        assert!(waited[waited.len() / 2] <= 2, "{waited:?}");
     });
 }
 
