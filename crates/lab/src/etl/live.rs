@@ -50,6 +50,21 @@ pub enum LiveError {
         /// How that shows.
         why: String,
     },
+    /// It has these blocks no more.
+    #[error(
+        "{url} does not keep height {height} any more{}: name another node, or --from and what it has",
+        match first { Some(first) => format!(", its first is {first}"), None => format!(" ({why})") }
+    )]
+    Pruned {
+        /// Which.
+        url: String,
+        /// The height that was asked for.
+        height: u64,
+        /// The first that it has, where it tells.
+        first: Option<u64>,
+        /// Its words.
+        why: String,
+    },
     /// The target.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -178,9 +193,12 @@ impl Blocks {
         }
         self.identity.clone_from(&identity);
         let begin = self.wanted.from.or(known.map(|known| known.offset + 1));
-        let begin = begin.unwrap_or_else(|| newest.saturating_sub(NEWEST - 1)).max(first);
+        let begin = begin.unwrap_or_else(|| newest.saturating_sub(NEWEST - 1).max(first));
         let last = newest.min(self.wanted.to.unwrap_or(HEIGHT_MAX));
-        let mut next = self.next.unwrap_or(begin);
+        let mut next = self.next.unwrap_or(begin).max(self.least());
+        if next < first && next <= last {
+            return Err(self.pruned(next, Some(first), String::new()));
+        }
         while next <= last && !stop() {
             let end = last.min(next + TOGETHER - 1);
             let mut batch = Batch::default();
@@ -201,14 +219,33 @@ impl Blocks {
         Ok(())
     }
 
+    /// The first height that there can be: CometBFT's chains begin with 1.
+    fn least(&self) -> u64 {
+        match self.language {
+            Language::Web3 => 0,
+            Language::Comet => 1,
+        }
+    }
+
+    fn pruned(&self, height: u64, first: Option<u64>, why: String) -> LiveError {
+        LiveError::Pruned { url: shown(self.rpc.url()), height, first, why }
+    }
+
     /// The rows of some heights; the last that was seen to.
     fn web3_rows(&mut self, from: u64, to: u64, newest: u64, batch: &mut Batch) -> Result<Option<u64>, LiveError> {
         const METHOD: &str = "eth_getBlockByNumber";
         let questions: Vec<Value> = (from..=to).map(|height| json!([format!("{height:#x}"), false])).collect();
         let mut last = None;
         for (height, block) in (from..).zip(self.rpc.batch::<Value>(METHOD, &questions)?) {
-            let refused = |Refusal { code, message }| RpcError::Refused { method: METHOD.into(), code, message };
-            let block = block.map_err(refused)?;
+            let block = match block {
+                Ok(block) => block,
+                Err(Refusal { code, message }) if is_pruned(code, &message) => {
+                    return Err(self.pruned(height, None, message));
+                }
+                Err(Refusal { code, message }) => {
+                    return Err(RpcError::Refused { method: METHOD.into(), code, message }.into());
+                }
+            };
             let Some(txs) = block["transactions"].as_array() else {
                 // A node may name a block before it can be read; the next time it can. An old one does not come back.
                 if height + EARLY > newest {
@@ -232,7 +269,17 @@ impl Blocks {
 
     fn comet_rows(&mut self, from: u64, to: u64, batch: &mut Batch) -> Result<Option<u64>, LiveError> {
         let range = json!({ "minHeight": from.to_string(), "maxHeight": to.to_string() });
-        let metas = self.rpc.call("blockchain", &range)?;
+        let metas = match self.rpc.call("blockchain", &range) {
+            Err(RpcError::Refused { code, message, .. }) => {
+                // It may have thrown them away since it was asked what it has.
+                let (_, first, _) = self.look()?;
+                return Err(match first > from {
+                    true => self.pruned(from, Some(first), message),
+                    false => RpcError::Refused { method: "blockchain".into(), code, message }.into(),
+                });
+            }
+            answer => answer?,
+        };
         let mut rows = BTreeMap::new();
         for meta in metas["block_metas"].as_array().into_iter().flatten() {
             let height = self.field("blockchain", &meta["header"], "height")?;
@@ -276,6 +323,12 @@ impl Blocks {
         let questions: Vec<Value> = heights.iter().map(question).collect();
         Ok(self.rpc.batch::<Value>(METHOD, &questions)?.into_iter().map(Result::ok).collect())
     }
+}
+
+/// Whether a node refuses as it has the block no more: by EIP-4444's code, or in such words.
+fn is_pruned(code: i64, message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    code == 4444 || ["prune", "not available", "unavailable", "missing trie node"].iter().any(|it| message.contains(it))
 }
 
 fn with_results(row: Row, results: &Value) -> Row {

@@ -57,6 +57,20 @@ pub enum LogError {
         /// What the system says.
         why: io::Error,
     },
+    /// A compressed file that does not unpack to its end.
+    #[error(
+        "{path}: after {lines} lines {}; what is before that is read",
+        if *is_cut { "the compressed file breaks off" } else { "it is no gzip any more, but damaged" },
+        path = path.display()
+    )]
+    Broken {
+        /// Which.
+        path: PathBuf,
+        /// How many whole lines there were.
+        lines: u64,
+        /// Whether it ends too early: the rest may come yet.
+        is_cut: bool,
+    },
     /// The target.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -147,12 +161,14 @@ pub struct Log {
     /// Kept while it is followed: what was written to it before it was rotated is read to the end.
     file: Option<File>,
     unfinished: bool,
+    /// A compressed file that does not unpack, as it was: it is not read again until it has changed.
+    broken: Option<(u64, u64, i64, i64)>,
 }
 
 impl Log {
     /// The file at a path.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.into(), file: None, unfinished: false }
+        Self { path: path.into(), file: None, unfinished: false, broken: None }
     }
 
     /// Reads what is new. In a file that is followed and not there nothing is.
@@ -203,7 +219,8 @@ impl Log {
         let failed = |why| LogError::File { path: self.path.clone(), why };
         let whole = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let source = format!("log:{}", whole.display());
-        let size = file.metadata().map_err(failed)?.len();
+        let about = file.metadata().map_err(failed)?;
+        let (size, stamp) = (about.len(), (about.ino(), about.len(), about.mtime(), about.mtime_nsec()));
         let known = store.position(&source)?;
         let at = match &known {
             Some(known) if at(file, known.offset, size).map_err(failed)?.as_ref() == Some(known) => known.offset,
@@ -219,12 +236,15 @@ impl Log {
         let mut reader = file;
         reader.seek(SeekFrom::Start(if compressed { 0 } else { at })).map_err(failed)?;
         if compressed {
-            if at == size && known.is_some() {
+            if at == size && known.is_some() || self.broken == Some(stamp) {
                 return Ok(());
             }
-            return inflate(file, size, &mut sink, stop, &source).map_err(|why| match why {
+            let read = inflate(file, size, &mut sink, stop, &source);
+            self.broken = matches!(read, Err(Broken::Gzip { .. })).then_some(stamp);
+            return read.map_err(|why| match why {
                 Broken::File(why) => failed(why),
                 Broken::Store(why) => why.into(),
+                Broken::Gzip { lines, is_cut } => LogError::Broken { path: self.path.clone(), lines, is_cut },
             });
         }
         let (mut reader, mut offset, mut line) = (BufReader::with_capacity(256 << 10, reader), at, vec![]);
@@ -281,11 +301,13 @@ fn at(file: &File, offset: u64, size: u64) -> io::Result<Option<Position>> {
 enum Broken {
     File(io::Error),
     Store(StoreError),
+    Gzip { lines: u64, is_cut: bool },
 }
 
 /// Reads a compressed file, from its beginning: it is at an end when it was read whole.
 fn inflate(file: &File, size: u64, sink: &mut Sink<'_>, stop: &dyn Fn() -> bool, source: &str) -> Result<(), Broken> {
     let (mut reader, mut line) = (BufReader::new(MultiGzDecoder::new(BufReader::new(file))), vec![]);
+    let before = sink.counts.lines;
     loop {
         match next(&mut reader, &mut line) {
             Ok(Next::Line(bytes)) => {
@@ -309,7 +331,9 @@ fn inflate(file: &File, size: u64, sink: &mut Sink<'_>, stop: &dyn Fn() -> bool,
                 ) =>
             {
                 sink.counts.damaged += 1;
-                return sink.write(None).map_err(Broken::Store);
+                sink.write(None).map_err(Broken::Store)?;
+                let is_cut = why.kind() == io::ErrorKind::UnexpectedEof;
+                return Err(Broken::Gzip { lines: sink.counts.lines - before, is_cut });
             }
             Err(why) => return Err(Broken::File(why)),
         }

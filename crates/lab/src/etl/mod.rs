@@ -28,6 +28,8 @@ use row::Merged;
 use serde::Serialize;
 use store::Store;
 
+use crate::load::rpc::RpcError;
+
 /// Why collecting ended.
 #[derive(Debug, thiserror::Error)]
 pub enum EtlError {
@@ -49,8 +51,12 @@ impl EtlError {
         match self {
             Self::Log(LogError::File { why, .. }) => why.kind() == ErrorKind::NotFound,
             Self::Log(LogError::Store(why)) | Self::Live(LiveError::Store(why)) => why.may_pass(),
+            // Half of it: somebody may be writing the rest.
+            Self::Log(LogError::Broken { is_cut, .. }) => *is_cut,
+            // What a node refuses it refuses the next time, too.
+            Self::Live(LiveError::Rpc(why @ RpcError::Refused { .. })) => why.may_pass(),
             Self::Live(LiveError::Rpc(_) | LiveError::Metrics { .. }) => true,
-            Self::Live(LiveError::OtherChain { .. }) => false,
+            Self::Live(LiveError::OtherChain { .. } | LiveError::Pruned { .. }) => false,
         }
     }
 }

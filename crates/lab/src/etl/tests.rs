@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
+use std::time::Duration;
 
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use super::line;
+use super::live::{Blocks, Heights};
 use super::log::{Counts, LINE_BYTES_MAX, Log, stream};
 use super::row::{COLUMNS, Column, Merged, Row};
 use super::sqlite::Database;
@@ -213,13 +217,28 @@ fn compressed_logs_and_long_lines() {
     let mut gz = flate2::write::GzEncoder::new(vec![], Default::default());
     gz.write_all(PLAIN.as_bytes()).unwrap();
     let bytes = gz.finish().unwrap();
-    // A copy that broke off: what is there counts, and the rest comes with the whole file.
+    // A copy that broke off: what is there counts, it is said, and the rest comes with the whole file.
     fs::write(&log, &bytes[..bytes.len() / 2]).unwrap();
-    assert_eq!(collect(&mut database, &log).logs.damaged, 1);
+    let mut sources = Sources { logs: vec![Log::new(&log)], ..Sources::default() };
+    let why = sources.pass(&mut database, &|| false).unwrap_err();
+    assert!(why.may_pass() && why.to_string().contains("the compressed file breaks off"), "{why}");
+    let half = sources.found().logs;
+    assert!(half.damaged == 1 && half.lines > 0 && !stored(&mut database).is_empty(), "{half:?}");
+    // Looked at again and again it is not read again before it has changed.
+    sources.pass(&mut database, &|| false).unwrap();
+    assert_eq!(sources.found().logs, half);
     fs::write(&log, &bytes).unwrap();
-    collect(&mut database, &log);
+    sources.pass(&mut database, &|| false).unwrap();
     assert_eq!(stored(&mut database), rows(PLAIN.as_bytes()).0.into_values().collect::<Vec<_>>());
     assert_eq!(collect(&mut database, &log).logs.lines, 0);
+    // Bytes in the middle that are others: nobody mends them, and nothing waits for that.
+    let mut damaged = bytes.clone();
+    damaged[bytes.len() / 2..][..40].fill(0xff);
+    let damaged_log = folder.path().join("damaged.gz");
+    fs::write(&damaged_log, damaged).unwrap();
+    let mut sources = Sources { logs: vec![Log::new(&damaged_log)], ..Sources::default() };
+    let why = sources.pass(&mut database, &|| false).unwrap_err();
+    assert!(!why.may_pass() && why.to_string().contains("damaged.gz: after "), "{why}");
     let long = folder.path().join("long");
     append(&long, &vec![b'x'; 10 << 20]);
     append(&long, format!("\n{OTHERS}").as_bytes());
@@ -227,6 +246,87 @@ fn compressed_logs_and_long_lines() {
     append(&long, b"\n");
     let found = collect(&mut database, &long);
     assert_eq!((found.logs.damaged, found.logs.lines), (1, OTHERS.lines().count() as u64 + 2));
+}
+
+/// Answers questions by a method's result; none is a refusal in these words. Serves as long as the process lives.
+fn serve(answer: impl Fn(&str, &Value) -> Result<Value, (i64, &'static str)> + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.unwrap());
+            let (mut line, mut length) = (String::new(), 0);
+            while line != "\r\n" {
+                line.clear();
+                reader.read_line(&mut line).unwrap();
+                let lower = line.to_ascii_lowercase();
+                length = lower.strip_prefix("content-length:").map_or(length, |text| text.trim().parse().unwrap());
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let one = |question: &Value| {
+                let id = &question["id"];
+                match answer(question["method"].as_str().unwrap(), &question["params"]) {
+                    Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+                    Err((code, words)) => json!({ "id": id, "error": { "code": code, "message": words } }),
+                }
+            };
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            let text = match &body {
+                Value::Array(all) => all.iter().map(one).collect::<Value>(),
+                question => one(question),
+            };
+            let text = text.to_string();
+            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", text.len());
+            reader.get_mut().write_all((head + &text).as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+#[test]
+fn a_node_that_keeps_not_what_is_asked_for_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut database = Database::open(&folder.path().join("load.db")).unwrap();
+    let mut ask = |node: Blocks| {
+        let mut sources = Sources { blocks: vec![node], ..Sources::default() };
+        let why = sources.pass(&mut database, &|| false);
+        (why, sources.found().asked)
+    };
+    let wanted = |from, to| Heights { from, to };
+    let timeout = Duration::from_secs(20);
+    // CometBFT says what it has, from height 90 to 100.
+    let comet = serve(|method, params| match method {
+        "status" => Ok(json!({
+            "node_info": { "network": "net" },
+            "sync_info": { "earliest_block_height": "90", "latest_block_height": "100" },
+        })),
+        "blockchain" => {
+            let least: u64 = params["minHeight"].as_str().unwrap().parse().unwrap();
+            let meta = |height: u64| json!({ "header": { "height": height.to_string() }, "num_txs": "1" });
+            Ok(json!({ "block_metas": (least.max(90)..=100).map(meta).collect::<Vec<_>>() }))
+        }
+        _ => Err((-32603, "could not find results")),
+    });
+    for (from, to) in [(Some(5), Some(10)), (Some(5), None)] {
+        let (why, asked) = ask(Blocks::comet(&comet, timeout, wanted(from, to)).unwrap());
+        let why = why.unwrap_err();
+        assert!(!why.may_pass() && why.to_string().contains("height 5 any more, its first is 90"), "{why}");
+        assert_eq!(asked, 0);
+    }
+    // Without a first height it begins with what there is.
+    let (read, asked) = ask(Blocks::comet(&comet, timeout, wanted(None, None)).unwrap());
+    assert!(read.is_ok() && asked == 11, "{asked}");
+    // A node of Ethereum's only refuses.
+    let web3 = serve(|method, params| match method {
+        "eth_blockNumber" => Ok(json!("0x64")),
+        "eth_chainId" => Ok(json!("0x1")),
+        _ if params[0] == "0x0" => Ok(json!({ "hash": "0x00" })),
+        _ => Err((4444, "pruned history unavailable")),
+    });
+    let (why, _) = ask(Blocks::web3(&web3, timeout, wanted(Some(5), None)).unwrap());
+    let why = why.unwrap_err();
+    assert!(!why.may_pass() && why.to_string().contains("does not keep height 5 any more (pruned"), "{why}");
 }
 
 #[test]
