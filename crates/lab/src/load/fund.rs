@@ -5,9 +5,8 @@
 //! memory  100 B an account
 //! drops   nothing: a transfer that is refused ends the funding with the node's words
 //!
-//! Each round looks at what everybody has. Who has more than the amount pays for others with the rest: that is how the
-//! tree comes about, and how a funding that was cut short goes on: what an account was given for others still goes to
-//! others. What waits in the pool is waited for first, so that nothing is paid twice.
+//! Each round looks at what everybody has; see [`super::tree`]. A funding that was cut short so goes on: what an account
+//! was given for others still goes to others. What waits in the pool is waited for first, so that nothing is paid twice.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -21,6 +20,7 @@ use super::account::address;
 use super::patient::{NoAnswer, Patient};
 use super::refusal::Reason;
 use super::rpc::{Refusal, Rpc, RpcError};
+use super::tree::{Survey, Transfer};
 use super::workload::{TRANSFER_GAS, Terms, plain, sign};
 
 /// How many accounts one pays for. Nodes hold at least 16 transactions of a sender.
@@ -97,39 +97,26 @@ fn each(terms: &Terms, amount: U256) -> U256 {
     amount + U256::from(terms.max_fee) * U256::from(TRANSFER_GAS)
 }
 
-/// Accounts by what they have: those that are short, and those that can pay, with for how many.
-struct Survey<'a> {
-    short: Vec<&'a Signer>,
-    payers: Vec<(&'a Signer, usize)>,
-}
-
-impl<'a> Survey<'a> {
-    fn take(ask: &Patient<'_>, accounts: &[&'a Signer], amount: U256, each: U256) -> Result<Self, NoAnswer> {
-        let addresses: Vec<_> = accounts.iter().map(|signer| address(signer)).collect();
-        let mut survey = Self { short: vec![], payers: vec![] };
-        for (&signer, has) in accounts.iter().zip(ask.balances(&addresses)?) {
-            match has.checked_sub(amount) {
-                None => survey.short.push(signer),
-                Some(surplus) => {
-                    let enough_for = (surplus / each).min(U256::from(accounts.len())).to::<usize>();
-                    survey.payers.extend((enough_for > 0).then_some((signer, enough_for)));
-                }
-            }
-        }
-        Ok(survey)
-    }
-
-    /// For how many the accounts that can pay do not do.
-    fn beyond(&self) -> usize {
-        let paid = self.payers.iter().fold(0usize, |sum, (_, enough_for)| sum.saturating_add(*enough_for));
-        self.short.len().saturating_sub(paid)
-    }
+/// Looks at what these accounts have.
+fn survey<'a>(
+    ask: &Patient<'_>,
+    accounts: &[&'a Signer],
+    amount: U256,
+    each: U256,
+) -> Result<Survey<&'a Signer>, NoAnswer> {
+    let addresses: Vec<_> = accounts.iter().map(|signer| address(signer)).collect();
+    let enough_for = |has: U256| {
+        let others = has.checked_sub(amount)? / each;
+        Some(others.min(U256::from(accounts.len())).to::<usize>())
+    };
+    let balances = ask.balances(&addresses)?;
+    Ok(Survey::of(accounts.iter().copied().zip(balances.into_iter().map(enough_for))))
 }
 
 /// What the rich account must have so that each of these has `amount`.
 pub fn needed(ask: &Patient<'_>, terms: &Terms, accounts: &[Signer], amount: U256) -> Result<U256, NoAnswer> {
     let each = each(terms, amount);
-    let survey = Survey::take(ask, &accounts.iter().collect::<Vec<_>>(), amount, each)?;
+    let survey = survey(ask, &accounts.iter().collect::<Vec<_>>(), amount, each)?;
     Ok(each * U256::from(survey.beyond()))
 }
 
@@ -166,7 +153,7 @@ pub fn fund(
     };
     wait_for_pool(&ask, payer, accounts).map_err(|why| far(why, done, count))?;
     loop {
-        let survey = Survey::take(&ask, &open, amount, each).map_err(|why| far(why.into(), done, count))?;
+        let survey = survey(&ask, &open, amount, each).map_err(|why| far(why.into(), done, count))?;
         if done.is_none() {
             count = survey.short.len();
         }
@@ -185,8 +172,8 @@ pub fn fund(
         if has < needed {
             return Err(FundError::Poor { payer: address(payer), has, needed, count: beyond });
         }
-        let transfers = level(&survey, payer, beyond);
-        let raws = signed(&ask, terms, &transfers, amount, each).map_err(|why| stopped(why.into()))?;
+        let transfers = survey.level(FAN);
+        let raws = signed(&ask, terms, payer, &transfers, (amount, each)).map_err(|why| stopped(why.into()))?;
         pay(&ask, &raws).map_err(stopped)?;
         let waiting: Vec<_> = transfers.iter().map(|transfer| address(transfer.to)).collect();
         wait_until_rich(&ask, &waiting, amount, |arrived| told(done + arrived, count)).map_err(stopped)?;
@@ -195,48 +182,24 @@ pub fn fund(
     }
 }
 
-/// A transfer of a level: so many accounts have their money with it, the receiver among them.
-struct Transfer<'a> {
-    from: &'a Signer,
-    to: &'a Signer,
-    accounts: usize,
-}
-
-/// Who pays whom now: everybody who can pays [`FAN`] others at the most, and gives them what they are to pass on.
-fn level<'a>(survey: &Survey<'a>, rich: &'a Signer, beyond: usize) -> Vec<Transfer<'a>> {
-    let mut short = survey.short.iter();
-    let mut left = survey.short.len() - beyond;
-    let mut transfers = vec![];
-    for (from, enough_for) in
-        survey.payers.iter().map(|&(from, enough_for)| (from, Some(enough_for))).chain([(rich, None)])
-    {
-        let share = enough_for.map_or(beyond, |enough_for| enough_for.min(left));
-        left -= if enough_for.is_some() { share } else { 0 };
-        let children = share.min(FAN);
-        for (child, &to) in (0..children).zip(&mut short) {
-            let accounts = share / children + usize::from(child < share % children);
-            transfers.push(Transfer { from, to, accounts });
-        }
-    }
-    transfers
-}
-
-/// The transfers as bytes. Those of one payer stand together, in the order of their nonces.
+/// The transfers as bytes, of `rich` where none of the accounts pays. Those of one payer stand together, in the order
+/// of their nonces.
 fn signed(
     ask: &Patient<'_>,
     terms: &Terms,
-    transfers: &[Transfer<'_>],
-    amount: U256,
-    each: U256,
+    rich: &Signer,
+    transfers: &[Transfer<&Signer>],
+    (amount, each): (U256, U256),
 ) -> Result<Vec<Vec<u8>>, NoAnswer> {
-    let mut payers: Vec<_> = transfers.iter().map(|transfer| address(transfer.from)).collect();
+    let mut payers: Vec<_> = transfers.iter().map(|transfer| address(transfer.from.unwrap_or(rich))).collect();
     payers.dedup();
     let nonces = ask.nonces(&payers)?;
     let mut next: HashMap<Address, u64> = payers.into_iter().zip(nonces).collect();
-    let sign_one = |transfer: &Transfer<'_>| {
-        let nonce = next.get_mut(&address(transfer.from)).expect("asked for above");
+    let sign_one = |transfer: &Transfer<&Signer>| {
+        let payer = transfer.from.unwrap_or(rich);
+        let nonce = next.get_mut(&address(payer)).expect("asked for above");
         let value = amount + each * U256::from(transfer.accounts - 1);
-        let raw = sign(plain(terms, *nonce, address(transfer.to), value), transfer.from).0;
+        let raw = sign(plain(terms, *nonce, address(transfer.to), value), payer).0;
         *nonce += 1;
         raw
     };
@@ -366,47 +329,5 @@ pub fn ask_developer_account(ask: &Patient<'_>, to: Address, amount: U256) -> Re
         Ok(_) => wait_until_rich(ask, &[to], amount, |_| {}).map(|()| true),
         Err(RpcError::Refused { .. }) => Ok(false),
         Err(why) => Err(why.into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::load::account::generate;
-
-    /// Levels until everybody has something, when each passes on what it was given.
-    fn levels(count: usize) -> usize {
-        let (rich, accounts) = (generate(1).unwrap(), generate(count).unwrap());
-        let mut survey = Survey { short: accounts.iter().collect(), payers: vec![] };
-        for level_index in 0.. {
-            if survey.short.is_empty() {
-                assert!(survey.payers.is_empty(), "nobody is given more than is needed");
-                return level_index;
-            }
-            let transfers = level(&survey, &rich[0], survey.beyond());
-            let paid: usize = transfers.iter().map(|transfer| transfer.accounts).sum();
-            assert_eq!(paid, survey.short.len(), "the money for everybody is on its way");
-            survey.short.drain(..transfers.len());
-            let passed_on = transfers.iter().map(|transfer| (transfer.to, transfer.accounts - 1));
-            survey.payers = passed_on.filter(|(_, left)| *left > 0).collect();
-        }
-        unreachable!()
-    }
-
-    #[test]
-    fn the_tree_pays_for_everybody() {
-        assert_eq!([0, 1, 15, 16, 240, 241].map(levels), [0, 1, 1, 2, 2, 3]);
-        assert_eq!(levels(2000), 3);
-    }
-
-    #[test]
-    fn a_surplus_pays_before_the_rich_account() {
-        let (rich, accounts) = (generate(1).unwrap(), generate(20).unwrap());
-        let (has, short) = accounts.split_first().unwrap();
-        let survey = Survey { short: short.iter().collect(), payers: vec![(has, 18)] };
-        assert_eq!(survey.beyond(), 1);
-        let transfers = level(&survey, &rich[0], 1);
-        let of_rich: Vec<_> = transfers.iter().filter(|transfer| address(transfer.from) == address(&rich[0])).collect();
-        assert_eq!((transfers.len(), of_rich.len(), of_rich[0].accounts), (16, 1, 1));
     }
 }

@@ -36,4 +36,5 @@ pub mod series;
 mod setup;
 pub mod solana;
 mod window;
+mod tree;
 pub mod workload;

@@ -1,4 +1,4 @@
-//! Money for accounts, as a tree: who has more than it needs pays others.
+//! Money for accounts, as a tree: who has more than it needs pays others; see [`crate::load::tree`].
 //!
 //! reads   balances, what became of transfers
 //! writes  transfers, twenty in a transaction; an airdrop where nobody else pays
@@ -21,6 +21,7 @@ use super::node::{Blockhash, Node};
 use super::patient::Patient;
 use crate::load::patient::NoAnswer;
 use crate::load::rpc::RpcError;
+use crate::load::tree::{Survey, Transfer};
 
 /// Transfers in a transaction: 1,147 of 1,232 bytes.
 const TRANSFERS: usize = 20;
@@ -101,61 +102,10 @@ impl From<NoAnswer> for Ended {
     }
 }
 
-/// Accounts by what they have, as indexes: those that are short, and those that can pay, with for how many.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Survey {
-    short: Vec<usize>,
-    payers: Vec<(usize, usize)>,
-}
-
-impl Survey {
-    fn of(balances: &[u64], amount: u64, each: u64) -> Self {
-        let mut survey = Self::default();
-        for (index, &has) in balances.iter().enumerate() {
-            match has.checked_sub(amount) {
-                None => survey.short.push(index),
-                Some(surplus) => {
-                    let enough_for = (surplus / each).min(balances.len() as u64) as usize;
-                    survey.payers.extend((enough_for > 0).then_some((index, enough_for)));
-                }
-            }
-        }
-        survey
-    }
-
-    /// For how many the accounts that can pay do not do.
-    fn beyond(&self) -> usize {
-        let paid = self.payers.iter().fold(0usize, |sum, (_, enough_for)| sum.saturating_add(*enough_for));
-        self.short.len().saturating_sub(paid)
-    }
-}
-
-/// A transfer of a level: so many accounts have their money with it, the receiver among them.
-#[derive(Debug, PartialEq, Eq)]
-struct Transfer {
-    /// An account, or none: the one that is rich.
-    from: Option<usize>,
-    to: usize,
-    accounts: usize,
-}
-
-/// Who pays whom now: everybody who can pays as many as fit, and gives them what they are to pass on.
-fn level(survey: &Survey) -> Vec<Transfer> {
-    let beyond = survey.beyond();
-    let mut short = survey.short.iter();
-    let mut left = survey.short.len() - beyond;
-    let mut transfers = vec![];
-    let payers = survey.payers.iter().map(|&(from, enough_for)| (Some(from), enough_for)).chain([(None, beyond)]);
-    for (from, enough_for) in payers {
-        let share = if from.is_some() { enough_for.min(left) } else { beyond };
-        left -= if from.is_some() { share } else { 0 };
-        let children = share.min(TRANSFERS * FAN);
-        for (child, &to) in (0..children).zip(&mut short) {
-            let accounts = share / children + usize::from(child < share % children);
-            transfers.push(Transfer { from, to, accounts });
-        }
-    }
-    transfers
+/// Accounts by what they have, as indexes.
+fn survey(balances: &[u64], amount: u64, each: u64) -> Survey<usize> {
+    let enough_for = |has: &u64| Some((has.checked_sub(amount)? / each).min(balances.len() as u64) as usize);
+    Survey::of(balances.iter().map(enough_for).enumerate())
 }
 
 /// Gives `amount` lamports to each account that has less: out of those that have more, then of `funder`, or else of an
@@ -195,7 +145,7 @@ fn levels(
     let mut count = None;
     loop {
         let mut balances = ask.balances(&addresses)?;
-        let mut survey = Survey::of(&balances, amount, each);
+        let mut survey = self::survey(&balances, amount, each);
         let count = *count.get_or_insert(survey.short.len());
         let done = count.saturating_sub(survey.short.len());
         told(done, count);
@@ -212,11 +162,11 @@ fn levels(
                 let asked = needed + amount.saturating_sub(balances[0]);
                 airdrop(ask, &addresses[0], asked, balances[0])?;
                 balances = ask.balances(&addresses)?;
-                survey = Survey::of(&balances, amount, each);
+                survey = self::survey(&balances, amount, each);
             }
             _ => {}
         }
-        let transfers = level(&survey);
+        let transfers = survey.level(TRANSFERS * FAN);
         let blockhash = ask.ask(Node::blockhash)?;
         let (raws, paid) = signed(&transfers, funder, accounts, (amount, each), &blockhash);
         let arrived = |landed: usize| (landed * transfers.len() / raws.len().max(1)).min(paid);
@@ -275,7 +225,7 @@ fn airdrop(ask: &Patient<'_>, to: &Pubkey, lamports: u64, before: u64) -> Result
 
 /// The transfers as transactions, and how many transfers there are.
 fn signed(
-    transfers: &[Transfer],
+    transfers: &[Transfer<usize>],
     funder: Option<&Account>,
     accounts: &[Account],
     (amount, each): (u64, u64),
@@ -288,7 +238,7 @@ fn signed(
             None => funder.expect("without a funder nothing is beyond what accounts have"),
         };
         for some in of_one.chunks(TRANSFERS) {
-            let transfer = |transfer: &Transfer| {
+            let transfer = |transfer: &Transfer<usize>| {
                 let lamports = amount + each * (transfer.accounts as u64 - 1);
                 system::transfer(&payer.address, &accounts[transfer.to].address, lamports)
             };
@@ -305,47 +255,16 @@ mod tests {
     use super::super::keys::generate;
     use super::*;
 
-    const EACH: u64 = 1_005;
-
-    /// Levels until everybody has 1,000 when the first has what all need, or the rich one pays.
-    fn levels(count: usize, first_is_rich: bool) -> usize {
-        let mut balances = vec![0; count];
-        if first_is_rich && count > 0 {
-            balances[0] = 1_000 + EACH * (count as u64 - 1);
-        }
-        for level_index in 0.. {
-            let survey = Survey::of(&balances, 1_000, EACH);
-            if survey.short.is_empty() {
-                return level_index;
-            }
-            assert_eq!(survey.beyond() == 0, first_is_rich || level_index > 0, "level {level_index}");
-            for Transfer { from, to, accounts } in level(&survey) {
-                let lamports = 1_000 + EACH * (accounts as u64 - 1);
-                if let Some(from) = from {
-                    balances[from] -= lamports + 5;
-                }
-                balances[to] += lamports;
-            }
-            assert!(balances.iter().all(|has| *has < 1 << 40), "nobody pays more than it has");
-        }
-        unreachable!()
-    }
-
     #[test]
-    fn the_tree_pays_for_everybody() {
-        assert_eq!([0, 1, 320, 321, 10_000].map(|count| levels(count, false)), [0, 1, 1, 2, 2]);
-        assert_eq!([1, 321, 322, 10_000].map(|count| levels(count, true)), [0, 1, 2, 2]);
-    }
-
-    #[test]
-    fn a_surplus_pays_before_the_funder() {
-        let survey = Survey::of(&[1_000 + 2 * EACH, 0, 0, 0], 1_000, EACH);
+    fn who_pays_signs() {
+        let each = 1_005;
+        let survey = survey(&[1_000 + 2 * each, 0, 0, 0], 1_000, each);
         assert_eq!((survey.beyond(), survey.payers.clone()), (1, vec![(0, 2)]));
-        let transfers = level(&survey);
+        let transfers = survey.level(TRANSFERS * FAN);
         assert_eq!(transfers.iter().map(|t| t.from).collect::<Vec<_>>(), [Some(0), Some(0), None]);
         let accounts = generate(5).unwrap();
         let blockhash = Blockhash { hash: [1; 32], last_valid: 1 };
-        let (raws, count) = signed(&transfers, Some(&accounts[4]), &accounts, (1_000, EACH), &blockhash);
+        let (raws, count) = signed(&transfers, Some(&accounts[4]), &accounts, (1_000, each), &blockhash);
         assert_eq!((raws.len(), count), (2, 3));
     }
 
