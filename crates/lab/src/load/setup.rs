@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, U256};
 use hearth_crypto::secp256k1::Signer;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::account::address;
 use super::asked::LoadError;
@@ -26,6 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Accounts that one transaction mints for.
 const MINT_CHUNK: usize = 100;
+/// Transactions that wait together. Nodes hold at least 16 of a sender.
+const TOGETHER: usize = 15;
 
 /// Creates what transactions of this mix call, and mints for every account.
 pub fn set_up(
@@ -69,55 +71,85 @@ impl By<'_> {
 
     fn create(&self, digits: &str, gas: u64) -> Result<Address, LoadError> {
         let nonce = self.nonce()?;
-        self.send("creating a contract", sign(create(self.terms, nonce, gas, code(digits)), self.payer))?;
+        self.send("creating a contract", &[sign(create(self.terms, nonce, gas, code(digits)), self.payer)])?;
         Ok(address(self.payer).create(nonce))
     }
 
-    /// Gas is for the call, and for each account.
+    /// Gas is for the call, and for each account. As many transactions wait at a time as a pool holds of one sender.
     fn mint(&self, contract: Address, accounts: &[Signer], gas: (u64, u64)) -> Result<(), LoadError> {
         let first = self.nonce()?;
         let addresses: Vec<_> = accounts.iter().map(address).collect();
-        for (nonce, chunk) in (first..).zip(addresses.chunks(MINT_CHUNK)) {
+        let signed = (first..).zip(addresses.chunks(MINT_CHUNK)).map(|(nonce, chunk)| {
             let input = mint_input(chunk, U256::from(1_000_000_000_000_000u64));
             let gas = gas.0 + gas.1 * chunk.len() as u64;
-            self.send("minting", sign(call(self.terms, nonce, contract, gas, input), self.payer))?;
-        }
-        Ok(())
+            sign(call(self.terms, nonce, contract, gas, input), self.payer)
+        });
+        let signed: Vec<_> = signed.collect();
+        signed.chunks(TOGETHER).try_for_each(|some| self.send("minting", some))
     }
 
-    /// Sends one transaction, and waits for its success.
-    fn send(&self, what: &'static str, (raw, hash): (Vec<u8>, B256)) -> Result<(), LoadError> {
+    /// Sends transactions of one account, in the order of their nonces, and waits for the success of each.
+    fn send(&self, what: &'static str, signed: &[(Vec<u8>, B256)]) -> Result<(), LoadError> {
         let wrong = |why: String| LoadError::SetUp { what, why };
         let deadline = Instant::now() + PATIENCE;
-        self.hand_over(&raw, deadline, wrong)?;
+        self.hand_over(signed, deadline, wrong)?;
+        let mut open: Vec<_> = signed.iter().map(|(_, hash)| json!([hash])).collect();
         loop {
-            let receipt = self.ask.ask(|rpc| rpc.call("eth_getTransactionReceipt", &json!([hash])))?;
-            match receipt["status"].as_str() {
-                Some("0x1") => return Ok(()),
-                Some(_) => return Err(wrong("it failed in its block".into())),
-                None if Instant::now() > deadline => {
-                    return Err(wrong(format!("there is no receipt after {} s", PATIENCE.as_secs())));
+            let receipts = self.ask.ask(|rpc| rpc.batch::<Value>("eth_getTransactionReceipt", &open))?;
+            let mut left = vec![];
+            for (question, receipt) in open.into_iter().zip(receipts) {
+                let receipt = match receipt {
+                    Ok(receipt) => receipt,
+                    Err(Refusal { message, .. }) if Reason::of(&message) == Reason::Full => Value::Null,
+                    Err(Refusal { message, .. }) => return Err(wrong(message)),
+                };
+                match receipt["status"].as_str() {
+                    Some("0x1") => {}
+                    Some(_) => return Err(wrong("it failed in its block".into())),
+                    None => left.push(question),
                 }
-                None => self.rest()?,
             }
+            if left.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(wrong(format!("there is no receipt after {} s", PATIENCE.as_secs())));
+            }
+            open = left;
+            self.rest()?;
         }
     }
 
     /// Sends the same bytes until the node has them.
-    fn hand_over(&self, raw: &[u8], deadline: Instant, wrong: impl Fn(String) -> LoadError) -> Result<(), LoadError> {
-        let mut resent = false;
+    fn hand_over(
+        &self,
+        signed: &[(Vec<u8>, B256)],
+        deadline: Instant,
+        wrong: impl Fn(String) -> LoadError,
+    ) -> Result<(), LoadError> {
+        let mut left: Vec<&[u8]> = signed.iter().map(|(raw, _)| &raw[..]).collect();
+        let (mut resent, mut most) = (false, left.len());
         loop {
-            let why = match self.ask.rpc.send_raw(&[raw]).map(|verdicts| verdicts.into_iter().next()) {
-                Ok(Some(Err(Refusal { message, .. }))) => match Reason::of(&message) {
-                    Reason::Known => return Ok(()),
-                    // An answer was lost, and it is in a block by now: its receipt will tell.
-                    Reason::NonceUsed if resent => return Ok(()),
-                    Reason::Full => wrong(message),
-                    Reason::NonceUsed | Reason::Fee | Reason::NonceAhead | Reason::Funds | Reason::Other => {
-                        return Err(wrong(message));
+            let (some, later) = left.split_at(most.min(left.len()));
+            let why = match self.ask.rpc.send_raw(some) {
+                Ok(verdicts) => {
+                    let is_first = left.len() == signed.len();
+                    let (mut again, words) = not_taken(some, verdicts, (is_first, resent)).map_err(&wrong)?;
+                    let is_taken = again.is_empty();
+                    again.extend(later);
+                    left = again;
+                    if left.is_empty() {
+                        return Ok(());
                     }
-                },
-                Ok(_) => return Ok(()),
+                    if is_taken {
+                        continue;
+                    }
+                    wrong(words)
+                }
+                Err(why) if why.may_be_too_long() && some.len() > 1 => {
+                    most = some.len() / 2;
+                    continue;
+                }
                 Err(why) if !why.may_pass() => return Err(why.into()),
                 Err(why) => why.into(),
             };
@@ -135,5 +167,52 @@ impl By<'_> {
         }
         thread::sleep(LOOK_EVERY);
         Ok(())
+    }
+}
+
+/// Those that the node did not take now, with its words; or its words for good.
+fn not_taken<'a>(
+    raws: &[&'a [u8]],
+    verdicts: Vec<Result<B256, Refusal>>,
+    (is_first, resent): (bool, bool),
+) -> Result<(Vec<&'a [u8]>, String), String> {
+    let (mut again, mut words) = (vec![], String::new());
+    for (index, (raw, verdict)) in raws.iter().zip(verdicts).enumerate() {
+        let Err(Refusal { message, .. }) = verdict else { continue };
+        match Reason::of(&message) {
+            Reason::Known => continue,
+            // An answer was lost, and it is in a block by now: its receipt will tell.
+            Reason::NonceUsed if resent => continue,
+            Reason::Full => {}
+            // What waits before it may hold more of the account's money than it costs in the end.
+            Reason::NonceAhead | Reason::Funds if index > 0 || !is_first => {}
+            Reason::NonceUsed | Reason::Fee | Reason::NonceAhead | Reason::Funds | Reason::Other => {
+                return Err(message);
+            }
+        }
+        again.push(*raw);
+        words = message;
+    }
+    Ok((again, words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_taken_later_is_sent_again() {
+        let raws: [&[u8]; 3] = [b"a", b"b", b"c"];
+        let refused = |words: &str| Err(Refusal { code: -32000, message: words.into() });
+        let ask = |first: &str, turn: (bool, bool)| {
+            let verdicts = vec![refused(first), Ok(B256::ZERO), refused("txpool is full")];
+            not_taken(&raws, verdicts, turn).map(|(again, _)| again.len())
+        };
+        assert_eq!((ask("already known", (true, false)), ask("txpool is full", (true, false))), (Ok(1), Ok(2)));
+        assert_eq!((ask("nonce too low", (true, true)), ask("nonce too low", (true, false)).is_err()), (Ok(1), true));
+        // The first of all has nothing before it to wait for.
+        assert!(ask("insufficient funds", (true, true)).is_err());
+        assert_eq!(ask("insufficient funds", (false, true)), Ok(2));
+        assert!(ask("out of gas", (false, true)).is_err());
     }
 }
