@@ -117,7 +117,7 @@ pub fn profile(options: &options::Profile, stop: &StopSignal, say: &Say) -> Resu
     let node = options.target.network[0].clone();
     note(format_args!("profiling {}; Ctrl-C ends it early", options.pprof.as_deref().unwrap_or(&node)));
     let plan = Plan { node, token: token(), pprof: options.pprof.clone(), span };
-    let taken = take(&plan, &|| stop.is_set())?;
+    let taken = take(&plan, &|| {}, &|| stop.is_set())?;
     say.line(format_args!("profile           {}, {}, {:.1} s", taken.asked, taken.source, taken.seconds));
     draw(&taken, &options.output, say)
 }

@@ -18,7 +18,7 @@ mod solana;
 use std::time::Duration;
 
 use hearth_lab::load::asked::Asked;
-use hearth_lab::load::course::{Beside, Pace, Timing};
+use hearth_lab::load::course::{Beside, GiveUp, Pace, Timing};
 use hearth_lab::load::report::Report;
 
 /// The longest p99 of the send lag at half the rate, in milliseconds.
@@ -56,6 +56,7 @@ fn asked<K>(url: &str, kind: K, senders: usize, presign: u64, rate: Option<f64>)
             duration: Duration::from_secs(3),
             pids: vec![],
             beside: Beside::default(),
+            give_up: GiveUp::default(),
         },
     }
 }

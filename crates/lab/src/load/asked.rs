@@ -4,7 +4,7 @@
 //! writes  what a report tells of it
 //! memory  –
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::course::{Pace, Timing};
 use super::mix::{Mix, Named};
@@ -128,6 +128,12 @@ impl<K: Named> Asked<K> {
     pub(super) fn timing(&self) -> Timing {
         let warmup = if self.pace.count.is_some() { Duration::ZERO } else { self.timing.warmup };
         Timing { warmup, ..self.timing.clone() }
+    }
+
+    /// For how long the node is asked about what is known only at the end: whether that is over.
+    pub(super) fn end_of_patience(&self) -> impl Fn() -> bool + use<K> {
+        let (deadline, give_up) = (Instant::now() + self.patience, self.timing.give_up.clone());
+        move || Instant::now() > deadline || give_up.is_asked()
     }
 
     /// What was asked for, as a report tells it; `way` is how transactions went.

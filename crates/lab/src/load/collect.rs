@@ -3,19 +3,21 @@
 //! reads   `eth_blockNumber`, `eth_getBlockByNumber`; after the run `eth_getBlockReceipts` or
 //!         `eth_getTransactionReceipt`
 //! writes  a [`Block`] each; ends of transactions
-//! memory  100 B a block
+//! memory  see [`Blocks`]
 //! drops   nothing: a block that cannot be read is asked for again; what was read before the node died stays
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, U256};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::outcome::Outcomes;
+use super::blocks::{Block, Blocks};
+use super::course::Course;
 use super::rpc::{Refusal, Rpc, RpcError, to_quantity};
+use super::run::Node;
 
 /// How often the node is asked for its newest block.
 const POLL: Duration = Duration::from_millis(20);
@@ -27,29 +29,6 @@ const METHOD: &str = "eth_getBlockByNumber";
 const BLOCKS_TOGETHER: u64 = 20;
 /// Receipts asked for at once where those of a whole block are too many for the node.
 const RECEIPTS_TOGETHER: usize = 100;
-
-/// A block as read.
-#[derive(Clone, Debug)]
-pub struct Block {
-    /// Its number.
-    pub number: u64,
-    /// When it could be read.
-    pub seen: Instant,
-    /// Its own time, in seconds since 1970.
-    pub timestamp: u64,
-    /// Transactions in it.
-    pub transactions: u64,
-    /// Of these, the load's.
-    pub ours: u64,
-    /// Gas they used.
-    pub gas_used: u64,
-    /// Gas there was.
-    pub gas_limit: u64,
-    /// What a unit of gas cost at least, in wei; 0 where the chain has no such thing.
-    pub base_fee: u128,
-    /// The load's transactions that had been taken and were not in a block yet, after this one.
-    pub under_way: usize,
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,7 +46,7 @@ struct Header {
 #[derive(Default)]
 pub struct Chain {
     /// In order.
-    pub blocks: Vec<Block>,
+    pub blocks: Blocks,
     /// How often the node named a block number whose block it could not give.
     pub number_ahead: u64,
     /// How often a block's parent was not the block before.
@@ -80,54 +59,90 @@ pub struct Chain {
 
 /// Reads blocks from number `next` on until `stop`; then once more. A node that gives nothing but errors for
 /// `patience`, or at the end, ends it with what there is.
-pub fn follow(rpc: &Rpc, next: u64, outcomes: &Outcomes, stop: &AtomicBool, patience: Duration) -> Chain {
-    let mut chain = Chain::default();
-    let (mut next, mut tip) = (next, None);
+pub fn follow(node: &Node, next: u64, course: &Course, stop: &AtomicBool, patience: Duration) -> Chain {
+    let mut reader = Reader { node, course, next, tip: None, chain: Chain::default() };
     let mut answered = Instant::now();
     loop {
         // Looked at before the node is asked: what came before the stop is read after it.
         let last = stop.load(Ordering::Acquire);
-        let before = next;
-        match step(rpc, &mut next, &mut tip, outcomes, &mut chain) {
+        let before = reader.next;
+        match reader.step() {
             Ok(()) => answered = Instant::now(),
             Err(why) => {
-                chain.errors += 1;
-                if next > before {
+                reader.chain.errors += 1;
+                if reader.next > before {
                     answered = Instant::now();
                 }
                 if last || answered.elapsed() > patience {
-                    chain.lost = Some(why);
-                    return chain;
+                    reader.chain.lost = Some(why);
+                    return reader.chain;
                 }
             }
         }
         if last {
-            return chain;
+            return reader.chain;
         }
         std::thread::sleep(POLL);
     }
 }
 
-fn step(
-    rpc: &Rpc,
-    next: &mut u64,
-    tip: &mut Option<B256>,
-    outcomes: &Outcomes,
-    chain: &mut Chain,
-) -> Result<(), RpcError> {
-    let newest = rpc.number("eth_blockNumber", &json!([]))?;
-    while *next <= newest {
-        let last = newest.min(*next + BLOCKS_TOGETHER - 1);
-        for value in blocks(rpc, *next, last)? {
-            let value = value?;
-            if value.is_null() {
-                chain.number_ahead += 1;
-                return Ok(());
+/// Who reads.
+struct Reader<'a> {
+    node: &'a Node,
+    course: &'a Course,
+    /// The first block that has not been read.
+    next: u64,
+    tip: Option<B256>,
+    chain: Chain,
+}
+
+impl Reader<'_> {
+    fn step(&mut self) -> Result<(), RpcError> {
+        let newest = self.node.rpc.number("eth_blockNumber", &json!([]))?;
+        while self.next <= newest {
+            let last = newest.min(self.next + BLOCKS_TOGETHER - 1);
+            for value in blocks(&self.node.rpc, self.next, last)? {
+                let value = value?;
+                if value.is_null() {
+                    self.chain.number_ahead += 1;
+                    return Ok(());
+                }
+                self.add(value)?;
             }
-            add(rpc, value, next, tip, outcomes, chain)?;
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Adds a block that was read just now.
+    fn add(&mut self, value: Value) -> Result<(), RpcError> {
+        let seen = Instant::now();
+        let garbled = |why: String| self.node.rpc.garbled(METHOD, &why);
+        let header: Header = serde_json::from_value(value).map_err(|why| garbled(why.to_string()))?;
+        let number = |text: &str| {
+            let value = to_quantity(&json!(text)).and_then(|value| value.try_into().ok());
+            value.ok_or_else(|| garbled(format!("{text} is no quantity")))
+        };
+        let base_fee = header.base_fee_per_gas.as_deref().map(|text| to_quantity(&json!(text)).unwrap_or_default());
+        let is_too_dear = base_fee.is_some_and(|fee| fee > U256::from(self.node.terms.max_fee));
+        let (gas_used, gas_limit) = (number(&header.gas_used)?, number(&header.gas_limit)?);
+        let timestamp = number(&header.timestamp)?;
+        self.chain.reorganised += u64::from(self.tip.is_some_and(|tip| tip != header.parent_hash));
+        self.tip = Some(header.hash);
+        let ours = self.course.outcomes.included(&header.transactions, seen);
+        let block = Block {
+            timestamp,
+            transactions: header.transactions.len() as u64,
+            ours,
+            gas_used,
+            gas_limit,
+            too_dear: u64::from(is_too_dear),
+            under_way: self.course.outcomes.under_way(),
+            ..Block::one(self.next, seen)
+        };
+        self.chain.blocks.push(block, &self.course.edges());
+        self.next += 1;
+        Ok(())
+    }
 }
 
 /// Blocks as the node tells them: a chain may make more in a second than it can be asked for one by one.
@@ -143,43 +158,6 @@ fn blocks(rpc: &Rpc, first: u64, last: u64) -> Result<Vec<Result<Value, RpcError
         Err(RpcError::Refused { .. } | RpcError::Status { .. }) => Ok(vec![rpc.call(METHOD, &params[0])]),
         Err(why) => Err(why),
     }
-}
-
-/// Adds a block that was read just now.
-fn add(
-    rpc: &Rpc,
-    value: Value,
-    next: &mut u64,
-    tip: &mut Option<B256>,
-    outcomes: &Outcomes,
-    chain: &mut Chain,
-) -> Result<(), RpcError> {
-    let seen = Instant::now();
-    let garbled = |why: String| RpcError::Garbled { url: rpc.url().into(), method: METHOD.into(), why };
-    let header: Header = serde_json::from_value(value).map_err(|why| garbled(why.to_string()))?;
-    let number = |text: &str| {
-        let value = to_quantity(&json!(text)).and_then(|value| value.try_into().ok());
-        value.ok_or_else(|| garbled(format!("{text} is no quantity")))
-    };
-    let base_fee = header.base_fee_per_gas.as_deref().map(|text| to_quantity(&json!(text)).unwrap_or_default());
-    let (gas_used, gas_limit) = (number(&header.gas_used)?, number(&header.gas_limit)?);
-    let timestamp = number(&header.timestamp)?;
-    chain.reorganised += u64::from(tip.is_some_and(|tip| tip != header.parent_hash));
-    *tip = Some(header.hash);
-    let ours = outcomes.included(&header.transactions, seen);
-    chain.blocks.push(Block {
-        number: *next,
-        seen,
-        timestamp,
-        transactions: header.transactions.len() as u64,
-        ours,
-        gas_used,
-        gas_limit,
-        base_fee: base_fee.unwrap_or_default().try_into().unwrap_or(u128::MAX),
-        under_way: outcomes.under_way(),
-    });
-    *next += 1;
-    Ok(())
 }
 
 /// How often the chain makes a block, by the times of its newest ones up to `newest`: the least of the times between
@@ -203,8 +181,52 @@ pub struct Receipts {
     pub seen: u64,
     /// Of these, how many failed.
     pub failed: u64,
-    /// The same of each block that was looked at.
-    pub failed_in: BTreeMap<u64, u64>,
+    /// Of each line of blocks, by the number of its first, how many were looked at, and how many of these failed.
+    pub of_lines: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Receipts {
+    /// Asks about blocks until `is_over`: `ask` gives how many of the load's transactions a block has, and how many of
+    /// these failed, if the node tells. Blocks come in a scattered order, of each line one before any has a second: what
+    /// was seen when there is no more time is a fair sample.
+    pub fn gather(lines: &[Block], is_over: &dyn Fn() -> bool, mut ask: impl FnMut(u64) -> Option<(u64, u64)>) -> Self {
+        let scattered = |line: &Block| line.first.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
+        let mut open: Vec<_> = lines.iter().filter(|line| line.ours > 0).collect();
+        open.sort_by_key(|line| scattered(line));
+        let mut sum = Self::default();
+        for turn in 0.. {
+            if open.is_empty() {
+                break;
+            }
+            let mut left = vec![];
+            for line in open {
+                if is_over() {
+                    return sum;
+                }
+                let span = line.number - line.first + 1;
+                let number = line.first + (scattered(line) % span + turn) % span;
+                if let Some((seen, failed)) = ask(number) {
+                    sum.seen += seen;
+                    sum.failed += failed;
+                    let of_line = sum.of_lines.entry(line.first).or_default();
+                    *of_line = (of_line.0 + seen, of_line.1 + failed);
+                }
+                let is_seen = sum.of_lines.get(&line.first).is_some_and(|(seen, _)| *seen >= line.ours);
+                left.extend((turn + 1 < span && !is_seen).then_some(line));
+            }
+            open = left;
+        }
+        sum
+    }
+
+    /// How many of a line's transactions failed; none where not all of them were looked at.
+    pub fn failed_in(&self, line: &Block) -> Option<u64> {
+        if line.ours == 0 {
+            return Some(0);
+        }
+        let (seen, failed) = self.of_lines.get(&line.first)?;
+        (line.count == 1 || *seen >= line.ours).then_some(*failed)
+    }
 }
 
 #[derive(Deserialize)]
@@ -213,35 +235,22 @@ struct Receipt {
     status: Option<String>,
 }
 
-/// How many transactions of `senders` failed in these blocks, as far as the node tells within `patience`. Blocks are
-/// looked at in a scattered order: what was seen when the time is up is a fair sample.
-pub fn failed(rpc: &Rpc, blocks: &[Block], senders: &HashSet<Address>, patience: Duration) -> Receipts {
-    let deadline = Instant::now() + patience;
-    let mut blocks: Vec<_> = blocks.iter().filter(|block| block.ours > 0).collect();
-    blocks.sort_by_key(|block| block.number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let mut sum = Receipts::default();
+/// How many transactions of `senders` failed in these blocks, as far as the node tells before `is_over`.
+pub fn failed(rpc: &Rpc, blocks: &[Block], senders: &HashSet<Address>, is_over: &dyn Fn() -> bool) -> Receipts {
     let mut whole_blocks = true;
-    for block in blocks {
-        if Instant::now() > deadline {
-            break;
-        }
-        let number = format!("{:#x}", block.number);
+    Receipts::gather(blocks, is_over, |number| {
+        let number = format!("{number:#x}");
         // The receipts of a whole block may be more than a server gives in one answer.
         let mut receipts = whole_blocks.then(|| receipts_of_block(rpc, &number)).flatten();
         if receipts.is_none() {
             whole_blocks = false;
-            receipts = receipts_one_by_one(rpc, &number, deadline);
+            receipts = receipts_one_by_one(rpc, &number, is_over);
         }
-        let Some(receipts) = receipts else { continue };
-        let mut failed = 0;
-        for receipt in receipts.iter().filter(|receipt| senders.contains(&receipt.from)) {
-            sum.seen += 1;
-            failed += u64::from(receipt.status.as_deref() == Some("0x0"));
-        }
-        sum.failed += failed;
-        sum.failed_in.insert(block.number, failed);
-    }
-    sum
+        let receipts = receipts?;
+        let ours: Vec<_> = receipts.iter().filter(|receipt| senders.contains(&receipt.from)).collect();
+        let failed = ours.iter().filter(|receipt| receipt.status.as_deref() == Some("0x0")).count();
+        Some((ours.len() as u64, failed as u64))
+    })
 }
 
 fn receipts_of_block(rpc: &Rpc, number: &str) -> Option<Vec<Receipt>> {
@@ -249,12 +258,12 @@ fn receipts_of_block(rpc: &Rpc, number: &str) -> Option<Vec<Receipt>> {
 }
 
 /// Whole or not at all: half a block's would not be a fair sample.
-fn receipts_one_by_one(rpc: &Rpc, number: &str, deadline: Instant) -> Option<Vec<Receipt>> {
+fn receipts_one_by_one(rpc: &Rpc, number: &str, is_over: &dyn Fn() -> bool) -> Option<Vec<Receipt>> {
     let block = rpc.call("eth_getBlockByNumber", &json!([number, false])).ok()?;
     let hashes: Vec<Value> = block["transactions"].as_array()?.iter().map(|hash| json!([hash])).collect();
     let mut receipts = vec![];
     for hashes in hashes.chunks(RECEIPTS_TOGETHER) {
-        if Instant::now() > deadline {
+        if is_over() {
             return None;
         }
         for receipt in rpc.batch::<Value>("eth_getTransactionReceipt", hashes).ok()? {
@@ -262,4 +271,56 @@ fn receipts_one_by_one(rpc: &Rpc, number: &str, deadline: Instant) -> Option<Vec
         }
     }
     Some(receipts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines of so many blocks each, which have two of the load's transactions in every block.
+    fn lines(counts: &[u64]) -> Vec<Block> {
+        let now = Instant::now();
+        let mut first = 10;
+        let line = |count: &u64| {
+            let line = Block { count: *count, number: first + count - 1, ours: 2 * count, ..Block::one(first, now) };
+            first += count;
+            line
+        };
+        counts.iter().map(line).collect()
+    }
+
+    #[test]
+    fn every_block_of_every_line_is_asked_about_once() {
+        let lines = lines(&[1, 4, 1, 7, 32]);
+        let mut asked = vec![];
+        let receipts = Receipts::gather(&lines, &|| false, |number| {
+            asked.push(number);
+            Some((2, u64::from(number % 3 == 0)))
+        });
+        assert_eq!(receipts.seen, 90);
+        assert_eq!(receipts.failed, asked.iter().filter(|number| *number % 3 == 0).count() as u64);
+        assert_eq!(lines.iter().filter_map(|line| receipts.failed_in(line)).sum::<u64>(), receipts.failed);
+        asked[..5].sort_unstable();
+        let of_line =
+            |line: &Block| asked[..5].iter().filter(|number| (line.first..=line.number).contains(number)).count();
+        assert!(lines.iter().all(|line| of_line(line) == 1), "each line has its turn: {asked:?}");
+        asked.sort_unstable();
+        assert_eq!(asked, (10..55).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_line_that_was_not_looked_at_whole_tells_nothing() {
+        let lines = lines(&[1, 4]);
+        let asked = std::cell::Cell::new(0);
+        let receipts = Receipts::gather(&lines, &|| asked.get() == 3, |_| {
+            asked.set(asked.get() + 1);
+            Some((2, 1))
+        });
+        assert_eq!((receipts.seen, receipts.failed), (6, 3));
+        assert_eq!((receipts.failed_in(&lines[0]), receipts.failed_in(&lines[1])), (Some(1), None));
+        // Blocks without any of the load's, as Solana's slots without a block, are passed over.
+        let ours_in_one = [Block { ours: 2, ..lines[1].clone() }];
+        let receipts = Receipts::gather(&ours_in_one, &|| false, |number| (number == 12).then_some((2, 1)));
+        assert_eq!(receipts.failed_in(&ours_in_one[0]), Some(1));
+    }
 }

@@ -5,14 +5,16 @@
 //! memory  see [`Outcomes`]
 //! drops   nothing
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Barrier, OnceLock};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use hearth_tile::sys::thread::prefer_short_slices;
 
+use super::blocks::Edges;
 use super::collect::Chain;
 use super::outcome::{Outcomes, histogram, record_many};
 use super::process::thread_busy;
@@ -24,6 +26,9 @@ use super::window::{self, Window};
 /// At a rate, what falls due within this goes out together where a request holds many.
 const TOGETHER: Duration = Duration::from_millis(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long measuring waits for a profiler to begin: what it sees is to be what is measured.
+pub const PROFILER_PATIENCE: Duration = Duration::from_secs(10);
+const PROFILER_LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long a sender runs before another thread on its core may.
 const SLICE: Duration = Duration::from_micros(200);
 /// Of what did not go out, so many are told apart by how late they were.
@@ -55,6 +60,30 @@ pub struct Timing {
     pub pids: Vec<u32>,
     /// What is looked at beside the blocks.
     pub beside: Beside,
+    /// What ends the waiting for what is under way.
+    pub give_up: GiveUp,
+}
+
+/// Ends even the waiting for what is under way, as a second Ctrl-C does: what has no end by then is unknown.
+#[derive(Clone, Default)]
+pub struct GiveUp(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl GiveUp {
+    /// When this says so.
+    pub fn when(asked: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(asked)))
+    }
+
+    /// Whether nothing is to be waited for any more.
+    pub fn is_asked(&self) -> bool {
+        self.0.as_ref().is_some_and(|asked| asked())
+    }
+}
+
+impl fmt::Debug for GiveUp {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("GiveUp").field(&self.is_asked()).finish()
+    }
 }
 
 /// What is looked at while a run sends and reads blocks.
@@ -80,12 +109,18 @@ pub enum Progress<'a> {
 pub struct Course {
     /// What becomes of the transactions.
     pub outcomes: Outcomes,
+    /// When measuring began.
+    pub begin: OnceLock<Instant>,
     /// When sending ended.
     pub stop: OnceLock<Instant>,
     /// The end of all.
     pub over: AtomicBool,
-    /// Set when the warm-up is over.
+    /// Set when the warm-up is over: then the node's profiler begins, where it is to.
+    pub warm: AtomicBool,
+    /// Set when measuring begins, which waits a little for the profiler.
     pub measured: AtomicBool,
+    /// Whether a profiler has begun, or said why not; or nobody waits for one.
+    pub profiler_begun: AtomicBool,
     /// How many have been signed ahead.
     pub signed: AtomicU64,
     /// How many senders have something to send.
@@ -100,14 +135,22 @@ impl Course {
     pub fn new(senders: usize) -> Self {
         Self {
             outcomes: Outcomes::default(),
+            begin: OnceLock::new(),
             stop: OnceLock::new(),
             over: AtomicBool::new(false),
+            warm: AtomicBool::new(false),
             measured: AtomicBool::new(false),
+            profiler_begun: AtomicBool::new(true),
             signed: AtomicU64::new(0),
             at_work: AtomicUsize::new(senders),
             ready: Barrier::new(senders + 1),
             begun: OnceLock::new(),
         }
+    }
+
+    /// The ends of the measured time, as far as they are known.
+    pub fn edges(&self) -> Edges {
+        [self.begin.get().copied(), self.stop.get().copied()]
     }
 
     /// Whether sending has ended.
@@ -156,14 +199,21 @@ impl Course {
             let reader = scope.spawn(|| reader(&stop_reading));
             let watcher =
                 scope.spawn(|| series::watch(&timing.beside.pool, &timing.pids, &self.outcomes, &stop_reading));
+            self.profiler_begun.store(timing.beside.profile.is_none(), Ordering::Release);
             let profiler = timing.beside.profile.as_ref().map(|plan| scope.spawn(|| self.profile(plan)));
+            if timing.warmup.is_zero() {
+                self.wait_for_profiler(stop);
+            }
             // Before anybody sends: a sender may be done before this thread has its turn.
             self.measured.store(timing.warmup.is_zero(), Ordering::Release);
             self.ready.wait();
             self.begun();
             let (mut window, still) = Window::watch(timing, self, stop, told, || reader.is_finished());
             told(Progress::Step("waiting for what is under way"));
-            window::settle(self, still, || reader.is_finished());
+            window::settle(self, still, || reader.is_finished() || timing.give_up.is_asked());
+            if timing.give_up.is_asked() {
+                told(Progress::Step("nothing more is waited for: what is still under way is unknown"));
+            }
             self.over.store(true, Ordering::Release);
             let tolds = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
             stop_reading.store(true, Ordering::Release);
@@ -173,15 +223,26 @@ impl Course {
         })
     }
 
-    /// Waits for the measured time, and has the node profiled in it.
+    /// Waits for the end of the warm-up, and has the node profiled until sending ends.
     fn profile(&self, plan: &Plan) -> Result<Profile, ProfileError> {
-        while !self.measured.load(Ordering::Relaxed) {
+        while !self.warm.load(Ordering::Acquire) {
             if self.stopped() {
                 return Err(ProfileError::Stopped);
             }
             thread::sleep(LOOK_EVERY);
         }
-        profile::take(plan, &|| self.stopped())
+        let taken = profile::take(plan, &|| self.profiler_begun.store(true, Ordering::Release), &|| self.stopped());
+        self.profiler_begun.store(true, Ordering::Release);
+        taken
+    }
+
+    /// Without a warm-up: the profiler begins before anything is sent.
+    fn wait_for_profiler(&self, stop: &dyn Fn() -> bool) {
+        self.warm.store(true, Ordering::Release);
+        let deadline = Instant::now() + PROFILER_PATIENCE;
+        while !self.profiler_begun.load(Ordering::Acquire) && Instant::now() < deadline && !stop() {
+            thread::sleep(PROFILER_LOOK_EVERY);
+        }
     }
 
     fn wait_until_signed(&self, all: u64, stop: &dyn Fn() -> bool, told: &mut impl FnMut(Progress<'_>)) {

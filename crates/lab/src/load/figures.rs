@@ -4,7 +4,8 @@
 //! writes  a [`Report`]
 
 use super::asked::Asked;
-use super::collect::{Block, Chain, Receipts};
+use super::blocks::Block;
+use super::collect::{Chain, Receipts};
 use super::course::Told;
 use super::mix::Named;
 use super::outcome::{Outcomes, histogram};
@@ -27,8 +28,6 @@ pub struct Found<'a, K> {
     pub way: String,
     /// How many accounts sent.
     pub accounts: usize,
-    /// What the load paid for a unit of gas at first, in wei.
-    pub max_fee: u128,
     /// The measured time.
     pub window: Window,
     /// The blocks.
@@ -96,9 +95,10 @@ fn limit(shares: &Shares, seen: Seen) -> Limit {
 
 /// Each block's share of the load from the time at which the one before could be read, in seconds of the window.
 fn intervals(chain: &Chain, seen: impl Fn(&Block) -> f64) -> Vec<(f64, f64, u64)> {
-    let pairs = chain.blocks.windows(2).map(|pair| (seen(&pair[0]), seen(&pair[1]), pair[1].ours));
+    let lines = chain.blocks.lines();
+    let pairs = lines.windows(2).map(|pair| (seen(&pair[0]), seen(&pair[1]), pair[1].ours));
     // Of the first block's time nothing is known: it has what came in the second before it.
-    let first = chain.blocks.first().map(|block| (seen(block) - 1.0, seen(block), block.ours));
+    let first = lines.first().map(|block| (seen(block) - 1.0, seen(block), block.ours));
     first.into_iter().chain(pairs).collect()
 }
 
@@ -111,7 +111,8 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
         Some(after) => after.as_secs_f64(),
         None => -window.begin.duration_since(block.seen).as_secs_f64(),
     };
-    let inside: Vec<_> = chain.blocks.iter().filter(|b| b.seen >= window.begin && b.seen <= window.end).collect();
+    let lines = chain.blocks.lines();
+    let inside: Vec<_> = lines.iter().filter(|line| line.seen >= window.begin && line.seen <= window.end).collect();
     let (ours, gas) = inside.iter().fold((0, 0), |(ours, gas), block| (ours + block.ours, gas + block.gas_used));
     let mut lag = histogram();
     tolds.iter().for_each(|told| lag.add(&told.lag_us).expect("of one shape"));
@@ -166,7 +167,7 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
                 poor: counts.rejected.keys().any(|words| Reason::of(words) == Reason::Funds),
             },
         ),
-        blocks: chain.blocks.iter().map(|block| line(block, seen(block), receipts)).collect(),
+        blocks: lines.iter().map(|block| line(block, seen(block), receipts)).collect(),
         ..beside(found)
     })
 }
@@ -183,7 +184,7 @@ fn beside<K: Named>(found: &Found<'_, K>) -> Report {
         pool_full: sum(|told| told.full),
         pool_full_words: tolds.iter().find_map(|told| told.full_words.clone()),
         dearer: sum(|told| told.dearer),
-        blocks_too_dear: chain.blocks.iter().filter(|block| block.base_fee > found.max_fee).count(),
+        blocks_too_dear: chain.blocks.lines().iter().map(|line| line.too_dear).sum(),
         healed: sum(|told| told.healed),
         resigned: sum(|told| told.resigned),
         other_hash: sum(|told| told.other_hash),
@@ -204,17 +205,19 @@ fn beside<K: Named>(found: &Found<'_, K>) -> Report {
 /// The mean time between two blocks.
 fn block_time(blocks: &[&Block]) -> Option<f64> {
     let (first, last) = (blocks.first()?, blocks.last()?);
-    let gaps = blocks.len() - 1;
-    (gaps > 0).then(|| last.seen.duration_since(first.seen).as_secs_f64() / gaps as f64)
+    let gaps = blocks.iter().map(|line| line.count).sum::<u64>() - 1;
+    (gaps > 0).then(|| last.seen.duration_since(first.first_seen).as_secs_f64() / gaps as f64)
 }
 
 fn line(block: &Block, seen_s: f64, receipts: &Receipts) -> BlockLine {
     BlockLine {
+        first: block.first,
         number: block.number,
+        count: block.count,
         seen_s,
         transactions: block.transactions,
         ours: block.ours,
-        failed: if block.ours == 0 { Some(0) } else { receipts.failed_in.get(&block.number).copied() },
+        failed: receipts.failed_in(block),
         timestamp: block.timestamp,
         gas_used: block.gas_used,
         fullness: block.gas_used as f64 / block.gas_limit.max(1) as f64,
@@ -224,7 +227,75 @@ fn line(block: &Block, seen_s: f64, receipts: &Receipts) -> BlockLine {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::super::blocks::{Blocks, tests as blocks};
+    use super::super::course::{Beside, GiveUp, Pace, Timing};
+    use super::super::series::Series;
+    use super::super::workload::Kind;
     use super::*;
+
+    /// The report of a run that had these blocks.
+    fn of(blocks: Blocks, begin: Instant, end: Instant) -> Report {
+        let timing = Timing {
+            warmup: Duration::ZERO,
+            duration: Duration::ZERO,
+            pids: vec![],
+            beside: Beside::default(),
+            give_up: GiveUp::default(),
+        };
+        let asked = Asked {
+            networks: vec![],
+            timeout: Duration::ZERO,
+            patience: Duration::ZERO,
+            mix: Kind::Transfer.into(),
+            senders: 1,
+            pace: Pace { rate: None, batch: 1, under_way: 1, count: None, presign: 0 },
+            timing,
+        };
+        report(&Found {
+            client: String::new(),
+            asked: &asked,
+            way: String::new(),
+            accounts: 1,
+            window: Window {
+                begin,
+                began_unix_s: 0,
+                end,
+                counted: Duration::from_secs(1),
+                server: None,
+                client: Duration::ZERO,
+                resident: None,
+                series: Series::default(),
+                profile: None,
+            },
+            chain: Chain { blocks, ..Chain::default() },
+            outcomes: &Outcomes::default(),
+            tolds: vec![],
+            receipts: Receipts::default(),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn figures_of_blocks_on_few_lines_are_those_of_all(
+            run in blocks::runs(), begin in 0.0..1.0f64, end in 0.0..1.0f64, sent_all: bool,
+        ) {
+            let (whole, few, begin, end) = blocks::both(&run, (begin, end), sent_all);
+            let (whole, few) = (of(whole, begin, end), of(few, begin, end));
+            prop_assert_eq!((few.tps, few.mgas_per_s), (whole.tps, whole.mgas_per_s));
+            prop_assert!((few.block_time_s - whole.block_time_s).abs() < 1e-9, "{few:?}");
+            let counts = |report: &Report| (report.block_count(), report.blocks_too_dear);
+            prop_assert_eq!(counts(&few), counts(&whole));
+            // What is on a line came evenly since the one before: it may be in the second beside its own.
+            let sum = |report: &Report| report.per_second().iter().map(|second| second.1).sum::<f64>();
+            let most = few.blocks.iter().map(|line| line.ours).max().unwrap_or_default() as f64;
+            prop_assert!((sum(&few) - sum(&whole)).abs() <= 2.0 * most + 1e-6, "{} and {}", sum(&few), sum(&whole));
+            prop_assert!((few.blocks_together() > 1) == few.text().contains(" on a line of the report)"));
+        }
+    }
 
     #[test]
     fn who_was_the_limit() {

@@ -11,6 +11,7 @@
 
 pub mod account;
 pub mod asked;
+pub mod blocks;
 pub mod chain;
 pub mod collect;
 pub mod compare;
@@ -35,6 +36,6 @@ pub mod sender;
 pub mod series;
 mod setup;
 pub mod solana;
-mod window;
 mod tree;
+mod window;
 pub mod workload;

@@ -108,21 +108,28 @@ pub enum ProfileError {
         /// What is wrong with it.
         why: PprofError,
     },
+    /// Nothing ran while it was taken, or it was too short.
+    #[error("the node ran too little to be seen in {0:.1} s")]
+    Empty(f64),
     /// It was to end before it began.
     #[error("the load ended before the profile began")]
     Stopped,
 }
 
-/// Takes a profile; `stop` ends it early, with what there is.
-pub fn take(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
-    match &plan.pprof {
-        Some(url) => of_go(plan, url, stop),
-        None => of_ours(plan, stop),
+/// Takes a profile: `begun` hears when the node samples, `stop` ends it early, with what there is.
+pub fn take(plan: &Plan, begun: &dyn Fn(), stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
+    let taken = match &plan.pprof {
+        Some(url) => of_go(plan, url, begun, stop),
+        None => of_ours(plan, begun, stop),
+    }?;
+    match taken.folded.is_empty() {
+        true => Err(ProfileError::Empty(taken.seconds)),
+        false => Ok(taken),
     }
 }
 
 /// By the methods that nodes of ours have.
-fn of_ours(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
+fn of_ours(plan: &Plan, when_begun: &dyn Fn(), stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
     let rpc = Rpc::new(&plan.node, NAMING_MAX)?;
     let call = |method: &str, mut options: Value| {
         if let Some(token) = &plan.token {
@@ -138,6 +145,7 @@ fn of_ours(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError
         Span::Time(time) => (json!({ "seconds": time.as_secs().clamp(1, SECONDS_MAX) }), time),
     };
     let id = call("hearth_profileStart", asked)?["id"].clone();
+    when_begun();
     let (begun, patience) = (Instant::now(), span + NAMING_MAX);
     let mut is_stopped = false;
     loop {
@@ -167,11 +175,12 @@ fn words(told: &Value) -> String {
 }
 
 /// By pprof, in pieces, as it ends none before its time.
-fn of_go(plan: &Plan, url: &str, stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
+fn of_go(plan: &Plan, url: &str, when_begun: &dyn Fn(), stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
     let block = || -> Result<u64, ProfileError> {
         Ok(Rpc::new(&plan.node, NAMING_MAX)?.number("eth_blockNumber", &json!([]))?)
     };
     let first = if plan.span == Span::NextBlock { block()? } else { 0 };
+    when_begun();
     let (begun, mut stacks, mut seconds) = (Instant::now(), BTreeMap::<String, u64>::new(), 0);
     loop {
         if stop() {
@@ -225,11 +234,11 @@ mod tests {
 
     #[test]
     fn who_is_not_there_gives_words() {
-        let none = take(&plan(Span::NextBlock), &|| false).unwrap_err().to_string();
+        let none = take(&plan(Span::NextBlock), &|| {}, &|| false).unwrap_err().to_string();
         assert!(none.contains("http://127.0.0.1:1"), "{none}");
         let plan = Plan { pprof: Some("http://127.0.0.1:1".into()), ..plan(Span::Time(Duration::from_secs(1))) };
-        let none = take(&plan, &|| false).unwrap_err().to_string();
+        let none = take(&plan, &|| {}, &|| false).unwrap_err().to_string();
         assert!(none.starts_with("no pprof at http://127.0.0.1:1: "), "{none}");
-        assert!(matches!(take(&plan, &|| true), Err(ProfileError::Stopped)));
+        assert!(matches!(take(&plan, &|| {}, &|| true), Err(ProfileError::Stopped)));
     }
 }

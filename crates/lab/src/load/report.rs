@@ -2,7 +2,7 @@
 //!
 //! reads   blocks, counts, CPU times
 //! writes  a [`Report`]
-//! memory  100 B a block
+//! memory  100 B a line of blocks
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -76,28 +76,51 @@ pub fn distribution(histogram: &Histogram<u64>) -> Vec<Bin> {
     (first..=last).map(|bin| Bin { from_ms: edge(bin), to_ms: edge(bin + 1), count: count(bin) }).collect()
 }
 
-/// A block of the run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+/// A block of the run, or several that follow each other where there were more than are kept one by one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BlockLine {
-    /// Its number.
+    /// The number of the first.
+    pub first: u64,
+    /// That of the last.
     pub number: u64,
-    /// When it could be read, in seconds after the measuring began; below 0 in the warm-up.
+    /// How many there are: with more than one, what follows is their sum, but for what is of the last.
+    pub count: u64,
+    /// When the last could be read, in seconds after the measuring began; below 0 in the warm-up.
     pub seen_s: f64,
-    /// Transactions in it.
+    /// Transactions in them.
     pub transactions: u64,
     /// Of these, the load's.
     pub ours: u64,
-    /// Of the load's, those that failed; none where its receipts were not looked at.
+    /// Of the load's, those that failed; none where not all receipts were looked at.
     pub failed: Option<u64>,
-    /// Its own time, in seconds since 1970.
+    /// The last one's own time, in seconds since 1970.
     pub timestamp: u64,
     /// Gas used.
     pub gas_used: u64,
-    /// Share of the block's gas limit.
+    /// Share of the blocks' gas limit.
     pub fullness: f64,
-    /// Transactions of the load under way after it.
+    /// Transactions of the load under way after the last.
     pub under_way: usize,
+}
+
+impl Default for BlockLine {
+    fn default() -> Self {
+        Self {
+            first: 0,
+            number: 0,
+            // As reports have it that were written before a line could stand for several.
+            count: 1,
+            seen_s: 0.0,
+            transactions: 0,
+            ours: 0,
+            failed: None,
+            timestamp: 0,
+            gas_used: 0,
+            fullness: 0.0,
+            under_way: 0,
+        }
+    }
 }
 
 /// What kept the rate of a run from being higher.
@@ -214,7 +237,7 @@ pub struct Report {
     /// Times the node asked for a higher fee than the load paid.
     pub dearer: u64,
     /// Blocks in which a unit of gas cost more than the load paid at the beginning: its transactions had to wait.
-    pub blocks_too_dear: usize,
+    pub blocks_too_dear: u64,
     /// Transactions that the node had lost, and that were sent again.
     pub healed: u64,
     /// Transactions signed anew, as their time had run out and no block had them.
@@ -231,7 +254,7 @@ pub struct Report {
     pub reading_ended: Option<String>,
     /// Who told how many transactions wait in the node's pool; none where nobody did.
     pub pool_source: Option<String>,
-    /// The blocks.
+    /// The blocks, in order.
     pub blocks: Vec<BlockLine>,
     /// How it went, twice a second.
     pub moments: Vec<Moment>,
@@ -256,7 +279,10 @@ impl Report {
         let (gas, time) = (self.mgas_per_s, self.block_time_s);
         let gas = if gas > 0.0 { format!(", {gas:.1} Mgas/s") } else { String::new() };
         let every = if time < 0.1 { format!("{:.1} ms", time * 1e3) } else { format!("{time:.2} s") };
-        line("blocks", format!("{} in all, every {every}{gas}", self.blocks.len()));
+        let together = self.blocks_together();
+        let together =
+            if together > 1 { format!(" (up to {together} on a line of the report)") } else { String::new() };
+        line("blocks", format!("{} in all, every {every}{gas}{together}", self.block_count()));
         let per_second: Vec<_> = self.per_second().iter().map(|second| second.1).collect();
         if per_second.len() > 1 {
             line("txn/s over time", sparks(&per_second));
@@ -272,7 +298,7 @@ impl Report {
         match self.failed {
             Some(failed) if self.receipts_seen >= *included => line("failed in blocks", failed.to_string()),
             Some(failed) => line("failed in blocks", format!("{failed} of {} looked at", self.receipts_seen)),
-            None => line("failed in blocks", "not told by this node".into()),
+            None => line("failed in blocks", "not told by this node, or not in time".into()),
         }
         for (reason, count) in &self.reasons {
             line("", format!("{count} × {reason}"));
@@ -302,6 +328,16 @@ impl Report {
         }
         self.oddities(&mut line);
         text
+    }
+
+    /// How many blocks there were.
+    pub fn block_count(&self) -> u64 {
+        self.blocks.iter().map(|line| line.count).sum()
+    }
+
+    /// The most that one line stands for.
+    pub fn blocks_together(&self) -> u64 {
+        self.blocks.iter().map(|line| line.count).max().unwrap_or(1)
     }
 
     /// The load's transactions in blocks, per second: second and rate. Those of a block came evenly since the one
@@ -342,7 +378,7 @@ impl Report {
             ("requests without an answer", self.unanswered),
             ("times the pool was full", self.pool_full),
             ("times the node asked for a higher fee", self.dearer),
-            ("blocks asked more for gas than the load paid at first", self.blocks_too_dear as u64),
+            ("blocks asked more for gas than the load paid at first", self.blocks_too_dear),
             ("nonces asked for anew", self.renonced),
             ("transactions that the node had lost, sent again", self.healed),
             ("transactions signed anew, as their blockhash had expired", self.resigned),

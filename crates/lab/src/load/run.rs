@@ -6,7 +6,7 @@
 //! drops   nothing
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use alloy_primitives::U256;
 use hearth_crypto::secp256k1::Signer;
@@ -125,17 +125,17 @@ pub fn drive(
         move || sender::send(rpcs, shared, index, share)
     });
     let presigned = shared.pace.presign * shared.targets.len() as u64;
-    let reader = |end: &AtomicBool| collect::follow(&node.rpc, newest + 1, &course.outcomes, end, asked.patience);
+    let reader = |end: &AtomicBool| collect::follow(node, newest + 1, &course, end, asked.patience);
     let (window, chain, tolds) = course.run(&asked.timing(), presigned, senders.collect(), reader, stop, &mut told);
     told(Progress::Step("asking what became of what is left, and for receipts"));
-    end(&node.rpc, &course.outcomes, asked.patience);
-    let receipts = collect::failed(&node.rpc, &chain.blocks, &targets.iter().copied().collect(), asked.patience);
+    end(&node.rpc, &course.outcomes, &asked.end_of_patience());
+    let receipts =
+        collect::failed(&node.rpc, chain.blocks.lines(), &targets.iter().copied().collect(), &asked.end_of_patience());
     Ok(figures::report(&Found {
         client: node.client.clone(),
         asked,
         way: format!("HTTP, {} in a request", asked.pace.batch),
         accounts: accounts.len(),
-        max_fee: node.terms.max_fee,
         window,
         chain,
         outcomes: &course.outcomes,
@@ -154,15 +154,13 @@ fn share(accounts: &[Signer], nonces: &[u64], senders: usize) -> Vec<Vec<(Signer
     shares
 }
 
-/// Asks the node about each that is left. Of what it does not answer for until `patience` is over, nothing is known.
-fn end(rpc: &Rpc, outcomes: &Outcomes, patience: Duration) {
-    let deadline = Instant::now() + patience;
-    let ask = Patient { rpc, stop: &|| Instant::now() > deadline };
+/// Asks the node about each that is left. Of what it does not answer for until `is_over`, nothing is known.
+fn end(rpc: &Rpc, outcomes: &Outcomes, is_over: &dyn Fn() -> bool) {
+    let ask = Patient { rpc, stop: is_over };
     for hashes in outcomes.left().chunks(100) {
         let params: Vec<_> = hashes.iter().map(|hash| json!([hash])).collect();
-        let in_time = Instant::now() < deadline;
         let asked = || ask.ask(|rpc| rpc.batch::<Value>("eth_getTransactionByHash", &params)).ok();
-        let answers = in_time.then(asked).flatten();
+        let answers = (!is_over()).then(asked).flatten();
         let mut answers = answers.unwrap_or_default().into_iter();
         for hash in hashes {
             match answers.next() {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::course::{Course, Progress, Timing};
+use super::course::{Course, PROFILER_PATIENCE, Progress, Timing};
 use super::outcome::Outcomes;
 use super::process;
 use super::profile::{Profile, ProfileError};
@@ -58,10 +58,17 @@ impl Window {
         let mut still = Standstill::new(&course.outcomes);
         let end = loop {
             let now = Instant::now();
-            if before.is_none() && now >= begin {
+            if now >= begin {
+                course.warm.store(true, Ordering::Release);
+            }
+            let is_ready = course.profiler_begun.load(Ordering::Acquire)
+                || now >= start + warmup + PROFILER_PATIENCE
+                || warmup.is_zero();
+            if before.is_none() && now >= begin && is_ready {
                 before = Some((cpu(), now));
                 // Without a warm-up what falls due from the first moment on is measured, however late that is seen.
                 begin = if warmup.is_zero() { start } else { now };
+                let _ = course.begin.set(begin);
                 course.measured.store(true, Ordering::Relaxed);
             }
             if now >= second {
@@ -71,7 +78,8 @@ impl Window {
                 included = sum;
                 second += Duration::from_secs(1);
             }
-            if now >= begin + timing.duration || stop() || reader_ended() {
+            let is_over = before.is_some() && now >= begin + timing.duration;
+            if is_over || stop() || reader_ended() {
                 break now;
             }
             let stands = still.reached(&course.outcomes);
@@ -141,7 +149,7 @@ pub fn settle(course: &Course, mut still: Standstill, ended: impl Fn() -> bool) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::course::Beside;
+    use super::super::course::{Beside, GiveUp};
     use super::*;
 
     #[test]
@@ -161,7 +169,7 @@ mod tests {
     fn what_goes_out_after_the_end_is_not_in_the_window() {
         let course = Course::new(1);
         let (warmup, duration) = (Duration::ZERO, Duration::from_millis(1));
-        let timing = Timing { warmup, duration, pids: vec![], beside: Beside::default() };
+        let timing = Timing { warmup, duration, pids: vec![], beside: Beside::default(), give_up: GiveUp::default() };
         let (window, _) = Window::watch(&timing, &course, &|| false, &mut |_| {}, || false);
         assert_eq!(course.stop.get(), Some(&window.end));
     }

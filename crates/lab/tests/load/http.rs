@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 pub enum Reply {
     /// An answer.
     Answer(String),
+    /// An answer that is no text.
+    Bytes(Vec<u8>),
     /// A status, and nothing else.
     Status(u16),
     /// The first half of an answer, and the connection is closed.
@@ -46,7 +48,11 @@ pub fn answered(request: &Value, mut call: impl FnMut(&str, &Value) -> Result<Va
 
 /// Serves as long as the process lives; gives the URL.
 pub fn serve(answer: impl Fn(&[u8]) -> Reply + Send + Sync + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    serve_on(TcpListener::bind("127.0.0.1:0").unwrap(), move |_, body| answer(body))
+}
+
+/// The same where somebody listens already, by what is asked for and the body.
+pub fn serve_on(listener: TcpListener, answer: impl Fn(&str, &[u8]) -> Reply + Send + Sync + 'static) -> String {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let answer = Arc::new(answer);
     thread::spawn(move || {
@@ -59,14 +65,15 @@ pub fn serve(answer: impl Fn(&[u8]) -> Reply + Send + Sync + 'static) -> String 
 }
 
 /// One connection, to its end.
-fn converse(stream: TcpStream, answer: &dyn Fn(&[u8]) -> Reply) -> Option<()> {
+fn converse(stream: TcpStream, answer: &dyn Fn(&str, &[u8]) -> Reply) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let (mut reader, mut body) = (BufReader::new(stream), vec![]);
     loop {
-        read_body(&mut reader, &mut body)?;
-        let (status, text) = match answer(&body) {
-            Reply::Answer(text) => (200, text),
-            Reply::Status(status) => (status, String::new()),
+        let place = read_request(&mut reader, &mut body)?;
+        let (status, bytes) = match answer(&place, &body) {
+            Reply::Answer(text) => (200, text.into_bytes()),
+            Reply::Bytes(bytes) => (200, bytes),
+            Reply::Status(status) => (status, vec![]),
             Reply::Half(text) => {
                 let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", text.len());
                 reader.get_mut().write_all(format!("{head}{}", &text[..text.len() / 2]).as_bytes()).ok()?;
@@ -74,13 +81,16 @@ fn converse(stream: TcpStream, answer: &dyn Fn(&[u8]) -> Reply) -> Option<()> {
             }
             Reply::Silence => return None,
         };
-        let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n", text.len());
-        reader.get_mut().write_all((head + &text).as_bytes()).ok()?;
+        let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n", bytes.len());
+        reader.get_mut().write_all(&[head.as_bytes(), &bytes].concat()).ok()?;
     }
 }
 
-fn read_body(reader: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Option<()> {
+/// Reads a request's body; gives what was asked for, as `/path?query`.
+fn read_request(reader: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Option<String> {
     let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let place = line.split(' ').nth(1)?.to_owned();
     let mut length = 0;
     loop {
         line.clear();
@@ -95,5 +105,6 @@ fn read_body(reader: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Option<()
         }
     }
     body.resize(length, 0);
-    reader.read_exact(body).ok()
+    reader.read_exact(body).ok()?;
+    Some(place)
 }

@@ -2,6 +2,7 @@
 
 mod fund;
 mod http;
+mod profile;
 mod run;
 mod solana;
 mod stub;
@@ -9,7 +10,7 @@ mod stub;
 use std::time::Duration;
 
 use hearth_lab::load::asked::Asked;
-use hearth_lab::load::course::{Beside, Pace, Timing};
+use hearth_lab::load::course::{Beside, GiveUp, Pace, Timing};
 
 /// How long a node may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -28,6 +29,7 @@ fn asked<K>(url: &str, kind: K) -> Asked<K> {
             duration: Duration::from_secs(60),
             pids: vec![],
             beside: Beside::default(),
+            give_up: GiveUp::default(),
         },
     }
 }

@@ -158,6 +158,17 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_several_blocks_is_shown_as_one_of_them() {
+        let mut report = report();
+        let several = |line: &BlockLine| BlockLine { ours: 8 * line.ours, count: 8, ..line.clone() };
+        report.blocks = report.blocks.iter().map(several).collect();
+        let html = html(&[Shown { name: "a.json".into(), report, steps: None }]);
+        for part in ["4 s: succeeded 400, failed 0.5", "4 s: between blocks 125", "means of up to 8", "<dd>40</dd>"] {
+            assert!(html.contains(part), "{part}: {html}");
+        }
+    }
+
+    #[test]
     fn words_of_others_stay_words() {
         let shown = Shown { name: EVIL.into(), report: report(), steps: None };
         for html in [html(&[shown.clone()]), html(&[shown.clone(), shown])] {

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use super::text::{escape, figure};
+use super::text::{escape, figure, whole};
 
 /// More would be narrower than a pixel.
 const POINTS_MAX: usize = 300;
@@ -43,6 +43,8 @@ pub struct Plot {
     pub unit: &'static str,
     /// What goes across.
     pub across: &'static str,
+    /// A point is the mean of so many at most.
+    pub of: u64,
     /// How.
     pub shape: Shape,
     /// What.
@@ -150,7 +152,11 @@ impl Drawn<'_> {
         for one in series {
             write!(html, "<span class=\"key {}\"></span>{} ", one.colour, escape(&one.name))?;
         }
-        let means = if together > 1 { format!(", means of {together}") } else { String::new() };
+        let means = match (together as u64).saturating_mul(self.plot.of) {
+            2.. if self.plot.of > 1 => format!(", means of up to {}", whole(together as u64 * self.plot.of)),
+            2.. => format!(", means of {together}"),
+            _ => String::new(),
+        };
         write!(html, "<small>{}{means}</small>", escape(unit))?;
         for (_, word) in &self.plot.marks {
             write!(html, "<span class=\"word\">{}</span>", escape(word))?;
@@ -303,6 +309,7 @@ mod tests {
             name: "test",
             unit: "txn/s",
             across: "s",
+            of: 1,
             shape,
             series: series.iter().map(one).collect(),
             marks: vec![],
@@ -336,6 +343,8 @@ mod tests {
         let html = plot(Shape::Line, &[&many]).html();
         assert_eq!(html.matches("class=\"strip\"").count(), POINTS_MAX);
         assert!(html.contains("means of 4") && html.contains("a &lt;b&gt; 1.5"), "{html}");
+        let of_means = Plot { of: 8, ..plot(Shape::Line, &[&many]) };
+        assert!(of_means.html().contains("means of up to 32"), "{}", of_means.html());
     }
 
     #[test]

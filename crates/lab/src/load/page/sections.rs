@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::plot::{Plot, Series, Shape};
 use super::text::{date, escape, figure, time_ms, whole};
 use super::{Shown, flame};
-use crate::load::report::{Percentiles, Report};
+use crate::load::report::{BlockLine, Percentiles, Report};
 
 /// Functions that are named beside the flame graph.
 const HEAVIEST: usize = 12;
@@ -84,7 +84,7 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         ("latency p99.9", latency(|all| all.p999_ms)),
         ("latency, longest", latency(|all| all.max_ms)),
         ("send lag p99", or_none(report.send_lag.map(|lag| time_ms(lag.p99_ms)))),
-        ("blocks", whole(report.blocks.len() as u64)),
+        ("blocks", whole(report.block_count())),
         ("block time, mean", time_ms(report.block_time_s * 1e3)),
         ("gas a second", format!("{} million", figure(report.mgas_per_s))),
         ("measured", format!("{} s", figure(report.seconds))),
@@ -216,7 +216,7 @@ fn series(name: impl Into<String>, colour: &'static str, points: Vec<(f64, f64)>
 
 fn plot(name: &'static str, unit: &'static str, shape: Shape, series: Vec<Series>) -> Plot {
     let series = series.into_iter().filter(|one| !one.points.is_empty()).collect();
-    Plot { name, unit, across: "s", shape, series, marks: vec![], is_logarithmic: false, span: None, top: None }
+    Plot { name, unit, across: "s", of: 1, shape, series, marks: vec![], is_logarithmic: false, span: None, top: None }
 }
 
 fn rate(report: &Report) -> Plot {
@@ -225,20 +225,26 @@ fn rate(report: &Report) -> Plot {
     plot("transactions a second", "txn/s", Shape::Bars, vec![series("in blocks", "one", points)])
 }
 
+/// Of a line that stands for several blocks, one of them in the mean.
 fn blocks(report: &Report) -> Plot {
-    let of = |count: fn(u64, u64) -> u64| {
-        let failed = |block: &crate::load::report::BlockLine| block.failed.unwrap_or_default().min(block.ours);
-        report.blocks.iter().map(|block| (block.seen_s, count(block.ours, failed(block)) as f64)).collect()
+    let failed = |line: &BlockLine| line.failed.unwrap_or_default().min(line.ours);
+    let of = |count: &dyn Fn(&BlockLine) -> u64| -> Vec<(f64, f64)> {
+        let mean = |line: &BlockLine| (line.seen_s, count(line) as f64 / line.count.max(1) as f64);
+        report.blocks.iter().map(mean).collect()
     };
     let told = if report.blocks.iter().any(|block| block.failed.is_some()) { "succeeded" } else { "in the block" };
-    let all =
-        vec![series(told, "one", of(|ours, failed| ours - failed)), series("failed", "failed", of(|_, failed| failed))];
-    plot("transactions in blocks", "transactions", Shape::Bars, all)
+    let all = vec![series(told, "one", of(&|line| line.ours - failed(line))), series("failed", "failed", of(&failed))];
+    Plot { of: report.blocks_together(), ..plot("transactions in blocks", "transactions", Shape::Bars, all) }
 }
 
 fn block_time(report: &Report) -> Plot {
-    let points = report.blocks.windows(2).map(|pair| (pair[1].seen_s, (pair[1].seen_s - pair[0].seen_s) * 1e3));
-    plot("block time", "ms", Shape::Line, vec![series("between blocks", "three", points.collect())])
+    let mean = |pair: &[BlockLine]| {
+        let ms = (pair[1].seen_s - pair[0].seen_s) * 1e3;
+        (pair[1].seen_s, ms / pair[1].count.max(1) as f64)
+    };
+    let points = report.blocks.windows(2).map(mean).collect();
+    let all = vec![series("between blocks", "three", points)];
+    Plot { of: report.blocks_together(), ..plot("block time", "ms", Shape::Line, all) }
 }
 
 fn latency(report: &Report) -> Plot {

@@ -3,7 +3,7 @@
 //! reads   `getSlot`, `getBlocks`, `getBlock` with signatures; `getLatestBlockhash`; afterwards `getBlock`
 //!         with accounts
 //! writes  a [`Block`] each; ends of transactions; the chain's time
-//! memory  100 B a block; one block's signatures
+//! memory  see [`crate::load::blocks`]; one block's signatures
 //! drops   nothing: a block that cannot be read is asked for again; what was read before the node died stays
 
 use std::collections::HashSet;
@@ -22,8 +22,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
 use super::node::{ChainTime, Node};
-use crate::load::collect::{Block, Chain, Receipts};
-use crate::load::outcome::Outcomes;
+use crate::load::blocks::Block;
+use crate::load::collect::{Chain, Receipts};
+use crate::load::course::Course;
 use crate::load::rpc::RpcError;
 
 /// How often the node is asked for its newest slot.
@@ -135,7 +136,7 @@ impl Targets {
 /// Reads blocks, one after the other.
 pub struct Follower<'a> {
     node: &'a Node,
-    outcomes: &'a Outcomes,
+    course: &'a Course,
     time: &'a ChainTime,
     /// Where to tell who leads; none where whoever runs the load has said where transactions go.
     targets: Option<&'a Targets>,
@@ -156,7 +157,7 @@ impl<'a> Follower<'a> {
     /// Begins with slot `next`.
     pub fn new(
         node: &'a Node,
-        outcomes: &'a Outcomes,
+        course: &'a Course,
         time: &'a ChainTime,
         targets: Option<&'a Targets>,
         next: u64,
@@ -165,7 +166,7 @@ impl<'a> Follower<'a> {
         let now = Instant::now();
         Self {
             node,
-            outcomes,
+            course,
             time,
             targets,
             next,
@@ -271,18 +272,15 @@ impl<'a> Follower<'a> {
         self.chain.reorganised += u64::from(reorganised);
         self.tip = Some(block.blockhash);
         let ids = block.signatures.0;
-        let ours = self.outcomes.included(&ids, seen);
-        self.chain.blocks.push(Block {
-            number: slot,
-            seen,
+        let ours = self.course.outcomes.included(&ids, seen);
+        let found = Block {
             timestamp: block.block_time.and_then(|time| u64::try_from(time).ok()).unwrap_or_default(),
             transactions: ids.len() as u64,
             ours,
-            gas_used: 0,
-            gas_limit: 0,
-            base_fee: 0,
-            under_way: self.outcomes.under_way(),
-        });
+            under_way: self.course.outcomes.under_way(),
+            ..Block::one(slot, seen)
+        };
+        self.chain.blocks.push(found, &self.course.edges());
         // After its transactions are counted: what has not been seen by then is in no block. After a hole in the chain,
         // as a node shows that lists not all its blocks, nobody can say so any more.
         self.is_whole &= !reorganised;
@@ -329,12 +327,8 @@ struct Meta {
     err: Option<IgnoredAny>,
 }
 
-/// How many of the load's transactions failed in their blocks. Where there is no time for all, those of blocks here and
-/// there are looked at.
-pub fn failed(node: &Node, blocks: &[Block], senders: &HashSet<Pubkey>, patience: Duration) -> Receipts {
-    let deadline = Instant::now() + patience;
-    let mut blocks: Vec<_> = blocks.iter().filter(|block| block.ours > 0).collect();
-    blocks.sort_by_key(|block| block.number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+/// How many of the load's transactions failed in their blocks, as far as the node tells before `is_over`.
+pub fn failed(node: &Node, blocks: &[Block], senders: &HashSet<Pubkey>, is_over: &dyn Fn() -> bool) -> Receipts {
     let options = json!({
         "commitment": "confirmed",
         "encoding": "json",
@@ -342,22 +336,13 @@ pub fn failed(node: &Node, blocks: &[Block], senders: &HashSet<Pubkey>, patience
         "rewards": false,
         "maxSupportedTransactionVersion": 0,
     });
-    let mut sum = Receipts::default();
-    for block in blocks {
-        if Instant::now() > deadline {
-            break;
-        }
-        let number = block.number;
-        let Ok(block) = node.rpc.call_as::<WithAccounts>("getBlock", &json!([block.number, options])) else { continue };
+    Receipts::gather(blocks, is_over, |slot| {
+        let block = node.rpc.call_as::<WithAccounts>("getBlock", &json!([slot, options])).ok()?;
         let ours = block
             .transactions
             .iter()
             .filter(|one| one.transaction.account_keys.first().is_some_and(|payer| senders.contains(&payer.pubkey.0)));
-        let failed_here: Vec<bool> = ours.filter_map(|one| one.meta.as_ref()).map(|meta| meta.err.is_some()).collect();
-        let count = failed_here.iter().filter(|failed| **failed).count() as u64;
-        sum.seen += failed_here.len() as u64;
-        sum.failed += count;
-        sum.failed_in.insert(number, count);
-    }
-    sum
+        let failed: Vec<bool> = ours.filter_map(|one| one.meta.as_ref()).map(|meta| meta.err.is_some()).collect();
+        Some((failed.len() as u64, failed.iter().filter(|failed| **failed).count() as u64))
+    })
 }

@@ -77,13 +77,14 @@ pub fn drive(
     };
     let leaders = (by == By::Leaders).then_some(&targets);
     let next = ask.ask(Node::slot)? + 1;
-    let mut follower = Follower::new(node, &course.outcomes, &time, leaders, next, asked.patience);
+    let mut follower = Follower::new(node, &course, &time, leaders, next, asked.patience);
     let (window, tolds) = send_and_read(&asked.timing(), &shared, &mut follower, tpus, stop, &mut told);
     FIRST_NUMBER.fetch_max(first_number + numbers_used(&course.outcomes, &shared), Ordering::Relaxed);
     end(&mut follower, &course.outcomes, &time, stop, &mut told);
     told(Progress::Step("asking which transactions failed in their blocks"));
     let chain = follower.chain;
-    let receipts = collect::failed(node, &chain.blocks, &addresses.into_iter().collect(), asked.patience);
+    let receipts =
+        collect::failed(node, chain.blocks.lines(), &addresses.into_iter().collect(), &asked.end_of_patience());
     Ok(figures::report(&Found {
         client: node.client.clone(),
         asked,
@@ -93,7 +94,6 @@ pub fn drive(
             By::Rpc => format!("sendTransaction, {} in a request", asked.pace.batch),
         },
         accounts: accounts.len(),
-        max_fee: 0,
         window,
         chain,
         outcomes: &course.outcomes,
