@@ -4,6 +4,7 @@
 //! writes  transactions; a key file; the report, as text and JSON
 //! memory  see `hearth_lab::load`
 
+mod bar;
 mod etl;
 mod files;
 mod options;
@@ -23,7 +24,7 @@ use hearth_lab::load::account::{self, AccountError, address};
 use hearth_lab::load::asked::{Asked, LoadError};
 use hearth_lab::load::chain::{self, ConnectError, Connected};
 use hearth_lab::load::compare::{CompareError, compare};
-use hearth_lab::load::course::{Beside, Progress, Timing};
+use hearth_lab::load::course::{Beside, GiveUp, Progress, Timing};
 use hearth_lab::load::fund::{self, FundError};
 use hearth_lab::load::look;
 use hearth_lab::load::mix::Named;
@@ -41,6 +42,7 @@ use serde_json::{Value, json};
 use crate::out::Unwritable;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
+use bar::Bar;
 use options::{Fund, Run, Target};
 
 /// The first development account of anvil, hardhat and `hearth evm run`: its key is in their documentation.
@@ -48,6 +50,9 @@ const DEVELOPMENT_SECRET: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5e
 
 /// How long a node may be silent in a run until that is taken for its end.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a node may take to be up.
+const STARTING: Duration = Duration::from_secs(5);
 
 /// More gas a second than nodes use that were measured: ours takes 30,000 transfers, half of this.
 const GAS_PER_SECOND: f64 = 1.5e9;
@@ -161,7 +166,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), Comman
         Options::Profile(options) => files::profile(options, stop, say),
         Options::Report(options) => files::report(options, say),
         Options::Info(info) => {
-            say.text(match connect(&info.target)? {
+            say.text(match connect(&info.target, stop)? {
                 Connected::Solana(node) => solana::info(&node, info.account.as_deref())?,
                 Connected::Ethereum(node) => match info.account.as_deref() {
                     None => look::node(&node)?,
@@ -171,7 +176,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), Comman
             Ok(())
         }
         Options::Block(block) => {
-            say.text(match connect(&block.target)? {
+            say.text(match connect(&block.target, stop)? {
                 Connected::Solana(node) => solana::blocks(&node, block)?,
                 Connected::Ethereum(node) => {
                     let newest = node.rpc.number("eth_blockNumber", &json!([]))?;
@@ -182,7 +187,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), Comman
             Ok(())
         }
         Options::Tx(tx) => {
-            say.text(match connect(&tx.target)? {
+            say.text(match connect(&tx.target, stop)? {
                 Connected::Solana(node) => solana::transaction(&node, &tx.hash)?,
                 Connected::Ethereum(node) => look::transaction(&node.rpc, ethereum(&tx.hash)?)?,
             });
@@ -203,8 +208,11 @@ fn read(path: &Path) -> Result<Value, CommandError> {
     serde_json::from_str(&text).map_err(|why| CommandError::Option(format!("{}: no report: {why}", path.display())))
 }
 
-fn connect(target: &Target) -> Result<Connected, CommandError> {
-    chain::connect(&target.network[0], target.timeout()).map_err(CommandError::Connect)
+/// A node that is just starting is waited for a little.
+fn connect(target: &Target, stop: &StopSignal) -> Result<Connected, CommandError> {
+    let told = &mut |why: &ConnectError| note(format_args!("{why}; it is asked again for {} s", STARTING.as_secs()));
+    chain::connect_patiently(&target.network[0], target.timeout(), STARTING, &|| stop.is_set(), told)
+        .map_err(CommandError::Connect)
 }
 
 /// An address or a hash of Ethereum's.
@@ -243,7 +251,7 @@ fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), Com
         return Err(CommandError::KeysThere(options.keys.clone()));
     }
     // Before there are keys: the same command can be given again when there is a node.
-    let node = match connect(&options.target)? {
+    let node = match connect(&options.target, stop)? {
         Connected::Ethereum(node) => node,
         Connected::Solana(node) => return solana::make_accounts(&node, options, stop, say),
     };
@@ -294,14 +302,10 @@ fn short_ether(wei: U256) -> String {
     if rest.is_empty() { whole.to_owned() } else { format!("{whole}.{rest}") }
 }
 
-/// Tells how far the money is, where that has changed.
+/// Tells how far the money is.
 fn progress() -> impl FnMut(usize, usize) {
-    let mut told = None;
-    move |done, all| {
-        if told.replace(done) != Some(done) && all > 0 {
-            note(format_args!("{done} of {all} accounts funded"));
-        }
-    }
+    let mut bar = Bar::new();
+    move |done, all| bar.tell(done, all)
 }
 
 /// `hearth load run`
@@ -312,7 +316,7 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     // Standard output is for data alone where it carries data.
     let to_stderr = Say::stderr();
     let say = if options.json.as_deref().is_some_and(|path| path.as_os_str() == "-") { &to_stderr } else { say };
-    let node = match connect(&options.target)? {
+    let node = match connect(&options.target, stop)? {
         Connected::Ethereum(node) => node,
         Connected::Solana(node) => return solana::drive(&node, options, stop, say),
     };
@@ -331,7 +335,7 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
         fund_for_run(options, &mix, &node, &payer, &signers, stop)?;
     }
     let pool = Pool::of(&options.target.network[0], options.comet.as_deref())?;
-    let asked = asked(options, mix, pool);
+    let asked = asked(options, mix, pool, stop);
     let mut progress = watch(say);
     let stop = || stop.is_set();
     let contracts = run::set_up(&node, &payer, &signers, &asked.mix, &stop, &mut progress)?;
@@ -434,7 +438,8 @@ fn fund_for_run(
     }
 }
 
-fn asked<K>(options: &Run, mix: hearth_lab::load::mix::Mix<K>, pool: Pool) -> Asked<K> {
+fn asked<K>(options: &Run, mix: hearth_lab::load::mix::Mix<K>, pool: Pool, stop: &StopSignal) -> Asked<K> {
+    let stop = stop.clone();
     Asked {
         networks: options.target.network.clone(),
         timeout: options.target.timeout(),
@@ -447,6 +452,7 @@ fn asked<K>(options: &Run, mix: hearth_lab::load::mix::Mix<K>, pool: Pool) -> As
             duration: Duration::from_secs(options.duration),
             pids: options.pid.clone(),
             beside: Beside { pool, profile: files::plan(options) },
+            give_up: GiveUp::when(move || stop.presses() > 1),
         },
     }
 }

@@ -133,7 +133,7 @@ pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &Say) -> Result
     }
     say.line(&node.client);
     let accounts = accounts(node, options, &mix, stop)?;
-    let asked = asked(options, mix, Pool::Silent);
+    let asked = asked(options, mix, Pool::Silent, stop);
     let mut progress = watch(say);
     let stop = || stop.is_set();
     let tokens = run::set_up(node, &accounts, &asked.mix, &stop, &mut progress)?;

@@ -3,13 +3,17 @@
 //! reads   `eth_chainId`; `getVersion`; what tells a chain from others
 //! writes  nothing
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::asked::LoadError;
 use super::rpc::{Rpc, RpcError};
 use super::{run, solana};
+
+/// How often a node that is not up yet is asked.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A node of a chain that a load knows.
 pub enum Connected {
@@ -54,6 +58,39 @@ pub fn connect(url: &str, timeout: Duration) -> Result<Connected, ConnectError> 
         // It was no refusal, and its first failure says what is wrong.
         Err(_) if !matches!(ethereum, RpcError::Refused { .. }) => Err(ethereum.into()),
         Err(why) => Err(why.into()),
+    }
+}
+
+impl ConnectError {
+    /// Whether a node may be there a moment later: one that is just starting, or has too much to do.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Rpc(why) => solana::patient::may_pass(why),
+            Self::Neither { .. } => false,
+        }
+    }
+}
+
+/// The same of a node that may not be up yet: asks again for so long. `told` hears once why it does not answer.
+pub fn connect_patiently(
+    url: &str,
+    timeout: Duration,
+    patience: Duration,
+    stop: &dyn Fn() -> bool,
+    told: &mut dyn FnMut(&ConnectError),
+) -> Result<Connected, ConnectError> {
+    let (deadline, mut is_told) = (Instant::now() + patience, false);
+    loop {
+        match connect(url, timeout) {
+            Err(why) if why.may_pass() && Instant::now() < deadline && !stop() => {
+                if !is_told {
+                    told(&why);
+                    is_told = true;
+                }
+                thread::sleep(LOOK_EVERY);
+            }
+            ended => return ended,
+        }
     }
 }
 

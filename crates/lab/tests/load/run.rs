@@ -1,5 +1,8 @@
 //! A load on nodes that misbehave: there is a report, and every transaction has its true end.
 
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256};
@@ -8,7 +11,7 @@ use hearth_lab::load::account::{address, generate};
 use hearth_lab::load::asked::{Asked, LoadError};
 use hearth_lab::load::chain::check_chains;
 use hearth_lab::load::collect::block_time;
-use hearth_lab::load::course::{Pace, Progress};
+use hearth_lab::load::course::{GiveUp, Pace, Progress};
 use hearth_lab::load::look;
 use hearth_lab::load::ramp::{Bound, ramp};
 use hearth_lab::load::report::{Limit, Report};
@@ -108,6 +111,53 @@ fn a_node_that_dies_leaves_a_report() {
     let report = scene.run();
     assert!(report.included > 0 && report.unknown > 0, "{}", report.text());
     assert!(report.reading_ended.is_some() && report.last_error.is_some());
+}
+
+#[test]
+fn who_gives_up_waiting_has_a_report_of_what_is_known() {
+    // No block comes, and by the chain's times one would be waited for a minute.
+    let mut scene = scene(4, Manners { block_ms: 600_000, block_s: 20, ..Manners::default() }).counted(5);
+    (0..4).for_each(|_| scene.stub.mine());
+    let node = connect(&scene.stub.url, TIMEOUT).unwrap();
+    let waits = Arc::new(AtomicBool::new(false));
+    let asked_to = waits.clone();
+    scene.asked.timing.give_up = GiveUp::when(move || asked_to.load(Ordering::Relaxed));
+    let (begun, mut steps) = (Instant::now(), vec![]);
+    let told = |progress: Progress<'_>| {
+        if let Progress::Step(step) = progress {
+            // The first Ctrl-C has been heard; the second one comes while it waits.
+            waits.fetch_or(step == "waiting for what is under way", Ordering::Relaxed);
+            steps.push(step.to_owned());
+        }
+    };
+    let stop = || scene.stub.with(|world| world.waiting()) == 20;
+    let report = drive(&scene.asked, &node, Contracts::default(), &scene.signers, &stop, told).unwrap();
+    assert_eq!((report.sent, report.unknown, report.included), (20, 20, 0), "{}", report.text());
+    assert!(steps.iter().any(|step| step.contains("nothing more is waited for")), "{steps:?}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "it does not wait for three blocks' time");
+}
+
+#[test]
+fn tokens_are_minted_for_many_at_a_time() {
+    let mut scene = scene(450, Manners { block_ms: 600_000, ..Manners::default() });
+    scene.asked.mix = Kind::Erc20.into();
+    let node = connect(&scene.stub.url, TIMEOUT).unwrap();
+    let most = Cell::new(0);
+    // A block whenever something has been waited for.
+    let stop = || {
+        let waiting = scene.stub.with(|world| world.waiting());
+        most.set(waiting.max(most.get()));
+        if waiting > 0 {
+            scene.stub.mine();
+        }
+        false
+    };
+    scene.contracts(&node, &stop).unwrap();
+    assert_eq!((most.get(), scene.stub.with(|world| world.included())), (5, 6), "one contract, five times minting");
+    // Requests that are too long for the node, and a pool that holds two.
+    scene.stub.behave(Manners { batch_max: 3, pool_max: 2, ..Manners::default() });
+    scene.contracts(&node, &stop).unwrap();
+    assert_eq!(scene.stub.with(|world| world.included()), 12);
 }
 
 #[test]

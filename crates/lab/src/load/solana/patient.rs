@@ -25,7 +25,7 @@ pub struct Patient<'a> {
 }
 
 /// Whether the same question may have an answer later: one that is behind its cluster says so by a code.
-pub(super) fn may_pass(why: &RpcError) -> bool {
+pub(in crate::load) fn may_pass(why: &RpcError) -> bool {
     matches!(why, RpcError::Refused { code: UNHEALTHY, .. }) || why.may_pass()
 }
 

@@ -2,10 +2,13 @@
 
 mod stub;
 
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hearth_lab::load::asked::{Asked, LoadError};
-use hearth_lab::load::chain::{ConnectError, Connected, check_chains, connect};
+use hearth_lab::load::chain::{ConnectError, Connected, check_chains, connect, connect_patiently};
 use hearth_lab::load::report::Report;
 use hearth_lab::load::solana::fund::{FundError, fund};
 use hearth_lab::load::solana::keys::{Account, generate};
@@ -15,8 +18,9 @@ use hearth_lab::load::solana::workload::Kind;
 use hearth_lab::load::solana::{Node, look};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
+use serde_json::{Value, json};
 
-use crate::http::{Reply, serve};
+use crate::http::{Reply, answered, serve, serve_on};
 use crate::{TIMEOUT, asked};
 use stub::{Manners, Stub};
 
@@ -321,4 +325,53 @@ fn what_is_no_node_of_a_known_chain_is_told() {
     let url = serve(|_| Reply::Status(502));
     let why = connect(&url, TIMEOUT).err().unwrap().to_string();
     assert!(why.contains("502"), "{why}");
+}
+
+#[test]
+fn a_node_that_is_not_up_at_once_is_waited_for() {
+    let [ethereum, solana] = ["web3", "solana"].map(|language| {
+        move |question: &Value| {
+            answered(question, |method, _| match (language, method) {
+                ("web3", "eth_chainId") => Ok(json!("0x7")),
+                ("web3", "web3_clientVersion") => Ok(json!("slow")),
+                ("web3", "eth_getBlockByNumber") => Ok(json!({ "baseFeePerGas": "0x1" })),
+                ("web3", "eth_maxPriorityFeePerGas") => Ok(json!("0x1")),
+                ("solana", "getVersion") => Ok(json!({ "solana-core": "1.2.3" })),
+                ("solana", "getIdentity") => Ok(json!({ "identity": "x" })),
+                _ => Err((-32601, "no such thing".into())),
+            })
+        }
+    });
+    let answers: [Arc<dyn Fn(&Value) -> Value + Send + Sync>; 2] = [Arc::new(ethereum), Arc::new(solana)];
+    for (answer, is_solana) in answers.into_iter().zip([false, true]) {
+        // Nobody listens; then somebody does who has too much to do for a while, or answers half.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let mut told = vec![];
+        let mut starts = |why: &ConnectError| {
+            told.push(why.to_string());
+            let (answer, requests) = (answer.clone(), AtomicU64::new(0));
+            serve_on(TcpListener::bind(address).unwrap(), move |_, body| {
+                let answer = answer(&serde_json::from_slice(body).unwrap());
+                match requests.fetch_add(1, Ordering::Relaxed) {
+                    0..3 => Reply::Status(503),
+                    3..5 => Reply::Half(answer.to_string()),
+                    _ => Reply::Answer(answer.to_string()),
+                }
+            });
+        };
+        let url = format!("http://{address}");
+        let found = connect_patiently(&url, TIMEOUT, TIMEOUT, &|| false, &mut starts).unwrap();
+        assert_eq!(matches!(found, Connected::Solana(_)), is_solana);
+        assert!(told.len() == 1 && told[0].contains(&url), "{told:?}");
+    }
+    // Whoever does not want it any more is not kept waiting, nor is a server of something else.
+    let mut told = vec![];
+    let stopped =
+        connect_patiently("http://127.0.0.1:1", TIMEOUT, TIMEOUT, &|| true, &mut |why| told.push(why.to_string()));
+    assert!(stopped.is_err() && told.is_empty());
+    let missing = serve(|_| Reply::Status(404));
+    let ended = connect_patiently(&missing, TIMEOUT, TIMEOUT, &|| false, &mut |why| told.push(why.to_string()));
+    assert!(ended.is_err() && told.is_empty(), "{told:?}");
 }
