@@ -84,9 +84,15 @@ fn the_logs_of_a_run_say_what_its_nodes_say() {
     let report = folder.join("report.json");
     let mut load = hearth();
     load.args(["load", "run", "--network", &web3, "--accounts", "20", "--rate", "100", "--warmup", "0"]);
-    load.args(["--duration", "4", "--json"]).arg(&report);
+    load.args(["--duration", "4", "--comet", &comet, "--json"]).arg(&report);
     assert!(load.stdout(Stdio::null()).status().expect("hearth").success());
     let report: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
+    // How many transactions wait is asked of CometBFT, at every look.
+    assert_eq!(report["pool_source"], "num_unconfirmed_txs of CometBFT", "{report}");
+    let moments = report["moments"].as_array().expect("moments");
+    let told = moments.iter().filter(|moment| moment["pool_pending"].is_u64()).count();
+    assert!(told > 0 && told * 2 > moments.len(), "{told} of {} moments know it", moments.len());
+    assert!(report["included"].as_u64() > Some(100) && report["included"] == report["sent"], "{report}");
     let node = folder.join("net/node0");
     let [log, ours] = ["cometbft.log", "hearth.log"].map(|name| node.join(name).display().to_string());
 

@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Output;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use super::node::{Process, hearth, output};
+use super::node::{Process, hearth, output, wait_until};
+use super::terminal::Terminal;
 
 /// `hearth load`, on the node at this address.
 fn load(command: &str, url: &str, arguments: &[&str]) -> Output {
@@ -39,9 +41,7 @@ fn report(path: &Path) -> Value {
 fn accounts_are_funded_send_and_are_compared() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let node = Process::start(hearth().args(["evm", "run", "--port", "0", "--block-time", "0.1", "--no-dashboard"]));
-    let lines = node.wait_for_line("ready;");
-    let url = lines.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where").trim().to_owned();
+    let (_node, url) = chain("0.1");
     let keys = path("keys.json").display().to_string();
     let text = said("fund", &url, &["--count", "30", "--keys", &keys]);
     assert!(text.contains("or more, 30 of them were short"), "{text}");
@@ -66,13 +66,54 @@ fn accounts_are_funded_send_and_are_compared() {
     assert!(text.contains("5 blocks"), "{text}");
 }
 
+/// A chain with a block every so many seconds, and where its RPC is.
+fn chain(seconds: &str) -> (Process, String) {
+    let node = Process::start(hearth().args(["evm", "run", "--port", "0", "--block-time", seconds, "--no-dashboard"]));
+    let lines = node.wait_for_line("ready;");
+    let url = lines.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where").trim().to_owned();
+    (node, url)
+}
+
+#[test]
+fn funding_is_one_line_on_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_node, url) = chain("0.1");
+    let arguments = ["load", "fund", "--count", "40", "--network", &url];
+    let mut fund = Terminal::start(hearth().args(arguments).current_dir(folder.path()), 120, 20);
+    let screen = fund.shows(&["40 accounts have 1 ether or more"]);
+    assert!(fund.ended().success());
+    let told: Vec<_> = screen.lines().filter(|line| line.contains(" accounts funded")).collect();
+    assert_eq!(told, [format!("{} 40 of 40 accounts funded", "█".repeat(30))], "{screen}");
+}
+
+#[test]
+fn a_second_interrupt_waits_for_nothing_more() {
+    let (node, url) = chain("0.1");
+    let load = ["load", "run", "--network", &url, "--timeout", "2", "--accounts", "10", "--rate", "50"];
+    let load = Process::start(hearth().args(load).args(["--warmup", "0", "--duration", "600"]));
+    load.wait_for_line(" included ");
+    node.signal(Signal::STOP);
+    // What is under way stays so: nobody answers any more.
+    wait_until("nothing is included, and some wait", || {
+        let line = load.wait_for_line(" included ").pop().expect("the line");
+        let count = |word: &str| line.split_once(word).and_then(|(front, _)| front.split_whitespace().last());
+        let waits = count(" included") == Some("0") && count(" under way") != Some("0");
+        waits.then_some(()).ok_or(line.clone())
+    });
+    load.signal(Signal::INT);
+    load.wait_for_any("waiting for what is under way");
+    load.signal(Signal::INT);
+    let (status, text) = load.wait_with_errors();
+    assert!(status.success() && text.contains("nothing more is waited for"), "{status}: {text}");
+    let sent = text.lines().find(|line| line.starts_with("sent ")).unwrap_or_else(|| panic!("a report: {text}"));
+    assert!(!sent.ends_with("unknown 0"), "{sent}");
+}
+
 #[test]
 fn money_of_the_utxo_ledger_crosses_before_it_is_shared_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let node = Process::start(hearth().args(["evm", "run", "--port", "0", "--block-time", "0.1", "--no-dashboard"]));
-    let lines = node.wait_for_line("ready;");
-    let url = lines.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where").trim().to_owned();
+    let (_node, url) = chain("0.1");
     let wallet = |arguments: &[&str]| {
         let done = output(hearth().args(["wallet"]).args(arguments).env("HEARTH_RPC", &url));
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

@@ -4,12 +4,14 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hearth_wire::base58::encode_32;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::node::{Node, Process, Setup, hearth, output};
+use super::node::{Node, Process, Setup, hearth, output, wait_until};
 
 fn url(node: &Node) -> String {
     format!("http://127.0.0.1:{}", node.ports.rpc)
@@ -148,9 +150,22 @@ fn money_that_was_stopped_on_its_way_goes_on() {
     let setup = Setup::new("load-solana-money");
     let (node, folder) = (setup.start(), setup.folder.path());
     let faucet = setup.ledger().join("faucet.json").display().to_string();
-    let arguments = ["fund", "--count", "2000", "--amount", "0.01", "--funder", &faucet];
-    let fund = Process::start(&mut command(&node, folder, &arguments));
-    fund.wait_for_any(" of 2000 accounts funded");
+    // Between both stands somebody who lets the first level's transfers through and has no room for others: however
+    // slow this machine is, not all is done when it is stopped.
+    let (port, sends, refused) = (node.ports.rpc, AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
+    let counted = refused.clone();
+    let between = serve(move |body| {
+        let is_send = body.windows(17).any(|window| window == b"\"sendTransaction\"");
+        if is_send && sends.fetch_add(1, Ordering::Relaxed) > 0 {
+            counted.fetch_add(1, Ordering::Relaxed);
+            return (503, String::new());
+        }
+        (200, forwarded(port, body))
+    });
+    let arguments = ["load", "fund", "--count", "2000", "--amount", "0.01", "--funder", &faucet, "--network", &between];
+    let fund = Process::start(hearth().current_dir(folder).args(arguments));
+    let has_begun = || (refused.load(Ordering::Relaxed) > 0).then_some(()).ok_or_else(|| fund.errors());
+    wait_until("transfers of the second level", has_begun);
     fund.signal(Signal::INT);
     let (status, text) = fund.wait_with_errors();
     assert!(status.success(), "{text}");
@@ -218,8 +233,8 @@ fn of_a_chain_that_stands_still(question: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": question["id"], "result": result })
 }
 
-/// Answers the requests of one connection to its end.
-fn converse(stream: TcpStream) -> Option<()> {
+/// Answers the requests of one connection to its end, each by a status and a text.
+fn converse(stream: TcpStream, answer: &dyn Fn(&[u8]) -> (u16, String)) -> Option<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let (mut line, mut length) = (String::new(), 0);
@@ -234,25 +249,45 @@ fn converse(stream: TcpStream) -> Option<()> {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
-        let text = match serde_json::from_slice(&body).expect("JSON") {
-            Value::Array(questions) => Value::from_iter(questions.iter().map(of_a_chain_that_stands_still)),
-            question => of_a_chain_that_stands_still(&question),
-        };
-        let text = text.to_string();
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
+        let (status, text) = answer(&body);
+        let answer = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n{text}", text.len());
         reader.get_mut().write_all(answer.as_bytes()).ok()?;
     }
 }
 
-#[test]
-fn who_stops_the_funding_of_a_run_is_told_that_its_keys_are_gone() {
+/// Serves until the test's process ends; gives the URL.
+fn serve(answer: impl Fn(&[u8]) -> (u16, String) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
-    // Ends with the test's process.
+    let answer = Arc::new(answer);
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            std::thread::spawn(move || converse(stream));
+            let answer = answer.clone();
+            std::thread::spawn(move || converse(stream, &*answer));
         }
+    });
+    url
+}
+
+/// What the node at this port answers.
+fn forwarded(port: u16, body: &[u8]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the node listens");
+    let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close";
+    let head = format!("{head}\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all(&[head.as_bytes(), body].concat()).expect("the node takes it");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("the node answers");
+    answer.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+}
+
+#[test]
+fn who_stops_the_funding_of_a_run_is_told_that_its_keys_are_gone() {
+    let url = serve(|body| {
+        let text = match serde_json::from_slice(body).expect("JSON") {
+            Value::Array(questions) => Value::from_iter(questions.iter().map(of_a_chain_that_stands_still)),
+            question => of_a_chain_that_stands_still(&question),
+        };
+        (200, text.to_string())
     });
     let process = Process::start(hearth().args(["load", "run", "--accounts", "5", "--network", &url]));
     process.wait_for_any("0 of 5 accounts funded");
