@@ -25,8 +25,8 @@ pub enum Options {
     /// Send transactions and read blocks: how many a second, how late, at what cost, and what became of each.
     ///
     /// Only what is in blocks counts. Without `--rate`, as many are sent as the node takes; with it, each has a time at
-    /// which it is due, and latency counts from there. Ctrl-C ends it with the report so far, when what is under way is in
-    /// blocks; a second one waits for nothing more.
+    /// which it is due, and latency counts from there. Ctrl-C ends it with the report so far, when what is under way is
+    /// in blocks; a second one waits for nothing more.
     Run(Run),
     /// Take a profile of the node while something else loads it: a flame graph, and its stacks as lines.
     ///

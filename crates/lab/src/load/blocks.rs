@@ -126,9 +126,9 @@ impl Blocks {
         }
     }
 
-    /// Whatever a report adds up stays what it was: the first block stands alone, as nobody knows since when what it has
-    /// had been on its way; no line has blocks of the measured time and others. A run that has sent all ends with the
-    /// last block that has some of it, so that what follows that one is apart too.
+    /// Whatever a report adds up stays what it was: the first block stands alone, as nobody knows since when what it
+    /// has had been on its way; no line has blocks of the measured time and others. A run that has sent all ends with
+    /// the last block that has some of it, so that what follows that one is apart too.
     fn merge_once(&mut self, edges: &Edges) {
         let newest = self.lines.len() - self.lines_max / NEWEST_SHARE;
         let last_ours = self.lines.iter().rposition(|line| line.ours > 0);

@@ -187,8 +187,8 @@ pub struct Receipts {
 
 impl Receipts {
     /// Asks about blocks until `is_over`: `ask` gives how many of the load's transactions a block has, and how many of
-    /// these failed, if the node tells. Blocks come in a scattered order, of each line one before any has a second: what
-    /// was seen when there is no more time is a fair sample.
+    /// these failed, if the node tells. Blocks come in a scattered order, of each line one before any has a second:
+    /// what was seen when there is no more time is a fair sample.
     pub fn gather(lines: &[Block], is_over: &dyn Fn() -> bool, mut ask: impl FnMut(u64) -> Option<(u64, u64)>) -> Self {
         let scattered = |line: &Block| line.first.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
         let mut open: Vec<_> = lines.iter().filter(|line| line.ours > 0).collect();

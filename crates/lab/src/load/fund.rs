@@ -5,8 +5,9 @@
 //! memory  100 B an account
 //! drops   nothing: a transfer that is refused ends the funding with the node's words
 //!
-//! Each round looks at what everybody has; see [`super::tree`]. A funding that was cut short so goes on: what an account
-//! was given for others still goes to others. What waits in the pool is waited for first, so that nothing is paid twice.
+//! Each round looks at what everybody has; see [`super::tree`]. A funding that was cut short so goes on: what an
+//! account was given for others still goes to others. What waits in the pool is waited for first, so that nothing is
+//! paid twice.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
