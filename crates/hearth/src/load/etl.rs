@@ -24,6 +24,8 @@ use crate::stop::StopSignal;
 
 /// The database file, where nothing else is named.
 const DATABASE: &str = "load.db";
+/// What a node refuses so many times in a row it will not answer the next time either.
+const REFUSALS_BORNE: u32 = 30;
 /// How often Ctrl-C is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -179,12 +181,13 @@ fn follow(
     store: &mut dyn Store,
     stop: &StopSignal,
 ) -> Result<(), EtlCommandError> {
-    let mut told = None;
+    let (mut told, mut refusals) = (None, 0);
     while !stop.is_set() {
         let next = Instant::now() + Duration::from_millis(options.every);
         match sources.pass(store, &|| stop.is_set()) {
-            Ok(()) => told = None,
-            Err(why) if why.may_pass() => {
+            Ok(()) => (told, refusals) = (None, 0),
+            Err(why) if why.may_pass() && refusals < REFUSALS_BORNE => {
+                refusals = if why.is_refusal() { refusals + 1 } else { 0 };
                 let why = why.to_string();
                 if told.as_ref() != Some(&why) {
                     note(format_args!("{why}; it is tried again until Ctrl-C"));

@@ -46,6 +46,11 @@ impl EtlError {
         matches!(self, Self::Log(LogError::Store(_)) | Self::Live(LiveError::Store(_)))
     }
 
+    /// Whether a node refuses what it is asked: one that is starting may do so for a while.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Live(LiveError::Rpc(why @ RpcError::Refused { .. })) if !why.may_pass())
+    }
+
     /// Whether it may be well again by itself: a log that is being rotated, a node or a target that is away.
     pub fn may_pass(&self) -> bool {
         match self {
@@ -53,8 +58,6 @@ impl EtlError {
             Self::Log(LogError::Store(why)) | Self::Live(LiveError::Store(why)) => why.may_pass(),
             // Half of it: somebody may be writing the rest.
             Self::Log(LogError::Broken { is_cut, .. }) => *is_cut,
-            // What a node refuses it refuses the next time, too.
-            Self::Live(LiveError::Rpc(why @ RpcError::Refused { .. })) => why.may_pass(),
             Self::Live(LiveError::Rpc(_) | LiveError::Metrics { .. }) => true,
             Self::Live(LiveError::OtherChain { .. } | LiveError::Pruned { .. }) => false,
         }
