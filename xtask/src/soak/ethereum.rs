@@ -27,6 +27,8 @@ const PROBE_S: u64 = 5;
 const WARMUP_S: u64 = 3;
 /// The load's accounts.
 const ACCOUNTS: u64 = 2000;
+/// Transactions that may wait for a block at a time: with the default of 20,000 blocks of a second would hold no more.
+const UNDER_WAY: u64 = 40_000;
 /// So much more than the short run's rate is signed ahead.
 const AHEAD: f64 = 1.5;
 /// How much of what a failed run said is shown.
@@ -215,9 +217,10 @@ fn share_of(stacks: &str, name: &str) -> Option<f64> {
 fn load(hearth: &Path, folder: &Path, url: &str, options: &[&str]) -> Result<Value, String> {
     let (report, log) = (folder.join("report.json"), folder.join("load.log"));
     let stderr = std::fs::File::create(&log).map_err(|why| why.to_string())?;
-    let (accounts, warmup) = (ACCOUNTS.to_string(), WARMUP_S.to_string());
+    let (accounts, warmup, under_way) = (ACCOUNTS.to_string(), WARMUP_S.to_string(), UNDER_WAY.to_string());
     let status = Command::new(hearth)
         .args(["load", "run", "--network", url, "--accounts", &accounts, "--warmup", &warmup])
+        .args(["--under-way", &under_way])
         .args(options)
         .arg("--json")
         .arg(&report)

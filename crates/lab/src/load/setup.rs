@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::account::address;
 use super::asked::LoadError;
 use super::course::Progress;
+use super::fund::{FundError, ask_developer_account};
 use super::patient::Patient;
 use super::refusal::Reason;
 use super::rpc::Refusal;
@@ -39,22 +40,64 @@ pub fn set_up(
     told: &mut impl FnMut(Progress<'_>),
 ) -> Result<Contracts, LoadError> {
     let by = By { ask: Patient { rpc: &node.rpc, stop }, terms: &node.terms, payer };
+    by.find_money(mix, accounts.len())?;
     let mut contracts = Contracts::default();
-    if mix.has(Kind::Erc20) {
-        told(Progress::Step("creating the token and minting for every account"));
-        contracts.token = by.create(TOKEN_CODE, 2_000_000)?;
-        by.mint(contracts.token, accounts, (200_000, 40_000))?;
-    }
-    if mix.has(Kind::Contract) {
-        told(Progress::Step("creating the contract that is called"));
-        contracts.store = by.create(STORE_CODE, 500_000)?;
-    }
-    if mix.has(Kind::Swap) {
-        told(Progress::Step("creating the pool and minting its tokens for every account"));
-        contracts.pool = by.create(POOL_CODE, 5_000_000)?;
-        by.mint(contracts.pool, accounts, (200_000, 80_000))?;
+    for part in PARTS.iter().filter(|part| mix.has(part.kind)) {
+        told(Progress::Step(part.step));
+        let contract = by.create(part.code, part.gas)?;
+        if let Some(gas) = part.mint {
+            by.mint(contract, accounts, gas)?;
+        }
+        *match part.kind {
+            Kind::Erc20 => &mut contracts.token,
+            Kind::Swap => &mut contracts.pool,
+            _ => &mut contracts.store,
+        } = contract;
     }
     Ok(contracts)
+}
+
+/// A contract that transactions of a kind call.
+struct Part {
+    kind: Kind,
+    step: &'static str,
+    code: &'static str,
+    /// For its creation.
+    gas: u64,
+    /// For a call that mints, and for each account of it.
+    mint: Option<(u64, u64)>,
+}
+
+const PARTS: [Part; 3] = [
+    Part {
+        kind: Kind::Erc20,
+        step: "creating the token and minting for every account",
+        code: TOKEN_CODE,
+        gas: 2_000_000,
+        mint: Some((200_000, 40_000)),
+    },
+    Part {
+        kind: Kind::Contract,
+        step: "creating the contract that is called",
+        code: STORE_CODE,
+        gas: 500_000,
+        mint: None,
+    },
+    Part {
+        kind: Kind::Swap,
+        step: "creating the pool and minting its tokens for every account",
+        code: POOL_CODE,
+        gas: 5_000_000,
+        mint: Some((200_000, 80_000)),
+    },
+];
+
+impl Part {
+    /// All gas that it may take for so many accounts.
+    fn gas_for(&self, accounts: usize) -> u64 {
+        let mint = |(call, each)| call * accounts.div_ceil(MINT_CHUNK) as u64 + each * accounts as u64;
+        self.gas + self.mint.map_or(0, mint)
+    }
 }
 
 /// Who sets up, and where.
@@ -65,6 +108,22 @@ struct By<'a> {
 }
 
 impl By<'_> {
+    /// Where a development node keeps the rich account to itself, asks it for what setting up may cost: the payer's own
+    /// money may all be with the accounts.
+    fn find_money(&self, mix: &Mix, accounts: usize) -> Result<(), LoadError> {
+        let gas: u64 = PARTS.iter().filter(|part| mix.has(part.kind)).map(|part| part.gas_for(accounts)).sum();
+        let (payer, cost) = (address(self.payer), U256::from(gas) * U256::from(self.terms.max_fee));
+        if self.ask.balances(&[payer])?[0] >= cost {
+            return Ok(());
+        }
+        // Where nobody gives any, the node says what is missing.
+        match ask_developer_account(&self.ask, payer, cost) {
+            Ok(_) => Ok(()),
+            Err(FundError::Stopped { .. }) => Err(LoadError::Stopped),
+            Err(why) => Err(LoadError::SetUp { what: "money to set up", why: why.to_string() }),
+        }
+    }
+
     fn nonce(&self) -> Result<u64, LoadError> {
         Ok(self.ask.nonces(&[address(self.payer)])?[0])
     }

@@ -161,6 +161,19 @@ fn tokens_are_minted_for_many_at_a_time() {
 }
 
 #[test]
+fn who_has_no_money_to_set_up_is_given_some_where_a_node_does() {
+    let mut scene = scene(3, Manners::default());
+    scene.asked.mix = "contract=1,swap=1,erc20=1".parse().unwrap();
+    let (poor, node) = (generate(1).unwrap().remove(0), connect(&scene.stub.url, TIMEOUT).unwrap());
+    let set_up = || set_up(&node, &poor, &scene.signers, &scene.asked.mix, &|| false, &mut |_| {});
+    let why = set_up().unwrap_err();
+    assert_eq!(why.to_string(), "creating a contract: insufficient funds for gas * price + value");
+    scene.stub.behave(Manners { pays: true, ..Manners::default() });
+    let contracts = set_up().unwrap();
+    assert!([contracts.token, contracts.store, contracts.pool].iter().all(|contract| *contract != Address::ZERO));
+}
+
+#[test]
 fn a_full_pool_is_waited_for() {
     for full_is_underpriced in [false, true] {
         let manners = Manners { pool_max: 4, block_ms: 20, full_is_underpriced, ..Manners::default() };

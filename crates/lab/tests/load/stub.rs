@@ -70,6 +70,8 @@ pub struct Manners {
     pub full_is_underpriced: bool,
     /// Each block has a failed transaction of somebody else.
     pub stranger_fails: bool,
+    /// It has an account of its own that pays whoever asks.
+    pub pays: bool,
 }
 
 struct Pooled {
@@ -255,6 +257,12 @@ impl World {
         };
         Ok(match method {
             "eth_chainId" => json!("0x7a69"),
+            "eth_accounts" if self.manners.pays => json!([STRANGER]),
+            "eth_sendTransaction" if self.manners.pays => {
+                let to = params[0]["to"].as_str().unwrap().parse().unwrap();
+                *self.balances.entry(to).or_default() += params[0]["value"].as_str().unwrap().parse::<U256>().unwrap();
+                json!(B256::ZERO)
+            }
             "web3_clientVersion" => json!("stub"),
             "eth_maxPriorityFeePerGas" => json!("0x1"),
             "eth_blockNumber" => json!(format!("{:#x}", self.blocks.len() - 1)),
