@@ -15,6 +15,8 @@ use super::window::Window;
 
 /// A thread that is busy for this share of its time has none left.
 const BUSY: f64 = 0.9;
+/// The share of what may be under way that a block takes which could not be fuller.
+const EMPTIED: f64 = 0.9;
 /// A rate was kept where requests went out no later than this, p99.
 const LAG_MS_MAX: f64 = 100.0;
 
@@ -74,6 +76,10 @@ struct Seen {
     kept: bool,
     /// Whether the node had the load wait: no room, higher fees, no answers.
     told_to_wait: bool,
+    /// Whether as much was under way as may be, where there was a rate.
+    no_room: bool,
+    /// Whether blocks took nearly all that may be under way, so that they could not be fuller.
+    emptied: bool,
     /// Whether accounts had no money.
     poor: bool,
 }
@@ -86,7 +92,9 @@ fn limit(shares: &Shares, seen: Seen) -> Limit {
         () if seen.poor => Limit::Funds,
         () if shares.busy > BUSY || seen.client_cores > BUSY * seen.threads => Limit::Load,
         // Without a rate a sender has time while as much is under way as may be.
-        () if has_time && (seen.told_to_wait || !seen.rate) => Limit::Node,
+        () if has_time && seen.told_to_wait => Limit::Node,
+        () if has_time && seen.emptied => Limit::UnderWay,
+        () if has_time && (seen.no_room || !seen.rate) => Limit::Node,
         () if has_time => Limit::Unknown,
         () if shares.busy > shares.answers => Limit::Load,
         () => Limit::RoundTrips,
@@ -163,13 +171,22 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
                 threads,
                 rate: rate.is_some(),
                 kept,
-                told_to_wait: no_room + sum(|told| told.full + told.dearer + told.unanswered) > 0,
+                told_to_wait: sum(|told| told.full + told.dearer + told.unanswered) > 0,
+                no_room: no_room > 0,
+                emptied: emptied(&inside, found.asked.pace.under_way),
                 poor: counts.rejected.keys().any(|words| Reason::of(words) == Reason::Funds),
             },
         ),
         blocks: lines.iter().map(|block| line(block, seen(block), receipts)).collect(),
         ..beside(found)
     })
+}
+
+/// Whether half of the blocks that have something of the load's took nearly all that may be under way.
+fn emptied(blocks: &[&Block], under_way: usize) -> bool {
+    let mut each: Vec<_> = blocks.iter().map(|line| line.ours / line.count).filter(|ours| *ours > 0).collect();
+    each.sort_unstable();
+    each.get(each.len() / 2).is_some_and(|median| *median as f64 >= EMPTIED * under_way as f64)
 }
 
 /// What is told beside the figures.
@@ -300,7 +317,16 @@ mod tests {
     #[test]
     fn who_was_the_limit() {
         let shares = |busy, answers, idle| Shares { busy, answers, idle };
-        let free = Seen { client_cores: 0.1, threads: 2.0, rate: false, kept: true, told_to_wait: false, poor: false };
+        let free = Seen {
+            client_cores: 0.1,
+            threads: 2.0,
+            rate: false,
+            kept: true,
+            told_to_wait: false,
+            no_room: false,
+            emptied: false,
+            poor: false,
+        };
         // Four senders on two cores: they cannot use more than two.
         assert_eq!(limit(&shares(0.5, 0.3, 0.2), Seen { client_cores: 1.9, ..free }), Limit::Load);
         assert_eq!(limit(&shares(0.95, 0.0, 0.0), free), Limit::Load);
@@ -311,6 +337,10 @@ mod tests {
         assert_eq!(limit(&shares(0.88, 0.45, 0.05), missed), Limit::Load);
         assert_eq!(limit(&shares(0.05, 0.5, 0.4), Seen { kept: true, ..missed }), Limit::Rate);
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { told_to_wait: true, ..missed }), Limit::Node);
+        let full = Seen { emptied: true, ..free };
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), full), Limit::UnderWay);
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { told_to_wait: true, ..full }), Limit::Node);
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { no_room: true, ..missed }), Limit::Node);
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), missed), Limit::Unknown, "nothing says that it was the node");
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { poor: true, ..missed }), Limit::Funds);
     }

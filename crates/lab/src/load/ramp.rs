@@ -160,7 +160,7 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
         if step.good() {
             (found.highest, found.report) = (Some(rate), Some(report));
         } else {
-            found.limited_by_load |= matches!(step.limit, Limit::Load | Limit::RoundTrips);
+            found.limited_by_load |= matches!(step.limit, Limit::Load | Limit::RoundTrips | Limit::UnderWay);
             found.out_of_money |= step.limit == Limit::Funds;
         }
         found.steps.push(step);

@@ -133,6 +133,8 @@ pub enum Limit {
     Load,
     /// The load's threads waited for answers nearly all the time: with more of them the node may give more.
     RoundTrips,
+    /// What may be under way: blocks took nearly all of it, so that they could not be fuller.
+    UnderWay,
     /// The rate that was asked for: it was kept.
     Rate,
     /// The money of the load's accounts: there was no more of it.
@@ -149,6 +151,9 @@ impl Limit {
             Self::Node => "the node",
             Self::Load => "the load itself: the node may have more to give",
             Self::RoundTrips => "waiting for answers: with a higher --max-parallelism the node may give more",
+            Self::UnderWay => {
+                "what may be under way, of which blocks took all: with a higher --under-way the node may give more"
+            }
             Self::Rate => "the rate asked for, which was kept",
             Self::Funds => "the money of the load's accounts: take more --accounts, or fund them by `hearth load fund`",
             Self::Unknown => "not known: the load's threads had time left, and the node did not have them wait",

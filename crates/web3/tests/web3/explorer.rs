@@ -1,4 +1,4 @@
-//! What a block explorer's indexer asks as it follows a chain, in its batches, and the fields that it cannot do without.
+//! What a block explorer's indexer asks as it follows a chain, in its batches, and the fields it cannot do without.
 //!
 //! source  the requests of Blockscout's indexer for a node of geth's kind
 
