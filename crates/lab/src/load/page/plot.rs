@@ -60,15 +60,14 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// The highest figure that it has.
+    /// The highest figure that is drawn.
     pub fn highest(&self) -> f64 {
-        let sums = |series: &[Series]| -> f64 {
-            let of = |index: usize| series.iter().filter_map(|one| Some(one.points.get(index)?.1)).sum::<f64>();
-            (0..series.first().map_or(0, |one| one.points.len())).map(of).fold(0.0, f64::max)
-        };
-        let points = self.series.iter().flat_map(|series| series.points.iter().map(|point| point.1));
+        let series = thinned(&self.series).0;
+        let of = |index: usize| series.iter().filter_map(|one| Some(one.points.get(index)?.1)).sum::<f64>();
+        let sums = (0..series.first().map_or(0, |one| one.points.len())).map(of).fold(0.0, f64::max);
+        let points = series.iter().flat_map(|series| series.points.iter().map(|point| point.1));
         let highest = points.filter(|y| y.is_finite()).fold(0.0, f64::max);
-        if self.shape == Shape::Bars { sums(&thinned(&self.series).0) } else { highest }
+        if self.shape == Shape::Bars { sums } else { highest }
     }
 
     /// From where to where it goes.
@@ -342,6 +341,7 @@ mod tests {
         let many: Vec<_> = (0..POINTS_MAX * 4).map(|at| (at as f64, (at % 4) as f64)).collect();
         let html = plot(Shape::Line, &[&many]).html();
         assert_eq!(html.matches("class=\"strip\"").count(), POINTS_MAX);
+        assert_eq!(plot(Shape::Line, &[&many]).highest(), 1.5, "the axis is that of what is drawn");
         assert!(html.contains("means of 4") && html.contains("a &lt;b&gt; 1.5"), "{html}");
         let of_means = Plot { of: 8, ..plot(Shape::Line, &[&many]) };
         assert!(of_means.html().contains("means of up to 32"), "{}", of_means.html());
