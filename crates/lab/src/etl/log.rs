@@ -59,7 +59,7 @@ pub enum LogError {
     },
     /// A compressed file that does not unpack to its end.
     #[error(
-        "{path}: after {lines} lines {}; what is before that is read",
+        "{path}: after {lines} lines {}",
         if *is_cut { "the compressed file breaks off" } else { "it is no gzip any more, but damaged" },
         path = path.display()
     )]
