@@ -59,7 +59,7 @@ pub enum Command {
     /// Put load on a node that speaks Ethereum's JSON-RPC or Solana's, ours or another, and measure it.
     #[command(subcommand)]
     Load(load::Options),
-    /// Find out which build is best, with statistics one can trust.
+    /// Find out which build or layout is best, with statistics one can trust.
     #[command(subcommand)]
     Tune(tune::Command),
     /// The EVM ledger: a chain that Ethereum's wallets and tools talk to.
@@ -158,6 +158,9 @@ pub struct Bench {
     /// Measure stock ed25519 before and after, and report the efficiency in its units.
     #[arg(long)]
     pub yardstick: bool,
+    /// End when this process, which has started it, does.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub parent: Option<u32>,
     /// Another node.
     #[command(flatten)]
     pub target: Target,

@@ -117,7 +117,11 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
     match command {
         Command::Bench(options) => {
             let config = read(&options.config)?;
-            Ok(bench::run(config, &options, &StopSignal::install()?, say)?)
+            let stop = StopSignal::install()?;
+            if let Some(parent) = options.parent {
+                stop.set_when_orphaned(parent)?;
+            }
+            Ok(bench::run(config, &options, &stop, say)?)
         }
         Command::Run(options) => {
             let config::Loaded { mut config, keys, .. } = load_config(&options.config)?;

@@ -1,9 +1,15 @@
-//! Ctrl-C and SIGTERM as a flag that loops look at.
+//! Ctrl-C and SIGTERM, and the end of a parent, as a flag that loops look at.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// How often to look for the parent.
+const PARENT_LOOK: Duration = Duration::from_millis(200);
+/// So long an orphan may tidy up.
+const ORPHAN_GRACE: Duration = Duration::from_secs(4);
 
 /// Set by Ctrl-C or SIGTERM.
 #[derive(Clone, Default)]
@@ -31,6 +37,21 @@ impl StopSignal {
             })?;
         }
         Ok(signal)
+    }
+
+    /// Stops when this parent has ended, however it did; what does not stop then in time is ended.
+    pub fn set_when_orphaned(&self, parent: u32) -> std::io::Result<()> {
+        let signal = self.clone();
+        let watch = move || {
+            let is_there = || rustix::process::getppid().is_some_and(|now| now.as_raw_pid() as u32 == parent);
+            while is_there() {
+                std::thread::sleep(PARENT_LOOK);
+            }
+            signal.set();
+            std::thread::sleep(ORPHAN_GRACE);
+            std::process::exit(130);
+        };
+        std::thread::Builder::new().name("parent".into()).spawn(watch).map(|_| ())
     }
 
     /// Stops as the first Ctrl-C does.

@@ -289,7 +289,8 @@ fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bo
     Ok(())
 }
 
-fn seat(tile: &TileSpec, hashing: bool) -> Seat {
+/// What the automatic layout needs to know of a tile; `hashing` says whether poh hashes.
+pub fn seat(tile: &TileSpec, hashing: bool) -> Seat {
     Seat {
         name: tile.name(),
         weight: weight(&tile.kind, hashing),

@@ -213,6 +213,18 @@ fn together(seats: &[Seat], cores: &Cores) -> Vec<Option<usize>> {
     seats.iter().map(place).collect()
 }
 
+/// Writes places as an affinity string that assigns them.
+pub fn written(places: &[Option<usize>]) -> String {
+    let is_shared = |core: &Option<usize>| places.iter().filter(|place| *place == core).count() > 1;
+    let part = |run: &[Option<usize>]| match (run[0], run.len()) {
+        (None, 1) => "f".to_owned(),
+        (None, count) => format!("f{count}"),
+        (Some(core), count) if is_shared(&run[0]) => format!("{core}*{count}"),
+        (Some(core), _) => core.to_string(),
+    };
+    places.chunk_by(|a, b| a == b).map(part).collect::<Vec<_>>().join(",")
+}
+
 /// The assignment as a picture: a line a core, floating tiles last, tiles without a place named.
 pub fn draw(places: &[Option<usize>], seats: &[Seat]) -> String {
     let mut cores: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
@@ -314,6 +326,19 @@ mod tests {
         assert!(matches!(given("40", 1), Err(AffinityError::NoSuchCore { core: 40, .. })));
         let twice = given("1,1", 2).unwrap_err().to_string();
         assert!(twice.contains("1*K") && twice.contains("core   1  tile:0 tile:1"), "{twice}");
+    }
+
+    #[test]
+    fn what_is_written_is_assigned() {
+        let (a, b) = (Some(3), Some(0));
+        for (places, text) in [
+            (vec![a, b, None], "3,0,f"),
+            (vec![a, a, b, a, None, None], "3*2,0,3*1,f2"),
+            (vec![Some(1), Some(2), Some(3)], "1,2,3"),
+        ] {
+            assert_eq!(written(&places), text);
+            assert_eq!(given(text, places.len()).unwrap(), places);
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! `hearth tune`: which build is best, and how sure that is.
+//! `hearth tune`: which build or layout is best, and how sure that is.
 //!
-//! reads   results as CSV; of `build`: see there
+//! reads   results as CSV; of `build` and `layout`: see there
 //! writes  the answer, as text and JSON
 //! memory  see `hearth_lab::tune`
 
 mod build;
+mod layout;
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -42,6 +43,16 @@ pub enum Command {
     ///
     /// Exit codes: 0 there is an answer; 1 there is none; 2 the spec or the command line is wrong; 130 stopped.
     Build(Box<build::Build>),
+    /// Find the layout that is best on this machine: how many tiles of each kind, and on which core each.
+    ///
+    /// Begins with the configuration's layout, reads from short benches what limits it, moves tiles toward that and
+    /// tries neighbours, too, until no move wins. What seems best meets the layout that it began with once more, in
+    /// fresh runs in turn, and is told as better only if these show it. Runs that others disturb are done again.
+    /// Ctrl-C loses nothing: the same command goes on.
+    ///
+    /// Exit codes: 0 there is an answer, also where the default stays; 1 there is none; 2 the command line or the
+    /// configuration is wrong; 130 stopped.
+    Layout(Box<layout::Options>),
 }
 
 /// `hearth tune analyze`
@@ -120,6 +131,9 @@ pub enum TuneError {
     /// The study.
     #[error(transparent)]
     Study(#[from] StudyError),
+    /// The search for a layout.
+    #[error(transparent)]
+    Layout(#[from] layout::LayoutError),
     /// Signals cannot be taken over.
     #[error("Ctrl-C cannot be taken over: {0}")]
     Signals(io::Error),
@@ -132,11 +146,12 @@ impl TuneError {
     /// Whether the command line is at fault.
     pub fn is_wrong_use(&self) -> bool {
         matches!(self, Self::Question(_) | Self::Spec(SpecError::Wrong { .. }) | Self::Study(StudyError::Asked(_)))
+            || matches!(self, Self::Layout(why) if why.is_wrong_use())
     }
 
     /// Whether it was asked to stop.
     pub fn is_interruption(&self) -> bool {
-        matches!(self, Self::Study(StudyError::Stopped { .. }))
+        matches!(self, Self::Study(StudyError::Stopped { .. }) | Self::Layout(layout::LayoutError::Stopped(_)))
     }
 }
 
@@ -144,6 +159,7 @@ impl TuneError {
 pub fn run(command: &Command, say: &Say) -> Result<(), TuneError> {
     match command {
         Command::Analyze(options) => answer(options, say),
+        Command::Layout(options) => layout::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
         Command::Build(options) => build::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
     }
 }

@@ -29,6 +29,7 @@ mod restart;
 mod storm;
 mod target;
 mod terminal;
+mod tune_layout;
 mod unwatchable;
 mod votes;
 mod walk;

@@ -2,7 +2,7 @@
 //!
 //! [`table`] reads results in tidy form, whoever measured them; [`analysis`] answers what is asked of them by the rule
 //! of [`paired`], or by that of the [`article`] that this started from. [`build`] makes such results: it builds a
-//! matrix and measures it.
+//! matrix and measures it. [`layout`] looks for the best layout of a node.
 
 pub mod analysis;
 pub mod article;
@@ -10,6 +10,7 @@ pub mod build;
 pub mod coarse;
 pub mod effects;
 pub mod goal;
+pub mod layout;
 pub mod paired;
 pub mod table;
 pub mod text;

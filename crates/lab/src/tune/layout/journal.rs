@@ -1,0 +1,166 @@
+//! The trials of a search on the disk: whenever it is stopped, and however, the same search goes on from there.
+//!
+//! reads   a file of trials that was begun, whatever its end looks like
+//! writes  a line a trial, on the disk before the next begins
+//! memory  the trials
+//! drops   a torn last line
+//!
+//! The search draws all from its seed and from what was measured, so it asks for the same layouts again, and is given
+//! what they did; what it has not asked for yet is tried.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::space::Layout;
+use super::{Evaluate, Trial};
+
+/// A trial as the file has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Row {
+    layout: Layout,
+    trial: Trial,
+}
+
+/// Why a trial cannot be kept, or had.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError<E> {
+    /// The file.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It was written by a search that went another way.
+    #[error("{}: line {line} is of another search: give this one another folder", path.display())]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+    },
+    /// Nothing can be tried any more.
+    #[error(transparent)]
+    Evaluate(E),
+}
+
+/// Tries layouts, and keeps what they did.
+pub struct Journal<T> {
+    inner: T,
+    path: PathBuf,
+    file: File,
+    before: VecDeque<Row>,
+    given: usize,
+}
+
+impl<T> Journal<T> {
+    /// Opens a file, or begins it.
+    pub fn open(path: &Path, inner: T) -> io::Result<Self> {
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        let mut before = VecDeque::new();
+        let mut whole = 0;
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            match serde_json::from_slice::<Row>(line) {
+                Ok(row) if line.ends_with(b"\n") => before.push_back(row),
+                _ if whole + line.len() == bytes.len() => break,
+                _ => {
+                    let what = format!("line {} is no trial", before.len() + 1);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+                }
+            }
+            whole += line.len();
+        }
+        if whole < bytes.len() {
+            file.set_len(whole as u64)?;
+            file.sync_all()?;
+        }
+        Ok(Self { inner, path: path.into(), file, before, given: 0 })
+    }
+
+    /// Trials that are there and were not asked for yet.
+    pub fn kept(&self) -> usize {
+        self.before.len()
+    }
+}
+
+impl<T: Evaluate> Evaluate for Journal<T> {
+    type Error = JournalError<T::Error>;
+
+    fn evaluate(&mut self, layout: &Layout) -> Result<Trial, Self::Error> {
+        self.given += 1;
+        if let Some(row) = self.before.pop_front() {
+            if row.layout != *layout {
+                return Err(JournalError::Other { path: self.path.clone(), line: self.given });
+            }
+            return Ok(row.trial);
+        }
+        let trial = self.inner.evaluate(layout).map_err(JournalError::Evaluate)?;
+        let row = Row { layout: layout.clone(), trial };
+        let failed = |source| JournalError::Io { path: self.path.clone(), source };
+        let line = serde_json::to_string(&row).map_err(|why| failed(io::Error::other(why)))?;
+        let written = self.file.write_all(format!("{line}\n").as_bytes()).and_then(|()| self.file.sync_data());
+        written.map_err(failed)?;
+        // As the file has it: the last digit of a number may be another than was measured, and would lead elsewhere.
+        let row: Row = serde_json::from_str(&line).map_err(|why| failed(io::Error::other(why)))?;
+        Ok(row.trial)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::{Measured, Outcome};
+    use super::*;
+
+    /// Each trial's rate is a little greater than the last.
+    struct Counter(u32);
+
+    impl Evaluate for Counter {
+        type Error = io::Error;
+
+        fn evaluate(&mut self, _: &Layout) -> Result<Trial, io::Error> {
+            self.0 += 1;
+            let measured = Measured { rate: f64::from(self.0) + 0.1, ..Measured::default() };
+            Ok(Trial { outcome: Outcome::Measured(measured), seconds: 1.0 })
+        }
+    }
+
+    #[test]
+    fn wherever_the_file_is_torn_whole_trials_stay() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("trials");
+        let layout = |core| Layout::new(vec![vec![Some(core)]]);
+        let mut journal = Journal::open(&path, Counter(0)).expect("new");
+        let all: Vec<Trial> = (0..3).map(|core| journal.evaluate(&layout(core)).expect("tried")).collect();
+        let whole = fs::read(&path).expect("there");
+        for end in 0..=whole.len() {
+            fs::write(&path, &whole[..end]).expect("torn");
+            let kept = Journal::open(&path, Counter(0)).expect("opened").kept();
+            let mut journal = Journal::open(&path, Counter(kept as u32)).expect("opened");
+            let again: Vec<Trial> = (0..3).map(|core| journal.evaluate(&layout(core)).expect("tried")).collect();
+            assert_eq!(again, all, "{end}");
+            assert_eq!(fs::read(&path).expect("there"), whole, "{end}");
+        }
+    }
+
+    #[test]
+    fn trials_of_another_search_are_not_taken() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("trials");
+        let mut journal = Journal::open(&path, Counter(0)).expect("new");
+        journal.evaluate(&Layout::new(vec![vec![Some(0)]])).expect("tried");
+        let mut journal = Journal::open(&path, Counter(0)).expect("opened");
+        let why = journal.evaluate(&Layout::new(vec![vec![Some(1)]])).expect_err("another");
+        assert!(matches!(why, JournalError::Other { line: 1, .. }), "{why}");
+        fs::write(&path, "hello\n{}\n").expect("written");
+        assert!(Journal::open(&path, Counter(0)).is_err());
+    }
+}

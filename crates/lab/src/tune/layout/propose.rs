@@ -1,0 +1,383 @@
+//! What to try next: where the regimes point, and neighbours that they do not point at.
+//!
+//! reads   the best layout so far, what the kinds cost in it, what was tried
+//! writes  layouts, each with the reason for it
+//!
+//! A step of the model goes a long way where the tiles do what it thinks. Where they do not (caches, hyperthreads,
+//! tiles that hinder each other) its next step is as wrong as the one before, so each round has neighbours beside
+//! it: one tile less, one more, moved, exchanged, or two cores made one.
+
+use std::collections::BTreeSet;
+
+use super::model::{Costs, Load, load};
+use super::space::{Layout, Signature, Space};
+
+/// What kinds cost more beside others on their core: by the first guess, and by one that has them stay apart.
+const MIXED: [f64; 2] = [0.02, 0.15];
+/// Steps of the model.
+const STEPS: usize = 120;
+/// So many of the emptiest cores are looked at.
+const EMPTIEST: usize = 4;
+/// Other starts of the model: the more, the fewer cores there are.
+const STARTS: usize = 80;
+/// The most of them.
+const STARTS_MOST: usize = 16;
+/// Steps that another start is away.
+const STEPS_ASIDE: usize = 4;
+/// A step of the model is one that wins this part.
+const STEP: f64 = 1e-4;
+/// Neighbours that the model thinks so much worse are not tried.
+const HOPELESS: f64 = 1.3;
+/// Neighbours of a kind that are drawn.
+const DRAWN: usize = 40;
+
+/// A layout, and why to try it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proposal {
+    /// The layout.
+    pub layout: Layout,
+    /// In words.
+    pub why: String,
+}
+
+/// Where the search is.
+pub struct Position<'a> {
+    /// What can be chosen.
+    pub space: &'a Space,
+    /// The best so far.
+    pub best: &'a Layout,
+    /// What the kinds cost in it.
+    pub costs: &'a Costs,
+    /// The kind that the monitor names.
+    pub limit: Option<usize>,
+    /// Layouts that were tried.
+    pub tried: &'a BTreeSet<Signature>,
+}
+
+impl Position<'_> {
+    fn is_new(&self, layout: &Layout, others: &[Proposal]) -> bool {
+        let signature = self.space.signature(layout);
+        let is_other = |other: &Proposal| self.space.signature(&other.layout) != signature;
+        let is_plain = layout.twins() <= self.best.twins() && self.space.has(layout);
+        is_plain && !self.tried.contains(&signature) && others.iter().all(is_other)
+    }
+
+    fn load(&self, layout: &Layout, mixed: f64) -> Load {
+        load(self.space, layout, self.costs, mixed)
+    }
+
+    fn gain(&self, layout: &Layout) -> f64 {
+        self.load(self.best, MIXED[0]).limit / self.load(layout, MIXED[0]).limit.max(f64::MIN_POSITIVE) - 1.0
+    }
+}
+
+/// The next layouts to try, `count` at most, the most promising first. Fewer where there are no more.
+pub fn propose(at: &Position<'_>, round: usize, count: usize, random: &mut fastrand::Rng) -> Vec<Proposal> {
+    let mut all: Vec<Proposal> = Vec::new();
+    // Beside the model's own, each round but the first has a neighbour at least.
+    let directed = if round == 0 { count } else { count.saturating_sub(1).max(1) };
+    for proposal in optima(at, random).into_iter().chain(obvious(at)) {
+        if all.len() < directed && at.is_new(&proposal.layout, &all) {
+            all.push(proposal);
+        }
+    }
+    for proposal in neighbours(at, round, random) {
+        if all.len() < count && at.is_new(&proposal.layout, &all) {
+            all.push(proposal);
+        }
+    }
+    all
+}
+
+/// What the model thinks best, from the best so far and from an automatic layout by what was measured; those that are
+/// no better for it are none.
+fn optima(at: &Position<'_>, random: &mut fastrand::Rng) -> Vec<Proposal> {
+    let mut all: Vec<(f64, Proposal)> = Vec::new();
+    let automatic = at.space.automatic(&shares(at), &at.costs.here());
+    for (start, from) in [(at.best, "where it works most"), (&automatic, "by what each kind costs")] {
+        for mixed in MIXED {
+            let layout = climb(at.space, start, at.costs, mixed);
+            let gain = at.gain(&layout);
+            let why = format!("the model, {from}: {:+.0} %", 100.0 * gain);
+            all.push((gain, Proposal { layout, why }));
+        }
+    }
+    // A model's best is often near a better one that it does not reach step by step.
+    for _ in 0..(STARTS / at.space.cores.allowed.len()).clamp(1, STARTS_MOST) {
+        let mut from = at.best.clone();
+        for _ in 0..STEPS_ASIDE {
+            let steps = [moved(at, &from, random), exchanged(at, &from, random)].concat();
+            from = random.choice(&steps).map_or(from, |step| step.layout.clone());
+        }
+        let layout = climb(at.space, &from, at.costs, MIXED[0]);
+        let gain = at.gain(&layout);
+        all.push((gain, Proposal { layout, why: format!("the model, from another start: {:+.0} %", 100.0 * gain) }));
+    }
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all.into_iter().filter(|(gain, _)| *gain > STEP).map(|(_, proposal)| proposal).collect()
+}
+
+/// How many tiles of each kind its share of the cores makes.
+fn shares(at: &Position<'_>) -> Vec<usize> {
+    let costs = at.costs.here();
+    let total: f64 = costs.iter().sum();
+    let cores = at.space.cores.allowed.len() as f64;
+    let of = |(kind, cost): (&super::space::Kind, &f64)| {
+        ((cores * cost / total.max(f64::MIN_POSITIVE)).round() as usize).clamp(1, kind.most)
+    };
+    at.space.kinds.iter().zip(&costs).map(of).collect()
+}
+
+/// Goes from a layout by moves that help the fullest core, as far as the model sees any.
+fn climb(space: &Space, from: &Layout, costs: &Costs, mixed: f64) -> Layout {
+    let mut best = from.clone();
+    let mut now = load(space, &best, costs, mixed);
+    for _ in 0..STEPS {
+        let twins = best.twins();
+        let next = moves(space, &best, &now).into_iter().filter(|layout| layout.twins() <= twins).map(|layout| {
+            let load = load(space, &layout, costs, mixed);
+            (layout, load)
+        });
+        let Some((layout, load)) = next.min_by(|a, b| a.1.score.total_cmp(&b.1.score)) else { break };
+        if load.score > now.score * (1.0 - STEP) {
+            break;
+        }
+        (best, now) = (layout, load);
+    }
+    best
+}
+
+/// Moves that take from the fullest core, or give its kinds more room.
+fn moves(space: &Space, layout: &Layout, now: &Load) -> Vec<Layout> {
+    let Some(hot) = now.hottest() else { return Vec::new() };
+    let by_core = layout.by_core();
+    let on_hot: BTreeSet<usize> = by_core.get(&hot).into_iter().flatten().copied().collect();
+    let emptiest: Vec<usize> = distinct(space, layout, now).into_iter().filter(|core| *core != hot).collect();
+    let few = &emptiest[..emptiest.len().min(EMPTIEST)];
+    let room = |kind: usize| layout.count(kind) < space.kinds[kind].most;
+    let mut all = Vec::new();
+    for kind in &on_hot {
+        all.extend(few.iter().map(|to| layout.moved(*kind, hot, *to)));
+        if layout.count(*kind) > 1 {
+            all.push(layout.without(*kind, hot));
+        }
+        if room(*kind) {
+            all.extend(few.iter().map(|to| layout.with(*kind, *to)));
+            // In place of a tile of a kind that has several.
+            for other in (0..layout.tiles.len()).filter(|other| other != kind && layout.count(*other) > 1) {
+                let fewest =
+                    layout.tiles[other].iter().flatten().min_by(|a, b| full(now, **a).total_cmp(&full(now, **b)));
+                all.extend(fewest.map(|core| layout.without(other, *core).with(*kind, *core)));
+            }
+        }
+        for to in few {
+            let there: BTreeSet<usize> = by_core.get(to).into_iter().flatten().copied().collect();
+            for other in there.iter().filter(|other| *other != kind && !on_hot.contains(other)) {
+                all.push(layout.moved(*kind, hot, *to).moved(*other, *to, hot));
+            }
+        }
+    }
+    // Two cores made one, and the other for what the fullest has.
+    let used: Vec<usize> = emptiest.iter().copied().filter(|core| by_core.contains_key(core)).take(EMPTIEST).collect();
+    for (at, from) in used.iter().enumerate() {
+        for to in &used[at + 1..] {
+            let merged = layout.merged(*from, *to);
+            for kind in &on_hot {
+                if room(*kind) {
+                    all.push(merged.with(*kind, *from));
+                }
+                all.push(merged.moved(*kind, hot, *from));
+            }
+        }
+    }
+    all
+}
+
+fn full(now: &Load, core: usize) -> f64 {
+    now.cores.get(&core).copied().unwrap_or(0.0)
+}
+
+/// Cores from the emptiest, those without tiles only once for each state of their siblings.
+fn distinct(space: &Space, layout: &Layout, now: &Load) -> Vec<usize> {
+    let by_core = layout.by_core();
+    let mut seen = BTreeSet::new();
+    let is_first = |core: &usize| {
+        by_core.contains_key(core) || {
+            let beside: Vec<_> = space.siblings(*core).iter().map(|one| by_core.get(one).cloned()).collect();
+            seen.insert((Some(core) == space.cores.allowed.first(), beside))
+        }
+    };
+    now.emptiest(space).into_iter().filter(is_first).collect()
+}
+
+/// What somebody does who reads the monitor: one more tile of the kind that it names, or one that moves to where there
+/// is room.
+fn obvious(at: &Position<'_>) -> Vec<Proposal> {
+    let now = at.load(at.best, MIXED[0]);
+    let Some(hot) = now.hottest() else { return Vec::new() };
+    let emptiest = distinct(at.space, at.best, &now);
+    let mut all = Vec::new();
+    let named = at.limit.filter(|kind| !at.space.kinds[*kind].floats);
+    if let Some(kind) = named.filter(|kind| at.best.count(*kind) < at.space.kinds[*kind].most) {
+        let free = emptiest.iter().find(|core| !at.best.tiles[kind].contains(&Some(**core)));
+        all.extend(free.map(|core| Proposal {
+            layout: at.best.with(kind, *core),
+            why: format!("{} is the limit: one more, on core {core}", at.space.kinds[kind].name),
+        }));
+    }
+    let on_hot = at.best.by_core().remove(&hot).unwrap_or_default();
+    if let (true, Some(to)) = (on_hot.len() > 1, emptiest.first().filter(|core| **core != hot)) {
+        let best = on_hot.iter().map(|kind| (*kind, at.best.moved(*kind, hot, *to)));
+        let best = best.min_by(|a, b| at.load(&a.1, MIXED[0]).score.total_cmp(&at.load(&b.1, MIXED[0]).score));
+        all.extend(best.map(|(kind, layout)| Proposal {
+            layout,
+            why: format!("core {hot} is the fullest: {} to core {to}", at.space.kinds[kind].name),
+        }));
+    }
+    all
+}
+
+/// Layouts one step away, in an order that has every sort of step early and, of each sort, what the model likes first.
+fn neighbours(at: &Position<'_>, round: usize, random: &mut fastrand::Rng) -> Vec<Proposal> {
+    let mut sorts = [fewer(at), moved(at, at.best, random), merged(at), exchanged(at, at.best, random), more(at)];
+    let limit = at.load(at.best, MIXED[0]).limit;
+    for (sort, all) in sorts.iter_mut().enumerate() {
+        // One tile less of what is full may be right where its tiles hinder each other, whatever the model says.
+        all.retain(|one| sort == 0 || at.load(&one.layout, MIXED[0]).limit < limit * HOPELESS);
+        all.sort_by(|a, b| at.load(&a.layout, MIXED[0]).score.total_cmp(&at.load(&b.layout, MIXED[0]).score));
+    }
+    let longest = sorts.iter().map(Vec::len).max().unwrap_or(0);
+    let count = sorts.len();
+    let mut all = Vec::new();
+    for at in 0..longest {
+        for sort in 0..count {
+            all.extend(sorts[(sort + round) % count].get(at).cloned());
+        }
+    }
+    all
+}
+
+fn fewer(at: &Position<'_>) -> Vec<Proposal> {
+    let now = at.load(at.best, MIXED[0]);
+    let kinds = (0..at.space.kinds.len()).filter(|kind| at.best.count(*kind) > 1);
+    let one = |kind: usize| {
+        let cores = at.best.tiles[kind].iter().flatten();
+        let core = cores.max_by(|a, b| full(&now, **a).total_cmp(&full(&now, **b)))?;
+        let why = format!("a neighbour: one {} less", at.space.kinds[kind].name);
+        Some(Proposal { layout: at.best.without(kind, *core), why })
+    };
+    kinds.filter_map(one).collect()
+}
+
+fn more(at: &Position<'_>) -> Vec<Proposal> {
+    let emptiest = distinct(at.space, at.best, &at.load(at.best, MIXED[0]));
+    let kinds = at.space.kinds.iter().enumerate();
+    let kinds = kinds.filter(|(place, kind)| !kind.floats && at.best.count(*place) < kind.most);
+    let one = |(place, kind): (usize, &super::space::Kind)| {
+        let core = emptiest.iter().find(|core| !at.best.tiles[place].contains(&Some(**core)))?;
+        let why = format!("a neighbour: one {} more", kind.name);
+        Some(Proposal { layout: at.best.with(place, *core), why })
+    };
+    kinds.filter_map(one).collect()
+}
+
+fn moved(at: &Position<'_>, from: &Layout, random: &mut fastrand::Rng) -> Vec<Proposal> {
+    let tiles = pinned(from);
+    let cores = distinct(at.space, from, &at.load(from, MIXED[0]));
+    let draw = |_| {
+        let (kind, here) = *random.choice(&tiles)?;
+        let to = *random.choice(&cores).filter(|to| **to != here && !from.tiles[kind].contains(&Some(**to)))?;
+        let why = format!("a neighbour: {} to core {to}", at.space.kinds[kind].name);
+        Some(Proposal { layout: from.moved(kind, here, to), why })
+    };
+    (0..DRAWN).filter_map(draw).collect()
+}
+
+fn exchanged(at: &Position<'_>, from: &Layout, random: &mut fastrand::Rng) -> Vec<Proposal> {
+    let tiles = pinned(from);
+    let draw = |_| {
+        let ((a, here), (b, there)) = (*random.choice(&tiles)?, *random.choice(&tiles)?);
+        if a == b || here == there {
+            return None;
+        }
+        let names = (&at.space.kinds[a].name, &at.space.kinds[b].name);
+        let why = format!("a neighbour: {} and {} exchanged", names.0, names.1);
+        Some(Proposal { layout: from.moved(a, here, there).moved(b, there, here), why })
+    };
+    (0..DRAWN).filter_map(draw).collect()
+}
+
+fn merged(at: &Position<'_>) -> Vec<Proposal> {
+    let now = at.load(at.best, MIXED[0]);
+    let used: Vec<usize> = now.emptiest(at.space).into_iter().filter(|core| now.cores.contains_key(core)).collect();
+    let pairs = used.iter().take(EMPTIEST).enumerate();
+    let pairs = pairs.flat_map(|(place, from)| used.iter().take(EMPTIEST).skip(place + 1).map(move |to| (*from, *to)));
+    let one = |(from, to): (usize, usize)| Proposal {
+        layout: at.best.merged(from, to),
+        why: format!("a neighbour: core {from} and core {to} made one"),
+    };
+    pairs.map(one).collect()
+}
+
+/// Kind and core of each tile that has one.
+fn pinned(layout: &Layout) -> Vec<(usize, usize)> {
+    let of = |(kind, tiles): (usize, &Vec<Option<usize>>)| {
+        tiles.iter().flatten().map(|core| (kind, *core)).collect::<Vec<_>>()
+    };
+    layout.tiles.iter().enumerate().flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::space::tests::space;
+    use super::*;
+
+    fn names(proposals: &[Proposal], space: &Space) -> Vec<String> {
+        proposals.iter().map(|one| format!("{}: {}", one.why, space.text(&one.layout))).collect()
+    }
+
+    #[test]
+    fn the_model_goes_to_where_the_work_is() {
+        let space = space(8, false);
+        let best = Layout::new(vec![vec![Some(1)], vec![Some(2)], vec![Some(3)], vec![None]]);
+        let (costs, tried) = (Costs::fixed(&space, &[1.0, 4.0, 1.0, 0.0]), [space.signature(&best)].into());
+        let at = Position { space: &space, best: &best, costs: &costs, limit: Some(1), tried: &tried };
+        let all = propose(&at, 0, 3, &mut fastrand::Rng::with_seed(1));
+        assert_eq!(all.len(), 3);
+        assert!(all[0].layout.count(1) >= 4, "{:#?}", names(&all, &space));
+        assert!(all.iter().all(|one| space.has(&one.layout)));
+        assert!(at.gain(&all[0].layout) > 2.9, "{:#?}", names(&all, &space));
+    }
+
+    #[test]
+    fn what_was_tried_is_not_proposed_until_nothing_is_left() {
+        let space = Space { kinds: space(2, false).kinds[..3].to_vec(), ..space(2, false) };
+        let best = Layout::new(vec![vec![Some(0)], vec![Some(0)], vec![Some(0)]]);
+        let costs = Costs::fixed(&space, &[1.0; 3]);
+        let mut tried: BTreeSet<Signature> = [space.signature(&best)].into();
+        let mut random = fastrand::Rng::with_seed(2);
+        for round in 0..100 {
+            let at = Position { space: &space, best: &best, costs: &costs, limit: None, tried: &tried };
+            let all = propose(&at, round, 2, &mut random);
+            if all.is_empty() {
+                assert!(round > 1, "{round}");
+                return;
+            }
+            let new: Vec<Signature> = all.iter().map(|one| space.signature(&one.layout)).collect();
+            assert!(new.into_iter().all(|one| tried.insert(one)));
+        }
+        panic!("a space of 27 layouts has no end");
+    }
+
+    #[test]
+    fn each_round_has_a_neighbour() {
+        let space = space(8, false);
+        let best = Layout::new(vec![vec![Some(1)], vec![Some(2), Some(3)], vec![Some(4)], vec![None]]);
+        let (costs, tried) = (Costs::fixed(&space, &[1.0, 4.0, 1.0, 0.0]), [space.signature(&best)].into());
+        let at = Position { space: &space, best: &best, costs: &costs, limit: Some(1), tried: &tried };
+        for round in 1..6 {
+            let all = propose(&at, round, 3, &mut fastrand::Rng::with_seed(1));
+            assert!(all.iter().any(|one| one.why.starts_with("a neighbour")), "{:#?}", names(&all, &space));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What a search has found, for people and for programs.
+//!
+//! reads   a [`Found`]
+//! writes  text, JSON, and the evidence that goes into a configuration as comments
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::decide::{PAIRS_LEAST, Verdict};
+use super::search::{Ended, Fate, Found, Step, line, words};
+use super::space::Space;
+
+/// What was found, in a sentence.
+pub fn answer(space: &Space, found: &Found) -> String {
+    match &found.verdict {
+        Some(Verdict::Better(gain)) => format!(
+            "another layout than the default is better: {}, of {} pairs of runs in turn",
+            words(&Verdict::Better(*gain)),
+            gain.pairs
+        ),
+        Some(verdict @ Verdict::NotShown(gain)) => format!(
+            "no better layout than the default is shown: the best that was tried ({}) is {} in {} pairs of runs",
+            space.change(&found.default, &found.candidate),
+            words(verdict),
+            gain.pairs
+        ),
+        None if found.candidate != found.default => format!(
+            "no better layout than the default is shown: one seemed to be ({}), and there was no room for the {PAIRS_LEAST} \
+             pairs of runs that would tell",
+            space.change(&found.default, &found.candidate)
+        ),
+        None if found.steps.is_empty() => "the default stays: there was no room to try another layout".into(),
+        None => "the default stays: nothing that was tried seemed better".into(),
+    }
+}
+
+/// Why it ended, in words.
+pub fn ended(found: &Found) -> &'static str {
+    match found.ended {
+        Ended::NoMoveWins => "no move won any more",
+        Ended::NothingLeft => "there was no other layout left to try",
+        Ended::Trials => "as many runs as were allowed",
+        Ended::Time => "the time was up",
+    }
+}
+
+/// The evidence, a line each, without their ends.
+pub fn evidence(space: &Space, found: &Found) -> Vec<String> {
+    let mut lines = vec![answer(space, found)];
+    let noise = found.noise.map_or(String::new(), |noise| {
+        format!("; two runs of the same layout differ by {:.1} % (one deviation of a run)", 100.0 * noise)
+    });
+    lines.push(format!(
+        "{} runs of {} layouts in {:.0} s; it ended since {}{noise}",
+        found.trials,
+        found.layouts,
+        found.seconds,
+        ended(found)
+    ));
+    if !found.pairs.is_empty() {
+        let show = |of: &dyn Fn(&(f64, f64)) -> f64| {
+            found.pairs.iter().map(|pair| format!("{:.0}", of(pair))).collect::<Vec<_>>().join(" ")
+        };
+        lines.push(format!("the default, transactions a second: {}", show(&|pair| pair.0)));
+        lines.push(format!("the best, in the same pairs: {}", show(&|pair| pair.1)));
+    }
+    if !found.first.says.is_empty() {
+        lines.push(format!("the default's limit: {}", found.first.says));
+    }
+    if found.is_better() && !found.says.is_empty() {
+        lines.push(format!("the limit now: {}", found.says));
+    }
+    lines
+}
+
+/// The path, a line a step.
+pub fn path(space: &Space, found: &Found) -> Vec<String> {
+    let is_taken = |step: &&Step| step.fate == Fate::Taken;
+    let mut lines: Vec<String> =
+        found.steps.iter().filter(is_taken).map(|step| format!("taken: {}", line(space, step))).collect();
+    let rest = found.steps.len() - lines.len();
+    let failed = found.steps.iter().filter(|step| matches!(step.fate, Fate::Failed(_))).count();
+    let failures = if failed > 0 { format!(", of which {failed} do not work") } else { String::new() };
+    lines.push(format!("{rest} others were tried and not taken{failures}"));
+    lines
+}
+
+/// For a terminal.
+pub fn text(space: &Space, found: &Found) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    for step in &found.steps {
+        let _ = writeln!(text, "  {}  {}", step.round + 1, line(space, step));
+    }
+    if !found.steps.is_empty() {
+        text = format!("  round and what was tried\n{text}\n");
+    }
+    for line in evidence(space, found) {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+/// For programs.
+pub fn json(space: &Space, found: &Found) -> Value {
+    let step = |step: &Step| {
+        json!({
+            "round": step.round + 1,
+            "layout": space.text(&step.layout),
+            "change": space.change(&step.against, &step.layout),
+            "why": step.why,
+            "txn_per_s": step.pairs.iter().map(|pair| pair.0).collect::<Vec<_>>(),
+            "txn_per_s_best": step.pairs.iter().map(|pair| pair.1).collect::<Vec<_>>(),
+            "fate": step.fate,
+            "limit": step.says,
+        })
+    };
+    json!({
+        "answer": answer(space, found),
+        "better": found.is_better(),
+        "layout": space.text(&found.layout),
+        "default": space.text(&found.default),
+        "candidate": space.text(&found.candidate),
+        "verdict": found.verdict,
+        "pairs": { "default": found.pairs.iter().map(|pair| pair.0).collect::<Vec<_>>(),
+                   "candidate": found.pairs.iter().map(|pair| pair.1).collect::<Vec<_>>() },
+        "ended": ended(found),
+        "runs": found.trials,
+        "layouts": found.layouts,
+        "seconds": found.seconds,
+        "noise": found.noise,
+        "default_limit": found.first.says,
+        "limit": found.says,
+        "steps": found.steps.iter().map(step).collect::<Vec<_>>(),
+    })
+}
