@@ -5,7 +5,7 @@
 //! memory  the trials
 //!
 //! [`space`] says what a layout is, [`model`] what one costs by the regimes that were read, [`propose`] what to try
-//! next, [`decide`] when one is better, [`search`] the course of it all. [`journal`] keeps each trial on the disk.
+//! next, [`decide`] when one is better, [`mod@search`] the course of it all. [`journal`] keeps each trial on the disk.
 //!
 //! Moves are found by what was measured and are cheap to be wrong about: each is a suggestion, which two or three runs
 //! beside the best so far have to bear out. What is told in the end rests on none of these runs, which were picked for
