@@ -75,22 +75,24 @@ pub fn run(options: &Build, stop: &StopSignal, say: &Say) -> Result<(), TuneErro
     if let Some(line) = &options.workload {
         spec.workloads = vec![workload(options, line).map_err(StudyError::Asked)?];
     }
-    let spec = with_workload(spec)?;
+    let mut spec = with_workload(spec)?;
     let folder = options.out.clone().unwrap_or_else(|| options.spec.with_extension("study"));
     if let Some(path) = &options.json {
         can_be_written(path)?;
     }
+    // The answer may lie in the project, and is none of its sources.
+    spec.without.extend(options.json.clone());
     let quiet = spec.quiet;
     let control = Control {
         stop: &|| stop.is_set(),
         tell: &|line| note(format_args!("  … {line}")),
         judge: &|before, after, is_elsewhere| disturbed(&quiet, before, after, is_elsewhere),
     };
-    let study = Study::open(&spec, &folder, &control)?;
     if options.dry_run {
-        say.text(study.plan());
+        say.text(Study::look(&spec, &folder, &control)?.plan());
         return Ok(());
     }
+    let study = Study::open(&spec, &folder, &control)?;
     let report = study.run(options.race)?;
     say.text(report.text(options.all));
     if let Some(path) = &options.json {

@@ -145,7 +145,7 @@ pub enum TuneError {
 impl TuneError {
     /// Whether the command line is at fault.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Question(_) | Self::Spec(SpecError::Wrong { .. }) | Self::Study(StudyError::Asked(_)))
+        matches!(self, Self::Question(_) | Self::Spec(_) | Self::Study(StudyError::Asked(_)))
             || matches!(self, Self::Layout(why) if why.is_wrong_use())
     }
 

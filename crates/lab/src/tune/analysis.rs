@@ -4,6 +4,8 @@
 //! writes  an [`Answer`]: as text ([`mod@super::text`]) and as JSON ([`Answer::json`])
 //! memory  the table, and some words a build and goal
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::article::{Article, article};
@@ -39,6 +41,8 @@ pub struct Question {
     pub copy: Option<String>,
     /// Builds that take no part.
     pub exclude: Vec<String>,
+    /// For metrics the smallest difference that matters, as a part of one.
+    pub matters: BTreeMap<String, f64>,
     /// How.
     pub rule: Rule,
     /// How carefully.
@@ -152,7 +156,7 @@ fn goals(table: &Table, question: &Question) -> Result<Vec<Goal>, QuestionError>
             if goals.iter().any(|goal| goal.metric == metric) {
                 return Err(QuestionError::Twice(name.clone()));
             }
-            goals.push(Goal { metric, more });
+            goals.push(Goal { metric, more, matters: question.matters.get(name).copied().unwrap_or(0.0) });
         }
     }
     match goals.len() {
@@ -217,24 +221,29 @@ fn notes(table: &Table, goals: &[Goal], paired: &Paired, copy: Option<usize>) ->
 
 /// Whether the reference and its copy are equal, as they are.
 fn copied(table: &Table, goals: &[Goal], paired: &Paired, copy: usize) -> String {
+    match unequal(table, goals, paired, copy) {
+        none if none.is_empty() => "the reference and its copy are equal, as they should be".into(),
+        wrong => format!("the reference and its copy differ in {}: do not trust this study", wrong.join(", ")),
+    }
+}
+
+/// The goals in which a build is not as the reference.
+fn unequal<'a>(table: &'a Table, goals: &[Goal], paired: &Paired, build: usize) -> Vec<&'a str> {
     let claimed =
         |(one, _): &(&super::paired::Estimate, &Goal)| matches!(one.verdict, Verdict::Better | Verdict::Worse);
-    let wrong: Vec<&str> = paired.estimates[copy]
-        .iter()
-        .zip(goals)
-        .filter(claimed)
-        .map(|(_, goal)| table.metrics[goal.metric].name.as_str())
-        .collect();
-    match wrong.is_empty() {
-        true => "the reference and its copy are equal, as they should be".into(),
-        false => format!("the reference and its copy differ in {}: do not trust this study", wrong.join(", ")),
-    }
+    let differing = paired.estimates[build].iter().zip(goals).filter(claimed);
+    differing.map(|(_, goal)| table.metrics[goal.metric].name.as_str()).collect()
 }
 
 impl Answer {
     /// The names of builds.
     pub fn names(&self, builds: &[usize]) -> Vec<&str> {
         builds.iter().map(|build| self.table.builds[*build].name.as_str()).collect()
+    }
+
+    /// The goals in which the reference and its copy differ, though they are one program: the study is worth nothing.
+    pub fn copy_differs_in(&self) -> Vec<&str> {
+        self.copy.map_or_else(Vec::new, |copy| unequal(&self.table, &self.goals, &self.paired, copy))
     }
 
     /// By how many percent a build is above the reference in each goal, by the rule; nothing where that has no meaning.

@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn fronts_and_boxes_are_as_by_hand() {
         let table = Table::read(STUDY.as_bytes()).expect("fine");
-        let goals = [Goal { metric: 0, more: true }, Goal { metric: 1, more: false }];
+        let goals = [Goal::new(0, true), Goal::new(1, false)];
         let found = article(&table, &goals, Some(3));
         assert_eq!(found.exact, [0, 1]);
         assert_eq!(found.boxes, [0, 1, 2]);

@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn options_are_told_apart() {
         let table = study();
-        let found = effects(&table, &[Goal { metric: 0, more: true }]);
+        let found = effects(&table, &[Goal::new(0, true)]);
         assert_eq!(found.aliased, [(1, 2)]);
         let part = |value: &str| found.effects.iter().find(|one| one.level.value == value).expect("there").parts[0];
         assert!(part("fat") > part("thin") && part("thin") > part("off"), "{found:?}");
@@ -240,7 +240,7 @@ mod tests {
         let rows = [("a", "p", "u", 1.0), ("b", "p", "v", 2.0), ("c", "q", "u", 3.0), ("d", "q", "v", 6.0)];
         let rows: String = rows.map(|(name, one, two, value)| format!("{name},{one},{two},m,{value}\n")).concat();
         let table = Table::read(format!("build,one,two,metric,value\n{rows}").as_bytes()).expect("fine");
-        let found = effects(&table, &[Goal { metric: 0, more: true }]);
+        let found = effects(&table, &[Goal::new(0, true)]);
         assert!((found.explained[0] - 1.0).abs() < 1e-9, "{found:?}");
     }
 
@@ -248,7 +248,7 @@ mod tests {
     fn names_and_single_values_are_no_options() {
         let rows: String = (0..30).map(|at| format!("b{at},name{at},same,m,{}\n", at + 1)).collect();
         let table = Table::read(format!("build,note,one,metric,value\n{rows}").as_bytes()).expect("fine");
-        let found = effects(&table, &[Goal { metric: 0, more: false }]);
+        let found = effects(&table, &[Goal::new(0, false)]);
         assert!(found.effects.is_empty() && found.bad.is_none(), "{found:?}");
     }
 }

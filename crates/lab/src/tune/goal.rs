@@ -5,15 +5,22 @@
 //! source  Pareto: a build is dominated by another that is at least as good in every goal, and better in one
 
 /// A metric that is to be great, or small.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Goal {
     /// Which metric of the table.
     pub metric: usize,
     /// Whether more is better.
     pub more: bool,
+    /// The smallest difference that matters: a part of one; of values that are not positive, a difference.
+    pub matters: f64,
 }
 
 impl Goal {
+    /// A goal in which every difference matters.
+    pub fn new(metric: usize, more: bool) -> Self {
+        Self { metric, more, matters: 0.0 }
+    }
+
     /// A value so that more of it is better.
     pub fn gain(&self, value: f64) -> f64 {
         if self.more { value } else { -value }

@@ -96,11 +96,16 @@ fn cell(answer: &Answer, build: usize, goal: usize) -> String {
     }
 }
 
-fn compared(one: &Estimate, scale: Scale) -> String {
-    let say = |value: f64| match scale {
+/// A ratio as percent above one, or a difference.
+pub fn percent(value: f64, scale: Scale) -> String {
+    match scale {
         Scale::Ratio => format!("{:+.1} %", (value - 1.0) * 100.0),
         Scale::Difference => format!("{value:+.4}"),
-    };
+    }
+}
+
+fn compared(one: &Estimate, scale: Scale) -> String {
+    let say = |value: f64| percent(value, scale);
     let mark = match one.verdict {
         Verdict::Better => " better",
         Verdict::Worse => " worse",

@@ -109,7 +109,12 @@ mod tests {
     #[test]
     fn short_slices_are_asked_for_again_and_again() {
         for micros in [200, 1_000] {
-            prefer_short_slices(Duration::from_micros(micros)).expect("an ordinary thread may ask");
+            match prefer_short_slices(Duration::from_micros(micros)) {
+                Ok(()) => {}
+                // A kernel or a container that does not know the call.
+                Err(why) if matches!(why.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {}
+                Err(why) => panic!("an ordinary thread may ask: {why}"),
+            }
         }
     }
 

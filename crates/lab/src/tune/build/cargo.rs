@@ -18,6 +18,23 @@ use super::spec::Spec;
 /// A version this much newer than rustc's still reads what rustc writes.
 const NEWER_AT_MOST: u32 = 4;
 
+/// What was set for another build than the study's. `cargo run` sets the toolchain of what it runs, which is not the
+/// project's.
+const OURS: [&str; 12] = [
+    "CARGO",
+    "RUSTFLAGS",
+    "RUSTC",
+    "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "RUSTC_BOOTSTRAP",
+    "RUST_RECURSION_COUNT",
+    "RUSTUP_TOOLCHAIN",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+];
+
 /// The program that is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
@@ -25,6 +42,8 @@ pub struct Program {
     pub package: String,
     /// Its name.
     pub bin: String,
+    /// Folders of the packages that it is made of and that no registry has.
+    pub local: Vec<PathBuf>,
 }
 
 /// A toolchain that is there.
@@ -77,6 +96,17 @@ impl Toolchain {
         command
     }
 
+    /// What the system's linker says of itself; nothing where there is none.
+    pub fn linker(&self) -> String {
+        said(Command::new("cc").arg("--version")).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// One of LLVM's tools with what it says of itself; nothing where it is not there.
+    pub fn tool_version(&self, tool: &str) -> String {
+        let Ok(path) = self.llvm_tool(tool) else { return String::new() };
+        format!("{} {}", path.display(), said(Command::new(&path).arg("--version")).unwrap_or_default())
+    }
+
     /// One of LLVM's tools, of rustc's version or a little newer.
     pub fn llvm_tool(&self, tool: &str) -> Result<PathBuf, String> {
         let own = self.sysroot.join("lib/rustlib").join(&self.host).join("bin").join(tool);
@@ -124,10 +154,12 @@ fn without_ours(command: &mut Command) {
     let stays = ["CARGO_HOME", "CARGO_HTTP", "CARGO_NET", "CARGO_REGISTR", "CARGO_TERM"];
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
-        let is_cargos = text.starts_with("CARGO_") && !stays.iter().any(|stay| text.starts_with(stay));
-        if is_cargos || ["CARGO", "RUSTFLAGS", "RUSTC", "RUSTC_WRAPPER", "RUST_RECURSION_COUNT"].contains(&&*text) {
+        if text.starts_with("CARGO_") && !stays.iter().any(|stay| text.starts_with(stay)) {
             command.env_remove(&name);
         }
+    }
+    for name in OURS {
+        command.env_remove(name);
     }
 }
 
@@ -143,6 +175,10 @@ pub fn program(spec: &Spec) -> Result<Program, String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let defaults: Vec<String> = list(&all["workspace_default_members"]).iter().map(text).collect();
     let members: Vec<String> = list(&all["workspace_members"]).iter().map(text).collect();
+    let is_local = |package: &&Value| package["source"].is_null();
+    let folder = |package: &Value| Some(Path::new(package["manifest_path"].as_str()?).parent()?.to_owned());
+    let packages = list(&all["packages"]);
+    let local: Vec<PathBuf> = packages.iter().filter(is_local).filter_map(folder).collect();
     let mut found = Vec::new();
     for package in list(&all["packages"]).into_iter().filter(|package| members.contains(&text(&package["id"]))) {
         let is_meant = match &spec.package {
@@ -155,7 +191,7 @@ pub fn program(spec: &Spec) -> Result<Program, String> {
             let bin = text(&target["name"]);
             let wanted = spec.bin.as_deref().or(preferred);
             if wanted.is_none_or(|wanted| wanted == bin) {
-                found.push(Program { package: text(&package["name"]), bin });
+                found.push(Program { package: text(&package["name"]), bin, local: local.clone() });
             }
         }
     }
@@ -192,6 +228,8 @@ impl Call<'_> {
     pub fn command(&self) -> Command {
         let mut command = self.toolchain.command("cargo", &self.spec.project);
         command.env("CARGO_ENCODED_RUSTFLAGS", self.rustflags().join("\u{1f}"));
+        // Else a cache that is configured would make builds that it has seen cheap.
+        command.env("RUSTC_WRAPPER", "");
         command.args(self.arguments());
         command
     }
@@ -207,7 +245,7 @@ impl Call<'_> {
 
     fn arguments(&self) -> Vec<String> {
         let profile = self.options.get(Key::Profile).unwrap_or(&self.spec.profile);
-        let Program { package, bin } = self.program;
+        let Program { package, bin, .. } = self.program;
         let mut all: Vec<String> = ["rustc", "--message-format", "json-render-diagnostics", "--package", package]
             .into_iter()
             .chain(["--bin", bin, "--profile", profile, "--target", &self.toolchain.host, "--target-dir"])
@@ -261,7 +299,7 @@ mod tests {
         let spec = Spec::read(text, Path::new("study.toml")).expect("fine");
         let toolchain = Toolchain::find(None, Path::new(".")).expect("one that builds this");
         let options = spec.matrix.expand().remove(0);
-        let program = Program { package: "app".into(), bin: "tool".into() };
+        let program = Program { package: "app".into(), bin: "tool".into(), local: Vec::new() };
         let call = Call {
             spec: &spec,
             program: &program,
@@ -272,6 +310,12 @@ mod tests {
             last: &["-Clink-arg=-Wl,-q".into()],
         };
         assert_eq!(call.rustflags(), ["-Cforce-frame-pointers=yes", "-Ctarget-cpu=native", "-Cx", "-Cy", "-Cz"]);
+        let command = call.command();
+        let set: Vec<_> = command.get_envs().collect();
+        for name in ["RUSTUP_TOOLCHAIN", "RUSTC_WORKSPACE_WRAPPER", "RUSTC_BOOTSTRAP", "GIT_DIR", "GIT_WORK_TREE"] {
+            assert!(set.contains(&(name.as_ref(), None)), "{name} is taken out");
+        }
+        assert!(set.contains(&("RUSTC_WRAPPER".as_ref(), Some("".as_ref()))), "no cache of others");
         let all = call.arguments().join(" ");
         for part in [
             "rustc --message-format json-render-diagnostics --package app --bin tool --profile fast --target ",

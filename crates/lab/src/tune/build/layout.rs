@@ -107,14 +107,15 @@ fn gain(ours: &[f64], theirs: &[f64], goal: &Goal, scale: Scale, comparisons: us
     let half = t * (part_a + part_b).sqrt();
     let spread = DEVIATIONS * ((a + b) / 2.0).sqrt();
     let gains = [goal.gain(difference - half), goal.gain(difference + half)];
+    let matters = scale.of_part(goal.matters);
     let back = |value: f64| if scale == Scale::Ratio { value.exp() } else { value };
     Some(Gain {
         value: back(difference),
         interval: (back(difference - half), back(difference + half)),
         spread: if scale == Scale::Ratio { spread.exp_m1() } else { spread },
         is_ratio: scale == Scale::Ratio,
-        is_better: gains[0].min(gains[1]) > 0.0 && difference.abs() > spread,
-        is_worse: gains[0].max(gains[1]) < 0.0,
+        is_better: gains[0].min(gains[1]) > matters && difference.abs() > spread,
+        is_worse: gains[0].max(gains[1]) < -matters,
     })
 }
 
@@ -134,7 +135,7 @@ mod tests {
             }
         }
         let table = Table::read(text.as_bytes()).expect("fine");
-        let goals = [Goal { metric: 0, more: true }];
+        let goals = [Goal::new(0, true)];
         let found = gains(&table, &goals, &[Scale::Ratio], "plain", &["fat".into()], 4);
         found[0][0].expect("known")
     }
@@ -152,9 +153,21 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_matter_is_neither_better_nor_worse() {
+        for (factor, is_better, is_worse) in
+            [(1.005, false, false), (0.995, false, false), (1.02, true, false), (0.98, false, true)]
+        {
+            let goal = Goal { matters: 0.01, ..Goal::new(0, true) };
+            let (ours, theirs) = ([factor; 3].map(f64::ln), [0.0; 3]);
+            let found = gain(&ours, &theirs, &goal, Scale::Ratio, 1).expect("known");
+            assert_eq!((found.is_better, found.is_worse), (is_better, is_worse), "{factor}");
+        }
+    }
+
+    #[test]
     fn one_layout_says_nothing() {
         let table = Table::read("nb_build,metric,value,repetition\na#1,x,1,1\nb#1,x,2,1\n".as_bytes()).expect("fine");
-        let goals = [Goal { metric: 0, more: true }];
+        let goals = [Goal::new(0, true)];
         assert_eq!(gains(&table, &goals, &[Scale::Ratio], "a", &["b".into()], 1), [[None]]);
     }
 }

@@ -5,6 +5,7 @@
 //! memory  none that grows
 //! drops   cargo's own folder: each build begins without one, so that its time is the time of all of it
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::cargo::{Call, Program, Toolchain};
 use super::options::{Key, Options};
 use super::process::{Bounds, Ended, run};
-use super::source::{Sources, digest, digest_of};
+use super::source::{Sources, Tree, digest, digest_of, machine};
 use super::spec::Spec;
 use super::{Control, StudyError, quote};
 
@@ -39,6 +40,9 @@ pub struct Built {
     pub path: PathBuf,
 }
 
+/// What options need of LLVM.
+const TOOLS: [(Key, &str); 3] = [(Key::Pgo, "llvm-profdata"), (Key::Bolt, "llvm-bolt"), (Key::Bolt, "merge-fdata")];
+
 /// Why there is no build.
 #[derive(Debug)]
 pub enum Failure {
@@ -56,8 +60,11 @@ pub struct Maker<'a> {
     pub spec: &'a Spec,
     /// The program.
     pub program: Program,
-    /// What it is made of.
+    /// What it is made of, as it was when the study began.
     pub sources: Sources,
+    tree: Tree,
+    /// What is not the study's choice and decides what is made: the machine, the linker.
+    around: String,
     /// The study's folder.
     pub folder: PathBuf,
     /// Whether to stop, and whom to tell.
@@ -72,6 +79,8 @@ struct Recipe<'a> {
     folder: PathBuf,
     target: PathBuf,
     flags: Vec<String>,
+    /// Steps so far: each leaves what it said.
+    steps: Cell<u32>,
 }
 
 impl<'a> Maker<'a> {
@@ -79,17 +88,32 @@ impl<'a> Maker<'a> {
     pub fn new(
         spec: &'a Spec,
         program: Program,
-        sources: Sources,
         folder: &Path,
         builds: &[&Options],
         control: &'a Control<'a>,
-    ) -> Self {
+    ) -> io::Result<Self> {
+        let without: Vec<&Path> =
+            [folder, &spec.path].into_iter().chain(spec.without.iter().map(PathBuf::as_path)).collect();
+        let tree = Tree::new(&spec.project, &program.local, &without)?;
+        let sources = tree.sources()?;
         let mut toolchains = BTreeMap::new();
         for options in builds {
             let name = options.get(Key::Toolchain).map(str::to_owned);
             toolchains.entry(name).or_insert_with_key(|name| Toolchain::find(name.as_deref(), &spec.project));
         }
-        Self { spec, program, sources, folder: folder.into(), control, toolchains }
+        let linker = toolchains.values().flatten().next().map(Toolchain::linker).unwrap_or_default();
+        let around = format!("{}\n{linker}", machine());
+        Ok(Self { spec, program, sources, tree, around, folder: folder.into(), control, toolchains })
+    }
+
+    /// Whether the sources are still those that the study began with.
+    pub fn unchanged(&self) -> Result<(), StudyError> {
+        let failed = |source| StudyError::Io { path: self.spec.project.clone(), source };
+        let now = self.tree.sources().map_err(failed)?;
+        match now.digest == self.sources.digest {
+            true => Ok(()),
+            false => Err(StudyError::Changed { what: now.differs(&self.sources.files).unwrap_or_default() }),
+        }
     }
 
     fn toolchain(&self, options: &Options) -> Result<&Toolchain, String> {
@@ -101,8 +125,7 @@ impl<'a> Maker<'a> {
     /// Whether all is there that a build needs; or one line that says what is not.
     pub fn can(&self, options: &Options) -> Result<(), String> {
         let toolchain = self.toolchain(options)?;
-        let tools = [(Key::Pgo, "llvm-profdata"), (Key::Bolt, "llvm-bolt"), (Key::Bolt, "merge-fdata")];
-        for (_, tool) in tools.iter().filter(|(key, _)| options.has(*key)) {
+        for (_, tool) in TOOLS.iter().filter(|(key, _)| options.has(*key)) {
             toolchain.llvm_tool(tool)?;
         }
         Ok(())
@@ -122,11 +145,14 @@ impl<'a> Maker<'a> {
             spec.rustflags.join("\n"),
             options.to_string(),
             variant.to_owned(),
+            self.around.clone(),
         ];
         let allocator = options.get(Key::Allocator).and_then(|name| spec.allocators.get(name));
         parts.extend(allocator.cloned());
         if options.has(Key::Pgo) || options.has(Key::Bolt) {
             parts.extend(self.training());
+            let tools = self.toolchain(options).map(|toolchain| TOOLS.map(|(_, tool)| toolchain.tool_version(tool)));
+            parts.extend(tools.into_iter().flatten());
         }
         digest_of(&parts.iter().map(String::as_str).collect::<Vec<_>>())[..16].to_owned()
     }
@@ -167,6 +193,7 @@ impl<'a> Maker<'a> {
         let recipe = self.recipe(options, &key)?;
         self.link(&recipe, &[])?;
         let seconds = begin.elapsed().as_secs_f64();
+        self.unchanged().map_err(Failure::Io)?;
         self.clear(&recipe)?;
         Ok(seconds)
     }
@@ -222,6 +249,8 @@ impl<'a> Maker<'a> {
     }
 
     fn keep(&self, key: &str, options: &Options, program: &Path, seconds: f64) -> Result<Built, Failure> {
+        // Whatever it was made of, it would be kept as made of what the study began with.
+        self.unchanged().map_err(Failure::Io)?;
         let failed = |source| Failure::Io(StudyError::Io { path: program.into(), source });
         let built = Built {
             options: options.to_string(),
@@ -246,7 +275,7 @@ impl<'a> Maker<'a> {
             fs::remove_dir_all(&target).map_err(failed(&target))?;
         }
         fs::create_dir_all(&folder).map_err(failed(&folder))?;
-        let mut recipe = Recipe { options, toolchain, folder, target, flags: Vec::new() };
+        let mut recipe = Recipe { options, toolchain, folder, target, flags: Vec::new(), steps: Cell::new(0) };
         if options.has(Key::Pgo) {
             let raw = recipe.target.join("raw");
             fs::create_dir_all(&raw).map_err(failed(&raw))?;
@@ -332,7 +361,9 @@ impl<'a> Maker<'a> {
 
     /// One step of a build, to its end; returns what it printed.
     fn step(&self, recipe: &Recipe<'_>, command: &mut Command) -> Result<String, Failure> {
-        let (out, err) = (recipe.folder.join("build.out"), recipe.folder.join("build.log"));
+        recipe.steps.set(recipe.steps.get() + 1);
+        let of_step = |what: &str| recipe.folder.join(format!("step-{}.{what}", recipe.steps.get()));
+        let (out, err) = (of_step("out"), of_step("log"));
         let mark = self.folder.to_string_lossy();
         let bounds =
             Bounds { mark: &mark, limit: self.spec.build_limit, out: &out, err: &err, stop: self.control.stop };

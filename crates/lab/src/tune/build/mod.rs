@@ -8,6 +8,8 @@
 //! goes on from there and ends with the same rows that it would have ended with.
 
 pub mod cargo;
+pub mod events;
+pub mod kept;
 pub mod layout;
 pub mod make;
 pub mod options;
@@ -69,6 +71,33 @@ pub enum StudyError {
         /// What differs.
         what: String,
     },
+    /// The folder holds results, and does not say of what.
+    #[error(
+        "{} holds results, and its `study.json` is gone or torn: what they belong to is not known. Give this study \
+         another folder with --out, or remove that one", .0.display()
+    )]
+    Unknown(PathBuf),
+    /// They are no longer those that it began with.
+    #[error(
+        "the sources changed while the study was at work: {what}. Builds of before and after do not belong together: \
+         put it back, and the same command goes on; or begin another study with --out. What runs leave behind in the \
+         project is to be ignored by git"
+    )]
+    Changed {
+        /// The first file.
+        what: String,
+    },
+    /// A program is another one.
+    #[error(
+        "`{build}` is another program than the one that was measured under that name: its values do not belong \
+         together. Put that one back, or give this study another folder with --out, or remove {}", folder.display()
+    )]
+    Replaced {
+        /// The build.
+        build: String,
+        /// The folder.
+        folder: PathBuf,
+    },
     /// There is nothing to compare with.
     #[error("the reference `{name}` cannot be built: {why}")]
     Reference {
@@ -87,8 +116,8 @@ pub enum StudyError {
     },
     /// Nothing can be measured.
     #[error(
-        "the machine stays busy: in round {round} every run was disturbed, the last since {why}. End what else runs, or \
-         allow more under [quiet]; the same command goes on from {}", folder.display()
+        "the machine stays busy: in round {round} every run was disturbed, the last since {why}. End what else runs, also \
+         what a run hands its work to and leaves behind, or allow more under [quiet]; the same command goes on from {}", folder.display()
     )]
     Busy {
         /// In which round.

@@ -4,7 +4,7 @@
 //! writes  text and JSON
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
@@ -12,8 +12,11 @@ use serde_json::{Map, Value, json};
 use super::layout::Gain;
 use super::rounds::Happened;
 use crate::tune::analysis::Answer;
-use crate::tune::paired::Verdict;
-use crate::tune::text::text;
+use crate::tune::paired::{ROUNDS_MIN, Verdict};
+use crate::tune::text::{percent, text};
+
+/// Trade-offs that a sentence names.
+const NAMED: usize = 3;
 
 /// What a build cost.
 #[derive(Clone, Debug)]
@@ -44,6 +47,8 @@ pub enum Layouts {
     Checked {
         /// The builds.
         finalists: Vec<String>,
+        /// Builds that are better, too, and not made here.
+        others: Vec<String>,
         /// The goals.
         goals: Vec<String>,
         /// For each build and goal.
@@ -53,6 +58,27 @@ pub enum Layouts {
         /// Runs that were disturbed.
         rejected: usize,
     },
+}
+
+/// A build that is better in something and worse in something else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TradeOff {
+    /// The build.
+    pub build: String,
+    /// Goals in which it is better, each with by how much.
+    pub better: Vec<String>,
+    /// Goals in which it is worse.
+    pub worse: Vec<String>,
+    /// Whether no build dominates it.
+    pub is_on_front: bool,
+}
+
+impl fmt::Display for TradeOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let front = if self.is_on_front { "; on the front" } else { "" };
+        let (build, better, worse) = (&self.build, self.better.join(", "), self.worse.join(", "));
+        write!(f, "`{build}` ({better} at the price of {worse}{front})")
+    }
 }
 
 /// What a study says.
@@ -77,13 +103,17 @@ pub struct Report {
 }
 
 impl Report {
-    /// The build to take; nothing where no difference was found.
+    /// The build to take; nothing where no difference was found, or the study is not to be trusted.
     pub fn recommended(&self) -> Option<&str> {
         let Layouts::Checked { finalists, gains, .. } = &self.layouts else { return None };
+        if self.is_short() || !self.answer.copy_differs_in().is_empty() {
+            return None;
+        }
         let sum = |gains: &[Option<Gain>]| gains.iter().flatten().filter(|gain| gain.is_better).count();
+        // A goal of which nothing is known may be one in which it is worse.
         let is_better = |gains: &[Option<Gain>]| {
-            let all = || gains.iter().flatten();
-            all().any(|gain| gain.is_better) && !all().any(|gain| gain.is_worse)
+            gains.iter().flatten().any(|gain| gain.is_better)
+                && gains.iter().all(|gain| gain.as_ref().is_some_and(|gain| !gain.is_worse))
         };
         // Finalists come with the surest first: of equals it stays the first.
         let mut found: Vec<usize> = (0..finalists.len()).filter(|at| is_better(&gains[*at])).collect();
@@ -91,15 +121,50 @@ impl Report {
         found.first().map(|at| finalists[*at].as_str())
     }
 
-    /// The build that is made fastest of those that are not worse than the reference.
+    /// Whether there are too few rounds to say anything.
+    fn is_short(&self) -> bool {
+        let of = |build: usize| self.answer.paired.estimates[build].iter().any(|one| one.rounds < ROUNDS_MIN);
+        self.answer.reference.is_some_and(of)
+    }
+
+    /// The build that is made fastest of those that are known not to be worse than the reference.
     pub fn cheapest(&self) -> Option<&Cost> {
-        let is_worse = |cost: &&Cost| match self.answer.table.build(&cost.name) {
-            Some(build) => self.answer.paired.estimates[build].iter().any(|one| one.verdict == Verdict::Worse),
-            None => true,
+        let is_no_worse = |verdict: Verdict| matches!(verdict, Verdict::Better | Verdict::NoDifference);
+        let is_known = |cost: &&Cost| match self.answer.table.build(&cost.name) {
+            Some(build) if Some(build) == self.answer.reference => true,
+            Some(build) => self.answer.paired.estimates[build].iter().all(|one| is_no_worse(one.verdict)),
+            None => false,
         };
-        let all = self.costs.iter().filter(|cost| !is_worse(cost));
+        let all = self.costs.iter().filter(|cost| is_known(cost));
         all.filter(|cost| !self.happened.dropped.contains_key(&cost.name))
             .min_by(|a, b| a.seconds.total_cmp(&b.seconds))
+    }
+
+    /// Builds that are better at a price; those on the front first.
+    pub fn trade_offs(&self) -> Vec<TradeOff> {
+        let answer = &self.answer;
+        let is_asked = |build: &usize| {
+            let name = &answer.table.builds[*build].name;
+            ![answer.reference, answer.copy].contains(&Some(*build)) && !self.happened.dropped.contains_key(name)
+        };
+        let of = |build: usize| {
+            let goals = |verdict: Verdict| -> Vec<String> {
+                let all = answer.paired.estimates[build].iter().enumerate();
+                let told = all.filter(|(_, one)| one.verdict == verdict);
+                told.map(|(at, one)| format!("{} {}", answer.name(at), percent(one.value, answer.paired.scales[at])))
+                    .collect()
+            };
+            TradeOff {
+                build: answer.table.builds[build].name.clone(),
+                better: goals(Verdict::Better),
+                worse: goals(Verdict::Worse),
+                is_on_front: answer.exact.contains(&build),
+            }
+        };
+        let all = (0..answer.table.builds.len()).filter(is_asked).map(of);
+        let mut all: Vec<TradeOff> = all.filter(|one| !one.better.is_empty() && !one.worse.is_empty()).collect();
+        all.sort_by_key(|one| !one.is_on_front);
+        all
     }
 
     /// In lines; with `all` every build.
@@ -158,25 +223,57 @@ impl Report {
 
     /// What to take, in a sentence.
     pub fn conclusion(&self) -> String {
-        let cheapest = || match self.cheapest() {
-            Some(cost) => format!("the cheapest build that is not worse is `{}` ({:.1} s)", cost.name, cost.seconds),
-            None => "nothing was built here that could be cheaper".into(),
-        };
+        let differs = self.answer.copy_differs_in();
+        if self.is_short() {
+            return format!("nothing can be said: there are too few rounds, and {ROUNDS_MIN} are needed at least");
+        }
+        if !differs.is_empty() {
+            return format!(
+                "nothing is recommended: the reference and its copy, which are one program, differ in {}: the machine was \
+                 not the same to both",
+                differs.join(", ")
+            );
+        }
         if let Some(name) = self.recommended() {
             return format!("recommended: `{name}`: it beats the reference by more than layouts differ");
         }
+        let cheapest = match self.cheapest() {
+            Some(cost) => format!("the cheapest build that is not worse is `{}` ({:.1} s)", cost.name, cost.seconds),
+            None => "nothing was built here that could be cheaper".into(),
+        };
+        let is_or_are = |names: &[String]| match names {
+            [one] => format!("`{one}` is"),
+            many => format!("`{}` are", many.join("`, `")),
+        };
         match &self.layouts {
-            Layouts::NoFinalist => format!("no difference found: no build is better beyond the noise; {}", cheapest()),
+            Layouts::NoFinalist => match &self.trade_offs()[..] {
+                [] => format!("no difference found: no build is better beyond the noise; {cheapest}"),
+                all => {
+                    let named: Vec<String> = all.iter().take(NAMED).map(TradeOff::to_string).collect();
+                    let more = all.len().saturating_sub(NAMED);
+                    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+                    format!(
+                        "no build is better without a price. Better at one: {}{more}. Which to take is a choice; \
+                         {cheapest}",
+                        named.join(", ")
+                    )
+                }
+            },
             Layouts::NotChecked { finalists, why } => format!(
                 "nothing is recommended: {} better in the layout that was linked, and what another layout would do is \
                  not known: {why}",
-                match &finalists[..] {
-                    [one] => format!("`{one}` is"),
-                    many => format!("{} are", many.join(", ")),
-                }
+                is_or_are(finalists)
             ),
-            Layouts::Checked { .. } => {
-                format!("no difference found: no build is better by more than layouts differ; {}", cheapest())
+            Layouts::Checked { others, gains, .. } => {
+                let others = match &others[..] {
+                    [] => String::new(),
+                    some => format!("; {} better, but not built here, and in one layout", is_or_are(some)),
+                };
+                let is_unknown = gains.iter().flatten().any(Option::is_none);
+                let unknown = if is_unknown { "; of some goal too few layouts have a value" } else { "" };
+                format!(
+                    "no difference found: no build is better by more than layouts differ{unknown}{others}; {cheapest}"
+                )
             }
         }
     }
@@ -186,11 +283,15 @@ impl Report {
         let costs = self.costs.iter().map(
             |cost| json!({ "build": cost.name, "seconds": cost.seconds, "bytes": cost.bytes, "sha256": cost.digest }),
         );
+        let trade_offs = self.trade_offs().into_iter().map(|one| {
+            json!({ "build": one.build, "better": one.better, "worse": one.worse, "on_the_front": one.is_on_front })
+        });
         let layouts = match &self.layouts {
             Layouts::NoFinalist => json!({ "finalists": [] }),
             Layouts::NotChecked { finalists, why } => json!({ "finalists": finalists, "not_checked": why }),
-            Layouts::Checked { finalists, goals, gains, layouts, rejected } => json!({
+            Layouts::Checked { finalists, others, goals, gains, layouts, rejected } => json!({
                 "finalists": finalists,
+                "not_built_here": others,
                 "layouts": layouts,
                 "rejected": rejected,
                 "gains": finalists.iter().zip(gains).map(|(name, gains)| {
@@ -210,6 +311,7 @@ impl Report {
             "dropped_after_round": self.happened.dropped,
             "runs_saved": self.happened.saved,
             "layouts": layouts,
+            "trade_offs": trade_offs.collect::<Vec<_>>(),
             "recommended": self.recommended(),
             "cheapest": self.cheapest().map(|cost| &cost.name),
             "conclusion": self.conclusion(),

@@ -121,6 +121,17 @@ impl Results {
         self.runs.get(run).is_some_and(|values| values.iter().all(|value| value != NOTHING))
     }
 
+    /// Whether a build has run with one of the workloads.
+    pub fn is_measured(&self, build: &str, workloads: usize) -> bool {
+        self.runs.keys().any(|(name, workload, _)| name == build && *workload < workloads)
+    }
+
+    /// Of a workload's metric the first value that there is: all others are to be of its kind.
+    pub fn first_value(&self, workload: usize, metric: usize) -> Option<&str> {
+        let of = self.runs.iter().filter(|((_, one, _), _)| *one == workload);
+        of.filter_map(|(_, values)| values.get(metric)).map(String::as_str).find(|value| *value != NOTHING)
+    }
+
     /// How many runs there are.
     pub fn count(&self) -> usize {
         self.runs.len()

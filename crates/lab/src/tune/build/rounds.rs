@@ -7,15 +7,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::events::{Event, Events};
 use super::process::{Bounds, Ended, run};
 use super::quiet::{counted, cpu_seconds};
 use super::results::{NOTHING, Results, Run};
 use super::spec::Spec;
 use super::workload::{Shown, Workload};
 use super::{Control, StudyError, quote};
+use crate::tune::unit;
 
 /// What takes part in rounds.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct Subject {
     pub is_elsewhere: bool,
     /// Whether there is no study without it.
     pub is_needed: bool,
+    /// The program and its digest, where it is a file.
+    pub program: Option<(PathBuf, String)>,
 }
 
 /// What happened beside the results.
@@ -65,12 +69,13 @@ pub struct Rounds<'a> {
     pub seed: u64,
 }
 
-/// Says which builds are beaten after a round.
-pub type Beaten<'a> = &'a dyn Fn(&Results, u32) -> Vec<String>;
+/// Says which builds are beaten after a round, by those that have not failed.
+pub type Beaten<'a> = &'a dyn Fn(&Results, u32, &BTreeMap<String, String>) -> Vec<String>;
 
 enum Outcome {
     Values(Vec<String>, f64),
-    Disturbed(String),
+    /// By others; and what went wrong, which may be their doing.
+    Disturbed(String, Option<String>),
     Failed(String),
 }
 
@@ -84,12 +89,36 @@ pub fn order(count: usize, seed: u64, round: u32) -> Vec<usize> {
 
 impl Rounds<'_> {
     /// Goes through the rounds, from where they were left.
-    pub fn run(&self, results: &mut Results, beaten: Option<Beaten<'_>>) -> Result<Happened, StudyError> {
-        let mut happened = Happened::default();
+    pub fn run(
+        &self,
+        results: &mut Results,
+        events: &mut Events,
+        beaten: Option<Beaten<'_>>,
+    ) -> Result<Happened, StudyError> {
+        let mut happened = Happened { failed: events.failed.clone(), ..Happened::default() };
+        while !self.all_rounds(results, events, &mut happened, beaten)? {}
+        (happened.rejected, happened.given_up) = (events.rejected, events.given_up);
+        Ok(happened)
+    }
+
+    /// Says whether they are done. A build that fails has beaten nobody: what was dropped may have to be measured
+    /// after all, and one begins anew with what is there.
+    fn all_rounds(
+        &self,
+        results: &mut Results,
+        events: &mut Events,
+        happened: &mut Happened,
+        beaten: Option<Beaten<'_>>,
+    ) -> Result<bool, StudyError> {
+        (happened.saved, happened.dropped) = (0, BTreeMap::new());
         for round in 1..=self.rounds {
-            self.round(results, round, &mut happened)?;
+            let failed = happened.failed.len();
+            self.round(results, events, round, happened)?;
+            if happened.failed.len() != failed && !happened.dropped.is_empty() {
+                return Ok(false);
+            }
             let Some(beaten) = beaten.filter(|_| round < self.rounds) else { continue };
-            for name in beaten(results, round) {
+            for name in beaten(results, round, &happened.failed) {
                 if !happened.dropped.contains_key(&name) {
                     (self.control.tell)(&format!("after round {round} `{name}` is beaten beyond doubt, and dropped"));
                     happened.saved += (self.rounds - round) as usize * self.spec.workloads.len();
@@ -97,10 +126,16 @@ impl Rounds<'_> {
                 }
             }
         }
-        Ok(happened)
+        Ok(true)
     }
 
-    fn round(&self, results: &mut Results, round: u32, happened: &mut Happened) -> Result<(), StudyError> {
+    fn round(
+        &self,
+        results: &mut Results,
+        events: &mut Events,
+        round: u32,
+        happened: &mut Happened,
+    ) -> Result<(), StudyError> {
         let workloads = self.spec.workloads.len();
         let units = order(self.subjects.len() * workloads, self.seed, round);
         let run_of = |unit: usize| -> Run { (self.subjects[unit / workloads].name.clone(), unit % workloads, round) };
@@ -126,47 +161,71 @@ impl Rounds<'_> {
                 return Err(StudyError::Stopped { done: results.count(), folder: self.folder.into() });
             }
             let subject = &self.subjects[unit / workloads];
-            match self.measure(subject, &self.spec.workloads[unit % workloads], results.count())? {
+            match self.measure(subject, unit % workloads, results)? {
                 Outcome::Values(values, seconds) => {
                     self.add(results, run_of(unit), values)?;
                     accepted += 1;
                     happened.ran = (happened.ran.0 + seconds, happened.ran.1 + 1);
                 }
-                Outcome::Disturbed(why) => {
-                    happened.rejected += 1;
-                    let again = if tries < self.spec.retries { "it is done again" } else { "it is given up" };
+                Outcome::Disturbed(why, fault) => {
+                    self.event(events, Event::Rejected, &subject.name, round, &why)?;
+                    let is_again = tries < self.spec.retries;
+                    let again = if is_again { "it is done again" } else { "it is given up" };
                     (self.control.tell)(&format!("a run of `{}` was disturbed ({why}): {again}", subject.name));
-                    match tries < self.spec.retries {
-                        true => queue.push_back((unit, tries + 1)),
-                        false => given_up.push(unit),
+                    match fault {
+                        // It never went well, and it is not known that others are to blame each time.
+                        Some(fault) if !is_again => {
+                            let why = format!("{fault}; each time the machine was not quiet, the last since {why}");
+                            self.failed(subject, &why, round, events, happened)?;
+                        }
+                        _ if is_again => queue.push_back((unit, tries + 1)),
+                        _ => given_up.push(unit),
                     }
                     last = why;
                 }
-                Outcome::Failed(why) if subject.is_needed => {
-                    return Err(StudyError::Workload { build: subject.name.clone(), why });
-                }
-                Outcome::Failed(why) => {
-                    (self.control.tell)(&format!("`{}` is out: {why}", subject.name));
-                    happened.failed.insert(subject.name.clone(), why);
-                }
+                Outcome::Failed(why) => self.failed(subject, &why, round, events, happened)?,
             }
         }
         if accepted == 0 && !given_up.is_empty() {
             return Err(StudyError::Busy { round, why: last, folder: self.folder.into() });
         }
         for unit in given_up {
-            happened.given_up += 1;
             let count = self.spec.workloads[unit % workloads].metrics.len() + usize::from(unit % workloads == 0);
             self.add(results, run_of(unit), vec![NOTHING.into(); count])?;
+            self.event(events, Event::GivenUp, &self.subjects[unit / workloads].name, round, &last)?;
         }
         Ok(())
+    }
+
+    /// Without the reference there is no study; another build takes no part any more.
+    fn failed(
+        &self,
+        subject: &Subject,
+        why: &str,
+        round: u32,
+        events: &mut Events,
+        happened: &mut Happened,
+    ) -> Result<(), StudyError> {
+        if subject.is_needed {
+            return Err(StudyError::Workload { build: subject.name.clone(), why: why.into() });
+        }
+        (self.control.tell)(&format!("`{}` is out: {why}", subject.name));
+        self.event(events, Event::Failed, &subject.name, round, why)?;
+        happened.failed.insert(subject.name.clone(), why.into());
+        Ok(())
+    }
+
+    fn event(&self, to: &mut Events, event: Event, build: &str, round: u32, why: &str) -> Result<(), StudyError> {
+        let added = to.add(event, build, round, why);
+        added.map_err(|source| StudyError::Io { path: self.folder.join("events.csv"), source })
     }
 
     fn add(&self, results: &mut Results, run: Run, values: Vec<String>) -> Result<(), StudyError> {
         results.add(run, values).map_err(|source| StudyError::Io { path: self.folder.join("results"), source })
     }
 
-    fn measure(&self, subject: &Subject, workload: &Workload, done: usize) -> Result<Outcome, StudyError> {
+    fn measure(&self, subject: &Subject, at: usize, results: &Results) -> Result<Outcome, StudyError> {
+        let workload = &self.spec.workloads[at];
         let scratch = self.folder.join("scratch");
         let failed = |source| StudyError::Io { path: scratch.clone(), source };
         if scratch.exists() {
@@ -184,24 +243,25 @@ impl Rounds<'_> {
             .map_err(|source| StudyError::Io { path: "sh".into(), source })?;
         let after = counted();
         if ran.ended == Ended::Stopped {
-            return Err(StudyError::Stopped { done, folder: self.folder.into() });
+            return Err(StudyError::Stopped { done: results.count(), folder: self.folder.into() });
         }
         let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let printed = read(&out).and_then(|out| Ok(out + &read(&err)?)).map_err(failed)?;
-        if let Some(fault) = ran.fault(limit) {
-            let tail = super::workload::quoted(&printed);
-            return Ok(Outcome::Failed(format!("`{}`: {fault}; it printed {tail}", workload.run)));
-        }
         let looks = before.as_ref().zip(after.as_ref());
-        if let Some(why) = looks.and_then(|(before, after)| (self.control.judge)(before, after, subject.is_elsewhere)) {
-            return Ok(Outcome::Disturbed(why));
-        }
+        let disturbed = looks.and_then(|(before, after)| (self.control.judge)(before, after, subject.is_elsewhere));
         let wall_s = ran.wall.as_secs_f64();
         let cpu_s = looks.filter(|_| !subject.is_elsewhere).map(|(before, after)| cpu_seconds(before, after));
-        Ok(match workload.values(&Shown { printed: &printed, wall_s, cpu_s }) {
-            Err(why) => Outcome::Failed(format!("`{}`: {why}", workload.run)),
-            Ok(values) if !std::ptr::eq(workload, &self.spec.workloads[0]) => Outcome::Values(values, wall_s),
-            Ok(values) => {
+        let values = match ran.fault(limit) {
+            Some(fault) => Err(format!("{fault}; it printed {}", super::workload::quoted(&printed))),
+            None => workload.values(&Shown { printed: &printed, wall_s, cpu_s }),
+        };
+        let values = values.and_then(|values| alike(workload, values, at, results));
+        let values = values.map_err(|why| format!("`{}`: {why}", workload.run));
+        Ok(match (disturbed, values) {
+            (Some(why), values) => Outcome::Disturbed(why, values.err()),
+            (None, Err(why)) => Outcome::Failed(why),
+            (None, Ok(values)) if at > 0 => Outcome::Values(values, wall_s),
+            (None, Ok(values)) => {
                 let bytes = subject.bytes.map_or(NOTHING.into(), |bytes| format!("{bytes} B"));
                 Outcome::Values([vec![bytes], values].concat(), wall_s)
             }
@@ -209,11 +269,40 @@ impl Rounds<'_> {
     }
 }
 
+/// What is read now must be of the kind that was read before: else nothing could be compared in the end.
+fn alike(workload: &Workload, values: Vec<String>, at: usize, results: &Results) -> Result<Vec<String>, String> {
+    let kind = |text: &str| unit::parse(text).ok().flatten().map(|(_, dimension)| dimension);
+    for (metric, value) in values.iter().enumerate() {
+        let Some(first) = results.first_value(at, metric + usize::from(at == 0)) else { continue };
+        if kind(first) != kind(value) {
+            let name = &workload.metrics[metric].name;
+            return Err(format!("`{name}` is `{value}`, and was `{first}` before: two kinds of value"));
+        }
+    }
+    Ok(values)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::workload::Metric;
     use super::*;
+
+    #[test]
+    fn values_of_two_kinds_are_seen_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let metrics = vec![Metric::parse(r"time=(.+)", Some("lower")).expect("fine")];
+        let workload = Workload { run: "{bin}".into(), metrics };
+        let options = [("plain".to_owned(), Vec::new())].into();
+        let names = vec![vec!["binary_bytes".into(), "time".into()]];
+        let mut results = Results::open(&folder.path().join("results.csv"), &[], options, names).expect("new");
+        assert!(alike(&workload, vec!["12 s".into()], 0, &results).is_ok(), "the first may be anything");
+        results.add(("plain".into(), 0, 1), vec!["7 B".into(), "12 s".into()]).expect("added");
+        assert!(alike(&workload, vec!["13 s".into()], 0, &results).is_ok());
+        let why = alike(&workload, vec!["13".into()], 0, &results).expect_err("no time");
+        assert_eq!(why, "`time` is `13`, and was `12 s` before: two kinds of value");
+    }
 
     #[test]
     fn the_order_is_that_of_seed_and_round() {

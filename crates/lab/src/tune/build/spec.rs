@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::options::{Key, Matrix, Options, meant};
+use super::options::{BUILDS_MAX, Key, Matrix, Options, meant};
 use super::quiet::Quiet;
 use super::workload::{Metric, Source, Workload};
 use crate::tune::goal::GOALS_MAX;
@@ -22,6 +22,11 @@ use crate::tune::paired::ROUNDS_MIN;
 pub const BYTES: &str = "binary_bytes";
 /// How long a build took, as a metric.
 pub const SECONDS: &str = "build_seconds";
+/// What is behind the name of the reference's copy.
+pub const COPY: &str = " (copy)";
+
+/// A size is counted to the byte: without a least difference that matters every build would be larger or smaller.
+const BYTES_MATTER: f64 = 0.01;
 
 /// Why there is no spec.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +70,7 @@ struct File {
     layout_rounds: u32,
     finalists: usize,
     objectives: Vec<String>,
+    matters: BTreeMap<String, f64>,
     train: Option<String>,
     quiet: Quiet,
     allocators: BTreeMap<String, String>,
@@ -95,6 +101,7 @@ impl Default for File {
             layout_rounds: 6,
             finalists: 2,
             objectives: Vec::new(),
+            matters: BTreeMap::new(),
             train: None,
             quiet: Quiet::default(),
             allocators: BTreeMap::new(),
@@ -188,6 +195,10 @@ pub struct Spec {
     pub finalists: usize,
     /// Goals beside the workloads' metrics.
     pub objectives: Vec<&'static str>,
+    /// For metrics the smallest difference that matters, as a part of one.
+    pub matters: BTreeMap<String, f64>,
+    /// Files that are none of the sources, though they are beside them.
+    pub without: Vec<PathBuf>,
     /// What trains PGO and BOLT, where it is not the workloads.
     pub train: Option<String>,
     /// What disturbs a run.
@@ -252,6 +263,13 @@ impl Spec {
                     return Err(format!("`name`: the metric `{}` is there twice, or ours", metric.name));
                 }
                 names.push(&metric.name);
+                let is_cpu = matches!(metric.source, Source::Cpu);
+                let row = self.rows.iter().find(|(_, made)| is_cpu && matches!(made, Made::Command(_)));
+                if let Some((row, _)) = row {
+                    return Err(format!(
+                        "`measure`: of the row `{row}` the CPU time is not known: a command's work may be done elsewhere"
+                    ));
+                }
             }
         }
         let (max, min) = self.goals();
@@ -312,6 +330,7 @@ fn checked(file: File, path: &Path) -> Result<Spec, String> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let beside = |path: &Path| if path.is_absolute() { path.to_owned() } else { folder.join(path) };
     let objectives = objectives(&file)?;
+    let matters = matters(&file)?;
     let allocators = file.allocators;
     let matrix = Matrix::read(&file.matrix, &file.include, &file.exclude)?;
     let reference = match &file.reference {
@@ -324,23 +343,16 @@ fn checked(file: File, path: &Path) -> Result<Spec, String> {
         Reference::Row(_) => None,
     };
     for options in matrix.expand().iter().chain(own) {
-        let allocator = options.get(Key::Allocator).filter(|name| *name != "system");
-        if let Some(name) = allocator.filter(|name| !allocators.contains_key(*name)) {
-            return Err(format!("`allocator`: say under [allocators] which feature brings `{name}`"));
+        if let Some(name) = options.get(Key::Allocator).filter(|name| !allocators.contains_key(*name)) {
+            let what = format!("`allocator`: say under [allocators] which feature brings `{name}`");
+            return Err(what + "; `default` is what the project has");
         }
     }
-    let mut rows: Vec<(String, Made)> = Vec::new();
-    for row in file.row {
-        let RowFile { name, binary, command } = row;
-        if name.is_empty() || name.contains([',', '\n', '#']) || rows.iter().any(|(other, _)| *other == name) {
-            return Err(format!("`name`: `{name}` is no name of a row, or there twice"));
-        }
-        rows.push(match (binary, command) {
-            (Some(path), None) => (name, Made::Binary(beside(&path))),
-            (None, Some(command)) => (name, Made::Command(command)),
-            _ => return Err(format!("`name`: the row `{name}` is to have either a `binary` or a `command`")),
-        });
+    let builds: Vec<String> = matrix.expand().iter().chain(own).map(Options::to_string).collect();
+    if builds.len() > BUILDS_MAX {
+        return Err(format!("`include`: with these there are more than {BUILDS_MAX} builds"));
     }
+    let rows = rows(file.row, &builds, &beside)?;
     if let Reference::Row(name) = &reference {
         if !rows.iter().any(|(row, _)| row == name) {
             return Err(format!("`reference`: there is no row `{name}`"));
@@ -364,6 +376,8 @@ fn checked(file: File, path: &Path) -> Result<Spec, String> {
         layout_rounds: file.layout_rounds,
         finalists: file.finalists,
         objectives,
+        matters,
+        without: Vec::new(),
         train: file.train,
         quiet: file.quiet,
         allocators,
@@ -373,6 +387,48 @@ fn checked(file: File, path: &Path) -> Result<Spec, String> {
         workloads: file.workload.into_iter().map(workload).collect::<Result<_, _>>()?,
     };
     spec.check_workloads().map(|()| spec)
+}
+
+/// What is there already. A build's name is a row's in the results: no other has it.
+fn rows(
+    all: Vec<RowFile>,
+    builds: &[String],
+    beside: &dyn Fn(&Path) -> PathBuf,
+) -> Result<Vec<(String, Made)>, String> {
+    let mut rows: Vec<(String, Made)> = Vec::new();
+    for row in all {
+        let RowFile { name, binary, command } = row;
+        let is_there = rows.iter().any(|(other, _)| *other == name) || builds.contains(&name);
+        if name.is_empty() || name.trim() != name || name.contains([',', '\n', '#']) || is_there {
+            return Err(format!("`name`: `{name}` is no name of a row, or there twice"));
+        }
+        if name.ends_with(COPY) {
+            return Err(format!("`name`: `{name}`: what ends with `{COPY}` is the copy of the reference"));
+        }
+        rows.push(match (binary, command) {
+            (Some(path), None) => (name, Made::Binary(beside(&path))),
+            (None, Some(command)) => (name, Made::Command(command)),
+            _ => return Err(format!("`name`: the row `{name}` is to have either a `binary` or a `command`")),
+        });
+    }
+    Ok(rows)
+}
+
+/// The smallest differences that matter, with those that stand where the spec says nothing.
+fn matters(file: &File) -> Result<BTreeMap<String, f64>, String> {
+    let metrics: Vec<&str> = file.workload.iter().flat_map(|one| &one.metric).map(|one| one.name.as_str()).collect();
+    let mut all = BTreeMap::from([(BYTES.to_owned(), BYTES_MATTER)]);
+    for (name, part) in &file.matters {
+        if !(0.0..=1.0).contains(part) {
+            return Err(format!("`{name}`: {part} is not from 0 to 1: a part of the value"));
+        }
+        let is_known = [BYTES, SECONDS].contains(&name.as_str()) || metrics.contains(&name.as_str());
+        if !is_known && !file.workload.is_empty() {
+            return Err(format!("`{name}`: [matters] is of metrics, and there is none of that name"));
+        }
+        all.insert(name.clone(), *part);
+    }
+    Ok(all)
 }
 
 fn objectives(file: &File) -> Result<Vec<&'static str>, String> {
@@ -439,6 +495,9 @@ mod tests {
         assert_eq!(spec.rows[0].1, Made::Binary(at("at/official/app")));
         assert!(matches!(&spec.reference, Reference::Options(options) if options.to_string() == "lto=thin"));
         assert_eq!(spec.goals(), (vec!["tps".into()], vec![BYTES.into()]));
+        assert_eq!(spec.matters, [(BYTES.to_owned(), BYTES_MATTER)].into());
+        let text = format!("[matters]\ntps = 0.02\nbinary_bytes = 0\n{WORKLOAD}");
+        assert_eq!(read(&text).expect("fine").matters, [("tps".to_owned(), 0.02), (BYTES.to_owned(), 0.0)].into());
     }
 
     #[test]
@@ -453,6 +512,11 @@ mod tests {
             ("layouts = 1\n", "of one layout nothing can be said"),
             ("[matrix]\nallocator = \"mi\"\n", ":2: `allocator`: say under [allocators] which feature brings `mi`"),
             ("[[row]]\nname = \"x\"\n", "either a `binary` or a `command`"),
+            ("[matrix]\nallocator = \"system\"\n", "which feature brings `system`"),
+            ("[[row]]\nname = \"default\"\ncommand = \"x\"\n", "`default` is no name of a row, or there twice"),
+            ("[[row]]\nname = \" x\"\ncommand = \"x\"\n", "` x` is no name of a row"),
+            ("[[row]]\nname = \"default (copy)\"\ncommand = \"x\"\n", "is the copy of the reference"),
+            ("[matters]\nbinary_bytes = 2\n", ":2: `binary_bytes`: 2 is not from 0 to 1"),
             ("[[workload]]\nrun = \"sleep 1\"\n", ":2: `run`: `sleep 1` does not run the build"),
             ("[[workload]]\nrun = \"{bin}\"\n", "has none"),
             ("objectives = [\"binary_byte\"]\n", "did you mean `binary_bytes`?"),
@@ -469,6 +533,8 @@ mod tests {
             ("(\\S+)", "(", "`regex`"),
             ("higher", "hihger", "did you mean `higher`?"),
             ("better = \"higher\"", "", "no metric says"),
+            ("\"tps\"", "\" tps\"", "no name of a metric"),
+            ("{bin} 7", "{bin} 7\"\n[matters]\ntbs = 0.1\n[[workload]]\nrun = \"{bin}", "none of that name"),
         ] {
             let found = read(&WORKLOAD.replace(from, to)).expect_err(from);
             assert!(found.contains(said), "{found}");

@@ -5,25 +5,30 @@
 //! memory  the results
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::cargo::program;
+use super::events::{Event, Events};
+use super::kept;
 use super::layout;
 use super::make::{Built, Failure, Maker};
-use super::options::{BUILDS_MAX, Key, Options};
+use super::options::{Key, Options};
 use super::process::end_marked;
+use super::quiet::counted;
 use super::race;
 use super::report::{Cost, Layouts, Report};
-use super::results::Results;
+use super::results::{NOTHING, Results};
 use super::rounds::{Happened, Rounds, Subject, order};
-use super::source::{digest, digest_of, sources};
-use super::spec::{BYTES, Made, Reference, SECONDS, Spec};
+use super::source::{digest, digest_of, machine};
+use super::spec::{BYTES, COPY, Made, Reference, SECONDS, Spec};
 use super::workload::Workload;
 use super::{Control, StudyError, quote};
 use crate::tune::analysis::{Answer, Question, analyze};
+use crate::tune::article::median;
+use crate::tune::goal::Goal;
 use crate::tune::paired::{Settings, Verdict};
 use crate::tune::table::Table;
 
@@ -52,8 +57,12 @@ pub struct Study<'a> {
     /// What cannot be built here, and what it needs.
     left_out: Vec<(String, String)>,
     maker: Option<Maker<'a>>,
-    _lock: File,
+    /// None where nothing is to be done but a plan.
+    _lock: Option<File>,
 }
+
+/// What is built, and what failed.
+type Makings = (BTreeMap<String, Built>, BTreeMap<String, String>);
 
 /// Gives a study our own workload where it has none.
 pub fn with_workload(mut spec: Spec) -> Result<Spec, StudyError> {
@@ -74,26 +83,40 @@ impl<'a> Study<'a> {
         let failed = |source| StudyError::Io { path: folder.into(), source };
         fs::create_dir_all(folder).map_err(failed)?;
         let folder = folder.canonicalize().map_err(failed)?;
-        is_for_studies(&folder, &spec.project)?;
-        let lock = File::create(folder.join("lock")).map_err(failed)?;
-        match lock.try_lock() {
-            Err(TryLockError::WouldBlock) => return Err(StudyError::Locked(folder)),
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
-            Ok(()) => {}
-        }
+        kept::is_for_studies(&folder, &spec.project)?;
+        let lock = kept::lock(&folder)?;
         let left = end_marked(&folder.to_string_lossy());
         if left > 0 {
             (control.tell)(&format!("{left} processes of this study were still there, and are ended"));
         }
+        Self::planned(spec, folder, control, Some(lock))
+    }
+
+    /// Plans a study only for its [`Self::plan`]: nothing is written, and no folder taken.
+    pub fn look(spec: &'a Spec, folder: &Path, control: &'a Control<'a>) -> Result<Self, StudyError> {
+        let failed = |source| StudyError::Io { path: folder.into(), source };
+        let folder = std::path::absolute(folder).map_err(failed)?;
+        if let Ok(folder) = folder.canonicalize() {
+            kept::is_for_studies(&folder, &spec.project)?;
+        }
+        Self::planned(spec, folder, control, None)
+    }
+
+    fn planned(
+        spec: &'a Spec,
+        folder: PathBuf,
+        control: &'a Control<'a>,
+        lock: Option<File>,
+    ) -> Result<Self, StudyError> {
         let mut entries = entries(spec);
         let builds: Vec<Options> = entries.iter().filter_map(Entry::options).cloned().collect();
         let maker = match builds.is_empty() {
             true => None,
             false => {
                 let program = program(spec).map_err(StudyError::Asked)?;
-                let sources = sources(&spec.project, &[&folder, &spec.path]).map_err(failed)?;
                 let builds: Vec<&Options> = builds.iter().collect();
-                Some(Maker::new(spec, program, sources, &folder, &builds, control))
+                let maker = Maker::new(spec, program, &folder, &builds, control);
+                Some(maker.map_err(|source| StudyError::Io { path: spec.project.clone(), source })?)
             }
         };
         let cannot = |entry: &Entry| match (&entry.origin, &maker) {
@@ -107,7 +130,7 @@ impl<'a> Study<'a> {
         let all = entries.iter().filter_map(|entry| Some((entry.name.clone(), cannot(entry)?)));
         let left_out: Vec<(String, String)> = all.collect();
         entries.retain(|entry| left_out.iter().all(|(name, _)| *name != entry.name));
-        let copy = format!("{} (copy)", entries[0].name);
+        let copy = format!("{}{COPY}", entries[0].name);
         Ok(Self { spec, folder, control, entries, copy, left_out, maker, _lock: lock })
     }
 
@@ -128,33 +151,34 @@ impl<'a> Study<'a> {
     pub fn run(&self, race: bool) -> Result<Report, StudyError> {
         self.is_same_study()?;
         let mut results = self.results()?;
-        let (built, mut failed) = self.build(&mut results)?;
-        let subjects = self.subjects(&built);
-        let question = self.question(&failed);
+        let mut events = self.events("events.csv")?;
+        for (name, why) in &events.failed {
+            (self.control.tell)(&format!(
+                "`{name}` failed before, and stays out ({why}); another folder tries it again"
+            ));
+        }
+        let (built, failed) = self.build(&mut results, &mut events)?;
+        let subjects = self.subjects(&built)?;
+        let workloads = self.spec.workloads.len();
+        kept::same_programs(&self.folder, &subjects, &|name| results.is_measured(name, workloads))?;
         let looks = race::looks(self.spec.rounds);
-        let beaten = |results: &Results, round: u32| match looks.contains(&round) {
-            true => race::beaten(&results.text_until(round), &question, looks.len()),
+        let beaten = |results: &Results, round: u32, failed: &BTreeMap<String, String>| match looks.contains(&round) {
+            true => race::beaten(&results.text_until(round), &self.question(failed), looks.len()),
             false => Vec::new(),
         };
         let rounds = self.rounds(&subjects, self.spec.rounds, self.spec.seed);
-        let happened = rounds.run(&mut results, race.then_some(&beaten as _))?;
-        failed.extend(happened.failed.clone());
+        let mut happened = rounds.run(&mut results, &mut events, race.then_some(&beaten as _))?;
+        kept::still_there(&self.folder, &subjects)?;
+        happened.failed.extend(failed);
+        let failed = happened.failed.clone();
         let mut question = self.question(&failed);
         let table = Table::read(results.text().as_bytes())?;
         question.exclude.retain(|name| table.build(name).is_some());
         let answer = analyze(table, &question)?;
         let layouts = self.layouts(&answer, &happened, results.count())?;
-        let costs = self.entries.iter().filter_map(|entry| {
-            let built = built.get(&entry.name)?;
-            Some(Cost {
-                name: entry.name.clone(),
-                seconds: built.seconds,
-                bytes: built.bytes,
-                digest: built.digest.clone(),
-            })
-        });
+        let costs = self.costs(&answer.table, &built);
         let report = Report {
-            costs: costs.collect(),
+            costs,
             left_out: self.left_out.clone(),
             failed,
             happened,
@@ -163,10 +187,32 @@ impl<'a> Study<'a> {
             folder: self.folder.clone(),
             answer,
         };
-        let path = self.folder.join("report.json");
-        let written = fs::write(&path, format!("{:#}\n", report.json()));
-        written.map_err(|source| StudyError::Io { path, source })?;
+        kept::write_whole(&self.folder.join("report.json"), &format!("{:#}\n", report.json()))?;
         Ok(report)
+    }
+
+    /// What builds cost: of several times the median.
+    fn costs(&self, table: &Table, built: &BTreeMap<String, Built>) -> Vec<Cost> {
+        let times = |name: &str| match (table.metric(SECONDS), table.build(name)) {
+            (Some(metric), Some(build)) => table.present(metric, build),
+            _ => Vec::new(),
+        };
+        let cost = |entry: &Entry| {
+            let built = built.get(&entry.name)?;
+            let seconds = Some(median(&times(&entry.name))).filter(|seconds| seconds.is_finite());
+            Some(Cost {
+                name: entry.name.clone(),
+                seconds: seconds.unwrap_or(built.seconds),
+                bytes: built.bytes,
+                digest: built.digest.clone(),
+            })
+        };
+        self.entries.iter().filter_map(cost).collect()
+    }
+
+    fn events(&self, name: &str) -> Result<Events, StudyError> {
+        let path = self.folder.join(name);
+        Events::open(&path).map_err(|source| StudyError::Io { path, source })
     }
 
     fn rounds<'b>(&'b self, subjects: &'b [Subject], rounds: u32, seed: u64) -> Rounds<'b> {
@@ -181,6 +227,7 @@ impl<'a> Study<'a> {
             reference: Some(self.entries[0].name.clone()),
             copy: Some(self.copy.clone()),
             exclude: failed.keys().cloned().collect(),
+            matters: self.spec.matters.clone(),
             settings: Settings { seed: self.spec.seed, ..Settings::default() },
             ..Question::default()
         }
@@ -201,37 +248,18 @@ impl<'a> Study<'a> {
         let builds: BTreeMap<&str, Value> =
             self.entries.iter().map(|entry| Ok((&*entry.name, key(entry)?))).collect::<Result<_, StudyError>>()?;
         let workload = |one: &Workload| format!("{one:?}");
+        let sources = self.maker.as_ref().map(|maker| &maker.sources);
         let now = json!({
-            "sources": self.maker.as_ref().map(|maker| &maker.sources.digest),
+            "sources": sources.map(|sources| &sources.digest),
+            "commit": sources.map(|sources| &sources.commit),
+            "files": sources.map(|sources| &sources.files),
             "reference": self.entries[0].name,
             "builds": builds,
             "workloads": self.spec.workloads.iter().map(workload).collect::<Vec<_>>(),
             "seed": self.spec.seed,
+            "machine": machine(),
         });
-        let path = self.folder.join("study.json");
-        if let Some(before) = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok())
-        {
-            let differs =
-                ["sources", "reference", "builds", "workloads", "seed"].into_iter().find(|key| before[key] != now[key]);
-            let results = self.folder.join("results.csv");
-            let text = fs::read_to_string(&results).unwrap_or_default();
-            let is_measured = text.lines().skip(1).any(|row| !row.contains(SECONDS));
-            match differs {
-                None => return Ok(()),
-                Some(what) if is_measured => {
-                    return Err(StudyError::Other { folder: self.folder.clone(), what: what.into() });
-                }
-                // Builds stay of use, each under its key; how long they took is in the results again.
-                Some(_) => {
-                    let _ = fs::remove_file(results);
-                }
-            }
-        }
-        self.write_study(&path, &now)
-    }
-
-    fn write_study(&self, path: &Path, study: &Value) -> Result<(), StudyError> {
-        fs::write(path, format!("{study:#}\n")).map_err(|source| StudyError::Io { path: path.into(), source })
+        kept::same_study(&self.folder, &now, sources)
     }
 
     /// Options that differ between builds; a column each.
@@ -262,121 +290,164 @@ impl<'a> Study<'a> {
     }
 
     /// Makes what is to be made. What fails takes no part; without the reference there is no study.
-    #[allow(clippy::type_complexity)]
-    fn build(&self, results: &mut Results) -> Result<(BTreeMap<String, Built>, BTreeMap<String, String>), StudyError> {
-        let (mut built, mut failed) = (BTreeMap::new(), BTreeMap::new());
+    fn build(&self, results: &mut Results, events: &mut Events) -> Result<Makings, StudyError> {
+        let (mut built, mut failed) = (BTreeMap::new(), events.failed.clone());
         let Some(maker) = &self.maker else { return Ok((built, failed)) };
+        let reference = &self.entries[0].name;
         for repetition in 1..=self.spec.build_repetitions {
             let mut all: Vec<usize> = order(self.entries.len(), !self.spec.seed, repetition);
-            // If the reference cannot be built nothing else is of use.
-            all.sort_by_key(|at| *at != 0);
+            if repetition == 1 {
+                // If the reference cannot be built nothing else is of use.
+                all.sort_by_key(|at| *at != 0);
+            }
             for entry in all.into_iter().map(|at| &self.entries[at]) {
                 let Some(options) = entry.options().filter(|_| !failed.contains_key(&entry.name)) else { continue };
                 let run = (entry.name.clone(), self.spec.workloads.len(), repetition);
                 let has = results.has(&run);
                 let seconds = match repetition {
-                    1 => self.build_one(maker, entry, options).map(|made| {
-                        let seconds = made.seconds;
+                    1 => self.build_one(maker, entry, options).map(|(made, seconds)| {
                         built.insert(entry.name.clone(), made);
                         seconds
                     }),
                     _ if has => continue,
-                    _ => maker.time(options),
+                    _ => self.time(maker, entry, options),
                 };
                 let seconds = match seconds {
-                    Ok(seconds) => format!("{seconds} s"),
+                    Ok(seconds) => seconds.map_or(NOTHING.into(), |seconds| format!("{seconds} s")),
                     Err(Failure::Stopped) => return Err(self.stopped(results)),
                     Err(Failure::Io(error)) => return Err(error),
-                    Err(Failure::Failed(why)) if entry.name == self.entries[0].name => {
+                    Err(Failure::Failed(why)) if entry.name == *reference => {
                         return Err(StudyError::Reference { name: entry.name.clone(), why });
                     }
                     Err(Failure::Failed(why)) => {
                         (self.control.tell)(&format!("`{}` cannot be built: {why}", entry.name));
+                        let added = events.add(Event::Failed, &entry.name, 0, &why);
+                        added.map_err(|source| StudyError::Io { path: self.folder.join("events.csv"), source })?;
                         failed.insert(entry.name.clone(), why);
                         continue;
                     }
                 };
-                let copy = (entry.name == self.entries[0].name).then(|| (self.copy.clone(), run.1, repetition));
+                let copy = (entry.name == *reference).then(|| (self.copy.clone(), run.1, repetition));
                 for run in [Some(run), copy].into_iter().flatten().filter(|run| !results.has(run)).collect::<Vec<_>>() {
                     let added = results.add(run, vec![seconds.clone()]);
                     added.map_err(|source| StudyError::Io { path: self.folder.join("results.csv"), source })?;
                 }
             }
         }
-        if let (Some(options), Some(made)) = (self.entries[0].options(), built.get(&self.entries[0].name)) {
+        if let (Some(options), Some(made)) = (self.entries[0].options(), built.get(reference)) {
             built.insert(self.copy.clone(), maker.copy(options, made)?);
         }
         Ok((built, failed))
     }
 
-    fn build_one(&self, maker: &Maker<'_>, entry: &Entry, options: &Options) -> Result<Built, Failure> {
-        if maker.kept(&maker.key(options, "")).is_none() {
-            (self.control.tell)(&format!("building `{}`", entry.name));
+    /// A build, and how long it took; nothing where others were at work, too.
+    fn build_one(&self, maker: &Maker<'_>, entry: &Entry, options: &Options) -> Result<(Built, Option<f64>), Failure> {
+        // Of one that is kept it is not known what else there was when it was made.
+        if let Some(kept) = maker.kept(&maker.key(options, "")) {
+            let seconds = kept.seconds;
+            return Ok((kept, Some(seconds)));
         }
-        maker.build(options)
+        (self.control.tell)(&format!("building `{}`", entry.name));
+        let (made, is_quiet) = self.quietly(entry, || maker.build(options))?;
+        let seconds = is_quiet.then_some(made.seconds);
+        Ok((made, seconds))
+    }
+
+    /// How long a build takes once more; nothing where others were at work each time.
+    fn time(&self, maker: &Maker<'_>, entry: &Entry, options: &Options) -> Result<Option<f64>, Failure> {
+        for _ in 0..=self.spec.retries {
+            if let (seconds, true) = self.quietly(entry, || maker.time(options))? {
+                return Ok(Some(seconds));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Does it, and says whether nobody else was at work. Where a build is timed once it is no measurement.
+    fn quietly<T>(&self, entry: &Entry, make: impl FnOnce() -> Result<T, Failure>) -> Result<(T, bool), Failure> {
+        let before = counted();
+        let made = make()?;
+        let looks = before.filter(|_| self.spec.build_repetitions > 1).zip(counted());
+        let why = looks.and_then(|(before, after)| (self.control.judge)(&before, &after, false));
+        if let Some(why) = &why {
+            (self.control.tell)(&format!(
+                "`{}` was built while others were at work, which is no time: {why}",
+                entry.name
+            ));
+        }
+        Ok((made, why.is_none()))
     }
 
     fn stopped(&self, results: &Results) -> StudyError {
         StudyError::Stopped { done: results.count(), folder: self.folder.clone() }
     }
 
-    fn subjects(&self, built: &BTreeMap<String, Built>) -> Vec<Subject> {
+    fn subjects(&self, built: &BTreeMap<String, Built>) -> Result<Vec<Subject>, StudyError> {
         let of = |name: &str, entry: &Entry, is_needed: bool| {
-            let made = |bin: String, bytes, is_elsewhere| {
-                Some(Subject { name: name.to_owned(), bin, bytes, is_elsewhere, is_needed })
-            };
-            match &entry.origin {
+            let (bin, bytes, program) = match &entry.origin {
                 Origin::Options(_) => {
-                    let built = built.get(name)?;
-                    made(quote(&built.path), Some(built.bytes), false)
+                    let Some(built) = built.get(name) else { return Ok(None) };
+                    (quote(&built.path), Some(built.bytes), Some((built.path.clone(), built.digest.clone())))
                 }
-                Origin::Row(Made::Binary(path)) => made(quote(path), fs::metadata(path).ok().map(|m| m.len()), false),
-                Origin::Row(Made::Command(line)) => made(line.clone(), None, true),
-            }
+                Origin::Row(Made::Binary(path)) => {
+                    let failed = |source| StudyError::Io { path: path.clone(), source };
+                    let digest = digest(path).map_err(failed)?;
+                    let bytes = fs::metadata(path).map_err(failed)?.len();
+                    (quote(path), Some(bytes), Some((path.clone(), digest)))
+                }
+                Origin::Row(Made::Command(line)) => (line.clone(), None, None),
+            };
+            let is_elsewhere = matches!(&entry.origin, Origin::Row(Made::Command(_)));
+            Ok(Some(Subject { name: name.to_owned(), bin, bytes, is_elsewhere, is_needed, program }))
         };
         let reference = &self.entries[0];
-        let mut all: Vec<Subject> = of(&self.copy, reference, true).into_iter().collect();
-        all.extend(self.entries.iter().filter_map(|entry| of(&entry.name, entry, entry.name == reference.name)));
-        all
+        let copy = of(&self.copy, reference, true);
+        let all = self.entries.iter().map(|entry| of(&entry.name, entry, entry.name == reference.name));
+        [copy].into_iter().chain(all).filter_map(Result::transpose).collect()
     }
 
-    /// Builds that are better than the reference in something and worse in nothing, the surest first.
-    fn finalists(&self, answer: &Answer) -> Vec<&Entry> {
+    /// Builds that are better than the reference in something and worse in nothing, the surest first: those made here,
+    /// and names of the others.
+    fn finalists(&self, answer: &Answer, dropped: &BTreeMap<String, u32>) -> (Vec<&Entry>, Vec<String>) {
         let place = |entry: &&Entry| answer.table.build(&entry.name);
         let is_finalist = |entry: &&Entry| {
             let Some(build) = place(entry).filter(|build| Some(*build) != answer.reference) else { return false };
             let verdicts: Vec<Verdict> = answer.paired.estimates[build].iter().map(|one| one.verdict).collect();
-            verdicts.contains(&Verdict::Better) && !verdicts.contains(&Verdict::Worse)
+            let is_better = verdicts.contains(&Verdict::Better) && !verdicts.contains(&Verdict::Worse);
+            is_better && !dropped.contains_key(&entry.name)
         };
         let sure = |entry: &&Entry| {
             let build = place(entry).unwrap_or_default();
-            let gain = |(one, goal): (&crate::tune::paired::Estimate, &crate::tune::goal::Goal)| goal.gain(one.value);
+            let gain = |(one, goal): (&crate::tune::paired::Estimate, &Goal)| goal.gain(one.value);
             let gains: f64 = answer.paired.estimates[build].iter().zip(&answer.goals).map(gain).sum();
             (answer.paired.better.as_ref().map_or(0.0, |all| all[build]), gains)
         };
         let mut all: Vec<&Entry> = self.entries.iter().filter(is_finalist).collect();
         all.sort_by(|a, b| sure(b).partial_cmp(&sure(a)).unwrap_or(std::cmp::Ordering::Equal));
-        all.truncate(self.spec.finalists);
-        all
+        let (mut own, others): (Vec<&Entry>, Vec<&Entry>) = all.into_iter().partition(|one| one.options().is_some());
+        own.truncate(self.spec.finalists);
+        (own, others.into_iter().map(|entry| entry.name.clone()).collect())
     }
 
     /// Links reference and finalists in several orders of their functions, and measures those.
     fn layouts(&self, answer: &Answer, before: &Happened, done: usize) -> Result<Layouts, StudyError> {
-        let all = self.finalists(answer);
-        let all: Vec<&Entry> = all.into_iter().filter(|entry| !before.dropped.contains_key(&entry.name)).collect();
-        if all.is_empty() {
+        let (own, others) = self.finalists(answer, &before.dropped);
+        if own.is_empty() && others.is_empty() {
             return Ok(Layouts::NoFinalist);
         }
-        let names: Vec<String> = all.iter().map(|entry| entry.name.clone()).collect();
-        let not = |why: &str| Ok(Layouts::NotChecked { finalists: names.clone(), why: why.into() });
+        let names: Vec<String> = own.iter().map(|entry| entry.name.clone()).collect();
+        let all_names = [names.clone(), others.clone()].concat();
+        let not = |why: &str| Ok(Layouts::NotChecked { finalists: all_names.clone(), why: why.into() });
         let (Some(maker), Some(_)) = (&self.maker, self.entries[0].options()) else {
             return not("the reference is not built here");
         };
+        if own.is_empty() {
+            return not("it is not built here");
+        }
         if self.spec.layouts == 0 {
             return not("the spec has `layouts = 0`");
         }
-        let all: Vec<&Entry> =
-            [&self.entries[0]].into_iter().chain(all.into_iter().filter(|e| e.options().is_some())).collect();
+        let all: Vec<&Entry> = [&self.entries[0]].into_iter().chain(own).collect();
         let mut subjects = Vec::new();
         for entry in &all {
             let Some(options) = entry.options() else { continue };
@@ -399,31 +470,38 @@ impl<'a> Study<'a> {
                 bytes: Some(built.bytes),
                 is_elsewhere: false,
                 is_needed: false,
+                program: Some((built.path.clone(), built.digest.clone())),
             }));
         }
-        let names: Vec<String> = all.iter().skip(1).map(|entry| entry.name.clone()).collect();
-        if names.is_empty() {
-            return not("no finalist is built here");
-        }
-        self.measure_layouts(answer, &names, &subjects)
+        self.measure_layouts(answer, &names, others, &subjects)
     }
 
-    fn measure_layouts(&self, answer: &Answer, names: &[String], subjects: &[Subject]) -> Result<Layouts, StudyError> {
+    fn measure_layouts(
+        &self,
+        answer: &Answer,
+        names: &[String],
+        others: Vec<String>,
+        subjects: &[Subject],
+    ) -> Result<Layouts, StudyError> {
         let spec = self.spec;
-        let texts: Vec<&str> = names.iter().map(String::as_str).collect();
-        let path = self.folder.join(format!("layouts-{}.csv", &digest_of(&texts)[..8]));
+        // Other programs, or another number of them, are another study of layouts.
+        let digests = subjects.iter().filter_map(|one| Some([one.name.clone(), one.program.clone()?.1])).flatten();
+        let texts: Vec<String> = digests.chain([spec.layouts.to_string(), spec.seed.to_string()]).collect();
+        let name = &digest_of(&texts.iter().map(String::as_str).collect::<Vec<_>>())[..8];
+        let path = self.folder.join(format!("layouts-{name}.csv"));
+        let mut events = self.events(&format!("layouts-{name}.events.csv"))?;
         let options = subjects.iter().map(|one| (one.name.clone(), Vec::new())).collect();
         let failed = |source| StudyError::Io { path: path.clone(), source };
         let mut results = Results::open(&path, &[], options, metrics(spec)).map_err(failed)?;
         let rounds = self.rounds(subjects, spec.layout_rounds, spec.seed.wrapping_add(1));
-        let happened = rounds.run(&mut results, None)?;
+        let happened = rounds.run(&mut results, &mut events, None)?;
+        kept::still_there(&self.folder, subjects)?;
         let table = Table::read(results.text().as_bytes())?;
-        let (max, _) = spec.goals();
         // How long linking takes is no matter of layouts.
-        let goals: Vec<(usize, crate::tune::goal::Goal)> = (0..answer.goals.len())
+        let goals: Vec<(usize, Goal)> = (0..answer.goals.len())
             .filter_map(|at| {
                 let metric = table.metric(answer.name(at))?;
-                Some((at, crate::tune::goal::Goal { metric, more: max.iter().any(|name| name == answer.name(at)) }))
+                Some((at, Goal { metric, ..answer.goals[at].clone() }))
             })
             .collect();
         let scales: Vec<_> = goals.iter().map(|(at, _)| answer.paired.scales[*at]).collect();
@@ -432,6 +510,7 @@ impl<'a> Study<'a> {
         let goals = goals.iter().map(|(at, _)| answer.name(*at).to_owned()).collect();
         Ok(Layouts::Checked {
             finalists: names.to_vec(),
+            others,
             goals,
             gains,
             layouts: spec.layouts,
@@ -449,19 +528,6 @@ impl Entry {
     }
 }
 
-/// A study removes folders in its own: that one is new, or a study's, and does not have the project in it.
-fn is_for_studies(folder: &Path, project: &Path) -> Result<(), StudyError> {
-    let failed = |source| StudyError::Io { path: folder.into(), source };
-    let asked = |what: &str| Err(StudyError::Asked(format!("--out: {} {what}; name another", folder.display())));
-    if project.canonicalize().is_ok_and(|project| project.starts_with(folder)) {
-        return asked("has the project in it");
-    }
-    if !folder.join("lock").exists() && fs::read_dir(folder).map_err(failed)?.next().is_some() {
-        return asked("has other files in it");
-    }
-    Ok(())
-}
-
 /// The metrics of each workload's runs; the program's size goes with the first.
 fn metrics(spec: &Spec) -> Vec<Vec<String>> {
     let names = |workload: &Workload| workload.metrics.iter().map(|metric| metric.name.clone()).collect::<Vec<_>>();
@@ -476,7 +542,7 @@ fn metrics(spec: &Spec) -> Vec<Vec<String>> {
 fn entries(spec: &Spec) -> Vec<Entry> {
     let mut all: Vec<Entry> = Vec::new();
     let mut add = |name: String, origin: Origin| {
-        if all.len() < BUILDS_MAX && all.iter().all(|entry| entry.name != name) {
+        if all.iter().all(|entry| entry.name != name) {
             all.push(Entry { name, origin });
         }
     };
@@ -490,25 +556,4 @@ fn entries(spec: &Spec) -> Vec<Entry> {
     spec.matrix.expand().into_iter().for_each(|options| add(options.to_string(), Origin::Options(options)));
     spec.rows.iter().for_each(|(name, made)| add(name.clone(), Origin::Row(made.clone())));
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_of_others_is_left_alone() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let (project, own) = (dir.path().join("app"), dir.path().join("study"));
-        [&project, &own].into_iter().for_each(|folder| fs::create_dir(folder).expect("made"));
-        assert!(is_for_studies(&own, &project).is_ok());
-        for wrong in [dir.path(), &project] {
-            let why = is_for_studies(&wrong.canonicalize().expect("there"), &project).expect_err("refused").to_string();
-            assert!(why.contains("--out") && why.contains("project"), "{why}");
-        }
-        fs::write(own.join("letter"), "").expect("written");
-        assert!(is_for_studies(&own, &project).is_err());
-        fs::write(own.join("lock"), "").expect("written");
-        assert!(is_for_studies(&own, &project).is_ok(), "a study's own");
-    }
 }

@@ -47,7 +47,7 @@ pub struct Metric {
 impl Metric {
     /// Checks a name and which way is better.
     pub fn new(name: &str, source: Source, better: Option<&str>) -> Result<Self, String> {
-        if name.is_empty() || name.contains([',', '\n', '"']) {
+        if name.is_empty() || name.trim() != name || name.contains([',', '\n', '"']) {
             return Err(format!("`name`: `{name}` is no name of a metric"));
         }
         let more = match better {

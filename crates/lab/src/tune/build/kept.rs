@@ -1,0 +1,179 @@
+//! What a study's folder holds beside results: what they belong to. Nothing else is mixed in.
+//!
+//! reads   `study.json`, `programs.json`
+//! writes  the same, each whole or not at all
+//! memory  the digest of each source file
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::StudyError;
+use super::rounds::Subject;
+use super::source::{Sources, digest};
+use super::spec::SECONDS;
+
+/// Parts of `study.json` in which studies differ.
+const PARTS: [&str; 6] = ["sources", "reference", "builds", "workloads", "seed", "machine"];
+/// A child that is being begun holds files that were open until it is another program: so long one waits for a lock.
+const HELD: Duration = Duration::from_millis(500);
+
+/// Takes a folder for a study. It is new, or a study's, and does not have the project in it: a study removes folders.
+pub fn lock(folder: &Path) -> Result<File, StudyError> {
+    let failed = |source| StudyError::Io { path: folder.into(), source };
+    let lock = File::create(folder.join("lock")).map_err(failed)?;
+    let begin = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+            Err(TryLockError::WouldBlock) if begin.elapsed() > HELD => return Err(StudyError::Locked(folder.into())),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// Whether a folder may be a study's.
+pub fn is_for_studies(folder: &Path, project: &Path) -> Result<(), StudyError> {
+    let failed = |source| StudyError::Io { path: folder.into(), source };
+    let asked = |what: &str| Err(StudyError::Asked(format!("--out: {} {what}; name another", folder.display())));
+    if project.canonicalize().is_ok_and(|project| project.starts_with(folder)) {
+        return asked("has the project in it");
+    }
+    if !folder.join("lock").exists() && fs::read_dir(folder).map_err(failed)?.next().is_some() {
+        return asked("has other files in it");
+    }
+    Ok(())
+}
+
+/// Refuses to go on with results of other sources, builds or workloads; writes what they are of where there are none.
+pub fn same_study(folder: &Path, now: &Value, sources: Option<&Sources>) -> Result<(), StudyError> {
+    let path = folder.join("study.json");
+    let results = folder.join("results.csv");
+    let text = fs::read_to_string(&results).unwrap_or_default();
+    let is_measured = text.lines().skip(1).any(|row| !row.contains(SECONDS));
+    let before: Option<Value> = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str(&text).ok());
+    let differs = before.as_ref().map(|before| PARTS.into_iter().find(|part| before[part] != now[part]));
+    match differs {
+        Some(None) => return Ok(()),
+        None if is_measured => return Err(StudyError::Unknown(folder.into())),
+        Some(Some(part)) if is_measured => {
+            let files = before.as_ref().and_then(|before| serde_json::from_value(before["files"].clone()).ok());
+            let which = sources.filter(|_| part == "sources").zip(files);
+            let which = which.and_then(|(sources, files)| sources.differs(&files));
+            let what = which.map_or(part.into(), |which| format!("{part} ({which})"));
+            return Err(StudyError::Other { folder: folder.into(), what });
+        }
+        // Builds stay of use, each under its key; how long they took is in the results again.
+        _ => ["results.csv", "events.csv", "programs.json"].iter().for_each(|name| {
+            let _ = fs::remove_file(folder.join(name));
+        }),
+    }
+    write_whole(&path, &format!("{now:#}\n"))
+}
+
+/// Refuses to go on with other programs than those that were measured; keeps which they are.
+pub fn same_programs(
+    folder: &Path,
+    subjects: &[Subject],
+    is_measured: &dyn Fn(&str) -> bool,
+) -> Result<(), StudyError> {
+    let path = folder.join("programs.json");
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let before: BTreeMap<String, String> = serde_json::from_str(&text).unwrap_or_default();
+    let mut now = before.clone();
+    for subject in subjects {
+        let Some((_, digest)) = &subject.program else { continue };
+        if before.get(&subject.name).is_some_and(|was| was != digest) && is_measured(&subject.name) {
+            return Err(StudyError::Replaced { build: subject.name.clone(), folder: folder.into() });
+        }
+        now.insert(subject.name.clone(), digest.clone());
+    }
+    match now == before {
+        true => Ok(()),
+        false => write_whole(&path, &format!("{:#}\n", serde_json::json!(now))),
+    }
+}
+
+/// Whether the programs are still those that were there when the rounds began.
+pub fn still_there(folder: &Path, subjects: &[Subject]) -> Result<(), StudyError> {
+    let is_other = |subject: &&Subject| {
+        subject.program.as_ref().is_some_and(|(path, was)| digest(path).ok().as_ref() != Some(was))
+    };
+    match subjects.iter().find(is_other) {
+        Some(subject) => Err(StudyError::Replaced { build: subject.name.clone(), folder: folder.into() }),
+        None => Ok(()),
+    }
+}
+
+/// Writes a file such that it is the old one or the new one, whatever happens.
+pub fn write_whole(path: &Path, text: &str) -> Result<(), StudyError> {
+    let new = PathBuf::from(format!("{}.new", path.display()));
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    };
+    write().map_err(|source| StudyError::Io { path: path.into(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_of_others_is_left_alone() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (project, own) = (dir.path().join("app"), dir.path().join("study"));
+        [&project, &own].into_iter().for_each(|folder| fs::create_dir(folder).expect("made"));
+        assert!(is_for_studies(&own, &project).is_ok());
+        for wrong in [dir.path(), &project] {
+            let why = is_for_studies(&wrong.canonicalize().expect("there"), &project).expect_err("refused").to_string();
+            assert!(why.contains("--out") && why.contains("project"), "{why}");
+        }
+        fs::write(own.join("letter"), "").expect("written");
+        assert!(is_for_studies(&own, &project).is_err());
+        fs::write(own.join("lock"), "").expect("written");
+        assert!(is_for_studies(&own, &project).is_ok(), "a study's own");
+    }
+
+    #[test]
+    fn a_lock_that_is_held_for_an_instant_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let held = lock(folder.path()).expect("free");
+        assert!(matches!(lock(folder.path()), Err(StudyError::Locked(_))));
+        let freed = std::thread::spawn(move || {
+            std::thread::yield_now();
+            drop(held);
+        });
+        assert!(lock(folder.path()).is_ok());
+        freed.join().expect("no panic");
+    }
+
+    #[test]
+    fn results_without_what_they_belong_to_are_not_taken() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let now = json!({ "sources": "a", "seed": 1 });
+        fs::write(at("results.csv"), "head\ndefault,build_seconds,1,1\n").expect("written");
+        same_study(folder.path(), &now, None).expect("only a build was timed");
+        assert!(!at("results.csv").exists(), "of whatever it was");
+        fs::write(at("results.csv"), "head\ndefault,tps,1,1\n").expect("written");
+        same_study(folder.path(), &now, None).expect("its own");
+        let whole = fs::read_to_string(at("study.json")).expect("there");
+        for torn in ["", &whole[..whole.len() / 2]] {
+            fs::write(at("study.json"), torn).expect("torn");
+            let why = same_study(folder.path(), &now, None).expect_err("unknown");
+            assert!(matches!(why, StudyError::Unknown(_)), "{why}");
+            assert!(at("results.csv").exists());
+        }
+    }
+}
