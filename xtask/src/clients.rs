@@ -169,6 +169,68 @@ pub fn browser_load(binary: &Path) -> Result<(), String> {
     })
 }
 
+/// The page of a study: a matrix of twelve builds whose figures follow from their options, now and then one far off.
+pub fn browser_tune(binary: &Path) -> Result<(), String> {
+    let (scripts, browser) = (installed("npm")?, a_browser()?);
+    let pictures = target_dir().join("tune-report");
+    let folder = TempFolder::new("browser-tune")?;
+    let file = |name: &str| folder.path().join(name);
+    std::fs::write(file("results.csv"), a_study()).map_err(|why| format!("results.csv: {why}"))?;
+    let mut analyze = Command::new(binary);
+    analyze.args(["tune", "analyze", "results.csv", "--max", "tps", "--min", "cpu", "--min", "size"]);
+    analyze.args([
+        "--reference",
+        "default",
+        "--copy",
+        "default (copy)",
+        "--html",
+        "study.html",
+        "--json",
+        "study.json",
+    ]);
+    run::run(analyze.current_dir(folder.path()))?;
+    let mut script = Command::new("node");
+    script.arg("tune-report.mjs").current_dir(&scripts).env("RPC_URL", "http://127.0.0.1:1").env("BROWSER", &browser);
+    script.env("REPORT", file("study.html")).env("JSON", file("study.json")).env("PICTURES", &pictures);
+    run::run(&mut script).map_err(|why| format!("{why} (pictures in {})", pictures.display()))
+}
+
+/// Results in tidy form.
+fn a_study() -> String {
+    let mut text = "nb_build,lto,codegen-units,target-cpu,metric,value,repetition\n".to_owned();
+    let mut noise = 7u32;
+    let mut next = || {
+        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(noise >> 16) / 65_536.0 - 0.5
+    };
+    for round in 1..=20 {
+        let drift = 1.0 + 0.05 * next();
+        for (lto, fast, large) in [("default", 1.0, 1.0), ("thin", 1.04, 1.02), ("fat", 1.09, 0.96)] {
+            for (units, faster, larger) in [("default", 1.0, 1.0), ("1", 1.03, 0.97)] {
+                for (cpu, fastest, largest) in [("default", 1.0, 1.0), ("native", 0.97, 1.04)] {
+                    let parts = [("lto", lto), ("codegen-units", units), ("target-cpu", cpu)];
+                    let named = parts.into_iter().filter(|(_, value)| *value != "default");
+                    let named: Vec<String> = named.map(|(key, value)| format!("{key}={value}")).collect();
+                    let name = if named.is_empty() { "default".into() } else { named.join("+") };
+                    let names = if named.is_empty() { vec![name, "default (copy)".into()] } else { vec![name] };
+                    for name in names {
+                        let odd = if next() > 0.47 { 0.85 } else { 1.0 };
+                        let tps = 81_500.0 * fast * faster * fastest * drift * odd * (1.0 + 0.03 * next());
+                        let cpu_s = 11.5e-6 / (fast * faster) / drift * (1.0 + 0.02 * next());
+                        let size = 17_300_000.0 * large * larger * largest;
+                        for (metric, value) in
+                            [("tps", format!("{tps}")), ("cpu", format!("{cpu_s} s")), ("size", format!("{size:.0} B"))]
+                        {
+                            text.push_str(&format!("{name},{lto},{units},{cpu},{metric},{value},{round}\n"));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    text
+}
+
 /// Whoever knows only the README: a bench, what limits it by monitor and browser, the change that these name, a better
 /// rate. One of the binary's tests, with the browser that cargo alone does not give it.
 pub fn walk(see: impl FnMut(&str)) -> Result<(), String> {

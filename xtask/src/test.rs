@@ -124,6 +124,7 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     steps.step("browser: the dashboard in Chromium", |_| clients::browser(&run::hearth(None)?))?;
     steps.step("browser: the dashboard of an EVM chain", |_| clients::browser_ethereum(&run::hearth(None)?))?;
     steps.step("browser: the page of a load", |_| clients::browser_load(&run::hearth(None)?))?;
+    steps.step("browser: the page of a study", |_| clients::browser_tune(&run::hearth(None)?))?;
     steps.step("walk: from a bottleneck to its remedy, by monitor and browser", |tally| {
         clients::walk(|line| tally.see(line))
     })?;

@@ -4,4 +4,5 @@
 
 pub mod etl;
 pub mod load;
+pub mod page;
 pub mod tune;

@@ -6,7 +6,8 @@
 
 use std::fmt::Write;
 
-use super::text::{escape, figure, whole};
+use crate::page::even;
+use crate::page::text::{escape, figure, whole};
 
 /// More would be narrower than a pixel.
 const POINTS_MAX: usize = 300;
@@ -114,12 +115,6 @@ fn nice(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     let steps = [1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
     steps.into_iter().map(|step| step * power).find(|round| *round >= value * 0.999_999).unwrap_or(10.0 * power)
-}
-
-/// The same of an axis across: one, two or five of a power of ten.
-fn even(value: f64) -> f64 {
-    let power = 10f64.powf(value.max(1e-9).log10().floor());
-    [1.0, 2.0, 5.0].into_iter().map(|step| step * power).find(|step| *step >= value * 0.999_999).unwrap_or(10.0 * power)
 }
 
 struct Drawn<'a> {

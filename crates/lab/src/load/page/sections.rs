@@ -6,9 +6,9 @@
 use std::fmt::Write;
 
 use super::plot::{Plot, Series, Shape};
-use super::text::{date, escape, figure, time_ms, whole};
 use super::{Shown, flame};
 use crate::load::report::{BlockLine, Percentiles, Report};
+use crate::page::text::{date, escape, figure, time_ms, whole};
 
 /// Functions that are named beside the flame graph.
 const HEAVIEST: usize = 12;

@@ -330,7 +330,8 @@ fn gain_json(gain: &Gain) -> Value {
     })
 }
 
-fn said(gain: &Gain) -> String {
+/// A gain in words.
+pub fn said(gain: &Gain) -> String {
     let verdict = if gain.is_better {
         " better"
     } else if gain.is_worse {
