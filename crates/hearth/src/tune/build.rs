@@ -1,10 +1,9 @@
 //! `hearth tune build`: makes the builds of a study, measures them, and says which to take.
 //!
 //! reads   a spec; the folder of a study that was begun
-//! writes  that folder; the answer, as text and JSON
+//! writes  that folder; the answer, as text, as JSON and as a page
 //! memory  see `hearth_lab::tune::build`
 
-use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -13,9 +12,10 @@ use hearth_lab::tune::build::spec::Spec;
 use hearth_lab::tune::build::study::{Study, with_workload};
 use hearth_lab::tune::build::workload::{Metric, Workload};
 use hearth_lab::tune::build::{Control, StudyError};
+use hearth_lab::tune::page;
 
-use super::TuneError;
-use crate::out::{Unwritable, can_be_written};
+use super::{TuneError, write};
+use crate::out::can_be_written;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 
@@ -56,6 +56,9 @@ pub struct Build {
     /// Write the answer there as JSON, too.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the answer there as a page with plots, too.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Which way a metric is better.
@@ -77,11 +80,9 @@ pub fn run(options: &Build, stop: &StopSignal, say: &Say) -> Result<(), TuneErro
     }
     let mut spec = with_workload(spec)?;
     let folder = options.out.clone().unwrap_or_else(|| options.spec.with_extension("study"));
-    if let Some(path) = &options.json {
-        can_be_written(path)?;
-    }
+    options.json.iter().chain(&options.html).try_for_each(|path| can_be_written(path))?;
     // The answer may lie in the project, and is none of its sources.
-    spec.without.extend(options.json.clone());
+    spec.without.extend(options.json.iter().chain(&options.html).cloned());
     let quiet = spec.quiet;
     let control = Control {
         stop: &|| stop.is_set(),
@@ -95,11 +96,8 @@ pub fn run(options: &Build, stop: &StopSignal, say: &Say) -> Result<(), TuneErro
     let study = Study::open(&spec, &folder, &control)?;
     let report = study.run(options.race)?;
     say.text(report.text(options.all));
-    if let Some(path) = &options.json {
-        let failed = |source| Unwritable { path: path.clone(), source };
-        fs::write(path, format!("{:#}\n", report.json())).map_err(failed)?;
-    }
-    Ok(())
+    write(options.json.as_deref(), || format!("{:#}\n", report.json()))?;
+    write(options.html.as_deref(), || page::of_study(&report))
 }
 
 fn workload(options: &Build, line: &str) -> Result<Workload, String> {

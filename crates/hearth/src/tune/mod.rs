@@ -1,9 +1,10 @@
 //! `hearth tune`: which build or layout is best, and how sure that is.
 //!
 //! reads   results as CSV; of `build` and `layout`: see there
-//! writes  the answer, as text and JSON
+//! writes  the answer, as text, as JSON and as a page
 //! memory  see `hearth_lab::tune`
 
+mod block;
 mod build;
 mod layout;
 
@@ -15,11 +16,12 @@ use clap::{Args, Subcommand, ValueEnum};
 use hearth_lab::tune::analysis::{self, Question, QuestionError, analyze};
 use hearth_lab::tune::build::StudyError;
 use hearth_lab::tune::build::spec::SpecError;
+use hearth_lab::tune::page;
 use hearth_lab::tune::paired::Settings;
 use hearth_lab::tune::table::{Table, TableError};
 use hearth_lab::tune::text::text;
 
-use crate::out::Unwritable;
+use crate::out::{Unwritable, can_be_written};
 use crate::say::Say;
 use crate::stop::StopSignal;
 
@@ -53,6 +55,12 @@ pub enum Command {
     /// Exit codes: 0 there is an answer, also where the default stays; 1 there is none; 2 the command line or the
     /// configuration is wrong; 130 stopped.
     Layout(Box<layout::Options>),
+    /// Measure how long this build takes to execute an empty block and a full one.
+    ///
+    /// On one thread, without network, disk and hash chain: signatures are verified, transfers executed, the slot ended
+    /// and its bank hashed. A transaction is a full block less the mean of the empty ones, divided by its transactions.
+    /// It is one of the workloads of `hearth tune build` where the spec names none.
+    Block(block::Block),
 }
 
 /// `hearth tune analyze`
@@ -91,6 +99,9 @@ pub struct Analyze {
     /// Write the answer there as JSON, too.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the answer there as a page with plots, too.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// How builds are told apart.
@@ -134,6 +145,12 @@ pub enum TuneError {
     /// The search for a layout.
     #[error(transparent)]
     Layout(#[from] layout::LayoutError),
+    /// A block cannot be made or executed.
+    #[error("a block cannot be executed: {0}")]
+    Block(String),
+    /// Ctrl-C, where nothing goes on later.
+    #[error("stopped; nothing was kept")]
+    Interrupted,
     /// Signals cannot be taken over.
     #[error("Ctrl-C cannot be taken over: {0}")]
     Signals(io::Error),
@@ -152,6 +169,7 @@ impl TuneError {
     /// Whether it was asked to stop.
     pub fn is_interruption(&self) -> bool {
         matches!(self, Self::Study(StudyError::Stopped { .. }) | Self::Layout(layout::LayoutError::Stopped(_)))
+            || matches!(self, Self::Interrupted)
     }
 }
 
@@ -160,11 +178,13 @@ pub fn run(command: &Command, say: &Say) -> Result<(), TuneError> {
     match command {
         Command::Analyze(options) => answer(options, say),
         Command::Layout(options) => layout::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
+        Command::Block(options) => block::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
         Command::Build(options) => build::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
     }
 }
 
 fn answer(options: &Analyze, say: &Say) -> Result<(), TuneError> {
+    options.json.iter().chain(&options.html).try_for_each(|path| can_be_written(path))?;
     let path = &options.results;
     let table = Table::read(open(path)?).map_err(|source| TuneError::Table { path: path.clone(), source })?;
     let question = Question {
@@ -178,14 +198,18 @@ fn answer(options: &Analyze, say: &Say) -> Result<(), TuneError> {
             Rule::Article => analysis::Rule::Article,
         },
         settings: Settings { resamples: options.resamples as usize, seed: options.seed, ..Settings::default() },
+        ..Question::default()
     };
     let answer = analyze(table, &question)?;
     say.text(text(&answer, options.all));
-    if let Some(path) = &options.json {
-        let failed = |source| Unwritable { path: path.clone(), source };
-        fs::write(path, format!("{:#}\n", answer.json())).map_err(failed)?;
-    }
-    Ok(())
+    write(options.json.as_deref(), || format!("{:#}\n", answer.json()))?;
+    write(options.html.as_deref(), || page::of_answer(&answer))
+}
+
+/// Writes an answer to a file, where one is named.
+fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), TuneError> {
+    let Some(path) = path else { return Ok(()) };
+    fs::write(path, text()).map_err(|source| Unwritable { path: path.into(), source }.into())
 }
 
 fn open(path: &Path) -> Result<Box<dyn Read>, TuneError> {

@@ -72,7 +72,7 @@ pub fn with_workload(mut spec: Spec) -> Result<Spec, StudyError> {
             let what = "`workload`: there is none: say with [[workload]], or --workload and --metric, what to run";
             return Err(StudyError::Asked(what.into()));
         }
-        spec.workloads = vec![Workload::ours()];
+        spec.workloads = Workload::ours();
     }
     spec.check_workloads().map(|()| spec).map_err(StudyError::Asked)
 }

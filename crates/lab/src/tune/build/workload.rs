@@ -90,20 +90,25 @@ pub struct Shown<'a> {
 }
 
 impl Workload {
-    /// Ours: a node of its own under load, for some seconds.
-    pub fn ours() -> Self {
+    /// Ours: a node of its own under load, for some seconds; and blocks that are executed, empty and full.
+    pub fn ours() -> Vec<Self> {
         let metric = |name: &str, part: &str, field: &str, more: bool| {
             let text = format!(r#""{part}":\s*\{{[^}}]*"{field}":\s*([0-9.eE+-]+)"#);
             let source = Source::regex(&text).expect("as written here");
             Metric { name: name.into(), source, more: Some(more) }
         };
-        Self {
-            run: "cd {scratch} && {bin} bench --warmup 1 --duration 4 --json -".into(),
-            metrics: vec![
-                metric("txn_per_s", "txn_per_s", "mean", true),
-                metric("cpu_us_per_txn", "cpu_us_per_txn", "node", false),
-            ],
-        }
+        let load = vec![
+            metric("txn_per_s", "txn_per_s", "mean", true),
+            metric("cpu_us_per_txn", "cpu_us_per_txn", "node", false),
+        ];
+        let block = vec![
+            metric("block_ns_per_txn", "transaction_ns", "median", false),
+            metric("empty_block_ns", "empty_block_ns", "median", false),
+        ];
+        vec![
+            Self { run: "cd {scratch} && {bin} bench --warmup 1 --duration 4 --json -".into(), metrics: load },
+            Self { run: "{bin} tune block --json -".into(), metrics: block },
+        ]
     }
 
     /// The line, with what stands for the build and the folders.
@@ -210,8 +215,20 @@ mod tests {
 
     #[test]
     fn our_own_result_is_read() {
-        let printed = r#"{ "cpu_us_per_txn": { "load": 4.0, "node": 10.5 }, "txn_per_s": { "max": 9, "mean": 7.25 } }"#;
-        let shown = Shown { printed, wall_s: 1.0, cpu_s: None };
-        assert_eq!(Workload::ours().values(&shown).expect("fine"), ["7.25", "10.5"]);
+        for (workload, printed, values) in [
+            (
+                0,
+                r#"{ "cpu_us_per_txn": { "load": 4.0, "node": 10.5 }, "txn_per_s": { "max": 9, "mean": 7.25 } }"#,
+                ["7.25", "10.5"],
+            ),
+            (
+                1,
+                r#"{ "empty_block_ns": { "mean": 4.0, "median": 3.5 }, "transaction_ns": { "mean": 9, "median": 8.5 } }"#,
+                ["8.5", "3.5"],
+            ),
+        ] {
+            let shown = Shown { printed, wall_s: 1.0, cpu_s: None };
+            assert_eq!(Workload::ours()[workload].values(&shown).expect("fine"), values);
+        }
     }
 }
