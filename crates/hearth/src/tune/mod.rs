@@ -45,6 +45,12 @@ pub enum Command {
     ///
     /// Exit codes: 0 there is an answer; 1 there is none; 2 the spec or the command line is wrong; 130 stopped.
     Build(Box<build::Build>),
+    /// Measure how long this build takes to execute an empty block and a full one.
+    ///
+    /// On one thread, without network, disk and hash chain: signatures are verified, transfers executed, the slot ended
+    /// and its bank hashed. A transaction is a full block less the mean of the empty ones, divided by its transactions.
+    /// It is one of the workloads of `hearth tune build` where the spec names none.
+    Block(block::Block),
     /// Find the layout that is best on this machine: how many tiles of each kind, and on which core each.
     ///
     /// Begins with the configuration's layout, reads from short benches what limits it, moves tiles toward that and
@@ -55,12 +61,6 @@ pub enum Command {
     /// Exit codes: 0 there is an answer, also where the default stays; 1 there is none; 2 the command line or the
     /// configuration is wrong; 130 stopped.
     Layout(Box<layout::Options>),
-    /// Measure how long this build takes to execute an empty block and a full one.
-    ///
-    /// On one thread, without network, disk and hash chain: signatures are verified, transfers executed, the slot ended
-    /// and its bank hashed. A transaction is a full block less the mean of the empty ones, divided by its transactions.
-    /// It is one of the workloads of `hearth tune build` where the spec names none.
-    Block(block::Block),
 }
 
 /// `hearth tune analyze`
