@@ -325,10 +325,11 @@ impl Blocks {
     }
 }
 
-/// Whether a node refuses as it has the block no more: by EIP-4444's code, or in such words.
+/// Whether a node refuses as it has the block no more: by EIP-4444's code, or in such words. Others that say «not
+/// available» may mean the newest block, or a node that is busy.
 fn is_pruned(code: i64, message: &str) -> bool {
     let message = message.to_ascii_lowercase();
-    code == 4444 || ["prune", "not available", "unavailable", "missing trie node"].iter().any(|it| message.contains(it))
+    code == 4444 || ["prune", "lowest height", "missing trie node"].iter().any(|it| message.contains(it))
 }
 
 fn with_results(row: Row, results: &Value) -> Row {

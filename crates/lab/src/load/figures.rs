@@ -92,9 +92,8 @@ fn limit(shares: &Shares, seen: Seen) -> Limit {
         () if seen.poor => Limit::Funds,
         () if shares.busy > BUSY || seen.client_cores > BUSY * seen.threads => Limit::Load,
         // Without a rate a sender has time while as much is under way as may be.
-        () if has_time && seen.told_to_wait => Limit::Node,
-        () if has_time && seen.emptied => Limit::UnderWay,
-        () if has_time && (seen.no_room || !seen.rate) => Limit::Node,
+        () if has_time && seen.emptied && !seen.rate => Limit::UnderWay,
+        () if has_time && (seen.told_to_wait || seen.no_room || !seen.rate) => Limit::Node,
         () if has_time => Limit::Unknown,
         () if shares.busy > shares.answers => Limit::Load,
         () => Limit::RoundTrips,
@@ -339,7 +338,13 @@ mod tests {
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { told_to_wait: true, ..missed }), Limit::Node);
         let full = Seen { emptied: true, ..free };
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), full), Limit::UnderWay);
-        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { told_to_wait: true, ..full }), Limit::Node);
+        assert_eq!(
+            limit(&shares(0.05, 0.3, 0.6), Seen { told_to_wait: true, ..full }),
+            Limit::UnderWay,
+            "once is not why"
+        );
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { told_to_wait: true, ..free }), Limit::Node);
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { emptied: true, ..missed }), Limit::Unknown, "at a rate");
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { no_room: true, ..missed }), Limit::Node);
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), missed), Limit::Unknown, "nothing says that it was the node");
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { poor: true, ..missed }), Limit::Funds);

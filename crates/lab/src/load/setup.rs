@@ -23,7 +23,7 @@ use super::workload::{
 };
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a set-up transaction may take to its receipt.
+/// How long it may take to the next receipt of those that wait together.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Accounts that one transaction mints for.
 const MINT_CHUNK: usize = 100;
@@ -150,10 +150,11 @@ impl By<'_> {
     /// Sends transactions of one account, in the order of their nonces, and waits for the success of each.
     fn send(&self, what: &'static str, signed: &[(Vec<u8>, B256)]) -> Result<(), LoadError> {
         let wrong = |why: String| LoadError::SetUp { what, why };
-        let deadline = Instant::now() + PATIENCE;
+        let mut deadline = Instant::now() + PATIENCE;
         self.hand_over(signed, deadline, wrong)?;
         let mut open: Vec<_> = signed.iter().map(|(_, hash)| json!([hash])).collect();
         loop {
+            let asked = open.len();
             let receipts = self.ask.ask(|rpc| rpc.batch::<Value>("eth_getTransactionReceipt", &open))?;
             let mut left = vec![];
             for (question, receipt) in open.into_iter().zip(receipts) {
@@ -170,6 +171,9 @@ impl By<'_> {
             }
             if left.is_empty() {
                 return Ok(());
+            }
+            if left.len() < asked {
+                deadline = Instant::now() + PATIENCE;
             }
             if Instant::now() > deadline {
                 return Err(wrong(format!("there is no receipt after {} s", PATIENCE.as_secs())));

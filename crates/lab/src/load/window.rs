@@ -73,7 +73,8 @@ impl Window {
             }
             if now >= second {
                 let sum = course.outcomes.with(|counts| counts.included);
-                let at = now.duration_since(start).as_secs_f64() - warmup.as_secs_f64();
+                let warm = now.duration_since(start).as_secs_f64() - warmup.as_secs_f64();
+                let at = if before.is_some() { now.duration_since(begin).as_secs_f64() } else { warm.min(0.0) };
                 told(Progress::Second(at, sum.saturating_sub(included), course.outcomes.under_way()));
                 included = sum;
                 second += Duration::from_secs(1);
@@ -85,9 +86,11 @@ impl Window {
             let stands = still.reached(&course.outcomes);
             // All has been sent: what was sent last is measured too.
             if course.at_work.load(Ordering::Acquire) == 0 && stands {
-                break course.outcomes.last_included().unwrap_or(now);
+                let last = course.outcomes.last_included().filter(|last| before.is_some() && *last > begin);
+                break last.unwrap_or(now);
             }
-            thread::sleep(LOOK_EVERY.min((begin + timing.duration).saturating_duration_since(now)));
+            let left = (begin + timing.duration).saturating_duration_since(now);
+            thread::sleep(if before.is_some() { LOOK_EVERY.min(left) } else { LOOK_EVERY });
         };
         // At once: what is sent after the end is not in the measured time.
         let _ = course.stop.set(end);

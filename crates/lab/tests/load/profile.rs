@@ -121,13 +121,14 @@ fn a_load_has_the_profile_and_the_pools_depth_in_its_report() {
     let mut asked = asked(&stub.url, Kind::Transfer);
     asked.timing.beside.pool = Pool::of(&stub.url, Some(&comet)).unwrap();
     asked.timing.beside.profile = Some(plan(pprof(|| Reply::Bytes(go_profile())).0, Span::Time(TIMEOUT)));
-    (asked.pace.rate, asked.timing.duration) = (Some(50.0), Duration::from_secs(2));
+    (asked.pace.rate, asked.timing.duration) = (Some(50.0), Duration::from_secs(4));
     let node = connect(&stub.url, TIMEOUT).unwrap();
     let report = drive(&asked, &node, Contracts::default(), &signers, &|| false, |_| {}).unwrap();
     assert_eq!(report.pool_source.as_deref(), Some("num_unconfirmed_txs of CometBFT"));
     let told: Vec<_> = report.moments.iter().filter_map(|moment| moment.pool_pending).collect();
-    // One look at it was before the load.
-    assert!(told.len() >= 3 && told.iter().zip(1..).all(|(pending, look)| *pending == 7 * look), "{told:?}");
+    // Two looks a second; one that came too late on a full machine is left out.
+    let rises = told.windows(2).all(|pair| pair[0] < pair[1]);
+    assert!(told.len() >= 3 && rises && told.iter().all(|pending| pending % 7 == 0), "{told:?}");
     assert!(report.configuration.contains(&("CometBFT".into(), comet)), "{:?}", report.configuration);
     let profile = report.profile.expect("a profile");
     assert!(profile.folded.starts_with("main.main;core.Insert ") && report.no_profile.is_none());

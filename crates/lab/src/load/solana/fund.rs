@@ -166,6 +166,10 @@ fn levels(
             }
             _ => {}
         }
+        if funder.is_none() && survey.beyond() > 0 {
+            // Another replica's, or a lie.
+            return Err(FundError::Failed("the node's balances lack the airdrop that it told of".into()).into());
+        }
         let transfers = survey.level(TRANSFERS * FAN);
         let blockhash = ask.ask(Node::blockhash)?;
         let (raws, paid) = signed(&transfers, funder, accounts, (amount, each), &blockhash);
