@@ -470,7 +470,7 @@ fn a_spec_of_builds_that_is_wrong_says_where() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("study.toml");
     let build = |arguments: &[&str]| output(hearth().args(["tune", "build"]).arg(&path).args(arguments));
-    says(&error(&build(&[]), FAILED, 1), &["cannot read", "study.toml"]);
+    says(&error(&build(&[]), WRONG_USE, 1), &["cannot read", "study.toml"]);
     fs::write(&path, "rounds = 3\n[matrix]\nltto = \"fat\"\n").unwrap();
     says(&error(&build(&[]), WRONG_USE, 1), &["study.toml:3: unknown option `ltto`; did you mean `lto`?"]);
     fs::write(&path, "[[row]]\nname = \"a\"\ncommand = \"echo\"\n").unwrap();
