@@ -138,15 +138,20 @@ pub fn run(options: &Etl, stop: &StopSignal, say: &Say) -> Result<(), EtlCommand
     let mut store = open(options, sources.is_empty() && !input)?;
     let to_stderr = Say::stderr();
     let say = if options.json.as_ref().is_some_and(is_input) { &to_stderr } else { say };
-    if options.follow {
-        follow(options, &mut sources, &mut *store, stop)?;
+    let mut read = if options.follow {
+        follow(options, &mut sources, &mut *store, stop)
     } else {
-        sources.pass(&mut *store, &|| stop.is_set())?;
+        sources.pass(&mut *store, &|| stop.is_set())
+    };
+    if input && read.is_ok() {
+        read = sources.standard_input(&mut *store, &|| stop.is_set());
     }
-    if input {
-        sources.standard_input(&mut *store, &|| stop.is_set())?;
+    if read.as_ref().is_err_and(EtlError::is_of_target) {
+        return Ok(read?);
     }
-    tell(options, &sources, &mut *store, say)
+    // What was read is told also where a source could not be.
+    tell(options, &sources, &mut *store, say)?;
+    Ok(read?)
 }
 
 fn sources(options: &Etl) -> Result<Sources, EtlCommandError> {
@@ -175,12 +180,7 @@ fn open(options: &Etl, only_reads: bool) -> Result<Box<dyn Store>, EtlCommandErr
 }
 
 /// Looks again and again, until Ctrl-C. What may pass is told once, until it has.
-fn follow(
-    options: &Etl,
-    sources: &mut Sources,
-    store: &mut dyn Store,
-    stop: &StopSignal,
-) -> Result<(), EtlCommandError> {
+fn follow(options: &Etl, sources: &mut Sources, store: &mut dyn Store, stop: &StopSignal) -> Result<(), EtlError> {
     let (mut told, mut refusals) = (None, 0);
     while !stop.is_set() {
         let next = Instant::now() + Duration::from_millis(options.every);
@@ -194,7 +194,7 @@ fn follow(
                     told = Some(why);
                 }
             }
-            Err(why) => return Err(why.into()),
+            Err(why) => return Err(why),
         }
         while !stop.is_set() && Instant::now() < next {
             std::thread::sleep(LOOK_EVERY.min(next.saturating_duration_since(Instant::now())));

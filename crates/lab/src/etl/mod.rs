@@ -42,7 +42,17 @@ pub enum EtlError {
 }
 
 impl EtlError {
-    fn is_of_target(&self) -> bool {
+    /// How much it says that others do not.
+    fn weight(&self) -> u8 {
+        match (self.may_pass(), self.is_refusal()) {
+            (false, _) => 2,
+            (true, true) => 1,
+            (true, false) => 0,
+        }
+    }
+
+    /// Whether it is the target that cannot be written, so that there is nothing to sum up.
+    pub fn is_of_target(&self) -> bool {
         matches!(self, Self::Log(LogError::Store(_)) | Self::Live(LiveError::Store(_)))
     }
 
@@ -109,12 +119,12 @@ impl Sources {
     /// Reads what is new everywhere. After an error the next time goes on from what was stored.
     pub fn pass(&mut self, store: &mut dyn Store, stop: &dyn Fn() -> bool) -> Result<(), EtlError> {
         let (counts, merged) = (&mut self.counts, &mut self.merged);
-        let mut first = Ok(());
-        // One that is away keeps nobody else from being read; without the target, nothing can be.
+        let mut worst: Option<EtlError> = None;
+        // One that is away or broken keeps nobody else from being read; without the target, nothing can be.
         let mut seen = |result: Result<(), EtlError>| match result {
-            Err(why) if why.may_pass() && !why.is_of_target() => {
-                if first.is_ok() {
-                    first = Err(why);
+            Err(why) if !why.is_of_target() => {
+                if worst.as_ref().is_none_or(|worst| worst.weight() < why.weight()) {
+                    worst = Some(why);
                 }
                 Ok(())
             }
@@ -129,7 +139,7 @@ impl Sources {
         for metrics in &self.metrics {
             seen(metrics.sample(store).map_err(EtlError::from))?;
         }
-        first
+        worst.map_or(Ok(()), Err)
     }
 
     /// Reads standard input to its end.

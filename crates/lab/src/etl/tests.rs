@@ -239,6 +239,15 @@ fn compressed_logs_and_long_lines() {
     let mut sources = Sources { logs: vec![Log::new(&damaged_log)], ..Sources::default() };
     let why = sources.pass(&mut database, &|| false).unwrap_err();
     assert!(!why.may_pass() && why.to_string().contains("damaged.gz: after "), "{why}");
+    // The others are read all the same, and what will not pass is told before what may.
+    let mut database = Database::open(&folder.path().join("beside.db")).unwrap();
+    let (missing, plain) = (folder.path().join("missing"), folder.path().join("plain"));
+    append(&plain, PLAIN.as_bytes());
+    let logs = [&missing, &damaged_log, &plain].map(|path| Log::new(path)).into();
+    let mut sources = Sources { logs, ..Sources::default() };
+    let why = sources.pass(&mut database, &|| false).unwrap_err();
+    assert!(!why.may_pass() && why.to_string().contains("damaged.gz: after "), "{why}");
+    assert_eq!(stored(&mut database), rows(PLAIN.as_bytes()).0.into_values().collect::<Vec<_>>());
     let long = folder.path().join("long");
     append(&long, &vec![b'x'; 10 << 20]);
     append(&long, format!("\n{OTHERS}").as_bytes());

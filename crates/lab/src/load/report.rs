@@ -187,8 +187,8 @@ pub struct Report {
     pub tps_median: f64,
     /// Gas used per second, in millions, by the same blocks.
     pub mgas_per_s: f64,
-    /// Time between blocks, the mean, in seconds.
-    pub block_time_s: f64,
+    /// Time between blocks, the mean, in seconds; of fewer than two there is none.
+    pub block_time_s: Option<f64>,
     /// Sent in the whole run: the sum of the four that follow.
     pub sent: u64,
     /// In a block.
@@ -281,13 +281,16 @@ impl Report {
             "rate",
             format!("{:.0} txn/s over {:.1} s (median second {:.0})", self.tps, self.seconds, self.tps_median),
         );
-        let (gas, time) = (self.mgas_per_s, self.block_time_s);
+        let gas = self.mgas_per_s;
         let gas = if gas > 0.0 { format!(", {gas:.1} Mgas/s") } else { String::new() };
-        let every = if time < 0.1 { format!("{:.1} ms", time * 1e3) } else { format!("{time:.2} s") };
+        let every = self.block_time_s.map_or_else(String::new, |time| match time < 0.1 {
+            true => format!(", every {:.1} ms", time * 1e3),
+            false => format!(", every {time:.2} s"),
+        });
         let together = self.blocks_together();
         let together =
             if together > 1 { format!(" (up to {together} on a line of the report)") } else { String::new() };
-        line("blocks", format!("{} in all, every {every}{gas}{together}", self.block_count()));
+        line("blocks", format!("{} in all{every}{gas}{together}", self.block_count()));
         let per_second: Vec<_> = self.per_second().iter().map(|second| second.1).collect();
         if per_second.len() > 1 {
             line("txn/s over time", sparks(&per_second));

@@ -85,7 +85,7 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         ("latency, longest", latency(|all| all.max_ms)),
         ("send lag p99", or_none(report.send_lag.map(|lag| time_ms(lag.p99_ms)))),
         ("blocks", whole(report.block_count())),
-        ("block time, mean", time_ms(report.block_time_s * 1e3)),
+        ("block time, mean", or_none(report.block_time_s.map(|time| time_ms(time * 1e3)))),
         ("gas a second", format!("{} million", figure(report.mgas_per_s))),
         ("measured", format!("{} s", figure(report.seconds))),
         ("sent", whole(report.sent)),
@@ -115,7 +115,7 @@ fn figures(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
             ("transactions a second", figure(one.report.tps)),
             ("latency p50", latency(|all| all.p50_ms)),
             ("latency p99", latency(|all| all.p99_ms)),
-            ("block time", time_ms(one.report.block_time_s * 1e3)),
+            ("block time", one.report.block_time_s.map_or("–".into(), |time| time_ms(time * 1e3))),
             ("in blocks", whole(one.report.included)),
             ("refused, dropped, unknown", whole(one.report.rejected + one.report.dropped + one.report.unknown)),
         ] {
