@@ -458,6 +458,42 @@ fn results_of_other_sources_are_not_mixed_with_these() {
     assert!(matches!(error, StudyError::Locked(_)), "{error}");
 }
 
+#[test]
+fn only_what_a_program_is_made_of_is_its_source() {
+    let project = Project::new();
+    let git = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.arg("-C").arg(project.folder.path()).args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        command.args(arguments).output().is_ok_and(|output| output.status.success())
+    };
+    let with = format!("const TEXT: &str = include_str!(\"../../shared.txt\");\n{MAIN}")
+        .replace("println!(", "assert!(!TEXT.is_empty());\n    println!(");
+    fs::write(project.at("app/src/main.rs"), with).expect("written");
+    fs::write(project.at("shared.txt"), "shared").expect("written");
+    fs::write(project.at("notes.md"), "first").expect("written");
+    // The study and what its runs count are none of the repository's.
+    fs::write(project.at(".gitignore"), "count\nout\nstudy.toml\n").expect("written");
+    if !git(&["init", "-q"]) {
+        return;
+    }
+    let text = format!("{HEAD}{WORKLOAD}");
+    let stopped = project.study(&text, false, 12, &calm).0.expect_err("stopped");
+    assert!(matches!(stopped, StudyError::Stopped { .. }), "{stopped}");
+    // Notes and results are committed while the study is at work.
+    fs::write(project.at("notes.md"), "second").expect("written");
+    fs::copy(project.at("out/results.csv"), project.at("results.csv")).expect("copied");
+    assert!(git(&["add", "."]) && git(&["commit", "-qm", "notes"]));
+    let (report, told) = project.study(&text, false, NEVER, &calm);
+    assert!(report.is_ok(), "{:?}", report.err().map(|why| why.to_string()));
+    assert!(!told.iter().any(|line| line.starts_with("building")), "{told:?}");
+    // What the program includes is a source of it, wherever it lies.
+    fs::write(project.at("shared.txt"), "other").expect("written");
+    let error = project.study(&text, false, NEVER, &calm).0.expect_err("others").to_string();
+    assert!(error.contains("other sources (`") && error.contains("shared.txt` changed"), "{error}");
+    fs::write(project.at("shared.txt"), "shared").expect("written");
+    assert!(project.study(&text, false, NEVER, &calm).0.is_ok());
+}
+
 fn held(path: &Path) -> fs::File {
     let lock = fs::File::open(path).expect("there");
     lock.lock().expect("free");

@@ -6,6 +6,7 @@
 //! Flags go by `CARGO_ENCODED_RUSTFLAGS` with `--target`, so that build scripts and macros do not get them, and so that
 //! every build has exactly those of the study. What was set around us for another build is taken out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -175,10 +176,6 @@ pub fn program(spec: &Spec) -> Result<Program, String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let defaults: Vec<String> = list(&all["workspace_default_members"]).iter().map(text).collect();
     let members: Vec<String> = list(&all["workspace_members"]).iter().map(text).collect();
-    let is_local = |package: &&Value| package["source"].is_null();
-    let folder = |package: &Value| Some(Path::new(package["manifest_path"].as_str()?).parent()?.to_owned());
-    let packages = list(&all["packages"]);
-    let local: Vec<PathBuf> = packages.iter().filter(is_local).filter_map(folder).collect();
     let mut found = Vec::new();
     for package in list(&all["packages"]).into_iter().filter(|package| members.contains(&text(&package["id"]))) {
         let is_meant = match &spec.package {
@@ -191,7 +188,8 @@ pub fn program(spec: &Spec) -> Result<Program, String> {
             let bin = text(&target["name"]);
             let wanted = spec.bin.as_deref().or(preferred);
             if wanted.is_none_or(|wanted| wanted == bin) {
-                found.push(Program { package: text(&package["name"]), bin, local: local.clone() });
+                let local = local(&all, &text(&package["id"]));
+                found.push(Program { package: text(&package["name"]), bin, local });
             }
         }
     }
@@ -203,6 +201,46 @@ pub fn program(spec: &Spec) -> Result<Program, String> {
             Err(format!("say with `bin` which binary is meant: {}", names.join(", ")))
         }
     }
+}
+
+/// Folders of the packages of this machine that a package is made of, whatever features it has: its own, and what it
+/// and its build scripts depend on. What is no member of the workspace is there for some package of it, and stays in:
+/// patches are among these.
+fn local(all: &Value, root: &str) -> Vec<PathBuf> {
+    let none = Vec::new();
+    let list = |value: &'_ Value| -> Vec<Value> { value.as_array().unwrap_or(&none).clone() };
+    let packages = list(&all["packages"]);
+    let members = list(&all["workspace_members"]);
+    let folder = |package: &Value| Some(Path::new(package["manifest_path"].as_str()?).parent()?.to_owned());
+    let is_local = |package: &&Value| package["source"].is_null();
+    // By the manifests, in which a dependency is also where no feature asks for it; and by what was resolved, where
+    // patches are.
+    let mut known = BTreeMap::new();
+    for package in packages.iter().filter(is_local) {
+        let is_built = |one: &&Value| one["kind"] != "dev";
+        let by_path = list(&package["dependencies"]);
+        let mut paths: Vec<PathBuf> =
+            by_path.iter().filter(is_built).filter_map(|one| one["path"].as_str().map(PathBuf::from)).collect();
+        let nodes = list(&all["resolve"]["nodes"]);
+        let node = nodes.iter().find(|node| node["id"] == package["id"]);
+        for dependency in node.map(|node| list(&node["deps"])).unwrap_or_default() {
+            if list(&dependency["dep_kinds"]).iter().any(|one| is_built(&one)) {
+                let of = packages.iter().filter(is_local).find(|one| one["id"] == dependency["pkg"]);
+                paths.extend(of.and_then(folder));
+            }
+        }
+        known.extend(folder(package).map(|folder| (folder, paths)));
+    }
+    let starts = packages.iter().filter(is_local);
+    let starts = starts.filter(|package| package["id"] == root || !members.contains(&package["id"]));
+    let mut open: Vec<PathBuf> = starts.filter_map(folder).collect();
+    let mut found = BTreeSet::new();
+    while let Some(folder) = open.pop() {
+        if found.insert(folder.clone()) {
+            open.extend(known.get(&folder).into_iter().flatten().cloned());
+        }
+    }
+    found.into_iter().collect()
 }
 
 /// How one build is called for.
@@ -329,6 +367,34 @@ mod tests {
             "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"tool\"},\"executable\":\"/t/tool\"}\n{}\n";
         assert_eq!(call.executable(printed), Some("/t/tool".into()));
         assert_eq!(call.executable("error\n"), None);
+    }
+
+    #[test]
+    fn the_packages_of_a_program_are_those_that_it_is_built_of() {
+        let package = |name: &str, dependencies: Value| {
+            serde_json::json!({ "id": name, "source": null, "manifest_path": format!("/w/{name}/Cargo.toml"),
+                "dependencies": dependencies })
+        };
+        let on = |name: &str, kind: Option<&str>| serde_json::json!({ "path": format!("/w/{name}"), "kind": kind });
+        let all = serde_json::json!({
+            "packages": [
+                package("app", serde_json::json!([on("core", None), on("gen", Some("build")), on("kit", Some("dev"))])),
+                package("core", serde_json::json!([on("feature", None), { "path": null, "kind": null }])),
+                package("gen", serde_json::json!([])),
+                package("kit", serde_json::json!([])),
+                package("chores", serde_json::json!([on("core", None)])),
+                package("patched", serde_json::json!([])),
+                { "id": "crates", "source": "registry", "manifest_path": "/r/Cargo.toml", "dependencies": [] },
+                package("linked", serde_json::json!([])),
+            ],
+            "workspace_members": ["app", "core", "gen", "kit", "chores", "linked"],
+            "resolve": { "nodes": [{ "id": "core", "deps": [
+                { "pkg": "linked", "dep_kinds": [{ "kind": null }] }, { "pkg": "kit", "dep_kinds": [{ "kind": "dev" }] },
+            ] }] },
+        });
+        let found = local(&all, "app");
+        let wanted = ["app", "core", "feature", "gen", "linked", "patched"].map(|name| Path::new("/w").join(name));
+        assert_eq!(found, wanted);
     }
 
     #[test]

@@ -53,9 +53,7 @@ pub fn is_for_studies(folder: &Path, project: &Path) -> Result<(), StudyError> {
 /// Refuses to go on with results of other sources, builds or workloads; writes what they are of where there are none.
 pub fn same_study(folder: &Path, now: &Value, sources: Option<&Sources>) -> Result<(), StudyError> {
     let path = folder.join("study.json");
-    let results = folder.join("results.csv");
-    let text = fs::read_to_string(&results).unwrap_or_default();
-    let is_measured = text.lines().skip(1).any(|row| !row.contains(SECONDS));
+    let is_measured = is_measured(folder);
     let before: Option<Value> = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str(&text).ok());
     let differs = before.as_ref().map(|before| PARTS.into_iter().find(|part| before[part] != now[part]));
     match differs {
@@ -74,6 +72,12 @@ pub fn same_study(folder: &Path, now: &Value, sources: Option<&Sources>) -> Resu
         }),
     }
     write_whole(&path, &format!("{now:#}\n"))
+}
+
+/// Whether a run was measured there, and not only a build timed.
+pub fn is_measured(folder: &Path) -> bool {
+    let text = fs::read_to_string(folder.join("results.csv")).unwrap_or_default();
+    text.lines().skip(1).any(|row| !row.contains(SECONDS))
 }
 
 /// Refuses to go on with other programs than those that were measured; keeps which they are.

@@ -5,20 +5,20 @@
 //! memory  none that grows
 //! drops   cargo's own folder: each build begins without one, so that its time is the time of all of it
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
 use super::cargo::{Call, Program, Toolchain};
 use super::options::{Key, Options};
 use super::process::{Bounds, Ended, run};
-use super::source::{Sources, Tree, digest, digest_of, machine};
+use super::source::{Sources, Tree, changed, digest, digest_of, listed, machine};
 use super::spec::Spec;
 use super::{Control, StudyError, quote};
 
@@ -35,6 +35,9 @@ pub struct Built {
     pub digest: String,
     /// The commit it was made from.
     pub commit: Option<String>,
+    /// What was read for it beside the sources, and its digest.
+    #[serde(default)]
+    pub beside: BTreeMap<PathBuf, String>,
     /// The program.
     #[serde(skip)]
     pub path: PathBuf,
@@ -70,6 +73,8 @@ pub struct Maker<'a> {
     /// Whether to stop, and whom to tell.
     pub control: &'a Control<'a>,
     toolchains: BTreeMap<Option<String>, Result<Toolchain, String>>,
+    /// What builds were seen to read beside the sources.
+    beside: RefCell<BTreeMap<PathBuf, String>>,
 }
 
 /// A build that can be linked, in one way or several.
@@ -81,6 +86,9 @@ struct Recipe<'a> {
     flags: Vec<String>,
     /// Steps so far: each leaves what it said.
     steps: Cell<u32>,
+    begin: SystemTime,
+    /// What is read beside the sources, by what cargo says of the last program.
+    beside: RefCell<BTreeMap<PathBuf, String>>,
 }
 
 impl<'a> Maker<'a> {
@@ -103,17 +111,26 @@ impl<'a> Maker<'a> {
         }
         let linker = toolchains.values().flatten().next().map(Toolchain::linker).unwrap_or_default();
         let around = format!("{}\n{linker}", machine());
-        Ok(Self { spec, program, sources, tree, around, folder: folder.into(), control, toolchains })
+        let beside = RefCell::default();
+        Ok(Self { spec, program, sources, tree, around, folder: folder.into(), control, toolchains, beside })
     }
 
     /// Whether the sources are still those that the study began with.
     pub fn unchanged(&self) -> Result<(), StudyError> {
         let failed = |source| StudyError::Io { path: self.spec.project.clone(), source };
         let now = self.tree.sources().map_err(failed)?;
-        match now.digest == self.sources.digest {
-            true => Ok(()),
-            false => Err(StudyError::Changed { what: now.differs(&self.sources.files).unwrap_or_default() }),
+        if now.digest != self.sources.digest {
+            return Err(StudyError::Changed { what: now.differs(&self.sources.files).unwrap_or_default() });
         }
+        match changed(&self.beside.borrow()) {
+            Some(path) => Err(StudyError::Changed { what: format!("`{}` changed", path.display()) }),
+            None => Ok(()),
+        }
+    }
+
+    /// A file that a build of before read beside the sources, and that is another one now.
+    pub fn changed_beside(&self, options: &Options) -> Option<PathBuf> {
+        changed(&self.whole(&self.key(options, ""))?.beside).cloned()
     }
 
     fn toolchain(&self, options: &Options) -> Result<&Toolchain, String> {
@@ -163,8 +180,14 @@ impl<'a> Maker<'a> {
         self.spec.train.clone().map_or_else(own, |line| vec![line])
     }
 
-    /// A build of before, if it is whole.
+    /// A build of before, if it is whole and what it read is what it was.
     pub fn kept(&self, key: &str) -> Option<Built> {
+        let kept = self.whole(key).filter(|built| changed(&built.beside).is_none())?;
+        self.beside.borrow_mut().extend(kept.beside.clone());
+        Some(kept)
+    }
+
+    fn whole(&self, key: &str) -> Option<Built> {
         let folder = self.folder.join("builds").join(key);
         let text = fs::read_to_string(folder.join("build.json")).ok()?;
         let built: Built = serde_json::from_str(&text).ok()?;
@@ -181,7 +204,7 @@ impl<'a> Maker<'a> {
         let begin = Instant::now();
         let recipe = self.recipe(options, &key)?;
         let program = self.link(&recipe, &[])?;
-        let built = self.keep(&key, options, &program, begin.elapsed().as_secs_f64())?;
+        let built = self.keep(&key, &recipe, &program, begin.elapsed().as_secs_f64())?;
         self.clear(&recipe)?;
         Ok(built)
     }
@@ -218,7 +241,7 @@ impl<'a> Maker<'a> {
             last.push(shuffled(seed));
             let program = self.link(recipe, &last)?;
             let key = self.key(options, &variant(seed));
-            all.push(self.keep(&key, options, &program, begin.elapsed().as_secs_f64())?);
+            all.push(self.keep(&key, recipe, &program, begin.elapsed().as_secs_f64())?);
         }
         recipe.map_or(Ok(()), |recipe| self.clear(&recipe))?;
         Ok(all)
@@ -248,16 +271,22 @@ impl<'a> Maker<'a> {
         }
     }
 
-    fn keep(&self, key: &str, options: &Options, program: &Path, seconds: f64) -> Result<Built, Failure> {
+    fn keep(&self, key: &str, recipe: &Recipe<'_>, program: &Path, seconds: f64) -> Result<Built, Failure> {
+        // Of a file that another build read, too, that one's digest stays: it is to be the same to both.
+        let beside = recipe.beside.take();
+        for (path, digest) in &beside {
+            self.beside.borrow_mut().entry(path.clone()).or_insert_with(|| digest.clone());
+        }
         // Whatever it was made of, it would be kept as made of what the study began with.
         self.unchanged().map_err(Failure::Io)?;
         let failed = |source| Failure::Io(StudyError::Io { path: program.into(), source });
         let built = Built {
-            options: options.to_string(),
+            options: recipe.options.to_string(),
             seconds,
             bytes: fs::metadata(program).map_err(failed)?.len(),
             digest: digest(program).map_err(failed)?,
             commit: self.sources.commit.clone(),
+            beside,
             path: PathBuf::new(),
         };
         put(&self.folder.join("builds").join(key), program, &built).map_err(Failure::Io)
@@ -275,7 +304,8 @@ impl<'a> Maker<'a> {
             fs::remove_dir_all(&target).map_err(failed(&target))?;
         }
         fs::create_dir_all(&folder).map_err(failed(&folder))?;
-        let mut recipe = Recipe { options, toolchain, folder, target, flags: Vec::new(), steps: Cell::new(0) };
+        let (flags, steps, beside) = (Vec::new(), Cell::new(0), RefCell::default());
+        let mut recipe = Recipe { options, toolchain, folder, target, flags, steps, begin: SystemTime::now(), beside };
         if options.has(Key::Pgo) {
             let raw = recipe.target.join("raw");
             fs::create_dir_all(&raw).map_err(failed(&raw))?;
@@ -338,7 +368,15 @@ impl<'a> Maker<'a> {
             last,
         };
         let printed = self.step(recipe, &mut call.command())?;
-        call.executable(&printed).ok_or_else(|| Failure::Failed("cargo names no program that it made".into()))
+        let program = call.executable(&printed);
+        let program = program.ok_or_else(|| Failure::Failed("cargo names no program that it made".into()))?;
+        let list = program.with_extension("d");
+        let text = fs::read_to_string(&list)
+            .map_err(|why| Failure::Failed(format!("cargo does not say what it read: {}: {why}", list.display())))?;
+        let found = self.tree.beside(&listed(&text), &self.sources, recipe.begin);
+        *recipe.beside.borrow_mut() =
+            found.map_err(|source| Failure::Io(StudyError::Io { path: self.spec.project.clone(), source }))?;
+        Ok(program)
     }
 
     /// Runs what shows a program's ways.

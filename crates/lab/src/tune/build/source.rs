@@ -1,7 +1,8 @@
 //! The sources of a project as one number: what is built from other sources is another build.
 //!
-//! reads   git's list of the files that it tracks or does not ignore, or the folder where there is no git; the same of
-//!         dependencies that lie elsewhere on this machine; Cargo's configuration around them
+//! reads   the folder of each package of this machine that the program is made of: what git tracks there or does not
+//!         ignore, or all where there is no git; manifests, locks and Cargo's configuration around them; what a build
+//!         says that it read elsewhere
 //! writes  a digest of their paths and contents, and the commit
 //! memory  a file at a time, and a line for each
 
@@ -11,6 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
@@ -44,13 +46,15 @@ impl Sources {
 #[derive(Clone, Debug)]
 pub struct Tree {
     project: PathBuf,
+    /// What names begin at: git's folder, or the project's.
+    top: PathBuf,
     /// Folders of packages that are no registry's.
     local: Vec<PathBuf>,
     without: Vec<PathBuf>,
 }
 
 impl Tree {
-    /// Of a project and the packages of this machine that it is made of; what is in `without` is no source.
+    /// Of a project and the packages of this machine that its program is made of; what is in `without` is no source.
     pub fn new(project: &Path, local: &[PathBuf], without: &[&Path]) -> io::Result<Self> {
         // What is not there yet will be where its folder is.
         let real = |path: &&Path| {
@@ -58,8 +62,10 @@ impl Tree {
             let beside = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
             path.canonicalize().ok().or_else(beside)
         };
+        let project = project.canonicalize()?;
         Ok(Self {
-            project: project.canonicalize()?,
+            top: top(&project).unwrap_or_else(|| project.clone()),
+            project,
             local: local.iter().filter_map(|path| path.canonicalize().ok()).collect(),
             without: without.iter().filter_map(real).collect(),
         })
@@ -67,53 +73,80 @@ impl Tree {
 
     /// Reads all of it.
     pub fn sources(&self) -> io::Result<Sources> {
-        let top = top(&self.project).unwrap_or_else(|| self.project.clone());
         let mut paths = BTreeSet::new();
-        self.list(&self.project, &top, &mut paths)?;
-        for folder in self.local.iter().filter(|folder| !folder.starts_with(&self.project)) {
-            let is_listed = folder.starts_with(&top) && !is_ignored(&top, folder);
-            if !is_listed {
-                self.list(folder, folder, &mut paths)?;
-            }
+        // Each by itself: what git says of one says nothing of another beside it.
+        for folder in &self.local {
+            self.list(folder, &mut paths)?;
         }
-        // These decide what is built, also where git does not know them.
-        for at in self.project.ancestors() {
-            let names = ["Cargo.lock", ".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", "rust-toolchain"];
+        // These decide what is built, also where git does not know them. A manifest above a package may be that of its
+        // workspace.
+        for at in self.project.ancestors().chain(self.local.iter().flat_map(|folder| folder.ancestors())) {
+            let names = ["Cargo.toml", "Cargo.lock"];
             paths.extend(names.map(|name| at.join(name)).into_iter().filter(|path| path.is_file()));
         }
-        let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-        if let Some(home) = home.or_else(|| Some(env::home_dir()?.join(".cargo"))) {
+        for at in self.project.ancestors() {
+            let names = [".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", "rust-toolchain"];
+            paths.extend(names.map(|name| at.join(name)).into_iter().filter(|path| path.is_file()));
+        }
+        if let Some(home) = cargo_home() {
             paths.extend(["config.toml", "config"].map(|name| home.join(name)).into_iter().filter(|p| p.is_file()));
         }
         let (mut all, mut files) = (Sha256::new(), BTreeMap::new());
-        for path in paths.iter().filter(|path| !self.without.iter().any(|out| path.starts_with(out))) {
-            let name = path.strip_prefix(&top).unwrap_or(path);
-            all.update(name.as_os_str().as_encoded_bytes());
+        for path in paths.iter().filter(|path| !self.is_without(path)) {
+            let name = self.name(path);
+            all.update(name.as_bytes());
             all.update([0]);
-            // What cannot be read was deleted, or leads nowhere.
-            let of = fs::read(path).map_or(String::new(), |bytes| hex(&Sha256::digest(&bytes)));
+            let of = content(path);
             all.update(&of);
-            files.insert(name.to_string_lossy().into_owned(), of[..SHORT.min(of.len())].to_owned());
+            files.insert(name, of[..SHORT.min(of.len())].to_owned());
         }
         let commit = git(&self.project, &["rev-parse", "HEAD"]).map(line);
         Ok(Sources { digest: hex(&all.finalize()), commit, files })
     }
 
-    /// Lists `within`, which is the folder itself or one that it lies in.
-    fn list(&self, folder: &Path, within: &Path, paths: &mut BTreeSet<PathBuf>) -> io::Result<()> {
-        let top = top(folder);
-        let Some(top) = top.filter(|top| !is_ignored(top, folder)) else {
+    /// What a build read beside the sources, by what Cargo says: each file with its digest, and those of folders. What
+    /// the build itself made is none, and what git keeps for itself is none, else each commit were another source.
+    pub fn beside(
+        &self,
+        read: &[PathBuf],
+        sources: &Sources,
+        begin: SystemTime,
+    ) -> io::Result<BTreeMap<PathBuf, String>> {
+        let is_gits = |path: &Path| path.components().any(|part| part.as_os_str() == ".git");
+        let real = read.iter().filter_map(|path| self.project.join(path).canonicalize().ok());
+        let mut paths = BTreeSet::new();
+        for path in real.filter(|path| !self.is_without(path) && !is_gits(path)) {
+            match path.is_dir() {
+                true => self.list(&path, &mut paths)?,
+                false => drop(paths.insert(path)),
+            }
+        }
+        let is_older = |path: &PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).is_ok_and(|at| at < begin);
+        let is_known = |path: &PathBuf| sources.files.contains_key(&self.name(path)) || self.is_without(path);
+        let found = paths.into_iter().filter(|path| path.is_file() && !is_known(path) && is_older(path));
+        Ok(found.map(|path| (path.clone(), content(&path))).collect())
+    }
+
+    fn is_without(&self, path: &Path) -> bool {
+        self.without.iter().any(|out| path.starts_with(out))
+    }
+
+    fn name(&self, path: &Path) -> String {
+        path.strip_prefix(&self.top).unwrap_or(path).to_string_lossy().into_owned()
+    }
+
+    fn list(&self, folder: &Path, paths: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+        if top(folder).is_none_or(|top| is_ignored(&top, folder)) {
             return self.walk(folder, true, paths);
-        };
-        let within = if within.starts_with(&top) { within } else { folder };
+        }
         let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-        let listed = git(within, &arguments).ok_or_else(|| io::Error::other("git does not list its files"))?;
+        let listed = git(folder, &arguments).ok_or_else(|| io::Error::other("git does not list its files"))?;
         for name in listed.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-            let path = within.join(Path::new(&*String::from_utf8_lossy(name)));
+            let path = folder.join(Path::new(&*String::from_utf8_lossy(name)));
             // Of another repository in this one git says the folder alone.
             if path.is_dir() && !path.is_symlink() {
                 match self::top(&path).is_some_and(|top| top == path) {
-                    true => self.list(&path, &path, paths)?,
+                    true => self.list(&path, paths)?,
                     false => self.walk(&path, false, paths)?,
                 }
             } else {
@@ -138,6 +171,29 @@ impl Tree {
         }
         Ok(())
     }
+}
+
+/// The first of some files that is not what it was when a build read it.
+pub fn changed(files: &BTreeMap<PathBuf, String>) -> Option<&PathBuf> {
+    files.iter().find(|(path, was)| content(path) != **was).map(|(path, _)| path)
+}
+
+/// The files that Cargo lists in the file that it puts beside a program: all of the machine's that rustc and build
+/// scripts read for it.
+pub fn listed(text: &str) -> Vec<PathBuf> {
+    let Some((_, all)) = text.lines().next().and_then(|line| line.split_once(": ")) else { return Vec::new() };
+    // A blank within a name has a backslash before it.
+    let all = all.replace("\\ ", "\0");
+    all.split(' ').filter(|name| !name.is_empty()).map(|name| name.replace('\0', " ").into()).collect()
+}
+
+/// The digest of what a file holds. What cannot be read was deleted, or leads nowhere.
+fn content(path: &Path) -> String {
+    fs::read(path).map_or(String::new(), |bytes| hex(&Sha256::digest(&bytes)))
+}
+
+fn cargo_home() -> Option<PathBuf> {
+    env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")))
 }
 
 /// What git prints about a folder, where it has something to say.
@@ -218,7 +274,7 @@ mod tests {
             fs::create_dir(at(name)).expect("made");
         }
         fs::write(at("src/main.rs"), "fn main() {}").expect("written");
-        let look = || look(folder.path(), &[], &[&at("out"), &at("answer.json")]);
+        let look = || look(folder.path(), &[folder.path().into()], &[&at("out"), &at("answer.json")]);
         let first = look();
         fs::write(at("target/x"), "made").expect("written");
         fs::write(at("out/results.csv"), "made").expect("written");
@@ -250,28 +306,68 @@ mod tests {
     fn what_lies_elsewhere_or_is_ignored_as_a_whole_is_seen_too() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
-        for name in ["outer/app/src", "outer/nested", "library/src"] {
-            fs::create_dir_all(at(name)).expect("made");
-        }
-        let files = ["outer/app/src/main.rs", "outer/nested/a.rs", "library/src/lib.rs"];
-        files.iter().for_each(|name| fs::write(at(name), "1").expect("written"));
+        let files = ["app/src/main.rs", "nested/a.rs", "beside/src/lib.rs", "../library/src/lib.rs", "docs/a.md"];
+        let files = files.map(|name| at("outer").join(name));
+        files.iter().for_each(|path| {
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, "1").expect("written");
+        });
+        fs::create_dir_all(at("outer/app/.cargo")).expect("made");
         fs::write(at("outer/.gitignore"), "app\n").expect("written");
         if !has_git(&at("outer")) || !has_git(&at("outer/nested")) {
             return;
         }
-        for (project, changed) in [
-            ("outer/app", files[0]),
-            ("outer", files[1]),
-            ("outer", files[2]),
-            ("outer/app", "outer/app/.cargo/config"),
+        let [main, nested, beside, library, docs] = &files;
+        let (config, lock) = (at("outer/app/.cargo/config"), at("outer/Cargo.lock"));
+        for (project, changed, is_source) in [
+            ("outer/app", main, true),
+            ("outer", nested, true),
+            ("outer/app", library, true),
+            // The project is ignored, and what lies beside it is not.
+            ("outer/app", beside, true),
+            ("outer/app", &config, true),
+            ("outer/app", &lock, true),
+            ("outer/app", docs, false),
+            ("outer/app", nested, false),
         ] {
-            fs::create_dir_all(at("outer/app/.cargo")).expect("made");
-            let look = || look(&at(project), &[at("library")], &[]);
+            let look = || look(&at(project), &[at(project), at("outer/beside"), at("library")], &[]);
             let first = look();
             assert_eq!(look(), first);
-            fs::write(at(changed), "2").expect("written");
-            assert_ne!(look().digest, first.digest, "{changed} of {project}");
+            fs::write(changed, format!("{is_source} {project}")).expect("written");
+            assert_eq!(look().digest != first.digest, is_source, "{} of {project}", changed.display());
         }
+    }
+
+    #[test]
+    fn what_a_build_read_elsewhere_is_a_source_of_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().canonicalize().expect("there").join(name);
+        for name in ["app/src/main.rs", "app/.git/HEAD", "out/made.rs", "my docs/a.md", "proto/a/b", "later.rs"] {
+            fs::create_dir_all(at(name).parent().expect("a folder")).expect("made");
+            fs::write(at(name), "1").expect("written");
+        }
+        let root = at("").display().to_string();
+        let text = format!(
+            "{root}app: {root}app/src/main.rs {root}app/.git/HEAD {root}out/made.rs {root}my\\ docs/a.md {root}later.rs \
+             {root}proto {root}gone\n\n{root}other: {root}x\n"
+        );
+        let read = listed(&text);
+        assert_eq!((read.len(), &read[3]), (7, &at("my docs/a.md")));
+        let tree = Tree::new(&at("app"), &[at("app")], &[&at("out")]).expect("there");
+        let sources = tree.sources().expect("read");
+        let hour = std::time::Duration::from_secs(3_600);
+        let later = fs::File::options().write(true).open(at("later.rs")).expect("there");
+        later.set_modified(SystemTime::now() + 2 * hour).expect("set");
+        let found = tree.beside(&read, &sources, SystemTime::now() + hour).expect("read");
+        assert_eq!(
+            found.keys().collect::<Vec<_>>(),
+            [&at("my docs/a.md"), &at("proto/a/b")],
+            "and what the build made is none"
+        );
+        assert_eq!(changed(&found), None);
+        fs::write(at("my docs/a.md"), "2").expect("written");
+        assert_eq!(changed(&found), Some(&at("my docs/a.md")));
+        assert_eq!(listed("nothing"), [PathBuf::new(); 0]);
     }
 
     #[test]

@@ -259,7 +259,16 @@ impl<'a> Study<'a> {
             "seed": self.spec.seed,
             "machine": machine(),
         });
-        kept::same_study(&self.folder, &now, sources)
+        kept::same_study(&self.folder, &now, sources)?;
+        let Some(maker) = self.maker.as_ref().filter(|_| kept::is_measured(&self.folder)) else { return Ok(()) };
+        // What builds read beside the sources is known by what cargo said of them.
+        match self.entries.iter().filter_map(Entry::options).find_map(|options| maker.changed_beside(options)) {
+            None => Ok(()),
+            Some(path) => {
+                let what = format!("sources (`{}` changed)", path.display());
+                Err(StudyError::Other { folder: self.folder.clone(), what })
+            }
+        }
     }
 
     /// Options that differ between builds; a column each.
