@@ -7,6 +7,7 @@
 mod block;
 mod build;
 mod layout;
+mod tiles;
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -20,6 +21,8 @@ use hearth_lab::tune::page;
 use hearth_lab::tune::paired::Settings;
 use hearth_lab::tune::table::{Table, TableError};
 use hearth_lab::tune::text::text;
+use hearth_workload::block::BlockError;
+use serde_json::Value;
 
 use crate::out::{Unwritable, can_be_written};
 use crate::say::Say;
@@ -51,6 +54,11 @@ pub enum Command {
     /// and its bank hashed. A transaction is a full block less the mean of the empty ones, divided by its transactions.
     /// It is one of the workloads of `hearth tune build` where the spec names none.
     Block(block::Block),
+    /// Measure how long this build takes for a transaction in each tile.
+    ///
+    /// On one thread that works in each tile in turn, its links included: quic (with a client), verify, dedup, pack, bank,
+    /// poh and shred. It is one of the workloads of `hearth tune build` where the spec names none.
+    Tiles(tiles::Tiles),
     /// Find the layout that is best on this machine: how many tiles of each kind, and on which core each.
     ///
     /// Begins with the configuration's layout, reads from short benches what limits it, moves tiles toward that and
@@ -146,8 +154,8 @@ pub enum TuneError {
     #[error(transparent)]
     Layout(#[from] layout::LayoutError),
     /// A block cannot be made or executed.
-    #[error("a block cannot be executed: {0}")]
-    Block(String),
+    #[error(transparent)]
+    Block(#[from] BlockError),
     /// Ctrl-C, where nothing goes on later.
     #[error("stopped; nothing was kept")]
     Interrupted,
@@ -179,6 +187,7 @@ pub fn run(command: &Command, say: &Say) -> Result<(), TuneError> {
         Command::Analyze(options) => answer(options, say),
         Command::Layout(options) => layout::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
         Command::Block(options) => block::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
+        Command::Tiles(options) => tiles::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
         Command::Build(options) => build::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
     }
 }
@@ -210,6 +219,23 @@ fn answer(options: &Analyze, say: &Say) -> Result<(), TuneError> {
 fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), TuneError> {
     let Some(path) = path else { return Ok(()) };
     fs::write(path, text()).map_err(|source| Unwritable { path: path.into(), source }.into())
+}
+
+/// Measures and tells what came out: as text, and as JSON into a file; or, where that is `-`, as JSON alone.
+fn told(
+    json: Option<&Path>,
+    say: &Say,
+    measure: impl FnOnce() -> Result<(String, Value), TuneError>,
+) -> Result<(), TuneError> {
+    let file = json.filter(|path| path.as_os_str() != "-");
+    file.map_or(Ok(()), can_be_written)?;
+    let (text, result) = measure()?;
+    write(file, || format!("{result:#}\n"))?;
+    match json == file {
+        true => say.text(text),
+        false => say.text(format!("{result:#}\n")),
+    }
+    Ok(())
 }
 
 fn open(path: &Path) -> Result<Box<dyn Read>, TuneError> {

@@ -1,9 +1,8 @@
-//! What the benches of this folder have in common: transfers among made-up accounts, and a ledger.
+//! What all of it is made of: transfers among made-up accounts, and a ledger.
 
 use std::sync::Arc;
 
 use hearth_ledger::{Account, Genesis, GenesisConfig, Ledger, LedgerConfig};
-use hearth_testkit::random::Random;
 use hearth_wire::{Pubkey, TransferTemplate};
 
 /// Transactions of a microblock.
@@ -13,8 +12,8 @@ pub const TRANSFER_SIZE: usize = 215;
 
 /// Bytes that are another's for no other `n`.
 pub fn bytes<const N: usize>(n: u64) -> [u8; N] {
-    let (mut random, mut bytes) = (Random(n), [0; N]);
-    bytes.as_chunks_mut().0.iter_mut().for_each(|word| *word = random.word().to_le_bytes());
+    let mut bytes = [0; N];
+    fastrand::Rng::with_seed(n).fill(&mut bytes);
     bytes
 }
 

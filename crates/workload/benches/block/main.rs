@@ -6,10 +6,9 @@
 //!         yardsticks are the libraries that the tiles drive, doing the same without links
 //! memory  16 MB for each link of a rig; store: at most 1 GB of files, removed at the end
 //!
-//! cargo bench -p hearth-pipeline --bench tiles_block
+//! cargo bench -p hearth-workload --bench block
 
 mod bank;
-mod load;
 mod pack;
 mod poh;
 mod shred;

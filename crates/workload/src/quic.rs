@@ -1,11 +1,4 @@
-//! quic: transactions a second through the tile, links included, beside the bare server.
-//!
-//! reads   transactions of 200 bytes, a stream each, that a client has encrypted into datagrams
-//! writes  one line per figure. The client's work is in all of them and equal; below each pair is the time that the
-//!         tile and the bare server themselves took
-//! memory  a connection's windows
-//!
-//! cargo bench -p hearth-pipeline --bench tiles_quic
+//! quic: a client's datagrams in, the transactions in them out. The client's work is part of a round.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -14,9 +7,10 @@ use std::time::{Duration, Instant};
 use hearth_pipeline::drops::DropLog;
 use hearth_pipeline::links::{Datagram, NET_QUIC, Outgoing, PortKind, QUIC_NET};
 use hearth_pipeline::quic::{Config, Quic};
-use hearth_quic::{Client, ClientConfig, Server, ServerConfig};
-use hearth_testkit::bench::{Bench, Unit};
+use hearth_quic::{Client, ClientConfig, ServerConfig};
 use hearth_tile::rig::Rig;
+
+use crate::Work;
 
 /// Transactions in one piece of work: half of what a rig's link holds.
 const ROUND: usize = 128;
@@ -24,13 +18,31 @@ const TRANSACTION: [u8; 200] = [7; 200];
 const VERIFY: [&str; 2] = ["quic_verify:0", "quic_verify:1"];
 
 /// What is measured: takes datagrams and the time, counts the transactions in them, and gives its answers.
-trait Receiver {
+pub trait Receiver {
+    /// The time as it has it.
     fn now(&self) -> Instant;
+    /// Takes datagrams; how many transactions were in them.
     fn receive(&mut self, from: SocketAddr, datagrams: &[Vec<u8>], answers: &mut Vec<Vec<u8>>) -> u64;
+    /// Lets time pass.
     fn pass_time(&mut self, by: Duration);
 }
 
-struct Tile(Rig<Quic>);
+/// The tile.
+pub struct Tile(Rig<Quic>);
+
+impl Tile {
+    /// As a node on this machine has it, with links to two verify tiles.
+    pub fn new() -> Self {
+        let config = Config { server: ServerConfig::local(), drops: DropLog::default() };
+        Self(Rig::new(&config, &[NET_QUIC], &[VERIFY[0], VERIFY[1], QUIC_NET]))
+    }
+}
+
+impl Default for Tile {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Receiver for Tile {
     fn now(&self) -> Instant {
@@ -58,39 +70,8 @@ impl Receiver for Tile {
     }
 }
 
-struct Bare {
-    server: Server,
-    now: Instant,
-    buffer: Vec<u8>,
-}
-
-impl Receiver for Bare {
-    fn now(&self) -> Instant {
-        self.now
-    }
-
-    fn receive(&mut self, from: SocketAddr, datagrams: &[Vec<u8>], answers: &mut Vec<Vec<u8>>) -> u64 {
-        for data in datagrams {
-            self.server.handle_datagram(self.now, from, None, data);
-        }
-        self.server.handle_timeout(self.now);
-        let mut got = 0;
-        while self.server.poll_transaction(self.now, |_, bytes| _ = black_box(bytes)).is_some() {
-            got += 1;
-        }
-        while self.server.poll_transmit(self.now, &mut self.buffer).is_some() {
-            answers.push(self.buffer.clone());
-        }
-        got
-    }
-
-    fn pass_time(&mut self, by: Duration) {
-        self.now += by;
-    }
-}
-
 /// A client and what receives from it.
-struct Pair<R> {
+pub struct Pair<R> {
     client: Client,
     receiver: R,
     datagrams: Vec<Vec<u8>>,
@@ -101,7 +82,8 @@ struct Pair<R> {
 }
 
 impl<R: Receiver> Pair<R> {
-    fn new(receiver: R) -> Self {
+    /// Connected, its congestion window wide open.
+    pub fn new(receiver: R) -> Self {
         let mut client = Client::new(ClientConfig::local(), Some(&[3; 32]), &[4; 32]).expect("a client");
         client.connect(receiver.now(), "127.0.0.1:8009".parse().expect("an address"));
         let (datagrams, answers, buffer) = (vec![], vec![], vec![]);
@@ -115,6 +97,13 @@ impl<R: Receiver> Pair<R> {
         pair
     }
 
+    /// What the receiver alone took for a transaction.
+    pub fn own_nanos(&self) -> f64 {
+        self.own.0.as_nanos() as f64 / self.own.1 as f64
+    }
+}
+
+impl<R: Receiver> Work for Pair<R> {
     /// A round of transactions from the client, and the answers back to it. How many were given out.
     fn round(&mut self) -> u64 {
         let (now, here) = (self.receiver.now(), SocketAddr::from(([127, 0, 0, 1], 9000)));
@@ -136,23 +125,5 @@ impl<R: Receiver> Pair<R> {
         }
         self.receiver.pass_time(Duration::from_micros(200));
         got
-    }
-
-    fn nanos_per_transaction(&self) -> f64 {
-        self.own.0.as_nanos() as f64 / self.own.1 as f64
-    }
-}
-
-fn main() {
-    let bench = Bench::from_args();
-    let config = Config { server: ServerConfig::local(), drops: DropLog::default() };
-    let mut tile = Pair::new(Tile(Rig::new(&config, &[NET_QUIC], &[VERIFY[0], VERIFY[1], QUIC_NET])));
-    let now = Instant::now();
-    let server = Server::new(ServerConfig::local(), &[1; 32], &[2; 32], now).expect("a server");
-    let mut bare = Pair::new(Bare { server, now, buffer: vec![] });
-    let name = "client + quic tile, a stream per 200 B";
-    if bench.paired(name, Unit::PerSecond, Some(0.8), || tile.round(), || bare.round()).is_some() {
-        let (tile, bare) = (tile.nanos_per_transaction(), bare.nanos_per_transaction());
-        println!("    the tile itself {tile:.0} ns a transaction, {:.2} M/s; the bare server {bare:.0} ns", 1e3 / tile);
     }
 }

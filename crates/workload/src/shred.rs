@@ -5,27 +5,24 @@ use std::hint::black_box;
 use hearth_pipeline::links::{
     MICROBLOCK_MTU, POH_SHRED, PohEntry, PohEntryAt, SHRED_NET, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, read_set,
 };
-use hearth_pipeline::shred::{Config, FecSet, Shred, Shredder, ShredderConfig, ShredderError, entry_bytes_within};
-use hearth_testkit::bench::{Bench, Unit};
+use hearth_pipeline::shred::{Config, Shred, entry_bytes_within};
 use hearth_tile::rig::Rig;
-use hearth_wire::entry::write_entry;
 
-use crate::load::{MICROBLOCK, TRANSFER_SIZE, transfers};
+use crate::Work;
+use crate::made::{MICROBLOCK, TRANSFER_SIZE, transfers};
 
-/// Entries of a round, and of a slot.
+/// Entries of a round.
 const ROUND: u64 = 16;
-const SLOT: u64 = 1024;
-const SHREDS: u32 = 32_768;
-const ENTRY_SIZE: usize = PohEntry::ENTRY_HEADER + MICROBLOCK * TRANSFER_SIZE;
+/// Entries of a slot.
+pub const SLOT: u64 = 1024;
+/// Shreds that a slot may have.
+pub const SHREDS: u32 = 32_768;
+/// Bytes of an entry.
+pub const ENTRY_SIZE: usize = PohEntry::ENTRY_HEADER + MICROBLOCK * TRANSFER_SIZE;
 const _: () = assert!(SLOT * ENTRY_SIZE as u64 <= entry_bytes_within(SHREDS as u64) && SLOT.is_multiple_of(ROUND));
 
-pub fn entries(bench: &Bench) {
-    let (mut tile, mut bare) = (Tile::new(), Bare::new());
-    let name = "shred tile, entries of 64 transfers";
-    bench.paired(name, Unit::PerSecond, None, || tile.round(), || bare.round());
-}
-
-struct Tile {
+/// The tile, and the signatures that it asks for, made up.
+pub struct Load {
     rig: Rig<Shred>,
     transfers: Vec<u8>,
     buffer: Vec<u8>,
@@ -39,8 +36,9 @@ struct Tile {
     store: String,
 }
 
-impl Tile {
-    fn new() -> Self {
+impl Load {
+    /// At the begin of the first slot.
+    pub fn new() -> Self {
         let [to_sign, signed, store, net] =
             [SHRED_SIGN, SIGN_SHRED, SHRED_STORE, SHRED_NET].map(|link| format!("{link}:0"));
         let config = Config {
@@ -63,7 +61,15 @@ impl Tile {
         self.rig.give(POH_SHRED, self.slot, &self.buffer[..size]);
         self.given += size - PohEntry::HEADER;
     }
+}
 
+impl Default for Load {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Work for Load {
     fn round(&mut self) -> u64 {
         (0..ROUND).for_each(|_| self.give(false));
         self.entries += ROUND;
@@ -81,44 +87,5 @@ impl Tile {
             (self.slot, self.entries, self.given, self.stored) = (self.slot + 1, 0, 0, 0);
         }
         ROUND * MICROBLOCK as u64
-    }
-}
-
-/// The shredder alone; its sets are signed and not copied anywhere.
-struct Bare {
-    shredder: Shredder,
-    entry: Vec<u8>,
-    set: FecSet,
-    slot: u64,
-}
-
-impl Bare {
-    fn new() -> Self {
-        let mut entry = vec![];
-        write_entry(1, &[5; 32], MICROBLOCK, &transfers(), &mut entry);
-        assert_eq!(entry.len(), ENTRY_SIZE);
-        let config = ShredderConfig { version: 7, batch_sets: 8, shreds_per_slot_max: SHREDS };
-        Self { shredder: Shredder::new(config, [9; 32]), entry, set: FecSet::new(), slot: 0 }
-    }
-
-    /// A slot.
-    fn round(&mut self) -> u64 {
-        self.slot += 1;
-        self.shredder.begin_slot(self.slot, self.slot - 1).expect("the one before has ended");
-        for _ in 0..SLOT {
-            while self.shredder.push(black_box(&self.entry), 0) == Err(ShredderError::BatchFull) {
-                self.end_batch(false);
-            }
-        }
-        self.end_batch(true);
-        SLOT * MICROBLOCK as u64
-    }
-
-    fn end_batch(&mut self, ends_slot: bool) {
-        self.shredder.end_batch(ends_slot);
-        while self.shredder.next_set(&mut self.set) {
-            self.set.sign(&[3; 64]);
-            black_box(&self.set);
-        }
     }
 }

@@ -8,8 +8,7 @@ use hearth_pipeline::shred::SET_CAPACITY;
 use hearth_pipeline::store::{Config, Store};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_tile::rig::Rig;
-
-use crate::load::{TRANSFER_SIZE, ledger};
+use hearth_workload::made::{TRANSFER_SIZE, ledger};
 
 /// Sets of a round, and of a slot.
 const ROUND: u32 = 32;

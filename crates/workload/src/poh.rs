@@ -1,0 +1,86 @@
+//! poh in low power: executed microblocks in, entries out, slot after slot.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use hearth_pipeline::links::{BANK_POH, DonePacking, Executed, LeaderSlot, PACK_POH, POH_PACK, POH_SHRED, SLOT_BEGINS};
+use hearth_pipeline::poh::chain::Config as ChainConfig;
+use hearth_pipeline::poh::{Config, Poh};
+use hearth_tile::rig::Rig;
+
+use crate::Work;
+use crate::made::{MICROBLOCK, ledger, transfers};
+
+/// Microblocks of a round.
+const ROUND: u64 = 16;
+/// Microblocks of a slot.
+pub const SLOT: u64 = 512;
+/// No hashes between the ticks.
+pub const LOW_POWER: ChainConfig =
+    ChainConfig { hashes_per_tick: None, ticks_per_slot: 64, slot_ns: 400_000_000, max_microblocks: SLOT };
+
+/// The tile, and a ledger that has no accounts.
+pub struct Load {
+    rig: Rig<Poh>,
+    /// A microblock, whose header is written anew each time.
+    executed: Vec<u8>,
+    slot: u64,
+    id: u64,
+    bank: String,
+}
+
+impl Load {
+    /// In low power, at the begin of the first slot.
+    pub fn new() -> Self {
+        let bank = format!("{BANK_POH}:0");
+        let config = Config { chain: LOW_POWER, on_demand: None, ledger: ledger(&[]) };
+        let mut rig = Rig::<Poh>::new(&config, &[&bank, PACK_POH], &[POH_PACK, POH_SHRED]);
+        rig.run();
+        let executed = [vec![0; Executed::HEADER], transfers()].concat();
+        Self { rig, executed, slot: 1, id: 0, bank }
+    }
+
+    fn drain(&mut self) -> usize {
+        self.rig.drain(POH_SHRED, |_, payload| {
+            black_box(payload);
+        })
+    }
+
+    /// Pack is done and the time is over: the ticks come, and the next slot begins.
+    fn end_slot(&mut self) {
+        let done = DonePacking { slot: self.slot, microblocks: self.id };
+        self.rig.give(PACK_POH, self.slot, &done.encode());
+        self.rig.advance(Duration::from_nanos(LOW_POWER.slot_ns));
+        self.rig.run();
+        assert_eq!(self.drain(), LOW_POWER.ticks_per_slot as usize);
+        let events = self.rig.take_control(POH_PACK);
+        let (control, begins) = events.last().expect("the next slot begins");
+        assert_eq!((*control, LeaderSlot::read(begins).slot), (SLOT_BEGINS, self.slot + 1));
+        (self.slot, self.id) = (self.slot + 1, 0);
+    }
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Work for Load {
+    fn round(&mut self) -> u64 {
+        const { assert!(SLOT.is_multiple_of(ROUND)) };
+        let len = self.executed.len() - Executed::HEADER;
+        for _ in 0..ROUND {
+            let mixin = [self.id as u8; 32];
+            Executed::write_header(&mut self.executed, self.slot, self.id, &mixin, MICROBLOCK as u16, len);
+            self.rig.give(&self.bank, self.id, &self.executed);
+            self.id += 1;
+        }
+        self.rig.run();
+        assert_eq!(self.drain(), ROUND as usize);
+        if self.id == SLOT {
+            self.end_slot();
+        }
+        ROUND * MICROBLOCK as u64
+    }
+}
