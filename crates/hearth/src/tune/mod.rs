@@ -56,8 +56,8 @@ pub enum Command {
     Block(block::Block),
     /// Measure how long this build takes for a transaction in each tile.
     ///
-    /// On one thread that works in each tile in turn, its links included: quic (with a client), verify, dedup, pack, bank,
-    /// poh and shred. It is one of the workloads of `hearth tune build` where the spec names none.
+    /// On one thread that works in each tile in turn, its links included: quic (with a client), verify, dedup, pack,
+    /// bank, poh and shred. It is one of the workloads of `hearth tune build` where the spec names none.
     Tiles(tiles::Tiles),
     /// Find the layout that is best on this machine: how many tiles of each kind, and on which core each.
     ///

@@ -90,7 +90,7 @@ pub struct Shown<'a> {
 }
 
 impl Workload {
-    /// Ours: a node of its own under load, for some seconds; and blocks that are executed, empty and full.
+    /// Ours: a node of its own under load, for some seconds; each tile alone; blocks that are executed, empty and full.
     pub fn ours() -> Vec<Self> {
         let metric = |name: &str, part: &str, field: &str, more: bool| {
             let text = format!(r#""{part}":\s*\{{[^}}]*"{field}":\s*([0-9.eE+-]+)"#);
@@ -105,9 +105,12 @@ impl Workload {
             metric("block_ns_per_txn", "transaction_ns", "median", false),
             metric("empty_block_ns", "empty_block_ns", "median", false),
         ];
+        let source = Source::regex(r#""tiles_ns":\s*([0-9.eE+-]+)"#).expect("as written here");
+        let tiles = vec![Metric { name: "tiles_ns_per_txn".into(), source, more: Some(false) }];
         vec![
             Self { run: "cd {scratch} && {bin} bench --warmup 1 --duration 4 --json -".into(), metrics: load },
             Self { run: "{bin} tune block --json -".into(), metrics: block },
+            Self { run: "{bin} tune tiles --json -".into(), metrics: tiles },
         ]
     }
 
@@ -219,13 +222,14 @@ mod tests {
             (
                 0,
                 r#"{ "cpu_us_per_txn": { "load": 4.0, "node": 10.5 }, "txn_per_s": { "max": 9, "mean": 7.25 } }"#,
-                ["7.25", "10.5"],
+                &["7.25", "10.5"][..],
             ),
             (
                 1,
                 r#"{ "empty_block_ns": { "mean": 4.0, "median": 3.5 }, "transaction_ns": { "mean": 9, "median": 8.5 } }"#,
-                ["8.5", "3.5"],
+                &["8.5", "3.5"],
             ),
+            (2, r#"{ "tiles": { "bank": { "median": 1.5 } }, "tiles_ns": 11049.5 }"#, &["11049.5"]),
         ] {
             let shown = Shown { printed, wall_s: 1.0, cpu_s: None };
             assert_eq!(Workload::ours()[workload].values(&shown).expect("fine"), values);
