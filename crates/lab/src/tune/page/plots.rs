@@ -2,7 +2,7 @@
 //!
 //! reads   an [`Answer`]
 //! writes  HTML with SVG in it, places in percent: circles stay round however wide the page is
-//! memory  [`BOXES_MAX`] boxes a metric, [`POINTS_MAX`] points a pair of goals
+//! memory  [`BOXES_MAX`] boxes a metric, [`POINTS_MAX`] points a pair of goals, the reference beside
 //! drops   builds beyond these, and says how many
 
 use std::fmt::{self, Write};
@@ -63,7 +63,7 @@ impl Quartiles {
     }
 }
 
-/// A box plot of a metric: a line a build, the best first.
+/// A box plot of a metric: a line a build, the best first, or the greatest where it is no goal.
 pub fn boxes(html: &mut String, answer: &Answer, metric: usize) -> fmt::Result {
     let table = &answer.table;
     let (name, dimension) = (&table.metrics[metric].name, table.metrics[metric].dimension);
@@ -72,7 +72,7 @@ pub fn boxes(html: &mut String, answer: &Answer, metric: usize) -> fmt::Result {
     let mut all: Vec<(usize, Quartiles)> = all.collect();
     let gain = |one: &Quartiles| goal.map_or(one.box_[1], |goal| goal.gain(one.box_[1]));
     all.sort_by(|a, b| gain(&b.1).total_cmp(&gain(&a.1)));
-    let more = all.len().saturating_sub(BOXES_MAX);
+    let there = all.len();
     let mut rank = 0;
     all.retain(|(build, _)| {
         rank += 1;
@@ -127,11 +127,19 @@ pub fn boxes(html: &mut String, answer: &Answer, metric: usize) -> fmt::Result {
         writeln!(html, "</svg><b>{}</b></div>", axis.said(one.box_[1]))?;
     }
     across(html, &axis)?;
-    if more > 0 {
-        writeln!(html, "<p class=\"quiet\">The best {BOXES_MAX}; {more} more are not drawn.</p>")?;
-    }
+    left_out(html, there, all.len(), goal.is_some())?;
     html.push_str("</figure>\n");
     Ok(())
+}
+
+/// Of boxes says which are not there.
+fn left_out(html: &mut String, there: usize, drawn: usize, is_goal: bool) -> fmt::Result {
+    if there == drawn {
+        return Ok(());
+    }
+    let which = if is_goal { "best" } else { "greatest" };
+    let beside = if drawn > BOXES_MAX { " and the reference" } else { "" };
+    writeln!(html, "<p class=\"quiet\">The {BOXES_MAX} {which}{beside}; {} more are not drawn.</p>", there - drawn)
 }
 
 /// Begins a line of a plot, up to what is drawn in it.
@@ -210,8 +218,11 @@ fn scatter(html: &mut String, answer: &Answer, a: usize, b: usize) -> fmt::Resul
     // What matters is drawn last, and so above the rest.
     let order = |class: &str| ["front", "reference", "near", "other"].iter().position(|one| *one == class);
     points.sort_by_key(|(build, ..)| order(class(answer, *build)));
-    let more = points.len().saturating_sub(POINTS_MAX);
-    points.truncate(POINTS_MAX);
+    let mut rank = 0;
+    let (points, left): (Vec<_>, Vec<_>) = points.into_iter().partition(|(build, ..)| {
+        rank += 1;
+        rank <= POINTS_MAX || Some(*build) == answer.reference
+    });
     let x = Axis::of(points.iter().flat_map(|(_, x, _)| [x.value, x.low, x.high]), x_kind);
     let y = Axis::of(points.iter().flat_map(|(_, _, y)| [y.value, y.low, y.high]), y_kind);
     let (Some(x), Some(y)) = (x, y) else { return Ok(()) };
@@ -247,8 +258,14 @@ fn scatter(html: &mut String, answer: &Answer, a: usize, b: usize) -> fmt::Resul
         write!(html, "<i style=\"left:{at:.2}%\">{word}</i>")?;
     }
     writeln!(html, "</div><div class=\"unit\">{x_name}</div></div>")?;
-    if more > 0 {
-        writeln!(html, "<p class=\"quiet\">{more} more builds, none of them near the front, are not drawn.</p>")?;
+    if !left.is_empty() {
+        let near = left.iter().filter(|(build, ..)| ["front", "near"].contains(&class(answer, *build))).count();
+        let near = if near > 0 {
+            format!("{near} of them on the front or near it")
+        } else {
+            "none of them near the front".into()
+        };
+        writeln!(html, "<p class=\"quiet\">{} more builds, {near}, are not drawn.</p>", left.len())?;
     }
     html.push_str("</figure>\n");
     Ok(())
@@ -356,6 +373,58 @@ pub fn effects(html: &mut String, answer: &Answer, goal: usize) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tune::analysis::{Question, analyze};
+    use crate::tune::paired::Settings;
+    use crate::tune::table::Table;
+
+    /// So many builds, each faster and larger than the one before, and the reference, which is the worst of all.
+    fn answer(count: usize) -> Answer {
+        let mut text = "nb_build,metric,value,repetition\n".to_owned();
+        for round in 1..=6 {
+            for build in 0..count {
+                let (speed, size) = (100 + 2 * build + round, 100 + 2 * build + round % 2);
+                text.push_str(&format!("b{build},speed,{speed},{round}\nb{build},size,{size},{round}\n"));
+                text.push_str(&format!("b{build},told,{build},{round}\n"));
+            }
+            text.push_str(&format!(
+                "plain,speed,{},{round}\nplain,size,5000,{round}\nplain,told,-1,{round}\n",
+                50 + round
+            ));
+        }
+        let question = Question {
+            max: vec!["speed".into()],
+            min: vec!["size".into()],
+            reference: Some("plain".into()),
+            settings: Settings { resamples: 8, ..Settings::default() },
+            ..Question::default()
+        };
+        analyze(Table::read(text.as_bytes()).expect("a table"), &question).expect("an answer")
+    }
+
+    #[test]
+    fn what_is_not_drawn_is_counted_and_the_reference_always_is() {
+        for (builds, said) in
+            [(60, None), (61, Some("and the reference; 1 more are")), (70, Some("reference; 10 more"))]
+        {
+            let answer = answer(builds);
+            for (metric, which) in [("speed", "The 60 best"), ("told", "The 60 greatest")] {
+                let mut html = String::new();
+                boxes(&mut html, &answer, answer.table.metric(metric).expect("there")).expect("written");
+                let drawn = html.matches("class=\"box\"").count();
+                assert_eq!((drawn, html.contains("are not drawn")), (61, said.is_some()), "{builds}");
+                assert!(said.is_none_or(|said| html.contains(said) && html.contains(which)), "{html}");
+                assert!(html.contains("<span>plain</span>"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_scatter_that_is_full_has_the_reference_and_says_what_it_lacks() {
+        let mut html = String::new();
+        scatter(&mut html, &answer(410), 0, 1).expect("written");
+        assert!(html.contains("<g class=\"point reference\">"), "the reference is in it");
+        assert!(html.contains("<p class=\"quiet\">10 more builds, 10 of them on the front or near it, are not"));
+    }
 
     #[test]
     fn quartiles_are_as_by_hand() {
