@@ -88,6 +88,20 @@ impl Project {
     }
 }
 
+impl Project {
+    /// The rounds in which a build was measured.
+    fn rounds(&self, build: &str) -> Vec<u32> {
+        let of = |row: &String| {
+            let cells: Vec<&str> = row.split(',').collect();
+            let is_its = cells[0] == build && cells[cells.len() - 3] == "speed";
+            is_its.then(|| cells[cells.len() - 1].parse().expect("a number"))
+        };
+        let mut all: Vec<u32> = self.rows().iter().filter_map(of).collect();
+        all.sort_unstable();
+        all
+    }
+}
+
 const NEVER: usize = usize::MAX;
 
 fn calm(
@@ -216,6 +230,60 @@ fn a_race_drops_what_is_beaten_and_says_what_it_saved() {
     let rows = project.rows();
     assert_eq!(rows.iter().filter(|row| row.starts_with("features=slow,") && row.contains(",speed,")).count(), 6);
     assert!(report.conclusion().contains("`layouts = 0`"));
+}
+
+#[test]
+fn what_comes_back_is_measured_beside_the_reference() {
+    let project = Project::new();
+    // By the second day the machine is ten times as fast.
+    fs::write(project.at("day"), "0").expect("written");
+    let line = WORKLOAD.replace("{bin} 0.$(", "{bin} $(cat ../day).$(");
+    let text =
+        format!("{HEAD}{MATRIX}{line}").replace("rounds = 6\n", "rounds = 7\n").replace("layouts = 2", "layouts = 0");
+    let report = project.study(&text, true, NEVER, &calm).0.expect("an answer");
+    assert_eq!(report.happened.dropped["features=slow"], 6, "{}", report.text(true));
+    let dropped = ["features=slow", "panic=abort+features=slow"];
+    assert_eq!(project.rounds("features=slow"), (1..=6).collect::<Vec<_>>());
+    // The same without --race, and stopped once more.
+    fs::write(project.at("day"), "900").expect("written");
+    let before = project.rows().len();
+    let stopped = project.study(&text, false, before + 3, &calm).0.expect_err("stopped");
+    assert!(matches!(stopped, StudyError::Stopped { .. }), "{stopped}");
+    let report = project.study(&text, false, NEVER, &calm).0.expect("an answer");
+    for build in dropped {
+        assert_eq!(project.rounds(build), (1..=6).chain([8]).collect::<Vec<_>>(), "{build}");
+        let at = report.answer.table.build(build).expect("there");
+        assert_eq!(report.answer.paired.estimates[at][0].rounds, 7);
+    }
+    for build in ["default", "default (copy)"] {
+        assert_eq!(project.rounds(build), (1..=8).collect::<Vec<_>>(), "{build}");
+    }
+    assert_eq!(project.rounds("panic=abort"), (1..=7).collect::<Vec<_>>(), "it has all of its rounds");
+    assert_eq!(verdict(&report, "features=slow"), Verdict::Worse, "{}", report.text(true));
+    // More rounds are new ones, of all.
+    let more = text.replace("rounds = 7\n", "rounds = 9\n");
+    let report = project.study(&more, false, NEVER, &calm).0.expect("an answer");
+    assert_eq!(project.rounds("panic=abort"), (1..=7).chain([9, 10]).collect::<Vec<_>>());
+    assert_eq!(project.rounds("features=slow"), (1..=6).chain(8..=10).collect::<Vec<_>>());
+    assert_eq!(verdict(&report, "features=slow"), Verdict::Worse, "{}", report.text(true));
+    assert_eq!(verdict(&report, "panic=abort"), Verdict::Better, "{}", report.text(true));
+}
+
+#[test]
+fn the_copy_is_timed_for_itself() {
+    let project = Project::new();
+    let text = format!("objectives = [\"build_seconds\"]\nbuild-repetitions = 6\n{HEAD}{WORKLOAD}")
+        .replace("layouts = 2", "layouts = 0");
+    project.study(&text, false, NEVER, &calm).0.expect("an answer");
+    let times = |build: &str| -> Vec<String> {
+        let rows = project.rows();
+        let cells = rows.iter().map(|row| row.split(',').map(str::to_owned).collect::<Vec<_>>());
+        let of = cells.filter(|cells| cells[0] == build && cells[cells.len() - 3] == "build_seconds");
+        of.map(|cells| cells[cells.len() - 2].clone()).collect()
+    };
+    let (own, copy) = (times("default"), times("default (copy)"));
+    assert_eq!((own.len(), copy.len()), (6, 6));
+    assert!(own.iter().all(|one| one.ends_with(" s") && !copy.contains(one)), "{own:?}, {copy:?}");
 }
 
 #[test]
@@ -356,11 +424,11 @@ fn what_is_better_at_a_price_is_told_as_that() {
     let report = project.study(&text, false, NEVER, &calm).0.expect("an answer");
     let found = report.trade_offs();
     assert_eq!(found[0].build, "panic=abort", "{}", report.text(true));
-    assert!(found[0].is_on_front && found[0].better[0].starts_with("speed +"), "{found:?}");
+    assert!(found[0].p_front > 0.9 && found[0].better[0].starts_with("speed +"), "{found:?}");
     assert!(found[0].worse[0].starts_with("binary_bytes +"), "{found:?}");
     let conclusion = report.conclusion();
     assert!(conclusion.starts_with("no build is better without a price. Better at one: `panic=abort` (speed +"));
-    assert!(conclusion.contains("at the price of binary_bytes +") && conclusion.contains("; on the front)"));
+    assert!(conclusion.contains("at the price of binary_bytes +") && conclusion.contains("; P(front) "));
     // Some bytes more, as any other build has them, are no price.
     let tens =
         text.replace("[matrix]", "[matters]\nbinary_bytes = 0.9\n[matrix]").replace("layouts = 2", "layouts = 0");
@@ -422,8 +490,10 @@ fn what_failed_stays_out_and_what_it_had_beaten_comes_back() {
     assert!(told.iter().any(|line| line.contains("`mid` is beaten beyond doubt")), "{told:?}");
     assert!(report.failed["quick"].contains("exit code 1"), "{:?}", report.failed);
     assert!(report.happened.dropped.is_empty() && report.happened.saved == 0, "{:?}", report.happened);
-    let of_mid = |row: &&String| row.starts_with("mid,") && row.contains(",speed,");
-    assert_eq!(project.rows().iter().filter(of_mid).count(), 12);
+    // Not in the rounds that are over, but in new ones, with the reference and its copy beside it.
+    assert_eq!(project.rounds("mid"), (1..=6).chain(9..=14).collect::<Vec<_>>());
+    assert_eq!((project.rounds("default"), project.rounds("default (copy)")), ((1..=14).collect(), (1..=14).collect()));
+    assert!(told.iter().any(|line| line.starts_with("`mid` is measured after all")), "{told:?}");
     assert!(report.conclusion().contains("it is not built here"), "{}", report.conclusion());
     // It would go well now; but what is measured does not depend on when one asks.
     fs::write(project.at("quick.sh"), "echo speed 500.${1#0.}\n").expect("written");
@@ -451,6 +521,8 @@ fn results_of_other_sources_are_not_mixed_with_these() {
     let error = project.study(&text, false, NEVER, &calm).0.expect_err("others").to_string();
     assert!(error.contains("holds a study with other sources") && error.contains("--out"), "{error}");
     fs::write(project.at("app/src/main.rs"), MAIN).expect("written");
+    let error = project.study(&text.replace("retries = 1", "retries = 2"), false, NEVER, &calm).0;
+    assert!(error.expect_err("others").to_string().contains("other limits (`retries` is 2 and was 1)"));
     let error = project.study(&text.replace("better = \"higher\"", "better = \"lower\""), false, NEVER, &calm);
     assert!(error.0.expect_err("others").to_string().contains("other workloads"));
     let _held = held(&project.at("out/lock"));

@@ -1,56 +1,91 @@
 //! What happened in a study beside its values, so that it is still known when the study goes on.
 //!
 //! reads   a file of events that was begun, whatever its end looks like
-//! writes  a row for each build that failed, each run that was disturbed, each that was given up; on the disk at once
-//! memory  the failures; the rest is counted
-//! drops   a torn last row
+//! writes  a row for each round's builds, each build that failed, each run that was disturbed or given up; on the disk
+//!         at once
+//! memory  the builds of each round, the failures, tries of runs; the rest is counted
+//! drops   a torn last row, and a round of which not all builds are there
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-const HEADER: &str = "event,build,round,why\n";
+use super::results::Run;
+
+const HEADER: &str = "event,build,workload,round,why\n";
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// A build takes part in a round.
+    TakesPart,
+    /// Those are all of the round, and it begins.
+    Round,
     /// A build takes no part any more.
     Failed,
     /// A run was disturbed.
     Rejected,
     /// A run was disturbed too often, and its value is missing.
     GivenUp,
+    /// Every run of a round was: they are tried anew.
+    Busy,
 }
 
 impl Event {
-    const ALL: [Self; 3] = [Self::Failed, Self::Rejected, Self::GivenUp];
+    const ALL: [Self; 6] = [Self::TakesPart, Self::Round, Self::Failed, Self::Rejected, Self::GivenUp, Self::Busy];
 
     fn name(self) -> &'static str {
         match self {
+            Self::TakesPart => "takes part",
+            Self::Round => "round",
             Self::Failed => "failed",
             Self::Rejected => "rejected",
             Self::GivenUp => "given up",
+            Self::Busy => "busy",
         }
     }
+}
+
+/// A round, and who takes part in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// From 1.
+    pub number: u32,
+    /// Names of builds.
+    pub builds: BTreeSet<String>,
 }
 
 /// The file.
 pub struct Events {
     file: File,
+    /// Rounds that were begun.
+    pub rounds: Vec<Round>,
     /// Builds that failed, and how.
     pub failed: BTreeMap<String, String>,
     /// Runs that were disturbed.
     pub rejected: usize,
-    /// Runs that were given up.
-    pub given_up: usize,
+    /// By what the last one was.
+    pub last: String,
+    /// How often each run was, since the machine was busy all the time.
+    tries: BTreeMap<Run, u32>,
+    /// Builds of a round that is not there yet.
+    taking_part: BTreeSet<String>,
 }
 
 impl Events {
     /// Opens a file, or begins it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
-        let mut made = Self { file, failed: BTreeMap::new(), rejected: 0, given_up: 0 };
+        let mut made = Self {
+            file,
+            rounds: Vec::new(),
+            failed: BTreeMap::new(),
+            rejected: 0,
+            last: String::new(),
+            tries: BTreeMap::new(),
+            taking_part: BTreeSet::new(),
+        };
         let mut bytes = Vec::new();
         made.file.read_to_end(&mut bytes)?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -68,33 +103,72 @@ impl Events {
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(rows.as_bytes());
         for row in reader.records() {
             let row = row.map_err(io::Error::other)?;
-            let event = Event::ALL.into_iter().find(|event| row.get(0) == Some(event.name()));
-            let event = event.ok_or_else(|| strange(format!("`{}` is no event", row.get(0).unwrap_or_default())))?;
-            made.count(event, row.get(1).unwrap_or_default(), row.get(3).unwrap_or_default());
+            let cell = |at: usize| row.get(at).unwrap_or_default();
+            let event = Event::ALL.into_iter().find(|event| cell(0) == event.name());
+            let event = event.ok_or_else(|| strange(format!("`{}` is no event", cell(0))))?;
+            let number = |at: usize| cell(at).parse::<u32>();
+            let (Ok(workload), Ok(round)) = (number(2), number(3)) else {
+                return Err(strange(format!("`{}` has no number of a round", cell(0))));
+            };
+            made.count(event, &(cell(1).to_owned(), (workload as usize).saturating_sub(1), round), cell(4));
         }
+        // What is there of a round whose beginning was torn is none.
+        made.taking_part.clear();
         Ok(made)
     }
 
-    /// Adds an event; when this returns it is on the disk.
-    pub fn add(&mut self, event: Event, build: &str, round: u32, why: &str) -> io::Result<()> {
-        // A row is a line: what is torn is seen by its end.
-        let why: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    /// Adds events, together; when this returns they are on the disk.
+    pub fn add(&mut self, all: &[(Event, &Run, &str)]) -> io::Result<()> {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record([event.name(), build, &round.to_string(), &why]).map_err(io::Error::other)?;
-        let row = writer.into_inner().map_err(|why| io::Error::other(why.to_string()))?;
-        self.file.write_all(&row)?;
+        let mut counted = Vec::new();
+        for (event, run, why) in all {
+            // A row is a line: what is torn is seen by its end.
+            let why: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            let (build, workload, round) = run;
+            let numbers = [(workload + 1).to_string(), round.to_string()];
+            let row = [event.name(), build, &numbers[0], &numbers[1], &why];
+            writer.write_record(row).map_err(io::Error::other)?;
+            counted.push((*event, *run, why));
+        }
+        let rows = writer.into_inner().map_err(|why| io::Error::other(why.to_string()))?;
+        self.file.write_all(&rows)?;
         self.file.sync_data()?;
-        self.count(event, build, &why);
+        counted.into_iter().for_each(|(event, run, why)| self.count(event, run, &why));
         Ok(())
     }
 
-    fn count(&mut self, event: Event, build: &str, why: &str) {
+    /// Begins a round.
+    pub fn begin(&mut self, round: &Round) -> io::Result<()> {
+        let runs: Vec<Run> = round.builds.iter().map(|build| (build.clone(), 0, round.number)).collect();
+        let end = (String::new(), 0, round.number);
+        let all = runs.iter().map(|run| (Event::TakesPart, run, "")).chain([(Event::Round, &end, "")]);
+        self.add(&all.collect::<Vec<_>>())
+    }
+
+    /// How often a run was disturbed.
+    pub fn tries(&self, run: &Run) -> u32 {
+        self.tries.get(run).copied().unwrap_or_default()
+    }
+
+    fn count(&mut self, event: Event, run: &Run, why: &str) {
+        let (build, _, round) = run;
         match event {
-            Event::Failed => {
-                self.failed.insert(build.into(), why.into());
+            Event::TakesPart => {
+                self.taking_part.insert(build.clone());
             }
-            Event::Rejected => self.rejected += 1,
-            Event::GivenUp => self.given_up += 1,
+            Event::Round => {
+                self.rounds.push(Round { number: *round, builds: std::mem::take(&mut self.taking_part) });
+            }
+            Event::Failed => {
+                self.failed.insert(build.clone(), why.into());
+            }
+            Event::Rejected => {
+                self.rejected += 1;
+                self.last = why.into();
+                *self.tries.entry(run.clone()).or_default() += 1;
+            }
+            Event::Busy => self.tries.retain(|(_, _, of), _| of != round),
+            Event::GivenUp => {}
         }
     }
 }
@@ -103,25 +177,49 @@ impl Events {
 mod tests {
     use super::*;
 
+    fn run(build: &str, workload: usize, round: u32) -> Run {
+        (build.into(), workload, round)
+    }
+
     #[test]
     fn events_stay_wherever_the_file_is_torn() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("events.csv");
         let mut events = Events::open(&path).expect("new");
-        events.add(Event::Rejected, "plain", 1, "others, many").expect("added");
-        events.add(Event::Failed, "lto=fat", 2, "it said «a\nb»").expect("added");
-        events.add(Event::GivenUp, "plain", 2, "").expect("added");
+        let round = Round { number: 3, builds: ["plain", "lto=fat"].map(String::from).into() };
+        events.begin(&round).expect("added");
+        events.add(&[(Event::Rejected, &run("plain", 1, 3), "others, many")]).expect("added");
+        events.add(&[(Event::Failed, &run("lto=fat", 0, 3), "it said «a\nb»")]).expect("added");
+        events.add(&[(Event::GivenUp, &run("plain", 1, 3), "")]).expect("added");
         let whole = std::fs::read(&path).expect("there");
         for end in 0..=whole.len() {
             std::fs::write(&path, &whole[..end]).expect("torn");
             let events = Events::open(&path).expect("opened");
             let rows = whole[..end].iter().filter(|byte| **byte == b'\n').count();
-            let found = (events.rejected, events.failed.len(), events.given_up);
-            assert_eq!(found, (usize::from(rows > 1), usize::from(rows > 2), usize::from(rows > 3)), "{end}");
+            let found = (events.rounds.len(), events.rejected, events.failed.len());
+            assert_eq!(found, (usize::from(rows > 3), usize::from(rows > 4), usize::from(rows > 5)), "{end}");
+            assert!(events.rounds.iter().all(|one| *one == round), "a round is there with all of its builds");
         }
-        let events = Events::open(&path).expect("opened");
-        assert_eq!(events.failed["lto=fat"], "it said «a b»");
+        let mut events = Events::open(&path).expect("opened");
+        assert_eq!((&*events.failed["lto=fat"], &*events.last), ("it said «a b»", "others, many"));
+        assert_eq!((events.tries(&run("plain", 1, 3)), events.tries(&run("plain", 0, 3))), (1, 0));
+        events.add(&[(Event::Busy, &run("", 0, 3), "")]).expect("added");
+        assert_eq!(Events::open(&path).expect("opened").tries(&run("plain", 1, 3)), 0, "it begins anew");
         std::fs::write(&path, "x\n").expect("written");
         assert!(Events::open(&path).is_err(), "another file");
+    }
+
+    #[test]
+    fn of_a_round_that_was_torn_nobody_takes_part_in_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("events.csv");
+        let round = |number: u32, build: &str| Round { number, builds: [build.to_owned()].into() };
+        let mut events = Events::open(&path).expect("new");
+        events.begin(&round(1, "old")).expect("added");
+        let text = std::fs::read_to_string(&path).expect("there");
+        std::fs::write(&path, &text[..text.len() - 3]).expect("torn");
+        events = Events::open(&path).expect("opened");
+        events.begin(&round(1, "new")).expect("added");
+        assert_eq!(events.rounds, [round(1, "new")]);
     }
 }

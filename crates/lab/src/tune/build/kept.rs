@@ -18,21 +18,31 @@ use super::source::{Sources, digest};
 use super::spec::SECONDS;
 
 /// Parts of `study.json` in which studies differ.
-const PARTS: [&str; 6] = ["sources", "reference", "builds", "workloads", "seed", "machine"];
+const PARTS: [&str; 8] = ["format", "sources", "reference", "builds", "workloads", "seed", "machine", "limits"];
+/// How results and events are written: those of another are not gone on with.
+pub const FORMAT: u32 = 2;
 /// A child that is being begun holds files that were open until it is another program: so long one waits for a lock.
 const HELD: Duration = Duration::from_millis(500);
 
 /// Takes a folder for a study. It is new, or a study's, and does not have the project in it: a study removes folders.
 pub fn lock(folder: &Path) -> Result<File, StudyError> {
+    let begin = Instant::now();
+    lock_while(folder, &mut || {
+        std::thread::sleep(Duration::from_millis(10));
+        begin.elapsed() <= HELD
+    })
+}
+
+/// Tries as long as one waits.
+fn lock_while(folder: &Path, waits: &mut dyn FnMut() -> bool) -> Result<File, StudyError> {
     let failed = |source| StudyError::Io { path: folder.into(), source };
     let lock = File::create(folder.join("lock")).map_err(failed)?;
-    let begin = Instant::now();
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
             Err(TryLockError::Error(source)) => return Err(failed(source)),
-            Err(TryLockError::WouldBlock) if begin.elapsed() > HELD => return Err(StudyError::Locked(folder.into())),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+            Err(TryLockError::WouldBlock) if waits() => {}
+            Err(TryLockError::WouldBlock) => return Err(StudyError::Locked(folder.into())),
         }
     }
 }
@@ -60,9 +70,7 @@ pub fn same_study(folder: &Path, now: &Value, sources: Option<&Sources>) -> Resu
         Some(None) => return Ok(()),
         None if is_measured => return Err(StudyError::Unknown(folder.into())),
         Some(Some(part)) if is_measured => {
-            let files = before.as_ref().and_then(|before| serde_json::from_value(before["files"].clone()).ok());
-            let which = sources.filter(|_| part == "sources").zip(files);
-            let which = which.and_then(|(sources, files)| sources.differs(&files));
+            let which = before.as_ref().and_then(|before| differs_in(part, before, now, sources));
             let what = which.map_or(part.into(), |which| format!("{part} ({which})"));
             return Err(StudyError::Other { folder: folder.into(), what });
         }
@@ -72,6 +80,21 @@ pub fn same_study(folder: &Path, now: &Value, sources: Option<&Sources>) -> Resu
         }),
     }
     write_whole(&path, &format!("{now:#}\n"))
+}
+
+/// What differs in a part, in words.
+fn differs_in(part: &str, before: &Value, now: &Value, sources: Option<&Sources>) -> Option<String> {
+    match part {
+        "sources" => sources?.differs(&serde_json::from_value(before["files"].clone()).ok()?),
+        "format" => Some("another version of this program began it".into()),
+        "limits" => {
+            let (was, is) = (before[part].as_object()?, now[part].as_object()?);
+            let key = is.keys().find(|key| was.get(*key) != is.get(*key))?;
+            let was = was.get(key).map_or("not known".into(), Value::to_string);
+            Some(format!("`{key}` is {} and was {was}", is[key]))
+        }
+        _ => None,
+    }
 }
 
 /// Whether a run was measured there, and not only a build timed.
@@ -153,13 +176,28 @@ mod tests {
     fn a_lock_that_is_held_for_an_instant_is_waited_for() {
         let folder = tempfile::tempdir().expect("a folder");
         let held = lock(folder.path()).expect("free");
-        assert!(matches!(lock(folder.path()), Err(StudyError::Locked(_))));
-        let freed = std::thread::spawn(move || {
-            std::thread::yield_now();
-            drop(held);
+        assert!(matches!(lock_while(folder.path(), &mut || false), Err(StudyError::Locked(_))));
+        let (mut held, mut seen) = (Some(held), 0);
+        let lock = lock_while(folder.path(), &mut || {
+            seen += 1;
+            // Another test's child that is just being begun may hold the file, too, for as long as that takes.
+            held = None;
+            true
         });
-        assert!(lock(folder.path()).is_ok());
-        freed.join().expect("no panic");
+        assert!(lock.is_ok() && held.is_none() && seen > 0);
+    }
+
+    #[test]
+    fn limits_that_differ_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let now = |steal: f64, rounds: u32| json!({ "format": FORMAT, "limits": { "steal": steal }, "rounds": rounds });
+        same_study(folder.path(), &now(0.02, 20), None).expect("new");
+        fs::write(folder.path().join("results.csv"), "head\ndefault,tps,1,1\n").expect("written");
+        same_study(folder.path(), &now(0.02, 40), None).expect("more rounds are the same study");
+        let why = same_study(folder.path(), &now(0.5, 20), None).expect_err("another").to_string();
+        assert!(why.contains("other limits (`steal` is 0.5 and was 0.02)"), "{why}");
+        let why = same_study(folder.path(), &json!({ "format": 1 }), None).expect_err("another").to_string();
+        assert!(why.contains("another version of this program"), "{why}");
     }
 
     #[test]

@@ -7,11 +7,14 @@
 //! All that was measured is on the disk as soon as it is known. Whenever it is stopped, and however, the same command
 //! goes on from there and ends with the same rows that it would have ended with.
 
+mod building;
 pub mod cargo;
 pub mod events;
+mod finals;
 pub mod kept;
 pub mod layout;
 pub mod make;
+mod measure;
 pub mod options;
 pub mod process;
 pub mod quiet;
@@ -116,8 +119,9 @@ pub enum StudyError {
     },
     /// Nothing can be measured.
     #[error(
-        "the machine stays busy: in round {round} every run was disturbed, the last since {why}. End what else runs, also \
-         what a run hands its work to and leaves behind, or allow more under [quiet]; the same command goes on from {}", folder.display()
+        "the machine stays busy: in round {round} every run was disturbed, the last since {why}. End what else runs, \
+         also what a run hands its work to and leaves behind; the same command goes on from {}. To allow more under \
+         [quiet] is to begin another study, where something is measured already", folder.display()
     )]
     Busy {
         /// In which round.

@@ -73,6 +73,18 @@ pub fn counted() -> Option<Counted> {
     Some(Counted { at: Instant::now(), busy, stolen, all, ours: ours()?, waited_us })
 }
 
+/// In a line that disturbance cannot be seen here, where the kernel counts nothing.
+pub fn blind() -> Option<String> {
+    blind_by(counted().as_ref())
+}
+
+fn blind_by(counted: Option<&Counted>) -> Option<String> {
+    // A sandbox's kernel may have the file and only noughts in it.
+    let is_counted = counted.is_some_and(|counted| counted.all > 0);
+    let why = "whether others disturb a run cannot be seen here: /proc/stat or /proc/self/stat counts nothing";
+    (!is_counted).then(|| why.into())
+}
+
 /// CPU time of this process and of what it has waited for, in ticks.
 fn ours() -> Option<u64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
@@ -141,6 +153,14 @@ mod tests {
         assert_eq!(looked(1_300, 0, 990, 0, true), None, "that may be the container");
         assert!(looked(990, 205, 990, 0, true).expect("stolen").contains("10 % of the time"));
         assert!(looked(990, 0, 990, 2_000_000, false).expect("pressure").contains("20 % of the time"));
+    }
+
+    #[test]
+    fn a_kernel_that_counts_nothing_is_told() {
+        let none = Counted { at: Instant::now(), busy: 0, stolen: 0, all: 0, ours: 0, waited_us: None };
+        for (counted, is_blind) in [(None, true), (Some(none), true), (Some(Counted { all: 7, ..none }), false)] {
+            assert_eq!(blind_by(counted.as_ref()).is_some(), is_blind, "{counted:?}");
+        }
     }
 
     #[test]

@@ -12,19 +12,23 @@ use serde_json::{Map, Value, json};
 use super::layout::Gain;
 use super::rounds::Happened;
 use crate::tune::analysis::Answer;
-use crate::tune::paired::{ROUNDS_MIN, Verdict};
+use crate::tune::paired::{ROUNDS_MIN, Scale, Verdict};
 use crate::tune::text::{percent, text};
 
 /// Trade-offs that a sentence names.
 const NAMED: usize = 3;
+/// A build is made faster if it takes less time by this part: most are timed once.
+const FASTER: f64 = 0.1;
 
 /// What a build cost.
 #[derive(Clone, Debug)]
 pub struct Cost {
     /// Its name.
     pub name: String,
-    /// How long it took.
+    /// How long it took; of several times the median.
     pub seconds: f64,
+    /// How often it was timed; not at all where others were at work.
+    pub times: usize,
     /// The size of the program.
     pub bytes: u64,
     /// Of the program.
@@ -69,15 +73,14 @@ pub struct TradeOff {
     pub better: Vec<String>,
     /// Goals in which it is worse.
     pub worse: Vec<String>,
-    /// Whether no build dominates it.
-    pub is_on_front: bool,
+    /// How likely no build dominates it.
+    pub p_front: f64,
 }
 
 impl fmt::Display for TradeOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let front = if self.is_on_front { "; on the front" } else { "" };
         let (build, better, worse) = (&self.build, self.better.join(", "), self.worse.join(", "));
-        write!(f, "`{build}` ({better} at the price of {worse}{front})")
+        write!(f, "`{build}` ({better} at the price of {worse}; P(front) {:.2})", self.p_front)
     }
 }
 
@@ -98,6 +101,8 @@ pub struct Report {
     pub layouts: Layouts,
     /// Whether beaten builds were dropped.
     pub race: bool,
+    /// Why it cannot be seen whether others disturb runs, where it cannot.
+    pub blind: Option<String>,
     /// Where all of it is.
     pub folder: PathBuf,
 }
@@ -127,20 +132,60 @@ impl Report {
         self.answer.reference.is_some_and(of)
     }
 
-    /// The build that is made fastest of those that are known not to be worse than the reference.
+    /// The build that is made fastest of those that are known not to be worse than the reference; the reference itself
+    /// where none of them is made faster by much.
     pub fn cheapest(&self) -> Option<&Cost> {
-        let is_no_worse = |verdict: Verdict| matches!(verdict, Verdict::Better | Verdict::NoDifference);
-        let is_known = |cost: &&Cost| match self.answer.table.build(&cost.name) {
-            Some(build) if Some(build) == self.answer.reference => true,
-            Some(build) => self.answer.paired.estimates[build].iter().all(|one| is_no_worse(one.verdict)),
-            None => false,
-        };
-        let all = self.costs.iter().filter(|cost| is_known(cost));
-        all.filter(|cost| !self.happened.dropped.contains_key(&cost.name))
-            .min_by(|a, b| a.seconds.total_cmp(&b.seconds))
+        let all = self.costs.iter().filter(|cost| self.is_no_worse(cost));
+        let found = all.min_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let reference = self.cost_of_reference();
+        let is_faster = |cost: &Cost| reference.is_none_or(|own| cost.seconds < own.seconds * (1.0 - FASTER));
+        found.filter(|cost| is_faster(cost)).or(reference)
     }
 
-    /// Builds that are better at a price; those on the front first.
+    fn cost_of_reference(&self) -> Option<&Cost> {
+        let name = &self.answer.table.builds[self.answer.reference?].name;
+        self.costs.iter().find(|cost| cost.name == *name)
+    }
+
+    /// Whether a build is known not to be worse: in each goal all of its interval is above what matters. That no
+    /// difference was found is not enough: nothing may be known of it.
+    fn is_no_worse(&self, cost: &Cost) -> bool {
+        let answer = &self.answer;
+        let Some(build) = answer.table.build(&cost.name) else { return false };
+        if Some(build) == answer.reference || self.happened.dropped.contains_key(&cost.name) {
+            return false;
+        }
+        answer.paired.estimates[build].iter().enumerate().all(|(at, one)| {
+            let (goal, scale) = (&answer.goals[at], answer.paired.scales[at]);
+            let on_scale = |value: f64| if scale == Scale::Ratio { value.ln() } else { value };
+            let least = |(low, high): (f64, f64)| goal.gain(on_scale(low)).min(goal.gain(on_scale(high)));
+            one.interval.is_some_and(|interval| least(interval) >= -scale.of_part(goal.matters))
+        })
+    }
+
+    fn cheapest_text(&self) -> String {
+        let timed = |cost: &Cost| match cost.times {
+            0 | 1 => format!("{:.1} s, timed once", cost.seconds),
+            many => format!("{:.1} s, the median of {many}", cost.seconds),
+        };
+        let reference = self.cost_of_reference();
+        match self.cheapest() {
+            Some(cost) if reference.is_none_or(|own| own.name != cost.name) => {
+                format!("the cheapest build that is known not to be worse is `{}` ({})", cost.name, timed(cost))
+            }
+            Some(own) if self.costs.iter().any(|cost| self.is_no_worse(cost)) => {
+                format!(
+                    "no build that is known not to be worse is made noticeably faster than `{}` ({})",
+                    own.name,
+                    timed(own)
+                )
+            }
+            Some(own) => format!("of no build beside `{}` is it known that it is not worse", own.name),
+            None => "nothing was built here that could be cheaper".into(),
+        }
+    }
+
+    /// Builds that are better at a price; those that are surest on the front first.
     pub fn trade_offs(&self) -> Vec<TradeOff> {
         let answer = &self.answer;
         let is_asked = |build: &usize| {
@@ -158,12 +203,12 @@ impl Report {
                 build: answer.table.builds[build].name.clone(),
                 better: goals(Verdict::Better),
                 worse: goals(Verdict::Worse),
-                is_on_front: answer.exact.contains(&build),
+                p_front: answer.paired.on_front[build],
             }
         };
         let all = (0..answer.table.builds.len()).filter(is_asked).map(of);
         let mut all: Vec<TradeOff> = all.filter(|one| !one.better.is_empty() && !one.worse.is_empty()).collect();
-        all.sort_by_key(|one| !one.is_on_front);
+        all.sort_by(|a, b| b.p_front.total_cmp(&a.p_front));
         all
     }
 
@@ -176,6 +221,9 @@ impl Report {
         }
         for (name, why) in &self.failed {
             let _ = writeln!(out, "failed: {name}: {why}");
+        }
+        if let Some(why) = &self.blind {
+            let _ = writeln!(out, "{why}");
         }
         let Happened { rejected, given_up, dropped, saved, ran, .. } = &self.happened;
         if *rejected > 0 {
@@ -237,10 +285,7 @@ impl Report {
         if let Some(name) = self.recommended() {
             return format!("recommended: `{name}`: it beats the reference by more than layouts differ");
         }
-        let cheapest = match self.cheapest() {
-            Some(cost) => format!("the cheapest build that is not worse is `{}` ({:.1} s)", cost.name, cost.seconds),
-            None => "nothing was built here that could be cheaper".into(),
-        };
+        let cheapest = self.cheapest_text();
         let is_or_are = |names: &[String]| match names {
             [one] => format!("`{one}` is"),
             many => format!("`{}` are", many.join("`, `")),
@@ -281,11 +326,12 @@ impl Report {
     /// All of it.
     pub fn json(&self) -> Value {
         let costs = self.costs.iter().map(
-            |cost| json!({ "build": cost.name, "seconds": cost.seconds, "bytes": cost.bytes, "sha256": cost.digest }),
+            |cost| json!({ "build": cost.name, "seconds": cost.seconds, "times": cost.times, "bytes": cost.bytes, "sha256": cost.digest }),
         );
-        let trade_offs = self.trade_offs().into_iter().map(|one| {
-            json!({ "build": one.build, "better": one.better, "worse": one.worse, "on_the_front": one.is_on_front })
-        });
+        let trade_offs = self
+            .trade_offs()
+            .into_iter()
+            .map(|one| json!({ "build": one.build, "better": one.better, "worse": one.worse, "p_front": one.p_front }));
         let layouts = match &self.layouts {
             Layouts::NoFinalist => json!({ "finalists": [] }),
             Layouts::NotChecked { finalists, why } => json!({ "finalists": finalists, "not_checked": why }),
@@ -306,6 +352,7 @@ impl Report {
             "costs": costs.collect::<Vec<_>>(),
             "left_out": self.left_out.iter().cloned().collect::<BTreeMap<_, _>>(),
             "failed": self.failed,
+            "disturbance_not_seen": self.blind,
             "rejected": self.happened.rejected,
             "given_up": self.happened.given_up,
             "dropped_after_round": self.happened.dropped,
@@ -346,5 +393,80 @@ pub fn said(gain: &Gain) -> String {
         format!("{value:+.1} % [{low:+.1} %, {high:+.1} %] (±{:.1} %){verdict}", gain.spread * 100.0)
     } else {
         format!("{:+.4} [{low:+.4}, {high:+.4}] (±{:.4}){verdict}", gain.value, gain.spread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tune::analysis::{Question, analyze};
+    use crate::tune::table::Table;
+
+    /// A study in which nothing is better: of `noisy` hardly anything is known, `sure` is the reference to a hundredth.
+    fn report(costs: &[(&str, f64)]) -> Report {
+        let mut text = "nb_build,metric,value,repetition\n".to_owned();
+        for round in 0..8 {
+            let (little, much) = ([0.1, -0.2, 0.3, -0.1][round % 4], [20.0, -30.0, 25.0, -20.0][round % 4]);
+            for (name, value) in
+                [("plain", 100.0), ("sure", 100.0 - little), ("noisy", 100.0 + much), ("near", 100.0 + little)]
+            {
+                text.push_str(&format!("{name},tps,{value},{round}\n"));
+            }
+        }
+        let question = Question {
+            max: vec!["tps".into()],
+            reference: Some("plain".into()),
+            matters: [("tps".to_owned(), 0.02)].into(),
+            ..Question::default()
+        };
+        let cost = |(name, seconds): &(&str, f64)| Cost {
+            name: (*name).into(),
+            seconds: *seconds,
+            times: 1,
+            bytes: 1,
+            digest: (*name).into(),
+        };
+        Report {
+            answer: analyze(Table::read(text.as_bytes()).expect("a table"), &question).expect("an answer"),
+            costs: costs.iter().map(cost).collect(),
+            left_out: Vec::new(),
+            failed: BTreeMap::new(),
+            happened: Happened::default(),
+            layouts: Layouts::NoFinalist,
+            race: false,
+            blind: None,
+            folder: "out".into(),
+        }
+    }
+
+    #[test]
+    fn the_cheapest_build_is_one_that_is_known_not_to_be_worse() {
+        for (costs, name, said) in [
+            // Of the one that is made fastest nothing is known.
+            (
+                &[("plain", 100.0), ("noisy", 10.0), ("sure", 50.0)][..],
+                "sure",
+                "known not to be worse is `sure` (50.0 s, timed once)",
+            ),
+            (
+                &[("plain", 100.0), ("noisy", 10.0)],
+                "plain",
+                "of no build beside `plain` is it known that it is not worse",
+            ),
+            // One time is not told from another that is a little longer.
+            (
+                &[("plain", 100.0), ("sure", 95.0)],
+                "plain",
+                "is made noticeably faster than `plain` (100.0 s, timed once)",
+            ),
+            (&[("plain", 100.0), ("near", 40.0), ("sure", 50.0)], "near", "is `near` (40.0 s, timed once)"),
+        ] {
+            let mut report = report(costs);
+            assert_eq!(report.cheapest().map(|cost| cost.name.as_str()), Some(name), "{}", report.text(true));
+            assert!(report.conclusion().contains(said), "{}", report.conclusion());
+            assert!(!report.text(false).contains("cannot be seen"));
+            report.blind = Some("cannot be seen here".into());
+            assert!(report.text(false).contains("\ncannot be seen here\n"));
+        }
     }
 }

@@ -116,9 +116,19 @@ impl Results {
         self.runs.contains_key(run)
     }
 
-    /// Whether a run is there and has values.
+    /// Whether a run is there and has values. The last is a metric's: the first may be a size, and a command has none.
     pub fn has_value(&self, run: &Run) -> bool {
-        self.runs.get(run).is_some_and(|values| values.iter().all(|value| value != NOTHING))
+        self.runs.get(run).and_then(|values| values.last()).is_some_and(|value| value != NOTHING)
+    }
+
+    /// How many runs were given up: they have no values.
+    pub fn given_up(&self, workloads: usize) -> usize {
+        self.runs.keys().filter(|run| run.1 < workloads && !self.has_value(run)).count()
+    }
+
+    /// The last repetition of which there is a run.
+    pub fn last_round(&self, workloads: usize) -> u32 {
+        self.runs.keys().filter(|run| run.1 < workloads).map(|run| run.2).max().unwrap_or_default()
     }
 
     /// Whether a build has run with one of the workloads.
@@ -216,6 +226,7 @@ mod tests {
             assert_eq!(fs::read(&path).expect("there"), whole, "{end}");
         }
         let results = open(&path).expect("whole");
+        assert_eq!((results.given_up(2), results.last_round(2), results.last_round(1)), (2, 2, 1));
         assert!(!results.has_value(&runs[0]) && results.has_value(&runs[1]));
         assert_eq!(results.text_until(1).lines().count(), 1 + 2 + 1 + 2);
     }

@@ -1,23 +1,21 @@
 //! Runs in rounds: every build once a round, in an order drawn anew for each.
 //!
 //! reads   builds, workloads, what was measured before
-//! writes  rows of [`Results`]; what was disturbed or failed
+//! writes  rows of [`Results`]; who takes part in which round, what was disturbed or failed
 //! memory  a round's queue
 //! drops   runs that others disturbed, counted; they are done again at the end of the round
+//!
+//! Builds are compared within rounds, so nothing is ever added to a round that is over. Whatever the reason is that a
+//! build has fewer rounds than it is to have, it is measured in new ones, with what it is compared with beside it.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use super::events::{Event, Events};
-use super::process::{Bounds, Ended, run};
-use super::quiet::{counted, cpu_seconds};
+use super::events::{Event, Events, Round};
+use super::measure::Outcome;
 use super::results::{NOTHING, Results, Run};
 use super::spec::Spec;
-use super::workload::{Shown, Workload};
-use super::{Control, StudyError, quote};
-use crate::tune::unit;
+use super::{Control, StudyError};
 
 /// What takes part in rounds.
 #[derive(Clone, Debug)]
@@ -32,6 +30,8 @@ pub struct Subject {
     pub is_elsewhere: bool,
     /// Whether there is no study without it.
     pub is_needed: bool,
+    /// Whether others are compared with it, so that it takes part in every round.
+    pub is_base: bool,
     /// The program and its digest, where it is a file.
     pub program: Option<(PathBuf, String)>,
 }
@@ -63,7 +63,7 @@ pub struct Rounds<'a> {
     pub control: &'a Control<'a>,
     /// What takes part.
     pub subjects: &'a [Subject],
-    /// How many.
+    /// How many each build is to have.
     pub rounds: u32,
     /// Where randomness begins.
     pub seed: u64,
@@ -72,11 +72,11 @@ pub struct Rounds<'a> {
 /// Says which builds are beaten after a round, by those that have not failed.
 pub type Beaten<'a> = &'a dyn Fn(&Results, u32, &BTreeMap<String, String>) -> Vec<String>;
 
-enum Outcome {
-    Values(Vec<String>, f64),
-    /// By others; and what went wrong, which may be their doing.
-    Disturbed(String, Option<String>),
-    Failed(String),
+/// Who is beaten after which round, as long as no other build fails.
+#[derive(Default)]
+struct Looked {
+    failed: usize,
+    beaten: BTreeMap<u32, Vec<String>>,
 }
 
 /// The order of a round: of the same seed and round always the same.
@@ -96,212 +96,287 @@ impl Rounds<'_> {
         beaten: Option<Beaten<'_>>,
     ) -> Result<Happened, StudyError> {
         let mut happened = Happened { failed: events.failed.clone(), ..Happened::default() };
-        while !self.all_rounds(results, events, &mut happened, beaten)? {}
-        (happened.rejected, happened.given_up) = (events.rejected, events.given_up);
+        // A round that was cut short is brought to its end by those who began it.
+        if let Some(round) = events.rounds.last().cloned() {
+            self.round(results, events, &round, &mut happened)?;
+        }
+        let mut looked = Looked::default();
+        loop {
+            if let Some(beaten) = beaten {
+                self.look(results, events, &mut happened, beaten, &mut looked);
+            }
+            let Some(round) = self.next(results, events, &happened) else { break };
+            self.round(results, events, &round, &mut happened)?;
+        }
+        let workloads = self.spec.workloads.len();
+        let saved = |name: &String| self.rounds.saturating_sub(self.made(results, events, &happened, name)) as usize;
+        happened.saved = happened.dropped.keys().map(saved).sum::<usize>() * workloads;
+        (happened.rejected, happened.given_up) = (events.rejected, results.given_up(workloads));
         Ok(happened)
     }
 
-    /// Says whether they are done. A build that fails has beaten nobody: what was dropped may have to be measured
-    /// after all, and one begins anew with what is there.
-    fn all_rounds(
+    /// Drops what is beaten. A build that fails has beaten nobody: what it alone had beaten is measured after all.
+    fn look(
         &self,
-        results: &mut Results,
-        events: &mut Events,
+        results: &Results,
+        events: &Events,
         happened: &mut Happened,
-        beaten: Option<Beaten<'_>>,
-    ) -> Result<bool, StudyError> {
-        (happened.saved, happened.dropped) = (0, BTreeMap::new());
-        for round in 1..=self.rounds {
-            let failed = happened.failed.len();
-            self.round(results, events, round, happened)?;
-            if happened.failed.len() != failed && !happened.dropped.is_empty() {
-                return Ok(false);
-            }
-            let Some(beaten) = beaten.filter(|_| round < self.rounds) else { continue };
-            for name in beaten(results, round, &happened.failed) {
-                if !happened.dropped.contains_key(&name) {
-                    (self.control.tell)(&format!("after round {round} `{name}` is beaten beyond doubt, and dropped"));
-                    happened.saved += (self.rounds - round) as usize * self.spec.workloads.len();
-                    happened.dropped.insert(name, round);
-                }
+        beaten: Beaten<'_>,
+        looked: &mut Looked,
+    ) {
+        if looked.failed != happened.failed.len() {
+            *looked = Looked { failed: happened.failed.len(), ..Looked::default() };
+        }
+        let mut now = BTreeMap::new();
+        for round in &events.rounds {
+            let look = || beaten(results, round.number, &happened.failed);
+            for name in looked.beaten.entry(round.number).or_insert_with(look) {
+                now.entry(name.clone()).or_insert(round.number);
             }
         }
-        Ok(true)
+        now.retain(|name, _| self.made(results, events, happened, name) < self.rounds);
+        for (name, round) in now.iter().filter(|(name, _)| !happened.dropped.contains_key(*name)) {
+            (self.control.tell)(&format!("after round {round} `{name}` is beaten beyond doubt, and dropped"));
+        }
+        let is_back = |name: &&String| !now.contains_key(*name) && !happened.failed.contains_key(*name);
+        for name in happened.dropped.keys().filter(is_back) {
+            (self.control.tell)(&format!("`{name}` is measured after all: what had beaten it failed"));
+        }
+        happened.dropped = now;
+    }
+
+    fn takes_part(&self, subject: &Subject, happened: &Happened) -> bool {
+        !happened.dropped.contains_key(&subject.name) && !happened.failed.contains_key(&subject.name)
+    }
+
+    /// In how many rounds a build was measured, with all that it is compared with beside it.
+    fn made(&self, results: &Results, events: &Events, happened: &Happened, name: &str) -> u32 {
+        let has = |name: &str, round: u32| {
+            (0..self.spec.workloads.len()).all(|at| results.has(&(name.to_owned(), at, round)))
+        };
+        let bases = || self.subjects.iter().filter(|one| one.is_base && !happened.failed.contains_key(&one.name));
+        let counts = |round: &&Round| {
+            let all = || bases().all(|base| has(&base.name, round.number));
+            round.builds.contains(name) && has(name, round.number) && all()
+        };
+        events.rounds.iter().filter(counts).count() as u32
+    }
+
+    /// The next round, and who needs it.
+    fn next(&self, results: &Results, events: &Events, happened: &Happened) -> Option<Round> {
+        let needs = |subject: &Subject| self.made(results, events, happened, &subject.name) < self.rounds;
+        let there = || self.subjects.iter().filter(|subject| self.takes_part(subject, happened));
+        let mut builds: BTreeSet<String> =
+            there().filter(|subject| needs(subject)).map(|subject| subject.name.clone()).collect();
+        if builds.is_empty() {
+            return None;
+        }
+        builds.extend(there().filter(|subject| subject.is_base).map(|subject| subject.name.clone()));
+        let begun = events.rounds.last().map_or(0, |round| round.number);
+        let number = begun.max(results.last_round(self.spec.workloads.len())) + 1;
+        Some(Round { number, builds })
     }
 
     fn round(
         &self,
         results: &mut Results,
         events: &mut Events,
-        round: u32,
+        round: &Round,
         happened: &mut Happened,
     ) -> Result<(), StudyError> {
         let workloads = self.spec.workloads.len();
-        let units = order(self.subjects.len() * workloads, self.seed, round);
-        let run_of = |unit: usize| -> Run { (self.subjects[unit / workloads].name.clone(), unit % workloads, round) };
-        let takes_part = |unit: &usize, happened: &Happened| {
+        let run_of = |unit: usize| self.run_of(unit, round.number);
+        let takes_part = |unit: usize, happened: &Happened| {
             let name = &self.subjects[unit / workloads].name;
-            !happened.dropped.contains_key(name) && !happened.failed.contains_key(name)
+            round.builds.contains(name) && !happened.failed.contains_key(name)
         };
+        let units = order(self.subjects.len() * workloads, self.seed, round.number);
         let (there, todo): (Vec<usize>, Vec<usize>) =
-            units.into_iter().filter(|unit| takes_part(unit, happened)).partition(|unit| results.has(&run_of(*unit)));
+            units.into_iter().filter(|unit| takes_part(*unit, happened)).partition(|unit| results.has(&run_of(*unit)));
         let mut accepted = there.iter().filter(|unit| results.has_value(&run_of(**unit))).count();
-        let mut queue: VecDeque<(usize, u32)> = todo.into_iter().map(|unit| (unit, 0)).collect();
-        let (mut given_up, mut last) = (Vec::new(), String::new());
-        if !queue.is_empty() {
-            let runs = queue.len();
-            (self.control.tell)(&format!("round {round} of {}: {runs} runs", self.rounds));
-        }
-        while let Some((unit, tries)) = queue.pop_front() {
-            if !takes_part(&unit, happened) {
+        let mut queue: VecDeque<usize> = todo.into();
+        let (mut given_up, runs) = (Vec::new(), queue.len());
+        while let Some(unit) = queue.pop_front() {
+            if !takes_part(unit, happened) {
+                continue;
+            }
+            let run = run_of(unit);
+            // It may have been the last thing that was known before the machine's end.
+            if events.tries(&run) > self.spec.retries {
+                given_up.push(unit);
                 continue;
             }
             // A run may be over before it looks.
             if (self.control.stop)() {
                 return Err(StudyError::Stopped { done: results.count(), folder: self.folder.into() });
             }
+            if events.rounds.last().is_none_or(|last| last.number < round.number) {
+                (self.control.tell)(&format!("round {}: {runs} runs", round.number));
+                events.begin(round).map_err(|source| self.failed_events(source))?;
+            }
             let subject = &self.subjects[unit / workloads];
             match self.measure(subject, unit % workloads, results)? {
                 Outcome::Values(values, seconds) => {
-                    self.add(results, run_of(unit), values)?;
+                    self.add(results, run, values)?;
                     accepted += 1;
                     happened.ran = (happened.ran.0 + seconds, happened.ran.1 + 1);
                 }
                 Outcome::Disturbed(why, fault) => {
-                    self.event(events, Event::Rejected, &subject.name, round, &why)?;
-                    let is_again = tries < self.spec.retries;
-                    let again = if is_again { "it is done again" } else { "it is given up" };
-                    (self.control.tell)(&format!("a run of `{}` was disturbed ({why}): {again}", subject.name));
-                    match fault {
-                        // It never went well, and it is not known that others are to blame each time.
-                        Some(fault) if !is_again => {
-                            let why = format!("{fault}; each time the machine was not quiet, the last since {why}");
-                            self.failed(subject, &why, round, events, happened)?;
-                        }
-                        _ if is_again => queue.push_back((unit, tries + 1)),
-                        _ => given_up.push(unit),
+                    if self.disturbed(subject, &run, &why, fault, events, happened)? {
+                        queue.push_back(unit);
                     }
-                    last = why;
                 }
-                Outcome::Failed(why) => self.failed(subject, &why, round, events, happened)?,
+                Outcome::Failed(why) => self.failed(subject, &run, &why, None, events, happened)?,
             }
         }
-        if accepted == 0 && !given_up.is_empty() {
-            return Err(StudyError::Busy { round, why: last, folder: self.folder.into() });
-        }
-        for unit in given_up {
-            let count = self.spec.workloads[unit % workloads].metrics.len() + usize::from(unit % workloads == 0);
-            self.add(results, run_of(unit), vec![NOTHING.into(); count])?;
-            self.event(events, Event::GivenUp, &self.subjects[unit / workloads].name, round, &last)?;
-        }
-        Ok(())
+        self.give_up(&given_up, accepted, round.number, results, events)
     }
 
-    /// Without the reference there is no study; another build takes no part any more.
+    /// Keeps that a run was disturbed; what never went well is a fault in the end. Says whether to look at it again.
+    fn disturbed(
+        &self,
+        subject: &Subject,
+        run: &Run,
+        why: &str,
+        fault: Option<String>,
+        events: &mut Events,
+        happened: &mut Happened,
+    ) -> Result<bool, StudyError> {
+        let is_again = events.tries(run) < self.spec.retries;
+        let again = if is_again { "it is done again" } else { "it is given up" };
+        (self.control.tell)(&format!("a run of `{}` was disturbed ({why}): {again}", subject.name));
+        match fault.filter(|_| !is_again) {
+            // It is not known that others are to blame each time.
+            Some(fault) => {
+                let what = format!("{fault}; each time the machine was not quiet, the last since {why}");
+                self.failed(subject, run, &what, Some(why), events, happened)?;
+                Ok(false)
+            }
+            None => {
+                events.add(&[(Event::Rejected, run, why)]).map_err(|source| self.failed_events(source))?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Without the reference there is no study; another build takes no part any more. It may have been disturbed, too.
     fn failed(
         &self,
         subject: &Subject,
+        run: &Run,
         why: &str,
-        round: u32,
+        disturbed: Option<&str>,
         events: &mut Events,
         happened: &mut Happened,
     ) -> Result<(), StudyError> {
+        let mut all: Vec<(Event, &Run, &str)> = disturbed.map(|by| (Event::Rejected, run, by)).into_iter().collect();
+        if !subject.is_needed {
+            all.insert(0, (Event::Failed, run, why));
+        }
+        events.add(&all).map_err(|source| self.failed_events(source))?;
         if subject.is_needed {
             return Err(StudyError::Workload { build: subject.name.clone(), why: why.into() });
         }
         (self.control.tell)(&format!("`{}` is out: {why}", subject.name));
-        self.event(events, Event::Failed, &subject.name, round, why)?;
         happened.failed.insert(subject.name.clone(), why.into());
         Ok(())
     }
 
-    fn event(&self, to: &mut Events, event: Event, build: &str, round: u32, why: &str) -> Result<(), StudyError> {
-        let added = to.add(event, build, round, why);
-        added.map_err(|source| StudyError::Io { path: self.folder.join("events.csv"), source })
+    fn give_up(
+        &self,
+        given_up: &[usize],
+        accepted: usize,
+        round: u32,
+        results: &mut Results,
+        events: &mut Events,
+    ) -> Result<(), StudyError> {
+        let why = events.last.clone();
+        if accepted == 0 && !given_up.is_empty() {
+            let run = (String::new(), 0, round);
+            events.add(&[(Event::Busy, &run, &why)]).map_err(|source| self.failed_events(source))?;
+            return Err(StudyError::Busy { round, why, folder: self.folder.into() });
+        }
+        for unit in given_up {
+            let (at, run) = (unit % self.spec.workloads.len(), self.run_of(*unit, round));
+            let count = self.spec.workloads[at].metrics.len() + usize::from(at == 0);
+            self.add(results, run.clone(), vec![NOTHING.into(); count])?;
+            events.add(&[(Event::GivenUp, &run, &why)]).map_err(|source| self.failed_events(source))?;
+        }
+        Ok(())
+    }
+
+    fn run_of(&self, unit: usize, round: u32) -> Run {
+        let workloads = self.spec.workloads.len();
+        (self.subjects[unit / workloads].name.clone(), unit % workloads, round)
+    }
+
+    fn failed_events(&self, source: std::io::Error) -> StudyError {
+        StudyError::Io { path: self.folder.join("events.csv"), source }
     }
 
     fn add(&self, results: &mut Results, run: Run, values: Vec<String>) -> Result<(), StudyError> {
         results.add(run, values).map_err(|source| StudyError::Io { path: self.folder.join("results"), source })
     }
-
-    fn measure(&self, subject: &Subject, at: usize, results: &Results) -> Result<Outcome, StudyError> {
-        let workload = &self.spec.workloads[at];
-        let scratch = self.folder.join("scratch");
-        let failed = |source| StudyError::Io { path: scratch.clone(), source };
-        if scratch.exists() {
-            fs::remove_dir_all(&scratch).map_err(failed)?;
-        }
-        fs::create_dir_all(&scratch).map_err(failed)?;
-        let line = workload.line(&subject.bin, &quote(&scratch), &quote(&self.spec.project));
-        let (out, err) = (self.folder.join("run.out"), self.folder.join("run.err"));
-        let mark = self.folder.to_string_lossy();
-        let limit = self.spec.run_limit;
-        let bounds = Bounds { mark: &mark, limit, out: &out, err: &err, stop: self.control.stop };
-        let before = counted();
-        let mut command = Command::new("sh");
-        let ran = run(command.args(["-c", &line]).current_dir(&self.spec.project), &bounds)
-            .map_err(|source| StudyError::Io { path: "sh".into(), source })?;
-        let after = counted();
-        if ran.ended == Ended::Stopped {
-            return Err(StudyError::Stopped { done: results.count(), folder: self.folder.into() });
-        }
-        let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let printed = read(&out).and_then(|out| Ok(out + &read(&err)?)).map_err(failed)?;
-        let looks = before.as_ref().zip(after.as_ref());
-        let disturbed = looks.and_then(|(before, after)| (self.control.judge)(before, after, subject.is_elsewhere));
-        let wall_s = ran.wall.as_secs_f64();
-        let cpu_s = looks.filter(|_| !subject.is_elsewhere).map(|(before, after)| cpu_seconds(before, after));
-        let values = match ran.fault(limit) {
-            Some(fault) => Err(format!("{fault}; it printed {}", super::workload::quoted(&printed))),
-            None => workload.values(&Shown { printed: &printed, wall_s, cpu_s }),
-        };
-        let values = values.and_then(|values| alike(workload, values, at, results));
-        let values = values.map_err(|why| format!("`{}`: {why}", workload.run));
-        Ok(match (disturbed, values) {
-            (Some(why), values) => Outcome::Disturbed(why, values.err()),
-            (None, Err(why)) => Outcome::Failed(why),
-            (None, Ok(values)) if at > 0 => Outcome::Values(values, wall_s),
-            (None, Ok(values)) => {
-                let bytes = subject.bytes.map_or(NOTHING.into(), |bytes| format!("{bytes} B"));
-                Outcome::Values([vec![bytes], values].concat(), wall_s)
-            }
-        })
-    }
-}
-
-/// What is read now must be of the kind that was read before: else nothing could be compared in the end.
-fn alike(workload: &Workload, values: Vec<String>, at: usize, results: &Results) -> Result<Vec<String>, String> {
-    let kind = |text: &str| unit::parse(text).ok().flatten().map(|(_, dimension)| dimension);
-    for (metric, value) in values.iter().enumerate() {
-        let Some(first) = results.first_value(at, metric + usize::from(at == 0)) else { continue };
-        if kind(first) != kind(value) {
-            let name = &workload.metrics[metric].name;
-            return Err(format!("`{name}` is `{value}`, and was `{first}` before: two kinds of value"));
-        }
-    }
-    Ok(values)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::cell::Cell;
+    use std::fs;
 
-    use super::super::workload::Metric;
     use super::*;
 
+    const SPEC: &str = "reference = \"a\"\nretries = 2\n[[row]]\nname = \"a\"\ncommand = \"echo 7\"\n[[row]]\nname = \"b\"\n\
+        command = \"echo 8\"\n[[workload]]\nrun = \"{bin} | tee ../printed\"\n[[workload.metric]]\nname = \"x\"\n\
+        regex = '(.+)'\nbetter = \"higher\"\n";
+
     #[test]
-    fn values_of_two_kinds_are_seen_at_once() {
+    fn a_disturbed_run_has_as_many_tries_however_often_it_is_stopped() {
         let folder = tempfile::tempdir().expect("a folder");
-        let metrics = vec![Metric::parse(r"time=(.+)", Some("lower")).expect("fine")];
-        let workload = Workload { run: "{bin}".into(), metrics };
-        let options = [("plain".to_owned(), Vec::new())].into();
-        let names = vec![vec!["binary_bytes".into(), "time".into()]];
-        let mut results = Results::open(&folder.path().join("results.csv"), &[], options, names).expect("new");
-        assert!(alike(&workload, vec!["12 s".into()], 0, &results).is_ok(), "the first may be anything");
-        results.add(("plain".into(), 0, 1), vec!["7 B".into(), "12 s".into()]).expect("added");
-        assert!(alike(&workload, vec!["13 s".into()], 0, &results).is_ok());
-        let why = alike(&workload, vec!["13".into()], 0, &results).expect_err("no time");
-        assert_eq!(why, "`time` is `13`, and was `12 s` before: two kinds of value");
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("project")).expect("made");
+        let spec = SPEC.replacen("retries", "project = \"project\"\nretries", 1);
+        let spec = Spec::read(&spec, &at("study.toml")).expect("fine");
+        let subject = |name: &str, bin: &str| Subject {
+            name: name.into(),
+            bin: bin.into(),
+            bytes: None,
+            is_elsewhere: true,
+            is_needed: name == "a",
+            is_base: name == "a",
+            program: None,
+        };
+        let subjects = [subject("a", "echo 7"), subject("b", "echo 8")];
+        // Whenever `b` runs others are at work; after each run it is to stop.
+        let (runs, of_b) = (Cell::new(0), Cell::new(0));
+        let judge = |_: &_, _: &_, _| {
+            runs.set(runs.get() + 1);
+            let is_b = fs::read_to_string(at("printed")).is_ok_and(|text| text.trim() == "8");
+            of_b.set(of_b.get() + u32::from(is_b));
+            is_b.then(|| "others".to_owned())
+        };
+        let begun = Cell::new(0);
+        let stop = || runs.get() > begun.get();
+        let control = Control { stop: &stop, tell: &|_| {}, judge: &judge };
+        let rounds =
+            Rounds { spec: &spec, folder: folder.path(), control: &control, subjects: &subjects, rounds: 1, seed: 1 };
+        let mut found = None;
+        for _ in 0..20 {
+            begun.set(runs.get());
+            let options = ["a", "b"].map(|name| (name.to_owned(), Vec::new())).into();
+            let names = vec![vec!["binary_bytes".into(), "x".into()]];
+            let mut results = Results::open(&at("results.csv"), &[], options, names).expect("opened");
+            let mut events = Events::open(&at("events.csv")).expect("opened");
+            match rounds.run(&mut results, &mut events, None) {
+                Ok(happened) => {
+                    found = Some((happened.rejected, happened.given_up, of_b.get(), runs.get()));
+                    break;
+                }
+                Err(StudyError::Stopped { .. }) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert_eq!(found, Some((3, 1, 3, 4)), "rejected, given up, runs of `b`, all runs");
     }
 
     #[test]
