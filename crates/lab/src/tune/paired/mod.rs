@@ -12,14 +12,14 @@
 //! ratio. Of the differences a fifth is cut off at each end before the mean is taken, which keeps what one disturbed
 //! run does out of it. Where a metric has values that are not positive, differences are used as they are.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+mod cell;
+mod interval;
 
-use super::article::median;
+use self::cell::{Cell, base, cell};
+use self::interval::intervals;
 use super::goal::{Goal, front};
 use super::table::Table;
 
-/// A fifth of the rounds is cut off at each end.
-const CUT: f64 = 0.2;
 /// Fewer rounds than this tell nothing of the noise that one could rely on.
 pub const ROUNDS_MIN: usize = 6;
 /// Of so many steps the work may be, before fewer resamples are drawn.
@@ -108,57 +108,6 @@ pub struct Paired {
     pub paired_by_order: bool,
 }
 
-/// A build's differences from the base, in one goal.
-struct Cell {
-    /// By size, each with its round.
-    sorted: Vec<(f64, usize)>,
-}
-
-impl Cell {
-    /// The mean of what is left when a fifth is cut off at each end, each round taken as often as its weight says.
-    fn locations(&self, weights: &[Lanes]) -> Lanes {
-        let mut total = [0.0; LANES];
-        for (_, round) in &self.sorted {
-            each(|lane| total[lane] += weights[*round][lane]);
-        }
-        let cut = total.map(|total| (total * CUT).floor());
-        let (mut before, mut sum) = ([0.0f64; LANES], [0.0; LANES]);
-        for (value, round) in &self.sorted {
-            let weights = &weights[*round];
-            each(|lane| {
-                let after = before[lane] + weights[lane];
-                let taken = (after.min(total[lane] - cut[lane]) - before[lane].max(cut[lane])).max(0.0);
-                sum[lane] += taken * value;
-                before[lane] = after;
-            });
-        }
-        // Without a round of it, 0 by 0: it is not known.
-        std::array::from_fn(|lane| sum[lane] / (total[lane] - 2.0 * cut[lane]))
-    }
-
-    /// The same of all rounds, each once.
-    fn location(&self, rounds: usize) -> f64 {
-        self.locations(&vec![[1.0; LANES]; rounds])[0]
-    }
-
-    fn cut(&self) -> usize {
-        (self.sorted.len() as f64 * CUT) as usize
-    }
-
-    /// What each round does to the location, such that the error is that of these numbers' mean; by round.
-    fn influences(&self, rounds: usize) -> Vec<f64> {
-        let (count, cut) = (self.sorted.len(), self.cut());
-        let (low, high) = (self.sorted[cut].0, self.sorted[count - 1 - cut].0);
-        let clamped = || self.sorted.iter().map(|(value, _)| value.clamp(low, high));
-        let mean = clamped().sum::<f64>() / count as f64;
-        let mut all = vec![0.0; rounds];
-        for (value, (_, round)) in clamped().zip(&self.sorted) {
-            all[*round] = (value - mean) / (1.0 - 2.0 * cut as f64 / count as f64);
-        }
-        all
-    }
-}
-
 /// Looks at a study.
 pub fn paired(table: &Table, goals: &[Goal], reference: Option<usize>, settings: &Settings) -> Paired {
     let scales: Vec<Scale> = goals.iter().map(|goal| scale(table, goal)).collect();
@@ -195,148 +144,9 @@ fn scale(table: &Table, goal: &Goal) -> Scale {
     if positive { Scale::Ratio } else { Scale::Difference }
 }
 
-fn on_scale(value: f64, scale: Scale) -> f64 {
-    if scale == Scale::Ratio { value.ln() } else { value }
-}
-
-/// What values are compared with, round by round: the reference's, or the median of all builds.
-fn base(table: &Table, metric: usize, reference: Option<usize>, scale: Scale) -> Vec<f64> {
-    let all = |round: usize| -> Vec<f64> {
-        let values = (0..table.builds.len()).map(|build| table.of(metric, build)[round]);
-        values.filter(|value| !value.is_nan()).collect()
-    };
-    let value = |round: usize| reference.map_or_else(|| median(&all(round)), |build| table.of(metric, build)[round]);
-    (0..table.rounds.len()).map(|round| on_scale(value(round), scale)).collect()
-}
-
-fn cell(values: &[f64], base: &[f64], scale: Scale, by_order: &mut bool) -> Cell {
-    let difference = |(round, (value, base)): (usize, (&f64, &f64))| (on_scale(*value, scale) - base, round);
-    let mut sorted: Vec<(f64, usize)> =
-        values.iter().zip(base).enumerate().map(difference).filter(|(value, _)| !value.is_nan()).collect();
-    if sorted.len() < 2 {
-        let there = |all: &[f64]| all.iter().copied().filter(|value| !value.is_nan()).collect::<Vec<_>>();
-        let (values, base) = (there(values), there(base));
-        if values.len().min(base.len()) > sorted.len() {
-            *by_order = true;
-            sorted = values.iter().zip(&base).enumerate().map(difference).collect();
-        }
-    }
-    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    Cell { sorted }
-}
-
-/// For each goal and build the half-width that holds for all together; 0 where nothing varies, nothing where it is not
-/// known.
-fn intervals(
-    cells: &[Vec<Cell>],
-    rounds: usize,
-    settings: &Settings,
-    reference: Option<usize>,
-) -> Vec<Vec<Option<f64>>> {
-    // Each with the sum of its squares; the reference beside itself is no comparison.
-    let mut compared: Vec<(Vec<f64>, f64, usize)> = Vec::new();
-    let mut places: Vec<Vec<Option<usize>>> = Vec::new();
-    for goal in cells {
-        let mut place = |(build, cell): (usize, &Cell)| {
-            (Some(build) != reference && cell.sorted.len() >= ROUNDS_MIN).then(|| {
-                let influences = cell.influences(rounds);
-                let squares = influences.iter().map(|one| one * one).sum::<f64>();
-                compared.push((influences, squares, cell.sorted.len()));
-                compared.len() - 1
-            })
-        };
-        places.push(goal.iter().enumerate().map(&mut place).collect());
-    }
-    let beyond = beyond(&compared, rounds, settings);
-    let half_width = |place: &Option<usize>, cell: &Cell| {
-        let (_, squares, count) = &compared[(*place)?];
-        let error = (squares / (count - 1) as f64 / *count as f64).sqrt();
-        // The cut tails leave fewer degrees of freedom than there are rounds.
-        Some(error * -student(count - 2 * cell.cut()).inverse_cdf(beyond[kind(*count)]))
-    };
-    places
-        .iter()
-        .zip(cells)
-        .map(|(places, cells)| places.iter().zip(cells).map(|(p, c)| half_width(p, c)).collect())
-        .collect()
-}
-
-/// From so many values on comparisons are of one kind, and below of another.
-const KINDS: [usize; 3] = [0, 8, 12];
-
-fn kind(count: usize) -> usize {
-    KINDS.iter().rposition(|from| *from <= count).unwrap_or_default()
-}
-
-/// For each kind of comparisons how unlikely |t| is to be as great as it is now and then among all of them when the
-/// signs of rounds are drawn: the probability to one side.
-///
-/// Few values are of one sign every so often, and |t| is as great as one likes then: a comparison of six rounds would
-/// widen all others. So each kind has a part of what may miss, by how many comparisons it has. Within a kind |t| of
-/// different counts is told by its probability.
-fn beyond(compared: &[(Vec<f64>, f64, usize)], rounds: usize, settings: &Settings) -> [f64; KINDS.len()] {
-    let mut counts: Vec<usize> = compared.iter().map(|(_, _, count)| *count).collect();
-    counts.sort_unstable();
-    counts.dedup();
-    let place = |count: usize| counts.binary_search(&count).unwrap_or_default();
-    let places: Vec<usize> = compared.iter().map(|(_, _, count)| place(*count)).collect();
-    let least = in_parallel(settings.resamples.div_ceil(LANES), |group| {
-        let mut random = fastrand::Rng::with_seed(settings.seed.wrapping_mul(0x9e37_79b9).wrapping_add(group as u64));
-        let sign = |random: &mut fastrand::Rng| if random.bool() { 1.0 } else { -1.0 };
-        let signs: Vec<Lanes> = (0..rounds).map(|_| std::array::from_fn(|_| sign(&mut random))).collect();
-        // Of equally many values the greatest |t| is the least likely one.
-        let mut greatest = vec![[0.0f64; LANES]; counts.len()];
-        for ((influences, squares, count), place) in compared.iter().zip(&places) {
-            let found = t(influences, &signs, *squares, *count);
-            each(|lane| greatest[*place][lane] = greatest[*place][lane].max(found[lane]));
-        }
-        let mut least = [[0.5f64; KINDS.len()]; LANES];
-        for (greatest, count) in greatest.iter().zip(&counts) {
-            let of = kind(*count);
-            each(|lane| least[lane][of] = least[lane][of].min(student(*count).sf(greatest[lane])));
-        }
-        least
-    });
-    let least: Vec<_> = least.into_iter().flatten().take(settings.resamples).collect();
-    std::array::from_fn(|of| {
-        let many = compared.iter().filter(|(_, _, count)| kind(*count) == of).count();
-        let may_miss = (1.0 - settings.level) * many as f64 / compared.len().max(1) as f64;
-        // The greatest first, as of |t|. What is rarer than one resample is taken to be as much less likely.
-        let found = -quantile(least.iter().map(|least| -least[of]).collect(), 1.0 - may_miss);
-        let rarer = (may_miss * (least.len() + 1) as f64).min(1.0);
-        (found * rarer).max(f64::MIN_POSITIVE)
-    })
-}
-
-/// Of so many values.
-fn student(count: usize) -> StudentsT {
-    StudentsT::new(0.0, 1.0, (count - 1) as f64).expect("two rounds at least")
-}
-
-/// |t| of numbers whose signs are changed.
-fn t(values: &[f64], signs: &[Lanes], squares: f64, count: usize) -> Lanes {
-    let count = count as f64;
-    let mut sums = [0.0; LANES];
-    for (value, signs) in values.iter().zip(signs) {
-        each(|lane| sums[lane] += value * signs[lane]);
-    }
-    sums.map(|sum| {
-        let mean = sum / count;
-        let variance = (squares - count * mean * mean) / (count - 1.0);
-        // All of one size and sign: what does not vary has no t.
-        if variance <= squares * 1e-12 { 0.0 } else { mean.abs() * (count / variance).sqrt() }
-    })
-}
-
 /// For each lane.
 fn each(mut work: impl FnMut(usize)) {
     (0..LANES).for_each(&mut work);
-}
-
-fn quantile(mut values: Vec<f64>, level: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let place = (level * (values.len() + 1) as f64).ceil() as usize;
-    values[place.clamp(1, values.len()) - 1]
 }
 
 fn estimate(location: f64, cell: &Cell, half_width: Option<f64>, goal: &Goal, scale: Scale) -> Estimate {
