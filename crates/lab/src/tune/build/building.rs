@@ -45,7 +45,8 @@ impl Study<'_> {
                         built.insert(name.clone(), made);
                         seconds
                     }),
-                    false if has => continue,
+                    // Of one time there is nothing to compare: the copy has none.
+                    false if has || self.spec.build_repetitions == 1 => continue,
                     false => self.time(maker, name, options),
                 };
                 match seconds {
@@ -102,11 +103,9 @@ impl Study<'_> {
         Ok((made, seconds))
     }
 
-    /// How long a build takes once more; nothing where others were at work each time, or where each is timed once: then
-    /// there is nothing to compare.
+    /// How long a build takes once more; nothing where others were at work each time.
     fn time(&self, maker: &Maker<'_>, name: &str, options: &Options) -> Result<Option<f64>, Failure> {
-        let tries = if self.spec.build_repetitions > 1 { self.spec.retries + 1 } else { 0 };
-        for _ in 0..tries {
+        for _ in 0..=self.spec.retries {
             if let (seconds, true) = self.quietly(name, || maker.time(options))? {
                 return Ok(Some(seconds));
             }

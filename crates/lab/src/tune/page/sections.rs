@@ -77,9 +77,10 @@ fn head(html: &mut String, answer: &Answer, study: Option<&Report>) -> fmt::Resu
     pair("cannot be told from it", names(&answer.near))?;
     pair("better than the reference in every goal", names(&answer.better))?;
     html.push_str("</dl>\n");
-    if !answer.notes.is_empty() {
+    let notes: Vec<&String> = study.and_then(|study| study.blind.as_ref()).into_iter().chain(&answer.notes).collect();
+    if !notes.is_empty() {
         html.push_str("<ul class=\"notes\">\n");
-        for note in &answer.notes {
+        for note in notes {
             let bad = if note.contains("do not trust") { " class=\"bad\"" } else { "" };
             writeln!(html, "<li{bad}>{}</li>", escape(note))?;
         }
@@ -101,7 +102,7 @@ fn short(answer: &Answer) -> String {
         _ if !differs.is_empty() => {
             format!("the reference and its copy differ in {}: do not trust this", differs.join(", "))
         }
-        (None, _) => format!("on the front: {}", answer.names(&answer.exact).join(", ")),
+        (None, _) => format!("on the front by estimate: {}", answer.names(&answer.exact).join(", ")),
         (Some(_), []) => "no build is better than the reference in every goal".into(),
         (Some(_), some) => format!("better than the reference in every goal: {}", some.join(", ")),
     }
@@ -109,9 +110,12 @@ fn short(answer: &Answer) -> String {
 
 fn keys(html: &mut String, answer: &Answer) -> fmt::Result {
     html.push_str("<p class=\"quiet keys\">");
-    for (class, word) in
-        [("front", "on the front"), ("near", "cannot be told from it"), ("reference", "reference"), ("other", "others")]
-    {
+    for (class, word) in [
+        ("front", "on the front by estimate"),
+        ("near", "cannot be told from it"),
+        ("reference", "reference"),
+        ("other", "others"),
+    ] {
         if class != "reference" || answer.reference.is_some() {
             write!(html, "<span class=\"key {class}\"></span>{word} ")?;
         }
@@ -152,7 +156,7 @@ fn row(html: &mut String, answer: &Answer, build: usize) -> fmt::Result {
     let class = class(answer, build);
     let what = match class {
         "reference" => " <small>reference</small>",
-        "front" => " <small>on the front</small>",
+        "front" => " <small>on the front by estimate</small>",
         _ => "",
     };
     let name = escape(&answer.table.builds[build].name);
