@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::node::{Process, Setup, hearth, output, wait_until};
 
-/// Trials: the default, another, and the default beside it.
+/// Trials: the default, a round of two others beside it, a second look, and five pairs of the last comparison.
 const RUNS: &str = "16";
 
 fn command(setup: &Setup, folder: &Path) -> Command {
     let mut command = hearth();
-    command.args(["tune", "layout", "--runs", RUNS, "--minutes", "0.3", "--duration", "1", "--warmup", "0"]);
+    command.args(["tune", "layout", "--runs", RUNS, "--minutes", "10", "--duration", "2", "--warmup", "1"]);
     // Tests run beside it.
     command.args(["--steal", "1", "--foreign", "1", "--pressure", "1", "--config"]).arg(setup.config());
     command.arg("--out").arg(folder.join("out")).arg("--json").arg(folder.join("found.json"));
@@ -38,15 +38,27 @@ fn a_layout_is_looked_for_and_no_node_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
 
+    // Asked to stop, it keeps what it has, and says so.
+    let kept = || fs::read_to_string(folder.join("out/trials")).unwrap_or_default();
+    let none_is_left = || match left(&folder).len() {
+        0 => Ok(()),
+        count => Err(format!("{count} processes are there")),
+    };
+    let search = Process::start(&mut command(&setup, &folder));
+    wait_until("a trial that is over", || if kept().contains('\n') { Ok(()) } else { Err("there is none".into()) });
+    search.signal(Signal::INT);
+    let (ended, said) = search.wait_with_errors();
+    assert_eq!(ended.code(), Some(130), "{said}");
+    assert!(said.contains("stopped: what was tried is kept in"), "{said}");
+    none_is_left().unwrap();
+    let first = kept();
+
     // Killed while a node runs, it takes the node with it.
     let search = Process::start(&mut command(&setup, &folder));
     wait_until("a trial", || if left(&folder).is_empty() { Err("none runs".into()) } else { Ok(()) });
     search.signal(Signal::KILL);
     search.wait();
-    wait_until("the end of the trial", || match left(&folder).len() {
-        0 => Ok(()),
-        count => Err(format!("{count} processes are there")),
-    });
+    wait_until("the end of the trial", none_is_left);
 
     // The same command goes on.
     let ended = output(&mut command(&setup, &folder));
@@ -58,7 +70,21 @@ fn a_layout_is_looked_for_and_no_node_is_left() {
     let found: Value = serde_json::from_slice(&fs::read(folder.join("found.json")).unwrap()).unwrap();
     let trials = fs::read_to_string(folder.join("out/trials")).unwrap();
     assert_eq!(found["runs"], trials.lines().count(), "{found:#}");
+    assert!(!first.is_empty() && trials.starts_with(&first), "what was kept was not tried again");
     assert!(!found["answer"].as_str().unwrap().is_empty() && found["better"].is_boolean(), "{found:#}");
+
+    // It has tried others, each on a node that was started with it, beside the default.
+    assert!(found["layouts"].as_u64().unwrap() > 1, "{found:#}");
+    let steps = found["steps"].as_array().unwrap();
+    let is_compared = |step: &&Value| !step["txn_per_s_best"].as_array().unwrap().is_empty();
+    assert!(steps.iter().filter(is_compared).count() > 0, "{found:#}");
+    let default = &serde_json::from_str::<Value>(trials.lines().next().unwrap()).unwrap()["layout"];
+    let others = trials.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let is_measured = |trial: &Value| trial["layout"] != *default && trial["trial"]["outcome"]["measured"].is_object();
+    assert!(others.filter(is_measured).count() > 0, "{trials}");
+    // Where one seemed better, it and the default met once more.
+    let has_pairs = !found["pairs"]["default"].as_array().unwrap().is_empty();
+    assert!(found["candidate"] == found["default"] || has_pairs || !found["no_verdict"].is_null(), "{found:#}");
 
     // What it says is a configuration.
     let toml = folder.join("out/layout.toml");

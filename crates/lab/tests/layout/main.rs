@@ -1,12 +1,14 @@
 //! The search for a layout, on machines of which the best layout is known.
 
+mod disturbed;
 mod machines;
 mod sim;
 
 use std::collections::BTreeMap;
 
+use hearth_lab::tune::layout::found::Ended;
 use hearth_lab::tune::layout::journal::Journal;
-use hearth_lab::tune::layout::search::{Ended, SearchError};
+use hearth_lab::tune::layout::search::SearchError;
 use hearth_lab::tune::layout::{Budget, Evaluate, Found, Layout, Trial, report, search};
 
 use machines::{Known, flat, planted, small, wrong_moves};
@@ -87,7 +89,8 @@ fn searches(name: &str, machines: impl Iterator<Item = Known>, seeds: u64, most:
             let found = found(&known.machine, 1_000 * at as u64 + seed);
             let far = 1.0 - known.machine.rate(&found.layout) / known.best;
             if far > most {
-                println!("{name}, machine {at}, seed {seed}: {far:.3}, candidate {}", candidate(&known, &found));
+                let candidate = 1.0 - known.machine.rate(&found.candidate) / known.best;
+                println!("{name}, machine {at}, seed {seed}: {far:.3}, candidate {candidate:.3}, {:?}", found.verdict);
             }
             tally.add(&known, &found);
         }
@@ -95,10 +98,6 @@ fn searches(name: &str, machines: impl Iterator<Item = Known>, seeds: u64, most:
     println!("{}", tally.row(name));
     let (near, all) = (tally.near(most), tally.found.len());
     (near * 100 < all * NEAR_PERCENT).then(|| format!("{name}: {near} of {all}"))
-}
-
-fn candidate(known: &Known, found: &Found) -> String {
-    format!("{:.3}", 1.0 - known.machine.rate(&found.candidate) / known.best)
 }
 
 #[test]
@@ -149,7 +148,7 @@ fn a_stopped_search_goes_on_to_the_same_answer() {
         let kept = std::fs::read_to_string(path).map_or(0, |text| text.lines().count());
         let mut inner = trials(machine, 9);
         // The machine's noise goes on where it was.
-        (0..kept).for_each(|_| drop(inner.evaluate(&machine.default)));
+        (0..kept).for_each(|_| drop(inner.evaluate(&machine.default, f64::INFINITY)));
         let mut journal = Journal::open(path, Stopping { inner, given: kept, stop }).expect("opened");
         assert_eq!(journal.kept(), kept);
         search(&machine.space, &machine.default, budget(4), &mut journal, &|_| {})
@@ -178,12 +177,12 @@ struct Stopped;
 impl Evaluate for Stopping<'_> {
     type Error = Stopped;
 
-    fn evaluate(&mut self, layout: &Layout) -> Result<Trial, Stopped> {
+    fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, Stopped> {
         if self.given == self.stop {
             return Err(Stopped);
         }
         self.given += 1;
-        let Ok(trial) = self.inner.evaluate(layout);
+        let Ok(trial) = self.inner.evaluate(layout, left);
         Ok(trial)
     }
 }

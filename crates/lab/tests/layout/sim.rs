@@ -150,7 +150,7 @@ impl Trials<'_> {
 impl Evaluate for Trials<'_> {
     type Error = Infallible;
 
-    fn evaluate(&mut self, layout: &Layout) -> Result<Trial, Infallible> {
+    fn evaluate(&mut self, layout: &Layout, _: f64) -> Result<Trial, Infallible> {
         assert!(self.machine.space.has(layout), "{}", self.machine.space.text(layout));
         // Each trial draws from a stream of its own, so that one more draw in it moves no other.
         let next = self.random.u64(..);

@@ -49,13 +49,17 @@ fn lock_while(folder: &Path, waits: &mut dyn FnMut() -> bool) -> Result<File, St
 
 /// Whether a folder may be a study's.
 pub fn is_for_studies(folder: &Path, project: &Path) -> Result<(), StudyError> {
-    let failed = |source| StudyError::Io { path: folder.into(), source };
-    let asked = |what: &str| Err(StudyError::Asked(format!("--out: {} {what}; name another", folder.display())));
     if project.canonicalize().is_ok_and(|project| project.starts_with(folder)) {
-        return asked("has the project in it");
+        return Err(StudyError::Asked(format!("--out: {} has the project in it; name another", folder.display())));
     }
+    is_free(folder)
+}
+
+/// Whether a folder is empty, or has been taken before.
+pub fn is_free(folder: &Path) -> Result<(), StudyError> {
+    let failed = |source| StudyError::Io { path: folder.into(), source };
     if !folder.join("lock").exists() && fs::read_dir(folder).map_err(failed)?.next().is_some() {
-        return asked("has other files in it");
+        return Err(StudyError::Asked(format!("--out: {} has other files in it; name another", folder.display())));
     }
     Ok(())
 }

@@ -2,14 +2,18 @@
 //!
 //! reads   a difference for each pair of runs
 //! writes  a [`Verdict`]
-//! source  Fisher's randomisation of signs, with its exact distribution; Hodges and Lehmann for the estimate;
-//!         Bonferroni over the looks
+//! source  Fisher's randomisation of signs, with its exact distribution; Hodges and Lehmann for the estimate; Lan and
+//!         DeMets for looking more than once
 //!
 //! Of two layouts that are equal, in each pair either may be the better one with the same odds, however noise is
-//! spread, since the order in a pair is drawn. So the odds of a wrong win are exact. A difference that is greater than
-//! the median has the weight of the median, so that a rare outlier has that of any other pair.
+//! spread, since the order in a pair is drawn. So the odds of a wrong win are exact: of all ways to draw the signs,
+//! those are counted that win at this look or would have won at an earlier one. What a difference weighs may depend on
+//! its size alone: one that is greater than the median has the weight of the median, and one that is far from all
+//! others, as a rare outlier makes it, a quarter of that.
 
 use serde::{Deserialize, Serialize};
+
+use super::super::article::median;
 
 /// The odds of a wrong win in the whole search.
 pub const LEVEL: f64 = 0.05;
@@ -20,8 +24,10 @@ pub const PAIRS_MOST: usize = 12;
 /// So many pairs can do with an outlier among them.
 pub const PAIRS_ROBUST: usize = 9;
 
-/// A run is far from the others from so many times the distance on that half of them are nearer.
-const FAR: f64 = 4.0;
+/// A run, or a difference, is far from the others from so many times the distance on that half of them are nearer.
+const FAR: f64 = 5.0;
+/// What a difference that is far from the others weighs, as a part of what the median does.
+const FAR_WEIGHT: f64 = 0.25;
 
 /// What pairs of runs say of a candidate beside the default.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,42 +52,55 @@ pub struct Gain {
     pub odds: f64,
 }
 
-/// The looks of a comparison of so many pairs at most: after how many pairs, and with which part of the level. A clear
-/// win is seen at the first.
-pub fn looks(pairs: usize) -> Vec<(usize, f64)> {
-    let first = (6, 1.0 / 64.0);
-    let second = (9, 1.0 / 51.0);
+/// A look at the pairs so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    /// After so many pairs.
+    pub pairs: usize,
+    /// The odds of a wrong win by then.
+    pub level: f64,
+}
+
+/// The looks of a comparison of so many pairs at most. A clear win is seen at the first.
+pub fn looks(pairs: usize) -> Vec<Look> {
+    let look = |pairs, level| Look { pairs, level };
+    let first = look(6, 1.0 / 64.0);
     match pairs {
         0..PAIRS_LEAST => Vec::new(),
-        PAIRS_LEAST..9 => vec![(pairs, LEVEL)],
-        9..PAIRS_MOST => vec![first, (pairs, LEVEL - first.1)],
-        _ => vec![first, second, (PAIRS_MOST, LEVEL - first.1 - second.1)],
+        PAIRS_LEAST..9 => vec![look(pairs, LEVEL)],
+        9..PAIRS_MOST => vec![first, look(pairs, LEVEL)],
+        _ => vec![first, look(9, 0.032), look(PAIRS_MOST, LEVEL)],
     }
 }
 
-/// Looks at pairs of rates, the default's and the candidate's; the level is that of the look.
-pub fn judge(pairs: &[(f64, f64)], level: f64) -> Verdict {
-    let differences = &differences(pairs)[..];
-    let mut means = walsh(differences);
-    means.sort_by(f64::total_cmp);
+/// Looks at pairs of rates, the default's and the candidate's, for the last time of these looks.
+pub fn judge(pairs: &[(f64, f64)], looks: &[Look]) -> Verdict {
+    let seen: Vec<Seen> =
+        looks.iter().map(|look| Seen { differences: differences(&pairs[..look.pairs]), level: look.level }).collect();
+    let (all, level) = seen.last().map_or((&[][..], 0.0), |last| (&last.differences[..], last.level));
     let gain = Gain {
-        value: median(&means).exp_m1(),
-        at_least: bound(differences, level).exp_m1(),
-        pairs: differences.len(),
-        odds: odds(differences),
+        value: if all.is_empty() { 0.0 } else { median(&walsh(all)).exp_m1() },
+        at_least: bound(&seen).exp_m1(),
+        pairs: all.len(),
+        odds: odds(&seen),
     };
     if gain.odds <= level { Verdict::Better(gain) } else { Verdict::NotShown(gain) }
+}
+
+/// What a look sees.
+#[derive(Clone)]
+struct Seen {
+    differences: Vec<f64>,
+    level: f64,
 }
 
 /// The candidate's logarithm less the default's. A run that is far from all others, to whichever layout it belongs, is
 /// taken to be as far as a bound that both share, so that two of them in a pair are not told apart by chance.
 fn differences(pairs: &[(f64, f64)]) -> Vec<f64> {
-    let mut logs: Vec<f64> = pairs.iter().flat_map(|(usual, ours)| [usual.ln(), ours.ln()]).collect();
-    logs.sort_by(f64::total_cmp);
+    let logs: Vec<f64> = pairs.iter().flat_map(|(usual, ours)| [usual.ln(), ours.ln()]).collect();
     let middle = median(&logs);
-    let mut far: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
-    far.sort_by(f64::total_cmp);
-    let most = FAR * median(&far);
+    let far: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
+    let most = 2.0 * FAR * median(&far);
     let near = |rate: f64| (rate.ln() - middle).clamp(-most, most);
     pairs.iter().map(|(usual, ours)| near(*ours) - near(*usual)).collect()
 }
@@ -91,28 +110,66 @@ fn walsh(all: &[f64]) -> Vec<f64> {
     (0..all.len()).flat_map(|a| (a..all.len()).map(move |b| (all[a] + all[b]) / 2.0)).collect()
 }
 
-/// The odds that signs drawn at random give as much or more: of all ways to draw them.
-fn odds(differences: &[f64]) -> f64 {
-    let mut sizes: Vec<f64> = differences.iter().map(|one| one.abs()).collect();
-    sizes.sort_by(f64::total_cmp);
-    let most = median(&sizes);
-    let weights: Vec<f64> = differences.iter().map(|one| one.clamp(-most, most)).collect();
-    let seen: f64 = weights.iter().sum();
-    let sum = |signs: u32| -> f64 {
-        weights.iter().enumerate().map(|(at, one)| if signs >> at & 1 == 1 { one.abs() } else { -one.abs() }).sum()
-    };
-    let ways = 1u32 << weights.len();
-    // Sums that are equal but for their last digits are equal.
-    let least = seen - 1e-9 * most;
-    (0..ways).filter(|signs| sum(*signs) >= least).count() as f64 / f64::from(ways)
+/// What each difference weighs: by its size, whichever its sign.
+fn weights(differences: &[f64]) -> Vec<f64> {
+    let sizes: Vec<f64> = differences.iter().map(|one| one.abs()).collect();
+    if sizes.is_empty() {
+        return sizes;
+    }
+    let middle = median(&sizes);
+    let spread: Vec<f64> = sizes.iter().map(|size| (size - middle).abs()).collect();
+    let far = middle + FAR * median(&spread);
+    // A spread of nought is that of equal sizes: none of them is far.
+    let is_far = |size: f64| size > far + 1e-9 * middle;
+    sizes.iter().map(|size| if is_far(*size) { FAR_WEIGHT * middle } else { size.min(middle) }).collect()
 }
 
-/// The greatest gain that would be shown as not enough at this level: how much may be taken off each difference.
-fn bound(differences: &[f64], level: f64) -> f64 {
-    let less = |by: f64| differences.iter().map(|one| one - by).collect::<Vec<_>>();
-    let is_shown = |by: f64| odds(&less(by)) <= level;
-    let size = differences.iter().map(|one| one.abs()).fold(0.0, f64::max);
-    let (mut low, mut high) = (-3.0 * size - 1e-6, size + 1e-6);
+/// The odds that signs drawn at random win as clearly at the last look, or at one before it. If one before it was won,
+/// those of the first such.
+fn odds(looks: &[Seen]) -> f64 {
+    // The ways to draw the signs of the pairs so far that had won.
+    let mut won = vec![false];
+    let mut found = 1.0;
+    for (at, Seen { differences, level }) in looks.iter().enumerate() {
+        let weights = weights(differences);
+        let ways = 1usize << weights.len();
+        // Each difference doubles the ways: those with it below come first.
+        let mut sums = vec![-weights.iter().sum::<f64>()];
+        weights.iter().for_each(|one| sums.extend(sums.clone().iter().map(|sum| sum + 2.0 * one)));
+        let seen: f64 = weights.iter().zip(differences).map(|(one, by)| if *by > 0.0 { *one } else { -*one }).sum();
+        // Sums that are equal but for their last digits are equal.
+        let same = 1e-9 * weights.iter().copied().fold(0.0, f64::max);
+        let had_won = |signs: usize| won[signs & (won.len() - 1)];
+        let as_much = |least: f64| (0..ways).filter(|signs| had_won(*signs) || sums[*signs] >= least - same).count();
+        found = as_much(seen) as f64 / ways as f64;
+        if found <= *level || at + 1 == looks.len() {
+            return found;
+        }
+        let mut rest: Vec<f64> = (0..ways).filter(|signs| !had_won(*signs)).map(|signs| sums[signs]).collect();
+        rest.sort_by(|a, b| b.total_cmp(a));
+        let room = (level * ways as f64 + 1e-9) as usize;
+        let room = room.saturating_sub(ways - rest.len()).min(rest.len());
+        // Of equal sums none wins unless all may.
+        let wins =
+            (1..=room).rev().find(|count| rest.get(*count).is_none_or(|next| rest[count - 1] > next + 2.0 * same));
+        let least = wins.map_or(f64::INFINITY, |count| rest[count - 1]);
+        won = (0..ways).map(|signs| had_won(signs) || sums[signs] >= least - same).collect();
+    }
+    found
+}
+
+/// The greatest gain that would be shown as not enough at the last look's level: how much may be taken off each
+/// difference.
+fn bound(looks: &[Seen]) -> f64 {
+    let Some(last) = looks.last() else { return f64::NEG_INFINITY };
+    let is_shown = |by: f64| {
+        let mut less = looks.to_vec();
+        less.iter_mut().flat_map(|look| &mut look.differences).for_each(|one| *one -= by);
+        odds(&less) <= last.level
+    };
+    let size = last.differences.iter().map(|one| one.abs()).fold(0.0, f64::max);
+    // Whether nothing is shown at all is not to be said in two ways.
+    let (mut low, mut high) = if is_shown(0.0) { (0.0, size + 1e-6) } else { (-3.0 * size - 1e-6, 0.0) };
     if !is_shown(low) {
         return f64::NEG_INFINITY;
     }
@@ -123,29 +180,46 @@ fn bound(differences: &[f64], level: f64) -> f64 {
     low
 }
 
-fn median(sorted: &[f64]) -> f64 {
-    match sorted.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => sorted[count / 2],
-        count => (sorted[count / 2 - 1] + sorted[count / 2]) / 2.0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn odds_of(differences: &[f64]) -> f64 {
+        odds(&[Seen { differences: differences.to_vec(), level: 0.0 }])
+    }
+
+    fn once(pairs: &[(f64, f64)], level: f64) -> Verdict {
+        judge(pairs, &[Look { pairs: pairs.len(), level }])
+    }
+
     #[test]
     fn odds_are_counted() {
-        assert_eq!(odds(&[1.0, 2.0, 3.0, 4.0, 5.0]), 1.0 / 32.0);
-        assert_eq!(odds(&[-1.0, -2.0, -3.0, -4.0, -5.0]), 1.0);
-        // The outlier weighs as much as each of the others: none or one of nine may be below.
-        assert_eq!(odds(&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -7.0]), 10.0 / 512.0);
-        assert_eq!(odds(&[0.0, 0.0]), 1.0, "no difference is none");
-        assert_eq!(odds(&[]), 1.0);
-        assert!(matches!(judge(&[(1.0, 1.25); 6], 1.0 / 64.0), Verdict::Better(gain) if gain.at_least > 0.24));
-        let nothing = judge(&[(1.0, 1.1); 2], LEVEL);
+        assert_eq!(odds_of(&[1.0, 2.0, 3.0, 4.0, 5.0]), 1.0 / 32.0);
+        assert_eq!(odds_of(&[-1.0, -2.0, -3.0, -4.0, -5.0]), 1.0);
+        // The outlier weighs less than any other: it alone may be below, or none.
+        assert_eq!(odds_of(&[1.0, 1.1, 0.9, 1.0, 1.2, 1.0, 0.8, 1.0, -7.0]), 2.0 / 512.0);
+        // One that is not far weighs as much as each of the others: none or one of nine may be below.
+        assert_eq!(odds_of(&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -1.0]), 10.0 / 512.0);
+        assert_eq!(odds_of(&[0.0, 0.0]), 1.0, "no difference is none");
+        assert_eq!(odds_of(&[]), 1.0);
+        assert!(matches!(once(&[(1.0, 1.25); 6], 1.0 / 64.0), Verdict::Better(gain) if gain.at_least > 0.24));
+        let nothing = once(&[(1.0, 1.1); 2], LEVEL);
         assert!(matches!(nothing, Verdict::NotShown(gain) if gain.at_least == -1.0), "{nothing:?}");
+    }
+
+    #[test]
+    fn a_win_at_an_earlier_look_counts() {
+        // By signs alone: 6 of 6 win at the first look, 8 of 9 at the second.
+        let looks = |differences: &[f64]| {
+            let of = |pairs: usize, level| Seen { differences: differences[..pairs].to_vec(), level };
+            odds(&[of(6, 1.0 / 64.0), of(9, LEVEL)])
+        };
+        let with =
+            |below: &[usize]| (0..9).map(|at| if below.contains(&at) { -1.0 } else { 1.0 }).collect::<Vec<f64>>();
+        assert_eq!(looks(&with(&[])), 1.0 / 64.0, "won at once");
+        assert_eq!(looks(&with(&[8])), 1.0 / 64.0, "won at the first look, whatever came later");
+        // Eight ways have the first six above; one of those six below and all else above are six more.
+        assert_eq!(looks(&with(&[0])), 14.0 / 512.0);
     }
 
     #[test]
@@ -153,7 +227,7 @@ mod tests {
         let mut pairs =
             vec![(28.0, 31.0), (28.3, 30.8), (28.1, 31.2), (27.9, 30.1), (28.6, 31.3), (28.4, 30.9), (28.2, 31.4)];
         pairs.extend([(17.0, 15.0), (28.2, 16.0)]);
-        let found = judge(&pairs, LEVEL);
+        let found = once(&pairs, LEVEL);
         assert!(matches!(found, Verdict::Better(gain) if (0.05..0.12).contains(&gain.value)), "{found:?}");
     }
 
@@ -161,8 +235,8 @@ mod tests {
     fn looks_spend_the_level_and_no_more() {
         for pairs in 0..40 {
             let looks = looks(pairs);
-            assert!(looks.iter().map(|(_, level)| level).sum::<f64>() <= LEVEL + 1e-12, "{pairs}");
-            assert!(looks.iter().all(|(at, _)| *at <= pairs) && looks.is_sorted());
+            assert!(looks.iter().all(|look| look.pairs <= pairs && look.level <= LEVEL));
+            assert!(looks.windows(2).all(|two| two[0].pairs < two[1].pairs && two[0].level < two[1].level));
             assert_eq!(looks.is_empty(), pairs < PAIRS_LEAST);
         }
     }
@@ -175,10 +249,11 @@ mod tests {
             let mut run = || if random.f64() < 0.05 { -0.4 } else { 0.03 * (random.f64() + random.f64() - 1.0) };
             let all: Vec<(f64, f64)> =
                 (0..PAIRS_MOST).map(|_| (run(), run())).map(|(a, b): (f64, f64)| (a.exp(), b.exp())).collect();
-            looks(PAIRS_MOST).iter().any(|(at, level)| matches!(judge(&all[..*at], *level), Verdict::Better(_)))
+            let looks = looks(PAIRS_MOST);
+            (1..=looks.len()).any(|at| matches!(judge(&all[..looks[at - 1].pairs], &looks[..at]), Verdict::Better(_)))
         });
         let wins = wins.count();
-        assert!((40..=110).contains(&wins), "{wins} of 2,000, of which 100 at most are asked");
+        assert!((60..=130).contains(&wins), "{wins} of 2,000, of which 100 at most are asked");
     }
 
     #[test]
@@ -188,7 +263,7 @@ mod tests {
         for _ in 0..1_000 {
             let mut run = || 0.1 * (random.f64() + random.f64());
             let all: Vec<(f64, f64)> = (0..8).map(|_| (run().exp(), (0.05 + run()).exp())).collect();
-            let (Verdict::Better(gain) | Verdict::NotShown(gain)) = judge(&all, LEVEL);
+            let (Verdict::Better(gain) | Verdict::NotShown(gain)) = once(&all, LEVEL);
             missed += usize::from(gain.at_least > 0.05f64.exp_m1());
             assert_eq!(gain.odds <= LEVEL, gain.at_least > 0.0, "both say the same: {all:?}");
         }

@@ -16,13 +16,19 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::space::Layout;
-use super::{Evaluate, Trial};
+use super::{Evaluate, Outcome, Trial};
 
 /// A trial as the file has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Row {
     layout: Layout,
     trial: Trial,
+}
+
+impl Row {
+    fn is_measured(&self) -> bool {
+        matches!(self.trial.outcome, Outcome::Measured(_))
+    }
 }
 
 /// Why a trial cannot be kept, or had.
@@ -56,6 +62,8 @@ pub struct Journal<T> {
     file: File,
     before: VecDeque<Row>,
     given: usize,
+    /// Where each whole line ends, and whether its trial was measured.
+    lines: Vec<(u64, bool)>,
 }
 
 impl<T> Journal<T> {
@@ -64,11 +72,14 @@ impl<T> Journal<T> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        let mut before = VecDeque::new();
+        let (mut before, mut lines) = (VecDeque::new(), Vec::new());
         let mut whole = 0;
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             match serde_json::from_slice::<Row>(line) {
-                Ok(row) if line.ends_with(b"\n") => before.push_back(row),
+                Ok(row) if line.ends_with(b"\n") => {
+                    lines.push(((whole + line.len()) as u64, row.is_measured()));
+                    before.push_back(row);
+                }
                 _ if whole + line.len() == bytes.len() => break,
                 _ => {
                     let what = format!("line {} is no trial", before.len() + 1);
@@ -81,7 +92,14 @@ impl<T> Journal<T> {
             file.set_len(whole as u64)?;
             file.sync_all()?;
         }
-        Ok(Self { inner, path: path.into(), file, before, given: 0 })
+        Ok(Self { inner, path: path.into(), file, before, given: 0, lines })
+    }
+
+    /// Forgets the trials at the end that gave no rate: what kept them from it may be gone when the search goes on.
+    pub fn forget_unmeasured(&mut self) -> io::Result<()> {
+        while self.lines.pop_if(|(_, is_measured)| !*is_measured).is_some() {}
+        self.file.set_len(self.lines.last().map_or(0, |(end, _)| *end))?;
+        self.file.sync_all()
     }
 
     /// Trials that are there and were not asked for yet.
@@ -93,7 +111,7 @@ impl<T> Journal<T> {
 impl<T: Evaluate> Evaluate for Journal<T> {
     type Error = JournalError<T::Error>;
 
-    fn evaluate(&mut self, layout: &Layout) -> Result<Trial, Self::Error> {
+    fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, Self::Error> {
         self.given += 1;
         if let Some(row) = self.before.pop_front() {
             if row.layout != *layout {
@@ -101,12 +119,14 @@ impl<T: Evaluate> Evaluate for Journal<T> {
             }
             return Ok(row.trial);
         }
-        let trial = self.inner.evaluate(layout).map_err(JournalError::Evaluate)?;
+        let trial = self.inner.evaluate(layout, left).map_err(JournalError::Evaluate)?;
         let row = Row { layout: layout.clone(), trial };
         let failed = |source| JournalError::Io { path: self.path.clone(), source };
         let line = serde_json::to_string(&row).map_err(|why| failed(io::Error::other(why)))?;
         let written = self.file.write_all(format!("{line}\n").as_bytes()).and_then(|()| self.file.sync_data());
         written.map_err(failed)?;
+        let begin = self.lines.last().map_or(0, |(end, _)| *end);
+        self.lines.push((begin + line.len() as u64 + 1, row.is_measured()));
         // As the file has it: the last digit of a number may be another than was measured, and would lead elsewhere.
         let row: Row = serde_json::from_str(&line).map_err(|why| failed(io::Error::other(why)))?;
         Ok(row.trial)
@@ -117,7 +137,7 @@ impl<T: Evaluate> Evaluate for Journal<T> {
 mod tests {
     use std::fs;
 
-    use super::super::{Measured, Outcome};
+    use super::super::Measured;
     use super::*;
 
     /// Each trial's rate is a little greater than the last.
@@ -126,7 +146,7 @@ mod tests {
     impl Evaluate for Counter {
         type Error = io::Error;
 
-        fn evaluate(&mut self, _: &Layout) -> Result<Trial, io::Error> {
+        fn evaluate(&mut self, _: &Layout, _: f64) -> Result<Trial, io::Error> {
             self.0 += 1;
             let measured = Measured { rate: f64::from(self.0) + 0.1, ..Measured::default() };
             Ok(Trial { outcome: Outcome::Measured(measured), seconds: 1.0 })
@@ -139,16 +159,45 @@ mod tests {
         let path = folder.path().join("trials");
         let layout = |core| Layout::new(vec![vec![Some(core)]]);
         let mut journal = Journal::open(&path, Counter(0)).expect("new");
-        let all: Vec<Trial> = (0..3).map(|core| journal.evaluate(&layout(core)).expect("tried")).collect();
+        let all: Vec<Trial> = (0..3).map(|core| journal.evaluate(&layout(core), 1.0).expect("tried")).collect();
         let whole = fs::read(&path).expect("there");
         for end in 0..=whole.len() {
             fs::write(&path, &whole[..end]).expect("torn");
             let kept = Journal::open(&path, Counter(0)).expect("opened").kept();
             let mut journal = Journal::open(&path, Counter(kept as u32)).expect("opened");
-            let again: Vec<Trial> = (0..3).map(|core| journal.evaluate(&layout(core)).expect("tried")).collect();
+            let again: Vec<Trial> = (0..3).map(|core| journal.evaluate(&layout(core), 1.0).expect("tried")).collect();
             assert_eq!(again, all, "{end}");
             assert_eq!(fs::read(&path).expect("there"), whole, "{end}");
         }
+    }
+
+    /// Fails at first, is disturbed then.
+    struct Unlucky(Vec<Outcome>);
+
+    impl Evaluate for Unlucky {
+        type Error = io::Error;
+
+        fn evaluate(&mut self, _: &Layout, _: f64) -> Result<Trial, io::Error> {
+            Ok(Trial { outcome: self.0.remove(0), seconds: 1.0 })
+        }
+    }
+
+    #[test]
+    fn what_gave_no_rate_at_the_end_can_be_forgotten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("trials");
+        let layout = |core| Layout::new(vec![vec![Some(core)]]);
+        let measured = || Outcome::Measured(Measured { rate: 2.0, ..Measured::default() });
+        let failed = || Outcome::Failed("no".into());
+        let all = vec![failed(), measured(), failed(), Outcome::Disturbed("others".into())];
+        let mut journal = Journal::open(&path, Unlucky(all)).expect("new");
+        (0..4).for_each(|core| drop(journal.evaluate(&layout(core), 1.0).expect("tried")));
+        journal.forget_unmeasured().expect("forgotten");
+        let mut journal = Journal::open(&path, Unlucky(vec![measured()])).expect("opened");
+        assert_eq!(journal.kept(), 2, "one that failed, and one that was measured");
+        (0..3).for_each(|core| drop(journal.evaluate(&layout(core), 1.0).expect("tried")));
+        journal.forget_unmeasured().expect("nothing to forget");
+        assert_eq!(Journal::open(&path, Unlucky(Vec::new())).expect("opened").kept(), 3);
     }
 
     #[test]
@@ -156,9 +205,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("trials");
         let mut journal = Journal::open(&path, Counter(0)).expect("new");
-        journal.evaluate(&Layout::new(vec![vec![Some(0)]])).expect("tried");
+        journal.evaluate(&Layout::new(vec![vec![Some(0)]]), 1.0).expect("tried");
         let mut journal = Journal::open(&path, Counter(0)).expect("opened");
-        let why = journal.evaluate(&Layout::new(vec![vec![Some(1)]])).expect_err("another");
+        let why = journal.evaluate(&Layout::new(vec![vec![Some(1)]]), 1.0).expect_err("another");
         assert!(matches!(why, JournalError::Other { line: 1, .. }), "{why}");
         fs::write(&path, "hello\n{}\n").expect("written");
         assert!(Journal::open(&path, Counter(0)).is_err());

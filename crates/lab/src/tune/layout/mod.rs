@@ -5,13 +5,15 @@
 //! memory  the trials
 //!
 //! [`space`] says what a layout is, [`model`] what one costs by the regimes that were read, [`propose`] what to try
-//! next, [`decide`] when one is better, [`mod@search`] the course of it all. [`journal`] keeps each trial on the disk.
+//! next, [`decide`] when one is better, [`mod@search`] the course of it all and [`found`] what comes of it. [`journal`]
+//! keeps each trial on the disk.
 //!
 //! Moves are found by what was measured and are cheap to be wrong about: each is a suggestion, which two or three runs
 //! beside the best so far have to bear out. What is told in the end rests on none of these runs, which were picked for
 //! their luck, but on fresh ones, the default and the candidate in turn.
 
 pub mod decide;
+pub mod found;
 pub mod journal;
 pub mod model;
 pub mod propose;
@@ -20,7 +22,8 @@ pub mod search;
 pub mod space;
 
 pub use decide::Verdict;
-pub use search::{Budget, Found, search};
+pub use found::Found;
+pub use search::{Budget, search};
 pub use space::{Kind, Layout, Space};
 
 use serde::{Deserialize, Serialize};
@@ -55,8 +58,10 @@ pub struct Measured {
 pub enum Outcome {
     /// It ran.
     Measured(Measured),
-    /// It does not work, or could not be measured.
+    /// It does not work.
     Failed(String),
+    /// Others disturbed each run of it, so that nothing is known of it.
+    Disturbed(String),
 }
 
 /// A trial that is over.
@@ -73,6 +78,6 @@ pub trait Evaluate {
     /// Why nothing can be tried any more.
     type Error;
 
-    /// Tries a layout once.
-    fn evaluate(&mut self, layout: &Layout) -> Result<Trial, Self::Error>;
+    /// Tries a layout once. In `left` seconds it should be done: what takes longer is not done again.
+    fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, Self::Error>;
 }

@@ -8,30 +8,49 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::decide::{PAIRS_LEAST, Verdict};
-use super::search::{Ended, Fate, Found, Step, line, words};
+use super::found::{Ended, Fate, Found, NoVerdict, Step, line, words};
 use super::space::Space;
 
 /// What was found, in a sentence.
 pub fn answer(space: &Space, found: &Found) -> String {
+    let change = || space.change(&found.default, &found.candidate);
     match &found.verdict {
-        Some(Verdict::Better(gain)) => format!(
+        Ok(Verdict::Better(gain)) => format!(
             "another layout than the default is better: {}, of {} pairs of runs in turn",
             words(&Verdict::Better(*gain)),
             gain.pairs
         ),
-        Some(verdict @ Verdict::NotShown(gain)) => format!(
+        Ok(verdict @ Verdict::NotShown(gain)) => format!(
             "no better layout than the default is shown: the best that was tried ({}) is {} in {} pairs of runs",
-            space.change(&found.default, &found.candidate),
+            change(),
             words(verdict),
             gain.pairs
         ),
-        None if found.candidate != found.default => format!(
-            "no better layout than the default is shown: one seemed to be ({}), and there was no room for the {PAIRS_LEAST} \
-             pairs of runs that would tell",
-            space.change(&found.default, &found.candidate)
+        Err(NoVerdict::NothingTried) => "the default stays: there was no room to try another layout".into(),
+        Err(NoVerdict::NothingBetter) => "the default stays: nothing that was tried seemed better".into(),
+        Err(why) => format!(
+            "no better layout than the default is shown: one seemed to be ({}), and {}",
+            change(),
+            no_verdict(why, found.pairs.len())
         ),
-        None if found.steps.is_empty() => "the default stays: there was no room to try another layout".into(),
-        None => "the default stays: nothing that was tried seemed better".into(),
+    }
+}
+
+/// Why both were not told apart, after so many pairs of runs.
+fn no_verdict(why: &NoVerdict, pairs: usize) -> String {
+    let wanted = format!("the {PAIRS_LEAST} pairs of runs that would tell");
+    match why {
+        NoVerdict::NothingTried | NoVerdict::NothingBetter => "it was not compared".into(),
+        NoVerdict::NoRoom => format!("there was no room for {wanted}"),
+        NoVerdict::Disturbed(why) => {
+            format!("others disturbed too many runs for {wanted}, one of them since {why}; there are {pairs}")
+        }
+        NoVerdict::Candidate(why) => {
+            format!("it failed when it met the default again, after {pairs} pairs of runs: {why}")
+        }
+        NoVerdict::Default(why) => {
+            format!("the default failed when it met that again, after {pairs} pairs of runs: {why}")
+        }
     }
 }
 
@@ -51,8 +70,12 @@ pub fn evidence(space: &Space, found: &Found) -> Vec<String> {
     let noise = found.noise.map_or(String::new(), |noise| {
         format!("; two runs of the same layout differ by {:.1} % (one deviation of a run)", 100.0 * noise)
     });
+    let disturbed = match found.disturbed {
+        0 => String::new(),
+        count => format!(", {count} more that others disturbed"),
+    };
     lines.push(format!(
-        "{} runs of {} layouts in {:.0} s; it ended since {}{noise}",
+        "{} runs of {} layouts{disturbed} in {:.0} s; it ended since {}{noise}",
         found.trials,
         found.layouts,
         found.seconds,
@@ -81,8 +104,10 @@ pub fn path(space: &Space, found: &Found) -> Vec<String> {
         found.steps.iter().filter(is_taken).map(|step| format!("taken: {}", line(space, step))).collect();
     let rest = found.steps.len() - lines.len();
     let failed = found.steps.iter().filter(|step| matches!(step.fate, Fate::Failed(_))).count();
+    let unknown = found.steps.iter().filter(|step| matches!(step.fate, Fate::NotCompared(_))).count();
     let failures = if failed > 0 { format!(", of which {failed} do not work") } else { String::new() };
-    lines.push(format!("{rest} others were tried and not taken{failures}"));
+    let unknown = if unknown > 0 { format!("; {unknown} were not compared with the best") } else { String::new() };
+    lines.push(format!("{rest} others were tried and not taken{failures}{unknown}"));
     lines
 }
 
@@ -122,11 +147,13 @@ pub fn json(space: &Space, found: &Found) -> Value {
         "layout": space.text(&found.layout),
         "default": space.text(&found.default),
         "candidate": space.text(&found.candidate),
-        "verdict": found.verdict,
+        "verdict": found.verdict.as_ref().ok(),
+        "no_verdict": found.verdict.as_ref().err(),
         "pairs": { "default": found.pairs.iter().map(|pair| pair.0).collect::<Vec<_>>(),
                    "candidate": found.pairs.iter().map(|pair| pair.1).collect::<Vec<_>>() },
         "ended": ended(found),
         "runs": found.trials,
+        "runs_disturbed": found.disturbed,
         "layouts": found.layouts,
         "seconds": found.seconds,
         "noise": found.noise,

@@ -9,13 +9,16 @@
 //! the best meets the default in pairs of fresh runs, and is told as better only by what those show. So however many
 //! layouts are tried, a default that cannot be beaten is kept in 95 of 100 searches.
 //!
+//! A trial that others disturbed says nothing of its layout, and is no trial: it is done again. Where one after the
+//! other is disturbed there is nothing to be had, and the search ends.
+//!
 //! All is drawn from the seed and from what was measured, so the same trials lead the same way.
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
-
-use super::decide::{PAIRS_LEAST, PAIRS_MOST, PAIRS_ROBUST, Verdict, judge, looks};
+use super::super::article::median;
+use super::decide::{LEVEL, Look, PAIRS_LEAST, PAIRS_MOST, PAIRS_ROBUST, Verdict, judge, looks};
+use super::found::{Ended, Fate, Found, NoVerdict, Step, line, words};
 use super::model::Costs;
 use super::propose::{Position, Proposal, propose};
 use super::space::{Layout, Signature, Space};
@@ -33,6 +36,10 @@ const SECOND_LOOKS: usize = 2;
 const NOTABLE: f64 = 0.015;
 /// A gain as a part of a run's noise, below which a layout gets no second look.
 const OF_NOISE: f64 = 0.5;
+/// A layout that others disturbed in so many trials in a row: the machine is busy.
+const BUSY: usize = 3;
+/// The last comparison may take so many times the time of the budget.
+pub const OVERTIME: f64 = 1.2;
 /// The most trials a budget may have.
 pub const TRIALS_MOST: usize = 1_000;
 
@@ -47,96 +54,15 @@ pub struct Budget {
     pub seed: u64,
 }
 
-/// Why trying ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ended {
-    /// No move won any more.
-    NoMoveWins,
-    /// There is no other layout left to try.
-    NothingLeft,
-    /// As many trials as were allowed.
-    Trials,
-    /// The time was up.
-    Time,
-}
-
-/// What became of a layout that was tried against the best.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fate {
-    /// It took the place of the best.
-    Taken,
-    /// It is no better.
-    NoBetter,
-    /// It does not work.
-    Failed(String),
-}
-
-/// A layout that was tried.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// The round, from 0.
-    pub round: usize,
-    /// The layout.
-    pub layout: Layout,
-    /// What it was tried against.
-    pub against: Layout,
-    /// Why it was tried.
-    pub why: String,
-    /// Its rates, and those of the best in the same pairs.
-    pub pairs: Vec<(f64, f64)>,
-    /// What became of it.
-    pub fate: Fate,
-    /// What limited it, in a sentence.
-    pub says: String,
-}
-
-/// What a search has found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// The layout to take; the default where none is shown to be better.
-    pub layout: Layout,
-    /// The default.
-    pub default: Layout,
-    /// What the default did when it was first tried.
-    pub first: Measured,
-    /// The best of the trials.
-    pub candidate: Layout,
-    /// What the last comparison says of the candidate; nothing where there was none.
-    pub verdict: Option<Verdict>,
-    /// Rates of the last comparison: the default's and the candidate's.
-    pub pairs: Vec<(f64, f64)>,
-    /// What limits the layout to take, in a sentence.
-    pub says: String,
-    /// All that was tried, in order.
-    pub steps: Vec<Step>,
-    /// Why trying ended.
-    pub ended: Ended,
-    /// Trials, repeated ones included.
-    pub trials: usize,
-    /// Layouts among them.
-    pub layouts: usize,
-    /// Seconds of all trials.
-    pub seconds: f64,
-    /// How much a run differs from the next of the same layout, as a part of the rate; nothing where none was repeated.
-    pub noise: Option<f64>,
-}
-
-impl Found {
-    /// Whether another layout than the default is to be taken.
-    pub fn is_better(&self) -> bool {
-        matches!(self.verdict, Some(Verdict::Better(_)))
-    }
-}
-
 /// Why a search has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchError<E> {
     /// Nothing can be tried any more.
     Evaluate(E),
-    /// The default does not work, or cannot be measured.
+    /// The default does not work.
     Default(String),
+    /// Others disturb whatever is tried; the last trial by this.
+    Busy(String),
 }
 
 impl<E> From<E> for SearchError<E> {
@@ -144,6 +70,29 @@ impl<E> From<E> for SearchError<E> {
         Self::Evaluate(error)
     }
 }
+
+/// Why a trial gave no rate.
+#[derive(Clone)]
+enum Lost {
+    /// The layout does not work.
+    Broken(String),
+    /// Others disturbed it.
+    Disturbed(String),
+}
+
+impl Lost {
+    fn why(self) -> String {
+        match self {
+            Self::Broken(why) => why,
+            Self::Disturbed(why) => format!("others disturbed each run, the last since {why}"),
+        }
+    }
+}
+
+/// What two layouts did, one after the other.
+type Both = (Result<Measured, Lost>, Result<Measured, Lost>);
+/// What a last comparison came to.
+type Compared = (Result<Verdict, NoVerdict>, Vec<(f64, f64)>);
 
 /// What the search knows of a layout.
 struct Known {
@@ -159,9 +108,14 @@ struct Search<'a, E: Evaluate> {
     tell: &'a dyn Fn(&str),
     random: fastrand::Rng,
     known: Vec<Known>,
+    /// Layouts that ran, and had nothing to be compared with.
+    open: BTreeSet<Signature>,
     steps: Vec<Step>,
     trials: usize,
     seconds: f64,
+    disturbed: usize,
+    /// By what, the last time.
+    disturbed_by: String,
     /// Whether another than the default is the best so far.
     has_candidate: bool,
 }
@@ -174,46 +128,104 @@ pub fn search<E: Evaluate>(
     evaluate: &mut E,
     tell: &dyn Fn(&str),
 ) -> Result<Found, SearchError<E::Error>> {
-    let budget = Budget { trials: budget.trials.min(TRIALS_MOST), ..budget };
-    let random = fastrand::Rng::with_seed(budget.seed);
-    let (known, steps) = (Vec::new(), Vec::new());
-    let (trials, seconds, has_candidate) = (0, 0.0, false);
-    let mut search = Search { space, budget, evaluate, tell, random, known, steps, trials, seconds, has_candidate };
-    let first = search.run(default)?.map_err(SearchError::Default)?;
+    let mut search = Search {
+        space,
+        budget: Budget { trials: budget.trials.min(TRIALS_MOST), ..budget },
+        evaluate,
+        tell,
+        random: fastrand::Rng::with_seed(budget.seed),
+        known: Vec::new(),
+        open: BTreeSet::new(),
+        steps: Vec::new(),
+        trials: 0,
+        seconds: 0.0,
+        disturbed: 0,
+        disturbed_by: String::new(),
+        has_candidate: false,
+    };
+    let first = search.first(default)?;
     tell(&format!("the default: {:.0} a second; {}", first.rate, first.says));
     let (candidate, ended) = search.explore(default)?;
+    let candidate = search.likeliest(default, candidate);
     let (verdict, pairs) = match candidate == *default {
-        true => (None, Vec::new()),
+        true if search.steps.is_empty() => (Err(NoVerdict::NothingTried), Vec::new()),
+        true => (Err(NoVerdict::NothingBetter), Vec::new()),
         false => search.compare(default, &candidate)?,
     };
-    let is_better = matches!(verdict, Some(Verdict::Better(_)));
+    let is_better = matches!(verdict, Ok(Verdict::Better(_)));
     let layout = if is_better { candidate.clone() } else { default.clone() };
     let says = search.runs(&layout).last().map_or(String::new(), |run| run.says.clone());
-    let noise = search.noise();
-    let layouts = search.known.len();
-    let Search { steps, trials, seconds, .. } = search;
-    let default = default.clone();
-    Ok(Found { layout, default, first, candidate, verdict, pairs, says, steps, ended, trials, layouts, seconds, noise })
+    let (noise, layouts) = (search.noise(), search.known.len());
+    let Search { steps, trials, seconds, disturbed, .. } = search;
+    Ok(Found {
+        layout,
+        default: default.clone(),
+        first,
+        candidate,
+        verdict,
+        pairs,
+        says,
+        steps,
+        ended,
+        trials,
+        disturbed,
+        layouts,
+        seconds,
+        noise,
+    })
 }
 
 impl<E: Evaluate> Search<'_, E> {
-    /// Runs a layout once; a layout that does not work says why.
-    fn run(&mut self, layout: &Layout) -> Result<Result<Measured, String>, E::Error> {
-        let trial = self.evaluate.evaluate(layout)?;
+    /// Runs the default for the first time.
+    fn first(&mut self, default: &Layout) -> Result<Measured, SearchError<E::Error>> {
+        self.run(default)?.map_err(|lost| match lost {
+            Lost::Broken(why) => SearchError::Default(why),
+            Lost::Disturbed(why) => SearchError::Busy(why),
+        })
+    }
+
+    /// Runs a layout once; what others disturbed, until it is measured or there is no time.
+    fn run(&mut self, layout: &Layout) -> Result<Result<Measured, Lost>, SearchError<E::Error>> {
+        let mut in_a_row = 0;
+        let outcome = loop {
+            let left = OVERTIME * self.budget.seconds - self.seconds;
+            let trial = self.evaluate.evaluate(layout, left)?;
+            self.seconds += trial.seconds;
+            let Outcome::Disturbed(why) = trial.outcome else { break trial.outcome };
+            in_a_row += 1;
+            self.disturbed += 1;
+            if in_a_row == BUSY {
+                return Err(SearchError::Busy(why));
+            }
+            if self.seconds >= OVERTIME * self.budget.seconds {
+                return Ok(Err(Lost::Disturbed(why)));
+            }
+            self.disturbed_by = why;
+        };
         self.trials += 1;
-        self.seconds += trial.seconds;
         let signature = self.space.signature(layout);
         let at = self.known.iter().position(|known| known.signature == signature).unwrap_or_else(|| {
             self.known.push(Known { signature, layout: layout.clone(), runs: Vec::new() });
             self.known.len() - 1
         });
-        Ok(match trial.outcome {
+        Ok(match outcome {
             Outcome::Measured(measured) if measured.rate > 0.0 && measured.rate.is_finite() => {
                 self.known[at].runs.push(measured.clone());
                 Ok(measured)
             }
-            Outcome::Measured(_) => Err("no transaction landed".into()),
-            Outcome::Failed(why) => Err(why),
+            Outcome::Measured(_) => Err(Lost::Broken("no transaction landed".into())),
+            Outcome::Failed(why) | Outcome::Disturbed(why) => Err(Lost::Broken(why)),
+        })
+    }
+
+    /// Runs two layouts once each, in an order that is drawn.
+    fn both(&mut self, ours: &Layout, theirs: &Layout) -> Result<Both, SearchError<E::Error>> {
+        Ok(match self.random.bool() {
+            true => (self.run(ours)?, self.run(theirs)?),
+            false => {
+                let theirs = self.run(theirs)?;
+                (self.run(ours)?, theirs)
+            }
         })
     }
 
@@ -238,17 +250,23 @@ impl<E: Evaluate> Search<'_, E> {
         (9 * all / 20).clamp(2 * PAIRS_LEAST, most)
     }
 
+    /// What is known of a layout's rate by all of its runs, as a logarithm.
+    fn level(&self, layout: &Layout) -> Option<f64> {
+        let logs: Vec<f64> = self.runs(layout).iter().map(|run| run.rate.ln()).collect();
+        (!logs.is_empty()).then(|| median(&logs))
+    }
+
     /// The spread of runs of the same layout, by what half of them keep within.
     fn noise(&self) -> Option<f64> {
         let of = |known: &Known| {
             let logs: Vec<f64> = known.runs.iter().map(|run| run.rate.ln()).collect();
-            let middle = median(logs.clone());
+            let middle = median(&logs);
             // What is left over by the middle of so many is less than what they spread.
             let spared = (logs.len() as f64 / (logs.len() as f64 - 1.0)).sqrt();
             logs.into_iter().map(|log| (log - middle).abs() * spared).collect::<Vec<_>>()
         };
         let all: Vec<f64> = self.known.iter().filter(|known| known.runs.len() > 1).flat_map(of).collect();
-        (all.len() >= 3).then(|| 1.4826 * median(all))
+        (all.len() >= 3).then(|| 1.4826 * median(&all))
     }
 
     /// Below this a gain gets no second look.
@@ -257,7 +275,7 @@ impl<E: Evaluate> Search<'_, E> {
     }
 
     /// Tries others against the best, until none wins.
-    fn explore(&mut self, default: &Layout) -> Result<(Layout, Ended), E::Error> {
+    fn explore(&mut self, default: &Layout) -> Result<(Layout, Ended), SearchError<E::Error>> {
         let mut best = default.clone();
         let (mut lost, mut round) = (0, 0);
         while lost < PATIENCE {
@@ -279,8 +297,8 @@ impl<E: Evaluate> Search<'_, E> {
                 return Ok((best, Ended::NothingLeft));
             }
             match self.round(&best, proposals, round)? {
-                Some(better) => (best, lost) = (better, 0),
-                None => lost += 1,
+                (Some(better), _) => (best, lost) = (better, 0),
+                (None, is_compared) => lost += usize::from(is_compared),
             }
             round += 1;
         }
@@ -288,7 +306,7 @@ impl<E: Evaluate> Search<'_, E> {
     }
 
     /// Looks again at those that came nearest to the best, each as long as it seems better; the first that is.
-    fn again(&mut self, best: &Layout) -> Result<Option<Layout>, E::Error> {
+    fn again(&mut self, best: &Layout) -> Result<Option<Layout>, SearchError<E::Error>> {
         let gain = |step: &Step| mean(&step.pairs);
         let is_near = |step: &Step| step.against == *best && step.fate == Fate::NoBetter && gain(step) > 0.0;
         let mut near: Vec<usize> = (0..self.steps.len()).filter(|at| is_near(&self.steps[*at])).collect();
@@ -308,8 +326,21 @@ impl<E: Evaluate> Search<'_, E> {
         Ok(None)
     }
 
+    /// Where none has won: the one that came nearest, if the runs that are left would show it.
+    fn likeliest(&self, default: &Layout, candidate: Layout) -> Layout {
+        if candidate != *default || self.left().0 < 2 * PAIRS_LEAST {
+            return candidate;
+        }
+        let usual = self.level(default).unwrap_or(f64::INFINITY);
+        let compared = self.steps.iter().filter(|step| matches!(step.fate, Fate::NoBetter));
+        let gains = compared.filter_map(|step| Some((self.level(&step.layout)? - usual, &step.layout)));
+        let best = gains.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(gain, _)| *gain > self.threshold());
+        best.map_or(candidate, |(_, layout)| layout.clone())
+    }
+
     fn proposals(&mut self, best: &Layout, round: usize, count: usize) -> Vec<Proposal> {
-        let tried: BTreeSet<Signature> = self.known.iter().map(|known| known.signature.clone()).collect();
+        let tried = self.known.iter().map(|known| &known.signature).filter(|one| !self.open.contains(*one));
+        let tried: BTreeSet<Signature> = tried.cloned().collect();
         let limit = self.runs(best).last().and_then(|run| run.limit);
         let of =
             |known: &'_ Known| known.runs.iter().map(|run| (known.layout.clone(), run.clone())).collect::<Vec<_>>();
@@ -320,64 +351,87 @@ impl<E: Evaluate> Search<'_, E> {
         propose(&at, round, count, &mut self.random)
     }
 
-    /// One round; the layout that has won, if one has.
-    fn round(&mut self, best: &Layout, proposals: Vec<Proposal>, round: usize) -> Result<Option<Layout>, E::Error> {
+    /// One round; the layout that has won, if one has, and whether any was compared.
+    fn round(
+        &mut self,
+        best: &Layout,
+        proposals: Vec<Proposal>,
+        round: usize,
+    ) -> Result<(Option<Layout>, bool), SearchError<E::Error>> {
         let mut order: Vec<Option<usize>> = (0..proposals.len()).map(Some).chain([None]).collect();
         self.random.shuffle(&mut order);
-        let (mut rates, mut usual) = (vec![Err(String::new()); proposals.len()], None);
+        let mut rates = vec![Err(Lost::Broken(String::new())); proposals.len()];
+        let mut usual = Err(Lost::Broken(String::new()));
         for one in order {
             match one {
                 Some(at) => rates[at] = self.run(&proposals[at].layout)?,
-                None => usual = self.run(best)?.ok().map(|run| run.rate),
+                None => usual = self.run(best)?,
             }
         }
+        // Without it the others have been tried for nothing.
+        if usual.is_err() && self.left().0 > self.reserve() {
+            usual = self.run(best)?;
+        }
         let mut steps: Vec<Step> = Vec::new();
-        for (proposal, run) in proposals.into_iter().zip(rates) {
-            let Proposal { layout, why } = proposal;
-            let (pairs, fate, says) = match (run, usual) {
-                (Ok(run), Some(usual)) => (vec![(run.rate, usual)], Fate::NoBetter, run.says),
-                (Ok(run), None) => (Vec::new(), Fate::NoBetter, run.says),
-                (Err(why), _) => (Vec::new(), Fate::Failed(why), String::new()),
+        for (Proposal { layout, why }, run) in proposals.into_iter().zip(rates) {
+            let (pairs, fate, says) = match (run, &usual) {
+                (Ok(run), Ok(usual)) => (vec![(run.rate, usual.rate)], Fate::NoBetter, run.says),
+                (Ok(run), Err(lost)) => {
+                    let why = format!("of the best beside it, {}", lost.clone().why());
+                    (Vec::new(), Fate::NotCompared(why), run.says)
+                }
+                (Err(Lost::Broken(why)), _) => (Vec::new(), Fate::Failed(why), String::new()),
+                (Err(lost), _) => (Vec::new(), Fate::NotCompared(lost.why()), String::new()),
+            };
+            let signature = self.space.signature(&layout);
+            match &fate {
+                Fate::NotCompared(_) => self.open.insert(signature),
+                _ => self.open.remove(&signature),
             };
             steps.push(Step { round, layout, against: best.clone(), why, pairs, fate, says });
         }
-        let gain = |step: &Step| mean(&step.pairs);
-        let mut likely: Vec<usize> = (0..steps.len()).filter(|at| gain(&steps[*at]) > self.threshold()).collect();
-        likely.sort_by(|a, b| gain(&steps[*b]).total_cmp(&gain(&steps[*a])));
-        let mut won = None;
-        for at in likely.into_iter().take(SECOND_LOOKS) {
-            if self.is_so_again(&mut steps[at], best)? {
-                steps[at].fate = Fate::Taken;
-                won = Some(steps[at].layout.clone());
-                break;
-            }
-        }
+        let won = self.second_looks(&mut steps, best)?;
         for step in &steps {
             (self.tell)(&line(self.space, step));
         }
+        let is_compared = steps.iter().any(|step| !matches!(step.fate, Fate::NotCompared(_)));
         self.steps.extend(steps);
-        Ok(won)
+        Ok((won, is_compared))
+    }
+
+    /// Looks again at those of a round that seem better; the first that is.
+    fn second_looks(&mut self, steps: &mut [Step], best: &Layout) -> Result<Option<Layout>, SearchError<E::Error>> {
+        let gain = |step: &Step| mean(&step.pairs);
+        let mut likely: Vec<usize> = (0..steps.len()).filter(|at| gain(&steps[*at]) > self.threshold()).collect();
+        likely.sort_by(|a, b| gain(&steps[*b]).total_cmp(&gain(&steps[*a])));
+        for at in likely.into_iter().take(SECOND_LOOKS) {
+            if self.is_so_again(&mut steps[at], best)? {
+                steps[at].fate = Fate::Taken;
+                return Ok(Some(steps[at].layout.clone()));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether what seems better is so at a second look, or at a third where both differ.
-    fn is_so_again(&mut self, step: &mut Step, best: &Layout) -> Result<bool, E::Error> {
-        for look in 2..=3 {
-            if self.left().0 < 2 + self.reserve() {
-                return Ok(false);
-            }
-            let (ours, theirs) = match self.random.bool() {
-                true => (self.run(&step.layout)?, self.run(best)?),
-                false => {
-                    let theirs = self.run(best)?;
-                    (self.run(&step.layout)?, theirs)
+    fn is_so_again(&mut self, step: &mut Step, best: &Layout) -> Result<bool, SearchError<E::Error>> {
+        let mut look = 2;
+        while self.left().0 >= 2 + self.reserve() {
+            let (ours, theirs) = match self.both(&step.layout, best)? {
+                (Ok(ours), Ok(theirs)) => (ours, theirs),
+                (Err(Lost::Broken(why)), _) => {
+                    step.fate = Fate::Failed(why);
+                    return Ok(false);
                 }
+                (_, Err(Lost::Broken(_))) => return Ok(false),
+                // The time is up.
+                _ => return Ok(false),
             };
-            let (Ok(ours), Ok(theirs)) = (ours, theirs) else { return Ok(false) };
             step.pairs.push((ours.rate, theirs.rate));
             let gain = (ours.rate / theirs.rate).ln();
             match gain {
                 gain if gain > self.threshold() => return Ok(true),
-                gain if look == 2 && gain > 0.0 => {}
+                gain if look == 2 && gain > 0.0 => look += 1,
                 _ => return Ok(false),
             }
         }
@@ -385,64 +439,47 @@ impl<E: Evaluate> Search<'_, E> {
     }
 
     /// The candidate and the default in pairs of fresh runs.
-    #[allow(clippy::type_complexity)]
-    fn compare(
-        &mut self,
-        default: &Layout,
-        candidate: &Layout,
-    ) -> Result<(Option<Verdict>, Vec<(f64, f64)>), E::Error> {
-        let looks = looks((self.left().0 / 2).min(PAIRS_MOST));
-        let (mut pairs, mut verdict) = (Vec::new(), None);
-        for (until, level) in looks {
-            while pairs.len() < until {
-                // A trial that others disturbed takes as long as several.
-                if self.left().0 < 2 && self.seconds > 1.2 * self.budget.seconds {
+    fn compare(&mut self, default: &Layout, candidate: &Layout) -> Result<Compared, SearchError<E::Error>> {
+        let mut looks = looks((self.left().0 / 2).min(PAIRS_MOST));
+        let (mut pairs, mut verdict, before) = (Vec::new(), Err(NoVerdict::NoRoom), self.disturbed);
+        for at in 0..looks.len() {
+            while pairs.len() < looks[at].pairs {
+                // Runs that others disturbed take a time that nobody has counted on.
+                if self.trials + 2 > self.budget.trials || self.seconds > OVERTIME * self.budget.seconds {
+                    if pairs.len() >= PAIRS_LEAST && at.checked_sub(1).is_none_or(|at| looks[at].pairs < pairs.len()) {
+                        looks[at] = Look { pairs: pairs.len(), level: LEVEL };
+                        verdict = Ok(self.looked(&pairs, &looks[..=at]));
+                    }
+                    if verdict.is_err() && self.disturbed > before {
+                        verdict = Err(NoVerdict::Disturbed(self.disturbed_by.clone()));
+                    }
                     return Ok((verdict, pairs));
                 }
-                let (usual, ours) = match self.random.bool() {
-                    true => (self.run(default)?, self.run(candidate)?),
-                    false => {
-                        let ours = self.run(candidate)?;
-                        (self.run(default)?, ours)
-                    }
-                };
                 // What does not work every time is no candidate.
-                let (Ok(usual), Ok(ours)) = (usual, ours) else { return Ok((None, pairs)) };
-                pairs.push((usual.rate, ours.rate));
+                match self.both(default, candidate)? {
+                    (Ok(usual), Ok(ours)) => pairs.push((usual.rate, ours.rate)),
+                    (_, Err(Lost::Broken(why))) => return Ok((Err(NoVerdict::Candidate(why)), pairs)),
+                    (Err(Lost::Broken(why)), _) => return Ok((Err(NoVerdict::Default(why)), pairs)),
+                    // The time is up.
+                    _ => {}
+                }
             }
-            let now = judge(&pairs, level);
-            verdict = Some(now);
-            (self.tell)(&format!("the best beside the default, {} pairs: {}", pairs.len(), words(&now)));
-            match now {
-                Verdict::NotShown(gain) if gain.value > 0.0 => {}
-                _ => break,
+            let now = self.looked(&pairs, &looks[..=at]);
+            verdict = Ok(now);
+            let middle = median(&pairs.iter().map(|(usual, ours)| ours / usual).collect::<Vec<f64>>());
+            // What half of the pairs speak against has no chance.
+            if matches!(now, Verdict::Better(_)) || middle <= 1.0 {
+                break;
             }
         }
         Ok((verdict, pairs))
     }
-}
 
-/// A verdict in words.
-pub fn words(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Better(gain) => {
-            format!("{:+.1} %, at least {:+.1} %", 100.0 * gain.value, 100.0 * gain.at_least)
-        }
-        Verdict::NotShown(gain) => format!("{:+.1} %, which may be noise", 100.0 * gain.value),
+    fn looked(&self, pairs: &[(f64, f64)], looks: &[Look]) -> Verdict {
+        let now = judge(pairs, looks);
+        (self.tell)(&format!("the best beside the default, {} pairs: {}", pairs.len(), words(&now)));
+        now
     }
-}
-
-/// A step in a line.
-pub fn line(space: &Space, step: &Step) -> String {
-    let gains: Vec<String> =
-        step.pairs.iter().map(|(ours, theirs)| format!("{:+.1} %", 100.0 * (ours / theirs - 1.0))).collect();
-    let fate = match &step.fate {
-        Fate::Taken => format!("{}: taken", gains.join(", ")),
-        Fate::NoBetter if gains.is_empty() => "nothing to compare it with".into(),
-        Fate::NoBetter => format!("{}: no better", gains.join(", ")),
-        Fate::Failed(why) => format!("does not work: {why}"),
-    };
-    format!("{} ({}): {fate}", step.why, space.change(&step.against, &step.layout))
 }
 
 /// The mean gain of pairs, as a logarithm.
@@ -450,14 +487,5 @@ fn mean(pairs: &[(f64, f64)]) -> f64 {
     match pairs.len() {
         0 => f64::NEG_INFINITY,
         count => pairs.iter().map(|(ours, theirs)| (ours / theirs).ln()).sum::<f64>() / count as f64,
-    }
-}
-
-fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_by(f64::total_cmp);
-    match all.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => all[count / 2],
-        count => (all[count / 2 - 1] + all[count / 2]) / 2.0,
     }
 }

@@ -1,0 +1,237 @@
+//! A trial: a `hearth bench` with the layout, done again where others disturbed it.
+//!
+//! reads   what the bench tells of rates, tiles and the limit; what the kernel counts of others
+//! writes  `trial.toml`, which the bench is started with, and what it printed
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use hearth_lab::tune::build::process::{self, Bounds, Ended};
+use hearth_lab::tune::build::quiet::{Quiet, counted, disturbed};
+use hearth_lab::tune::build::source::digest_of;
+use hearth_lab::tune::layout::{Evaluate, Layout, Measured, Outcome, Space, Trial, Use};
+use serde::Deserialize;
+
+use super::Options;
+use super::config::{differing, with_layout};
+use crate::config::Config;
+use crate::preflight;
+use crate::say::note;
+use crate::stop::StopSignal;
+
+/// A bench that takes so much longer than it should hangs.
+const LIMIT: Duration = Duration::from_secs(90);
+/// Characters of a folder's digest that tell its nodes from those of others.
+const MARK: usize = 8;
+
+/// What the nodes of the search in this folder are called.
+pub fn name(folder: &Path) -> String {
+    format!("hearth-tune-layout-{}", &digest_of(&[&folder.to_string_lossy()])[..MARK])
+}
+
+/// Nothing is tried any more.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    /// It was asked to stop.
+    #[error("stopped")]
+    Asked,
+    /// Another node has the name.
+    #[error("{0}")]
+    Taken(String),
+    /// A file, or the program.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Tries layouts by benches.
+pub struct Bench<'a> {
+    pub options: &'a Options,
+    pub quiet: Quiet,
+    pub base: &'a Config,
+    pub space: &'a Space,
+    pub default: &'a Layout,
+    pub folder: &'a Path,
+    /// What its nodes are called, whatever the configuration says.
+    pub name: String,
+    pub stop: &'a StopSignal,
+}
+
+/// What a bench tells; the rest of it is not needed here.
+#[derive(Deserialize)]
+struct Told {
+    measured: bool,
+    txn_per_s: Option<Rate>,
+    bottleneck: Option<Bottleneck>,
+    tiles: Vec<Tile>,
+}
+
+#[derive(Deserialize)]
+struct Rate {
+    mean: f64,
+}
+
+#[derive(Deserialize)]
+struct Bottleneck {
+    tile: String,
+    why: String,
+}
+
+#[derive(Deserialize)]
+struct Tile {
+    tile: String,
+    busy: f64,
+    backpressure: f64,
+    wait: f64,
+}
+
+impl Evaluate for Bench<'_> {
+    type Error = Stopped;
+
+    fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, Stopped> {
+        let begin = Instant::now();
+        let look = || {
+            let before = counted();
+            let outcome = self.once(layout)?;
+            let looks = before.zip(counted());
+            let why = looks.and_then(|(before, after)| disturbed(&self.quiet, &before, &after, false));
+            Ok((outcome, why))
+        };
+        let outcome = tried(self.options.retries, look, || begin.elapsed().as_secs_f64() < left)?;
+        if let Outcome::Measured(measured) = &outcome {
+            note(format_args!("  … {:.0} a second", measured.rate));
+        }
+        Ok(Trial { outcome, seconds: begin.elapsed().as_secs_f64() })
+    }
+}
+
+/// Does what others disturbed again. A layout that fails each time does not work, however busy the machine is.
+fn tried<E>(
+    retries: u32,
+    mut once: impl FnMut() -> Result<(Outcome, Option<String>), E>,
+    has_time: impl Fn() -> bool,
+) -> Result<Outcome, E> {
+    let mut again = 0;
+    let mut has_run = false;
+    loop {
+        let (outcome, disturbed) = once()?;
+        let Some(why) = disturbed else { return Ok(outcome) };
+        has_run |= matches!(outcome, Outcome::Measured(_));
+        let is_again = again < retries && has_time();
+        let what = if is_again { "it is done again" } else { "it is given up" };
+        note(format_args!("  … a run was disturbed ({why}): {what}"));
+        if !is_again {
+            return Ok(if has_run { Outcome::Disturbed(why) } else { outcome });
+        }
+        again += 1;
+    }
+}
+
+impl Bench<'_> {
+    fn once(&self, layout: &Layout) -> Result<Outcome, Stopped> {
+        if self.stop.is_set() {
+            return Err(Stopped::Asked);
+        }
+        let at = |name: &str| self.folder.join(name);
+        let (toml, result, out, err) = (at("trial.toml"), at("trial.json"), at("trial.out"), at("trial.err"));
+        let mut config = match layout == self.default {
+            true => self.base.clone(),
+            false => with_layout(self.base, self.space, layout),
+        };
+        let default = Config::default();
+        config.name = self.name.clone();
+        if config.ledger.path == default.ledger.path {
+            config.ledger.path = at("ledger");
+        }
+        // Who has the name has it for every layout.
+        preflight::nobody_has_the_name(&config).map_err(|why| Stopped::Taken(why.to_string()))?;
+        let _ = fs::remove_file(&result);
+        fs::write(&toml, differing(&config)).map_err(|source| Stopped::Io { path: toml.clone(), source })?;
+        let program = std::env::current_exe().map_err(|source| Stopped::Io { path: "hearth".into(), source })?;
+        let mut command = Command::new(&program);
+        command.arg("bench").arg("--config").arg(&toml).arg("--json").arg(&result);
+        command.args(["--warmup", &self.options.warmup.to_string()]);
+        command.args(["--duration", &self.options.duration.to_string()]);
+        command.args(["--parent", &std::process::id().to_string()]);
+        let limit = Duration::from_secs(self.options.warmup + self.options.duration) + LIMIT;
+        let mark = self.folder.to_string_lossy();
+        let bounds = Bounds { mark: &mark, limit, out: &out, err: &err, stop: &|| self.stop.is_set() };
+        let ran = process::run(&mut command, &bounds).map_err(|source| Stopped::Io { path: program, source })?;
+        if ran.ended == Ended::Stopped {
+            return Err(Stopped::Asked);
+        }
+        if let Some(fault) = ran.fault(limit) {
+            let said = fs::read_to_string(&err).unwrap_or_default();
+            let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
+            return Ok(Outcome::Failed(format!("{fault}: {said}")));
+        }
+        let told = fs::read(&result).map_err(|why| why.to_string());
+        let told = told.and_then(|text| serde_json::from_slice::<Told>(&text).map_err(|why| why.to_string()));
+        Ok(told.and_then(|told| self.measured(layout, told)).map_or_else(Outcome::Failed, Outcome::Measured))
+    }
+
+    /// What a bench told, in the order of the space.
+    fn measured(&self, layout: &Layout, told: Told) -> Result<Measured, String> {
+        let rate = told.txn_per_s.filter(|_| told.measured).ok_or("nothing was measured")?.mean;
+        let bottleneck = told.bottleneck.ok_or("it did not tell the limit")?;
+        let of = |kind: usize| {
+            let name = &self.space.kinds[kind].name;
+            let tiles = told.tiles.iter().filter(|tile| tile.tile.split(':').next() == Some(name));
+            tiles.map(|tile| Use { busy: tile.busy, backpressure: tile.backpressure, wait: tile.wait }).collect()
+        };
+        let tiles: Vec<Vec<Use>> = (0..self.space.kinds.len()).map(of).collect();
+        let counts = |all: &[Vec<Use>]| all.iter().map(Vec::len).collect::<Vec<_>>();
+        let wanted: Vec<usize> = layout.tiles.iter().map(Vec::len).collect();
+        if counts(&tiles) != wanted {
+            return Err("its tiles are others than were asked for".into());
+        }
+        Ok(Measured { rate, tiles, limit: self.space.kind(&bottleneck.tile), says: bottleneck.why })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn outcome(runs: &[(bool, bool)], retries: u32, tries_most: usize) -> (Outcome, usize) {
+        let done = Cell::new(0);
+        let once = || {
+            let (runs, disturbed) = runs[done.get()];
+            done.set(done.get() + 1);
+            let outcome = if runs { Outcome::Measured(Measured::default()) } else { Outcome::Failed("no".into()) };
+            Ok::<_, Infallible>((outcome, disturbed.then(|| "others".to_owned())))
+        };
+        let Ok(outcome) = tried(retries, once, || done.get() < tries_most);
+        (outcome, done.get())
+    }
+
+    #[test]
+    fn a_failure_counts_only_where_it_is_the_layouts_own() {
+        let measured = || Outcome::Measured(Measured::default());
+        let failed = || Outcome::Failed("no".into());
+        let disturbed = || Outcome::Disturbed("others".into());
+        assert_eq!(outcome(&[(true, false)], 3, 9), (measured(), 1));
+        assert_eq!(outcome(&[(false, false)], 3, 9), (failed(), 1), "in peace, once is enough");
+        assert_eq!(outcome(&[(false, true), (true, false)], 3, 9), (measured(), 2), "it starved");
+        assert_eq!(outcome(&[(false, true), (true, true)], 1, 9), (disturbed(), 2));
+        assert_eq!(outcome(&[(false, true); 3], 2, 9), (failed(), 3), "it never works");
+        assert_eq!(outcome(&[(true, true); 3], 2, 9), (disturbed(), 3));
+        assert_eq!(outcome(&[(true, true); 9], 8, 2), (disturbed(), 2), "the time is up");
+    }
+
+    #[test]
+    fn each_folder_has_a_name_of_its_own() {
+        assert_eq!(name(Path::new("/a")), name(Path::new("/a")));
+        assert_ne!(name(Path::new("/a")), name(Path::new("/b")));
+    }
+}
