@@ -1,4 +1,5 @@
-//! Tells the binary which commit it is built from, where git knows, and whether its source is that commit's.
+//! Tells the binary which commit it is built from, where git knows, whether its source is that commit's, and how it is
+//! optimized.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,6 +19,8 @@ fn main() {
     let changed = git(&[&["status", "--porcelain", "--"][..], &SOURCE].concat());
     let dirty = if changed.is_empty() { "" } else { "-dirty" };
     println!("cargo::rustc-env=HEARTH_COMMIT={commit}{dirty}");
+    // Scores of a machine compare only with those of programs that are optimized as well.
+    println!("cargo::rustc-env=HEARTH_OPT_LEVEL={}", std::env::var("OPT_LEVEL").unwrap_or_default());
     for path in ["HEAD", "refs/heads"] {
         let path = git(&["rev-parse", "--git-path", path]);
         if !path.is_empty() {

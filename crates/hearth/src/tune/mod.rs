@@ -7,6 +7,7 @@
 mod block;
 mod build;
 mod layout;
+mod machine;
 mod tiles;
 
 use std::fs::{self, File};
@@ -69,6 +70,17 @@ pub enum Command {
     /// Exit codes: 0 there is an answer, also where the default stays; 1 there is none; 2 the command line or the
     /// configuration is wrong; 130 stopped.
     Layout(Box<layout::Options>),
+    /// Measure what this machine can do, and say whether that is enough.
+    ///
+    /// BLAKE2-256, SR25519-Verify, memory copy and disk writes compare number for number with `polkadot benchmark
+    /// machine`; beside them what a node here computes most, UDP over the loopback, and the way from core to core. A
+    /// score that others disturb is given by CPU time where that means anything, and says so. Score names:
+    /// blake2-256, blake2-256-parallel-8, sr25519-verify, copy, disk-sequential-write, disk-random-write, ed25519-sign,
+    /// ed25519-verify, sha256-chain, reed-solomon-32-32, secp256k1-recover, udp-loopback, core-to-core.
+    ///
+    /// Exit codes: 0 all is there, and what is asked for is met; 1 a score could not be had, the others are told; 2 the
+    /// command line or the requirements are wrong; 3 a requirement is missed; 130 stopped, what there is is told.
+    Machine(Box<machine::Options>),
 }
 
 /// `hearth tune analyze`
@@ -153,6 +165,9 @@ pub enum TuneError {
     /// The search for a layout.
     #[error(transparent)]
     Layout(#[from] layout::LayoutError),
+    /// The scores of the machine.
+    #[error(transparent)]
+    Machine(#[from] machine::MachineError),
     /// A block cannot be made or executed.
     #[error(transparent)]
     Block(#[from] BlockError),
@@ -172,12 +187,18 @@ impl TuneError {
     pub fn is_wrong_use(&self) -> bool {
         matches!(self, Self::Question(_) | Self::Spec(_) | Self::Study(StudyError::Asked(_)))
             || matches!(self, Self::Layout(why) if why.is_wrong_use())
+            || matches!(self, Self::Machine(why) if why.is_wrong_use())
+    }
+
+    /// Whether all was measured, and not as good as was asked.
+    pub fn is_missed(&self) -> bool {
+        matches!(self, Self::Machine(machine::MachineError::Missed(_)))
     }
 
     /// Whether it was asked to stop.
     pub fn is_interruption(&self) -> bool {
         matches!(self, Self::Study(StudyError::Stopped { .. }) | Self::Layout(layout::LayoutError::Stopped(_)))
-            || matches!(self, Self::Interrupted)
+            || matches!(self, Self::Interrupted | Self::Machine(machine::MachineError::Stopped))
     }
 }
 
@@ -186,6 +207,7 @@ pub fn run(command: &Command, say: &Say) -> Result<(), TuneError> {
     match command {
         Command::Analyze(options) => answer(options, say),
         Command::Layout(options) => layout::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
+        Command::Machine(options) => machine::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
         Command::Block(options) => block::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
         Command::Tiles(options) => tiles::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
         Command::Build(options) => build::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),

@@ -30,6 +30,7 @@ mod storm;
 mod target;
 mod terminal;
 mod tune_layout;
+mod tune_machine;
 mod unwatchable;
 mod votes;
 mod walk;

@@ -11,6 +11,7 @@ pub mod coarse;
 pub mod effects;
 pub mod goal;
 pub mod layout;
+pub mod machine;
 pub mod page;
 pub mod paired;
 pub mod table;
