@@ -24,8 +24,10 @@ pub const PAIRS_MOST: usize = 12;
 /// So many pairs can do with an outlier among them.
 pub const PAIRS_ROBUST: usize = 9;
 
-/// A run, or a difference, is far from the others from so many times the distance on that half of them are nearer.
+/// A run is far from the others from so many times the distance on that half of them are nearer.
 const FAR: f64 = 5.0;
+/// And a difference's size from so many times that.
+const FAR_SIZE: f64 = 3.5;
 /// What a difference that is far from the others weighs, as a part of what the median does.
 const FAR_WEIGHT: f64 = 0.25;
 
@@ -118,7 +120,7 @@ fn weights(differences: &[f64]) -> Vec<f64> {
     }
     let middle = median(&sizes);
     let spread: Vec<f64> = sizes.iter().map(|size| (size - middle).abs()).collect();
-    let far = middle + FAR * median(&spread);
+    let far = middle + FAR_SIZE * median(&spread);
     // A spread of nought is that of equal sizes: none of them is far.
     let is_far = |size: f64| size > far + 1e-9 * middle;
     sizes.iter().map(|size| if is_far(*size) { FAR_WEIGHT * middle } else { size.min(middle) }).collect()

@@ -94,6 +94,12 @@ impl Costs {
         }
     }
 
+    /// Costs that may as well be true, with a deviation of `by`.
+    pub fn shaken(&self, by: f64, random: &mut fastrand::Rng) -> Self {
+        let mut draw = || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
+        Self { base: self.base.iter().map(|log| log + by * draw()).collect(), ..self.clone() }
+    }
+
     /// What each kind costs in the layout that they are told from.
     pub fn here(&self) -> Vec<f64> {
         self.base.iter().map(|log| log.exp()).collect()

@@ -18,12 +18,22 @@ const MIXED: [f64; 2] = [0.02, 0.15];
 const STEPS: usize = 120;
 /// So many of the emptiest cores are looked at.
 const EMPTIEST: usize = 4;
-/// Other starts of the model: the more, the fewer cores there are.
-const STARTS: usize = 80;
-/// The most of them.
-const STARTS_MOST: usize = 16;
-/// Steps that another start is away.
-const STEPS_ASIDE: usize = 4;
+/// Walks by costs that may be true.
+const WORLDS: usize = 3;
+/// Of each so many are proposed.
+const OF_WORLD: usize = 2;
+/// What kinds cost more beside others there.
+const WORLDS_MIXED: [f64; 3] = [0.02, 0.08, 0.15];
+/// A deviation of costs there.
+const SHAKEN: f64 = 0.03;
+/// Steps of a walk, on one core; on more there are fewer, since each costs more.
+const WANDER: usize = 8_000;
+/// The fewest.
+const WANDER_LEAST: usize = 200;
+/// How much worse a step of a walk may be at first.
+const HEAT: f64 = 0.1;
+/// Scores that differ by less are alike.
+const ALIKE: f64 = 0.003;
 /// A step of the model is one that wins this part.
 const STEP: f64 = 1e-4;
 /// Neighbours that the model thinks so much worse are not tried.
@@ -102,19 +112,73 @@ fn optima(at: &Position<'_>, random: &mut fastrand::Rng) -> Vec<Proposal> {
             all.push((gain, Proposal { layout, why }));
         }
     }
-    // A model's best is often near a better one that it does not reach step by step.
-    for _ in 0..(STARTS / at.space.cores.allowed.len()).clamp(1, STARTS_MOST) {
-        let mut from = at.best.clone();
-        for _ in 0..STEPS_ASIDE {
-            let steps = [moved(at, &from, random), exchanged(at, &from, random)].concat();
-            from = random.choice(&steps).map_or(from, |step| step.layout.clone());
-        }
-        let layout = climb(at.space, &from, at.costs, MIXED[0]);
-        let gain = at.gain(&layout);
-        all.push((gain, Proposal { layout, why: format!("the model, from another start: {:+.0} %", 100.0 * gain) }));
+    for _ in 0..WORLDS {
+        all.extend(wander(at, random));
     }
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
     all.into_iter().filter(|(gain, _)| *gain > STEP).map(|(_, proposal)| proposal).collect()
+}
+
+/// The model's best on the way of a walk that may go down, too, the less the longer it lasts; by costs that may as well
+/// be true as those that were measured, so that what the model cannot tell apart is tried in turn.
+fn wander(at: &Position<'_>, random: &mut fastrand::Rng) -> Vec<(f64, Proposal)> {
+    let costs = at.costs.shaken(SHAKEN, random);
+    let mixed = *random.choice(&WORLDS_MIXED).expect("some");
+    let measure = |layout: &Layout| load(at.space, layout, &costs, mixed);
+    let here = measure(at.best).limit;
+    let steps = (WANDER / at.space.cores.allowed.len()).max(WANDER_LEAST);
+    let mut seen: Vec<(f64, f64, Layout)> = Vec::new();
+    let mut now = (measure(at.best).score, at.best.clone());
+    for step in 0..steps {
+        let heat = HEAT * (1.0 - step as f64 / steps as f64).powi(2) + 1e-4;
+        let Some(layout) = drawn(at.space, &now.1, random) else { continue };
+        if layout.twins() > at.best.twins() || !at.space.has(&layout) {
+            continue;
+        }
+        let load = measure(&layout);
+        if random.f64() < (-(load.score / now.0).ln() / heat).exp() {
+            now = (load.score, layout.clone());
+            seen.push((load.score, load.limit, layout));
+        }
+    }
+    // Those that are as good come in any order.
+    let mut order: Vec<(f64, f64, Layout)> =
+        seen.into_iter().map(|(score, limit, layout)| (score * (1.0 + ALIKE * random.f64()), limit, layout)).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut signatures = BTreeSet::new();
+    let mut all: Vec<(f64, Proposal)> = Vec::new();
+    for (_, limit, layout) in order {
+        let signature = at.space.signature(&layout);
+        if at.tried.contains(&signature) || !signatures.insert(signature) {
+            continue;
+        }
+        let gain = here / limit.max(f64::MIN_POSITIVE) - 1.0;
+        let why = format!("the model, after a walk: {:+.0} %", 100.0 * gain);
+        all.push((gain, Proposal { layout, why }));
+        if all.len() == OF_WORLD {
+            break;
+        }
+    }
+    all
+}
+
+/// A step in any direction.
+fn drawn(space: &Space, from: &Layout, random: &mut fastrand::Rng) -> Option<Layout> {
+    let tiles = pinned(from);
+    let (kind, here) = *random.choice(&tiles)?;
+    let there = *random.choice(&space.cores.allowed)?;
+    let is_free = !from.tiles[kind].contains(&Some(there));
+    match random.u8(0..10) {
+        0..4 if is_free => Some(from.moved(kind, here, there)),
+        4..6 if is_free && from.count(kind) < space.kinds[kind].most => Some(from.with(kind, there)),
+        6..8 if from.count(kind) > 1 => Some(from.without(kind, here)),
+        _ => {
+            let (other, place) = *random.choice(&tiles)?;
+            let is_new = other != kind && place != here;
+            let free = !from.tiles[kind].contains(&Some(place)) && !from.tiles[other].contains(&Some(here));
+            (is_new && free).then(|| from.moved(kind, here, place).moved(other, place, here))
+        }
+    }
 }
 
 /// How many tiles of each kind its share of the cores makes.

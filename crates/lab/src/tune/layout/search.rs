@@ -116,8 +116,10 @@ struct Search<'a, E: Evaluate> {
     disturbed: usize,
     /// By what, the last time.
     disturbed_by: String,
-    /// Whether another than the default is the best so far.
+    /// Whether another than the default is the best so far, by more than noise would have it.
     has_candidate: bool,
+    /// Whether the last comparison has shown one to be better.
+    is_shown: bool,
 }
 
 /// Looks for a layout that is better than the default. `tell` takes a line of progress.
@@ -142,18 +144,23 @@ pub fn search<E: Evaluate>(
         disturbed: 0,
         disturbed_by: String::new(),
         has_candidate: false,
+        is_shown: false,
     };
     let first = search.first(default)?;
     tell(&format!("the default: {:.0} a second; {}", first.rate, first.says));
-    let (candidate, ended) = search.explore(default)?;
+    let (candidate, ended) = search.explore(default, default)?;
     let candidate = search.likeliest(default, candidate);
     let (verdict, pairs) = match candidate == *default {
         true if search.steps.is_empty() => (Err(NoVerdict::NothingTried), Vec::new()),
         true => (Err(NoVerdict::NothingBetter), Vec::new()),
         false => search.compare(default, &candidate)?,
     };
-    let is_better = matches!(verdict, Ok(Verdict::Better(_)));
-    let layout = if is_better { candidate.clone() } else { default.clone() };
+    search.is_shown = matches!(verdict, Ok(Verdict::Better(_)));
+    // With the trials that a clear win has spared, from there.
+    let layout = match search.is_shown {
+        true => search.explore(default, &candidate)?.0,
+        false => default.clone(),
+    };
     let says = search.runs(&layout).last().map_or(String::new(), |run| run.says.clone());
     let (noise, layouts) = (search.noise(), search.known.len());
     let Search { steps, trials, seconds, disturbed, .. } = search;
@@ -243,8 +250,12 @@ impl<E: Evaluate> Search<'_, E> {
         if by_time < by_count { (by_time, Ended::Time) } else { (by_count, Ended::Trials) }
     }
 
-    /// What the last comparison is to have left; as long as there is nothing to compare, more is for looking.
+    /// What the last comparison is to have left. As long as there is nothing to compare, or nothing that it would be
+    /// likely to show, more is for looking; after it, all is.
     fn reserve(&self) -> usize {
+        if self.is_shown {
+            return 0;
+        }
         let all = self.trials + self.left().0;
         let most = if self.has_candidate { 2 * PAIRS_ROBUST } else { 2 * PAIRS_LEAST + 2 };
         (9 * all / 20).clamp(2 * PAIRS_LEAST, most)
@@ -274,12 +285,13 @@ impl<E: Evaluate> Search<'_, E> {
         NOTABLE.max(OF_NOISE * self.noise().unwrap_or(0.0))
     }
 
-    /// Tries others against the best, until none wins.
-    fn explore(&mut self, default: &Layout) -> Result<(Layout, Ended), SearchError<E::Error>> {
-        let mut best = default.clone();
-        let (mut lost, mut round) = (0, 0);
+    /// Tries others against the best, which is `from` at first, until none wins.
+    fn explore(&mut self, default: &Layout, from: &Layout) -> Result<(Layout, Ended), SearchError<E::Error>> {
+        let mut best = from.clone();
+        let (mut lost, mut round) = (0, self.steps.last().map_or(0, |step| step.round + 1));
         while lost < PATIENCE {
-            self.has_candidate = best != *default;
+            let gain = self.level(&best).zip(self.level(default)).map_or(0.0, |(best, default)| best - default);
+            self.has_candidate = gain > 2.0 * self.threshold();
             let (left, ended) = self.left();
             // A win needs a second look.
             let room = left.saturating_sub(self.reserve() + 2);
