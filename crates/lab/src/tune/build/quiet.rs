@@ -60,6 +60,13 @@ pub struct Counted {
     waited_us: Option<u64>,
 }
 
+impl Counted {
+    /// Whether the kernel counts at all: a sandbox's may have the file and only noughts in it.
+    pub fn counts(&self) -> bool {
+        self.all > 0
+    }
+}
+
 /// Reads what is counted; nothing where the kernel does not say.
 pub fn counted() -> Option<Counted> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
@@ -79,8 +86,7 @@ pub fn blind() -> Option<String> {
 }
 
 fn blind_by(counted: Option<&Counted>) -> Option<String> {
-    // A sandbox's kernel may have the file and only noughts in it.
-    let is_counted = counted.is_some_and(|counted| counted.all > 0);
+    let is_counted = counted.is_some_and(Counted::counts);
     let why = "whether others disturb a run cannot be seen here: /proc/stat or /proc/self/stat counts nothing";
     (!is_counted).then(|| why.into())
 }

@@ -90,7 +90,8 @@ pub struct Shown<'a> {
 }
 
 impl Workload {
-    /// Ours: a node of its own under load, for some seconds; each tile alone; blocks that are executed, empty and full.
+    /// Ours: a node of its own under load, for some seconds; blocks that are executed, empty and full; each tile alone;
+    /// and what a machine is scored by, as far as a build makes it.
     pub fn ours() -> Vec<Self> {
         let metric = |name: &str, part: &str, field: &str, more: bool| {
             let text = format!(r#""{part}":\s*\{{[^}}]*"{field}":\s*([0-9.eE+-]+)"#);
@@ -107,10 +108,19 @@ impl Workload {
         ];
         let source = Source::regex(r#""tiles_ns":\s*([0-9.eE+-]+)"#).expect("as written here");
         let tiles = vec![Metric { name: "tiles_ns_per_txn".into(), source, more: Some(false) }];
+        let score = |name: &str| {
+            let source = Source::regex(&format!(r#""{name}":\s*([0-9.eE+-]+)"#)).expect("as written here");
+            Metric { name: name.replace('-', "_"), source, more: Some(true) }
+        };
+        let scores = ["blake2-256", "sr25519-verify", "ed25519-verify"];
         vec![
             Self { run: "cd {scratch} && {bin} bench --warmup 1 --duration 4 --json -".into(), metrics: load },
             Self { run: "{bin} tune block --json -".into(), metrics: block },
             Self { run: "{bin} tune tiles --json -".into(), metrics: tiles },
+            Self {
+                run: format!("{{bin}} tune machine --only {} --duration 1 --json -", scores.join(",")),
+                metrics: scores.map(score).into(),
+            },
         ]
     }
 
@@ -230,6 +240,11 @@ mod tests {
                 &["8.5", "3.5"],
             ),
             (2, r#"{ "tiles": { "bank": { "median": 1.5 } }, "tiles_ns": 11049.5 }"#, &["11049.5"]),
+            (
+                3,
+                r#"{ "values": { "blake2-256": 1e9, "ed25519-verify": 9.5, "sr25519-verify": 7 }, "scores": [] }"#,
+                &["1e9", "7", "9.5"],
+            ),
         ] {
             let shown = Shown { printed, wall_s: 1.0, cpu_s: None };
             assert_eq!(Workload::ours()[workload].values(&shown).expect("fine"), values);

@@ -81,6 +81,13 @@ pub fn evidence(space: &Space, found: &Found) -> Vec<String> {
         found.seconds,
         ended(found)
     ));
+    if found.layout != found.default && found.layout != found.candidate {
+        lines.push(format!(
+            "the layout goes on from that one ({}), with what runs were left; what it gains beyond it is an estimate: {}",
+            space.change(&found.default, &found.candidate),
+            space.change(&found.candidate, &found.layout)
+        ));
+    }
     if !found.pairs.is_empty() {
         let show = |of: &dyn Fn(&(f64, f64)) -> f64| {
             found.pairs.iter().map(|pair| format!("{:.0}", of(pair))).collect::<Vec<_>>().join(" ")

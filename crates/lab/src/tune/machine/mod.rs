@@ -161,7 +161,8 @@ pub fn run(plan: &Plan, control: &Control<'_>) -> Outcome {
         let before = (control.look)();
         let scored = score(kind, plan, control.stop);
         let looked = before.zip((control.look)());
-        outcome.is_watched &= looked.is_some();
+        // A sandbox's kernel may tell, and only noughts.
+        outcome.is_watched &= looked.as_ref().is_some_and(|(_, after)| after.counts());
         let why = looked.and_then(|(before, after)| disturbed(&plan.quiet, &before, &after, false));
         match scored {
             Ok(Some((measured, detail))) => outcome.scores.push(settled(kind, measured, detail, why)),
