@@ -99,8 +99,8 @@ fn searches(name: &str, machines: impl Iterator<Item = Known>, seeds: u64) -> Op
 
 #[test]
 fn few_cores() {
-    let of = |cores| searches(&format!("{cores} cores"), (0..12).map(|at| small(cores, false, at)), 8);
-    let pairs = searches("6 hyperthreads", (0..4).map(|at| small(6, true, at)), 15);
+    let of = |cores| searches(&format!("{cores} cores"), (0..24).map(|at| small(cores, false, at)), 8);
+    let pairs = searches("6 hyperthreads", (0..24).map(|at| small(6, true, at)), 5);
     let far: Vec<String> = [2, 3, 4].into_iter().filter_map(of).chain(pairs).collect();
     assert!(far.is_empty(), "{far:?}");
 }
