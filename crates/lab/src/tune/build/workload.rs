@@ -243,7 +243,7 @@ mod tests {
             (
                 3,
                 r#"{ "values": { "blake2-256": 1e9, "ed25519-verify": 9.5, "sr25519-verify": 7 }, "scores": [] }"#,
-                &["1e9", "7", "9.5"],
+                &["1000000000", "7", "9.5"],
             ),
         ] {
             let shown = Shown { printed, wall_s: 1.0, cpu_s: None };
