@@ -132,7 +132,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
     let control = Control { stop: &|| stop.is_set(), tell: &|name| note(format_args!("  … {name}")), look: &counted };
     let outcome = hearth_lab::tune::machine::run(&plan, &control);
     let report = Report {
-        file_system: file_system_of(&Root::default(), &plan.folder),
+        file_system: fs::canonicalize(&plan.folder).ok().and_then(|folder| file_system_of(&Root::default(), &folder)),
         siblings: Cores::of_machine().map(|cores| cores.siblings).unwrap_or_default(),
         opt_level: env!("HEARTH_OPT_LEVEL"),
         version: env!("CARGO_PKG_VERSION"),

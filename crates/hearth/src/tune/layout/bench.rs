@@ -112,7 +112,8 @@ impl Evaluate for Bench<'_> {
     }
 }
 
-/// Does what others disturbed again. A layout that fails each time does not work, however busy the machine is.
+/// Does what others disturbed again. A layout that fails each of several times does not work, however busy the machine
+/// is; of one that had no second try nothing is known.
 fn tried<E>(
     retries: u32,
     mut once: impl FnMut() -> Result<(Outcome, Option<String>), E>,
@@ -128,7 +129,7 @@ fn tried<E>(
         let what = if is_again { "it is done again" } else { "it is given up" };
         note(format_args!("  … a run was disturbed ({why}): {what}"));
         if !is_again {
-            return Ok(if has_run { Outcome::Disturbed(why) } else { outcome });
+            return Ok(if has_run || again == 0 { Outcome::Disturbed(why) } else { outcome });
         }
         again += 1;
     }
@@ -225,6 +226,8 @@ mod tests {
         assert_eq!(outcome(&[(false, true), (true, false)], 3, 9), (measured(), 2), "it starved");
         assert_eq!(outcome(&[(false, true), (true, true)], 1, 9), (disturbed(), 2));
         assert_eq!(outcome(&[(false, true); 3], 2, 9), (failed(), 3), "it never works");
+        assert_eq!(outcome(&[(false, true)], 0, 9), (disturbed(), 1), "once, and disturbed, says nothing");
+        assert_eq!(outcome(&[(false, true)], 3, 1), (disturbed(), 1), "nor where the time is up");
         assert_eq!(outcome(&[(true, true); 3], 2, 9), (disturbed(), 3));
         assert_eq!(outcome(&[(true, true); 9], 8, 2), (disturbed(), 2), "the time is up");
     }

@@ -99,7 +99,11 @@ impl Study<'_> {
         }
         (self.control.tell)(&format!("building `{}`", entry.name));
         let (made, is_quiet) = self.quietly(&entry.name, || maker.build(options))?;
-        let seconds = is_quiet.then_some(made.seconds);
+        let seconds = match is_quiet {
+            true => Some(made.seconds),
+            false if is_timed => None,
+            false => self.time(maker, &entry.name, options)?,
+        };
         Ok((made, seconds))
     }
 

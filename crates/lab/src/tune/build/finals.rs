@@ -34,12 +34,18 @@ impl Study<'_> {
         };
         let sure = |entry: &&Entry| {
             let build = place(entry).unwrap_or_default();
-            let gain = |(one, goal): (&crate::tune::paired::Estimate, &Goal)| goal.gain(one.value);
+            // What is not known gains nothing.
+            let gain = |(one, goal): (&crate::tune::paired::Estimate, &Goal)| {
+                Some(goal.gain(one.value)).filter(|gain| !gain.is_nan()).unwrap_or_default()
+            };
             let gains: f64 = answer.paired.estimates[build].iter().zip(&answer.goals).map(gain).sum();
             (answer.paired.better.as_ref().map_or(0.0, |all| all[build]), gains)
         };
         let mut all: Vec<&Entry> = self.entries.iter().filter(is_finalist).collect();
-        all.sort_by(|a, b| sure(b).partial_cmp(&sure(a)).unwrap_or(std::cmp::Ordering::Equal));
+        all.sort_by(|a, b| {
+            let (one, other) = (sure(b), sure(a));
+            one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1))
+        });
         let (mut own, others): (Vec<&Entry>, Vec<&Entry>) = all.into_iter().partition(|one| one.options().is_some());
         own.truncate(self.spec.finalists);
         (own, others.into_iter().map(|entry| entry.name.clone()).collect())

@@ -21,6 +21,8 @@ pub enum Ended {
     Trials,
     /// The time was up.
     Time,
+    /// After one was shown to be better, others disturbed whatever was tried from there.
+    Busy,
 }
 
 /// What became of a layout that was tried against the best.

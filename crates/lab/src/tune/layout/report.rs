@@ -61,6 +61,7 @@ pub fn ended(found: &Found) -> &'static str {
         Ended::NothingLeft => "there was no other layout left to try",
         Ended::Trials => "as many runs as were allowed",
         Ended::Time => "the time was up",
+        Ended::Busy => "others disturbed whatever was tried from there",
     }
 }
 

@@ -157,9 +157,13 @@ pub fn search<E: Evaluate>(
     };
     search.is_shown = matches!(verdict, Ok(Verdict::Better(_)));
     // With the trials that a clear win has spared, from there.
-    let layout = match search.is_shown {
-        true => search.explore(default, &candidate)?.0,
-        false => default.clone(),
+    let (layout, ended) = match search.is_shown {
+        true => match search.explore(default, &candidate) {
+            // What is shown stays shown, however busy the machine is by now.
+            Err(SearchError::Busy(_)) => (candidate.clone(), Ended::Busy),
+            further => further?,
+        },
+        false => (default.clone(), ended),
     };
     let says = search.runs(&layout).last().map_or(String::new(), |run| run.says.clone());
     let (noise, layouts) = (search.noise(), search.known.len());

@@ -5,7 +5,8 @@
 //! memory  some MB of signatures; of the verifier 96 MiB at most
 //! source  the tiles `sign`, `verify`, `poh`, `shred`, and the recovery of senders in `evm::tx`
 //!
-//! Every call looks at its result: a machine that computes wrongly has no score.
+//! What is verified or recovered is looked at in every call, a signature once: a machine that gets them wrong has no
+//! score.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -44,7 +44,7 @@ impl Unit {
         }
     }
 
-    /// A value for people: exact to four places and more.
+    /// A value for people: with one or two decimal places, which is three digits of a small one.
     pub fn text(self, value: f64) -> String {
         const KIB: f64 = 1024.0;
         match self {
@@ -146,9 +146,10 @@ impl Kind {
         matches!(self, Self::DiskSequential | Self::DiskRandom)
     }
 
-    /// Whether CPU time stands for it where others have the cores: it computes, and waits for nobody.
+    /// Whether CPU time stands for it where others have the cores: one thread computes, and waits for nobody. Eight
+    /// threads wait for each other where there are fewer cores, and by their CPU time each would have one.
     pub fn has_cpu_time(self) -> bool {
-        !self.is_of_disk() && !matches!(self, Self::UdpLoopback | Self::CoreToCore)
+        !self.is_of_disk() && !matches!(self, Self::Blake2Parallel | Self::UdpLoopback | Self::CoreToCore)
     }
 
     /// The score of a name.
