@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use hearth_lab::tune::build::quiet::disturbed;
+use hearth_lab::tune::build::quiet::spoilt;
 use hearth_lab::tune::build::spec::Spec;
 use hearth_lab::tune::build::study::{Study, with_workload};
 use hearth_lab::tune::build::workload::{Metric, Workload};
@@ -87,7 +87,7 @@ pub fn run(options: &Build, stop: &StopSignal, say: &Say) -> Result<(), TuneErro
     let control = Control {
         stop: &|| stop.is_set(),
         tell: &|line| note(format_args!("  … {line}")),
-        judge: &|before, after, is_elsewhere| disturbed(&quiet, before, after, is_elsewhere),
+        judge: &|seen| spoilt(&quiet, seen),
     };
     if options.dry_run {
         say.text(Study::look(&spec, &folder, &control)?.plan());

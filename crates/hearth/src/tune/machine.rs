@@ -127,7 +127,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
         duration: options.duration,
         disk_duration: options.disk_duration,
         folder: options.disk_folder.clone(),
-        quiet: Quiet { steal: options.steal, foreign: options.foreign, pressure: options.pressure },
+        quiet: Quiet { steal: options.steal, foreign: options.foreign, pressure: options.pressure, pace: 1.0 },
     };
     let control = Control { stop: &|| stop.is_set(), tell: &|name| note(format_args!("  … {name}")), look: &counted };
     let outcome = hearth_lab::tune::machine::run(&plan, &control);

@@ -29,6 +29,7 @@ mod restart;
 mod storm;
 mod target;
 mod terminal;
+mod tune_build;
 mod tune_layout;
 mod tune_machine;
 mod unwatchable;

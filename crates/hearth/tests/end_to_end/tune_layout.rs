@@ -16,7 +16,7 @@ fn command(setup: &Setup, folder: &Path) -> Command {
     let mut command = hearth();
     command.args(["tune", "layout", "--runs", RUNS, "--minutes", "10", "--duration", "2", "--warmup", "1"]);
     // Tests run beside it.
-    command.args(["--steal", "1", "--foreign", "1", "--pressure", "1", "--config"]).arg(setup.config());
+    command.args(["--steal", "1", "--foreign", "1", "--pressure", "1", "--pace", "1", "--config"]).arg(setup.config());
     command.arg("--out").arg(folder.join("out")).arg("--json").arg(folder.join("found.json"));
     command
 }

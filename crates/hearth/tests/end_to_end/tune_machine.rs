@@ -134,9 +134,9 @@ fn what_was_measured_is_told_after_a_stop() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["--only", "sha256-chain,disk-sequential-write,copy", "--duration", "0.1", "--disk-duration", "9000"];
     let run = Process::start(&mut command(folder.path(), &options));
-    wait_until("a file", || match fs::read_dir(folder.path()).unwrap().count() {
-        0 => Err(run.errors()),
-        _ => Ok(()),
+    wait_until("the disk's turn", || match run.errors() {
+        said if said.contains("disk-sequential-write") => Ok(()),
+        said => Err(said),
     });
     run.signal(Signal::INT);
     let (status, said) = run.wait_with_errors();

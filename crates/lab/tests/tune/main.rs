@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use hearth_lab::tune::build::quiet::Seen;
 use hearth_lab::tune::build::report::{Layouts, Report};
 use hearth_lab::tune::build::spec::Spec;
 use hearth_lab::tune::build::study::Study;
@@ -104,11 +105,7 @@ impl Project {
 
 const NEVER: usize = usize::MAX;
 
-fn calm(
-    _: &hearth_lab::tune::build::quiet::Counted,
-    _: &hearth_lab::tune::build::quiet::Counted,
-    _: bool,
-) -> Option<String> {
+fn calm(_: &Seen) -> Option<String> {
     None
 }
 
@@ -347,12 +344,12 @@ fn what_hangs_is_ended_and_what_says_nothing_useful_is_told() {
 fn disturbed_runs_are_done_again_and_a_busy_machine_is_told() {
     let project = Project::new();
     let text = format!("{HEAD}{MATRIX}{WORKLOAD}").replace("layouts = 2", "layouts = 0");
-    let error = project.study(&text, false, NEVER, &|_, _, _| Some("others".into())).0.expect_err("busy");
+    let error = project.study(&text, false, NEVER, &|_| Some("others".into())).0.expect_err("busy");
     assert!(matches!(&error, StudyError::Busy { round: 1, .. }), "{error}");
     assert_eq!(runs(&project.rows()).len(), 1, "only the header: nothing is made up");
     // Every third try is disturbed: nothing is lost, and all is said.
     let tries = RefCell::new(0);
-    let sometimes = |_: &_, _: &_, _| {
+    let sometimes = |_: &Seen| {
         *tries.borrow_mut() += 1;
         (*tries.borrow() % 3 == 0).then(|| "others".to_owned())
     };
@@ -380,15 +377,41 @@ fn what_others_may_have_caused_is_no_fault_of_the_build() {
         .replace("layouts = 2", "layouts = 0")
         .replace("retries = 1", "retries = 9");
     let count = || fs::read_to_string(project.at("count")).map_or(0, |text| text.lines().count());
-    let judge = |_: &_, _: &_, _| (count() % 3 == 0).then(|| "others".to_owned());
+    let judge = |_: &Seen| (count() % 3 == 0).then(|| "others".to_owned());
     let report = project.study(&text, false, NEVER, &judge).0.expect("an answer");
     assert!(report.failed.is_empty() && report.happened.given_up == 0, "{:?}", report.failed);
     assert_eq!(runs(&project.rows()).len(), 3 * 6 * 2 + 1);
     // What fails each time is a fault in the end.
     fs::remove_dir_all(project.at("out")).expect("there");
     let always = text.replace("test $((n % 3)) != 0 && {bin} 0.$n", "{bin} 0.$n; exit 7").replace("= 9", "= 1");
-    let error = project.study(&always, false, NEVER, &|_, _, _| Some("others".into())).0.expect_err("fails");
+    let error = project.study(&always, false, NEVER, &|_| Some("others".into())).0.expect_err("fails");
     assert!(error.to_string().contains("exit code 7"), "{error}");
+}
+
+#[test]
+fn each_run_is_judged_by_the_pace_of_the_cores_and_that_is_kept() {
+    let project = Project::new();
+    let line = "sleep 1; echo >> ../count";
+    let text = format!("{HEAD}{WORKLOAD}").replace("echo >> ../count", line).replace("layouts = 2", "layouts = 0");
+    let seen = RefCell::new(Vec::new());
+    let judge = |run: &Seen| {
+        seen.borrow_mut().push((run.pace.piece_ns, run.best_ns));
+        None
+    };
+    for rows in [4, 8] {
+        let stopped = project.study(&text, false, rows, &judge).0.expect_err("stopped");
+        assert!(matches!(stopped, StudyError::Stopped { .. }), "{stopped}");
+    }
+    let seen = seen.into_inner();
+    let events = fs::read_to_string(project.at("out/events.csv")).expect("there");
+    assert_eq!(events.lines().filter(|line| line.starts_with("pace,")).count(), seen.len());
+    assert!(seen.len() >= 3, "{seen:?}");
+    let mut best = None;
+    for (ns, told) in seen {
+        assert_eq!(told, best, "of all before, also of those before the stop");
+        // As it is written: whole nanoseconds.
+        best = Some(ns.expect("a second is long enough").round().min(best.unwrap_or(f64::INFINITY)));
+    }
 }
 
 #[test]

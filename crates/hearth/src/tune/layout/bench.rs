@@ -3,14 +3,16 @@
 //! reads   what the bench tells of rates, tiles and the limit; what the kernel counts of others
 //! writes  `trial.toml`, which the bench is started with, and what it printed
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use hearth_lab::tune::build::pace::Watch;
 use hearth_lab::tune::build::process::{self, Bounds, Ended};
-use hearth_lab::tune::build::quiet::{Quiet, counted, disturbed};
+use hearth_lab::tune::build::quiet::{Quiet, Seen, counted, spoilt};
 use hearth_lab::tune::build::source::digest_of;
 use hearth_lab::tune::layout::{Evaluate, Layout, Measured, Outcome, Space, Trial, Use};
 use serde::Deserialize;
@@ -62,6 +64,9 @@ pub struct Bench<'a> {
     /// What its nodes are called, whatever the configuration says.
     pub name: String,
     pub stop: &'a StopSignal,
+    /// How long a piece of work took at best beside each layout: one that has both threads of a core at work slows it
+    /// down itself, so layouts are not compared with one another.
+    pub best_ns: BTreeMap<Layout, f64>,
 }
 
 /// What a bench tells; the rest of it is not needed here.
@@ -97,14 +102,18 @@ impl Evaluate for Bench<'_> {
 
     fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, Stopped> {
         let begin = Instant::now();
+        let mut best_ns = self.best_ns.get(layout).copied();
         let look = || {
-            let before = counted();
+            let (before, watch) = (counted(), Watch::begin());
             let outcome = self.once(layout)?;
+            let pace = watch.end();
             let looks = before.zip(counted());
-            let why = looks.and_then(|(before, after)| disturbed(&self.quiet, &before, &after, false));
-            Ok((outcome, why))
+            let seen = looks.map(|(before, after)| Seen { before, after, pace, best_ns, is_elsewhere: false });
+            best_ns = best_ns.into_iter().chain(pace.piece_ns).min_by(f64::total_cmp);
+            Ok((outcome, seen.and_then(|seen| spoilt(&self.quiet, &seen))))
         };
         let outcome = tried(self.options.retries, look, || begin.elapsed().as_secs_f64() < left)?;
+        self.best_ns.extend(best_ns.map(|ns| (layout.clone(), ns)));
         if let Outcome::Measured(measured) = &outcome {
             note(format_args!("  … {:.0} a second", measured.rate));
         }

@@ -61,7 +61,7 @@ impl Folder {
             "siblings": space.cores.siblings,
             "duration": [options.warmup, options.duration],
             "budget": [options.minutes, f64::from(options.runs)],
-            "disturbance": [options.steal, options.foreign, options.pressure, f64::from(options.retries)],
+            "disturbance": [options.steal, options.foreign, options.pressure, options.pace, f64::from(options.retries)],
             "seed": options.seed,
         });
         self.is_same(&now)

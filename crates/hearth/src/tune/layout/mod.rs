@@ -11,6 +11,7 @@ mod bench;
 mod config;
 mod folder;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,9 @@ pub struct Options {
     /// Or when somebody waited for a core so much of the time, though the trial left one free.
     #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().pressure)]
     pub pressure: f64,
+    /// Or when the cores were so much slower than at their best with the same layout.
+    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().pace)]
+    pub pace: f64,
     /// So often a disturbed trial is done again.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub retries: u32,
@@ -155,7 +159,8 @@ impl LayoutError {
 
 /// Runs the command.
 pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
-    let quiet = Quiet { steal: options.steal, foreign: options.foreign, pressure: options.pressure };
+    let Options { steal, foreign, pressure, pace, .. } = *options;
+    let quiet = Quiet { steal, foreign, pressure, pace };
     quiet.check().map_err(|why| LayoutError::Asked(why.replace('`', "--").replacen("--:", ":", 1)))?;
     if !(options.minutes > 0.0 && options.minutes.is_finite()) {
         return Err(LayoutError::Asked("--minutes must be greater than 0".into()).into());
@@ -174,7 +179,8 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
     blind.iter().for_each(|why| note(format_args!("  … {why}")));
     let name = bench::name(&folder.path);
     let (default, folder) = (&default, &folder.path);
-    let bench = Bench { options, quiet, base: &base, space: &space, default, folder, name, stop };
+    let best_ns = BTreeMap::new();
+    let bench = Bench { options, quiet, base: &base, space: &space, default, folder, name, stop, best_ns };
     let path = folder.join("trials");
     let mut journal = Journal::open(&path, bench).map_err(|source| LayoutError::Io { path: path.clone(), source })?;
     if journal.kept() > 0 {

@@ -10,7 +10,8 @@ use super::StudyError;
 use super::events::{Event, Events};
 use super::make::{Built, Failure, Maker};
 use super::options::Options;
-use super::quiet::counted;
+use super::pace::Pace;
+use super::quiet::{Seen, counted};
 use super::results::{NOTHING, Results};
 use super::rounds::order;
 use super::study::{Entry, Study};
@@ -122,7 +123,11 @@ impl Study<'_> {
         let before = counted();
         let made = make()?;
         let looks = before.filter(|_| self.spec.build_repetitions > 1).zip(counted());
-        let why = looks.and_then(|(before, after)| (self.control.judge)(&before, &after, false));
+        // No two builds do the same work: what the pace was says nothing.
+        let why = looks.and_then(|(before, after)| {
+            let seen = Seen { before, after, pace: Pace::default(), best_ns: None, is_elsewhere: false };
+            (self.control.judge)(&seen)
+        });
         if let Some(why) = &why {
             (self.control.tell)(&format!("`{name}` was built while others were at work, which is no time: {why}"));
         }

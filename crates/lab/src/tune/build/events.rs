@@ -1,9 +1,9 @@
 //! What happened in a study beside its values, so that it is still known when the study goes on.
 //!
 //! reads   a file of events that was begun, whatever its end looks like
-//! writes  a row for each round's builds, each build that failed, each run that was disturbed or given up; on the disk
-//!         at once
-//! memory  the builds of each round, the failures, tries of runs; the rest is counted
+//! writes  a row for each round's builds, each build that failed, each run's pace, each that was disturbed or given up;
+//!         on the disk at once
+//! memory  the builds of each round, the failures, tries and paces of runs; the rest is counted
 //! drops   a torn last row, and a round of which not all builds are there
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,10 +30,13 @@ pub enum Event {
     GivenUp,
     /// Every run of a round was: they are tried anew.
     Busy,
+    /// How fast the cores were in a run, disturbed or not: nanoseconds of a piece of work.
+    Pace,
 }
 
 impl Event {
-    const ALL: [Self; 6] = [Self::TakesPart, Self::Round, Self::Failed, Self::Rejected, Self::GivenUp, Self::Busy];
+    const ALL: [Self; 7] =
+        [Self::TakesPart, Self::Round, Self::Failed, Self::Rejected, Self::GivenUp, Self::Busy, Self::Pace];
 
     fn name(self) -> &'static str {
         match self {
@@ -43,6 +46,7 @@ impl Event {
             Self::Rejected => "rejected",
             Self::GivenUp => "given up",
             Self::Busy => "busy",
+            Self::Pace => "pace",
         }
     }
 }
@@ -69,6 +73,10 @@ pub struct Events {
     pub last: String,
     /// How often each run was, since the machine was busy all the time.
     tries: BTreeMap<Run, u32>,
+    /// Of each run that was not disturbed since.
+    paces: BTreeMap<Run, f64>,
+    /// Of each workload, in whichever run.
+    best: BTreeMap<usize, f64>,
     /// Builds of a round that is not there yet.
     taking_part: BTreeSet<String>,
 }
@@ -84,6 +92,8 @@ impl Events {
             rejected: 0,
             last: String::new(),
             tries: BTreeMap::new(),
+            paces: BTreeMap::new(),
+            best: BTreeMap::new(),
             taking_part: BTreeSet::new(),
         };
         let mut bytes = Vec::new();
@@ -150,8 +160,21 @@ impl Events {
         self.tries.get(run).copied().unwrap_or_default()
     }
 
+    /// How long a piece of work took at best while this workload ran, nanoseconds.
+    pub fn best_ns(&self, workload: usize) -> Option<f64> {
+        self.best.get(&workload).copied()
+    }
+
+    /// Runs that were taken since no better pace was known, and were slower than the best by more than this part.
+    pub fn slow(&self, limit: f64) -> usize {
+        let is_slow = |((_, workload, _), ns): &(&Run, &f64)| {
+            limit < 1.0 && self.best_ns(*workload).is_some_and(|best| **ns > best * (1.0 + limit))
+        };
+        self.paces.iter().filter(is_slow).count()
+    }
+
     fn count(&mut self, event: Event, run: &Run, why: &str) {
-        let (build, _, round) = run;
+        let (build, workload, round) = run;
         match event {
             Event::TakesPart => {
                 self.taking_part.insert(build.clone());
@@ -166,9 +189,16 @@ impl Events {
                 self.rejected += 1;
                 self.last = why.into();
                 *self.tries.entry(run.clone()).or_default() += 1;
+                self.paces.remove(run);
             }
             Event::Busy => self.tries.retain(|(_, _, of), _| of != round),
             Event::GivenUp => {}
+            Event::Pace => {
+                let Ok(ns) = why.parse::<f64>() else { return };
+                self.paces.insert(run.clone(), ns);
+                let best = self.best.entry(*workload).or_insert(ns);
+                *best = best.min(ns);
+            }
         }
     }
 }
@@ -205,6 +235,13 @@ mod tests {
         assert_eq!((events.tries(&run("plain", 1, 3)), events.tries(&run("plain", 0, 3))), (1, 0));
         events.add(&[(Event::Busy, &run("", 0, 3), "")]).expect("added");
         assert_eq!(Events::open(&path).expect("opened").tries(&run("plain", 1, 3)), 0, "it begins anew");
+        for (round, ns) in [(1, "21"), (2, "20"), (3, "22")] {
+            events.add(&[(Event::Pace, &run("plain", 1, round), ns)]).expect("added");
+        }
+        events.add(&[(Event::Rejected, &run("plain", 1, 3), "slow")]).expect("added");
+        let events = Events::open(&path).expect("opened");
+        assert_eq!((events.best_ns(1), events.best_ns(0)), (Some(20.0), None));
+        assert_eq!((events.slow(0.04), events.slow(0.06), events.slow(1.0)), (1, 0, 0), "the third was not taken");
         std::fs::write(&path, "x\n").expect("written");
         assert!(Events::open(&path).is_err(), "another file");
     }

@@ -20,7 +20,7 @@ use super::spec::SECONDS;
 /// Parts of `study.json` in which studies differ.
 const PARTS: [&str; 8] = ["format", "sources", "reference", "builds", "workloads", "seed", "machine", "limits"];
 /// How results and events are written: those of another are not gone on with.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 /// A child that is being begun holds files that were open until it is another program: so long one waits for a lock.
 const HELD: Duration = Duration::from_millis(500);
 

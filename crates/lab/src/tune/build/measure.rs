@@ -8,9 +8,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use super::events::{Event, Events};
+use super::pace::Watch;
 use super::process::{Bounds, Ended, run};
-use super::quiet::{counted, cpu_seconds};
-use super::results::{NOTHING, Results};
+use super::quiet::{Seen, counted};
+use super::results::{NOTHING, Results, Run};
 use super::rounds::{Rounds, Subject};
 use super::workload::{Shown, Workload};
 use super::{StudyError, quote};
@@ -28,7 +30,14 @@ pub(super) enum Outcome {
 
 impl Rounds<'_> {
     /// Runs a workload once.
-    pub(super) fn measure(&self, subject: &Subject, at: usize, results: &Results) -> Result<Outcome, StudyError> {
+    pub(super) fn measure(
+        &self,
+        subject: &Subject,
+        of: &Run,
+        results: &Results,
+        events: &mut Events,
+    ) -> Result<Outcome, StudyError> {
+        let at = of.1;
         let workload = &self.spec.workloads[at];
         let scratch = self.folder.join("scratch");
         let failed = |source| StudyError::Io { path: scratch.clone(), source };
@@ -41,20 +50,26 @@ impl Rounds<'_> {
         let mark = self.folder.to_string_lossy();
         let limit = self.spec.run_limit;
         let bounds = Bounds { mark: &mark, limit, out: &out, err: &err, stop: self.control.stop };
-        let before = counted();
+        let (before, watch) = (counted(), Watch::begin());
         let mut command = Command::new("sh");
         let ran = run(command.args(["-c", &line]).current_dir(&self.spec.project), &bounds)
             .map_err(|source| StudyError::Io { path: "sh".into(), source })?;
+        let pace = watch.end();
         let after = counted();
         if ran.ended == Ended::Stopped {
             return Err(StudyError::Stopped { done: results.count(), folder: self.folder.into() });
         }
         let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let printed = read(&out).and_then(|out| Ok(out + &read(&err)?)).map_err(failed)?;
-        let looks = before.as_ref().zip(after.as_ref());
-        let disturbed = looks.and_then(|(before, after)| (self.control.judge)(before, after, subject.is_elsewhere));
+        let (best_ns, is_elsewhere) = (events.best_ns(at), subject.is_elsewhere);
+        let seen = before.zip(after).map(|(before, after)| Seen { before, after, pace, best_ns, is_elsewhere });
+        let disturbed = seen.as_ref().and_then(|seen| (self.control.judge)(seen));
+        if let Some(ns) = pace.piece_ns {
+            let added = events.add(&[(Event::Pace, of, &format!("{ns:.0}"))]);
+            added.map_err(|source| self.failed_events(source))?;
+        }
         let wall_s = ran.wall.as_secs_f64();
-        let cpu_s = looks.filter(|_| !subject.is_elsewhere).map(|(before, after)| cpu_seconds(before, after));
+        let cpu_s = seen.filter(|seen| !seen.is_elsewhere).map(|seen| seen.cpu_seconds());
         let values = match ran.fault(limit) {
             Some(fault) => Err(format!("{fault}; it printed {}", super::workload::quoted(&printed))),
             None => workload.values(&Shown { printed: &printed, wall_s, cpu_s }),

@@ -16,6 +16,7 @@ pub mod layout;
 pub mod make;
 mod measure;
 pub mod options;
+pub mod pace;
 pub mod process;
 pub mod quiet;
 pub mod race;
@@ -29,12 +30,12 @@ pub mod workload;
 
 use std::path::{Path, PathBuf};
 
-use self::quiet::Counted;
+use self::quiet::Seen;
 use super::analysis::QuestionError;
 use super::table::TableError;
 
-/// Whether others disturbed what ran between two looks, and how; the last says that it ran elsewhere.
-pub type Judge<'a> = &'a dyn Fn(&Counted, &Counted, bool) -> Option<String>;
+/// Whether others disturbed a run, and how.
+pub type Judge<'a> = &'a dyn Fn(&Seen) -> Option<String>;
 
 /// What a study asks of whoever started it.
 pub struct Control<'a> {

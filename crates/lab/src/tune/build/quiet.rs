@@ -9,12 +9,14 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::pace::{Pace, slower};
+
 /// Counts are of a hundredth of a second on every architecture Linux has had for twenty years.
 const PER_SECOND: f64 = 100.0;
 /// So few ticks are the counting's own error.
 const TICKS_IGNORED: u64 = 5;
 
-/// How much disturbs a run, as parts of the time of all cores; of pressure, of the time.
+/// How much disturbs a run, as parts of the time of all cores; of pressure, of the time; of pace, of the best one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quiet {
@@ -24,18 +26,22 @@ pub struct Quiet {
     pub foreign: f64,
     /// Somebody waited for a core, though the run left one free.
     pub pressure: f64,
+    /// How much slower the cores were than at their best.
+    pub pace: f64,
 }
 
 impl Default for Quiet {
     fn default() -> Self {
-        Self { steal: 0.02, foreign: 0.05, pressure: 0.1 }
+        Self { steal: 0.02, foreign: 0.05, pressure: 0.1, pace: 0.04 }
     }
 }
 
 impl Quiet {
     /// Whether the limits are parts of one.
     pub fn check(&self) -> Result<(), String> {
-        for (key, value) in [("steal", self.steal), ("foreign", self.foreign), ("pressure", self.pressure)] {
+        for (key, value) in
+            [("steal", self.steal), ("foreign", self.foreign), ("pressure", self.pressure), ("pace", self.pace)]
+        {
             if !(0.0..=1.0).contains(&value) {
                 return Err(format!("`{key}`: {value} is not from 0 to 1; 1 switches it off"));
             }
@@ -98,9 +104,33 @@ fn ours() -> Option<u64> {
     (11..15).map(|at| fields.get(at)?.parse::<u64>().ok()).sum()
 }
 
-/// CPU time between two looks, in seconds: of the runs that ended between them.
-pub fn cpu_seconds(before: &Counted, after: &Counted) -> f64 {
-    after.ours.saturating_sub(before.ours) as f64 / PER_SECOND
+/// What was seen of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Before it.
+    pub before: Counted,
+    /// After it.
+    pub after: Counted,
+    /// Of the cores, meanwhile.
+    pub pace: Pace,
+    /// How long a piece of work took at best in runs of that kind, [`Pace::piece_ns`]; nothing for the first.
+    pub best_ns: Option<f64>,
+    /// Whether it ran elsewhere, as a container does.
+    pub is_elsewhere: bool,
+}
+
+impl Seen {
+    /// CPU time of the run, in seconds, without what watching took.
+    pub fn cpu_seconds(&self) -> f64 {
+        let all = self.after.ours.saturating_sub(self.before.ours) as f64 / PER_SECOND;
+        (all - self.pace.cpu_s).max(0.0)
+    }
+}
+
+/// Why a run was disturbed: by what was counted, or else by how slow the cores were.
+pub fn spoilt(limits: &Quiet, seen: &Seen) -> Option<String> {
+    let counted = disturbed(limits, &seen.before, &seen.after, seen.is_elsewhere);
+    counted.or_else(|| slower(limits.pace, seen.pace.piece_ns, seen.best_ns))
 }
 
 /// Why what ran between two looks was disturbed. Where it ran elsewhere, as a container does, its own work cannot be
@@ -177,6 +207,12 @@ mod tests {
             assert!(begin.elapsed() < Duration::from_secs(60), "no tick is counted");
             (0..100_000).for_each(|_| x = std::hint::black_box(x.wrapping_mul(3)));
         }
-        assert!(cpu_seconds(&before, &counted().expect("Linux")) >= 0.03);
+        let after = counted().expect("Linux");
+        let mut seen = Seen { before, after, pace: Pace::default(), best_ns: Some(20.0), is_elsewhere: false };
+        assert!(seen.cpu_seconds() >= 0.03);
+        seen.pace = Pace { piece_ns: Some(30.0), cpu_s: 1e9 };
+        assert_eq!(seen.cpu_seconds(), 0.0, "what watched is none of it");
+        let limits = Quiet { steal: 1.0, foreign: 1.0, pressure: 1.0, ..Quiet::default() };
+        assert!(spoilt(&limits, &seen).expect("slow").contains("50 % slower"));
     }
 }

@@ -225,9 +225,12 @@ impl Report {
         if let Some(why) = &self.blind {
             let _ = writeln!(out, "{why}");
         }
-        let Happened { rejected, given_up, dropped, saved, ran, .. } = &self.happened;
+        let Happened { rejected, given_up, slow, dropped, saved, ran, .. } = &self.happened;
         if *rejected > 0 {
             let _ = writeln!(out, "{rejected} runs were disturbed and done again; {given_up} were given up");
+        }
+        if *slow > 0 {
+            let _ = writeln!(out, "{}", slow_words(*slow));
         }
         if self.race {
             let minutes = *saved as f64 * ran.0 / (ran.1.max(1) as f64) / 60.0;
@@ -355,6 +358,7 @@ impl Report {
             "disturbance_not_seen": self.blind,
             "rejected": self.happened.rejected,
             "given_up": self.happened.given_up,
+            "slow": self.happened.slow,
             "dropped_after_round": self.happened.dropped,
             "runs_saved": self.happened.saved,
             "layouts": layouts,
@@ -394,6 +398,11 @@ pub fn said(gain: &Gain) -> String {
     } else {
         format!("{:+.4} [{low:+.4}, {high:+.4}] (±{:.4}){verdict}", gain.value, gain.spread)
     }
+}
+
+/// Of runs that no later one could be compared with when they were taken.
+pub fn slow_words(slow: usize) -> String {
+    format!("{slow} runs were taken before a better pace was known, and the cores were slower than that")
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use super::events::{Event, Events, Round};
 use super::measure::Outcome;
 use super::results::{NOTHING, Results, Run};
+use super::source::digest_of;
 use super::spec::Spec;
 use super::{Control, StudyError};
 
@@ -43,6 +44,8 @@ pub struct Happened {
     pub rejected: usize,
     /// Runs that were given up after some tries.
     pub given_up: usize,
+    /// Runs that were taken, and were slow beside the best pace known now.
+    pub slow: usize,
     /// Builds that failed at a workload, and how.
     pub failed: BTreeMap<String, String>,
     /// Builds that were dropped early, and after which round.
@@ -79,7 +82,7 @@ struct Looked {
     beaten: BTreeMap<u32, Vec<String>>,
 }
 
-/// The order of a round: of the same seed and round always the same.
+/// An order of so many: of the same seed and round always the same.
 pub fn order(count: usize, seed: u64, round: u32) -> Vec<usize> {
     let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(round));
     let mut all: Vec<usize> = (0..count).collect();
@@ -112,6 +115,7 @@ impl Rounds<'_> {
         let saved = |name: &String| self.rounds.saturating_sub(self.made(results, events, &happened, name)) as usize;
         happened.saved = happened.dropped.keys().map(saved).sum::<usize>() * workloads;
         (happened.rejected, happened.given_up) = (events.rejected, results.given_up(workloads));
+        happened.slow = events.slow(self.spec.quiet.pace);
         Ok(happened)
     }
 
@@ -177,6 +181,17 @@ impl Rounds<'_> {
         Some(Round { number, builds })
     }
 
+    /// The order of a round's runs. Each has its own place in it, whoever else is there: what failed is none of the
+    /// subjects when a study goes on.
+    fn order(&self, round: u32) -> Vec<usize> {
+        let mut units: Vec<usize> = (0..self.subjects.len() * self.spec.workloads.len()).collect();
+        units.sort_by_cached_key(|unit| {
+            let (name, workload, _) = self.run_of(*unit, round);
+            digest_of(&[&self.seed.to_string(), &round.to_string(), &workload.to_string(), &name])
+        });
+        units
+    }
+
     fn round(
         &self,
         results: &mut Results,
@@ -190,7 +205,7 @@ impl Rounds<'_> {
             let name = &self.subjects[unit / workloads].name;
             round.builds.contains(name) && !happened.failed.contains_key(name)
         };
-        let units = order(self.subjects.len() * workloads, self.seed, round.number);
+        let units = self.order(round.number);
         let (there, todo): (Vec<usize>, Vec<usize>) =
             units.into_iter().filter(|unit| takes_part(*unit, happened)).partition(|unit| results.has(&run_of(*unit)));
         let mut accepted = there.iter().filter(|unit| results.has_value(&run_of(**unit))).count();
@@ -215,13 +230,15 @@ impl Rounds<'_> {
                 events.begin(round).map_err(|source| self.failed_events(source))?;
             }
             let subject = &self.subjects[unit / workloads];
-            match self.measure(subject, unit % workloads, results)? {
+            match self.measure(subject, &run, results, events)? {
                 Outcome::Values(values, seconds) => {
                     self.add(results, run, values)?;
                     accepted += 1;
                     happened.ran = (happened.ran.0 + seconds, happened.ran.1 + 1);
                 }
                 Outcome::Disturbed(why, fault) => {
+                    // What has run well before is known to run.
+                    let fault = fault.filter(|_| !self.has_run(results, &run));
                     if self.disturbed(subject, &run, &why, fault, events, happened)? {
                         queue.push_back(unit);
                     }
@@ -230,6 +247,10 @@ impl Rounds<'_> {
             }
         }
         self.give_up(&given_up, accepted, round.number, results, events)
+    }
+
+    fn has_run(&self, results: &Results, (name, workload, round): &Run) -> bool {
+        (1..*round).any(|before| results.has_value(&(name.clone(), *workload, before)))
     }
 
     /// Keeps that a run was disturbed; what never went well is a fault in the end. Says whether to look at it again.
@@ -269,14 +290,13 @@ impl Rounds<'_> {
         events: &mut Events,
         happened: &mut Happened,
     ) -> Result<(), StudyError> {
-        let mut all: Vec<(Event, &Run, &str)> = disturbed.map(|by| (Event::Rejected, run, by)).into_iter().collect();
-        if !subject.is_needed {
-            all.insert(0, (Event::Failed, run, why));
-        }
-        events.add(&all).map_err(|source| self.failed_events(source))?;
+        // Nothing is kept of it: the same command tries it once more.
         if subject.is_needed {
             return Err(StudyError::Workload { build: subject.name.clone(), why: why.into() });
         }
+        let rejected = disturbed.map(|by| (Event::Rejected, run, by));
+        let all: Vec<(Event, &Run, &str)> = [(Event::Failed, run, why)].into_iter().chain(rejected).collect();
+        events.add(&all).map_err(|source| self.failed_events(source))?;
         (self.control.tell)(&format!("`{}` is out: {why}", subject.name));
         happened.failed.insert(subject.name.clone(), why.into());
         Ok(())
@@ -310,7 +330,7 @@ impl Rounds<'_> {
         (self.subjects[unit / workloads].name.clone(), unit % workloads, round)
     }
 
-    fn failed_events(&self, source: std::io::Error) -> StudyError {
+    pub(super) fn failed_events(&self, source: std::io::Error) -> StudyError {
         StudyError::Io { path: self.folder.join("events.csv"), source }
     }
 
@@ -337,19 +357,10 @@ mod tests {
         fs::create_dir(at("project")).expect("made");
         let spec = SPEC.replacen("retries", "project = \"project\"\nretries", 1);
         let spec = Spec::read(&spec, &at("study.toml")).expect("fine");
-        let subject = |name: &str, bin: &str| Subject {
-            name: name.into(),
-            bin: bin.into(),
-            bytes: None,
-            is_elsewhere: true,
-            is_needed: name == "a",
-            is_base: name == "a",
-            program: None,
-        };
         let subjects = [subject("a", "echo 7"), subject("b", "echo 8")];
         // Whenever `b` runs others are at work; after each run it is to stop.
         let (runs, of_b) = (Cell::new(0), Cell::new(0));
-        let judge = |_: &_, _: &_, _| {
+        let judge = |_: &_| {
             runs.set(runs.get() + 1);
             let is_b = fs::read_to_string(at("printed")).is_ok_and(|text| text.trim() == "8");
             of_b.set(of_b.get() + u32::from(is_b));
@@ -377,6 +388,40 @@ mod tests {
             }
         }
         assert_eq!(found, Some((3, 1, 3, 4)), "rejected, given up, runs of `b`, all runs");
+    }
+
+    fn subject(name: &str, bin: &str) -> Subject {
+        Subject {
+            name: name.into(),
+            bin: bin.into(),
+            bytes: None,
+            is_elsewhere: true,
+            is_needed: name == "a",
+            is_base: name == "a",
+            program: None,
+        }
+    }
+
+    #[test]
+    fn a_build_keeps_its_place_in_a_round_whoever_else_is_there() {
+        let spec = Spec::read(SPEC, Path::new("study.toml")).expect("fine");
+        let control = Control { stop: &|| false, tell: &|_| {}, judge: &|_| None };
+        let order = |names: &[&str], seed: u64, round: u32| -> Vec<String> {
+            let subjects: Vec<Subject> = names.iter().map(|name| subject(name, "echo")).collect();
+            let folder = Path::new(".");
+            let rounds = Rounds { spec: &spec, folder, control: &control, subjects: &subjects, rounds: 1, seed };
+            rounds.order(round).into_iter().map(|unit| subjects[unit].name.clone()).collect()
+        };
+        let mut firsts = BTreeSet::new();
+        for round in 1..=50 {
+            let mut all = order(&["a", "b", "c", "d"], 7, round);
+            firsts.insert(all[0].clone());
+            all.retain(|name| name != "c");
+            assert_eq!(all, order(&["a", "b", "d"], 7, round));
+        }
+        assert_eq!(firsts.len(), 4, "each is first some time");
+        let seeds = |seed: u64| (1..=50).map(|round| order(&["a", "b", "d"], seed, round)).collect::<Vec<_>>();
+        assert_ne!(seeds(7), seeds(8));
     }
 
     #[test]

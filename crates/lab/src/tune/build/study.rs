@@ -267,6 +267,7 @@ impl<'a> Study<'a> {
                 "steal": self.spec.quiet.steal,
                 "foreign": self.spec.quiet.foreign,
                 "pressure": self.spec.quiet.pressure,
+                "pace": self.spec.quiet.pace,
                 "retries": self.spec.retries,
                 "run-limit-seconds": self.spec.run_limit.as_secs(),
             },

@@ -1,10 +1,10 @@
 //! The scores of `polkadot benchmark machine`: the same bytes, the same work a call, the same clock.
 //!
-//! writes  a file of 64 MiB in the folder that is to be measured, removed with the score
+//! writes  a file of 64 MiB in the folder that is to be measured, without a name
 //! memory  128 MiB for the copy, 64 MiB for what is written
 //! source  behaviour of frame-benchmarking-cli 64.0.0, sc-sysinfo 51.0.0, sp-core 43.0.0
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::hint::black_box;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -154,8 +154,9 @@ fn noise() -> Vec<u8> {
     bytes
 }
 
-/// A file that is removed with this.
+/// A file that has no name any more: however this ends, nothing is left.
 struct Scratch {
+    /// The folder that it is in.
     path: PathBuf,
     file: File,
 }
@@ -167,8 +168,9 @@ impl Scratch {
         has_room(folder, free)?;
         // Nobody's file is written over, and two that measure at once do not meet.
         let path = folder.join(format!(".hearth_tune_machine.{}.tmp", std::process::id()));
-        let file = File::create_new(&path).map_err(|source| ScoreError::Disk { path: path.clone(), source })?;
-        Ok(Self { path, file })
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
+        fs::remove_file(&path).map_err(failed)?;
+        Ok(Self { path: folder.into(), file })
     }
 
     fn whole(&mut self, buffer: &[u8]) -> io::Result<()> {
@@ -187,13 +189,6 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // It may be gone already; nobody is left to tell.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
 fn has_room(folder: &Path, free: u64) -> Result<(), ScoreError> {
     if free < FILE_BYTES as u64 {
         return Err(ScoreError::Full { path: folder.into(), free, needed: FILE_BYTES as u64 });
@@ -203,6 +198,8 @@ fn has_room(folder: &Path, free: u64) -> Result<(), ScoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(20);
@@ -264,17 +261,31 @@ mod tests {
         let buffer = noise();
         let mut scratch = Scratch::new(folder.path()).expect("room");
         scratch.whole(&buffer).expect("written");
-        assert!(fs::read(&scratch.path).expect("readable") == buffer);
+        let written = |file: &mut File| {
+            let mut all = Vec::new();
+            file.rewind().and_then(|()| file.read_to_end(&mut all)).expect("readable");
+            file.rewind().expect("a file");
+            all
+        };
+        assert!(written(&mut scratch.file) == buffer);
         // Places in other order, their bytes from the same offsets: the file stays as it is, and its holes are filled.
         scratch.file.set_len(0).expect("emptied");
         scratch.scattered(&buffer, &[3, 0]).expect("written");
-        let found = fs::read(&scratch.path).expect("readable");
+        let found = written(&mut scratch.file);
         assert_eq!(found.len(), 3 * SLOT_BYTES + WRITE_BYTES);
         assert!(found[..WRITE_BYTES] == buffer[..WRITE_BYTES]);
         assert!(found[3 * SLOT_BYTES..] == buffer[3 * SLOT_BYTES..3 * SLOT_BYTES + WRITE_BYTES]);
         assert!(found[WRITE_BYTES..3 * SLOT_BYTES].iter().all(|byte| *byte == 0));
-        assert!(Scratch::new(folder.path()).is_err(), "nobody's file is written over");
-        assert!(scratch.path.exists());
+        assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 0, "it has no name");
+    }
+
+    #[test]
+    fn nobodys_file_is_written_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(format!(".hearth_tune_machine.{}.tmp", std::process::id()));
+        fs::write(&path, "mine").expect("written");
+        assert!(Scratch::new(folder.path()).is_err());
+        assert_eq!(fs::read(&path).expect("there"), b"mine");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::axis::Axis;
 use super::plots::{self, class};
 use crate::page::text::escape;
 use crate::tune::analysis::{Answer, Rule};
-use crate::tune::build::report::{Layouts, Report, said};
+use crate::tune::build::report::{Layouts, Report, said, slow_words};
 use crate::tune::paired::Verdict;
 use crate::tune::text::percent;
 
@@ -284,6 +284,9 @@ fn costs(html: &mut String, study: &Report) -> fmt::Result {
             "<p class=\"quiet\">{} runs were disturbed and done again; {} were given up.</p>",
             study.happened.rejected, study.happened.given_up
         )?;
+    }
+    if study.happened.slow > 0 {
+        writeln!(html, "<p class=\"quiet\">{}.</p>", slow_words(study.happened.slow))?;
     }
     html.push_str("</section>\n");
     Ok(())
