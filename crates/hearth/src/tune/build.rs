@@ -7,12 +7,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use hearth_lab::tune::build::quiet::spoilt;
 use hearth_lab::tune::build::spec::Spec;
 use hearth_lab::tune::build::study::{Study, with_workload};
 use hearth_lab::tune::build::workload::{Metric, Workload};
 use hearth_lab::tune::build::{Control, StudyError};
 use hearth_lab::tune::page;
+use hearth_lab::tune::run::quiet::spoilt;
 
 use super::{TuneError, write};
 use crate::out::can_be_written;

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use hearth_lab::tune::build::quiet::{Quiet, counted};
 use hearth_lab::tune::machine::kind::Kind;
 use hearth_lab::tune::machine::report::{Asked, Report};
 use hearth_lab::tune::machine::requirements::{POLKADOT, POLKADOT_NAME, Requirements};
 use hearth_lab::tune::machine::{Control, Plan};
+use hearth_lab::tune::run::quiet::{Quiet, counted};
 use hearth_machine::Root;
 use hearth_machine::memory::file_system_of;
 use hearth_tile::affinity::Cores;

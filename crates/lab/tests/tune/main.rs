@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hearth_lab::tune::build::quiet::Seen;
 use hearth_lab::tune::build::report::{Layouts, Report};
 use hearth_lab::tune::build::spec::Spec;
 use hearth_lab::tune::build::study::Study;
 use hearth_lab::tune::build::{Control, Judge, StudyError};
 use hearth_lab::tune::paired::Verdict;
+use hearth_lab::tune::run::quiet::Seen;
 
 /// A project whose program says how it was built: `panic` and a feature decide its figures, so that a study has one
 /// right answer on every machine.
@@ -493,7 +493,7 @@ fn another_program_under_a_measured_name_is_refused() {
         let mut program = fs::read(folder.join("program")).expect("there");
         program.push(0);
         fs::write(folder.join("program"), &program).expect("written");
-        let new = hearth_lab::tune::build::source::digest(&folder.join("program")).expect("read");
+        let new = hearth_lab::tune::run::identity::digest(&folder.join("program")).expect("read");
         fs::write(folder.join("build.json"), built.replace(&digest(&built), &new)).expect("written");
     }
     let error = project.study(&text, false, NEVER, &calm).0.expect_err("another");

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use hearth_lab::tune::build::pace::Watch;
-use hearth_lab::tune::build::process::{self, Bounds, Ended};
-use hearth_lab::tune::build::quiet::{Quiet, Seen, counted, spoilt};
-use hearth_lab::tune::build::source::digest_of;
 use hearth_lab::tune::layout::{Evaluate, Layout, Measured, Outcome, Space, Trial, Use};
+use hearth_lab::tune::run::identity::digest_of;
+use hearth_lab::tune::run::pace::Watch;
+use hearth_lab::tune::run::process::{self, Bounds, Ended};
+use hearth_lab::tune::run::quiet::{Quiet, Seen, counted, spoilt};
 use serde::Deserialize;
 
 use super::Options;

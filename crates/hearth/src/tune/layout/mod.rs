@@ -17,10 +17,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use hearth_lab::tune::build::quiet::{Quiet, blind};
 use hearth_lab::tune::layout::journal::{Journal, JournalError};
 use hearth_lab::tune::layout::search::{SearchError, TRIALS_MOST};
 use hearth_lab::tune::layout::{Budget, report, search};
+use hearth_lab::tune::run::quiet::{Quiet, blind};
 use serde_json::json;
 
 use super::TuneError;

@@ -10,11 +10,11 @@ use super::StudyError;
 use super::events::{Event, Events};
 use super::make::{Built, Failure, Maker};
 use super::options::Options;
-use super::pace::Pace;
-use super::quiet::{Seen, counted};
 use super::results::{NOTHING, Results};
 use super::rounds::order;
 use super::study::{Entry, Study};
+use crate::tune::run::pace::Pace;
+use crate::tune::run::quiet::{Seen, counted};
 
 /// What is built, and what failed.
 pub(super) type Makings = (BTreeMap<String, Built>, BTreeMap<String, String>);

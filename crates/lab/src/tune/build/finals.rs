@@ -14,11 +14,11 @@ use super::quote;
 use super::report::Layouts;
 use super::results::Results;
 use super::rounds::{Happened, Subject};
-use super::source::digest_of;
 use super::study::{Entry, Study, metrics};
 use crate::tune::analysis::Answer;
 use crate::tune::goal::Goal;
 use crate::tune::paired::Verdict;
+use crate::tune::run::identity::digest_of;
 use crate::tune::table::Table;
 
 impl Study<'_> {

@@ -14,8 +14,9 @@ use serde_json::Value;
 
 use super::StudyError;
 use super::rounds::Subject;
-use super::source::{Sources, digest};
+use super::source::Sources;
 use super::spec::SECONDS;
+use crate::tune::run::identity::digest;
 
 /// Parts of `study.json` in which studies differ.
 const PARTS: [&str; 8] = ["format", "sources", "reference", "builds", "workloads", "seed", "machine", "limits"];

@@ -17,10 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use super::cargo::{Call, Program, Toolchain};
 use super::options::{Key, Options};
-use super::process::{Bounds, Ended, run};
-use super::source::{Sources, Tree, changed, digest, digest_of, listed, machine};
+use super::source::{Sources, Tree, changed, listed};
 use super::spec::Spec;
 use super::{Control, StudyError, quote};
+use crate::tune::run::identity::{digest, digest_of, machine};
+use crate::tune::run::process::{Bounds, Ended, run};
 
 /// A build that is there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,13 +9,13 @@ use std::path::Path;
 use std::process::Command;
 
 use super::events::{Event, Events};
-use super::pace::Watch;
-use super::process::{Bounds, Ended, run};
-use super::quiet::{Seen, counted};
 use super::results::{NOTHING, Results, Run};
 use super::rounds::{Rounds, Subject};
 use super::workload::{Shown, Workload};
 use super::{StudyError, quote};
+use crate::tune::run::pace::Watch;
+use crate::tune::run::process::{Bounds, Ended, run};
+use crate::tune::run::quiet::{Seen, counted};
 use crate::tune::unit;
 
 /// What came of a run.

@@ -16,9 +16,6 @@ pub mod layout;
 pub mod make;
 mod measure;
 pub mod options;
-pub mod pace;
-pub mod process;
-pub mod quiet;
 pub mod race;
 pub mod report;
 pub mod results;
@@ -30,8 +27,8 @@ pub mod workload;
 
 use std::path::{Path, PathBuf};
 
-use self::quiet::Seen;
 use super::analysis::QuestionError;
+use super::run::quiet::Seen;
 use super::table::TableError;
 
 /// Whether others disturbed a run, and how.

@@ -8,6 +8,8 @@ use std::fmt;
 
 use toml::Value;
 
+use crate::tune::meant::meant;
+
 /// Builds of one study, at most.
 pub const BUILDS_MAX: usize = 2_000;
 /// What stands for «as the project has it».
@@ -117,13 +119,6 @@ impl Key {
         }
         Ok(Some(if self == Self::Lto && text == "true" { "fat".into() } else { text }))
     }
-}
-
-/// The word that is nearest, where one is near.
-pub fn meant<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
-    let distance = |other: &&&str| strsim::damerau_levenshtein(word, other);
-    let nearest = words.iter().min_by_key(distance)?;
-    (distance(&nearest) <= 1 + word.len() / 3).then_some(*nearest)
 }
 
 /// What one build is told; what is not there is as the project has it.

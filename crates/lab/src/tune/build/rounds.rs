@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use super::events::{Event, Events, Round};
 use super::measure::Outcome;
 use super::results::{NOTHING, Results, Run};
-use super::source::digest_of;
 use super::spec::Spec;
 use super::{Control, StudyError};
+use crate::tune::run::identity::digest_of;
 
 /// What takes part in rounds.
 #[derive(Clone, Debug)]

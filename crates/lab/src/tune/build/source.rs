@@ -16,6 +16,8 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
+use crate::tune::run::identity::hex;
+
 /// Characters of a file's digest that are kept.
 const SHORT: usize = 16;
 
@@ -219,41 +221,6 @@ fn is_ignored(top: &Path, folder: &Path) -> bool {
     top != folder && git(top, &["check-ignore", "-q", &folder.to_string_lossy()]).is_some()
 }
 
-/// The machine: what its processor is, and how many cores it has.
-pub fn machine() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        let of = |line: &str| Some(line.strip_prefix(name)?.split_once(':')?.1.trim().to_owned());
-        text.lines().find_map(of)
-    };
-    // x86 says its model, ARM the numbers of maker and part.
-    let names = ["model name", "CPU implementer", "CPU part"];
-    let model: Vec<String> = names.into_iter().filter_map(field).collect();
-    let cores = text.lines().filter(|line| line.starts_with("processor")).count();
-    format!("{}, {cores} cores", if model.is_empty() { env::consts::ARCH.into() } else { model.join(" ") })
-}
-
-/// The digest of a file.
-pub fn digest(path: &Path) -> io::Result<String> {
-    let mut all = Sha256::new();
-    io::copy(&mut fs::File::open(path)?, &mut all)?;
-    Ok(hex(&all.finalize()))
-}
-
-/// A digest of texts, none of which runs into the next.
-pub fn digest_of(parts: &[&str]) -> String {
-    let mut all = Sha256::new();
-    for part in parts {
-        all.update((part.len() as u64).to_le_bytes());
-        all.update(part);
-    }
-    hex(&all.finalize())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -368,10 +335,5 @@ mod tests {
         fs::write(at("my docs/a.md"), "2").expect("written");
         assert_eq!(changed(&found), Some(&at("my docs/a.md")));
         assert_eq!(listed("nothing"), [PathBuf::new(); 0]);
-    }
-
-    #[test]
-    fn the_machine_has_a_name() {
-        assert!(machine().ends_with(" cores") && !machine().starts_with(','), "{}", machine());
     }
 }

@@ -15,19 +15,19 @@ use super::events::Events;
 use super::kept;
 use super::make::{Built, Maker};
 use super::options::{Key, Options};
-use super::process::end_marked;
-use super::quiet::blind;
 use super::race;
 use super::report::{Cost, Report};
 use super::results::Results;
 use super::rounds::{Rounds, Subject};
-use super::source::{digest, machine};
 use super::spec::{BYTES, COPY, Made, Reference, SECONDS, Spec};
 use super::workload::Workload;
 use super::{Control, StudyError, quote};
 use crate::tune::analysis::{Question, analyze};
 use crate::tune::article::median;
 use crate::tune::paired::Settings;
+use crate::tune::run::identity::{digest, machine};
+use crate::tune::run::process::end_marked;
+use crate::tune::run::quiet::blind;
 use crate::tune::table::Table;
 
 /// What a build comes from.

@@ -7,7 +7,7 @@
 
 use regex::Regex;
 
-use super::options::meant;
+use crate::tune::meant::meant;
 use crate::tune::unit::{self, Dimension};
 
 /// Characters of output that a message quotes.

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::tune::build::options::meant;
+use crate::tune::meant::meant;
 use crate::tune::unit::Dimension;
 
 /// In what a score is given.

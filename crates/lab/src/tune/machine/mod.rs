@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::build::quiet::{Counted, Quiet, disturbed};
+use super::run::quiet::{Counted, Quiet, disturbed};
 use cores::Between;
 use kind::Kind;
 use measure::Measured;
@@ -248,7 +248,7 @@ mod tests {
             is_stopped.store(begun.get() == 2, std::sync::atomic::Ordering::Release);
         };
         let stop = || is_stopped.load(std::sync::atomic::Ordering::Acquire);
-        let control = Control { stop: &stop, tell: &tell, look: &crate::tune::build::quiet::counted };
+        let control = Control { stop: &stop, tell: &tell, look: &crate::tune::run::quiet::counted };
         let kinds = [Kind::Sha256Chain, Kind::DiskSequential, Kind::Copy];
         let found = run(&plan(&kinds, folder.path().into()), &control);
         assert_eq!((found.scores.len(), begun.get()), (1, 2));

@@ -245,7 +245,7 @@ fn is_of_memory(kind: &str) -> bool {
 mod tests {
     use super::super::cores::Between;
     use super::*;
-    use crate::tune::build::quiet::Quiet;
+    use crate::tune::run::quiet::Quiet;
     use std::time::Duration;
 
     const MIB: f64 = 1048576.0;

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::super::options::{BUILDS_MAX, Key, Matrix, Options, meant};
-use super::super::quiet::Quiet;
+use super::super::options::{BUILDS_MAX, Key, Matrix, Options};
 use super::super::workload::{Metric, Source, Workload};
 use super::{BYTES, BYTES_MATTER, COPY, Made, Reference, SECONDS, Spec};
+use crate::tune::meant::meant;
 use crate::tune::paired::ROUNDS_MIN;
+use crate::tune::run::quiet::Quiet;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]

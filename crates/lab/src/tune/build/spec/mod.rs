@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use self::file::{File, checked, in_words};
 use super::options::{Matrix, Options};
-use super::quiet::Quiet;
 use super::workload::{Source, Workload};
 use crate::tune::goal::GOALS_MAX;
+use crate::tune::run::quiet::Quiet;
 
 /// The size of a build's file, as a metric.
 pub const BYTES: &str = "binary_bytes";
