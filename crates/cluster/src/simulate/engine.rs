@@ -45,7 +45,7 @@ pub struct Slot<'a> {
     pub ns: u64,
     /// Sets that it has.
     pub sets: u64,
-    /// Sets that are simulated, evenly among those. Nodes send the slower by as much.
+    /// Sets that are simulated: the last ones.
     pub simulated: u16,
     /// How many a node sends to, at most.
     pub fanout: usize,
@@ -104,7 +104,7 @@ impl Trees {
 
 /// The number in its slot of a set that is simulated.
 fn nth(slot: &Slot<'_>, set: usize) -> u64 {
-    (set as u64 + 1) * slot.sets / u64::from(slot.simulated) - 1
+    slot.sets - u64::from(slot.simulated) + set as u64
 }
 
 /// When the leader cuts it.
@@ -136,7 +136,6 @@ struct Engine<'a> {
 /// Simulates a slot.
 pub fn run(slot: &Slot<'_>) -> Course {
     let (nodes, sets) = (slot.nodes.nodes().len(), usize::from(slot.simulated));
-    let share = f64::from(slot.simulated) / slot.sets as f64;
     let mut sum = 0;
     let weigh = |node: &crate::turbine::Node| {
         // Micro-lamports would not fit.
@@ -152,7 +151,7 @@ pub fn run(slot: &Slot<'_>) -> Course {
         whole: vec![NEVER; nodes * sets],
         looked: vec![0; nodes],
         free: vec![0; nodes],
-        byte_ns: slot.world.regions.iter().map(|region| 8.0 / (region.rate_gbps * share)).collect(),
+        byte_ns: slot.world.regions.iter().map(|region| 8.0 / region.rate_gbps).collect(),
         asked: slot.nodes.nodes().iter().map(weigh).collect(),
         course: Course { sent: vec![0; nodes], received: vec![0; nodes], ..Course::default() },
         slot,

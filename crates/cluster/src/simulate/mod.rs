@@ -5,9 +5,9 @@
 //! writes  a [`Report`]: how long until who has the block, what nodes send and receive, what is repaired
 //! memory  some 60 B a node and shred that is simulated, for each seed under way
 //!
-//! A slot is cut into FEC sets as transactions come. Of a slot with many sets only some are simulated, evenly among
-//! them: nodes then send the slower by as much, so that queues are as long as they would be. A block is had when all
-//! its sets are, and of fewer the last one comes a little sooner.
+//! A slot is cut into FEC sets as transactions come. Of a slot with many sets only the last ones are simulated: a block
+//! is had when all its sets are, and of those before hardly one comes after them. What nodes had to send before that is
+//! not seen: nodes that would have to send more than they can are told.
 
 mod calibrate;
 mod engine;
@@ -56,7 +56,7 @@ pub struct Plan {
     pub seeds: u32,
     /// The first of them.
     pub seed: u64,
-    /// FEC sets of a slot that are simulated, at most.
+    /// FEC sets of a slot that are simulated, at most: the last ones.
     pub sets: u16,
     /// The region of the leader; drawn by stake where it is not said.
     pub leader: Option<usize>,
@@ -114,6 +114,8 @@ pub struct Seed {
     pub followers_bps: Vec<[f64; 2]>,
     /// How much of all stake had the block after how long.
     pub curve: Vec<[f64; 2]>,
+    /// Followers that have more to send than their region's rate: what they send comes later with each slot.
+    pub overloaded: usize,
     /// Datagrams that were simulated.
     pub datagrams: u64,
 }
@@ -292,6 +294,8 @@ impl Plan {
             .map(|node| [course.sent[*node] as f64 * scale, course.received[*node] as f64 * scale])
             .collect();
         followers_bps.sort_unstable_by(|a, b| b[0].total_cmp(&a[0]));
+        let rate_bps = |node: usize| self.world.regions[slot.regions[node]].rate_gbps * 1e9;
+        let is_overloaded = |node: &&usize| course.sent[**node] as f64 * scale > rate_bps(**node);
         let needed = followers.len() as f64 * f64::from(slot.simulated) * 32.0;
         Seed {
             seed,
@@ -304,6 +308,7 @@ impl Plan {
             follower_out_bps: middle_and_most(followers_bps.iter().map(|one| one[0])),
             curve: curve(&times, all),
             followers_bps,
+            overloaded: followers.iter().filter(is_overloaded).count(),
             datagrams: course.datagrams,
         }
     }

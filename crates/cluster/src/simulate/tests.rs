@@ -81,8 +81,8 @@ fn some_of_the_sets_tell_what_all_of_them_do() {
     near("leader out", 0.001, &|seed| seed.leader_out_bps);
     near("in", 0.02, &|seed| seed.follower_in_bps[0]);
     near("out", 0.2, &|seed| seed.follower_out_bps[0]);
-    near("50 %", 0.2, &|seed| seed.stake_ms[0].expect("reached"));
-    near("99 %", 0.2, &|seed| seed.stake_ms[2].expect("reached"));
+    near("50 %", 0.1, &|seed| seed.stake_ms[0].expect("reached"));
+    near("99 %", 0.1, &|seed| seed.stake_ms[2].expect("reached"));
 }
 
 #[test]
@@ -91,10 +91,11 @@ fn a_slow_uplink_makes_blocks_late() {
         let mut world = World::shipped().without_loss();
         world.regions.iter_mut().for_each(|region| region.rate_gbps = rate_gbps);
         let report = Plan { world, seeds: 1, ..plan(100, 50_000.0) }.run().expect("simulated");
-        report.seeds[0].stake_ms[1].expect("reached")
+        (report.seeds[0].stake_ms[1].expect("reached"), report.seeds[0].overloaded)
     };
     // The leader alone has 223 Mb/s to send.
-    assert!(slow(0.15) > slow(25.0) + 150.0, "{} and {} ms", slow(0.15), slow(25.0));
+    let (late, soon) = (slow(0.15), slow(25.0));
+    assert!(late.0 > soon.0 + 150.0 && late.1 > soon.1, "{late:?} and {soon:?}");
 }
 
 #[test]

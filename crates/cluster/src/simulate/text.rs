@@ -20,22 +20,36 @@ pub fn text(report: &Report) -> String {
         report.stakes,
         report.tps,
         report.fanout,
-        if simulated < sets { format!("of which {simulated} are simulated") } else { "all simulated".into() }
+        if simulated < sets { format!("of which the last {simulated} are simulated") } else { "all simulated".into() }
     );
     let _ = writeln!(out, "\nms from the slot's last shred until so much of all stake has the block; Mb/s\n");
-    let heads = ["seed", "50 %", "90 %", "99 %", "99 % live", "without", "repaired", "leader out", "in", "out", "most out"];
+    let heads = [
+        "seed",
+        "50 %",
+        "90 %",
+        "99 %",
+        "99 % live",
+        "without",
+        "repaired",
+        "leader out",
+        "in",
+        "out",
+        "most out",
+        "overloaded",
+    ];
     let rows = report.seeds.iter().map(row);
     table(&mut out, &heads.map(String::from), &rows.collect::<Vec<_>>());
     let _ = writeln!(
         out,
-        "\nin, out: the median follower; most out: the one that sends most. Beside shreds the leader sends {:.0} Mb/s by a \
+        "\nin, out: the median follower; most out: the one that sends most; overloaded: followers that have more to send than \
+         their region's rate, so that with each slot it comes later. Beside shreds the leader sends {:.0} Mb/s by a \
          model of its answers to those who load it, fitted to two figures.",
         report.leader_other_bps / 1e6
     );
     if simulated < sets {
         let _ = writeln!(
             out,
-            "A block is whole when its last set is: of {simulated} sets that is a little sooner than of all {sets} (--sets)."
+            "Of {simulated} sets the last one to be whole comes a little sooner than of all {sets} (--sets)."
         );
     }
     out
@@ -56,6 +70,7 @@ fn row(seed: &Seed) -> Vec<String> {
         mbps(seed.follower_in_bps[0]),
         mbps(seed.follower_out_bps[0]),
         mbps(seed.follower_out_bps[1]),
+        seed.overloaded.to_string(),
     ]
 }
 

@@ -201,10 +201,17 @@ mod tests {
         for (from, to, why) in [
             ("\"A\", \"Berlin\"]", "\"A\", \"Brelin\"]", "`link`: `Brelin` is no region; did you mean `Berlin`?"),
             ("\"A\", \"Berlin\"]", "\"A\", \"A\"]", "`link`: A – A is one region: that is [within]"),
-            ("link = [{ between = [\"A\", \"Berlin\"], rtt_ms = 40, jitter_ms = 1, loss = 0.1 }]", "",
-             "there is no [[link]] between \"A\" and \"Berlin\""),
+            (
+                "link = [{ between = [\"A\", \"Berlin\"], rtt_ms = 40, jitter_ms = 1, loss = 0.1 }]",
+                "",
+                "there is no [[link]] between \"A\" and \"Berlin\"",
+            ),
             ("loss = 0.1", "loss = 1.5", "`loss` of A – Berlin: 1.5 is not from 0 to 1"),
-            ("weight = 2", "weight = 0", "`region`: `Berlin` needs a `weight` and a `rate_gbps` that are greater than 0"),
+            (
+                "weight = 2",
+                "weight = 0",
+                "`region`: `Berlin` needs a `weight` and a `rate_gbps` that are greater than 0",
+            ),
             ("name = \"Berlin\"", "name = \"A\"", "`region`: `A` is there twice"),
         ] {
             assert!(TWO.contains(from), "{from}");

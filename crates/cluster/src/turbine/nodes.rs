@@ -75,7 +75,8 @@ impl NodeSet {
             (Node { identity, stake: stake(&identity), address }, true)
         };
         let unknown = stakes.iter().filter(|(_, stake)| **stake > 0);
-        let unknown = unknown.map(|(identity, stake)| (Node { identity: *identity, stake: *stake, address: None }, false));
+        let unknown =
+            unknown.map(|(identity, stake)| (Node { identity: *identity, stake: *stake, address: None }, false));
         let mut all: Vec<(Node, bool)> = contacts.map(of).chain(unknown).collect();
         // Of two of a name the one that gossip knows comes first, and stays.
         all.sort_by(|(a, a_known), (b, b_known)| (b.stake, b.identity, b_known).cmp(&(a.stake, a.identity, a_known)));
@@ -209,7 +210,8 @@ mod tests {
         let known = [contact(1, 1), contact(2, 2), Contact { identity: [3; 32], address: None }];
         let stakes = [([2; 32], 5), ([4; 32], 9), ([3; 32], 5), ([6; 32], 0)].into();
         let set = NodeSet::new(contact(5, 5), &known, &stakes, Cipher::ChaCha20, false);
-        let found: Vec<_> = set.nodes().iter().map(|node| (node.identity[0], node.stake, node.address.is_some())).collect();
+        let found: Vec<_> =
+            set.nodes().iter().map(|node| (node.identity[0], node.stake, node.address.is_some())).collect();
         assert_eq!(found, [(4, 9, false), (3, 5, false), (2, 5, true), (5, 0, true), (1, 0, true)]);
         assert_eq!((set.place(&[2; 32]), set.place(&[6; 32])), (Some(2), None));
     }

@@ -143,8 +143,7 @@ mod tests {
     fn order(weights: &[u64], removed: &[usize], cipher: Cipher, seed: u8) -> Vec<usize> {
         let mut shuffle = WeightedShuffle::new(weights);
         removed.iter().for_each(|index| shuffle.remove(*index));
-        let order: Vec<usize> =
-            shuffle.draw(None, Random::new(cipher, [seed; 32]), &mut Scratch::default()).collect();
+        let order: Vec<usize> = shuffle.draw(None, Random::new(cipher, [seed; 32]), &mut Scratch::default()).collect();
         assert_eq!(order.len(), shuffle.len());
         order
     }
