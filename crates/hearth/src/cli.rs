@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::developer::Flags;
 use crate::evm::EvmCommand;
-use crate::{configure, load, machine, tune, wallet};
+use crate::{cluster, configure, load, machine, tune, wallet};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
@@ -62,6 +62,9 @@ pub enum Command {
     /// Find out which build or layout is best, with statistics one can trust.
     #[command(subcommand)]
     Tune(tune::Command),
+    /// See what becomes of blocks among many nodes.
+    #[command(subcommand)]
+    Cluster(cluster::Command),
     /// The EVM ledger: a chain that Ethereum's wallets and tools talk to.
     #[command(subcommand)]
     Evm(EvmCommand),

@@ -10,6 +10,7 @@ mod bench;
 mod boot;
 mod check;
 mod cli;
+mod cluster;
 mod config;
 mod configure;
 mod developer;
@@ -107,6 +108,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> u8 {
         _ if error.downcast_ref().is_some_and(evm::EvmError::is_wrong_use) => return WRONG_USE,
         _ if error.is::<ConfigError>() || error.is::<FlagError>() => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(load::CommandError::is_wrong_use) => return WRONG_USE,
+        _ if error.downcast_ref().is_some_and(cluster::ClusterError::is_wrong_use) => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(tune::TuneError::is_wrong_use) => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(tune::TuneError::is_missed) => return MISSED,
         _ if error.downcast_ref().is_some_and(tune::TuneError::is_interruption) => return INTERRUPTED,
@@ -153,6 +155,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
         }
         Command::Load(options) => Ok(load::run(&options, &StopSignal::install()?, say)?),
         Command::Tune(command) => Ok(tune::run(&command, say)?),
+        Command::Cluster(command) => Ok(cluster::run(&command, say)?),
         Command::Evm(command) => Ok(evm::run(&command, &StopSignal::install()?, say)?),
         Command::Machine(options) => Ok(machine::run(&options, say)?),
         Command::Configure(command) => Ok(configure::run(&read(&command.options().config)?, &command, say)?),

@@ -6,6 +6,7 @@
 mod bench;
 mod beside;
 mod client;
+mod cluster;
 mod configure;
 mod counts;
 mod dashboard;

@@ -1,0 +1,119 @@
+//! The simulation against what must be so.
+
+use super::*;
+
+fn plan(nodes: usize, tps: f64) -> Plan {
+    Plan { nodes, tps, seeds: 3, sets: u16::MAX, world: World::shipped().without_loss(), ..Plan::default() }
+}
+
+#[test]
+fn the_demonstration_is_met_within_15_percent() {
+    let all = calibrate().expect("simulated");
+    assert_eq!(all.len(), 4);
+    for one in &all {
+        assert!(one.difference().abs() < 0.15, "{one:?}");
+    }
+    // Of the leader's traffic shreds are as much as sizes explain: 370 Mb/s and 4.7 Gb/s.
+    for (one, shreds) in all.iter().filter(|one| one.modelled_bps > 0.0).zip([370e6, 4.7e9]) {
+        assert!(((one.ours_bps - one.modelled_bps) / shreds - 1.0).abs() < 0.05, "{one:?}");
+    }
+}
+
+#[test]
+fn without_loss_everyone_has_everything_once_and_nothing_is_repaired() {
+    let report = plan(300, 20_000.0).run().expect("simulated");
+    let [sets, simulated] = report.sets;
+    assert_eq!((sets, simulated), (56, 56));
+    let slots_bps = traffic::set() as f64 * sets as f64 * 8.0 / 0.4;
+    for seed in &report.seeds {
+        assert_eq!((seed.without, seed.repaired), (0, 0.0));
+        // One copy of each shred goes to each follower: no more is sent than is received.
+        let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+        assert!(near(seed.leader_out_bps, slots_bps) && seed.follower_in_bps.iter().all(|bps| near(*bps, slots_bps)));
+        let sent: f64 = seed.leader_out_bps + seed.followers_bps.iter().map(|one| one[0]).sum::<f64>();
+        assert!(near(sent, slots_bps * 299.0), "{sent}");
+        // The farthest has it after a way to the root and one from there, queues and jitter: 115 ms each at most.
+        let last = seed.stake_ms[2].expect("reached");
+        assert!((50.0..260.0).contains(&last), "{last} ms");
+        assert_eq!(seed.stake_ms, seed.live_stake_ms);
+        assert!((seed.curve.last().expect("a curve")[1] - 1.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn loss_is_mended_by_parity_and_what_is_left_by_repair() {
+    let lossy = |loss: f64| Plan { world: World::shipped().with_loss(loss), ..plan(120, 20_000.0) };
+    let some = lossy(0.05).run().expect("simulated");
+    let most = lossy(0.45).run().expect("simulated");
+    for (some, most) in some.seeds.iter().zip(&most.seeds) {
+        assert!(some.repaired < 0.01, "half of the shreds are enough: {}", some.repaired);
+        assert!(most.repaired > 0.05, "{}", most.repaired);
+        assert_eq!((some.without, most.without), (0, 0), "all is had in the end");
+        assert!(most.stake_ms[2] > some.stake_ms[2]);
+    }
+}
+
+#[test]
+fn dead_nodes_cost_their_children_and_their_stake() {
+    let plan = Plan { dead: 0.2, stakes: Stakes::Equal, ..plan(200, 20_000.0) };
+    let report = plan.run().expect("simulated");
+    assert_eq!(report.dead, 40);
+    for seed in &report.seeds {
+        assert_eq!((seed.without, seed.followers_bps.len()), (0, 159));
+        assert!(seed.stake_ms[0].is_some() && seed.stake_ms[1].is_none(), "80 in 100 are there: {:?}", seed.stake_ms);
+        assert!(seed.live_stake_ms[2].is_some());
+    }
+}
+
+#[test]
+fn some_of_the_sets_tell_what_all_of_them_do() {
+    let all = Plan { world: World::shipped(), seeds: 6, ..plan(150, 200_000.0) };
+    let some = Plan { sets: 60, ..all.clone() };
+    let (all, some) = (all.run().expect("simulated"), some.run().expect("simulated"));
+    assert_eq!((all.sets, some.sets), ([560, 560], [560, 60]));
+    let mean = |report: &Report, of: &dyn Fn(&Seed) -> f64| {
+        report.seeds.iter().map(of).sum::<f64>() / report.seeds.len() as f64
+    };
+    let near = |name: &str, part: f64, of: &dyn Fn(&Seed) -> f64| {
+        let (whole, part_of) = (mean(&all, of), mean(&some, of));
+        assert!((part_of / whole - 1.0).abs() < part, "{name}: {whole} of all, {part_of} of some");
+    };
+    near("leader out", 0.001, &|seed| seed.leader_out_bps);
+    near("in", 0.02, &|seed| seed.follower_in_bps[0]);
+    near("out", 0.2, &|seed| seed.follower_out_bps[0]);
+    near("50 %", 0.1, &|seed| seed.stake_ms[0].expect("reached"));
+    near("99 %", 0.1, &|seed| seed.stake_ms[2].expect("reached"));
+}
+
+#[test]
+fn a_slow_uplink_makes_blocks_late() {
+    let slow = |rate_gbps: f64| {
+        let mut world = World::shipped().without_loss();
+        world.regions.iter_mut().for_each(|region| region.rate_gbps = rate_gbps);
+        let report = Plan { world, seeds: 1, ..plan(100, 50_000.0) }.run().expect("simulated");
+        (report.seeds[0].stake_ms[1].expect("reached"), report.seeds[0].overloaded)
+    };
+    // The leader alone has 223 Mb/s to send.
+    let (late, soon) = (slow(0.15), slow(25.0));
+    assert!(late.0 > soon.0 + 150.0 && late.1 > soon.1, "{late:?} and {soon:?}");
+}
+
+#[test]
+fn a_seed_is_a_course() {
+    let run = |seed: u64| {
+        let plan = Plan { world: World::shipped(), dead: 0.05, seed, ..plan(80, 20_000.0) };
+        serde_json::to_string(&plan.run().expect("simulated")).expect("JSON")
+    };
+    assert_eq!(run(7), run(7));
+    assert_ne!(run(7), run(8));
+}
+
+#[test]
+fn what_cannot_be_meant_is_told() {
+    let of = |plan: Plan| plan.run().expect_err("no plan").to_string();
+    assert_eq!(of(plan(1, 1e6)), "1 nodes: from 2 to 50000 can be simulated");
+    assert_eq!(of(plan(10, 0.0)), "transactions a second: 0 is not from 1 to 1000000000");
+    assert_eq!(of(Plan { dead: 1.0, ..plan(10, 1e6) }), "the part of dead nodes: 1 is not from 0 to 0.99");
+    let missing = Plan { stakes: Stakes::File("none".into()), ..plan(10, 1e6) };
+    assert!(of(missing).starts_with("none: No such file"));
+}

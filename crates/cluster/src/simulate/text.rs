@@ -1,0 +1,110 @@
+//! What was simulated, in lines.
+//!
+//! reads   a [`Report`]
+//! writes  text
+//! memory  that
+
+use std::fmt::Write;
+
+use super::{Compared, Report, Seed};
+
+/// The report as a table, a slot a line.
+pub fn text(report: &Report) -> String {
+    let mut out = String::new();
+    let [sets, simulated] = report.sets;
+    let _ = writeln!(
+        out,
+        "{} nodes ({} dead), stake {}, {:.0} transfers a second, fanout {}: {sets} FEC sets a slot, {}",
+        report.nodes,
+        report.dead,
+        report.stakes,
+        report.tps,
+        report.fanout,
+        if simulated < sets { format!("of which the last {simulated} are simulated") } else { "all simulated".into() }
+    );
+    let _ = writeln!(out, "\nms from the slot's last shred until so much of all stake has the block; Mb/s\n");
+    let heads = [
+        "seed",
+        "50 %",
+        "90 %",
+        "99 %",
+        "99 % live",
+        "without",
+        "repaired",
+        "leader out",
+        "in",
+        "out",
+        "most out",
+        "overloaded",
+    ];
+    let rows = report.seeds.iter().map(row);
+    table(&mut out, &heads.map(String::from), &rows.collect::<Vec<_>>());
+    let _ = writeln!(
+        out,
+        "\nin, out: the median follower; most out: the one that sends most; overloaded: followers that have more to send than \
+         their region's rate, so that with each slot it comes later. Beside shreds the leader sends {:.0} Mb/s by a \
+         model of its answers to those who load it, fitted to two figures.",
+        report.leader_other_bps / 1e6
+    );
+    if simulated < sets {
+        let _ = writeln!(
+            out,
+            "Of {simulated} sets the last one to be whole comes a little sooner than of all {sets} (--sets)."
+        );
+    }
+    out
+}
+
+fn row(seed: &Seed) -> Vec<String> {
+    let ms = |at: Option<f64>| at.map_or("never".into(), |ms| format!("{ms:.0}"));
+    let mbps = |bps: f64| format!("{:.0}", bps / 1e6);
+    vec![
+        seed.seed.to_string(),
+        ms(seed.stake_ms[0]),
+        ms(seed.stake_ms[1]),
+        ms(seed.stake_ms[2]),
+        ms(seed.live_stake_ms[2]),
+        seed.without.to_string(),
+        format!("{:.3} %", seed.repaired * 100.0),
+        mbps(seed.leader_out_bps),
+        mbps(seed.follower_in_bps[0]),
+        mbps(seed.follower_out_bps[0]),
+        mbps(seed.follower_out_bps[1]),
+        seed.overloaded.to_string(),
+    ]
+}
+
+/// The calibration as a table.
+pub fn calibration_text(all: &[Compared]) -> String {
+    let heads = ["", "transactions a second", "shown Mb/s", "ours Mb/s", "of it modelled", "difference"];
+    let row = |one: &Compared| {
+        vec![
+            one.of.to_owned(),
+            format!("{:.0}", one.tps),
+            format!("{:.0}", one.shown_bps / 1e6),
+            format!("{:.0}", one.ours_bps / 1e6),
+            format!("{:.0}", one.modelled_bps / 1e6),
+            format!("{:+.1} %", one.difference() * 100.0),
+        ]
+    };
+    let mut out = String::new();
+    table(&mut out, &heads.map(String::from), &all.iter().map(row).collect::<Vec<_>>());
+    let _ = writeln!(
+        out,
+        "\nShreds follow from their sizes on the wire. What the leader sends beside them is a model with two parameters, \
+         fitted to its two figures: that it fits says nothing."
+    );
+    out
+}
+
+fn table(out: &mut String, heads: &[String], rows: &[Vec<String>]) {
+    let width = |at: usize| rows.iter().chain([&heads.to_vec()]).map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    for row in [&heads.to_vec()].into_iter().chain(rows) {
+        let cells = row.iter().zip(&widths).enumerate().map(|(at, (cell, width))| match at {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        let _ = writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+}

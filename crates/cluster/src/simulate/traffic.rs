@@ -1,0 +1,69 @@
+//! What blocks weigh on the wire.
+//!
+//! reads   transactions a second
+//! writes  FEC sets, bytes and bits a second
+//! memory  none
+//! source  sizes: `hearth_wire::shred`; the demonstration's figures: its dashboards, as they were shown
+
+use hearth_wire::shred::{CODE_PER_SET, DATA_PER_SET, ShredKind, Variant};
+use hearth_wire::transfer::TRANSFER_SIZE;
+
+/// Of IP and UDP.
+const HEADERS: u64 = 28;
+/// Of a repair request, and of the nonce in its answer.
+const REQUEST: u64 = 160;
+const NONCE: u64 = 4;
+
+/// The leader's other traffic, bits a second: answers to those who load it. Two figures of the demonstration are
+/// explained by two parameters, so that it fits says nothing.
+const OTHER: f64 = 350e6;
+/// And for each transaction.
+const OTHER_PER_TRANSACTION: f64 = 135.0;
+
+/// Bytes of a shred's datagram.
+pub fn shred(kind: ShredKind) -> u64 {
+    kind.size() as u64 + HEADERS
+}
+
+/// Bytes of a repair request's datagram.
+pub fn request() -> u64 {
+    REQUEST + HEADERS
+}
+
+/// Bytes of the datagram that answers it.
+pub fn answer() -> u64 {
+    shred(ShredKind::Data) + NONCE
+}
+
+/// Bytes of a set's datagrams.
+pub fn set() -> u64 {
+    DATA_PER_SET as u64 * shred(ShredKind::Data) + CODE_PER_SET as u64 * shred(ShredKind::Code)
+}
+
+/// Transfers for which a set has room. What entries take beside them is less than one in 200.
+pub fn transfers_per_set() -> u64 {
+    let capacity = Variant::of_full_set(ShredKind::Data, false).capacity();
+    (DATA_PER_SET * capacity / TRANSFER_SIZE) as u64
+}
+
+/// Sets of a slot.
+pub fn sets(transactions_per_s: f64, slot_s: f64) -> u64 {
+    (transactions_per_s * slot_s / transfers_per_set() as f64).ceil().max(1.0) as u64
+}
+
+/// What a leader sends beside shreds, bits a second.
+pub fn leader_other(transactions_per_s: f64) -> f64 {
+    OTHER + OTHER_PER_TRANSACTION * transactions_per_s
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_of_64_datagrams_and_143_transfers() {
+        assert_eq!((shred(ShredKind::Data), shred(ShredKind::Code), set()), (1_231, 1_256, 79_584));
+        assert_eq!(transfers_per_set(), 143);
+        assert_eq!((sets(1e6, 0.4), sets(0.0, 0.4), sets(143.0, 1.0)), (2_798, 1, 1));
+    }
+}

@@ -1,0 +1,223 @@
+//! A map: regions, and what is between them.
+//!
+//! reads   TOML
+//! writes  latency, jitter and loss of each pair of regions, what a node of a region can send
+//! memory  a line for each pair
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// The map that is shipped.
+const SHIPPED: &str = include_str!("../../../../config/world.toml");
+
+/// What is between two nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// There and back, ms.
+    pub rtt_ms: f64,
+    /// The mean of what a datagram takes beyond half of that, ms; drawn from an exponential distribution.
+    pub jitter_ms: f64,
+    /// The part of the datagrams that do not arrive.
+    pub loss: f64,
+}
+
+/// A place with nodes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Region {
+    /// Its name.
+    pub name: String,
+    /// Its part of the nodes, beside that of others.
+    pub weight: u32,
+    /// What a node of it can send, Gb/s.
+    pub rate_gbps: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Between {
+    between: [String; 2],
+    rtt_ms: f64,
+    jitter_ms: f64,
+    loss: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    region: Vec<Region>,
+    within: Link,
+    #[serde(default)]
+    link: Vec<Between>,
+}
+
+/// Regions and what is between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct World {
+    /// The regions, in the order of the file.
+    pub regions: Vec<Region>,
+    links: Vec<Link>,
+}
+
+/// What is wrong with a map.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// The file.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// What it says.
+    #[error("{}: {why}", path.display())]
+    Said {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        why: String,
+    },
+}
+
+impl World {
+    /// The map that is shipped: `config/world.toml`.
+    pub fn shipped() -> Self {
+        Self::read(SHIPPED).unwrap_or_else(|why| unreachable!("a test reads it: {why}"))
+    }
+
+    /// Reads a file.
+    pub fn load(path: &Path) -> Result<Self, WorldError> {
+        let text = std::fs::read_to_string(path).map_err(|source| WorldError::Io { path: path.into(), source })?;
+        Self::read(&text).map_err(|why| WorldError::Said { path: path.into(), why })
+    }
+
+    /// Reads TOML.
+    ///
+    /// # Errors
+    /// Which key is wrong, and what was meant.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|why| why.to_string())?;
+        let count = file.region.len();
+        if count == 0 {
+            return Err("there is no [[region]]".into());
+        }
+        for (at, region) in file.region.iter().enumerate() {
+            let Region { name, weight, rate_gbps } = region;
+            if file.region[..at].iter().any(|other| other.name == *name) {
+                return Err(format!("`region`: `{name}` is there twice"));
+            }
+            if *weight == 0 || !(rate_gbps.is_finite() && *rate_gbps > 0.0) {
+                return Err(format!("`region`: `{name}` needs a `weight` and a `rate_gbps` that are greater than 0"));
+            }
+        }
+        check("within", &file.within)?;
+        let mut links = vec![None; count * count];
+        (0..count).for_each(|region| links[region * count + region] = Some(file.within));
+        for Between { between, rtt_ms, jitter_ms, loss } in file.link {
+            let link = Link { rtt_ms, jitter_ms, loss };
+            let [a, b] = &between;
+            check(&format!("{a} – {b}"), &link)?;
+            let place = |name: &String| {
+                let found = file.region.iter().position(|region| region.name == *name);
+                found.ok_or_else(|| unknown(name, &file.region))
+            };
+            let (a, b) = (place(a)?, place(b)?);
+            if links[a * count + b].replace(link).is_some() {
+                let why = if a == b { "is one region: that is [within]" } else { "is there twice" };
+                return Err(format!("`link`: {} – {} {why}", between[0], between[1]));
+            }
+            links[b * count + a] = Some(link);
+        }
+        let missing = |at: usize| {
+            let name = |region: usize| &file.region[region].name;
+            format!("there is no [[link]] between \"{}\" and \"{}\"", name(at / count), name(at % count))
+        };
+        let links: Result<_, _> =
+            links.into_iter().enumerate().map(|(at, link)| link.ok_or_else(|| missing(at))).collect();
+        Ok(Self { links: links?, regions: file.region })
+    }
+
+    /// What is between nodes of two regions.
+    pub fn link(&self, from: usize, to: usize) -> &Link {
+        &self.links[from * self.regions.len() + to]
+    }
+
+    /// The same without loss.
+    pub fn without_loss(mut self) -> Self {
+        self.links.iter_mut().for_each(|link| link.loss = 0.0);
+        self
+    }
+
+    /// The same with this loss everywhere.
+    pub fn with_loss(mut self, loss: f64) -> Self {
+        self.links.iter_mut().for_each(|link| link.loss = loss);
+        self
+    }
+}
+
+fn check(name: &str, link: &Link) -> Result<(), String> {
+    for (key, value, most) in
+        [("rtt_ms", link.rtt_ms, 60_000.0), ("jitter_ms", link.jitter_ms, 60_000.0), ("loss", link.loss, 1.0)]
+    {
+        if !(0.0..=most).contains(&value) {
+            return Err(format!("`{key}` of {name}: {value} is not from 0 to {most}"));
+        }
+    }
+    Ok(())
+}
+
+fn unknown(name: &str, regions: &[Region]) -> String {
+    let distance = |region: &&Region| strsim::damerau_levenshtein(name, &region.name);
+    let near = regions.iter().min_by_key(distance).filter(|region| distance(region) <= 1 + name.len() / 3);
+    let near = near.map_or(String::new(), |region| format!("; did you mean `{}`?", region.name));
+    format!("`link`: `{name}` is no region{near}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = "region = [{ name = \"A\", weight = 1, rate_gbps = 1 }, { name = \"Berlin\", weight = 2, rate_gbps = 10 }]\n\
+        within = { rtt_ms = 1, jitter_ms = 0, loss = 0 }\n\
+        link = [{ between = [\"A\", \"Berlin\"], rtt_ms = 40, jitter_ms = 1, loss = 0.1 }]\n";
+
+    #[test]
+    fn the_map_that_is_shipped_has_the_round_trips_of_the_demonstration() {
+        let world = World::shipped();
+        let place = |name: &str| world.regions.iter().position(|region| region.name == name).expect("a region");
+        let rtt = |a: &str, b: &str| world.link(place(a), place(b)).rtt_ms;
+        assert_eq!(rtt("London", "New York"), 60.0);
+        assert_eq!((rtt("London", "Singapore"), rtt("Singapore", "London")), (175.0, 175.0));
+        assert_eq!(rtt("New York", "Singapore"), 230.0);
+        assert_eq!(rtt("Frankfurt", "Frankfurt"), 0.5);
+    }
+
+    #[test]
+    fn a_mistake_says_what_was_meant() {
+        assert!(World::read(TWO).is_ok());
+        for (from, to, why) in [
+            ("\"A\", \"Berlin\"]", "\"A\", \"Brelin\"]", "`link`: `Brelin` is no region; did you mean `Berlin`?"),
+            ("\"A\", \"Berlin\"]", "\"A\", \"A\"]", "`link`: A – A is one region: that is [within]"),
+            (
+                "link = [{ between = [\"A\", \"Berlin\"], rtt_ms = 40, jitter_ms = 1, loss = 0.1 }]",
+                "",
+                "there is no [[link]] between \"A\" and \"Berlin\"",
+            ),
+            ("loss = 0.1", "loss = 1.5", "`loss` of A – Berlin: 1.5 is not from 0 to 1"),
+            (
+                "weight = 2",
+                "weight = 0",
+                "`region`: `Berlin` needs a `weight` and a `rate_gbps` that are greater than 0",
+            ),
+            ("name = \"Berlin\"", "name = \"A\"", "`region`: `A` is there twice"),
+        ] {
+            assert!(TWO.contains(from), "{from}");
+            assert_eq!(World::read(&TWO.replacen(from, to, 1)).expect_err(to), why);
+        }
+        let why = World::read(&TWO.replace("jitter_ms = 1", "jiter_ms = 1")).expect_err("a typo");
+        assert!(why.contains("jiter_ms") && why.contains("jitter_ms"), "{why}");
+    }
+}

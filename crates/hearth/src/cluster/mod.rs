@@ -1,0 +1,151 @@
+//! `hearth cluster`: what becomes of a node's blocks among many nodes.
+//!
+//! reads   a map of regions, a file of stakes
+//! writes  what was simulated, as text, as JSON and as a page
+//! memory  see `hearth_cluster::simulate`
+
+mod page;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use hearth_cluster::simulate::{Plan, PlanError, Stakes, World, WorldError, calibrate, calibration_text, text};
+use hearth_cluster::turbine::FANOUT;
+use serde_json::json;
+
+use crate::out::{Unwritable, can_be_written};
+use crate::say::Say;
+
+/// `hearth cluster`
+#[derive(Subcommand)]
+pub enum Command {
+    /// Simulate how blocks spread over a cluster that this machine cannot hold.
+    ///
+    /// Every datagram of a slot on virtual time: the leader cuts FEC sets as transactions come, each shred goes down the
+    /// tree that the cluster would draw for it, nodes send one datagram after the other at their region's rate, recover
+    /// what parity allows, and ask for the rest. Told are the time until so much of the stake has the block, what leader
+    /// and followers send and receive, and how much had to be asked for.
+    ///
+    /// Exit codes: 0 done; 1 a file cannot be written; 2 the command line, the map or the stakes are wrong.
+    Simulate(Box<Simulate>),
+}
+
+/// `hearth cluster simulate`
+#[derive(Args)]
+pub struct Simulate {
+    /// Nodes, the leader among them.
+    #[arg(long, value_name = "N", default_value_t = 2_000)]
+    pub nodes: usize,
+    /// Transfers a second.
+    #[arg(long, value_name = "N", default_value_t = 1e6)]
+    pub tps: f64,
+    /// How stake is spread: `equal`, `zipf` (the k-th has 1/k^0.9 of the first one's), `zipf:POWER`, or a file with a
+    /// stake in lamports at each line's end.
+    #[arg(long, value_name = "SPREAD", default_value = "zipf")]
+    pub stakes: Stakes,
+    /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore; `config/world.toml`].
+    #[arg(long, value_name = "FILE")]
+    pub map: Option<PathBuf>,
+    /// The part of the datagrams that is lost, everywhere, whatever the map says.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub loss: Option<f64>,
+    /// The part of the nodes that is dead.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
+    pub dead: f64,
+    /// How many a node sends to, at most.
+    #[arg(long, value_name = "N", default_value_t = FANOUT)]
+    pub fanout: usize,
+    /// Milliseconds of a slot.
+    #[arg(long, value_name = "MS", default_value_t = 400.0)]
+    pub slot_ms: f64,
+    /// Slots that are simulated, each with another leader, other trees, another seed.
+    #[arg(long, value_name = "N", default_value_t = Plan::default().seeds)]
+    pub seeds: u32,
+    /// The first seed.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// FEC sets of a slot that are simulated, at most.
+    #[arg(long, value_name = "N", default_value_t = Plan::default().sets)]
+    pub sets: u16,
+    /// Simulate the demonstration of ten nodes instead, and hold the bandwidths against those that were shown.
+    #[arg(long, conflicts_with_all = ["nodes", "tps", "stakes", "map", "loss", "dead", "fanout", "slot_ms", "seeds", "html"])]
+    pub calibrate: bool,
+    /// Write the result there as JSON, too.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the result there as a page with charts, too.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// Why nothing is told.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// What was asked for.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The map.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// A result has no place.
+    #[error(transparent)]
+    Unwritable(#[from] Unwritable),
+    /// A result cannot be written.
+    #[error("cannot write the result to {}: {source}", path.display())]
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl ClusterError {
+    /// Whether the command line or a file of it is at fault.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(self, Self::Plan(PlanError::Asked(_)) | Self::World(_))
+    }
+}
+
+/// Runs the command.
+pub fn run(command: &Command, say: &Say) -> Result<(), ClusterError> {
+    let Command::Simulate(options) = command;
+    options.json.iter().chain(&options.html).try_for_each(|path| can_be_written(path))?;
+    if options.calibrate {
+        let all = calibrate()?;
+        say.text(calibration_text(&all));
+        return write(options.json.as_deref(), || format!("{:#}\n", json!(all)));
+    }
+    let mut world = options.map.as_deref().map_or_else(|| Ok(World::shipped()), World::load)?;
+    if let Some(loss) = options.loss {
+        world = world.with_loss(loss);
+    }
+    let plan = Plan {
+        nodes: options.nodes,
+        tps: options.tps,
+        slot_ms: options.slot_ms,
+        stakes: options.stakes.clone(),
+        world,
+        dead: options.dead,
+        fanout: options.fanout,
+        seeds: options.seeds,
+        seed: options.seed,
+        sets: options.sets,
+        leader: None,
+    };
+    let report = plan.run()?;
+    say.text(text(&report));
+    write(options.json.as_deref(), || format!("{:#}\n", json!(report)))?;
+    write(options.html.as_deref(), || page::of(&report))
+}
+
+fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), ClusterError> {
+    let Some(path) = path else { return Ok(()) };
+    fs::write(path, text()).map_err(|source| ClusterError::Write { path: path.into(), source })
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "it is not from 0 to 1".into())
+}

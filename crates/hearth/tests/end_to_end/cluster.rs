@@ -1,0 +1,70 @@
+//! `hearth cluster simulate`: what it tells, and how it takes mistakes.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::node::{hearth, output};
+
+const WRONG_USE: i32 = 2;
+
+/// Exit code, standard output, standard error.
+fn simulate(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = hearth();
+    command.args(["cluster", "simulate"]).args(arguments).current_dir(folder);
+    let output = output(&mut command);
+    let [text, said] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(!said.contains("panicked"), "{said}");
+    (output.status.code(), text, said)
+}
+
+#[test]
+fn a_simulation_is_told_as_table_json_and_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["--nodes", "60", "--tps", "9000", "--seeds", "2", "--dead", "0.1", "--json", "a.json", "--html", "a.html"];
+    let (code, text, said) = simulate(folder.path(), &options);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(text.starts_with("60 nodes (6 dead), stake zipf:0.9, 9000 transfers a second, fanout 200"), "{text}");
+    let told: Value = serde_json::from_slice(&fs::read(folder.path().join("a.json")).unwrap()).unwrap();
+    let seeds = told["seeds"].as_array().unwrap();
+    assert_eq!(seeds.len(), 2);
+    for seed in seeds {
+        assert_eq!(seed["followers_bps"].as_array().unwrap().len(), 53);
+        assert_eq!(seed["without"], 0, "{seed:#}");
+    }
+    let page = fs::read_to_string(folder.path().join("a.html")).unwrap();
+    assert!(page.contains("<polyline") && page.contains("How blocks spread over 60 nodes"));
+    let again = simulate(folder.path(), &options);
+    assert_eq!(again.1, text, "a seed is a course");
+}
+
+#[test]
+fn the_demonstration_is_held_against_what_was_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, text, said) = simulate(folder.path(), &["--calibrate"]);
+    assert_eq!(code, Some(0), "{said}");
+    let rows = text.lines().filter(|line| line.starts_with("a follower receives") || line.starts_with("the leader sends"));
+    assert_eq!(rows.count(), 4, "{text}");
+    assert!(text.contains("fitted to its two figures"), "{text}");
+}
+
+#[test]
+fn mistakes_say_what_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = include_str!("../../../../config/world.toml").replacen("[\"London\", \"New York\"]", "[\"Lonson\", \"New York\"]", 1);
+    fs::write(folder.path().join("map.toml"), map).unwrap();
+    fs::write(folder.path().join("stakes"), "a 7\nb\n").unwrap();
+    for (arguments, part) in [
+        (&["--map", "map.toml"][..], "map.toml: `link`: `Lonson` is no region; did you mean `London`?"),
+        (&["--map", "none.toml"], "none.toml: No such file"),
+        (&["--stakes", "stakes"], "stakes: line 2: `b` is no stake in lamports"),
+        (&["--nodes", "1"], "1 nodes: from 2 to 50000 can be simulated"),
+        (&["--dead", "2"], "it is not from 0 to 1"),
+        (&["--calibrate", "--nodes", "9"], "cannot be used with"),
+    ] {
+        let (code, text, said) = simulate(folder.path(), arguments);
+        assert_eq!((code, &*text), (Some(WRONG_USE), ""), "{arguments:?}: {said}");
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+}
