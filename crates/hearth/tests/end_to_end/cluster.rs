@@ -22,7 +22,8 @@ fn simulate(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) 
 #[test]
 fn a_simulation_is_told_as_table_json_and_page() {
     let folder = tempfile::tempdir().unwrap();
-    let options = ["--nodes", "60", "--tps", "9000", "--seeds", "2", "--dead", "0.1", "--json", "a.json", "--html", "a.html"];
+    let options =
+        ["--nodes", "60", "--tps", "9000", "--seeds", "2", "--dead", "0.1", "--json", "a.json", "--html", "a.html"];
     let (code, text, said) = simulate(folder.path(), &options);
     assert_eq!(code, Some(0), "{said}");
     assert!(text.starts_with("60 nodes (6 dead), stake zipf:0.9, 9000 transfers a second, fanout 200"), "{text}");
@@ -44,7 +45,8 @@ fn the_demonstration_is_held_against_what_was_shown() {
     let folder = tempfile::tempdir().unwrap();
     let (code, text, said) = simulate(folder.path(), &["--calibrate"]);
     assert_eq!(code, Some(0), "{said}");
-    let rows = text.lines().filter(|line| line.starts_with("a follower receives") || line.starts_with("the leader sends"));
+    let rows =
+        text.lines().filter(|line| line.starts_with("a follower receives") || line.starts_with("the leader sends"));
     assert_eq!(rows.count(), 4, "{text}");
     assert!(text.contains("fitted to its two figures"), "{text}");
 }
@@ -52,7 +54,11 @@ fn the_demonstration_is_held_against_what_was_shown() {
 #[test]
 fn mistakes_say_what_was_meant() {
     let folder = tempfile::tempdir().unwrap();
-    let map = include_str!("../../../../config/world.toml").replacen("[\"London\", \"New York\"]", "[\"Lonson\", \"New York\"]", 1);
+    let map = include_str!("../../../../config/world.toml").replacen(
+        "[\"London\", \"New York\"]",
+        "[\"Lonson\", \"New York\"]",
+        1,
+    );
     fs::write(folder.path().join("map.toml"), map).unwrap();
     fs::write(folder.path().join("stakes"), "a 7\nb\n").unwrap();
     for (arguments, part) in [

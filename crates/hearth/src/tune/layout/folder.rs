@@ -7,9 +7,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use hearth_lab::tune::build::StudyError;
-use hearth_lab::tune::build::{kept, process};
+use hearth_lab::tune::build::kept;
 use hearth_lab::tune::layout::Space;
 use hearth_lab::tune::run::identity::{digest, machine};
+use hearth_lab::tune::run::process;
 use serde_json::{Value, json};
 
 use super::config::differing;
