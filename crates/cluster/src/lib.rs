@@ -1,5 +1,5 @@
-//! What nodes of a cluster are to one another: who sends which shred to whom, and what comes of that in clusters that no
-//! machine holds.
+//! What nodes of a cluster are to one another: who sends which shred to whom, and what comes of that in clusters that
+//! no machine holds.
 
 pub mod simulate;
 pub mod turbine;

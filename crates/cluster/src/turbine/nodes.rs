@@ -157,8 +157,8 @@ impl NodeSet {
         Ok(Retransmit { distance: Some(tree::distance(position, self.fanout)) })
     }
 
-    /// Who signs a shred for this node, as it sends it: its parent in the tree. The root has none, and of a node without
-    /// stake nobody asks.
+    /// Who signs a shred for this node, as it sends it: its parent in the tree. The root has none, and of a node
+    /// without stake nobody asks.
     pub fn parent(&self, shred: &ShredId, leader: &Pubkey, scratch: &mut Scratch) -> Option<&Node> {
         let own = self.place(&self.own).filter(|own| *leader != self.own && self.nodes[*own].stake > 0)?;
         let mut seen = std::mem::take(&mut scratch.order);

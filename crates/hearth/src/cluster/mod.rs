@@ -23,10 +23,10 @@ use crate::say::Say;
 pub enum Command {
     /// Simulate how blocks spread over a cluster that this machine cannot hold.
     ///
-    /// Every datagram of a slot on virtual time: the leader cuts FEC sets as transactions come, each shred goes down the
-    /// tree that the cluster would draw for it, nodes send one datagram after the other at their region's rate, recover
-    /// what parity allows, and ask for the rest. Told are the time until so much of the stake has the block, what leader
-    /// and followers send and receive, and how much had to be asked for.
+    /// Every datagram of a slot on virtual time: the leader cuts FEC sets as transactions come, each shred goes down
+    /// the tree that the cluster would draw for it, nodes send one datagram after the other at their region's rate,
+    /// recover what parity allows, and ask for the rest. Told are the time until so much of the stake has the block,
+    /// what leader and followers send and receive, and how much had to be asked for.
     ///
     /// Exit codes: 0 done; 1 a file cannot be written; 2 the command line, the map or the stakes are wrong.
     Simulate(Box<Simulate>),
@@ -45,7 +45,7 @@ pub struct Simulate {
     /// stake in lamports at each line's end.
     #[arg(long, value_name = "SPREAD", default_value = "zipf")]
     pub stakes: Stakes,
-    /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore; `config/world.toml`].
+    /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore].
     #[arg(long, value_name = "FILE")]
     pub map: Option<PathBuf>,
     /// The part of the datagrams that is lost, everywhere, whatever the map says.

@@ -81,8 +81,8 @@ fn bandwidth(report: &Report, seed: &Seed) -> String {
     let other = report.leader_other_bps / 1e6;
     chart(all.len() as f64, &what, most, "Mb/s sent", &bars)
         + &format!(
-            "<p class=\"quiet\"><span class=\"key leader\">the leader, as shreds: {leader:.0} Mb/s (beside them {other:.0} \
-             Mb/s by a model)</span> <span class=\"key in\">the median follower receives {:.0} Mb/s</span></p>",
+            "<p class=\"quiet\"><span class=\"leader\">the leader, as shreds: {leader:.0} Mb/s (beside them {other:.0} \
+             Mb/s by a model)</span> <span class=\"in\">the median follower receives {:.0} Mb/s</span></p>",
             seed.follower_in_bps[0] / 1e6
         )
 }
