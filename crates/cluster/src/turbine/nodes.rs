@@ -118,7 +118,7 @@ impl NodeSet {
         order.next().map(|place| &self.nodes[place])
     }
 
-    /// The order of all but the leader: the tree is over that, [`tree::children`].
+    /// The order of all but the leader: the tree is over that, [`crate::turbine::children`].
     pub fn order(&self, shred: &ShredId, leader: &Pubkey, scratch: &mut Scratch, order: &mut Vec<u32>) {
         order.clear();
         order.extend(self.draw(shred, leader, scratch).0.map(|place| place as u32));
