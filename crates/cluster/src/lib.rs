@@ -1,5 +1,7 @@
 //! What nodes of a cluster are to one another: who sends which shred to whom, and what comes of that in clusters that
 //! no machine holds.
 
+pub mod gossip;
 pub mod simulate;
 pub mod turbine;
+pub mod view;

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,22 +25,30 @@ use hearth_monitor::{Seconds, Watch};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
 use hearth_pipeline::{benchg, bencho};
-use hearth_rpc::{Admin, Counters, Limits, RpcConfig, RpcError, RpcNode, RpcServer};
+use hearth_rpc::{Admin, Counters, Download, Limits, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_serve::dashboard::LookAt;
 use hearth_tile::Clock;
 use hearth_tile::affinity::{AffinityError, Cores};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, Topology};
 use hearth_wire::Pubkey;
+use hearth_wire::gossip::SocketKind;
 use hearth_wire::txn::Txn;
 
 use crate::config::Config;
 use crate::developer::{Beginning, FlagError};
 use crate::keys::{self, Identity, KeyError};
+use crate::peers::forward::Forwarder;
+use crate::peers::gossip::{GossipThread, Start};
+use crate::peers::join::JoinError;
+use crate::peers::repair::{self, RepairThread};
+use crate::peers::replay::{FollowError, ReplayThread};
+use crate::peers::{self, ClusterPorts};
 use crate::ports::Ports;
 use crate::preflight::PreflightError;
 use crate::profile;
 use crate::replay::{self, Go, ReplayError, Replayed};
 use crate::restore::{self, Restored};
+use crate::stop::StopSignal;
 use tiles::tile_configs;
 
 pub use tiles::{huge_pages, idle, pack_config, server_config, workspace_path};
@@ -99,6 +108,9 @@ pub enum BootError {
     /// The RPC.
     #[error(transparent)]
     Rpc(#[from] RpcError),
+    /// The cluster.
+    #[error(transparent)]
+    Join(#[from] JoinError),
 }
 
 impl BootError {
@@ -150,6 +162,8 @@ pub struct Running {
     pub rpc: SocketAddr,
     rpc_server: RpcServer,
     taker: Option<Taker>,
+    replay: Option<ReplayThread>,
+    peers: Option<Peers>,
 }
 
 impl Running {
@@ -158,9 +172,18 @@ impl Running {
         self.rpc_server.websocket_addr()
     }
 
+    /// Why the node can no longer follow its cluster, if that is so.
+    pub fn failure(&self) -> Option<FollowError> {
+        let is_double = self.peers.as_ref().is_some_and(|peers| peers.gossip.seen.is_double.load(Relaxed));
+        let failure = self.replay.as_ref().and_then(ReplayThread::failure);
+        failure.or_else(|| is_double.then_some(FollowError::Double))
+    }
+
     /// Stops RPC and tiles.
     pub fn stop(self) -> Result<(), hearth_tile::core::Died> {
         self.rpc_server.stop();
+        drop(self.replay);
+        drop(self.peers);
         // A snapshot under way is given up.
         drop(self.taker);
         self.node.stop()
@@ -185,17 +208,39 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
         benchs: bench.benchs_tile_count,
         history: config.keeps_history(),
         votes: config.consensus.vote,
+        cluster: config.gossip.enabled,
     };
     let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
     let hashing = config.development.genesis.hashes_per_tick > 0;
+    let counters = || Counters::DECLS.iter().map(CounterSpec::from).collect();
+    if config.follows() {
+        let mut topology = topology::build_follower(&config.name, counts, &affinity.node, cores)?;
+        topology.services.push(ServiceSpec { name: RPC.into(), counters: counters() });
+        return Ok(topology);
+    }
     let counts = match affinity.is_auto() {
         true => counts.auto(cores.allowed.len(), with_load),
         false => counts.at_least_one(with_load),
     };
     let mut topology = topology::build(&config.name, counts, &affinity, cores, hashing)?;
-    let counters = Counters::DECLS.iter().map(CounterSpec::from).collect();
-    topology.services.push(ServiceSpec { name: RPC.into(), counters });
+    topology.services.push(ServiceSpec { name: RPC.into(), counters: counters() });
     Ok(topology)
+}
+
+/// Sees to it that the folder has the genesis of the cluster that the node follows.
+pub fn join(config: &Config, folder: &Path, at: ClusterPorts, stop: &StopSignal) -> Result<(), BootError> {
+    let io = |source| BootError::Folder { path: folder.into(), source };
+    std::fs::create_dir_all(folder).map_err(io)?;
+    Ok(peers::join::genesis(folder, &identity(config, folder)?, at.gossip, &peers::entrypoints(config), stop)?)
+}
+
+/// The node's key: the one that is given, or the folder's.
+fn identity(config: &Config, folder: &Path) -> Result<Identity, KeyError> {
+    let given = config.expand(&config.consensus.identity_path);
+    match given.as_os_str().is_empty() {
+        true => keys::read_or_create(&folder.join("identity.json")),
+        false => keys::read(&given),
+    }
 }
 
 /// Opens the chain in `folder`, or begins one as `beginning` asks; rebuilds its state from its blocks.
@@ -208,11 +253,7 @@ pub fn open_chain(
 ) -> Result<Chain, BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
     std::fs::create_dir_all(folder).map_err(io)?;
-    let given = config.expand(&config.consensus.identity_path);
-    let identity = match given.as_os_str().is_empty() {
-        true => keys::read_or_create(&folder.join("identity.json"))?,
-        false => keys::read(&given)?,
-    };
+    let identity = identity(config, folder)?;
     let faucet = keys::read_or_create(&folder.join("faucet.json"))?;
     let path = folder.join("genesis.json");
     let genesis = if path.exists() {
@@ -225,7 +266,7 @@ pub fn open_chain(
             ..genesis_config(config, &identity, &faucet)
         };
         beginning.check(&genesis, folder, &wanted)?;
-        if wanted != *began {
+        if wanted != *began && !config.follows() {
             let which = differences(began, &wanted).join(", ");
             crate::say::note(format_args!(
                 "notice: the chain in {} keeps what it began with: {which}; --reset begins a new one",
@@ -342,19 +383,42 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     let history = chain.history.as_ref().map(History::reader);
     let fates = Fates::new(config.rpc.fate_capacity, tag_key());
     let fates = Arc::new(fates);
-    let tiles = tile_configs(config, &ports, &topology, chain, load, fates.clone());
+    // Who follows keeps the history as it executes.
+    let followed = if config.follows() { Some(chain.history.take()) } else { None };
+    let folder = chain.folder.clone();
+    let peers = ports.cluster.map(|at| Peers::start(config, &ports, at, &chain)).transpose()?;
+    let views = peers.as_ref().map(|peers| peers.gossip.seen.views.clone());
+    let tiles = tile_configs(config, &ports, &topology, chain, load, fates.clone(), views.clone());
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
     let mut node = Node::boot(topology, Clock::real(), &node_config)?;
-    let inlet = node.take_inlet().expect("a fresh node has its inlet");
+    let replay = followed.map(|history| {
+        let history = history.map(|history| (history, config.rpc.extended_tx_metadata_storage));
+        ReplayThread::start(ledger.clone(), genesis.clone(), blocks.clone(), history)
+    });
+    let replay = replay.transpose().map_err(NodeError::Threads)?;
+    let inlet: Box<dyn TransactionInlet> = match (node.take_inlet(), &ports.cluster, views) {
+        (Some(inlet), ..) => Box::new(RpcInlet(inlet)),
+        (None, Some(at), Some(views)) => {
+            Box::new(Forwarder::new(at.gossip, ledger.clone(), views).map_err(NodeError::Threads)?)
+        }
+        (None, ..) => unreachable!("a node makes blocks or follows"),
+    };
+    let seen = peers.as_ref().map(|peers| Arc::clone(&peers.gossip.seen));
+    let files =
+        [("/genesis.json", folder.join("genesis.json")), ("/genesis.accounts", folder.join("genesis.accounts"))];
     let poh = node.poh_waker();
     let words = node.workspace().counters(RPC).expect("the topology has the service");
     let rpc_node = RpcNode {
         ledger,
-        inlet: Box::new(RpcInlet(inlet)),
+        inlet,
         identity,
         faucet,
         sign_as_faucet: Box::new(move |message| faucet_key.sign(message)),
         verify: signatures_are_valid,
+        offer: Box::new(move |path| {
+            files.iter().find(|(name, _)| *name == path).map(|(_, file)| Download::File(file.clone()))
+        }),
+        cluster_nodes: Box::new(move || seen.iter().flat_map(|seen| seen.nodes()).collect()),
         shred_version: genesis.shred_version(),
         tpu: reachable(ports.udp),
         tpu_quic: reachable(ports.quic),
@@ -374,7 +438,53 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     };
     let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };
     let rpc_server = RpcServer::start(rpc_config, rpc_node)?;
-    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker })
+    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker, replay, peers })
+}
+
+/// The threads by which a node is in a cluster.
+struct Peers {
+    gossip: GossipThread,
+    _repair: RepairThread,
+}
+
+impl Peers {
+    fn start(config: &Config, ports: &Ports, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
+        let version = chain.genesis.shred_version();
+        let told = |address: SocketAddr| match reachable(address) {
+            SocketAddr::V4(address) => Some(address),
+            SocketAddr::V6(_) => None,
+        };
+        let websocket = ports.rpc.port().checked_add(1).map(|port| SocketAddr::new(ports.rpc.ip(), port));
+        let mut sockets = vec![
+            (SocketKind::Gossip, Some(at.gossip)),
+            (SocketKind::Tvu, Some(at.tvu)),
+            (SocketKind::ServeRepair, Some(at.serve_repair)),
+            (SocketKind::Rpc, told(ports.rpc)),
+            (SocketKind::RpcPubsub, websocket.and_then(told)),
+        ];
+        if !config.follows() {
+            let transactions =
+                [(SocketKind::Tpu, ports.udp), (SocketKind::TpuQuic, ports.quic), (SocketKind::TpuVote, ports.udp)];
+            sockets.extend(transactions.map(|(kind, address)| (kind, told(address))));
+        }
+        let own = sockets
+            .into_iter()
+            .filter_map(|(kind, address)| Some((kind, address?)))
+            .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
+        let key = || SigningKey::from_seed(&chain.identity.seed);
+        let start = Start {
+            address: at.gossip,
+            entrypoints: peers::entrypoints(config),
+            key: key(),
+            own,
+            ledger: Some(chain.ledger.clone()),
+        };
+        let gossip = GossipThread::start(start).map_err(|source| JoinError::Listen { address: at.gossip, source })?;
+        let server = repair::Server::new(key(), version, chain.store.reader());
+        let repair = RepairThread::start(at.serve_repair, server)
+            .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
+        Ok(Self { gossip, _repair: repair })
+    }
 }
 
 /// How the dashboard sees the node: as the monitor does, by its workspace, once that is known.

@@ -26,6 +26,7 @@ mod monitor;
 mod node_rpc;
 mod out;
 mod pages;
+mod peers;
 mod ports;
 mod preflight;
 mod profile;

@@ -10,6 +10,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 
 use crate::config::Config;
+use crate::peers::ClusterPorts;
 
 /// The key of JSON-RPC's port; WebSocket has the next.
 pub const RPC: &str = "rpc.port";
@@ -28,6 +29,8 @@ pub struct Ports {
     pub rpc: SocketAddr,
     /// Prometheus.
     pub metrics: SocketAddr,
+    /// Those of the cluster, where the node is in one.
+    pub cluster: Option<ClusterPorts>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +83,7 @@ pub enum PortError {
 impl Ports {
     /// Each by what it is for.
     pub fn numbers(&self) -> String {
-        let Self { rpc, quic, udp, metrics } = self;
+        let Self { rpc, quic, udp, metrics, .. } = self;
         let [rpc, quic, udp, metrics] = [rpc, quic, udp, metrics].map(SocketAddr::port);
         format!("RPC {rpc}, QUIC {quic}, UDP {udp}, metrics {metrics}")
     }
@@ -97,22 +100,45 @@ impl Ports {
             udp: at(&tiles.net.bind_address, tiles.quic.regular_transaction_listen_port),
             rpc: at(&rpc.bind_address, rpc.port),
             metrics: at(&tiles.metric.prometheus_listen_address, tiles.metric.prometheus_listen_port),
+            cluster: ClusterPorts::of(config),
         }
     }
 
-    fn uses(&self) -> [Use; 5] {
+    fn uses(&self) -> Vec<Use> {
         // Port 0 is whichever is free, for both.
         let above = if self.rpc.port() == 0 { 0 } else { self.rpc.port().saturating_add(1) };
         let websocket = SocketAddr::new(self.rpc.ip(), above);
         let of = |what, key, address_key, address, protocol| Use { what, key, address_key, address, protocol };
         let net = "tiles.net.bind_address";
-        [
+        let mut uses = self
+            .cluster
+            .iter()
+            .flat_map(|cluster| {
+                let ClusterPorts { gossip, tvu, repair, serve_repair } = *cluster;
+                let ip = "gossip.bind_address";
+                [
+                    of("gossip", "gossip.port", ip, gossip.into(), Protocol::Udp),
+                    of("the IP echo server", "gossip.port", ip, gossip.into(), Protocol::Tcp),
+                    of("shreds", "tiles.shred.shred_listen_port", ip, tvu.into(), Protocol::Udp),
+                    of("repair", "tiles.repair.repair_client_listen_port", ip, repair.into(), Protocol::Udp),
+                    of(
+                        "repair's server",
+                        "tiles.repair.repair_serve_listen_port",
+                        ip,
+                        serve_repair.into(),
+                        Protocol::Udp,
+                    ),
+                ]
+            })
+            .collect::<Vec<_>>();
+        uses.extend([
             of("HTTP (JSON-RPC)", RPC, "rpc.bind_address", self.rpc, Protocol::Tcp),
             of("WebSocket (one above HTTP)", RPC, "rpc.bind_address", websocket, Protocol::Tcp),
             of("the metrics port", METRICS, "tiles.metric.prometheus_listen_address", self.metrics, Protocol::Tcp),
             of("the UDP TPU port", UDP, net, self.udp, Protocol::Udp),
             of("the QUIC TPU port", QUIC, net, self.quic, Protocol::Udp),
-        ]
+        ]);
+        uses
     }
 
     /// Two keys that want the same port, if any; the second is to be changed.

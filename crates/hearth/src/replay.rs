@@ -95,6 +95,38 @@ pub struct Replayed {
     pub block_id: Option<[u8; 32]>,
 }
 
+/// Executes blocks one after the other.
+pub struct Replayer<'a> {
+    /// What they change.
+    pub ledger: &'a Ledger,
+    genesis: &'a Genesis,
+    worker: Worker<'a>,
+    parent_hash: [u8; 32],
+    done: Replayed,
+}
+
+impl<'a> Replayer<'a> {
+    /// Goes on behind the ledger's last block. What `history` lacks is recorded, with logs and calls where it has those.
+    pub fn new(ledger: &'a Ledger, genesis: &'a Genesis, history: Option<(&'a mut History, bool)>) -> Self {
+        let last = ledger.recent_blocks(1)[0];
+        let worker = Worker { executor: Executor::new(), missing: history.map(Missing::new) };
+        let done = Replayed { from_slot: last.slot, last_slot: last.slot, ..Replayed::default() };
+        Self { ledger, genesis, worker, parent_hash: last.blockhash, done }
+    }
+
+    /// Executes the block that follows on the last.
+    ///
+    /// # Errors
+    /// It does not execute as its leader did.
+    pub fn block(&mut self, block: &Block) -> Result<(), ReplayError> {
+        let Self { ledger, genesis, worker, parent_hash, done } = self;
+        *parent_hash = one_block(ledger, genesis, block, parent_hash, worker, done)?;
+        done.blocks += 1;
+        (done.last_slot, done.block_id) = (block.info.slot, Some(block.block_id));
+        Ok(())
+    }
+}
+
 /// Executes every whole block after the ledger's last again, in order, up to the first hole. `block_id` is that of the
 /// ledger's last block. What `history` lacks is recorded anew, with logs and calls where it has those. `progress` is
 /// called after each with the count so far, and may end it.
@@ -134,10 +166,10 @@ fn execute(
     mut progress: impl FnMut(&Replayed) -> Go,
 ) -> Result<Replayed, ReplayError> {
     let last = ledger.recent_blocks(1)[0];
-    let mut done = Replayed { from_slot: last.slot, last_slot: last.slot, block_id, ..Replayed::default() };
-    let mut worker = Worker { executor: Executor::new(), missing: history.map(Missing::new) };
-    let mut parent_hash = last.blockhash;
+    let mut replayer = Replayer::new(ledger, genesis, history);
+    replayer.done.block_id = block_id;
     for info in reader.slots(last.slot + 1.., usize::MAX).into_iter().filter(|info| info.whole && info.slot <= until) {
+        let done = &replayer.done;
         if done.blocks == 0 && info.parent_slot > last.slot {
             return Err(ReplayError::BeginningGone { after: last.slot, first: info.slot });
         }
@@ -146,14 +178,12 @@ fn execute(
             break;
         }
         let block = reader.block(info.slot)?.expect("the index has it");
-        parent_hash = one_block(ledger, genesis, &block, &parent_hash, &mut worker, &mut done)?;
-        done.blocks += 1;
-        done.last_slot = info.slot;
-        done.block_id = Some(block.block_id);
-        if progress(&done).is_break() {
-            return Err(ReplayError::Stopped(done.last_slot));
+        replayer.block(&block)?;
+        if progress(&replayer.done).is_break() {
+            return Err(ReplayError::Stopped(info.slot));
         }
     }
+    let mut done = replayer.done;
     done.bank_hash = ledger.hash_all().1;
     Ok(done)
 }

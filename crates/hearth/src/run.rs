@@ -8,6 +8,8 @@ use hearth_wire::base58::encode_32;
 use crate::boot::{self, BootError, Running};
 use crate::config::Config;
 use crate::developer::{self, Beginning, FlagError, Flags};
+use crate::peers::join::JoinError;
+use crate::peers::replay::FollowError;
 use crate::ports::{self, Ports};
 use crate::preflight;
 use crate::replay::{Go, ReplayError, Replayed};
@@ -31,6 +33,9 @@ pub enum RunError {
     /// A tile died.
     #[error(transparent)]
     Died(#[from] hearth_tile::core::Died),
+    /// It is no longer in its cluster.
+    #[error(transparent)]
+    Follow(#[from] FollowError),
 }
 
 /// Runs until Ctrl-C. Goes on where nobody reads what it says: the node is what it is for.
@@ -49,6 +54,17 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     let beginning = Beginning::of(flags, exists)?;
     if flags.reset {
         developer::reset(config, &folder)?;
+    }
+    if config.follows()
+        && let Some(at) = Ports::of(config).cluster
+    {
+        match boot::join(config, &folder, at, stop) {
+            Err(BootError::Join(JoinError::Stopped)) => {
+                say.line("  stopping");
+                return Ok(());
+            }
+            joined => joined?,
+        }
     }
     let mut said = Instant::now();
     let replaying = |replayed: &Replayed| {
@@ -95,11 +111,14 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
         note(format_args!("notice: somebody listens on usual ports, so this node has others: {others}"));
     }
     say.line("  ready; Ctrl-C stops the node");
-    while !stop.is_set() && running.node.died().is_none() {
+    let mut failure = None;
+    while !stop.is_set() && running.node.died().is_none() && failure.is_none() {
         std::thread::sleep(LOOK_EVERY);
+        failure = running.failure();
     }
     say.line("  stopping");
-    Ok(running.stop()?)
+    running.stop()?;
+    failure.map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// Where clients find the node.
@@ -110,7 +129,12 @@ fn addresses(config: &Config, running: &Running) -> String {
     if config.rpc.dashboard {
         lines += &format!("  dashboard http://{}/dashboard\n", to(rpc));
     }
-    lines += &format!("  tpu       {} (QUIC), {} (UDP)\n", to(ports.quic), to(ports.udp));
+    if !config.follows() {
+        lines += &format!("  tpu       {} (QUIC), {} (UDP)\n", to(ports.quic), to(ports.udp));
+    }
+    if let Some(cluster) = ports.cluster {
+        lines += &format!("  gossip    {}\n", cluster.gossip);
+    }
     lines += &format!("  metrics   http://{}/metrics", to(ports.metrics));
     let open = [rpc, ports.quic, ports.metrics].iter().any(|address| address.ip().is_unspecified());
     lines + if open { "\n  listening on all addresses of this machine" } else { "" }

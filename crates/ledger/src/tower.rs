@@ -152,5 +152,35 @@ pub fn is_vote(txn: &Txn<'_>) -> bool {
     calls_vote && instructions.next().is_none() && txn.signatures().len() <= 2
 }
 
+/// What a vote is for, if the transaction tells a whole tower: the vote account, the newest slot voted for, and the hash of
+/// its bank.
+pub fn voted_for(txn: &Txn<'_>) -> Option<(Pubkey, u64, Hash)> {
+    if !is_vote(txn) {
+        return None;
+    }
+    let call = txn.instructions().next()?;
+    let account = *txn.account_keys().get(usize::from(*call.accounts.first()?))?;
+    let tower = call.data.strip_prefix(&TOWER_SYNC.to_le_bytes())?;
+    let (root, rest) = tower.split_first_chunk()?;
+    let (count, at) = compact::read(rest, 0).ok()?;
+    let mut slot = Some(u64::from_le_bytes(*root)).filter(|root| *root != u64::MAX).unwrap_or(0);
+    let mut rest = rest.get(at..)?;
+    for _ in 0..count {
+        let offset;
+        (offset, rest) = read_variable(rest)?;
+        slot = slot.checked_add(offset)?;
+        rest = rest.get(1..)?;
+    }
+    (count > 0).then_some((account, slot, *rest.first_chunk()?))
+}
+
+/// What [`variable`] wrote, and what is behind it.
+fn read_variable(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let end = bytes.iter().take(10).position(|byte| byte & 0x80 == 0)?;
+    let shifted = |(place, byte): (usize, &u8)| u64::from(byte & 0x7f).checked_shl(7 * place as u32);
+    let number = bytes[..=end].iter().enumerate().try_fold(0, |sum, part| Some(sum | shifted(part)?))?;
+    Some((number, &bytes[end + 1..]))
+}
+
 #[cfg(test)]
 mod tests;

@@ -56,7 +56,11 @@ fn free_port() -> SocketAddr {
 
 fn net_rig() -> (Rig<Net>, SocketAddr) {
     let quic = free_port();
-    let config = net::Config { quic, udp: free_port(), socket_buffer_bytes: 4 << 20 };
+    let config = net::Config {
+        transactions: Some(net::TransactionPorts { quic, udp: free_port() }),
+        socket_buffer_bytes: 4 << 20,
+        ..net::Config::default()
+    };
     (Rig::new(&config, &[QUIC_NET], &[NET_QUIC]), quic)
 }
 
@@ -86,7 +90,7 @@ fn net_receives(bench: &Bench) {
 fn net_sends(bench: &Bench) {
     let ((mut rig, _), receiver, mut batch) = (net_rig(), socket(), RecvBatch::new(16));
     let mut frag = vec![7; Outgoing::HEADER + DATAGRAM];
-    Outgoing::write_header(&mut frag, receiver.local_addr(), 0, DATAGRAM);
+    Outgoing::write_header(&mut frag, (receiver.local_addr(), PortKind::Quic), 0, DATAGRAM);
     let through_tile = || {
         (0..RUN).for_each(|_| rig.give(QUIC_NET, 0, &frag));
         rig.run();

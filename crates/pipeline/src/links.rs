@@ -5,7 +5,7 @@
 //!
 //! | link | payload |
 //! |---|---|
-//! | `net_quic` | [`Datagram`] |
+//! | `net_quic`, `net_shred` | [`Datagram`] |
 //! | `quic_net`, `shred_net` | [`Outgoing`] |
 //! | `quic_verify`, `rpc_verify`, `verify_dedup`, `dedup_pack`, `store_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
 //! | `bencho_benchg` | a 32-byte blockhash |
@@ -16,7 +16,7 @@
 //! | `pack_poh` | [`DonePacking`]; nothing with [`WORK_WAITS`] |
 //! | `poh_shred` | [`PohEntry`] |
 //! | `shred_shred` | a 32-byte Merkle root; the tag is the slot that is chained to it |
-//! | `shred_sign` | a 32-byte Merkle root; the tag comes back with the answer |
+//! | `shred_sign` | a 32-byte Merkle root, what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
 //! | `store_sign` | the message of a vote; the tag comes back with the answer |
 //! | `sign_shred`, `sign_store` | a 64-byte signature |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
@@ -36,6 +36,8 @@ pub use slots::{
 
 /// Datagrams received.
 pub const NET_QUIC: &str = "net_quic";
+/// Shreds received.
+pub const NET_SHRED: &str = "net_shred";
 /// Datagrams to send, from the QUIC server.
 pub const QUIC_NET: &str = "quic_net";
 /// Transactions received.
@@ -81,6 +83,13 @@ pub const BENCHO_BENCHG: &str = "bencho_benchg";
 /// Signed transfers of the load generator.
 pub const BENCHG_BENCHS: &str = "benchg_benchs";
 
+/// What stands before a ping's token where a pong is to be signed.
+pub const PONG: [u8; 4] = *b"PONG";
+/// Longest request of shred to sign, bytes: a repair request without its signature.
+pub const SHRED_SIGN_MTU: usize = 96;
+/// Longest datagram with a shred, bytes: the largest shred, and the nonce of repair.
+pub const SHRED_DATAGRAM_MTU: usize = Datagram::HEADER + TXN_MTU;
+
 /// Control word of a transaction that was handed over before and has not landed: it is no duplicate.
 pub const AGAIN: u16 = 1;
 
@@ -118,9 +127,10 @@ mod tests {
             let size = datagram.write(&mut buffer);
             assert_eq!(Datagram::read(&buffer[..size]), datagram);
             buffer[Outgoing::HEADER..][..4].copy_from_slice(b"wxyz");
-            let size = Outgoing::write_header(&mut buffer, datagram.from, 2, 4);
+            let size = Outgoing::write_header(&mut buffer, (datagram.from, PortKind::Repair), 2, 4);
             let outgoing = Outgoing::read(&buffer[..size]);
-            assert_eq!((outgoing.to, outgoing.segment, outgoing.data), (datagram.from, 2, &b"wxyz"[..]));
+            let wanted = Outgoing { to: datagram.from, port: PortKind::Repair, segment: 2, data: b"wxyz" };
+            assert_eq!(outgoing, wanted);
         }
     }
 

@@ -182,11 +182,11 @@ impl Node {
             cores.push(Core { name, pin, tiles, waker, clock: clock.clone(), idle });
         }
         let rpc = match wakers.get("verify:0") {
-            Some((_, waker)) => {
+            Some((_, waker)) if topology.links.iter().any(|link| link.name == RPC_VERIFY) => {
                 let producer = workspace.producer(RPC_VERIFY)?;
                 Some(Inlet { producer, waker: waker.clone(), clock: clock.clone() })
             }
-            None => None,
+            _ => None,
         };
         let poh = wakers.get("poh:0").map(|(_, waker)| waker.clone());
         let fleet = Fleet::start(cores)?;

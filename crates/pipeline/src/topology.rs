@@ -33,6 +33,8 @@ pub struct Counts {
     pub history: bool,
     /// `consensus.vote`: store has the node's votes signed, and gives them to pack.
     pub votes: bool,
+    /// `gossip.enabled`: net takes shreds for shred.
+    pub cluster: bool,
 }
 
 /// CPU time per transfer of each kind, in microseconds: what the automatic layout balances by. From the shares that
@@ -82,6 +84,7 @@ impl Counts {
             benchs: load_or(self.benchs, share("benchs")),
             history: self.history,
             votes: self.votes,
+            cluster: self.cluster,
         };
         if counts.verify == 0 {
             // One core is left to the operating system.
@@ -104,6 +107,7 @@ impl Counts {
             benchs: load_one(self.benchs),
             history: self.history,
             votes: self.votes,
+            cluster: self.cluster,
         }
     }
 
@@ -162,6 +166,25 @@ pub fn build(
     topology.check().expect("the declarations below fit together");
     Ok(topology)
 }
+
+/// The topology of a node that makes no blocks, and follows those who do.
+pub fn build_follower(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> Result<Topology, LayoutError> {
+    let counts = Counts { net: counts.net.max(1), shred: counts.shred.max(1), cluster: true, ..Counts::default() };
+    let mut tiles = tiles(counts);
+    tiles.retain(|tile| FOLLOWER.contains(&tile.kind.as_str()));
+    let mut links = links(counts);
+    let is_there = |name: &str| tiles.iter().any(|tile| tile.name() == name);
+    links.retain(|link| is_there(&link.producer) && link.consumers.iter().all(|end| is_there(&end.tile)));
+    let affinity = Affinity { node: affinity.into(), load: affinity.into() };
+    place(&mut tiles, &affinity, cores, false)?;
+    let topology = Topology { name: name.into(), tiles, links, services: vec![] };
+    topology.check().expect("the declarations below fit together");
+    Ok(topology)
+}
+
+/// The tiles of a node that makes no blocks.
+const FOLLOWER: [&str; 5] =
+    [net::Net::NAME, shred::Shred::NAME, store::Store::NAME, sign::Sign::NAME, metric::Metric::NAME];
 
 /// The topology of a load generator alone, which drives a node somewhere else.
 pub fn build_load(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> Result<Topology, LayoutError> {
@@ -251,7 +274,13 @@ fn links(c: Counts) -> Vec<LinkSpec> {
         if c.shred > 1 {
             link(tile(SHRED_SHRED, s), 16, 32, tile("shred", s), vec![tile("shred", (s + 1) % c.shred)]);
         }
-        link(tile(SHRED_SIGN, s), 64, 32, tile("shred", s), vec![tile("sign", 0)]);
+        if c.cluster {
+            for n in 0..c.net {
+                let name = tile(NET_SHRED, n * c.shred + s);
+                link(name, 2048, SHRED_DATAGRAM_MTU, tile("net", n), vec![tile("shred", s)]);
+            }
+        }
+        link(tile(SHRED_SIGN, s), 64, SHRED_SIGN_MTU, tile("shred", s), vec![tile("sign", 0)]);
         link(tile(SIGN_SHRED, s), 64, 64, tile("sign", 0), vec![tile("shred", s)]);
         link(tile(SHRED_NET, s), 256, OUTGOING_MTU, tile("shred", s), vec![tile("net", s % c.net)]);
         link(tile(SHRED_STORE, s), 64, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
@@ -339,8 +368,18 @@ mod tests {
 
     #[test]
     fn every_link_has_both_ends() {
-        let counts =
-            Counts { net: 2, quic: 3, verify: 5, bank: 4, shred: 2, benchg: 3, benchs: 2, history: true, votes: true };
+        let counts = Counts {
+            net: 2,
+            quic: 3,
+            verify: 5,
+            bank: 4,
+            shred: 2,
+            benchg: 3,
+            benchs: 2,
+            history: true,
+            votes: true,
+            cluster: true,
+        };
         let topology = build("hearth", counts, &auto(), &cores(64), false).unwrap();
         for link in &topology.links {
             assert!(link.producer == "rpc:0" || topology.tile(&link.producer).is_some(), "{}", link.name);

@@ -57,6 +57,8 @@ fn server(accounts: u64) -> RpcServer {
         sign_as_faucet: Box::new(move |message| faucet.sign(message)),
         verify: |_| true,
         shred_version: 1,
+        offer: Box::new(|_| None),
+        cluster_nodes: Box::new(Vec::new),
         tpu: ([127, 0, 0, 1], 9001).into(),
         tpu_quic: ([127, 0, 0, 1], 9007).into(),
         transaction_history: true,

@@ -5,6 +5,7 @@
 //! memory  a few words
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,6 +118,54 @@ pub struct Busy;
 /// Signs a message with a key that the RPC does not hold.
 pub type FaucetSigner = Box<dyn Fn(&[u8]) -> Signature + Send + Sync>;
 
+/// What is at a path that a joining node asks for: the genesis, a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Download {
+    /// This file.
+    File(PathBuf),
+    /// What is at this path now.
+    Elsewhere(String),
+}
+
+/// What there is to download, by path.
+pub type Offer = Box<dyn Fn(&str) -> Option<Download> + Send + Sync>;
+
+/// What a node of the cluster has told of itself. Sockets that it has not told are `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterNode {
+    /// Its identity.
+    pub identity: Pubkey,
+    /// Gossip.
+    pub gossip: Option<SocketAddr>,
+    /// Shreds from Turbine.
+    pub tvu: Option<SocketAddr>,
+    /// Transactions over UDP.
+    pub tpu: Option<SocketAddr>,
+    /// Transactions over QUIC.
+    pub tpu_quic: Option<SocketAddr>,
+    /// Transactions forwarded over QUIC.
+    pub tpu_forwards_quic: Option<SocketAddr>,
+    /// Votes over UDP.
+    pub tpu_vote: Option<SocketAddr>,
+    /// Requests for shreds.
+    pub serve_repair: Option<SocketAddr>,
+    /// JSON-RPC.
+    pub rpc: Option<SocketAddr>,
+    /// Subscriptions.
+    pub pubsub: Option<SocketAddr>,
+    /// `major.minor.patch`.
+    pub version: String,
+    /// Its program's name.
+    pub client: String,
+    /// Of its features, the first four bytes.
+    pub feature_set: Option<u32>,
+    /// Of its chain.
+    pub shred_version: u16,
+}
+
+/// The nodes of the cluster that this one knows; itself among them where it has told the others of itself.
+pub type ClusterNodes = Box<dyn Fn() -> Vec<ClusterNode> + Send + Sync>;
+
 /// The node that the RPC speaks for.
 pub struct RpcNode {
     /// What the chain holds.
@@ -133,6 +182,10 @@ pub struct RpcNode {
     pub verify: fn(&Txn<'_>) -> bool,
     /// Folded from the genesis hash.
     pub shred_version: u16,
+    /// What nodes that join may download.
+    pub offer: Offer,
+    /// Other nodes of the cluster.
+    pub cluster_nodes: ClusterNodes,
     /// Where transactions are taken over UDP.
     pub tpu: SocketAddr,
     /// Where transactions are taken over QUIC.

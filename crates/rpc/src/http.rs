@@ -1,4 +1,5 @@
-//! HTTP: one request with a body that is JSON-RPC, a look at `/health`, or a browser that wants the dashboard.
+//! HTTP: one request with a body that is JSON-RPC, a look at `/health`, a node that joins and wants the chain's files, or
+//! a browser that wants the dashboard.
 //!
 //! reads   requests that hyper has parsed
 //! writes  answers; any origin may ask, as of a node of the cluster, except for what is the owner's
@@ -15,12 +16,16 @@ use hearth_serve::dashboard;
 use hearth_serve::gate::{is_foreign, perhaps_a_page};
 use hearth_serve::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 
+use crate::config::Download;
 use crate::counters::count;
 use crate::jsonrpc;
 use crate::methods::{Api, Caller};
 
 /// Bytes of a body that are read though it is too long, so that a client that has sent it all sees the refusal.
 const DISCARDED_MAX: usize = 1024 * 1024;
+
+/// What there is.
+const KNOWN: &str = "JSON-RPC is asked by POST; GET knows /health, /dashboard, and of the chain /genesis.json, /genesis.accounts and /snapshot\n";
 
 /// Answers one request.
 pub async fn handle(api: &Api, address: IpAddr, request: Request<Body>) -> Response<Body> {
@@ -38,7 +43,12 @@ pub async fn handle(api: &Api, address: IpAddr, request: Request<Body>) -> Respo
         }
         (&Method::GET, "/health") => plain(StatusCode::OK, if api.health().is_ok() { "ok" } else { "behind" }),
         (&Method::OPTIONS, _) => Response::new(Body::empty()),
-        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC is asked by POST; GET knows /health and /dashboard\n"),
+        (&Method::GET, path) => match (api.offer)(path) {
+            Some(Download::File(path)) => api.downloads.file(&path).await,
+            Some(Download::Elsewhere(path)) => see_other(&path),
+            None => plain(StatusCode::METHOD_NOT_ALLOWED, KNOWN),
+        },
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED, KNOWN),
     };
     let anyone: [(HeaderName, &str); 4] = [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
@@ -48,6 +58,15 @@ pub async fn handle(api: &Api, address: IpAddr, request: Request<Body>) -> Respo
     ];
     let headers = response.headers_mut();
     headers.extend(anyone.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    response
+}
+
+fn see_other(path: &str) -> Response<Body> {
+    let mut response = plain(StatusCode::SEE_OTHER, "");
+    // A path of the node's own is one of its file names.
+    if let Ok(path) = HeaderValue::from_str(path) {
+        response.headers_mut().insert(header::LOCATION, path);
+    }
     response
 }
 

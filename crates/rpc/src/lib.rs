@@ -29,7 +29,9 @@ pub mod server;
 mod subscriptions;
 mod websocket;
 
-pub use config::{Busy, FaucetSigner, Limits, RpcConfig, RpcNode, TransactionInlet};
+pub use config::{
+    Busy, ClusterNode, ClusterNodes, Download, FaucetSigner, Limits, Offer, RpcConfig, RpcNode, TransactionInlet,
+};
 pub use counters::Counters;
 pub use methods::{Admin, PROFILE_HZ_MAX, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 pub use server::{RpcError, RpcServer};

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hearth_cluster::view::Views;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::{Fates, Genesis};
 use hearth_pipeline::drops::DropLog;
@@ -22,6 +23,11 @@ use super::{Chain, Load, SHORTEST_SLOT_NS, reachable};
 use crate::config::Config;
 use crate::ports::Ports;
 
+/// Slots of which shreds have come and not all.
+const SLOTS_BEGUN_MAX: usize = 256;
+/// FEC sets of which shreds have come and too few: 79 KiB each.
+const SETS_BEGUN_MAX: usize = 1_024;
+
 pub(super) fn tile_configs(
     config: &Config,
     ports: &Ports,
@@ -29,13 +35,15 @@ pub(super) fn tile_configs(
     chain: Chain,
     load: Option<Load>,
     fates: Arc<Fates>,
+    views: Option<Arc<Views>>,
 ) -> TileConfigs {
+    let follows = config.follows();
     let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
     TileConfigs {
         net: net::Config {
-            quic: ports.quic,
-            udp: ports.udp,
+            transactions: (!follows).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
+            shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
             socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
         },
         quic: quic::Config {
@@ -72,8 +80,23 @@ pub(super) fn tile_configs(
             chained_root: replayed.block_id.unwrap_or(*genesis.hash()),
             first_slot: replayed.last_slot + 1,
             destinations: destinations(config),
+            cluster: views.map(|views| shred::Cluster {
+                receiver: shred::ReceiverConfig {
+                    version: genesis.shred_version(),
+                    own: identity.public,
+                    shreds_per_slot_max: pack_config(config).limits.shreds as u32,
+                    slots_per_epoch: genesis.config().slots_per_epoch,
+                    slots_max: SLOTS_BEGUN_MAX,
+                    sets_max: SETS_BEGUN_MAX,
+                },
+                ledger: ledger.clone(),
+                blocks: store.reader(),
+                views,
+            }),
         },
         store: match history {
+            // Whoever executes the blocks keeps their history.
+            _ if follows => store::Config::new(store, ledger).following(),
             Some(history) => store::Config::new(store, ledger).voting(identity.public).with_history(history),
             None => store::Config::new(store, ledger).voting(identity.public),
         },

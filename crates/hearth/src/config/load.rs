@@ -245,6 +245,17 @@ fn listeners(config: &Config, found: &mut Vec<Problem>) {
             found.push(("tiles.shred.additional_shred_destinations", format!("`{address}` is no `ip:port`")));
         }
     }
+    if config.gossip.bind_address.parse::<std::net::Ipv4Addr>().is_err() {
+        found.push(("gossip.bind_address", format!("`{}` is no IPv4 address", config.gossip.bind_address)));
+    }
+    for address in &config.gossip.entrypoints {
+        if address.parse::<std::net::SocketAddrV4>().is_err() {
+            found.push(("gossip.entrypoints", format!("`{address}` is no `ip:port` of IPv4")));
+        }
+    }
+    if !config.gossip.entrypoints.is_empty() && !config.gossip.enabled {
+        found.push(("gossip.entrypoints", "there are some, and `gossip.enabled` is false".into()));
+    }
     if config.rpc.port == u16::MAX {
         found.push(("rpc.port", "must be below 65535: WebSocket has the port above it".into()));
     } else if are_addresses && let Some((first, second, port)) = Ports::of(config).clash() {

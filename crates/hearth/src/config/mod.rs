@@ -113,6 +113,8 @@ tables! {
         pub snapshots: Snapshots = Snapshots::default(),
         /// Who the node is.
         pub consensus: Consensus = Consensus::default(),
+        /// The cluster that the node is in.
+        pub gossip: Gossip = Gossip::default(),
         /// JSON-RPC for clients.
         pub rpc: Rpc = Rpc::default(),
         /// Settings of single tiles.
@@ -195,6 +197,19 @@ tables! {
         pub vote: bool = true,
     }
 
+    /// `[gossip]`
+    pub struct Gossip {
+        /// Whether the node is in a cluster: it tells others of itself, sends its blocks down Turbine's tree, and serves them.
+        pub enabled: bool = false,
+        /// Gossip addresses (`ip:port`) of nodes to begin with. A node that has some makes no blocks: it follows the
+        /// cluster, and takes its genesis from there.
+        pub entrypoints: Vec<String> = vec![],
+        /// IPv4 address at which the node takes gossip, shreds and requests for them; others are told it.
+        pub bind_address: String = "127.0.0.1".into(),
+        /// Port of gossip, UDP and TCP.
+        pub port: u16 = 8001,
+    }
+
     /// `[rpc]`
     pub struct Rpc {
         /// Address to listen on.
@@ -261,6 +276,8 @@ tables! {
         pub pack: PackTile = PackTile::default(),
         /// Shreds.
         pub shred: ShredTile = ShredTile::default(),
+        /// Shreds that are missing.
+        pub repair: RepairTile = RepairTile::default(),
         /// Metrics.
         pub metric: MetricTile = MetricTile::default(),
     }
@@ -317,6 +334,16 @@ tables! {
     pub struct ShredTile {
         /// Addresses (`ip:port`) that get every shred this node makes as leader.
         pub additional_shred_destinations: Vec<String> = vec![],
+        /// Port of the shreds that others send on, where `gossip.enabled`.
+        pub shred_listen_port: u16 = 8003,
+    }
+
+    /// `[tiles.repair]`
+    pub struct RepairTile {
+        /// Port from which shreds are asked for, where `gossip.enabled`.
+        pub repair_client_listen_port: u16 = 8005,
+        /// Port where others ask for shreds, where `gossip.enabled`.
+        pub repair_serve_listen_port: u16 = 8007,
     }
 
     /// `[tiles.metric]`
@@ -394,6 +421,11 @@ impl Config {
         let mut to = Annotated::default();
         Config::default().annotate_keys("", &mut to);
         to.finish().trim_end().to_owned() + "\n"
+    }
+
+    /// Whether the node makes no blocks, and follows a cluster.
+    pub fn follows(&self) -> bool {
+        self.gossip.enabled && !self.gossip.entrypoints.is_empty()
     }
 
     /// Whether a transaction history is kept on disk. Of blocks that are not stored there is none.

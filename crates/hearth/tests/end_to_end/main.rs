@@ -15,6 +15,7 @@ mod developer;
 mod durability;
 mod evm;
 mod fates;
+mod follow;
 mod history;
 mod hostile;
 mod idle;

@@ -93,6 +93,20 @@ impl Setup {
         setup
     }
 
+    /// In a cluster, which it follows where it is told an entrypoint; its port of gossip.
+    pub fn in_cluster(&mut self, entrypoint: Option<u16>) -> u16 {
+        let Ports { rpc: gossip, metrics: serve, udp: tvu, quic: repair } = Ports::free();
+        self.with("gossip.enabled", true)
+            .with("gossip.port", i64::from(gossip))
+            .with("tiles.shred.shred_listen_port", i64::from(tvu))
+            .with("tiles.repair.repair_client_listen_port", i64::from(repair))
+            .with("tiles.repair.repair_serve_listen_port", i64::from(serve));
+        if let Some(port) = entrypoint {
+            self.with("gossip.entrypoints", vec![format!("127.0.0.1:{port}")]);
+        }
+        gossip
+    }
+
     /// Sets a key, given as `layout.affinity`.
     pub fn with(&mut self, path: &str, value: impl Into<toml::Value>) -> &mut Self {
         let (tables, key) = path.rsplit_once('.').map_or(("", path), |(tables, key)| (tables, key));

@@ -18,6 +18,22 @@ pub enum PortKind {
     Quic = 0,
     /// The plain UDP TPU port: a datagram is a transaction.
     Udp = 1,
+    /// Turbine: a datagram is a shred.
+    Tvu = 2,
+    /// Where shreds come that were asked for.
+    Repair = 3,
+}
+
+impl PortKind {
+    fn read(byte: u8) -> Self {
+        match byte {
+            0 => Self::Quic,
+            1 => Self::Udp,
+            2 => Self::Tvu,
+            3 => Self::Repair,
+            _ => unreachable!("net and the tiles behind it are of one build"),
+        }
+    }
 }
 
 /// A datagram that was received.
@@ -61,7 +77,7 @@ impl<'a> Datagram<'a> {
     pub fn read(payload: &'a [u8]) -> Self {
         let mut r = Reader(payload);
         let from = get_addr(&mut r);
-        let port = if r.u8() == PortKind::Quic as u8 { PortKind::Quic } else { PortKind::Udp };
+        let port = PortKind::read(r.u8());
         Self { from, port, data: r.0 }
     }
 }
@@ -71,6 +87,8 @@ impl<'a> Datagram<'a> {
 pub struct Outgoing<'a> {
     /// Where to.
     pub to: SocketAddr,
+    /// Which of the node's ports it is to come from; where the node lacks that, from any.
+    pub port: PortKind,
     /// Size of each datagram but the last; 0 where `data` is one datagram.
     pub segment: u16,
     /// All datagrams' bytes.
@@ -79,19 +97,19 @@ pub struct Outgoing<'a> {
 
 impl<'a> Outgoing<'a> {
     /// Bytes before the datagrams' own.
-    pub const HEADER: usize = ADDR + 2;
+    pub const HEADER: usize = ADDR + 1 + 2;
 
     /// Writes the header alone; the caller has put the data behind it. Returns the message's size.
-    pub fn write_header(buffer: &mut [u8], to: SocketAddr, segment: u16, data_len: usize) -> usize {
+    pub fn write_header(buffer: &mut [u8], (to, port): (SocketAddr, PortKind), segment: u16, data_len: usize) -> usize {
         let mut w = writer(buffer);
         put_addr(&mut w, to);
-        w.u16(segment).at + data_len
+        w.u8(port as u8).u16(segment).at + data_len
     }
 
     /// Reads the message.
     pub fn read(payload: &'a [u8]) -> Self {
         let mut r = Reader(payload);
-        let (to, segment) = (get_addr(&mut r), r.u16());
-        Self { to, segment, data: r.0 }
+        let (to, port, segment) = (get_addr(&mut r), PortKind::read(r.u8()), r.u16());
+        Self { to, port, segment, data: r.0 }
     }
 }

@@ -1,10 +1,10 @@
 //! net: datagrams in and out of the node's UDP ports, in batches.
 //!
 //! reads   `quic_net` ×Q, `shred_net`, reliable: datagrams to send; its sockets
-//! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; bytes by
-//!         peer, for observers
+//! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a cluster
+//!         `net_shred` ×S, elective: shreds, to the tile that takes their slot; bytes by peer, for observers
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages
-//! drops   datagrams longer than the link's MTU; the kernel's own (socket buffer full), read from the socket;
+//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; the kernel's own (socket buffer full), read from the socket;
 //!         outgoing ones that the kernel refuses, or whose address cannot be reached. All counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
 
@@ -15,7 +15,9 @@ use hearth_tile::latency::stamp;
 use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
-use crate::links::{DATAGRAM_MTU, Datagram, NET_QUIC, Outgoing, PortKind};
+use hearth_wire::shred::SLOT;
+
+use crate::links::{DATAGRAM_MTU, Datagram, NET_QUIC, NET_SHRED, Outgoing, PortKind, SHRED_DATAGRAM_MTU};
 
 hearth_tile::counters! {
     /// What net counts.
@@ -30,6 +32,8 @@ hearth_tile::counters! {
         sent_bytes: Counter,
         /// Datagrams dropped because they were longer than a link carries.
         dropped_oversize: Counter,
+        /// Shreds dropped because shred had no room for them.
+        dropped_shreds: Counter,
         /// Datagrams the kernel dropped because the socket's buffer was full.
         dropped_by_kernel: Counter,
         /// Datagrams not sent, since the kernel knows no way to their address or is told not to send there.
@@ -42,14 +46,32 @@ hearth_tile::counters! {
 }
 
 /// Where net listens.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
+    /// The ports of transactions; `None` where the node takes none.
+    pub transactions: Option<TransactionPorts>,
+    /// The ports of shreds; `None` where the node is alone.
+    pub shreds: Option<ShredPorts>,
+    /// Kernel buffer asked for per socket and direction, bytes.
+    pub socket_buffer_bytes: usize,
+}
+
+/// Where transactions come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionPorts {
     /// TPU over QUIC.
     pub quic: SocketAddr,
     /// Plain UDP TPU port.
     pub udp: SocketAddr,
-    /// Kernel buffer asked for per socket and direction, bytes.
-    pub socket_buffer_bytes: usize,
+}
+
+/// Where shreds come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShredPorts {
+    /// Down Turbine's tree.
+    pub tvu: SocketAddr,
+    /// Those that were asked for.
+    pub repair: SocketAddr,
 }
 
 /// Receive buffers, for one socket at a time.
@@ -61,11 +83,12 @@ const MAX_UNSENT: usize = 64;
 
 /// The tile.
 pub struct Net {
-    sockets: [(PortKind, UdpSocket); 2],
+    sockets: Vec<(PortKind, UdpSocket)>,
     batch: RecvBatch,
     /// Received but not yet published, since a link was full: datagrams of the batch from this one on.
     resume: Option<(usize, usize)>,
     quic: Vec<Port>,
+    shred: Vec<Port>,
     unsent: Vec<Unsent>,
     /// When the batch was received.
     received_us: u32,
@@ -75,6 +98,7 @@ pub struct Net {
 
 struct Unsent {
     to: SocketAddr,
+    port: PortKind,
     segment: u16,
     data: Vec<u8>,
 }
@@ -111,12 +135,21 @@ impl Tile for Net {
         let bind = |addr: SocketAddr, what: &str| {
             UdpSocket::bind(addr, options).map_err(|e| host.socket_error(format!("{what} {addr}"), e))
         };
-        let sockets = [
-            (PortKind::Quic, bind(config.quic, "the QUIC TPU port")?),
-            (PortKind::Udp, bind(config.udp, "the UDP TPU port")?),
-        ];
-        let quic = host.outputs(NET_QUIC);
-        for port in &quic {
+        let mut sockets = vec![];
+        if let Some(ports) = &config.transactions {
+            sockets.push((PortKind::Quic, bind(ports.quic, "the QUIC TPU port")?));
+            sockets.push((PortKind::Udp, bind(ports.udp, "the UDP TPU port")?));
+        }
+        if let Some(ports) = &config.shreds {
+            sockets.push((PortKind::Tvu, bind(ports.tvu, "the port of shreds")?));
+            sockets.push((PortKind::Repair, bind(ports.repair, "the port of repair")?));
+        }
+        let (quic, shred) = (host.outputs(NET_QUIC), host.outputs(NET_SHRED));
+        let fits = quic.is_empty() == config.transactions.is_none() && shred.is_empty() == config.shreds.is_none();
+        if !fits || sockets.is_empty() {
+            return Err(host.error("the ports of the configuration and the links of the topology go together"));
+        }
+        for port in quic.iter().chain(&shred) {
             host.elective(*port);
         }
         Ok(Self {
@@ -124,6 +157,7 @@ impl Tile for Net {
             batch: RecvBatch::new(SLOTS),
             resume: None,
             quic,
+            shred,
             unsent: Vec::new(),
             received_us: 0,
             last_poll_ns: 0,
@@ -136,8 +170,8 @@ impl Tile for Net {
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, _: &mut Out<'_, Self>) {
-        let Outgoing { to, segment, data } = Outgoing::read(frag.payload());
-        self.unsent.push(Unsent { to, segment, data: data.to_vec() });
+        let Outgoing { to, port, segment, data } = Outgoing::read(frag.payload());
+        self.unsent.push(Unsent { to, port, segment, data: data.to_vec() });
     }
 
     fn end_burst(&mut self, out: &mut Out<'_, Self>) {
@@ -193,6 +227,10 @@ impl Net {
                 out.count.dropped_oversize += 1;
                 continue;
             }
+            if matches!(kind, PortKind::Tvu | PortKind::Repair) {
+                publish_shred(&self.shred, Datagram { from, port: kind, data }, out);
+                continue;
+            }
             let port = self.quic[flow_hash(from) as usize % self.quic.len()];
             if out.credits(port, 1) == 0 {
                 out.held_up();
@@ -209,14 +247,16 @@ impl Net {
 
     /// Hands queued datagrams to the kernel. True when it took any.
     fn send(&mut self, out: &mut Out<'_, Self>) -> bool {
-        let socket = &self.sockets[0].1;
         let mut done = 0;
         while done < self.unsent.len() {
-            let batch: Vec<Message<'_>> = self.unsent[done..]
-                .iter()
+            let port = self.unsent[done].port;
+            // A run of the same port is one call.
+            let run = self.unsent[done..].iter().take_while(|u| u.port == port);
+            let batch: Vec<Message<'_>> = run
                 .map(|u| Message { to: u.to, data: &u.data, segment: (u.segment > 0).then_some(u.segment) })
                 .collect();
-            match socket.send(&batch) {
+            let socket = self.sockets.iter().find(|(kind, _)| *kind == port).unwrap_or(&self.sockets[0]);
+            match socket.1.send(&batch) {
                 Ok(0) => break,
                 Ok(sent) => {
                     for u in &self.unsent[done..done + sent] {
@@ -234,6 +274,23 @@ impl Net {
         }
         self.unsent.drain(..done);
         done > 0
+    }
+}
+
+/// Gives a shred to the tile that takes its slot. Nobody waits for it: a shred that is lost here is asked for again.
+fn publish_shred(shred: &[Port], datagram: Datagram<'_>, out: &mut Out<'_, Net>) {
+    let slot =
+        datagram.data.get(SLOT..SLOT + 8).map_or(0, |slot| u64::from_le_bytes(slot.try_into().expect("8 bytes")));
+    let port = shred[(slot % shred.len() as u64) as usize];
+    if datagram.data.len() > SHRED_DATAGRAM_MTU - Datagram::HEADER {
+        out.count.dropped_oversize += 1;
+    } else if out.credits(port, 1) == 0 {
+        out.count.dropped_shreds += 1;
+    } else {
+        out.publish_with(port, 0, |buffer| datagram.write(buffer));
+        out.count.received += 1;
+        out.count.received_bytes += datagram.data.len() as u64;
+        out.received_from(datagram.from, datagram.data.len());
     }
 }
 

@@ -11,7 +11,15 @@ use crate::links::QUIC_NET;
 
 fn rig(outputs: &[&str]) -> Rig<Net> {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    Rig::new(&Config { quic: any, udp: any, socket_buffer_bytes: 1 << 20 }, &[QUIC_NET], outputs)
+    Rig::new(
+        &Config {
+            transactions: Some(TransactionPorts { quic: any, udp: any }),
+            socket_buffer_bytes: 1 << 20,
+            ..Config::default()
+        },
+        &[QUIC_NET],
+        outputs,
+    )
 }
 
 fn addr(rig: &mut Rig<Net>, kind: PortKind) -> SocketAddr {
@@ -88,7 +96,7 @@ fn frags_go_out_as_datagrams_and_runs_are_cut() {
     for (segment, data) in [(0, &run[..700]), (1000, &run[..]), (1200, &run[..1200])] {
         let mut frag = vec![0; Outgoing::HEADER + data.len()];
         frag[Outgoing::HEADER..].copy_from_slice(data);
-        Outgoing::write_header(&mut frag, receiver.local_addr(), segment, data.len());
+        Outgoing::write_header(&mut frag, (receiver.local_addr(), PortKind::Quic), segment, data.len());
         rig.give(QUIC_NET, 0, &frag);
     }
     rig.run();
@@ -198,7 +206,7 @@ fn what_the_kernel_refuses_is_counted_and_does_not_stop_the_rest() {
     let far: SocketAddr = "[::1]:9".parse().unwrap();
     for to in [far, receiver.local_addr()] {
         let mut frag = vec![9; Outgoing::HEADER + 3];
-        Outgoing::write_header(&mut frag, to, 0, 3);
+        Outgoing::write_header(&mut frag, (to, PortKind::Quic), 0, 3);
         rig.give(QUIC_NET, 0, &frag);
     }
     rig.run();
@@ -215,7 +223,7 @@ fn an_address_that_cannot_be_reached_is_counted_apart() {
     let nobody: SocketAddr = "127.255.255.255:9".parse().unwrap();
     for (to, segment) in [(nobody, 2), (receiver.local_addr(), 0)] {
         let mut frag = vec![9; Outgoing::HEADER + 5];
-        Outgoing::write_header(&mut frag, to, segment, 5);
+        Outgoing::write_header(&mut frag, (to, PortKind::Quic), segment, 5);
         rig.give(QUIC_NET, 0, &frag);
     }
     rig.run();
@@ -229,7 +237,11 @@ fn an_address_that_cannot_be_reached_is_counted_apart() {
 fn a_port_in_use_is_named() {
     let mut first = rig(&[NET_QUIC]);
     let taken = addr(&mut first, PortKind::Udp);
-    let config = Config { quic: "127.0.0.1:0".parse().unwrap(), udp: taken, socket_buffer_bytes: 1 << 16 };
+    let config = Config {
+        transactions: Some(TransactionPorts { quic: "127.0.0.1:0".parse().unwrap(), udp: taken }),
+        socket_buffer_bytes: 1 << 16,
+        ..Config::default()
+    };
     let error = Rig::<Net>::try_new(&config, &[QUIC_NET], &[NET_QUIC]).err().expect("the port is in use").to_string();
     assert!(error.contains("the UDP TPU port") && error.contains(&taken.to_string()), "{error}");
 }
@@ -251,7 +263,7 @@ fn bytes_are_told_by_peer_in_both_directions() {
     for receiver in &senders[..2] {
         let mut frag = vec![0; Outgoing::HEADER + answer.len()];
         frag[Outgoing::HEADER..].copy_from_slice(&answer);
-        Outgoing::write_header(&mut frag, receiver.local_addr(), 1000, answer.len());
+        Outgoing::write_header(&mut frag, (receiver.local_addr(), PortKind::Quic), 1000, answer.len());
         rig.give(QUIC_NET, 0, &frag);
     }
     turn_until(&mut rig, "the answers are sent", |rig| rig.count().sent == 6);

@@ -187,6 +187,7 @@ impl Tile for Quic {
                 self.server.handle_datagram(now, datagram.from, None, datagram.data);
             }
             PortKind::Udp => self.on_udp(datagram.data, out),
+            PortKind::Tvu | PortKind::Repair => unreachable!("net gives these to shred"),
         }
     }
 
@@ -271,7 +272,7 @@ impl Quic {
             let (segment, data) = (transmit.segment_size.unwrap_or(0), &self.buffer[..transmit.len]);
             out.publish_with(self.net, 0, |buffer| {
                 buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(data);
-                Outgoing::write_header(buffer, transmit.to, segment as u16, data.len())
+                Outgoing::write_header(buffer, (transmit.to, PortKind::Quic), segment as u16, data.len())
             });
             moved = true;
         }

@@ -58,7 +58,7 @@ pub fn merkle_root(shred: &Shred<'_>) -> Option<Hash> {
 
 /// A set of which some shreds have come.
 #[derive(Clone, Debug)]
-struct Assembly {
+pub(super) struct Assembly {
     set: FecSet,
     /// Bit i: shred i is there.
     present: u64,
@@ -117,7 +117,7 @@ impl Deshredder {
             return Ok(Added::Unneeded);
         }
         assembly.keep(shred);
-        if (assembly.present.count_ones() as usize) < DATA_PER_SET {
+        if !assembly.is_enough() {
             return Ok(Added::Kept);
         }
         match assembly.recover(&self.code) {
@@ -168,7 +168,8 @@ impl Deshredder {
 }
 
 impl Assembly {
-    fn begin(shred: &Shred<'_>, root: Hash) -> Self {
+    /// A set whose shreds hash to this root, as its first one says.
+    pub fn begin(shred: &Shred<'_>, root: Hash) -> Self {
         let mut set = FecSet::new();
         set.header = SetHeader {
             slot: shred.slot(),
@@ -187,8 +188,43 @@ impl Assembly {
         }
     }
 
+    /// Whether exactly this shred is there.
+    pub fn has(&self, shred: &Shred<'_>) -> bool {
+        let index = shred.shard_index();
+        self.present >> index & 1 == 1
+            && match index.checked_sub(DATA_PER_SET) {
+                None => self.set.data[index] == *shred.bytes(),
+                Some(position) => self.set.code[position] == *shred.bytes(),
+            }
+    }
+
+    /// The set; whole once it is recovered.
+    pub fn set(&self) -> &FecSet {
+        &self.set
+    }
+
+    /// Bit i: shred i is there.
+    pub fn present(&self) -> u64 {
+        self.present
+    }
+
+    /// What the shreds hash to.
+    pub fn root(&self) -> &Hash {
+        &self.root
+    }
+
+    /// The leader's signature of it.
+    pub fn signature(&self) -> Signature {
+        self.signature
+    }
+
+    /// Whether there are enough to recover the others.
+    pub fn is_enough(&self) -> bool {
+        self.present.count_ones() as usize >= DATA_PER_SET
+    }
+
     /// Whether the shred says of the set what the first one said.
-    fn agrees(&self, shred: &Shred<'_>, root: &Hash) -> bool {
+    pub fn agrees(&self, shred: &Shred<'_>, root: &Hash) -> bool {
         self.root == *root
             && self.chained_root == shred.chained_root()
             && self.signature == shred.signature()
@@ -196,7 +232,8 @@ impl Assembly {
             && self.set.header.resigned == shred.variant().resigned
     }
 
-    fn keep(&mut self, shred: &Shred<'_>) {
+    /// Keeps a shred that agrees.
+    pub fn keep(&mut self, shred: &Shred<'_>) {
         let index = shred.shard_index();
         match index.checked_sub(DATA_PER_SET) {
             None => self.set.data[index].copy_from_slice(shred.bytes()),
@@ -206,7 +243,7 @@ impl Assembly {
     }
 
     /// Makes the shreds that are missing, and checks that all 64 hash to the root.
-    fn recover(&mut self, code: &ReedSolomon) -> Result<(), DeshredError> {
+    pub fn recover(&mut self, code: &ReedSolomon) -> Result<(), DeshredError> {
         let set = &mut self.set;
         let of_data = set.header.variant(ShredKind::Data).erasure_shard();
         let of_code = set.header.variant(ShredKind::Code).erasure_shard();

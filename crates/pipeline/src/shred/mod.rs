@@ -1,17 +1,22 @@
-//! shred: entries into FEC sets, and shreds back into entries.
+//! shred: entries into FEC sets, and shreds back into them.
 //!
-//! reads   entries of the slots that this node leads
-//! writes  FEC sets of 32 data and 32 parity shreds, byte for byte as the cluster makes them
+//! reads   entries of the slots that this node leads; shreds of the others
+//! writes  FEC sets of 32 data and 32 parity shreds, byte for byte as the cluster makes them; shreds, to the next in
+//!         their trees
 //! memory  one batch of entries and one set at a time, see the modules
 //! drops   nothing of its own making; what it refuses of others' is counted by the caller
 //! source  `solana-ledger` 4.2; `oracle/` makes the vectors of the tests with that very crate
 
 mod deshredder;
+mod intake;
+mod receiver;
 mod set;
 mod shredder;
 mod tile;
 
 pub use deshredder::{Added, DeshredError, Deshredder, merkle_root};
+pub use intake::Cluster;
+pub use receiver::{Completed, Missing, Receiver, ReceiverConfig, Refused, Taken, Way};
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
 pub use tile::{Config, Counters, Shred, entry_bytes_within};

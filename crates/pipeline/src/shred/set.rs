@@ -14,6 +14,7 @@
 use hearth_crypto::merkle::{LEAF_PREFIX, SHRED_LEAVES, ShredTree};
 use hearth_crypto::reed_solomon::{FIXED_SHARDS, encode_32};
 use hearth_crypto::sha256::{BLOCK_SIZE, Sha256State, absorb_each, finish_each};
+use hearth_ledger::blockstore::FecSetRecord;
 use hearth_wire::shred::*;
 use hearth_wire::{Hash, Signature};
 
@@ -114,6 +115,33 @@ impl FecSet {
         self.write_data(entry_bytes);
         self.write_code();
         self.hash_leaf_heads();
+    }
+
+    /// The set that was kept as a record, as its leader made it; `None` where its shreds do not come to the root that was
+    /// signed: data shreds that are not filled one after the other, as ours and Agave's are, cannot be made again.
+    pub fn of_record(record: &FecSetRecord<'_>, version: u16) -> Option<Self> {
+        let parent_offset = u16::try_from(record.slot.checked_sub(record.parent_slot)?).ok()?;
+        let mut set = Self::new();
+        // A record does not say whether its last shred ends a batch.
+        [true, false].into_iter().find_map(|ends_batch| {
+            let header = SetHeader {
+                slot: record.slot,
+                parent_offset,
+                version,
+                set_index: record.fec_set_index,
+                reference_tick: record.reference_tick,
+                ends_batch: ends_batch || record.last_in_slot,
+                ends_slot: record.last_in_slot,
+                resigned: record.last_in_slot,
+            };
+            if record.data.len() > header.capacity() {
+                return None;
+            }
+            set.prepare(header, record.data);
+            (*set.chain(&record.chained_root) == record.merkle_root).then_some(())
+        })?;
+        set.sign(&record.signature);
+        Some(set)
     }
 
     fn write_data(&mut self, entry_bytes: &[u8]) {

@@ -1,6 +1,7 @@
-//! The tile: entries in, signed FEC sets out.
+//! The tile: entries in, signed FEC sets out; in a cluster the shreds of others in, and their sets out.
 //!
-//! reads   `poh_shred`, reliable: every entry, tag = slot; `sign_shred`, reliable: signatures, in the order asked;
+//! reads   `poh_shred`, reliable, where the node makes blocks: every entry, tag = slot; `net_shred`, reliable, in a cluster
+//!         (intake.rs); `sign_shred`, reliable: signatures, in the order asked;
 //!         `shred_shred`, reliable: the last root of the slot that another shred tile has made
 //! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable;
 //!         `shred_net`, elective: the shreds of signed sets for each destination
@@ -12,7 +13,7 @@
 //! Each set is chained to the one before, so a leader's sets are made one after the other. Several shred tiles take
 //! the slots in turn and hand the chain on; they do not make a lone leader faster.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use hearth_ledger::blockstore::FecSetRecord;
@@ -20,10 +21,11 @@ use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::shred::DATA_PER_SET;
 
+use super::intake::{self, Cluster, Intake};
 use super::{FecSet, SET_CAPACITY, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
-    MICROBLOCK_MTU, OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, SET_HEADER, SHRED_NET, SHRED_SHRED, SHRED_SIGN,
-    SHRED_STORE, SIGN_SHRED, write_set,
+    Datagram, MICROBLOCK_MTU, NET_SHRED, OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, PortKind, SET_HEADER, SHRED_NET,
+    SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, write_set,
 };
 
 hearth_tile::counters! {
@@ -45,13 +47,57 @@ hearth_tile::counters! {
         unsigned: Gauge,
         /// Shreds given to net, each destination counted.
         shreds_sent: Counter,
-        /// Shreds not sent since net had no room.
+        /// Shreds not sent since net had no room; requests and answers of repair too.
         dropped_shreds: Counter,
+        /// Datagrams that came down Turbine's tree.
+        shreds_received: Counter,
+        /// Shreds that came since they were asked for.
+        shreds_repaired: Counter,
+        /// Shreds of others that were right and new.
+        shreds_taken: Counter,
+        /// Shreds of others that did not come, and were recovered from those that did.
+        shreds_recovered: Counter,
+        /// Shreds of others sent on down the tree, each child counted.
+        shreds_sent_on: Counter,
+        /// FEC sets of others that became complete.
+        sets_completed: Counter,
+        /// Requests for shreds that are missing.
+        repair_requests: Counter,
+        /// Pings of repair's servers that were answered.
+        repair_pings: Counter,
+        /// Datagrams dropped: no shred.
+        dropped_malformed: Counter,
+        /// Shreds dropped: of another shred version.
+        dropped_version: Counter,
+        /// Shreds dropped: too far ahead of what is final.
+        dropped_ahead: Counter,
+        /// Shreds dropped: of a slot that is final, or on a parent that cannot be.
+        dropped_old: Counter,
+        /// Shreds dropped: they break the rules of FEC sets.
+        dropped_rules: Counter,
+        /// Shreds dropped: who leads their slot is not known.
+        dropped_no_leader: Counter,
+        /// Shreds dropped: this node made them.
+        dropped_own: Counter,
+        /// Shreds dropped: there already, or no longer needed.
+        dropped_duplicate: Counter,
+        /// Shreds dropped: their proof leads to no root.
+        dropped_proof: Counter,
+        /// Shreds dropped: the slot's leader did not sign their root.
+        dropped_signature: Counter,
+        /// Shreds dropped: the slot's leader signed them, and something else in their place.
+        dropped_equivocation: Counter,
+        /// Shreds dropped: there was no room for another set or slot; they come again by repair.
+        dropped_no_room: Counter,
+        /// FEC sets dropped: they do not recover to what was signed, or are not chained to their neighbours.
+        dropped_broken_set: Counter,
+        /// Answers of repair dropped: nobody asked for them.
+        dropped_unasked: Counter,
     }
 }
 
 /// The chain that sets belong to.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// The cluster's shred version.
     pub shred_version: u16,
@@ -63,6 +109,8 @@ pub struct Config {
     pub first_slot: u64,
     /// Who gets every shred.
     pub destinations: Vec<SocketAddr>,
+    /// The cluster that the node is in.
+    pub cluster: Option<Cluster>,
 }
 
 /// A batch with transactions is ended after so long: Agave's coalescing time.
@@ -113,13 +161,18 @@ pub struct Shred {
     /// Batches of the slot that may still be ended before they are full.
     early_ends_left: u64,
     early_ends: u64,
-    poh: In,
+    /// Where the node makes no blocks there is none.
+    poh: Option<In>,
     sign: Port,
     store: Port,
     chain_out: Option<Port>,
     answers: In,
     net: Port,
     destinations: Vec<SocketAddr>,
+    shreds: Vec<In>,
+    intake: Option<Intake>,
+    /// Where to the leader sends which shreds of a set.
+    roots: BTreeMap<SocketAddr, Vec<usize>>,
 }
 
 impl Tile for Shred {
@@ -137,8 +190,13 @@ impl Tile for Shred {
         };
         let sets = u64::from(config.shreds_per_slot_max) / DATA_PER_SET as u64;
         let (index, peers) = (host.index() as u64, host.peers() as u64);
-        let net = host.output(SHRED_NET)?;
+        let (net, sign, store) = (host.output(SHRED_NET)?, host.output(SHRED_SIGN)?, host.output(SHRED_STORE)?);
         host.elective(net);
+        let shreds = host.inputs_named(NET_SHRED);
+        if shreds.is_empty() == config.cluster.is_some() {
+            return Err(host.error("a cluster and links from net go together"));
+        }
+        let intake = config.cluster.as_ref().map(|cluster| Intake::new(cluster, host, [net, sign, store]));
         Ok(Self {
             shredder: Shredder::new(shredder, config.chained_root),
             first_slot: config.first_slot,
@@ -153,18 +211,21 @@ impl Tile for Shred {
             origin_us: 0,
             early_ends_left: 0,
             early_ends: sets / SETS_PER_EARLY_END,
-            poh: host.input(POH_SHRED)?,
-            sign: host.output(SHRED_SIGN)?,
-            store: host.output(SHRED_STORE)?,
+            poh: host.inputs_named(POH_SHRED).first().copied(),
+            sign,
+            store,
             chain_out: host.outputs(SHRED_SHRED).first().copied(),
             answers: host.input(SIGN_SHRED)?,
             net,
             destinations: config.destinations.clone(),
+            shreds,
+            intake,
+            roots: BTreeMap::new(),
         })
     }
 
     fn filter(&mut self, meta: &FragMeta, input: In) -> Filter {
-        if input != self.poh {
+        if Some(input) != self.poh {
             return Filter::Take;
         }
         let slot = meta.tag;
@@ -177,10 +238,12 @@ impl Tile for Shred {
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
-        if frag.input() == self.poh {
+        if Some(frag.input()) == self.poh {
             self.on_entry(&PohEntry::read(frag.payload()), out);
         } else if frag.input() == self.answers {
             self.on_signature(frag.tag(), frag.payload(), out);
+        } else if let Some(intake) = self.intake.as_mut().filter(|_| self.shreds.contains(&frag.input())) {
+            intake.datagram(&Datagram::read(frag.payload()), out);
         } else {
             self.on_chained_root(frag.tag(), frag.payload());
         }
@@ -192,7 +255,7 @@ impl Tile for Shred {
             self.end_batch(false, out);
             return Poll::Busy;
         }
-        Poll::Idle
+        if self.intake.as_mut().is_some_and(|intake| intake.work(out)) { Poll::Busy } else { Poll::Idle }
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
@@ -200,7 +263,8 @@ impl Tile for Shred {
     }
 
     fn wait_for(&self) -> WaitFor {
-        WaitFor { deadline: self.coalesce_until, ..WaitFor::default() }
+        let look_at = self.intake.as_ref().map(Intake::deadline);
+        WaitFor { deadline: self.coalesce_until.into_iter().chain(look_at).min(), ..WaitFor::default() }
     }
 }
 
@@ -268,10 +332,14 @@ impl Shred {
     }
 
     fn on_signature(&mut self, tag: u64, payload: &[u8], out: &mut Out<'_, Self>) {
+        let signature = payload.try_into().expect("a signature from sign");
+        if let Some(intake) = self.intake.as_mut().filter(|_| tag & intake::TAG != 0) {
+            return intake.signed(tag, signature, out);
+        }
         let oldest = self.next_tag - self.unsigned.len() as u64;
         assert_eq!(tag, oldest, "sign answers in the order asked");
         let Unsigned { mut set, parent_slot, origin_us } = self.unsigned.pop_front().expect("an answer to a question");
-        set.sign(payload.try_into().expect("a signature from sign"));
+        set.sign(signature);
         out.set_origin(origin_us);
         out.publish_with(self.store, set.header().slot, |buffer| write_message(&set, parent_slot, buffer));
         self.send(&set, out);
@@ -282,31 +350,44 @@ impl Shred {
 }
 
 impl Shred {
-    /// Gives the set's shreds to net, runs of equal shreds in one message, for each destination.
-    fn send(&self, set: &FecSet, out: &mut Out<'_, Self>) {
+    /// Gives the set's shreds to net: all for each destination, and each for the root of its tree.
+    fn send(&mut self, set: &FecSet, out: &mut Out<'_, Self>) {
         let shreds: Vec<&[u8]> = set.shreds().collect();
         for to in &self.destinations {
-            for run in shreds.chunk_by(|a, b| a.len() == b.len()) {
-                let per_message = (OUTGOING_MTU - Outgoing::HEADER) / run[0].len();
-                for part in run.chunks(per_message) {
-                    if out.credits(self.net, 1) == 0 {
-                        out.count.dropped_shreds += part.len() as u64;
-                        continue;
-                    }
-                    out.publish_with(self.net, 0, |buffer| {
-                        let data = part.concat();
-                        buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(&data);
-                        Outgoing::write_header(buffer, *to, part[0].len() as u16, data.len())
-                    });
-                    out.count.shreds_sent += part.len() as u64;
-                }
+            send(self.net, *to, &shreds, out);
+        }
+        let Some(intake) = &mut self.intake else { return };
+        self.roots.values_mut().for_each(Vec::clear);
+        intake.roots(&shreds, out.now(), &mut self.roots);
+        self.roots.retain(|_, places| !places.is_empty());
+        for (to, places) in &self.roots {
+            let shreds: Vec<&[u8]> = places.iter().map(|place| shreds[*place]).collect();
+            send(self.net, *to, &shreds, out);
+        }
+    }
+}
+
+/// Gives shreds to net, runs of equal size in one message.
+fn send(net: Port, to: SocketAddr, shreds: &[&[u8]], out: &mut Out<'_, Shred>) {
+    for run in shreds.chunk_by(|a, b| a.len() == b.len()) {
+        let per_message = (OUTGOING_MTU - Outgoing::HEADER) / run[0].len();
+        for part in run.chunks(per_message) {
+            if out.credits(net, 1) == 0 {
+                out.count.dropped_shreds += part.len() as u64;
+                continue;
             }
+            out.publish_with(net, 0, |buffer| {
+                let data = part.concat();
+                buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(&data);
+                Outgoing::write_header(buffer, (to, PortKind::Tvu), part[0].len() as u16, data.len())
+            });
+            out.count.shreds_sent += part.len() as u64;
         }
     }
 }
 
 /// Writes the message for the store; returns its size.
-fn write_message(set: &FecSet, parent_slot: u64, buffer: &mut [u8]) -> usize {
+pub(super) fn write_message(set: &FecSet, parent_slot: u64, buffer: &mut [u8]) -> usize {
     let mut at = SET_HEADER;
     for chunk in set.entry_chunks() {
         buffer[at..at + chunk.len()].copy_from_slice(chunk);

@@ -7,23 +7,30 @@
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
 //!
-//! A Merkle root is 32 bytes. A transaction's message, a gossip value or a vote is longer, so a shred tile that was
-//! taken over cannot have any of those signed. What store asks for must be a message with one instruction, to the vote
+//! A Merkle root is 32 bytes. What a repair request signs is 88 or 96, and names this node as the sender; a pong is over a
+//! hash that is made here. A transaction's message, a gossip value or a vote is none of those, so a shred tile that was
+//! taken over cannot have any of them signed. What store asks for must be a message with one instruction, to the vote
 //! program, that only the node signs: it moves no lamports but the fee.
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 use zeroize::Zeroize;
 
+use hearth_cluster::gossip::pong_hash;
 use hearth_ledger::tower::is_vote_message;
+use hearth_wire::repair::is_repair_request;
 
-use crate::links::{SHRED_SIGN, SIGN_SHRED, SIGN_STORE, STORE_SIGN};
+use crate::links::{PONG, SHRED_SIGN, SIGN_SHRED, SIGN_STORE, STORE_SIGN};
 
 hearth_tile::counters! {
     /// What sign counts.
     pub struct Counters {
         /// Merkle roots signed for shred.
         signed_shred: Counter,
+        /// Repair requests signed for shred.
+        signed_repair: Counter,
+        /// Pongs signed for shred.
+        signed_pongs: Counter,
         /// Votes signed for store.
         signed_votes: Counter,
         /// Requests refused because their form does not fit the role of the asking link.
@@ -69,12 +76,29 @@ impl Tile for Sign {
             return self.vote(port, &frag, out);
         }
         let answer = self.shred.iter().find(|(input, _)| *input == frag.input()).map(|(_, port)| *port);
-        let (Some(port), Ok(root)) = (answer, <&[u8; 32]>::try_from(frag.payload())) else {
+        let Some(port) = answer else {
             out.count.refused += 1;
             return out.filtered();
         };
-        out.publish(port, frag.tag(), &self.key.sign(root));
-        out.count.signed_shred += 1;
+        let signature = match frag.payload() {
+            root if root.len() == 32 => {
+                out.count.signed_shred += 1;
+                self.key.sign(root)
+            }
+            request if is_repair_request(request, &self.key.public_key()) => {
+                out.count.signed_repair += 1;
+                self.key.sign(request)
+            }
+            ping if ping.len() == 36 && ping.starts_with(&PONG) => {
+                out.count.signed_pongs += 1;
+                self.key.sign(&pong_hash(ping[4..].try_into().expect("32 bytes")))
+            }
+            _ => {
+                out.count.refused += 1;
+                return out.filtered();
+            }
+        };
+        out.publish(port, frag.tag(), &signature);
     }
 }
 

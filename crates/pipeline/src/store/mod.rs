@@ -94,17 +94,30 @@ pub struct Config {
     ledger: Arc<Ledger>,
     /// Who votes, where the topology lets it.
     node: Pubkey,
+    /// Others make the blocks: whoever executes them tells the ledger which are durable.
+    follows: bool,
 }
 
 impl Config {
     /// One tile can be made of it: it takes the store.
     pub fn new(store: BlockStore, ledger: Arc<Ledger>) -> Self {
-        Self { store: Mutex::new(Some(store)), history: Mutex::new(None), ledger, node: Pubkey::default() }
+        Self {
+            store: Mutex::new(Some(store)),
+            history: Mutex::new(None),
+            ledger,
+            node: Pubkey::default(),
+            follows: false,
+        }
     }
 
     /// With a history to keep.
     pub fn with_history(self, history: History) -> Self {
         Self { history: Mutex::new(Some(history)), ..self }
+    }
+
+    /// Of a node that executes a block after it is stored, and tells the ledger then.
+    pub fn following(self) -> Self {
+        Self { follows: true, ..self }
     }
 
     /// Votes for `node`, where the topology has the links for it and the chain a vote account.
@@ -124,6 +137,7 @@ pub struct Store {
     /// When the recorder is to be asked again.
     record_at: Option<u64>,
     voter: Option<Voter>,
+    follows: bool,
     /// The newest block that is durable with all before it.
     durable_slot: u64,
     /// The newest block that the ledger was told of.
@@ -170,6 +184,7 @@ impl Tile for Store {
             store: Some(store),
             voter: Voter::new(&config.ledger, &config.node, host)?,
             ledger: config.ledger.clone(),
+            follows: config.follows,
             recorder,
             sets: host.inputs_named(SHRED_STORE),
             record_at: None,
@@ -330,6 +345,7 @@ impl Store {
             // Where the node votes, the ledger hears of the block once it has voted for it.
             match &mut self.voter {
                 Some(voter) => voter.durable(sure),
+                None if self.follows => {}
                 None => self.ledger.mark_stored(sure),
             }
             return Poll::Busy;

@@ -1,13 +1,15 @@
-//! Who the node is. It is alone, and leads every slot.
+//! Who the node is, and who else is there.
 //!
 //! reads   what the caller gave
 //! writes  results
 //! memory  none kept
 //! source  `getClusterNodes` of `solana-rpc` 4.2
 
+use hearth_wire::base58::encode_32;
 use serde_json::{Value, json};
 
 use super::Api;
+use crate::config::ClusterNode;
 use crate::jsonrpc::Failure;
 use crate::params::Params;
 
@@ -25,27 +27,49 @@ impl Api {
 
     pub fn get_identity(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(0)?;
-        Ok(json!({ "identity": self.leader() }))
+        Ok(json!({ "identity": *encode_32(&self.identity) }))
     }
 
     pub fn get_cluster_nodes(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(0)?;
-        Ok(json!([{
-            "pubkey": self.leader(),
-            "gossip": null,
-            "tvu": null,
-            "tpu": self.tpu,
-            "tpuQuic": self.tpu_quic,
-            "tpuForwards": null,
-            "tpuForwardsQuic": null,
-            "tpuVote": null,
-            "serveRepair": null,
-            "rpc": self.http,
-            "pubsub": self.websocket,
-            "version": crate::VERSION,
-            "clientId": "Hearth",
-            "featureSet": self.feature_set,
-            "shredVersion": self.shred_version,
-        }]))
+        let others = (self.cluster_nodes)();
+        let others = others.iter().filter(|node| node.identity != self.identity).map(told);
+        let own = ClusterNode { rpc: Some(self.http), pubsub: Some(self.websocket), ..self.own() };
+        Ok([told(&own)].into_iter().chain(others).collect())
     }
+
+    /// This node: what it tells the others, and what it is without them.
+    fn own(&self) -> ClusterNode {
+        let told = (self.cluster_nodes)().into_iter().find(|node| node.identity == self.identity);
+        ClusterNode {
+            identity: self.identity,
+            tpu: Some(self.tpu),
+            tpu_quic: Some(self.tpu_quic),
+            version: crate::VERSION.into(),
+            client: "Hearth".into(),
+            feature_set: self.feature_set,
+            shred_version: self.shred_version,
+            ..told.unwrap_or_default()
+        }
+    }
+}
+
+fn told(node: &ClusterNode) -> Value {
+    json!({
+        "pubkey": *encode_32(&node.identity),
+        "gossip": node.gossip,
+        "tvu": node.tvu,
+        "tpu": node.tpu,
+        "tpuQuic": node.tpu_quic,
+        "tpuForwards": null,
+        "tpuForwardsQuic": node.tpu_forwards_quic,
+        "tpuVote": node.tpu_vote,
+        "serveRepair": node.serve_repair,
+        "rpc": node.rpc,
+        "pubsub": node.pubsub,
+        "version": node.version,
+        "clientId": node.client,
+        "featureSet": node.feature_set,
+        "shredVersion": node.shred_version,
+    })
 }

@@ -5,9 +5,11 @@
 //! memory  at most an epoch's slots as numbers, for a leader schedule
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and codes
 //!
-//! The node leads every slot, so a schedule is known for every epoch; it is told, as by the cluster, for those up to
-//! the next one.
+//! A schedule is told, as by the cluster, for the epochs up to the next one. A node without stakes leads every slot.
 
+use std::collections::BTreeMap;
+
+use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 use serde_json::{Map, Value, json};
 
@@ -65,20 +67,23 @@ impl Api {
         };
         let identity = options.pubkey("identity")?;
         let newest = self.ledger.slot(options.commitment()?);
-        if self.epoch(slot.unwrap_or(newest)) > self.last_scheduled_epoch() {
+        let epoch = self.epoch(slot.unwrap_or(newest));
+        if epoch > self.last_scheduled_epoch() {
             return Ok(Value::Null);
         }
-        let mut schedule = Map::new();
-        if identity.is_none_or(|wanted| wanted == self.identity) {
-            schedule.insert(self.leader(), (0..self.ledger.slots_per_epoch()).collect());
+        let first = epoch * self.ledger.slots_per_epoch();
+        let mut schedule: BTreeMap<Pubkey, Vec<u64>> = BTreeMap::new();
+        for index in 0..self.ledger.slots_per_epoch() {
+            schedule.entry(self.leader_of(first + index)).or_default().push(index);
         }
-        Ok(Value::Object(schedule))
+        let wanted = schedule.into_iter().filter(|(leader, _)| identity.is_none_or(|wanted| wanted == *leader));
+        Ok(wanted.map(|(leader, slots)| (encode_32(&leader).to_string(), json!(slots))).collect::<Map<_, _>>().into())
     }
 
     pub fn get_slot_leader(&self, params: Params<'_>) -> Result<Value, Failure> {
         let options = params.at_most(1)?.options(0)?;
-        self.slot_for(options.commitment()?, options)?;
-        Ok(json!(self.leader()))
+        let slot = self.slot_for(options.commitment()?, options)?;
+        Ok(json!(*encode_32(&self.leader_of(slot))))
     }
 
     pub fn get_slot_leaders(&self, params: Params<'_>) -> Result<Value, Failure> {
@@ -94,7 +99,8 @@ impl Api {
             let message = format!("Invalid slot range: leader schedule for epoch {epoch} is unavailable");
             return Err(Failure::invalid_params(message));
         }
-        Ok(json!(vec![self.leader(); count as usize]))
+        let leaders = (first..first.saturating_add(count)).map(|slot| encode_32(&self.leader_of(slot)).to_string());
+        Ok(leaders.collect())
     }
 
     pub fn get_block_production(&self, params: Params<'_>) -> Result<Value, Failure> {
@@ -123,11 +129,15 @@ impl Api {
         if last > newest {
             return Err(Failure::invalid_params(format!("lastSlot, {last}, is too large; max {newest}")));
         }
-        let mut by_identity = Map::new();
-        if identity.is_none_or(|wanted| wanted == self.identity) {
-            let produced = (first..=last).filter(|slot| history.has(*slot)).count();
-            by_identity.insert(self.leader(), json!([last + 1 - first, produced]));
+        let mut counts: BTreeMap<Pubkey, [u64; 2]> = BTreeMap::new();
+        for slot in first..=last {
+            let [led, produced] = counts.entry(self.leader_of(slot)).or_default();
+            *led += 1;
+            *produced += u64::from(history.has(slot));
         }
+        let wanted = counts.into_iter().filter(|(leader, _)| identity.is_none_or(|wanted| wanted == *leader));
+        let by_identity: Map<_, _> =
+            wanted.map(|(leader, counts)| (encode_32(&leader).to_string(), json!(counts))).collect();
         let value = json!({ "byIdentity": by_identity, "range": { "firstSlot": first, "lastSlot": last } });
         Ok(with_context(self.ledger.slot(options.commitment()?), value))
     }
@@ -166,7 +176,8 @@ impl Api {
     }
 
     /// The leader's address.
-    pub fn leader(&self) -> String {
-        encode_32(&self.identity).to_string()
+    /// Who leads a slot: by stake, and where there is none, or none is known, this node.
+    fn leader_of(&self, slot: u64) -> Pubkey {
+        self.ledger.leader_at(slot).map_or(self.identity, |leader| leader.node)
     }
 }

@@ -33,13 +33,14 @@ use std::time::Duration;
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Bank, Commitment, Executor, Fates, Ledger, StateView};
 use hearth_serve::dashboard::{self, Dashboard};
+use hearth_serve::file::Downloads;
 use hearth_serve::rate::RateLimit;
 use hearth_wire::{Pubkey, Txn};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::config::{Limits, RpcNode, TransactionInlet};
+use crate::config::{ClusterNodes, Limits, Offer, RpcNode, TransactionInlet};
 use crate::counters::Counters;
 use crate::history::HistoryView;
 use crate::jsonrpc::{Answerer, Failure, Request};
@@ -54,6 +55,9 @@ use resend::ResendQueue;
 /// Between two looks at something that is awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
+/// Files that nodes download at once: more would take the disk from the chain.
+const DOWNLOADS_MAX: usize = 8;
+
 /// What answers.
 pub struct Api {
     pub(crate) ledger: Arc<Ledger>,
@@ -62,6 +66,9 @@ pub struct Api {
     pub(crate) transaction_history: bool,
     pub(crate) rate: RateLimit,
     pub(crate) dashboard: Option<Dashboard>,
+    pub(crate) offer: Offer,
+    pub(crate) downloads: Downloads,
+    cluster_nodes: ClusterNodes,
     inlet: Mutex<Box<dyn TransactionInlet>>,
     resend: ResendQueue,
     /// For simulations: those that are not at work.
@@ -102,6 +109,9 @@ impl Api {
                 .look_at
                 .map(|look_at| Dashboard::new(dashboard::Ledger::Solana, look_at, node.counters.clone())),
             counters: node.counters,
+            offer: node.offer,
+            downloads: Downloads::at_once(DOWNLOADS_MAX, limits.patience),
+            cluster_nodes: node.cluster_nodes,
             inlet: Mutex::new(node.inlet),
             resend: ResendQueue::default(),
             executors: Mutex::default(),

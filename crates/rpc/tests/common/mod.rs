@@ -195,6 +195,8 @@ impl Chain {
             sign_as_faucet: Box::new(move |message| key.sign(message)),
             verify,
             shred_version: 77,
+            offer: Box::new(|_| None),
+            cluster_nodes: Box::new(Vec::new),
             tpu: "127.0.0.1:9001".parse().unwrap(),
             tpu_quic: "127.0.0.1:9007".parse().unwrap(),
             transaction_history,

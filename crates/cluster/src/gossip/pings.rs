@@ -1,0 +1,112 @@
+//! Who has shown to be at an address: pings that wait, and pongs that count.
+//!
+//! reads   nodes with their addresses; hashes of pongs
+//! writes  tokens for pings
+//! memory  at most [`PINGS_MAX`] of each, some 250 B for both
+//! drops   pongs that nobody waits for; beyond the bound, what is oldest
+//! source  `solana-gossip` 4.2.2, `ping_pong.rs`
+
+use std::net::SocketAddrV4;
+
+use hearth_crypto::sha256::sha256;
+use hearth_wire::gossip::PONG_DOMAIN;
+use hearth_wire::{Hash, Pubkey};
+
+use super::bounded::Bounded;
+use super::config::{PING_MS, PINGS_MAX, PONG_MS};
+use super::random::Random;
+
+/// A node at an address.
+pub(super) type Node = (Pubkey, SocketAddrV4);
+
+/// The hash that a pong to this token has.
+pub fn pong_hash(token: &[u8; 32]) -> Hash {
+    sha256(&[&PONG_DOMAIN, token])
+}
+
+/// Pings and pongs.
+pub(super) struct Pings {
+    /// When it was sent, and what the answer is.
+    waiting: Bounded<Node, (u64, Hash)>,
+    /// When it came.
+    answered: Bounded<Node, u64>,
+}
+
+impl Pings {
+    pub fn new() -> Self {
+        Self { waiting: Bounded::new(PINGS_MAX), answered: Bounded::new(PINGS_MAX) }
+    }
+
+    /// How many wait, and how many have answered.
+    pub fn len(&self) -> (usize, usize) {
+        (self.waiting.len(), self.answered.len())
+    }
+
+    /// Whether a node has answered, and a token for it if it is to be asked now.
+    pub fn check(&mut self, node: Node, now: u64, random: &mut Random) -> (bool, Option<[u8; 32]>) {
+        let age = self.answered.get(&node).map(|at| now.saturating_sub(*at));
+        let has_answered = age.is_some_and(|age| age <= PONG_MS);
+        if age.is_some() && !has_answered {
+            self.answered.remove(&node);
+        }
+        if has_answered && age.is_some_and(|age| age <= PONG_MS / 4) {
+            return (true, None);
+        }
+        if self.waiting.get(&node).is_some_and(|(sent, _)| now.saturating_sub(*sent) < PING_MS) {
+            return (has_answered, None);
+        }
+        let mut token = [0; 32];
+        token[..8].copy_from_slice(&random.word().to_le_bytes());
+        self.waiting.set(node, (now, pong_hash(&token)));
+        (has_answered, Some(token))
+    }
+
+    /// Whether a pong is waited for from there.
+    pub fn expects(&self, node: &Node, hash: &Hash) -> bool {
+        self.waiting.get(node).is_some_and(|(_, wanted)| wanted == hash)
+    }
+
+    /// Notes a pong that was waited for.
+    pub fn answer(&mut self, node: Node, now: u64) {
+        self.waiting.remove(&node);
+        self.answered.set(node, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_the_vector() {
+        let hex: String = pong_hash(&[0; 32]).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "261e9e32a52b19636f56ffcd091aac94279c4d1df918d783197689eb73975cd5");
+    }
+
+    #[test]
+    fn a_node_is_asked_at_most_each_20_seconds_and_believed_for_1280() {
+        let mut random = Random::new([1; 32]);
+        let mut pings = Pings::new();
+        let node = ([1; 32], "10.0.0.1:5".parse().unwrap());
+        let elsewhere = ([1; 32], "10.0.0.1:6".parse().unwrap());
+        let (verdict, token) = pings.check(node, 1_000, &mut random);
+        let hash = pong_hash(&token.expect("asked at once"));
+        assert!(!verdict && token.unwrap()[8..] == [0; 24]);
+        assert_eq!(pings.check(node, 20_999, &mut random), (false, None));
+        let second = pings.check(node, 21_000, &mut random).1.expect("asked again");
+        assert_ne!(Some(second), token);
+        assert!(!pings.expects(&node, &hash), "the first token is forgotten");
+        let hash = pong_hash(&second);
+        assert!(pings.expects(&node, &hash) && !pings.expects(&elsewhere, &hash));
+        pings.answer(node, 21_100);
+        assert!(!pings.expects(&node, &hash), "it counts once");
+        assert_eq!(pings.check(node, 21_100 + PONG_MS / 4, &mut random), (true, None));
+        assert!(
+            matches!(pings.check(node, 21_101 + PONG_MS / 4, &mut random), (true, Some(_))),
+            "asked before it ends"
+        );
+        assert_eq!(pings.check(node, 21_102 + PONG_MS / 4, &mut random), (true, None));
+        assert!(matches!(pings.check(node, 21_101 + PONG_MS, &mut random), (false, Some(_))));
+        assert!(!pings.check(elsewhere, 22_000, &mut random).0);
+    }
+}

@@ -1,0 +1,215 @@
+//! The thread of gossip: one socket, one state machine.
+//!
+//! reads   datagrams at the node's gossip port; stakes, in the ledger
+//! writes  datagrams; views of the cluster, for the tiles and for the RPC
+//! memory  gossip's table; 64 KiB
+//! drops   what the state machine refuses, counted there
+//! source  `docs/gossip.md`
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddrV4, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hearth_cluster::gossip::{Config as GossipConfig, Event, Gossip, Outbox};
+use hearth_cluster::view::{View, Views};
+use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::Ledger;
+use hearth_rpc::ClusterNode;
+use hearth_wire::Pubkey;
+use hearth_wire::gossip::{ContactInfo, SocketKind};
+
+use super::echo::EchoServer;
+use super::now_ms;
+
+/// The longest wait for a datagram: what else is due waits no longer.
+const WAIT_MAX_MS: u64 = 20;
+/// How often what gossip knows is looked at for others.
+const VIEW_MS: u64 = 100;
+/// How often the stakes are looked at.
+const STAKES_MS: u64 = 5_000;
+/// Milliseconds of a slot as the cluster counts them for timeouts.
+const SLOT_MS: u64 = 400;
+
+/// What others see of gossip.
+#[derive(Default)]
+pub struct Seen {
+    /// For the tiles.
+    pub views: Arc<Views>,
+    nodes: Mutex<Vec<ClusterNode>>,
+    /// Another process has this node's key.
+    pub is_double: AtomicBool,
+}
+
+impl Seen {
+    /// The nodes that gossip knows.
+    pub fn nodes(&self) -> Vec<ClusterNode> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Gossip, running; dropping it stops it.
+pub struct GossipThread {
+    /// What it knows.
+    pub seen: Arc<Seen>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    _echo: EchoServer,
+}
+
+/// What the thread is made of.
+pub struct Start {
+    /// Where to listen.
+    pub address: SocketAddrV4,
+    /// Whom to begin with.
+    pub entrypoints: Vec<SocketAddrV4>,
+    /// The node's key.
+    pub key: SigningKey,
+    /// What the node says of itself.
+    pub own: ContactInfo,
+    /// Whose stakes count; `None` before the chain is known.
+    pub ledger: Option<Arc<Ledger>>,
+}
+
+impl GossipThread {
+    /// Listens.
+    pub fn start(start: Start) -> io::Result<Self> {
+        let socket = UdpSocket::bind(start.address)?;
+        let echo = EchoServer::start(start.address, start.own.shred_version)?;
+        let config = GossipConfig {
+            entrypoints: start.entrypoints,
+            allow_private: start.address.ip().is_loopback() || start.address.ip().is_private(),
+            ..GossipConfig::default()
+        };
+        let mut seed = [0; 32];
+        hearth_tile::sys::random::fill(&mut seed);
+        let seen = Arc::new(Seen::default());
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut driver = Driver {
+            socket,
+            gossip: Gossip::new(config, start.key, start.own, seed, now_ms()),
+            ledger: start.ledger,
+            seen: Arc::clone(&seen),
+            view_at: 0,
+            stakes_at: 0,
+        };
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("gossip".into()).spawn(move || driver.run(&stopped))?;
+        Ok(Self { seen, stop, thread: Some(thread), _echo: echo })
+    }
+}
+
+impl Drop for GossipThread {
+    fn drop(&mut self) {
+        self.stop.store(true, SeqCst);
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+struct Driver {
+    socket: UdpSocket,
+    gossip: Gossip,
+    ledger: Option<Arc<Ledger>>,
+    seen: Arc<Seen>,
+    view_at: u64,
+    stakes_at: u64,
+}
+
+impl Driver {
+    fn run(&mut self, stop: &AtomicBool) {
+        let (mut out, mut buffer) = (Outbox::default(), vec![0; 1 << 16]);
+        while !stop.load(SeqCst) {
+            let now = now_ms();
+            if now >= self.stakes_at {
+                self.stakes_at = now + STAKES_MS;
+                self.stakes();
+            }
+            self.gossip.tick(now, &mut out);
+            let wait = self.gossip.next_tick().saturating_sub(now).clamp(1, WAIT_MAX_MS);
+            // A wait of at least a millisecond is one that the system takes.
+            let _ = self.socket.set_read_timeout(Some(Duration::from_millis(wait)));
+            match self.socket.recv_from(&mut buffer) {
+                Ok((size, from)) => self.gossip.receive(now_ms(), from, &buffer[..size], &mut out),
+                // Nothing came in time; or a datagram of ours was refused somewhere.
+                Err(error) if error.kind() != ErrorKind::Interrupted => {}
+                Err(_) => {}
+            }
+            for (to, bytes) in out.iter() {
+                // A datagram that is not sent is one that is lost: gossip says it again.
+                let _ = self.socket.send_to(bytes, to);
+            }
+            out.clear();
+            while let Some(event) = self.gossip.next_event() {
+                if matches!(event, Event::DuplicateInstance { .. }) {
+                    self.seen.is_double.store(true, SeqCst);
+                }
+            }
+            if now >= self.view_at {
+                self.view_at = now + VIEW_MS;
+                self.view();
+            }
+        }
+    }
+
+    fn stakes(&mut self) {
+        let Some(ledger) = &self.ledger else { return };
+        let epoch = ledger.clock().epoch;
+        let mut stakes: HashMap<Pubkey, u64> = HashMap::new();
+        for vote in ledger.epoch_stakes(epoch).iter().flat_map(|stakes| &stakes.votes) {
+            *stakes.entry(vote.node).or_default() += vote.stake;
+        }
+        self.gossip.set_stakes(stakes, ledger.slots_per_epoch() * SLOT_MS);
+    }
+
+    fn view(&self) {
+        let gossip = &self.gossip;
+        let others = gossip.contact_infos().filter(|contact| contact.pubkey != *gossip.identity());
+        self.seen.views.put(View {
+            own_tvu: gossip.own().socket(SocketKind::Tvu),
+            tvu: gossip.tvu_peers().collect(),
+            repair: gossip.repair_peers(0).collect(),
+            tpu: others
+                .map(|contact| {
+                    let socket = |kind| gossip.socket(contact, kind);
+                    (contact.pubkey, socket(SocketKind::Tpu), socket(SocketKind::TpuVote))
+                })
+                .collect(),
+        });
+        let nodes = gossip.contact_infos().map(|contact| told(gossip, contact)).collect();
+        *self.seen.nodes.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
+    }
+}
+
+/// The programs that have a number; others are told by it.
+const CLIENTS: [&str; 8] =
+    ["SolanaLabs", "JitoLabs", "Frankendancer", "Agave", "AgavePaladin", "Firedancer", "AgaveBam", "Sig"];
+
+fn told(gossip: &Gossip, contact: &ContactInfo) -> ClusterNode {
+    let socket = |kind| gossip.socket(contact, kind).map(Into::into);
+    let client = contact.version.client;
+    ClusterNode {
+        identity: contact.pubkey,
+        gossip: socket(SocketKind::Gossip),
+        tvu: socket(SocketKind::Tvu),
+        tpu: socket(SocketKind::Tpu),
+        tpu_quic: socket(SocketKind::TpuQuic),
+        tpu_forwards_quic: socket(SocketKind::TpuForwardsQuic),
+        tpu_vote: socket(SocketKind::TpuVote),
+        serve_repair: socket(SocketKind::ServeRepair),
+        rpc: socket(SocketKind::Rpc),
+        pubsub: socket(SocketKind::RpcPubsub),
+        version: contact.version.to_string(),
+        client: match client {
+            CLIENT => "Hearth".into(),
+            client => CLIENTS.get(usize::from(client)).map_or(format!("Unknown({client})"), ToString::to_string),
+        },
+        feature_set: Some(contact.version.feature_set),
+        shred_version: contact.shred_version,
+    }
+}
+
+/// What this program calls itself in gossip: a number that no other has.
+pub const CLIENT: u16 = 0x4865;

@@ -1,0 +1,227 @@
+//! How a node joins a cluster that it knows nothing of but an address.
+//!
+//! reads   the entrypoint's answers; gossip; a peer's genesis, over HTTP
+//! writes  `genesis.json` and `genesis.accounts` in the ledger's folder, whole or not at all
+//! memory  64 KiB
+//! drops   a genesis that is damaged, or of another shred version than the cluster's: the next peer is asked
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, SocketAddrV4, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::Genesis;
+use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
+
+use super::gossip::{CLIENT, GossipThread, Start};
+use super::{echo, now_ms};
+use crate::keys::{self, Identity};
+use crate::say::note;
+use crate::stop::StopSignal;
+
+/// How long nothing is said while nobody answers.
+const SAY_EVERY: Duration = Duration::from_secs(5);
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a peer has to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest genesis.
+const GENESIS_MAX: u64 = 1 << 30;
+/// The longest line of an answer's head.
+const LINE_MAX: u64 = 8 << 10;
+
+/// Why a node cannot join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// Gossip's socket.
+    #[error("gossip cannot listen on {address}: {source} (gossip.port)")]
+    Listen {
+        /// Where.
+        address: SocketAddrV4,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The folder.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// What.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The folder has another chain.
+    #[error(
+        "the chain in the ledger folder has shred version {own}, the cluster at {entrypoint} has {theirs}: name another folder (--ledger), or --reset this one"
+    )]
+    OtherChain {
+        /// The folder's.
+        own: u16,
+        /// The cluster's.
+        theirs: u16,
+        /// Where the cluster is.
+        entrypoint: SocketAddrV4,
+    },
+    /// A key.
+    #[error(transparent)]
+    Key(#[from] keys::KeyError),
+    /// Ctrl-C.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Sees to it that the folder has the cluster's genesis.
+pub fn genesis(
+    folder: &Path,
+    identity: &Identity,
+    gossip: SocketAddrV4,
+    entrypoints: &[SocketAddrV4],
+    stop: &StopSignal,
+) -> Result<(), JoinError> {
+    let path = folder.join("genesis.json");
+    if path.exists() {
+        // Whether the chain goes on elsewhere is seen once the node runs; here only that it is the same.
+        let own = Genesis::load(&path).ok().map(|genesis| genesis.shred_version());
+        let theirs = entrypoints.iter().find_map(|at| Some((*at, echo::shred_version(*at).ok()??)));
+        return match (own, theirs) {
+            (Some(own), Some((entrypoint, theirs))) if own != theirs => {
+                Err(JoinError::OtherChain { own, theirs, entrypoint })
+            }
+            _ => Ok(()),
+        };
+    }
+    let shred_version = wait(stop, &format!("waiting for {entrypoints:?}"), || {
+        entrypoints.iter().find_map(|at| echo::shred_version(*at).ok().flatten())
+    })?;
+    let own = contact(identity, shred_version).with(SocketKind::Gossip, gossip);
+    let key = SigningKey::from_seed(&identity.seed);
+    let start = Start { address: gossip, entrypoints: entrypoints.to_vec(), key, own, ledger: None };
+    let thread = GossipThread::start(start).map_err(|source| JoinError::Listen { address: gossip, source })?;
+    let mut failed: Vec<SocketAddr> = vec![];
+    wait(stop, "looking for a node that has the genesis", || {
+        let peers = thread.seen.nodes().into_iter().filter(|node| node.identity != identity.public);
+        let peer = peers.filter_map(|node| node.rpc).find(|rpc| !failed.contains(rpc))?;
+        match fetch_genesis(peer, folder, shred_version) {
+            Ok(()) => Some(Ok(())),
+            Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
+            Err(Fetch::Peer(why)) => {
+                note(format_args!("notice: no genesis from {peer}: {why}"));
+                failed.push(peer);
+                None
+            }
+        }
+    })?
+}
+
+/// This node as it tells others of itself, without sockets.
+pub fn contact(identity: &Identity, shred_version: u16) -> ContactInfo {
+    let number = |text: &str| text.parse().unwrap_or_default();
+    let version = Version {
+        major: number(env!("CARGO_PKG_VERSION_MAJOR")),
+        minor: number(env!("CARGO_PKG_VERSION_MINOR")),
+        patch: number(env!("CARGO_PKG_VERSION_PATCH")),
+        commit: 0,
+        feature_set: hearth_svm::feature_set_id(),
+        client: CLIENT,
+    };
+    ContactInfo::new(identity.public, now_ms() * 1_000, shred_version, version)
+}
+
+/// Asks again and again; says what it waits for.
+fn wait<T>(stop: &StopSignal, what: &str, mut ask: impl FnMut() -> Option<T>) -> Result<T, JoinError> {
+    let mut said = Instant::now();
+    loop {
+        if let Some(found) = ask() {
+            return Ok(found);
+        }
+        if stop.is_set() {
+            return Err(JoinError::Stopped);
+        }
+        if said.elapsed() > SAY_EVERY {
+            said = Instant::now();
+            note(format_args!("  … {what}"));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+enum Fetch {
+    Peer(String),
+    Write(String, io::Error),
+}
+
+/// Downloads both files of a genesis, and keeps them if they are what the cluster has.
+fn fetch_genesis(peer: SocketAddr, folder: &Path, shred_version: u16) -> Result<(), Fetch> {
+    let joining = folder.join("joining");
+    let write = |source| Fetch::Write(joining.display().to_string(), source);
+    std::fs::create_dir_all(&joining).map_err(write)?;
+    for name in ["genesis.accounts", "genesis.json"] {
+        download(peer, &format!("/{name}"), &joining.join(name), GENESIS_MAX)?;
+    }
+    let found = Genesis::load(&joining.join("genesis.json")).map_err(|why| Fetch::Peer(why.to_string()))?;
+    if found.shred_version() != shred_version {
+        let found = found.shred_version();
+        return Err(Fetch::Peer(format!("its shred version is {found}, the cluster's {shred_version}")));
+    }
+    // The file of accounts first: a genesis is there when its own file is.
+    for name in ["genesis.accounts", "genesis.json"] {
+        std::fs::rename(joining.join(name), folder.join(name)).map_err(write)?;
+    }
+    std::fs::remove_dir_all(&joining).map_err(write)
+}
+
+/// Writes what is at a path of a node's HTTP to a file.
+fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64) -> Result<(), Fetch> {
+    let failed = |why: io::Error| Fetch::Peer(format!("{path}: {why}"));
+    let connect = || {
+        let mut stream = TcpStream::connect_timeout(&peer, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {peer}\r\nConnection: close\r\n\r\n").as_bytes())?;
+        Ok(BufReader::new(stream))
+    };
+    let mut stream = connect().map_err(failed)?;
+    let size = head(&mut stream).map_err(failed)?;
+    if size > size_max {
+        return Err(Fetch::Peer(format!("{path}: {size} bytes are too many")));
+    }
+    let write = |source| Fetch::Write(to.display().to_string(), source);
+    let mut file = File::create(to).map_err(write)?;
+    let (mut left, mut buffer) = (size, vec![0; 64 << 10]);
+    while left > 0 {
+        let wanted = buffer.len().min(left as usize);
+        let read = stream.read(&mut buffer[..wanted]).map_err(failed)?;
+        if read == 0 {
+            return Err(Fetch::Peer(format!("{path}: it ended {left} bytes short")));
+        }
+        file.write_all(&buffer[..read]).map_err(write)?;
+        left -= read as u64;
+    }
+    file.sync_all().map_err(write)
+}
+
+/// Reads an answer's head; the size of its body.
+fn head(stream: &mut BufReader<TcpStream>) -> io::Result<u64> {
+    let mut line = || {
+        let mut line = String::new();
+        stream.take(LINE_MAX).read_line(&mut line)?;
+        Ok::<String, io::Error>(line.trim_end().to_owned())
+    };
+    let status = line()?;
+    if status.split(' ').nth(1) != Some("200") {
+        return Err(io::Error::other(if status.is_empty() { "no answer".into() } else { status }));
+    }
+    let mut size = None;
+    loop {
+        let line = line()?;
+        if line.is_empty() {
+            return size.ok_or_else(|| io::Error::other("an answer without a length"));
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            size = value.trim().parse().ok();
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The threads of a node that is in a cluster, beside its tiles: gossip, repair's server, replay; and how it joins.
+//!
+//! reads   datagrams, requests; the block store
+//! writes  views of the cluster for the tiles and the RPC; the ledger, where the node follows
+//! memory  gossip's table, see `docs/gossip.md`; a few sets
+//!
+//! The walk: [`join`] (who is there, their genesis) → [`gossip`] (stays in touch) → the tiles take shreds → [`replay`]
+//! executes what is whole; [`repair`] serves what others lack, [`forward`] sends on what clients hand in.
+
+mod echo;
+pub mod forward;
+pub mod gossip;
+pub mod join;
+pub mod repair;
+pub mod replay;
+
+use std::net::SocketAddrV4;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::config::Config;
+
+/// Where a node in a cluster listens beside its other ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClusterPorts {
+    /// Gossip, UDP; the IP echo server, TCP.
+    pub gossip: SocketAddrV4,
+    /// Shreds down the tree.
+    pub tvu: SocketAddrV4,
+    /// Shreds that were asked for.
+    pub repair: SocketAddrV4,
+    /// Requests for shreds.
+    pub serve_repair: SocketAddrV4,
+}
+
+impl ClusterPorts {
+    /// Those of a configuration, if the node is in a cluster.
+    pub fn of(config: &Config) -> Option<Self> {
+        let (gossip, tiles) = (&config.gossip, &config.tiles);
+        let ip = gossip.bind_address.parse().expect("checked when the configuration was read");
+        gossip.enabled.then(|| Self {
+            gossip: SocketAddrV4::new(ip, gossip.port),
+            tvu: SocketAddrV4::new(ip, tiles.shred.shred_listen_port),
+            repair: SocketAddrV4::new(ip, tiles.repair.repair_client_listen_port),
+            serve_repair: SocketAddrV4::new(ip, tiles.repair.repair_serve_listen_port),
+        })
+    }
+}
+
+/// The nodes to begin with.
+pub fn entrypoints(config: &Config) -> Vec<SocketAddrV4> {
+    let given = &config.gossip.entrypoints;
+    given.iter().map(|address| address.parse().expect("checked when the configuration was read")).collect()
+}
+
+/// Milliseconds of Unix time.
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64)
+}

@@ -1,0 +1,282 @@
+//! Repair's server: shreds for nodes that lack them.
+//!
+//! reads   requests; the block store
+//! writes  shreds, and pings to who has not shown to be where it says
+//! memory  [`SETS_KEPT`] sets; [`NODES_MAX`] nodes, 100 B each
+//! drops   what is no request, is not for this node, is of another time or has a wrong signature; what there is no budget for: each
+//!         is counted in [`Counts`]
+//! source  `solana-core` 4.2.2, `repair/serve_repair.rs`; `docs/cluster-protocol.md`, section 3
+//!
+//! An address is sent nothing larger than what it sent before it has answered a ping, so nobody is flooded on another's word.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hearth_cluster::gossip::pong_hash;
+use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
+use hearth_ledger::blockstore::Reader;
+use hearth_pipeline::shred::FecSet;
+use hearth_wire::gossip::Ping;
+use hearth_wire::repair::{self, Asked, Request, Wanted};
+use hearth_wire::shred::DATA_PER_SET;
+use hearth_wire::{Hash, Pubkey, Signature};
+
+use super::now_ms;
+
+/// Bytes for the tables of keys that ask again and again.
+const TABLE_BYTES: usize = 4 << 20;
+/// How far a request's time may be from ours, ms.
+const TIME_MS: u64 = 600_000;
+/// For how long a pong counts, ms.
+const PONG_MS: u64 = 1_280_000;
+/// The least time between two pings to a node, ms.
+const PING_MS: u64 = 2_000;
+/// Nodes that are remembered.
+const NODES_MAX: usize = 65_536;
+/// Bytes a second.
+const BYTES_PER_S: u64 = 12_000_000;
+/// Sets whose shreds are kept made.
+const SETS_KEPT: usize = 32;
+/// How many ancestors an orphan is answered with.
+const ANCESTORS: usize = 11;
+/// How often it is looked whether to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What became of datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Shreds sent.
+    pub served: u64,
+    /// Requests for what is not here.
+    pub not_found: u64,
+    /// No request.
+    pub malformed: u64,
+    /// For another node, or of this one.
+    pub misdirected: u64,
+    /// Of another time.
+    pub out_of_time: u64,
+    /// The signature is wrong.
+    pub signature: u64,
+    /// Not served before a pong: pings sent, or one was sent a moment ago.
+    pub unproved: u64,
+    /// Beyond the budget, or there are too many nodes.
+    pub over_budget: u64,
+}
+
+/// A node at an address.
+type Node = (Pubkey, SocketAddr);
+
+/// The server's state, without its socket.
+pub struct Server {
+    key: SigningKey,
+    own: Pubkey,
+    shred_version: u16,
+    reader: Reader,
+    verifier: Verifier,
+    proved: HashMap<Node, u64>,
+    pinged: HashMap<Node, (u64, Hash)>,
+    sets: VecDeque<((u64, u32), FecSet)>,
+    budget: u64,
+    filled_at: u64,
+    random: u64,
+    /// What became of datagrams.
+    pub counts: Counts,
+}
+
+impl Server {
+    /// Serves what `reader` has.
+    pub fn new(key: SigningKey, shred_version: u16, reader: Reader) -> Self {
+        let mut random = [0; 8];
+        hearth_tile::sys::random::fill(&mut random);
+        Self {
+            own: key.public_key(),
+            key,
+            shred_version,
+            reader,
+            verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
+            proved: HashMap::new(),
+            pinged: HashMap::new(),
+            sets: VecDeque::new(),
+            budget: BYTES_PER_S,
+            filled_at: 0,
+            random: u64::from_le_bytes(random) | 1,
+            counts: Counts::default(),
+        }
+    }
+
+    /// The answers to a datagram, each to whoever sent it.
+    pub fn answer(&mut self, from: SocketAddr, datagram: &[u8], now: u64) -> Vec<Vec<u8>> {
+        match Asked::parse(datagram) {
+            Err(_) => self.counts.malformed += 1,
+            Ok(Asked::Pong(pong)) => {
+                let node = (pong.from, from);
+                let is_awaited = self.pinged.get(&node).is_some_and(|(_, hash)| *hash == pong.hash);
+                if is_awaited && self.verifier.verify(&pong.from, &pong.signature, &pong.hash).is_ok() {
+                    self.pinged.remove(&node);
+                    self.proved.insert(node, now);
+                } else {
+                    self.counts.signature += 1;
+                }
+            }
+            Ok(Asked::Request(request, signature)) => return self.request(from, &request, &signature, datagram, now),
+        }
+        vec![]
+    }
+
+    fn request(
+        &mut self,
+        from: SocketAddr,
+        request: &Request,
+        signature: &Signature,
+        datagram: &[u8],
+        now: u64,
+    ) -> Vec<Vec<u8>> {
+        if request.recipient != self.own || request.sender == self.own {
+            self.counts.misdirected += 1;
+            return vec![];
+        }
+        if now.abs_diff(request.time_ms) > TIME_MS {
+            self.counts.out_of_time += 1;
+            return vec![];
+        }
+        if self.verifier.verify(&request.sender, signature, &repair::signed_bytes(datagram)).is_err() {
+            self.counts.signature += 1;
+            return vec![];
+        }
+        let node = (request.sender, from);
+        if self.proved.get(&node).is_none_or(|at| now > at + PONG_MS) {
+            self.counts.unproved += 1;
+            return self.ping(node, now).into_iter().collect();
+        }
+        let shreds = self.wanted(&request.wanted);
+        if shreds.is_empty() {
+            self.counts.not_found += 1;
+        }
+        let mut answers = vec![];
+        for mut shred in shreds {
+            shred.extend_from_slice(&request.nonce.to_le_bytes());
+            if !self.pay(shred.len() as u64, now) {
+                self.counts.over_budget += 1;
+                break;
+            }
+            self.counts.served += 1;
+            answers.push(shred);
+        }
+        answers
+    }
+
+    fn ping(&mut self, node: Node, now: u64) -> Option<Vec<u8>> {
+        if self.pinged.get(&node).is_some_and(|(at, _)| now < at + PING_MS) {
+            return None;
+        }
+        if self.pinged.len() + self.proved.len() >= NODES_MAX {
+            self.pinged.retain(|_, (at, _)| now < *at + PING_MS);
+            self.proved.retain(|_, at| now < *at + PONG_MS);
+            if self.pinged.len() + self.proved.len() >= NODES_MAX {
+                self.counts.over_budget += 1;
+                return None;
+            }
+        }
+        // xorshift64*, begun by the system's randomness: a token is seen by its receiver only, and counts for one node.
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        let mut token = [0; 32];
+        token[..8].copy_from_slice(&self.random.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+        self.pinged.insert(node, (now, pong_hash(&token)));
+        Some(repair::write_ping(&Ping { from: self.own, token, signature: self.key.sign(&token) }))
+    }
+
+    /// Takes bytes from the budget, if it has them.
+    fn pay(&mut self, bytes: u64, now: u64) -> bool {
+        let filled = now.saturating_sub(self.filled_at).min(1_000) * (BYTES_PER_S / 1_000);
+        self.filled_at = now;
+        self.budget = (self.budget + filled).min(BYTES_PER_S);
+        let has_it = self.budget >= bytes;
+        self.budget -= if has_it { bytes } else { 0 };
+        has_it
+    }
+
+    fn wanted(&mut self, wanted: &Wanted) -> Vec<Vec<u8>> {
+        match *wanted {
+            Wanted::Shred { slot, index } => self.shred(slot, index).into_iter().collect(),
+            Wanted::Highest { slot, from } => {
+                let highest = self.highest(slot).filter(|highest| *highest >= from);
+                highest.and_then(|highest| self.shred(slot, highest)).into_iter().collect()
+            }
+            Wanted::Orphan { slot } => {
+                let (mut found, mut next) = (vec![], Some(slot));
+                while let Some(slot) = next.filter(|_| found.len() < ANCESTORS) {
+                    let Some(shred) = self.highest(slot).and_then(|highest| self.shred(slot, highest)) else { break };
+                    found.push(shred);
+                    next = self.reader.slot(slot).map(|info| info.parent_slot).filter(|parent| *parent < slot);
+                }
+                found
+            }
+        }
+    }
+
+    /// The highest data shred that is here.
+    fn highest(&self, slot: u64) -> Option<u32> {
+        let mut highest = None;
+        // What cannot be read is not here.
+        let _ = self.reader.sets(slot, |set| highest = highest.max(Some(set.fec_set_index)));
+        highest.map(|set| set + DATA_PER_SET as u32 - 1)
+    }
+
+    fn shred(&mut self, slot: u64, index: u32) -> Option<Vec<u8>> {
+        let set_index = index - index % DATA_PER_SET as u32;
+        let place = self.sets.iter().position(|(name, _)| *name == (slot, set_index));
+        if place.is_none() {
+            let (mut found, version) = (None, self.shred_version);
+            let _ = self.reader.sets(slot, |set| {
+                if set.fec_set_index == set_index {
+                    found = FecSet::of_record(set, version);
+                }
+            });
+            self.sets.push_front(((slot, set_index), found?));
+            self.sets.truncate(SETS_KEPT);
+        }
+        let (_, set) = &self.sets[place.unwrap_or(0)];
+        set.shreds().nth((index - set_index) as usize).map(<[u8]>::to_vec)
+    }
+}
+
+/// The server, running; dropping it stops it.
+pub struct RepairThread {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RepairThread {
+    /// Listens at `address`.
+    pub fn start(address: SocketAddrV4, mut server: Server) -> io::Result<Self> {
+        let socket = UdpSocket::bind(address)?;
+        socket.set_read_timeout(Some(LOOK_EVERY))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("serve-repair".into()).spawn(move || {
+            let mut buffer = [0; 2_048];
+            while !stopped.load(SeqCst) {
+                let Ok((size, from)) = socket.recv_from(&mut buffer) else { continue };
+                for answer in server.answer(from, &buffer[..size], now_ms()) {
+                    // What is not sent is asked for again.
+                    let _ = socket.send_to(&answer, from);
+                }
+            }
+        })?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for RepairThread {
+    fn drop(&mut self) {
+        self.stop.store(true, SeqCst);
+        self.thread.take().map(JoinHandle::join);
+    }
+}

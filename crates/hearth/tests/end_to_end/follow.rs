@@ -1,0 +1,128 @@
+//! Nodes that follow a leader: they find it by gossip, take its genesis, its shreds and what they missed, and come to its state.
+
+use std::collections::BTreeSet;
+
+use hearth_ledger::genesis::funded_account_key;
+use hearth_wire::base58::encode_64;
+use serde_json::{Value, json};
+
+use super::client::{Sender, fresh_address, signature_of, transfer};
+use super::node::{Node, Rpc, Setup, same, wait_until};
+
+/// A leader that votes, by whose votes followers see whether they have its state.
+fn leader(test: &str) -> (Setup, u16) {
+    let mut setup = Setup::new(test);
+    setup.with("consensus.vote", true).with("rpc.status_capacity", 65_536);
+    let gossip = setup.in_cluster(None);
+    (setup, gossip)
+}
+
+fn follower(test: &str, entrypoint: u16) -> Setup {
+    let mut setup = Setup::new(test);
+    setup.in_cluster(Some(entrypoint));
+    setup
+}
+
+fn slot(rpc: Rpc) -> u64 {
+    rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().unwrap()
+}
+
+/// Waits until a follower has executed a slot.
+fn reaches(node: &Node, wanted: u64) {
+    wait_until("the follower comes there", || {
+        let at = slot(node.rpc());
+        if at >= wanted { Ok(()) } else { Err(format!("slot {at} of {wanted}")) }
+    });
+}
+
+fn block(rpc: Rpc, slot: u64) -> Value {
+    let options = json!({ "transactionDetails": "signatures", "rewards": false, "commitment": "confirmed" });
+    let block = rpc.call("getBlock", json!([slot, options]));
+    json!([
+        block["blockhash"],
+        block["previousBlockhash"],
+        block["parentSlot"],
+        block["signatures"],
+        block["blockTime"]
+    ])
+}
+
+#[test]
+fn followers_come_to_the_leaders_state() {
+    let (leader, gossip) = leader("lead");
+    let leader = leader.start();
+    // Something has happened before anybody follows.
+    let mut sender = Sender::connect(leader.quic(), 1);
+    let send = |sender: &mut Sender, numbers: std::ops::Range<usize>| {
+        let blockhash = leader.rpc().latest_blockhash();
+        numbers
+            .map(|number| {
+                let bytes =
+                    transfer(&funded_account_key(number % 64), &fresh_address(5, number), 1_000_000, &blockhash);
+                wait_until("room", || if sender.try_send(&bytes) { Ok(()) } else { Err("none".into()) });
+                signature_of(&bytes)
+            })
+            .collect::<Vec<_>>()
+    };
+    let early = send(&mut sender, 0..300);
+    wait_until("all land", || same(leader.rpc().statuses(&early).iter().filter(|s| !s.is_null()).count(), 300));
+
+    let setups = ["one", "two"].map(|name| follower(&format!("follow-{name}"), gossip));
+    let followers = setups.each_ref().map(Setup::start);
+    let late = send(&mut sender, 300..600);
+    wait_until("all land", || same(leader.rpc().statuses(&late).iter().filter(|s| !s.is_null()).count(), 300));
+    let newest = slot(leader.rpc());
+    for follower in &followers {
+        reaches(follower, newest);
+        for number in [0, 299, 300, 599] {
+            assert_eq!(follower.rpc().balance(&fresh_address(5, number)), 1_000_000);
+        }
+        let first = &early[0];
+        let found = follower.rpc().call("getTransaction", json!([&*encode_64(first), { "commitment": "confirmed" }]));
+        assert!(found["slot"].as_u64() > Some(0), "{found}");
+        assert_eq!(
+            follower.rpc().call("getSlotLeader", json!([])),
+            leader.rpc().call("getIdentity", json!([]))["identity"]
+        );
+        for slot in [1, newest / 2, newest] {
+            assert_eq!(block(follower.rpc(), slot), block(leader.rpc(), slot));
+        }
+    }
+    // Everybody knows everybody.
+    let identities: BTreeSet<_> = followers.iter().chain([&leader]).map(|node| node.rpc().identity()).collect();
+    assert_eq!(identities.len(), 3);
+    for node in followers.iter().chain([&leader]) {
+        wait_until("gossip", || {
+            let nodes = node.rpc().call("getClusterNodes", json!([]));
+            same(nodes.as_array().unwrap().iter().filter(|node| node["tvu"].is_string()).count(), 3)
+        });
+    }
+    // What is handed to a follower lands at the leader, and comes back.
+    let blockhash = followers[0].rpc().latest_blockhash();
+    let bytes = transfer(&funded_account_key(7), &fresh_address(6, 0), 2_000_000, &blockhash);
+    let sent = followers[0].rpc().call(
+        "sendTransaction",
+        json!([hearth_testkit_base64(&bytes), { "encoding": "base64", "skipPreflight": true }]),
+    );
+    assert_eq!(sent, json!(*encode_64(&signature_of(&bytes))));
+    wait_until("it comes back", || same(followers[1].rpc().balance(&fresh_address(6, 0)), 2_000_000));
+
+    // One that was away asks for what it missed.
+    let [one, two] = followers;
+    one.kill();
+    let away = send(&mut sender, 600..700);
+    wait_until("all land", || same(leader.rpc().statuses(&away).iter().filter(|s| !s.is_null()).count(), 100));
+    let newest = slot(leader.rpc());
+    let one = setups[0].start();
+    reaches(&one, newest);
+    assert_eq!(one.rpc().balance(&fresh_address(5, 699)), 1_000_000);
+    assert!(one.metrics().total("hearth_shred_shreds_repaired_total") > 0);
+    two.stop();
+    one.stop();
+    leader.stop();
+}
+
+fn hearth_testkit_base64(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}

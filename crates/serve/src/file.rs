@@ -1,0 +1,164 @@
+//! HTTP: an answer out of a file, piece by piece.
+//!
+//! reads   the file, 64 KiB ahead of the client and no further
+//! writes  an answer with its length
+//! memory  two pieces a download, [`Downloads::at_once`] downloads
+//! drops   downloads beyond these (503), those of a client that takes no piece for so long: the connection ends short
+//!         of the length that was announced
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::body::plain;
+
+/// Bytes read at once.
+const PIECE: usize = 64 * 1024;
+
+/// Hands out files, a few at once.
+#[derive(Clone)]
+pub struct Downloads {
+    places: Arc<Semaphore>,
+    patience: Duration,
+}
+
+impl Downloads {
+    /// So many at once, none of which a client may let stand for longer than `patience`.
+    pub fn at_once(count: usize, patience: Duration) -> Self {
+        Self { places: Arc::new(Semaphore::new(count)), patience }
+    }
+
+    /// The answer with the file at `path`: 404 where it is gone, 503 where too many are under way.
+    pub async fn file(&self, path: &Path) -> Response<Body> {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "too many downloads are under way; try again\n");
+        };
+        let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+        let (size, mut file) = match opened {
+            Ok((about, file)) if about.is_file() => (about.len(), file),
+            _ => return plain(StatusCode::NOT_FOUND, "there is no such file, or no more\n"),
+        };
+        let (sender, pieces) = mpsc::channel(1);
+        let patience = self.patience;
+        tokio::spawn(async move {
+            let mut left = size;
+            while left > 0 {
+                let read = tokio::task::spawn_blocking(move || {
+                    let piece = piece_of(&mut file, left);
+                    (file, piece)
+                });
+                let Ok((back, piece)) = read.await else { break };
+                file = back;
+                left -= piece.as_ref().map_or(left, |piece| piece.len() as u64);
+                // The client has gone, or stands.
+                if !matches!(tokio::time::timeout(patience, sender.send(piece)).await, Ok(Ok(()))) {
+                    break;
+                }
+            }
+            drop(place);
+        });
+        let mut response = Response::new(Body::new(Pieces { pieces, left: size }));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+        response
+    }
+}
+
+/// The next piece; an error where the file has become shorter than was announced.
+fn piece_of(file: &mut File, left: u64) -> io::Result<Bytes> {
+    let mut piece = Vec::with_capacity(PIECE);
+    file.take(left.min(PIECE as u64)).read_to_end(&mut piece)?;
+    if piece.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(piece.into()) }
+}
+
+struct Pieces {
+    pieces: mpsc::Receiver<io::Result<Bytes>>,
+    left: u64,
+}
+
+impl HttpBody for Pieces {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let piece = std::task::ready!(self.pieces.poll_recv(context));
+        Poll::Ready(match piece {
+            Some(Ok(piece)) => {
+                self.left -= piece.len() as u64;
+                Some(Ok(Frame::data(piece)))
+            }
+            Some(Err(why)) => Some(Err(why)),
+            None if self.left > 0 => Some(Err(io::ErrorKind::TimedOut.into())),
+            None => None,
+        })
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn all(response: Response<Body>) -> Result<Vec<u8>, axum::Error> {
+        let (mut body, mut bytes) = (response.into_body(), vec![]);
+        while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+            bytes.extend_from_slice(&frame?.into_data().expect("there are no trailers"));
+        }
+        Ok(bytes)
+    }
+
+    #[tokio::test]
+    async fn a_file_comes_whole_and_so_many_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..5 * PIECE as u32 / 2).map(|n| (n / 7) as u8).collect();
+        let path = folder.path().join("it");
+        std::fs::write(&path, &bytes).unwrap();
+        let downloads = Downloads::at_once(1, Duration::from_secs(60));
+        let first = downloads.file(&path).await;
+        assert_eq!(first.headers()[header::CONTENT_LENGTH], bytes.len().to_string());
+        assert_eq!(downloads.file(&path).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(all(first).await.unwrap() == bytes);
+        // The place is given back by a task of its own.
+        while downloads.places.available_permits() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(downloads.file(&folder.path().join("no")).await.status(), StatusCode::NOT_FOUND);
+        assert_eq!(downloads.file(folder.path()).await.status(), StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_cut_is_no_whole_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("it");
+        std::fs::write(&path, vec![7; 4 * PIECE]).unwrap();
+        let response = Downloads::at_once(1, Duration::from_secs(60)).file(&path).await;
+        std::fs::write(&path, [7; 10]).unwrap();
+        assert!(all(response).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_gives_the_place_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("it");
+        std::fs::write(&path, vec![7; 9 * PIECE]).unwrap();
+        let downloads = Downloads::at_once(1, Duration::from_secs(5));
+        let response = downloads.file(&path).await;
+        while downloads.places.available_permits() == 0 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert!(all(response).await.is_err());
+    }
+}

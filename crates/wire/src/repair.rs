@@ -1,0 +1,298 @@
+//! Repair's datagrams: asking a node for shreds, and what it answers.
+//!
+//! reads   one datagram
+//! writes  the same
+//! memory  none: a request is of fixed size
+//! drops   what is not exactly a request in its one form: a [`RepairError`]; requests without a signature and those of
+//!         Alpenglow are of an unknown tag
+//! source  `solana-core` 4.2.2, `repair/serve_repair.rs`, `repair_response.rs`; `docs/cluster-protocol.md`, section 3
+//!
+//! ```text
+//! request  tag u32 | signature 64 | sender 32 | recipient 32 | time u64, ms | nonce u32 | body
+//!          tag 8  one data shred          slot u64, index u64      160 B
+//!              9  the highest from on     slot u64, index u64      160 B
+//!              10 the highest of ancestors slot u64                152 B
+//! pong     tag 7 | 128 B                                           132 B
+//! answer   shred | nonce u32                                     1,207 B
+//! ping     tag 0 | 128 B                                           132 B
+//! ```
+//!
+//! The signature is over all but itself.
+
+use crate::consts::{Pubkey, Signature};
+use crate::gossip::{PING_SIZE, Ping, Pong};
+use crate::shred::DATA_SHRED_SIZE;
+
+const PONG: u32 = 7;
+const WINDOW_INDEX: u32 = 8;
+const HIGHEST_WINDOW_INDEX: u32 = 9;
+const ORPHAN: u32 = 10;
+/// The tag of a ping as an answer.
+const PING: u32 = 0;
+
+/// Bytes of a request before its body.
+const HEADER_SIZE: usize = 4 + 64 + 32 + 32 + 8 + 4;
+/// Bytes of the longest request.
+pub const REQUEST_SIZE_MAX: usize = HEADER_SIZE + 16;
+/// Bytes of an answer with a shred.
+pub const ANSWER_SIZE: usize = DATA_SHRED_SIZE + 4;
+/// Bytes of a pong as a request, and of a ping as an answer.
+pub const PING_DATAGRAM_SIZE: usize = 4 + PING_SIZE;
+
+const _: () = assert!(HEADER_SIZE == 144 && REQUEST_SIZE_MAX == 160 && PING_DATAGRAM_SIZE == 132);
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wanted {
+    /// One data shred of a slot.
+    Shred {
+        /// The slot.
+        slot: u64,
+        /// The shred's index in it.
+        index: u32,
+    },
+    /// The data shred of the highest index, if that is not below this one.
+    Highest {
+        /// The slot.
+        slot: u64,
+        /// From this index on.
+        from: u32,
+    },
+    /// The highest data shreds of a slot, its parent, that one's and so on.
+    Orphan {
+        /// The slot.
+        slot: u64,
+    },
+}
+
+/// Why a datagram is no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RepairError {
+    /// It is shorter or longer than its tag says.
+    #[error("{0} bytes are no request of its tag")]
+    Length(usize),
+    /// No tag of a request that is answered.
+    #[error("no request has the tag {0}")]
+    Tag(u32),
+    /// No slot has such an index.
+    #[error("no slot has a shred {0}")]
+    Index(u64),
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Who asks.
+    pub sender: Pubkey,
+    /// Who is asked.
+    pub recipient: Pubkey,
+    /// When, ms of Unix time.
+    pub time_ms: u64,
+    /// What the answer is known by.
+    pub nonce: u32,
+    /// What is asked for.
+    pub wanted: Wanted,
+}
+
+/// A datagram to a server of repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// An answer to a ping.
+    Pong(Pong),
+    /// A request, and the sender's signature of [`signed_bytes`].
+    Request(Request, Signature),
+}
+
+impl Request {
+    /// The datagram, with a place for the signature: [`set_signature`].
+    pub fn write(&self) -> Vec<u8> {
+        let (tag, slot, index) = match self.wanted {
+            Wanted::Shred { slot, index } => (WINDOW_INDEX, slot, Some(index)),
+            Wanted::Highest { slot, from } => (HIGHEST_WINDOW_INDEX, slot, Some(from)),
+            Wanted::Orphan { slot } => (ORPHAN, slot, None),
+        };
+        let mut bytes = Vec::with_capacity(REQUEST_SIZE_MAX);
+        bytes.extend_from_slice(&tag.to_le_bytes());
+        bytes.extend_from_slice(&[0; 64]);
+        bytes.extend_from_slice(&self.sender);
+        bytes.extend_from_slice(&self.recipient);
+        bytes.extend_from_slice(&self.time_ms.to_le_bytes());
+        bytes.extend_from_slice(&self.nonce.to_le_bytes());
+        bytes.extend_from_slice(&slot.to_le_bytes());
+        if let Some(index) = index {
+            bytes.extend_from_slice(&u64::from(index).to_le_bytes());
+        }
+        bytes
+    }
+}
+
+impl Asked {
+    /// Parses exactly one datagram. No signature is checked.
+    ///
+    /// # Errors
+    /// Why it is none that is answered.
+    pub fn parse(bytes: &[u8]) -> Result<Self, RepairError> {
+        let wrong = RepairError::Length(bytes.len());
+        let tag = u32::from_le_bytes(*bytes.first_chunk().ok_or(wrong)?);
+        let size = match tag {
+            PONG => PING_DATAGRAM_SIZE,
+            WINDOW_INDEX | HIGHEST_WINDOW_INDEX => HEADER_SIZE + 16,
+            ORPHAN => HEADER_SIZE + 8,
+            tag => return Err(RepairError::Tag(tag)),
+        };
+        if bytes.len() != size {
+            return Err(wrong);
+        }
+        if tag == PONG {
+            return Ok(Self::Pong(Pong::parse(bytes[4..].try_into().expect("128 bytes"))));
+        }
+        let slot = u64_at(bytes, HEADER_SIZE);
+        let index = || {
+            let index = u64_at(bytes, HEADER_SIZE + 8);
+            u32::try_from(index).map_err(|_| RepairError::Index(index))
+        };
+        let wanted = match tag {
+            WINDOW_INDEX => Wanted::Shred { slot, index: index()? },
+            HIGHEST_WINDOW_INDEX => Wanted::Highest { slot, from: index()? },
+            _ => Wanted::Orphan { slot },
+        };
+        let request = Request {
+            sender: array(bytes, 68),
+            recipient: array(bytes, 100),
+            time_ms: u64_at(bytes, 132),
+            nonce: u32::from_le_bytes(array(bytes, 140)),
+            wanted,
+        };
+        Ok(Self::Request(request, array(bytes, 4)))
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().expect("N bytes")
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(array(bytes, at))
+}
+
+/// What of a request is signed: all but the signature.
+pub fn signed_bytes(request: &[u8]) -> Vec<u8> {
+    [&request[..4], &request[68..]].concat()
+}
+
+/// Puts the signature into a request.
+pub fn set_signature(request: &mut [u8], signature: &Signature) {
+    request[4..68].copy_from_slice(signature);
+}
+
+/// Whether these are the signed bytes of a request that `sender` makes.
+pub fn is_repair_request(signed: &[u8], sender: &Pubkey) -> bool {
+    let Some(tag) = signed.first_chunk() else { return false };
+    let size = match u32::from_le_bytes(*tag) {
+        WINDOW_INDEX | HIGHEST_WINDOW_INDEX => REQUEST_SIZE_MAX - 64,
+        ORPHAN => REQUEST_SIZE_MAX - 64 - 8,
+        _ => return false,
+    };
+    signed.len() == size && signed[4..36] == *sender
+}
+
+/// The datagram of a pong.
+pub fn write_pong(pong: &Pong) -> Vec<u8> {
+    let mut bytes = PONG.to_le_bytes().to_vec();
+    pong.write(&mut bytes);
+    bytes
+}
+
+/// The datagram of a ping.
+pub fn write_ping(ping: &Ping) -> Vec<u8> {
+    let mut bytes = PING.to_le_bytes().to_vec();
+    ping.write(&mut bytes);
+    bytes
+}
+
+/// What a server of repair has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// It wants to know whether the asker is where it says.
+    Ping(Ping),
+    /// A shred, which is not checked, and the nonce of the request.
+    Shred(&'a [u8], u32),
+}
+
+impl<'a> Answer<'a> {
+    /// Parses a datagram; `None` where it is neither.
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        if bytes.len() == PING_DATAGRAM_SIZE {
+            let is_ping = u32::from_le_bytes(array(bytes, 0)) == PING;
+            return is_ping.then(|| Self::Ping(Ping::parse(bytes[4..].try_into().expect("128 bytes"))));
+        }
+        let (shred, nonce) = bytes.split_last_chunk()?;
+        (shred.len() == DATA_SHRED_SIZE).then(|| Self::Shred(shred, u32::from_le_bytes(*nonce)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn wanted() -> impl Strategy<Value = Wanted> {
+        prop_oneof![
+            (any::<u64>(), any::<u32>()).prop_map(|(slot, index)| Wanted::Shred { slot, index }),
+            (any::<u64>(), any::<u32>()).prop_map(|(slot, from)| Wanted::Highest { slot, from }),
+            any::<u64>().prop_map(|slot| Wanted::Orphan { slot }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn requests_round_trip(
+            sender: [u8; 32], recipient: [u8; 32], time_ms: u64, nonce: u32, wanted in wanted(), signature: u8
+        ) {
+            let request = Request { sender, recipient, time_ms, nonce, wanted };
+            let mut bytes = request.write();
+            prop_assert!(is_repair_request(&signed_bytes(&bytes), &sender));
+            prop_assert!(!is_repair_request(&signed_bytes(&bytes), &[1; 32]) || sender == [1; 32]);
+            set_signature(&mut bytes, &[signature; 64]);
+            prop_assert_eq!(Asked::parse(&bytes), Ok(Asked::Request(request, [signature; 64])));
+            bytes.push(0);
+            prop_assert!(Asked::parse(&bytes).is_err());
+        }
+
+        #[test]
+        fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..1300), tag in 0u8..16) {
+            let mut bytes = bytes;
+            let _ = (Asked::parse(&bytes), Answer::parse(&bytes));
+            if bytes.len() >= 4 {
+                bytes[..4].copy_from_slice(&[tag, 0, 0, 0]);
+                let _ = (Asked::parse(&bytes), is_repair_request(&bytes, &[0; 32]));
+            }
+        }
+    }
+
+    #[test]
+    fn offsets_are_the_clusters() {
+        let wanted = Wanted::Shred { slot: 5, index: 7 };
+        let bytes = Request { sender: [1; 32], recipient: [2; 32], time_ms: 3, nonce: 4, wanted }.write();
+        assert_eq!((bytes.len(), bytes[0], bytes[68], bytes[100], bytes[132]), (160, 8, 1, 2, 3));
+        assert_eq!((bytes[140], bytes[144], bytes[152]), (4, 5, 7));
+        // A root is 32 bytes, and the signed bytes of a request never are.
+        assert!(!is_repair_request(&[8; 32], &[8; 32]));
+        for tag in [0, 6, 11, 12, 14] {
+            let bytes = [&[tag, 0, 0, 0][..], &[0; 156]].concat();
+            assert_eq!(Asked::parse(&bytes), Err(RepairError::Tag(tag.into())));
+        }
+    }
+
+    #[test]
+    fn answers_are_told_apart_by_their_length() {
+        let ping = Ping { from: [1; 32], token: [2; 32], signature: [3; 64] };
+        assert_eq!(Answer::parse(&write_ping(&ping)), Some(Answer::Ping(ping)));
+        let pong = Pong { from: [1; 32], hash: [2; 32], signature: [3; 64] };
+        assert_eq!(Asked::parse(&write_pong(&pong)), Ok(Asked::Pong(pong)));
+        let answer = [&[9; DATA_SHRED_SIZE][..], &7u32.to_le_bytes()].concat();
+        assert_eq!(Answer::parse(&answer), Some(Answer::Shred(&[9; DATA_SHRED_SIZE], 7)));
+        assert_eq!(Answer::parse(&answer[1..]), None);
+    }
+}
