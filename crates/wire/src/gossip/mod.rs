@@ -143,7 +143,7 @@ fn read_values<'a>(reader: &mut Reader<'a>) -> Result<Vec<CrdsValue<'a>>> {
     (0..count).map(|_| CrdsValue::read(reader)).collect()
 }
 
-/// Appends a pull request: `bloom` over part `part` of 2^`mask_bits` of the table, and the caller's signed contact info.
+/// Appends a pull request: `bloom` over part `part` of 2^`mask_bits` of the table, the caller's signed contact info.
 pub fn write_pull_request(bloom: &BloomFilter, part: u64, mask_bits: u32, caller: &[u8], out: &mut Vec<u8>) {
     write_u32(PULL_REQUEST, out);
     filter::write_filter(bloom, part, mask_bits, out);

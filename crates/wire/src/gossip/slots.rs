@@ -119,7 +119,7 @@ impl SlotBits {
         if self.count == 0 {
             self.first_slot = slot;
         }
-        let Some(index) = slot.checked_sub(self.first_slot).filter(|index| index + 1 < MAX_SLOTS_PER_RUN) else {
+        let Some(index) = slot.checked_sub(self.first_slot).filter(|index| *index < MAX_SLOTS_PER_RUN - 1) else {
             return false;
         };
         let byte = (index / 8) as usize;
