@@ -103,19 +103,19 @@ mod tests {
         let (verdict, token) = pings.check(node, 1_000, &mut random);
         let hash = pong_hash(&token.expect("asked at once"));
         assert!(!verdict && token.unwrap()[8..] == [0; 24]);
-        assert_eq!(pings.check(node, 3_499, &mut random), (false, None));
-        let second = pings.check(node, 3_500, &mut random).1.expect("asked again");
+        assert_eq!(pings.check(node, 1_999, &mut random), (false, None));
+        let second = pings.check(node, 2_000, &mut random).1.expect("asked again");
         assert_ne!(Some(second), token);
         assert!(!pings.expects(&node, &hash), "the first token is forgotten");
-        let mut asked = vec![1_000, 3_500];
+        let mut asked = vec![1_000, 2_000];
         let mut last = second;
-        for now in 3_501..80_000 {
+        for now in 2_001..80_000 {
             if let (false, Some(token)) = pings.check(node, now, &mut random) {
                 asked.push(now);
                 last = token;
             }
         }
-        assert_eq!(asked, [1_000, 3_500, 8_500, 18_500, 38_500, 58_500, 78_500]);
+        assert_eq!(asked, [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 52_000, 72_000]);
         let hash = pong_hash(&last);
         assert!(pings.expects(&node, &hash) && !pings.expects(&elsewhere, &hash));
         pings.answer(node, 80_100);

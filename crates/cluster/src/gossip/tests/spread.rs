@@ -32,7 +32,7 @@ fn fifty_nodes_know_each_other_from_one_entrypoint() {
         let mut network = network(seed);
         network.add_many(50, &[0]);
         let all: Vec<usize> = (0..50).collect();
-        network.run_while_not(60_000, "fifty know each other", |network| network.all_know(&all));
+        network.run_while_not(45_000, "fifty know each other", |network| network.all_know(&all));
         network.run_for(30_000);
         assert!(network.all_know(&all), "and go on to");
         let counters = network.gossip(7).counters();
