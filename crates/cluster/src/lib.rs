@@ -1,5 +1,6 @@
-//! What nodes of a cluster are to one another: who sends which shred to whom, and what comes of that in clusters that
-//! no machine holds.
+//! What nodes of a cluster are to one another: who is there and what each says, who sends which shred to whom, and what
+//! comes of that in clusters that no machine holds.
 
+pub mod gossip;
 pub mod simulate;
 pub mod turbine;

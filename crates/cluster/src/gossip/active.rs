@@ -1,0 +1,142 @@
+//! Whom new values are pushed to.
+//!
+//! reads   nodes that may be pushed to, with their stakes; prunes
+//! writes  the nodes for a value of an origin
+//! memory  25 lists of 12 nodes; 4 KiB for each that has asked not to be sent something
+//! drops   the oldest of a list, when a node comes in
+//! source  `solana-gossip` 4.2.2, `push_active_set.rs`
+
+use hearth_wire::Pubkey;
+use hearth_wire::gossip::BloomFilter;
+
+use super::config::{ACTIVE_SET, FANOUT};
+use super::random::Random;
+use super::stakes::{BUCKETS, Stakes, bucket, weight};
+
+/// Bits of the filter of origins that a node does not want.
+const PRUNED_BITS: u64 = 32 * 1_024;
+/// Its keys: the best number for 8,192 of them.
+const PRUNED_KEYS: usize = 3;
+
+struct Active {
+    pubkey: Pubkey,
+    /// Origins that it does not want.
+    pruned: Option<BloomFilter>,
+}
+
+/// A list of nodes for each bucket of the lesser of two stakes: this node's and the origin's.
+pub(super) struct ActiveSet {
+    own: Pubkey,
+    lists: [Vec<Active>; BUCKETS],
+}
+
+impl ActiveSet {
+    pub fn new(own: Pubkey) -> Self {
+        Self { own, lists: std::array::from_fn(|_| Vec::new()) }
+    }
+
+    fn list_of(&self, origin: &Pubkey, stakes: &Stakes) -> usize {
+        bucket(stakes.of(&self.own).min(stakes.of(origin)))
+    }
+
+    /// Whether a list that is in use has room for one of `nodes` nodes.
+    pub fn has_room(&self, nodes: usize, stakes: &Stakes) -> bool {
+        self.lists[..=bucket(stakes.of(&self.own))].iter().any(|list| list.len() < nodes.min(ACTIVE_SET))
+    }
+
+    /// Whether nothing is pushed to anybody.
+    pub fn is_empty(&self) -> bool {
+        self.lists.iter().all(Vec::is_empty)
+    }
+
+    /// Takes out who is no longer known.
+    pub fn retain(&mut self, is_known: impl Fn(&Pubkey) -> bool) {
+        self.lists.iter_mut().for_each(|list| list.retain(|active| is_known(&active.pubkey)));
+    }
+
+    /// Fills the lists from `nodes`; where `is_due`, one more comes into each, and the oldest goes.
+    pub fn rotate(&mut self, nodes: &[(u64, Pubkey)], is_due: bool, stakes: &Stakes, random: &mut Random) {
+        let in_use = bucket(stakes.of(&self.own));
+        self.lists[in_use + 1..].iter_mut().for_each(Vec::clear);
+        let size = ACTIVE_SET + usize::from(is_due);
+        for (k, list) in self.lists[..=in_use].iter_mut().enumerate() {
+            let mut order: Vec<(f64, &Pubkey)> = nodes
+                .iter()
+                .filter(|(_, pubkey)| list.iter().all(|active| active.pubkey != *pubkey))
+                .map(|(stake, pubkey)| (random.rank(weight(bucket(*stake).min(k))), pubkey))
+                .collect();
+            order.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
+            let room = size.saturating_sub(list.len());
+            list.extend(order.into_iter().take(room).map(|(_, pubkey)| Active { pubkey: *pubkey, pruned: None }));
+            if list.len() > ACTIVE_SET {
+                list.drain(..list.len() - ACTIVE_SET);
+            }
+        }
+    }
+
+    /// Whom to push a value of `origin` to.
+    pub fn nodes<'a>(&'a self, origin: &'a Pubkey, stakes: &Stakes) -> impl Iterator<Item = &'a Pubkey> {
+        let is_own = *origin == self.own;
+        let list = &self.lists[self.list_of(origin, stakes)];
+        let wants = move |active: &&Active| {
+            let is_pruned = active.pruned.as_ref().is_some_and(|pruned| pruned.contains(origin));
+            active.pubkey != *origin && (is_own || !is_pruned)
+        };
+        list.iter().filter(wants).take(FANOUT).map(|active| &active.pubkey)
+    }
+
+    /// Notes that `node` does not want values of these origins. This node's own it gets all the same.
+    pub fn prune(&mut self, node: &Pubkey, origins: &[Pubkey], stakes: &Stakes, random: &mut Random) {
+        for origin in origins.iter().filter(|origin| **origin != self.own) {
+            let list = self.list_of(origin, stakes);
+            if let Some(active) = self.lists[list].iter_mut().find(|active| active.pubkey == *node) {
+                let mut keys = || (0..PRUNED_KEYS).map(|_| random.word()).collect();
+                active.pruned.get_or_insert_with(|| BloomFilter::new(PRUNED_BITS, keys())).add(origin);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::SOL;
+    use super::*;
+
+    fn nodes(count: u8) -> Vec<(u64, Pubkey)> {
+        (1..=count).map(|n| (u64::from(n) * SOL, [n; 32])).collect()
+    }
+
+    #[test]
+    fn twelve_are_in_nine_get_a_value_and_one_changes() {
+        let mut random = Random::new([3; 32]);
+        let stakes = Stakes::new(nodes(40).into_iter().map(|(stake, pubkey)| (pubkey, stake)).collect(), 0);
+        let mut set = ActiveSet::new([40; 32]);
+        assert!(set.has_room(40, &stakes));
+        set.rotate(&nodes(5), false, &stakes, &mut random);
+        assert!(!set.has_room(5, &stakes) && set.has_room(6, &stakes));
+        set.rotate(&nodes(39), false, &stakes, &mut random);
+        assert!(!set.has_room(39, &stakes));
+        let in_use = bucket(40 * SOL);
+        assert!(set.lists.iter().enumerate().all(|(k, list)| list.len() == if k <= in_use { 12 } else { 0 }));
+        let before: Vec<Pubkey> = set.lists[2].iter().map(|active| active.pubkey).collect();
+        set.rotate(&nodes(39), true, &stakes, &mut random);
+        let after: Vec<Pubkey> = set.lists[2].iter().map(|active| active.pubkey).collect();
+        assert_eq!(before[1..], after[..11], "the oldest went");
+        assert!(!before.contains(&after[11]));
+        assert_eq!(set.nodes(&[40; 32], &stakes).count(), FANOUT);
+        assert!(set.nodes(&after[0], &stakes).all(|node| *node != after[0]), "not to whose it is");
+    }
+
+    #[test]
+    fn who_prunes_an_origin_gets_no_more_of_it_but_our_own() {
+        let mut random = Random::new([4; 32]);
+        let stakes = Stakes::default();
+        let mut set = ActiveSet::new([9; 32]);
+        set.rotate(&nodes(5), true, &stakes, &mut random);
+        let to = |set: &ActiveSet, origin: u8| set.nodes(&[origin; 32], &stakes).any(|node| *node == [1; 32]);
+        assert!(to(&set, 2) && to(&set, 3) && to(&set, 9) && !to(&set, 1));
+        set.prune(&[1; 32], &[[2; 32], [9; 32]], &stakes, &mut random);
+        assert!(!to(&set, 2) && to(&set, 3) && to(&set, 9));
+        assert_eq!(set.nodes(&[2; 32], &stakes).count(), 3, "others get it");
+    }
+}

@@ -1,0 +1,96 @@
+//! A map that forgets: beyond its size, what was set longest ago goes.
+//!
+//! reads   keys and values
+//! writes  the same
+//! memory  `capacity` entries, and twice as many places in a queue
+//! drops   what was set longest ago
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+/// A bounded map.
+pub(super) struct Bounded<K, V> {
+    map: HashMap<K, (u64, V)>,
+    /// Keys by when they were set; one that was set again is found to be out of date.
+    order: VecDeque<(u64, K)>,
+    capacity: usize,
+    next: u64,
+}
+
+impl<K: Copy + Eq + Hash, V> Bounded<K, V> {
+    pub fn new(capacity: usize) -> Self {
+        Self { map: HashMap::new(), order: VecDeque::new(), capacity: capacity.max(1), next: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.map.get(key).map(|(_, value)| value)
+    }
+
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.map.get_mut(key).map(|(_, value)| value)
+    }
+
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        self.map.remove(key).map(|(_, value)| value)
+    }
+
+    /// Sets, and forgets what is too much.
+    pub fn set(&mut self, key: K, value: V) {
+        self.next += 1;
+        self.map.insert(key, (self.next, value));
+        self.order.push_back((self.next, key));
+        while self.map.len() > self.capacity {
+            let Some((stamp, key)) = self.order.pop_front() else { break };
+            if self.is_newest(stamp, &key) {
+                self.map.remove(&key);
+            }
+        }
+        if self.order.len() > 2 * self.capacity {
+            let mut order = std::mem::take(&mut self.order);
+            order.retain(|(stamp, key)| self.is_newest(*stamp, key));
+            self.order = order;
+        }
+    }
+
+    fn is_newest(&self, stamp: u64, key: &K) -> bool {
+        self.map.get(key).is_some_and(|(newest, _)| *newest == stamp)
+    }
+
+    /// What there is, set first if it is not there.
+    pub fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
+        if !self.map.contains_key(&key) {
+            self.set(key, make());
+        }
+        self.get_mut(&key).expect("what was set last stays")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_go_and_the_queue_stays_short() {
+        let mut map = Bounded::new(3);
+        for key in 0..5 {
+            map.set(key, key * 10);
+        }
+        assert_eq!((map.get(&1), map.get(&2), map.get(&4), map.len()), (None, Some(&20), Some(&40), 3));
+        map.set(2, 21);
+        map.set(5, 50);
+        assert_eq!((map.get(&2), map.get(&3), map.get(&4)), (Some(&21), None, Some(&40)));
+        for round in 0..10_000 {
+            map.set(5, round);
+            assert!(map.order.len() <= 6 && map.len() == 3);
+        }
+        assert_eq!((map.get(&2), map.get(&4)), (Some(&21), Some(&40)), "setting one again drops no other");
+        assert_eq!((map.remove(&2), map.len()), (Some(21), 2));
+        *map.entry(9, || 1) += 1;
+        *map.entry(9, || 1) += 1;
+        assert_eq!(map.get(&9), Some(&3));
+    }
+}

@@ -1,0 +1,110 @@
+//! What gossip knows, for those who use it.
+//!
+//! reads   the table
+//! writes  contact infos, peers by what they are for, values as they came
+//! memory  none beyond what is handed out
+//! source  `solana-gossip` 4.2.2, `cluster_info.rs`
+
+use std::net::SocketAddrV4;
+
+use hearth_wire::Pubkey;
+use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue, Label, SnapshotHashes, SocketKind};
+
+use super::Gossip;
+use super::table::Entry;
+use crate::turbine;
+
+/// How far a reader has read the values of a kind. A new one begins with what there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor(u64);
+
+/// A node that can be asked for shreds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RepairPeer {
+    /// Who.
+    pub identity: Pubkey,
+    /// Where it takes requests.
+    pub serve_repair: SocketAddrV4,
+    /// Its stake, lamports.
+    pub stake: u64,
+}
+
+fn parsed(entry: &Entry) -> CrdsValue<'_> {
+    CrdsValue::parse(&entry.bytes).expect("what is in the table was parsed before")
+}
+
+impl Gossip {
+    /// Every node that gossip knows, this one too: what getClusterNodes lists.
+    pub fn contact_infos(&self) -> impl Iterator<Item = &ContactInfo> {
+        let contacts = self.table.kind_since(CrdsKind::ContactInfo, 0).filter_map(|entry| entry.contact.as_deref());
+        contacts.filter(|contact| self.gossip_address(contact).is_some())
+    }
+
+    /// A node.
+    pub fn contact_info(&self, identity: &Pubkey) -> Option<&ContactInfo> {
+        self.table.contact(identity)
+    }
+
+    fn others(&self) -> impl Iterator<Item = &ContactInfo> {
+        self.contact_infos().filter(|contact| contact.pubkey != self.own.pubkey)
+    }
+
+    /// The socket of a node for something, if something may be sent there.
+    pub fn socket(&self, contact: &ContactInfo, kind: SocketKind) -> Option<SocketAddrV4> {
+        contact.socket(kind).filter(|address| self.config.is_allowed(address))
+    }
+
+    /// Other nodes that take shreds: what Turbine's tree is made of.
+    pub fn tvu_peers(&self) -> impl Iterator<Item = turbine::Contact> {
+        self.others().filter_map(|contact| {
+            let address = self.socket(contact, SocketKind::Tvu)?;
+            Some(turbine::Contact { identity: contact.pubkey, address: Some(address.into()) })
+        })
+    }
+
+    /// Other nodes that take shreds and serve them, and that do not say that they no longer have those of `slot`.
+    pub fn repair_peers(&self, slot: u64) -> impl Iterator<Item = RepairPeer> {
+        self.others().filter_map(move |contact| {
+            self.socket(contact, SocketKind::Tvu)?;
+            let serve_repair = self.socket(contact, SocketKind::ServeRepair)?;
+            let identity = contact.pubkey;
+            let has_it = self.lowest_slot(&identity).is_none_or(|lowest| lowest <= slot);
+            has_it.then(|| RepairPeer { identity, serve_repair, stake: self.stakes.of(&identity) })
+        })
+    }
+
+    /// The lowest slot of which a node says that it has shreds.
+    pub fn lowest_slot(&self, identity: &Pubkey) -> Option<u64> {
+        let label = Label { pubkey: *identity, kind: CrdsKind::LowestSlot, index: 0 };
+        match parsed(self.table.get(&label)?).data() {
+            CrdsData::LowestSlot(lowest) => Some(lowest.lowest),
+            _ => None,
+        }
+    }
+
+    /// The snapshots that a node says it serves.
+    pub fn snapshot_hashes(&self, identity: &Pubkey) -> Option<SnapshotHashes> {
+        let label = Label { pubkey: *identity, kind: CrdsKind::SnapshotHashes, index: 0 };
+        match parsed(self.table.get(&label)?).data() {
+            CrdsData::SnapshotHashes(hashes) => Some(hashes.clone()),
+            _ => None,
+        }
+    }
+
+    /// Values of a kind that came since the cursor was used last, in the order in which they came. One that was
+    /// replaced meanwhile is not among them.
+    pub fn values<'a>(&'a self, kind: CrdsKind, cursor: &mut Cursor) -> impl Iterator<Item = CrdsValue<'a>> + use<'a> {
+        let from = std::mem::replace(&mut cursor.0, self.table.next_ordinal());
+        self.table.kind_since(kind, from).map(parsed)
+    }
+
+    /// Votes since the cursor was used last; those of this node too. Their signatures are not checked.
+    pub fn votes<'a>(&'a self, cursor: &mut Cursor) -> impl Iterator<Item = CrdsValue<'a>> + use<'a> {
+        self.values(CrdsKind::Vote, cursor)
+    }
+
+    /// Slots that nodes have in whole, since the cursor was used last.
+    pub fn epoch_slots<'a>(&'a self, cursor: &mut Cursor) -> impl Iterator<Item = CrdsValue<'a>> + use<'a> {
+        self.values(CrdsKind::EpochSlots, cursor)
+    }
+}

@@ -1,0 +1,132 @@
+//! Who has shown to be at an address: pings that wait, and pongs that count.
+//!
+//! reads   nodes with their addresses; hashes of pongs
+//! writes  tokens for pings
+//! memory  at most [`PINGS_MAX`] of each, some 250 B for both
+//! drops   pongs that nobody waits for; beyond the bound, what is oldest
+//! source  `solana-gossip` 4.2.2, `ping_pong.rs`
+
+use std::net::SocketAddrV4;
+
+use hearth_crypto::sha256::sha256;
+use hearth_wire::gossip::PONG_DOMAIN;
+use hearth_wire::{Hash, Pubkey};
+
+use super::bounded::Bounded;
+use super::config::{PING_FIRST_MS, PING_MS, PINGS_MAX, PONG_MS};
+use super::random::Random;
+
+/// A node at an address.
+pub(super) type Node = (Pubkey, SocketAddrV4);
+
+/// The hash that a pong to this token has.
+pub fn pong_hash(token: &[u8; 32]) -> Hash {
+    sha256(&[&PONG_DOMAIN, token])
+}
+
+/// A ping without its pong.
+#[derive(Clone, Copy)]
+struct Waiting {
+    sent: u64,
+    /// What the pong has.
+    hash: Hash,
+    /// When the next may be sent.
+    next: u64,
+}
+
+/// Pings and pongs.
+pub(super) struct Pings {
+    waiting: Bounded<Node, Waiting>,
+    /// When it came.
+    answered: Bounded<Node, u64>,
+}
+
+impl Pings {
+    pub fn new() -> Self {
+        Self { waiting: Bounded::new(PINGS_MAX), answered: Bounded::new(PINGS_MAX) }
+    }
+
+    /// How many wait, and how many have answered.
+    pub fn len(&self) -> (usize, usize) {
+        (self.waiting.len(), self.answered.len())
+    }
+
+    /// Whether a node has answered, and a token for it if it is to be asked now.
+    pub fn check(&mut self, node: Node, now: u64, random: &mut Random) -> (bool, Option<[u8; 32]>) {
+        let age = self.answered.get(&node).map(|at| now.saturating_sub(*at));
+        let has_answered = age.is_some_and(|age| age <= PONG_MS);
+        if age.is_some() && !has_answered {
+            self.answered.remove(&node);
+        }
+        if has_answered && age.is_some_and(|age| age <= PONG_MS / 4) {
+            return (true, None);
+        }
+        let pause = match self.waiting.get(&node) {
+            Some(waiting) if now < waiting.next => return (has_answered, None),
+            Some(waiting) => (2 * (waiting.next - waiting.sent)).min(PING_MS),
+            None => PING_FIRST_MS,
+        };
+        let mut token = [0; 32];
+        token[..8].copy_from_slice(&random.word().to_le_bytes());
+        self.waiting.set(node, Waiting { sent: now, hash: pong_hash(&token), next: now + pause });
+        (has_answered, Some(token))
+    }
+
+    /// Whether a pong is waited for from there.
+    pub fn expects(&self, node: &Node, hash: &Hash) -> bool {
+        self.waiting.get(node).is_some_and(|waiting| waiting.hash == *hash)
+    }
+
+    /// Notes a pong that was waited for.
+    pub fn answer(&mut self, node: Node, now: u64) {
+        self.waiting.remove(&node);
+        self.answered.set(node, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_the_vector() {
+        let hex: String = pong_hash(&[0; 32]).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "261e9e32a52b19636f56ffcd091aac94279c4d1df918d783197689eb73975cd5");
+    }
+
+    #[test]
+    fn a_node_is_asked_less_and_less_often_and_believed_for_1280_seconds() {
+        let mut random = Random::new([1; 32]);
+        let mut pings = Pings::new();
+        let node = ([1; 32], "10.0.0.1:5".parse().unwrap());
+        let elsewhere = ([1; 32], "10.0.0.1:6".parse().unwrap());
+        let (verdict, token) = pings.check(node, 1_000, &mut random);
+        let hash = pong_hash(&token.expect("asked at once"));
+        assert!(!verdict && token.unwrap()[8..] == [0; 24]);
+        assert_eq!(pings.check(node, 1_999, &mut random), (false, None));
+        let second = pings.check(node, 2_000, &mut random).1.expect("asked again");
+        assert_ne!(Some(second), token);
+        assert!(!pings.expects(&node, &hash), "the first token is forgotten");
+        let mut asked = vec![1_000, 2_000];
+        let mut last = second;
+        for now in 2_001..80_000 {
+            if let (false, Some(token)) = pings.check(node, now, &mut random) {
+                asked.push(now);
+                last = token;
+            }
+        }
+        assert_eq!(asked, [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 52_000, 72_000]);
+        let hash = pong_hash(&last);
+        assert!(pings.expects(&node, &hash) && !pings.expects(&elsewhere, &hash));
+        pings.answer(node, 80_100);
+        assert!(!pings.expects(&node, &hash), "it counts once");
+        assert_eq!(pings.check(node, 80_100 + PONG_MS / 4, &mut random), (true, None));
+        assert!(
+            matches!(pings.check(node, 80_101 + PONG_MS / 4, &mut random), (true, Some(_))),
+            "asked before it ends"
+        );
+        assert_eq!(pings.check(node, 80_102 + PONG_MS / 4, &mut random), (true, None));
+        assert!(matches!(pings.check(node, 80_101 + PONG_MS, &mut random), (false, Some(_))));
+        assert!(!pings.check(elsewhere, 81_000, &mut random).0);
+    }
+}
