@@ -1,5 +1,6 @@
-//! What nodes of a cluster are to one another: who sends which shred to whom, and what comes of that in clusters that
-//! no machine holds.
+//! What nodes of a cluster are to one another: who sends which shred to whom, which fork they agree on, and what comes of
+//! that in clusters that no machine holds.
 
+pub mod consensus;
 pub mod simulate;
 pub mod turbine;
