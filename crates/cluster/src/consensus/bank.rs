@@ -80,12 +80,7 @@ impl Bank {
     }
 
     /// The accounts that a vote binds at `slot` which they gave for one above `above` that `is_other` holds for.
-    pub fn locked_out(
-        &self,
-        slot: u64,
-        above: u64,
-        is_other: impl Fn(u64) -> bool,
-    ) -> impl Iterator<Item = &Pubkey> {
+    pub fn locked_out(&self, slot: u64, above: u64, is_other: impl Fn(u64) -> bool) -> impl Iterator<Item = &Pubkey> {
         self.accounts.iter().filter_map(move |account| {
             let mut votes = account.votes.iter();
             let is_locked = votes.any(|vote| vote.binds_at(slot) && vote.slot > above && is_other(vote.slot));
@@ -138,13 +133,12 @@ mod tests {
 
     #[test]
     fn a_vote_backs_its_slot_and_those_below_while_it_binds() {
-        let accounts =
-            vec![account(1, 10, &[1, 2, 3], None), account(2, 20, &[1, 2], None), account(3, 5, &[], None)];
+        let accounts = vec![account(1, 10, &[1, 2, 3], None), account(2, 20, &[1, 2], None), account(3, 5, &[], None)];
         let at = |slot| bank(slot, accounts.clone());
         let near = at(4);
         assert_eq!([1, 2, 3, 4].map(|slot| near.voted(slot)), [30, 30, 10, 0]);
         assert_eq!(near.total(), 35);
-        // At 6 the vote for 3 has expired, that for 2 binds until 6; of the second account's 2 bound until 4, 1 until 5.
+        // At 6 the vote for 3 has expired, that for 2 binds until 6; the second account's bound until 4 and 5.
         assert_eq!([1, 2, 3].map(|slot| at(6).voted(slot)), [10, 10, 0]);
         assert_eq!((near.newest_voted(0.5), near.newest_voted(0.2), near.newest_voted(0.9)), (Some(2), Some(3), None));
     }

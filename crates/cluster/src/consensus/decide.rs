@@ -79,9 +79,7 @@ impl View<'_> {
                 let vote = refusal.map_or(Ok((heaviest, switch == Switch::Proof)), Err);
                 Decision { vote, reset: Some(heaviest) }
             }
-            switch @ Switch::FailedRollback => {
-                Decision { vote: Err(Refusal::Switch(switch)), reset: Some(heaviest) }
-            }
+            switch @ Switch::FailedRollback => Decision { vote: Err(Refusal::Switch(switch)), reset: Some(heaviest) },
             switch @ Switch::FailedThreshold => {
                 let reset = self.tip_of_own_fork();
                 let vote = match reset.filter(|tip| self.cannot_land(tip)) {
@@ -147,8 +145,8 @@ impl View<'_> {
         self.proof(heaviest, last.slot, forks.root().slot, &is_elsewhere, &is_other)
     }
 
-    /// The last vote's block is not here: a node that lost blocks, or began from others' state. Only votes that are newer
-    /// than the own count as elsewhere, as an older one may be for an ancestor of what is lost.
+    /// The last vote's block is not here: a node that lost blocks, or began from others' state. Only votes newer than
+    /// the own count as elsewhere, as an older one may be for an ancestor of what is lost.
     fn switch_from_unknown(&self, last: &BankId, heaviest: &BankId) -> Switch {
         self.proof(heaviest, last.slot, last.slot.max(self.forks.root().slot), &|_| true, &|_| true)
     }

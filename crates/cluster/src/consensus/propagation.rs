@@ -41,20 +41,13 @@ pub(crate) struct Propagation {
 impl Propagation {
     /// A block of this node is frozen. The node itself has it.
     pub fn add(&mut self, id: BankId, before: Option<BankId>, node: &Pubkey, stakes: Arc<EpochStakes>, now_ms: u64) {
-        let block = Own {
-            stakes,
-            seen: BTreeSet::new(),
-            stake: 0,
-            is_propagated: false,
-            before,
-            since_ms: now_ms,
-            times: 0,
-        };
+        let block =
+            Own { stakes, seen: BTreeSet::new(), stake: 0, is_propagated: false, before, since_ms: now_ms, times: 0 };
         self.blocks.insert(id, block);
         self.seen_by_node(Some(id), node);
     }
 
-    /// A vote account voted for a bank whose newest own block, it or an ancestor, is `own`: it has that and those before.
+    /// A vote account voted for a bank whose newest own block, it or an ancestor, is `own`: it has that and the earlier.
     pub fn seen(&mut self, mut own: Option<BankId>, account: &Pubkey) {
         while let Some(block) = own.and_then(|id| self.blocks.get_mut(&id)) {
             // What is propagated has propagated what is below it.

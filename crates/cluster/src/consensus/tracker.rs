@@ -68,8 +68,8 @@ impl Tracker {
         Self { root, ..Self::default() }
     }
 
-    /// Counts a vote: the newest slot that an account's vote tells, and its hash. `stake` of `total` is the account's in
-    /// the slot's epoch.
+    /// Counts a vote: the newest slot that an account's vote tells, and its hash. `stake` of `total` is the account's
+    /// in the slot's epoch.
     ///
     /// # Errors
     /// The vote does not count.

@@ -1,7 +1,8 @@
 //! Whole clusters of the real consensus on virtual time, with blocks that hold nothing but votes.
 //!
-//! Whatever the network does, no two nodes root different blocks, a node's roots are a chain, what is confirmed stays, and
-//! no vote breaks an earlier one, also over crashes between saving and sending. Once the network heals all root again.
+//! Whatever the network does, no two nodes root different blocks, a node's roots are a chain, what is confirmed stays,
+//! and no vote breaks an earlier one, also over crashes between saving and sending. Once the network heals all root
+//! again.
 //!
 //! `HEARTH_SEEDS` says how many seeds to run (200), `HEARTH_SEED` runs one.
 
@@ -13,8 +14,8 @@ mod world;
 use network::{Network, Weather};
 use node::{From, SLOT_US};
 
-/// Slots after which all must have rooted anew once all is well: votes 8 deep bind for 256 slots, then 32 more root, and
-/// half of the slots may be led by who is not heard in time.
+/// Slots after which all must have rooted anew once all is well: votes 8 deep bind for 256 slots, then 32 more root,
+/// and half of the slots may be led by who is not heard in time.
 const LIVE_SLOTS: u64 = 1_200;
 
 fn number(name: &str) -> Option<u64> {
@@ -27,9 +28,8 @@ fn by_seeds(test: &str, count: u64, scenario: impl Fn(u64) -> Result<(), String>
     let seeds = number("HEARTH_SEED").map_or(0..count, |seed| seed..seed + 1);
     for seed in seeds {
         if let Err(why) = scenario(seed) {
-            panic!(
-                "seed {seed}: {why}\nagain: HEARTH_SEED={seed} cargo test -p hearth-cluster --release --test consensus {test}"
-            );
+            let again = format!("cargo test -p hearth-cluster --release --test consensus {test}");
+            panic!("seed {seed}: {why}\nagain: HEARTH_SEED={seed} {again}");
         }
     }
 }
@@ -56,7 +56,9 @@ fn heals(network: &mut Network) -> Result<Option<u64>, String> {
     }
     let slots = (network.now_us - begin) / SLOT_US;
     let roots = &network.oracle.roots;
-    is_live.then_some(Some(slots)).ok_or_else(|| format!("after {slots} good slots roots are {roots:?}, not above {newest}"))
+    is_live
+        .then_some(Some(slots))
+        .ok_or_else(|| format!("after {slots} good slots roots are {roots:?}, not above {newest}"))
 }
 
 /// One thing that goes wrong for a while.
@@ -67,10 +69,17 @@ fn trouble(network: &mut Network) -> Result<(), String> {
     match network.random.u8(..6) {
         0 => weather.groups = (0..nodes).map(|_| network.random.usize(..2)).collect(),
         1 => weather.groups = (0..nodes).map(|_| network.random.usize(..3)).collect(),
-        2 => (weather.loss, weather.delay_us) = (network.random.f64() * 0.4, (20_000, network.random.u64(100_000..900_000))),
+        2 => {
+            (weather.loss, weather.delay_us) =
+                (network.random.f64() * 0.4, (20_000, network.random.u64(100_000..900_000)))
+        }
         3 => weather.crash_at_vote = 0.02,
         4 => weather.equivocator = Some((network.random.usize(..nodes), network.random.f64())),
-        _ => (0..nodes).for_each(|node| if network.random.u8(..3) == 0 { network.crash(node) }),
+        _ => (0..nodes).for_each(|node| {
+            if network.random.u8(..3) == 0 {
+                network.crash(node)
+            }
+        }),
     }
     network.weather = weather;
     network.run_slots(slots)?;
@@ -106,5 +115,90 @@ fn nothing_breaks_whatever_the_network_does_and_all_goes_on_after() {
         }
         Ok(())
     });
-    println!("{} runs, {} split by a leader, the slowest healed after {} slots", runs.get(), splits.get(), slowest.get());
+    println!(
+        "{} runs, {} split by a leader, the slowest healed after {} slots",
+        runs.get(),
+        splits.get(),
+        slowest.get()
+    );
+}
+
+/// All that are up root a slot that is newer than any so far.
+fn goes_on(network: &mut Network) -> Result<(), String> {
+    let newest = network.world.blocks.keys().last().expect("genesis").slot;
+    let until = network.now_us + LIVE_SLOTS * SLOT_US;
+    let has_rooted = |network: &Network, node: usize| network.oracle.roots[node].slot > newest;
+    let is_done =
+        |network: &Network| (0..network.nodes.len()).all(|node| !network.is_up(node) || has_rooted(network, node));
+    let roots = |network: &Network| format!("{LIVE_SLOTS} slots after {newest} roots are {:?}", network.oracle.roots);
+    network.run(until, is_done)?.then_some(()).ok_or_else(|| roots(network))
+}
+
+#[test]
+fn four_go_on_with_one_dead_and_stand_with_two_until_one_returns() {
+    by_seeds("four_go_on", 40, |seed| {
+        let mut network = Network::new(vec![1_000; 4], seed)?;
+        network.run_slots(seed % 60)?;
+        let mut nodes = [0, 1, 2, 3];
+        network.random.shuffle(&mut nodes);
+        network.crash(nodes[0]);
+        goes_on(&mut network)?;
+        network.crash(nodes[1]);
+        let newest = network.world.blocks.keys().last().expect("genesis").slot;
+        network.run_slots(300)?;
+        let confirmed = network.oracle.confirmed.last().map_or(0, |id| id.slot);
+        if confirmed > newest || network.oracle.root.slot > newest {
+            return Err(format!("two of four confirmed {confirmed}, rooted {:?} after {newest}", network.oracle.root));
+        }
+        let made = network.world.blocks.keys().last().expect("genesis").slot;
+        if made < newest + 100 {
+            return Err(format!("two of four made blocks up to {made} only, from {newest}"));
+        }
+        let returns = network.random.choice([nodes[0], nodes[1]]).expect("two");
+        network.start(returns, From::Root)?;
+        goes_on(&mut network)
+    });
+}
+
+#[test]
+fn three_of_four_go_on_without_the_one_that_hears_nobody() {
+    by_seeds("three_of_four", 40, |seed| {
+        let mut network = Network::new(vec![1_000; 4], seed)?;
+        network.run_slots(50)?;
+        let alone = network.random.usize(..4);
+        network.weather.groups[alone] = 1;
+        let newest = network.world.blocks.keys().last().expect("genesis").slot;
+        network.run_slots(150)?;
+        let roots = &network.oracle.roots;
+        let has_rooted = |node: usize| roots[node].slot > newest;
+        if let Some(node) = (0..4).find(|node| has_rooted(*node) == (*node == alone)) {
+            return Err(format!("node {node}, {alone} alone from {newest} on, roots {roots:?}"));
+        }
+        heals(&mut network).map(|_| ())
+    });
+}
+
+#[test]
+fn of_a_leaders_two_versions_one_wins_and_who_had_the_other_gets_it() {
+    let dumps = std::cell::Cell::new(0);
+    by_seeds("of_a_leaders_two_versions", 40, |seed| {
+        let mut network = Network::new(vec![1_000; 7], seed)?;
+        network.weather.equivocator = Some((network.random.usize(..7), 0.85));
+        network.run_slots(120)?;
+        dumps.set(dumps.get() + network.dumps);
+        heals(&mut network).map(|_| ())
+    });
+    assert!(dumps.get() > 0 || number("HEARTH_SEED").is_some(), "no version was ever dropped");
+}
+
+#[test]
+fn a_seed_is_the_same_run_each_time() {
+    let run = |seed| {
+        let mut network = Network::new(vec![500, 700, 300, 900, 400], seed)?;
+        network.weather.loss = 0.2;
+        network.run_slots(80)?;
+        Ok::<_, String>((network.oracle.roots.clone(), network.world.blocks.len(), network.oracle.switches))
+    };
+    assert_eq!(run(7), run(7));
+    assert_ne!(run(7), run(8));
 }

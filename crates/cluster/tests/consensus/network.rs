@@ -62,6 +62,8 @@ pub struct Network {
     pub weather: Weather,
     pub now_us: u64,
     pub random: fastrand::Rng,
+    /// Versions that nodes dropped for another.
+    pub dumps: usize,
     events: BinaryHeap<Reverse<(u64, u64)>>,
     waiting: BTreeMap<u64, Event>,
     count: u64,
@@ -80,6 +82,7 @@ impl Network {
             world,
             now_us: 0,
             random,
+            dumps: 0,
             events: BinaryHeap::new(),
             waiting: BTreeMap::new(),
             count: 0,
@@ -217,7 +220,8 @@ impl Network {
             Message::Vote(voter, vote) => self.nodes[to].vote(voter, &vote),
             Message::Duplicate(slot) => self.duplicate(to, slot),
             Message::WantSlot(slot, hash) => {
-                let first = self.nodes[to].disk.blocks.get(&slot).filter(|block| hash.is_none_or(|hash| block.id.hash == hash));
+                let first =
+                    self.nodes[to].disk.blocks.get(&slot).filter(|block| hash.is_none_or(|hash| block.id.hash == hash));
                 let Some(first) = first.map(|block| block.id) else { return Ok(()) };
                 let chain: Vec<BankId> = self.world.chain(first).take(REPAIR_BLOCKS).filter(|id| id.slot > 0).collect();
                 for id in chain {
@@ -323,11 +327,14 @@ impl Network {
             }
             Action::Root(rooted) => {
                 self.oracle.rooted(&self.world, node, &rooted)?;
-                self.nodes[node].rooted(&rooted);
+                self.nodes[node].rooted(&self.world, &rooted, now_us)?;
             }
             Action::Confirmed(id) => self.oracle.confirmed(&self.world, node, id)?,
             Action::Finalized(slot) => self.oracle.finalized(&self.world, node, slot)?,
-            Action::Dump { slot, wanted } => self.nodes[node].dump(&self.world, slot, wanted, now_us)?,
+            Action::Dump { slot, wanted } => {
+                self.dumps += 1;
+                self.nodes[node].dump(&self.world, slot, wanted, now_us)?;
+            }
             Action::AskAncestors(id) => {
                 self.nodes[node].running.as_mut().expect("up").asked.insert(id);
             }

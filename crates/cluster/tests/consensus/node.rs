@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use hearth_cluster::consensus::{
-    Action, BankId, Clock, Config, Consensus, LeaderView, Stakes, Start, TICKS_PER_SLOT, Tower, TowerVote,
+    Action, BankId, Clock, Config, Consensus, InputError, LeaderView, Stakes, Start, TICKS_PER_SLOT, Tower, TowerVote,
 };
 
 use crate::world::{Block, World, identity, vote_account};
@@ -169,13 +169,16 @@ impl Node {
             let root = running.consensus.root().slot;
             let is_open = |slot: &u64| !running.frozen.contains_key(slot) && !running.dead.contains(slot);
             let held = self.disk.blocks.range(root + 1..).filter(|(slot, _)| is_open(slot));
-            let next = held.map(|(_, block)| block).find(|block| running.frozen.contains_key(&block.parent.slot)).cloned();
+            let next =
+                held.map(|(_, block)| block).find(|block| running.frozen.contains_key(&block.parent.slot)).cloned();
             let Some(block) = next else { break };
             if running.frozen[&block.parent.slot] == block.parent {
-                running.frozen.insert(block.id.slot, block.id);
-                let taken = running.consensus.on_frozen(block.frozen(false), EPOCH_MS + now_us / 1_000);
-                let is_pruned = block.parent.slot < running.consensus.root().slot;
-                taken.or_else(|error| if is_pruned { Ok(()) } else { Err(format!("{:?}: {error}", block.id)) })?;
+                match running.consensus.on_frozen(block.frozen(false), EPOCH_MS + now_us / 1_000) {
+                    Ok(()) => drop(running.frozen.insert(block.id.slot, block.id)),
+                    // The parent is to be dropped, as the next step will say, or is below a root that was awaited.
+                    Err(InputError::UnknownParent | InputError::Old) => break,
+                    Err(error) => return Err(format!("{:?}: {error}", block.id)),
+                }
             } else {
                 running.dead.insert(block.id.slot);
                 running.consensus.on_dead(block.id.slot).map_err(|error| format!("{:?}: {error}", block.id))?;
@@ -203,15 +206,16 @@ impl Node {
     }
 
     /// New roots: what is below needs no more replay.
-    pub fn rooted(&mut self, rooted: &[BankId]) {
-        let Some(running) = &mut self.running else { return };
+    pub fn rooted(&mut self, world: &World, rooted: &[BankId], now_us: u64) -> Result<(), String> {
+        let Some(running) = &mut self.running else { return Ok(()) };
         let last = *self.disk.roots.last().expect("genesis");
         self.disk.roots.extend(rooted.iter().filter(|id| **id > last));
-        let root = running.consensus.root().slot;
-        running.frozen = running.frozen.split_off(&root);
-        running.dead = running.dead.split_off(&root);
-        running.wanted = running.wanted.split_off(&(root + 1));
-        running.asked.retain(|id| id.slot > root);
+        let root = running.consensus.root();
+        running.frozen.retain(|_, id| world.descends(*id, root));
+        running.dead = running.dead.split_off(&root.slot);
+        running.wanted = running.wanted.split_off(&(root.slot + 1));
+        running.asked.retain(|id| id.slot > root.slot);
+        self.replay(now_us)
     }
 
     /// A vote came: it counts, it is kept for own blocks, and tells of blocks that are missing.

@@ -101,8 +101,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// Whether a leader's two versions split the votes so that the protocol itself has no way on: no version has more than
-    /// 52 % of the stake, and too few are free to prove that they are elsewhere.
+    /// Whether a leader's two versions split the votes so that the protocol itself has no way on: no version has more
+    /// than 52 % of the stake, and too few are free to prove that they are elsewhere.
     pub fn is_split(&self, world: &World) -> bool {
         let total: u64 = world.stakes.iter().sum();
         let stake = |nodes: &BTreeSet<usize>| nodes.iter().map(|node| world.stakes[*node]).sum::<u64>();

@@ -60,7 +60,10 @@ impl World {
         let total: u64 = stakes.iter().sum();
         let drawn = |_| {
             let mut left = random.u64(..total);
-            stakes.iter().position(|stake| left.checked_sub(*stake).map(|rest| left = rest).is_none()).expect("a leader")
+            stakes
+                .iter()
+                .position(|stake| left.checked_sub(*stake).map(|rest| left = rest).is_none())
+                .expect("a leader")
         };
         let leaders = (0..2_000).map(drawn).collect();
         Self { blocks: [(genesis, Rc::new(first))].into(), stakes, genesis, leaders }
@@ -71,7 +74,8 @@ impl World {
     }
 
     pub fn epoch_stakes(&self) -> EpochStakes {
-        let one = |(node, stake): (usize, &u64)| VoteStake { vote: vote_account(node), node: identity(node), stake: *stake };
+        let one =
+            |(node, stake): (usize, &u64)| VoteStake { vote: vote_account(node), node: identity(node), stake: *stake };
         EpochStakes::new(&self.stakes.iter().enumerate().map(one).collect::<Vec<_>>())
     }
 
@@ -91,8 +95,8 @@ impl World {
         self.on_chain(id, from.slot) == Some(from)
     }
 
-    /// Whether the vote program takes a vote in a block on `parent`: for a newer slot than the last, with the hash of an
-    /// ancestor that is not too old, and with no slot in the tower that is on another fork.
+    /// Whether the vote program takes a vote in a block on `parent`: for a newer slot than the last, with the hash of
+    /// an ancestor that is not too old, and with no slot in the tower that is on another fork.
     fn lands(&self, parent: BankId, account: &VoteAccount, vote: &TowerVote) -> bool {
         let is_newer = account.last_vote().is_none_or(|last| last < vote.id.slot);
         let is_recent = || self.chain(parent).take(512).any(|id| id == vote.id);
@@ -103,7 +107,13 @@ impl World {
     }
 
     /// Makes a block on a parent, with the newest vote of each account that lands. `version` tells versions apart.
-    pub fn make(&mut self, slot: u64, parent: BankId, votes: &BTreeMap<usize, Vec<TowerVote>>, version: u8) -> Rc<Block> {
+    pub fn make(
+        &mut self,
+        slot: u64,
+        parent: BankId,
+        votes: &BTreeMap<usize, Vec<TowerVote>>,
+        version: u8,
+    ) -> Rc<Block> {
         let mut accounts = self.blocks[&parent].accounts.clone();
         let mut changed = Vec::new();
         for (node, votes) in votes {
@@ -114,7 +124,8 @@ impl World {
                 changed.push(*node);
             }
         }
-        let told: Vec<u8> = changed.iter().flat_map(|node| accounts[*node].last_vote().expect("voted").to_le_bytes()).collect();
+        let told: Vec<u8> =
+            changed.iter().flat_map(|node| accounts[*node].last_vote().expect("voted").to_le_bytes()).collect();
         let hash = sha256(&[&parent.hash, &slot.to_le_bytes(), &[version], &told]);
         let leader = self.leader(slot);
         let block = Rc::new(Block { id: BankId { slot, hash }, parent, leader, accounts, changed });

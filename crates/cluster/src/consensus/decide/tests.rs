@@ -113,7 +113,7 @@ fn the_heaviest_bank_above_the_last_vote_is_voted_for_once() {
 
 #[test]
 fn a_fork_is_left_when_more_than_38_percent_are_locked_out_elsewhere() {
-    // 4 binds those who voted 1, 4 until 6, which is after this node's 3. Heavier than 2 is the fork with one vote more.
+    // 4 binds those who voted 1, 4 until 6, after this node's 3. Their fork has more votes than this node's.
     let three = two_forks(1..4);
     assert_eq!(three.forks.heaviest(), id(20));
     let stay = Decision { vote: Err(Refusal::Switch(Switch::FailedThreshold)), reset: Some(id(3)) };

@@ -96,8 +96,8 @@ impl Tower {
         self.lockouts.votes.retain(|vote| vote.slot > root.slot);
     }
 
-    /// Takes the votes that the node's own account has in a bank, where they are newer than the tower's: another process
-    /// voted for this node, or the tower was lost. `last` is the newest of them.
+    /// Takes the votes that the node's own account has in a bank, where they are newer than the tower's: another
+    /// process voted for this node, or the tower was lost. `last` is the newest of them.
     pub fn adopt(&mut self, votes: &[Lockout], root: Option<BankId>, last: LastVote) {
         if let Some(root) = root.filter(|root| self.lockouts.root.is_none_or(|own| own < root.slot)) {
             self.set_root(root);

@@ -126,9 +126,9 @@ impl Tower {
 
     fn is_possible(&self) -> bool {
         let Lockouts { votes, root } = &self.lockouts;
-        let ordered = votes.windows(2).all(|pair| {
-            pair[0].slot < pair[1].slot && pair[0].confirmation_count > pair[1].confirmation_count
-        });
+        let ordered = votes
+            .windows(2)
+            .all(|pair| pair[0].slot < pair[1].slot && pair[0].confirmation_count > pair[1].confirmation_count);
         let counted = votes.iter().all(|vote| (1..=MAX_LOCKOUTS as u32).contains(&vote.confirmation_count));
         let above = votes.last().is_none_or(|newest| self.last.is_some_and(|last| last.id.slot >= newest.slot));
         ordered && counted && above && root.is_none_or(|_| self.last.is_some() || votes.is_empty())
