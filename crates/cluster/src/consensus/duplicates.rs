@@ -1,6 +1,6 @@
 //! Duplicate blocks: which version of a slot is ours, which is the cluster's, and what follows.
 //!
-//! reads   a slot's bank frozen, dead, proven to be a duplicate, confirmed by more than 52 %
+//! reads   a slot's bank frozen, dead, proven to be a duplicate, had or confirmed by more than 52 %
 //! writes  what to mark, to drop, to ask for
 //! memory  100 B a slot above the root of which anything is known
 //! drops   –
@@ -22,7 +22,7 @@ pub(crate) enum Order {
     /// Ours is not the cluster's: get the one with this hash.
     Wrong { ours: BankId, wanted: Hash },
     /// Ours could not be executed, the cluster's could: it, or an ancestor, is another version.
-    Dead(BankId),
+    Dead(u64),
 }
 
 /// What is known of a slot.
@@ -32,6 +32,7 @@ struct Slot {
     confirmed: Option<Hash>,
     is_dead: bool,
     is_duplicate: bool,
+    is_elsewhere: bool,
 }
 
 impl Slot {
@@ -40,7 +41,7 @@ impl Slot {
         match (self.frozen, self.confirmed) {
             (Some(ours), Some(theirs)) if ours == theirs => Some(Order::Valid(id(ours))),
             (Some(ours), Some(wanted)) => Some(Order::Wrong { ours: id(ours), wanted }),
-            (None, Some(theirs)) if self.is_dead => Some(Order::Dead(id(theirs))),
+            (None, theirs) if self.is_dead && (theirs.is_some() || self.is_elsewhere) => Some(Order::Dead(slot)),
             (Some(ours), None) if self.is_duplicate => Some(Order::Doubtful(id(ours))),
             _ => None,
         }
@@ -75,6 +76,11 @@ impl Duplicates {
     /// There are two versions of a slot.
     pub fn duplicate(&mut self, slot: u64) -> Option<Order> {
         self.change(slot, |slot| slot.is_duplicate = true)
+    }
+
+    /// More than 52 % of the stake tell that they have a slot's block.
+    pub fn elsewhere(&mut self, slot: u64) -> Option<Order> {
+        self.change(slot, |slot| slot.is_elsewhere = true)
     }
 
     /// The cluster confirmed a version. The first that is counts.
@@ -142,7 +148,9 @@ mod tests {
         all.dropped(7);
         assert_eq!(all.frozen(id(3)), Some(wrong(3)), "got the wrong one again");
         all.dropped(7);
-        assert_eq!(all.dead(7), Some(Order::Dead(id(2))));
+        assert_eq!(all.dead(7), Some(Order::Dead(7)));
+        assert_eq!((all.dead(8), all.elsewhere(8)), (None, Some(Order::Dead(8))));
+        assert_eq!((all.elsewhere(9), all.dead(9)), (None, Some(Order::Dead(9))));
         assert_eq!(all.frozen(id(2)), Some(Order::Valid(id(2))));
         assert!(!all.is_dead(7));
         assert_eq!(all.dead(7), None, "what is frozen is not dead");

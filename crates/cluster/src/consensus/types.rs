@@ -92,7 +92,7 @@ pub enum Action {
     Reset(BankId),
     /// These are rooted now, the oldest first; the last one is the root. What does not descend from it is dropped.
     Root(Vec<BankId>),
-    /// More than two thirds of the stake voted for this block or one above it.
+    /// More than two thirds of the stake voted for this block or one above it. What is rooted is confirmed, told or not.
     Confirmed(BankId),
     /// More than two thirds of the stake have rooted this slot.
     Finalized(u64),
@@ -103,9 +103,9 @@ pub enum Action {
         /// The hash that its bank must come to.
         wanted: Hash,
     },
-    /// The cluster confirmed this block, here the slot is dead: ask others for its ancestors and tell them to
-    /// [`crate::consensus::Consensus::on_ancestors`].
-    AskAncestors(BankId),
+    /// The cluster has this slot's block, here it is dead: ask others for its ancestors until enough of them agree, and
+    /// tell that to [`crate::consensus::Consensus::on_ancestors`].
+    AskAncestors(u64),
     /// Too few were seen to have this block of ours: send its shreds again.
     Rebroadcast(u64),
     /// Begin to make the block of `slot`.

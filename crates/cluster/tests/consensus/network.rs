@@ -24,7 +24,7 @@ enum Message {
     Vote(usize, Rc<TowerVote>),
     Duplicate(u64),
     WantSlot(u64, Option<[u8; 32]>),
-    WantAncestors(BankId),
+    WantAncestors(u64),
     Ancestors(Rc<Vec<BankId>>),
     Pull,
     Has(Rc<Vec<u64>>),
@@ -142,6 +142,26 @@ impl Network {
         self.run(self.now_us + slots * SLOT_US, |_| false).map(|_| ())
     }
 
+    /// A line a node, for a seed that fails.
+    pub fn state(&self) -> String {
+        let line = |(node, one): (usize, &Node)| match &one.running {
+            None => format!("node {node} is dead\n"),
+            Some(running) => {
+                let consensus = &running.consensus;
+                let last = consensus.tower().last_vote().map(|last| last.id);
+                let (root, heaviest, why) = (consensus.root(), consensus.forks().heaviest(), consensus.refusal());
+                let votes: Vec<_> =
+                    consensus.tower().lockouts().votes.iter().map(|v| (v.slot, v.confirmation_count)).collect();
+                format!(
+                    "node {node}, stake {}: root {root:?}, votes {votes:?}, last vote {last:?}, heaviest {heaviest:?}, \
+                     builds on {:?}, no vote: {why:?}\n",
+                    self.world.stakes[node], running.reset.0
+                )
+            }
+        };
+        self.nodes.iter().enumerate().map(line).collect()
+    }
+
     fn send(&mut self, from: usize, to: usize, message: Message) {
         let weather = &self.weather;
         if from == to || weather.groups[from] != weather.groups[to] || self.random.f64() < weather.loss {
@@ -196,15 +216,15 @@ impl Network {
     fn repair(&mut self, node: usize) {
         let Some(running) = &self.nodes[node].running else { return };
         let wanted: Vec<_> = running.wanted.iter().map(|(slot, hash)| (*slot, *hash)).collect();
-        let asked: Vec<BankId> = running.asked.iter().copied().collect();
+        let asked: Vec<u64> = running.asked.iter().copied().collect();
         let (oldest, newest) = (wanted.iter().take(8), wanted.iter().skip(8).rev().take(8));
         for (slot, hash) in oldest.chain(newest).copied().collect::<Vec<_>>() {
             let Some(peer) = self.peer(node) else { return };
             self.send(node, peer, Message::WantSlot(slot, hash));
         }
-        for id in asked {
+        for slot in asked {
             let Some(peer) = self.peer(node) else { return };
-            self.send(node, peer, Message::WantAncestors(id));
+            self.send(node, peer, Message::WantAncestors(slot));
         }
     }
 
@@ -229,14 +249,15 @@ impl Network {
                     held.into_iter().for_each(|block| self.send(to, from, Message::Block(block)));
                 }
             }
-            Message::WantAncestors(id) if self.nodes[to].is_frozen(&id) => {
-                let chain: Vec<BankId> = self.world.chain(id).take(30).collect();
-                self.send(to, from, Message::Ancestors(Rc::new(chain)));
+            Message::WantAncestors(slot) => {
+                if let Some(id) = self.nodes[to].agreed(slot) {
+                    let chain: Vec<BankId> = self.world.chain(id).take(30).collect();
+                    self.send(to, from, Message::Ancestors(Rc::new(chain)));
+                }
             }
-            Message::WantAncestors(_) => {}
             Message::Ancestors(chain) => {
                 if let Some(running) = &mut self.nodes[to].running
-                    && running.asked.remove(&chain[0])
+                    && running.asked.remove(&chain[0].slot)
                 {
                     running.consensus.on_ancestors(&chain);
                 }
@@ -260,7 +281,7 @@ impl Network {
         for (voter, vote) in newest.collect::<Vec<_>>() {
             self.send(node, to, Message::Vote(voter, vote));
         }
-        let slots = Rc::new(self.nodes[node].newest());
+        let slots = Rc::new(self.nodes[node].has());
         self.send(node, to, Message::Has(slots));
     }
 
@@ -335,8 +356,8 @@ impl Network {
                 self.dumps += 1;
                 self.nodes[node].dump(&self.world, slot, wanted, now_us)?;
             }
-            Action::AskAncestors(id) => {
-                self.nodes[node].running.as_mut().expect("up").asked.insert(id);
+            Action::AskAncestors(slot) => {
+                self.nodes[node].running.as_mut().expect("up").asked.insert(slot);
             }
             Action::Rebroadcast(slot) => {
                 let block = self.nodes[node].disk.blocks.get(&slot).cloned();

@@ -37,7 +37,7 @@ pub struct Running {
     dead: BTreeSet<u64>,
     /// Slots to ask others for, and which version.
     pub wanted: BTreeMap<u64, Option<[u8; 32]>>,
-    pub asked: BTreeSet<BankId>,
+    pub asked: BTreeSet<u64>,
     pub pool: BTreeMap<usize, Vec<TowerVote>>,
     pub reset: (BankId, u64),
     pub building: Option<(u64, BankId)>,
@@ -49,6 +49,8 @@ pub struct Node {
     pub running: Option<Running>,
     /// Counts starts: what was meant for an earlier life is not for this one.
     pub life: u32,
+    /// It began from another's state, and leads once its votes are rooted.
+    pub is_waiting: bool,
 }
 
 /// What a leader asks, answered from the store.
@@ -87,7 +89,7 @@ pub enum From {
 impl Node {
     pub fn new(index: usize, genesis: BankId) -> Self {
         let disk = Disk { roots: vec![genesis], ..Disk::default() };
-        Self { index, disk, running: None, life: 0 }
+        Self { index, disk, running: None, life: 0, is_waiting: false }
     }
 
     pub fn start(&mut self, world: &World, from: From, now_us: u64) -> Result<(), String> {
@@ -102,11 +104,12 @@ impl Node {
             }
         };
         self.life += 1;
+        self.is_waiting = matches!(from, From::Other(_));
         let config = Config {
             node: identity(self.index),
             vote_account: Some(vote_account(self.index)),
             // Who lost what it made must not make it again otherwise.
-            waits_for_rooted_vote: matches!(from, From::Other(_)),
+            waits_for_rooted_vote: self.is_waiting,
         };
         let tower = self.disk.tower.as_ref().map(|bytes| Tower::restore(bytes, &identity(self.index)));
         let tower = tower.transpose().map_err(|error| error.to_string())?;
@@ -214,7 +217,7 @@ impl Node {
         running.frozen.retain(|_, id| world.descends(*id, root));
         running.dead = running.dead.split_off(&root.slot);
         running.wanted = running.wanted.split_off(&(root.slot + 1));
-        running.asked.retain(|id| id.slot > root.slot);
+        running.asked.retain(|slot| *slot > root.slot);
         self.replay(now_us)
     }
 
@@ -241,14 +244,16 @@ impl Node {
         }
     }
 
-    /// The newest frozen slots.
-    pub fn newest(&self) -> Vec<u64> {
-        let frozen = self.running.iter().flat_map(|running| running.frozen.keys().rev().take(8));
+    /// The slots that are frozen here.
+    pub fn has(&self) -> Vec<u64> {
+        let frozen = self.running.iter().flat_map(|running| running.frozen.keys());
         frozen.copied().collect()
     }
 
-    /// Whether a slot's bank is frozen here.
-    pub fn is_frozen(&self, id: &BankId) -> bool {
-        self.running.as_ref().is_some_and(|running| running.frozen.get(&id.slot) == Some(id))
+    /// The bank of a slot, if the cluster agreed on it as far as is known here.
+    pub fn agreed(&self, slot: u64) -> Option<BankId> {
+        let running = self.running.as_ref()?;
+        let ours = running.frozen.get(&slot).copied()?;
+        (running.consensus.duplicate_confirmed(slot) == Some(ours.hash)).then_some(ours)
     }
 }

@@ -15,7 +15,10 @@ use super::{Action, Bank, BankId, Consensus, FrozenBank, Refusal};
 use crate::consensus::stakes::EpochStakes;
 use crate::consensus::tower::LastVote;
 use crate::consensus::tracker::VoteError;
-use crate::consensus::{DUPLICATE_THRESHOLD, MAX_SLOTS_AHEAD};
+use crate::consensus::{DUPLICATE_THRESHOLD, MAX_SLOTS_AHEAD, exceeds};
+
+/// Slots above the root of which it is kept who has them, while they are not frozen here.
+const MAX_ELSEWHERE: u64 = 4_096;
 
 /// Why something that happened is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +74,7 @@ impl Consensus {
         }
         self.propagation.seen_by_node(own_before, &leader);
         self.banks.insert(id, bank);
+        self.elsewhere.remove(&id.slot);
         self.is_changed = true;
         self.frozen_is_known(id, &landed);
         Ok(())
@@ -203,12 +207,30 @@ impl Consensus {
         }
     }
 
-    /// A node tells in gossip that it has a slot's block.
+    /// A node tells in gossip that it has a slot's block frozen. To be told again of slots from one on that was dropped.
     pub fn on_has_slot(&mut self, node: &Pubkey, slot: u64) {
-        let Some(hash) = self.duplicates.frozen_hash(slot) else { return };
+        let Some(hash) = self.duplicates.frozen_hash(slot) else { return self.has_elsewhere(node, slot) };
         let own = self.banks.get(&BankId { slot, hash }).and_then(|bank| bank.own);
         self.propagation.seen_by_node(own, node);
         self.is_changed = true;
+    }
+
+    fn has_elsewhere(&mut self, node: &Pubkey, slot: u64) {
+        let stakes = self.stakes.of(slot);
+        let root = self.forks.root().slot;
+        let is_near = slot > root && slot <= root.saturating_add(MAX_ELSEWHERE);
+        if !is_near || stakes.votes_of(node).is_empty() {
+            return;
+        }
+        let nodes = self.elsewhere.entry(slot).or_default();
+        if nodes.insert(*node) {
+            let votes = nodes.iter().flat_map(|node| stakes.votes_of(node));
+            let stake = votes.map(|vote| stakes.stake(vote)).sum();
+            if exceeds(stake, stakes.total(), DUPLICATE_THRESHOLD) {
+                let order = self.duplicates.elsewhere(slot);
+                self.obey(order);
+            }
+        }
     }
 
     /// The stakes of an epoch that begins at a slot are known.

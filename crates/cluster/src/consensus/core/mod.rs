@@ -2,7 +2,8 @@
 //!
 //! reads   banks frozen, votes seen, slots dead, proofs of duplicates; the time and the ticks of proof of history
 //! writes  [`Action`]s
-//! memory  the banks above the root, and what [`super::tracker`] and [`super::duplicates`] keep of slots above it
+//! memory  the banks above the root, what [`super::tracker`] and [`super::duplicates`] keep of slots above it, and 32 B
+//!         for each node with stake that has a slot which is not frozen here, of 4,096 slots
 //! drops   what is refused is an error that the caller counts
 //! source  `docs/cluster-protocol.md` sections 6 and 7
 //!
@@ -86,6 +87,8 @@ pub struct Consensus {
     /// The newest vote of each account that was seen, for a frozen bank.
     seen: BTreeMap<Pubkey, BankId>,
     duplicates: Duplicates,
+    /// Who tells to have a slot that is not frozen here.
+    elsewhere: BTreeMap<u64, BTreeSet<Pubkey>>,
     propagation: Propagation,
     turns: Turns,
     /// The tower's root, while the node executes its way there.
@@ -132,6 +135,7 @@ impl Consensus {
             tracker: Tracker::new(root.slot),
             seen: BTreeMap::new(),
             duplicates,
+            elsewhere: BTreeMap::new(),
             propagation: Propagation::default(),
             awaited,
             confirmed: BTreeSet::new(),
@@ -206,7 +210,7 @@ impl Consensus {
             }
             Some(Order::Doubtful(id)) => self.forks.mark_invalid(&id),
             Some(Order::Wrong { ours, wanted }) => self.dump(ours.slot, Some(ours), wanted),
-            Some(Order::Dead(id)) => self.actions.push(Action::AskAncestors(id)),
+            Some(Order::Dead(slot)) => self.actions.push(Action::AskAncestors(slot)),
         }
         self.is_changed = true;
     }
@@ -238,6 +242,7 @@ impl Consensus {
         self.tracker.set_root(root.slot);
         self.seen.retain(|_, id| self.forks.contains(id));
         self.duplicates.set_root(root.slot);
+        self.elsewhere = self.elsewhere.split_off(&root.slot);
         self.propagation.retain(|id| *id != root && self.forks.contains(id));
         self.confirmed.retain(|id| id.slot > root.slot);
         self.stakes.set_root(root.slot);

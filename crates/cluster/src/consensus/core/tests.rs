@@ -206,7 +206,7 @@ fn of_a_dead_block_that_the_cluster_has_the_first_ancestor_that_differs_goes() {
     for name in 1..4 {
         consensus.on_vote(&[name; 32], other(6)).expect("counted");
     }
-    assert_eq!(step(&mut consensus, 0), [Action::AskAncestors(other(6))]);
+    assert_eq!(step(&mut consensus, 0), [Action::AskAncestors(6)]);
     consensus.on_ancestors(&[other(6), other(5), id(0)]);
     assert_eq!(step(&mut consensus, 0)[0], Action::Dump { slot: 5, wanted: other(5).hash });
     consensus.on_frozen(frozen(other(5), id(0), vec![]), 0).expect("the other version");
