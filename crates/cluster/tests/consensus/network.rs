@@ -1,7 +1,7 @@
 //! The network on virtual time: delays, losses, partitions, crashes, and the oracle that watches.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
 use hearth_cluster::consensus::{Action, BankId, TowerVote};
@@ -140,6 +140,21 @@ impl Network {
 
     pub fn run_slots(&mut self, slots: u64) -> Result<(), String> {
         self.run(self.now_us + slots * SLOT_US, |_| false).map(|_| ())
+    }
+
+    /// Slots above all roots of which nodes hold two versions, while nobody has seen 52 % behind either: the rules have
+    /// no way on from there that is sure.
+    pub fn unresolved(&self) -> Vec<u64> {
+        let mut held: BTreeMap<u64, BTreeSet<BankId>> = BTreeMap::new();
+        for (slot, block) in self.nodes.iter().flat_map(|node| node.disk.blocks.range(self.oracle.root.slot + 1..)) {
+            held.entry(*slot).or_default().insert(block.id);
+        }
+        let is_agreed = |slot: u64| {
+            let mut running = self.nodes.iter().filter_map(|node| node.running.as_ref());
+            running.any(|running| running.consensus.duplicate_confirmed(slot).is_some())
+        };
+        held.retain(|slot, versions| versions.len() > 1 && !is_agreed(*slot));
+        held.into_keys().collect()
     }
 
     /// A line a node, for a seed that fails.

@@ -1,6 +1,6 @@
 //! What must never happen, judged by who knows everything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use hearth_cluster::consensus::{BankId, TowerVote};
 
@@ -16,8 +16,6 @@ pub struct Oracle {
     pub confirmed: BTreeSet<BankId>,
     /// The blocks that a node voted for, each with how deep it has ever been buried.
     votes: Vec<Vec<(BankId, u32)>>,
-    /// Every vote by slot, version and node.
-    pub voters: BTreeMap<u64, BTreeMap<BankId, BTreeSet<usize>>>,
     pub switches: usize,
 }
 
@@ -28,7 +26,6 @@ impl Oracle {
             roots: vec![genesis; nodes],
             confirmed: BTreeSet::new(),
             votes: vec![Vec::new(); nodes],
-            voters: BTreeMap::new(),
             switches: 0,
         }
     }
@@ -72,8 +69,6 @@ impl Oracle {
     /// A vote left a node. It must be for a newer slot than all before, and on the fork of every vote that still binds.
     pub fn voted(&mut self, world: &World, node: usize, vote: &TowerVote) -> Result<(), String> {
         let id = vote.id;
-        let versions = self.voters.entry(id.slot).or_default();
-        versions.entry(id).or_default().insert(node);
         self.switches += usize::from(vote.is_switch);
         let votes = &mut self.votes[node];
         if let Some((last, _)) = votes.last().filter(|(last, _)| last.slot >= id.slot) {
@@ -99,18 +94,5 @@ impl Oracle {
             return Err(format!("node {node} told {told:?}, its votes that bind are {model:?}"));
         }
         Ok(())
-    }
-
-    /// Whether a leader's two versions split the votes so that the protocol itself has no way on: no version has more
-    /// than 52 % of the stake, and too few are free to prove that they are elsewhere.
-    pub fn is_split(&self, world: &World) -> bool {
-        let total: u64 = world.stakes.iter().sum();
-        let stake = |nodes: &BTreeSet<usize>| nodes.iter().map(|node| world.stakes[*node]).sum::<u64>();
-        let above = |slot: u64| slot > self.root.slot;
-        self.voters.iter().filter(|(slot, versions)| above(**slot) && versions.len() > 1).any(|(_, versions)| {
-            let most = versions.values().map(stake).max().unwrap_or(0);
-            let all: u64 = versions.values().map(stake).sum();
-            most as f64 / total as f64 <= 0.52 && (total - all) as f64 / total as f64 <= 0.38
-        })
     }
 }
