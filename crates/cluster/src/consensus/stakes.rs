@@ -6,6 +6,7 @@
 //! source  `docs/cluster-protocol.md` section 6.3, the table of which stakes count where
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use hearth_wire::Pubkey;
@@ -37,8 +38,8 @@ impl EpochStakes {
     pub fn new(accounts: &[VoteStake]) -> Self {
         let mut stakes = Self::default();
         for one in accounts.iter().filter(|one| one.stake > 0) {
-            if !stakes.accounts.contains_key(&one.vote) {
-                stakes.accounts.insert(one.vote, (one.node, one.stake));
+            if let Entry::Vacant(entry) = stakes.accounts.entry(one.vote) {
+                entry.insert((one.node, one.stake));
                 stakes.total = stakes.total.checked_add(one.stake).expect("lamports in existence fit 64 bits");
                 stakes.nodes.entry(one.node).or_default().push(one.vote);
             }
@@ -113,8 +114,7 @@ mod tests {
     #[test]
     fn each_slot_has_its_epoch_and_old_ones_go() {
         let mut stakes = Stakes::new(100, epoch(1));
-        let mut later = EpochStakes::default();
-        later.total = 7;
+        let later = EpochStakes { total: 7, ..EpochStakes::default() };
         stakes.insert(200, Arc::new(later));
         let total = |stakes: &Stakes, slot| stakes.of(slot).total();
         assert_eq!([5, 100, 199, 200, 900].map(|slot| total(&stakes, slot)), [6, 6, 6, 7, 7]);

@@ -69,7 +69,9 @@ fn step(consensus: &mut Consensus, now_ms: u64) -> Vec<Action> {
 }
 
 fn votes(actions: &[Action]) -> Vec<&TowerVote> {
-    let vote = |action| if let &Action::Vote { ref vote, .. } = action { Some(vote) } else { None };
+    fn vote(action: &Action) -> Option<&TowerVote> {
+        if let Action::Vote { vote, .. } = action { Some(vote) } else { None }
+    }
     actions.iter().filter_map(vote).collect()
 }
 
