@@ -10,6 +10,7 @@
 //! corpus and on seeded mutations of it (stable compiler, in CI).
 
 use hearth_wire::entry::{Entries, Entry, write_batch_header, write_entry};
+use hearth_wire::gossip::{CrdsData, CrdsValue, Protocol, write_prune};
 use hearth_wire::shred::{SHREDS_PER_SLOT_MAX, Shred};
 use hearth_wire::{PACKET_DATA_SIZE, Txn};
 
@@ -110,5 +111,62 @@ pub fn shred(bytes: &[u8]) {
     std::hint::black_box((shred.version(), shred.fields()));
     if let Err(error) = shred.check_set(SHREDS_PER_SLOT_MAX) {
         assert!(usize::from(error.offset) < bytes.len(), "{error}");
+    }
+}
+
+/// One datagram of gossip.
+pub fn gossip(bytes: &[u8]) {
+    let message = match Protocol::parse(bytes) {
+        Ok(message) => message,
+        Err(error) => return assert!(usize::from(error.offset) <= bytes.len(), "{error}"),
+    };
+    assert!(bytes.len() <= PACKET_DATA_SIZE);
+    match message {
+        Protocol::PullRequest { filter, caller } => {
+            assert!(matches!(caller.data(), CrdsData::ContactInfo(_)));
+            assert!(bytes.ends_with(caller.bytes()));
+            let (first, last) = filter.range();
+            assert!(first <= last && last - first <= u64::MAX >> 6);
+            for item in [[0; 32], [0xff; 32]] {
+                std::hint::black_box((filter.bloom.contains(&item), filter.covers(&item)));
+            }
+            value(&caller);
+        }
+        Protocol::PullResponse { values, .. } | Protocol::Push { values, .. } => {
+            assert!(values.len() <= 10);
+            assert_eq!(44 + values.iter().map(|value| value.bytes().len()).sum::<usize>(), bytes.len());
+            values.iter().for_each(value);
+        }
+        Protocol::Prune(data) => {
+            let mut written = Vec::new();
+            write_prune(&data, &mut written);
+            assert_eq!(written, bytes);
+        }
+        Protocol::Ping(_) | Protocol::Pong(_) => assert_eq!(bytes.len(), 132),
+    }
+}
+
+/// There is one form of a value's data: to read it and to write it again gives the same bytes. Only of a contact info
+/// the order of addresses and sockets, and sockets that nobody can use, are lost.
+fn value(value: &CrdsValue<'_>) {
+    assert_eq!(64 + value.signed().len(), value.bytes().len());
+    assert_eq!(value.signature()[..], value.bytes()[..64]);
+    assert_eq!(CrdsValue::parse(value.bytes()).as_ref(), Ok(value));
+    let mut written = Vec::new();
+    value.data().write(&mut written);
+    match value.data() {
+        CrdsData::ContactInfo(_) => assert_eq!(CrdsData::parse(&written).as_ref(), Ok(value.data())),
+        _ => assert_eq!(written, value.signed()),
+    }
+    if let CrdsData::EpochSlots(slots) = value.data() {
+        for run in &slots.runs {
+            let mut last = None;
+            run.for_each(|slot| {
+                assert!(
+                    slot >= run.first_slot && slot - run.first_slot < run.count && last.is_none_or(|last| last < slot)
+                );
+                last = Some(slot);
+            });
+        }
     }
 }

@@ -1,6 +1,7 @@
-//! What nodes of a cluster are to one another: who sends which shred to whom, and what comes of that in clusters that
-//! no machine holds.
+//! What nodes of a cluster are to one another: who is there and what each says, who sends which shred to whom, which fork
+//! they agree on, and what comes of that in clusters that no machine holds.
 
+pub mod consensus;
 pub mod gossip;
 pub mod simulate;
 pub mod turbine;

@@ -9,11 +9,11 @@
 
 use hearth_ledger::blockstore::{BlockStore, Config, FecSetRecord, SyncPolicy};
 use hearth_testkit::bench::{Bench, Unit};
+use hearth_wire::transfer::TRANSFER_SIZE;
 use std::path::Path;
 
-const TRANSFER_SIZE: u64 = 215;
 const SET_SIZE: usize = 30_816;
-const TRANSFERS_PER_SET: u64 = SET_SIZE as u64 / TRANSFER_SIZE;
+const TRANSFERS_PER_SET: u64 = (SET_SIZE / TRANSFER_SIZE) as u64;
 const SETS_PER_SLOT: u32 = 280;
 const LIMIT_SIZE: u64 = 512 << 20;
 

@@ -12,6 +12,7 @@ use hearth_testkit::bench::{Bench, Unit};
 use hearth_testkit::random::Random;
 use hearth_wire::AccountSet;
 use hearth_wire::consts::Pubkey;
+use hearth_wire::transfer::TRANSFER_SIZE;
 
 const CAPACITY: usize = 1 << 16;
 const BANKS: usize = 4;
@@ -84,7 +85,7 @@ impl Transfers {
         let mut unlocked = AccountSet::default();
         unlocked.insert(2);
         let tag = self.tag.word();
-        let mut bytes = [0x5a; 215];
+        let mut bytes = [0x5a; TRANSFER_SIZE];
         bytes[..8].copy_from_slice(&tag.to_le_bytes());
         let candidate = Candidate {
             bytes: &bytes,

@@ -8,10 +8,11 @@
 use hearth_pipeline::shred::{FecSet, SET_CAPACITY, SetHeader, Shredder, ShredderConfig, ShredderError};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_wire::entry::write_entry;
+use hearth_wire::transfer::TRANSFER_SIZE;
 use std::hint::black_box;
 
 /// Bytes of an entry of 64 transfers.
-const TRANSACTIONS: usize = 64 * 215;
+const TRANSACTIONS: usize = 64 * TRANSFER_SIZE;
 
 fn main() {
     let bench = Bench::from_args();

@@ -68,7 +68,8 @@ fn weight(kind: &str, hashing: bool) -> f64 {
 impl Counts {
     /// Fills in the zeros for a machine of `cores` cores, with or without a load generator on it: each kind by its
     /// share of the work. Where a core for each tile leaves verify its share, it gets all that is left; else cores are
-    /// shared, and a verify tile on every core takes whatever that core has left.
+    /// shared, and a verify tile on every core takes whatever that core has left. On two cores one does better: see
+    /// `docs/decisions/0011-auto-on-two-cores.md`.
     pub fn auto(self, cores: usize, load: bool) -> Self {
         let total: f64 = WEIGHTS.iter().map(|(_, w)| w).sum();
         let share = |kind: &str| ((cores as f64 * weight(kind, false) / total).ceil() as usize).max(1);
@@ -89,7 +90,11 @@ impl Counts {
         if counts.verify == 0 {
             // One core is left to the operating system.
             let left = cores.saturating_sub(counts.others() + 1);
-            counts.verify = if left >= share("verify") { left } else { cores.max(1) };
+            counts.verify = match share("verify") {
+                share if left >= share => left,
+                share if cores <= 2 => share,
+                _ => cores,
+            };
         }
         counts
     }

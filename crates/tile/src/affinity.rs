@@ -163,8 +163,9 @@ fn check(
 }
 
 /// The automatic layout. A core for each tile where there are enough (one is left to the operating system);
-/// otherwise tiles share cores: the tiles that spread sit on every core in turn, the others are cut into
-/// contiguous runs of the data flow of about equal weight.
+/// otherwise tiles share cores. Where there is a tile that spreads for each core, those sit on every core in turn, and
+/// the line of the others is cut into runs of about equal weight. Else all are in the circle of the data flow, load,
+/// node and back, which is cut where the heaviest arc is as light as can be.
 pub fn auto(seats: &[Seat], cores: &Cores) -> Vec<Option<usize>> {
     let seated = seats.iter().filter(|s| !s.floats).count();
     if seated < cores.allowed.len() { alone(seats, cores) } else { together(seats, cores) }
@@ -194,23 +195,61 @@ fn alone(seats: &[Seat], cores: &Cores) -> Vec<Option<usize>> {
 
 fn together(seats: &[Seat], cores: &Cores) -> Vec<Option<usize>> {
     let cores = &cores.allowed;
-    let in_runs = |s: &&Seat| !s.floats && !s.spread;
-    let total: f64 = seats.iter().filter(in_runs).map(|s| s.weight).sum();
-    let (mut before, mut next_spread) = (0.0, 0);
-    let place = |seat: &Seat| {
-        if seat.floats {
-            return None;
-        }
-        if seat.spread {
-            next_spread += 1;
-            return Some(cores[(next_spread - 1) % cores.len()]);
-        }
-        // A seat belongs to the run in which its middle lies.
-        let middle = (before + seat.weight / 2.0) / total.max(f64::MIN_POSITIVE);
-        before += seat.weight;
-        Some(cores[((middle * cores.len() as f64) as usize).min(cores.len() - 1)])
+    let spread = seats.iter().filter(|s| s.spread).count() >= cores.len();
+    let in_parts = |s: &&Seat| !s.floats && !(s.spread && spread);
+    let weights: Vec<f64> = seats.iter().filter(in_parts).map(|s| s.weight).collect();
+    let mut parts = if spread { runs(&weights, cores.len()) } else { arcs(&weights, cores.len()) }.into_iter();
+    let mut in_turn = cores.iter().cycle();
+    let mut place = |seat: &Seat| match (seat.floats, seat.spread && spread) {
+        (true, _) => None,
+        (false, true) => in_turn.next().copied(),
+        (false, false) => parts.next().map(|part| cores[part]),
     };
-    seats.iter().map(place).collect()
+    seats.iter().map(&mut place).collect()
+}
+
+/// The run of each weight, where their line is cut into `count`: a weight belongs to the run in which its middle lies.
+fn runs(weights: &[f64], count: usize) -> Vec<usize> {
+    let total = weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+    let middles = weights.iter().scan(0.0, |before, weight| {
+        *before += weight;
+        Some(*before - weight / 2.0)
+    });
+    middles.map(|middle| ((middle / total * count as f64) as usize).min(count - 1)).collect()
+}
+
+/// The arc of each weight, where their circle is cut into at most `count` arcs whose heaviest is as light as can be. The
+/// first weight is in the first arc.
+fn arcs(weights: &[f64], count: usize) -> Vec<usize> {
+    let circle = |start: usize| weights[start..].iter().chain(&weights[..start]);
+    // Cut wherever the next weight would make an arc heavier than this.
+    let cut = |start: usize, bound: f64| -> Option<Vec<usize>> {
+        let (mut arc, mut sum) = (0, 0.0);
+        let arc_of = |weight: &f64| {
+            (arc, sum) = if sum + weight > bound { (arc + 1, *weight) } else { (arc, sum + weight) };
+            arc
+        };
+        let mut found: Vec<usize> = circle(start).map(arc_of).collect();
+        found.rotate_right(start);
+        (arc < count).then_some(found)
+    };
+    let sums = |start: usize| {
+        circle(start).scan(0.0, |sum, weight| {
+            Some({
+                *sum += weight;
+                *sum
+            })
+        })
+    };
+    let mut bounds: Vec<f64> = (0..weights.len()).flat_map(sums).collect();
+    bounds.sort_by(f64::total_cmp);
+    let heaviest = weights.iter().copied().fold(0.0, f64::max);
+    let cut_anywhere = |bound: &f64| (0..weights.len()).find_map(|start| cut(start, *bound));
+    // All in one arc always is a way.
+    let first = bounds.partition_point(|bound| *bound < heaviest || cut_anywhere(bound).is_none());
+    let found = bounds.get(first).and_then(cut_anywhere).unwrap_or_default();
+    let (begin, used) = (found.first().copied().unwrap_or(0), found.iter().max().map_or(1, |last| last + 1));
+    found.into_iter().map(|arc| (arc + used - begin) % used).collect()
 }
 
 /// Writes places as an affinity string that assigns them.
@@ -365,5 +404,38 @@ mod tests {
         assert_eq!(places, [Some(0), Some(1), Some(1), Some(0), Some(1), Some(1), None]);
         let one = assign("auto", &seats, &cores(1)).unwrap();
         assert!(one.iter().flatten().all(|c| *c == 0));
+        // One for two cores is like the others.
+        seats.remove(4);
+        seats[3].weight = 3.0;
+        assert_eq!(auto(&seats, &cores(2)), [Some(0), Some(0), Some(0), Some(1), Some(1), None]);
+    }
+
+    #[test]
+    fn a_circle_is_cut_where_the_heaviest_arc_is_lightest() {
+        assert_eq!(arcs(&[5.0, 2.5, 0.4, 1.8, 8.0, 0.5, 2.0, 2.5, 1.7], 2), [0, 0, 0, 1, 1, 1, 1, 0, 0]);
+        assert_eq!(arcs(&[1.0, 9.0, 1.0], 2), [0, 1, 0]);
+        assert_eq!((arcs(&[], 3), arcs(&[2.0], 3), arcs(&[0.0, 0.0], 1)), (vec![], vec![0], vec![0, 0]));
+        // Every circle of one to six of these weights.
+        let circle =
+            |number: usize, length| (0..length).map(move |place| [0.0, 1.0, 3.0, 7.0][number >> (2 * place) & 3]);
+        let circles =
+            (1..=6).flat_map(|length| (0..1 << (2 * length)).map(move |number| circle(number, length).collect()));
+        for (weights, count) in circles.flat_map(|weights: Vec<f64>| (1..5).map(move |count| (weights.clone(), count)))
+        {
+            let found = arcs(&weights, count);
+            let heaviest = |of: &[usize]| {
+                let sum = |arc| weights.iter().zip(of).filter(|(_, one)| **one == arc).map(|(w, _)| w).sum::<f64>();
+                (0..count).map(sum).fold(0.0, f64::max)
+            };
+            // Every way to cut the circle, as sets of places.
+            let ways = (0..1_u32 << weights.len()).filter(|cuts| cuts.count_ones() as usize <= count);
+            let way = |cuts: u32| -> Vec<usize> {
+                let used = cuts.count_ones().max(1) as usize;
+                let arc = |place: usize| (cuts & ((2 << place) - 1)).count_ones() as usize % used;
+                (0..weights.len()).map(arc).collect()
+            };
+            let best = ways.map(|cuts| heaviest(&way(cuts))).fold(f64::INFINITY, f64::min);
+            assert_eq!((heaviest(&found), found[0]), (best, 0), "{weights:?} {count} {found:?}");
+        }
     }
 }

@@ -1,12 +1,15 @@
 //! Writes the corpus of the fuzz targets: `cargo run --release -p hearth-wire --example make_corpus`.
 //!
 //! reads   nothing; keys and contents follow from constants, so that each run writes the same bytes
-//! writes  `fuzz/corpus/{txn,entry,shred}/NAME` beside the crates, or under the path given
-//! memory  the corpus, some 40 KB
+//! writes  `fuzz/corpus/{txn,entry,shred,gossip}/NAME` beside the crates, or under the path given
+//! memory  the corpus, some 50 KB
 //! source  transactions built and signed as clients do; entries of them; shreds that carry the
 //!         entries, whose parity and proofs are noise: the parser does not look into them
 //!
 //! `tests/replay_corpus.rs` checks that the committed files are what this writes.
+
+#[path = "make_corpus/gossip.rs"]
+pub mod gossip;
 
 use ed25519_dalek::{Signer, SigningKey};
 use hearth_wire::consts::{SYSTEM_PROGRAM, VOTE_PROGRAM};
@@ -167,7 +170,8 @@ pub fn files() -> Vec<File> {
     let named = |folder, files: Vec<(&str, Vec<u8>)>| {
         files.into_iter().map(move |(name, bytes)| (folder, name.to_owned(), bytes)).collect::<Vec<File>>()
     };
-    [named("txn", transactions()), named("entry", entries.into()), named("shred", shreds.into())].concat()
+    let messages = named("gossip", gossip::messages());
+    [named("txn", transactions()), named("entry", entries.into()), named("shred", shreds.into()), messages].concat()
 }
 
 /// Where the repository keeps the corpus.

@@ -1,6 +1,6 @@
 //! wire: the bytes on the network and nothing else.
 //!
-//! reads   byte slices as they arrive: transactions, entries, shreds
+//! reads   byte slices as they arrive: transactions, entries, shreds, gossip
 //! writes  byte buffers that the caller owns
 //! memory  parsers borrow and allocate nothing; builders own one `Vec` for what they build
 //! drops   nothing itself: each refusal is a `Copy` error with a kind and a byte offset, which the

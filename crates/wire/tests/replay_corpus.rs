@@ -11,6 +11,7 @@ mod mutate;
 
 use hearth_testkit::random::Random;
 use hearth_wire::entry::Entries;
+use hearth_wire::gossip::Protocol;
 use hearth_wire::shred::{self, Shred};
 use hearth_wire::{Txn, entry};
 use mutate::SeedOnPanic;
@@ -44,6 +45,9 @@ fn the_corpus_parses() {
     for (name, bytes) in committed("shred") {
         let shred = Shred::parse(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(shred.check_set(shred::SHREDS_PER_SLOT_MAX), Ok(()), "{name}");
+    }
+    for (name, bytes) in committed("gossip") {
+        assert_eq!(Protocol::parse(&bytes).err(), None, "{name}");
     }
     let refused: Vec<String> = committed("entry")
         .into_iter()
@@ -98,4 +102,11 @@ fn mutated_entries() {
 fn mutated_shreds() {
     let fields = |_: &[u8]| (shred::VARIANT..shred::DATA_HEADER_SIZE + 1).collect();
     mutate_and_check("shred", "mutated_shreds", fields, checks::shred);
+}
+
+#[test]
+fn mutated_messages_of_gossip() {
+    // Tags, counts and numbers are everywhere; keys and signatures, where nothing can go wrong, are the rest.
+    let fields = |bytes: &[u8]| (0..bytes.len()).filter(|at| bytes[*at] < 0x20).collect();
+    mutate_and_check("gossip", "mutated_messages_of_gossip", fields, checks::gossip);
 }

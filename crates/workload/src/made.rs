@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use hearth_ledger::{Account, Genesis, GenesisConfig, Ledger, LedgerConfig};
+pub use hearth_wire::transfer::TRANSFER_SIZE;
 use hearth_wire::{Pubkey, TransferTemplate};
 
 /// Transactions of a microblock.
 pub const MICROBLOCK: usize = 64;
-/// Bytes of a transfer.
-pub const TRANSFER_SIZE: usize = 215;
 
 /// Bytes that are another's for no other `n`.
 pub fn bytes<const N: usize>(n: u64) -> [u8; N] {

@@ -47,6 +47,7 @@ impl Load {
             chained_root: [9; 32],
             first_slot: 1,
             destinations: vec![],
+            cluster: None,
         };
         let rig = Rig::new(&config, &[POH_SHRED, &signed], &[&to_sign, &store, &net]);
         let (transfers, buffer) = (transfers(), vec![0; MICROBLOCK_MTU]);

@@ -26,8 +26,11 @@ pub const PURGED_MS: u64 = 5 * TIMEOUT_MS;
 pub const FAILED_MS: u64 = 20_000;
 /// For how long a pong counts, ms.
 pub const PONG_MS: u64 = 1_280_000;
-/// The least time between two pings to a node, ms.
+/// The least time between a ping to a node and the next, ms: of the cluster's nodes from the first on. Here a lost ping is
+/// repeated sooner: after [`PING_FIRST_MS`], then after twice that, and so on up to this.
 pub const PING_MS: u64 = 20_000;
+/// See [`PING_MS`].
+pub const PING_FIRST_MS: u64 = 1_000;
 /// After a ping the own contact info is signed anew this much later, ms. The cluster's nodes do not do that.
 pub const AFTER_PING_MS: u64 = 1_000;
 /// A prune message counts for so long, ms.
@@ -44,6 +47,8 @@ pub const STAKE_FILTER_NODES: usize = 500;
 pub const ORIGINS_MAX: usize = 8_192;
 /// Pings, and pongs, that are remembered.
 pub const PINGS_MAX: usize = 126_976;
+/// Contact infos that wait for a pong.
+pub const HELD_MAX: usize = 1_024;
 /// Hashes of replaced values that are remembered, and of refused ones.
 pub const HASHES_MAX: usize = 65_536;
 /// Addresses whose requests are accounted.

@@ -99,7 +99,7 @@ counters! {
     values_unknown_origin,
     /// Contact infos without a gossip address that may be sent to.
     values_gossip_address,
-    /// Contact infos of nodes that have not answered a ping yet.
+    /// Contact infos of nodes that have not answered a ping yet; they wait for the pong.
     values_unverified,
     /// Values beyond the bytes that a node may have.
     values_origin_full,

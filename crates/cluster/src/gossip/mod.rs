@@ -43,11 +43,11 @@ pub use proofs::{CHUNK_SIZE, DuplicateProof};
 
 use active::ActiveSet;
 use bounded::Bounded;
-use config::{FAILED_MS, HOSTS_MAX, PULL_MS, PURGE_MS, PURGED_MS};
+use config::{FAILED_MS, HELD_MAX, HOSTS_MAX, PULL_MS, PURGE_MS, PURGED_MS};
 use own::OwnSlots;
 use pings::{Node, Pings};
 use proofs::Proofs;
-use pull::Budget;
+use pull::{Budget, Parts};
 use random::Random;
 use received::Received;
 use stakes::Stakes;
@@ -113,6 +113,9 @@ pub struct Gossip {
     received: Received,
     /// Hashes of values in answers that were not taken.
     failed: VecDeque<(Hash, u64)>,
+    parts: Parts,
+    /// Contact infos with a right signature of nodes that have not answered yet. The cluster's nodes drop these.
+    held: Bounded<Node, Box<[u8]>>,
     scans: Bounded<Ipv4Addr, Budget>,
     answers: Budget,
     proofs: Proofs,
@@ -142,6 +145,8 @@ impl Gossip {
             active: ActiveSet::new(own.pubkey),
             received: Received::new(),
             failed: VecDeque::new(),
+            parts: Parts::default(),
+            held: Bounded::new(HELD_MAX),
             scans: Bounded::new(HOSTS_MAX),
             answers: Budget::full(now),
             proofs: Proofs::default(),

@@ -13,7 +13,7 @@ use hearth_wire::gossip::PONG_DOMAIN;
 use hearth_wire::{Hash, Pubkey};
 
 use super::bounded::Bounded;
-use super::config::{PING_MS, PINGS_MAX, PONG_MS};
+use super::config::{PING_FIRST_MS, PING_MS, PINGS_MAX, PONG_MS};
 use super::random::Random;
 
 /// A node at an address.
@@ -24,10 +24,19 @@ pub fn pong_hash(token: &[u8; 32]) -> Hash {
     sha256(&[&PONG_DOMAIN, token])
 }
 
+/// A ping without its pong.
+#[derive(Clone, Copy)]
+struct Waiting {
+    sent: u64,
+    /// What the pong has.
+    hash: Hash,
+    /// When the next may be sent.
+    next: u64,
+}
+
 /// Pings and pongs.
 pub(super) struct Pings {
-    /// When it was sent, and what the answer is.
-    waiting: Bounded<Node, (u64, Hash)>,
+    waiting: Bounded<Node, Waiting>,
     /// When it came.
     answered: Bounded<Node, u64>,
 }
@@ -52,18 +61,20 @@ impl Pings {
         if has_answered && age.is_some_and(|age| age <= PONG_MS / 4) {
             return (true, None);
         }
-        if self.waiting.get(&node).is_some_and(|(sent, _)| now.saturating_sub(*sent) < PING_MS) {
-            return (has_answered, None);
-        }
+        let pause = match self.waiting.get(&node) {
+            Some(waiting) if now < waiting.next => return (has_answered, None),
+            Some(waiting) => (2 * (waiting.next - waiting.sent)).min(PING_MS),
+            None => PING_FIRST_MS,
+        };
         let mut token = [0; 32];
         token[..8].copy_from_slice(&random.word().to_le_bytes());
-        self.waiting.set(node, (now, pong_hash(&token)));
+        self.waiting.set(node, Waiting { sent: now, hash: pong_hash(&token), next: now + pause });
         (has_answered, Some(token))
     }
 
     /// Whether a pong is waited for from there.
     pub fn expects(&self, node: &Node, hash: &Hash) -> bool {
-        self.waiting.get(node).is_some_and(|(_, wanted)| wanted == hash)
+        self.waiting.get(node).is_some_and(|waiting| waiting.hash == *hash)
     }
 
     /// Notes a pong that was waited for.
@@ -84,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_asked_at_most_each_20_seconds_and_believed_for_1280() {
+    fn a_node_is_asked_less_and_less_often_and_believed_for_1280_seconds() {
         let mut random = Random::new([1; 32]);
         let mut pings = Pings::new();
         let node = ([1; 32], "10.0.0.1:5".parse().unwrap());
@@ -92,21 +103,30 @@ mod tests {
         let (verdict, token) = pings.check(node, 1_000, &mut random);
         let hash = pong_hash(&token.expect("asked at once"));
         assert!(!verdict && token.unwrap()[8..] == [0; 24]);
-        assert_eq!(pings.check(node, 20_999, &mut random), (false, None));
-        let second = pings.check(node, 21_000, &mut random).1.expect("asked again");
+        assert_eq!(pings.check(node, 1_999, &mut random), (false, None));
+        let second = pings.check(node, 2_000, &mut random).1.expect("asked again");
         assert_ne!(Some(second), token);
         assert!(!pings.expects(&node, &hash), "the first token is forgotten");
-        let hash = pong_hash(&second);
+        let mut asked = vec![1_000, 2_000];
+        let mut last = second;
+        for now in 2_001..80_000 {
+            if let (false, Some(token)) = pings.check(node, now, &mut random) {
+                asked.push(now);
+                last = token;
+            }
+        }
+        assert_eq!(asked, [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 52_000, 72_000]);
+        let hash = pong_hash(&last);
         assert!(pings.expects(&node, &hash) && !pings.expects(&elsewhere, &hash));
-        pings.answer(node, 21_100);
+        pings.answer(node, 80_100);
         assert!(!pings.expects(&node, &hash), "it counts once");
-        assert_eq!(pings.check(node, 21_100 + PONG_MS / 4, &mut random), (true, None));
+        assert_eq!(pings.check(node, 80_100 + PONG_MS / 4, &mut random), (true, None));
         assert!(
-            matches!(pings.check(node, 21_101 + PONG_MS / 4, &mut random), (true, Some(_))),
+            matches!(pings.check(node, 80_101 + PONG_MS / 4, &mut random), (true, Some(_))),
             "asked before it ends"
         );
-        assert_eq!(pings.check(node, 21_102 + PONG_MS / 4, &mut random), (true, None));
-        assert!(matches!(pings.check(node, 21_101 + PONG_MS, &mut random), (false, Some(_))));
-        assert!(!pings.check(elsewhere, 22_000, &mut random).0);
+        assert_eq!(pings.check(node, 80_102 + PONG_MS / 4, &mut random), (true, None));
+        assert!(matches!(pings.check(node, 80_101 + PONG_MS, &mut random), (false, Some(_))));
+        assert!(!pings.check(elsewhere, 81_000, &mut random).0);
     }
 }

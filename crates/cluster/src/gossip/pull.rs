@@ -17,6 +17,7 @@ use hearth_wire::gossip::{
 use hearth_wire::{Hash, Pubkey};
 
 use super::config::{ACTIVE_MS, ANSWERS_BURST_TENTHS, ANSWERS_PER_S, REFRESH_MS, SCAN_BURST, SCAN_PER_S, TIMEOUT_MS};
+use super::random::Random;
 use super::stakes::{Direction, bucket, weight};
 use super::table::Entry;
 use super::{Gossip, Outbox};
@@ -73,6 +74,31 @@ fn sizing(blocks: usize, items: usize) -> (u64, usize, u32) {
     let bits = wanted.min(max_bits).max(1.0);
     let keys = (bits / max_items * 2f64.ln()).round().max(1.0);
     (bits as u64, keys as usize, mask_bits)
+}
+
+/// Parts of the table in a random order, each asked for once before any is again.
+#[derive(Default)]
+pub(super) struct Parts {
+    mask_bits: u32,
+    left: Vec<u64>,
+}
+
+impl Parts {
+    /// The parts of 2^`mask_bits` to ask for now, ascending.
+    fn next(&mut self, mask_bits: u32, random: &mut Random) -> Vec<u64> {
+        let parts = 1u64 << mask_bits;
+        if self.left.is_empty() || self.mask_bits != mask_bits {
+            self.mask_bits = mask_bits;
+            self.left = (0..parts).collect();
+            for place in (1..self.left.len()).rev() {
+                self.left.swap(place, random.below(place as u64 + 1) as usize);
+            }
+        }
+        let count = (parts.div_ceil(SAMPLE).min(FILTERS_MAX) as usize).min(self.left.len());
+        let mut chosen = self.left.split_off(self.left.len() - count);
+        chosen.sort_unstable();
+        chosen
+    }
 }
 
 /// A peer: where, its stake, who.
@@ -155,17 +181,13 @@ impl Gossip {
         (!is_known).then_some(address)
     }
 
-    /// Filters over some parts of the table, drawn at random, and the bits of their masks.
+    /// Filters over the next parts of the table, and the bits of their masks.
     fn filters(&mut self, caller_size: usize) -> (Vec<(u64, BloomFilter)>, u32) {
         // With three keys; were they more, the filter would be smaller than there is room for.
         let blocks = bloom_blocks_max(3, caller_size);
         let items = self.table.len() + self.table.purged().len() + self.failed.len();
         let (bits, keys, mask_bits) = sizing(blocks, items);
-        let parts = 1u64 << mask_bits;
-        let mut chosen = std::collections::BTreeSet::new();
-        while (chosen.len() as u64) < parts.div_ceil(SAMPLE).min(FILTERS_MAX) {
-            chosen.insert(self.random.below(parts));
-        }
+        let chosen = self.parts.next(mask_bits, &mut self.random);
         let new = |part| (part, BloomFilter::new(bits, (0..keys).map(|_| self.random.word()).collect()));
         let mut filters: Vec<(u64, BloomFilter)> = chosen.into_iter().map(new).collect();
         let part_of = |hash: &Hash| hash_prefix(hash).checked_shr(64 - mask_bits).unwrap_or(0);
@@ -284,6 +306,20 @@ mod tests {
         assert_eq!(sizing(blocks, 65_537 * 4).2, 8);
         // 1,708 hashes of a filter as large as a datagram make 64 parts of 65,536.
         assert_eq!(sizing(154, 65_536).2, 6);
+    }
+
+    #[test]
+    fn each_part_is_asked_for_before_any_is_again() {
+        let mut random = Random::new([5; 32]);
+        let mut parts = Parts::default();
+        for mask_bits in [6, 6, 8, 6] {
+            let rounds: Vec<Vec<u64>> = (0..8).map(|_| parts.next(mask_bits, &mut random)).collect();
+            assert!(rounds.iter().all(|round| round.len() == 1 << (mask_bits - 3) && round.is_sorted()));
+            let mut all = rounds.concat();
+            all.sort_unstable();
+            assert_eq!(all, (0..1 << mask_bits).collect::<Vec<u64>>());
+        }
+        assert_eq!(parts.next(17, &mut random).len() as u64, FILTERS_MAX);
     }
 
     #[test]

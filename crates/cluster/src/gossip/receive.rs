@@ -20,7 +20,7 @@ use hearth_wire::gossip::{
 use hearth_wire::{Hash, Pubkey};
 
 use super::config::{AFTER_PING_MS, REFRESH_MS, TIMEOUT_MS};
-use super::pings::pong_hash;
+use super::pings::{Node, pong_hash};
 use super::stakes::Direction;
 use super::table::{Inserted, Route, remember};
 use super::{Event, Gossip, Outbox};
@@ -60,7 +60,7 @@ impl Gossip {
             }
             Protocol::Prune(data) => self.on_prune(now, &data),
             Protocol::Ping(ping) => self.on_ping(now, from, &ping, out),
-            Protocol::Pong(pong) => self.on_pong(now, from, &pong),
+            Protocol::Pong(pong) => self.on_pong(now, from, &pong, out),
         }
     }
 
@@ -90,7 +90,7 @@ impl Gossip {
         }
     }
 
-    fn on_pong(&mut self, now: u64, from: SocketAddrV4, pong: &Pong) {
+    fn on_pong(&mut self, now: u64, from: SocketAddrV4, pong: &Pong, out: &mut Outbox) {
         let node = (pong.from, from);
         if !self.pings.expects(&node, &pong.hash) {
             self.counters.pongs_unexpected += 1;
@@ -99,6 +99,20 @@ impl Gossip {
         } else {
             self.counters.pongs_received += 1;
             self.pings.answer(node, now);
+            self.let_in(now, node, out);
+        }
+    }
+
+    /// Takes the contact info of a node that has answered, if one waits.
+    fn let_in(&mut self, now: u64, node: Node, out: &mut Outbox) {
+        let Some(bytes) = self.held.remove(&node) else { return };
+        let Ok(value) = CrdsValue::parse(&bytes) else { return };
+        let incoming = Incoming { value, hash: sha256(&[&bytes]), is_known: false };
+        match self.accept(now, &incoming, Route::Answer, out) {
+            Some(Inserted::New) => self.counters.values_new += 1,
+            Some(Inserted::Duplicate(_)) => self.counters.values_duplicate += 1,
+            Some(Inserted::Stale) => self.counters.values_stale += 1,
+            None => {}
         }
     }
 
@@ -223,7 +237,9 @@ impl Gossip {
                 }
                 return None;
             }
-            CrdsData::ContactInfo(contact) if !is_own && !self.may_enter(now, contact, out) => return None,
+            CrdsData::ContactInfo(contact) if !is_own && !self.may_enter(now, contact, value.bytes(), out) => {
+                return None;
+            }
             _ if !self.is_origin(&pubkey, &[]) && value.label().kind != CrdsKind::ContactInfo => {
                 self.counters.values_unknown_origin += 1;
                 return None;
@@ -251,7 +267,7 @@ impl Gossip {
     }
 
     /// Whether a node is where it says, and there are not too many there.
-    fn may_enter(&mut self, now: u64, contact: &ContactInfo, out: &mut Outbox) -> bool {
+    fn may_enter(&mut self, now: u64, contact: &ContactInfo, bytes: &[u8], out: &mut Outbox) -> bool {
         let Some(address) = self.gossip_address(contact) else {
             self.counters.values_gossip_address += 1;
             return false;
@@ -264,7 +280,10 @@ impl Gossip {
             return false;
         }
         let is_verified = self.is_verified((contact.pubkey, address), now, out);
-        self.counters.values_unverified += u64::from(!is_verified);
+        if !is_verified {
+            self.counters.values_unverified += 1;
+            self.held.set((contact.pubkey, address), bytes.into());
+        }
         is_verified
     }
 

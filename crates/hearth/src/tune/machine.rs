@@ -122,8 +122,10 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
     let file = options.json.as_deref().filter(|_| !to_stdout);
     file.map_or(Ok(()), can_be_written)?;
     let asked = options.requirements.as_deref().map(|path| asked(path, options.tolerance)).transpose()?;
+    let kinds = if options.only.is_empty() { Kind::ALL.to_vec() } else { options.only.clone() };
+    asked.as_ref().map_or(Ok(()), |asked| asks_of_any(asked, &kinds))?;
     let plan = Plan {
-        kinds: if options.only.is_empty() { Kind::ALL.to_vec() } else { options.only.clone() },
+        kinds,
         duration: options.duration,
         disk_duration: options.disk_duration,
         folder: options.disk_folder.clone(),
@@ -153,6 +155,17 @@ fn asked(path: &Path, tolerance: f64) -> Result<Asked, MachineError> {
     };
     let requirements = Requirements::parse(&text).map_err(|why| MachineError::Requirements(format!("{name}:{why}")))?;
     Ok(Asked { name, requirements, tolerance })
+}
+
+/// Whether requirements are of anything that is to be measured: all of none would be met.
+fn asks_of_any(asked: &Asked, kinds: &[Kind]) -> Result<(), MachineError> {
+    if kinds.iter().any(|kind| asked.requirements.of(*kind).is_some()) {
+        return Ok(());
+    }
+    let required: Vec<&str> = asked.requirements.kinds().map(Kind::name).collect();
+    let why =
+        format!("{}: nothing is asked there of what `--only` names; it asks of {}", asked.name, required.join(", "));
+    Err(MachineError::Requirements(why))
 }
 
 /// How the command ends, when all is told.

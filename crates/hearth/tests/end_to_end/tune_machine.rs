@@ -101,7 +101,11 @@ fn mistakes_are_said_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("mine.toml"), "# mine\nblake2-265 = \"1 GiB/s\"\n").unwrap();
     fs::write(folder.path().join("unit.toml"), "copy = \"12 s\"\n").unwrap();
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
+        (
+            &["--only", "udp-loopback", "--requirements", "polkadot"],
+            "polkadot: nothing is asked there of what `--only` names; it asks of blake2-256, ",
+        ),
         (&["--requirements", "mine.toml"], "mine.toml:2: no score is called `blake2-265`; did you mean `blake2-256`?"),
         (&["--requirements", "unit.toml"], "unit.toml:1: `copy`: `12 s` is seconds, and the score is in bytes/s"),
         (&["--requirements", "polkdot"], "polkdot: No such file"),

@@ -32,7 +32,7 @@ fn fifty_nodes_know_each_other_from_one_entrypoint() {
         let mut network = network(seed);
         network.add_many(50, &[0]);
         let all: Vec<usize> = (0..50).collect();
-        network.run_while_not(60_000, "fifty know each other", |network| network.all_know(&all));
+        network.run_while_not(45_000, "fifty know each other", |network| network.all_know(&all));
         network.run_for(30_000);
         assert!(network.all_know(&all), "and go on to");
         let counters = network.gossip(7).counters();
@@ -220,5 +220,5 @@ fn prunes_go_round_and_nothing_is_missing_for_them() {
         duplicates.push(again as f64 / new as f64);
     }
     assert!(sum(&network, |c| c.prunes_received) > 0);
-    assert!(duplicates[3] < duplicates[0] / 2.0, "{duplicates:?} duplicates a value");
+    assert!(duplicates[3] < duplicates[0] * 0.7, "{duplicates:?} duplicates a value");
 }

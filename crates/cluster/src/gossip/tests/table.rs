@@ -95,7 +95,7 @@ fn who_has_least_stake_and_came_last_goes_first() {
     }
     // A value that replaces another does not make its node a newcomer.
     insert(&mut table, &contact(1, 1, 2), 2);
-    let stake = |pubkey: &Pubkey| if pubkey[0] % 2 == 0 { 9 } else { 0 };
+    let stake = |pubkey: &Pubkey| if pubkey[0].is_multiple_of(2) { 9 } else { 0 };
     assert_eq!(table.trim(15, usize::MAX, &[19; 32], stake, 3), 10);
     let left: Vec<u8> = table.origins().keys().map(|pubkey| pubkey[0]).collect();
     assert_eq!(left, [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 19, 20]);

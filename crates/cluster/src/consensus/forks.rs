@@ -1,0 +1,316 @@
+//! Fork choice: the heaviest subtree by the latest vote of each account.
+//!
+//! reads   frozen banks and whose child each is; the latest votes; which versions are duplicates, and which confirmed
+//! writes  the heaviest bank overall and above any bank; who descends from whom
+//! memory  about 200 B a bank above the root, 72 B a vote account
+//! drops   what does not descend from a new root
+//! source  `docs/cluster-protocol.md` section 6.2: `solana-core` 4.2.2, `consensus/heaviest_subtree_fork_choice.rs`
+//!
+//! The weight of a bank is the stake voted for it and for all that is built on it. A bank that is marked invalid, and
+//! what is built on it, is no candidate, but weighs.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use hearth_wire::Pubkey;
+
+use super::types::BankId;
+
+/// Why a bank cannot be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForkError {
+    /// Its parent is not there: not frozen yet, or dropped below the root.
+    #[error("the parent is not known")]
+    UnknownParent,
+    /// It was added before.
+    #[error("the bank is known")]
+    Known,
+    /// Its slot is not above its parent's.
+    #[error("the slot is not above the parent's")]
+    Order,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    parent: Option<BankId>,
+    children: Vec<BankId>,
+    /// Banks between it and the first that was ever the root.
+    number: u64,
+    stake_at: u64,
+    weight: u64,
+    /// Of the subtree.
+    height: u64,
+    best: BankId,
+    deepest: BankId,
+    is_marked: bool,
+    is_confirmed: bool,
+    invalid_ancestor: Option<u64>,
+}
+
+/// The banks from the root on, and their weights.
+#[derive(Clone, Debug)]
+pub struct Forks {
+    nodes: BTreeMap<BankId, Node>,
+    votes: BTreeMap<Pubkey, (BankId, u64)>,
+    root: BankId,
+}
+
+impl Forks {
+    /// A tree of one bank.
+    pub fn new(root: BankId) -> Self {
+        Self { nodes: [(root, Node::new(root, None, 0))].into(), votes: BTreeMap::new(), root }
+    }
+
+    /// The root.
+    pub fn root(&self) -> BankId {
+        self.root
+    }
+
+    /// Whether a bank is in the tree.
+    pub fn contains(&self, id: &BankId) -> bool {
+        self.nodes.contains_key(id)
+    }
+
+    /// Banks in the tree.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Never: the root is there.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The parent; nothing for the root and for what is not in the tree.
+    pub fn parent(&self, id: &BankId) -> Option<BankId> {
+        self.nodes.get(id)?.parent
+    }
+
+    /// The children that are frozen.
+    pub fn children(&self, id: &BankId) -> &[BankId] {
+        self.nodes.get(id).map_or(&[], |node| &node.children)
+    }
+
+    /// A bank and its ancestors, down to the root.
+    pub fn chain(&self, id: &BankId) -> impl Iterator<Item = BankId> + '_ {
+        let first = self.contains(id).then_some(*id);
+        std::iter::successors(first, |id| self.parent(id))
+    }
+
+    /// The bank itself, or its ancestor, at exactly a slot.
+    pub fn on_chain(&self, id: &BankId, slot: u64) -> Option<BankId> {
+        self.chain(id).find(|id| id.slot <= slot).filter(|id| id.slot == slot)
+    }
+
+    /// Whether a bank is another or descends from it. Both are in the tree, else not.
+    pub fn descends(&self, id: &BankId, from: &BankId) -> bool {
+        self.on_chain(id, from.slot) == Some(*from)
+    }
+
+    /// The newest bank that two descend from.
+    pub fn common(&self, a: &BankId, b: &BankId) -> Option<BankId> {
+        let (mut a, mut b) = (self.contains(a).then_some(*a)?, self.contains(b).then_some(*b)?);
+        while a != b {
+            if a.slot >= b.slot {
+                a = self.parent(&a)?;
+            } else {
+                b = self.parent(&b)?;
+            }
+        }
+        Some(a)
+    }
+
+    /// How many banks a chain has above a bank in it.
+    pub fn distance(&self, from: &BankId, to: &BankId) -> Option<u64> {
+        self.nodes.get(to)?.number.checked_sub(self.nodes.get(from)?.number)
+    }
+
+    /// Every bank of the tree.
+    pub fn banks(&self) -> impl Iterator<Item = &BankId> {
+        self.nodes.keys()
+    }
+
+    /// A bank and all that descend from it.
+    pub fn subtree(&self, id: &BankId) -> Vec<BankId> {
+        let mut found: Vec<BankId> = self.contains(id).then_some(*id).into_iter().collect();
+        let mut at = 0;
+        while let Some(next) = found.get(at) {
+            found.extend_from_slice(&self.nodes[next].children);
+            at += 1;
+        }
+        found
+    }
+
+    /// Adds a bank that is frozen.
+    ///
+    /// # Errors
+    /// Its parent is not in the tree, it is there already, or its slot is not above its parent's.
+    pub fn add(&mut self, id: BankId, parent: BankId) -> Result<(), ForkError> {
+        if self.contains(&id) {
+            return Err(ForkError::Known);
+        }
+        let above = self.nodes.get_mut(&parent).ok_or(ForkError::UnknownParent)?;
+        if id.slot <= parent.slot {
+            return Err(ForkError::Order);
+        }
+        above.children.push(id);
+        let mut node = Node::new(id, Some(parent), above.number + 1);
+        node.invalid_ancestor = above.invalid_ancestor;
+        self.nodes.insert(id, node);
+        self.recompute([id].into());
+        Ok(())
+    }
+
+    /// Counts votes: each account's, and its stake. A vote moves an account's stake if it is for a newer slot than its
+    /// last, or for the same slot and a smaller hash. Votes for banks that are not in the tree do nothing.
+    pub fn vote(&mut self, votes: impl IntoIterator<Item = (Pubkey, BankId, u64)>) {
+        let mut changed = BTreeSet::new();
+        for (account, id, stake) in votes {
+            let is_newer = |last: &BankId| id.slot > last.slot || (id.slot == last.slot && id.hash < last.hash);
+            if !self.contains(&id) || self.votes.get(&account).is_some_and(|(last, _)| !is_newer(last)) {
+                continue;
+            }
+            if let Some((last, stake)) = self.votes.insert(account, (id, stake))
+                && let Some(node) = self.nodes.get_mut(&last)
+            {
+                node.stake_at -= stake;
+                changed.insert(last);
+            }
+            let node = self.nodes.get_mut(&id).expect("in the tree");
+            node.stake_at = node.stake_at.saturating_add(stake);
+            changed.insert(id);
+        }
+        self.recompute(changed);
+    }
+
+    /// The block that an account voted for last, in a bank that was replayed here.
+    pub fn latest_vote(&self, account: &Pubkey) -> Option<BankId> {
+        self.votes.get(account).map(|(id, _)| *id)
+    }
+
+    /// Stake voted for a bank and for all that is built on it.
+    pub fn weight(&self, id: &BankId) -> u64 {
+        self.nodes.get(id).map_or(0, |node| node.weight)
+    }
+
+    /// The heaviest bank.
+    pub fn heaviest(&self) -> BankId {
+        self.nodes[&self.root].best
+    }
+
+    /// The heaviest bank that descends from one, or itself.
+    pub fn heaviest_above(&self, id: &BankId) -> Option<BankId> {
+        self.nodes.get(id).map(|node| node.best)
+    }
+
+    /// The bank with the most banks between it and one that it descends from, valid or not.
+    pub fn deepest_above(&self, id: &BankId) -> Option<BankId> {
+        self.nodes.get(id).map(|node| node.deepest)
+    }
+
+    /// Whether neither the bank nor an ancestor is marked invalid without being confirmed.
+    pub fn is_candidate(&self, id: &BankId) -> bool {
+        self.nodes.get(id).is_some_and(|node| node.invalid_ancestor.is_none())
+    }
+
+    /// The newest slot, of the bank or an ancestor, that is marked invalid.
+    pub fn invalid_ancestor(&self, id: &BankId) -> Option<u64> {
+        self.nodes.get(id)?.invalid_ancestor
+    }
+
+    /// Whether the bank, or one above it, is duplicate confirmed.
+    pub fn is_confirmed(&self, id: &BankId) -> bool {
+        self.nodes.get(id).is_some_and(|node| node.is_confirmed)
+    }
+
+    /// Marks a bank, and all above it, as no candidates, unless it is duplicate confirmed.
+    pub fn mark_invalid(&mut self, id: &BankId) {
+        let Some(node) = self.nodes.get_mut(id).filter(|node| !node.is_confirmed) else { return };
+        node.is_marked = true;
+        self.judge(id);
+    }
+
+    /// Marks a bank and its ancestors as duplicate confirmed, and so as candidates. Those that were not are returned.
+    pub fn mark_confirmed(&mut self, id: &BankId) -> Vec<BankId> {
+        let chain = self.chain(id);
+        let newly: Vec<BankId> = chain.take_while(|id| !self.nodes[id].is_confirmed).collect();
+        for id in &newly {
+            self.nodes.get_mut(id).expect("in the tree").is_confirmed = true;
+        }
+        if let Some(oldest) = newly.last() {
+            self.judge(oldest);
+        }
+        newly
+    }
+
+    /// Works out who is a candidate, from a bank on.
+    fn judge(&mut self, id: &BankId) {
+        let subtree = self.subtree(id);
+        for id in &subtree {
+            let node = &self.nodes[id];
+            let above = node.parent.and_then(|parent| self.nodes[&parent].invalid_ancestor);
+            let invalid = match (node.is_confirmed, node.is_marked) {
+                (true, _) => None,
+                (false, true) => Some(id.slot),
+                (false, false) => above,
+            };
+            self.nodes.get_mut(id).expect("in the tree").invalid_ancestor = invalid;
+        }
+        self.recompute(subtree.into_iter().collect());
+    }
+
+    /// Makes a bank the root; what does not descend from it is dropped and returned. Votes below it are forgotten.
+    ///
+    /// # Panics
+    /// The bank is not in the tree.
+    pub fn set_root(&mut self, root: BankId) -> Vec<BankId> {
+        let kept: BTreeSet<BankId> = self.subtree(&root).into_iter().collect();
+        assert!(!kept.is_empty(), "a root that is not in the tree");
+        let dropped = self.nodes.keys().filter(|id| !kept.contains(id)).copied().collect();
+        self.nodes.retain(|id, _| kept.contains(id));
+        self.nodes.get_mut(&root).expect("kept").parent = None;
+        self.votes.retain(|_, (id, _)| id.slot >= root.slot);
+        self.root = root;
+        dropped
+    }
+
+    /// Sums up banks whose stake, children or validity changed, and all below them: children before parents.
+    fn recompute(&mut self, mut changed: BTreeSet<BankId>) {
+        while let Some(id) = changed.pop_last() {
+            let node = &self.nodes[&id];
+            let child = |id: &BankId| (*id, &self.nodes[id]);
+            let weight = node.children.iter().fold(node.stake_at, |sum, id| sum.saturating_add(self.nodes[id].weight));
+            let height = node.children.iter().map(|id| self.nodes[id].height).max().map_or(0, |height| height + 1);
+            let candidates = node.children.iter().map(child).filter(|(_, child)| child.invalid_ancestor.is_none());
+            let best = candidates.max_by_key(|(id, child)| (child.weight, Reverse(*id)));
+            let deepest =
+                node.children.iter().map(child).max_by_key(|(id, child)| (child.height, child.weight, Reverse(*id)));
+            let best = best.map_or(id, |(_, child)| child.best);
+            let deepest = deepest.map_or(id, |(_, child)| child.deepest);
+            changed.extend(node.parent);
+            let node = self.nodes.get_mut(&id).expect("in the tree");
+            (node.weight, node.height, node.best, node.deepest) = (weight, height, best, deepest);
+        }
+    }
+}
+
+impl Node {
+    fn new(id: BankId, parent: Option<BankId>, number: u64) -> Self {
+        Self {
+            parent,
+            children: Vec::new(),
+            number,
+            stake_at: 0,
+            weight: 0,
+            height: 0,
+            best: id,
+            deepest: id,
+            is_marked: false,
+            is_confirmed: false,
+            invalid_ancestor: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

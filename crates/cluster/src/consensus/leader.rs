@@ -1,0 +1,249 @@
+//! A leader's turns: when to begin which slot, on which parent.
+//!
+//! reads   ticks since the last reset, the bank that was reset onto, the leader schedule, what the store knows
+//! writes  the slot to begin, or why not
+//! memory  one turn
+//! drops   –
+//! source  `docs/cluster-protocol.md` section 7: `solana-poh` 4.2.2, `poh_recorder.rs`; `solana-ledger` 4.2.2,
+//!         `leader_schedule_cache.rs`
+//!
+//! Proof of history ticks from the bank P that was reset onto: its tick height begins at `(P + 1) * 64`, so that the
+//! slot is known by ticks alone. A leader whose slot comes waits for the blocks of the leader before, for the time of
+//! two slots at most, and not at all where there is nothing to wait for.
+
+use hearth_wire::Pubkey;
+
+/// Ticks of a slot.
+pub const TICKS_PER_SLOT: u64 = 64;
+/// Slots that a leader has in a row.
+pub const CONSECUTIVE_SLOTS: u64 = 4;
+/// Ticks that a leader waits for the leader before at most: of a whole turn, that is two slots.
+pub const MAX_GRACE_TICKS: u64 = 2 * TICKS_PER_SLOT;
+
+/// What a leader asks of the schedule and of the store of shreds.
+pub trait LeaderView {
+    /// The leader of a slot, as far as the schedule is known.
+    fn leader(&self, slot: u64) -> Option<Pubkey>;
+    /// Whether the store has a shred of a slot, or this node has begun its block.
+    fn has_shreds(&self, slot: u64) -> bool;
+    /// Whether the store knows a slot below `before`, not dead, whose parent is `parent`.
+    fn has_child(&self, parent: u64, before: u64) -> bool;
+}
+
+/// Slots that a node leads in a row and has not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The first.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
+}
+
+impl Turn {
+    /// Ticks that its leader waits at most once its time has come.
+    pub fn grace_ticks(&self) -> u64 {
+        MAX_GRACE_TICKS.min(TICKS_PER_SLOT * (self.last - self.first + 1) / 2)
+    }
+}
+
+/// The next turn of a node that begins at `from` or later; no further than `slots` ahead.
+pub fn next_turn(node: &Pubkey, from: u64, slots: u64, view: &dyn LeaderView) -> Option<Turn> {
+    let is_own = |slot: u64| view.leader(slot).as_ref() == Some(node) && !view.has_shreds(slot);
+    let first = (from..from.saturating_add(slots)).find(|slot| is_own(*slot))?;
+    let last = (first..first + CONSECUTIVE_SLOTS).take_while(|slot| is_own(*slot)).last()?;
+    Some(Turn { first, last })
+}
+
+/// Where proof of history is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PohPosition {
+    /// The slot of the bank that was reset onto.
+    pub parent: u64,
+    /// Whether this node made that bank.
+    pub is_own_parent: bool,
+    /// Ticks so far, from genesis on: `(parent + 1) * TICKS_PER_SLOT` right after the reset.
+    pub tick_height: u64,
+}
+
+/// What a leader does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// Nothing: no own slot is near.
+    NoTurn,
+    /// Its time has not come.
+    Early,
+    /// It waits for blocks of the leader before.
+    Grace,
+    /// It begins this slot.
+    Now(u64),
+}
+
+/// The turns of a node.
+#[derive(Clone, Debug)]
+pub struct Turns {
+    node: Pubkey,
+    turn: Option<Turn>,
+    /// No turn was found below it.
+    searched: u64,
+}
+
+/// How far ahead a turn is looked for, in slots.
+const LOOK_AHEAD: u64 = 512;
+
+impl Turns {
+    /// Of a node.
+    pub fn new(node: Pubkey) -> Self {
+        Self { node, turn: None, searched: 0 }
+    }
+
+    /// The turn that comes, as far as it is known.
+    pub fn turn(&self) -> Option<Turn> {
+        self.turn
+    }
+
+    /// Proof of history was reset onto `parent`: the next turn is looked for anew.
+    pub fn reset(&mut self, parent: u64, view: &dyn LeaderView) {
+        self.look(parent + 1, view);
+    }
+
+    fn look(&mut self, from: u64, view: &dyn LeaderView) {
+        self.turn = next_turn(&self.node, from, LOOK_AHEAD, view);
+        self.searched = self.turn.map_or(from + LOOK_AHEAD / 2, |turn| turn.last + 1);
+    }
+
+    /// What to do at this tick.
+    pub fn poll(&mut self, poh: PohPosition, view: &dyn LeaderView) -> Begin {
+        let slot = poh.tick_height / TICKS_PER_SLOT;
+        if slot >= self.searched {
+            self.look(slot.max(poh.parent + 1), view);
+        }
+        let Some(turn) = self.turn else { return Begin::NoTurn };
+        let begin = decide(turn, poh, &self.node, view);
+        match begin {
+            // The time of the slot has come, but it is not an own one, or it was made before.
+            Begin::Now(slot) if view.leader(slot).as_ref() != Some(&self.node) || view.has_shreds(slot) => {
+                Begin::NoTurn
+            }
+            begin => begin,
+        }
+    }
+}
+
+fn decide(turn: Turn, poh: PohPosition, node: &Pubkey, view: &dyn LeaderView) -> Begin {
+    let slot = poh.tick_height / TICKS_PER_SLOT;
+    let first_tick = turn.first * TICKS_PER_SLOT;
+    if poh.parent + 1 == turn.first {
+        return Begin::Now(slot);
+    }
+    if poh.tick_height < first_tick {
+        return Begin::Early;
+    }
+    if poh.tick_height >= first_tick + turn.grace_ticks() || poh.is_own_parent {
+        return Begin::Now(slot);
+    }
+    let may_begin = if poh.parent + CONSECUTIVE_SLOTS >= slot {
+        // The leader before is at work, or has done all it had to.
+        let mut before = (0..slot).rev().take(CONSECUTIVE_SLOTS as usize + 1);
+        before.find(|slot| view.leader(*slot).as_ref() != Some(node)) == Some(poh.parent)
+    } else {
+        !view.has_child(poh.parent, slot)
+    };
+    if may_begin { Begin::Now(slot) } else { Begin::Grace }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ME: Pubkey = [1; 32];
+
+    /// Two nodes in turn: this one leads 4..8, 12..16 and so on.
+    #[derive(Default)]
+    struct View {
+        made: Vec<u64>,
+        children: Vec<(u64, u64)>,
+    }
+
+    impl LeaderView for View {
+        fn leader(&self, slot: u64) -> Option<Pubkey> {
+            Some([(slot / 4 % 2) as u8; 32])
+        }
+
+        fn has_shreds(&self, slot: u64) -> bool {
+            self.made.contains(&slot)
+        }
+
+        fn has_child(&self, parent: u64, before: u64) -> bool {
+            self.children.iter().any(|(of, child)| *of == parent && *child < before)
+        }
+    }
+
+    fn begin(view: &View, parent: u64, tick_height: u64) -> Begin {
+        let mut turns = Turns::new(ME);
+        turns.reset(parent, view);
+        let is_own_parent = view.leader(parent) == Some(ME);
+        turns.poll(PohPosition { parent, is_own_parent, tick_height }, view)
+    }
+
+    #[test]
+    fn on_the_block_before_it_begins_at_once() {
+        let view = View::default();
+        assert_eq!(begin(&view, 3, 4 * 64), Begin::Now(4));
+        assert_eq!(begin(&view, 2, 3 * 64), Begin::Early);
+        assert_eq!(begin(&view, 2, 4 * 64 - 1), Begin::Early);
+    }
+
+    #[test]
+    fn it_waits_two_slots_for_a_leader_that_is_at_work() {
+        let view = View::default();
+        assert_eq!(begin(&view, 2, 4 * 64), Begin::Grace, "3 may come yet");
+        assert_eq!(begin(&view, 2, 6 * 64 - 1), Begin::Grace);
+        assert_eq!(begin(&view, 2, 6 * 64), Begin::Now(6), "two own slots are lost");
+        assert_eq!(begin(&view, 3, 4 * 64 + 5), Begin::Now(4));
+    }
+
+    #[test]
+    fn for_a_leader_of_whom_nothing_is_seen_it_does_not_wait() {
+        let mut view = View::default();
+        assert_eq!(begin(&view, 7, 12 * 64), Begin::Now(12));
+        assert_eq!(begin(&view, 5, 12 * 64 - 1), Begin::Early);
+        // Made by this node: at once even within four slots.
+        assert_eq!(begin(&view, 5, 12 * 64), Begin::Now(12));
+        // Another's block, older than four slots: 3, where 4..8 were own and lost.
+        view.made = vec![4, 5, 6, 7];
+        assert_eq!(begin(&view, 3, 12 * 64), Begin::Now(12));
+        view.children = vec![(3, 8)];
+        assert_eq!(begin(&view, 3, 12 * 64), Begin::Grace);
+        assert_eq!(begin(&view, 3, 14 * 64), Begin::Now(14));
+        view.children = vec![(3, 12)];
+        assert_eq!(begin(&view, 3, 12 * 64), Begin::Now(12), "an own slot's time is no child to wait for");
+    }
+
+    #[test]
+    fn what_was_made_is_not_made_again() {
+        let view = View { made: vec![4, 5], ..View::default() };
+        assert_eq!(next_turn(&ME, 4, 100, &view), Some(Turn { first: 6, last: 7 }));
+        assert_eq!(begin(&view, 3, 5 * 64), Begin::Early);
+        assert_eq!(begin(&view, 5, 6 * 64), Begin::Now(6), "on its own block at once");
+        let view = View { made: vec![6], ..View::default() };
+        assert_eq!(next_turn(&ME, 4, 100, &view), Some(Turn { first: 4, last: 5 }));
+        assert_eq!(next_turn(&ME, 0, 4, &view), None);
+    }
+
+    #[test]
+    fn a_turn_that_passed_gives_way_to_the_next() {
+        let view = View::default();
+        let mut turns = Turns::new(ME);
+        turns.reset(2, &view);
+        let at = |tick_height| PohPosition { parent: 2, is_own_parent: false, tick_height };
+        assert_eq!(turns.turn(), Some(Turn { first: 4, last: 7 }));
+        assert_eq!(turns.poll(at(8 * 64), &view), Begin::Early);
+        assert_eq!(turns.turn(), Some(Turn { first: 12, last: 15 }));
+        assert_eq!(turns.poll(at(12 * 64), &view), Begin::Now(12));
+    }
+
+    #[test]
+    fn a_short_turn_has_half_of_it_as_grace() {
+        assert_eq!([4, 5, 6, 7].map(|last| Turn { first: 4, last }.grace_ticks()), [32, 64, 96, 128]);
+    }
+}

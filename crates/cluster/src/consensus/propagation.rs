@@ -1,0 +1,136 @@
+//! Who was seen to have this node's own blocks: a leader that nobody hears makes no more forks.
+//!
+//! reads   votes, blocks built on own ones, what nodes tell to have
+//! writes  whether more than a third of the stake has a block; which own blocks to send again
+//! memory  32 B a vote account for each own block above the root that is not through
+//! drops   –
+//! source  `docs/cluster-protocol.md` section 7.4: `solana-core` 4.2.2, `progress_map.rs`, `replay_stage.rs`
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use hearth_wire::Pubkey;
+
+use super::stakes::EpochStakes;
+use super::types::BankId;
+use super::{PROPAGATED_THRESHOLD, exceeds};
+
+/// How long a block may be without a third of the stake before it is sent again, the first time.
+const BACKOFF_MS: u64 = 5_000;
+/// The wait doubles so often.
+const BACKOFF_CAP: u32 = 6;
+
+#[derive(Clone, Debug)]
+struct Own {
+    stakes: Arc<EpochStakes>,
+    seen: BTreeSet<Pubkey>,
+    stake: u64,
+    is_propagated: bool,
+    /// The own block before it on its chain.
+    before: Option<BankId>,
+    since_ms: u64,
+    times: u32,
+}
+
+/// The own blocks above the root.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Propagation {
+    blocks: BTreeMap<BankId, Own>,
+}
+
+impl Propagation {
+    /// A block of this node is frozen. The node itself has it.
+    pub fn add(&mut self, id: BankId, before: Option<BankId>, node: &Pubkey, stakes: Arc<EpochStakes>, now_ms: u64) {
+        let block =
+            Own { stakes, seen: BTreeSet::new(), stake: 0, is_propagated: false, before, since_ms: now_ms, times: 0 };
+        self.blocks.insert(id, block);
+        self.seen_by_node(Some(id), node);
+    }
+
+    /// A vote account voted for a bank whose newest own block, it or an ancestor, is `own`: it has that and the earlier.
+    pub fn seen(&mut self, mut own: Option<BankId>, account: &Pubkey) {
+        while let Some(block) = own.and_then(|id| self.blocks.get_mut(&id)) {
+            // What is propagated has propagated what is below it.
+            if block.is_propagated || !block.seen.insert(*account) {
+                return;
+            }
+            block.stake += block.stakes.stake(account);
+            if exceeds(block.stake, block.stakes.total(), PROPAGATED_THRESHOLD) {
+                block.is_propagated = true;
+                block.seen = BTreeSet::new();
+            }
+            own = block.before;
+        }
+    }
+
+    /// A node has a bank: it built on it, or told so.
+    pub fn seen_by_node(&mut self, own: Option<BankId>, node: &Pubkey) {
+        let Some(block) = own.and_then(|id| self.blocks.get(&id)) else { return };
+        let stakes = Arc::clone(&block.stakes);
+        for account in stakes.votes_of(node) {
+            self.seen(own, account);
+        }
+    }
+
+    /// Whether an own block is through. One that is not known any more is rooted, and so is.
+    pub fn is_propagated(&self, id: &BankId) -> bool {
+        self.blocks.get(id).is_none_or(|block| block.is_propagated)
+    }
+
+    /// Own blocks that are to be sent again by now, each after a wait that doubles.
+    pub fn overdue(&mut self, now_ms: u64) -> Vec<u64> {
+        let mut slots = Vec::new();
+        for (id, block) in self.blocks.iter_mut().filter(|(_, block)| !block.is_propagated) {
+            if now_ms.saturating_sub(block.since_ms) >= BACKOFF_MS << block.times.min(BACKOFF_CAP) {
+                (block.since_ms, block.times) = (now_ms, block.times.saturating_add(1));
+                slots.push(id.slot);
+            }
+        }
+        slots
+    }
+
+    /// Forgets own blocks that are not kept.
+    pub fn retain(&mut self, keep: impl Fn(&BankId) -> bool) {
+        self.blocks.retain(|id, _| keep(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stakes::VoteStake;
+    use super::*;
+
+    fn id(slot: u64) -> BankId {
+        BankId { slot, hash: [0; 32] }
+    }
+
+    fn stakes() -> Arc<EpochStakes> {
+        let one = |name| VoteStake { vote: [name; 32], node: [name + 100; 32], stake: 10 };
+        Arc::new(EpochStakes::new(&[1, 2, 3, 4].map(one)))
+    }
+
+    #[test]
+    fn more_than_a_third_must_have_it_and_who_has_a_later_one_has_those_before() {
+        let mut all = Propagation::default();
+        all.add(id(4), None, &[101; 32], stakes(), 0);
+        all.add(id(5), Some(id(4)), &[101; 32], stakes(), 0);
+        assert!(!all.is_propagated(&id(4)) && !all.is_propagated(&id(5)));
+        all.seen(Some(id(4)), &[1; 32]);
+        assert!(!all.is_propagated(&id(4)), "the own stake counts once");
+        all.seen(Some(id(5)), &[2; 32]);
+        assert!(all.is_propagated(&id(4)) && all.is_propagated(&id(5)));
+        all.add(id(9), Some(id(5)), &[101; 32], stakes(), 0);
+        all.seen_by_node(Some(id(9)), &[103; 32]);
+        assert!(all.is_propagated(&id(9)) && all.is_propagated(&id(77)));
+    }
+
+    #[test]
+    fn it_is_sent_again_less_and_less_often() {
+        let mut all = Propagation::default();
+        all.add(id(4), None, &[101; 32], stakes(), 1_000);
+        let times: Vec<u64> = (0..100).map(|s| s * 1_000).filter(|now| !all.overdue(*now).is_empty()).collect();
+        assert_eq!(times, [6_000, 16_000, 36_000, 76_000]);
+        all.seen(Some(id(4)), &[2; 32]);
+        assert!(all.overdue(1 << 40).is_empty());
+    }
+}

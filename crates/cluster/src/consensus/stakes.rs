@@ -1,0 +1,126 @@
+//! Stakes that votes are weighed by, epoch by epoch.
+//!
+//! reads   the epoch stakes that the root bank holds
+//! writes  the stake of a vote account, the total, and the vote accounts of a node
+//! memory  three epochs at most are needed at a time; those that end below the root are dropped
+//! source  `docs/cluster-protocol.md` section 6.3, the table of which stakes count where
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use hearth_wire::Pubkey;
+
+/// A vote account with stake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VoteStake {
+    /// The vote account.
+    pub vote: Pubkey,
+    /// The node that votes with it.
+    pub node: Pubkey,
+    /// Lamports.
+    pub stake: u64,
+}
+
+/// The stakes of an epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EpochStakes {
+    accounts: BTreeMap<Pubkey, (Pubkey, u64)>,
+    nodes: BTreeMap<Pubkey, Vec<Pubkey>>,
+    total: u64,
+}
+
+impl EpochStakes {
+    /// Of these vote accounts; those without stake do not count.
+    ///
+    /// # Panics
+    /// All stakes together are more than 2^64 lamports.
+    pub fn new(accounts: &[VoteStake]) -> Self {
+        let mut stakes = Self::default();
+        for one in accounts.iter().filter(|one| one.stake > 0) {
+            if let Entry::Vacant(entry) = stakes.accounts.entry(one.vote) {
+                entry.insert((one.node, one.stake));
+                stakes.total = stakes.total.checked_add(one.stake).expect("lamports in existence fit 64 bits");
+                stakes.nodes.entry(one.node).or_default().push(one.vote);
+            }
+        }
+        stakes
+    }
+
+    /// Lamports of a vote account, 0 if it has none.
+    pub fn stake(&self, vote: &Pubkey) -> u64 {
+        self.accounts.get(vote).map_or(0, |(_, stake)| *stake)
+    }
+
+    /// Lamports of all.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The vote accounts with stake that a node votes with.
+    pub fn votes_of(&self, node: &Pubkey) -> &[Pubkey] {
+        self.nodes.get(node).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The stakes of the epochs that are known.
+#[derive(Clone, Debug)]
+pub struct Stakes {
+    by_first_slot: BTreeMap<u64, Arc<EpochStakes>>,
+}
+
+impl Stakes {
+    /// Of the epoch that begins at `first_slot`.
+    pub fn new(first_slot: u64, stakes: Arc<EpochStakes>) -> Self {
+        Self { by_first_slot: [(first_slot, stakes)].into() }
+    }
+
+    /// Adds an epoch.
+    pub fn insert(&mut self, first_slot: u64, stakes: Arc<EpochStakes>) {
+        self.by_first_slot.insert(first_slot, stakes);
+    }
+
+    /// Those of a slot's epoch. A slot of an epoch that is not known is weighed by the one before it, as a slot before
+    /// all by the first.
+    pub fn of(&self, slot: u64) -> &Arc<EpochStakes> {
+        let before = self.by_first_slot.range(..=slot).next_back();
+        before.or_else(|| self.by_first_slot.first_key_value()).map(|(_, stakes)| stakes).expect("one is never dropped")
+    }
+
+    /// Drops the epochs that end before the root.
+    pub(crate) fn set_root(&mut self, root: u64) {
+        let current = self.by_first_slot.range(..=root).next_back().map_or(0, |(first, _)| *first);
+        self.by_first_slot = self.by_first_slot.split_off(&current);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn epoch(stake: u64) -> Arc<EpochStakes> {
+        let one = |vote, node, stake| VoteStake { vote: [vote; 32], node: [node; 32], stake };
+        Arc::new(EpochStakes::new(&[one(1, 9, stake), one(2, 9, 5), one(3, 8, 0), one(1, 9, 100)]))
+    }
+
+    #[test]
+    fn an_account_counts_once_and_without_stake_not_at_all() {
+        let stakes = epoch(10);
+        assert_eq!((stakes.total(), stakes.stake(&[1; 32]), stakes.stake(&[3; 32])), (15, 10, 0));
+        assert_eq!(stakes.votes_of(&[9; 32]), [[1; 32], [2; 32]]);
+        assert!(stakes.votes_of(&[8; 32]).is_empty());
+    }
+
+    #[test]
+    fn each_slot_has_its_epoch_and_old_ones_go() {
+        let mut stakes = Stakes::new(100, epoch(1));
+        let later = EpochStakes { total: 7, ..EpochStakes::default() };
+        stakes.insert(200, Arc::new(later));
+        let total = |stakes: &Stakes, slot| stakes.of(slot).total();
+        assert_eq!([5, 100, 199, 200, 900].map(|slot| total(&stakes, slot)), [6, 6, 6, 7, 7]);
+        stakes.set_root(199);
+        assert_eq!(total(&stakes, 150), 6);
+        stakes.set_root(200);
+        assert_eq!((total(&stakes, 150), stakes.by_first_slot.len()), (7, 1));
+    }
+}

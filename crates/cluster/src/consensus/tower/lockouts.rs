@@ -1,0 +1,92 @@
+//! Lockouts: how long votes bind, and what votes on top of them do to that.
+//!
+//! reads   slots that are voted for
+//! writes  votes that bind, the root
+//! memory  31 votes
+//! drops   a vote for a slot that is not newer than the last
+//! source  `docs/cluster-protocol.md` section 6.1
+//!
+//! A vote binds for 2 slots, and for twice as long with each vote on top of it. The 32nd makes the oldest the root.
+
+/// Votes that bind at most.
+pub const MAX_LOCKOUTS: usize = 31;
+
+/// A vote that binds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lockout {
+    /// The slot voted for.
+    pub slot: u64,
+    /// It binds for 2 to the power of this many slots.
+    pub confirmation_count: u32,
+}
+
+impl Lockout {
+    /// The last slot for which it binds.
+    pub fn last_locked_out_slot(&self) -> u64 {
+        self.slot.saturating_add(1 << self.confirmation_count.min(MAX_LOCKOUTS as u32))
+    }
+
+    /// Whether it still binds at a slot.
+    pub fn binds_at(&self, slot: u64) -> bool {
+        self.last_locked_out_slot() >= slot
+    }
+}
+
+/// Votes that bind, the oldest first, and the root below them: of this node, or of a vote account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lockouts {
+    /// The votes, slots ascending, at most [`MAX_LOCKOUTS`].
+    pub votes: Vec<Lockout>,
+    /// The newest slot that is final by them.
+    pub root: Option<u64>,
+}
+
+impl Lockouts {
+    /// The newest vote that binds.
+    pub fn last(&self) -> Option<&Lockout> {
+        self.votes.last()
+    }
+
+    /// The vote with `depth` votes on top of it.
+    pub fn at_depth(&self, depth: usize) -> Option<&Lockout> {
+        self.votes.iter().nth_back(depth)
+    }
+
+    /// Votes for a slot; false, and nothing changes, if it is not newer than the last vote.
+    pub fn process(&mut self, slot: u64) -> bool {
+        if self.last().is_some_and(|last| slot <= last.slot) {
+            return false;
+        }
+        self.expire(slot);
+        if self.votes.len() == MAX_LOCKOUTS {
+            self.root = Some(self.votes.remove(0).slot);
+        }
+        self.votes.push(Lockout { slot, confirmation_count: 1 });
+        let depth = self.votes.len();
+        for (index, vote) in self.votes.iter_mut().enumerate() {
+            if depth > index + vote.confirmation_count as usize {
+                vote.confirmation_count += 1;
+            }
+        }
+        true
+    }
+
+    /// Drops the votes that no longer bind at a slot, from the newest on down to one that does.
+    pub fn expire(&mut self, slot: u64) {
+        while self.last().is_some_and(|last| !last.binds_at(slot)) {
+            self.votes.pop();
+        }
+    }
+
+    /// Whether a vote for `slot` is forbidden: it is no newer than the last or the root, or a vote that still binds
+    /// then, or the root, is not among its ancestors.
+    pub fn is_locked_out(&self, slot: u64, is_ancestor: impl Fn(u64) -> bool) -> bool {
+        let is_old = self.last().is_some_and(|last| slot <= last.slot) || self.root.is_some_and(|root| slot <= root);
+        if is_old {
+            return true;
+        }
+        let mut left = self.clone();
+        left.expire(slot);
+        !left.votes.iter().map(|vote| vote.slot).chain(left.root).all(is_ancestor)
+    }
+}

@@ -1,0 +1,202 @@
+//! Votes seen, by gossip or in blocks: who voted for which version of which slot, and how much stake that is.
+//!
+//! reads   votes whose signatures were checked, with the voter's stake
+//! writes  when a block passes two thirds (confirmed) or 52 % (duplicate confirmed)
+//! memory  2,048 votes of 40 B, twice, a vote account at most; the oldest go
+//! drops   votes for old slots and slots far ahead, without stake, for a third version: each an error that is counted
+//! source  `docs/cluster-protocol.md` section 6.6: `solana-core` 4.2.2, `cluster_info_vote_listener.rs`
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hearth_wire::{Hash, Pubkey};
+
+use super::types::BankId;
+use super::{DUPLICATE_THRESHOLD, MAX_SLOTS_AHEAD, SUPERMAJORITY, exceeds};
+
+/// Versions of a slot that an account counts for.
+const MAX_VERSIONS: usize = 2;
+/// Votes of an account that are kept: a vote a slot for 13 minutes without a root.
+const MAX_VOTES: usize = 2_048;
+
+/// Why a vote is not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VoteError {
+    /// The slot is not above the root.
+    #[error("the slot is not above the root")]
+    Old,
+    /// The slot is more than 50,000 above the root.
+    #[error("the slot is far above the root")]
+    Far,
+    /// The account has no stake in the slot's epoch.
+    #[error("the account has no stake")]
+    NoStake,
+    /// It was counted before.
+    #[error("the vote is known")]
+    Known,
+    /// The account voted for two other versions of the slot.
+    #[error("the account voted for two other versions")]
+    ThirdVersion,
+}
+
+/// What a vote brought about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// More than two thirds of the stake voted for the block, for the first time.
+    pub is_confirmed: bool,
+    /// More than 52 % did, for the first time.
+    pub is_duplicate_confirmed: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Count {
+    voters: BTreeSet<Pubkey>,
+    stake: u64,
+    reached: Reached,
+}
+
+/// The votes for blocks above the root.
+#[derive(Clone, Debug, Default)]
+pub struct Tracker {
+    blocks: BTreeMap<BankId, Count>,
+    by_account: BTreeMap<Pubkey, BTreeSet<BankId>>,
+    root: u64,
+}
+
+impl Tracker {
+    /// Of a node with this root.
+    pub fn new(root: u64) -> Self {
+        Self { root, ..Self::default() }
+    }
+
+    /// Counts a vote: the newest slot that an account's vote tells, and its hash. `stake` of `total` is the account's
+    /// in the slot's epoch.
+    ///
+    /// # Errors
+    /// The vote does not count.
+    pub fn vote(&mut self, account: &Pubkey, id: BankId, stake: u64, total: u64) -> Result<Reached, VoteError> {
+        if id.slot <= self.root {
+            return Err(VoteError::Old);
+        }
+        if id.slot > self.root.saturating_add(MAX_SLOTS_AHEAD) {
+            return Err(VoteError::Far);
+        }
+        if stake == 0 {
+            return Err(VoteError::NoStake);
+        }
+        let votes = self.by_account.entry(*account).or_default();
+        if votes.contains(&id) {
+            return Err(VoteError::Known);
+        }
+        if votes.range(versions(id.slot)).count() >= MAX_VERSIONS {
+            return Err(VoteError::ThirdVersion);
+        }
+        if votes.len() >= MAX_VOTES {
+            let oldest = votes.first().copied().filter(|oldest| *oldest < id).ok_or(VoteError::Old)?;
+            votes.remove(&oldest);
+            self.forget(account, oldest, stake);
+        }
+        self.by_account.entry(*account).or_default().insert(id);
+        let count = self.blocks.entry(id).or_default();
+        count.voters.insert(*account);
+        count.stake = count.stake.saturating_add(stake);
+        let now = Reached {
+            is_confirmed: exceeds(count.stake, total, SUPERMAJORITY),
+            is_duplicate_confirmed: exceeds(count.stake, total, DUPLICATE_THRESHOLD),
+        };
+        let before = count.reached;
+        count.reached.is_confirmed |= now.is_confirmed;
+        count.reached.is_duplicate_confirmed |= now.is_duplicate_confirmed;
+        Ok(Reached {
+            is_confirmed: now.is_confirmed && !before.is_confirmed,
+            is_duplicate_confirmed: now.is_duplicate_confirmed && !before.is_duplicate_confirmed,
+        })
+    }
+
+    fn forget(&mut self, account: &Pubkey, id: BankId, stake: u64) {
+        let Some(count) = self.blocks.get_mut(&id) else { return };
+        count.voters.remove(account);
+        count.stake = count.stake.saturating_sub(stake);
+        if count.voters.is_empty() && count.reached == Reached::default() {
+            self.blocks.remove(&id);
+        }
+    }
+
+    /// What a block has reached so far.
+    pub fn reached(&self, id: &BankId) -> Reached {
+        self.blocks.get(id).map_or(Reached::default(), |count| count.reached)
+    }
+
+    /// The version of a slot that more than 52 % voted for.
+    pub fn duplicate_confirmed(&self, slot: u64) -> Option<Hash> {
+        let mut found = self.blocks.range(versions(slot));
+        found.find(|(_, count)| count.reached.is_duplicate_confirmed).map(|(id, _)| id.hash)
+    }
+
+    /// Who voted for a block.
+    pub fn voters(&self, id: &BankId) -> impl Iterator<Item = &Pubkey> {
+        self.blocks.get(id).into_iter().flat_map(|count| &count.voters)
+    }
+
+    /// Forgets votes at and below a root.
+    pub fn set_root(&mut self, root: u64) {
+        self.root = root;
+        self.blocks = self.blocks.split_off(&above(root));
+        self.by_account.retain(|_, votes| {
+            *votes = votes.split_off(&above(root));
+            !votes.is_empty()
+        });
+    }
+}
+
+fn versions(slot: u64) -> std::ops::RangeInclusive<BankId> {
+    BankId { slot, hash: [0; 32] }..=BankId { slot, hash: [0xff; 32] }
+}
+
+fn above(root: u64) -> BankId {
+    BankId { slot: root.saturating_add(1), hash: [0; 32] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(slot: u64, version: u8) -> BankId {
+        BankId { slot, hash: [version; 32] }
+    }
+
+    #[test]
+    fn a_block_is_told_once_when_it_passes_each_threshold() {
+        let mut tracker = Tracker::new(5);
+        let mut vote = |name: u8| tracker.vote(&[name; 32], id(7, 1), 10, 40);
+        let none = Reached::default();
+        assert_eq!([vote(1), vote(2)], [Ok(none), Ok(none)]);
+        let reached = Reached { is_confirmed: true, is_duplicate_confirmed: true };
+        assert_eq!([vote(3), vote(4)], [Ok(reached), Ok(none)]);
+        assert_eq!(tracker.reached(&id(7, 1)), reached);
+        assert_eq!((tracker.duplicate_confirmed(7), tracker.duplicate_confirmed(8)), (Some([1; 32]), None));
+        assert_eq!(tracker.voters(&id(7, 1)).count(), 4);
+    }
+
+    #[test]
+    fn each_vote_counts_once_and_for_two_versions_at_most() {
+        let mut tracker = Tracker::new(5);
+        let mut vote = |slot, version, stake| tracker.vote(&[1; 32], id(slot, version), stake, 100).map(|_| ());
+        assert_eq!(vote(5, 1, 1), Err(VoteError::Old));
+        assert_eq!(vote(50_006, 1, 1), Err(VoteError::Far));
+        assert_eq!(vote(6, 1, 0), Err(VoteError::NoStake));
+        assert_eq!([vote(6, 1, 1), vote(6, 1, 1), vote(6, 2, 1)], [Ok(()), Err(VoteError::Known), Ok(())]);
+        assert_eq!(vote(6, 3, 1), Err(VoteError::ThirdVersion));
+        tracker.set_root(6);
+        assert!(tracker.blocks.is_empty() && tracker.by_account.is_empty());
+    }
+
+    #[test]
+    fn an_account_cannot_fill_the_memory() {
+        let mut tracker = Tracker::new(0);
+        for slot in 1..=3 * MAX_VOTES as u64 {
+            tracker.vote(&[1; 32], id(slot, 1), 1, 100).expect("counted");
+        }
+        assert_eq!((tracker.blocks.len(), tracker.by_account[&[1; 32]].len()), (MAX_VOTES, MAX_VOTES));
+        assert_eq!(tracker.vote(&[1; 32], id(1, 1), 1, 100), Err(VoteError::Old));
+    }
+}
