@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 
 use ed25519_dalek::Signer;
-use hearth_pipeline::links::{NET_QUIC, Outgoing, QUIC_NET, SHRED_SIGN, SIGN_SHRED};
+use hearth_pipeline::links::{NET_QUIC, Outgoing, PortKind, QUIC_NET, SHRED_SIGN, SIGN_SHRED};
 use hearth_pipeline::metric::text::{Page, Template};
 use hearth_pipeline::net::{self, Net};
 use hearth_pipeline::sign::{self, Sign};

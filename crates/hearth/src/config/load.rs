@@ -254,7 +254,10 @@ fn listeners(config: &Config, found: &mut Vec<Problem>) {
         }
     }
     if !config.gossip.entrypoints.is_empty() && !config.gossip.enabled {
-        found.push(("gossip.entrypoints", "there are some, and `gossip.enabled` is false".into()));
+        found.push((
+            "gossip.entrypoints",
+            "there are some; with `gossip.enabled = true` the node follows their cluster".into(),
+        ));
     }
     if config.rpc.port == u16::MAX {
         found.push(("rpc.port", "must be below 65535: WebSocket has the port above it".into()));

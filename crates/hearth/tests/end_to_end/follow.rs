@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use hearth_ledger::genesis::funded_account_key;
+use hearth_wire::Signature;
 use hearth_wire::base58::encode_64;
 use serde_json::{Value, json};
 
@@ -27,9 +28,18 @@ fn slot(rpc: Rpc) -> u64 {
     rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().unwrap()
 }
 
-/// Waits until a follower has executed a slot.
+/// Waits until all of these have landed; the slot of the last.
+fn landed(rpc: Rpc, signatures: &[Signature]) -> u64 {
+    wait_until("all land", || {
+        let statuses = rpc.statuses(signatures);
+        let slots: Vec<u64> = statuses.iter().filter_map(|status| status["slot"].as_u64()).collect();
+        same(slots.len(), signatures.len()).map(|()| slots.into_iter().max().unwrap())
+    })
+}
+
+/// Waits until a node has executed a slot, and has it on disk.
 fn reaches(node: &Node, wanted: u64) {
-    wait_until("the follower comes there", || {
+    wait_until("the node comes there", || {
         let at = slot(node.rpc());
         if at >= wanted { Ok(()) } else { Err(format!("slot {at} of {wanted}")) }
     });
@@ -65,13 +75,13 @@ fn followers_come_to_the_leaders_state() {
             .collect::<Vec<_>>()
     };
     let early = send(&mut sender, 0..300);
-    wait_until("all land", || same(leader.rpc().statuses(&early).iter().filter(|s| !s.is_null()).count(), 300));
+    landed(leader.rpc(), &early);
 
     let setups = ["one", "two"].map(|name| follower(&format!("follow-{name}"), gossip));
     let followers = setups.each_ref().map(Setup::start);
     let late = send(&mut sender, 300..600);
-    wait_until("all land", || same(leader.rpc().statuses(&late).iter().filter(|s| !s.is_null()).count(), 300));
-    let newest = slot(leader.rpc());
+    let newest = landed(leader.rpc(), &late);
+    reaches(&leader, newest);
     for follower in &followers {
         reaches(follower, newest);
         for number in [0, 299, 300, 599] {
@@ -100,10 +110,9 @@ fn followers_come_to_the_leaders_state() {
     // What is handed to a follower lands at the leader, and comes back.
     let blockhash = followers[0].rpc().latest_blockhash();
     let bytes = transfer(&funded_account_key(7), &fresh_address(6, 0), 2_000_000, &blockhash);
-    let sent = followers[0].rpc().call(
-        "sendTransaction",
-        json!([hearth_testkit_base64(&bytes), { "encoding": "base64", "skipPreflight": true }]),
-    );
+    let sent = followers[0]
+        .rpc()
+        .call("sendTransaction", json!([base64_of(&bytes), { "encoding": "base64", "skipPreflight": true }]));
     assert_eq!(sent, json!(*encode_64(&signature_of(&bytes))));
     wait_until("it comes back", || same(followers[1].rpc().balance(&fresh_address(6, 0)), 2_000_000));
 
@@ -111,8 +120,7 @@ fn followers_come_to_the_leaders_state() {
     let [one, two] = followers;
     one.kill();
     let away = send(&mut sender, 600..700);
-    wait_until("all land", || same(leader.rpc().statuses(&away).iter().filter(|s| !s.is_null()).count(), 100));
-    let newest = slot(leader.rpc());
+    let newest = landed(leader.rpc(), &away);
     let one = setups[0].start();
     reaches(&one, newest);
     assert_eq!(one.rpc().balance(&fresh_address(5, 699)), 1_000_000);
@@ -122,7 +130,7 @@ fn followers_come_to_the_leaders_state() {
     leader.stop();
 }
 
-fn hearth_testkit_base64(bytes: &[u8]) -> String {
+fn base64_of(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }

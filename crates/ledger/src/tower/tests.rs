@@ -37,6 +37,8 @@ proptest! {
             prop_assert!(votes.len() <= 31 && tower.root().is_none_or(|root| root < votes[0].slot));
             prop_assert!(!tower.vote(slot), "once for a slot");
         }
+        let bytes = tower.clone().message(&NODE, &VOTE, &block(slot), 9).sign_with(|_, _| [7; 64]);
+        prop_assert_eq!(voted_for(&Txn::parse(&bytes).unwrap()), Some((VOTE, slot, [3; 32])));
         let told = tower.instruction(&block(slot), Some(-7));
         let votes = tower.votes.iter();
         let lockouts = votes.map(|v| TheirLockout::new_with_confirmation_count(v.slot, v.confirmation_count));

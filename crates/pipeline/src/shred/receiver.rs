@@ -418,3 +418,7 @@ impl Refused {
 fn known_root(slots: &BTreeMap<u64, Incoming>, slot: u64, set_index: u32) -> Option<Hash> {
     slots.get(&slot)?.complete.get(&set_index).map(|(root, _)| *root)
 }
+
+#[cfg(test)]
+#[path = "receiver_tests.rs"]
+mod tests;

@@ -119,6 +119,7 @@ fn worst_slot(len: usize, early: bool) -> u32 {
         chained_root: [9; 32],
         first_slot: 1,
         destinations: vec![],
+        cluster: None,
     };
     let mut rig = Rig::new(&config, &INPUTS, &OUTPUTS);
     let size = (len + PohEntry::ENTRY_HEADER) as u64;

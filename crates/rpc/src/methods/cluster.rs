@@ -43,8 +43,9 @@ impl Api {
         let told = (self.cluster_nodes)().into_iter().find(|node| node.identity == self.identity);
         ClusterNode {
             identity: self.identity,
-            tpu: Some(self.tpu),
-            tpu_quic: Some(self.tpu_quic),
+            // Who makes no blocks takes no transactions.
+            tpu: told.as_ref().map_or(Some(self.tpu), |told| told.tpu),
+            tpu_quic: told.as_ref().map_or(Some(self.tpu_quic), |told| told.tpu_quic),
             version: crate::VERSION.into(),
             client: "Hearth".into(),
             feature_set: self.feature_set,

@@ -1,0 +1,250 @@
+//! Shreds of a leader in any order, with loss, forged and contradicting each other.
+
+use hearth_crypto::ed25519::SigningKey;
+use hearth_wire::entry::write_entry;
+use proptest::prelude::*;
+use proptest::sample::subsequence;
+
+use super::super::{Shredder, ShredderConfig, ShredderError};
+use super::*;
+
+const VERSION: u16 = 7;
+const OWN: Pubkey = [9; 32];
+
+fn leader() -> SigningKey {
+    SigningKey::from_seed(&[1; 32])
+}
+
+/// The signed sets of a slot on its parent; what `mark` is makes another block of the same slot.
+fn block(slot: u64, parent: u64, sets: usize, mark: u8) -> Vec<FecSet> {
+    let mut shredder =
+        Shredder::new(ShredderConfig { version: VERSION, batch_sets: 1, ..ShredderConfig::default() }, [3; 32]);
+    shredder.begin_slot(slot, parent).unwrap();
+    let mut found = vec![];
+    let mut drain = |shredder: &mut Shredder| {
+        let mut set = FecSet::new();
+        while shredder.next_set(&mut set) {
+            let signature = leader().sign(set.root());
+            set.sign(&signature);
+            found.push(set.clone());
+        }
+    };
+    let mut entry = vec![];
+    write_entry(1, &[mark; 32], 1, &[mark; 20_000], &mut entry);
+    for _ in 0..sets {
+        while shredder.push(&entry, 1) == Err(ShredderError::BatchFull) {
+            shredder.end_batch(false);
+            drain(&mut shredder);
+        }
+    }
+    shredder.end_batch(true);
+    drain(&mut shredder);
+    found
+}
+
+fn receiver(slots_max: usize, sets_max: usize) -> Receiver {
+    let config = ReceiverConfig {
+        version: VERSION,
+        own: OWN,
+        shreds_per_slot_max: 1_024,
+        slots_per_epoch: 100,
+        slots_max,
+        sets_max,
+    };
+    Receiver::new(config, 4)
+}
+
+fn take(receiver: &mut Receiver, shred: &[u8], way: Way) -> Result<Taken, Refused> {
+    receiver.take(shred, way, 0, |slot| (slot != 99).then(|| leader().public_key()), |_| false)
+}
+
+fn shreds(sets: &[FecSet]) -> Vec<Vec<u8>> {
+    sets.iter().flat_map(|set| set.shreds().map(<[u8]>::to_vec)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_32_of_each_set_are_enough(
+        chosen in subsequence((0..SHREDS_PER_SET).collect::<Vec<_>>(), DATA_PER_SET),
+        order in any::<u64>(),
+    ) {
+        let sets = block(9, 7, 3, 5);
+        let mut given: Vec<Vec<u8>> =
+            sets.iter().flat_map(|set| chosen.iter().map(|place| set.shreds().nth(*place).unwrap().to_vec())).collect();
+        let mut random = order | 1;
+        for place in (1..given.len()).rev() {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            given.swap(place, (random >> 33) as usize % (place + 1));
+        }
+        let mut receiver = receiver(4, 8);
+        let mut complete = vec![];
+        for shred in &given {
+            let taken = take(&mut receiver, shred, Way::Turbine).unwrap();
+            prop_assert_eq!((taken.slot, taken.leader), (9, leader().public_key()));
+            if taken.completes {
+                let done = receiver.completed().unwrap();
+                prop_assert_eq!(done.parent_slot, 7);
+                prop_assert_eq!(done.recovered.count_ones(), 32);
+                let wanted = &sets[taken.set_index as usize / DATA_PER_SET];
+                prop_assert!(done.set.shreds().eq(wanted.shreds()));
+                complete.push(taken.set_index);
+            }
+        }
+        complete.sort_unstable();
+        let all: Vec<u32> = sets.iter().map(|set| set.header().set_index).collect();
+        prop_assert_eq!(complete, all);
+        prop_assert_eq!(receiver.slots().count(), 0);
+        for shred in given {
+            prop_assert_eq!(take(&mut receiver, &shred, Way::Turbine), Err(Refused::Duplicate));
+        }
+    }
+
+    #[test]
+    fn nothing_that_was_changed_is_taken(place in 0..SHREDS_PER_SET, byte in 0..1_203usize, bit in 0..8u8) {
+        let sets = block(9, 8, 1, 5);
+        let mut shred = sets[0].shreds().nth(place).unwrap().to_vec();
+        shred[byte] ^= 1 << bit;
+        let mut receiver = receiver(4, 8);
+        let taken = take(&mut receiver, &shred, Way::Turbine);
+        // The last set has room for the signature of who sends it on, which the leader did not sign.
+        let variant = Variant::from_byte(sets[0].shreds().nth(place).unwrap()[VARIANT]).unwrap();
+        let is_free = variant.retransmitter_signature().is_some_and(|range| range.contains(&byte));
+        prop_assert_eq!(taken.is_ok(), is_free, "{:?}", taken);
+        if !is_free {
+            prop_assert_eq!((receiver.slots().count(), receiver.sets.len()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..1_300), variant in 0x60u8..0xc0) {
+        let mut bytes = bytes;
+        let mut receiver = receiver(4, 8);
+        let _ = take(&mut receiver, &bytes, Way::Turbine);
+        if let Some(byte) = bytes.get_mut(VARIANT) {
+            *byte = variant;
+        }
+        prop_assert!(take(&mut receiver, &bytes, Way::Turbine).is_err());
+    }
+}
+
+#[test]
+fn each_rule_has_its_answer() {
+    let sets = block(9, 8, 1, 5);
+    let good = shreds(&sets);
+    let mut receiver = receiver(4, 8);
+    let mut refused = |bytes: &[u8], way| take(&mut receiver, bytes, way).unwrap_err();
+    assert_eq!(refused(b"", Way::Turbine), Refused::Malformed);
+    assert_eq!(refused(&good[40], Way::Repair), Refused::Malformed, "code shreds are not served");
+    let slot = |slot: u64, parent| shreds(&block(slot, parent, 1, 5))[0].clone();
+    assert_eq!(refused(&slot(4, 3), Way::Turbine), Refused::Old);
+    assert_eq!(refused(&slot(6, 3), Way::Turbine), Refused::Old, "on what is no longer");
+    assert_eq!(refused(&slot(505, 504), Way::Turbine), Refused::Ahead);
+    assert_eq!(refused(&slot(99, 98), Way::Turbine), Refused::NoLeader);
+    let mut other = good[0].clone();
+    other[77] ^= 1;
+    assert_eq!(refused(&other, Way::Turbine), Refused::Version);
+    let mut forged = good[0].clone();
+    forged[3] ^= 1;
+    assert_eq!(refused(&forged, Way::Turbine), Refused::Signature);
+    let mut trailing = good[0].clone();
+    trailing.extend([0; 20]);
+    assert!(take(&mut receiver, &trailing, Way::Turbine).is_ok());
+    assert_eq!(take(&mut receiver, &good[0], Way::Turbine), Err(Refused::Duplicate));
+    // Its own blocks come back to nobody.
+    let own = receiver.take(&good[1], Way::Turbine, 0, |_| Some(OWN), |_| false);
+    assert!(own.is_ok(), "a slot that has begun has its leader");
+    let own = receiver.take(&slot(10, 9), Way::Turbine, 0, |_| Some(OWN), |_| false);
+    assert_eq!(own, Err(Refused::Own));
+    let kept = receiver.take(&slot(11, 10), Way::Turbine, 0, |_| Some([1; 32]), |_| true);
+    assert_eq!(kept, Err(Refused::Duplicate));
+}
+
+#[test]
+fn a_leader_that_makes_two_blocks_is_found_out() {
+    let [one, other] = [5, 6].map(|mark| block(9, 8, 2, mark));
+    let mut receiver = receiver(4, 8);
+    for shred in one[0].shreds().take(5) {
+        take(&mut receiver, shred, Way::Turbine).unwrap();
+    }
+    let contradicting = other[0].shreds().next().unwrap().to_vec();
+    assert_eq!(take(&mut receiver, &contradicting, Way::Turbine), Err(Refused::Equivocation));
+    assert!(receiver.equivocates(9));
+    // The first one goes on, and is still contradicted once its set is complete.
+    for shred in one[0].shreds().skip(5).take(32) {
+        let _ = take(&mut receiver, shred, Way::Turbine);
+    }
+    assert_eq!(take(&mut receiver, &contradicting, Way::Turbine), Err(Refused::Equivocation));
+    // Another length, another parent.
+    for (number, other) in [block(9, 8, 1, 5), block(9, 7, 2, 5)].iter().enumerate() {
+        let mut receiver = self::receiver(4, 8);
+        shreds(&one[1..]).iter().take(20).for_each(|shred| drop(take(&mut receiver, shred, Way::Turbine)));
+        let last = other.last().unwrap().shreds().nth(31).unwrap();
+        assert_eq!(take(&mut receiver, last, Way::Turbine), Err(Refused::Equivocation), "{number}");
+    }
+}
+
+#[test]
+fn memory_is_bounded_and_the_next_slots_come_first() {
+    let mut receiver = receiver(3, 4);
+    let first = |slot: u64| shreds(&block(slot, slot - 1, 1, 5))[0].clone();
+    for slot in [20, 21, 22] {
+        take(&mut receiver, &first(slot), Way::Turbine).unwrap();
+    }
+    assert_eq!(take(&mut receiver, &first(23), Way::Turbine), Err(Refused::NoRoom));
+    take(&mut receiver, &first(10), Way::Turbine).unwrap();
+    assert_eq!(receiver.slots().collect::<Vec<_>>(), [10, 20, 21]);
+    let many = block(20, 19, 6, 5);
+    let taken =
+        many.iter().skip(1).filter(|set| take(&mut receiver, set.shreds().next().unwrap(), Way::Turbine).is_ok());
+    assert_eq!(taken.count(), 1, "four sets in all");
+    receiver.set_root(20);
+    assert_eq!((receiver.slots().collect::<Vec<_>>(), receiver.sets.len()), (vec![21], 1));
+}
+
+#[test]
+fn what_is_missing_is_known() {
+    let sets = block(9, 8, 4, 5);
+    let step = DATA_PER_SET as u32;
+    let mut receiver = receiver(4, 8);
+    assert_eq!(receiver.missing(9, 0, 0, 10), Missing { shreds: vec![], highest_from: Some(0) });
+    // 30 of the first set, none of the second, all of the third.
+    for shred in sets[0].shreds().take(30).chain(sets[2].shreds().take(32)) {
+        take(&mut receiver, shred, Way::Turbine).unwrap();
+    }
+    let second = step..2 * step;
+    let shreds: Vec<u32> = [30, 31].into_iter().chain(second).collect();
+    assert_eq!(receiver.missing(9, 50, 0, 100), Missing { shreds: shreds.clone(), highest_from: Some(3 * step) });
+    assert_eq!(receiver.missing(9, 50, 0, 3).shreds, shreds[..3]);
+    assert_eq!(receiver.missing(9, 50, 60, 100), Missing { shreds: vec![], highest_from: None });
+    // Two of the first set's code shreds will do as well.
+    for shred in sets[0].shreds().skip(40).take(1) {
+        take(&mut receiver, shred, Way::Turbine).unwrap();
+    }
+    assert_eq!(receiver.missing(9, 50, 0, 1).shreds, [30]);
+    assert_eq!(receiver.parent(9), Some(8));
+}
+
+#[test]
+fn a_set_that_was_kept_is_made_again() {
+    use hearth_ledger::blockstore::FecSetRecord;
+    for set in block(9, 7, 3, 5) {
+        let (header, data) = (*set.header(), set.entry_chunks().collect::<Vec<_>>().concat());
+        let record = FecSetRecord {
+            slot: 9,
+            parent_slot: 7,
+            fec_set_index: header.set_index,
+            reference_tick: header.reference_tick,
+            last_in_slot: header.ends_slot,
+            merkle_root: *set.root(),
+            chained_root: *set.chained_root(),
+            signature: *set.shreds().next().unwrap().first_chunk().unwrap(),
+            data: &data,
+        };
+        let again = FecSet::of_record(&record, VERSION).unwrap();
+        assert!(again.shreds().eq(set.shreds()));
+        assert!(FecSet::of_record(&record, VERSION + 1).is_none());
+        assert!(FecSet::of_record(&FecSetRecord { parent_slot: 8, ..record }, VERSION).is_none());
+    }
+}
