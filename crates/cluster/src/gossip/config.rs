@@ -47,6 +47,8 @@ pub const STAKE_FILTER_NODES: usize = 500;
 pub const ORIGINS_MAX: usize = 8_192;
 /// Pings, and pongs, that are remembered.
 pub const PINGS_MAX: usize = 126_976;
+/// Hashes of values whose signature was checked of late.
+pub const CHECKED_MAX: usize = 4_096;
 /// Contact infos that wait for a pong.
 pub const HELD_MAX: usize = 1_024;
 /// Hashes of replaced values that are remembered, and of refused ones.

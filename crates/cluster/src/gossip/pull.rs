@@ -9,7 +9,7 @@
 
 use std::net::SocketAddrV4;
 
-use hearth_crypto::ed25519::VerifyItem;
+use hearth_crypto::sha256::sha256;
 use hearth_wire::gossip::{
     BloomFilter, Carrier, ContactInfo, CrdsData, CrdsFilter, CrdsKind, CrdsValue, bloom_blocks_max, hash_prefix,
     write_pull_request,
@@ -235,9 +235,15 @@ impl Gossip {
     }
 
     fn has_signed(&mut self, value: &CrdsValue<'_>) -> bool {
-        let VerifyItem { public_key, signature, message } =
-            VerifyItem { public_key: &value.label().pubkey, signature: value.signature(), message: value.signed() };
-        self.verifier.verify(public_key, signature, message).is_ok()
+        let hash = sha256(&[value.bytes()]);
+        if self.checked.get(&hash).is_some() {
+            return true;
+        }
+        let is_right = self.verifier.verify(&value.label().pubkey, value.signature(), value.signed()).is_ok();
+        if is_right {
+            self.checked.set(hash, ());
+        }
+        is_right
     }
 
     fn may_scan(&mut self, now: u64, from: SocketAddrV4, filter: &CrdsFilter<'_>) -> bool {
