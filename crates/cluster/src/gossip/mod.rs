@@ -114,8 +114,8 @@ pub struct Gossip {
     /// Hashes of values in answers that were not taken.
     failed: VecDeque<(Hash, u64)>,
     parts: Parts,
-    /// Values whose signature was right, though the table may not have them: callers of pull requests, who ask with eight
-    /// filters at a time, and nodes that have not answered yet.
+    /// Values whose signature was right, though the table may not have them: callers of pull requests, who ask with
+    /// eight filters at a time, and nodes that have not answered yet.
     checked: Bounded<Hash, ()>,
     /// Contact infos with a right signature of nodes that have not answered yet. The cluster's nodes drop these.
     held: Bounded<Node, Box<[u8]>>,
@@ -131,6 +131,12 @@ pub struct Gossip {
     /// When the latest other process with this key began, as far as it was told; else when this one did.
     instance: u64,
 }
+
+// Whichever thread has the socket may have it.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Gossip>();
+};
 
 impl Gossip {
     /// A node that knows nobody. `own` has its sockets, its version, its shred version and when it began; its key is

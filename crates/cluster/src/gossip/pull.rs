@@ -11,8 +11,8 @@ use std::net::SocketAddrV4;
 
 use hearth_crypto::sha256::sha256;
 use hearth_wire::gossip::{
-    BloomFilter, Carrier, ContactInfo, CrdsData, CrdsFilter, CrdsKind, CrdsValue, bloom_blocks_max, hash_prefix,
-    write_pull_request,
+    BloomFilter, Carrier, ContactInfo, CrdsData, CrdsFilter, CrdsKind, CrdsValue, VALUES_HEADER, bloom_blocks_max,
+    hash_prefix, write_pull_request,
 };
 use hearth_wire::{Hash, Pubkey};
 
@@ -278,8 +278,10 @@ impl Gossip {
         found.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
         let total = found.len();
         let fits = found.iter().take_while(|(_, entry)| {
-            let fits = entry.bytes.len() <= room;
-            room = room.saturating_sub(entry.bytes.len());
+            // As if each had a datagram of its own; what is taken from the budget is what was sent.
+            let size = VALUES_HEADER + entry.bytes.len();
+            let fits = size <= room;
+            room = room.saturating_sub(size);
             fits
         });
         let before = out.size();
