@@ -84,7 +84,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The parts of 2^`mask_bits` to ask for now, ascending.
+    /// The next parts of 2^`mask_bits`, ascending.
     fn next(&mut self, mask_bits: u32, random: &mut Random) -> Vec<u64> {
         let parts = 1u64 << mask_bits;
         if self.left.is_empty() || self.mask_bits != mask_bits {
