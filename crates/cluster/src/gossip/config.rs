@@ -3,8 +3,7 @@
 //! reads   nothing
 //! writes  numbers
 //! memory  none
-//! source  `solana-gossip` 4.2.2 for every constant that has a name there; the bounds of memory beyond `ORIGINS_MAX` are
-//!         ours
+//! source  `solana-gossip` 4.2.2 for every constant that has a name there; bounds of memory beyond `ORIGINS_MAX` are ours
 
 use std::net::SocketAddrV4;
 
@@ -26,8 +25,8 @@ pub const PURGED_MS: u64 = 5 * TIMEOUT_MS;
 pub const FAILED_MS: u64 = 20_000;
 /// For how long a pong counts, ms.
 pub const PONG_MS: u64 = 1_280_000;
-/// The least time between a ping to a node and the next, ms: of the cluster's nodes from the first on. Here a lost ping is
-/// repeated sooner: after [`PING_FIRST_MS`], then after twice that, and so on up to this.
+/// The least time between a ping to a node and the next, ms: of the cluster's nodes from the first on. Here a lost ping
+/// is repeated sooner: after [`PING_FIRST_MS`], then after twice that, and so on up to this.
 pub const PING_MS: u64 = 20_000;
 /// See [`PING_MS`].
 pub const PING_FIRST_MS: u64 = 1_000;
@@ -47,6 +46,8 @@ pub const STAKE_FILTER_NODES: usize = 500;
 pub const ORIGINS_MAX: usize = 8_192;
 /// Pings, and pongs, that are remembered.
 pub const PINGS_MAX: usize = 126_976;
+/// Hashes of values whose signature was checked of late.
+pub const CHECKED_MAX: usize = 4_096;
 /// Contact infos that wait for a pong.
 pub const HELD_MAX: usize = 1_024;
 /// Hashes of replaced values that are remembered, and of refused ones.

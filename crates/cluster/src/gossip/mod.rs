@@ -43,7 +43,7 @@ pub use proofs::{CHUNK_SIZE, DuplicateProof};
 
 use active::ActiveSet;
 use bounded::Bounded;
-use config::{FAILED_MS, HELD_MAX, HOSTS_MAX, PULL_MS, PURGE_MS, PURGED_MS};
+use config::{CHECKED_MAX, FAILED_MS, HELD_MAX, HOSTS_MAX, PULL_MS, PURGE_MS, PURGED_MS};
 use own::OwnSlots;
 use pings::{Node, Pings};
 use proofs::Proofs;
@@ -114,6 +114,9 @@ pub struct Gossip {
     /// Hashes of values in answers that were not taken.
     failed: VecDeque<(Hash, u64)>,
     parts: Parts,
+    /// Values whose signature was right, though the table may not have them: callers of pull requests, who ask with
+    /// eight filters at a time, and nodes that have not answered yet.
+    checked: Bounded<Hash, ()>,
     /// Contact infos with a right signature of nodes that have not answered yet. The cluster's nodes drop these.
     held: Bounded<Node, Box<[u8]>>,
     scans: Bounded<Ipv4Addr, Budget>,
@@ -128,6 +131,12 @@ pub struct Gossip {
     /// When the latest other process with this key began, as far as it was told; else when this one did.
     instance: u64,
 }
+
+// Whichever thread has the socket may have it.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Gossip>();
+};
 
 impl Gossip {
     /// A node that knows nobody. `own` has its sockets, its version, its shred version and when it began; its key is
@@ -146,6 +155,7 @@ impl Gossip {
             received: Received::new(),
             failed: VecDeque::new(),
             parts: Parts::default(),
+            checked: Bounded::new(CHECKED_MAX),
             held: Bounded::new(HELD_MAX),
             scans: Bounded::new(HOSTS_MAX),
             answers: Budget::full(now),

@@ -109,9 +109,9 @@ mod tests {
         assert!(!pings.expects(&node, &hash), "the first token is forgotten");
         let mut asked = vec![1_000, 2_000];
         let mut last = second;
-        for now in 2_001..80_000 {
-            if let (false, Some(token)) = pings.check(node, now, &mut random) {
-                asked.push(now);
+        for at in 2_001..80_000 {
+            if let (false, Some(token)) = pings.check(node, at, &mut random) {
+                asked.push(at);
                 last = token;
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! reads   two shreds; pieces
 //! writes  pieces; two shreds
-//! memory  [`BUFFERS_MAX`] proofs that are not whole yet, of at most 3 × 1,188 B, and the slots that the caller has marked
+//! memory  [`BUFFERS_MAX`] proofs that are not whole yet, of at most 3 × 1,188 B, and the slots that the caller marked
 //! drops   pieces of slots out of range or marked, too many pieces, too many proofs of a node: the caller counts them
 //! source  `solana-gossip` 4.2.2, `duplicate_shred.rs`, `duplicate_shred_handler.rs`
 //!

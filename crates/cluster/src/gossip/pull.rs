@@ -9,10 +9,10 @@
 
 use std::net::SocketAddrV4;
 
-use hearth_crypto::ed25519::VerifyItem;
+use hearth_crypto::sha256::sha256;
 use hearth_wire::gossip::{
-    BloomFilter, Carrier, ContactInfo, CrdsData, CrdsFilter, CrdsKind, CrdsValue, bloom_blocks_max, hash_prefix,
-    write_pull_request,
+    BloomFilter, Carrier, ContactInfo, CrdsData, CrdsFilter, CrdsKind, CrdsValue, VALUES_HEADER, bloom_blocks_max,
+    hash_prefix, write_pull_request,
 };
 use hearth_wire::{Hash, Pubkey};
 
@@ -84,7 +84,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The parts of 2^`mask_bits` to ask for now, ascending.
+    /// The next parts of 2^`mask_bits`, ascending.
     fn next(&mut self, mask_bits: u32, random: &mut Random) -> Vec<u64> {
         let parts = 1u64 << mask_bits;
         if self.left.is_empty() || self.mask_bits != mask_bits {
@@ -235,9 +235,15 @@ impl Gossip {
     }
 
     fn has_signed(&mut self, value: &CrdsValue<'_>) -> bool {
-        let VerifyItem { public_key, signature, message } =
-            VerifyItem { public_key: &value.label().pubkey, signature: value.signature(), message: value.signed() };
-        self.verifier.verify(public_key, signature, message).is_ok()
+        let hash = sha256(&[value.bytes()]);
+        if self.checked.get(&hash).is_some() {
+            return true;
+        }
+        let is_right = self.verifier.verify(&value.label().pubkey, value.signature(), value.signed()).is_ok();
+        if is_right {
+            self.checked.set(hash, ());
+        }
+        is_right
     }
 
     fn may_scan(&mut self, now: u64, from: SocketAddrV4, filter: &CrdsFilter<'_>) -> bool {
@@ -272,8 +278,10 @@ impl Gossip {
         found.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
         let total = found.len();
         let fits = found.iter().take_while(|(_, entry)| {
-            let fits = entry.bytes.len() <= room;
-            room = room.saturating_sub(entry.bytes.len());
+            // As if each had a datagram of its own; what is taken from the budget is what was sent.
+            let size = VALUES_HEADER + entry.bytes.len();
+            let fits = size <= room;
+            room = room.saturating_sub(size);
             fits
         });
         let before = out.size();

@@ -205,7 +205,7 @@ impl Gossip {
         let items: Vec<VerifyItem<'_>> = incoming
             .iter()
             .zip(&labels)
-            .filter(|(incoming, _)| !incoming.is_known)
+            .filter(|(incoming, _)| !incoming.is_known && self.checked.get(&incoming.hash).is_none())
             .map(|(Incoming { value, .. }, public_key)| VerifyItem {
                 public_key,
                 signature: value.signature(),
@@ -217,7 +217,12 @@ impl Gossip {
         }
         let mut verdicts = Vec::with_capacity(items.len());
         self.verifier.verify_burst(&items, &mut verdicts);
-        verdicts.iter().all(Result::is_ok)
+        let are_right = verdicts.iter().all(Result::is_ok);
+        if are_right {
+            let contacts = |incoming: &&Incoming<'_>| incoming.value.label().kind == CrdsKind::ContactInfo;
+            incoming.iter().filter(contacts).for_each(|incoming| self.checked.set(incoming.hash, ()));
+        }
+        are_right
     }
 
     /// Inserts a value whose signature is right, if the rest is; nothing where it is dropped.

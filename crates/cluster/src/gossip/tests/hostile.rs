@@ -4,8 +4,8 @@ use std::net::SocketAddrV4;
 
 use hearth_testkit::random::Random;
 use hearth_wire::gossip::{
-    BloomFilter, Carrier, ContactInfo, CrdsData, DuplicateShred, LowestSlot, Ping, Pong, Protocol, SocketKind,
-    write_ping, write_pong, write_pull_request, write_values_header,
+    BloomFilter, Carrier, ContactInfo, CrdsData, CrdsKind, DuplicateShred, LowestSlot, Ping, Pong, Protocol, PruneData,
+    Restart, SocketKind, write_ping, write_pong, write_prune, write_pull_request, write_values_header,
 };
 
 use super::network::{Network, SHRED_VERSION, address, config, contact, identity, key};
@@ -254,6 +254,80 @@ fn a_node_without_stake_has_little_room_and_an_address_few_nodes() {
     assert_eq!(alone.gossip.counters().values_host_full, 7);
 }
 
+#[test]
+fn whatever_is_dropped_has_its_counter() {
+    let mut alone = Alone::new(config(&[]));
+    alone.let_in(1);
+    let good = push(1, &[signed(1, &CrdsData::ContactInfo(contact(1, alone.now)))]);
+    let mut deprecated = good.clone();
+    deprecated[44 + 64] = 6;
+    alone.hear(address(1), &deprecated);
+    alone.hear(address(1), &[&good[..], &[0; 1_233]].concat());
+    let caller = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };
+    let mut coarse = Vec::new();
+    write_pull_request(&BloomFilter::new(64, vec![1]), 0, 5, &signed(1, &CrdsData::ContactInfo(caller)), &mut coarse);
+    alone.hear(address(1), &coarse);
+    let restart =
+        Restart { kind: CrdsKind::RestartHeaviestFork, from: identity(1), wallclock: alone.now, rest: &[0; 50] };
+    alone.hear(address(1), &push(1, &[signed(1, &CrdsData::Restart(restart))]));
+    let counters = alone.gossip.counters();
+    assert_eq!((counters.deprecated_kind, counters.malformed, counters.coarse_filter), (1, 1, 1));
+    assert_eq!((counters.values_unused_kind, alone.gossip.sizes().values), (1, 1));
+
+    let prune = |destination, wallclock, with_domain| {
+        let (pubkey, prunes) = (identity(1), &[identity(5)][..]);
+        let mut data = PruneData { pubkey, prunes, signature: [0; 64], destination, wallclock };
+        let mut bytes = Vec::new();
+        data.signed(with_domain, &mut bytes);
+        data.signature = key(1).sign(&bytes);
+        bytes.clear();
+        write_prune(&data, &mut bytes);
+        bytes
+    };
+    let now = alone.now;
+    alone.hear(address(1), &prune(identity(0), now - 501, false));
+    alone.hear(address(1), &prune(identity(2), now, false));
+    alone.hear(address(1), &prune(identity(0), now - 500, false));
+    alone.hear(address(1), &prune(identity(0), now, true));
+    let counters = alone.gossip.counters();
+    assert_eq!((counters.prune_wallclock, counters.prune_destination, counters.prunes_received), (1, 1, 2));
+}
+
+#[test]
+fn answers_keep_to_their_budgets() {
+    let mut alone = Alone::new(config(&[]));
+    alone.let_in(1);
+    for slot in 0..100 {
+        alone.gossip.publish_duplicate(slot, [&[1; 1_203], &[2; 1_203]], alone.now).unwrap();
+    }
+    let caller = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };
+    let caller = signed(1, &CrdsData::ContactInfo(caller));
+    let ask = |alone: &mut Alone, keys: usize, part: u64| -> usize {
+        let mut bytes = Vec::new();
+        write_pull_request(&BloomFilter::new(64, (0..keys as u64).collect()), part, 6, &caller, &mut bytes);
+        alone.hear(address(1), &bytes);
+        alone.out.size()
+    };
+    let sent: usize = (0..64).map(|part| ask(&mut alone, 1, part)).sum();
+    assert!((7_000..=10_240).contains(&sent), "{sent} bytes of half a second's");
+    let left_out = alone.gossip.counters().pull_bytes_budget;
+    assert_eq!(left_out + alone.gossip.counters().pull_values_sent, 301, "all others were counted");
+    alone.now += 250;
+    let more: usize = (0..64).map(|part| ask(&mut alone, 1, part)).sum();
+    assert!((3_000..=5_120 + 10_240 - sent).contains(&more), "{more} bytes of a quarter's more");
+    // 4 values a part times 100 keys: some 2,600 requests use up what may be scanned at once.
+    let mut asked = 0;
+    while alone.gossip.counters().pull_scan_budget == 0 {
+        ask(&mut alone, 100, 0);
+        asked += 1;
+        assert!(asked < 5_000);
+    }
+    assert!(asked > 2_000, "{asked} requests");
+    alone.now += 1_000;
+    ask(&mut alone, 100, 0);
+    assert_eq!(alone.gossip.counters().pull_scan_budget, 1, "a second later there is some again");
+}
+
 /// One round of a flood: `count` datagrams to `to`, from what is one's own address and from others'.
 fn flood(network: &mut Network, random: &mut Random, to: usize, count: usize) {
     let wallclock = network.now;
@@ -327,16 +401,17 @@ fn a_flood_grows_no_memory_and_keeps_nobody_out() {
             let own = contact(12, network.now);
             network.start(12, limits(&[0]), own);
         }
-        flood(&mut network, &mut random, 0, 200);
+        flood(&mut network, &mut random, 0, 100);
         network.run_for(200);
         let sizes = network.gossip(0).sizes();
         assert!(sizes.nodes <= 44 && sizes.value_bytes <= 130_000, "{sizes:?}");
         assert!(sizes.pings <= 126_976 && sizes.hashes <= 2 * 65_536 && sizes.proofs <= 1_024);
     }
     let counters = network.gossip(0).counters();
-    let refused =
-        [counters.malformed, counters.pull_unverified, counters.values_host_full, counters.values_origin_full];
-    assert!(refused.iter().all(|count| *count > 100) && counters.values_unverified > 20, "{counters:?}");
+    let Counters { malformed, pull_unverified, values_host_full, values_origin_full, values_unverified, .. } =
+        *counters;
+    let refused = [malformed, pull_unverified, values_host_full, values_origin_full, values_unverified];
+    assert!(refused.iter().all(|count| *count > 20), "{counters:?}");
     assert!(honest(&network, 13), "the one that came during the flood is known, and all others still");
     println!("{:?}", network.gossip(0).sizes());
 }
