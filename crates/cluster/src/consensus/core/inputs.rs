@@ -83,12 +83,15 @@ impl Consensus {
     fn frozen_is_known(&mut self, id: BankId, landed: &[(Pubkey, u64)]) {
         let order = self.duplicates.frozen(id);
         self.obey(order);
-        for (account, slot) in landed {
-            let Some(voted) = self.forks.on_chain(&id, *slot) else { continue };
-            let stake = self.stakes.of(voted.slot).stake(account);
-            self.forks.vote([(*account, voted, stake)]);
+        let with_stake = |(account, slot): &(Pubkey, u64)| {
+            let voted = self.forks.on_chain(&id, *slot)?;
+            Some((*account, voted, self.stakes.of(voted.slot).stake(account)))
+        };
+        let landed: Vec<(Pubkey, BankId, u64)> = landed.iter().filter_map(with_stake).collect();
+        self.forks.vote(landed.iter().copied());
+        for (account, voted, _) in &landed {
             // A vote that is known has been counted, and all that follows from it done.
-            let _known = self.on_vote(account, voted);
+            let _known = self.on_vote(account, *voted);
         }
         let voters: Vec<Pubkey> = self.tracker.voters(&id).copied().collect();
         voters.iter().for_each(|account| self.voter_is_seen(account, id));
