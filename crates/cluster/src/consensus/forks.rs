@@ -157,7 +157,7 @@ impl Forks {
         let mut node = Node::new(id, Some(parent), above.number + 1);
         node.invalid_ancestor = above.invalid_ancestor;
         self.nodes.insert(id, node);
-        self.recompute([id].into());
+        self.recompute([id, parent].into());
         Ok(())
     }
 
@@ -246,6 +246,7 @@ impl Forks {
     /// Works out who is a candidate, from a bank on.
     fn judge(&mut self, id: &BankId) {
         let subtree = self.subtree(id);
+        let below = self.parent(id);
         for id in &subtree {
             let node = &self.nodes[id];
             let above = node.parent.and_then(|parent| self.nodes[&parent].invalid_ancestor);
@@ -256,7 +257,7 @@ impl Forks {
             };
             self.nodes.get_mut(id).expect("in the tree").invalid_ancestor = invalid;
         }
-        self.recompute(subtree.into_iter().collect());
+        self.recompute(subtree.into_iter().chain(below).collect());
     }
 
     /// Makes a bank the root; what does not descend from it is dropped and returned. Votes below it are forgotten.
@@ -287,9 +288,13 @@ impl Forks {
                 node.children.iter().map(child).max_by_key(|(id, child)| (child.height, child.weight, Reverse(*id)));
             let best = best.map_or(id, |(_, child)| child.best);
             let deepest = deepest.map_or(id, |(_, child)| child.deepest);
-            changed.extend(node.parent);
-            let node = self.nodes.get_mut(&id).expect("in the tree");
-            (node.weight, node.height, node.best, node.deepest) = (weight, height, best, deepest);
+            let now = (weight, height, best, deepest);
+            // What is as it was changes nothing below it.
+            if now != (node.weight, node.height, node.best, node.deepest) {
+                changed.extend(node.parent);
+                let node = self.nodes.get_mut(&id).expect("in the tree");
+                (node.weight, node.height, node.best, node.deepest) = now;
+            }
         }
     }
 }

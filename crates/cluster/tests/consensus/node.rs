@@ -244,16 +244,19 @@ impl Node {
         }
     }
 
-    /// The slots that are frozen here.
+    /// The slots that are frozen or rooted here.
     pub fn has(&self) -> Vec<u64> {
         let frozen = self.running.iter().flat_map(|running| running.frozen.keys());
-        frozen.copied().collect()
+        let roots = self.disk.roots.iter().map(|id| id.slot);
+        roots.chain(frozen.copied()).collect()
     }
 
     /// The bank of a slot, if the cluster agreed on it as far as is known here.
     pub fn agreed(&self, slot: u64) -> Option<BankId> {
         let running = self.running.as_ref()?;
-        let ours = running.frozen.get(&slot).copied()?;
-        (running.consensus.duplicate_confirmed(slot) == Some(ours.hash)).then_some(ours)
+        let rooted = self.disk.roots.iter().copied().find(|id| id.slot == slot);
+        let ours = || running.frozen.get(&slot).copied();
+        let is_agreed = |ours: &BankId| running.consensus.duplicate_confirmed(slot) == Some(ours.hash);
+        rooted.or_else(|| ours().filter(is_agreed))
     }
 }

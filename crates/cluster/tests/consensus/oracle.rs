@@ -78,7 +78,8 @@ impl Oracle {
             votes.pop();
         }
         // By slot: what was another version of it was dropped by more than 52 %.
-        let broken = votes.iter().find(|(last, _)| world.on_chain(id, last.slot).is_none());
+        let chain: BTreeSet<u64> = world.chain(id).map(|id| id.slot).collect();
+        let broken = votes.iter().find(|(last, _)| !chain.contains(&last.slot));
         if let Some((last, deep)) = broken {
             return Err(format!("node {node} voted for {id:?}, while {last:?} bound it, {deep} deep"));
         }

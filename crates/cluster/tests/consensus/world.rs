@@ -1,6 +1,6 @@
 //! Blocks without transactions but votes, and what the vote program makes of those.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use hearth_cluster::consensus::{BankId, EpochStakes, FrozenBank, TowerVote, VoteAccount, VoteStake};
@@ -95,17 +95,6 @@ impl World {
         self.on_chain(id, from.slot) == Some(from)
     }
 
-    /// Whether the vote program takes a vote in a block on `parent`: for a newer slot than the last, with the hash of
-    /// an ancestor that is not too old, and with no slot in the tower that is on another fork.
-    fn lands(&self, parent: BankId, account: &VoteAccount, vote: &TowerVote) -> bool {
-        let is_newer = account.last_vote().is_none_or(|last| last < vote.id.slot);
-        let is_recent = || self.chain(parent).take(512).any(|id| id == vote.id);
-        let floor = account.root.unwrap_or(0);
-        let is_here = |slot: u64| slot <= floor || self.on_chain(parent, slot).is_some();
-        let is_root = vote.root.is_none_or(|root| root >= floor && is_here(root));
-        is_newer && is_root && is_recent() && vote.votes.iter().all(|vote| is_here(vote.slot))
-    }
-
     /// Makes a block on a parent, with the newest vote of each account that lands. `version` tells versions apart.
     pub fn make(
         &mut self,
@@ -115,9 +104,11 @@ impl World {
         version: u8,
     ) -> Rc<Block> {
         let mut accounts = self.blocks[&parent].accounts.clone();
+        let chain: Vec<BankId> = self.chain(parent).collect();
+        let slots: BTreeSet<u64> = chain.iter().map(|id| id.slot).collect();
         let mut changed = Vec::new();
         for (node, votes) in votes {
-            let newest = votes.iter().rev().find(|vote| self.lands(parent, &accounts[*node], vote));
+            let newest = votes.iter().rev().find(|vote| lands(&chain, &slots, &accounts[*node], vote));
             if let Some(vote) = newest {
                 let account = &mut accounts[*node];
                 (account.votes, account.root) = (vote.votes.clone(), vote.root.or(account.root));
@@ -132,4 +123,15 @@ impl World {
         self.blocks.insert(block.id, Rc::clone(&block));
         block
     }
+}
+
+/// Whether the vote program takes a vote in a block on a chain, the newest block first: for a newer slot than the last,
+/// with the hash of an ancestor that is not too old, and with no slot in the tower that is on another fork.
+fn lands(chain: &[BankId], slots: &BTreeSet<u64>, account: &VoteAccount, vote: &TowerVote) -> bool {
+    let is_newer = account.last_vote().is_none_or(|last| last < vote.id.slot);
+    let floor = account.root.unwrap_or(0);
+    let is_here = |slot: u64| slot <= floor || slots.contains(&slot);
+    let is_root = vote.root.is_none_or(|root| root >= floor && is_here(root));
+    let mut recent = chain.iter().take(512).take_while(|id| id.slot >= vote.id.slot);
+    is_newer && is_root && vote.votes.iter().all(|vote| is_here(vote.slot)) && recent.any(|id| *id == vote.id)
 }

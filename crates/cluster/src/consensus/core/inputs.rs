@@ -83,12 +83,15 @@ impl Consensus {
     fn frozen_is_known(&mut self, id: BankId, landed: &[(Pubkey, u64)]) {
         let order = self.duplicates.frozen(id);
         self.obey(order);
-        for (account, slot) in landed {
-            let Some(voted) = self.forks.on_chain(&id, *slot) else { continue };
-            let stake = self.stakes.of(voted.slot).stake(account);
-            self.forks.vote([(*account, voted, stake)]);
+        let with_stake = |(account, slot): &(Pubkey, u64)| {
+            let voted = self.forks.on_chain(&id, *slot)?;
+            Some((*account, voted, self.stakes.of(voted.slot).stake(account)))
+        };
+        let landed: Vec<(Pubkey, BankId, u64)> = landed.iter().filter_map(with_stake).collect();
+        self.forks.vote(landed.iter().copied());
+        for (account, voted, _) in &landed {
             // A vote that is known has been counted, and all that follows from it done.
-            let _known = self.on_vote(account, voted);
+            let _known = self.on_vote(account, *voted);
         }
         let voters: Vec<Pubkey> = self.tracker.voters(&id).copied().collect();
         voters.iter().for_each(|account| self.voter_is_seen(account, id));
@@ -207,7 +210,8 @@ impl Consensus {
         }
     }
 
-    /// A node tells in gossip that it has a slot's block frozen. To be told again of slots from one on that was dropped.
+    /// A node tells in gossip that it has a slot's block frozen, or rooted. To be told again of slots from one on that was
+    /// dropped.
     pub fn on_has_slot(&mut self, node: &Pubkey, slot: u64) {
         let Some(hash) = self.duplicates.frozen_hash(slot) else { return self.has_elsewhere(node, slot) };
         let own = self.banks.get(&BankId { slot, hash }).and_then(|bank| bank.own);

@@ -176,7 +176,8 @@ impl Consensus {
         self.refusal
     }
 
-    /// The version of a slot that the cluster is known to have agreed on: what a request for ancestors is answered by.
+    /// The version of a slot above the root that the cluster is known to have agreed on: a request for ancestors of it
+    /// is answered. One for a rooted slot is answered from the roots that the store knows.
     pub fn duplicate_confirmed(&self, slot: u64) -> Option<Hash> {
         self.duplicates.confirmed_hash(slot)
     }
