@@ -124,7 +124,7 @@ fn followers_come_to_the_leaders_state() {
     let one = setups[0].start();
     reaches(&one, newest);
     assert_eq!(one.rpc().balance(&fresh_address(5, 699)), 1_000_000);
-    assert!(one.metrics().total("hearth_shred_shreds_repaired_total") > 0);
+    assert!(one.metrics().total("shred_shreds_repaired") > 0);
     two.stop();
     one.stop();
     leader.stop();
