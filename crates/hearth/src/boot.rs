@@ -216,6 +216,7 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     if config.follows() {
         let mut topology = topology::build_follower(&config.name, counts, &affinity.node, cores)?;
         topology.services.push(ServiceSpec { name: RPC.into(), counters: counters() });
+        topology.services.extend(peers::services());
         return Ok(topology);
     }
     let counts = match affinity.is_auto() {
@@ -224,6 +225,9 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     };
     let mut topology = topology::build(&config.name, counts, &affinity, cores, hashing)?;
     topology.services.push(ServiceSpec { name: RPC.into(), counters: counters() });
+    if config.gossip.enabled {
+        topology.services.extend(peers::services());
+    }
     Ok(topology)
 }
 
@@ -391,6 +395,9 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     let tiles = tile_configs(config, &ports, &topology, chain, load, fates.clone(), views.clone());
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
     let mut node = Node::boot(topology, Clock::real(), &node_config)?;
+    for (name, words) in peers.iter().flat_map(Peers::words) {
+        let _ = words.set(node.workspace().counters(name).expect("the topology has the service"));
+    }
     let replay = followed.map(|history| {
         let history = history.map(|history| (history, config.rpc.extended_tx_metadata_storage));
         ReplayThread::start(ledger.clone(), genesis.clone(), blocks.clone(), history)
@@ -444,10 +451,15 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
 /// The threads by which a node is in a cluster.
 struct Peers {
     gossip: GossipThread,
-    _repair: RepairThread,
+    repair: RepairThread,
 }
 
 impl Peers {
+    /// Where each counts.
+    fn words(&self) -> [(&'static str, &peers::Words); 2] {
+        [(peers::GOSSIP, &self.gossip.seen.words), (peers::REPAIR, &self.repair.words)]
+    }
+
     fn start(config: &Config, ports: &Ports, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
         let version = chain.genesis.shred_version();
         let told = |address: SocketAddr| match reachable(address) {
@@ -483,7 +495,7 @@ impl Peers {
         let server = repair::Server::new(key(), version, chain.store.reader());
         let repair = RepairThread::start(at.serve_repair, server)
             .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
-        Ok(Self { gossip, _repair: repair })
+        Ok(Self { gossip, repair })
     }
 }
 

@@ -14,6 +14,9 @@ macro_rules! counters {
         }
 
         impl Counters {
+            /// Every counter's name and what it says, in the order of their declaration.
+            pub const HELP: &[(&str, &str)] = &[$((stringify!($name), concat!($($doc),*).trim_ascii()),)*];
+
             /// Every counter with its name, in the order of their declaration.
             pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$((stringify!($name), self.$name),)*].into_iter()

@@ -19,11 +19,12 @@ use hearth_cluster::view::{View, Views};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::Ledger;
 use hearth_rpc::ClusterNode;
+use hearth_tile::counters::put;
 use hearth_wire::Pubkey;
 use hearth_wire::gossip::{ContactInfo, SocketKind};
 
 use super::echo::EchoServer;
-use super::now_ms;
+use super::{Words, now_ms};
 
 /// The longest wait for a datagram: what else is due waits no longer.
 const WAIT_MAX_MS: u64 = 20;
@@ -42,6 +43,8 @@ pub struct Seen {
     nodes: Mutex<Vec<ClusterNode>>,
     /// Another process has this node's key.
     pub is_double: AtomicBool,
+    /// Where gossip counts.
+    pub words: Words,
 }
 
 impl Seen {
@@ -178,6 +181,9 @@ impl Driver {
                 })
                 .collect(),
         });
+        if let Some(words) = self.seen.words.get() {
+            words.words().iter().zip(gossip.counters().named()).for_each(|(word, (_, value))| put(word, value));
+        }
         let nodes = gossip.contact_infos().map(|contact| told(gossip, contact)).collect();
         *self.seen.nodes.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }

@@ -15,7 +15,11 @@ pub mod repair;
 pub mod replay;
 
 use std::net::SocketAddrV4;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use hearth_tile::topology::{CounterSpec, ServiceSpec};
+use hearth_tile::{CounterKind, CounterSet};
 
 use crate::config::Config;
 
@@ -45,6 +49,28 @@ impl ClusterPorts {
         })
     }
 }
+
+/// What the threads count, by the names of their regions in the workspace.
+pub fn services() -> [ServiceSpec; 2] {
+    let gossip = hearth_cluster::gossip::Counters::HELP.iter().map(|(name, help)| CounterSpec {
+        name: (*name).into(),
+        kind: CounterKind::Counter,
+        help: (*help).into(),
+    });
+    let repair = repair::Counts::DECLS.iter().map(CounterSpec::from);
+    [
+        ServiceSpec { name: GOSSIP.into(), counters: gossip.collect() },
+        ServiceSpec { name: REPAIR.into(), counters: repair.collect() },
+    ]
+}
+
+/// Gossip's name among the services.
+pub const GOSSIP: &str = "gossip";
+/// That of repair's server.
+pub const REPAIR: &str = "repair";
+
+/// Where a thread counts, once the workspace is there.
+pub type Words = Arc<OnceLock<hearth_ring::Counters>>;
 
 /// The nodes to begin with.
 pub fn entrypoints(config: &Config) -> Vec<SocketAddrV4> {

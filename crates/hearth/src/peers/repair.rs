@@ -21,12 +21,13 @@ use hearth_cluster::gossip::pong_hash;
 use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
 use hearth_ledger::blockstore::Reader;
 use hearth_pipeline::shred::FecSet;
+use hearth_tile::CounterSet;
 use hearth_wire::gossip::Ping;
 use hearth_wire::repair::{self, Asked, Request, Wanted};
 use hearth_wire::shred::DATA_PER_SET;
 use hearth_wire::{Hash, Pubkey, Signature};
 
-use super::now_ms;
+use super::{Words, now_ms};
 
 /// Bytes for the tables of keys that ask again and again.
 const TABLE_BYTES: usize = 4 << 20;
@@ -47,25 +48,26 @@ const ANCESTORS: usize = 11;
 /// How often it is looked whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What became of datagrams.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Shreds sent.
-    pub served: u64,
-    /// Requests for what is not here.
-    pub not_found: u64,
-    /// No request.
-    pub malformed: u64,
-    /// For another node, or of this one.
-    pub misdirected: u64,
-    /// Of another time.
-    pub out_of_time: u64,
-    /// The signature is wrong.
-    pub signature: u64,
-    /// Not served before a pong: pings sent, or one was sent a moment ago.
-    pub unproved: u64,
-    /// Beyond the budget, or there are too many nodes.
-    pub over_budget: u64,
+hearth_tile::counters! {
+    /// What became of datagrams.
+    pub struct Counts {
+        /// Shreds that repair's server sent.
+        served: Counter,
+        /// Requests for shreds that are not here.
+        not_found: Counter,
+        /// Datagrams that are no request.
+        malformed: Counter,
+        /// Requests for another node, or of this one.
+        misdirected: Counter,
+        /// Requests of another time.
+        out_of_time: Counter,
+        /// Requests and pongs with a wrong signature, or that answer nothing.
+        bad_signature: Counter,
+        /// Requests not served, as their sender has not shown to be at its address; it was sent a ping, now or a moment ago.
+        unproved: Counter,
+        /// Requests beyond the bytes that may be sent, or of more nodes than are remembered.
+        over_budget: Counter,
+    }
 }
 
 /// A node at an address.
@@ -120,7 +122,7 @@ impl Server {
                     self.pinged.remove(&node);
                     self.proved.insert(node, now);
                 } else {
-                    self.counts.signature += 1;
+                    self.counts.bad_signature += 1;
                 }
             }
             Ok(Asked::Request(request, signature)) => return self.request(from, &request, &signature, datagram, now),
@@ -145,7 +147,7 @@ impl Server {
             return vec![];
         }
         if self.verifier.verify(&request.sender, signature, &repair::signed_bytes(datagram)).is_err() {
-            self.counts.signature += 1;
+            self.counts.bad_signature += 1;
             return vec![];
         }
         let node = (request.sender, from);
@@ -249,6 +251,8 @@ impl Server {
 
 /// The server, running; dropping it stops it.
 pub struct RepairThread {
+    /// Where it counts.
+    pub words: Words,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -256,6 +260,8 @@ pub struct RepairThread {
 impl RepairThread {
     /// Listens at `address`.
     pub fn start(address: SocketAddrV4, mut server: Server) -> io::Result<Self> {
+        let words = Words::default();
+        let region = Arc::clone(&words);
         let socket = UdpSocket::bind(address)?;
         socket.set_read_timeout(Some(LOOK_EVERY))?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -263,6 +269,9 @@ impl RepairThread {
         let thread = std::thread::Builder::new().name("serve-repair".into()).spawn(move || {
             let mut buffer = [0; 2_048];
             while !stopped.load(SeqCst) {
+                if let Some(words) = region.get() {
+                    server.counts.flush(words.words());
+                }
                 let Ok((size, from)) = socket.recv_from(&mut buffer) else { continue };
                 for answer in server.answer(from, &buffer[..size], now_ms()) {
                     // What is not sent is asked for again.
@@ -270,7 +279,7 @@ impl RepairThread {
                 }
             }
         })?;
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { words, stop, thread: Some(thread) })
     }
 }
 
@@ -278,5 +287,162 @@ impl Drop for RepairThread {
     fn drop(&mut self) {
         self.stop.store(true, SeqCst);
         self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hearth_ledger::blockstore::{BlockStore, Config, FecSetRecord, SyncPolicy};
+    use hearth_pipeline::shred::{Shredder, ShredderConfig};
+    use hearth_wire::entry::write_entry;
+    use hearth_wire::gossip::Pong;
+    use hearth_wire::repair::Answer;
+
+    use super::*;
+
+    const VERSION: u16 = 7;
+
+    /// A store with the blocks of slots 1 and 2, and the shreds of both.
+    fn store(folder: &std::path::Path) -> (BlockStore, Vec<Vec<u8>>) {
+        let config = Config { sync: SyncPolicy::Kernel, ..Config::new(1 << 30, [1; 32]) };
+        let (mut store, _) = BlockStore::open(folder, config).unwrap();
+        let config = ShredderConfig { version: VERSION, batch_sets: 1, ..ShredderConfig::default() };
+        let mut shredder = Shredder::new(config, [3; 32]);
+        let (mut shreds, mut entry, mut set) = (vec![], vec![], FecSet::new());
+        write_entry(1, &[4; 32], 1, &[5; 30_000], &mut entry);
+        for slot in [1, 2] {
+            shredder.begin_slot(slot, slot - 1).unwrap();
+            for ends in [false, true] {
+                shredder.push(&entry, 1).unwrap();
+                shredder.end_batch(ends);
+                while shredder.next_set(&mut set) {
+                    set.sign(&[6; 64]);
+                    shreds.extend(set.shreds().take(DATA_PER_SET).map(<[u8]>::to_vec));
+                    let header = set.header();
+                    store
+                        .append_set(&FecSetRecord {
+                            slot,
+                            parent_slot: slot - 1,
+                            fec_set_index: header.set_index,
+                            reference_tick: header.reference_tick,
+                            last_in_slot: header.ends_slot,
+                            merkle_root: *set.root(),
+                            chained_root: *set.chained_root(),
+                            signature: [6; 64],
+                            data: &set.entry_chunks().collect::<Vec<_>>().concat(),
+                        })
+                        .unwrap();
+                }
+            }
+        }
+        (store, shreds)
+    }
+
+    struct Asker {
+        key: SigningKey,
+        from: SocketAddr,
+    }
+
+    impl Asker {
+        fn request(&self, server: &Server, wanted: Wanted, time_ms: u64) -> Vec<u8> {
+            let sender = self.key.public_key();
+            let mut bytes = Request { sender, recipient: server.own, time_ms, nonce: 77, wanted }.write();
+            let signature = self.key.sign(&repair::signed_bytes(&bytes));
+            repair::set_signature(&mut bytes, &signature);
+            bytes
+        }
+
+        /// Answers the ping that a request is answered with.
+        fn prove(&self, server: &mut Server, now: u64) {
+            let request = self.request(server, Wanted::Orphan { slot: 1 }, now);
+            let answers = server.answer(self.from, &request, now);
+            let [ping] = &answers[..] else { panic!("{answers:?}") };
+            assert!(ping.len() <= request.len(), "nobody is sent more than came from there");
+            let Some(Answer::Ping(ping)) = Answer::parse(ping) else { panic!("{ping:?}") };
+            let hash = pong_hash(&ping.token);
+            let pong = Pong { from: self.key.public_key(), hash, signature: self.key.sign(&hash) };
+            assert!(server.answer(self.from, &repair::write_pong(&pong), now).is_empty());
+        }
+    }
+
+    fn server(store: &BlockStore) -> Server {
+        Server::new(SigningKey::from_seed(&[1; 32]), VERSION, store.reader())
+    }
+
+    #[test]
+    fn shreds_are_served_as_they_were_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, shreds) = store(folder.path());
+        let mut server = server(&store);
+        let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
+        asker.prove(&mut server, 1_000);
+        let mut ask = |wanted| -> Vec<Vec<u8>> {
+            let answers = server.answer(asker.from, &asker.request(&server, wanted, 1_000), 1_000);
+            let shred = |answer: &Vec<u8>| match Answer::parse(answer) {
+                Some(Answer::Shred(shred, 77)) => shred.to_vec(),
+                other => panic!("{other:?}"),
+            };
+            answers.iter().map(shred).collect()
+        };
+        let of_slot = shreds.len() / 2;
+        for place in [0, 31, 32, of_slot - 1] {
+            assert_eq!(ask(Wanted::Shred { slot: 2, index: place as u32 }), [shreds[of_slot + place].clone()]);
+        }
+        let last = (of_slot - 1) as u32;
+        assert_eq!(ask(Wanted::Highest { slot: 1, from: last }), [shreds[of_slot - 1].clone()]);
+        assert_eq!(ask(Wanted::Orphan { slot: 2 }), [shreds[2 * of_slot - 1].clone(), shreds[of_slot - 1].clone()]);
+        for nothing in [Wanted::Highest { slot: 1, from: last + 1 }, Wanted::Shred { slot: 3, index: 0 }] {
+            assert!(ask(nothing).is_empty());
+        }
+        assert_eq!((server.counts.served, server.counts.not_found), (7, 2));
+    }
+
+    #[test]
+    fn who_has_shown_nothing_is_served_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = store(folder.path());
+        let mut server = server(&store);
+        let key = |seed| SigningKey::from_seed(&[seed; 32]);
+        let asker = Asker { key: key(2), from: "127.0.0.1:9".parse().unwrap() };
+        let wanted = Wanted::Shred { slot: 1, index: 0 };
+        asker.prove(&mut server, 1_000);
+        // The same node elsewhere, another node at the same place.
+        for other in [Asker { key: key(2), from: "127.0.0.1:8".parse().unwrap() }, Asker { key: key(3), ..asker }] {
+            let request = other.request(&server, wanted, 1_000);
+            let answers = server.answer(other.from, &request, 1_000);
+            assert!(answers.len() == 1 && answers[0].len() <= request.len());
+            assert!(server.answer(other.from, &request, 1_001).is_empty(), "one ping in two seconds");
+        }
+        let asker = Asker { key: key(2), from: "127.0.0.1:9".parse().unwrap() };
+        let good = asker.request(&server, wanted, 1_000);
+        assert_eq!(server.answer(asker.from, &good, 1_000).len(), 1);
+        let mut forged = good.clone();
+        forged[10] ^= 1;
+        assert!(server.answer(asker.from, &forged, 1_000).is_empty());
+        assert!(server.answer(asker.from, &good, 1_000 + TIME_MS + 1).is_empty());
+        assert!(server.answer(asker.from, &good[1..], 1_000).is_empty());
+        let own = Asker { key: key(1), ..asker };
+        assert!(server.answer(own.from, &own.request(&server, wanted, 1_000), 1_000).is_empty());
+        let pong = Pong { from: [7; 32], hash: [8; 32], signature: [9; 64] };
+        assert!(server.answer(own.from, &repair::write_pong(&pong), 1_000).is_empty());
+        let Counts { bad_signature, out_of_time, malformed, misdirected, unproved, .. } = server.counts;
+        assert_eq!((bad_signature, out_of_time, malformed, misdirected, unproved), (2, 1, 1, 1, 5));
+    }
+
+    #[test]
+    fn a_flood_gets_what_the_budget_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = store(folder.path());
+        let mut server = server(&store);
+        let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
+        asker.prove(&mut server, 1_000);
+        let request = asker.request(&server, Wanted::Shred { slot: 1, index: 0 }, 1_000);
+        server.budget = 3 * 1_207;
+        server.filled_at = 1_000;
+        let served = (0..20).filter(|_| !server.answer(asker.from, &request, 1_000).is_empty()).count();
+        assert_eq!((served, server.counts.over_budget), (3, 17));
+        // A millisecond is worth 12,000 bytes.
+        let served = (0..20).filter(|_| !server.answer(asker.from, &request, 1_001).is_empty()).count();
+        assert_eq!(served, 9);
     }
 }
