@@ -1,4 +1,5 @@
-//! What nodes of a cluster are to one another: who is there and what each says, who sends which shred to whom, which fork
+//! What nodes of a cluster are to one another: who is there and what each says, who sends which shred to whom, which
+//! fork
 //! they agree on, and what comes of that in clusters that no machine holds.
 
 pub mod consensus;

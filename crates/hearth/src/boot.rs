@@ -15,6 +15,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::history::{self, History, HistoryError};
@@ -25,7 +26,7 @@ use hearth_monitor::{Seconds, Watch};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
 use hearth_pipeline::{benchg, bencho};
-use hearth_rpc::{Admin, Counters, Download, Limits, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
+use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_serve::dashboard::LookAt;
 use hearth_tile::Clock;
 use hearth_tile::affinity::{AffinityError, Cores};
@@ -403,16 +404,8 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         ReplayThread::start(ledger.clone(), genesis.clone(), blocks.clone(), history)
     });
     let replay = replay.transpose().map_err(NodeError::Threads)?;
-    let inlet: Box<dyn TransactionInlet> = match (node.take_inlet(), &ports.cluster, views) {
-        (Some(inlet), ..) => Box::new(RpcInlet(inlet)),
-        (None, Some(at), Some(views)) => {
-            Box::new(Forwarder::new(at.gossip, ledger.clone(), views).map_err(NodeError::Threads)?)
-        }
-        (None, ..) => unreachable!("a node makes blocks or follows"),
-    };
+    let inlet = inlet(&mut node, &ports, &ledger, views)?;
     let seen = peers.as_ref().map(|peers| Arc::clone(&peers.gossip.seen));
-    let files =
-        [("/genesis.json", folder.join("genesis.json")), ("/genesis.accounts", folder.join("genesis.accounts"))];
     let poh = node.poh_waker();
     let words = node.workspace().counters(RPC).expect("the topology has the service");
     let rpc_node = RpcNode {
@@ -422,9 +415,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         faucet,
         sign_as_faucet: Box::new(move |message| faucet_key.sign(message)),
         verify: signatures_are_valid,
-        offer: Box::new(move |path| {
-            files.iter().find(|(name, _)| *name == path).map(|(_, file)| Download::File(file.clone()))
-        }),
+        offer: offer(&folder),
         cluster_nodes: Box::new(move || seen.iter().flat_map(|seen| seen.nodes()).collect()),
         shred_version: genesis.shred_version(),
         tpu: reachable(ports.udp),
@@ -446,6 +437,28 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };
     let rpc_server = RpcServer::start(rpc_config, rpc_node)?;
     Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker, replay, peers })
+}
+
+/// Where the RPC hands transactions in: to this node's tiles, or to who leads.
+fn inlet(
+    node: &mut Node,
+    ports: &Ports,
+    ledger: &Arc<Ledger>,
+    views: Option<Arc<Views>>,
+) -> Result<Box<dyn TransactionInlet>, BootError> {
+    Ok(match (node.take_inlet(), &ports.cluster, views) {
+        (Some(inlet), ..) => Box::new(RpcInlet(inlet)),
+        (None, Some(at), Some(views)) => {
+            Box::new(Forwarder::new(at.gossip, ledger.clone(), views).map_err(NodeError::Threads)?)
+        }
+        (None, ..) => unreachable!("a node makes blocks or follows"),
+    })
+}
+
+/// What nodes that join may download: the genesis.
+fn offer(folder: &Path) -> Offer {
+    let files = ["genesis.json", "genesis.accounts"].map(|name| (format!("/{name}"), folder.join(name)));
+    Box::new(move |path| files.iter().find(|(name, _)| *name == path).map(|(_, file)| Download::File(file.clone())))
 }
 
 /// The threads by which a node is in a cluster.

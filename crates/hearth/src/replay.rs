@@ -106,7 +106,8 @@ pub struct Replayer<'a> {
 }
 
 impl<'a> Replayer<'a> {
-    /// Goes on behind the ledger's last block. What `history` lacks is recorded, with logs and calls where it has those.
+    /// Goes on behind the ledger's last block. What `history` lacks is recorded, with logs and calls where it has
+    /// those.
     pub fn new(ledger: &'a Ledger, genesis: &'a Genesis, history: Option<(&'a mut History, bool)>) -> Self {
         let last = ledger.recent_blocks(1)[0];
         let worker = Worker { executor: Executor::new(), missing: history.map(Missing::new) };

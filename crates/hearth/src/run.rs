@@ -1,11 +1,12 @@
 //! `hearth run`: the node as a lasting local chain.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hearth_wire::base58::encode_32;
 
-use crate::boot::{self, BootError, Running};
+use crate::boot::{self, BootError, Chain, Running};
 use crate::config::Config;
 use crate::developer::{self, Beginning, FlagError, Flags};
 use crate::peers::join::JoinError;
@@ -81,11 +82,32 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
         }
         opened => opened?,
     };
+    tell_chain(config, &folder, &chain, say);
+    say.line(crate::draw::layout(&topology));
+    let running = boot::boot(config, topology, chain, None)?;
+    say.line(addresses(config, &running));
+    if moved {
+        let others = Ports::of(config).numbers();
+        note(format_args!("notice: somebody listens on usual ports, so this node has others: {others}"));
+    }
+    say.line("  ready; Ctrl-C stops the node");
+    let mut failure = None;
+    while !stop.is_set() && running.node.died().is_none() && failure.is_none() {
+        std::thread::sleep(LOOK_EVERY);
+        failure = running.failure();
+    }
+    say.line("  stopping");
+    running.stop()?;
+    failure.map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+/// Says which chain it is, and how far it has come.
+fn tell_chain(config: &Config, folder: &Path, chain: &Chain, say: &Say) {
     let found = match chain.recovery.segment_count {
         0 | 1 if chain.recovery.last_whole_slot.is_none() && chain.recovery.torn.is_none() => "a new chain".into(),
         _ => chain.recovery.to_string(),
     };
-    let place = std::path::absolute(&folder).unwrap_or_else(|_| folder.clone());
+    let place = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
     say.line(format_args!("hearth {}, node `{}`", env!("CARGO_PKG_VERSION"), config.name));
     say.line(format_args!("  ledger    {} ({found})", place.display()));
     say.line(format_args!("  genesis   {}", encode_32(chain.genesis.hash())));
@@ -103,22 +125,6 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
             encode_32(&r.bank_hash)
         ));
     }
-    say.line(crate::draw::layout(&topology));
-    let running = boot::boot(config, topology, chain, None)?;
-    say.line(addresses(config, &running));
-    if moved {
-        let others = Ports::of(config).numbers();
-        note(format_args!("notice: somebody listens on usual ports, so this node has others: {others}"));
-    }
-    say.line("  ready; Ctrl-C stops the node");
-    let mut failure = None;
-    while !stop.is_set() && running.node.died().is_none() && failure.is_none() {
-        std::thread::sleep(LOOK_EVERY);
-        failure = running.failure();
-    }
-    say.line("  stopping");
-    running.stop()?;
-    failure.map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// Where clients find the node.

@@ -152,7 +152,8 @@ pub fn is_vote(txn: &Txn<'_>) -> bool {
     calls_vote && instructions.next().is_none() && txn.signatures().len() <= 2
 }
 
-/// What a vote is for, if the transaction tells a whole tower: the vote account, the newest slot voted for, and the hash of
+/// What a vote is for, if the transaction tells a whole tower: the vote account, the newest slot voted for, and the
+/// hash of
 /// its bank.
 pub fn voted_for(txn: &Txn<'_>) -> Option<(Pubkey, u64, Hash)> {
     if !is_vote(txn) {

@@ -1,4 +1,5 @@
-//! HTTP: one request with a body that is JSON-RPC, a look at `/health`, a node that joins and wants the chain's files, or
+//! HTTP: one request with a body that is JSON-RPC, a look at `/health`, a node that joins and wants the chain's
+//! files, or
 //! a browser that wants the dashboard.
 //!
 //! reads   requests that hyper has parsed

@@ -218,7 +218,8 @@ fn runs(weights: &[f64], count: usize) -> Vec<usize> {
     middles.map(|middle| ((middle / total * count as f64) as usize).min(count - 1)).collect()
 }
 
-/// The arc of each weight, where their circle is cut into at most `count` arcs whose heaviest is as light as can be. The
+/// The arc of each weight, where their circle is cut into at most `count` arcs whose heaviest is as light as can be.
+/// The
 /// first weight is in the first arc.
 fn arcs(weights: &[f64], count: usize) -> Vec<usize> {
     let circle = |start: usize| weights[start..].iter().chain(&weights[..start]);

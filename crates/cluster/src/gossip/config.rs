@@ -3,7 +3,8 @@
 //! reads   nothing
 //! writes  numbers
 //! memory  none
-//! source  `solana-gossip` 4.2.2 for every constant that has a name there; bounds of memory beyond `ORIGINS_MAX` are ours
+//! source  `solana-gossip` 4.2.2 for every constant that has a name there; bounds of memory beyond `ORIGINS_MAX` are
+//!         ours
 
 use std::net::SocketAddrV4;
 

@@ -18,6 +18,7 @@ use hearth_quic::{ClientConfig, ServerConfig, Stakes};
 use hearth_ring::HugePages;
 use hearth_tile::core::IdlePolicy;
 use hearth_tile::topology::Topology;
+use hearth_wire::Pubkey;
 
 use super::{Chain, Load, SHORTEST_SLOT_NS, reachable};
 use crate::config::Config;
@@ -37,15 +38,10 @@ pub(super) fn tile_configs(
     fates: Arc<Fates>,
     views: Option<Arc<Views>>,
 ) -> TileConfigs {
-    let follows = config.follows();
     let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
     TileConfigs {
-        net: net::Config {
-            transactions: (!follows).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
-            shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
-            socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
-        },
+        net: net_config(config, ports),
         quic: quic::Config {
             // The only stake there is so far is the node's own.
             server: ServerConfig { stakes: Stakes::new([(identity.public, 1)]), ..server_config(config) },
@@ -81,14 +77,7 @@ pub(super) fn tile_configs(
             first_slot: replayed.last_slot + 1,
             destinations: destinations(config),
             cluster: views.map(|views| shred::Cluster {
-                receiver: shred::ReceiverConfig {
-                    version: genesis.shred_version(),
-                    own: identity.public,
-                    shreds_per_slot_max: pack_config(config).limits.shreds as u32,
-                    slots_per_epoch: genesis.config().slots_per_epoch,
-                    slots_max: SLOTS_BEGUN_MAX,
-                    sets_max: SETS_BEGUN_MAX,
-                },
+                receiver: receiver_config(config, &genesis, identity.public),
                 ledger: ledger.clone(),
                 blocks: store.reader(),
                 views,
@@ -96,22 +85,45 @@ pub(super) fn tile_configs(
         },
         store: match history {
             // Whoever executes the blocks keeps their history.
-            _ if follows => store::Config::new(store, ledger).following(),
+            _ if config.follows() => store::Config::new(store, ledger).following(),
             Some(history) => store::Config::new(store, ledger).voting(identity.public).with_history(history),
             None => store::Config::new(store, ledger).voting(identity.public),
         },
         metric: metric::Config { listen: ports.metrics, workspace: workspace_path(config), ledger: folder },
         sign: sign::Config { seed: *identity.seed },
-        load: load.map(|load| LoadConfigs {
-            benchg: load.benchg,
-            benchs: benchs::Config {
-                target: reachable(ports.quic),
-                connections: config.development.bench.connections,
-                client: ClientConfig::local(),
-                identity: None,
-            },
-            bencho: bencho::Config { rpc: reachable(ports.rpc), samples: load.samples },
-        }),
+        load: load.map(|load| load_configs(config, ports, load)),
+    }
+}
+
+fn load_configs(config: &Config, ports: &Ports, load: Load) -> LoadConfigs {
+    LoadConfigs {
+        benchg: load.benchg,
+        benchs: benchs::Config {
+            target: reachable(ports.quic),
+            connections: config.development.bench.connections,
+            client: ClientConfig::local(),
+            identity: None,
+        },
+        bencho: bencho::Config { rpc: reachable(ports.rpc), samples: load.samples },
+    }
+}
+
+fn net_config(config: &Config, ports: &Ports) -> net::Config {
+    net::Config {
+        transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
+        shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
+        socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
+    }
+}
+
+fn receiver_config(config: &Config, genesis: &Genesis, own: Pubkey) -> shred::ReceiverConfig {
+    shred::ReceiverConfig {
+        version: genesis.shred_version(),
+        own,
+        shreds_per_slot_max: pack_config(config).limits.shreds as u32,
+        slots_per_epoch: genesis.config().slots_per_epoch,
+        slots_max: SLOTS_BEGUN_MAX,
+        sets_max: SETS_BEGUN_MAX,
     }
 }
 

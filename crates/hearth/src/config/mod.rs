@@ -199,7 +199,8 @@ tables! {
 
     /// `[gossip]`
     pub struct Gossip {
-        /// Whether the node is in a cluster: it tells others of itself, sends its blocks down Turbine's tree, and serves them.
+        /// Whether the node is in a cluster: it tells others of itself, sends its blocks down Turbine's tree, and
+        /// serves them.
         pub enabled: bool = false,
         /// Gossip addresses (`ip:port`) of nodes to begin with. A node that has some makes no blocks: it follows the
         /// cluster, and takes its genesis from there.

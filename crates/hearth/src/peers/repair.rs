@@ -3,11 +3,13 @@
 //! reads   requests; the block store
 //! writes  shreds, and pings to who has not shown to be where it says
 //! memory  [`SETS_KEPT`] sets; [`NODES_MAX`] nodes, 100 B each
-//! drops   what is no request, is not for this node, is of another time or has a wrong signature; what there is no budget for: each
+//! drops   what is no request, is not for this node, is of another time or has a wrong signature; what there is no
+//!         budget for: each
 //!         is counted in [`Counts`]
 //! source  `solana-core` 4.2.2, `repair/serve_repair.rs`; `docs/cluster-protocol.md`, section 3
 //!
-//! An address is sent nothing larger than what it sent before it has answered a ping, so nobody is flooded on another's word.
+//! An address is sent nothing larger than what it sent before it has answered a ping, so nobody is flooded on
+//! another's word.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -63,7 +65,8 @@ hearth_tile::counters! {
         out_of_time: Counter,
         /// Requests and pongs with a wrong signature, or that answer nothing.
         bad_signature: Counter,
-        /// Requests not served, as their sender has not shown to be at its address; it was sent a ping, now or a moment ago.
+        /// Requests not served, as their sender has not shown to be at its address; it was sent a ping, now or a
+        /// moment ago.
         unproved: Counter,
         /// Requests beyond the bytes that may be sent, or of more nodes than are remembered.
         over_budget: Counter,

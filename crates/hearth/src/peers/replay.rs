@@ -5,7 +5,8 @@
 //! memory  one block
 //! drops   nothing: a block that does not execute as its leader did, or to another hash, ends the node
 //!
-//! Every signature is checked before a block is executed. Blocks are executed in the order of their slots, each on the last: a node that follows one leader has no forks.
+//! Every signature is checked before a block is executed. Blocks are executed in the order of their slots, each on
+//! the last: a node that follows one leader has no forks.
 
 use std::collections::BTreeMap;
 use std::io;

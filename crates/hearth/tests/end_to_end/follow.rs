@@ -1,4 +1,5 @@
-//! Nodes that follow a leader: they find it by gossip, take its genesis, its shreds and what they missed, and come to its state.
+//! Nodes that follow a leader: they find it by gossip, take its genesis, its shreds and what they missed, and come to
+//! its state.
 
 use std::collections::BTreeSet;
 
@@ -57,6 +58,17 @@ fn block(rpc: Rpc, slot: u64) -> Value {
     ])
 }
 
+fn everybody_knows_everybody(nodes: &[&Node]) {
+    let identities: BTreeSet<_> = nodes.iter().map(|node| node.rpc().identity()).collect();
+    assert_eq!(identities.len(), nodes.len());
+    for node in nodes {
+        wait_until("gossip", || {
+            let told = node.rpc().call("getClusterNodes", json!([]));
+            same(told.as_array().unwrap().iter().filter(|node| node["tvu"].is_string()).count(), nodes.len())
+        });
+    }
+}
+
 #[test]
 fn followers_come_to_the_leaders_state() {
     let (leader, gossip) = leader("lead");
@@ -98,15 +110,7 @@ fn followers_come_to_the_leaders_state() {
             assert_eq!(block(follower.rpc(), slot), block(leader.rpc(), slot));
         }
     }
-    // Everybody knows everybody.
-    let identities: BTreeSet<_> = followers.iter().chain([&leader]).map(|node| node.rpc().identity()).collect();
-    assert_eq!(identities.len(), 3);
-    for node in followers.iter().chain([&leader]) {
-        wait_until("gossip", || {
-            let nodes = node.rpc().call("getClusterNodes", json!([]));
-            same(nodes.as_array().unwrap().iter().filter(|node| node["tvu"].is_string()).count(), 3)
-        });
-    }
+    everybody_knows_everybody(&[&leader, &followers[0], &followers[1]]);
     // What is handed to a follower lands at the leader, and comes back.
     let blockhash = followers[0].rpc().latest_blockhash();
     let bytes = transfer(&funded_account_key(7), &fresh_address(6, 0), 2_000_000, &blockhash);

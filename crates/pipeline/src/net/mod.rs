@@ -1,10 +1,12 @@
 //! net: datagrams in and out of the node's UDP ports, in batches.
 //!
 //! reads   `quic_net` ×Q, `shred_net`, reliable: datagrams to send; its sockets
-//! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a cluster
+//! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
+//!         cluster
 //!         `net_shred` ×S, elective: shreds, to the tile that takes their slot; bytes by peer, for observers
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages
-//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; the kernel's own (socket buffer full), read from the socket;
+//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; the
+//!         kernel's own (socket buffer full), read from the socket;
 //!         outgoing ones that the kernel refuses, or whose address cannot be reached. All counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
 

@@ -53,7 +53,7 @@ impl World {
         }
         self.rig.run();
         for (_, payload) in self.rig.take(QUIC_NET) {
-            let Outgoing { to, segment, data } = Outgoing::read(&payload);
+            let Outgoing { to, segment, data, .. } = Outgoing::read(&payload);
             assert_eq!((to, segment), (self.here, 0));
             self.client.handle_datagram(now, "127.0.0.1:8009".parse().unwrap(), None, data);
         }

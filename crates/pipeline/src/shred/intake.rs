@@ -1,11 +1,13 @@
 //! intake: what a node in a cluster does with shreds that others made: takes, sends on, asks for what is missing.
 //!
-//! reads   `net_shred`: datagrams from Turbine, and answers of repair; the views that gossip's thread puts in; who leads a
+//! reads   `net_shred`: datagrams from Turbine, and answers of repair; the views that gossip's thread puts in; who
+//!         leads a
 //!         slot and who has stake, in the ledger
 //! writes  `shred_store`: sets that are complete; `shred_net`: shreds for the tree's children, requests and pongs;
 //!         `shred_sign`: what of those is to be signed
 //! memory  the [`Receiver`]'s; [`ASKED_MAX`] requests; the nodes of two epochs
-//! drops   shreds that the receiver refuses, each by its reason; those for children when net has no room; answers that nobody
+//! drops   shreds that the receiver refuses, each by its reason; those for children when net has no room; answers
+//!         that nobody
 //!         asked for: all counted
 //! source  `solana-turbine` 4.2.2, `retransmit_stage.rs`; `solana-core` 4.2.2, `repair_service.rs`;
 //!         `docs/cluster-protocol.md`, sections 2 and 3

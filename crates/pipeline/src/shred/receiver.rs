@@ -1,7 +1,8 @@
 //! receiver: shreds of other leaders, checked, completed to sets, and known by what is missing.
 //!
 //! reads   datagrams, each from Turbine or asked for by repair; who leads a slot; which slot is final
-//! writes  sets, once any 32 of their 64 shreds are there; what is missing of a slot; leaders that contradict themselves
+//! writes  sets, once any 32 of their 64 shreds are there; what is missing of a slot; leaders that contradict
+//!         themselves
 //! memory  79 KiB a set that is begun, [`ReceiverConfig::sets_max`] of them; 72 B for each set of a slot that is
 //!         complete; [`ReceiverConfig::slots_max`] slots; 8 B for each slot that is whole and not final
 //! drops   what a rule forbids, and what there is no room for: each a [`Refused`] of its own, for the caller to count
@@ -385,7 +386,8 @@ impl Receiver {
         self.slots.get(&slot).is_some_and(|incoming| incoming.equivocates)
     }
 
-    /// What is missing of a slot, at most `count` shreds of it. Nothing is said to be missing of a slot of which something new was
+    /// What is missing of a slot, at most `count` shreds of it. Nothing is said to be missing of a slot of which
+    /// something new was
     /// heard less than `patience_ns` ago: it is on its way.
     pub fn missing(&self, slot: u64, now_ns: u64, patience_ns: u64, count: usize) -> Missing {
         let Some(incoming) = self.slots.get(&slot) else {

@@ -117,7 +117,8 @@ impl FecSet {
         self.hash_leaf_heads();
     }
 
-    /// The set that was kept as a record, as its leader made it; `None` where its shreds do not come to the root that was
+    /// The set that was kept as a record, as its leader made it; `None` where its shreds do not come to the root that
+    /// was
     /// signed: data shreds that are not filled one after the other, as ours and Agave's are, cannot be made again.
     pub fn of_record(record: &FecSetRecord<'_>, version: u16) -> Option<Self> {
         let parent_offset = u16::try_from(record.slot.checked_sub(record.parent_slot)?).ok()?;

@@ -16,8 +16,14 @@ fn rig() -> Rig<Shred> {
 }
 
 fn rig_with(destinations: Vec<SocketAddr>) -> Rig<Shred> {
-    let config =
-        Config { shred_version: 7, shreds_per_slot_max: 32_768, chained_root: [9; 32], first_slot: 1, destinations };
+    let config = Config {
+        shred_version: 7,
+        shreds_per_slot_max: 32_768,
+        chained_root: [9; 32],
+        first_slot: 1,
+        destinations,
+        cluster: None,
+    };
     Rig::new(&config, &INPUTS, &OUTPUTS)
 }
 

@@ -7,7 +7,8 @@
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
 //!
-//! A Merkle root is 32 bytes. What a repair request signs is 88 or 96, and names this node as the sender; a pong is over a
+//! A Merkle root is 32 bytes. What a repair request signs is 88 or 96, and names this node as the sender; a pong is
+//! over a
 //! hash that is made here. A transaction's message, a gossip value or a vote is none of those, so a shred tile that was
 //! taken over cannot have any of them signed. What store asks for must be a message with one instruction, to the vote
 //! program, that only the node signs: it moves no lamports but the fee.

@@ -1,0 +1,113 @@
+//! receive: for how many transfers a second a follower takes their shreds, on one thread.
+//!
+//! reads   sets as a leader makes them of entries of 64 transfers, each tenth shred of which is lost; made-up nodes,
+//!         stake of the k-th as 1/k^0.9
+//! writes  one line per figure
+//! memory  64 sets
+//!
+//! cargo bench -p hearth-pipeline --bench receive
+//!
+//! A shred is filtered, hashed up to its root, kept, and its children in the tree are found; a set's signature is
+//! checked, and what
+//! was lost is recovered and held against the root. The unit is transfers in the sets that became complete.
+
+use hearth_cluster::simulate::Stakes;
+use hearth_cluster::turbine::{Cipher, Contact, NodeSet, Scratch, ShredId};
+use hearth_crypto::ed25519::SigningKey;
+use hearth_pipeline::shred::{FecSet, Receiver, ReceiverConfig, Shredder, ShredderConfig, ShredderError, Way};
+use hearth_testkit::bench::{Bench, Unit};
+use hearth_wire::entry::write_entry;
+use hearth_wire::shred::{DATA_PER_SET, INDEX, SET_INDEX, ShredKind, VARIANT, Variant};
+use hearth_wire::transfer::TRANSFER_SIZE;
+
+/// Transfers of an entry.
+const TRANSFERS: usize = 64;
+/// Entries of the block.
+const ENTRIES: usize = 128;
+/// One shred of so many is lost.
+const LOST: usize = 10;
+/// What followers of a leader that makes a million transfers a second must take.
+const GOAL: f64 = 1e6;
+
+/// The shreds of a block that come.
+fn shreds(key: &SigningKey) -> Vec<Vec<u8>> {
+    let mut shredder = Shredder::new(ShredderConfig { batch_sets: 8, ..ShredderConfig::default() }, [0; 32]);
+    let (mut set, mut all, mut entry) = (FecSet::new(), vec![], vec![]);
+    write_entry(1, &[1; 32], TRANSFERS as u64, &[0x3c; TRANSFERS * TRANSFER_SIZE], &mut entry);
+    shredder.begin_slot(1, 0).expect("the first slot");
+    let mut drain = |shredder: &mut Shredder| {
+        while shredder.next_set(&mut set) {
+            let signature = key.sign(set.root());
+            set.sign(&signature);
+            all.extend(set.shreds().map(<[u8]>::to_vec));
+        }
+    };
+    for _ in 0..ENTRIES {
+        while shredder.push(&entry, 0) == Err(ShredderError::BatchFull) {
+            shredder.end_batch(false);
+            drain(&mut shredder);
+        }
+    }
+    shredder.end_batch(true);
+    drain(&mut shredder);
+    all.into_iter().enumerate().filter(|(place, _)| place % LOST != 7).map(|(_, shred)| shred).collect()
+}
+
+/// So many nodes, of which the middle one by stake is asked, and who leads.
+fn nodes(count: usize, leader: [u8; 32]) -> NodeSet {
+    let name = |node: usize| {
+        let mut name = [0; 32];
+        name[..8].copy_from_slice(&(node as u64).to_be_bytes());
+        if node == 0 { leader } else { name }
+    };
+    let stakes = Stakes::default().of(count).expect("made up");
+    let contact = |node: usize| Contact { identity: name(node), address: Some(([127, 0, 0, 1], 8_000).into()) };
+    let known: Vec<Contact> = (0..count).map(contact).collect();
+    let stakes = stakes.into_iter().enumerate().map(|(node, stake)| (name(node), stake)).collect();
+    NodeSet::new(contact(count / 2), &known, &stakes, Cipher::ChaCha8, false)
+}
+
+/// Takes all; with `tree` it finds each shred's children too. Returns the transfers that came.
+fn take(shreds: &[Vec<u8>], leader: [u8; 32], tree: Option<(&NodeSet, &mut Scratch, &mut Vec<usize>)>) -> u64 {
+    let config = ReceiverConfig {
+        version: 0,
+        own: [9; 32],
+        shreds_per_slot_max: 32_768,
+        slots_per_epoch: 432_000,
+        slots_max: 8,
+        sets_max: 64,
+    };
+    let mut receiver = Receiver::new(config, 0);
+    let (mut tree, mut sets) = (tree, 0);
+    for shred in shreds {
+        // What comes when the set is recovered already is a duplicate, which is what it costs then.
+        let Ok(taken) = receiver.take(shred, Way::Turbine, 0, |_| Some(leader), |_| false) else { continue };
+        sets += u64::from(taken.completes);
+        let recovered = if taken.completes { receiver.completed().map_or(0, |done| done.recovered) } else { 0 };
+        let Some((nodes, scratch, children)) = &mut tree else { continue };
+        let kind = Variant::from_byte(shred[VARIANT]).expect("a shred").kind;
+        let index = u32::from_le_bytes(shred[INDEX..INDEX + 4].try_into().expect("4 bytes"));
+        // Those that were recovered go on as well.
+        for extra in 0..=recovered.count_ones() {
+            let id = ShredId { slot: taken.slot, kind, index: index + extra };
+            nodes.retransmit(&id, &leader, scratch, children).expect("another leads");
+        }
+    }
+    let of_last = u32::from_le_bytes(shreds[shreds.len() - 1][SET_INDEX..SET_INDEX + 4].try_into().expect("4 bytes"));
+    assert_eq!(sets, u64::from(of_last) / DATA_PER_SET as u64 + 1, "every set is complete");
+    (ENTRIES * TRANSFERS) as u64
+}
+
+fn main() {
+    let bench = Bench::from_args();
+    let key = SigningKey::from_seed(&[7; 32]);
+    let (leader, shreds) = (key.public_key(), shreds(&key));
+    assert!(shreds.iter().any(|shred| Variant::from_byte(shred[VARIANT]).is_some_and(|v| v.kind == ShredKind::Code)));
+    bench.run("receive: transfers, checked and recovered", Unit::PerSecond, Some(GOAL), || take(&shreds, leader, None));
+    for (count, goal) in [(10, Some(GOAL)), (2_000, None)] {
+        let (nodes, mut scratch, mut children) = (nodes(count, leader), Scratch::default(), vec![]);
+        bench.run(&format!("receive: transfers, and sent on among {count} nodes"), Unit::PerSecond, goal, || {
+            take(&shreds, leader, Some((&nodes, &mut scratch, &mut children)))
+        });
+    }
+}
