@@ -92,7 +92,8 @@ pub enum Action {
     Reset(BankId),
     /// These are rooted now, the oldest first; the last one is the root. What does not descend from it is dropped.
     Root(Vec<BankId>),
-    /// More than two thirds of the stake voted for this block or one above it. What is rooted is confirmed, told or not.
+    /// More than two thirds of the stake voted for this block or one above it. What is rooted is confirmed, told or
+    /// not.
     Confirmed(BankId),
     /// More than two thirds of the stake have rooted this slot.
     Finalized(u64),
