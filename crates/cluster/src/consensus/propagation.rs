@@ -47,8 +47,7 @@ impl Propagation {
         self.seen_by_node(Some(id), node);
     }
 
-    /// A vote account voted for a bank whose newest own block, it or an ancestor, is `own`: it has that and the
-    /// earlier.
+    /// A vote account voted for a bank whose newest own block, it or an ancestor, is `own`: it has that and earlier.
     pub fn seen(&mut self, mut own: Option<BankId>, account: &Pubkey) {
         while let Some(block) = own.and_then(|id| self.blocks.get_mut(&id)) {
             // What is propagated has propagated what is below it.

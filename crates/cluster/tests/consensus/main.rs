@@ -84,11 +84,13 @@ fn trouble(network: &mut Network) -> Result<(), String> {
     network.run_slots(slots)?;
     for node in 0..nodes {
         if !network.is_up(node) && network.random.bool() {
-            // Where all wait for their votes to be rooted nobody leads.
-            let waiting = network.nodes.iter().filter(|node| node.is_waiting).count();
+            // Who loses its blocks is faulty: that stays less than a third of the stake in a run.
+            let is_lost = |one: &usize| *one == node || network.nodes[*one].has_lost;
+            let lost: u64 = (0..nodes).filter(is_lost).map(|one| network.world.stakes[one]).sum();
+            let may_lose = 3 * lost < network.world.stakes.iter().sum();
             let from = match network.random.u8(..4) {
                 0 => From::Older(network.random.usize(..20)),
-                1 if waiting < nodes / 3 => From::Other(network.oracle.roots[network.random.usize(..nodes)]),
+                1 if may_lose => From::Other(network.oracle.roots[network.random.usize(..nodes)]),
                 _ => From::Root,
             };
             network.start(node, from)?;

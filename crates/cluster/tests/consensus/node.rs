@@ -49,8 +49,8 @@ pub struct Node {
     pub running: Option<Running>,
     /// Counts starts: what was meant for an earlier life is not for this one.
     pub life: u32,
-    /// It began from another's state, and leads once its votes are rooted.
-    pub is_waiting: bool,
+    /// It lost its blocks once, and began from another's state.
+    pub has_lost: bool,
 }
 
 /// What a leader asks, answered from the store.
@@ -89,7 +89,7 @@ pub enum From {
 impl Node {
     pub fn new(index: usize, genesis: BankId) -> Self {
         let disk = Disk { roots: vec![genesis], ..Disk::default() };
-        Self { index, disk, running: None, life: 0, is_waiting: false }
+        Self { index, disk, running: None, life: 0, has_lost: false }
     }
 
     pub fn start(&mut self, world: &World, from: From, now_us: u64) -> Result<(), String> {
@@ -104,12 +104,13 @@ impl Node {
             }
         };
         self.life += 1;
-        self.is_waiting = matches!(from, From::Other(_));
+        let is_lost = matches!(from, From::Other(_));
+        self.has_lost |= is_lost;
         let config = Config {
             node: identity(self.index),
             vote_account: Some(vote_account(self.index)),
             // Who lost what it made must not make it again otherwise.
-            waits_for_rooted_vote: self.is_waiting,
+            waits_for_rooted_vote: is_lost,
         };
         let tower = self.disk.tower.as_ref().map(|bytes| Tower::restore(bytes, &identity(self.index)));
         let tower = tower.transpose().map_err(|error| error.to_string())?;

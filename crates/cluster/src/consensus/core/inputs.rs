@@ -210,9 +210,8 @@ impl Consensus {
         }
     }
 
-    /// A node tells in gossip that it has a slot's block frozen, or rooted. To be told again of slots from one on
-    /// that was
-    /// dropped.
+    /// A node tells in gossip that it has a slot's block frozen, or rooted. To be told again of slots from one on that
+    /// was dropped.
     pub fn on_has_slot(&mut self, node: &Pubkey, slot: u64) {
         let Some(hash) = self.duplicates.frozen_hash(slot) else { return self.has_elsewhere(node, slot) };
         let own = self.banks.get(&BankId { slot, hash }).and_then(|bank| bank.own);
