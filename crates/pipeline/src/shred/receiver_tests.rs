@@ -179,7 +179,7 @@ fn a_leader_that_makes_two_blocks_is_found_out() {
     // Another length, another parent.
     for (number, other) in [block(9, 8, 1, 5), block(9, 7, 2, 5)].iter().enumerate() {
         let mut receiver = self::receiver(4, 8);
-        shreds(&one[1..]).iter().take(20).for_each(|shred| drop(take(&mut receiver, shred, Way::Turbine)));
+        shreds(&one[1..]).iter().take(20).for_each(|shred| assert!(take(&mut receiver, shred, Way::Turbine).is_ok()));
         let last = other.last().unwrap().shreds().nth(31).unwrap();
         assert_eq!(take(&mut receiver, last, Way::Turbine), Err(Refused::Equivocation), "{number}");
     }
