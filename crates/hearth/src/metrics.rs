@@ -12,10 +12,12 @@ use hearth_tile::topology::Topology;
 use crate::boot;
 use crate::config::Config;
 
-/// A node with everything that can count: the load's tiles too.
+/// A node with everything that can count: the load's tiles too, and the threads of a cluster.
 fn topology() -> Topology {
     let cores = hearth_tile::affinity::Cores { allowed: vec![0], siblings: Default::default() };
-    boot::topology(&Config::default(), &cores, true).expect("the default layout fits any machine")
+    let mut config = Config::default();
+    config.gossip.enabled = true;
+    boot::topology(&config, &cores, true).expect("the default layout fits any machine")
 }
 
 /// What an EVM node serves.

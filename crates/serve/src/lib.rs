@@ -6,9 +6,9 @@
 //! drops   connections over the limit and clients that do not read: counted by the server's [`Counts`]
 //!
 //! The walk: [`server`] (sockets, threads, connections and their end) → the caller's [`Service`] → [`body`] for a
-//! request's body, [`file`] for an answer out of one, or [`websocket`] for a connection that goes on. [`gate`] knows
-//! who asks, [`rate`] how often.
-//! [`dashboard`] is a page for browsers, which asks the service of the same address.
+//! request's body, [`mod@file`] for an answer out of one, or [`websocket`] for a connection that goes on. [`gate`]
+//! knows who asks, [`rate`] how often. [`dashboard`] is a page for browsers, which asks the service of the same
+//! address.
 
 pub mod body;
 pub mod counters;

@@ -63,7 +63,7 @@ counters! {
     /// Pull requests beyond what a host may have scanned.
     pull_scan_budget,
     /// Values that were not sent, because the bytes for answers had run out.
-    pull_bytes_budget,
+    pull_over_budget,
     /// Values that were sent in answers.
     pull_values_sent,
     /// Pull responses that came.

@@ -289,7 +289,7 @@ impl Gossip {
             out.send_values(Carrier::PullResponse, &self.own.pubkey, to, fits.map(|(_, entry)| &entry.bytes[..]));
         self.answers.take((out.size() - before) as u64);
         self.counters.pull_values_sent += sent;
-        self.counters.pull_bytes_budget += total as u64 - sent;
+        self.counters.pull_over_budget += total as u64 - sent;
     }
 }
 

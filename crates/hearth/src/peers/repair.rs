@@ -88,7 +88,6 @@ pub struct Server {
     sets: VecDeque<((u64, u32), FecSet)>,
     budget: u64,
     filled_at: u64,
-    random: u64,
     /// What became of datagrams.
     pub counts: Counts,
 }
@@ -96,8 +95,6 @@ pub struct Server {
 impl Server {
     /// Serves what `reader` has.
     pub fn new(key: SigningKey, shred_version: u16, reader: Reader) -> Self {
-        let mut random = [0; 8];
-        hearth_tile::sys::random::fill(&mut random);
         Self {
             own: key.public_key(),
             key,
@@ -109,7 +106,6 @@ impl Server {
             sets: VecDeque::new(),
             budget: BYTES_PER_S,
             filled_at: 0,
-            random: u64::from_le_bytes(random) | 1,
             counts: Counts::default(),
         }
     }
@@ -187,12 +183,9 @@ impl Server {
                 return None;
             }
         }
-        // xorshift64*, begun by the system's randomness: a token is seen by its receiver only, and counts for one node.
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
+        // Nobody may guess one from another: who can answers for addresses that are not its own.
         let mut token = [0; 32];
-        token[..8].copy_from_slice(&self.random.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+        hearth_tile::sys::random::fill(&mut token[..8]);
         self.pinged.insert(node, (now, pong_hash(&token)));
         Some(repair::write_ping(&Ping { from: self.own, token, signature: self.key.sign(&token) }))
     }

@@ -353,7 +353,7 @@ impl Intake {
         }
     }
 
-    /// A number that peers cannot guess (xorshift64*).
+    /// A number (xorshift64*). Who guesses a nonce still has to have the leader's signature.
     fn draw(&mut self) -> u64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;

@@ -305,13 +305,14 @@ impl Receiver {
             complete: BTreeMap::new(),
             equivocates: false,
         });
-        if set_index > incoming.highest {
-            (incoming.highest, incoming.newest_ns) = (set_index, now_ns);
-        }
         let contradicts = |incoming: &mut Incoming| {
             incoming.equivocates = true;
             Err(Refused::Equivocation)
         };
+        // What contradicts says nothing of the block that is taken.
+        if incoming.last.is_some_and(|last| set_index > last) {
+            return contradicts(incoming);
+        }
         if let Some(parent) = shred.parent_slot() {
             if incoming.parent_slot.is_some_and(|known| known != parent) {
                 return contradicts(incoming);
@@ -324,8 +325,8 @@ impl Receiver {
             }
             incoming.last = Some(set_index);
         }
-        if incoming.last.is_some_and(|last| set_index > last) {
-            return contradicts(incoming);
+        if set_index > incoming.highest {
+            (incoming.highest, incoming.newest_ns) = (set_index, now_ns);
         }
         Ok(())
     }

@@ -310,7 +310,7 @@ fn answers_keep_to_their_budgets() {
     };
     let sent: usize = (0..64).map(|part| ask(&mut alone, 1, part)).sum();
     assert!((7_000..=10_240).contains(&sent), "{sent} bytes of half a second's");
-    let left_out = alone.gossip.counters().pull_bytes_budget;
+    let left_out = alone.gossip.counters().pull_over_budget;
     assert_eq!(left_out + alone.gossip.counters().pull_values_sent, 301, "all others were counted");
     alone.now += 250;
     let more: usize = (0..64).map(|part| ask(&mut alone, 1, part)).sum();
