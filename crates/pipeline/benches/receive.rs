@@ -33,7 +33,7 @@ const GOAL: f64 = 1e6;
 fn shreds(key: &SigningKey) -> Vec<Vec<u8>> {
     let mut shredder = Shredder::new(ShredderConfig { batch_sets: 8, ..ShredderConfig::default() }, [0; 32]);
     let (mut set, mut all, mut entry) = (FecSet::new(), vec![], vec![]);
-    write_entry(1, &[1; 32], TRANSFERS as u64, &[0x3c; TRANSFERS * TRANSFER_SIZE], &mut entry);
+    write_entry(1, &[1; 32], TRANSFERS, &[0x3c; TRANSFERS * TRANSFER_SIZE], &mut entry);
     shredder.begin_slot(1, 0).expect("the first slot");
     let mut drain = |shredder: &mut Shredder| {
         while shredder.next_set(&mut set) {
