@@ -11,6 +11,7 @@ use hearth_tile::topology::Topology;
 
 use crate::boot;
 use crate::config::Config;
+use crate::peers;
 
 /// A node with everything that can count: the load's tiles too, and the threads of a cluster.
 fn topology() -> Topology {
@@ -67,7 +68,11 @@ pub fn markdown() -> String {
         }
     }
     for service in &topology.services {
-        section(&service.name, "Label: `service`.", counters(&service.name, &service.counters));
+        let of = match &*service.name {
+            peers::GOSSIP | peers::REPAIR => "Label: `service`. Only of a node in a cluster.",
+            _ => "Label: `service`.",
+        };
+        section(&service.name, of, counters(&service.name, &service.counters));
     }
     section(
         "an EVM node",

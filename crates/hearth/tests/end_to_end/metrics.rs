@@ -8,6 +8,9 @@ use super::node::{Setup, hearth, output};
 /// The section of the reference with what a node of the Ethereum chain serves.
 const EVM: &str = "an EVM node\n";
 
+/// What stands in the sections of those of a node's threads that only a cluster needs.
+const CLUSTER: &str = "Only of a node in a cluster.";
+
 /// Metrics of the reference by name with their type, of the sections that are wanted by their text; those of a bench's
 /// load apart.
 fn declared(wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
@@ -52,11 +55,20 @@ fn what_an_evm_node_serves_is_what_is_declared() {
 }
 
 #[test]
+fn what_a_node_in_a_cluster_serves_is_what_is_declared() {
+    let mut setup = Setup::new("metrics-cluster");
+    setup.in_cluster(None);
+    let node = setup.start();
+    assert_eq!(served(node.metrics().text()), declared(|section| !section.starts_with(EVM)));
+    node.stop();
+}
+
+#[test]
 fn what_is_served_is_what_is_declared() {
     let setup = Setup::new("metrics");
     let node = setup.start();
     let metrics = node.metrics();
-    assert_eq!(served(metrics.text()), declared(|section| !section.starts_with(EVM)));
+    assert_eq!(served(metrics.text()), declared(|section| !section.starts_with(EVM) && !section.contains(CLUSTER)));
     let started = metrics.text().lines().find_map(|line| line.strip_prefix("process_start_time_seconds "));
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs_f64();
     let age = now - started.and_then(|text| text.parse::<f64>().ok()).expect("when it began");
