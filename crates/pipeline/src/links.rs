@@ -30,8 +30,8 @@ mod slots;
 pub use datagrams::{Datagram, Outgoing, PortKind};
 pub use microblocks::{Completion, Executed, Microblock, MicroblockTxn};
 pub use slots::{
-    DonePacking, HAD_WORK, LeaderSlot, PohEntry, PohEntryAt, SET_HEADER, SLOT_BEGINS, SLOT_ENDED, WORK_WAITS, read_set,
-    write_set,
+    CHAINS_TO, DonePacking, HAD_WORK, LeaderSlot, PohEntry, PohEntryAt, SET_HEADER, SLOT_BEGINS, SLOT_ENDED,
+    WORK_WAITS, read_set, write_set,
 };
 
 /// Datagrams received.

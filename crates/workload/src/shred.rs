@@ -46,6 +46,7 @@ impl Load {
             shreds_per_slot_max: SHREDS,
             chained_root: [9; 32],
             first_slot: 1,
+            takes_turns: false,
             destinations: vec![],
             cluster: None,
         };

@@ -75,6 +75,7 @@ pub(super) fn tile_configs(
             // The first set of a chain chains to its genesis.
             chained_root: replayed.block_id.unwrap_or(*genesis.hash()),
             first_slot: replayed.last_slot + 1,
+            takes_turns: lead.is_some(),
             destinations: destinations(config),
             cluster: views.map(|views| shred::Cluster {
                 receiver: receiver_config(config, &genesis, identity.public),

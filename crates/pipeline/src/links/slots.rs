@@ -75,6 +75,9 @@ pub const SLOT_BEGINS: u16 = 0;
 /// Control of a [`LeaderSlot`]: its last entry is out.
 pub const SLOT_ENDED: u16 = 1;
 
+/// Control of a frag from poh to shred that is no entry: the first set of the slot (its tag) is chained to this root.
+pub const CHAINS_TO: u16 = 1;
+
 /// Control of a [`DonePacking`]: transactions that are not the node's own came for the slot, or wait still.
 pub const HAD_WORK: u16 = 1;
 /// Control of a frag without payload from pack to poh: there is something to pack, and no slot. Beside [`HAD_WORK`] of

@@ -47,6 +47,8 @@ pub struct Config {
     pub shortest_slot_ns: Option<u64>,
     /// The blockhashes known at the start. Each slot that begins names the next.
     pub blockhashes: BlockhashQueue,
+    /// Leaders take turns: blocks of others come between slots, and the ledger knows their hashes.
+    pub takes_turns: bool,
     /// Where lookup tables are read. Without it, transactions that use some are dropped.
     pub ledger: Option<Arc<Ledger>>,
     /// Where drops are told.
@@ -66,6 +68,7 @@ impl Default for Config {
             hold_when_full: true,
             shortest_slot_ns: None,
             blockhashes: BlockhashQueue::new([0; 32]),
+            takes_turns: false,
             ledger: None,
             drops: DropLog::default(),
         }

@@ -24,6 +24,9 @@ mod table;
 mod tables;
 mod terms;
 
+use std::sync::Arc;
+
+use hearth_ledger::Ledger;
 use hearth_ledger::bank::{LoadedAddresses, advances_nonce};
 use hearth_ledger::blockhash::{BlockhashQueue, last_valid_block_height};
 use hearth_ledger::budget::Budget;
@@ -136,6 +139,8 @@ pub struct Pack {
     hold_when_full: bool,
     capacity: usize,
     blockhashes: BlockhashQueue,
+    /// Where to look for the blockhashes of others' blocks.
+    others: Option<Arc<Ledger>>,
     tables: Tables,
     drops: DropLog,
     /// When the leader slot under way ends.
@@ -190,6 +195,7 @@ impl Tile for Pack {
             hold_when_full: config.hold_when_full,
             capacity: config.capacity,
             blockhashes: config.blockhashes.clone(),
+            others: config.ledger.clone().filter(|_| config.takes_turns),
             tables: Tables::new(config.ledger.clone()),
             drops: config.drops.clone(),
             end_ns: None,
@@ -404,6 +410,9 @@ impl Pack {
         self.is_closed = leader.max_microblocks == 0;
         self.tables.slot = leader.slot;
         self.paced_until = None;
+        if let Some(ledger) = &self.others {
+            self.blockhashes = (*ledger.blockhashes()).clone();
+        }
         let blockhashes = &mut self.blockhashes;
         // The first slot builds on a block that was known at the start.
         if *blockhashes.last() != leader.blockhash {

@@ -2,7 +2,7 @@
 //!
 //! reads   the time its caller says it is; microblocks' mixins in order; that pack is done
 //! writes  one [`Step`] or [`Entry`] a call
-//! memory  constant
+//! memory  constant, and what is hashed ahead of a turn
 //! drops   nothing; a microblock that may not be mixed in now is a [`Refused`] and stays with the caller
 //! source  `solana-entry` 4.2 `poh.rs` for the hashes; the reserve for microblocks as Firedancer keeps it
 //!
@@ -17,9 +17,14 @@
 //! A slot ends when its last tick is out, perhaps late. The next one then has what is left of its time, but at least
 //! half: the chain catches up at no more than double speed. What it is behind by more than [`LAG_SLOTS_MAX`] slots is
 //! forgiven, and the schedule moves.
+//!
+//! Where leaders take turns the chain waits on a block ([`PohChain::wait_on`]) until it is told which slot to make
+//! ([`PohChain::lead`]); the ticks of the slots between come first (skipped.rs).
 
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, TICKS_PER_SLOT_MAX};
+
+use super::skipped::{Progress, Skipped};
 
 /// Hashes at most in one [`PohChain::step`]: 10–20 µs on one core of 2020's.
 pub const HASHES_PER_STEP: u64 = 256;
@@ -107,7 +112,7 @@ pub struct Entry {
     pub slot: u64,
     /// The block that one builds on.
     pub parent_slot: u64,
-    /// Ticks of the slot that are complete, this entry included.
+    /// Ticks of the slot that are complete, this entry included; 0 in ticks of slots that it skips.
     pub tick: u8,
     /// Whether it is the slot's last.
     pub last: bool,
@@ -161,6 +166,19 @@ pub enum Refused {
     Tick,
 }
 
+/// Where a chain is that takes turns with others.
+#[derive(Clone, Debug)]
+enum Turn {
+    /// It is always its turn.
+    Always,
+    /// Somebody else's.
+    Waits(Skipped),
+    /// The slot's, whose skipped ticks come first.
+    Skips(Skipped),
+    /// The slot is under way, or begins next.
+    Leads,
+}
+
 /// A leader's chain.
 #[derive(Clone, Debug)]
 pub struct PohChain {
@@ -179,6 +197,7 @@ pub struct PohChain {
     forgiven_ns: u64,
     /// How long the last slot took.
     took_ns: u64,
+    turn: Turn,
 }
 
 /// The slot under way.
@@ -221,12 +240,38 @@ impl PohChain {
             late_ns: 0,
             forgiven_ns: 0,
             took_ns: 0,
+            turn: Turn::Always,
         })
+    }
+
+    /// Waits for its turn on a block, which ends with `hash`. For between slots; a slot that was to be made and has
+    /// not begun is not made.
+    pub fn wait_on(&mut self, parent_slot: u64, hash: [u8; 32], now_ns: u64) {
+        self.turn = Turn::Waits(Skipped::on(parent_slot, hash, now_ns));
+    }
+
+    /// The block that it waits on, and that one's last hash.
+    pub fn waits_on(&self) -> Option<(u64, [u8; 32])> {
+        match &self.turn {
+            Turn::Waits(skipped) => Some(skipped.parent()),
+            _ => None,
+        }
+    }
+
+    /// Makes `slot` on the block that it waits on, from `now_ns` on. For a chain that waits, and a slot above that
+    /// block's.
+    pub fn lead(&mut self, slot: u64, now_ns: u64) {
+        if let Turn::Waits(mut skipped) = std::mem::replace(&mut self.turn, Turn::Leads) {
+            skipped.tell_until(slot, self.config.ticks_per_slot);
+            (self.slot, self.parent_slot, self.since_entry) = (slot, skipped.parent().0, 0);
+            (self.scheduled_ns, self.took_ns) = (now_ns, 0);
+            self.turn = Turn::Skips(skipped);
+        }
     }
 
     /// Goes on by at most [`HASHES_PER_STEP`] hashes or one tick, as far as the time `now_ns` allows.
     pub fn step(&mut self, now_ns: u64) -> Step {
-        let Some(active) = self.active else { return self.begin(now_ns) };
+        let Some(active) = self.active else { return self.between(now_ns) };
         let step = match self.config.hashes_per_tick {
             Some(hashes) => self.step_hashing(active, hashes, now_ns),
             None => self.step_low_power(active, now_ns),
@@ -300,9 +345,9 @@ impl PohChain {
         self.slot
     }
 
-    /// Whether no slot is under way: the next step begins one.
+    /// Whether no slot is under way, nor to be made: the next step begins one, or waits for its turn.
     pub fn is_between_slots(&self) -> bool {
-        self.active.is_none()
+        self.active.is_none() && matches!(self.turn, Turn::Always | Turn::Waits(_))
     }
 
     /// How late the slot under way began, nanoseconds.
@@ -313,6 +358,31 @@ impl PohChain {
     /// By how much the schedule was moved in all, nanoseconds.
     pub fn forgiven_ns(&self) -> u64 {
         self.forgiven_ns
+    }
+
+    fn between(&mut self, now_ns: u64) -> Step {
+        let Config { hashes_per_tick, slot_ns, ticks_per_slot, .. } = self.config;
+        let progress = match &mut self.turn {
+            Turn::Always | Turn::Leads => return self.begin(now_ns),
+            Turn::Waits(skipped) => skipped.go_ahead(hashes_per_tick, slot_ns / ticks_per_slot, now_ns),
+            Turn::Skips(skipped) => skipped.tell(hashes_per_tick),
+        };
+        match (progress, &self.turn) {
+            (Progress::Hashed, _) => Step::Hashed,
+            (Progress::Early(when), _) => Step::Early(when),
+            (Progress::Done, Turn::Skips(skipped)) => {
+                self.hash = skipped.hash();
+                self.turn = Turn::Leads;
+                // It begins when it can: what it skips may have taken its time.
+                self.scheduled_ns = now_ns;
+                self.begin(now_ns)
+            }
+            (Progress::Done, _) => Step::Waiting,
+            (Progress::Tick(hash), _) => {
+                let (slot, parent_slot, num_hashes) = (self.slot, self.parent_slot, hashes_per_tick.unwrap_or(1));
+                Step::Tick(Entry { slot, parent_slot, tick: 0, last: false, num_hashes, hash })
+            }
+        }
     }
 
     fn begin(&mut self, now_ns: u64) -> Step {

@@ -11,6 +11,9 @@
 //!
 //! While the ledger is held (the disk has no room for blocks) no slot begins.
 //!
+//! Where leaders take turns (lead.rs) a slot begins when consensus says so, on the block that it names; shred is told
+//! that block's last Merkle root first.
+//!
 //! The ledger hears of a slot's begin before pack does, so that banks find its bank; and of its end, with the
 //! blockhash, before the next begins.
 //!
@@ -20,10 +23,14 @@
 pub mod chain;
 pub mod check;
 mod demand;
+mod lead;
+mod skipped;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tile_tests;
+#[cfg(test)]
+mod turn_tests;
 
 use std::sync::Arc;
 
@@ -32,12 +39,14 @@ use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 use crate::links::{
-    BANK_POH, DonePacking, Executed, HAD_WORK, LeaderSlot, PACK_POH, POH_PACK, POH_SHRED, PohEntry, PohEntryAt,
-    SLOT_BEGINS, SLOT_ENDED, WORK_WAITS,
+    BANK_POH, CHAINS_TO, DonePacking, Executed, HAD_WORK, LeaderSlot, PACK_POH, POH_PACK, POH_SHRED, PohEntry,
+    PohEntryAt, SLOT_BEGINS, SLOT_ENDED, WORK_WAITS,
 };
 use chain::{Entry, PohChain, Step};
 pub use demand::OnDemand;
 use demand::{Demand, Progress};
+use lead::Order;
+pub use lead::{Lead, Parent};
 
 hearth_tile::counters! {
     /// What poh counts.
@@ -77,6 +86,8 @@ pub struct Config {
     pub chain: chain::Config,
     /// Slots come when there is work; `None`: by the clock.
     pub on_demand: Option<OnDemand>,
+    /// Leaders take turns, as consensus says; `None`: every slot is this node's.
+    pub lead: Option<Arc<Lead>>,
     /// Whose last block the chain goes on from.
     pub ledger: Arc<Ledger>,
 }
@@ -89,7 +100,10 @@ pub struct Poh {
     pack: Port,
     shred: Port,
     demand: Option<Demand>,
-    /// The last slot that ended.
+    lead: Option<Arc<Lead>>,
+    /// The number of the last order that was looked at.
+    heard: u64,
+    /// The block that the slot under way, or the next one, builds on.
     parent_slot: u64,
     /// When the chain has something to do again.
     due_ns: Option<u64>,
@@ -99,7 +113,7 @@ pub struct Poh {
 
 impl Tile for Poh {
     const NAME: &'static str = "poh";
-    const BURST: usize = TOLD_MAX;
+    const BURST: usize = TOLD_MAX + 1;
     type Config = Config;
     type Counters = Counters;
 
@@ -107,14 +121,20 @@ impl Tile for Poh {
         let last = config.ledger.recent_blocks(1)[0];
         let now = host.clock().now();
         let chain = PohChain::new(config.chain, last.slot + 1, last.slot, last.blockhash, now);
+        let mut chain = chain.map_err(|e| host.error(e))?;
+        if config.lead.is_some() {
+            chain.wait_on(last.slot, last.blockhash, now);
+        }
         host.input(BANK_POH)?;
         Ok(Self {
-            chain: chain.map_err(|e| host.error(e))?,
+            chain,
             ledger: config.ledger.clone(),
             pack_in: host.input(PACK_POH)?,
             pack: host.output(POH_PACK)?,
             shred: host.output(POH_SHRED)?,
             demand: config.on_demand.map(|rules| Demand::new(rules, last.slot + 1, now)),
+            lead: config.lead.clone(),
+            heard: 0,
             parent_slot: last.slot,
             due_ns: Some(now),
             left_ns: now,
@@ -145,6 +165,7 @@ impl Tile for Poh {
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         let began = out.now();
+        self.hear_consensus(out);
         if self.chain.is_between_slots()
             && let Err(look_at) = self.may_begin(began)
         {
@@ -226,6 +247,9 @@ impl Poh {
 
     /// Whether the next slot may begin; else when to look again, if ever without being told.
     fn may_begin(&mut self, now: u64) -> Result<(), Option<u64>> {
+        if self.lead.is_some() {
+            return Ok(());
+        }
         if self.ledger.is_held() {
             return Err(Some(now + HELD_NS));
         }
@@ -242,6 +266,29 @@ impl Poh {
         Ok(())
     }
 
+    /// Between slots: what consensus wants of the chain.
+    fn hear_consensus(&mut self, out: &mut Out<'_, Self>) {
+        let Some(lead) = self.lead.as_ref().filter(|_| self.chain.is_between_slots()) else { return };
+        let number = lead.number();
+        if number == self.heard {
+            return;
+        }
+        let now = out.now();
+        let is_held = self.ledger.is_held();
+        // While the disk has no room consensus finds its order untouched, and may take it back.
+        self.heard = if is_held { self.heard } else { number };
+        let Some(Order { parent, make }) = lead.take(!is_held) else { return };
+        // The ticks that were hashed ahead on it count.
+        if self.chain.waits_on() != Some((parent.slot, parent.blockhash)) {
+            self.chain.wait_on(parent.slot, parent.blockhash, now);
+        }
+        if let Some(slot) = make {
+            self.parent_slot = parent.slot;
+            out.publish_control(self.shred, slot, CHAINS_TO, &parent.block_id);
+            self.chain.lead(slot, now);
+        }
+    }
+
     fn tick(&mut self, entry: &Entry, out: &mut Out<'_, Self>) {
         out.count.ticks += 1;
         self.publish(entry, 0, &[], out);
@@ -254,6 +301,10 @@ impl Poh {
             out.count.slots += 1;
             self.parent_slot = slot;
             self.demand.iter_mut().for_each(|demand| demand.ended(now));
+            if let Some(lead) = &self.lead {
+                self.chain.wait_on(slot, entry.hash, now);
+                lead.ended();
+            }
         }
     }
 

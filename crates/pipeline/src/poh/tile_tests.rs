@@ -13,11 +13,19 @@ fn rig(hashes_per_tick: Option<u64>) -> (Rig<Poh>, Arc<Ledger>) {
 }
 
 fn rig_on(hashes_per_tick: Option<u64>, on_demand: Option<OnDemand>) -> (Rig<Poh>, Arc<Ledger>) {
+    rig_with(hashes_per_tick, on_demand, None)
+}
+
+fn rig_with(
+    hashes_per_tick: Option<u64>,
+    on_demand: Option<OnDemand>,
+    lead: Option<Arc<Lead>>,
+) -> (Rig<Poh>, Arc<Ledger>) {
     let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
     let slot_ns = SLOT.as_nanos() as u64;
     let chain = chain::Config { hashes_per_tick, ticks_per_slot: 4, slot_ns, max_microblocks: 100 };
-    let config = Config { chain, on_demand, ledger: ledger.clone() };
+    let config = Config { chain, on_demand, lead, ledger: ledger.clone() };
     (Rig::new(&config, &["bank_poh:0", "bank_poh:1", "pack_poh"], &["poh_pack", "poh_shred"]), ledger)
 }
 
@@ -192,4 +200,44 @@ fn the_chain_verifies() {
     let entries: Vec<_> = hearth_wire::entry::Entries::parse(&batch).unwrap().map(Result::unwrap).collect();
     let last = check::verify_entries(&genesis_hash, &entries, Some(500), 4, 1).unwrap();
     assert_eq!(ledger.recent_blocks(1)[0].blockhash, last);
+}
+
+#[test]
+fn where_leaders_take_turns_a_slot_begins_when_it_is_told_to() {
+    let lead = Arc::new(Lead::default());
+    let (mut rig, ledger) = rig_with(None, None, Some(lead.clone()));
+    rig.run();
+    rig.advance(2 * SLOT);
+    rig.run();
+    assert_eq!((rig.take("poh_pack"), rig.take("poh_shred"), lead.making()), (vec![], vec![], None));
+
+    let genesis = ledger.recent_blocks(1)[0];
+    lead.reset(Parent { slot: genesis.slot, blockhash: genesis.blockhash, block_id: [9; 32] });
+    lead.make(3);
+    assert!(lead.retract(), "nobody has looked");
+    rig.run();
+    assert!(rig.take("poh_pack").is_empty() && lead.making().is_none());
+
+    lead.make(3);
+    rig.run();
+    assert!(!lead.retract() && lead.making() == Some(3) && ledger.bank(3).is_some());
+    assert_eq!(LeaderSlot::read(&rig.take("poh_pack")[0].1).slot, 3);
+    let told = rig.take_control("poh_shred");
+    assert_eq!(told[0], (CHAINS_TO, vec![9; 32]));
+    let skipped = told[1..].iter().map(|(_, bytes)| PohEntry::read(bytes));
+    assert_eq!(skipped.map(|it| (it.slot, it.parent_slot, it.tick)).collect::<Vec<_>>(), [(3, 0, 0); 8]);
+
+    rig.give("pack_poh", 0, &DonePacking { slot: 3, microblocks: 0 }.encode());
+    rig.advance(SLOT);
+    rig.run();
+    assert_eq!((lead.making(), ledger.recent_blocks(1)[0].slot), (None, 3));
+    let controls: Vec<u16> = rig.take_control("poh_pack").iter().map(|(control, _)| *control).collect();
+    assert_eq!(controls, [SLOT_ENDED], "no other slot begins by itself");
+
+    // While the disk has no room the order stays, and can be taken back.
+    ledger.hold(true);
+    lead.reset(Parent { slot: 3, blockhash: ledger.recent_blocks(1)[0].blockhash, block_id: [8; 32] });
+    lead.make(4);
+    rig.run();
+    assert!(ledger.bank(4).is_none() && lead.making() == Some(4) && lead.retract());
 }

@@ -1,6 +1,6 @@
 //! The tile: entries in, signed FEC sets out; in a cluster the shreds of others in, and their sets out.
 //!
-//! reads   `poh_shred`, reliable, where the node makes blocks: every entry, tag = slot; `net_shred`, reliable, in a
+//! reads   `poh_shred`, reliable, where the node makes blocks: every entry, tag = slot; what a slot is chained to; `net_shred`, reliable, in a
 //!         cluster
 //!         (intake.rs); `sign_shred`, reliable: signatures, in the order asked;
 //!         `shred_shred`, reliable: the last root of the slot that another shred tile has made
@@ -25,8 +25,8 @@ use hearth_wire::shred::DATA_PER_SET;
 use super::intake::{self, Cluster, Intake};
 use super::{FecSet, SET_CAPACITY, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
-    Datagram, MICROBLOCK_MTU, NET_SHRED, OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, PortKind, SET_HEADER, SHRED_NET,
-    SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, write_set,
+    CHAINS_TO, Datagram, MICROBLOCK_MTU, NET_SHRED, OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, PortKind, SET_HEADER,
+    SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, write_set,
 };
 
 hearth_tile::counters! {
@@ -108,6 +108,8 @@ pub struct Config {
     pub chained_root: [u8; 32],
     /// The slot after that block's: the first to be made.
     pub first_slot: u64,
+    /// Leaders take turns: poh says to which root a slot's first set is chained. For one shred tile.
+    pub takes_turns: bool,
     /// Who gets every shred.
     pub destinations: Vec<SocketAddr>,
     /// The cluster that the node is in.
@@ -197,13 +199,21 @@ impl Tile for Shred {
         if shreds.is_empty() == config.cluster.is_some() {
             return Err(host.error("a cluster and links from net go together"));
         }
+        if config.takes_turns && peers > 1 {
+            return Err(host.error("a node that takes turns as a leader has one shred tile: layout.shred_tile_count"));
+        }
         let intake = config.cluster.as_ref().map(|cluster| Intake::new(cluster, host, [net, sign, store]));
         Ok(Self {
             shredder: Shredder::new(shredder, config.chained_root),
             first_slot: config.first_slot,
             index,
             peers,
-            next_slot: if index == 0 { config.first_slot } else { 0 },
+            next_slot: match index {
+                // Each slot says itself what it is chained to.
+                _ if config.takes_turns => u64::MAX,
+                0 => config.first_slot,
+                _ => 0,
+            },
             slot: None,
             unsigned: VecDeque::with_capacity(UNSIGNED_MAX + SETS_PER_CALL),
             free: vec![],
@@ -239,7 +249,10 @@ impl Tile for Shred {
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
-        if Some(frag.input()) == self.poh {
+        if Some(frag.input()) == self.poh && frag.control() == CHAINS_TO {
+            let root = frag.payload().try_into().expect("poh tells a root");
+            self.shredder.abandon_slot(root);
+        } else if Some(frag.input()) == self.poh {
             self.on_entry(&PohEntry::read(frag.payload()), out);
         } else if frag.input() == self.answers {
             self.on_signature(frag.tag(), frag.payload(), out);
@@ -322,7 +335,7 @@ impl Shred {
         self.slot = None;
         match self.chain_out {
             Some(port) => out.publish(port, slot + 1, self.shredder.chained_root()),
-            None => self.next_slot = slot + 1,
+            None => self.next_slot = self.next_slot.max(slot + 1),
         }
     }
 

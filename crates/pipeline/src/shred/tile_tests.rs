@@ -21,6 +21,7 @@ fn rig_with(destinations: Vec<SocketAddr>) -> Rig<Shred> {
         shreds_per_slot_max: 32_768,
         chained_root: [9; 32],
         first_slot: 1,
+        takes_turns: false,
         destinations,
         cluster: None,
     };
@@ -124,6 +125,7 @@ fn worst_slot(len: usize, early: bool) -> u32 {
         shreds_per_slot_max: SHREDS,
         chained_root: [9; 32],
         first_slot: 1,
+        takes_turns: false,
         destinations: vec![],
         cluster: None,
     };
