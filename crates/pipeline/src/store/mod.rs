@@ -14,11 +14,13 @@
 //! is kept a block is confirmed once it can be found there too: who hears that a transaction is confirmed may ask for
 //! it at once. A disk that lost data ends the node: what was promised about it may not hold.
 
+mod agreed;
 mod recorder;
 #[cfg(test)]
 mod tests;
 mod voter;
 
+pub use agreed::Agreed;
 pub use recorder::block_meta;
 
 use std::collections::BTreeMap;
@@ -61,7 +63,10 @@ hearth_tile::counters! {
         history_bytes: Gauge,
         /// Pieces of transaction metadata taken.
         history_pieces: Counter,
-        /// The newest block that is durable with all before it.
+        /// Blocks recorded without some of their transactions, for which there was no room while the cluster had not
+        /// confirmed them.
+        history_lost_blocks: Counter,
+        /// The newest block that is durable, with all before it where the node alone makes blocks.
         durable_slot: Gauge,
         /// Votes sent to pack.
         votes: Counter,
@@ -94,8 +99,8 @@ pub struct Config {
     ledger: Arc<Ledger>,
     /// Who votes, where the topology lets it.
     node: Pubkey,
-    /// Others make the blocks: whoever executes them tells the ledger which are durable.
-    follows: bool,
+    /// Others make blocks too: what the cluster agrees on.
+    agreed: Option<Arc<Agreed>>,
 }
 
 impl Config {
@@ -106,7 +111,7 @@ impl Config {
             history: Mutex::new(None),
             ledger,
             node: Pubkey::default(),
-            follows: false,
+            agreed: None,
         }
     }
 
@@ -115,9 +120,9 @@ impl Config {
         Self { history: Mutex::new(Some(history)), ..self }
     }
 
-    /// Of a node that executes a block after it is stored, and tells the ledger then.
-    pub fn following(self) -> Self {
-        Self { follows: true, ..self }
+    /// Of a node in a cluster: blocks are of forks, and count as confirmed when the cluster has confirmed them.
+    pub fn agreeing(self, agreed: Arc<Agreed>) -> Self {
+        Self { agreed: Some(agreed), ..self }
     }
 
     /// Votes for `node`, where the topology has the links for it and the chain a vote account.
@@ -137,9 +142,11 @@ pub struct Store {
     /// When the recorder is to be asked again.
     record_at: Option<u64>,
     voter: Option<Voter>,
-    follows: bool,
+    agreed: Option<Arc<Agreed>>,
     /// The newest block that is durable with all before it.
     durable_slot: u64,
+    /// Where blocks are of forks: those that have just become durable.
+    forks_durable: Vec<u64>,
     /// The newest block that the ledger was told of.
     told_slot: u64,
     /// Slot and parent of the blocks that are whole but not yet durable.
@@ -169,26 +176,36 @@ impl Tile for Store {
         let mut store =
             store.ok_or_else(|| host.error("the block store has a tile already: a node has one store tile"))?;
         let durable_slot = config.ledger.recent_blocks(1)[0].slot;
-        // What a kill left behind the last block of the chain is not part of it: those slots come anew.
-        store.discard_from(durable_slot + 1).map_err(|e| host.error(e))?;
+        if config.agreed.is_none() {
+            // What a kill left behind the last block of the chain is not part of it: those slots come anew.
+            store.discard_from(durable_slot + 1).map_err(|e| host.error(e))?;
+        }
         let waker = host.waker();
         store.on_durable(move || waker.wake());
         let history = config.history.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if history.is_some() == host.inputs_named(BANK_STORE).is_empty() {
+        let has_banks = !host.inputs_named(BANK_STORE).is_empty();
+        if history.is_some() != has_banks && (has_banks || config.agreed.is_none()) {
             return Err(host.error("a history and links from the banks go together"));
         }
         let waker = host.waker();
         let ledger = config.ledger.clone();
-        let recorder = history.map(|history| Recorder::new(history, ledger, durable_slot, move || waker.wake()));
+        let agreed = config.agreed.clone();
+        if let Some(agreed) = &agreed {
+            let waker = host.waker();
+            agreed.on_confirmed(move || waker.wake());
+        }
+        let recorder =
+            history.map(|history| Recorder::new(history, ledger, durable_slot, agreed, move || waker.wake()));
         Ok(Self {
             store: Some(store),
             voter: Voter::new(&config.ledger, &config.node, host)?,
             ledger: config.ledger.clone(),
-            follows: config.follows,
+            agreed: config.agreed.clone(),
             recorder,
             sets: host.inputs_named(SHRED_STORE),
             record_at: None,
             durable_slot,
+            forks_durable: vec![],
             told_slot: durable_slot,
             whole: BTreeMap::new(),
             early: BTreeMap::new(),
@@ -255,6 +272,12 @@ impl Tile for Store {
         out.count.history_bytes = self.recorder.as_ref().map_or(0, Recorder::disk_bytes);
         out.count.waiting_for_room = self.stands.into();
         out.count.durable_slot = self.durable_slot;
+        if let Some(agreed) = &self.agreed {
+            // Blocks that never became whole.
+            self.origins_us = self.origins_us.split_off(&agreed.confirmed());
+            self.whole = self.whole.split_off(&agreed.confirmed());
+        }
+        out.count.history_lost_blocks = self.recorder.as_ref().map_or(0, |recorder| recorder.lost_blocks);
         if let Some(snapshots) = self.ledger.snapshots() {
             out.count.snapshot_slot = snapshots.newest_slot().unwrap_or(0);
             (out.count.snapshots, out.count.failed_snapshots) = snapshots.counts();
@@ -339,13 +362,14 @@ impl Store {
                 self.durable(*slot, parent);
             }
         }
-        let sure = self.recorder.as_ref().map_or(u64::MAX, Recorder::found_slot).min(self.durable_slot);
+        // Of forks each block is durable by itself; which of them count is the cluster's to say.
+        let durable_slot = self.agreed.as_ref().map_or(self.durable_slot, |agreed| agreed.confirmed());
+        let sure = self.recorder.as_ref().map_or(u64::MAX, Recorder::found_slot).min(durable_slot);
         if sure > self.told_slot {
             self.told_slot = sure;
             // Where the node votes, the ledger hears of the block once it has voted for it.
             match &mut self.voter {
                 Some(voter) => voter.durable(sure),
-                None if self.follows => {}
                 None => self.ledger.mark_stored(sure),
             }
             return Poll::Busy;
@@ -381,6 +405,13 @@ impl Store {
 
     /// Tells of the sets that have become durable.
     fn tell_latencies(&mut self, out: &mut Out<'_, Self>) {
+        for slot in self.forks_durable.drain(..) {
+            let origins_us = self.origins_us.remove(&slot).unwrap_or_default();
+            origins_us.into_iter().for_each(|origin_us| out.record_latency(0, origin_us, out.now()));
+        }
+        if self.agreed.is_some() {
+            return;
+        }
         while let Some(slot) = self.origins_us.first_entry()
             && *slot.key() <= self.durable_slot
         {
@@ -390,6 +421,11 @@ impl Store {
 
     /// A block is durable: the ledger hears of it once its parent is.
     fn durable(&mut self, slot: u64, parent: u64) {
+        if self.agreed.is_some() {
+            self.durable_slot = self.durable_slot.max(slot);
+            self.forks_durable.push(slot);
+            return;
+        }
         self.early.insert(parent, slot);
         while let Some(next) = self.early.remove(&self.durable_slot) {
             self.durable_slot = next;

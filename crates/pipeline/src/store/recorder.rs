@@ -2,7 +2,8 @@
 //!
 //! reads   batches of metadata, in pieces; which blocks are whole; the ledger's summaries of them
 //! writes  the history: batches as they come, a block once it is whole here and in the block store
-//! memory  one batch of each bank, at most 16 MiB; 24 B for each whole block that is not closed
+//! memory  one batch of each bank, at most 16 MiB; 24 B for each whole block that is not closed; where others make
+//!         blocks too what [`Agreed`] holds
 //! drops   nothing: with the disk full it takes no more, and the banks wait
 //! source  [`hearth_ledger::history`]
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use hearth_ledger::history::{BlockMeta, History, HistoryError, Reward, RewardKind};
 use hearth_ledger::{BlockSummary, Ledger};
 
+use super::Agreed;
 use crate::links::MORE;
 
 /// Block summaries that are searched: as many as the ledger keeps.
@@ -29,13 +31,26 @@ pub(super) struct Recorder {
     closed: u64,
     /// The disk did not take what was to be written.
     stuck: bool,
+    /// Where others make blocks too: a block is closed once the cluster has confirmed it.
+    agreed: Option<Arc<Agreed>>,
+    /// The block that the disk had no room to close.
+    closing: Option<BlockMeta>,
+    /// Blocks closed without some of their transactions, for which there was no room while they waited.
+    pub lost_blocks: u64,
 }
 
 impl Recorder {
     /// Goes on behind the last block of the chain, `slot`. `tell` is called whenever there may be something to do.
-    pub fn new(history: History, ledger: Arc<Ledger>, slot: u64, tell: impl Fn() + Send + Sync + 'static) -> Self {
+    pub fn new(
+        history: History,
+        ledger: Arc<Ledger>,
+        slot: u64,
+        agreed: Option<Arc<Agreed>>,
+        tell: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
         history.on_indexed(tell);
-        Self { history, ledger, pieces: vec![], whole: BTreeMap::new(), closed: slot, stuck: false }
+        let (pieces, whole) = (vec![], BTreeMap::new());
+        Self { history, ledger, pieces, whole, closed: slot, stuck: false, agreed, closing: None, lost_blocks: 0 }
     }
 
     /// Whether more batches may be given now.
@@ -51,23 +66,31 @@ impl Recorder {
         let batch = &mut self.pieces[input];
         if control & MORE != 0 {
             batch.extend_from_slice(piece);
-        } else if batch.is_empty() {
-            self.history.append(piece);
+            return;
+        }
+        let mut append = |batch: &[u8]| match &self.agreed {
+            Some(agreed) => agreed.add(batch),
+            None => self.history.append(batch),
+        };
+        if batch.is_empty() {
+            append(piece);
         } else {
             batch.extend_from_slice(piece);
-            self.history.append(batch);
+            append(batch);
             batch.clear();
         }
     }
 
     /// A block is whole in the block store.
     pub fn whole(&mut self, slot: u64, parent: u64) {
-        self.whole.insert(slot, parent);
+        if self.agreed.is_none() {
+            self.whole.insert(slot, parent);
+        }
     }
 
     /// Whether a block waits to be closed.
     pub fn is_waiting(&self) -> bool {
-        !self.whole.is_empty()
+        self.agreed.as_ref().map_or(!self.whole.is_empty(), |agreed| agreed.confirmed() > self.closed)
     }
 
     /// The last block that can be found.
@@ -92,6 +115,9 @@ impl Recorder {
 
     fn close_some(&mut self) -> Result<bool, HistoryError> {
         self.history.write_some()?;
+        if let Some(agreed) = self.agreed.clone() {
+            return self.close_confirmed(&agreed);
+        }
         let mut any = false;
         // The chain is a line: blocks are closed in its order.
         while let Some((&slot, &parent)) = self.whole.first_key_value()
@@ -104,6 +130,35 @@ impl Recorder {
             any = true;
         }
         Ok(any)
+    }
+
+    fn close_confirmed(&mut self, agreed: &Agreed) -> Result<bool, HistoryError> {
+        let mut any = false;
+        loop {
+            // After a full disk the same block is closed again before anything is appended.
+            let Some(block) = self.closing.take().or_else(|| self.append_confirmed(agreed)) else { return Ok(any) };
+            if let Err(why) = self.history.close(&block) {
+                self.closing = Some(block);
+                return Err(why);
+            }
+            self.closed = block.slot;
+            any = true;
+        }
+    }
+
+    /// Appends the batches of the next block that the cluster has confirmed, once they are all here.
+    fn append_confirmed(&mut self, agreed: &Agreed) -> Option<BlockMeta> {
+        let confirmed = agreed.confirmed();
+        if confirmed <= self.closed || !self.history.has_room() {
+            return None;
+        }
+        let blocks = self.ledger.recent_blocks(SUMMARIES);
+        let block = blocks.iter().rev().find(|block| block.slot > self.closed && block.slot <= confirmed)?;
+        let parent = blocks.iter().find(|parent| parent.slot == block.parent)?;
+        let (batches, is_lost) = agreed.take(block.slot, block.counts.committed)?;
+        batches.iter().for_each(|batch| self.history.append(batch));
+        self.lost_blocks += u64::from(is_lost);
+        Some(block_meta(block, parent))
     }
 
     /// What is to be remembered of a block; `None` until it has ended and all its transactions are here.

@@ -230,3 +230,49 @@ fn a_block_is_confirmed_once_its_history_can_be_found() {
     assert_eq!(signatures, [1, 2, 3], "in the order of the microblocks");
     assert_eq!(reader.of_address(&[6; 32], 1, (None, None), 9).unwrap().len(), 3);
 }
+
+#[test]
+fn in_a_cluster_what_it_confirms_is_confirmed() {
+    let dir = Dir::new("agreed");
+    let (store, _) = BlockStore::open(&dir.0, small()).unwrap();
+    let reader = store.reader();
+    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let agreed = Arc::new(Agreed::default());
+    let config = Config::new(store, ledger.clone()).agreeing(agreed.clone());
+    let mut rig = Rig::<Store>::new(&config, &["shred_store:0"], &[]);
+    for slot in [1, 3] {
+        ledger.begin_slot(slot, ledger.recent_blocks(1)[0].slot).unwrap();
+        ledger.end_slot(slot, [slot as u8; 32]).unwrap();
+    }
+    // 2 is a fork on 1; 3 says that it is on 2, which is no matter here.
+    [1, 2, 3].iter().for_each(|slot| rig.give("shred_store:0", 0, &set(*slot, 0, true)));
+    rig.run();
+    run_until(&mut rig, "slot 3 to be durable", || reader.durable_slot() == Some(3));
+    let confirmed = || ledger.slot(Commitment::Confirmed);
+    assert_eq!((confirmed(), rig.count().blocks), (0, 3));
+    agreed.confirm(1);
+    run_until(&mut rig, "slot 1", || confirmed() == 1);
+    agreed.confirm(3);
+    run_until(&mut rig, "slot 3", || confirmed() == 3);
+}
+
+#[test]
+fn in_a_cluster_nothing_that_is_there_is_discarded_at_the_start() {
+    let dir = Dir::new("kept");
+    let open = || BlockStore::open(&dir.0, small()).unwrap().0;
+    let (mut rig, ..) = rig(&dir, small());
+    rig.give("shred_store:0", 0, &set(1, 0, true));
+    rig.give("shred_store:0", 0, &set(2, 0, false));
+    rig.run();
+    drop(rig);
+    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let store = open();
+    let reader = store.reader();
+    let config = Config::new(store, ledger).agreeing(Arc::new(Agreed::default()));
+    let rig = Rig::<Store>::new(&config, &["shred_store:0"], &[]);
+    let kept: Vec<(u64, bool)> = reader.slots(.., 9).iter().map(|slot| (slot.slot, slot.whole)).collect();
+    assert_eq!(kept, [(1, true), (2, false)]);
+    drop(rig);
+}
