@@ -23,6 +23,8 @@ use crate::vote_state::{Lockout, VoteState};
 const MAX_VOTES: usize = 31;
 /// The vote program's instruction by which a whole tower is told.
 const TOWER_SYNC: u32 = 14;
+/// The same where the vote leaves a fork.
+const TOWER_SYNC_SWITCH: u32 = 15;
 
 /// What a vote is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,28 +91,54 @@ impl Tower {
     pub fn message(&mut self, node: &Pubkey, vote: &Pubkey, block: &VotedBlock, unix_timestamp: i64) -> Message {
         let timestamp = (unix_timestamp >= self.last_timestamp).then_some(unix_timestamp);
         self.last_timestamp = self.last_timestamp.max(unix_timestamp);
+        let told = Told { votes: self.votes.make_contiguous(), root: self.root, timestamp, is_switch: false };
+        told.message(node, vote, block)
+    }
+}
+
+/// A tower as a vote tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// The votes that bind, the oldest first.
+    pub votes: &'a [Lockout],
+    /// The root.
+    pub root: Option<u64>,
+    /// Unix time in seconds.
+    pub timestamp: Option<i64>,
+    /// Whether the fork of the vote before is left. The proof that it may be is not looked at by the cluster, and is of
+    /// zeros.
+    pub is_switch: bool,
+}
+
+impl Told<'_> {
+    /// The message by which `node` tells it, whose newest vote is for `block`, with its account `vote`.
+    pub fn message(&self, node: &Pubkey, vote: &Pubkey, block: &VotedBlock) -> Message {
         let instruction = Instruction {
             program_id: VOTE_PROGRAM,
             accounts: vec![AccountMeta::writable(*vote, false), AccountMeta::readonly(*node, true)],
-            data: self.instruction(block, timestamp),
+            data: self.instruction(block),
         };
         Message::compile(node, &[instruction], &block.blockhash).expect("31 votes fit a packet")
     }
 
-    fn instruction(&self, block: &VotedBlock, timestamp: Option<i64>) -> Vec<u8> {
-        let mut data = TOWER_SYNC.to_le_bytes().to_vec();
+    fn instruction(&self, block: &VotedBlock) -> Vec<u8> {
+        let tag = if self.is_switch { TOWER_SYNC_SWITCH } else { TOWER_SYNC };
+        let mut data = tag.to_le_bytes().to_vec();
         data.extend(self.root.unwrap_or(u64::MAX).to_le_bytes());
         compact::write(self.votes.len() as u16, &mut data);
         let mut before = self.root.unwrap_or(0);
-        for vote in &self.votes {
+        for vote in self.votes {
             variable(vote.slot - before, &mut data);
             data.push(vote.confirmation_count as u8);
             before = vote.slot;
         }
         data.extend(block.bank_hash);
-        data.push(timestamp.is_some().into());
-        data.extend(timestamp.into_iter().flat_map(i64::to_le_bytes));
+        data.push(self.timestamp.is_some().into());
+        data.extend(self.timestamp.into_iter().flat_map(i64::to_le_bytes));
         data.extend(block.block_id);
+        if self.is_switch {
+            data.extend([0; 32]);
+        }
         data
     }
 }
@@ -152,16 +180,30 @@ pub fn is_vote(txn: &Txn<'_>) -> bool {
     calls_vote && instructions.next().is_none() && txn.signatures().len() <= 2
 }
 
-/// What a vote is for, if the transaction tells a whole tower: the vote account, the newest slot voted for, and the
-/// hash of
-/// its bank.
-pub fn voted_for(txn: &Txn<'_>) -> Option<(Pubkey, u64, Hash)> {
+/// What a transaction's vote is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Voted {
+    /// The vote account.
+    pub account: Pubkey,
+    /// The newest slot voted for.
+    pub slot: u64,
+    /// The hash of its bank.
+    pub bank_hash: Hash,
+    /// The root of its last FEC set.
+    pub block_id: Hash,
+}
+
+/// What a vote is for, if the transaction tells a whole tower. Its signatures are not looked at.
+pub fn voted_for(txn: &Txn<'_>) -> Option<Voted> {
     if !is_vote(txn) {
         return None;
     }
     let call = txn.instructions().next()?;
     let account = *txn.account_keys().get(usize::from(*call.accounts.first()?))?;
-    let tower = call.data.strip_prefix(&TOWER_SYNC.to_le_bytes())?;
+    let (tag, tower) = call.data.split_first_chunk()?;
+    if ![TOWER_SYNC, TOWER_SYNC_SWITCH].contains(&u32::from_le_bytes(*tag)) {
+        return None;
+    }
     let (root, rest) = tower.split_first_chunk()?;
     let (count, at) = compact::read(rest, 0).ok()?;
     let mut slot = Some(u64::from_le_bytes(*root)).filter(|root| *root != u64::MAX).unwrap_or(0);
@@ -172,7 +214,12 @@ pub fn voted_for(txn: &Txn<'_>) -> Option<(Pubkey, u64, Hash)> {
         slot = slot.checked_add(offset)?;
         rest = rest.get(1..)?;
     }
-    (count > 0).then_some((account, slot, *rest.first_chunk()?))
+    let (bank_hash, rest) = rest.split_first_chunk()?;
+    let block_id = match rest.split_first()? {
+        (0, rest) => rest.first_chunk()?,
+        (_, rest) => rest.get(8..)?.first_chunk()?,
+    };
+    (count > 0).then_some(Voted { account, slot, bank_hash: *bank_hash, block_id: *block_id })
 }
 
 /// What [`variable`] wrote, and what is behind it.

@@ -38,8 +38,13 @@ proptest! {
             prop_assert!(!tower.vote(slot), "once for a slot");
         }
         let bytes = tower.clone().message(&NODE, &VOTE, &block(slot), 9).sign_with(|_, _| [7; 64]);
-        prop_assert_eq!(voted_for(&Txn::parse(&bytes).unwrap()), Some((VOTE, slot, [3; 32])));
-        let told = tower.instruction(&block(slot), Some(-7));
+        let voted = Voted { account: VOTE, slot, bank_hash: [3; 32], block_id: [4; 32] };
+        prop_assert_eq!(voted_for(&Txn::parse(&bytes).unwrap()), Some(voted));
+        let told = |timestamp, is_switch| {
+            let votes: Vec<_> = tower.votes.iter().copied().collect();
+            let told = Told { votes: &votes, root: tower.root(), timestamp, is_switch };
+            (told.instruction(&block(slot)), told.message(&NODE, &VOTE, &block(slot)).sign_with(|_, _| [7; 64]))
+        };
         let votes = tower.votes.iter();
         let lockouts = votes.map(|v| TheirLockout::new_with_confirmation_count(v.slot, v.confirmation_count));
         let sync = TowerSync {
@@ -49,7 +54,12 @@ proptest! {
             timestamp: Some(-7),
             block_id: [4; 32].into(),
         };
-        prop_assert_eq!(told, bincode::serialize(&VoteInstruction::TowerSync(sync)).unwrap());
+        prop_assert_eq!(told(Some(-7), false).0, bincode::serialize(&VoteInstruction::TowerSync(sync.clone())).unwrap());
+        let switch = TowerSync { timestamp: None, ..sync };
+        let switch = VoteInstruction::TowerSyncSwitch(switch, [0; 32].into());
+        let (instruction, transaction) = told(None, true);
+        prop_assert_eq!(instruction, bincode::serialize(&switch).unwrap());
+        prop_assert_eq!(voted_for(&Txn::parse(&transaction).unwrap()), Some(voted));
     }
 }
 

@@ -258,13 +258,15 @@ impl PohChain {
         }
     }
 
-    /// Makes `slot` on the block that it waits on, from `now_ns` on. For a chain that waits, and a slot above that
-    /// block's.
+    /// Makes `slot` on the block that it waits on, from `now_ns` on, or on its own last one from when that should have
+    /// ended. For a chain that waits, and a slot above that block's.
     pub fn lead(&mut self, slot: u64, now_ns: u64) {
         if let Turn::Waits(mut skipped) = std::mem::replace(&mut self.turn, Turn::Leads) {
             skipped.tell_until(slot, self.config.ticks_per_slot);
+            if skipped.parent() != (slot - 1, self.hash) {
+                (self.scheduled_ns, self.took_ns) = (now_ns, 0);
+            }
             (self.slot, self.parent_slot, self.since_entry) = (slot, skipped.parent().0, 0);
-            (self.scheduled_ns, self.took_ns) = (now_ns, 0);
             self.turn = Turn::Skips(skipped);
         }
     }
@@ -371,10 +373,12 @@ impl PohChain {
             (Progress::Hashed, _) => Step::Hashed,
             (Progress::Early(when), _) => Step::Early(when),
             (Progress::Done, Turn::Skips(skipped)) => {
+                // What it skips may have taken its time.
+                if skipped.parent().0 + 1 < self.slot {
+                    self.scheduled_ns = now_ns;
+                }
                 self.hash = skipped.hash();
                 self.turn = Turn::Leads;
-                // It begins when it can: what it skips may have taken its time.
-                self.scheduled_ns = now_ns;
                 self.begin(now_ns)
             }
             (Progress::Done, _) => Step::Waiting,
