@@ -10,7 +10,7 @@
 
 use hearth_ledger::blockstore::{Block, Reader, StoreError};
 use hearth_ledger::history::{BatchWriter, History, HistoryError};
-use hearth_ledger::{Executor, Genesis, Ledger, Outcome, SlotError};
+use hearth_ledger::{BlockSummary, Executor, Genesis, Ledger, Outcome, SlotError};
 use hearth_pipeline::bank::record_transaction;
 use hearth_pipeline::poh;
 use hearth_pipeline::store::block_meta;
@@ -62,6 +62,14 @@ pub enum ReplayError {
         slot: u64,
         /// Why.
         source: poh::check::BlockError,
+    },
+    /// A signature in a block.
+    #[error("slot {slot}: a transaction of the block has a wrong signature, {signature}")]
+    Signature {
+        /// The slot.
+        slot: u64,
+        /// The transaction's first signature.
+        signature: String,
     },
     /// A transaction of the block does not land.
     #[error("slot {slot}: transaction {index} of the block does not land: {outcome:?}")]
@@ -197,6 +205,40 @@ fn one_block(
     worker: &mut Worker<'_>,
     done: &mut Replayed,
 ) -> Result<[u8; 32], ReplayError> {
+    let mut missing = worker.missing.as_mut().filter(|missing| block.info.slot > missing.history.last_slot());
+    let mut record = missing.as_mut().map(|missing| {
+        |at: (u64, u64), txns: &[Txn<'_>], outcomes: &[Outcome], executor: &Executor| {
+            missing.record(at, txns, outcomes, executor)
+        }
+    });
+    let record = record.as_mut().map(|record| record as &mut Record<'_>);
+    let ended = execute_block(ledger, genesis, block, parent_hash, &mut worker.executor, record)?;
+    done.transactions += ended.counts.committed;
+    if let Some(missing) = missing {
+        missing.history.close(&block_meta(&ended, &ledger.recent_blocks(2)[1]))?;
+    }
+    ledger.mark_stored(ended.slot);
+    Ok(ended.blockhash)
+}
+
+/// Told of what became of each entry's transactions: slot and number of the entry, the transactions, their outcomes,
+/// and who executed them, with its records.
+pub type Record<'a> =
+    dyn FnMut((u64, u64), &[Txn<'_>], &[Outcome], &Executor) -> Result<(), HistoryError> + 'a;
+
+/// Executes a block on the ledger's last, which ended with `parent_hash`, once its hash chain and its ticks are found to
+/// be right. Signatures are not checked.
+///
+/// # Errors
+/// It does not execute as its leader did; then its slot may have begun and not ended.
+pub fn execute_block(
+    ledger: &Ledger,
+    genesis: &Genesis,
+    block: &Block,
+    parent_hash: &[u8; 32],
+    executor: &mut Executor,
+    mut record: Option<&mut Record<'_>>,
+) -> Result<BlockSummary, ReplayError> {
     let (slot, parent) = (block.info.slot, block.info.parent_slot);
     let entries = entries(&block.data).map_err(|source| ReplayError::Entries { slot, source })?;
     let config = genesis.config();
@@ -206,26 +248,19 @@ fn one_block(
         .map_err(|source| ReplayError::Chain { slot, source })?;
     let bank = ledger.begin_slot(slot, parent).map_err(|source| ReplayError::Slot { slot, source })?;
     let (mut outcomes, mut index) = (vec![], 0);
-    let mut missing = worker.missing.as_mut().filter(|missing| slot > missing.history.last_slot());
-    worker.executor.set_recording(missing.is_some());
+    executor.set_recording(record.is_some());
     for (number, entry) in (0..).zip(entries.iter().filter(|e| !e.is_tick())) {
         let txns: Vec<Txn<'_>> = entry.transactions().collect();
-        bank.execute(&mut worker.executor, &txns, &mut outcomes);
+        bank.execute(executor, &txns, &mut outcomes);
         if let Some(at) = outcomes.iter().position(|o| !o.is_committed()) {
             return Err(ReplayError::DoesNotLand { slot, index: index + at, outcome: outcomes[at] });
         }
-        if let Some(missing) = &mut missing {
-            missing.record((slot, number), &txns, &outcomes, &worker.executor)?;
+        if let Some(record) = &mut record {
+            record((slot, number), &txns, &outcomes, executor)?;
         }
         index += txns.len();
     }
-    done.transactions += index as u64;
-    let ended = ledger.end_slot(slot, hash).map_err(|source| ReplayError::Slot { slot, source })?;
-    if let Some(missing) = missing {
-        missing.history.close(&block_meta(&ended, &ledger.recent_blocks(2)[1]))?;
-    }
-    ledger.mark_stored(slot);
-    Ok(hash)
+    ledger.end_slot(slot, hash).map_err(|source| ReplayError::Slot { slot, source })
 }
 
 /// What executes, and what remembers.

@@ -58,4 +58,5 @@ pub use fees::Fee;
 pub use genesis::{Genesis, GenesisConfig, GenesisError};
 pub use ledger::{BlockSummary, FeeReward, Ledger, LedgerConfig, SlotError};
 pub use status_cache::{StatusCache, StatusCacheConfig};
+pub use vote_state::{Lockout, VoteState};
 pub use view::{Commitment, LatestBlockhash, SignatureStatus, StateView};

@@ -14,16 +14,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hearth_cluster::gossip::{Config as GossipConfig, Event, Gossip, Outbox};
+use hearth_cluster::gossip::{Config as GossipConfig, Cursor, Event, Gossip, Outbox};
 use hearth_cluster::view::{View, Views};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::Ledger;
 use hearth_rpc::ClusterNode;
 use hearth_tile::counters::put;
 use hearth_wire::Pubkey;
-use hearth_wire::gossip::{ContactInfo, SocketKind};
+use hearth_wire::gossip::{ContactInfo, CrdsData, SocketKind};
 
 use super::echo::EchoServer;
+use super::talk::{Heard, Say, Talk};
 use super::{Words, now_ms};
 
 /// The longest wait for a datagram: what else is due waits no longer.
@@ -40,6 +41,8 @@ const SLOT_MS: u64 = 400;
 pub struct Seen {
     /// For the tiles.
     pub views: Arc<Views>,
+    /// Votes and slots, from and for consensus.
+    pub talk: Talk,
     nodes: Mutex<Vec<ClusterNode>>,
     /// Another process has this node's key.
     pub is_double: AtomicBool,
@@ -98,6 +101,8 @@ impl GossipThread {
             seen: Arc::clone(&seen),
             view_at: 0,
             stakes_at: 0,
+            votes: Cursor::default(),
+            slots: Cursor::default(),
         };
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("gossip".into()).spawn(move || driver.run(&stopped))?;
@@ -119,6 +124,9 @@ struct Driver {
     seen: Arc<Seen>,
     view_at: u64,
     stakes_at: u64,
+    /// How far votes and slots were read.
+    votes: Cursor,
+    slots: Cursor,
 }
 
 impl Driver {
@@ -130,7 +138,9 @@ impl Driver {
                 self.stakes_at = now + STAKES_MS;
                 self.stakes();
             }
+            self.say(now);
             self.gossip.tick(now, &mut out);
+            self.hear();
             let wait = self.gossip.next_tick().saturating_sub(now).clamp(1, WAIT_MAX_MS);
             // A wait of at least a millisecond is one that the system takes.
             let _ = self.socket.set_read_timeout(Some(Duration::from_millis(wait)));
@@ -153,6 +163,42 @@ impl Driver {
             if now >= self.view_at {
                 self.view_at = now + VIEW_MS;
                 self.view();
+            }
+        }
+    }
+
+    /// Says what consensus wants said.
+    fn say(&mut self, now: u64) {
+        for what in self.seen.talk.to_say() {
+            // The only errors are of slots beyond all slots and of what is no vote, which this node does not make.
+            let _ = match what {
+                Say::Vote(transaction) => self.gossip.publish_vote(&transaction, now),
+                Say::Slots(slots) => self.gossip.publish_epoch_slots(&slots, now),
+            };
+        }
+    }
+
+    /// Tells consensus of what others say.
+    fn hear(&mut self) {
+        let (talk, own) = (&self.seen.talk, *self.gossip.identity());
+        for value in self.gossip.votes(&mut self.votes) {
+            if let CrdsData::Vote(vote) = value.data()
+                && vote.from != own
+            {
+                talk.hear(Heard::Vote(vote.transaction.to_vec()));
+            }
+        }
+        for value in self.gossip.epoch_slots(&mut self.slots) {
+            let CrdsData::EpochSlots(told) = value.data() else { continue };
+            let (mut slots, root) = (vec![], talk.root());
+            let mut add = |slot| {
+                if slot > root {
+                    slots.push(slot);
+                }
+            };
+            told.runs.iter().for_each(|run| run.for_each(&mut add));
+            if !slots.is_empty() && told.from != own {
+                talk.hear(Heard::Slots(told.from, slots));
             }
         }
     }

@@ -13,6 +13,7 @@ pub mod gossip;
 pub mod join;
 pub mod repair;
 pub mod replay;
+pub mod talk;
 
 use std::net::SocketAddrV4;
 use std::sync::{Arc, OnceLock};

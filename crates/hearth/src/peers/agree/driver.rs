@@ -1,0 +1,495 @@
+//! driver: what the thread does in a turn.
+//!
+//! reads   the block store, gossip's talk, poh's word, the clock
+//! writes  the ledger, orders, votes
+//! memory  see mod.rs
+//! drops   see mod.rs
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use hearth_cluster::consensus::{
+    Action, BankId, Clock, Config, Consensus, EpochStakes, FrozenBank, LeaderView, Lockout, Stakes, TICKS_PER_SLOT,
+    TowerVote, VoteAccount, VoteStake,
+};
+use hearth_ledger::Ledger;
+use hearth_ledger::blockstore::{Block, Reader, SlotInfo};
+use hearth_ledger::tower::voted_for;
+use hearth_pipeline::poh::Parent;
+use hearth_tile::CounterSet;
+use hearth_tile::counters::put;
+use hearth_wire::base58::encode_32;
+use hearth_wire::{Hash, Pubkey};
+
+use super::execute::Replay;
+use super::forks::{Forks, Frozen};
+use super::{AgreeError, Start, saved, vote};
+use crate::peers::talk::{Heard, Say};
+use crate::peers::{Words, now_ms};
+use crate::replay::{ReplayError, entries};
+use crate::say::note;
+
+/// Blocks of the ledger's line that are looked at: as many as it keeps.
+const LINE: usize = 512;
+/// Slots above the root in which a block to execute is looked for.
+const LOOKED_AT: usize = 4_096;
+
+hearth_tile::counters! {
+    /// What agreement counts.
+    pub struct Counts {
+        /// Blocks of others that were executed.
+        executed_blocks: Counter,
+        /// Transactions in them.
+        executed_transactions: Counter,
+        /// Blocks that cannot be executed: they break the cluster's rules.
+        dead_blocks: Counter,
+        /// Times that the ledger left a fork for another.
+        forks_left: Counter,
+        /// Blocks executed again, on the way to another fork.
+        executed_again_blocks: Counter,
+        /// Votes sent, those that were sent again included.
+        votes: Counter,
+        /// Votes of others heard in gossip that count.
+        heard_votes: Counter,
+        /// Votes of others heard in gossip that do not: not signed by who may, or old.
+        refused_votes: Counter,
+        /// Turns as a leader that were begun, each of one slot.
+        begun_slots: Counter,
+        /// Own blocks that too few were seen to have.
+        unseen_blocks: Counter,
+        /// Slots whose block here is not the one that the cluster has, and was dropped.
+        dumped_slots: Counter,
+        /// The newest slot that is executed.
+        head_slot: Gauge,
+        /// The newest slot that two thirds of the stake have voted for.
+        confirmed_slot: Gauge,
+        /// The root.
+        root_slot: Gauge,
+        /// Blocks above the root, of all forks.
+        unrooted_blocks: Gauge,
+    }
+}
+
+/// The thread's state.
+pub struct Driver {
+    start: Start,
+    consensus: Consensus,
+    forks: Forks,
+    /// Slots whose blocks cannot be executed.
+    dead: BTreeSet<u64>,
+    replay: Replay,
+    /// What is built on, and since when.
+    reset: (u64, Instant),
+    /// The newest block that is confirmed and was not on the ledger's line yet.
+    confirmed: Option<BankId>,
+    /// The newest slot that two thirds have rooted.
+    finalized: u64,
+    /// The slot that poh makes.
+    making: Option<u64>,
+    /// Epochs whose stakes consensus knows.
+    epochs: BTreeSet<u64>,
+    slot_ns: u128,
+    counts: Counts,
+}
+
+impl Driver {
+    /// Begins at the ledger's last block.
+    pub fn new(start: Start) -> Result<Self, AgreeError> {
+        let Start { ledger, .. } = &start;
+        let tower = saved::tower(&start.folder, &start.node)?;
+        let head = ledger.recent_blocks(1)[0];
+        let (slot, hash) = ledger.hash_all();
+        let root =
+            Frozen { id: BankId { slot, hash }, parent: head.parent, block_id: start.block_id, blockhash: head.blockhash };
+        let epoch = ledger.epoch_schedule().epoch(slot);
+        let first_slot = ledger.epoch_schedule().first_slot(epoch);
+        let stakes = Stakes::new(first_slot, epoch_stakes(ledger, epoch).unwrap_or_default());
+        let config = Config {
+            node: start.node,
+            vote_account: start.voter.as_ref().map(|voter| voter.account),
+            // Who has lost what it voted for and made must neither vote nor lead otherwise than it did.
+            waits_for_rooted_vote: tower.is_none() && slot > start.genesis.config().genesis_slot,
+        };
+        let bank = FrozenBank {
+            id: root.id,
+            parent: root.id,
+            block_id: root.block_id,
+            leader: leader(ledger, slot).unwrap_or_default(),
+            votes: vote_accounts(ledger),
+        };
+        let ancestors = ledger.recent_blocks(LINE).iter().skip(1).map(|block| block.slot).collect();
+        let consensus = Consensus::new(config, hearth_cluster::consensus::Start { bank, ancestors }, stakes, tower)?;
+        start.agreed.confirm(slot);
+        start.seen.talk.set_root(slot);
+        Ok(Self {
+            consensus,
+            forks: Forks::new(root),
+            dead: BTreeSet::new(),
+            replay: Replay::new(start.recording.clone()),
+            reset: (slot, Instant::now()),
+            confirmed: None,
+            finalized: 0,
+            making: None,
+            epochs: BTreeSet::from([epoch]),
+            slot_ns: u128::from(start.genesis.config().slot_ms) * 1_000_000,
+            counts: Counts::default(),
+            start,
+        })
+    }
+
+    /// Does what is to be done; whether there was anything.
+    ///
+    /// # Errors
+    /// The node can no longer be in its cluster.
+    pub fn turn(&mut self) -> Result<bool, AgreeError> {
+        self.hear();
+        let is_making = self.start.maker.as_ref().is_some_and(|maker| maker.lead.making().is_some());
+        let mut work = false;
+        if !is_making {
+            work = match self.making {
+                Some(slot) => self.own_block(slot)?,
+                None => self.replay_one()?,
+            };
+        }
+        let (bank, since) = self.reset;
+        let ticks = since.elapsed().as_nanos() * u128::from(TICKS_PER_SLOT) / self.slot_ns;
+        let clock = Clock { now_ms: now_ms(), tick_height: (bank + 1) * TICKS_PER_SLOT + ticks as u64 };
+        let view =
+            View { node: &self.start.node, ledger: &self.start.ledger, reader: &self.start.reader, dead: &self.dead };
+        for action in self.consensus.step(clock, &view) {
+            work = true;
+            self.act(action)?;
+        }
+        Ok(work)
+    }
+
+    /// Tells what was counted.
+    pub fn count(&self, words: &Words) {
+        let Some(words) = words.get() else { return };
+        words.words().iter().zip(self.counts.values()).for_each(|(word, value)| put(word, value));
+    }
+
+    /// Takes what gossip has heard.
+    fn hear(&mut self) {
+        for heard in self.start.seen.talk.heard() {
+            match heard {
+                Heard::Vote(transaction) => {
+                    let voted = vote::heard(&self.start.ledger, &transaction);
+                    let told = voted.map(|voted| {
+                        let id = BankId { slot: voted.slot, hash: voted.bank_hash };
+                        self.consensus.on_vote(&voted.account, id).is_ok()
+                    });
+                    self.counts.heard_votes += u64::from(told == Some(true));
+                    self.counts.refused_votes += u64::from(told != Some(true));
+                }
+                Heard::Slots(node, slots) => {
+                    slots.iter().for_each(|slot| self.consensus.on_has_slot(&node, *slot));
+                }
+            }
+        }
+    }
+
+    /// Poh has made a slot to its end: its block is as others', once it is on disk.
+    fn own_block(&mut self, slot: u64) -> Result<bool, AgreeError> {
+        let Start { ledger, reader, .. } = &self.start;
+        let Some(Block { info, block_id, .. }) = reader.block(slot).map_err(ReplayError::from)? else {
+            return Ok(false);
+        };
+        if !info.whole {
+            return Ok(false);
+        }
+        self.making = None;
+        let block = ledger.recent_blocks(1)[0];
+        debug_assert_eq!((block.slot, block.parent), (slot, info.parent_slot), "nobody else has the ledger meanwhile");
+        self.froze(slot, info.parent_slot, block_id);
+        Ok(true)
+    }
+
+    /// Executes a block that is whole, if there is one.
+    fn replay_one(&mut self) -> Result<bool, AgreeError> {
+        let Some(info) = self.next() else { return Ok(false) };
+        let Some(block) = self.start.reader.block(info.slot).map_err(ReplayError::from)? else { return Ok(false) };
+        if !self.is_chained(&info)? {
+            self.died(info.slot, &"its first set is chained to another block than the parent here");
+            return Ok(true);
+        }
+        self.go_to(info.parent_slot)?;
+        let Start { ledger, genesis, agreed, .. } = &self.start;
+        match self.replay.block(ledger, genesis, &block, false) {
+            Ok(done) => {
+                if self.start.recording.is_some() {
+                    agreed.record(info.slot, done.batches);
+                }
+                self.counts.executed_blocks += 1;
+                self.counts.executed_transactions += done.block.counts.committed;
+                self.froze(info.slot, info.parent_slot, block.block_id);
+                self.compare(&block)?;
+            }
+            Err(why @ (ReplayError::Store(_) | ReplayError::History(_))) => return Err(why.into()),
+            Err(why) => {
+                // The slot may have begun.
+                ledger.rewind(info.parent_slot)?;
+                self.died(info.slot, &why);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The next block to execute: one on the head first, then the oldest.
+    fn next(&self) -> Option<SlotInfo> {
+        let head = self.start.ledger.recent_blocks(1)[0].slot;
+        let root = self.consensus.root().slot;
+        let is_open = |info: &SlotInfo| {
+            let is_new = self.forks.get(info.slot).is_none() && !self.dead.contains(&info.slot);
+            info.whole && is_new && self.forks.get(info.parent_slot).is_some()
+        };
+        let found = self.start.reader.slots(root + 1.., LOOKED_AT);
+        let mut open = found.into_iter().filter(is_open);
+        let first = open.next()?;
+        if first.parent_slot == head {
+            return Some(first);
+        }
+        Some(open.find(|info| info.parent_slot == head).unwrap_or(first))
+    }
+
+    /// Whether a block was made on the version of its parent that was executed here.
+    fn is_chained(&self, info: &SlotInfo) -> Result<bool, AgreeError> {
+        let parent = self.forks.get(info.parent_slot).map(|parent| parent.block_id);
+        let mut is_chained = false;
+        let visit = |set: &hearth_ledger::blockstore::FecSetRecord<'_>| {
+            is_chained |= set.fec_set_index == 0 && Some(set.chained_root) == parent;
+        };
+        self.start.reader.sets(info.slot, visit).map_err(ReplayError::from)?;
+        Ok(is_chained)
+    }
+
+    fn died(&mut self, slot: u64, why: &dyn std::fmt::Display) {
+        note(format_args!("the block of slot {slot} is not executed: {why}"));
+        self.counts.dead_blocks += 1;
+        self.dead.insert(slot);
+        // The only error is that its slot is rooted meanwhile.
+        let _ = self.consensus.on_dead(slot);
+    }
+
+    /// The head is a block that was not known to consensus.
+    fn froze(&mut self, slot: u64, parent: u64, block_id: Hash) {
+        let ledger = &self.start.ledger;
+        let (_, hash) = ledger.hash_all();
+        let id = BankId { slot, hash };
+        let blockhash = ledger.recent_blocks(1)[0].blockhash;
+        let schedule = ledger.epoch_schedule();
+        for epoch in [schedule.epoch(slot), schedule.leader_schedule_epoch(slot)] {
+            if let Some(stakes) = epoch_stakes(ledger, epoch).filter(|_| self.epochs.insert(epoch)) {
+                self.consensus.on_epoch(schedule.first_slot(epoch), stakes);
+            }
+        }
+        let parent_id = self.forks.get(parent).expect("its parent was executed").id;
+        self.forks.add(Frozen { id, parent, block_id, blockhash });
+        let leader = leader(ledger, slot).unwrap_or_default();
+        let frozen = FrozenBank { id, parent: parent_id, block_id, leader, votes: vote_accounts(ledger) };
+        // Where consensus waits for the tower's root, or drops the parent in the next step, it does not take it.
+        let _ = self.consensus.on_frozen(frozen, now_ms());
+        self.start.seen.talk.say(Say::Slots(vec![slot]));
+        self.counts.head_slot = slot;
+        self.tell_confirmed();
+    }
+
+    /// Holds the votes that are in a block against what came out here.
+    fn compare(&self, block: &Block) -> Result<(), AgreeError> {
+        let slot = block.info.slot;
+        let entries = entries(&block.data).map_err(|source| ReplayError::Entries { slot, source })?;
+        let votes = entries.iter().flat_map(|entry| entry.transactions()).filter_map(|txn| voted_for(&txn));
+        for voted in votes {
+            let leader = self.start.ledger.leader_at(voted.slot);
+            let Some(ours) = self.forks.get(voted.slot) else { continue };
+            let is_leaders = leader.is_some_and(|leader| leader.vote == voted.account);
+            if is_leaders && ours.block_id == voted.block_id && ours.id.hash != voted.bank_hash {
+                let [theirs, ours] = [&voted.bank_hash, &ours.id.hash].map(|hash| encode_32(hash).to_string());
+                return Err(AgreeError::Mismatch { slot: voted.slot, theirs, ours });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the ledger to a block that was executed before.
+    fn go_to(&mut self, slot: u64) -> Result<(), AgreeError> {
+        let Start { ledger, genesis, reader, agreed, .. } = &self.start;
+        let blocks = ledger.recent_blocks(LINE);
+        if blocks[0].slot == slot && ledger.working_bank().is_none() {
+            return Ok(());
+        }
+        let line = blocks.iter().map(|block| block.slot).collect();
+        let (back, path) = self.forks.path(&line, slot).expect("executed blocks hang together above the root");
+        ledger.rewind(back)?;
+        self.counts.forks_left += 1;
+        for slot in path {
+            let Some(block) = reader.block(slot).map_err(ReplayError::from)? else {
+                return Err(AgreeError::NotTheSame(slot));
+            };
+            let done = self.replay.block(ledger, genesis, &block, true)?;
+            if self.start.recording.is_some() {
+                agreed.record(slot, done.batches);
+            }
+            self.counts.executed_again_blocks += 1;
+            if ledger.hash_all().1 != self.forks.get(slot).expect("it is on the path").id.hash {
+                return Err(AgreeError::NotTheSame(slot));
+            }
+        }
+        self.tell_confirmed();
+        Ok(())
+    }
+
+    fn act(&mut self, action: Action) -> Result<(), AgreeError> {
+        match action {
+            Action::Vote { vote, saved } => {
+                saved::save_tower(&self.start.folder, &saved)?;
+                self.vote(&vote);
+            }
+            Action::Refresh(vote) => self.vote(&vote),
+            Action::Reset(id) => self.build_on(id),
+            Action::Root(rooted) => self.root(&rooted)?,
+            Action::Confirmed(id) => {
+                self.confirmed = Some(id);
+                self.tell_confirmed();
+            }
+            Action::Finalized(slot) => {
+                self.finalized = slot;
+                self.tell_final();
+            }
+            Action::Begin { slot, parent } => {
+                self.go_to(parent.slot)?;
+                self.begin(slot);
+            }
+            Action::Dump { slot, .. } => self.dump(slot)?,
+            Action::AskAncestors(slot) => {
+                note(format_args!("the cluster has a block for slot {slot} that is not executed here"));
+            }
+            Action::Rebroadcast(_) => self.counts.unseen_blocks += 1,
+        }
+        Ok(())
+    }
+
+    fn vote(&mut self, vote: &TowerVote) {
+        let Some(voter) = &self.start.voter else { return };
+        let ledger = &self.start.ledger;
+        let named = self.forks.get(vote.blockhash_of.slot).map(|block| block.blockhash);
+        let transaction = voter.transaction(vote, named.unwrap_or_else(|| ledger.recent_blocks(1)[0].blockhash));
+        voter.send(&transaction, ledger.recent_blocks(1)[0].slot + 1, ledger);
+        self.counts.votes += 1;
+        let account = voter.account;
+        self.start.seen.talk.say(Say::Vote(transaction));
+        // One that is sent again is known.
+        let _ = self.consensus.on_vote(&account, vote.id);
+    }
+
+    fn build_on(&mut self, id: BankId) {
+        self.reset = (id.slot, Instant::now());
+        let Some(block) = self.forks.get(id.slot) else { return };
+        if let Some(maker) = &self.start.maker {
+            let Frozen { block_id, blockhash, .. } = *block;
+            maker.lead.reset(Parent { slot: id.slot, blockhash, block_id });
+            maker.wake.wake();
+        }
+    }
+
+    fn begin(&mut self, slot: u64) {
+        let Some(maker) = &self.start.maker else { return };
+        maker.lead.make(slot);
+        maker.wake.wake();
+        self.making = Some(slot);
+        self.counts.begun_slots += 1;
+    }
+
+    fn root(&mut self, rooted: &[BankId]) -> Result<(), AgreeError> {
+        let Some(root) = rooted.last() else { return Ok(()) };
+        saved::save_root(&self.start.folder, *root)?;
+        self.forks.set_root(root.slot);
+        self.dead = self.dead.split_off(&root.slot);
+        let epoch = self.start.ledger.epoch_schedule().epoch(root.slot);
+        self.epochs = self.epochs.split_off(&epoch);
+        self.start.seen.talk.set_root(root.slot);
+        self.counts.root_slot = root.slot;
+        self.tell_final();
+        Ok(())
+    }
+
+    /// What two thirds have rooted, and this node too, is final.
+    fn tell_final(&self) {
+        self.start.ledger.mark_rooted(self.finalized.min(self.consensus.root().slot));
+    }
+
+    /// Tells store what is confirmed, once the ledger is on its line.
+    fn tell_confirmed(&mut self) {
+        let Some(id) = self.confirmed.filter(|id| self.forks.has(id)) else { return };
+        if self.start.ledger.recent_blocks(LINE).iter().any(|block| block.slot == id.slot) {
+            self.start.agreed.confirm(id.slot);
+            self.counts.confirmed_slot = id.slot;
+            self.confirmed = None;
+        }
+    }
+
+    /// This node's version of a slot is not the cluster's.
+    fn dump(&mut self, slot: u64) -> Result<(), AgreeError> {
+        note(format_args!("slot {slot} has another block in the cluster than here: this one is dropped"));
+        self.counts.dumped_slots += 1;
+        if let Some(parent) = self.forks.get(slot).map(|block| block.parent) {
+            let head = self.start.ledger.recent_blocks(1)[0].slot;
+            let gone = self.forks.dump(slot);
+            if gone.contains(&head) {
+                self.start.ledger.rewind(parent)?;
+            }
+        }
+        self.dead = self.dead.iter().copied().filter(|dead| *dead < slot).collect();
+        Ok(())
+    }
+}
+
+/// What a leader asks.
+struct View<'a> {
+    node: &'a Pubkey,
+    ledger: &'a Ledger,
+    reader: &'a Reader,
+    dead: &'a BTreeSet<u64>,
+}
+
+impl LeaderView for View<'_> {
+    fn leader(&self, slot: u64) -> Option<Pubkey> {
+        leader(self.ledger, slot)
+    }
+
+    fn has_shreds(&self, slot: u64) -> bool {
+        self.reader.slot(slot).is_some()
+    }
+
+    fn has_child(&self, parent: u64, before: u64) -> bool {
+        let above = self.reader.slots(parent + 1..before.max(parent + 1), LOOKED_AT);
+        let is_own = |slot| leader(self.ledger, slot).as_ref() == Some(self.node);
+        above.iter().any(|info| info.parent_slot == parent && !self.dead.contains(&info.slot) && !is_own(info.slot))
+    }
+}
+
+fn leader(ledger: &Ledger, slot: u64) -> Option<Pubkey> {
+    ledger.leader_at(slot).map(|leader| leader.node)
+}
+
+fn epoch_stakes(ledger: &Ledger, epoch: u64) -> Option<Arc<EpochStakes>> {
+    let stakes = ledger.epoch_stakes(epoch)?;
+    let of = |vote: &hearth_ledger::stakes::VoteStake| VoteStake { vote: vote.vote, node: vote.node, stake: vote.stake };
+    Some(Arc::new(EpochStakes::new(&stakes.votes.iter().map(of).collect::<Vec<_>>())))
+}
+
+/// The vote accounts as they stand in the head.
+fn vote_accounts(ledger: &Ledger) -> Vec<VoteAccount> {
+    let lockout = |vote: &hearth_ledger::Lockout| Lockout {
+        slot: vote.slot,
+        confirmation_count: vote.confirmation_count,
+    };
+    let of = |account: hearth_ledger::validators::VoteAccount| VoteAccount {
+        key: account.key,
+        stake: account.stake,
+        votes: account.state.votes.iter().map(lockout).collect(),
+        root: account.state.root,
+    };
+    ledger.vote_accounts().into_iter().map(of).collect()
+}

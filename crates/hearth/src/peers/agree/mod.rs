@@ -1,0 +1,167 @@
+//! Agreement: the thread by which a node in a cluster executes blocks, chooses among forks, votes, and takes its turns.
+//!
+//! reads   the block store; votes and slots that gossip heard; the time
+//! writes  the ledger; votes, to leaders and to gossip; poh's orders; what store is told; `tower.bin` and `root.bin`
+//! memory  100 B for each block above the root; a block; what [`hearth_cluster::consensus`] keeps
+//! drops   votes and slots that are refused, each by its reason: counted
+//! source  `docs/consensus.md`
+//!
+//! The ledger is at one block, the head. A block on another is executed after the ledger was taken there: back to the
+//! block that both have below them, and forward by executing again. While poh makes a slot the ledger is poh's.
+//!
+//! ```text
+//! store ─► replay ─► Consensus ─► vote: tower to disk, then leaders, gossip
+//! gossip's votes, slots ─┘   └─► reset, begin: poh     confirmed: store     root: ledger
+//! ```
+
+mod driver;
+mod execute;
+mod forks;
+mod saved;
+mod vote;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hearth_cluster::consensus::StartError;
+use hearth_ledger::blockstore::Reader;
+use hearth_ledger::history::HistoryKey;
+use hearth_ledger::{Genesis, Ledger, RewindError};
+use hearth_pipeline::poh::Lead;
+use hearth_pipeline::store::Agreed;
+use hearth_tile::wake::Waker;
+use hearth_wire::{Hash, Pubkey};
+
+use super::Words;
+use super::gossip::Seen;
+use crate::replay::ReplayError;
+use driver::Driver;
+pub use driver::Counts;
+pub use saved::{SavedError, root as saved_root};
+pub use vote::Voter;
+
+/// How long the thread sleeps when there is nothing to do.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Why a node can no longer be in its cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum AgreeError {
+    /// The store, or a block that was executed before.
+    #[error("a block of the cluster does not execute here: {0}")]
+    Replay(#[from] ReplayError),
+    /// The ledger cannot leave a fork.
+    #[error("the ledger cannot leave a fork: {0}")]
+    Rewind(#[from] RewindError),
+    /// Two processes are one node.
+    #[error(
+        "another process runs with this node's identity, and began later: one identity is one node (consensus.identity_path)"
+    )]
+    Double,
+    /// Another state.
+    #[error(
+        "slot {slot}: its leader has voted for the bank hash {theirs}, and here it is {ours}: this node's state is not the cluster's. \
+         Keep the ledger folder for whoever looks into it, and begin anew in an empty one"
+    )]
+    Mismatch {
+        /// The slot.
+        slot: u64,
+        /// What the leader voted for.
+        theirs: String,
+        /// What came out here.
+        ours: String,
+    },
+    /// A block came to another hash than the first time.
+    #[error("slot {0} has come to another bank hash than when it was executed first: the node cannot trust its state")]
+    NotTheSame(u64),
+    /// The tower's file.
+    #[error(transparent)]
+    Saved(#[from] SavedError),
+    /// The tower does not fit the chain.
+    #[error("{0}; the chain in the ledger folder is not the one that this node has voted on")]
+    Start(#[from] StartError),
+}
+
+/// How the node makes blocks.
+pub struct Maker {
+    /// Poh's orders.
+    pub lead: Arc<Lead>,
+    /// Wakes poh.
+    pub wake: Waker,
+}
+
+/// What the thread is made of.
+pub struct Start {
+    /// The node.
+    pub node: Pubkey,
+    /// The chain.
+    pub ledger: Arc<Ledger>,
+    /// How it began.
+    pub genesis: Genesis,
+    /// Blocks.
+    pub reader: Reader,
+    /// The id of the ledger's last block.
+    pub block_id: Hash,
+    /// What store is told.
+    pub agreed: Arc<Agreed>,
+    /// Gossip.
+    pub seen: Arc<Seen>,
+    /// Where the node makes blocks.
+    pub maker: Option<Maker>,
+    /// Where it votes.
+    pub voter: Option<Voter>,
+    /// Where a history is kept: what it hashes under, and whether it has logs and calls.
+    pub recording: Option<(HistoryKey, bool)>,
+    /// Where tower and root are kept.
+    pub folder: PathBuf,
+}
+
+/// Agreement, running; dropping it stops it.
+pub struct AgreeThread {
+    stop: Arc<AtomicBool>,
+    failure: Arc<Mutex<Option<AgreeError>>>,
+    /// Where it counts.
+    pub words: Words,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AgreeThread {
+    /// Goes on from the ledger's last block, which is the root.
+    ///
+    /// # Errors
+    /// The tower cannot be read, or is of another chain; or there is no thread to be had.
+    pub fn start(start: Start) -> Result<io::Result<Self>, AgreeError> {
+        let mut driver = Driver::new(start)?;
+        let (stop, failure, words) = (Arc::new(AtomicBool::new(false)), Arc::default(), Words::default());
+        let (stopped, failed, counts) = (Arc::clone(&stop), Arc::clone(&failure), Arc::clone(&words));
+        let thread = std::thread::Builder::new().name("agree".into()).spawn(move || {
+            while !stopped.load(SeqCst) {
+                match driver.turn() {
+                    Ok(true) => {}
+                    Ok(false) => std::thread::sleep(LOOK_EVERY),
+                    Err(why) => {
+                        *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+                        return;
+                    }
+                }
+                driver.count(&counts);
+            }
+        });
+        Ok(thread.map(|thread| Self { stop, failure, words, thread: Some(thread) }))
+    }
+
+    /// Why it has ended by itself, if it has.
+    pub fn failure(&self) -> Option<AgreeError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for AgreeThread {
+    fn drop(&mut self) {
+        self.stop.store(true, SeqCst);
+        self.thread.take().map(JoinHandle::join);
+    }
+}

@@ -1,0 +1,126 @@
+//! saved: the tower and the root on disk.
+//!
+//! reads   `tower.bin`, `root.bin` in the ledger's folder
+//! writes  the same, each whole or not at all
+//! memory  481 B
+//! drops   a root that is damaged: an older start is as good
+//! source  `hearth_cluster::consensus`, `tower/saved.rs`
+//!
+//! The tower must be on disk before the vote is sent. The root only says up to where blocks are final, so that a start
+//! executes them without looking for forks; it may be an older one.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use hearth_cluster::consensus::{BankId, SavedError as TowerError, Tower};
+use hearth_crypto::sha256::sha256;
+use hearth_wire::Pubkey;
+
+const TOWER: &str = "tower.bin";
+const ROOT: &str = "root.bin";
+
+/// What can be wrong with the tower's file.
+#[derive(Debug, thiserror::Error)]
+pub enum SavedError {
+    /// The system.
+    #[error("cannot {doing} {}: {source}", file.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The bytes.
+    #[error(
+        "{}: {source}. Without its tower a node may vote against its own votes; restore the file, or give the node another vote account",
+        file.display()
+    )]
+    Tower {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        source: TowerError,
+    },
+}
+
+/// The tower in a folder, if there is one.
+///
+/// # Errors
+/// It cannot be read, or is no tower of this node.
+pub fn tower(folder: &Path, node: &Pubkey) -> Result<Option<Tower>, SavedError> {
+    let file = folder.join(TOWER);
+    let bytes = match fs::read(&file) {
+        Err(source) if source.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(SavedError::Io { doing: "read", file, source }),
+        Ok(bytes) => bytes,
+    };
+    Tower::restore(&bytes, node).map(Some).map_err(|source| SavedError::Tower { file, source })
+}
+
+/// Puts a tower on disk.
+///
+/// # Errors
+/// The disk does not take it: then its vote must not be sent.
+pub fn save_tower(folder: &Path, bytes: &[u8]) -> Result<(), SavedError> {
+    save(folder, TOWER, bytes, true)
+}
+
+/// The slot of the root in a folder, if there is one.
+pub fn root(folder: &Path) -> Option<BankId> {
+    let bytes: [u8; 72] = fs::read(folder.join(ROOT)).ok()?.try_into().ok()?;
+    let (said, sum) = bytes.split_at(40);
+    let (slot, hash) = said.split_first_chunk()?;
+    (sha256(&[said]) == *sum).then_some(BankId { slot: u64::from_le_bytes(*slot), hash: hash.try_into().ok()? })
+}
+
+/// Puts a root on disk.
+///
+/// # Errors
+/// The disk does not take it.
+pub fn save_root(folder: &Path, root: BankId) -> Result<(), SavedError> {
+    let said = [&root.slot.to_le_bytes()[..], &root.hash].concat();
+    let bytes = [&said[..], &sha256(&[&said])].concat();
+    save(folder, ROOT, &bytes, false)
+}
+
+fn save(folder: &Path, name: &str, bytes: &[u8], durable: bool) -> Result<(), SavedError> {
+    let (file, part) = (folder.join(name), folder.join(format!("{name}.part")));
+    let write = || {
+        let mut file = File::create(&part)?;
+        file.write_all(bytes)?;
+        if durable {
+            file.sync_all()?;
+        }
+        drop(file);
+        fs::rename(&part, folder.join(name))?;
+        if durable { File::open(folder)?.sync_all() } else { Ok(()) }
+    };
+    write().map_err(|source| SavedError::Io { doing: "write", file, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_saved_is_found_and_what_is_damaged_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(root(folder.path()).is_none() && tower(folder.path(), &[1; 32]).unwrap().is_none());
+        let id = BankId { slot: 7, hash: [3; 32] };
+        save_root(folder.path(), id).unwrap();
+        assert_eq!(root(folder.path()), Some(id));
+        let kept = Tower::new(id);
+        save_tower(folder.path(), &kept.save(&[1; 32])).unwrap();
+        assert_eq!(tower(folder.path(), &[1; 32]).unwrap(), Some(kept));
+        assert!(matches!(tower(folder.path(), &[2; 32]), Err(SavedError::Tower { .. })), "another node's");
+        let path = folder.path().join(ROOT);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[3] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(root(folder.path()), None);
+        assert!(matches!(save_root(&folder.path().join("none"), id), Err(SavedError::Io { .. })));
+    }
+}

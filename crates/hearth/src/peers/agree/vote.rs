@@ -1,0 +1,85 @@
+//! vote: the node's votes on their way, and the votes of others as they come by gossip.
+//!
+//! reads   towers to be told; transactions that gossip heard
+//! writes  a datagram for each of the next leaders; gossip
+//! memory  none
+//! drops   datagrams that the system does not take: a vote is sent again when it does not land
+//! source  `voting_service.rs`, `cluster_info_vote_listener.rs` of `solana-core` 4.2
+
+use std::io;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::sync::Arc;
+
+use hearth_cluster::consensus::TowerVote;
+use hearth_cluster::view::Views;
+use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::tower::{Told, VotedBlock, voted_for};
+use hearth_ledger::{Ledger, Lockout};
+use hearth_wire::{Hash, Pubkey, Txn};
+
+use crate::boot::signatures_are_valid;
+
+/// Slots of a leader in a row.
+const TURN: u64 = 4;
+
+/// Votes for the node.
+pub struct Voter {
+    node: Pubkey,
+    key: SigningKey,
+    /// The account that it votes with.
+    pub account: Pubkey,
+    socket: UdpSocket,
+    views: Arc<Views>,
+    /// Where the node itself takes transactions.
+    own: SocketAddrV4,
+}
+
+impl Voter {
+    /// A voter that sends from the address at which the node itself takes transactions, `own`.
+    pub fn new(key: SigningKey, account: Pubkey, views: Arc<Views>, own: SocketAddrV4) -> io::Result<Self> {
+        let socket = UdpSocket::bind((*own.ip(), 0))?;
+        // Leaders that do not read must not hold the votes of this node up.
+        socket.set_nonblocking(true)?;
+        Ok(Self { node: key.public_key(), key, account, socket, views, own })
+    }
+
+    /// The transaction that tells a tower.
+    pub fn transaction(&self, vote: &TowerVote, blockhash: Hash) -> Vec<u8> {
+        let one = |vote: &hearth_cluster::consensus::Lockout| Lockout {
+            slot: vote.slot,
+            confirmation_count: vote.confirmation_count,
+        };
+        let votes: Vec<Lockout> = vote.votes.iter().map(one).collect();
+        let TowerVote { id, block_id, root, timestamp, is_switch, .. } = *vote;
+        let block = VotedBlock { slot: id.slot, bank_hash: id.hash, block_id, blockhash };
+        let message = Told { votes: &votes, root, timestamp, is_switch }.message(&self.node, &self.account, &block);
+        message.sign_with(|_, bytes| self.key.sign(bytes))
+    }
+
+    /// Sends a transaction to who leads from `slot` on, and who leads next.
+    pub fn send(&self, transaction: &[u8], slot: u64, ledger: &Ledger) {
+        let view = self.views.newest();
+        let mut sent: Option<SocketAddrV4> = None;
+        for slot in [slot, slot + TURN] {
+            let Some(leader) = ledger.leader_at(slot).map(|leader| leader.node) else { continue };
+            let others = view.tpu.iter().find(|(node, ..)| *node == leader);
+            let to = if leader == self.node { Some(self.own) } else { others.and_then(|(_, tpu, vote)| vote.or(*tpu)) };
+            if let Some(to) = to.filter(|to| sent != Some(*to)) {
+                // One that is lost is sent again, by consensus, when it does not land.
+                let _ = self.socket.send_to(transaction, to);
+                sent = Some(to);
+            }
+        }
+    }
+}
+
+/// What a vote that gossip heard is for, if it is signed, and by who may vote with its account.
+pub fn heard(ledger: &Ledger, transaction: &[u8]) -> Option<hearth_ledger::tower::Voted> {
+    let txn = Txn::parse(transaction).ok()?;
+    let voted = voted_for(&txn)?;
+    let epoch = ledger.clock().epoch;
+    let state = ledger.account(&voted.account)?;
+    let voter = hearth_ledger::VoteState::read(state.data())?.voter(epoch)?;
+    let is_signed = txn.signer_keys().contains(&voter) && signatures_are_valid(&txn);
+    is_signed.then_some(voted)
+}
