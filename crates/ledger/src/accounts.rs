@@ -4,8 +4,8 @@
 //! writes  accounts; one without lamports does not exist; for each slot what its first write of an
 //!         account replaced ([`changes`]), and for a snapshot what it replaced since the cut (cut.rs)
 //! memory  about 140 B an account in a table at most 7/8 full, plus its data; 112 B and the replaced data for
-//!         each account that a slot changed, until nobody may read the state before it (past.rs); tables double
-//!         when full, each shard by itself, so the longest pause is one shard's
+//!         each account that a slot changed, until nobody may read the state before it (past.rs) or go back to it
+//!         (rewind.rs); tables double when full, each shard by itself, so the longest pause is one shard's
 //! drops   nothing
 //!
 //! Shards are cut by a keyed hash of the address and lie on cache lines of their own. The scheduler
@@ -16,6 +16,7 @@
 pub mod changes;
 mod cut;
 mod past;
+mod rewind;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use hearth_wire::consts::VOTE_PROGRAM;
 use hearth_wire::{Hash, Pubkey};
 use siphasher::sip::SipHasher13;
 
@@ -40,11 +39,11 @@ pub(crate) struct NewSlot<'a> {
 }
 
 /// What the chain knows of its epochs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Epochs {
     pub(crate) schedule: EpochSchedule,
     stakes: BTreeMap<u64, Arc<EpochStakes>>,
-    rewards: Option<Rewards>,
+    rewards: Option<Arc<Rewards>>,
 }
 
 /// What [`Epochs`] must keep over a restart.
@@ -75,13 +74,13 @@ impl Epochs {
     /// Goes on from what [`Epochs::kept`] gave.
     pub(crate) fn restore(schedule: EpochSchedule, kept: KeptEpochs) -> Self {
         let of = |(epoch, votes)| (epoch, Arc::new(EpochStakes::new(epoch, votes)));
-        Self { schedule, stakes: kept.stakes.into_iter().map(of).collect(), rewards: kept.rewards }
+        Self { schedule, stakes: kept.stakes.into_iter().map(of).collect(), rewards: kept.rewards.map(Arc::new) }
     }
 
     /// What must be kept over a restart.
     pub(crate) fn kept(&self) -> KeptEpochs {
         let stakes = self.stakes.iter().map(|(epoch, stakes)| (*epoch, stakes.votes.clone())).collect();
-        KeptEpochs { stakes, rewards: self.rewards.clone() }
+        KeptEpochs { stakes, rewards: self.rewards.as_deref().cloned() }
     }
 
     /// The stakes of an epoch, if they are known.
@@ -169,11 +168,11 @@ impl Epochs {
             ..EpochRewards::default()
         };
         told.store(accounts);
-        self.rewards = Some(Rewards { first_height, parts, told });
+        self.rewards = Some(Arc::new(Rewards { first_height, parts, told }));
     }
 
     fn give_rewards(&mut self, accounts: &Accounts, height: u64) {
-        let Some(rewards) = &mut self.rewards else { return };
+        let Some(rewards) = &self.rewards else { return };
         let Some(part) = height.checked_sub(rewards.first_height) else { return };
         for (key, observed) in rewards.parts.get(part as usize).into_iter().flatten() {
             accounts.update(key, |account| observe(account, *observed));
@@ -194,8 +193,7 @@ fn observe(account: &mut Account, credits: u64) {
 }
 
 fn vote_state(accounts: &Accounts, vote: &Pubkey) -> Option<VoteState> {
-    let read = |account: &Account| (account.owner == VOTE_PROGRAM).then(|| VoteState::read(account.data()));
-    accounts.with(vote, read)??
+    accounts.with(vote, VoteState::of_account)?
 }
 
 /// The points that a stake has earned since it was last rewarded, and the credits it has seen then.

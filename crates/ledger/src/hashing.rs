@@ -3,15 +3,19 @@
 //! reads   what each slot changed ([`crate::accounts::changes`])
 //! writes  the accounts' lattice hash, each bank's hash, the slot hashes sysvar, the lamports of all
 //!         accounts, the index of vote and stake accounts
-//! memory  the changes of one shard at a time; 512 bank hashes of 40 B; 32 B a vote or stake account
-//! drops   what slots replaced, once it is final or takes more than [`PAST_BYTES_MAX`]: reads of a commitment
-//!         that is older are answered as of the oldest slot that is kept, and say so
+//! memory  the changes of one shard at a time; 512 bank hashes of 40 B; 32 B a vote or stake account; where one may
+//!         go back, a point for each block above the root (hashing/points.rs)
+//! drops   what slots replaced, once it is final or takes more than [`PAST_BYTES_MAX`], or where one may go back
+//!         [`Forks::bytes_max`](crate::ledger::Forks): reads of a commitment that is older are answered as of the
+//!         oldest slot that is kept, and say so
 //! source  `freeze` and `new_from_parent` of `solana-runtime` 4.2 for what the hash covers
 //!
 //! A bank's hash is part of the next bank's state: the slot hashes sysvar holds it. Transfers do not
 //! read sysvars, so the next slot begins without it and the sysvar is written as soon as the hash is
 //! known: at the latest before anything that can read it runs ([`Hashing::complete`]), or the slot
 //! ends.
+
+mod points;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -21,10 +25,12 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use hearth_wire::consts::{STAKE_PROGRAM, VOTE_PROGRAM};
 use hearth_wire::{Hash, Pubkey};
 
+use crate::account::Account;
 use crate::accounts::changes::Change;
 use crate::accounts::{Accounts, SHARDS};
 use crate::lattice::Lattice;
 use crate::sysvars;
+use points::Points;
 
 /// So many bytes of data are hashed in the time that a small account takes.
 const BYTES_AS_AN_ACCOUNT: usize = 8192;
@@ -43,6 +49,10 @@ pub(crate) struct Ended {
     pub(crate) blockhash: Hash,
     /// The era of the newest slot that is final: nobody reads what was before its end.
     pub(crate) final_era: u32,
+    /// Bytes kept to go back to its end, beside what it replaced of accounts.
+    pub(crate) kept_bytes: usize,
+    /// The oldest slot that may be gone back to; its own where none may.
+    pub(crate) oldest_slot: u64,
 }
 
 /// The accounts of two programs, by address.
@@ -53,14 +63,14 @@ pub(crate) struct StakeIndex {
 }
 
 impl StakeIndex {
-    fn note(&mut self, change: &Change) {
+    fn note(&mut self, key: &Pubkey, before: &Account, after: &Account) {
         for (program, keys) in [(VOTE_PROGRAM, &mut self.votes), (STAKE_PROGRAM, &mut self.stakes)] {
-            let is = change.after.lamports != 0 && change.after.owner == program;
-            let was = change.before.lamports != 0 && change.before.owner == program;
+            let is = after.lamports != 0 && after.owner == program;
+            let was = before.lamports != 0 && before.owner == program;
             if is && !was {
-                keys.insert(change.key);
+                keys.insert(*key);
             } else if was && !is {
-                keys.remove(&change.key);
+                keys.remove(key);
             }
         }
     }
@@ -112,6 +122,8 @@ struct State {
     under_way: Option<UnderWay>,
     /// Eras whose replaced accounts are kept, and how many bytes those take; the oldest first.
     past: VecDeque<(u32, usize)>,
+    past_bytes_max: usize,
+    points: Option<Points>,
     /// A slot has begun on the one under way, and lacks its hash.
     child_waits: bool,
     /// The slot under way is to be kept as it ends.
@@ -235,7 +247,8 @@ impl Hashing {
                 *shard += 1;
             }
             let Some(change) = under_way.taken.pop() else {
-                state.past.push_back((under_way.slot.era, under_way.replaced_bytes));
+                let bytes = under_way.replaced_bytes + under_way.slot.kept_bytes;
+                state.past.push_back((under_way.slot.era, bytes));
                 return self.finish(state, accounts, &under_way.slot);
             };
             let bytes = change.before.data().len() + change.after.data().len();
@@ -249,9 +262,11 @@ impl Hashing {
         let parent = state.newest().1;
         let hash = state.lattice.bank_hash(&parent, slot.signatures, &slot.blockhash);
         state.hashes.push_back((slot.slot, hash));
-        if state.hashes.len() > RECENT {
+        while state.hashes.get(RECENT).is_some_and(|(of, _)| *of <= slot.oldest_slot) {
             state.hashes.pop_front();
         }
+        let State { points, lattice, lamports, .. } = &mut *state;
+        points.iter_mut().for_each(|points| points.end(slot.slot, lattice, *lamports, slot.oldest_slot));
         self.capitalization.store(state.lamports, Relaxed);
         if std::mem::take(&mut state.keep) {
             state.kept = Some(state.hashes());
@@ -264,8 +279,7 @@ impl Hashing {
 
     /// The hash of the bank of `slot`, if it is known and recent.
     pub(crate) fn hash_of(&self, slot: u64) -> Option<Hash> {
-        let state = self.state();
-        state.hashes.binary_search_by_key(&slot, |(slot, _)| *slot).ok().map(|at| state.hashes[at].1)
+        self.state().hash_of(slot)
     }
 
     /// The newest slot whose bank's hash is known, and the hash.
@@ -297,15 +311,27 @@ impl State {
         hash_accounts: bool,
         hashes: VecDeque<(u64, Hash)>,
     ) -> Self {
-        let (under_way, past, child_waits, keep, kept) = (None, VecDeque::new(), false, false, None);
-        Self { lattice, index, lamports, hash_accounts, hashes, under_way, past, child_waits, keep, kept }
+        Self {
+            lattice,
+            index,
+            lamports,
+            hash_accounts,
+            hashes,
+            under_way: None,
+            past: VecDeque::new(),
+            past_bytes_max: PAST_BYTES_MAX,
+            points: None,
+            child_waits: false,
+            keep: false,
+            kept: None,
+        }
     }
 
     /// The oldest era whose end is to be read from now on, `final_era` unless that would keep too much.
     fn oldest_past(&mut self, final_era: u32) -> u32 {
         let mut bytes: usize = self.past.iter().map(|(_, bytes)| bytes).sum();
-        let mut oldest = final_era;
-        while let Some((era, of_era)) = self.past.front().filter(|(era, _)| *era <= oldest || bytes > PAST_BYTES_MAX) {
+        let (mut oldest, max) = (final_era, self.past_bytes_max);
+        while let Some((era, of_era)) = self.past.front().filter(|(era, _)| *era <= oldest || bytes > max) {
             (oldest, bytes) = (oldest.max(*era), bytes - of_era);
             self.past.pop_front();
         }
@@ -314,8 +340,13 @@ impl State {
 
     /// What is known at the end of the newest slot whose bank's hash is.
     fn hashes(&self) -> Hashes {
-        let (lattice, hashes) = (self.lattice.to_bytes().to_vec(), self.hashes.clone());
+        let older = self.hashes.len().saturating_sub(RECENT);
+        let (lattice, hashes) = (self.lattice.to_bytes().to_vec(), self.hashes.iter().skip(older).copied().collect());
         Hashes { slot: self.newest().0, lattice, lamports: self.lamports, hashes }
+    }
+
+    fn hash_of(&self, slot: u64) -> Option<Hash> {
+        self.hashes.binary_search_by_key(&slot, |(slot, _)| *slot).ok().map(|at| self.hashes[at].1)
     }
 
     fn newest(&self) -> (u64, Hash) {
@@ -328,7 +359,10 @@ impl State {
             self.lattice.add(&change.key, &change.after);
         }
         self.lamports = self.lamports.wrapping_sub(change.before.lamports).wrapping_add(change.after.lamports);
-        self.index.note(change);
+        self.index.note(&change.key, &change.before, &change.after);
+        if let Some(points) = &mut self.points {
+            points.note(&change.key, &change.before, &change.after);
+        }
     }
 
     /// Writes the newest hash to the slot hashes of the slot in the making.
@@ -360,8 +394,7 @@ fn hash_all(accounts: &Accounts) -> (Lattice, StakeIndex, u64) {
             let _ = accounts.scan_shard(shard, &mut |key, account| {
                 lattice.add(key, account);
                 lamports = lamports.checked_add(account.lamports).expect("fewer lamports than 2^64");
-                let change = Change { key: *key, before: Default::default(), after: account.clone() };
-                index.note(&change);
+                index.note(key, &Account::default(), account);
                 ControlFlow::<()>::Continue(())
             });
         }

@@ -3,18 +3,23 @@
 //!
 //! reads   the genesis; the last hash of each block; which blocks are durable
 //! writes  banks, one at a time; the fees' distribution; a summary of each block
-//! memory  accounts and statuses as said there; 512 block summaries of 200 B
+//! memory  accounts and statuses as said there; 512 block summaries of 200 B; where forks are kept, what is needed to
+//!         go back (ledger/forks.rs)
 //! drops   a slot that does not follow on the last: a [`SlotError`]
 //! source  `bank.rs`, `bank/fee_distribution.rs` of `solana-runtime` 4.2 for what the end of a block does
 //!
-//! The chain is a line: each block follows on the last that ended. Slots may be left out.
+//! The chain is a line: each block follows on the last that ended. Slots may be left out. Where several nodes lead, the
+//! line can be left: the ledger goes back to a block of it, and others follow on that ([`Ledger::rewind`]).
 
 mod cut;
 mod demand;
+mod forks;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+pub use forks::{Forks, Frozen, KeptForks, RewindError};
 
 use hearth_wire::consts::INCINERATOR;
 use hearth_wire::{Hash, Pubkey};
@@ -36,6 +41,7 @@ use crate::status_cache::{StatusCache, StatusCacheConfig};
 use crate::sysvars::{self, Clock};
 use crate::tap::Tap;
 use crate::view::Commitment;
+use forks::Checkpoint;
 
 /// No slot: the node does not vote, and blocks become final by their depth.
 pub(crate) const NO_VOTES: u64 = u64::MAX;
@@ -50,11 +56,14 @@ pub struct LedgerConfig {
     pub general: Box<dyn GeneralPath>,
     /// Off: accounts are not hashed and the banks' hashes are of nothing. For measuring the rest.
     pub hash_accounts: bool,
+    /// What is kept so that the ledger can go back to an earlier block; `None`: the chain is never left.
+    pub forks: Option<Forks>,
 }
 
 impl Default for LedgerConfig {
     fn default() -> Self {
-        Self { status_cache: StatusCacheConfig::default(), general: Box::new(NoGeneralPath), hash_accounts: true }
+        let status_cache = StatusCacheConfig::default();
+        Self { status_cache, general: Box::new(NoGeneralPath), hash_accounts: true, forks: None }
     }
 }
 
@@ -121,6 +130,10 @@ pub(crate) struct Shared {
     pub(crate) transaction_count: AtomicU64,
     pub(crate) hashing: Hashing,
     pub(crate) tap: Tap,
+    /// Whether blocks may be undone.
+    pub(crate) keeps_forks: bool,
+    /// Held for reading by whoever tries a transaction, so that the chain does not go back beneath it.
+    pub(crate) trials: RwLock<()>,
 }
 
 /// The line of blocks.
@@ -129,8 +142,12 @@ pub(crate) struct Chain {
     pub(crate) working: Option<Arc<Bank>>,
     /// The newest last; never empty. Without the banks' hashes.
     pub(crate) blocks: VecDeque<BlockSummary>,
+    /// The era of the accounts that each block ended; 0 for the one with which the ledger began and those before.
+    pub(crate) eras: VecDeque<u32>,
     pub(crate) epochs: Epochs,
     pub(crate) samples: Samples,
+    /// The blocks that may be gone back to; none where forks are not kept.
+    checkpoints: VecDeque<Checkpoint>,
 }
 
 /// What a ledger begins with: at genesis, or from a snapshot.
@@ -177,7 +194,8 @@ impl Ledger {
         let slot = began.genesis_slot;
         let clock = Clock::at_genesis(&schedule, slot, began.slot_ms * 1_000_000, creation_time);
         sysvars::begin_chain(&accounts, &schedule, &clock, genesis.hash());
-        let ended = Ended { slot, era: 0, signatures: 0, blockhash: *genesis.hash(), final_era: 0 };
+        let blockhash = *genesis.hash();
+        let ended = Ended { slot, era: 0, signatures: 0, blockhash, final_era: 0, kept_bytes: 0, oldest_slot: slot };
         let hashing = Hashing::new(&accounts, &[0; 32], ended, config.hash_accounts);
         accounts.note_changes();
         let epochs = Epochs::at_genesis(schedule, slot, &accounts, &hashing.stake_index());
@@ -202,10 +220,10 @@ impl Ledger {
             samples: Samples::new(Mark { slot, unix_timestamp: creation_time, ..Mark::default() }),
             burned_lamports: 0,
         };
-        Self::assemble(genesis, config.general, state)
+        Self::assemble(genesis, (config.general, config.forks), state)
     }
 
-    fn assemble(genesis: &Genesis, general: Box<dyn GeneralPath>, state: State) -> Arc<Self> {
+    fn assemble(genesis: &Genesis, (general, forks): (Box<dyn GeneralPath>, Option<Forks>), state: State) -> Arc<Self> {
         let last = *state.blocks.back().expect("genesis is a block");
         let shared = Shared {
             accounts: state.accounts,
@@ -214,16 +232,20 @@ impl Ledger {
             transaction_count: AtomicU64::new(last.transaction_count),
             hashing: state.hashing,
             tap: Tap::default(),
+            keeps_forks: forks.is_some(),
+            trials: RwLock::new(()),
         };
         let epoch_schedule = state.epochs.schedule;
         let chain = Chain {
             blockhashes: Arc::new(state.blockhashes),
             working: None,
+            eras: state.blocks.iter().map(|_| 0).collect(),
             blocks: state.blocks,
             epochs: state.epochs,
             samples: state.samples,
+            checkpoints: VecDeque::new(),
         };
-        Arc::new(Self {
+        let ledger = Self {
             shared: Arc::new(shared),
             chain: RwLock::new(chain),
             stored_slot: AtomicU64::new(last.slot),
@@ -236,7 +258,11 @@ impl Ledger {
             snapshots: OnceLock::new(),
             held: AtomicBool::new(false),
             called_slot: AtomicU64::new(0),
-        })
+        };
+        if let Some(forks) = forks {
+            ledger.begin_forks(&forks);
+        }
+        Arc::new(ledger)
     }
 
     pub(crate) fn chain(&self) -> RwLockReadGuard<'_, Chain> {
@@ -289,10 +315,10 @@ impl Ledger {
         bank.end();
         let counts = bank.counts();
         let mut chain = self.chain_mut();
-        if chain.working.as_ref().is_none_or(|working| working.slot() != slot) {
+        // The ledger may have gone back meanwhile.
+        if chain.working.take_if(|working| Arc::ptr_eq(working, &bank)).is_none() {
             return Err(SlotError::NotBegun(slot));
         }
-        chain.working = None;
         let Shared { accounts, hashing, .. } = &*self.shared;
         // By now it is, unless nobody had time for it for a whole slot.
         hashing.complete(accounts);
@@ -301,10 +327,7 @@ impl Ledger {
         Arc::make_mut(&mut chain.blockhashes).register(last_hash);
         sysvars::end_slot(accounts, slot, chain.blockhashes.newest_first());
         let era = accounts.end_era();
-        // The block that has just ended follows on the last of those.
-        let behind = chain.blocks.len() - self.position(&chain, Commitment::Finalized);
-        let final_era = era.saturating_sub(behind as u32);
-        hashing.end(Ended { slot, era, signatures: counts.signatures, blockhash: last_hash, final_era });
+        let final_era = chain.eras[self.position(&chain, Commitment::Finalized)];
         let block = BlockSummary {
             slot,
             parent: bank.parent(),
@@ -320,8 +343,13 @@ impl Ledger {
         let BlockSummary { unix_timestamp, .. } = block;
         chain.samples.note(Mark { slot, transactions, unix_timestamp }, counts.votes);
         chain.blocks.push_back(block);
-        if chain.blocks.len() > RECENT_BLOCKS {
+        chain.eras.push_back(era);
+        let (kept_bytes, oldest_slot) = self.add_checkpoint(&mut chain, &bank);
+        let (signatures, blockhash) = (counts.signatures, last_hash);
+        hashing.end(Ended { slot, era, signatures, blockhash, final_era, kept_bytes, oldest_slot });
+        while chain.blocks.get(RECENT_BLOCKS).is_some_and(|block| block.slot <= oldest_slot) {
             chain.blocks.pop_front();
+            chain.eras.pop_front();
         }
         self.cut_if_due(&chain);
         Ok(block)
@@ -369,22 +397,6 @@ impl Ledger {
     /// The sum of all accounts' hashes as the newest slot left them whose bank's hash is known.
     pub fn lattice(&self) -> Lattice {
         self.shared.hashing.lattice()
-    }
-
-    /// Declares every block up to `slot` durable: confirmed from now on, and, where the node does not
-    /// vote, final 32 slots later.
-    pub fn mark_stored(&self, slot: u64) {
-        self.stored_slot.fetch_max(slot, Relaxed);
-    }
-
-    /// The node votes from now on: a block is final once its votes have made it their root.
-    pub fn begin_voting(&self, root: Option<u64>) {
-        self.rooted_slot.store(root.unwrap_or(0), Relaxed);
-    }
-
-    /// Declares every block up to `slot` final.
-    pub fn mark_rooted(&self, slot: u64) {
-        self.rooted_slot.fetch_max(slot, Relaxed);
     }
 
     /// The hash of the bank of a recent slot, once it is worked out.

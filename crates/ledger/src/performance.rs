@@ -7,6 +7,9 @@
 //!         goes by the clock sysvar, so that a chain that is executed again gives the same samples
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Seconds of a sample, at least.
 const SAMPLE_SECONDS: i64 = 60;
@@ -42,12 +45,22 @@ pub(crate) struct Samples {
     began: Mark,
     /// Votes since then.
     votes: u64,
-    samples: VecDeque<PerformanceSample>,
+    /// Shared by the copies of blocks that may be gone back to, since it changes once a minute.
+    #[serde(serialize_with = "write", deserialize_with = "read")]
+    samples: Arc<VecDeque<PerformanceSample>>,
+}
+
+fn write<S: Serializer>(samples: &Arc<VecDeque<PerformanceSample>>, to: S) -> Result<S::Ok, S::Error> {
+    (**samples).serialize(to)
+}
+
+fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<VecDeque<PerformanceSample>>, D::Error> {
+    VecDeque::deserialize(from).map(Arc::new)
 }
 
 impl Samples {
     pub(crate) fn new(began: Mark) -> Self {
-        Self { began, votes: 0, samples: VecDeque::new() }
+        Self { began, votes: 0, samples: Arc::default() }
     }
 
     /// A block has ended, with so many votes in it.
@@ -58,14 +71,15 @@ impl Samples {
         if seconds < SAMPLE_SECONDS {
             return;
         }
-        self.samples.push_front(PerformanceSample {
+        let samples = Arc::make_mut(&mut self.samples);
+        samples.push_front(PerformanceSample {
             slot: now.slot,
             slots: now.slot - began.slot,
             transactions: now.transactions - began.transactions,
             non_vote_transactions: now.transactions - began.transactions - std::mem::take(&mut self.votes),
             seconds: seconds.try_into().unwrap_or(u16::MAX),
         });
-        self.samples.truncate(SAMPLES);
+        samples.truncate(SAMPLES);
         self.began = now;
     }
 

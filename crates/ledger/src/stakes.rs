@@ -286,8 +286,7 @@ pub(crate) fn epoch_stakes(
         *stakes.entry(delegation.vote).or_default() += delegation.activation(counted, history).effective;
     }
     let votes = index.votes.iter().filter_map(|vote| {
-        let owned = |account: &Account| (account.owner == VOTE_PROGRAM).then(|| VoteState::read(account.data()));
-        let state = accounts.with(vote, owned)???;
+        let state = accounts.with(vote, VoteState::of_account)??;
         let collector = state.block_revenue_collector.unwrap_or(state.node);
         Some(VoteStake { vote: *vote, node: state.node, collector, stake: stakes.get(vote).copied().unwrap_or(0) })
     });

@@ -6,7 +6,7 @@
 //!         thirds full; taken and touched at the start for [`StatusCacheConfig::capacity_txns`], and
 //!         doubled shard by shard when much more is alive
 //! drops   a claim when its blockhash expires; a status [`STATUS_RETENTION_BLOCKS`] blocks after
-//!         its transaction landed
+//!         its transaction landed; both when their block is undone (back.rs)
 //! source  the rule of `solana-runtime` 4.2: keyed by the message, so that another signature of the
 //!         same message does not land, and by the signature for queries
 //!
@@ -26,8 +26,10 @@ use crate::blockhash::last_valid_block_height;
 use crate::error::{PackedStatus, TransactionError};
 use crate::seed::Seed;
 
+mod back;
 mod cut;
 
+pub(crate) use back::LandedKeys;
 pub use cut::{ClaimEntry, StatusEntry};
 
 /// Blocks for which the result of a transaction can be asked, counted from the one it landed in.
@@ -71,6 +73,10 @@ pub struct Claim(u128);
 /// A message as the cache knows it, got by [`StatusCache::expect`].
 #[derive(Clone, Copy, Debug)]
 pub struct MessageKey(u128);
+
+/// A signature as the cache knows it, got by [`StatusCache::record`].
+#[derive(Clone, Copy, Debug)]
+pub struct SignatureKey(u64);
 
 /// One bucket of a table: entries of which each is dead from a height on.
 trait Bucket: Copy {
@@ -214,7 +220,8 @@ impl<B: Bucket> Table<B> {
         None
     }
 
-    /// Adds an entry that is alive until before `dead_from`. The key must not be in the table.
+    /// Adds an entry that is alive until before `dead_from`, in the place of one that is dead at `now`. The key must not
+    /// be alive in the table.
     fn insert(&mut self, key: B::Key, value: B::Value, now: u32, dead_from: u32) {
         for (spilled, at) in self.path(key).enumerate() {
             if spilled > MAX_SPILL_BUCKETS {
@@ -276,6 +283,8 @@ pub struct StatusCache {
     signatures: Box<[Shard<SignatureBucket>]>,
     /// Number of the last cut.
     cut: AtomicU32,
+    /// What is alive at this height keeps its place; the largest number where no block is ever undone.
+    kept_from: AtomicU32,
 }
 
 /// Heights are kept in 32 bits: 54 years of blocks.
@@ -298,7 +307,14 @@ impl StatusCache {
             messages: Shard::all(capacity),
             signatures: Shard::all(capacity),
             cut: AtomicU32::new(0),
+            kept_from: AtomicU32::new(u32::MAX),
         }
+    }
+
+    /// The height at which an entry must be dead to make room for one of the height `now`.
+    #[inline]
+    fn free_at(&self, now: u32) -> u32 {
+        now.min(self.kept_from.load(Relaxed))
     }
 
     /// Whether anything is remembered.
@@ -350,7 +366,7 @@ impl StatusCache {
             return None;
         }
         table.keep(self.cut.load(Relaxed));
-        table.insert(key, (), now, dead_from);
+        table.insert(key, (), self.free_at(now), dead_from);
         Some(Claim(key))
     }
 
@@ -374,16 +390,17 @@ impl StatusCache {
 
     /// Notes the result of a transaction that landed in `slot`, at height `now`.
     #[inline]
-    pub fn record(&self, signature: &Signature, status: LandedStatus, now: u64) {
+    pub fn record(&self, signature: &Signature, status: LandedStatus, now: u64) -> SignatureKey {
         if !self.enabled {
-            return;
+            return SignatureKey(0);
         }
         let key = self.seed.signature(signature);
         let value = (status.slot, PackedStatus::pack(status.result));
         let (now, dead_from) = (height32(now), height32(now + STATUS_RETENTION_BLOCKS));
         let mut table = Shard::of(&self.signatures, SignatureBucket::home(key));
         table.keep(self.cut.load(Relaxed));
-        table.insert(key, value, now, dead_from);
+        table.insert(key, value, self.free_at(now), dead_from);
+        SignatureKey(key)
     }
 
     /// The result of the transaction with this first signature, if it landed lately.

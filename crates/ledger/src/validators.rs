@@ -18,7 +18,7 @@ use crate::sysvars::Clock;
 use crate::vote_state::VoteState;
 
 /// A vote account, with the stake that counts in the present epoch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VoteAccount {
     /// Its address.
     pub key: Pubkey,
@@ -54,7 +54,7 @@ impl Ledger {
         let stakes = self.epoch_stakes(Clock::load(self.accounts()).epoch);
         let index = self.shared.hashing.stake_index();
         let read = |key: &Pubkey| {
-            let state = self.accounts().with(key, |account| VoteState::read(account.data()))??;
+            let state = self.accounts().with(key, VoteState::of_account)??;
             let stake = stakes.as_ref().and_then(|stakes| stakes.vote(key)).map_or(0, |vote| vote.stake);
             Some(VoteAccount { key: *key, stake, epoch_vote_account: stake > 0, state })
         };

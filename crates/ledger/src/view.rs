@@ -7,7 +7,7 @@
 //!
 //! A block in the making is processed; it is confirmed once it is durable on disk and the node has voted
 //! for it, and final once its votes have made it their root, or, where the node does not vote, once the
-//! chain is confirmed 32 slots further. Accounts are read as they were at the end of the block that has the
+//! chain is confirmed 32 slots further. Where forks are kept, consensus says both. Accounts are read as they were at the end of the block that has the
 //! commitment asked for, or, where too much has changed since for that to be kept, of the oldest later one that is
 //! kept: [`StateView::slot`] says which.
 
@@ -156,15 +156,13 @@ impl Ledger {
     /// What the clock said in the block of a slot, in seconds since 1970, if the block is recent.
     pub fn block_time(&self, slot: u64) -> Option<i64> {
         let chain = self.chain();
-        let at = chain.blocks.binary_search_by_key(&slot, |block| block.slot).ok()?;
-        Some(chain.blocks[at].unix_timestamp)
+        Some(chain.blocks[chain.find(slot)?].unix_timestamp)
     }
 
     /// The block of a slot, if it is recent.
     pub fn summary(&self, slot: u64) -> Option<BlockSummary> {
         let chain = self.chain();
-        let at = chain.blocks.binary_search_by_key(&slot, |block| block.slot).ok()?;
-        let block = chain.blocks[at];
+        let block = chain.blocks[chain.find(slot)?];
         Some(BlockSummary { bank_hash: self.shared.hashing.hash_of(slot), ..block })
     }
 
@@ -208,12 +206,8 @@ impl Ledger {
             let slot = chain.working.as_ref().map_or(chain.last().slot, |bank| bank.slot());
             return StateView { accounts, era: None, slot };
         }
-        // Each block ends an era.
-        let (last, last_era) = (chain.blocks.len() - 1, accounts.last_era());
-        let behind = (last - self.position(&chain, commitment)) as u32;
-        let behind = behind.min(last_era - accounts.oldest_era().min(last_era));
-        let slot = chain.blocks[last - (behind as usize).min(last)].slot;
-        StateView { accounts, era: Some(last_era - behind), slot }
+        let era = chain.eras[self.position(&chain, commitment)].max(accounts.oldest_era());
+        StateView { accounts, era: Some(era), slot: chain.slot_at_end_of(era) }
     }
 }
 

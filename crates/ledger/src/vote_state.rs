@@ -7,6 +7,9 @@
 //! source  `solana-vote-interface` 6.0, `create_v4_account_with_authorized` of `solana-vote-program` 4.2
 
 use hearth_wire::Pubkey;
+use hearth_wire::consts::VOTE_PROGRAM;
+
+use crate::account::Account;
 
 /// Bytes of a vote account's data.
 pub const VOTE_STATE_BYTES: usize = 3762;
@@ -89,6 +92,11 @@ impl VoteState {
         state.last_timestamp = (input.u64()?, input.u64()? as i64);
         // Who never had a voter is not initialised.
         (!state.voters.is_empty()).then_some(state)
+    }
+
+    /// Reads an account; `None` if it is no vote account that is initialised.
+    pub fn of_account(account: &Account) -> Option<Self> {
+        if account.owner == VOTE_PROGRAM { Self::read(account.data()) } else { None }
     }
 
     /// Credits earned so far.

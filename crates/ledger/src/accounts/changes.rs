@@ -9,7 +9,7 @@
 //! where that is. Slots are counted as *eras*. What an account was at the end of an era is found by
 //! following its notes back from the newest, so the changes of a slot can be taken while later slots
 //! run, shard by shard, and accounts can be read as they were at the end of a slot whose successors'
-//! notes are kept (`past.rs`).
+//! notes are kept (`past.rs`), or become again what they were then (`rewind.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,11 +43,11 @@ impl Noted {
 }
 
 #[derive(Debug)]
-struct Note {
-    key: Pubkey,
-    before: Account,
+pub(super) struct Note {
+    pub(super) key: Pubkey,
+    pub(super) before: Account,
     /// The account's note before this one.
-    earlier: Noted,
+    pub(super) earlier: Noted,
 }
 
 const _: () = assert!(size_of::<Note>() <= 112);
@@ -108,8 +108,24 @@ impl Notes {
         }
     }
 
+    /// Takes the newest list, with its era, if that is after this one.
+    pub(super) fn take_after(&mut self, era: u32) -> Option<(u32, Vec<Note>)> {
+        if self.era > era {
+            let of = std::mem::take(&mut self.era);
+            if !self.list.is_empty() {
+                return Some((of, std::mem::take(&mut self.list)));
+            }
+        }
+        self.older.pop_back_if(|(newest, _)| *newest > era)
+    }
+
+    /// Whether a note was made there and not forgotten.
+    pub(super) fn has(&self, noted: Noted) -> bool {
+        noted != Noted::NEVER && !self.list(noted.era).is_empty()
+    }
+
     /// Keeps an emptied list for the next that is needed.
-    fn recycle(&mut self, emptied: Vec<Note>) {
+    pub(super) fn recycle(&mut self, emptied: Vec<Note>) {
         if self.list.capacity() == 0 {
             self.list = emptied;
         } else {

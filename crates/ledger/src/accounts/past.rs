@@ -16,11 +16,6 @@ use super::{Accounts, SHARDS};
 use crate::account::Account;
 
 impl Accounts {
-    /// The last era that has ended.
-    pub(crate) fn last_era(&self) -> u32 {
-        self.era.load(Relaxed).saturating_sub(1)
-    }
-
     /// The oldest era at whose end accounts can be read.
     pub(crate) fn oldest_era(&self) -> u32 {
         self.oldest.load(Relaxed)

@@ -19,13 +19,15 @@ use super::{Bank, Committed, Outcome};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::error::TransactionError;
-use crate::status_cache::{Claim, MessageKey};
+use crate::status_cache::{Claim, LandedKeys, MessageKey};
 
 /// What one thread needs to run microblocks of one ledger; keep it from one to the next.
 #[derive(Debug, Default)]
 pub struct Executor {
     pub(super) set: WorkingSet,
     pub(super) checked: Vec<Result<(Checked, Claim), TransactionError>>,
+    /// What has landed of the microblock, where it may be undone.
+    pub(super) landed: LandedKeys,
     messages: Vec<MessageKey>,
     touched: TouchedAccounts,
     /// The places of each transaction's accounts, one after the other, and where each begins.

@@ -8,6 +8,7 @@
 //!         the bank
 
 use std::fmt::Debug;
+use std::ops::RangeInclusive;
 
 use hearth_wire::{Hash, Pubkey, Txn};
 
@@ -89,6 +90,12 @@ pub trait GeneralPath: Send + Sync {
     /// Whether it runs transfers too, and can say why one failed.
     fn knows_transfers(&self) -> bool {
         true
+    }
+
+    /// The chain has gone back: what happened in these slots, trials included, never did. Nothing runs meanwhile. The
+    /// accounts are again as they were before.
+    fn undone(&self, slots: RangeInclusive<u64>) {
+        let _ = slots;
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! reads   transactions, parsed and with their signatures checked; the accounts
 //! writes  one [`Outcome`] per transaction; accounts, statuses, counts
-//! memory  a bank: 300 B and a share of the blockhashes; an [`Executor`]: the accounts of one
-//!         microblock
+//! memory  a bank: 300 B and a share of the blockhashes, 24 B a transaction where the block may be undone; an
+//!         [`Executor`]: the accounts of one microblock
 //! drops   what may not land, with the reason in its outcome, counted in [`BankCounts`]
 //! source  `bank.rs` and `bank/check_transactions.rs` of `solana-runtime` 4.2: the checks and their
 //!         order
@@ -26,7 +26,7 @@ mod transfer;
 mod working_set;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use hearth_wire::{Hash, Pubkey, Txn};
 
@@ -43,7 +43,7 @@ use crate::cost::Cost;
 use crate::error::TransactionError;
 use crate::fees::Fee;
 use crate::ledger::Shared;
-use crate::status_cache::{Claim, LandedStatus};
+use crate::status_cache::{Claim, LandedKeys, LandedStatus, SignatureKey};
 use crate::tower::is_vote;
 
 /// What became of a transaction.
@@ -130,12 +130,15 @@ pub struct Bank {
     counts: AtomicCounts,
     /// Of a bank whose slot has not begun: sysvars as they will be. Nothing lands on it.
     ahead: Vec<(Pubkey, Account)>,
+    /// What has landed, where the block may be undone.
+    landed: Option<Mutex<LandedKeys>>,
 }
 
 impl Bank {
     pub(crate) fn new(shared: Arc<Shared>, slot: u64, parent: u64, blockhashes: Arc<BlockhashQueue>) -> Self {
         let (height, counts) = (blockhashes.last_height() + 1, AtomicCounts::default());
-        Self { shared, slot, parent, height, blockhashes, ended: RwLock::new(false), counts, ahead: vec![] }
+        let (ended, landed) = (RwLock::new(false), shared.keeps_forks.then(Mutex::default));
+        Self { shared, slot, parent, height, blockhashes, ended, counts, ahead: vec![], landed }
     }
 
     /// The same of a slot that has not begun: to simulate on.
@@ -201,12 +204,17 @@ impl Bank {
         let mut counts = BankCounts::default();
         for ((txn, checked), outcome) in txns.iter().zip(&executor.checked).zip(outcomes.iter()) {
             if let Ok((checked, claim)) = checked {
-                self.settle(txn, *claim, outcome);
-                if outcome.is_committed() {
+                if let Some(signature) = self.settle(txn, *claim, outcome) {
                     counts.add_fee(checked.fee);
+                    if self.landed.is_some() {
+                        executor.landed.push(*claim, signature);
+                    }
                 }
             }
             counts.add(txn, outcome);
+        }
+        if let Some(landed) = &self.landed {
+            landed.lock().unwrap_or_else(PoisonError::into_inner).append(&mut executor.landed);
         }
         executor.set.write_back(&self.shared.accounts);
         self.add_counts(&counts);
@@ -214,18 +222,23 @@ impl Bank {
 
     /// What would become of a transaction now; nothing changes.
     pub fn simulate(&self, executor: &mut Executor, txn: &Txn<'_>) -> Simulation {
+        let _still = self.shared.trials.read().unwrap_or_else(PoisonError::into_inner);
         executor.simulate(self, txn)
     }
 
     /// Notes the status of what landed; gives back the claim of what did not.
-    fn settle(&self, txn: &Txn<'_>, claim: Claim, outcome: &Outcome) {
+    #[inline]
+    fn settle(&self, txn: &Txn<'_>, claim: Claim, outcome: &Outcome) -> Option<SignatureKey> {
         match outcome {
             Outcome::Committed(landed) => {
                 let result = landed.err.map_or(Ok(()), Err);
                 let status = LandedStatus { slot: self.slot, result };
-                self.shared.statuses.record(txn.first_signature(), status, self.height);
+                Some(self.shared.statuses.record(txn.first_signature(), status, self.height))
             }
-            _ => self.shared.statuses.release(claim, self.height),
+            _ => {
+                self.shared.statuses.release(claim, self.height);
+                None
+            }
         }
     }
 
@@ -245,6 +258,13 @@ impl Bank {
     /// Waits for the microblocks that are running, and lets no other begin.
     pub(crate) fn end(&self) {
         *self.ended.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+    }
+
+    /// What has landed since it was last asked, where the block may be undone.
+    pub(crate) fn take_landed(&self) -> LandedKeys {
+        let take =
+            |landed: &Mutex<LandedKeys>| std::mem::take(&mut *landed.lock().unwrap_or_else(PoisonError::into_inner));
+        self.landed.as_ref().map(take).unwrap_or_default()
     }
 }
 

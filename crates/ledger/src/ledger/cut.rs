@@ -9,13 +9,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Chain, Ledger, LedgerConfig, State};
+use super::{Chain, Ledger, LedgerConfig, RECENT_BLOCKS, State};
 use crate::blockhash::BlockhashQueue;
 use crate::epoch::EpochSchedule;
 use crate::epochs::Epochs;
 use crate::genesis::Genesis;
 use crate::hashing::{Hashes, Hashing};
 use crate::snapshot::{Cut, Loaded, Manifest, Snapshots};
+use crate::view::Commitment;
 
 /// Accounts that are hashed in one go by the thread that writes snapshots.
 const HASH_AT_ONCE: usize = 1000;
@@ -38,7 +39,7 @@ impl Ledger {
             samples: manifest.samples,
             burned_lamports: manifest.burned_lamports,
         };
-        Self::assemble(genesis, config.general, state)
+        Self::assemble(genesis, (config.general, config.forks), state)
     }
 
     /// Has snapshots taken from now on. The first given stays.
@@ -58,6 +59,13 @@ impl Ledger {
         self.shared.hashing.kept(slot)
     }
 
+    /// Whether the block of `slot` stays for good: it is confirmed, or, where forks are kept, rooted. One that was undone
+    /// must not be asked for.
+    pub(crate) fn is_settled(&self, slot: u64) -> bool {
+        let level = if self.shared.keeps_forks { Commitment::Finalized } else { Commitment::Confirmed };
+        self.slot(level) >= slot
+    }
+
     /// At the end of a slot, before the next may begin: cuts when a snapshot is due.
     pub(super) fn cut_if_due(&self, chain: &Chain) {
         let Some(snapshots) = self.snapshots.get().filter(|snapshots| snapshots.is_due(chain.last().slot)) else {
@@ -66,8 +74,9 @@ impl Ledger {
         self.shared.accounts.cut();
         self.shared.statuses.cut();
         self.shared.hashing.keep(chain.last().slot);
+        let older = chain.blocks.len().saturating_sub(RECENT_BLOCKS);
         let manifest = Manifest {
-            blocks: chain.blocks.iter().copied().collect(),
+            blocks: chain.blocks.iter().skip(older).copied().collect(),
             blockhashes: chain.blockhashes.by_age().copied().collect(),
             block_id: [0; 32],
             hashes: Hashes::default(),

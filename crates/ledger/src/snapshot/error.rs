@@ -63,6 +63,12 @@ pub enum SnapshotError {
         /// Why.
         source: Box<crate::blockstore::StoreError>,
     },
+    /// The block at whose end it was cut is on a fork that was left.
+    #[error("the block of slot {slot} is on a fork that was left")]
+    Undone {
+        /// The slot.
+        slot: u64,
+    },
     /// The node stops: the snapshot is not finished.
     #[error("{} was not finished: the node stops", file.display())]
     Stopped {

@@ -6,7 +6,8 @@
 //! drops   a snapshot that is due while another is written, until that is done; one that fails, counted and told
 //! source  mod.rs
 //!
-//! A snapshot gets its name only when its block is durable: so no snapshot is ahead of the blocks that were promised.
+//! A snapshot gets its name only when its block is durable: so no snapshot is ahead of the blocks that were promised. Where
+//! forks are kept it waits until its block is rooted, and is given up when the ledger goes back below it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +27,6 @@ use crate::accounts::Accounts;
 use crate::blockstore::Reader;
 use crate::ledger::Ledger;
 use crate::status_cache::StatusCache;
-use crate::view::Commitment;
 
 /// How often it is looked whether the block of a snapshot is durable.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -86,6 +86,8 @@ pub struct Snapshots {
     stopping: AtomicBool,
     /// A cut has been made and is not written yet.
     busy: AtomicBool,
+    /// The block at whose end it was made never was.
+    undone: AtomicBool,
     last_cut: AtomicU64,
     newest: AtomicU64,
     taken: AtomicU64,
@@ -118,9 +120,19 @@ impl Snapshots {
 
     /// Takes a cut to be written.
     pub(crate) fn take(&self, cut: Cut) {
+        self.undone.store(false, SeqCst);
         self.busy.store(true, SeqCst);
         self.last_cut.store(cut.manifest.last().slot, Relaxed);
         let _ = self.jobs.send(Job::Cut(Box::new(cut)));
+    }
+
+    /// The ledger goes back to the end of `slot`: a cut that was made later is given up.
+    pub(crate) fn went_back(&self, slot: u64) {
+        if self.last_cut.load(Relaxed) > slot {
+            // The next is due as if that had not been.
+            self.last_cut.store(self.newest.load(SeqCst), Relaxed);
+            self.undone.store(true, SeqCst);
+        }
     }
 
     /// Has the block store keep what the kept snapshots need.
@@ -156,6 +168,7 @@ impl Taker {
             jobs,
             stopping: AtomicBool::new(false),
             busy: AtomicBool::new(false),
+            undone: AtomicBool::new(false),
             last_cut: AtomicU64::new(0),
             newest: AtomicU64::new(0),
             taken: AtomicU64::new(0),
@@ -207,7 +220,9 @@ fn run(snapshots: &Snapshots, ledger: &Ledger, inbox: &Receiver<Job>, tell: &dyn
                 SnapshotEvent::GivenUp { slot, why }
             }
         };
-        snapshots.failed.store(matches!(event, SnapshotEvent::GivenUp { .. }), Relaxed);
+        // Nothing is wrong with the disk where the block was undone.
+        let is_undone = matches!(event, SnapshotEvent::GivenUp { why: SnapshotError::Undone { .. }, .. });
+        snapshots.failed.store(!is_undone && matches!(event, SnapshotEvent::GivenUp { .. }), Relaxed);
         snapshots.busy.store(false, SeqCst);
         if !matches!(event, SnapshotEvent::GivenUp { why: SnapshotError::Stopped { .. }, .. }) {
             tell(event);
@@ -220,9 +235,11 @@ fn write(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<(SnapshotFi
     let (slot, height) = (manifest.last().slot, manifest.last().height);
     let folder = &snapshots.folder;
     let mut writer = Writer::create(folder, ledger.genesis_hash(), (slot, height), statuses.seed())?;
-    let stopped = |writer: &Writer| match snapshots.stopping.load(Relaxed) {
-        true => Err(SnapshotError::Stopped { file: writer.part().to_path_buf() }),
-        false => Ok(()),
+    let stopped = |writer: &Writer| {
+        if snapshots.stopping.load(Relaxed) {
+            return Err(SnapshotError::Stopped { file: writer.part().to_path_buf() });
+        }
+        if snapshots.undone.load(SeqCst) { Err(SnapshotError::Undone { slot }) } else { Ok(()) }
     };
     // Statuses first: what is kept of them is more than of accounts.
     for shard in 0..StatusCache::SHARDS {
@@ -239,7 +256,11 @@ fn write(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<(SnapshotFi
     (manifest.hashes, manifest.block_id) = loop {
         if let Some(hashes) = known.take().or_else(|| ledger.cut_hashes(slot)) {
             match durable_block(ledger, &snapshots.blocks, slot)? {
-                Some(block_id) => break (hashes, block_id),
+                Some(block_id) => {
+                    // Another block of this slot, or above it, may be meant where this one was undone before.
+                    stopped(&writer)?;
+                    break (hashes, block_id);
+                }
                 None => known = Some(hashes),
             }
         }
@@ -252,10 +273,10 @@ fn write(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<(SnapshotFi
     Ok((file, bytes))
 }
 
-/// The id of a block once it is durable, and confirmed: then whatever else is kept of it is on its way to the disk too.
+/// The id of a block once it is durable, and settled: then whatever else is kept of it is on its way to the disk too.
 fn durable_block(ledger: &Ledger, blocks: &Reader, slot: u64) -> Result<Option<Hash>, SnapshotError> {
     let durable = blocks.durable_slot().is_some_and(|durable| durable >= slot);
-    if !durable || ledger.slot(Commitment::Confirmed) < slot {
+    if !durable || !ledger.is_settled(slot) {
         return Ok(None);
     }
     let block = blocks.block(slot).map_err(|source| SnapshotError::Block { slot, source: Box::new(source) })?;
