@@ -21,7 +21,7 @@ use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPoli
 use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Taker};
 use hearth_ledger::stakes::genesis_accounts;
-use hearth_ledger::{Fates, Genesis, GenesisConfig, GenesisError, Ledger};
+use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_monitor::{Seconds, Watch};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
@@ -35,14 +35,14 @@ use hearth_wire::Pubkey;
 use hearth_wire::gossip::SocketKind;
 use hearth_wire::txn::Txn;
 
-use crate::config::Config;
+use crate::config::{Config, Validator};
 use crate::developer::{Beginning, FlagError};
 use crate::keys::{self, Identity, KeyError};
+use crate::peers::agree::{self, AgreeError, AgreeThread, Maker, Voter};
 use crate::peers::forward::Forwarder;
 use crate::peers::gossip::{GossipThread, Start};
 use crate::peers::join::JoinError;
 use crate::peers::repair::{self, RepairThread};
-use crate::peers::replay::{FollowError, ReplayThread};
 use crate::peers::{self, ClusterPorts};
 use crate::ports::Ports;
 use crate::preflight::PreflightError;
@@ -112,6 +112,9 @@ pub enum BootError {
     /// The cluster.
     #[error(transparent)]
     Join(#[from] JoinError),
+    /// Its consensus.
+    #[error(transparent)]
+    Agree(#[from] AgreeError),
 }
 
 impl BootError {
@@ -163,7 +166,7 @@ pub struct Running {
     pub rpc: SocketAddr,
     rpc_server: RpcServer,
     taker: Option<Taker>,
-    replay: Option<ReplayThread>,
+    agree: Option<AgreeThread>,
     peers: Option<Peers>,
 }
 
@@ -173,17 +176,17 @@ impl Running {
         self.rpc_server.websocket_addr()
     }
 
-    /// Why the node can no longer follow its cluster, if that is so.
-    pub fn failure(&self) -> Option<FollowError> {
+    /// Why the node can no longer be in its cluster, if that is so.
+    pub fn failure(&self) -> Option<AgreeError> {
         let is_double = self.peers.as_ref().is_some_and(|peers| peers.gossip.seen.is_double.load(Relaxed));
-        let failure = self.replay.as_ref().and_then(ReplayThread::failure);
-        failure.or_else(|| is_double.then_some(FollowError::Double))
+        let failure = self.agree.as_ref().and_then(AgreeThread::failure);
+        failure.or_else(|| is_double.then_some(AgreeError::Double))
     }
 
     /// Stops RPC and tiles.
     pub fn stop(self) -> Result<(), hearth_tile::core::Died> {
         self.rpc_server.stop();
-        drop(self.replay);
+        drop(self.agree);
         drop(self.peers);
         // A snapshot under way is given up.
         drop(self.taker);
@@ -208,7 +211,8 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
         benchg: bench.benchg_tile_count,
         benchs: bench.benchs_tile_count,
         history: config.keeps_history(),
-        votes: config.consensus.vote,
+        // In a cluster consensus votes.
+        votes: config.consensus.vote && !config.gossip.enabled,
         cluster: config.gossip.enabled,
     };
     let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
@@ -284,6 +288,7 @@ pub fn open_chain(
         let vote = keys::read_or_create(&folder.join("vote-account.json"))?.public;
         let stake = keys::read_or_create(&folder.join("stake-account.json"))?.public;
         began.extra_accounts.extend(genesis_accounts(&vote, &stake, &identity.public));
+        began.extra_accounts.extend(validators(config));
         began.extra_accounts.extend(beginning.accounts());
         beginning.notices().iter().for_each(|notice| crate::say::note(format_args!("notice: {notice}")));
         let genesis = Genesis::create(began, &mut funded)?;
@@ -303,7 +308,9 @@ pub fn open_chain(
     let Restored { ledger, block_id } = restore::newest(config, &genesis, &snapshots, refused)?;
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
     let missing = history.as_mut().map(|history| (history, config.rpc.extended_tx_metadata_storage));
-    let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), missing, replaying)?;
+    // Above the root there may be forks: those blocks are executed when the node runs.
+    let root = if config.gossip.enabled { agree::saved_root(folder).map(|root| root.slot) } else { None };
+    let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
     if history.as_ref().is_some_and(|history| history.last_slot() > replayed.last_slot) {
         // A power failure took blocks that the history still knows.
         drop(history.take());
@@ -388,23 +395,48 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     let history = chain.history.as_ref().map(History::reader);
     let fates = Fates::new(config.rpc.fate_capacity, tag_key());
     let fates = Arc::new(fates);
-    // Who follows keeps the history as it executes.
-    let followed = if config.follows() { Some(chain.history.take()) } else { None };
+    let recording = chain.history.as_ref().map(|history| (history.key(), config.rpc.extended_tx_metadata_storage));
     let folder = chain.folder.clone();
+    let block_id = chain.replayed.block_id.unwrap_or(*genesis.hash());
+    let identity_key = SigningKey::from_seed(&chain.identity.seed);
+    let agreement = config
+        .gossip
+        .enabled
+        .then(|| tiles::Agreement { agreed: Arc::default(), lead: config.takes_turns().then(Arc::default) });
     let peers = ports.cluster.map(|at| Peers::start(config, &ports, at, &chain)).transpose()?;
     let views = peers.as_ref().map(|peers| peers.gossip.seen.views.clone());
-    let tiles = tile_configs(config, &ports, &topology, chain, load, fates.clone(), views.clone());
+    let tiles = tile_configs(config, &ports, &topology, chain, load, fates.clone(), views.clone(), agreement.as_ref());
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
     let mut node = Node::boot(topology, Clock::real(), &node_config)?;
     for (name, words) in peers.iter().flat_map(Peers::words) {
         let _ = words.set(node.workspace().counters(name).expect("the topology has the service"));
     }
-    let replay = followed.map(|history| {
-        let history = history.map(|history| (history, config.rpc.extended_tx_metadata_storage));
-        ReplayThread::start(ledger.clone(), genesis.clone(), blocks.clone(), history)
-    });
-    let replay = replay.transpose().map_err(NodeError::Threads)?;
-    let inlet = inlet(&mut node, &ports, &ledger, views)?;
+    let agree = match (&peers, agreement) {
+        (Some(peers), Some(agreement)) => {
+            let voter = voter(config, &folder, identity_key, peers, &ports)?;
+            let maker = agreement.lead.zip(node.poh_waker()).map(|(lead, wake)| Maker { lead, wake });
+            let (agreed, seen) = (agreement.agreed, peers.gossip.seen.clone());
+            let start = agree::Start {
+                node: identity,
+                ledger: ledger.clone(),
+                genesis: genesis.clone(),
+                reader: blocks.clone(),
+                block_id,
+                agreed,
+                seen,
+                maker,
+                voter,
+                recording,
+                folder: folder.clone(),
+            };
+            let thread = AgreeThread::start(start)?.map_err(NodeError::Threads)?;
+            let words = node.workspace().counters(peers::AGREE).expect("the topology has the service");
+            let _ = thread.words.set(words);
+            Some(thread)
+        }
+        _ => None,
+    };
+    let inlet = inlet(&mut node, &ports, &ledger, views, identity)?;
     let seen = peers.as_ref().map(|peers| Arc::clone(&peers.gossip.seen));
     let poh = node.poh_waker();
     let words = node.workspace().counters(RPC).expect("the topology has the service");
@@ -436,22 +468,51 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     };
     let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };
     let rpc_server = RpcServer::start(rpc_config, rpc_node)?;
-    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker, replay, peers })
+    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker, agree, peers })
 }
 
-/// Where the RPC hands transactions in: to this node's tiles, or to who leads.
+/// Who votes for the node, where it does.
+fn voter(
+    config: &Config,
+    folder: &Path,
+    key: SigningKey,
+    peers: &Peers,
+    ports: &Ports,
+) -> Result<Option<Voter>, BootError> {
+    let SocketAddr::V4(own) = reachable(ports.udp) else { return Ok(None) };
+    if config.follows() || !config.consensus.vote {
+        return Ok(None);
+    }
+    let given = config.expand(&config.consensus.vote_account_path);
+    let path = if given.as_os_str().is_empty() { folder.join("vote-account.json") } else { given };
+    let account = keys::read(&path)?.public;
+    let voter = Voter::new(key, account, peers.gossip.seen.views.clone(), own).map_err(NodeError::Threads)?;
+    Ok(Some(voter))
+}
+
+/// What those have at the beginning that have stake from then on, beside the node that begins the chain.
+fn validators(config: &Config) -> Vec<(Pubkey, Account)> {
+    let given = &config.development.genesis.validators;
+    let given = given.iter().map(|text| Validator::parse(text).expect("checked when the configuration was read"));
+    given.flat_map(|validator| validator.accounts()).collect()
+}
+
+/// Where the RPC hands transactions in: to this node's tiles, or, in a cluster, to who leads.
 fn inlet(
     node: &mut Node,
     ports: &Ports,
     ledger: &Arc<Ledger>,
     views: Option<Arc<Views>>,
+    identity: Pubkey,
 ) -> Result<Box<dyn TransactionInlet>, BootError> {
-    Ok(match (node.take_inlet(), &ports.cluster, views) {
-        (Some(inlet), ..) => Box::new(RpcInlet(inlet)),
-        (None, Some(at), Some(views)) => {
-            Box::new(Forwarder::new(at.gossip, ledger.clone(), views).map_err(NodeError::Threads)?)
-        }
-        (None, ..) => unreachable!("a node makes blocks or follows"),
+    let own = node.take_inlet().map(|inlet| Box::new(RpcInlet(inlet)) as Box<dyn TransactionInlet>);
+    let forwarder = match (&ports.cluster, views) {
+        (Some(at), Some(views)) => Forwarder::new(at.gossip, ledger.clone(), views).map_err(NodeError::Threads)?,
+        _ => return Ok(own.expect("a node that is in no cluster makes blocks")),
+    };
+    Ok(match own {
+        Some(own) => Box::new(forwarder.with_own(own, identity)),
+        None => Box::new(forwarder),
     })
 }
 

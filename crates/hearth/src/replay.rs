@@ -8,6 +8,8 @@
 //!
 //! Every block is checked as a follower would: its hash chain, its ticks, and that each transaction in it lands.
 
+use std::collections::BTreeSet;
+
 use hearth_ledger::blockstore::{Block, Reader, StoreError};
 use hearth_ledger::history::{BatchWriter, History, HistoryError};
 use hearth_ledger::{BlockSummary, Executor, Genesis, Ledger, Outcome, SlotError};
@@ -137,17 +139,51 @@ impl<'a> Replayer<'a> {
 }
 
 /// Executes every whole block after the ledger's last again, in order, up to the first hole. `block_id` is that of the
-/// ledger's last block. What `history` lacks is recorded anew, with logs and calls where it has those. `progress` is
-/// called after each with the count so far, and may end it.
+/// ledger's last block. Where there may be forks, only those are executed that lead to the block of the slot `root`. What
+/// `history` lacks is recorded anew, with logs and calls where it has those. `progress` is called after each with the
+/// count so far, and may end it.
 pub fn replay(
     ledger: &Ledger,
     block_id: Option<[u8; 32]>,
     genesis: &Genesis,
     reader: &Reader,
+    root: Option<u64>,
     history: Option<(&mut History, bool)>,
     progress: impl FnMut(&Replayed) -> Go,
 ) -> Result<Replayed, ReplayError> {
-    execute(ledger, block_id, (genesis, reader), history, u64::MAX, progress)
+    let which = root.map_or(Which::All, |root| Which::Below(ancestors(reader, ledger.recent_blocks(1)[0].slot, root)));
+    execute(ledger, block_id, (genesis, reader), history, &which, progress)
+}
+
+/// Which blocks are executed.
+enum Which {
+    All,
+    Until(u64),
+    Below(BTreeSet<u64>),
+}
+
+impl Which {
+    fn has(&self, slot: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::Until(until) => slot <= *until,
+            Self::Below(line) => line.contains(&slot),
+        }
+    }
+}
+
+/// The slots of the blocks from above `after` up to `root`.
+fn ancestors(reader: &Reader, after: u64, root: u64) -> BTreeSet<u64> {
+    let mut line = BTreeSet::new();
+    let mut at = root;
+    while at > after
+        && let Some(info) = reader.slot(at).filter(|info| info.parent_slot < at)
+    {
+        line.insert(at);
+        at = info.parent_slot;
+    }
+    // A line that does not come down to what there is leads nowhere.
+    if at == after { line } else { BTreeSet::new() }
 }
 
 /// [`replay`] up to the block of the slot `until`, with nothing recorded.
@@ -163,7 +199,7 @@ pub fn replay_until(
         progress(done);
         Go::Continue(())
     };
-    execute(ledger, block_id, (genesis, reader), None, until, to_the_end)
+    execute(ledger, block_id, (genesis, reader), None, &Which::Until(until), to_the_end)
 }
 
 fn execute(
@@ -171,13 +207,14 @@ fn execute(
     block_id: Option<[u8; 32]>,
     (genesis, reader): (&Genesis, &Reader),
     history: Option<(&mut History, bool)>,
-    until: u64,
+    which: &Which,
     mut progress: impl FnMut(&Replayed) -> Go,
 ) -> Result<Replayed, ReplayError> {
     let last = ledger.recent_blocks(1)[0];
     let mut replayer = Replayer::new(ledger, genesis, history);
     replayer.done.block_id = block_id;
-    for info in reader.slots(last.slot + 1.., usize::MAX).into_iter().filter(|info| info.whole && info.slot <= until) {
+    for info in reader.slots(last.slot + 1.., usize::MAX).into_iter().filter(|info| info.whole && which.has(info.slot))
+    {
         let done = &replayer.done;
         if done.blocks == 0 && info.parent_slot > last.slot {
             return Err(ReplayError::BeginningGone { after: last.slot, first: info.slot });
@@ -218,13 +255,14 @@ fn one_block(
         missing.history.close(&block_meta(&ended, &ledger.recent_blocks(2)[1]))?;
     }
     ledger.mark_stored(ended.slot);
+    // Where forks are kept: what is executed at the start is final.
+    ledger.mark_rooted(ended.slot);
     Ok(ended.blockhash)
 }
 
 /// Told of what became of each entry's transactions: slot and number of the entry, the transactions, their outcomes,
 /// and who executed them, with its records.
-pub type Record<'a> =
-    dyn FnMut((u64, u64), &[Txn<'_>], &[Outcome], &Executor) -> Result<(), HistoryError> + 'a;
+pub type Record<'a> = dyn FnMut((u64, u64), &[Txn<'_>], &[Outcome], &Executor) -> Result<(), HistoryError> + 'a;
 
 /// Executes a block on the ledger's last, which ended with `parent_hash`, once its hash chain and its ticks are found to
 /// be right. Signatures are not checked.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hearth_ledger::ledger::LedgerConfig;
 use hearth_ledger::snapshot::{self, Folder, SnapshotConfig, SnapshotError, SnapshotEvent, Snapshots, Taker};
-use hearth_ledger::{Genesis, Ledger, StatusCacheConfig, blockstore};
+use hearth_ledger::{Forks, Genesis, Ledger, StatusCacheConfig, blockstore};
 
 use hearth_svm::Svm;
 
@@ -37,6 +37,7 @@ pub fn ledger_config(config: &Config) -> LedgerConfig {
     LedgerConfig {
         status_cache,
         general: Box::new(Svm::with_log_bytes(config.rpc.log_messages_bytes_limit)),
+        forks: config.gossip.enabled.then(Forks::default),
         ..LedgerConfig::default()
     }
 }

@@ -9,8 +9,8 @@ use hearth_wire::base58::encode_32;
 use crate::boot::{self, BootError, Chain, Running};
 use crate::config::Config;
 use crate::developer::{self, Beginning, FlagError, Flags};
+use crate::peers::agree::AgreeError;
 use crate::peers::join::JoinError;
-use crate::peers::replay::FollowError;
 use crate::ports::{self, Ports};
 use crate::preflight;
 use crate::replay::{Go, ReplayError, Replayed};
@@ -36,7 +36,7 @@ pub enum RunError {
     Died(#[from] hearth_tile::core::Died),
     /// It is no longer in its cluster.
     #[error(transparent)]
-    Follow(#[from] FollowError),
+    Follow(#[from] AgreeError),
 }
 
 /// Runs until Ctrl-C. Goes on where nobody reads what it says: the node is what it is for.
@@ -56,7 +56,7 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     if flags.reset {
         developer::reset(config, &folder)?;
     }
-    if config.follows()
+    if config.joins()
         && let Some(at) = Ports::of(config).cluster
     {
         match boot::join(config, &folder, at, stop) {

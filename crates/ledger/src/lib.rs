@@ -58,5 +58,5 @@ pub use fees::Fee;
 pub use genesis::{Genesis, GenesisConfig, GenesisError};
 pub use ledger::{BlockSummary, FeeReward, Forks, Frozen, KeptForks, Ledger, LedgerConfig, RewindError, SlotError};
 pub use status_cache::{StatusCache, StatusCacheConfig};
-pub use vote_state::{Lockout, VoteState};
 pub use view::{Commitment, LatestBlockhash, SignatureStatus, StateView};
+pub use vote_state::{Lockout, VoteState};

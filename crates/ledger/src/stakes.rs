@@ -197,11 +197,13 @@ pub const GENESIS_STAKE_LAMPORTS: u64 = 1_000_000 * LAMPORTS_PER_SOL;
 
 /// The vote account of the node that begins a chain, and the stake account that gives it all stake.
 pub fn genesis_accounts(vote: &Pubkey, stake: &Pubkey, node: &Pubkey) -> [(Pubkey, Account); 2] {
+    validator_accounts(vote, stake, node, GENESIS_STAKE_LAMPORTS)
+}
+
+/// The vote account of a node, and a stake account that gives it a stake.
+pub fn validator_accounts(vote: &Pubkey, stake: &Pubkey, node: &Pubkey, lamports: u64) -> [(Pubkey, Account); 2] {
     let state = new_vote_state(vote, node);
-    [
-        (*vote, Account::with_data(GENESIS_STAKE_LAMPORTS, VOTE_PROGRAM, &state)),
-        (*stake, new_stake_account(GENESIS_STAKE_LAMPORTS, vote, node)),
-    ]
+    [(*vote, Account::with_data(lamports, VOTE_PROGRAM, &state)), (*stake, new_stake_account(lamports, vote, node))]
 }
 
 /// Notes in a stake account's data what it was rewarded for.

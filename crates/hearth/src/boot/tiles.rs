@@ -29,6 +29,15 @@ const SLOTS_BEGUN_MAX: usize = 256;
 /// FEC sets of which shreds have come and too few: 79 KiB each.
 const SETS_BEGUN_MAX: usize = 1_024;
 
+/// What tiles share with consensus.
+pub(super) struct Agreement {
+    /// For store.
+    pub agreed: Arc<store::Agreed>,
+    /// For poh, where the node makes blocks.
+    pub lead: Option<Arc<poh::Lead>>,
+}
+
+#[allow(clippy::too_many_arguments)]
 pub(super) fn tile_configs(
     config: &Config,
     ports: &Ports,
@@ -37,7 +46,9 @@ pub(super) fn tile_configs(
     load: Option<Load>,
     fates: Arc<Fates>,
     views: Option<Arc<Views>>,
+    agreement: Option<&Agreement>,
 ) -> TileConfigs {
+    let lead = agreement.and_then(|agreement| agreement.lead.clone());
     let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
     TileConfigs {
@@ -57,6 +68,7 @@ pub(super) fn tile_configs(
         pack: pack::Config {
             blockhashes: (*ledger.blockhashes()).clone(),
             ledger: Some(ledger.clone()),
+            takes_turns: lead.is_some(),
             drops: drops.clone(),
             ..pack_config(config)
         },
@@ -68,7 +80,12 @@ pub(super) fn tile_configs(
                 extended: config.rpc.extended_tx_metadata_storage,
             }),
         },
-        poh: poh::Config { chain: poh_config(&genesis), on_demand: on_demand(config), ledger: ledger.clone() },
+        poh: poh::Config {
+            chain: poh_config(&genesis),
+            on_demand: on_demand(config),
+            lead: lead.clone(),
+            ledger: ledger.clone(),
+        },
         shred: shred::Config {
             shred_version: genesis.shred_version(),
             shreds_per_slot_max: pack_config(config).limits.shreds as u32,
@@ -84,11 +101,13 @@ pub(super) fn tile_configs(
                 views,
             }),
         },
-        store: match history {
-            // Whoever executes the blocks keeps their history.
-            _ if config.follows() => store::Config::new(store, ledger).following(),
-            Some(history) => store::Config::new(store, ledger).voting(identity.public).with_history(history),
-            None => store::Config::new(store, ledger).voting(identity.public),
+        store: {
+            let of = store::Config::new(store, ledger);
+            let of = match agreement {
+                Some(agreement) => of.agreeing(agreement.agreed.clone()),
+                None => of.voting(identity.public),
+            };
+            if let Some(history) = history { of.with_history(history) } else { of }
         },
         metric: metric::Config { listen: ports.metrics, workspace: workspace_path(config), ledger: folder },
         sign: sign::Config { seed: *identity.seed },

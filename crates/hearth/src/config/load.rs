@@ -11,6 +11,7 @@ use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, SLOTS_PER_EPOCH_MAX, 
 use toml::Table;
 
 use super::lines::{join, line_of, line_of_key, twice};
+use super::validator::Validator;
 use super::{Config, Genesis, foreign};
 use crate::developer::EPOCH_LEAST;
 use crate::ports::Ports;
@@ -198,6 +199,7 @@ fn problems(config: &Config) -> Vec<Problem> {
         }
     }
     listeners(config, &mut found);
+    cluster(config, &mut found);
     if config.layout.park_after_micros > PARK_AFTER_MICROS_MAX {
         found.push(("layout.park_after_micros", format!("must be at most {PARK_AFTER_MICROS_MAX}, or 0: never")));
     }
@@ -227,6 +229,36 @@ fn problems(config: &Config) -> Vec<Problem> {
     found
 }
 
+/// What a node in a cluster cannot be told.
+fn cluster(config: &Config, found: &mut Vec<Problem>) {
+    if config.gossip.bind_address.parse::<std::net::Ipv4Addr>().is_err() {
+        found.push(("gossip.bind_address", format!("`{}` is no IPv4 address", config.gossip.bind_address)));
+    }
+    for address in &config.gossip.entrypoints {
+        if address.parse::<std::net::SocketAddrV4>().is_err() {
+            found.push(("gossip.entrypoints", format!("`{address}` is no `ip:port` of IPv4")));
+        }
+    }
+    for validator in &config.development.genesis.validators {
+        if let Err(why) = Validator::parse(validator) {
+            found.push(("development.genesis.validators", why.to_string()));
+        }
+    }
+    if config.gossip.enabled && config.development.are_slots_on_demand() {
+        found.push(("development.slots", "in a cluster (`gossip.enabled = true`) slots come by the clock".into()));
+    }
+    if config.takes_turns() && config.layout.shred_tile_count > 1 {
+        let why = "a node that makes blocks in a cluster has one".into();
+        found.push(("layout.shred_tile_count", why));
+    }
+    if !config.gossip.entrypoints.is_empty() && !config.gossip.enabled {
+        found.push((
+            "gossip.entrypoints",
+            "there are some; with `gossip.enabled = true` the node follows their cluster".into(),
+        ));
+    }
+}
+
 /// Addresses that are none, and ports that cannot be listened on together.
 fn listeners(config: &Config, found: &mut Vec<Problem>) {
     let before = found.len();
@@ -244,20 +276,6 @@ fn listeners(config: &Config, found: &mut Vec<Problem>) {
         if address.parse::<std::net::SocketAddr>().is_err() {
             found.push(("tiles.shred.additional_shred_destinations", format!("`{address}` is no `ip:port`")));
         }
-    }
-    if config.gossip.bind_address.parse::<std::net::Ipv4Addr>().is_err() {
-        found.push(("gossip.bind_address", format!("`{}` is no IPv4 address", config.gossip.bind_address)));
-    }
-    for address in &config.gossip.entrypoints {
-        if address.parse::<std::net::SocketAddrV4>().is_err() {
-            found.push(("gossip.entrypoints", format!("`{address}` is no `ip:port` of IPv4")));
-        }
-    }
-    if !config.gossip.entrypoints.is_empty() && !config.gossip.enabled {
-        found.push((
-            "gossip.entrypoints",
-            "there are some; with `gossip.enabled = true` the node follows their cluster".into(),
-        ));
     }
     if config.rpc.port == u16::MAX {
         found.push(("rpc.port", "must be below 65535: WebSocket has the port above it".into()));

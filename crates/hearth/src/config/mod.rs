@@ -10,6 +10,7 @@
 mod foreign;
 mod lines;
 mod load;
+mod validator;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ use hearth_pipeline::{dedup, pack};
 use serde::{Deserialize, Serialize};
 
 pub use load::{ConfigError, LOG_BYTES_MAX, Loaded, Survey, check, idle_keys, load, survey};
+pub use validator::Validator;
 
 /// Writes one key of the annotated default file.
 pub trait Annotate {
@@ -195,6 +197,9 @@ tables! {
         pub identity_path: PathBuf = PathBuf::new(),
         /// Votes for every block once it is durable. Without votes blocks become final by their depth.
         pub vote: bool = true,
+        /// The vote account, a JSON file as the Solana tools write it, of a node that joins a cluster to make blocks and
+        /// vote there. Empty: it only follows. The node that begins a chain makes one beside the ledger.
+        pub vote_account_path: PathBuf = PathBuf::new(),
     }
 
     /// `[gossip]`
@@ -202,8 +207,8 @@ tables! {
         /// Whether the node is in a cluster: it tells others of itself, sends its blocks down Turbine's tree, and
         /// serves them.
         pub enabled: bool = false,
-        /// Gossip addresses (`ip:port`) of nodes to begin with. A node that has some makes no blocks: it follows the
-        /// cluster, and takes its genesis from there.
+        /// Gossip addresses (`ip:port`) of nodes to begin with. A node that has some takes the genesis from there, and
+        /// follows the cluster; with `consensus.vote_account_path` it makes blocks and votes, too.
         pub entrypoints: Vec<String> = vec![],
         /// IPv4 address at which the node takes gossip, shreds and requests for them; others are told it.
         pub bind_address: String = "127.0.0.1".into(),
@@ -386,6 +391,9 @@ tables! {
         pub warp_slot: u64 = 0,
         /// Lamports that the faucet has to give away.
         pub faucet_lamports: u64 = 500_000_000_000_000_000,
+        /// Nodes that have stake from the beginning beside the one that begins the chain, each as
+        /// `identity vote-account SOL`: two addresses, and how much is staked. That one has 1,000,000 SOL.
+        pub validators: Vec<String> = vec![],
     }
 
     /// `[development.bench]`
@@ -424,9 +432,19 @@ impl Config {
         to.finish().trim_end().to_owned() + "\n"
     }
 
-    /// Whether the node makes no blocks, and follows a cluster.
-    pub fn follows(&self) -> bool {
+    /// Whether the node takes its chain from a cluster.
+    pub fn joins(&self) -> bool {
         self.gossip.enabled && !self.gossip.entrypoints.is_empty()
+    }
+
+    /// Whether it makes no blocks there.
+    pub fn follows(&self) -> bool {
+        self.joins() && self.consensus.vote_account_path.as_os_str().is_empty()
+    }
+
+    /// Whether it makes blocks when its turn comes, as consensus says.
+    pub fn takes_turns(&self) -> bool {
+        self.gossip.enabled && !self.follows()
     }
 
     /// Whether a transaction history is kept on disk. Of blocks that are not stored there is none.

@@ -1,18 +1,18 @@
-//! The threads of a node that is in a cluster, beside its tiles: gossip, repair's server, replay; and how it joins.
+//! The threads of a node that is in a cluster, beside its tiles: gossip, repair's server, agreement; and how it joins.
 //!
 //! reads   datagrams, requests; the block store
-//! writes  views of the cluster for the tiles and the RPC; the ledger, where the node follows
+//! writes  views of the cluster for the tiles and the RPC; the ledger; poh's orders
 //! memory  gossip's table, see `docs/gossip.md`; a few sets
 //!
-//! The walk: [`join`] (who is there, their genesis) → [`gossip`] (stays in touch) → the tiles take shreds → [`replay`]
-//! executes what is whole; [`repair`] serves what others lack, [`forward`] sends on what clients hand in.
+//! The walk: [`join`] (who is there, their genesis) → [`gossip`] (stays in touch) → the tiles take shreds → [`agree`]
+//! executes what is whole, votes and takes turns; [`repair`] serves what others lack, [`forward`] sends on what clients hand in.
 
+pub mod agree;
 mod echo;
 pub mod forward;
 pub mod gossip;
 pub mod join;
 pub mod repair;
-pub mod replay;
 pub mod talk;
 
 use std::net::SocketAddrV4;
@@ -52,16 +52,18 @@ impl ClusterPorts {
 }
 
 /// What the threads count, by the names of their regions in the workspace.
-pub fn services() -> [ServiceSpec; 2] {
+pub fn services() -> [ServiceSpec; 3] {
     let gossip = hearth_cluster::gossip::Counters::HELP.iter().map(|(name, help)| CounterSpec {
         name: (*name).into(),
         kind: CounterKind::Counter,
         help: (*help).into(),
     });
     let repair = repair::Counts::DECLS.iter().map(CounterSpec::from);
+    let agree = agree::Counts::DECLS.iter().map(CounterSpec::from);
     [
         ServiceSpec { name: GOSSIP.into(), counters: gossip.collect() },
         ServiceSpec { name: REPAIR.into(), counters: repair.collect() },
+        ServiceSpec { name: AGREE.into(), counters: agree.collect() },
     ]
 }
 
@@ -69,6 +71,8 @@ pub fn services() -> [ServiceSpec; 2] {
 pub const GOSSIP: &str = "gossip";
 /// That of repair's server.
 pub const REPAIR: &str = "repair";
+/// That of the thread that executes, chooses among forks, and votes.
+pub const AGREE: &str = "agree";
 
 /// Where a thread counts, once the workspace is there.
 pub type Words = Arc<OnceLock<hearth_ring::Counters>>;

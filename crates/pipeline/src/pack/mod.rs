@@ -34,6 +34,7 @@ use hearth_ledger::cost::{Cost, allocated_bytes};
 use hearth_ledger::fates::DropReason;
 use hearth_ledger::fees::Fee;
 use hearth_ledger::programs::is_reserved;
+use hearth_ledger::tower::voted_for;
 use hearth_tile::latency::TAKEN;
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, LatencyDecl, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::{AccountSet, Pubkey, Txn};
@@ -222,7 +223,7 @@ impl Tile for Pack {
         self.held = false;
         match self.sources[frag.input().index()] {
             Source::Dedup => {
-                if self.take(&frag, None, out) {
+                if self.take(&frag, self.reward_of_vote(&frag), out) {
                     self.work_came(out);
                 }
             }
@@ -297,6 +298,17 @@ impl Pack {
             self.held = self.paced_until.is_none();
         }
         done
+    }
+
+    /// Where leaders take turns: votes of those with stake go before all else, as what is final waits for them.
+    fn reward_of_vote(&self, frag: &Frag<'_>) -> Option<u64> {
+        let ledger = self.others.as_ref()?;
+        let txn = Txn::parse(frag.payload()).expect("verify has parsed it");
+        let account = voted_for(&txn)?.account;
+        let epoch = ledger.epoch_schedule().epoch(self.tables.slot);
+        let stakes = ledger.epoch_stakes(epoch)?;
+        let is_staked = stakes.vote(&account).is_some_and(|vote| vote.stake > 0 && txn.signer_keys()[0] == vote.node);
+        is_staked.then_some(VOTE_REWARD)
     }
 
     /// Into the pool, by the reward that it pays or by the one given. Whether it is pending now.

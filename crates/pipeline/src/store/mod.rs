@@ -366,13 +366,19 @@ impl Store {
         let durable_slot = self.agreed.as_ref().map_or(self.durable_slot, |agreed| agreed.confirmed());
         let sure = self.recorder.as_ref().map_or(u64::MAX, Recorder::found_slot).min(durable_slot);
         if sure > self.told_slot {
-            self.told_slot = sure;
-            // Where the node votes, the ledger hears of the block once it has voted for it.
-            match &mut self.voter {
-                Some(voter) => voter.durable(sure),
+            // Where the node votes, the ledger hears of the block once it has voted for it. Where it is just on another
+            // fork it is told again.
+            let is_told = match &mut self.voter {
+                Some(voter) => {
+                    voter.durable(sure);
+                    true
+                }
                 None => self.ledger.mark_stored(sure),
+            };
+            if is_told {
+                self.told_slot = sure;
+                return Poll::Busy;
             }
-            return Poll::Busy;
         }
         if durable.is_empty() { Poll::Idle } else { Poll::Busy }
     }

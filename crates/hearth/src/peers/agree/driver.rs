@@ -18,7 +18,6 @@ use hearth_ledger::blockstore::{Block, Reader, SlotInfo};
 use hearth_ledger::tower::voted_for;
 use hearth_pipeline::poh::Parent;
 use hearth_tile::CounterSet;
-use hearth_tile::counters::put;
 use hearth_wire::base58::encode_32;
 use hearth_wire::{Hash, Pubkey};
 
@@ -58,6 +57,8 @@ hearth_tile::counters! {
         begun_slots: Counter,
         /// Own blocks that too few were seen to have.
         unseen_blocks: Counter,
+        /// Votes and slots that gossip heard, or was to tell, and that were lost since too many waited.
+        lost_messages: Counter,
         /// Slots whose block here is not the one that the cluster has, and was dropped.
         dumped_slots: Counter,
         /// The newest slot that is executed.
@@ -100,8 +101,12 @@ impl Driver {
         let tower = saved::tower(&start.folder, &start.node)?;
         let head = ledger.recent_blocks(1)[0];
         let (slot, hash) = ledger.hash_all();
-        let root =
-            Frozen { id: BankId { slot, hash }, parent: head.parent, block_id: start.block_id, blockhash: head.blockhash };
+        let root = Frozen {
+            id: BankId { slot, hash },
+            parent: head.parent,
+            block_id: start.block_id,
+            blockhash: head.blockhash,
+        };
         let epoch = ledger.epoch_schedule().epoch(slot);
         let first_slot = ledger.epoch_schedule().first_slot(epoch);
         let stakes = Stakes::new(first_slot, epoch_stakes(ledger, epoch).unwrap_or_default());
@@ -116,7 +121,7 @@ impl Driver {
             parent: root.id,
             block_id: root.block_id,
             leader: leader(ledger, slot).unwrap_or_default(),
-            votes: vote_accounts(ledger),
+            votes: vote_accounts(ledger, slot, None),
         };
         let ancestors = ledger.recent_blocks(LINE).iter().skip(1).map(|block| block.slot).collect();
         let consensus = Consensus::new(config, hearth_cluster::consensus::Start { bank, ancestors }, stakes, tower)?;
@@ -165,9 +170,12 @@ impl Driver {
     }
 
     /// Tells what was counted.
-    pub fn count(&self, words: &Words) {
-        let Some(words) = words.get() else { return };
-        words.words().iter().zip(self.counts.values()).for_each(|(word, value)| put(word, value));
+    pub fn count(&mut self, words: &Words) {
+        self.counts.unrooted_blocks = self.forks.len() as u64 - 1;
+        self.counts.lost_messages = self.start.seen.talk.lost();
+        if let Some(words) = words.get() {
+            self.counts.flush(words.words());
+        }
     }
 
     /// Takes what gossip has heard.
@@ -275,9 +283,9 @@ impl Driver {
     /// The head is a block that was not known to consensus.
     fn froze(&mut self, slot: u64, parent: u64, block_id: Hash) {
         let ledger = &self.start.ledger;
-        let (_, hash) = ledger.hash_all();
-        let id = BankId { slot, hash };
-        let blockhash = ledger.recent_blocks(1)[0].blockhash;
+        ledger.hash_all();
+        let frozen = ledger.frozen(slot).expect("the head is hashed");
+        let id = BankId { slot, hash: frozen.bank_hash };
         let schedule = ledger.epoch_schedule();
         for epoch in [schedule.epoch(slot), schedule.leader_schedule_epoch(slot)] {
             if let Some(stakes) = epoch_stakes(ledger, epoch).filter(|_| self.epochs.insert(epoch)) {
@@ -285,9 +293,10 @@ impl Driver {
             }
         }
         let parent_id = self.forks.get(parent).expect("its parent was executed").id;
-        self.forks.add(Frozen { id, parent, block_id, blockhash });
+        self.forks.add(Frozen { id, parent, block_id, blockhash: frozen.blockhash });
         let leader = leader(ledger, slot).unwrap_or_default();
-        let frozen = FrozenBank { id, parent: parent_id, block_id, leader, votes: vote_accounts(ledger) };
+        let votes = vote_accounts(ledger, slot, Some(&frozen.votes));
+        let frozen = FrozenBank { id, parent: parent_id, block_id, leader, votes };
         // Where consensus waits for the tower's root, or drops the parent in the next step, it does not take it.
         let _ = self.consensus.on_frozen(frozen, now_ms());
         self.start.seen.talk.say(Say::Slots(vec![slot]));
@@ -475,21 +484,20 @@ fn leader(ledger: &Ledger, slot: u64) -> Option<Pubkey> {
 
 fn epoch_stakes(ledger: &Ledger, epoch: u64) -> Option<Arc<EpochStakes>> {
     let stakes = ledger.epoch_stakes(epoch)?;
-    let of = |vote: &hearth_ledger::stakes::VoteStake| VoteStake { vote: vote.vote, node: vote.node, stake: vote.stake };
+    let of =
+        |vote: &hearth_ledger::stakes::VoteStake| VoteStake { vote: vote.vote, node: vote.node, stake: vote.stake };
     Some(Arc::new(EpochStakes::new(&stakes.votes.iter().map(of).collect::<Vec<_>>())))
 }
 
-/// The vote accounts as they stand in the head.
-fn vote_accounts(ledger: &Ledger) -> Vec<VoteAccount> {
-    let lockout = |vote: &hearth_ledger::Lockout| Lockout {
-        slot: vote.slot,
-        confirmation_count: vote.confirmation_count,
-    };
+/// These vote accounts, or all, as they stand in the block of a slot.
+fn vote_accounts(ledger: &Ledger, slot: u64, keys: Option<&[Pubkey]>) -> Vec<VoteAccount> {
+    let lockout =
+        |vote: &hearth_ledger::Lockout| Lockout { slot: vote.slot, confirmation_count: vote.confirmation_count };
     let of = |account: hearth_ledger::validators::VoteAccount| VoteAccount {
         key: account.key,
         stake: account.stake,
         votes: account.state.votes.iter().map(lockout).collect(),
         root: account.state.root,
     };
-    ledger.vote_accounts().into_iter().map(of).collect()
+    ledger.vote_accounts_at(slot, keys).unwrap_or_default().into_iter().map(of).collect()
 }

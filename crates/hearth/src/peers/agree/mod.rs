@@ -39,8 +39,8 @@ use hearth_wire::{Hash, Pubkey};
 use super::Words;
 use super::gossip::Seen;
 use crate::replay::ReplayError;
-use driver::Driver;
 pub use driver::Counts;
+use driver::Driver;
 pub use saved::{SavedError, root as saved_root};
 pub use vote::Voter;
 
@@ -135,7 +135,8 @@ impl AgreeThread {
     /// The tower cannot be read, or is of another chain; or there is no thread to be had.
     pub fn start(start: Start) -> Result<io::Result<Self>, AgreeError> {
         let mut driver = Driver::new(start)?;
-        let (stop, failure, words) = (Arc::new(AtomicBool::new(false)), Arc::default(), Words::default());
+        let (stop, words) = (Arc::new(AtomicBool::new(false)), Words::default());
+        let failure = Arc::new(Mutex::new(None));
         let (stopped, failed, counts) = (Arc::clone(&stop), Arc::clone(&failure), Arc::clone(&words));
         let thread = std::thread::Builder::new().name("agree".into()).spawn(move || {
             while !stopped.load(SeqCst) {

@@ -1,0 +1,86 @@
+//! validator: a node that has stake from the beginning of a chain, as the configuration names it.
+//!
+//! reads   `identity vote-account SOL`
+//! writes  its accounts
+//! memory  none
+//! drops   text of another form: an error that says what was meant
+
+use hearth_crypto::sha256::sha256;
+use hearth_ledger::Account;
+use hearth_ledger::stakes::validator_accounts;
+use hearth_wire::Pubkey;
+use hearth_wire::base58::decode_32;
+use hearth_wire::consts::LAMPORTS_PER_SOL;
+
+/// SOL that its identity has, for the fees of its votes.
+const IDENTITY_SOL: u64 = 500;
+
+/// A node with stake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validator {
+    /// Its identity.
+    pub identity: Pubkey,
+    /// The account that it votes with.
+    pub vote: Pubkey,
+    /// What is staked with it.
+    pub sol: u64,
+}
+
+/// Why a text names no validator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValidatorError {
+    /// Not three words.
+    #[error("`{0}` is no `identity vote-account SOL`: two addresses, and a whole number")]
+    Form(String),
+    /// An address.
+    #[error("`{0}` is no address")]
+    Address(String),
+    /// What is staked.
+    #[error("`{0}` is no whole number of SOL from 1 to 1,000,000,000")]
+    Sol(String),
+}
+
+impl Validator {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// It is of another form.
+    pub fn parse(text: &str) -> Result<Self, ValidatorError> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let &[identity, vote, sol] = &words[..] else { return Err(ValidatorError::Form(text.into())) };
+        let address = |word: &str| decode_32(word).map_err(|_| ValidatorError::Address(word.into()));
+        let amount = sol.parse().ok().filter(|sol| (1..=1_000_000_000).contains(sol));
+        let amount = amount.ok_or_else(|| ValidatorError::Sol(sol.into()))?;
+        Ok(Self { identity: address(identity)?, vote: address(vote)?, sol: amount })
+    }
+
+    /// Its identity with something to pay fees with, its vote account, and the stake.
+    pub fn accounts(&self) -> impl Iterator<Item = (Pubkey, Account)> + use<> {
+        // Nobody needs a key of the stake account: the identity may withdraw it.
+        let stake = sha256(&[b"the stake of genesis", &self.vote]);
+        let staked = validator_accounts(&self.vote, &stake, &self.identity, self.sol * LAMPORTS_PER_SOL);
+        let identity = (self.identity, Account::wallet(IDENTITY_SOL * LAMPORTS_PER_SOL));
+        [identity].into_iter().chain(staked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "11111111111111111111111111111112";
+
+    #[test]
+    fn one_is_read_or_it_is_said_what_was_meant() {
+        let validator = Validator::parse(&format!(" {ONE}  {ONE}3 7")).unwrap_err();
+        assert!(matches!(validator, ValidatorError::Address(_)), "33 digits");
+        let validator = Validator::parse(&format!("{ONE} Vote111111111111111111111111111111111111111 7")).unwrap();
+        assert_eq!((validator.identity[31], validator.sol, validator.accounts().count()), (1, 7, 3));
+        for (text, word) in [("", "identity"), ("a b", "identity"), ("x y 1", "address")] {
+            assert!(Validator::parse(text).unwrap_err().to_string().contains(word), "{text}");
+        }
+        for sol in ["0", "-1", "1.5", "1000000001"] {
+            assert_eq!(Validator::parse(&format!("{ONE} {ONE} {sol}")), Err(ValidatorError::Sol(sol.into())));
+        }
+    }
+}
