@@ -427,6 +427,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
                 maker,
                 voter,
                 recording,
+                joins: config.joins(),
                 folder: folder.clone(),
             };
             let thread = AgreeThread::start(start)?.map_err(NodeError::Threads)?;

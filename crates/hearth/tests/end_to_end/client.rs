@@ -139,3 +139,9 @@ impl Sender {
         self.transmit();
     }
 }
+
+/// A transaction as the RPC takes it.
+pub fn base64_of(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}

@@ -8,7 +8,7 @@ use hearth_wire::Signature;
 use hearth_wire::base58::encode_64;
 use serde_json::{Value, json};
 
-use super::client::{Sender, fresh_address, signature_of, transfer};
+use super::client::{Sender, base64_of, fresh_address, signature_of, transfer};
 use super::node::{Node, Rpc, Setup, same, wait_until};
 
 /// A leader that votes, by whose votes followers see whether they have its state.
@@ -133,9 +133,4 @@ fn followers_come_to_the_leaders_state() {
     two.stop();
     one.stop();
     leader.stop();
-}
-
-fn base64_of(bytes: &[u8]) -> String {
-    use base64::Engine;
-    base64::engine::general_purpose::STANDARD.encode(bytes)
 }

@@ -35,6 +35,7 @@ mod tune_build;
 mod tune_layout;
 mod tune_machine;
 mod unwatchable;
+mod validators;
 mod votes;
 mod walk;
 mod wallet;

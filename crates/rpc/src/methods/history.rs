@@ -18,6 +18,7 @@ use solana_transaction_status::{
 };
 
 use super::Api;
+use super::slot_history::SlotHistory;
 use crate::encoding::transaction as encode;
 use crate::history::HistoryView;
 use crate::jsonrpc::Failure;
@@ -119,8 +120,9 @@ impl Api {
             return Err(Failure::cleaned_up(slot, first));
         }
         let is_there = self.blocks.as_ref().and_then(|blocks| blocks.slot(slot)).is_some_and(|block| block.whole);
+        let is_left = || SlotHistory::of(&self.ledger).is_some_and(|history| !history.may_have(slot));
         // Genesis has no block in the store.
-        if is_there { Ok(()) } else { Err(Failure::skipped(slot)) }
+        if is_there && !is_left() { Ok(()) } else { Err(Failure::skipped(slot)) }
     }
 
     pub fn get_block_time(&self, params: Params<'_>) -> Result<Value, Failure> {
@@ -168,11 +170,13 @@ impl Api {
         let genesis = (start == 0 && first == 0 && limit > 0).then_some(0);
         let from = start.max(first).max(1);
         let stored = match &self.blocks {
-            Some(blocks) if from <= end => blocks.slots(from..=end, limit.saturating_sub(genesis.iter().count())),
+            Some(blocks) if from <= end => blocks.slots(from..=end, usize::MAX),
             _ => vec![],
         };
-        let stored = stored.iter().filter(|block| block.whole).map(|block| block.slot);
-        json!(genesis.into_iter().chain(stored).collect::<Vec<u64>>())
+        let history = SlotHistory::of(&self.ledger);
+        let is_left = |slot| history.as_ref().is_some_and(|history| !history.may_have(slot));
+        let stored = stored.iter().filter(|block| block.whole && !is_left(block.slot)).map(|block| block.slot);
+        json!(genesis.into_iter().chain(stored).take(limit).collect::<Vec<u64>>())
     }
 
     pub fn get_signatures_for_address(&self, params: Params<'_>) -> Result<Value, Failure> {

@@ -42,6 +42,11 @@ impl SlotHistory {
         self.next().saturating_sub(1)
     }
 
+    /// Whether the block that is stored for a slot may be one of the chain: not if it is of a fork that was left.
+    pub fn may_have(&self, slot: u64) -> bool {
+        !(self.oldest()..=self.newest()).contains(&slot) || self.has(slot)
+    }
+
     /// Whether a slot that is remembered has a block.
     pub fn has(&self, slot: u64) -> bool {
         let bit = (slot % SLOTS) as usize;

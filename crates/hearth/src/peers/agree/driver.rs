@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hearth_cluster::consensus::{
     Action, BankId, Clock, Config, Consensus, EpochStakes, FrozenBank, LeaderView, Lockout, Stakes, TICKS_PER_SLOT,
@@ -29,6 +29,11 @@ use crate::peers::{Words, now_ms};
 use crate::replay::{ReplayError, entries};
 use crate::say::note;
 
+/// How long a node that joins waits for blocks of others at most before it makes its own. A cluster of which nobody has
+/// begun goes on after that.
+const JOIN_FOR: Duration = Duration::from_secs(20);
+/// A node is with the others when it has executed all but this many slots of those that come.
+const NEAR: u64 = 4;
 /// Blocks of the ledger's line that are looked at: as many as it keeps.
 const LINE: usize = 512;
 /// Slots above the root in which a block to execute is looked for.
@@ -88,6 +93,9 @@ pub struct Driver {
     finalized: u64,
     /// The slot that poh makes.
     making: Option<u64>,
+    /// Where others may be ahead: the newest slot of which there was something at the start, and until when the node waits
+    /// for theirs before it makes its own.
+    joins: Option<(u64, Instant)>,
     /// Epochs whose stakes consensus knows.
     epochs: BTreeSet<u64>,
     slot_ns: u128,
@@ -101,6 +109,7 @@ impl Driver {
         let tower = saved::tower(&start.folder, &start.node)?;
         let head = ledger.recent_blocks(1)[0];
         let (slot, hash) = ledger.hash_all();
+        let is_begin = slot == start.genesis.config().genesis_slot;
         let root = Frozen {
             id: BankId { slot, hash },
             parent: head.parent,
@@ -114,7 +123,7 @@ impl Driver {
             node: start.node,
             vote_account: start.voter.as_ref().map(|voter| voter.account),
             // Who has lost what it voted for and made must neither vote nor lead otherwise than it did.
-            waits_for_rooted_vote: tower.is_none() && slot > start.genesis.config().genesis_slot,
+            waits_for_rooted_vote: tower.is_none() && !is_begin,
         };
         let bank = FrozenBank {
             id: root.id,
@@ -136,6 +145,8 @@ impl Driver {
             confirmed: None,
             finalized: 0,
             making: None,
+            joins: (start.joins || !is_begin)
+                .then(|| (start.reader.last_slot().unwrap_or(slot), Instant::now() + JOIN_FOR)),
             epochs: BTreeSet::from([epoch]),
             slot_ns: u128::from(start.genesis.config().slot_ms) * 1_000_000,
             counts: Counts::default(),
@@ -366,6 +377,8 @@ impl Driver {
                 self.finalized = slot;
                 self.tell_final();
             }
+            // What is told as dead is not made, and the next slot is as good.
+            Action::Begin { slot, .. } if self.is_joining() => drop(self.consensus.on_dead(slot)),
             Action::Begin { slot, parent } => {
                 self.go_to(parent.slot)?;
                 self.begin(slot);
@@ -377,6 +390,17 @@ impl Driver {
             Action::Rebroadcast(_) => self.counts.unseen_blocks += 1,
         }
         Ok(())
+    }
+
+    /// Whether others are ahead of a node that has just begun: blocks that it made now would be on an old one.
+    fn is_joining(&mut self) -> bool {
+        let Some((known, until)) = self.joins else { return false };
+        let newest = self.start.reader.last_slot().unwrap_or(known);
+        let is_there = newest > known && self.forks.newest() + NEAR >= newest;
+        if is_there || Instant::now() >= until {
+            self.joins = None;
+        }
+        self.joins.is_some()
     }
 
     fn vote(&mut self, vote: &TowerVote) {

@@ -46,6 +46,11 @@ impl Forks {
         self.get(id.slot).is_some_and(|block| block.id == *id)
     }
 
+    /// The newest slot with a block.
+    pub fn newest(&self) -> u64 {
+        self.blocks.last_key_value().map_or(self.root, |(slot, _)| *slot)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.blocks.len()

@@ -115,6 +115,8 @@ pub struct Start {
     pub voter: Option<Voter>,
     /// Where a history is kept: what it hashes under, and whether it has logs and calls.
     pub recording: Option<(HistoryKey, bool)>,
+    /// Whether there are others to begin with, who may be ahead.
+    pub joins: bool,
     /// Where tower and root are kept.
     pub folder: PathBuf,
 }
