@@ -15,6 +15,7 @@ mod features;
 mod intake;
 mod receiver;
 mod relay;
+pub mod serve;
 mod set;
 mod shredder;
 mod signing;
