@@ -31,4 +31,6 @@ pub use shredder::{Shredder, ShredderConfig, ShredderError};
 pub use tile::{Config, Counters, Shred, entry_bytes_within};
 
 #[cfg(test)]
+mod cluster_tests;
+#[cfg(test)]
 mod tests;
