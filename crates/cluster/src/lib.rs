@@ -3,7 +3,9 @@
 //! they agree on, and what comes of that in clusters that no machine holds.
 
 pub mod consensus;
+pub mod duplicate;
 pub mod gossip;
+pub mod reports;
 pub mod simulate;
 pub mod turbine;
 pub mod view;

@@ -13,6 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use hearth_wire::Pubkey;
 
 use crate::gossip::RepairPeer;
+use crate::reports::Reports;
 use crate::turbine::Contact;
 
 /// The nodes, by what they are for.
@@ -33,6 +34,8 @@ pub struct View {
 pub struct Views {
     newest: RwLock<Arc<View>>,
     number: AtomicU64,
+    /// What is told of single slots beside that.
+    pub reports: Reports,
 }
 
 impl Views {

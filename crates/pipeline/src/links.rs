@@ -90,6 +90,9 @@ pub const SHRED_SIGN_MTU: usize = 96;
 /// Longest datagram with a shred, bytes: the largest shred, and the nonce of repair.
 pub const SHRED_DATAGRAM_MTU: usize = Datagram::HEADER + TXN_MTU;
 
+/// Control word of a frag without payload from shred to store: what is stored of the slot that the tag names is void.
+pub const DUMP: u16 = 1;
+
 /// Control word of a transaction that was handed over before and has not landed: it is no duplicate.
 pub const AGAIN: u16 = 1;
 

@@ -9,7 +9,8 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 /// A bounded map.
-pub(super) struct Bounded<K, V> {
+#[derive(Debug)]
+pub struct Bounded<K, V> {
     map: HashMap<K, (u64, V)>,
     /// Keys by when they were set; one that was set again is found to be out of date.
     order: VecDeque<(u64, K)>,
@@ -18,22 +19,32 @@ pub(super) struct Bounded<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Bounded<K, V> {
+    /// Of at most `capacity` entries, one at least.
     pub fn new(capacity: usize) -> Self {
         Self { map: HashMap::new(), order: VecDeque::new(), capacity: capacity.max(1), next: 0 }
     }
 
+    /// How many entries there are.
     pub fn len(&self) -> usize {
         self.map.len()
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// What is there.
     pub fn get(&self, key: &K) -> Option<&V> {
         self.map.get(key).map(|(_, value)| value)
     }
 
+    /// The same, to be changed; it grows no younger by that.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.map.get_mut(key).map(|(_, value)| value)
     }
 
+    /// Takes an entry out.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         self.map.remove(key).map(|(_, value)| value)
     }

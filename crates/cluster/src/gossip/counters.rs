@@ -116,6 +116,12 @@ counters! {
     duplicate_instance,
     /// Pieces of proofs that were not buffered: of another slot, too large, of a node with too many.
     proof_pieces_refused,
+    /// Proofs of others that a leader made two blocks, found right.
+    proofs_right,
+    /// Such proofs that prove nothing.
+    proofs_wrong,
+    /// Such proofs of slots whose leader is not known.
+    proofs_unknown_leader,
     /// Events that nobody took in time.
     events_lost,
 }

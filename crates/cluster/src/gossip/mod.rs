@@ -34,6 +34,7 @@ use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
 use hearth_wire::gossip::{ContactInfo, Ping, SocketKind, write_ping};
 use hearth_wire::{Hash, Pubkey};
 
+pub use bounded::Bounded;
 pub use config::{Config, PUSH_MS, REFRESH_MS, TIMEOUT_MS};
 pub use counters::Counters;
 pub use outbox::Outbox;
@@ -42,7 +43,6 @@ pub use pings::pong_hash;
 pub use proofs::{CHUNK_SIZE, DuplicateProof};
 
 use active::ActiveSet;
-use bounded::Bounded;
 use config::{CHECKED_MAX, FAILED_MS, HELD_MAX, HOSTS_MAX, PULL_MS, PURGE_MS, PURGED_MS};
 use own::OwnSlots;
 use pings::{Node, Pings};

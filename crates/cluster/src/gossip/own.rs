@@ -15,8 +15,9 @@ use hearth_wire::gossip::{
 use hearth_wire::{Hash, Pubkey};
 
 use super::Gossip;
-use super::proofs::{CHUNK_SIZE, encode};
+use super::proofs::{CHUNK_SIZE, DuplicateProof, encode};
 use super::table::Route;
+use crate::duplicate;
 
 /// The most bytes of a value of slots.
 const EPOCH_SLOTS_SIZE_MAX: usize = 928;
@@ -227,6 +228,24 @@ impl Gossip {
     /// Says that a leader was found to have made two blocks for a slot: no more proofs of it are told.
     pub fn mark_duplicate(&mut self, slot: u64) {
         self.proofs.mark(slot);
+    }
+
+    /// Checks a proof that others have sent, for a slot with this leader, and marks the slot if it is right.
+    pub fn check_proof(&mut self, proof: &DuplicateProof, leader: Option<&Pubkey>) -> bool {
+        let Some(leader) = leader else {
+            self.counters.proofs_unknown_leader += 1;
+            return false;
+        };
+        let shreds = proof.shreds.each_ref().map(Vec::as_slice);
+        let checked = duplicate::check(proof.slot, shreds, self.own.shred_version, leader, &mut self.verifier);
+        match checked {
+            Ok(()) => {
+                self.counters.proofs_right += 1;
+                self.mark_duplicate(proof.slot);
+            }
+            Err(_) => self.counters.proofs_wrong += 1,
+        }
+        checked.is_ok()
     }
 
     /// The key of this node.

@@ -50,17 +50,17 @@ pub enum Cipher {
 /// Numbers of a seed.
 pub enum Random {
     /// Of 20 rounds.
-    ChaCha20(Box<ChaCha20Rng>),
+    ChaCha20(ChaCha20Rng),
     /// Of 8.
-    ChaCha8(Box<ChaCha8Rng>),
+    ChaCha8(ChaCha8Rng),
 }
 
 impl Random {
     /// Begins.
     pub fn new(cipher: Cipher, seed: [u8; 32]) -> Self {
         match cipher {
-            Cipher::ChaCha20 => Self::ChaCha20(Box::new(ChaCha20Rng::from_seed(seed))),
-            Cipher::ChaCha8 => Self::ChaCha8(Box::new(ChaCha8Rng::from_seed(seed))),
+            Cipher::ChaCha20 => Self::ChaCha20(ChaCha20Rng::from_seed(seed)),
+            Cipher::ChaCha8 => Self::ChaCha8(ChaCha8Rng::from_seed(seed)),
         }
     }
 

@@ -10,4 +10,4 @@ mod mixin;
 mod shred;
 
 pub use mixin::MixinTree;
-pub use shred::{LEAF_PREFIX, NODE_SIZE, PROOF_SIZE, SHRED_LEAVES, ShredTree, shred_leaf, shred_root};
+pub use shred::{LEAF_PREFIX, NODE_SIZE, PROOF_SIZE, SHRED_LEAVES, ShredProofs, ShredTree, shred_leaf, shred_root};

@@ -116,6 +116,75 @@ pub fn shred_root(leaf: [u8; 32], index: usize, proof: &[u8]) -> Option<[u8; 32]
     (rest.is_empty() && at == 0).then_some(node)
 }
 
+/// What is known of a set's tree from the proofs that led to its root: later proofs are followed up to a node that is
+/// known, and no further.
+#[derive(Clone, Debug)]
+pub struct ShredProofs {
+    root: [u8; 32],
+    /// The leaves, then each level above, without the root. A node is known together with its sibling and all above.
+    nodes: [[u8; NODE_SIZE]; NODES - 1],
+    known: u128,
+}
+
+const _: () = assert!(NODES - 1 <= u128::BITS as usize);
+
+impl ShredProofs {
+    /// What a first proof says: the root is where it leads to, and for the caller to check. `None` where it is no proof
+    /// of a leaf of a full set.
+    pub fn begin(leaf: &[u8; 32], index: usize, proof: &[u8]) -> Option<Self> {
+        let root = shred_root(*leaf, index, proof).filter(|_| proof.len() == PROOF_SIZE)?;
+        let mut begun = Self { root, nodes: [[0; NODE_SIZE]; NODES - 1], known: 0 };
+        begun.check(leaf, index, proof).then_some(begun)
+    }
+
+    /// The root.
+    pub fn root(&self) -> &[u8; 32] {
+        &self.root
+    }
+
+    /// Whether the proof leads from the hashed leaf to the root; then all that is in it is known.
+    pub fn check(&mut self, leaf: &[u8; 32], index: usize, proof: &[u8]) -> bool {
+        let (siblings, rest) = proof.as_chunks::<NODE_SIZE>();
+        if siblings.len() != DEPTH || !rest.is_empty() || index >= SHRED_LEAVES {
+            return false;
+        }
+        let mut learned = [[0; NODE_SIZE]; DEPTH];
+        let (mut node, mut from, mut width, mut at) = (*leaf, 0, SHRED_LEAVES, index);
+        let mut level = 0;
+        while level < DEPTH && self.known >> (from + at) & 1 == 0 {
+            learned[level].copy_from_slice(&node[..NODE_SIZE]);
+            let sibling = &siblings[level];
+            let message = if at.is_multiple_of(2) { parent(&node, sibling) } else { parent(sibling, &node) };
+            digest_each(&[message], std::slice::from_mut(&mut node));
+            (level, from, width, at) = (level + 1, from + width, width / 2, at / 2);
+        }
+        let leads_there = match level {
+            DEPTH => node == self.root,
+            _ => node[..NODE_SIZE] == self.nodes[from + at],
+        };
+        // From here on up the nodes are known: the proof must name them.
+        let reached = level;
+        let mut is_right = leads_there;
+        for sibling in &siblings[reached..] {
+            is_right &= *sibling == self.nodes[from + (at ^ 1)];
+            (from, width, at) = (from + width, width / 2, at / 2);
+        }
+        if is_right {
+            self.learn(index, &learned[..reached], siblings);
+        }
+        is_right
+    }
+
+    fn learn(&mut self, index: usize, path: &[[u8; NODE_SIZE]], siblings: &[[u8; NODE_SIZE]]) {
+        let (mut from, mut width, mut at) = (0, SHRED_LEAVES, index);
+        for (node, sibling) in path.iter().zip(siblings) {
+            (self.nodes[from + at], self.nodes[from + (at ^ 1)]) = (*node, *sibling);
+            self.known |= 1 << (from + at) | 1 << (from + (at ^ 1));
+            (from, width, at) = (from + width, width / 2, at / 2);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +243,31 @@ mod tests {
             let proof = ShredTree::new(&leaves(4)).proof(5);
             prop_assert_eq!(shred_root([1; 32], index, &proof), None);
             prop_assert_eq!(shred_root([1; 32], 0, &proof[cut..]), None);
+            prop_assert!(ShredProofs::begin(&[1; 32], index, &proof).is_none());
+            prop_assert!(ShredProofs::begin(&[1; 32], 0, &proof[cut..]).is_none());
+        }
+
+        #[test]
+        fn what_is_known_changes_no_verdict(
+            seed in 0..9u8, given in proptest::collection::vec((0..SHRED_LEAVES, any::<bool>(), 0..PROOF_SIZE + 32, 1..=255u8), 1..90),
+        ) {
+            let (leaves, tree) = (leaves(seed), ShredTree::new(&leaves(seed)));
+            let first = given[0].0;
+            let mut known = ShredProofs::begin(&leaves[first], first, &tree.proof(first)).unwrap();
+            prop_assert_eq!(known.root(), tree.root());
+            for (index, is_changed, byte, flip) in given {
+                let (mut leaf, mut proof) = (leaves[index], tree.proof(index));
+                if is_changed {
+                    match byte.checked_sub(PROOF_SIZE) {
+                        Some(byte) => leaf[byte] ^= flip,
+                        None => proof[byte] ^= flip,
+                    }
+                }
+                // Of a leaf's hash so many bytes count.
+                let counts = byte < PROOF_SIZE + NODE_SIZE;
+                prop_assert_eq!(known.check(&leaf, index, &proof), !(is_changed && counts));
+                prop_assert_eq!(shred_root(leaf, index, &proof) == Some(*tree.root()), !(is_changed && counts));
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The thread of gossip: one socket, one state machine.
 //!
-//! reads   datagrams at the node's gossip port; stakes, in the ledger
-//! writes  datagrams; views of the cluster, for the tiles and for the RPC
+//! reads   datagrams at the node's gossip port; stakes and leaders, in the ledger; what the tiles report of slots
+//! writes  datagrams; views of the cluster, for the tiles and for the RPC; slots whose leaders made two blocks, for
+//!         consensus
 //! memory  gossip's table; 64 KiB
 //! drops   what the state machine refuses, counted there
 //! source  `docs/gossip.md`
@@ -14,17 +15,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hearth_cluster::gossip::{Config as GossipConfig, Cursor, Event, Gossip, Outbox};
+use hearth_cluster::gossip::{Config as GossipConfig, Cursor, DuplicateProof, Event, Gossip, Outbox};
+use hearth_cluster::reports::Contradiction;
 use hearth_cluster::view::{View, Views};
 use hearth_crypto::ed25519::SigningKey;
-use hearth_ledger::Ledger;
+use hearth_ledger::{Commitment, Ledger};
 use hearth_rpc::ClusterNode;
 use hearth_tile::counters::put;
 use hearth_wire::Pubkey;
 use hearth_wire::gossip::{ContactInfo, CrdsData, SocketKind};
 
 use super::echo::EchoServer;
-use super::talk::{Heard, Say, Talk};
+use super::talk::{Heard, Talk};
 use super::{Words, now_ms};
 
 /// The longest wait for a datagram: what else is due waits no longer.
@@ -103,6 +105,7 @@ impl GossipThread {
             stakes_at: 0,
             votes: Cursor::default(),
             slots: Cursor::default(),
+            root: None,
         };
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("gossip".into()).spawn(move || driver.run(&stopped))?;
@@ -127,6 +130,8 @@ struct Driver {
     /// How far votes and slots were read.
     votes: Cursor,
     slots: Cursor,
+    /// The slot that gossip takes to be final; none before the first look.
+    root: Option<u64>,
 }
 
 impl Driver {
@@ -156,12 +161,14 @@ impl Driver {
             }
             out.clear();
             while let Some(event) = self.gossip.next_event() {
-                if matches!(event, Event::DuplicateInstance { .. }) {
-                    self.seen.is_double.store(true, SeqCst);
+                match event {
+                    Event::DuplicateInstance { .. } => self.seen.is_double.store(true, SeqCst),
+                    Event::DuplicateProof(proof) => self.proof(&proof),
                 }
             }
             if now >= self.view_at {
                 self.view_at = now + VIEW_MS;
+                self.slots(now);
                 self.view();
             }
         }
@@ -170,11 +177,8 @@ impl Driver {
     /// Says what consensus wants said.
     fn say(&mut self, now: u64) {
         for what in self.seen.talk.to_say() {
-            // The only errors are of slots beyond all slots and of what is no vote, which this node does not make.
-            let _ = match what {
-                Say::Vote(transaction) => self.gossip.publish_vote(&transaction, now),
-                Say::Slots(slots) => self.gossip.publish_epoch_slots(&slots, now),
-            };
+            // The only error is that it is no vote, and this node makes none that is not.
+            let _ = self.gossip.publish_vote(&what, now);
         }
     }
 
@@ -201,6 +205,35 @@ impl Driver {
                 talk.hear(Heard::Slots(told.from, slots));
             }
         }
+    }
+
+    /// Somebody says that a leader made two blocks.
+    fn proof(&mut self, proof: &DuplicateProof) {
+        let leader = self.ledger.as_ref().and_then(|ledger| ledger.leader_at(proof.slot));
+        if self.gossip.check_proof(proof, leader.map(|leader| leader.node).as_ref()) {
+            self.seen.views.reports.duplicate(proof.slot);
+        }
+    }
+
+    /// Says what is known of single slots: which are whole here, and whose leaders made two blocks.
+    fn slots(&mut self, now: u64) {
+        if let Some(ledger) = &self.ledger {
+            let root = ledger.slot(Commitment::Finalized);
+            if self.root.replace(root) != Some(root) {
+                self.gossip.set_root(root, ledger.slots_per_epoch());
+            }
+        }
+        let reports = &self.seen.views.reports;
+        for Contradiction { slot, shreds } in reports.take_contradictions() {
+            // Two shreds are three pieces, and a slot that has an epoch is no larger than any.
+            let told = self.gossip.publish_duplicate(slot, shreds.each_ref().map(Vec::as_slice), now);
+            told.expect("two shreds keep all rules");
+            self.gossip.mark_duplicate(slot);
+            reports.duplicate(slot);
+        }
+        let mut whole = reports.take_whole();
+        whole.sort_unstable();
+        self.gossip.publish_epoch_slots(&whole, now).expect("slots that have leaders are no larger than any");
     }
 
     fn stakes(&mut self) {

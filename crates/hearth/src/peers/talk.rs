@@ -1,6 +1,6 @@
-//! What the node says in gossip of votes and slots, and what it hears of them from others.
+//! The node's votes on their way to gossip, and what it hears there of others' votes and slots.
 //!
-//! reads   what consensus wants said; values that came to gossip
+//! reads   votes, from consensus; values that came to gossip
 //! writes  the same, to gossip's thread and to consensus
 //! memory  [`QUEUE_MAX`] of each, 1.2 KB at most
 //! drops   the oldest beyond that, counted: a vote is followed by the next, and slots are told again
@@ -15,15 +15,6 @@ use hearth_wire::Pubkey;
 /// What waits at most, each way.
 const QUEUE_MAX: usize = 4_096;
 
-/// Something that this node says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Say {
-    /// A vote's transaction.
-    Vote(Vec<u8>),
-    /// Slots that are executed here.
-    Slots(Vec<u64>),
-}
-
 /// Something that another node said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
@@ -36,20 +27,20 @@ pub enum Heard {
 /// Both ways.
 #[derive(Default)]
 pub struct Talk {
-    say: Mutex<VecDeque<Say>>,
+    say: Mutex<VecDeque<Vec<u8>>>,
     heard: Mutex<VecDeque<Heard>>,
     root: AtomicU64,
     lost: AtomicU64,
 }
 
 impl Talk {
-    /// To be said by gossip's thread.
-    pub fn say(&self, what: Say) {
-        self.push(&self.say, what);
+    /// A vote's transaction, to be said by gossip's thread.
+    pub fn say(&self, vote: Vec<u8>) {
+        self.push(&self.say, vote);
     }
 
     /// All that is to be said.
-    pub fn to_say(&self) -> VecDeque<Say> {
+    pub fn to_say(&self) -> VecDeque<Vec<u8>> {
         std::mem::take(&mut *self.say.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -98,10 +89,10 @@ mod tests {
         for slot in 0..QUEUE_MAX as u64 + 3 {
             talk.hear(Heard::Slots([1; 32], vec![slot]));
         }
-        talk.say(Say::Vote(vec![7]));
+        talk.say(vec![7]);
         let heard = talk.heard();
         assert_eq!((heard.len(), talk.lost()), (QUEUE_MAX, 3));
         assert_eq!(heard[0], Heard::Slots([1; 32], vec![3]));
-        assert_eq!((talk.heard().len(), talk.to_say()), (0, [Say::Vote(vec![7])].into()));
+        assert_eq!((talk.heard().len(), talk.to_say()), (0, [vec![7]].into()));
     }
 }

@@ -226,6 +226,10 @@ impl Found {
                 let gone = self.index.discard(*from);
                 self.touched.extend(gone.iter().map(|e| e.slot));
             }
+            Record::Dump(slot) => {
+                self.index.remove(*slot);
+                self.touched.insert(*slot);
+            }
             Record::Set(set) => {
                 self.touched.insert(set.slot);
                 let new = SlotEntry {

@@ -24,7 +24,7 @@ pub const SET_DATA_SIZE_MAX: usize = 61_440;
 pub(super) const RECORD_SIZE_MAX: usize = HEADER_SIZE + SET_BODY_SIZE + SET_DATA_SIZE_MAX;
 /// Bytes of the record at the head of a segment.
 pub(super) const SEGMENT_HEAD_SIZE: usize = HEADER_SIZE + 48;
-/// Bytes of the record that voids slots.
+/// Bytes of a record that voids slots.
 pub(super) const DISCARD_SIZE: usize = HEADER_SIZE + 8;
 /// Bytes of the record that closes a slot.
 pub(super) const COMPLETE_SIZE: usize = HEADER_SIZE + 64;
@@ -35,6 +35,7 @@ const KIND_SEGMENT: u32 = 1;
 const KIND_SET: u32 = 2;
 const KIND_COMPLETE: u32 = 3;
 const KIND_DISCARD: u32 = 4;
+const KIND_DUMP: u32 = 5;
 const FLAG_LAST: u8 = 1;
 
 const _: () = assert!(
@@ -90,6 +91,8 @@ pub(super) enum Record<'a> {
     Complete(CompleteRecord),
     /// All that lies before it of this slot and of those above is void.
     Discard(u64),
+    /// All that lies before it of this slot is void.
+    Dump(u64),
 }
 
 /// Why bytes at a position are not a record.
@@ -165,6 +168,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Record<'_>, Fault> {
         KIND_SET => decode_set(body).map(Record::Set),
         KIND_COMPLETE => decode_complete(body).map(Record::Complete),
         KIND_DISCARD => body.first_chunk().map(|slot| Record::Discard(u64::from_le_bytes(*slot))),
+        KIND_DUMP => body.first_chunk().map(|slot| Record::Dump(u64::from_le_bytes(*slot))),
         _ => None,
     }
     .ok_or(Fault::Body(kind))
@@ -229,8 +233,16 @@ pub(super) fn encode_segment(record: &SegmentRecord, position: LogPosition) -> [
 }
 
 pub(super) fn encode_discard(slot: u64, position: LogPosition) -> [u8; DISCARD_SIZE] {
+    encode_void(KIND_DISCARD, slot, position)
+}
+
+pub(super) fn encode_dump(slot: u64, position: LogPosition) -> [u8; DISCARD_SIZE] {
+    encode_void(KIND_DUMP, slot, position)
+}
+
+fn encode_void(kind: u32, slot: u64, position: LogPosition) -> [u8; DISCARD_SIZE] {
     let mut out = [0u8; DISCARD_SIZE];
-    put_header(&mut out, KIND_DISCARD, DISCARD_SIZE);
+    put_header(&mut out, kind, DISCARD_SIZE);
     out[HEADER_SIZE..].copy_from_slice(&slot.to_le_bytes());
     seal(&mut out, position);
     out
@@ -358,5 +370,6 @@ mod tests {
         let head = SegmentRecord { version: VERSION, segment: 3, genesis_hash: [9; 32] };
         assert_eq!(decode(&encode_segment(&head, AT), AT), Ok(Record::Segment(head)));
         assert_eq!(decode(&encode_discard(77, AT), AT), Ok(Record::Discard(77)));
+        assert_eq!(decode(&encode_dump(78, AT), AT), Ok(Record::Dump(78)));
     }
 }

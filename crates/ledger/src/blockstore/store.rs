@@ -15,7 +15,8 @@ use super::keeper::{Job, Keeper, Shared};
 use super::medium::{Volume, append_all};
 use super::open::gone;
 use super::record::{
-    COMPLETE_SIZE, DISCARD_SIZE, FecSetRecord, encode_complete, encode_discard, encode_set, set_record_size,
+    COMPLETE_SIZE, DISCARD_SIZE, FecSetRecord, encode_complete, encode_discard, encode_dump, encode_set,
+    set_record_size,
 };
 use super::{Config, LogPosition, Reader, SHREDS_PER_SET, StoreError};
 use slot::{OpenSlot, malformed};
@@ -207,6 +208,41 @@ impl BlockStore {
         shared.written.store(end.to_bits(), SeqCst);
         self.ask_for_sync(end, None);
         Ok(forgotten.len())
+    }
+
+    /// Forgets one slot, whole or not, so that another block can be written in its place: its leader made two, and this
+    /// one is not the cluster's. False when nothing is kept of it. A sync that is under way may name the slot as durable
+    /// for a moment; what is written anew is synced anew.
+    ///
+    /// # Errors
+    /// As [`append_set`](Self::append_set); then nothing was forgotten.
+    pub fn dump(&mut self, slot: u64) -> Result<bool, StoreError> {
+        if let Some(why) = self.shared.failure.get() {
+            return Err(StoreError::SyncFailed(why.clone()));
+        }
+        let shared = self.shared.clone();
+        let is_indexed = shared.index.read().unwrap_or_else(PoisonError::into_inner).slots.contains_key(&slot);
+        if !is_indexed && !self.unpublished.iter().any(|e| e.slot == slot) {
+            return Ok(false);
+        }
+        self.reserve(DISCARD_SIZE)?;
+        let bytes = encode_dump(slot, self.tail.position());
+        let written = append_all(&*self.tail.file, &mut [IoSlice::new(&bytes)]);
+        self.settle(written, DISCARD_SIZE)?;
+        self.open_slots.remove(&slot);
+        self.whole.retain(|(_, s)| *s != slot);
+        self.unpublished.retain(|e| e.slot != slot);
+        let mut index = shared.index.write().unwrap_or_else(PoisonError::into_inner);
+        index.remove(slot);
+        let whole = index.slots.values().rev().find(|e| e.complete).map_or(0, |e| e.slot + 1);
+        drop(index);
+        shared.whole_slot.fetch_min(whole, SeqCst);
+        shared.durable_slot.fetch_min(whole, SeqCst);
+        let end = self.tail.position();
+        self.changed.insert(slot, gone(slot, end));
+        shared.written.store(end.to_bits(), SeqCst);
+        self.ask_for_sync(end, None);
+        Ok(true)
     }
 
     /// The highest whole slot that survives a power failure.

@@ -115,6 +115,41 @@ fn an_unfinished_slot_goes_on_after_reopening() {
     assert_eq!((block.data, block.block_id), (data.concat(), [2; 32]));
 }
 
+/// One slot written anew, while the store goes on: what was dumped does not come back, and the others stay.
+#[test]
+fn a_dumped_slot_is_written_anew() {
+    for scanned in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut store, _) = BlockStore::open(dir.path(), config(6)).unwrap();
+        (1..=5).for_each(|slot| append_slot(&mut store, slot, 2, 40_000).unwrap());
+        store.append_set(&set_of(6, 0, false, b"unfinished")).unwrap();
+        assert!(store.dump(3).unwrap() && store.dump(6).unwrap() && !store.dump(9).unwrap());
+        assert!(!store.dump(3).unwrap());
+        assert!(store.reader().slot(3).is_none() && store.reader().block(3).unwrap().is_none());
+        assert_eq!((store.reader().slot(6), store.reader().last_slot()), (None, Some(5)));
+        // Another number of sets.
+        append_slot(&mut store, 3, 3, 30_000).unwrap();
+        append_slot(&mut store, 6, 1, 10).unwrap();
+        append_slot(&mut store, 7, 1, 10).unwrap();
+        assert!(store.dump(7).unwrap());
+        store.settle_all();
+        expect_slot(&store.reader(), 3, 3, 30_000);
+        drop(store);
+        if scanned {
+            (1..=3).for_each(|segment| drop(std::fs::remove_file(index_path(dir.path(), segment))));
+        }
+        let (mut store, found) = BlockStore::open(dir.path(), config(6)).unwrap();
+        assert_eq!((found.last_whole_slot, &found.damage), (Some(6), &vec![]), "scanned: {scanned}");
+        [1, 2, 4, 5].into_iter().for_each(|slot| expect_slot(&store.reader(), slot, 2, 40_000));
+        expect_slot(&store.reader(), 3, 3, 30_000);
+        expect_slot(&store.reader(), 6, 1, 10);
+        assert!(store.reader().slot(7).is_none());
+        assert_eq!(store.reader().verify().unwrap(), vec![]);
+        append_slot(&mut store, 7, 2, 100).unwrap();
+        expect_slot(&store.reader(), 7, 2, 100);
+    }
+}
+
 /// Slots written anew after a restart: neither the index nor a scan may bring the old ones back.
 #[test]
 fn discarded_slots_are_written_anew() {

@@ -7,19 +7,30 @@
 //! drops   nothing of its own making; what it refuses of others' is counted by the caller
 //! source  `solana-ledger` 4.2; `oracle/` makes the vectors of the tests with that very crate
 
+mod asking;
+mod assembly;
+mod conflict;
 mod deshredder;
+mod features;
 mod intake;
 mod receiver;
+mod relay;
+pub mod serve;
 mod set;
 mod shredder;
+mod signing;
 mod tile;
+mod versions;
 
+pub use conflict::{Conflict, Ours};
 pub use deshredder::{Added, DeshredError, Deshredder, merkle_root};
 pub use intake::Cluster;
-pub use receiver::{Completed, Missing, Receiver, ReceiverConfig, Refused, Taken, Way};
+pub use receiver::{Completed, Evicted, Missing, Receiver, ReceiverConfig, Refused, Taken, Way};
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
 pub use tile::{Config, Counters, Shred, entry_bytes_within};
 
+#[cfg(test)]
+mod cluster_tests;
 #[cfg(test)]
 mod tests;

@@ -1,31 +1,44 @@
 //! receiver: shreds of other leaders, checked, completed to sets, and known by what is missing.
 //!
-//! reads   datagrams, each from Turbine or asked for by repair; who leads a slot; which slot is final
-//! writes  sets, once any 32 of their 64 shreds are there; what is missing of a slot; leaders that contradict
-//!         themselves
-//! memory  79 KiB a set that is begun, [`ReceiverConfig::sets_max`] of them; 72 B for each set of a slot that is
-//!         complete; [`ReceiverConfig::slots_max`] slots; 8 B for each slot that is whole and not final
-//! drops   what a rule forbids, and what there is no room for: each a [`Refused`] of its own, for the caller to count
+//! reads   datagrams, each from Turbine or asked for by repair; who leads a slot; which slot is final; which blocks are
+//!         to be dumped
+//! writes  sets, once any 32 of their 64 shreds are there; what is missing of a slot; the two shreds by which a leader
+//!         contradicts itself
+//! memory  84 KiB a set that is begun, [`ReceiverConfig::sets_max`] of them, and [`RECENT_MAX`] that are complete; 88 B
+//!         for each set of a slot that is begun, [`ReceiverConfig::slots_max`] slots, and of [`ENDED_SETS_MAX`] sets of
+//!         slots that are whole; 8 B for each slot that is whole and not final
+//! drops   what a rule forbids, and what there is no room for: each a [`Refused`] of its own, for the caller to count;
+//!         begun sets and slots that have to make room for lower ones: [`Receiver::evicted`]
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs`, `blockstore.rs`; `solana-turbine` 4.2.2, `sigverify_shreds.rs`;
 //!         `docs/cluster-protocol.md`, section 2
 //!
 //! A leader's signature is checked once for each root that is claimed for a set; whatever hashes to a root that is
-//! known to be signed is genuine. Memory is taken for what a leader has signed only.
+//! known to be signed is genuine. Memory is taken for what a leader has signed only. The lowest slots come first: when
+//! there is no room, what was begun of the highest goes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
+use hearth_crypto::merkle::ShredProofs;
 use hearth_crypto::reed_solomon::ReedSolomon;
 use hearth_wire::shred::*;
 use hearth_wire::{Hash, Pubkey};
 
-use super::deshredder::{Assembly, merkle_root};
+use super::assembly::{Assembly, claim};
+use super::conflict::Conflict;
 use super::set::FecSet;
+use super::versions::{Barred, Link, Versions};
 
 /// Bytes for the tables of leaders' keys.
 const TABLE_BYTES: usize = 4 << 20;
 /// Slots beyond the final one from which shreds are taken, at least; half an epoch where that is more.
 const SLOTS_AHEAD_MIN: u64 = 500;
+/// Complete sets that are kept a moment longer: what comes late of them is known by its bytes.
+const RECENT_MAX: usize = 64;
+/// Sets of slots that are whole whose roots are remembered: by these a leader's second block is noticed.
+const ENDED_SETS_MAX: usize = 65_536;
+/// From a set's index to that of the next.
+const STEP: u32 = DATA_PER_SET as u32;
 
 /// What a receiver is told.
 #[derive(Clone, Debug)]
@@ -82,6 +95,10 @@ pub enum Refused {
     NoRoom,
     /// The set does not recover to what was signed, or is not chained to its neighbour.
     BrokenSet,
+    /// Of a block that was dumped, or not beside what is there of the one that is taken instead.
+    Dumped,
+    /// Who sent it on has not signed for it.
+    Sender,
 }
 
 /// What became of a shred that was taken.
@@ -95,6 +112,8 @@ pub struct Taken {
     pub set_index: u32,
     /// Whether its set is complete now: [`Receiver::completed`] has it.
     pub completes: bool,
+    /// Whether all of its slot is here now.
+    pub ends: bool,
 }
 
 /// A set that has become complete.
@@ -109,24 +128,28 @@ pub struct Completed<'a> {
 
 /// A slot of which not all is there.
 #[derive(Clone, Debug)]
-struct Incoming {
-    leader: Pubkey,
-    parent_slot: Option<u64>,
+pub(super) struct Incoming {
+    pub leader: Pubkey,
+    pub parent_slot: Option<u64>,
     /// When its newest set was first heard of.
     newest_ns: u64,
     /// The highest set that was heard of.
-    highest: u32,
+    pub highest: u32,
     /// The slot's last set, once it is known.
-    last: Option<u32>,
+    pub last: Option<u32>,
     /// Roots of the sets that are complete, and what they are chained to.
-    complete: BTreeMap<u32, (Hash, Hash)>,
+    pub complete: BTreeMap<u32, Link>,
+    /// When each set was first heard of.
+    heard: BTreeMap<u32, u64>,
     /// The leader has contradicted itself.
     equivocates: bool,
+    /// A set of it is no codeword: it will never be whole.
+    is_dead: bool,
 }
 
 impl Incoming {
     fn is_whole(&self) -> bool {
-        self.last.is_some_and(|last| self.complete.len() as u32 == last / DATA_PER_SET as u32 + 1)
+        self.last.is_some_and(|last| self.complete.len() as u32 == last / STEP + 1)
     }
 }
 
@@ -139,17 +162,46 @@ pub struct Missing {
     pub highest_from: Option<u32>,
 }
 
+/// What had to make room for lower slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evicted {
+    /// Sets that were begun.
+    pub sets: u64,
+    /// Slots of which something was known.
+    pub slots: u64,
+}
+
+/// What was recovered of the set that was completed last.
+#[derive(Clone, Copy, Debug)]
+struct Done {
+    key: (u64, u32),
+    recovered: u64,
+    parent_slot: u64,
+}
+
 /// Takes shreds.
 pub struct Receiver {
     config: ReceiverConfig,
     code: ReedSolomon,
     verifier: Verifier,
-    slots: BTreeMap<u64, Incoming>,
+    pub(super) slots: BTreeMap<u64, Incoming>,
     /// Slots after the final one that have become whole here.
     whole: BTreeSet<u64>,
-    sets: BTreeMap<(u64, u32), Assembly>,
-    /// The set that was completed last, and what of it was recovered.
-    done: Option<(Assembly, u64, u64)>,
+    /// What their sets hash to.
+    pub(super) ended: BTreeMap<u64, Incoming>,
+    ended_sets: usize,
+    pub(super) sets: BTreeMap<(u64, u32), Assembly>,
+    pub(super) recent: BTreeMap<(u64, u32), Assembly>,
+    recent_order: VecDeque<(u64, u32)>,
+    /// Memory for sets.
+    free: Vec<FecSet>,
+    done: Option<Done>,
+    versions: Versions,
+    /// Slots of which it was told that their leaders have contradicted themselves.
+    pub(super) told: BTreeSet<u64>,
+    pub(super) conflict: Option<Conflict>,
+    torn: Option<u64>,
+    evicted: Evicted,
     root: u64,
 }
 
@@ -162,8 +214,18 @@ impl Receiver {
             verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
             slots: BTreeMap::new(),
             whole: BTreeSet::new(),
+            ended: BTreeMap::new(),
+            ended_sets: 0,
             sets: BTreeMap::new(),
+            recent: BTreeMap::new(),
+            recent_order: VecDeque::new(),
+            free: vec![],
             done: None,
+            versions: Versions::default(),
+            told: BTreeSet::new(),
+            conflict: None,
+            torn: None,
+            evicted: Evicted::default(),
             root,
         }
     }
@@ -174,7 +236,23 @@ impl Receiver {
             self.root = root;
             self.slots = self.slots.split_off(&(root + 1));
             self.whole = self.whole.split_off(&(root + 1));
-            self.sets = self.sets.split_off(&(root + 1, 0));
+            self.ended = self.ended.split_off(&(root + 1));
+            self.ended_sets = self.ended.values().map(|slot| slot.complete.len()).sum();
+            self.told = self.told.split_off(&(root + 1));
+            self.versions.set_root(root);
+            let kept = self.sets.split_off(&(root + 1, 0));
+            std::mem::replace(&mut self.sets, kept).into_values().for_each(|set| self.free(set));
+        }
+    }
+
+    /// Slots up to this one are not wanted.
+    pub fn root(&self) -> u64 {
+        self.root
+    }
+
+    fn free(&mut self, set: Assembly) {
+        if self.free.len() < RECENT_MAX {
+            self.free.push(set.into_memory());
         }
     }
 
@@ -190,48 +268,82 @@ impl Receiver {
         leader: impl Fn(u64) -> Option<Pubkey>,
         is_whole: impl Fn(u64) -> bool,
     ) -> Result<Taken, Refused> {
+        self.take_if(datagram, way, now_ns, leader, is_whole, |_, _, _| true)
+    }
+
+    /// As [`Self::take`], of a shred only that `sender` allows: it is told the shred, its slot's leader, and the Merkle
+    /// root, which the leader has signed.
+    ///
+    /// # Errors
+    /// Why it was not taken.
+    pub fn take_if(
+        &mut self,
+        datagram: &[u8],
+        way: Way,
+        now_ns: u64,
+        leader: impl Fn(u64) -> Option<Pubkey>,
+        is_whole: impl Fn(u64) -> bool,
+        sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
+    ) -> Result<Taken, Refused> {
         let shred = self.filter(datagram, way)?;
-        let (slot, set_index) = (shred.slot(), shred.set_index());
+        let key @ (slot, _) = (shred.slot(), shred.set_index());
+        if self.recent.get(&key).is_some_and(|set| set.has(&shred)) {
+            return Err(Refused::Duplicate);
+        }
+        if self.ended.contains_key(&slot) {
+            return Err(self.after_the_end(&shred));
+        }
         let known = self.slots.get(&slot);
         if known.is_none() && (self.whole.contains(&slot) || is_whole(slot)) {
             return Err(Refused::Duplicate);
         }
+        let is_dead = known.is_some_and(|known| known.is_dead);
         let leader = known.map(|known| known.leader).or_else(|| leader(slot)).ok_or(Refused::NoLeader)?;
         if leader == self.config.own {
             return Err(Refused::Own);
         }
-        if self.sets.get(&(slot, set_index)).is_some_and(|set| set.has(&shred)) {
-            return Err(Refused::Duplicate);
+        if is_dead {
+            return Err(Refused::BrokenSet);
         }
-        let root = merkle_root(&shred).ok_or(Refused::Proof)?;
-        self.check_root(&shred, &root, &leader)?;
-        self.note_slot(&shred, leader, now_ns)?;
-        if known_root(&self.slots, slot, set_index).is_some() {
-            return Err(Refused::Duplicate);
+        if let Some(set) = self.sets.get_mut(&key) {
+            if set.has(&shred) {
+                return Err(Refused::Duplicate);
+            }
+            if let Some(leaf) = set.proves(&shred) {
+                if !set.agrees(&shred) {
+                    return Err(Refused::Signature);
+                }
+                if set.shred(shred.shard_index()).is_some() {
+                    // The same but for the signature of who sent it.
+                    return Err(Refused::Duplicate);
+                }
+                if !sender(&shred, &leader, set.root()) {
+                    return Err(Refused::Sender);
+                }
+                self.check_slot(&shred)?;
+                self.note_slot(&shred, leader, now_ns)?;
+                self.sets.get_mut(&key).expect("its slot was noted before").keep(&shred, &leaf);
+                return self.taken(key, leader);
+            }
         }
-        if !self.sets.contains_key(&(slot, set_index)) && self.sets.len() >= self.config.sets_max {
-            return Err(Refused::NoRoom);
-        }
-        let set = self.sets.entry((slot, set_index)).or_insert_with(|| Assembly::begin(&shred, root));
-        if set.present() >> shred.shard_index() & 1 == 1 {
-            return Err(Refused::Duplicate);
-        }
-        if !set.agrees(&shred, &root) {
-            // One root and two chained roots or variants: they are under the root, so a proof would not have led to it.
-            return Err(Refused::Rules);
-        }
-        set.keep(&shred);
-        let completes = set.is_enough();
+        self.begin(&shred, leader, now_ns, sender)?;
+        self.taken(key, leader)
+    }
+
+    fn taken(&mut self, key: (u64, u32), leader: Pubkey) -> Result<Taken, Refused> {
+        let completes = self.sets[&key].is_enough();
         if completes {
-            self.complete(slot, set_index)?;
+            self.complete(key)?;
         }
-        Ok(Taken { slot, leader, set_index, completes })
+        let (slot, set_index) = key;
+        let ends = completes && self.whole.contains(&slot);
+        Ok(Taken { slot, leader, set_index, completes, ends })
     }
 
     /// The set that the last shred completed.
     pub fn completed(&self) -> Option<Completed<'_>> {
-        let (assembly, recovered, parent_slot) = self.done.as_ref()?;
-        Some(Completed { set: assembly.set(), parent_slot: *parent_slot, recovered: *recovered })
+        let Done { key, recovered, parent_slot } = self.done?;
+        Some(Completed { set: self.recent.get(&key)?.set(), parent_slot, recovered })
     }
 
     /// The cluster's rules in its order, as far as one shred can break them.
@@ -262,67 +374,199 @@ impl Receiver {
         Ok(shred)
     }
 
-    /// Whether the leader has signed this root for this set, and no other.
-    fn check_root(&mut self, shred: &Shred<'_>, root: &Hash, leader: &Pubkey) -> Result<(), Refused> {
+    /// Begins a set with a shred, if the leader has signed what it hashes to, and no other root for that set.
+    fn begin(
+        &mut self,
+        shred: &Shred<'_>,
+        leader: Pubkey,
+        now_ns: u64,
+        sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
+    ) -> Result<(), Refused> {
+        let key @ (slot, set_index) = (shred.slot(), shred.set_index());
+        let known = self.link(slot, set_index);
+        // What there will be no room for is not worth its checks.
+        if known.is_none() && self.is_full_below(key) {
+            return Err(Refused::NoRoom);
+        }
+        let (leaf, proofs) = claim(shred).ok_or(Refused::Proof)?;
+        match known {
+            Some((root, _)) if root == *proofs.root() => return Err(Refused::Duplicate),
+            Some(_) => return Err(self.contradicted(shred, &proofs, &leader)),
+            None => {}
+        }
+        self.verifier.verify(&leader, &shred.signature(), proofs.root()).map_err(|_| Refused::Signature)?;
+        if !sender(shred, &leader, proofs.root()) {
+            return Err(Refused::Sender);
+        }
+        self.check_slot(shred)?;
+        let link = (*proofs.root(), shred.chained_root());
+        self.admit(slot, set_index, link)?;
+        self.note_slot(shred, leader, now_ns)?;
+        self.make_room(key)?;
+        let memory = self.free.pop().unwrap_or_default();
+        self.sets.insert(key, Assembly::begin(shred, (leaf, proofs), memory));
+        Ok(())
+    }
+
+    /// Root of a set that is begun or complete, and what it is chained to.
+    fn link(&self, slot: u64, set_index: u32) -> Option<Link> {
+        let begun = self.sets.get(&(slot, set_index)).map(|set| (*set.root(), *set.chained_root()));
+        begun.or_else(|| self.slots.get(&slot)?.complete.get(&set_index).copied())
+    }
+
+    /// Another root than the one known is claimed for a set.
+    fn contradicted(&mut self, shred: &Shred<'_>, proofs: &ShredProofs, leader: &Pubkey) -> Refused {
+        // Once that is known of a leader it is not checked for each shred.
+        if !self.told.contains(&shred.slot()) {
+            if self.verifier.verify(leader, &shred.signature(), proofs.root()).is_err() {
+                return Refused::Signature;
+            }
+            self.note_conflict(shred, shred.set_index(), None);
+        }
+        if let Some(incoming) = self.slots.get_mut(&shred.slot()) {
+            incoming.equivocates = true;
+        }
+        Refused::Equivocation
+    }
+
+    /// A shred of a slot that is whole: only whether it is of the same block is of interest.
+    fn after_the_end(&mut self, shred: &Shred<'_>) -> Refused {
         let (slot, set_index) = (shred.slot(), shred.set_index());
-        let begun = self.sets.get(&(slot, set_index)).map(|set| (*set.root(), set.signature()));
-        if let Some((known, signature)) = &begun
-            && known == root
+        let Some((leader, known, last)) = self.ended.get(&slot).map(|ended| {
+            let known = ended.complete.get(&set_index).map(|(root, _)| *root);
+            (ended.leader, known, ended.last.unwrap_or(u32::MAX))
+        }) else {
+            return Refused::Duplicate;
+        };
+        if self.told.contains(&slot) {
+            return Refused::Duplicate;
+        }
+        let Some((_, proofs)) = claim(shred) else { return Refused::Proof };
+        match known {
+            Some(root) if root == *proofs.root() => Refused::Duplicate,
+            Some(_) => self.contradicted(shred, &proofs, &leader),
+            None if self.verifier.verify(&leader, &shred.signature(), proofs.root()).is_err() => Refused::Signature,
+            None => {
+                if set_index > last {
+                    self.note_conflict(shred, last, Some(DATA_PER_SET - 1));
+                }
+                Refused::Equivocation
+            }
+        }
+    }
+
+    /// Whether a set may begin beside what is there of its slot.
+    fn admit(&mut self, slot: u64, set_index: u32, link: Link) -> Result<(), Refused> {
+        let mut versions = std::mem::take(&mut self.versions);
+        let verdict = versions.admit(slot, set_index, link, |set| self.link(slot, set));
+        if verdict == Err(Barred::Torn) {
+            let begun = self.sets.range((slot, 0)..=(slot, u32::MAX));
+            let begun = begun.map(|((_, set), assembly)| (*set, (*assembly.root(), *assembly.chained_root())));
+            let complete = self.slots.get(&slot).map(|incoming| incoming.complete.clone()).unwrap_or_default();
+            versions.tear(slot, &complete.into_iter().chain(begun).collect());
+            self.forget(slot);
+            self.forget_recent(slot);
+            self.torn = Some(slot);
+        }
+        self.versions = versions;
+        verdict.map_err(|barred| match barred {
+            Barred::Other => Refused::Dumped,
+            Barred::Torn => Refused::BrokenSet,
+        })
+    }
+
+    /// A slot whose sets so far were found to be of two blocks, since the last call: what was kept of it is void.
+    pub fn take_torn(&mut self) -> Option<u64> {
+        self.torn.take()
+    }
+
+    /// The slot's block is not the cluster's: it is forgotten, and another one is taken; the one whose last root is
+    /// `wanted` where that is known. `roots` are those of the sets that were kept.
+    pub fn dump(&mut self, slot: u64, roots: impl IntoIterator<Item = Hash>, wanted: Option<Hash>) {
+        if slot <= self.root {
+            return;
+        }
+        let known = self.slots.get(&slot).or_else(|| self.ended.get(&slot));
+        let known = known.into_iter().flat_map(|incoming| incoming.complete.values().map(|(root, _)| *root));
+        let begun = self.sets.range((slot, 0)..=(slot, u32::MAX)).map(|(_, set)| *set.root());
+        let dumped = known.chain(begun).chain(roots).collect();
+        self.versions.dump(slot, dumped, wanted);
+        self.forget(slot);
+        self.forget_recent(slot);
+        self.whole.remove(&slot);
+        if let Some(ended) = self.ended.remove(&slot) {
+            self.ended_sets -= ended.complete.len();
+        }
+    }
+
+    fn is_full_below(&self, key: (u64, u32)) -> bool {
+        let highest = self.sets.last_key_value().map(|(highest, _)| *highest);
+        self.sets.len() >= self.config.sets_max && highest.is_none_or(|highest| highest < key)
+    }
+
+    /// Room for a set: of what is begun the highest goes, if that is higher.
+    fn make_room(&mut self, key: (u64, u32)) -> Result<(), Refused> {
+        if self.is_full_below(key) {
+            return Err(Refused::NoRoom);
+        }
+        if self.sets.len() >= self.config.sets_max
+            && let Some((_, set)) = self.sets.pop_last()
         {
-            return if *signature == shred.signature() { Ok(()) } else { Err(Refused::Signature) };
+            self.evicted.sets += 1;
+            self.free(set);
         }
-        let known = begun.map(|(root, _)| root).or_else(|| known_root(&self.slots, slot, set_index));
-        if known == Some(*root) {
-            return Err(Refused::Duplicate);
-        }
-        self.verifier.verify(leader, &shred.signature(), root).map_err(|_| Refused::Signature)?;
-        if known.is_none() {
+        Ok(())
+    }
+
+    /// Whether what a genuine shred says of its slot can be.
+    fn check_slot(&mut self, shred: &Shred<'_>) -> Result<(), Refused> {
+        let set_index = shred.set_index();
+        let Some(incoming) = self.slots.get_mut(&shred.slot()) else { return Ok(()) };
+        // What contradicts says nothing of the block that is taken.
+        let is_beyond = incoming.last.is_some_and(|last| set_index > last);
+        let is_another_parent =
+            shred.parent_slot().is_some_and(|parent| incoming.parent_slot.is_some_and(|known| known != parent));
+        let ends_before =
+            shred.ends_slot() && (incoming.last.is_some_and(|last| last != set_index) || incoming.highest > set_index);
+        if !is_beyond && !is_another_parent && !ends_before {
             return Ok(());
         }
-        if let Some(incoming) = self.slots.get_mut(&slot) {
-            incoming.equivocates = true;
+        incoming.equivocates = true;
+        let (highest, last) = (incoming.highest, incoming.last.unwrap_or_default());
+        if is_beyond {
+            self.note_conflict(shred, last, Some(DATA_PER_SET - 1));
+        } else if ends_before {
+            self.note_conflict(shred, highest, None);
         }
         Err(Refused::Equivocation)
     }
 
     /// What a genuine shred says of its slot.
     fn note_slot(&mut self, shred: &Shred<'_>, leader: Pubkey, now_ns: u64) -> Result<(), Refused> {
-        if !self.slots.contains_key(&shred.slot()) && self.slots.len() >= self.config.slots_max {
+        let (slot, set_index) = (shred.slot(), shred.set_index());
+        if !self.slots.contains_key(&slot) && self.slots.len() >= self.config.slots_max {
             // The newest can wait: all before it is needed first.
             let newest = *self.slots.keys().next_back().expect("there is no room beside at least one");
-            if newest <= shred.slot() {
+            if newest <= slot {
                 return Err(Refused::NoRoom);
             }
-            self.forget(newest);
+            self.evicted.slots += 1;
+            self.evicted.sets += self.forget(newest);
         }
-        let set_index = shred.set_index();
-        let incoming = self.slots.entry(shred.slot()).or_insert_with(|| Incoming {
+        let incoming = self.slots.entry(slot).or_insert_with(|| Incoming {
             leader,
             parent_slot: None,
             newest_ns: now_ns,
             highest: set_index,
             last: None,
             complete: BTreeMap::new(),
+            heard: BTreeMap::new(),
             equivocates: false,
+            is_dead: false,
         });
-        let contradicts = |incoming: &mut Incoming| {
-            incoming.equivocates = true;
-            Err(Refused::Equivocation)
-        };
-        // What contradicts says nothing of the block that is taken.
-        if incoming.last.is_some_and(|last| set_index > last) {
-            return contradicts(incoming);
-        }
-        if let Some(parent) = shred.parent_slot() {
-            if incoming.parent_slot.is_some_and(|known| known != parent) {
-                return contradicts(incoming);
-            }
-            incoming.parent_slot = Some(parent);
-        }
+        incoming.heard.entry(set_index).or_insert(now_ns);
+        incoming.parent_slot = shred.parent_slot().or(incoming.parent_slot);
         if shred.ends_slot() {
-            if incoming.last.is_some_and(|last| last != set_index) || incoming.highest > set_index {
-                return contradicts(incoming);
-            }
             incoming.last = Some(set_index);
         }
         if set_index > incoming.highest {
@@ -331,45 +575,89 @@ impl Receiver {
         Ok(())
     }
 
-    fn forget(&mut self, slot: u64) {
+    /// Forgets what is there of a slot. Returns how many sets were begun.
+    fn forget(&mut self, slot: u64) -> u64 {
         self.slots.remove(&slot);
-        let later = self.sets.split_off(&(slot + 1, 0));
-        self.sets.split_off(&(slot, 0));
-        self.sets.extend(later);
+        let keys: Vec<(u64, u32)> = self.sets.range((slot, 0)..=(slot, u32::MAX)).map(|(key, _)| *key).collect();
+        for key in &keys {
+            if let Some(set) = self.sets.remove(key) {
+                self.free(set);
+            }
+        }
+        keys.len() as u64
     }
 
     /// Recovers what did not come, and keeps the set to be handed out.
-    fn complete(&mut self, slot: u64, set_index: u32) -> Result<(), Refused> {
-        let mut assembly = self.sets.remove(&(slot, set_index)).expect("a shred of it was just kept");
+    fn complete(&mut self, key: (u64, u32)) -> Result<(), Refused> {
+        let (slot, set_index) = key;
+        let mut assembly = self.sets.remove(&key).expect("a shred of it was just kept");
         let recovered = !assembly.present();
-        assembly.recover(&self.code).map_err(|_| Refused::BrokenSet)?;
+        let is_codeword = assembly.recover(&self.code).is_ok();
         let incoming = self.slots.get_mut(&slot).expect("its slot was just noted");
+        if !is_codeword {
+            incoming.is_dead = true;
+            return Err(Refused::BrokenSet);
+        }
         let header = assembly.set().header();
         let parent_slot = slot - u64::from(header.parent_offset);
         let contradicts = incoming.parent_slot.is_some_and(|parent| parent != parent_slot)
             || incoming.last.is_some_and(|last| header.ends_slot != (last == set_index))
             || (header.ends_slot && incoming.highest > set_index);
-        let (root, chained) = (*assembly.set().root(), *assembly.set().chained_root());
-        let step = DATA_PER_SET as u32;
-        let before = set_index.checked_sub(step).and_then(|index| incoming.complete.get(&index));
-        let after = incoming.complete.get(&(set_index + step));
-        let unchained =
-            before.is_some_and(|(before, _)| *before != chained) || after.is_some_and(|(_, of)| *of != root);
-        if contradicts || unchained {
-            incoming.equivocates |= contradicts;
-            return Err(if contradicts { Refused::Equivocation } else { Refused::BrokenSet });
+        if contradicts {
+            incoming.equivocates = true;
+            return Err(Refused::Equivocation);
         }
         incoming.parent_slot = Some(parent_slot);
         if header.ends_slot {
             incoming.last = Some(set_index);
         }
-        incoming.complete.insert(set_index, (root, chained));
+        incoming.complete.insert(set_index, (*assembly.root(), *assembly.chained_root()));
         if incoming.is_whole() {
-            self.forget(slot);
-            self.whole.insert(slot);
+            self.end(slot);
         }
-        self.done = Some((assembly, recovered, parent_slot));
+        self.keep_recent(key, assembly);
+        self.done = Some(Done { key, recovered, parent_slot });
         Ok(())
+    }
+
+    fn end(&mut self, slot: u64) {
+        self.whole.insert(slot);
+        if let Some(mut ended) = self.slots.remove(&slot) {
+            ended.heard.clear();
+            self.ended_sets += ended.complete.len();
+            self.ended.insert(slot, ended);
+        }
+        self.forget(slot);
+        while self.ended_sets > ENDED_SETS_MAX
+            && let Some((_, oldest)) = self.ended.pop_first()
+        {
+            self.ended_sets -= oldest.complete.len();
+        }
+    }
+
+    fn keep_recent(&mut self, key: (u64, u32), assembly: Assembly) {
+        self.recent_order.push_back(key);
+        if let Some(before) = self.recent.insert(key, assembly) {
+            self.recent_order.retain(|other| *other != key);
+            self.recent_order.push_back(key);
+            self.free(before);
+        }
+        if self.recent.len() > RECENT_MAX
+            && let Some(oldest) = self.recent_order.pop_front().and_then(|oldest| self.recent.remove(&oldest))
+        {
+            self.free(oldest);
+        }
+    }
+
+    fn forget_recent(&mut self, slot: u64) {
+        self.recent_order.retain(|(other, _)| *other != slot);
+        self.recent.retain(|(other, _), _| *other != slot);
+    }
+
+    /// The root of a set that is begun, or was completed a moment ago.
+    pub fn set_root_of(&self, slot: u64, set_index: u32) -> Option<Hash> {
+        let key = (slot, set_index);
+        self.sets.get(&key).or_else(|| self.recent.get(&key)).map(|set| *set.root())
     }
 
     /// Slots of which something is known and not all is there, ascending.
@@ -384,42 +672,45 @@ impl Receiver {
 
     /// Whether a slot's leader has contradicted itself.
     pub fn equivocates(&self, slot: u64) -> bool {
-        self.slots.get(&slot).is_some_and(|incoming| incoming.equivocates)
+        self.told.contains(&slot) || self.slots.get(&slot).is_some_and(|incoming| incoming.equivocates)
     }
 
-    /// What is missing of a slot, at most `count` shreds of it. Nothing is said to be missing of a slot of which
-    /// something new was
-    /// heard less than `patience_ns` ago: it is on its way.
+    /// What had to make room so far.
+    pub fn evicted(&self) -> Evicted {
+        self.evicted
+    }
+
+    /// What is missing of a slot, at most `count` shreds of it. Nothing is said to be missing of a set that was first
+    /// heard of, or a later one of its slot, less than `patience_ns` ago: it is on its way. As long as that counts for
+    /// the end of a slot.
     pub fn missing(&self, slot: u64, now_ns: u64, patience_ns: u64, count: usize) -> Missing {
         let Some(incoming) = self.slots.get(&slot) else {
             return Missing { shreds: vec![], highest_from: Some(0) };
         };
-        if now_ns.saturating_sub(incoming.newest_ns) < patience_ns {
+        if incoming.is_dead {
             return Missing { shreds: vec![], highest_from: None };
         }
-        let step = DATA_PER_SET as u32;
-        let incomplete = (0..=incoming.highest / step).map(|number| number * step);
+        let is_due = |at: u64| now_ns.saturating_sub(at) >= patience_ns;
+        // With one that is due all before it are.
+        let due = incoming.heard.iter().rev().find(|(_, at)| is_due(**at)).map_or(0, |(set, _)| set / STEP + 1);
+        let incomplete = (0..due).map(|number| number * STEP);
         let incomplete = incomplete.filter(|set| !incoming.complete.contains_key(set));
+        let incomplete = incomplete.filter(|set| self.versions.is_next(slot, *set));
         let of_set = |set: u32| {
             let present = self.sets.get(&(slot, set)).map_or(0, Assembly::present);
             // With 32 of any the rest is recovered: no more than these are asked for.
             let lacks = DATA_PER_SET.saturating_sub(present.count_ones() as usize);
-            (0..step).filter(move |place| present >> place & 1 == 0).map(move |place| set + place).take(lacks)
+            (0..STEP).filter(move |place| present >> place & 1 == 0).map(move |place| set + place).take(lacks)
         };
         let shreds: Vec<u32> = incomplete.flat_map(of_set).take(count).collect();
-        let highest_from = incoming.last.is_none().then_some(incoming.highest + step);
-        Missing { shreds, highest_from }
+        let is_open = incoming.last.is_none() && is_due(incoming.newest_ns);
+        Missing { shreds, highest_from: is_open.then_some(incoming.highest + STEP) }
     }
 }
 
 impl Refused {
     /// How many reasons there are.
-    pub const COUNT: usize = Self::BrokenSet as usize + 1;
-}
-
-/// The root of a set that is complete.
-fn known_root(slots: &BTreeMap<u64, Incoming>, slot: u64, set_index: u32) -> Option<Hash> {
-    slots.get(&slot)?.complete.get(&set_index).map(|(root, _)| *root)
+    pub const COUNT: usize = Self::Sender as usize + 1;
 }
 
 #[cfg(test)]

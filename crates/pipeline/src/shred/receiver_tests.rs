@@ -5,7 +5,9 @@ use hearth_wire::entry::write_entry;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
-use super::super::{Shredder, ShredderConfig, ShredderError};
+use hearth_cluster::duplicate::{NoProof, check};
+
+use super::super::{Ours, Shredder, ShredderConfig, ShredderError};
 use super::*;
 
 const VERSION: u16 = 7;
@@ -188,19 +190,129 @@ fn a_leader_that_makes_two_blocks_is_found_out() {
 #[test]
 fn memory_is_bounded_and_the_next_slots_come_first() {
     let mut receiver = receiver(3, 4);
-    let first = |slot: u64| shreds(&block(slot, slot - 1, 1, 5))[0].clone();
+    let first = |slot: u64| shreds(&block(slot, slot - 1, 6, 5))[0].clone();
     for slot in [20, 21, 22] {
         take(&mut receiver, &first(slot), Way::Turbine).unwrap();
     }
     assert_eq!(take(&mut receiver, &first(23), Way::Turbine), Err(Refused::NoRoom));
     take(&mut receiver, &first(10), Way::Turbine).unwrap();
     assert_eq!(receiver.slots().collect::<Vec<_>>(), [10, 20, 21]);
+    assert_eq!(receiver.evicted(), Evicted { sets: 1, slots: 1 });
     let many = block(20, 19, 6, 5);
-    let taken =
-        many.iter().skip(1).filter(|set| take(&mut receiver, set.shreds().next().unwrap(), Way::Turbine).is_ok());
-    assert_eq!(taken.count(), 1, "four sets in all");
+    let mut firsts = many.iter().skip(1).map(|set| take(&mut receiver, set.shreds().next().unwrap(), Way::Turbine));
+    assert!(firsts.next().unwrap().is_ok(), "the fourth set");
+    assert!(firsts.next().unwrap().is_ok(), "that of slot 21 has made room");
+    assert!(firsts.all(|taken| taken == Err(Refused::NoRoom)));
+    assert_eq!(receiver.evicted(), Evicted { sets: 2, slots: 1 });
+    // What had to go is known to be missing, and can come again.
+    assert!(!receiver.missing(21, 50, 0, 10).shreds.is_empty());
     receiver.set_root(20);
-    assert_eq!((receiver.slots().collect::<Vec<_>>(), receiver.sets.len()), (vec![21], 1));
+    assert_eq!((receiver.slots().collect::<Vec<_>>(), receiver.sets.len()), (vec![21], 0));
+    take(&mut receiver, &first(21), Way::Turbine).unwrap();
+}
+
+/// Gives shreds of a block until a set of it is complete; the set's index.
+fn fill(receiver: &mut Receiver, set: &FecSet) -> Option<Taken> {
+    set.shreds().find_map(|shred| take(receiver, shred, Way::Turbine).ok().filter(|taken| taken.completes))
+}
+
+#[test]
+fn a_second_block_is_noticed_after_the_first_is_whole_and_proved_once() {
+    let [one, other] = [5, 6].map(|mark| block(9, 8, 2, mark));
+    let mut receiver = receiver(4, 8);
+    for set in &one {
+        fill(&mut receiver, set).unwrap();
+    }
+    assert_eq!(receiver.slots().count(), 0);
+    let late = one[0].shreds().nth(63).unwrap();
+    assert_eq!(take(&mut receiver, late, Way::Turbine), Err(Refused::Duplicate));
+    let mut forged = other[1].shreds().next().unwrap().to_vec();
+    forged[5] ^= 1;
+    assert_eq!(take(&mut receiver, &forged, Way::Turbine), Err(Refused::Signature));
+    assert_eq!(receiver.take_conflict(), None);
+    let theirs = other[1].shreds().next().unwrap();
+    assert_eq!(take(&mut receiver, theirs, Way::Turbine), Err(Refused::Equivocation));
+    let conflict = receiver.take_conflict().unwrap();
+    assert_eq!((conflict.slot, &conflict.theirs[..]), (9, theirs));
+    let Ours::Shred(ours) = &conflict.ours else { panic!("{conflict:?}") };
+    let mut verifier = Verifier::new(VerifierConfig::default());
+    let mut check = |shreds: [&[u8]; 2], leader: &Pubkey| check(9, shreds, VERSION, leader, &mut verifier);
+    assert_eq!(check([ours, theirs], &leader().public_key()), Ok(()));
+    assert_eq!(check([ours, theirs], &OWN), Err(NoProof::Signature));
+    assert_eq!(check([ours, ours], &leader().public_key()), Err(NoProof::Consistent));
+    // Until it was told the next one proves it again; from then on it is not looked at.
+    assert_eq!(take(&mut receiver, theirs, Way::Turbine), Err(Refused::Equivocation));
+    assert!(receiver.take_conflict().is_some());
+    receiver.told(9);
+    assert!(receiver.equivocates(9));
+    assert_eq!(take(&mut receiver, theirs, Way::Turbine), Err(Refused::Duplicate));
+    assert_eq!(receiver.take_conflict(), None);
+}
+
+#[test]
+fn ends_that_contradict_each_other_are_proved() {
+    let long = block(9, 8, 4, 5);
+    let short = block(9, 8, 2, 5);
+    let end = short[1].shreds().nth(31).unwrap();
+    let mut verifier = Verifier::new(VerifierConfig::default());
+    let mut is_proved = |receiver: &mut Receiver| {
+        let Some(Conflict { theirs, ours: Ours::Shred(ours), .. }) = receiver.take_conflict() else { return false };
+        check(9, [&ours, &theirs], VERSION, &leader().public_key(), &mut verifier) == Ok(())
+    };
+    // The end comes after what is behind it.
+    let mut receiver = self::receiver(4, 8);
+    take(&mut receiver, long[3].shreds().nth(4).unwrap(), Way::Turbine).unwrap();
+    assert_eq!(take(&mut receiver, end, Way::Turbine), Err(Refused::Equivocation));
+    assert!(is_proved(&mut receiver));
+    // And before it.
+    let mut receiver = self::receiver(4, 8);
+    take(&mut receiver, end, Way::Turbine).unwrap();
+    assert_eq!(take(&mut receiver, long[3].shreds().nth(40).unwrap(), Way::Turbine), Err(Refused::Equivocation));
+    assert!(!is_proved(&mut receiver), "parity proves nothing of that");
+    assert_eq!(take(&mut receiver, long[3].shreds().nth(4).unwrap(), Way::Turbine), Err(Refused::Equivocation));
+    assert!(is_proved(&mut receiver));
+}
+
+#[test]
+fn a_block_that_was_dumped_is_replaced_by_the_other() {
+    let [one, other] = [5, 6].map(|mark| block(9, 8, 3, mark));
+    for wanted in [None, Some(*other[2].root())] {
+        let mut receiver = receiver(4, 8);
+        for set in &one {
+            fill(&mut receiver, set).unwrap();
+        }
+        receiver.dump(9, [], wanted);
+        for set in &one {
+            for shred in set.shreds() {
+                assert_eq!(
+                    take(&mut receiver, shred, Way::Repair).err(),
+                    match Shred::parse(shred).unwrap().variant().kind {
+                        ShredKind::Data => Some(Refused::Dumped),
+                        ShredKind::Code => Some(Refused::Malformed),
+                    }
+                );
+            }
+        }
+        assert_eq!(receiver.missing(9, 0, 0, 10).highest_from, Some(0));
+        let ends: Vec<bool> = other.iter().rev().map(|set| fill(&mut receiver, set).unwrap().ends).collect();
+        assert_eq!(ends, [false, false, true]);
+        assert_eq!(fill(&mut receiver, &one[0]), None);
+    }
+}
+
+#[test]
+fn a_mixture_of_two_blocks_becomes_one_of_them() {
+    let [one, other] = [5, 6].map(|mark| block(9, 8, 4, mark));
+    let mut receiver = receiver(4, 8);
+    fill(&mut receiver, &one[0]).unwrap();
+    fill(&mut receiver, &other[3]).unwrap();
+    fill(&mut receiver, &one[1]).unwrap();
+    // This one fits the first two, and not the last.
+    assert_eq!(take(&mut receiver, one[2].shreds().next().unwrap(), Way::Turbine), Err(Refused::BrokenSet));
+    assert_eq!((receiver.take_torn(), receiver.take_torn()), (Some(9), None));
+    assert_eq!(take(&mut receiver, one[0].shreds().next().unwrap(), Way::Turbine), Err(Refused::Dumped));
+    let ends: Vec<bool> = other.iter().rev().map(|set| fill(&mut receiver, set).unwrap().ends).collect();
+    assert_eq!(ends, [false, false, false, true]);
 }
 
 #[test]
@@ -218,6 +330,13 @@ fn what_is_missing_is_known() {
     assert_eq!(receiver.missing(9, 50, 0, 100), Missing { shreds: shreds.clone(), highest_from: Some(3 * step) });
     assert_eq!(receiver.missing(9, 50, 0, 3).shreds, shreds[..3]);
     assert_eq!(receiver.missing(9, 50, 60, 100), Missing { shreds: vec![], highest_from: None });
+    // What comes of a later set does not put off what is missing of those before.
+    let fourth = sets[3].shreds().next().unwrap();
+    receiver.take(fourth, Way::Turbine, 40, |_| Some(leader().public_key()), |_| false).unwrap();
+    assert_eq!(receiver.missing(9, 70, 60, 100), Missing { shreds: shreds.clone(), highest_from: None });
+    let last = 3 * step + 1..4 * step;
+    let with_last: Vec<u32> = shreds.iter().copied().chain(last).collect();
+    assert_eq!(receiver.missing(9, 100, 60, 100), Missing { shreds: with_last, highest_from: Some(4 * step) });
     // Two of the first set's code shreds will do as well.
     for shred in sets[0].shreds().skip(40).take(1) {
         take(&mut receiver, shred, Way::Turbine).unwrap();

@@ -198,13 +198,35 @@ impl FecSet {
         }
     }
 
-    /// Hashes anew the leaves of a set whose shards were recovered rather than made.
-    pub(super) fn rehash(&mut self, chained_root: &Hash) -> &Hash {
-        for shred in self.data.iter_mut() {
-            shred[LEAF_START..SIGNATURE.end].copy_from_slice(LEAF_PREFIX);
+    /// Hashes the leaves of shreds that were recovered, which are those that do not stand in `present`, makes the tree
+    /// over all, and returns its root.
+    pub(super) fn rehash(&mut self, present: u64, leaves: &mut [Hash; SHREDS_PER_SET], chained_root: &Hash) -> &Hash {
+        let header = self.header;
+        for (kind, first) in [(ShredKind::Data, 0), (ShredKind::Code, DATA_PER_SET)] {
+            let variant = header.variant(kind);
+            let (mut messages, mut places) = ([&[][..]; DATA_PER_SET], [0; DATA_PER_SET]);
+            let mut count = 0;
+            for place in 0..DATA_PER_SET {
+                let shred = match kind {
+                    ShredKind::Data => &mut self.data[place][..],
+                    ShredKind::Code => &mut self.code[place][..],
+                };
+                shred[variant.chained_root()].copy_from_slice(chained_root);
+                shred[LEAF_START..SIGNATURE.end].copy_from_slice(LEAF_PREFIX);
+            }
+            for place in (0..DATA_PER_SET).filter(|place| present >> (first + place) & 1 == 0) {
+                let shred = match kind {
+                    ShredKind::Data => &self.data[place][..],
+                    ShredKind::Code => &self.code[place][..],
+                };
+                (messages[count], places[count]) = (&shred[LEAF_START..variant.proof_offset()], first + place);
+                count += 1;
+            }
+            let (mut states, mut digests) = ([Sha256State::new(); DATA_PER_SET], [[0; 32]; DATA_PER_SET]);
+            finish_each(&mut states[..count], &messages[..count], &mut digests[..count]);
+            places[..count].iter().zip(&digests).for_each(|(place, digest)| leaves[*place] = *digest);
         }
-        self.hash_leaf_heads();
-        self.chain(chained_root)
+        self.finish_tree(leaves, chained_root)
     }
 
     /// The whole blocks of the leaves' messages that end before the chained root.
@@ -234,7 +256,13 @@ impl FecSet {
         let (data_states, code_states) = self.leaf_states.split_at_mut(DATA_PER_SET);
         finish_each(data_states, &self.data.each_ref().map(|s| &s[rest(of_data)]), data_leaves);
         finish_each(code_states, &self.code.each_ref().map(|s| &s[rest(of_code)]), code_leaves);
-        let tree = ShredTree::new(&leaves);
+        self.finish_tree(&leaves, chained_root)
+    }
+
+    /// Writes the proofs of the tree over these leaves; returns its root.
+    fn finish_tree(&mut self, leaves: &[Hash; SHREDS_PER_SET], chained_root: &Hash) -> &Hash {
+        let (of_data, of_code) = (self.header.variant(ShredKind::Data), self.header.variant(ShredKind::Code));
+        let tree = ShredTree::new(leaves);
         for (place, shred) in self.data.iter_mut().enumerate() {
             shred[of_data.proof()].copy_from_slice(&tree.proof(place));
         }

@@ -135,7 +135,7 @@ fn a_signed_set_that_is_no_codeword_is_refused() {
     set.prepare(header, &[1; 500]);
     // The leader signs a tree over parity that does not belong to the data.
     set.code[7][200] ^= 1;
-    let root = *set.rehash(&[0; 32]);
+    let root = *set.rehash(0, &mut [[0; 32]; SHREDS_PER_SET], &[0; 32]);
     set.sign(&SIGNATURE);
     let mut deshredder = Deshredder::new(1, None, SHREDS_PER_SLOT_MAX);
     let mut last = Ok(Added::Kept);

@@ -22,7 +22,8 @@ use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::shred::DATA_PER_SET;
 
-use super::intake::{self, Cluster, Intake};
+use super::intake::{Cluster, Intake};
+use super::signing::TAG;
 use super::{FecSet, SET_CAPACITY, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
     CHAINS_TO, Datagram, MICROBLOCK_MTU, NET_SHRED, OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, PortKind, SET_HEADER,
@@ -92,8 +93,24 @@ hearth_tile::counters! {
         dropped_no_room: Counter,
         /// FEC sets dropped: they do not recover to what was signed, or are not chained to their neighbours.
         dropped_broken_set: Counter,
-        /// Answers of repair dropped: nobody asked for them.
+        /// Shreds dropped: of a block that was dumped, or not beside what is there of the one that is taken instead.
+        dropped_dumped: Counter,
+        /// Shreds dropped: who sent them on has not signed for them.
+        dropped_sender: Counter,
+        /// Answers of repair dropped: nobody asked for them; and pings that are no peer's, or too many.
         dropped_unasked: Counter,
+        /// Pings of repair's servers dropped: their signature is wrong.
+        dropped_pings: Counter,
+        /// FEC sets that were begun and had to make room for those of lower slots; they come again by repair.
+        evicted_sets: Counter,
+        /// Slots of which something was known and that had to make room for lower ones; they come again by repair.
+        evicted_slots: Counter,
+        /// Slots whose leader was found to have made two blocks.
+        duplicate_slots: Counter,
+        /// Slots whose block was given up so that another one is taken.
+        slots_dumped: Counter,
+        /// Reports of single slots to other threads that were lost since there was no room.
+        reports_lost: Counter,
     }
 }
 
@@ -333,6 +350,7 @@ impl Shred {
     fn hand_on(&mut self, slot: u64, out: &mut Out<'_, Self>) {
         out.count.slots += 1;
         self.slot = None;
+        self.intake.iter().for_each(|intake| intake.own_is_whole(slot));
         match self.chain_out {
             Some(port) => out.publish(port, slot + 1, self.shredder.chained_root()),
             None => self.next_slot = self.next_slot.max(slot + 1),
@@ -347,7 +365,7 @@ impl Shred {
 
     fn on_signature(&mut self, tag: u64, payload: &[u8], out: &mut Out<'_, Self>) {
         let signature = payload.try_into().expect("a signature from sign");
-        if let Some(intake) = self.intake.as_mut().filter(|_| tag & intake::TAG != 0) {
+        if let Some(intake) = self.intake.as_mut().filter(|_| tag & TAG != 0) {
             return intake.signed(tag, signature, out);
         }
         let oldest = self.next_tag - self.unsigned.len() as u64;

@@ -1,7 +1,8 @@
 //! store: puts signed FEC sets into the block store, and tells the ledger which blocks are durable.
 //!
-//! reads   `shred_store` ×S, reliable: one FEC set per frag; `bank_store` ×B, reliable, where a history is kept: a
-//!         piece of a batch of transaction metadata; `sign_store`, reliable, where the node votes: the signature
+//! reads   `shred_store` ×S, reliable: one FEC set per frag, or a slot whose block is void; `bank_store` ×B, reliable,
+//!         where a history is kept: a piece of a batch of transaction metadata; `sign_store`, reliable, where the node
+//!         votes: the signature
 //! writes  the block store; the history; the ledger's stored slot; where the node votes (voter.rs), `store_sign`,
 //!         reliable: the message of a vote, and `store_pack`, reliable: the signed vote
 //! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable, and 4 B for each of
@@ -33,7 +34,7 @@ use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Tile, WaitFor};
 use hearth_wire::Pubkey;
 
-use crate::links::{BANK_STORE, SHRED_STORE, read_set};
+use crate::links::{BANK_STORE, DUMP, SHRED_STORE, read_set};
 use recorder::Recorder;
 use voter::Voter;
 
@@ -50,6 +51,8 @@ hearth_tile::counters! {
         dropped_duplicate: Counter,
         /// FEC sets dropped: they cannot belong to their block.
         dropped_malformed: Counter,
+        /// Blocks made void so that another block of their slot can be stored.
+        dumped: Counter,
         /// FEC sets not stored since storing is switched off from their slot on.
         switched_off: Counter,
         /// Attempts to append to the block store that failed for want of room or another error of the disk; each was
@@ -155,7 +158,7 @@ pub struct Store {
     early: BTreeMap<u64, u64>,
     /// Receipt times of the sets of each slot that is not yet durable.
     origins_us: BTreeMap<u64, Vec<u32>>,
-    /// A set that the disk did not take, as it came.
+    /// A set that the disk did not take, as it came; of a slot to dump its number.
     kept_back: Vec<u8>,
     retry_at: Option<u64>,
     /// The disk does not take blocks, and it has been said.
@@ -241,9 +244,11 @@ impl Tile for Store {
             out.count.history_pieces += 1;
             return;
         }
-        if !self.append(frag.payload(), out) {
+        let slot = frag.tag().to_le_bytes();
+        let payload = if frag.control() == DUMP { &slot[..] } else { frag.payload() };
+        if !self.append(payload, out) {
             self.kept_back.clear();
-            self.kept_back.extend_from_slice(frag.payload());
+            self.kept_back.extend_from_slice(payload);
             self.retry_at = Some(out.now() + RETRY_NS);
         }
     }
@@ -305,6 +310,9 @@ impl Store {
     /// Appends one set; false when the disk did not take it and it must be tried again.
     fn append(&mut self, payload: &[u8], out: &mut Out<'_, Self>) -> bool {
         let Some(store) = &mut self.store else { return true };
+        if let Ok(slot) = payload.try_into() {
+            return self.dump(u64::from_le_bytes(slot), out);
+        }
         let set = read_set(payload);
         match store.append_set(&set) {
             Ok(Appended::Stored { slot_whole }) => {
@@ -337,6 +345,26 @@ impl Store {
             }
         }
         true
+    }
+
+    /// Makes void what is stored of a slot; false when the disk did not take that and it must be tried again.
+    fn dump(&mut self, slot: u64, out: &mut Out<'_, Self>) -> bool {
+        let Some(store) = &mut self.store else { return true };
+        match store.dump(slot) {
+            Ok(was_there) => {
+                out.count.dumped += u64::from(was_there);
+                self.whole.remove(&slot);
+                self.early.retain(|_, early| *early != slot);
+                self.origins_us.remove(&slot);
+                true
+            }
+            Err(fatal @ StoreError::SyncFailed(_)) => panic!("{fatal}"),
+            Err(why) => {
+                out.count.failed_attempts += 1;
+                self.stand(&why);
+                false
+            }
+        }
     }
 
     /// The disk has no room: no slot begins until it has, and that is said once.

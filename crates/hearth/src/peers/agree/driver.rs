@@ -13,6 +13,7 @@ use hearth_cluster::consensus::{
     Action, BankId, Clock, Config, Consensus, EpochStakes, FrozenBank, LeaderView, Lockout, Stakes, TICKS_PER_SLOT,
     TowerVote, VoteAccount, VoteStake,
 };
+use hearth_cluster::reports::Dump;
 use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::{Block, Reader, SlotInfo};
 use hearth_ledger::tower::voted_for;
@@ -24,7 +25,7 @@ use hearth_wire::{Hash, Pubkey};
 use super::execute::Replay;
 use super::forks::{Forks, Frozen};
 use super::{AgreeError, Start, saved, vote};
-use crate::peers::talk::{Heard, Say};
+use crate::peers::talk::Heard;
 use crate::peers::{Words, now_ms};
 use crate::replay::{ReplayError, entries};
 use crate::say::note;
@@ -64,6 +65,8 @@ hearth_tile::counters! {
         unseen_blocks: Counter,
         /// Votes and slots that gossip heard, or was to tell, and that were lost since too many waited.
         lost_messages: Counter,
+        /// Slots above the root whose leaders are proved to have made two blocks.
+        duplicate_slots: Counter,
         /// Slots whose block here is not the one that the cluster has, and was dropped.
         dumped_slots: Counter,
         /// The newest slot that is executed.
@@ -189,8 +192,12 @@ impl Driver {
         }
     }
 
-    /// Takes what gossip has heard.
+    /// Takes what gossip has heard, and which leaders were found to have made two blocks.
     fn hear(&mut self) {
+        for duplicate in self.start.seen.views.reports.take_duplicates() {
+            // One of a slot that is rooted, or far away, is no news.
+            self.counts.duplicate_slots += u64::from(self.consensus.on_duplicate(duplicate.slot).is_ok());
+        }
         for heard in self.start.seen.talk.heard() {
             match heard {
                 Heard::Vote(transaction) => {
@@ -310,7 +317,6 @@ impl Driver {
         let frozen = FrozenBank { id, parent: parent_id, block_id, leader, votes };
         // Where consensus waits for the tower's root, or drops the parent in the next step, it does not take it.
         let _ = self.consensus.on_frozen(frozen, now_ms());
-        self.start.seen.talk.say(Say::Slots(vec![slot]));
         self.counts.head_slot = slot;
         self.tell_confirmed();
     }
@@ -411,7 +417,7 @@ impl Driver {
         voter.send(&transaction, ledger.recent_blocks(1)[0].slot + 1, ledger);
         self.counts.votes += 1;
         let account = voter.account;
-        self.start.seen.talk.say(Say::Vote(transaction));
+        self.start.seen.talk.say(transaction);
         // One that is sent again is known.
         let _ = self.consensus.on_vote(&account, vote.id);
     }
@@ -474,6 +480,8 @@ impl Driver {
             }
         }
         self.dead = self.dead.iter().copied().filter(|dead| *dead < slot).collect();
+        // Which of the other versions has the bank hash that is wanted is known when it is executed.
+        self.start.seen.views.reports.dump(Dump { slot, wanted: None });
         Ok(())
     }
 }

@@ -1,0 +1,218 @@
+//! asking: what is missing, and from whom.
+//!
+//! reads   what the receiver and the store have; answers of repair; pings of its servers
+//! writes  requests and pongs, to be signed
+//! memory  [`ASKED_MAX`] requests; a time for each peer of repair
+//! drops   answers that nobody asked for; pings that are no peer's, not signed by it, or too many: counted
+//! source  `solana-core` 4.2.2, `repair_service.rs`, `outstanding_requests.rs`; `docs/cluster-protocol.md`, section 3
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hearth_cluster::view::View;
+use hearth_crypto::ed25519::Verifier;
+use hearth_tile::{Host, Out};
+use hearth_wire::Pubkey;
+use hearth_wire::gossip::Ping;
+use hearth_wire::repair::{self, Request, Wanted};
+use hearth_wire::shred::Shred as Piece;
+
+use super::intake::Cluster;
+use super::receiver::Receiver;
+use super::signing::{Signing, UNSIGNED_MAX, Unsigned};
+use super::tile::Shred;
+use crate::links::PONG;
+
+/// What is under way down the tree comes within so long; Agave waits as long.
+const PATIENCE_NS: u64 = 250_000_000;
+/// A request that has no answer is made again after so long.
+const AGAIN_NS: u64 = 150_000_000;
+/// An answer counts for so long.
+const EXPIRED_NS: u64 = 60_000_000_000;
+/// Requests that wait for an answer.
+const ASKED_MAX: usize = 16_384;
+/// Slots after the newest that is executed of which missing shreds are asked for.
+const SLOTS_WANTED: usize = 32;
+/// Slots that are looked at for that.
+const SLOTS_LOOKED_AT: u64 = 1_024;
+/// Slots whose ancestors are asked for at a time.
+const ORPHANS_WANTED: usize = 5;
+/// An answer to a question for ancestors is so many shreds.
+const ANCESTORS: u8 = 11;
+/// A peer's pings are looked at no sooner than so long after the last. Servers send one in two seconds.
+const PING_NS: u64 = 100_000_000;
+/// Peers whose last pings are remembered.
+const PINGED_MAX: usize = 8_192;
+
+/// A request that waits for its answer.
+struct Asked {
+    wanted: Wanted,
+    at: u64,
+    /// Shreds that may come yet.
+    left: u8,
+}
+
+/// Asks for shreds.
+pub(super) struct Asking {
+    own: Pubkey,
+    /// By nonce: what was asked for. Those of an answer that is late are forgotten.
+    asked: HashMap<u32, Asked>,
+    /// When something was asked for last.
+    asked_at: HashMap<Wanted, u64>,
+    /// When a peer's ping was looked at last.
+    pinged: HashMap<SocketAddr, u64>,
+    random: u64,
+}
+
+impl Asking {
+    pub fn new(own: Pubkey, host: &mut Host<'_>) -> Self {
+        let (asked, asked_at) = (HashMap::new(), HashMap::new());
+        Self { own, asked, asked_at, pinged: HashMap::new(), random: host.entropy() | 1 }
+    }
+
+    /// Answers a ping of repair's server, if it is a peer's, and signed.
+    pub fn ping(
+        &mut self,
+        (ping, from): (&Ping, SocketAddr),
+        view: &View,
+        verifier: &mut Verifier,
+        signing: &mut Signing,
+        out: &mut Out<'_, Shred>,
+    ) {
+        let is_from = |peer: &SocketAddr| *peer == from;
+        let is_peer = view.repair.iter().any(|peer| peer.identity == ping.from && is_from(&peer.serve_repair.into()));
+        let now = out.now();
+        let is_soon = self.pinged.get(&from).is_some_and(|at| now < at + PING_NS);
+        if !is_peer || is_soon || !signing.has_room(out) {
+            out.count.dropped_unasked += 1;
+            return;
+        }
+        if self.pinged.len() >= PINGED_MAX {
+            self.pinged.retain(|_, at| now < *at + PING_NS);
+        }
+        self.pinged.insert(from, now);
+        if verifier.verify(&ping.from, &ping.signature, &ping.token).is_err() {
+            out.count.dropped_pings += 1;
+            return;
+        }
+        out.count.repair_pings += 1;
+        let hash = hearth_cluster::gossip::pong_hash(&ping.token);
+        let question = [&PONG[..], &ping.token].concat();
+        signing.ask(Unsigned::Pong { to: from, hash }, &question, out);
+    }
+
+    /// Whether a shred was asked for with this nonce, and is what was asked for.
+    pub fn is_awaited(&mut self, nonce: u32, bytes: &[u8]) -> bool {
+        let Some(asked) = self.asked.get_mut(&nonce).filter(|asked| is_answered(&asked.wanted, bytes)) else {
+            return false;
+        };
+        asked.left -= 1;
+        if asked.left == 0 {
+            self.asked.remove(&nonce);
+        }
+        true
+    }
+
+    /// Asks for what is missing of the next slots. Whether it asked for anything.
+    pub fn work(
+        &mut self,
+        cluster: &Cluster,
+        receiver: &Receiver,
+        signing: &mut Signing,
+        out: &mut Out<'_, Shred>,
+    ) -> bool {
+        let now = out.now();
+        self.asked.retain(|_, asked| now < asked.at + EXPIRED_NS);
+        self.asked_at.retain(|_, at| now < *at + AGAIN_NS);
+        let view = cluster.views.newest();
+        if view.repair.is_empty() {
+            return false;
+        }
+        let mut any = false;
+        for wanted in wanted(cluster, receiver, now) {
+            if self.asked.len() >= ASKED_MAX || !signing.has_room(out) {
+                break;
+            }
+            if !self.asked_at.contains_key(&wanted) {
+                self.ask(wanted, &view, signing, out);
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn ask(&mut self, wanted: Wanted, view: &View, signing: &mut Signing, out: &mut Out<'_, Shred>) {
+        // Any node may have it; one with stake is likelier to.
+        let weight = |stake: u64| u128::from((stake / 2).max(1));
+        let total: u128 = view.repair.iter().map(|peer| weight(peer.stake)).sum();
+        let mut drawn = u128::from(self.draw()) % total.max(1);
+        let Some(peer) = view.repair.iter().find(|peer| {
+            let is_it = drawn < weight(peer.stake);
+            drawn = drawn.saturating_sub(weight(peer.stake));
+            is_it
+        }) else {
+            return;
+        };
+        let nonce = self.draw() as u32;
+        let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
+        let request = Request { sender: self.own, recipient: peer.identity, time_ms, nonce, wanted };
+        let bytes = request.write();
+        let signed = repair::signed_bytes(&bytes);
+        let left = if matches!(wanted, Wanted::Orphan { .. }) { ANCESTORS } else { 1 };
+        self.asked.insert(nonce, Asked { wanted, at: out.now(), left });
+        self.asked_at.insert(wanted, out.now());
+        signing.ask(Unsigned::Request { to: peer.serve_repair.into(), bytes }, &signed, out);
+        out.count.repair_requests += 1;
+    }
+
+    /// A number (xorshift64*). Who guesses a nonce still has to have the leader's signature.
+    fn draw(&mut self) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+}
+
+/// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that.
+fn wanted(cluster: &Cluster, receiver: &Receiver, now: u64) -> Vec<Wanted> {
+    let executed = cluster.ledger.recent_blocks(1)[0].slot;
+    let from = receiver.root().max(executed.saturating_sub(SLOTS_LOOKED_AT)) + 1;
+    let to = executed + SLOTS_LOOKED_AT;
+    let whole = cluster.blocks.slots(from..=to, usize::MAX);
+    let whole: BTreeMap<u64, u64> =
+        whole.iter().filter(|info| info.whole).map(|info| (info.slot, info.parent_slot)).collect();
+    let begun: BTreeSet<u64> = receiver.slots().filter(|slot| *slot >= from).collect();
+    let newest = begun.last().copied().max(whole.last_key_value().map(|(slot, _)| *slot)).unwrap_or(executed);
+    let of_begun = begun.iter().filter_map(|slot| Some((*slot, receiver.parent(*slot)?)));
+    let parents: BTreeMap<u64, u64> = whole.iter().map(|(slot, parent)| (*slot, *parent)).chain(of_begun).collect();
+    let is_there = |slot: &u64| whole.contains_key(slot) || begun.contains(slot);
+    // On a block of which nothing is known something was built: there is a fork.
+    let lost = |parent: &u64| *parent >= from && !is_there(parent);
+    let orphans: Vec<u64> = parents.iter().filter(|(_, parent)| lost(parent)).map(|(slot, _)| *slot).collect();
+    let named: BTreeSet<u64> = parents.values().copied().filter(lost).collect();
+    // Between a block and its parent there is none on its fork; on another one there is what was heard of.
+    let skipped: BTreeSet<u64> = parents.iter().flat_map(|(slot, parent)| *parent.max(&executed) + 1..*slot).collect();
+    let is_heard_of = |slot: &u64| begun.contains(slot) || named.contains(slot);
+    let slots = (from..=newest.min(to)).filter(|slot| !whole.contains_key(slot));
+    let slots = slots.filter(|slot| is_heard_of(slot) || (*slot > executed && !skipped.contains(slot)));
+    let mut wanted: Vec<Wanted> =
+        orphans.into_iter().take(ORPHANS_WANTED).map(|slot| Wanted::Orphan { slot }).collect();
+    for slot in slots.take(SLOTS_WANTED) {
+        let missing = receiver.missing(slot, now, PATIENCE_NS, UNSIGNED_MAX);
+        wanted.extend(missing.shreds.iter().map(|index| Wanted::Shred { slot, index: *index }));
+        wanted.extend(missing.highest_from.map(|from| Wanted::Highest { slot, from }));
+    }
+    wanted
+}
+
+/// Whether a shred is what was asked for.
+fn is_answered(wanted: &Wanted, bytes: &[u8]) -> bool {
+    let Ok(shred) = Piece::parse(bytes) else { return false };
+    match wanted {
+        Wanted::Shred { slot, index } => (shred.slot(), shred.index()) == (*slot, *index),
+        Wanted::Highest { slot, from } => shred.slot() == *slot && shred.index() >= *from,
+        Wanted::Orphan { slot } => shred.slot() <= *slot,
+    }
+}

@@ -1,0 +1,434 @@
+//! Several nodes on virtual time: leaders in turn, loss, delay, other orders; the tile, the store and repair's server are
+//! those of a node.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hearth_cluster::duplicate;
+use hearth_cluster::gossip::{RepairPeer, pong_hash};
+use hearth_cluster::reports::{Contradiction, Dump};
+use hearth_cluster::turbine::{Contact, NodeSet, Scratch, ShredId};
+use hearth_cluster::view::{View, Views};
+use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
+use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord, SyncPolicy};
+use hearth_ledger::{Genesis, GenesisConfig, Ledger, LedgerConfig, stakes};
+use hearth_tile::rig::Rig;
+use hearth_wire::entry::write_entry;
+use hearth_wire::shred::Shred as Piece;
+use hearth_wire::{Hash, Pubkey};
+
+use super::features::Features;
+use super::intake::Cluster;
+use super::receiver::ReceiverConfig;
+use super::serve::Server;
+use super::tile::{Config, Shred, write_message};
+use super::{FecSet, Shredder, ShredderConfig, ShredderError};
+use crate::links::{Datagram, OUTGOING_MTU, Outgoing, PONG, PortKind, read_set};
+
+const VERSION: u16 = 7;
+const STEP: Duration = Duration::from_millis(1);
+/// Datagrams that a tile is given before it takes its turns.
+const BATCH: usize = 16;
+const TVU: u16 = 1;
+const REPAIR: u16 = 2;
+const SERVE: u16 = 3;
+
+fn key(node: usize) -> SigningKey {
+    SigningKey::from_seed(&[node as u8 + 1; 32])
+}
+
+fn address(node: usize, port: u16) -> SocketAddr {
+    SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, node as u8), port).into()
+}
+
+fn contact(node: usize) -> Contact {
+    Contact { identity: key(node).public_key(), address: Some(address(node, TVU)) }
+}
+
+/// A chain on which so many nodes have the same stake.
+fn ledger(nodes: usize, slots_per_epoch: u64) -> Arc<Ledger> {
+    let accounts = |node: usize| {
+        let name = |kind: u8| [[kind; 16], [node as u8; 16]].concat().try_into().expect("32 bytes");
+        stakes::genesis_accounts(&name(100), &name(101), &key(node).public_key())
+    };
+    let config = GenesisConfig {
+        fund_initial_accounts: 0,
+        slots_per_epoch,
+        extra_accounts: (0..nodes).flat_map(accounts).collect(),
+        ..GenesisConfig::development(key(0).public_key(), [2; 32], 1_700_000_000)
+    };
+    Ledger::new(&Genesis::create(config, |_| {}).unwrap(), LedgerConfig::default())
+}
+
+struct Peer {
+    rig: Rig<Shred>,
+    store: BlockStore,
+    server: Server,
+    views: Arc<Views>,
+    key: SigningKey,
+    is_up: bool,
+    contradictions: Vec<Contradiction>,
+    _folder: tempfile::TempDir,
+}
+
+struct World {
+    peers: Vec<Peer>,
+    ledger: Arc<Ledger>,
+    /// By when it comes, and a number: where from, where to.
+    packets: BinaryHeap<Reverse<(u64, u64, SocketAddr, SocketAddr, Vec<u8>)>>,
+    sent: u64,
+    now_ms: u64,
+    wall_ms: u64,
+    random: u64,
+    seed: u64,
+    loss_percent: u64,
+    /// Of each slot the sets that the cluster agrees on.
+    blocks: BTreeMap<u64, Vec<FecSet>>,
+}
+
+impl World {
+    fn new(nodes: usize, slots_per_epoch: u64, (slots_max, sets_max): (usize, usize), seed: u64) -> Self {
+        let ledger = ledger(nodes, slots_per_epoch);
+        let peer = |node: usize| {
+            let folder = tempfile::tempdir().unwrap();
+            let config = blockstore::Config { sync: SyncPolicy::Kernel, ..blockstore::Config::new(1 << 30, [1; 32]) };
+            let (store, _) = BlockStore::open(folder.path(), config).unwrap();
+            let others = || (0..nodes).filter(move |other| *other != node);
+            let peer = |other: usize| {
+                let SocketAddr::V4(serve_repair) = address(other, SERVE) else { unreachable!("it is made of one") };
+                let stake = stakes::GENESIS_STAKE_LAMPORTS;
+                RepairPeer { identity: key(other).public_key(), serve_repair, stake }
+            };
+            let SocketAddr::V4(own_tvu) = address(node, TVU) else { unreachable!("it is made of one") };
+            let views = Arc::new(Views::default());
+            views.put(View {
+                own_tvu: Some(own_tvu),
+                tvu: others().map(contact).collect(),
+                repair: others().map(peer).collect(),
+                tpu: vec![],
+            });
+            let receiver = ReceiverConfig {
+                version: VERSION,
+                own: key(node).public_key(),
+                shreds_per_slot_max: 1_024,
+                slots_per_epoch,
+                slots_max,
+                sets_max,
+            };
+            let cluster = Cluster { receiver, ledger: ledger.clone(), blocks: store.reader(), views: views.clone() };
+            let config = Config {
+                shred_version: VERSION,
+                shreds_per_slot_max: 1_024,
+                chained_root: [3; 32],
+                first_slot: 1,
+                destinations: vec![],
+                cluster: Some(cluster),
+            };
+            let outputs = ["shred_sign:0", "shred_store:0", "shred_net:0"];
+            let rig = Rig::new(&config, &["net_shred:0", "sign_shred:0"], &outputs);
+            let server = Server::new(key(node), VERSION, store.reader());
+            Peer { rig, store, server, views, key: key(node), is_up: true, contradictions: vec![], _folder: folder }
+        };
+        Self {
+            peers: (0..nodes).map(peer).collect(),
+            ledger: ledger.clone(),
+            packets: BinaryHeap::new(),
+            sent: 0,
+            now_ms: 0,
+            wall_ms: SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64,
+            random: 2 * seed + 1,
+            seed,
+            loss_percent: 0,
+            blocks: BTreeMap::new(),
+        }
+    }
+
+    fn draw(&mut self, end: u64) -> u64 {
+        self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.random >> 33) % end
+    }
+
+    fn leader(&self, slot: u64) -> usize {
+        let leader = self.ledger.leader_at(slot).expect("of the first two epochs leaders are known").node;
+        (0..self.peers.len()).find(|node| key(*node).public_key() == leader).expect("one of the nodes")
+    }
+
+    /// A block on the one before; what `mark` is makes another block of the same slot.
+    fn make(&self, slot: u64, sets: usize, mark: u8) -> Vec<FecSet> {
+        let parent_root = self.blocks.get(&(slot - 1)).map_or([3; 32], |sets| *sets.last().expect("a set").root());
+        let config = ShredderConfig { version: VERSION, batch_sets: 1, ..ShredderConfig::default() };
+        let mut shredder = Shredder::new(config, parent_root);
+        let (key, mut made) = (key(self.leader(slot)), vec![]);
+        shredder.begin_slot(slot, slot - 1).unwrap();
+        let mut drain = |shredder: &mut Shredder| {
+            let mut set = FecSet::new();
+            while shredder.next_set(&mut set) {
+                let signature = key.sign(set.root());
+                set.sign(&signature);
+                made.push(set.clone());
+            }
+        };
+        let mut entry = vec![];
+        write_entry(slot, &[mark; 32], 1, &[mark; 20_000], &mut entry);
+        for number in 0..sets {
+            while shredder.push(&entry, 1) == Err(ShredderError::BatchFull) {
+                shredder.end_batch(false);
+                drain(&mut shredder);
+            }
+            if number + 1 == sets {
+                shredder.end_batch(true);
+            }
+        }
+        drain(&mut shredder);
+        made
+    }
+
+    fn keep(store: &mut BlockStore, sets: &[FecSet]) {
+        let mut buffer = vec![0; usize::from(u16::MAX)];
+        for set in sets {
+            let parent = set.header().slot - u64::from(set.header().parent_offset);
+            let size = write_message(set, parent, &mut buffer);
+            let record: FecSetRecord<'_> = read_set(&buffer[..size]);
+            store.append_set(&record).unwrap();
+        }
+    }
+
+    /// The leader has made a block: it keeps it, and sends each shred to the root of its tree.
+    fn broadcast(&mut self, sets: &[FecSet]) {
+        let slot = sets[0].header().slot;
+        let leader = self.leader(slot);
+        let all: Vec<Contact> = (0..self.peers.len()).map(contact).collect();
+        let epoch = self.ledger.epoch_schedule().epoch(slot);
+        let stakes = self.ledger.epoch_stakes(epoch).expect("of the first two epochs stakes are known");
+        let stakes = stakes.votes.iter().map(|vote| (vote.node, vote.stake)).collect();
+        let nodes = NodeSet::new(contact(leader), &all, &stakes, Features::of(epoch).cipher, false);
+        let mut scratch = Scratch::default();
+        for bytes in sets.iter().flat_map(FecSet::shreds) {
+            let shred = Piece::parse(bytes).unwrap();
+            let id = ShredId { slot, kind: shred.variant().kind, index: shred.index() };
+            let root = nodes.root(&id, &key(leader).public_key(), &mut scratch).and_then(|node| node.address);
+            self.send(address(leader, TVU), root.expect("all have one"), bytes.to_vec());
+        }
+    }
+
+    fn send(&mut self, from: SocketAddr, to: SocketAddr, data: Vec<u8>) {
+        if self.draw(100) < self.loss_percent {
+            return;
+        }
+        let at = self.now_ms + 1 + self.draw(30);
+        self.sent += 1;
+        self.packets.push(Reverse((at, self.sent, from, to, data)));
+    }
+
+    fn place(at: SocketAddr) -> (usize, u16) {
+        let SocketAddr::V4(at) = at else { unreachable!("all are of that kind") };
+        (usize::from(at.ip().octets()[3]), at.port())
+    }
+
+    /// A millisecond goes by.
+    fn step(&mut self) {
+        self.now_ms += 1;
+        let mut given: BTreeMap<usize, usize> = BTreeMap::new();
+        while self.packets.peek().is_some_and(|Reverse((at, ..))| *at <= self.now_ms) {
+            let Some(Reverse((_, _, from, to, data))) = self.packets.pop() else { break };
+            let (node, port) = Self::place(to);
+            if !self.peers[node].is_up {
+                continue;
+            }
+            if port == SERVE {
+                let now = self.wall_ms + self.now_ms;
+                for answer in self.peers[node].server.answer(from, &data, now) {
+                    self.send(to, from, answer);
+                }
+                continue;
+            }
+            let kind = if port == TVU { PortKind::Tvu } else { PortKind::Repair };
+            let mut buffer = [0; 2_048];
+            let size = Datagram { from, port: kind, data: &data }.write(&mut buffer);
+            self.peers[node].rig.give("net_shred:0", 0, &buffer[..size]);
+            let count = given.entry(node).or_default();
+            *count += 1;
+            if *count % BATCH == 0 {
+                self.work(node);
+            }
+        }
+        for node in 0..self.peers.len() {
+            self.peers[node].rig.advance(STEP);
+            if self.peers[node].is_up {
+                self.work(node);
+            }
+        }
+    }
+
+    /// The node's tile takes its turns; its sign and store tiles do their work.
+    fn work(&mut self, node: usize) {
+        loop {
+            let peer = &mut self.peers[node];
+            peer.rig.run();
+            let asked = peer.rig.take("shred_sign:0");
+            for (tag, question) in &asked {
+                let signature = match question.strip_prefix(&PONG) {
+                    Some(token) if token.len() == 32 => peer.key.sign(&pong_hash(token.try_into().unwrap())),
+                    _ => peer.key.sign(question),
+                };
+                peer.rig.give("sign_shred:0", *tag, &signature);
+            }
+            for (slot, message) in peer.rig.take("shred_store:0") {
+                match message.is_empty() {
+                    true => drop(peer.store.dump(slot).unwrap()),
+                    false => drop(peer.store.append_set(&read_set(&message)).unwrap()),
+                }
+            }
+            let outgoing = peer.rig.take("shred_net:0");
+            peer.contradictions.extend(peer.views.reports.take_contradictions());
+            for (_, message) in &outgoing {
+                assert!(message.len() <= OUTGOING_MTU);
+                let message = Outgoing::read(message);
+                let port = if message.port == PortKind::Repair { REPAIR } else { TVU };
+                self.send(address(node, port), message.to, message.data.to_vec());
+            }
+            if asked.is_empty() && outgoing.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The id of the block that a node has of a slot, if it has all of it.
+    fn block_id(&self, node: usize, slot: u64) -> Option<Hash> {
+        let reader = self.peers[node].store.reader();
+        reader.slot(slot).filter(|info| info.whole)?;
+        Some(reader.block(slot).unwrap()?.block_id)
+    }
+
+    fn lacks(&self) -> Vec<(usize, u64)> {
+        let all = (0..self.peers.len()).flat_map(|node| self.blocks.keys().map(move |slot| (node, *slot)));
+        all.filter(|(node, slot)| {
+            let wanted = *self.blocks[slot].last().expect("a set").root();
+            self.block_id(*node, *slot) != Some(wanted)
+        })
+        .collect()
+    }
+
+    /// Runs until every node has every block, with `each` after every 100 ms; panics after so long.
+    fn settle(&mut self, limit_ms: u64, mut each: impl FnMut(&mut Self)) -> u64 {
+        let start = self.now_ms;
+        loop {
+            (0..100).for_each(|_| self.step());
+            let lacks = self.lacks();
+            if lacks.is_empty() {
+                return self.now_ms - start;
+            }
+            assert!(self.now_ms < start + limit_ms, "seed {}: node and slot: {lacks:?}", self.seed);
+            each(self);
+        }
+    }
+
+    fn total(&self, of: impl Fn(&super::tile::Counters) -> u64) -> u64 {
+        self.peers.iter().map(|peer| of(peer.rig.count())).sum()
+    }
+}
+
+#[test]
+fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
+    const TWO: [u64; 2] = [21, 44];
+    for seed in [1, 2, 3] {
+        let mut world = World::new(5, 32, (64, 256), seed);
+        world.loss_percent = 15;
+        for slot in 1..=52 {
+            let sets = 1 + world.draw(4) as usize;
+            let block = world.make(slot, sets, 5);
+            let leader = world.leader(slot);
+            World::keep(&mut world.peers[leader].store, &block);
+            world.broadcast(&block);
+            if TWO.contains(&slot) {
+                // Alike or not in length, and sent to the same nodes.
+                let sets = 1 + world.draw(4) as usize;
+                let other = world.make(slot, sets, 6);
+                world.broadcast(&other);
+            }
+            world.blocks.insert(slot, block);
+            (0..20).for_each(|_| world.step());
+        }
+        let took = world.settle(60_000, |world| {
+            // What consensus does: it knows which block most have voted for. A node that has the other one has it
+            // dumped; one that has a part of it after so long, too.
+            for (node, slot) in world.lacks().into_iter().filter(|(_, slot)| TWO.contains(slot)) {
+                if world.block_id(node, slot).is_some() || world.now_ms / 100 % 150 == 0 {
+                    let wanted = world.blocks[&slot].last().map(|set| *set.root());
+                    world.peers[node].views.reports.dump(Dump { slot, wanted });
+                }
+            }
+        });
+        let count = |of: fn(&super::tile::Counters) -> u64| world.total(of);
+        println!("seed {seed}: {took} ms after the last block; {} requests", count(|c| c.repair_requests));
+        assert!(count(|c| c.shreds_recovered) > 0 && count(|c| c.shreds_repaired) > 0, "seed {seed}");
+        assert_eq!(count(|c| c.dropped_sender), 0, "seed {seed}: all who send on sign, from epoch 1 on");
+        assert_eq!((count(|c| c.dropped_signature), count(|c| c.dropped_proof)), (0, 0), "seed {seed}");
+        let mut verifier = Verifier::new(VerifierConfig::default());
+        let mut proved = vec![];
+        for found in world.peers.iter().flat_map(|peer| &peer.contradictions) {
+            let leader: Pubkey = key(world.leader(found.slot)).public_key();
+            let shreds = found.shreds.each_ref().map(Vec::as_slice);
+            assert_eq!(duplicate::check(found.slot, shreds, VERSION, &leader, &mut verifier), Ok(()), "seed {seed}");
+            proved.push(found.slot);
+        }
+        proved.sort_unstable();
+        proved.dedup();
+        assert_eq!(proved, TWO, "seed {seed}");
+    }
+}
+
+#[test]
+fn who_is_far_behind_catches_up_while_blocks_go_on() {
+    const BEHIND: u64 = 500;
+    let seed = 9;
+    let mut world = World::new(4, 4_096, (24, 24), seed);
+    world.loss_percent = 5;
+    let late = 3;
+    world.peers[late].is_up = false;
+    for slot in 1..=BEHIND {
+        let block = world.make(slot, 1, 5);
+        (0..3).for_each(|node| World::keep(&mut world.peers[node].store, &block));
+        if world.leader(slot) == late {
+            World::keep(&mut world.peers[late].store, &block);
+        }
+        world.blocks.insert(slot, block);
+    }
+    world.peers[late].is_up = true;
+    for slot in BEHIND + 1..=BEHIND + 60 {
+        let block = world.make(slot, 3, 5);
+        let leader = world.leader(slot);
+        World::keep(&mut world.peers[leader].store, &block);
+        world.broadcast(&block);
+        world.blocks.insert(slot, block);
+        (0..40).for_each(|_| world.step());
+    }
+    let took = world.settle(60_000, |_| {});
+    let count = *world.peers[late].rig.count();
+    println!("{took} ms after the last block; {} sets, {} slots made room", count.evicted_sets, count.evicted_slots);
+    assert!(count.dropped_no_room > 0, "there was too much: seed {seed}");
+    assert!(count.evicted_sets > 0, "the next ones came first: seed {seed}");
+}
+
+#[test]
+fn who_sends_a_last_set_on_must_sign_for_it_from_epoch_1_on() {
+    for (slot, is_asked) in [(9, false), (40, true)] {
+        let mut world = World::new(5, 32, (64, 256), 1);
+        let block = world.make(slot, 1, 5);
+        let node = (world.leader(slot) + 1) % 5;
+        let mut buffer = [0; 2_048];
+        for bytes in block[0].shreds() {
+            let size = Datagram { from: address(9, TVU), port: PortKind::Tvu, data: bytes }.write(&mut buffer);
+            world.peers[node].rig.give("net_shred:0", 0, &buffer[..size]);
+            world.work(node);
+        }
+        let count = *world.peers[node].rig.count();
+        assert_eq!(count.dropped_sender > 0, is_asked, "{count:?}");
+        // Of shreds of which it is the tree's root it asks nobody.
+        assert_eq!(count.shreds_taken + count.dropped_sender + count.dropped_duplicate, 64, "{count:?}");
+        assert!(count.shreds_taken > 0);
+    }
+}

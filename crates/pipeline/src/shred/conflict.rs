@@ -1,0 +1,77 @@
+//! conflict: the two shreds by which a leader has contradicted itself.
+//!
+//! reads   what is there of a slot
+//! writes  one proof a slot: a shred that came, and one that is here
+//! memory  two shreds
+//! drops   contradictions that the cluster does not count as such: other parents, and ends that only parity tells of
+//! source  `solana-ledger` 4.2.2, `blockstore.rs`; `docs/cluster-protocol.md`, sections 2.7 and 2.8
+
+use hearth_wire::shred::{DATA_PER_SET, Shred, ShredKind};
+
+use super::receiver::Receiver;
+
+/// The other shred of a contradiction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ours {
+    /// Here it is.
+    Shred(Vec<u8>),
+    /// A data shred of a set that is stored.
+    Stored {
+        /// The set.
+        set_index: u32,
+        /// The shred's place in it.
+        place: usize,
+    },
+}
+
+/// A leader's contradiction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The slot.
+    pub slot: u64,
+    /// The shred that was not taken.
+    pub theirs: Vec<u8>,
+    /// The one that it contradicts.
+    pub ours: Ours,
+}
+
+impl Receiver {
+    /// Notes what proves that the slot's leader has made two blocks, unless that was told: the shred, and one of the
+    /// set `against`, at `place` of it where only that one proves it. A shred that ends the slot is contradicted by a
+    /// data shred of any set behind it.
+    pub(super) fn note_conflict(&mut self, shred: &Shred<'_>, against: u32, place: Option<usize>) {
+        let slot = shred.slot();
+        let of_one_set = against == shred.set_index();
+        let needs_data = !of_one_set;
+        if self.told.contains(&slot) || (needs_data && shred.variant().kind != ShredKind::Data) {
+            return;
+        }
+        if let Some(ours) = self.witness(slot, against, place, needs_data) {
+            self.conflict = Some(Conflict { slot, theirs: shred.bytes().to_vec(), ours });
+        }
+    }
+
+    fn witness(&self, slot: u64, set_index: u32, place: Option<usize>, needs_data: bool) -> Option<Ours> {
+        let key = (slot, set_index);
+        if let Some(set) = self.sets.get(&key).or_else(|| self.recent.get(&key)) {
+            let places = if needs_data { 0..DATA_PER_SET } else { 0..2 * DATA_PER_SET };
+            let shred = places.filter(|at| place.is_none_or(|place| place == *at)).find_map(|at| set.shred(at))?;
+            return Some(Ours::Shred(shred.to_vec()));
+        }
+        let kept = self.slots.get(&slot).or_else(|| self.ended.get(&slot))?;
+        let place = place.unwrap_or(0);
+        kept.complete.contains_key(&set_index).then_some(Ours::Stored { set_index, place })
+    }
+
+    /// The contradiction that was found last.
+    pub fn take_conflict(&mut self) -> Option<Conflict> {
+        self.conflict.take()
+    }
+
+    /// That the leader of a slot made two blocks is known: no more proofs of it are wanted.
+    pub fn told(&mut self, slot: u64) {
+        if slot > self.root() {
+            self.told.insert(slot);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Which of the cluster's features count for the shreds of an epoch.
+//!
+//! reads   an epoch
+//! writes  the cipher of its trees; whether who sends a shred on signs for it
+//! memory  none
+//! source  `solana-ledger` 4.2.2, `shred/filter.rs` `check_feature_activation`; `docs/cluster-protocol.md`, the head and
+//!         sections 1.3 and 2.4
+//!
+//! A feature counts for shreds from the epoch after the one it became active in. A chain of this program has all
+//! features active from its first slot, so these count from epoch 1 on. It is a function of the epoch alone: leaders
+//! and followers agree.
+
+use hearth_cluster::turbine::Cipher;
+
+/// The epoch in which every feature became active: that of the genesis.
+const ACTIVATED_IN: u64 = 0;
+
+/// What counts for the shreds of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Features {
+    /// `switch_to_chacha8_turbine`.
+    pub cipher: Cipher,
+    /// `verify_retransmitter_signature`.
+    pub retransmitters_sign: bool,
+}
+
+impl Features {
+    /// Those of an epoch.
+    pub fn of(epoch: u64) -> Self {
+        let count = epoch > ACTIVATED_IN;
+        Self { cipher: if count { Cipher::ChaCha8 } else { Cipher::ChaCha20 }, retransmitters_sign: count }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_count_from_the_epoch_after() {
+        assert_eq!(Features::of(0), Features { cipher: Cipher::ChaCha20, retransmitters_sign: false });
+        for epoch in [1, 2, 1 << 40] {
+            assert_eq!(Features::of(epoch), Features { cipher: Cipher::ChaCha8, retransmitters_sign: true });
+        }
+    }
+}

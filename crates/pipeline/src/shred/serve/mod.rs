@@ -1,0 +1,266 @@
+//! serve: repair's server: shreds for nodes that lack them.
+//!
+//! reads   requests; the block store
+//! writes  shreds, and pings to who has not shown to be where it says
+//! memory  [`NODES_MAX`] nodes, 150 B each, twice; the shelf's, 34 MiB (shelf.rs)
+//! drops   what is no request, is not for this node, is of another time or has a wrong signature; what there is no
+//!         budget for; nodes that have to make room: each is counted in [`Counts`]
+//! source  `solana-core` 4.2.2, `repair/serve_repair.rs`; `docs/cluster-protocol.md`, section 3
+//!
+//! An address is sent nothing larger than what it sent before it has answered a ping, so nobody is flooded on
+//! another's word. What one host has, with however many keys, is bounded; of what is too much the oldest goes. What is
+//! read for a request is paid for like what is sent, whether it is answered or not.
+
+mod shelf;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use hearth_cluster::gossip::{Bounded, pong_hash};
+use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
+use hearth_ledger::blockstore::Reader;
+use hearth_wire::gossip::Ping;
+use hearth_wire::repair::{self, Asked, Request, Wanted};
+use hearth_wire::{Hash, Pubkey, Signature};
+
+use shelf::Shelf;
+
+/// Bytes for the tables of keys that ask again and again.
+const TABLE_BYTES: usize = 4 << 20;
+/// How far a request's time may be from ours, ms.
+const TIME_MS: u64 = 600_000;
+/// For how long a pong counts, ms.
+const PONG_MS: u64 = 1_280_000;
+/// The least time between two pings to a node, ms.
+const PING_MS: u64 = 2_000;
+/// Nodes that are remembered: those that were pinged, and those that have answered.
+const NODES_MAX: usize = 65_536;
+/// Nodes at one IP address that have answered.
+const NODES_PER_HOST_MAX: usize = 256;
+/// Bytes a second that are sent.
+const SENT_PER_S: u64 = 12_000_000;
+/// Bytes a second that are read of the store.
+const READ_PER_S: u64 = 128_000_000;
+/// How many ancestors an orphan is answered with.
+const ANCESTORS: usize = 11;
+
+hearth_tile::counters! {
+    /// What became of datagrams.
+    pub struct Counts {
+        /// Shreds that repair's server sent.
+        served: Counter,
+        /// Requests for shreds that are not here.
+        not_found: Counter,
+        /// Datagrams that are no request.
+        malformed: Counter,
+        /// Requests for another node, or of this one.
+        misdirected: Counter,
+        /// Requests of another time.
+        out_of_time: Counter,
+        /// Requests and pongs with a wrong signature, or that answer nothing.
+        bad_signature: Counter,
+        /// Requests not served, as their sender has not shown to be at its address; it was sent a ping, now or a
+        /// moment ago.
+        unproved: Counter,
+        /// Requests beyond the bytes that may be sent, or read for them.
+        over_budget: Counter,
+        /// Nodes forgotten that had shown to be at their addresses, since their host had too many.
+        crowded_out: Counter,
+        /// Bytes of the block store read for requests.
+        read_bytes: Counter,
+    }
+}
+
+/// A node at an address.
+type Node = (Pubkey, SocketAddr);
+
+/// Bytes that may be taken in a second.
+pub(crate) struct Budget {
+    per_s: u64,
+    left: u64,
+    filled_at: u64,
+}
+
+impl Budget {
+    fn new(per_s: u64) -> Self {
+        Self { per_s, left: per_s, filled_at: 0 }
+    }
+
+    /// Takes bytes, if there are any; a debt is paid before more can be taken.
+    fn pay(&mut self, bytes: u64, now: u64) -> bool {
+        let filled = now.saturating_sub(self.filled_at).min(1_000) * (self.per_s / 1_000);
+        self.filled_at = now;
+        self.left = (self.left + filled).min(self.per_s);
+        let has_it = self.left >= bytes;
+        self.left -= if has_it { bytes } else { 0 };
+        has_it
+    }
+}
+
+/// The server's state, without its socket.
+pub struct Server {
+    key: SigningKey,
+    own: Pubkey,
+    verifier: Verifier,
+    /// Who has answered a ping, and when.
+    proved: Bounded<Node, u64>,
+    /// The nodes of a host that have, the oldest first.
+    hosts: Bounded<IpAddr, VecDeque<Node>>,
+    pinged: Bounded<Node, (u64, Hash)>,
+    shelf: Shelf,
+    sent: Budget,
+    /// What became of datagrams.
+    pub counts: Counts,
+}
+
+impl Server {
+    /// Serves what `reader` has.
+    pub fn new(key: SigningKey, shred_version: u16, reader: Reader) -> Self {
+        Self {
+            own: key.public_key(),
+            key,
+            verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
+            proved: Bounded::new(NODES_MAX),
+            hosts: Bounded::new(NODES_MAX),
+            pinged: Bounded::new(NODES_MAX),
+            shelf: Shelf::new(shred_version, reader, Budget::new(READ_PER_S)),
+            sent: Budget::new(SENT_PER_S),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The answers to a datagram that came at `now`, ms of Unix time, each to whoever sent it.
+    pub fn answer(&mut self, from: SocketAddr, datagram: &[u8], now: u64) -> Vec<Vec<u8>> {
+        match Asked::parse(datagram) {
+            Err(_) => self.counts.malformed += 1,
+            Ok(Asked::Pong(pong)) => {
+                let node = (pong.from, from);
+                let is_awaited = self.pinged.get(&node).is_some_and(|(_, hash)| *hash == pong.hash);
+                if is_awaited && self.verifier.verify(&pong.from, &pong.signature, &pong.hash).is_ok() {
+                    self.pinged.remove(&node);
+                    self.prove(node, now);
+                } else {
+                    self.counts.bad_signature += 1;
+                }
+            }
+            Ok(Asked::Request(request, signature)) => return self.request(from, &request, &signature, datagram, now),
+        }
+        vec![]
+    }
+
+    /// A node has shown to be at its address.
+    fn prove(&mut self, node: Node, now: u64) {
+        let of_host = self.hosts.entry(node.1.ip(), VecDeque::new);
+        of_host.retain(|other| *other != node);
+        of_host.push_back(node);
+        if of_host.len() > NODES_PER_HOST_MAX
+            && let Some(oldest) = of_host.pop_front()
+        {
+            self.proved.remove(&oldest);
+            self.counts.crowded_out += 1;
+        }
+        self.proved.set(node, now);
+    }
+
+    fn request(
+        &mut self,
+        from: SocketAddr,
+        request: &Request,
+        signature: &Signature,
+        datagram: &[u8],
+        now: u64,
+    ) -> Vec<Vec<u8>> {
+        if request.recipient != self.own || request.sender == self.own {
+            self.counts.misdirected += 1;
+            return vec![];
+        }
+        if now.abs_diff(request.time_ms) > TIME_MS {
+            self.counts.out_of_time += 1;
+            return vec![];
+        }
+        if self.verifier.verify(&request.sender, signature, &repair::signed_bytes(datagram)).is_err() {
+            self.counts.bad_signature += 1;
+            return vec![];
+        }
+        let node = (request.sender, from);
+        let age = self.proved.get(&node).map(|at| now.saturating_sub(*at)).filter(|age| *age <= PONG_MS);
+        let Some(age) = age else {
+            self.counts.unproved += 1;
+            return self.ping(node, now).into_iter().collect();
+        };
+        let mut answers = self.shreds(request, now);
+        if age > PONG_MS / 4 {
+            // So that it need not be asked when it counts no more.
+            answers.extend(self.ping(node, now));
+        }
+        answers
+    }
+
+    /// The answers of a request that may be served.
+    fn shreds(&mut self, request: &Request, now: u64) -> Vec<Vec<u8>> {
+        let shreds = match self.wanted(&request.wanted, now) {
+            Ok(shreds) => shreds,
+            Err(NoBudget) => {
+                self.counts.over_budget += 1;
+                return vec![];
+            }
+        };
+        self.counts.read_bytes = self.shelf.read_bytes;
+        if shreds.is_empty() {
+            self.counts.not_found += 1;
+        }
+        let mut answers = vec![];
+        for mut shred in shreds {
+            shred.extend_from_slice(&request.nonce.to_le_bytes());
+            if !self.sent.pay(shred.len() as u64, now) {
+                self.counts.over_budget += 1;
+                break;
+            }
+            self.counts.served += 1;
+            answers.push(shred);
+        }
+        answers
+    }
+
+    fn ping(&mut self, node: Node, now: u64) -> Option<Vec<u8>> {
+        if self.pinged.get(&node).is_some_and(|(at, _)| now < at + PING_MS) {
+            return None;
+        }
+        // Nobody may guess one from another: who can answers for addresses that are not its own.
+        let mut token = [0; 32];
+        hearth_tile::sys::random::fill(&mut token[..8]);
+        self.pinged.set(node, (now, pong_hash(&token)));
+        Some(repair::write_ping(&Ping { from: self.own, token, signature: self.key.sign(&token) }))
+    }
+
+    fn wanted(&mut self, wanted: &Wanted, now: u64) -> Result<Vec<Vec<u8>>, NoBudget> {
+        let shelf = &mut self.shelf;
+        let found = match *wanted {
+            Wanted::Shred { slot, index } => shelf.shred(slot, index, now)?,
+            Wanted::Highest { slot, from } => match shelf.highest(slot, now)?.filter(|highest| *highest >= from) {
+                Some(highest) => shelf.shred(slot, highest, now)?,
+                None => None,
+            },
+            Wanted::Orphan { slot } => return self.ancestors(slot, now),
+        };
+        Ok(found.into_iter().collect())
+    }
+
+    /// The highest shreds of a slot, its parent, and so on.
+    fn ancestors(&mut self, slot: u64, now: u64) -> Result<Vec<Vec<u8>>, NoBudget> {
+        let (mut found, mut next) = (vec![], Some(slot));
+        while let Some(slot) = next.filter(|_| found.len() < ANCESTORS) {
+            let Some(highest) = self.shelf.highest(slot, now)? else { break };
+            let Some(shred) = self.shelf.shred(slot, highest, now)? else { break };
+            found.push(shred);
+            next = self.shelf.parent(slot).filter(|parent| *parent < slot);
+        }
+        Ok(found)
+    }
+}
+
+/// What would have to be read is more than may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoBudget;

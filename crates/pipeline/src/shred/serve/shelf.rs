@@ -1,0 +1,177 @@
+//! shelf: the shreds of the block store, one by one.
+//!
+//! reads   the records of sets, a slot's at a time
+//! writes  data shreds
+//! memory  [`SLOTS_KEPT`] slots' records, [`SLOT_BYTES_MAX`] each; [`SETS_KEPT`] sets, 80 KiB each
+//! drops   what was wanted longest ago
+//! source  –
+//!
+//! The store has no index by set: what is read of a slot is kept, and that a set is not there is known until the slot
+//! has another number of sets.
+
+use std::collections::VecDeque;
+
+use hearth_ledger::blockstore::{FecSetRecord, Reader};
+use hearth_wire::shred::DATA_PER_SET;
+use hearth_wire::{Hash, Signature};
+
+use super::{Budget, NoBudget};
+use crate::shred::FecSet;
+
+/// Sets whose shreds are kept made.
+const SETS_KEPT: usize = 32;
+/// Slots whose records are kept.
+const SLOTS_KEPT: usize = 4;
+/// Bytes of a slot's records that are kept.
+const SLOT_BYTES_MAX: usize = 8 << 20;
+/// Bytes of a set's record, about; for the budget, before it is read.
+const SET_BYTES: u64 = 31_000;
+
+/// A set's record.
+struct Kept {
+    parent_slot: u64,
+    fec_set_index: u32,
+    reference_tick: u8,
+    last_in_slot: bool,
+    merkle_root: Hash,
+    chained_root: Hash,
+    signature: Signature,
+    data: Vec<u8>,
+}
+
+/// What was read of a slot.
+struct Slot {
+    slot: u64,
+    /// Sets that the slot had then.
+    set_count: u32,
+    /// The highest of them.
+    highest: u32,
+    /// From this set on all were kept, unless there was no room.
+    from: u32,
+    is_all: bool,
+    sets: Vec<Kept>,
+}
+
+/// Shreds of the store.
+pub(super) struct Shelf {
+    version: u16,
+    reader: Reader,
+    pub budget: Budget,
+    slots: VecDeque<Slot>,
+    sets: VecDeque<((u64, u32, Hash), FecSet)>,
+    /// Bytes that were read of the store.
+    pub read_bytes: u64,
+}
+
+impl Shelf {
+    pub fn new(version: u16, reader: Reader, budget: Budget) -> Self {
+        Self { version, reader, budget, slots: VecDeque::new(), sets: VecDeque::new(), read_bytes: 0 }
+    }
+
+    /// The parent of a slot of which something is here.
+    pub fn parent(&self, slot: u64) -> Option<u64> {
+        self.reader.slot(slot).map(|info| info.parent_slot)
+    }
+
+    /// The index of the highest data shred that is here.
+    pub fn highest(&mut self, slot: u64, now: u64) -> Result<Option<u32>, NoBudget> {
+        let Some(info) = self.reader.slot(slot).filter(|info| info.set_count > 0) else { return Ok(None) };
+        let last_of = |set: u32| set + DATA_PER_SET as u32 - 1;
+        if info.whole {
+            return Ok(Some(last_of((info.set_count - 1) * DATA_PER_SET as u32)));
+        }
+        let known = self.slots.iter().find(|known| (known.slot, known.set_count) == (slot, info.set_count));
+        if let Some(known) = known {
+            return Ok(Some(last_of(known.highest)));
+        }
+        Ok(self.read(slot, 0, info.set_count, now)?.map(|known| last_of(known.highest)))
+    }
+
+    /// A data shred, if it is here.
+    pub fn shred(&mut self, slot: u64, index: u32, now: u64) -> Result<Option<Vec<u8>>, NoBudget> {
+        let set_index = index - index % DATA_PER_SET as u32;
+        let Some(info) = self.reader.slot(slot) else { return Ok(None) };
+        if info.whole && set_index / DATA_PER_SET as u32 >= info.set_count {
+            return Ok(None);
+        }
+        let is_it = |known: &Slot| {
+            let is_there = known.sets.iter().any(|set| set.fec_set_index == set_index);
+            let is_known = is_there || (known.is_all && set_index >= known.from);
+            (known.slot, known.set_count) == (slot, info.set_count) && is_known
+        };
+        let known = match self.slots.iter().position(is_it) {
+            Some(place) => &self.slots[place],
+            None if self.read(slot, set_index, info.set_count, now)?.is_none() => return Ok(None),
+            None => &self.slots[0],
+        };
+        let Some(record) = known.sets.iter().find(|set| set.fec_set_index == set_index) else { return Ok(None) };
+        let name = (slot, set_index, record.merkle_root);
+        let place = self.sets.iter().position(|(other, _)| *other == name);
+        if place.is_none() {
+            let Some(set) = FecSet::of_record(&record.view(slot), self.version) else { return Ok(None) };
+            self.sets.push_front((name, set));
+            self.sets.truncate(SETS_KEPT);
+        }
+        let (_, set) = &self.sets[place.unwrap_or(0)];
+        Ok(set.shreds().nth((index - set_index) as usize).map(<[u8]>::to_vec))
+    }
+
+    /// Reads a slot, and keeps its records from a set on.
+    fn read(&mut self, slot: u64, from: u32, set_count: u32, now: u64) -> Result<Option<&Slot>, NoBudget> {
+        if !self.budget.pay(u64::from(set_count) * SET_BYTES, now) {
+            return Err(NoBudget);
+        }
+        let mut known = Slot { slot, set_count, highest: 0, from, is_all: true, sets: vec![] };
+        let (mut kept, mut read) = (0, 0);
+        let all = self.reader.sets(slot, |set| {
+            read += set.data.len();
+            known.highest = known.highest.max(set.fec_set_index);
+            if set.fec_set_index < from {
+                return;
+            }
+            kept += set.data.len();
+            match kept <= SLOT_BYTES_MAX {
+                true => known.sets.push(Kept::of(set)),
+                false => known.is_all = false,
+            }
+        });
+        self.read_bytes += read as u64;
+        // What cannot be read is not here.
+        if !all.unwrap_or(false) {
+            return Ok(None);
+        }
+        self.slots.retain(|other| other.slot != slot);
+        self.slots.push_front(known);
+        self.slots.truncate(SLOTS_KEPT);
+        Ok(self.slots.front())
+    }
+}
+
+impl Kept {
+    fn of(set: &FecSetRecord<'_>) -> Self {
+        Self {
+            parent_slot: set.parent_slot,
+            fec_set_index: set.fec_set_index,
+            reference_tick: set.reference_tick,
+            last_in_slot: set.last_in_slot,
+            merkle_root: set.merkle_root,
+            chained_root: set.chained_root,
+            signature: set.signature,
+            data: set.data.to_vec(),
+        }
+    }
+
+    fn view(&self, slot: u64) -> FecSetRecord<'_> {
+        FecSetRecord {
+            slot,
+            parent_slot: self.parent_slot,
+            fec_set_index: self.fec_set_index,
+            reference_tick: self.reference_tick,
+            last_in_slot: self.last_in_slot,
+            merkle_root: self.merkle_root,
+            chained_root: self.chained_root,
+            signature: self.signature,
+            data: &self.data,
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Requests, honest and not, at a server over a small store.
+
+use crate::shred::{FecSet, Shredder, ShredderConfig};
+use hearth_ledger::blockstore::{BlockStore, Config, FecSetRecord, SyncPolicy};
+use hearth_wire::entry::write_entry;
+use hearth_wire::gossip::Pong;
+use hearth_wire::repair::Answer;
+use hearth_wire::shred::DATA_PER_SET;
+
+use super::*;
+
+const VERSION: u16 = 7;
+
+/// A store with the blocks of slots 1 and 2, and the shreds of both.
+fn store(folder: &std::path::Path) -> (BlockStore, Vec<Vec<u8>>) {
+    let config = Config { sync: SyncPolicy::Kernel, ..Config::new(1 << 30, [1; 32]) };
+    let (mut store, _) = BlockStore::open(folder, config).unwrap();
+    let config = ShredderConfig { version: VERSION, batch_sets: 1, ..ShredderConfig::default() };
+    let mut shredder = Shredder::new(config, [3; 32]);
+    let (mut shreds, mut entry, mut set) = (vec![], vec![], FecSet::new());
+    write_entry(1, &[4; 32], 1, &[5; 30_000], &mut entry);
+    for slot in [1, 2] {
+        shredder.begin_slot(slot, slot - 1).unwrap();
+        for ends in [false, true] {
+            shredder.push(&entry, 1).unwrap();
+            shredder.end_batch(ends);
+            while shredder.next_set(&mut set) {
+                set.sign(&[6; 64]);
+                shreds.extend(set.shreds().take(DATA_PER_SET).map(<[u8]>::to_vec));
+                let header = set.header();
+                store
+                    .append_set(&FecSetRecord {
+                        slot,
+                        parent_slot: slot - 1,
+                        fec_set_index: header.set_index,
+                        reference_tick: header.reference_tick,
+                        last_in_slot: header.ends_slot,
+                        merkle_root: *set.root(),
+                        chained_root: *set.chained_root(),
+                        signature: [6; 64],
+                        data: &set.entry_chunks().collect::<Vec<_>>().concat(),
+                    })
+                    .unwrap();
+            }
+        }
+    }
+    (store, shreds)
+}
+
+struct Asker {
+    key: SigningKey,
+    from: SocketAddr,
+}
+
+impl Asker {
+    fn request(&self, server: &Server, wanted: Wanted, time_ms: u64) -> Vec<u8> {
+        let sender = self.key.public_key();
+        let mut bytes = Request { sender, recipient: server.own, time_ms, nonce: 77, wanted }.write();
+        let signature = self.key.sign(&repair::signed_bytes(&bytes));
+        repair::set_signature(&mut bytes, &signature);
+        bytes
+    }
+
+    /// Answers the ping that a request is answered with.
+    fn prove(&self, server: &mut Server, now: u64) {
+        let request = self.request(server, Wanted::Orphan { slot: 1 }, now);
+        let answers = server.answer(self.from, &request, now);
+        let [ping] = &answers[..] else { panic!("{answers:?}") };
+        assert!(ping.len() <= request.len(), "nobody is sent more than came from there");
+        let Some(Answer::Ping(ping)) = Answer::parse(ping) else { panic!("{ping:?}") };
+        let hash = pong_hash(&ping.token);
+        let pong = Pong { from: self.key.public_key(), hash, signature: self.key.sign(&hash) };
+        assert!(server.answer(self.from, &repair::write_pong(&pong), now).is_empty());
+    }
+}
+
+fn server(store: &BlockStore) -> Server {
+    Server::new(SigningKey::from_seed(&[1; 32]), VERSION, store.reader())
+}
+
+#[test]
+fn shreds_are_served_as_they_were_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, shreds) = store(folder.path());
+    let mut server = server(&store);
+    let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
+    asker.prove(&mut server, 1_000);
+    let mut ask = |wanted| -> Vec<Vec<u8>> {
+        let answers = server.answer(asker.from, &asker.request(&server, wanted, 1_000), 1_000);
+        let shred = |answer: &Vec<u8>| match Answer::parse(answer) {
+            Some(Answer::Shred(shred, 77)) => shred.to_vec(),
+            other => panic!("{other:?}"),
+        };
+        answers.iter().map(shred).collect()
+    };
+    let of_slot = shreds.len() / 2;
+    for place in [0, 31, 32, of_slot - 1] {
+        assert_eq!(ask(Wanted::Shred { slot: 2, index: place as u32 }), [shreds[of_slot + place].clone()]);
+    }
+    let last = (of_slot - 1) as u32;
+    assert_eq!(ask(Wanted::Highest { slot: 1, from: last }), [shreds[of_slot - 1].clone()]);
+    assert_eq!(ask(Wanted::Orphan { slot: 2 }), [shreds[2 * of_slot - 1].clone(), shreds[of_slot - 1].clone()]);
+    for nothing in [Wanted::Highest { slot: 1, from: last + 1 }, Wanted::Shred { slot: 3, index: 0 }] {
+        assert!(ask(nothing).is_empty());
+    }
+    assert_eq!((server.counts.served, server.counts.not_found), (7, 2));
+}
+
+#[test]
+fn who_has_shown_nothing_is_served_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = store(folder.path());
+    let mut server = server(&store);
+    let key = |seed| SigningKey::from_seed(&[seed; 32]);
+    let asker = Asker { key: key(2), from: "127.0.0.1:9".parse().unwrap() };
+    let wanted = Wanted::Shred { slot: 1, index: 0 };
+    asker.prove(&mut server, 1_000);
+    // The same node elsewhere, another node at the same place.
+    for other in [Asker { key: key(2), from: "127.0.0.1:8".parse().unwrap() }, Asker { key: key(3), ..asker }] {
+        let request = other.request(&server, wanted, 1_000);
+        let answers = server.answer(other.from, &request, 1_000);
+        assert!(answers.len() == 1 && answers[0].len() <= request.len());
+        assert!(server.answer(other.from, &request, 1_001).is_empty(), "one ping in two seconds");
+    }
+    let asker = Asker { key: key(2), from: "127.0.0.1:9".parse().unwrap() };
+    let good = asker.request(&server, wanted, 1_000);
+    assert_eq!(server.answer(asker.from, &good, 1_000).len(), 1);
+    let mut forged = good.clone();
+    forged[10] ^= 1;
+    assert!(server.answer(asker.from, &forged, 1_000).is_empty());
+    assert!(server.answer(asker.from, &good, 1_000 + TIME_MS + 1).is_empty());
+    assert!(server.answer(asker.from, &good[1..], 1_000).is_empty());
+    let own = Asker { key: key(1), ..asker };
+    assert!(server.answer(own.from, &own.request(&server, wanted, 1_000), 1_000).is_empty());
+    let pong = Pong { from: [7; 32], hash: [8; 32], signature: [9; 64] };
+    assert!(server.answer(own.from, &repair::write_pong(&pong), 1_000).is_empty());
+    let Counts { bad_signature, out_of_time, malformed, misdirected, unproved, .. } = server.counts;
+    assert_eq!((bad_signature, out_of_time, malformed, misdirected, unproved), (2, 1, 1, 1, 5));
+}
+
+#[test]
+fn a_flood_gets_what_the_budget_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = store(folder.path());
+    let mut server = server(&store);
+    let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
+    asker.prove(&mut server, 1_000);
+    let request = asker.request(&server, Wanted::Shred { slot: 1, index: 0 }, 1_000);
+    server.sent.left = 3 * 1_207;
+    server.sent.filled_at = 1_000;
+    let served = (0..20).filter(|_| !server.answer(asker.from, &request, 1_000).is_empty()).count();
+    assert_eq!((served, server.counts.over_budget), (3, 17));
+    // A millisecond is worth 12,000 bytes.
+    let served = (0..20).filter(|_| !server.answer(asker.from, &request, 1_001).is_empty()).count();
+    assert_eq!(served, 9);
+}
+
+#[test]
+fn a_host_with_many_keys_keeps_nobody_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = store(folder.path());
+    let mut server = server(&store);
+    let honest = Asker { key: SigningKey::from_seed(&[2; 32]), from: "10.0.0.1:9".parse().unwrap() };
+    honest.prove(&mut server, 1_000);
+    let hostile = |number: u16| {
+        let mut seed = [7; 32];
+        seed[..2].copy_from_slice(&number.to_le_bytes());
+        Asker { key: SigningKey::from_seed(&seed), from: "10.0.0.2:9".parse().unwrap() }
+    };
+    let count = NODES_PER_HOST_MAX as u16 + 20;
+    (0..count).for_each(|number| hostile(number).prove(&mut server, 2_000));
+    assert_eq!((server.proved.len(), server.counts.crowded_out), (NODES_PER_HOST_MAX + 1, 20));
+    let mut is_served = |asker: &Asker| {
+        let request = asker.request(&server, Wanted::Shred { slot: 1, index: 0 }, 2_000);
+        server.answer(asker.from, &request, 2_000).first().is_some_and(|answer| answer.len() > 1_000)
+    };
+    assert!(is_served(&honest) && is_served(&hostile(count - 1)));
+    assert!(!is_served(&hostile(0)), "its host's oldest");
+}
+
+#[test]
+fn what_is_not_there_is_read_for_once_and_paid_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, _) = store(folder.path());
+    let set = |fec_set_index, data| FecSetRecord {
+        slot: 3,
+        parent_slot: 2,
+        fec_set_index,
+        reference_tick: 0,
+        last_in_slot: false,
+        merkle_root: [1; 32],
+        chained_root: [2; 32],
+        signature: [6; 64],
+        data,
+    };
+    for fec_set_index in [0, 96] {
+        store.append_set(&set(fec_set_index, &[0; 20_000])).unwrap();
+    }
+    let mut server = server(&store);
+    let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
+    asker.prove(&mut server, 1_000);
+    let before = server.shelf.read_bytes;
+    for index in [32, 33, 64, 5_000, 40] {
+        let request = asker.request(&server, Wanted::Shred { slot: 3, index }, 1_000);
+        assert!(server.answer(asker.from, &request, 1_000).is_empty());
+    }
+    let highest = asker.request(&server, Wanted::Highest { slot: 3, from: 128 }, 1_000);
+    assert!(server.answer(asker.from, &highest, 1_000).is_empty());
+    assert_eq!((server.shelf.read_bytes - before, server.counts.not_found), (40_000, 6));
+    // One set more: it is read anew, and not without a budget.
+    store.append_set(&set(32, &[0; 1_000])).unwrap();
+    server.shelf.budget.left = 0;
+    server.shelf.budget.filled_at = 1_000;
+    let request = asker.request(&server, Wanted::Shred { slot: 3, index: 64 }, 1_000);
+    assert!(server.answer(asker.from, &request, 1_000).is_empty());
+    assert_eq!((server.counts.over_budget, server.counts.not_found), (1, 6));
+    assert!(server.answer(asker.from, &request, 1_001).is_empty());
+    assert_eq!((server.counts.not_found, server.shelf.read_bytes - before), (7, 81_000));
+}

@@ -1,0 +1,201 @@
+//! versions: of a slot whose leader made two blocks one is taken, and no mixture.
+//!
+//! reads   the roots of sets, each with the root of the set before; what was dumped
+//! writes  whether a set may begin
+//! memory  64 B a set of [`SLOTS_MAX`] slots
+//! drops   sets of the block that was dumped, and those that are not chained to what is taken: told to the caller
+//! source  our own; `docs/cluster-protocol.md`, sections 2.7 and 6.7, for what a node must be able to do
+//!
+//! A set's leaves name the root of the set before, so sets of two blocks are chained to each other only where the
+//! blocks begin alike. Of a slot whose leader was honest nothing is asked but that neighbours are chained. Once sets of
+//! two blocks were found in a slot, or its block was dumped, it is built anew: from one set that is not of the block
+//! dumped, or from the last set of the block wanted, downwards and upwards, each set chained to the one that is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hearth_wire::Hash;
+use hearth_wire::shred::DATA_PER_SET;
+
+/// Slots of which more is known than that neighbours are chained.
+const SLOTS_MAX: usize = 64;
+/// From a set's index to that of the next.
+const STEP: u32 = DATA_PER_SET as u32;
+
+/// The root of a set, and that of the set before it.
+pub(super) type Link = (Hash, Hash);
+
+/// Which block of a slot is taken.
+#[derive(Clone, Debug)]
+enum Version {
+    /// None yet: of the block wanted where that is known, else of any other than the one with these roots.
+    Sought { dumped: BTreeSet<Hash>, wanted: Option<Hash> },
+    /// The one that these sets are of: a chain without gaps.
+    Of(BTreeMap<u32, Link>),
+}
+
+/// A set may not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Barred {
+    /// It is not of the block that is taken, as far as is known.
+    Other,
+    /// It and a neighbour that is there are of two blocks: the slot has to be built anew.
+    Torn,
+}
+
+/// Which blocks are taken.
+#[derive(Debug, Default)]
+pub(super) struct Versions(BTreeMap<u64, Version>);
+
+/// Whether a set fits between its neighbours.
+fn fits(known: &impl Fn(u32) -> Option<Link>, set: u32, (root, chained): Link) -> bool {
+    let below = set.checked_sub(STEP).and_then(known);
+    below.is_none_or(|(root, _)| root == chained) && known(set + STEP).is_none_or(|(_, of)| of == root)
+}
+
+impl Versions {
+    /// Whether a set may begin that the leader has signed; `known` says what is there of the slot.
+    pub fn admit(
+        &mut self,
+        slot: u64,
+        set: u32,
+        link: Link,
+        known: impl Fn(u32) -> Option<Link>,
+    ) -> Result<(), Barred> {
+        match self.0.get_mut(&slot) {
+            None => fits(&known, set, link).then_some(()).ok_or(Barred::Torn),
+            Some(Version::Sought { dumped, wanted }) => {
+                let is_it = wanted.map_or(!dumped.contains(&link.0), |wanted| wanted == link.0);
+                if !is_it {
+                    return Err(Barred::Other);
+                }
+                self.0.insert(slot, Version::Of([(set, link)].into()));
+                Ok(())
+            }
+            Some(Version::Of(chain)) => {
+                if let Some(known) = chain.get(&set) {
+                    return if *known == link { Ok(()) } else { Err(Barred::Other) };
+                }
+                let of_chain = |set: u32| chain.get(&set).copied();
+                let touches = set.checked_sub(STEP).and_then(of_chain).or(of_chain(set + STEP)).is_some();
+                if !touches || !fits(&of_chain, set, link) {
+                    return Err(Barred::Other);
+                }
+                chain.insert(set, link);
+                Ok(())
+            }
+        }
+    }
+
+    /// The block with these roots was dumped.
+    pub fn dump(&mut self, slot: u64, dumped: BTreeSet<Hash>, wanted: Option<Hash>) {
+        self.set(slot, Version::Sought { dumped, wanted });
+    }
+
+    /// Sets of two blocks are there: the one stays of which the highest set is, down to where its chain ends.
+    pub fn tear(&mut self, slot: u64, known: &BTreeMap<u32, Link>) {
+        let mut chain: BTreeMap<u32, Link> = BTreeMap::new();
+        for (set, link) in known.iter().rev() {
+            let is_chained = chain.first_key_value().is_none_or(|(next, (_, of))| *next == set + STEP && *of == link.0);
+            if !is_chained {
+                break;
+            }
+            chain.insert(*set, *link);
+        }
+        self.set(slot, Version::Of(chain));
+    }
+
+    fn set(&mut self, slot: u64, version: Version) {
+        self.0.insert(slot, version);
+        while self.0.len() > SLOTS_MAX {
+            // The newest can wait: it is dumped again where need be.
+            self.0.pop_last();
+        }
+    }
+
+    /// Whether a set may be asked for: of a slot that is built anew those beside what is there.
+    pub fn is_next(&self, slot: u64, set: u32) -> bool {
+        match self.0.get(&slot) {
+            None => true,
+            Some(Version::Sought { wanted, .. }) => wanted.is_none(),
+            Some(Version::Of(chain)) => {
+                let is_there = |set: u32| chain.contains_key(&set);
+                is_there(set) || is_there(set + STEP) || set.checked_sub(STEP).is_some_and(is_there)
+            }
+        }
+    }
+
+    /// Nothing of slots up to this one is wanted any more.
+    pub fn set_root(&mut self, root: u64) {
+        self.0 = self.0.split_off(&(root + 1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(block: u8, number: u8) -> Link {
+        let root = |number: u8| [if number < 3 { 0 } else { block }, number].repeat(16).try_into().unwrap();
+        (root(number + 1), root(number))
+    }
+
+    const NOTHING: fn(u32) -> Option<Link> = |_| None;
+
+    #[test]
+    fn neighbours_must_be_chained() {
+        let mut versions = Versions::default();
+        let known = |set: u32| (set == 4 * STEP).then(|| link(1, 4));
+        assert_eq!(versions.admit(9, 3 * STEP, link(1, 3), known), Ok(()));
+        assert_eq!(versions.admit(9, 3 * STEP, link(2, 3), known), Err(Barred::Torn));
+        assert_eq!(versions.admit(9, 5 * STEP, link(2, 5), known), Err(Barred::Torn));
+        assert_eq!(versions.admit(9, 6 * STEP, link(2, 6), known), Ok(()), "no neighbour");
+    }
+
+    #[test]
+    fn after_a_dump_the_other_block_comes_whole() {
+        // Both blocks have sets 0 and 1 in common; the last set is number 5.
+        let mut versions = Versions::default();
+        versions.dump(9, (0..6).map(|number| link(1, number).0).collect(), None);
+        for number in 0..6 {
+            let set = u32::from(number) * STEP;
+            assert!(versions.is_next(9, set));
+            assert_eq!(versions.admit(9, set, link(1, number), NOTHING), Err(Barred::Other));
+        }
+        assert_eq!(versions.admit(9, 3 * STEP, link(2, 3), NOTHING), Ok(()));
+        assert!(!versions.is_next(9, 5 * STEP) && versions.is_next(9, 4 * STEP) && versions.is_next(9, 2 * STEP));
+        assert_eq!(versions.admit(9, 5 * STEP, link(2, 5), NOTHING), Err(Barred::Other), "not beside what is there");
+        assert_eq!(versions.admit(9, 4 * STEP, link(1, 4), NOTHING), Err(Barred::Other));
+        for number in [4, 5, 2, 1, 0] {
+            assert_eq!(versions.admit(9, u32::from(number) * STEP, link(2, number), NOTHING), Ok(()), "{number}");
+        }
+        assert_eq!(versions.admit(9, STEP, link(2, 1), NOTHING), Ok(()), "known");
+        versions.set_root(9);
+        assert_eq!(versions.admit(9, STEP, link(1, 1), NOTHING), Ok(()));
+    }
+
+    #[test]
+    fn the_block_that_is_wanted_is_built_from_its_end() {
+        let mut versions = Versions::default();
+        versions.dump(9, BTreeSet::new(), Some(link(2, 5).0));
+        assert!(!versions.is_next(9, 0));
+        assert_eq!(versions.admit(9, 4 * STEP, link(2, 4), NOTHING), Err(Barred::Other));
+        for number in (0..6).rev() {
+            assert_eq!(versions.admit(9, u32::from(number) * STEP, link(2, number), NOTHING), Ok(()));
+        }
+    }
+
+    #[test]
+    fn of_a_mixture_the_end_stays() {
+        let mut versions = Versions::default();
+        let known = [(0, link(1, 0)), (4 * STEP, link(1, 4)), (6 * STEP, link(2, 6)), (7 * STEP, link(2, 7))];
+        versions.tear(9, &known.into());
+        assert_eq!(versions.admit(9, 5 * STEP, link(1, 5), NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit(9, 5 * STEP, link(2, 5), NOTHING), Ok(()));
+        assert_eq!(versions.admit(9, 4 * STEP, link(1, 4), NOTHING), Err(Barred::Other));
+        for slot in 100..200 {
+            versions.dump(slot, BTreeSet::new(), None);
+        }
+        assert_eq!(versions.0.len(), SLOTS_MAX);
+        assert!(versions.0.contains_key(&9), "the lowest stay");
+    }
+}
