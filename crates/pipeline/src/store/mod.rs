@@ -346,7 +346,9 @@ impl Store {
             match &mut self.voter {
                 Some(voter) => voter.durable(sure),
                 None if self.follows => {}
-                None => self.ledger.mark_stored(sure),
+                None => {
+                    self.ledger.mark_stored(sure);
+                }
             }
             return Poll::Busy;
         }

@@ -455,6 +455,13 @@ fn a_slot_is_aborted_though_banks_execute_it() {
         assert!(ledger.working_bank().is_none());
         assert_eq!(ledger.end_slot(slot, [9; 32]), Err(SlotError::NotBegun(slot)));
         assert_eq!(whole(&ledger, &blocks), before, "slot {slot}");
+        for thread in 0..3 {
+            // Each thread's first has landed, or would have; it may again.
+            let Action::Pay { from, to, lamports, .. } = pay(thread, thread + 6, 1_000_000 * slot) else { continue };
+            let transfer = system::transfer(&wallet(from), &wallet(to), lamports);
+            let bytes = bytes_of(&wallet(from), &[transfer], ledger.genesis_hash());
+            assert!(!ledger.statuses().has_landed(&parse(&bytes), 2));
+        }
     }
 }
 
