@@ -382,6 +382,13 @@ fn what_is_kept_ends_at_the_root() {
     // What was confirmed is confirmed no more where it is no more.
     let slots = [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized].map(|level| ledger.slot(level));
     assert_eq!(slots, [52, 52, 50]);
+    extend(&mut blocks, 52, 53..57, &[pay(0, 1, 1)]);
+    (blocks.len() - 4..blocks.len()).for_each(|at| drop(execute(&ledger, &blocks, at)));
+    assert_eq!(
+        (ledger.slot(Commitment::Processed), ledger.slot(Commitment::Confirmed)),
+        (56, 52),
+        "nor others instead"
+    );
     ledger.rewind(50).unwrap();
     assert_eq!(ledger.rewind(50), Ok(()), "that is where it is");
     let off = new(None);

@@ -249,6 +249,7 @@ fn where_forks_are_kept_a_snapshot_is_of_what_stays() {
     assert!(chain.ledger.mark_stored(5));
     chain.ledger.rewind(4).unwrap();
     assert!(chain.ledger.mark_rooted(2));
+    assert!(chain.ledger.is_settled(2) && !chain.ledger.is_settled(3));
     assert_eq!((taker.snapshots().newest_slot(), told.try_recv().is_err()), (None, true), "not final yet");
     chain.ledger.rewind(2).unwrap();
     let event = told.recv_timeout(Duration::from_secs(60)).unwrap();
