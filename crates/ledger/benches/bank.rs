@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use hearth_ledger::status_cache::LandedStatus;
-use hearth_ledger::{Account, Accounts, Bank, Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome};
+use hearth_ledger::{Account, Accounts, Bank, Executor, Forks, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome};
 use hearth_ledger::{StatusCache, StatusCacheConfig};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_testkit::random::Random;
@@ -63,10 +63,10 @@ fn signature(n: u64) -> [u8; 64] {
     signature
 }
 
-fn ledger(load: &Load, hash_accounts: bool) -> Arc<Ledger> {
+fn ledger(load: &Load, hash_accounts: bool, forks: Option<Forks>) -> Arc<Ledger> {
     let config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     let genesis = Genesis::create(config, |_| {}).expect("a chain");
-    let ledger = Ledger::new(&genesis, LedgerConfig { hash_accounts, ..LedgerConfig::default() });
+    let ledger = Ledger::new(&genesis, LedgerConfig { hash_accounts, forks, ..LedgerConfig::default() });
     load.accounts.iter().for_each(|key| ledger.accounts().store(key, Account::wallet(1 << 50)));
     ledger
 }
@@ -83,8 +83,12 @@ struct Transfers {
 
 impl Transfers {
     fn among(accounts: usize) -> Self {
+        Self::with_forks(accounts, None)
+    }
+
+    fn with_forks(accounts: usize, forks: Option<Forks>) -> Self {
         let load = Load::new(accounts);
-        let ledger = ledger(&load, false);
+        let ledger = ledger(&load, false, forks);
         let bank = ledger.begin_slot(1, 0).expect("the first slot");
         Self { load, ledger, bank, executor: Executor::new(), outcomes: vec![], in_block: 0 }
     }
@@ -93,6 +97,10 @@ impl Transfers {
         if self.in_block == BLOCK {
             let slot = self.bank.slot();
             self.ledger.end_slot(slot, address(slot as usize)).expect("the slot ends");
+            // As consensus would, 32 blocks later.
+            if self.ledger.keeps_forks() && slot > 32 {
+                assert!(self.ledger.mark_stored(slot - 32) && self.ledger.mark_rooted(slot - 32));
+            }
             self.bank = self.ledger.begin_slot(slot + 1, slot).expect("the next slot");
             self.in_block = 0;
         }
@@ -163,7 +171,7 @@ fn account_store(bench: &Bench) {
 /// The hash of a bank, by the account that its slot changed, the sysvars' share included.
 fn bank_hash(bench: &Bench, name: &str, changed: usize) {
     let load = Load::new(changed);
-    let ledger = ledger(&load, true);
+    let ledger = ledger(&load, true, None);
     let mut slot = 0;
     bench.run(name, Unit::NanosPerItem, None, || {
         ledger.begin_slot(slot + 1, slot).expect("the next slot");
@@ -173,6 +181,45 @@ fn bank_hash(bench: &Bench, name: &str, changed: usize) {
         ledger.hash_all();
         changed as u64
     });
+}
+
+/// Blocks that are made, hashed and undone, beside those that are only made and hashed, by the account that they change.
+fn going_back(bench: &Bench, name: &str, changed: usize) {
+    let load = Load::new(changed);
+    let ledgers = [(); 2].map(|()| ledger(&load, true, Some(Forks::default())));
+    let load = &load;
+    let make = |ledger: &Ledger, parent: u64, slot: u64| {
+        ledger.begin_slot(slot, parent).expect("the next slot");
+        load.accounts.iter().for_each(|key| ledger.accounts().store(key, Account::wallet((1 << 50) + slot)));
+        ledger.end_slot(slot, address(slot as usize)).expect("the slot ends");
+        ledger.hash_all();
+        changed as u64
+    };
+    ledgers.iter().for_each(|ledger| {
+        make(ledger, 0, 1);
+        assert!(ledger.mark_stored(1) && ledger.mark_rooted(1));
+    });
+    let (mut undone, mut kept) = (1, 1);
+    let there_and_back = || {
+        undone += 1;
+        let made = make(&ledgers[0], 1, undone);
+        ledgers[0].rewind(1).expect("it is the root");
+        made
+    };
+    let there = || {
+        kept += 1;
+        let made = make(&ledgers[1], kept - 1, kept);
+        assert!(ledgers[1].mark_stored(kept) && ledgers[1].mark_rooted(kept));
+        made
+    };
+    bench.paired(name, Unit::NanosPerItem, None, there_and_back, there);
+}
+
+/// Transfers of blocks that may be undone, beside those of blocks that may not.
+fn with_forks(bench: &Bench, name: &str, accounts: usize) {
+    let mut kept = Transfers::with_forks(accounts, Some(Forks::default()));
+    let mut off = Transfers::among(accounts);
+    bench.paired(name, Unit::PerSecond, None, || kept.microblock(), || off.microblock());
 }
 
 fn main() {
@@ -185,6 +232,9 @@ fn main() {
     });
     bank_hash(&bench, "bank hash: slots that change 16 accounts", 16);
     bank_hash(&bench, "bank hash: slots that change 32,768", 32_768);
+    with_forks(&bench, "forks: transfers, 32,768 accounts", 32_768);
+    going_back(&bench, "forks: there and back, 16 accounts", 16);
+    going_back(&bench, "forks: there and back, 32,768", 32_768);
     status_cache(&bench);
     account_store(&bench);
     if let Ok(text) = std::env::var("HEARTH_ACCOUNTS") {

@@ -45,8 +45,8 @@ use forks::Checkpoint;
 
 /// No slot: the node does not vote, and blocks become final by their depth.
 pub(crate) const NO_VOTES: u64 = u64::MAX;
-/// Block summaries that are kept.
-const RECENT_BLOCKS: usize = 512;
+/// Block summaries that are kept, beside those of blocks that may be undone.
+pub(crate) const RECENT_BLOCKS: usize = 512;
 
 /// How a ledger is set up.
 pub struct LedgerConfig {

@@ -21,7 +21,7 @@ use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::blockhash::{BlockhashQueue, last_valid_block_height};
 use crate::error::TransactionError;
-use crate::ledger::{BlockSummary, Chain, Ledger, NO_VOTES};
+use crate::ledger::{BlockSummary, Chain, Ledger, NO_VOTES, RECENT_BLOCKS};
 use crate::performance::PerformanceSample;
 
 /// Slots from confirmed to final.
@@ -171,11 +171,11 @@ impl Ledger {
         self.chain().samples.newest(count)
     }
 
-    /// The last blocks that ended, at most `count`, the newest first.
+    /// The last blocks that ended, at most `count` of them and 512, the newest first.
     pub fn recent_blocks(&self, count: usize) -> Vec<BlockSummary> {
         let with_hash =
             |block: &BlockSummary| BlockSummary { bank_hash: self.shared.hashing.hash_of(block.slot), ..*block };
-        self.chain().blocks.iter().rev().take(count).map(with_hash).collect()
+        self.chain().blocks.iter().rev().take(count.min(RECENT_BLOCKS)).map(with_hash).collect()
     }
 
     /// The newest block that ended and has this commitment; the oldest that is known if none has.

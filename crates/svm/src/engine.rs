@@ -7,9 +7,11 @@
 //! source  `solana-runtime` 4.2, `bank.rs`: what a bank sets up before it executes
 //!
 //! A program that is deployed, upgraded or closed shows its new state in the slot after; the cache of
-//! programs keeps that rule. The chain is a line, so of two slots the lower is the other's ancestor.
+//! programs keeps that rule. The chain is a line, so of two slots the lower is the other's ancestor; slots that are undone
+//! leave the cache.
 
 use std::cmp::Ordering;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use solana_builtins::BUILTINS;
@@ -90,5 +92,12 @@ impl Svm {
 impl GeneralPath for Svm {
     fn worker(&self) -> Box<dyn GeneralWorker> {
         Box::new(Worker::new(self.shared.clone()))
+    }
+
+    fn undone(&self, slots: RangeInclusive<u64>) {
+        // What was deployed, upgraded or closed there never was. What those programs were before is read from their
+        // accounts again.
+        let mut cache = self.shared.root.global_program_cache.write().unwrap_or_else(PoisonError::into_inner);
+        slots.for_each(|slot| cache.prune_by_deployment_slot(slot));
     }
 }

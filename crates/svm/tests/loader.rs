@@ -94,6 +94,47 @@ fn a_program_is_deployed_upgraded_and_closed() {
 }
 
 #[test]
+fn a_program_of_a_fork_that_was_left_never_was() {
+    let mut chain = Chain::with_forks(2);
+    let (program, other) = (wallet(80), wallet(90));
+    chain.next_slot();
+    for n in 41..=43 {
+        upload(&mut chain, wallet(u64::from(n)), &returns(n));
+    }
+    chain.succeed(&deploy_from(program, wallet(41), 1_000));
+    chain.next_slot();
+    assert_eq!(result_of(&mut chain, program), Err(InstructionError::Custom(41)));
+    chain.next_slot();
+    // Slot 4 and what is on it are left: there one program is upgraded, another is new.
+    chain.succeed(&[upgrade(program, wallet(42), wallet(1), wallet(AUTHORITY))]);
+    chain.succeed(&deploy_from(other, wallet(43), 1_000));
+    for _ in 0..3 {
+        chain.next_slot();
+        assert_eq!(result_of(&mut chain, program), Err(InstructionError::Custom(42)));
+        assert_eq!(result_of(&mut chain, other), Err(InstructionError::Custom(43)));
+    }
+    chain.leave(3, 8);
+    let gone = Some(TransactionError::ProgramAccountNotFound);
+    for _ in 0..2 {
+        assert_eq!(result_of(&mut chain, program), Err(InstructionError::Custom(41)));
+        let outcome = chain.run_one(&[call(other, vec![], vec![])]);
+        assert!(matches!(outcome, Outcome::Committed(landed) if landed.err == gone), "{outcome:?}");
+        chain.next_slot();
+    }
+    // The same slot again, and another program in it; what was closed on a fork is open on the other.
+    chain.succeed(&[upgrade(program, wallet(43), wallet(1), wallet(AUTHORITY))]);
+    chain.leave(9, 10);
+    chain.succeed(&[upgrade(program, wallet(42), wallet(1), wallet(AUTHORITY))]);
+    chain.next_slot();
+    assert_eq!(result_of(&mut chain, program), Err(InstructionError::Custom(42)));
+    chain.succeed(&[close_program(program, wallet(9), wallet(AUTHORITY))]);
+    chain.next_slot();
+    assert_eq!(result_of(&mut chain, program), Err(InstructionError::UnsupportedProgramId));
+    chain.leave(10, 12);
+    assert_eq!(result_of(&mut chain, program), Err(InstructionError::Custom(42)));
+}
+
+#[test]
 fn a_simulated_deployment_leaves_no_trace() {
     let mut chain = Chain::new(2);
     let (program, buffer) = (wallet(80), wallet(81));

@@ -203,12 +203,12 @@ impl Bank {
         txns.iter().for_each(|txn| self.shared.statuses.expect_record(txn.first_signature()));
         let mut counts = BankCounts::default();
         for ((txn, checked), outcome) in txns.iter().zip(&executor.checked).zip(outcomes.iter()) {
-            if let Ok((checked, claim)) = checked {
-                if let Some(signature) = self.settle(txn, *claim, outcome) {
-                    counts.add_fee(checked.fee);
-                    if self.landed.is_some() {
-                        executor.landed.push(*claim, signature);
-                    }
+            if let Ok((checked, claim)) = checked
+                && let Some(signature) = self.settle(txn, *claim, outcome)
+            {
+                counts.add_fee(checked.fee);
+                if self.landed.is_some() {
+                    executor.landed.push(*claim, signature);
                 }
             }
             counts.add(txn, outcome);

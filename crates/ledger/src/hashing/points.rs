@@ -87,7 +87,6 @@ impl Hashing {
         points.points.truncate(points.points.partition_point(|point| point.slot <= slot));
         let point = points.point(slot).expect("a point for each block that may be gone back to");
         (state.lattice, state.lamports) = (point.lattice.clone(), point.lamports);
-        state.child_waits = false;
         self.capitalization.store(state.lamports, Relaxed);
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hearth_ledger::bank::{GeneralPath, Outcome, Record, Simulation};
 use hearth_ledger::{
-    Account, Bank, Committed, Executor, Genesis, GenesisConfig, InstructionError, Ledger, LedgerConfig,
+    Account, Bank, Committed, Executor, Forks, Genesis, GenesisConfig, InstructionError, Ledger, LedgerConfig,
     StatusCacheConfig, TransactionError,
 };
 use hearth_svm::Svm;
@@ -28,6 +28,10 @@ pub fn wallet(n: u64) -> Pubkey {
 
 /// A ledger with nothing but programs, whose slot 1 has begun.
 pub fn ledger(general: Box<dyn GeneralPath>, extra_accounts: Vec<(Pubkey, Account)>) -> Arc<Ledger> {
+    ledger_with(LedgerConfig { general, ..LedgerConfig::default() }, extra_accounts)
+}
+
+fn ledger_with(made: LedgerConfig, extra_accounts: Vec<(Pubkey, Account)>) -> Arc<Ledger> {
     let config = GenesisConfig {
         fund_initial_accounts: 0,
         identity_lamports: 0,
@@ -37,7 +41,7 @@ pub fn ledger(general: Box<dyn GeneralPath>, extra_accounts: Vec<(Pubkey, Accoun
     };
     let genesis = Genesis::create(config, |_| {}).expect("a chain");
     let status_cache = StatusCacheConfig { capacity_txns: 0, ..StatusCacheConfig::default() };
-    Ledger::new(&genesis, LedgerConfig { general, status_cache, ..LedgerConfig::default() })
+    Ledger::new(&genesis, LedgerConfig { status_cache, ..made })
 }
 
 /// Transactions whose signatures are a mark of signer and message: nothing here checks them.
@@ -61,7 +65,17 @@ pub struct Chain {
 impl Chain {
     /// A chain with the programs that every chain has, and wallets 0.. of a thousand SOL each.
     pub fn new(wallets: u64) -> Self {
-        let ledger = ledger(Box::new(Svm::new()), hearth_svm::programs::genesis_accounts());
+        Self::with_config(wallets, LedgerConfig::default())
+    }
+
+    /// The same, which can go back to earlier blocks.
+    pub fn with_forks(wallets: u64) -> Self {
+        Self::with_config(wallets, LedgerConfig { forks: Some(Forks::default()), ..LedgerConfig::default() })
+    }
+
+    fn with_config(wallets: u64, config: LedgerConfig) -> Self {
+        let config = LedgerConfig { general: Box::new(Svm::new()), ..config };
+        let ledger = ledger_with(config, hearth_svm::programs::genesis_accounts());
         for n in 0..wallets {
             ledger.accounts().store(&wallet(n), Account::wallet(1_000 * SOL));
         }
@@ -74,6 +88,12 @@ impl Chain {
         let slot = self.bank.slot();
         self.ledger.end_slot(slot, blockhash_of(slot)).expect("the slot ends");
         self.bank = self.ledger.begin_slot(slot + 1, slot).expect("the next slot");
+    }
+
+    /// Goes back to the end of a slot and begins another there.
+    pub fn leave(&mut self, to: u64, slot: u64) {
+        self.ledger.rewind(to).expect("it is kept");
+        self.bank = self.ledger.begin_slot(slot, to).expect("the next slot");
     }
 
     /// Ends the slot and begins no other: there is a bank to simulate on alone.

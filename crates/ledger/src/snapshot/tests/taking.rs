@@ -11,7 +11,8 @@ use super::super::*;
 use crate::blockstore::{self, BlockStore, FecSetRecord};
 use crate::testing::{Chain, IDENTITY, landed, parse, wallet};
 use crate::{
-    Commitment, Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome, StatusCacheConfig, TransactionError,
+    Commitment, Executor, Forks, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome, StatusCacheConfig,
+    TransactionError,
 };
 
 const RICH: u64 = 1_000_000_000_000;
@@ -25,6 +26,11 @@ fn store(dir: &Path, mib: u64) -> BlockStore {
 }
 
 fn store_block(chain: &Chain, store: &mut BlockStore, slot: u64) {
+    append_block(store, slot);
+    chain.ledger.mark_stored(slot);
+}
+
+fn append_block(store: &mut BlockStore, slot: u64) {
     let set = FecSetRecord {
         slot,
         parent_slot: slot - 1,
@@ -37,7 +43,6 @@ fn store_block(chain: &Chain, store: &mut BlockStore, slot: u64) {
         data: &[slot as u8; SET],
     };
     store.append_set(&set).unwrap();
-    chain.ledger.mark_stored(slot);
 }
 
 fn start(chain: &Chain, dir: &Path, store: &BlockStore, interval_slots: u64) -> (Taker, Receiver<SnapshotEvent>) {
@@ -223,4 +228,49 @@ fn hashes_are_kept_whether_they_are_known_before_or_after() {
     assert_eq!((hashing.kept(1), (1, later.bank_hash())), (None, hash));
     hashing.keep(1);
     assert_eq!(hashing.kept(1), Some(later));
+}
+
+#[test]
+fn where_forks_are_kept_a_snapshot_is_of_what_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = LedgerConfig { forks: Some(Forks::default()), ..LedgerConfig::default() };
+    let mut chain = Chain::with_config(&[RICH; 8], config);
+    let mut store = store(dir.path(), 8);
+    let (taker, told) = start(&chain, dir.path(), &store, 3);
+    pay(&mut chain, 0, 1_000_000);
+    (1..=4).for_each(|_| chain.next_slot());
+    pay(&mut chain, 0, 1_000_000);
+    chain.next_slot();
+    // The state of slot 3 is written, and waits.
+    (1..=5).for_each(|slot| append_block(&mut store, slot));
+    while store.reader().durable_slot() < Some(5) {
+        std::thread::yield_now();
+    }
+    assert!(chain.ledger.mark_stored(5));
+    chain.ledger.rewind(4).unwrap();
+    assert!(chain.ledger.mark_rooted(2));
+    assert!(chain.ledger.is_settled(2) && !chain.ledger.is_settled(3));
+    assert_eq!((taker.snapshots().newest_slot(), told.try_recv().is_err()), (None, true), "not final yet");
+    chain.ledger.rewind(2).unwrap();
+    let event = told.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(matches!(event, SnapshotEvent::GivenUp { slot: 3, why: SnapshotError::Undone { slot: 3 } }), "{event:?}");
+    assert_eq!(std::fs::read_dir(dir.path().join("snapshots")).unwrap().count(), 0);
+    // Another block of slot 3, as it then was, whatever comes after it and is undone.
+    chain.bank = chain.ledger.begin_slot(3, 2).unwrap();
+    pay(&mut chain, 1, 3_000_000);
+    chain.next_slot();
+    chain.ledger.rewind(3).unwrap();
+    let (expected, hash) = (balances(&chain.ledger), chain.ledger.hash_all());
+    chain.bank = chain.ledger.begin_slot(4, 3).unwrap();
+    for n in 0..8 {
+        pay(&mut chain, n, 7_000_000);
+        chain.next_slot();
+    }
+    chain.ledger.rewind(3).unwrap();
+    assert_eq!(balances(&chain.ledger), expected);
+    assert!(chain.ledger.mark_stored(3) && chain.ledger.mark_rooted(3));
+    let file = taken(&told);
+    assert_eq!((file.slot, taker.snapshots().counts()), (3, (1, 1)));
+    let ledger = restore(&chain, &file);
+    assert_eq!((balances(&ledger), ledger.hash_all()), (expected, hash));
 }
