@@ -5,6 +5,7 @@
 pub mod consensus;
 pub mod duplicate;
 pub mod gossip;
+pub mod links;
 pub mod reports;
 pub mod simulate;
 pub mod turbine;

@@ -42,6 +42,7 @@ use crate::peers::agree::{self, AgreeError, AgreeThread, Maker, Voter};
 use crate::peers::forward::Forwarder;
 use crate::peers::gossip::{GossipThread, Start};
 use crate::peers::join::JoinError;
+use crate::peers::links::{LinksError, LinksThread, Way};
 use crate::peers::repair::{self, RepairThread};
 use crate::peers::{self, ClusterPorts};
 use crate::ports::Ports;
@@ -115,12 +116,18 @@ pub enum BootError {
     /// Its consensus.
     #[error(transparent)]
     Agree(#[from] AgreeError),
+    /// Its emulated links.
+    #[error(transparent)]
+    Links(#[from] LinksError),
 }
 
 impl BootError {
     /// Whether the configuration is at fault, and not what happened.
     pub fn is_wrong_use(&self) -> bool {
-        let mine = matches!(self, Self::Blocklist(_) | Self::Layout(_) | Self::Preflight(PreflightError::Pages(_)));
+        let mine = matches!(
+            self,
+            Self::Blocklist(_) | Self::Layout(_) | Self::Links(_) | Self::Preflight(PreflightError::Pages(_))
+        );
         mine || matches!(self, Self::Flag(flag) if flag.is_wrong_use())
     }
 }
@@ -168,6 +175,7 @@ pub struct Running {
     taker: Option<Taker>,
     agree: Option<AgreeThread>,
     peers: Option<Peers>,
+    links: Option<LinksThread>,
 }
 
 impl Running {
@@ -188,6 +196,7 @@ impl Running {
         self.rpc_server.stop();
         drop(self.agree);
         drop(self.peers);
+        drop(self.links);
         // A snapshot under way is given up.
         drop(self.taker);
         self.node.stop()
@@ -240,7 +249,10 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
 pub fn join(config: &Config, folder: &Path, at: ClusterPorts, stop: &StopSignal) -> Result<(), BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
     std::fs::create_dir_all(folder).map_err(io)?;
-    Ok(peers::join::genesis(folder, &identity(config, folder)?, at.gossip, &peers::entrypoints(config), stop)?)
+    let links = links(config)?;
+    let way = links.as_ref().map(|links| links.way.clone()).unwrap_or_default();
+    let entrypoints = peers::entrypoints(config);
+    Ok(peers::join::genesis(folder, &identity(config, folder)?, (at.gossip, way), &entrypoints, stop)?)
 }
 
 /// The node's key: the one that is given, or the folder's.
@@ -399,23 +411,27 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     let folder = chain.folder.clone();
     let block_id = chain.replayed.block_id.unwrap_or(*genesis.hash());
     let identity_key = SigningKey::from_seed(&chain.identity.seed);
-    let agreement = config
-        .gossip
-        .enabled
-        .then(|| tiles::Agreement { agreed: Arc::default(), lead: config.takes_turns().then(Arc::default) });
-    let peers = ports.cluster.map(|at| Peers::start(config, &ports, at, &chain)).transpose()?;
+    let links = links(config)?;
+    let way = links.as_ref().map(|links| links.way.clone()).unwrap_or_default();
+    let peers = ports.cluster.map(|at| Peers::start(config, &ports, at, &chain, &way)).transpose()?;
     let views = peers.as_ref().map(|peers| peers.gossip.seen.views.clone());
-    let tiles = tile_configs(config, &ports, &topology, chain, load, fates.clone(), views.clone(), agreement.as_ref());
+    let cluster = views.clone().map(|views| tiles::Cluster {
+        views,
+        agreed: Arc::default(),
+        lead: config.takes_turns().then(Arc::default),
+        links: links.as_ref().map(|thread| thread.links.clone()),
+    });
+    let tiles = tile_configs(config, &ports, &topology, chain, load, fates.clone(), cluster.as_ref());
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
     let mut node = Node::boot(topology, Clock::real(), &node_config)?;
     for (name, words) in peers.iter().flat_map(Peers::words) {
         let _ = words.set(node.workspace().counters(name).expect("the topology has the service"));
     }
-    let agree = match (&peers, agreement) {
-        (Some(peers), Some(agreement)) => {
-            let voter = voter(config, &folder, identity_key, peers, &ports)?;
-            let maker = agreement.lead.zip(node.poh_waker()).map(|(lead, wake)| Maker { lead, wake });
-            let (agreed, seen) = (agreement.agreed, peers.gossip.seen.clone());
+    let agree = match (&peers, cluster) {
+        (Some(peers), Some(cluster)) => {
+            let voter = voter(config, &folder, identity_key, peers, &ports, &way)?;
+            let maker = cluster.lead.zip(node.poh_waker()).map(|(lead, wake)| Maker { lead, wake });
+            let (agreed, seen) = (cluster.agreed, peers.gossip.seen.clone());
             let start = agree::Start {
                 node: identity,
                 ledger: ledger.clone(),
@@ -437,7 +453,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         }
         _ => None,
     };
-    let inlet = inlet(&mut node, &ports, &ledger, views, identity)?;
+    let inlet = inlet(&mut node, &ports, &ledger, (views, &way), identity)?;
     let seen = peers.as_ref().map(|peers| Arc::clone(&peers.gossip.seen));
     let poh = node.poh_waker();
     let words = node.workspace().counters(RPC).expect("the topology has the service");
@@ -469,7 +485,13 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     };
     let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };
     let rpc_server = RpcServer::start(rpc_config, rpc_node)?;
-    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker, agree, peers })
+    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker, agree, peers, links })
+}
+
+/// The links that are emulated, if any are.
+fn links(config: &Config) -> Result<Option<LinksThread>, LinksError> {
+    let file = config.expand(&config.development.links_path);
+    if file.as_os_str().is_empty() { Ok(None) } else { LinksThread::start(&file).map(Some) }
 }
 
 /// Who votes for the node, where it does.
@@ -479,6 +501,7 @@ fn voter(
     key: SigningKey,
     peers: &Peers,
     ports: &Ports,
+    way: &Way,
 ) -> Result<Option<Voter>, BootError> {
     let SocketAddr::V4(own) = reachable(ports.udp) else { return Ok(None) };
     if config.follows() || !config.consensus.vote {
@@ -487,7 +510,8 @@ fn voter(
     let given = config.expand(&config.consensus.vote_account_path);
     let path = if given.as_os_str().is_empty() { folder.join("vote-account.json") } else { given };
     let account = keys::read(&path)?.public;
-    let voter = Voter::new(key, account, peers.gossip.seen.views.clone(), own).map_err(NodeError::Threads)?;
+    let voter =
+        Voter::new(key, account, peers.gossip.seen.views.clone(), way.clone(), own).map_err(NodeError::Threads)?;
     Ok(Some(voter))
 }
 
@@ -503,12 +527,14 @@ fn inlet(
     node: &mut Node,
     ports: &Ports,
     ledger: &Arc<Ledger>,
-    views: Option<Arc<Views>>,
+    (views, way): (Option<Arc<Views>>, &Way),
     identity: Pubkey,
 ) -> Result<Box<dyn TransactionInlet>, BootError> {
     let own = node.take_inlet().map(|inlet| Box::new(RpcInlet(inlet)) as Box<dyn TransactionInlet>);
     let forwarder = match (&ports.cluster, views) {
-        (Some(at), Some(views)) => Forwarder::new(at.gossip, ledger.clone(), views).map_err(NodeError::Threads)?,
+        (Some(at), Some(views)) => {
+            Forwarder::new(at.gossip, way.clone(), ledger.clone(), views).map_err(NodeError::Threads)?
+        }
         _ => return Ok(own.expect("a node that is in no cluster makes blocks")),
     };
     Ok(match own {
@@ -535,7 +561,7 @@ impl Peers {
         [(peers::GOSSIP, &self.gossip.seen.words), (peers::REPAIR, &self.repair.words)]
     }
 
-    fn start(config: &Config, ports: &Ports, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
+    fn start(config: &Config, ports: &Ports, at: ClusterPorts, chain: &Chain, way: &Way) -> Result<Self, BootError> {
         let version = chain.genesis.shred_version();
         let told = |address: SocketAddr| match reachable(address) {
             SocketAddr::V4(address) => Some(address),
@@ -565,10 +591,11 @@ impl Peers {
             key: key(),
             own,
             ledger: Some(chain.ledger.clone()),
+            way: way.clone(),
         };
         let gossip = GossipThread::start(start).map_err(|source| JoinError::Listen { address: at.gossip, source })?;
         let server = repair::Server::new(key(), version, chain.store.reader());
-        let repair = RepairThread::start(at.serve_repair, server)
+        let repair = RepairThread::start(at.serve_repair, server, way.clone())
             .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
         Ok(Self { gossip, repair })
     }

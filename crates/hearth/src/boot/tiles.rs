@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hearth_cluster::links::Links;
 use hearth_cluster::view::Views;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::{Fates, Genesis};
@@ -29,15 +30,18 @@ const SLOTS_BEGUN_MAX: usize = 256;
 /// FEC sets of which shreds have come and too few: 79 KiB each.
 const SETS_BEGUN_MAX: usize = 1_024;
 
-/// What tiles share with consensus.
-pub(super) struct Agreement {
-    /// For store.
+/// What tiles share with the threads of a node in a cluster.
+pub(super) struct Cluster {
+    /// Who is there, for shred.
+    pub views: Arc<Views>,
+    /// What is agreed on, for store.
     pub agreed: Arc<store::Agreed>,
-    /// For poh, where the node makes blocks.
+    /// Whose turn it is, for poh, where the node makes blocks.
     pub lead: Option<Arc<poh::Lead>>,
+    /// Links that are emulated, for net.
+    pub links: Option<Arc<Links>>,
 }
 
-#[allow(clippy::too_many_arguments)]
 pub(super) fn tile_configs(
     config: &Config,
     ports: &Ports,
@@ -45,14 +49,13 @@ pub(super) fn tile_configs(
     chain: Chain,
     load: Option<Load>,
     fates: Arc<Fates>,
-    views: Option<Arc<Views>>,
-    agreement: Option<&Agreement>,
+    cluster: Option<&Cluster>,
 ) -> TileConfigs {
-    let lead = agreement.and_then(|agreement| agreement.lead.clone());
+    let lead = cluster.and_then(|cluster| cluster.lead.clone());
     let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
     TileConfigs {
-        net: net_config(config, ports),
+        net: net::Config { links: cluster.and_then(|cluster| cluster.links.clone()), ..net_config(config, ports) },
         quic: quic::Config {
             // The only stake there is so far is the node's own.
             server: ServerConfig { stakes: Stakes::new([(identity.public, 1)]), ..server_config(config) },
@@ -94,17 +97,17 @@ pub(super) fn tile_configs(
             first_slot: replayed.last_slot + 1,
             takes_turns: lead.is_some(),
             destinations: destinations(config),
-            cluster: views.map(|views| shred::Cluster {
+            cluster: cluster.map(|cluster| shred::Cluster {
                 receiver: receiver_config(config, &genesis, identity.public),
                 ledger: ledger.clone(),
                 blocks: store.reader(),
-                views,
+                views: cluster.views.clone(),
             }),
         },
         store: {
             let of = store::Config::new(store, ledger);
-            let of = match agreement {
-                Some(agreement) => of.agreeing(agreement.agreed.clone()),
+            let of = match cluster {
+                Some(cluster) => of.agreeing(cluster.agreed.clone()),
                 None => of.voting(identity.public),
             };
             if let Some(history) = history { of.with_history(history) } else { of }
@@ -133,6 +136,7 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
         transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
         shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
+        links: None,
     }
 }
 

@@ -16,6 +16,7 @@ use hearth_ledger::Genesis;
 use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
 
 use super::gossip::{CLIENT, GossipThread, Start};
+use super::links::Way;
 use super::{echo, now_ms};
 use crate::keys::{self, Identity};
 use crate::say::note;
@@ -75,7 +76,7 @@ pub enum JoinError {
 pub fn genesis(
     folder: &Path,
     identity: &Identity,
-    gossip: SocketAddrV4,
+    (gossip, way): (SocketAddrV4, Way),
     entrypoints: &[SocketAddrV4],
     stop: &StopSignal,
 ) -> Result<(), JoinError> {
@@ -96,7 +97,7 @@ pub fn genesis(
     })?;
     let own = contact(identity, shred_version).with(SocketKind::Gossip, gossip);
     let key = SigningKey::from_seed(&identity.seed);
-    let start = Start { address: gossip, entrypoints: entrypoints.to_vec(), key, own, ledger: None };
+    let start = Start { address: gossip, way, entrypoints: entrypoints.to_vec(), key, own, ledger: None };
     let thread = GossipThread::start(start).map_err(|source| JoinError::Listen { address: gossip, source })?;
     let mut failed: Vec<SocketAddr> = vec![];
     wait(stop, "looking for a node that has the genesis", || {

@@ -12,6 +12,7 @@ mod echo;
 pub mod forward;
 pub mod gossip;
 pub mod join;
+pub mod links;
 pub mod repair;
 pub mod talk;
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 pub use hearth_pipeline::shred::serve::{Counts, Server};
 use hearth_tile::CounterSet;
 
+use super::links::Way;
 use super::{Words, now_ms};
 
 /// How often it is looked whether to stop.
@@ -31,10 +32,10 @@ pub struct RepairThread {
 
 impl RepairThread {
     /// Listens at `address`.
-    pub fn start(address: SocketAddrV4, mut server: Server) -> io::Result<Self> {
+    pub fn start(address: SocketAddrV4, mut server: Server, way: Way) -> io::Result<Self> {
         let words = Words::default();
         let region = Arc::clone(&words);
-        let socket = UdpSocket::bind(address)?;
+        let socket = Arc::new(UdpSocket::bind(address)?);
         socket.set_read_timeout(Some(LOOK_EVERY))?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -47,7 +48,7 @@ impl RepairThread {
                 let Ok((size, from)) = socket.recv_from(&mut buffer) else { continue };
                 for answer in server.answer(from, &buffer[..size], now_ms()) {
                     // What is not sent is asked for again.
-                    let _ = socket.send_to(&answer, from);
+                    let _ = way.send(&socket, &answer, from);
                 }
             }
         })?;
