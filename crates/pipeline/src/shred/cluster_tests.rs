@@ -74,11 +74,13 @@ struct Peer {
     _folder: tempfile::TempDir,
 }
 
+/// When it comes, a number, where from, where to.
+type Packet = (u64, u64, SocketAddr, SocketAddr, Vec<u8>);
+
 struct World {
     peers: Vec<Peer>,
     ledger: Arc<Ledger>,
-    /// By when it comes, and a number: where from, where to.
-    packets: BinaryHeap<Reverse<(u64, u64, SocketAddr, SocketAddr, Vec<u8>)>>,
+    packets: BinaryHeap<Reverse<Packet>>,
     sent: u64,
     now_ms: u64,
     wall_ms: u64,
@@ -251,7 +253,7 @@ impl World {
             self.peers[node].rig.give("net_shred:0", 0, &buffer[..size]);
             let count = given.entry(node).or_default();
             *count += 1;
-            if *count % BATCH == 0 {
+            if count.is_multiple_of(BATCH) {
                 self.work(node);
             }
         }

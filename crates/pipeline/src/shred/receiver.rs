@@ -286,6 +286,8 @@ impl Receiver {
         sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
     ) -> Result<Taken, Refused> {
         let shred = self.filter(datagram, way)?;
+        // Of what had to be asked for nothing more is on its way.
+        let now_ns = if way == Way::Repair { 0 } else { now_ns };
         let key @ (slot, _) = (shred.slot(), shred.set_index());
         if self.recent.get(&key).is_some_and(|set| set.has(&shred)) {
             return Err(Refused::Duplicate);
@@ -681,8 +683,8 @@ impl Receiver {
     }
 
     /// What is missing of a slot, at most `count` shreds of it. Nothing is said to be missing of a set that was first
-    /// heard of, or a later one of its slot, less than `patience_ns` ago: it is on its way. As long as that counts for
-    /// the end of a slot.
+    /// heard of, or a later one of its slot, less than `patience_ns` ago, unless by repair: it is on its way. As long as
+    /// that counts for the end of a slot.
     pub fn missing(&self, slot: u64, now_ns: u64, patience_ns: u64, count: usize) -> Missing {
         let Some(incoming) = self.slots.get(&slot) else {
             return Missing { shreds: vec![], highest_from: Some(0) };
