@@ -183,7 +183,8 @@ fn bank_hash(bench: &Bench, name: &str, changed: usize) {
     });
 }
 
-/// Blocks that are made, hashed and undone, beside those that are only made and hashed, by the account that they change.
+/// Blocks that are made, hashed and undone, beside those that are only made and hashed, by the account that they
+/// change.
 fn going_back(bench: &Bench, name: &str, changed: usize) {
     let load = Load::new(changed);
     let ledgers = [(); 2].map(|()| ledger(&load, true, Some(Forks::default())));

@@ -220,8 +220,8 @@ impl<B: Bucket> Table<B> {
         None
     }
 
-    /// Adds an entry that is alive until before `dead_from`, in the place of one that is dead at `now`. The key must not
-    /// be alive in the table.
+    /// Adds an entry that is alive until before `dead_from`, in the place of one that is dead at `now`. The key must
+    /// not be alive in the table.
     fn insert(&mut self, key: B::Key, value: B::Value, now: u32, dead_from: u32) {
         for (spilled, at) in self.path(key).enumerate() {
             if spilled > MAX_SPILL_BUCKETS {

@@ -7,9 +7,9 @@
 //!
 //! A block in the making is processed; it is confirmed once it is durable on disk and the node has voted
 //! for it, and final once its votes have made it their root, or, where the node does not vote, once the
-//! chain is confirmed 32 slots further. Where forks are kept, consensus says both. Accounts are read as they were at the end of the block that has the
-//! commitment asked for, or, where too much has changed since for that to be kept, of the oldest later one that is
-//! kept: [`StateView::slot`] says which.
+//! chain is confirmed 32 slots further. Where forks are kept, consensus says both. Accounts are read as they were at
+//! the end of the block that has the commitment asked for, or, where too much has changed since for that to be kept, of
+//! the oldest later one that is kept: [`StateView::slot`] says which.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

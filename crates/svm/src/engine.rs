@@ -7,8 +7,8 @@
 //! source  `solana-runtime` 4.2, `bank.rs`: what a bank sets up before it executes
 //!
 //! A program that is deployed, upgraded or closed shows its new state in the slot after; the cache of
-//! programs keeps that rule. The chain is a line, so of two slots the lower is the other's ancestor; slots that are undone
-//! leave the cache.
+//! programs keeps that rule. The chain is a line, so of two slots the lower is the other's ancestor; slots that are
+//! undone leave the cache.
 
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;

@@ -6,9 +6,9 @@
 //! drops   accounts that did not exist then
 //! source  –
 //!
-//! A shard goes back under its lock, so whoever reads an account meanwhile finds the old or the new. Who reads as of the
-//! end of an era that is undone finds what was there at the end of that to which the accounts went back: eras are not
-//! used twice, so nobody mixes two forks. A cut for a snapshot goes on: what it has not read yet is kept for it, as
+//! A shard goes back under its lock, so whoever reads an account meanwhile finds the old or the new. Who reads as of
+//! the end of an era that is undone finds what was there at the end of that to which the accounts went back: eras are
+//! not used twice, so nobody mixes two forks. A cut for a snapshot goes on: what it has not read yet is kept for it, as
 //! before any other store.
 
 use std::sync::atomic::Ordering::Relaxed;

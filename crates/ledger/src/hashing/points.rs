@@ -90,8 +90,8 @@ impl Hashing {
         self.capitalization.store(state.lamports, Relaxed);
     }
 
-    /// The hash of the bank of `slot`, and which vote accounts are otherwise than in its parent, sorted: all of the block
-    /// with which this ledger began. `None` where that is not known yet, or no longer.
+    /// The hash of the bank of `slot`, and which vote accounts are otherwise than in its parent, sorted: all of the
+    /// block with which this ledger began. `None` where that is not known yet, or no longer.
     pub(crate) fn voted(&self, slot: u64) -> Option<(Hash, Vec<Pubkey>)> {
         let state = self.state();
         let voted = state.points.as_ref()?.point(slot)?.voted.clone();

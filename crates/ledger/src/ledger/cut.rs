@@ -59,8 +59,8 @@ impl Ledger {
         self.shared.hashing.kept(slot)
     }
 
-    /// Whether the block of `slot` stays for good: it is confirmed, or, where forks are kept, rooted. One that was undone
-    /// must not be asked for.
+    /// Whether the block of `slot` stays for good: it is confirmed, or, where forks are kept, rooted. One that was
+    /// undone must not be asked for.
     pub(crate) fn is_settled(&self, slot: u64) -> bool {
         let level = if self.shared.keeps_forks { Commitment::Finalized } else { Commitment::Confirmed };
         self.slot(level) >= slot

@@ -8,13 +8,13 @@
 //!         back there is a [`RewindError::Forgotten`]
 //! source  docs/decisions/0012-one-hot-state-rewound.md
 //!
-//! There is one state, that at the end of the line, and banks execute on it at full speed. What a block changes is noted
-//! anyway, to hash it and to read it as of other commitments; here the notes of all blocks above the root are kept, and
-//! are applied backwards to leave them.
+//! There is one state, that at the end of the line, and banks execute on it at full speed. What a block changes is
+//! noted anyway, to hash it and to read it as of other commitments; here the notes of all blocks above the root are
+//! kept, and are applied backwards to leave them.
 //!
-//! [`Ledger::begin_slot`], [`Ledger::end_slot`], [`Ledger::rewind`] and the marks are one thread's at a time, or ordered
-//! from outside. Everything else may go on in other threads: microblocks that run are waited for, none begins after
-//! that.
+//! [`Ledger::begin_slot`], [`Ledger::end_slot`], [`Ledger::rewind`] and the marks exclude one another: they may come
+//! from several threads, and who comes second finds what the first has left, as a slot that was aborted and cannot end.
+//! Microblocks that run are waited for, none begins after that.
 
 use std::sync::Arc;
 use std::sync::PoisonError;
@@ -47,8 +47,8 @@ pub struct Forks {
 }
 
 impl Default for Forks {
-    /// 4 GiB: 22,000 empty blocks, which are 2.5 hours of 400 ms each; or 13 million transfers between accounts of their
-    /// own, of which each takes two notes of 112 bytes and its keys.
+    /// 4 GiB: 22,000 empty blocks, which are 2.5 hours of 400 ms each; or 13 million transfers between accounts of
+    /// their own, of which each takes two notes of 112 bytes and its keys.
     fn default() -> Self {
         Self { bytes_max: 4 << 30 }
     }
@@ -91,7 +91,7 @@ pub enum RewindError {
     },
     /// More had to be kept than may be.
     #[error(
-        "what is needed to go back to slot {slot} took too much memory; the oldest kept is slot {oldest}: start the node \
+        "to go back to slot {slot} would have taken too much memory, the oldest kept is slot {oldest}: start the node \
          again, so that it executes the blocks from its snapshot on"
     )]
     Forgotten {
@@ -113,8 +113,8 @@ pub struct Frozen {
     pub blockhash: Hash,
     /// The hash of its bank.
     pub bank_hash: Hash,
-    /// The vote accounts, by address, that are otherwise than in its parent, those that are no more included: all of the
-    /// block with which the ledger began, and of an epoch's first, since stakes change there.
+    /// The vote accounts, by address, that are otherwise than in its parent, those that are no more included: all of
+    /// the block with which the ledger began, and of an epoch's first, since stakes change there.
     pub votes: Vec<Pubkey>,
 }
 
@@ -175,9 +175,9 @@ impl Ledger {
     /// begun or ended after it never were: what landed in them may land again. A slot in the making is aborted: the
     /// microblocks that run on it are waited for, then it takes no more.
     ///
-    /// Who asks for slots, statuses or a view of accounts waits for the time that it takes, which goes with the accounts
-    /// and transactions of the undone blocks (`cargo bench --bench bank -- forks`); who has a view goes on reading, and
-    /// finds each account as it was or as it is. On an error nothing has changed.
+    /// Who asks for slots, statuses or a view of accounts waits for the time that it takes, which goes with the
+    /// accounts and transactions of the undone blocks (`cargo bench --bench bank -- forks`); who has a view goes on
+    /// reading, and finds each account as it was or as it is. On an error nothing has changed.
     pub fn rewind(&self, slot: u64) -> Result<(), RewindError> {
         let _no_trials = self.shared.trials.write().unwrap_or_else(PoisonError::into_inner);
         let mut chain = self.chain_mut();
@@ -313,8 +313,8 @@ impl Ledger {
     }
 
     /// These vote accounts as they were at the end of the block of `slot`, or all that there were; the stake is what
-    /// counted in that block's epoch. One that was asked for and is no more has an empty state and no stake. `None` where
-    /// the line has no such block, or it is too old to be read.
+    /// counted in that block's epoch. One that was asked for and is no more has an empty state and no stake. `None`
+    /// where the line has no such block, or it is too old to be read.
     pub fn vote_accounts_at(&self, slot: u64, keys: Option<&[Pubkey]>) -> Option<Vec<VoteAccount>> {
         let (era, stakes) = {
             let chain = self.chain();

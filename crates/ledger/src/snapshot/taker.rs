@@ -6,8 +6,8 @@
 //! drops   a snapshot that is due while another is written, until that is done; one that fails, counted and told
 //! source  mod.rs
 //!
-//! A snapshot gets its name only when its block is durable: so no snapshot is ahead of the blocks that were promised. Where
-//! forks are kept it waits until its block is rooted, and is given up when the ledger goes back below it.
+//! A snapshot gets its name only when its block is durable: so no snapshot is ahead of the blocks that were promised.
+//! Where forks are kept it waits until its block is rooted, and is given up when the ledger goes back below it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

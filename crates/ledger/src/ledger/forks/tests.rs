@@ -60,8 +60,7 @@ fn new(forks: Option<Forks>) -> Arc<Ledger> {
 /// What happens in a block. Drawn once, so that it is the same whenever the block is executed.
 #[derive(Clone, Debug)]
 enum Action {
-    /// A transfer of this part of the balance, in thousandths, named by the genesis hash or the newest: it fails where it
-    /// is more than all.
+    /// A transfer that names the genesis hash or the newest: it fails where it is more than all.
     Pay { from: u64, to: u64, lamports: u64, by_genesis: bool },
     /// A vote account's state, or its end.
     Vote(u64, Option<u64>),
