@@ -9,14 +9,12 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::article::{Article, article};
+use super::beaten::beaten;
 use super::coarse;
 use super::effects::{Effects, effects};
 use super::goal::{GOALS_MAX, Goal, front};
 use super::paired::{Paired, ROUNDS_MIN, Scale, Settings, Verdict, paired};
 use super::table::Table;
-
-/// A build this likely on the front is told as a candidate.
-const CANDIDATE: f64 = 0.05;
 
 /// How the question is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +92,7 @@ pub struct Answer {
     pub paired: Paired,
     /// Builds that none dominates, by the rule's estimates.
     pub exact: Vec<usize>,
-    /// Builds that cannot be told from those.
+    /// Builds that cannot be told from those: none is better in every goal, beyond what the rule says of noise.
     pub near: Vec<usize>,
     /// Of all builds those that are better than the reference in every goal, by the rule.
     pub better: Vec<usize>,
@@ -166,13 +164,15 @@ fn goals(table: &Table, question: &Question) -> Result<Vec<Goal>, QuestionError>
     }
 }
 
-/// The front of the estimates, who is likely on it, and who is better than the reference beyond the noise.
+/// The front of the estimates, who is beaten by nobody beyond the noise, and who is better than the reference beyond the noise.
 fn by_rounds(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> (Vec<usize>, Vec<usize>, Vec<usize>) {
     let gains = |all: &Vec<super::paired::Estimate>| {
         all.iter().zip(goals).map(|(one, goal)| goal.gain(one.value)).collect::<Vec<_>>()
     };
     let points: Vec<f64> = paired.estimates.iter().flat_map(gains).collect();
     let on = front(&points, goals.len());
+    let beaten = beaten(paired, goals, reference);
+    let has_all = |build: &usize| paired.estimates[*build].iter().all(|one| one.value.is_finite());
     let all = 0..paired.estimates.len();
     let better = |build: &usize| {
         reference.is_some()
@@ -181,7 +181,7 @@ fn by_rounds(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> (Vec<
     };
     (
         all.clone().filter(|at| on[*at]).collect(),
-        all.clone().filter(|at| on[*at] || paired.on_front[*at] >= CANDIDATE).collect(),
+        all.clone().filter(|at| !beaten[*at] && has_all(at)).collect(),
         all.filter(better).collect(),
     )
 }
@@ -388,6 +388,47 @@ mod tests {
         assert!((percent - (20.5 / 10.5 - 1.0) * 100.0).abs() < 1e-9, "{percent}");
         assert_eq!(json["p_front"]["2"], 1.0);
         assert!(json["notes"][0].as_str().is_some_and(|note| note.contains("too few to know the noise")), "{json}");
+    }
+
+    /// Equal builds, one metric, N(1000, 10), the second a copy of the first.
+    fn equal_builds(seed: u64, builds: usize, rounds: usize) -> Table {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut normal = || {
+            let (a, b) = (1.0 - random.f64(), random.f64());
+            (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+        };
+        let mut text = "build,metric,value,repetition\n".to_owned();
+        for round in 0..rounds {
+            (0..builds).for_each(|build| text += &format!("b{build},speed,{},{round}\n", 1000.0 + 10.0 * normal()));
+        }
+        Table::read(text.as_bytes()).expect("fine")
+    }
+
+    /// Whether anything in the answer says that builds differ.
+    fn claims(answer: &Answer) -> bool {
+        let claimed = |one: &super::super::paired::Estimate| matches!(one.verdict, Verdict::Better | Verdict::Worse);
+        answer.near.len() < answer.table.builds.len()
+            || !answer.better.is_empty()
+            || answer.paired.estimates.iter().flatten().any(claimed)
+            || !answer.copy_differs_in().is_empty()
+    }
+
+    #[test]
+    fn of_equal_builds_none_is_left_out_and_nothing_is_claimed() {
+        for (builds, rounds, has_reference) in [(6, 20, true), (6, 20, false), (3, 8, true)] {
+            let name = |at: usize| has_reference.then(|| format!("b{at}"));
+            let question = Question {
+                max: vec!["speed".into()],
+                reference: name(0),
+                copy: name(1),
+                settings: Settings { resamples: 400, ..Settings::default() },
+                ..Question::default()
+            };
+            let is_wrong = |seed: &u64| claims(&analyze(equal_builds(*seed, builds, rounds), &question).expect("fine"));
+            let wrong = (0..1_000).filter(is_wrong).count();
+            println!("{builds} builds, {rounds} rounds, reference: {has_reference}: {wrong} of 1000");
+            assert!(wrong <= 50, "{builds} builds, {rounds} rounds: builds are told apart in {wrong} of 1000 studies");
+        }
     }
 
     #[test]

@@ -59,6 +59,11 @@ pub enum Scale {
 }
 
 impl Scale {
+    /// A value as differences are made of it.
+    pub fn on(self, value: f64) -> f64 {
+        if self == Self::Ratio { value.ln() } else { value }
+    }
+
     /// A difference that is given as a part of one, as differences are on this scale.
     pub fn of_part(self, part: f64) -> f64 {
         if self == Self::Ratio { part.ln_1p() } else { part }
