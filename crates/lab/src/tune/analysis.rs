@@ -15,6 +15,7 @@ use super::effects::{Effects, effects};
 use super::goal::{GOALS_MAX, Goal, front};
 use super::paired::{Paired, ROUNDS_MIN, Scale, Settings, Verdict, paired};
 use super::table::Table;
+use super::unit::Dimension;
 
 /// How the question is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +66,16 @@ pub enum QuestionError {
     /// The reference takes no part.
     #[error("build `{0}` is excluded and the reference, or its copy")]
     Excluded(String),
+    /// There is nothing to compare with.
+    #[error(
+        "the reference `{reference}` has no value of `{metric}`, so nothing can be compared with it: name another, or leave that metric out"
+    )]
+    Nothing {
+        /// The build.
+        reference: String,
+        /// The metric.
+        metric: String,
+    },
     /// Too much is wanted.
     #[error("{0} metrics are to be great or small: {GOALS_MAX} at most")]
     TooMany(usize),
@@ -119,16 +130,16 @@ pub fn analyze(table: Table, question: &Question) -> Result<Answer, QuestionErro
     }
     let place = |name: &Option<String>| name.as_ref().and_then(|name| table.build(name));
     let (reference, copy) = (place(&question.reference), place(&question.copy));
+    is_there(&table, &goals, reference)?;
     let article = article(&table, &goals, reference);
     let paired = paired(&table, &goals, reference, &question.settings);
     let (exact, near, better) = match question.rule {
-        Rule::Article => {
-            (article.exact.clone(), article.boxes.clone(), article.better.iter().map(|one| one.build).collect())
-        }
+        Rule::Article => (article.exact.clone(), article.boxes.clone(), article.better.clone()),
         Rule::Bootstrap => by_rounds(&paired, &goals, reference),
     };
-    let effects = effects(&table, &goals);
-    let notes = notes(&table, &goals, &paired, copy);
+    // A copy would count its build twice.
+    let effects = effects(&table, &goals, &copy.into_iter().collect::<Vec<_>>());
+    let notes = notes(&table, &goals, &paired, reference, copy);
     Ok(Answer {
         table,
         goals,
@@ -143,6 +154,18 @@ pub fn analyze(table: Table, question: &Question) -> Result<Answer, QuestionErro
         effects,
         notes,
     })
+}
+
+/// Refuses a reference that has no value of something that matters.
+fn is_there(table: &Table, goals: &[Goal], reference: Option<usize>) -> Result<(), QuestionError> {
+    let Some(build) = reference else { return Ok(()) };
+    match goals.iter().find(|goal| table.present(goal.metric, build).is_empty()) {
+        None => Ok(()),
+        Some(goal) => Err(QuestionError::Nothing {
+            reference: table.builds[build].name.clone(),
+            metric: table.metrics[goal.metric].name.clone(),
+        }),
+    }
 }
 
 fn goals(table: &Table, question: &Question) -> Result<Vec<Goal>, QuestionError> {
@@ -186,10 +209,11 @@ fn by_rounds(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> (Vec<
     )
 }
 
-fn notes(table: &Table, goals: &[Goal], paired: &Paired, copy: Option<usize>) -> Vec<String> {
+fn notes(table: &Table, goals: &[Goal], paired: &Paired, reference: Option<usize>, copy: Option<usize>) -> Vec<String> {
+    let has_reference = reference.is_some();
     let mut notes: Vec<String> = (0..table.metrics.len()).filter_map(|metric| coarse::odd(table, metric)).collect();
-    if table.missing > 0 {
-        notes.push(format!("{} rows say that they have no value", table.missing));
+    if table.missing() > 0 {
+        notes.push(format!("{} rows say that they have no value", table.missing()));
     }
     if table.numbered {
         notes.push("there is no column `repetition`: rows are paired in the order in which they come".into());
@@ -212,7 +236,8 @@ fn notes(table: &Table, goals: &[Goal], paired: &Paired, copy: Option<usize>) ->
         }
         let first = table.metrics[goal.metric].values.iter().find(|value| !value.is_nan());
         if table.metrics[goal.metric].values.iter().all(|value| value.is_nan() || Some(value) == first) {
-            notes.push(format!("`{name}` is the same for all builds: it decides nothing"));
+            let than = if has_reference { ": by it none is better than the reference in every goal" } else { "" };
+            notes.push(format!("`{name}` is the same for all builds, and tells none from another{than}"));
         }
     }
     notes.extend(copy.map(|copy| copied(table, goals, paired, copy)));
@@ -221,6 +246,9 @@ fn notes(table: &Table, goals: &[Goal], paired: &Paired, copy: Option<usize>) ->
 
 /// Whether the reference and its copy are equal, as they are.
 fn copied(table: &Table, goals: &[Goal], paired: &Paired, copy: usize) -> String {
+    if paired.estimates[copy].iter().any(|one| one.verdict == Verdict::Unknown) {
+        return format!("whether the reference and its copy are equal is not known: {ROUNDS_MIN} rounds are needed");
+    }
     match unequal(table, goals, paired, copy) {
         none if none.is_empty() => "the reference and its copy are equal, as they should be".into(),
         wrong => format!("the reference and its copy differ in {}: do not trust this study", wrong.join(", ")),
@@ -249,16 +277,34 @@ impl Answer {
     /// By how many percent a build is above the reference in each goal, by the rule; nothing where that has no meaning.
     pub fn percents(&self, build: usize) -> Vec<Option<f64>> {
         let Some(reference) = self.reference else { return vec![None; self.goals.len()] };
-        let by_medians = |goal: usize| {
-            let median = |build: usize| self.article.medians[build][goal].median;
-            (median(build) / median(reference) - 1.0) * 100.0
-        };
+        let median = |build: usize, goal: usize| self.article.medians[build][goal].median;
         let percent = |goal: usize| match (self.rule, self.paired.scales[goal]) {
-            (Rule::Article, _) => Some(by_medians(goal)),
+            // Of a reference that is not above zero there are no percent.
+            (_, Scale::Difference) => None,
+            (Rule::Article, Scale::Ratio) => Some((median(build, goal) / median(reference, goal) - 1.0) * 100.0),
             (Rule::Bootstrap, Scale::Ratio) => Some((self.paired.estimates[build][goal].value - 1.0) * 100.0),
-            (Rule::Bootstrap, Scale::Difference) => None,
         };
         (0..self.goals.len()).map(|goal| percent(goal).filter(|percent| percent.is_finite())).collect()
+    }
+
+    /// By how much a build is above the reference where percent have no meaning, by the rule.
+    pub fn difference(&self, build: usize, goal: usize) -> Option<f64> {
+        let reference = self.reference.filter(|_| self.paired.scales[goal] == Scale::Difference)?;
+        let by = match self.rule {
+            Rule::Article => self.article.medians[build][goal].median - self.article.medians[reference][goal].median,
+            Rule::Bootstrap => self.paired.estimates[build][goal].value,
+        };
+        by.is_finite().then_some(by)
+    }
+
+    /// What a goal's values measure.
+    pub fn dimension(&self, goal: usize) -> Dimension {
+        self.table.metrics[self.goals[goal].metric].dimension
+    }
+
+    /// The unit of a goal's values in [`Self::json`]; nothing of plain numbers.
+    fn unit(&self, goal: usize) -> Option<&'static str> {
+        Some(self.dimension(goal).base()).filter(|unit| !unit.is_empty())
     }
 
     /// A goal's name.
@@ -282,7 +328,8 @@ impl Answer {
         json!({
             "rule": if self.rule == Rule::Article { "article" } else { "bootstrap" },
             "goals": self.goals.iter().enumerate().map(|(at, goal)| {
-                json!({ "metric": self.name(at), "better": if goal.more { "higher" } else { "lower" } })
+                let better = if goal.more { "higher" } else { "lower" };
+                json!({ "metric": self.name(at), "better": better, "unit": self.unit(at) })
             }).collect::<Vec<_>>(),
             "reference": self.reference.map(|build| &self.table.builds[build].name),
             "builds": self.table.builds.len(),
@@ -292,8 +339,8 @@ impl Answer {
             "pareto_boxes": self.names(&self.near),
             "better_than_reference": self.names(&self.better),
             "relative_table": relative.collect::<Vec<_>>(),
-            "p_front": by_name(&|build| json!(self.paired.on_front[build])),
-            "p_better": self.paired.better.as_ref().map(|better| by_name(&|build| json!(better[build]))),
+            "p_front": by_name(&|build| json!(self.paired.p_front(build))),
+            "p_better": self.reference.map(|_| by_name(&|build| json!(self.paired.p_better(build)))),
             "estimates": by_name(&|build| Value::Array(self.estimates(build))),
             "effects": self.effects_json(),
             "notes": self.notes,
@@ -305,8 +352,9 @@ impl Answer {
             let (estimate, median) = (&self.paired.estimates[build][goal], &self.article.medians[build][goal]);
             json!({
                 "metric": self.name(goal),
+                "unit": self.unit(goal),
                 "median": median.median,
-                "half_width": median.half_width,
+                "half_width": median.known_half_width(),
                 "values": median.count,
                 "compared_by": if self.paired.scales[goal] == Scale::Ratio { "ratio" } else { "difference" },
                 "estimate": estimate.value,
@@ -386,7 +434,7 @@ mod tests {
         assert_eq!(json["relative_table"][0]["build"], "2");
         let percent = json["relative_table"][0]["speed"].as_f64().expect("a number");
         assert!((percent - (20.5 / 10.5 - 1.0) * 100.0).abs() < 1e-9, "{percent}");
-        assert_eq!(json["p_front"]["2"], 1.0);
+        assert_eq!(json["p_front"]["2"], Value::Null, "of two rounds nothing is said");
         assert!(json["notes"][0].as_str().is_some_and(|note| note.contains("too few to know the noise")), "{json}");
     }
 
@@ -445,6 +493,17 @@ mod tests {
         assert!(error(Question { min: vec!["speed".into()], ..question() }).contains("named twice"));
         assert!(error(Question { max: vec![], min: vec![], ..question() }).starts_with("say with --max or --min"));
         assert_eq!(error(Question { reference: Some("7".into()), ..question() }), "there is no build `7`");
+        let rows = "build,metric,value,repetition\na,lat,NA,1\na,x,2,1\nb,lat,7,1\nb,x,3,1\n";
+        let question_of = |reference: &str| Question {
+            max: vec!["x".into()],
+            min: vec!["lat".into()],
+            reference: Some(reference.into()),
+            ..Question::default()
+        };
+        let of = |reference: &str| analyze(Table::read(rows.as_bytes()).expect("fine"), &question_of(reference));
+        let nothing = of("a").expect_err("nothing to compare with").to_string();
+        assert!(nothing.starts_with("the reference `a` has no value of `lat`"), "{nothing}");
+        assert!(of("b").is_ok());
         assert!(error(Question { exclude: vec!["1".into()], ..question() }).contains("is excluded and the reference"));
     }
 }

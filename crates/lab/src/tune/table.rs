@@ -130,6 +130,8 @@ pub struct Metric {
     pub dimension: Dimension,
     /// A value for each build and round, rounds together; NaN where there is none.
     pub values: Vec<f64>,
+    /// For each build, rows that say that they have no value.
+    pub missing: Vec<u32>,
 }
 
 /// The results of a study.
@@ -143,8 +145,6 @@ pub struct Table {
     pub metrics: Vec<Metric>,
     /// The repetitions in the order in which they come.
     pub rounds: Vec<String>,
-    /// Rows that say that they have no value.
-    pub missing: usize,
     /// Whether rows were numbered as they came, since nothing else tells repetitions apart.
     pub numbered: bool,
 }
@@ -166,6 +166,15 @@ impl Table {
         self.of(metric, build).iter().copied().filter(|value| !value.is_nan()).collect()
     }
 
+    /// Rows that say that they have no value, of builds that have some of that metric.
+    pub fn missing(&self) -> usize {
+        let of = |metric: usize| {
+            let counts = self.metrics[metric].missing.iter().enumerate();
+            counts.filter(move |(build, count)| **count > 0 && !self.present(metric, *build).is_empty())
+        };
+        (0..self.metrics.len()).flat_map(of).map(|(_, count)| *count as usize).sum()
+    }
+
     /// The build of this name.
     pub fn build(&self, name: &str) -> Option<usize> {
         self.builds.iter().position(|build| build.name == name)
@@ -182,6 +191,7 @@ impl Table {
         let stays = |at: &usize| !builds.contains(at);
         for metric in &mut self.metrics {
             let kept = (0..self.builds.len()).filter(stays);
+            metric.missing = kept.clone().map(|at| metric.missing[at]).collect();
             metric.values = kept.flat_map(|at| metric.values[at * rounds..(at + 1) * rounds].to_vec()).collect();
         }
         let mut at = 0..;
@@ -260,7 +270,8 @@ struct Reader<R> {
     /// Rows of a build and metric so far, where they are numbered.
     counts: HashMap<(u32, u32), u32>,
     rows: Vec<Row>,
-    missing: usize,
+    /// Metric and build of the rows that have none.
+    missing: Vec<(u32, u32)>,
 }
 
 impl<R: Read> Reader<R> {
@@ -280,7 +291,7 @@ impl<R: Read> Reader<R> {
             dimensions: Vec::new(),
             counts: HashMap::new(),
             rows: Vec::new(),
-            missing: 0,
+            missing: Vec::new(),
         })
     }
 
@@ -321,7 +332,7 @@ impl<R: Read> Reader<R> {
         let Some((value, dimension)) =
             unit::parse(cell(self.columns.value)).map_err(|error| TableError::Value { line, error })?
         else {
-            self.missing += 1;
+            self.missing.push((metric32, build32));
             return Ok(());
         };
         if self.dimensions.len() <= metric {
@@ -363,8 +374,12 @@ impl<R: Read> Reader<R> {
             name: name.clone(),
             dimension: dimension(at),
             values: vec![f64::NAN; builds * rounds],
+            missing: vec![0; builds],
         };
         let mut all: Vec<Metric> = self.metrics.all.iter().enumerate().map(metric).collect();
+        for (metric, build) in &self.missing {
+            all[*metric as usize].missing[*build as usize] += 1;
+        }
         for row in &self.rows {
             let place = &mut all[row.metric as usize].values[row.build as usize * rounds + row.round as usize];
             if !place.is_nan() {
@@ -382,7 +397,6 @@ impl<R: Read> Reader<R> {
             builds: self.builds,
             metrics: all,
             rounds: self.rounds.all,
-            missing: self.missing,
             numbered: self.columns.repetition.is_none(),
         })
     }
@@ -410,13 +424,15 @@ mod tests {
              base,off,size,7,1\n",
         )
         .expect("fine");
-        assert_eq!((table.options.as_slice(), table.missing, table.numbered), (&["lto".to_owned()][..], 1, false));
+        assert_eq!((table.options.as_slice(), table.missing(), table.numbered), (&["lto".to_owned()][..], 1, false));
         assert_eq!(table.builds[1], Build { name: "fat".into(), options: vec!["fat".into()] });
         assert_eq!(table.of(0, 0)[0], 1.5e6);
         assert!(table.of(0, 0)[1].is_nan() && table.of(0, 1)[0].is_nan());
         assert_eq!((table.present(0, 1), table.present(1, 1).len()), (vec![2e6], 0));
         let rest = table.without(&[0]);
-        assert_eq!((rest.builds.len(), rest.present(0, 0)), (1, vec![2e6]));
+        assert_eq!((rest.builds.len(), rest.present(0, 0), rest.missing()), (1, vec![2e6], 0));
+        let of_a_command = read("build,metric,value\na,size,7\nb,size,NA\nb,size,NA\nb,x,1\n").expect("fine");
+        assert_eq!(of_a_command.missing(), 0, "it has no size, and none is missing");
     }
 
     #[test]

@@ -103,6 +103,19 @@ fn number_end(text: &str) -> usize {
     end
 }
 
+/// How much is written as 1 where a value is of this size, and its name.
+pub fn scale(size: f64, dimension: Dimension) -> (f64, String) {
+    if dimension == Dimension::Share {
+        return (0.01, "%".into());
+    }
+    let base = if dimension == Dimension::Number { "" } else { dimension.base() };
+    let steps = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")];
+    // Thousands of a plain number are read as easily as they are.
+    let is_plain = dimension == Dimension::Number && (0.001..1e5).contains(&size);
+    let found = steps.into_iter().find(|(step, _)| size >= *step && !is_plain).unwrap_or((1.0, ""));
+    (found.0, format!("{}{base}", found.1))
+}
+
 fn unit_of(unit: &str) -> Option<(f64, Dimension)> {
     match unit {
         "" => return Some((1.0, Dimension::Number)),

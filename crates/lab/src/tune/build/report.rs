@@ -13,7 +13,7 @@ use super::layout::Gain;
 use super::rounds::Happened;
 use crate::tune::analysis::Answer;
 use crate::tune::paired::{ROUNDS_MIN, Scale, Verdict};
-use crate::tune::text::{percent, text};
+use crate::tune::text::{chance, percent, text};
 
 /// Trade-offs that a sentence names.
 const NAMED: usize = 3;
@@ -73,14 +73,14 @@ pub struct TradeOff {
     pub better: Vec<String>,
     /// Goals in which it is worse.
     pub worse: Vec<String>,
-    /// How likely no build dominates it.
-    pub p_front: f64,
+    /// How likely no build dominates it; nothing where rounds are too few.
+    pub p_front: Option<f64>,
 }
 
 impl fmt::Display for TradeOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (build, better, worse) = (&self.build, self.better.join(", "), self.worse.join(", "));
-        write!(f, "`{build}` ({better} at the price of {worse}; P(front) {:.2})", self.p_front)
+        write!(f, "`{build}` ({better} at the price of {worse}; P(front) {})", chance(self.p_front))
     }
 }
 
@@ -196,19 +196,20 @@ impl Report {
             let goals = |verdict: Verdict| -> Vec<String> {
                 let all = answer.paired.estimates[build].iter().enumerate();
                 let told = all.filter(|(_, one)| one.verdict == verdict);
-                told.map(|(at, one)| format!("{} {}", answer.name(at), percent(one.value, answer.paired.scales[at])))
-                    .collect()
+                let said = |at: usize, value: f64| percent(value, answer.paired.scales[at], answer.dimension(at));
+                told.map(|(at, one)| format!("{} {}", answer.name(at), said(at, one.value))).collect()
             };
             TradeOff {
                 build: answer.table.builds[build].name.clone(),
                 better: goals(Verdict::Better),
                 worse: goals(Verdict::Worse),
-                p_front: answer.paired.on_front[build],
+                p_front: answer.paired.p_front(build),
             }
         };
         let all = (0..answer.table.builds.len()).filter(is_asked).map(of);
         let mut all: Vec<TradeOff> = all.filter(|one| !one.better.is_empty() && !one.worse.is_empty()).collect();
-        all.sort_by(|a, b| b.p_front.total_cmp(&a.p_front));
+        let surest = |one: &TradeOff| one.p_front.unwrap_or(0.0);
+        all.sort_by(|a, b| surest(b).total_cmp(&surest(a)));
         all
     }
 

@@ -24,6 +24,7 @@ use super::workload::Workload;
 use super::{Control, StudyError, quote};
 use crate::tune::analysis::{Question, analyze};
 use crate::tune::article::median;
+use crate::tune::effects::NO_OPTION;
 use crate::tune::paired::Settings;
 use crate::tune::run::identity::{digest, machine};
 use crate::tune::run::process::end_marked;
@@ -295,7 +296,7 @@ impl<'a> Study<'a> {
     fn cells(&self, entry: &Entry) -> Vec<String> {
         let cell = |key: Key| match entry.options() {
             Some(options) => options.get(key).unwrap_or(super::options::DEFAULT).to_owned(),
-            None => "-".into(),
+            None => NO_OPTION.into(),
         };
         self.columns().into_iter().map(cell).collect()
     }
