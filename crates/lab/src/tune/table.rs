@@ -2,13 +2,13 @@
 //!
 //! reads   CSV with the columns `nb_build`, options of any names, `metric`, `value`, and `repetition` if there is one
 //! writes  a [`Table`]: for each metric and build a value of each round, or none
-//! memory  8 B a value
+//! memory  9 B a value
 //! source  –
 
 use std::collections::HashMap;
 use std::io::Read;
 
-use super::unit::{self, Dimension, UnitError};
+use super::unit::{self, Dimension, Printed, UnitError};
 
 /// What a column may be called.
 const BUILD: [&str; 2] = ["nb_build", "build"];
@@ -130,6 +130,10 @@ pub struct Metric {
     pub dimension: Dimension,
     /// A value for each build and round, rounds together; NaN where there is none.
     pub values: Vec<f64>,
+    /// For each of these which of [`Self::units`] it was printed in.
+    printed: Vec<u8>,
+    /// One of each unit that was printed, in the base.
+    units: Vec<f64>,
     /// For each build, rows that say that they have no value.
     pub missing: Vec<u32>,
 }
@@ -166,6 +170,13 @@ impl Table {
         self.of(metric, build).iter().copied().filter(|value| !value.is_nan()).collect()
     }
 
+    /// A build's values of a metric that are there, each with one of the unit in which it was printed.
+    pub fn printed(&self, metric: usize, build: usize) -> Vec<(f64, f64)> {
+        let (metric, rounds) = (&self.metrics[metric], self.rounds.len());
+        let all = (build * rounds..(build + 1) * rounds).filter(|at| !metric.values[*at].is_nan());
+        all.map(|at| (metric.values[at], metric.units[usize::from(metric.printed[at])])).collect()
+    }
+
     /// Rows that say that they have no value, of builds that have some of that metric.
     pub fn missing(&self) -> usize {
         let of = |metric: usize| {
@@ -192,7 +203,9 @@ impl Table {
         for metric in &mut self.metrics {
             let kept = (0..self.builds.len()).filter(stays);
             metric.missing = kept.clone().map(|at| metric.missing[at]).collect();
-            metric.values = kept.flat_map(|at| metric.values[at * rounds..(at + 1) * rounds].to_vec()).collect();
+            let of = |at: usize| at * rounds..(at + 1) * rounds;
+            metric.printed = kept.clone().flat_map(|at| metric.printed[of(at)].to_vec()).collect();
+            metric.values = kept.flat_map(|at| metric.values[of(at)].to_vec()).collect();
         }
         let mut at = 0..;
         self.builds.retain(|_| stays(&at.next().expect("endless")));
@@ -255,6 +268,8 @@ struct Row {
     round: u32,
     line: u64,
     value: f64,
+    /// One of its unit.
+    one: f64,
 }
 
 struct Reader<R> {
@@ -329,8 +344,8 @@ impl<R: Read> Reader<R> {
                 self.rounds.place(&count.to_string()).0
             }
         };
-        let Some((value, dimension)) =
-            unit::parse(cell(self.columns.value)).map_err(|error| TableError::Value { line, error })?
+        let Some(Printed { value, dimension, one }) =
+            unit::printed(cell(self.columns.value)).map_err(|error| TableError::Value { line, error })?
         else {
             self.missing.push((metric32, build32));
             return Ok(());
@@ -345,7 +360,8 @@ impl<R: Read> Reader<R> {
             let metric = self.metrics.all[metric].clone();
             return Err(TableError::Mixed { line, first: *first, metric, is: dimension, was: *was });
         }
-        self.rows.push(Row { metric: metric32, build: build32, round: repetition as u32, line, value });
+        let of = (metric32, build32);
+        self.rows.push(Row { metric: of.0, build: of.1, round: repetition as u32, line, value, one });
         Ok(())
     }
 
@@ -374,6 +390,8 @@ impl<R: Read> Reader<R> {
             name: name.clone(),
             dimension: dimension(at),
             values: vec![f64::NAN; builds * rounds],
+            printed: vec![0; builds * rounds],
+            units: Vec::new(),
             missing: vec![0; builds],
         };
         let mut all: Vec<Metric> = self.metrics.all.iter().enumerate().map(metric).collect();
@@ -381,7 +399,9 @@ impl<R: Read> Reader<R> {
             all[*metric as usize].missing[*build as usize] += 1;
         }
         for row in &self.rows {
-            let place = &mut all[row.metric as usize].values[row.build as usize * rounds + row.round as usize];
+            let (metric, at) = (&mut all[row.metric as usize], row.build as usize * rounds + row.round as usize);
+            metric.printed[at] = unit_place(&mut metric.units, row.one);
+            let place = &mut metric.values[at];
             if !place.is_nan() {
                 return Err(TableError::Twice {
                     line: row.line,
@@ -400,6 +420,15 @@ impl<R: Read> Reader<R> {
             numbered: self.columns.repetition.is_none(),
         })
     }
+}
+
+/// The place of a unit among those that a metric was printed in; there are fewer kinds than a byte tells apart.
+fn unit_place(units: &mut Vec<f64>, one: f64) -> u8 {
+    let at = units.iter().position(|unit| *unit == one).unwrap_or_else(|| {
+        units.push(one);
+        units.len() - 1
+    });
+    u8::try_from(at).expect("a few dozen units are known")
 }
 
 #[cfg(test)]
