@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn one_value_in_each_round_is_counted_only_where_it_is_whole() {
-        let of = |values: [&str; 4]| odd_among(4, &values.map(String::from).repeat(10));
+        let of = |values: [&str; 4]| odd_among(4, &values.repeat(10).into_iter().map(String::from).collect::<Vec<_>>());
         let said = of(["1.02 GiB/s", "1.05 GiB/s", "1.31 GiB/s", "1.02 GiB/s"]).expect("odd");
         assert!(said.contains("4 builds have the same value in each round"), "{said}");
         assert_eq!(of(["5701632 B", "5800960 B", "6000128 B", "7001 B"]), None);
