@@ -42,6 +42,8 @@ pub struct Question {
     pub exclude: Vec<String>,
     /// For metrics the smallest difference that matters, as a part of one.
     pub matters: BTreeMap<String, f64>,
+    /// The same for those that have none there; of values that are not positive every difference matters then.
+    pub matters_else: f64,
     /// How.
     pub rule: Rule,
     /// How carefully.
@@ -177,7 +179,9 @@ fn goals(table: &Table, question: &Question) -> Result<Vec<Goal>, QuestionError>
             if goals.iter().any(|goal| goal.metric == metric) {
                 return Err(QuestionError::Twice(name.clone()));
             }
-            goals.push(Goal { metric, more, matters: question.matters.get(name).copied().unwrap_or(0.0) });
+            let is_positive = table.metrics[metric].values.iter().all(|value| value.is_nan() || *value > 0.0);
+            let matters = if is_positive { question.matters_else } else { 0.0 };
+            goals.push(Goal { metric, more, matters: question.matters.get(name).copied().unwrap_or(matters) });
         }
     }
     match goals.len() {

@@ -19,7 +19,7 @@ use super::race;
 use super::report::{Cost, Report};
 use super::results::Results;
 use super::rounds::{Rounds, Subject};
-use super::spec::{BYTES, COPY, Made, Reference, SECONDS, Spec};
+use super::spec::{BYTES, COPY, MATTERS, Made, Reference, SECONDS, Spec};
 use super::workload::Workload;
 use super::{Control, StudyError, quote};
 use crate::tune::analysis::{Question, analyze};
@@ -232,6 +232,7 @@ impl<'a> Study<'a> {
             copy: Some(self.copy.clone()),
             exclude: failed.keys().cloned().collect(),
             matters: self.spec.matters.clone(),
+            matters_else: MATTERS,
             settings: Settings { seed: self.spec.seed, ..Settings::default() },
             ..Question::default()
         }
