@@ -9,14 +9,13 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::article::{Article, article};
+use super::beaten::beaten;
 use super::coarse;
 use super::effects::{Effects, effects};
 use super::goal::{GOALS_MAX, Goal, front};
 use super::paired::{Paired, ROUNDS_MIN, Scale, Settings, Verdict, paired};
 use super::table::Table;
-
-/// A build this likely on the front is told as a candidate.
-const CANDIDATE: f64 = 0.05;
+use super::unit::Dimension;
 
 /// How the question is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +42,8 @@ pub struct Question {
     pub exclude: Vec<String>,
     /// For metrics the smallest difference that matters, as a part of one.
     pub matters: BTreeMap<String, f64>,
+    /// The same for those that have none there; of values that are not positive every difference matters then.
+    pub matters_else: f64,
     /// How.
     pub rule: Rule,
     /// How carefully.
@@ -67,6 +68,16 @@ pub enum QuestionError {
     /// The reference takes no part.
     #[error("build `{0}` is excluded and the reference, or its copy")]
     Excluded(String),
+    /// There is nothing to compare with.
+    #[error(
+        "the reference `{reference}` has no value of `{metric}`, so nothing can be compared with it: name another, or leave that metric out"
+    )]
+    Nothing {
+        /// The build.
+        reference: String,
+        /// The metric.
+        metric: String,
+    },
     /// Too much is wanted.
     #[error("{0} metrics are to be great or small: {GOALS_MAX} at most")]
     TooMany(usize),
@@ -94,7 +105,7 @@ pub struct Answer {
     pub paired: Paired,
     /// Builds that none dominates, by the rule's estimates.
     pub exact: Vec<usize>,
-    /// Builds that cannot be told from those.
+    /// Builds that cannot be told from those: none is better in every goal, beyond what the rule says of noise.
     pub near: Vec<usize>,
     /// Of all builds those that are better than the reference in every goal, by the rule.
     pub better: Vec<usize>,
@@ -121,16 +132,16 @@ pub fn analyze(table: Table, question: &Question) -> Result<Answer, QuestionErro
     }
     let place = |name: &Option<String>| name.as_ref().and_then(|name| table.build(name));
     let (reference, copy) = (place(&question.reference), place(&question.copy));
+    is_there(&table, &goals, reference)?;
     let article = article(&table, &goals, reference);
     let paired = paired(&table, &goals, reference, &question.settings);
     let (exact, near, better) = match question.rule {
-        Rule::Article => {
-            (article.exact.clone(), article.boxes.clone(), article.better.iter().map(|one| one.build).collect())
-        }
+        Rule::Article => (article.exact.clone(), article.boxes.clone(), article.better.clone()),
         Rule::Bootstrap => by_rounds(&paired, &goals, reference),
     };
-    let effects = effects(&table, &goals);
-    let notes = notes(&table, &goals, &paired, copy);
+    // A copy would count its build twice.
+    let effects = effects(&table, &goals, &copy.into_iter().collect::<Vec<_>>());
+    let notes = notes(&table, &goals, &paired, reference, copy);
     Ok(Answer {
         table,
         goals,
@@ -147,6 +158,18 @@ pub fn analyze(table: Table, question: &Question) -> Result<Answer, QuestionErro
     })
 }
 
+/// Refuses a reference that has no value of something that matters.
+fn is_there(table: &Table, goals: &[Goal], reference: Option<usize>) -> Result<(), QuestionError> {
+    let Some(build) = reference else { return Ok(()) };
+    match goals.iter().find(|goal| table.present(goal.metric, build).is_empty()) {
+        None => Ok(()),
+        Some(goal) => Err(QuestionError::Nothing {
+            reference: table.builds[build].name.clone(),
+            metric: table.metrics[goal.metric].name.clone(),
+        }),
+    }
+}
+
 fn goals(table: &Table, question: &Question) -> Result<Vec<Goal>, QuestionError> {
     let metrics = || table.metrics.iter().map(|metric| format!("`{}`", metric.name)).collect::<Vec<_>>().join(", ");
     let mut goals: Vec<Goal> = Vec::new();
@@ -156,7 +179,9 @@ fn goals(table: &Table, question: &Question) -> Result<Vec<Goal>, QuestionError>
             if goals.iter().any(|goal| goal.metric == metric) {
                 return Err(QuestionError::Twice(name.clone()));
             }
-            goals.push(Goal { metric, more, matters: question.matters.get(name).copied().unwrap_or(0.0) });
+            let is_positive = table.metrics[metric].values.iter().all(|value| value.is_nan() || *value > 0.0);
+            let matters = if is_positive { question.matters_else } else { 0.0 };
+            goals.push(Goal { metric, more, matters: question.matters.get(name).copied().unwrap_or(matters) });
         }
     }
     match goals.len() {
@@ -166,13 +191,15 @@ fn goals(table: &Table, question: &Question) -> Result<Vec<Goal>, QuestionError>
     }
 }
 
-/// The front of the estimates, who is likely on it, and who is better than the reference beyond the noise.
+/// The front of the estimates, who is beaten by nobody beyond the noise, and who is better than the reference beyond the noise.
 fn by_rounds(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> (Vec<usize>, Vec<usize>, Vec<usize>) {
     let gains = |all: &Vec<super::paired::Estimate>| {
         all.iter().zip(goals).map(|(one, goal)| goal.gain(one.value)).collect::<Vec<_>>()
     };
     let points: Vec<f64> = paired.estimates.iter().flat_map(gains).collect();
     let on = front(&points, goals.len());
+    let beaten = beaten(paired, goals, reference);
+    let has_all = |build: &usize| paired.estimates[*build].iter().all(|one| one.value.is_finite());
     let all = 0..paired.estimates.len();
     let better = |build: &usize| {
         reference.is_some()
@@ -181,15 +208,16 @@ fn by_rounds(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> (Vec<
     };
     (
         all.clone().filter(|at| on[*at]).collect(),
-        all.clone().filter(|at| on[*at] || paired.on_front[*at] >= CANDIDATE).collect(),
+        all.clone().filter(|at| !beaten[*at] && has_all(at)).collect(),
         all.filter(better).collect(),
     )
 }
 
-fn notes(table: &Table, goals: &[Goal], paired: &Paired, copy: Option<usize>) -> Vec<String> {
+fn notes(table: &Table, goals: &[Goal], paired: &Paired, reference: Option<usize>, copy: Option<usize>) -> Vec<String> {
+    let has_reference = reference.is_some();
     let mut notes: Vec<String> = (0..table.metrics.len()).filter_map(|metric| coarse::odd(table, metric)).collect();
-    if table.missing > 0 {
-        notes.push(format!("{} rows say that they have no value", table.missing));
+    if table.missing() > 0 {
+        notes.push(format!("{} rows say that they have no value", table.missing()));
     }
     if table.numbered {
         notes.push("there is no column `repetition`: rows are paired in the order in which they come".into());
@@ -212,7 +240,8 @@ fn notes(table: &Table, goals: &[Goal], paired: &Paired, copy: Option<usize>) ->
         }
         let first = table.metrics[goal.metric].values.iter().find(|value| !value.is_nan());
         if table.metrics[goal.metric].values.iter().all(|value| value.is_nan() || Some(value) == first) {
-            notes.push(format!("`{name}` is the same for all builds: it decides nothing"));
+            let than = if has_reference { ": by it none is better than the reference in every goal" } else { "" };
+            notes.push(format!("`{name}` is the same for all builds, and tells none from another{than}"));
         }
     }
     notes.extend(copy.map(|copy| copied(table, goals, paired, copy)));
@@ -221,6 +250,9 @@ fn notes(table: &Table, goals: &[Goal], paired: &Paired, copy: Option<usize>) ->
 
 /// Whether the reference and its copy are equal, as they are.
 fn copied(table: &Table, goals: &[Goal], paired: &Paired, copy: usize) -> String {
+    if paired.estimates[copy].iter().any(|one| one.verdict == Verdict::Unknown) {
+        return format!("whether the reference and its copy are equal is not known: {ROUNDS_MIN} rounds are needed");
+    }
     match unequal(table, goals, paired, copy) {
         none if none.is_empty() => "the reference and its copy are equal, as they should be".into(),
         wrong => format!("the reference and its copy differ in {}: do not trust this study", wrong.join(", ")),
@@ -249,16 +281,34 @@ impl Answer {
     /// By how many percent a build is above the reference in each goal, by the rule; nothing where that has no meaning.
     pub fn percents(&self, build: usize) -> Vec<Option<f64>> {
         let Some(reference) = self.reference else { return vec![None; self.goals.len()] };
-        let by_medians = |goal: usize| {
-            let median = |build: usize| self.article.medians[build][goal].median;
-            (median(build) / median(reference) - 1.0) * 100.0
-        };
+        let median = |build: usize, goal: usize| self.article.medians[build][goal].median;
         let percent = |goal: usize| match (self.rule, self.paired.scales[goal]) {
-            (Rule::Article, _) => Some(by_medians(goal)),
+            // Of a reference that is not above zero there are no percent.
+            (_, Scale::Difference) => None,
+            (Rule::Article, Scale::Ratio) => Some((median(build, goal) / median(reference, goal) - 1.0) * 100.0),
             (Rule::Bootstrap, Scale::Ratio) => Some((self.paired.estimates[build][goal].value - 1.0) * 100.0),
-            (Rule::Bootstrap, Scale::Difference) => None,
         };
         (0..self.goals.len()).map(|goal| percent(goal).filter(|percent| percent.is_finite())).collect()
+    }
+
+    /// By how much a build is above the reference where percent have no meaning, by the rule.
+    pub fn difference(&self, build: usize, goal: usize) -> Option<f64> {
+        let reference = self.reference.filter(|_| self.paired.scales[goal] == Scale::Difference)?;
+        let by = match self.rule {
+            Rule::Article => self.article.medians[build][goal].median - self.article.medians[reference][goal].median,
+            Rule::Bootstrap => self.paired.estimates[build][goal].value,
+        };
+        by.is_finite().then_some(by)
+    }
+
+    /// What a goal's values measure.
+    pub fn dimension(&self, goal: usize) -> Dimension {
+        self.table.metrics[self.goals[goal].metric].dimension
+    }
+
+    /// The unit of a goal's values in [`Self::json`]; nothing of plain numbers.
+    fn unit(&self, goal: usize) -> Option<&'static str> {
+        Some(self.dimension(goal).base()).filter(|unit| !unit.is_empty())
     }
 
     /// A goal's name.
@@ -282,7 +332,8 @@ impl Answer {
         json!({
             "rule": if self.rule == Rule::Article { "article" } else { "bootstrap" },
             "goals": self.goals.iter().enumerate().map(|(at, goal)| {
-                json!({ "metric": self.name(at), "better": if goal.more { "higher" } else { "lower" } })
+                let better = if goal.more { "higher" } else { "lower" };
+                json!({ "metric": self.name(at), "better": better, "unit": self.unit(at) })
             }).collect::<Vec<_>>(),
             "reference": self.reference.map(|build| &self.table.builds[build].name),
             "builds": self.table.builds.len(),
@@ -292,8 +343,8 @@ impl Answer {
             "pareto_boxes": self.names(&self.near),
             "better_than_reference": self.names(&self.better),
             "relative_table": relative.collect::<Vec<_>>(),
-            "p_front": by_name(&|build| json!(self.paired.on_front[build])),
-            "p_better": self.paired.better.as_ref().map(|better| by_name(&|build| json!(better[build]))),
+            "p_front": by_name(&|build| json!(self.paired.p_front(build))),
+            "p_better": self.reference.map(|_| by_name(&|build| json!(self.paired.p_better(build)))),
             "estimates": by_name(&|build| Value::Array(self.estimates(build))),
             "effects": self.effects_json(),
             "notes": self.notes,
@@ -305,8 +356,9 @@ impl Answer {
             let (estimate, median) = (&self.paired.estimates[build][goal], &self.article.medians[build][goal]);
             json!({
                 "metric": self.name(goal),
+                "unit": self.unit(goal),
                 "median": median.median,
-                "half_width": median.half_width,
+                "half_width": median.known_half_width(),
                 "values": median.count,
                 "compared_by": if self.paired.scales[goal] == Scale::Ratio { "ratio" } else { "difference" },
                 "estimate": estimate.value,
@@ -386,8 +438,49 @@ mod tests {
         assert_eq!(json["relative_table"][0]["build"], "2");
         let percent = json["relative_table"][0]["speed"].as_f64().expect("a number");
         assert!((percent - (20.5 / 10.5 - 1.0) * 100.0).abs() < 1e-9, "{percent}");
-        assert_eq!(json["p_front"]["2"], 1.0);
+        assert_eq!(json["p_front"]["2"], Value::Null, "of two rounds nothing is said");
         assert!(json["notes"][0].as_str().is_some_and(|note| note.contains("too few to know the noise")), "{json}");
+    }
+
+    /// Equal builds, one metric, N(1000, 10), the second a copy of the first.
+    fn equal_builds(seed: u64, builds: usize, rounds: usize) -> Table {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut normal = || {
+            let (a, b) = (1.0 - random.f64(), random.f64());
+            (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+        };
+        let mut text = "build,metric,value,repetition\n".to_owned();
+        for round in 0..rounds {
+            (0..builds).for_each(|build| text += &format!("b{build},speed,{},{round}\n", 1000.0 + 10.0 * normal()));
+        }
+        Table::read(text.as_bytes()).expect("fine")
+    }
+
+    /// Whether anything in the answer says that builds differ.
+    fn claims(answer: &Answer) -> bool {
+        let claimed = |one: &super::super::paired::Estimate| matches!(one.verdict, Verdict::Better | Verdict::Worse);
+        answer.near.len() < answer.table.builds.len()
+            || !answer.better.is_empty()
+            || answer.paired.estimates.iter().flatten().any(claimed)
+            || !answer.copy_differs_in().is_empty()
+    }
+
+    #[test]
+    fn of_equal_builds_none_is_left_out_and_nothing_is_claimed() {
+        for (builds, rounds, has_reference) in [(6, 20, true), (6, 20, false), (3, 8, true)] {
+            let name = |at: usize| has_reference.then(|| format!("b{at}"));
+            let question = Question {
+                max: vec!["speed".into()],
+                reference: name(0),
+                copy: name(1),
+                settings: Settings { resamples: 400, ..Settings::default() },
+                ..Question::default()
+            };
+            let is_wrong = |seed: &u64| claims(&analyze(equal_builds(*seed, builds, rounds), &question).expect("fine"));
+            let wrong = (0..1_000).filter(is_wrong).count();
+            println!("{builds} builds, {rounds} rounds, reference: {has_reference}: {wrong} of 1000");
+            assert!(wrong <= 50, "{builds} builds, {rounds} rounds: builds are told apart in {wrong} of 1000 studies");
+        }
     }
 
     #[test]
@@ -404,6 +497,17 @@ mod tests {
         assert!(error(Question { min: vec!["speed".into()], ..question() }).contains("named twice"));
         assert!(error(Question { max: vec![], min: vec![], ..question() }).starts_with("say with --max or --min"));
         assert_eq!(error(Question { reference: Some("7".into()), ..question() }), "there is no build `7`");
+        let rows = "build,metric,value,repetition\na,lat,NA,1\na,x,2,1\nb,lat,7,1\nb,x,3,1\n";
+        let question_of = |reference: &str| Question {
+            max: vec!["x".into()],
+            min: vec!["lat".into()],
+            reference: Some(reference.into()),
+            ..Question::default()
+        };
+        let of = |reference: &str| analyze(Table::read(rows.as_bytes()).expect("fine"), &question_of(reference));
+        let nothing = of("a").expect_err("nothing to compare with").to_string();
+        assert!(nothing.starts_with("the reference `a` has no value of `lat`"), "{nothing}");
+        assert!(of("b").is_ok());
         assert!(error(Question { exclude: vec!["1".into()], ..question() }).contains("is excluded and the reference"));
     }
 }

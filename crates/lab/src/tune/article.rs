@@ -34,6 +34,11 @@ impl Median {
         Self { median: median(values), half_width, count }
     }
 
+    /// The half-width, where there are values enough for one.
+    pub fn known_half_width(&self) -> Option<f64> {
+        (self.count > 1).then_some(self.half_width)
+    }
+
     /// Whether both boxes have a point in common.
     pub fn meets(&self, other: &Self) -> bool {
         (self.median - other.median).abs() <= self.half_width + other.half_width
@@ -51,15 +56,6 @@ pub(super) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// A build beside the reference.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Relative {
-    /// The build.
-    pub build: usize,
-    /// For each goal, by how many percent its median is above the reference's.
-    pub percent: Vec<f64>,
-}
-
 /// What the rule says.
 #[derive(Clone, Debug)]
 pub struct Article {
@@ -70,7 +66,7 @@ pub struct Article {
     /// Builds whose boxes meet, in every goal, those of some build of the exact front.
     pub boxes: Vec<usize>,
     /// Of these, those whose medians are better than the reference's in every goal.
-    pub better: Vec<Relative>,
+    pub better: Vec<usize>,
 }
 
 /// Applies the rule.
@@ -86,18 +82,13 @@ pub fn article(table: &Table, goals: &[Goal], reference: Option<usize>) -> Artic
         exact.iter().any(meets)
     };
     let boxes: Vec<usize> = (0..medians.len()).filter(|at| near(&medians[*at])).collect();
-    let better = reference.map_or_else(Vec::new, |reference| {
-        let than = |build: usize| relative(build, &medians[build], &medians[reference], goals);
-        boxes.iter().filter_map(|build| than(*build)).collect()
-    });
+    let than = |reference: usize, build: &usize| {
+        let mut pairs = medians[*build].iter().zip(&medians[reference]).zip(goals);
+        pairs.all(|((one, than), goal)| goal.gain(one.median) > goal.gain(than.median))
+    };
+    let better = reference
+        .map_or_else(Vec::new, |reference| boxes.iter().copied().filter(|build| than(reference, build)).collect());
     Article { medians, exact, boxes, better }
-}
-
-fn relative(build: usize, medians: &[Median], reference: &[Median], goals: &[Goal]) -> Option<Relative> {
-    let mut pairs = medians.iter().zip(reference).zip(goals);
-    let better = pairs.all(|((one, than), goal)| goal.gain(one.median) > goal.gain(than.median));
-    let percent = medians.iter().zip(reference).map(|(one, than)| (one.median / than.median - 1.0) * 100.0);
-    better.then(|| Relative { build, percent: percent.collect() })
 }
 
 #[cfg(test)]
@@ -129,10 +120,8 @@ mod tests {
         let found = article(&table, &goals, Some(3));
         assert_eq!(found.exact, [0, 1]);
         assert_eq!(found.boxes, [0, 1, 2]);
-        let better: Vec<usize> = found.better.iter().map(|one| one.build).collect();
-        assert_eq!(better, [0, 1, 2]);
-        assert_eq!(found.better[1].percent, [600.0, (10.0 / 30.0 - 1.0) * 100.0]);
+        assert_eq!(found.better, [0, 1, 2]);
         // Beside `c` only `a` would do, but it is as large: not better in every goal.
-        assert_eq!(article(&table, &goals, Some(2)).better, []);
+        assert_eq!(article(&table, &goals, Some(2)).better, [0; 0]);
     }
 }

@@ -13,6 +13,8 @@ use super::table::Table;
 
 /// An option with more values than this is no option, but a name.
 const LEVELS_MAX: usize = 20;
+/// Stands for the value of each option where a program was not built by options.
+pub const NO_OPTION: &str = "-";
 /// Turns until the fit stands still, at most.
 const TURNS: usize = 200;
 /// Worse than the median build by so many deviations is very bad,
@@ -72,8 +74,13 @@ pub struct Effects {
 }
 
 /// Looks at the options.
-pub fn effects(table: &Table, goals: &[Goal]) -> Effects {
-    let options: Vec<Vec<Level>> = (0..table.options.len()).map(|option| levels(table, option)).collect();
+///
+/// What is in `without`, as the copy of another build is, takes no part; nor does what has no options.
+pub fn effects(table: &Table, goals: &[Goal], without: &[usize]) -> Effects {
+    let has_options = |build: &usize| table.builds[*build].options.iter().any(|value| value != NO_OPTION);
+    let takes_part = |build: &usize| !without.contains(build) && has_options(build);
+    let there: Vec<usize> = (0..table.builds.len()).filter(takes_part).collect();
+    let options: Vec<Vec<Level>> = (0..table.options.len()).map(|option| levels(table, option, &there)).collect();
     let used = |levels: &&Vec<Level>| (2..=LEVELS_MAX).contains(&levels.len());
     let aliased = aliased(&options);
     let free: Vec<&Vec<Level>> = options
@@ -82,7 +89,7 @@ pub fn effects(table: &Table, goals: &[Goal]) -> Effects {
         .filter(|(at, levels)| used(levels) && !aliased.iter().any(|(_, again)| again == at))
         .map(|(_, levels)| levels)
         .collect();
-    let values: Vec<Vec<f64>> = goals.iter().map(|goal| values(table, goal)).collect();
+    let values: Vec<Vec<f64>> = goals.iter().map(|goal| values(table, goal, &there)).collect();
     let fits: Vec<(Vec<Vec<f64>>, f64)> = values.iter().map(|values| fit(values, &free)).collect();
     let effects = free.iter().enumerate().flat_map(|(option, levels)| {
         let fits = &fits;
@@ -96,10 +103,10 @@ pub fn effects(table: &Table, goals: &[Goal]) -> Effects {
     Effects { effects, explained: fits.into_iter().map(|(_, explained)| explained).collect(), bad, aliased }
 }
 
-fn levels(table: &Table, option: usize) -> Vec<Level> {
+fn levels(table: &Table, option: usize, there: &[usize]) -> Vec<Level> {
     let mut all: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (at, build) in table.builds.iter().enumerate() {
-        all.entry(&build.options[option]).or_default().push(at);
+    for at in there {
+        all.entry(&table.builds[*at].options[option]).or_default().push(*at);
     }
     all.into_iter().map(|(value, builds)| Level { option, value: value.into(), builds }).collect()
 }
@@ -116,9 +123,11 @@ fn aliased(options: &[Vec<Level>]) -> Vec<(usize, usize)> {
     (1..options.len()).filter_map(|at| Some((same(at)?, at))).collect()
 }
 
-/// The logarithm of each build's median; NaN where there is none.
-fn values(table: &Table, goal: &Goal) -> Vec<f64> {
-    (0..table.builds.len()).map(|build| median(&table.present(goal.metric, build)).ln()).collect()
+/// The logarithm of each build's median; NaN where there is none, or the build takes no part.
+fn values(table: &Table, goal: &Goal, there: &[usize]) -> Vec<f64> {
+    let mut all = vec![f64::NAN; table.builds.len()];
+    there.iter().for_each(|build| all[*build] = median(&table.present(goal.metric, *build)).ln());
+    all
 }
 
 /// For each option and value how far builds with it are from the mean, the others being equal; and the part explained.
@@ -225,7 +234,7 @@ mod tests {
     #[test]
     fn options_are_told_apart() {
         let table = study();
-        let found = effects(&table, &[Goal::new(0, true)]);
+        let found = effects(&table, &[Goal::new(0, true)], &[]);
         assert_eq!(found.aliased, [(1, 2)]);
         let part = |value: &str| found.effects.iter().find(|one| one.level.value == value).expect("there").parts[0];
         assert!(part("fat") > part("thin") && part("thin") > part("off"), "{found:?}");
@@ -240,15 +249,30 @@ mod tests {
         let rows = [("a", "p", "u", 1.0), ("b", "p", "v", 2.0), ("c", "q", "u", 3.0), ("d", "q", "v", 6.0)];
         let rows: String = rows.map(|(name, one, two, value)| format!("{name},{one},{two},m,{value}\n")).concat();
         let table = Table::read(format!("build,one,two,metric,value\n{rows}").as_bytes()).expect("fine");
-        let found = effects(&table, &[Goal::new(0, true)]);
+        let found = effects(&table, &[Goal::new(0, true)], &[]);
         assert!((found.explained[0] - 1.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn what_was_not_built_by_options_tells_nothing_of_them() {
+        let rows = [("plain", "off", 1.0), ("fat", "fat", 1.1), ("copy", "off", 1.3), ("official", "-", 0.2)];
+        let rows: String = rows.map(|(name, lto, value)| format!("{name},{lto},m,{value}\n")).concat();
+        let table = Table::read(format!("build,lto,metric,value\n{rows}").as_bytes()).expect("fine");
+        let found = effects(&table, &[Goal::new(0, true)], &[2]);
+        let values: Vec<&str> = found.effects.iter().map(|one| one.level.value.as_str()).collect();
+        assert_eq!(values, ["fat", "off"]);
+        assert!(
+            ((1.0 + found.effects[0].parts[0]) / (1.0 + found.effects[1].parts[0]) - 1.1).abs() < 1e-9,
+            "{found:?}"
+        );
+        assert!(found.bad.is_none(), "{found:?}");
     }
 
     #[test]
     fn names_and_single_values_are_no_options() {
         let rows: String = (0..30).map(|at| format!("b{at},name{at},same,m,{}\n", at + 1)).collect();
         let table = Table::read(format!("build,note,one,metric,value\n{rows}").as_bytes()).expect("fine");
-        let found = effects(&table, &[Goal::new(0, false)]);
+        let found = effects(&table, &[Goal::new(0, false)], &[]);
         assert!(found.effects.is_empty() && found.bad.is_none(), "{found:?}");
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod analysis;
 pub mod article;
+pub mod beaten;
 pub mod build;
 pub mod coarse;
 pub mod effects;

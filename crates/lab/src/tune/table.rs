@@ -2,13 +2,13 @@
 //!
 //! reads   CSV with the columns `nb_build`, options of any names, `metric`, `value`, and `repetition` if there is one
 //! writes  a [`Table`]: for each metric and build a value of each round, or none
-//! memory  8 B a value
+//! memory  9 B a value
 //! source  –
 
 use std::collections::HashMap;
 use std::io::Read;
 
-use super::unit::{self, Dimension, UnitError};
+use super::unit::{self, Dimension, Printed, UnitError};
 
 /// What a column may be called.
 const BUILD: [&str; 2] = ["nb_build", "build"];
@@ -130,6 +130,12 @@ pub struct Metric {
     pub dimension: Dimension,
     /// A value for each build and round, rounds together; NaN where there is none.
     pub values: Vec<f64>,
+    /// For each of these which of [`Self::units`] it was printed in.
+    printed: Vec<u8>,
+    /// One of each unit that was printed, in the base.
+    units: Vec<f64>,
+    /// For each build, rows that say that they have no value.
+    pub missing: Vec<u32>,
 }
 
 /// The results of a study.
@@ -143,8 +149,6 @@ pub struct Table {
     pub metrics: Vec<Metric>,
     /// The repetitions in the order in which they come.
     pub rounds: Vec<String>,
-    /// Rows that say that they have no value.
-    pub missing: usize,
     /// Whether rows were numbered as they came, since nothing else tells repetitions apart.
     pub numbered: bool,
 }
@@ -166,6 +170,22 @@ impl Table {
         self.of(metric, build).iter().copied().filter(|value| !value.is_nan()).collect()
     }
 
+    /// A build's values of a metric that are there, each with one of the unit in which it was printed.
+    pub fn printed(&self, metric: usize, build: usize) -> Vec<(f64, f64)> {
+        let (metric, rounds) = (&self.metrics[metric], self.rounds.len());
+        let all = (build * rounds..(build + 1) * rounds).filter(|at| !metric.values[*at].is_nan());
+        all.map(|at| (metric.values[at], metric.units[usize::from(metric.printed[at])])).collect()
+    }
+
+    /// Rows that say that they have no value, of builds that have some of that metric.
+    pub fn missing(&self) -> usize {
+        let of = |metric: usize| {
+            let counts = self.metrics[metric].missing.iter().enumerate();
+            counts.filter(move |(build, count)| **count > 0 && !self.present(metric, *build).is_empty())
+        };
+        (0..self.metrics.len()).flat_map(of).map(|(_, count)| *count as usize).sum()
+    }
+
     /// The build of this name.
     pub fn build(&self, name: &str) -> Option<usize> {
         self.builds.iter().position(|build| build.name == name)
@@ -182,7 +202,10 @@ impl Table {
         let stays = |at: &usize| !builds.contains(at);
         for metric in &mut self.metrics {
             let kept = (0..self.builds.len()).filter(stays);
-            metric.values = kept.flat_map(|at| metric.values[at * rounds..(at + 1) * rounds].to_vec()).collect();
+            metric.missing = kept.clone().map(|at| metric.missing[at]).collect();
+            let of = |at: usize| at * rounds..(at + 1) * rounds;
+            metric.printed = kept.clone().flat_map(|at| metric.printed[of(at)].to_vec()).collect();
+            metric.values = kept.flat_map(|at| metric.values[of(at)].to_vec()).collect();
         }
         let mut at = 0..;
         self.builds.retain(|_| stays(&at.next().expect("endless")));
@@ -245,6 +268,8 @@ struct Row {
     round: u32,
     line: u64,
     value: f64,
+    /// One of its unit.
+    one: f64,
 }
 
 struct Reader<R> {
@@ -260,7 +285,8 @@ struct Reader<R> {
     /// Rows of a build and metric so far, where they are numbered.
     counts: HashMap<(u32, u32), u32>,
     rows: Vec<Row>,
-    missing: usize,
+    /// Metric and build of the rows that have none.
+    missing: Vec<(u32, u32)>,
 }
 
 impl<R: Read> Reader<R> {
@@ -280,7 +306,7 @@ impl<R: Read> Reader<R> {
             dimensions: Vec::new(),
             counts: HashMap::new(),
             rows: Vec::new(),
-            missing: 0,
+            missing: Vec::new(),
         })
     }
 
@@ -318,10 +344,10 @@ impl<R: Read> Reader<R> {
                 self.rounds.place(&count.to_string()).0
             }
         };
-        let Some((value, dimension)) =
-            unit::parse(cell(self.columns.value)).map_err(|error| TableError::Value { line, error })?
+        let Some(Printed { value, dimension, one }) =
+            unit::printed(cell(self.columns.value)).map_err(|error| TableError::Value { line, error })?
         else {
-            self.missing += 1;
+            self.missing.push((metric32, build32));
             return Ok(());
         };
         if self.dimensions.len() <= metric {
@@ -334,7 +360,8 @@ impl<R: Read> Reader<R> {
             let metric = self.metrics.all[metric].clone();
             return Err(TableError::Mixed { line, first: *first, metric, is: dimension, was: *was });
         }
-        self.rows.push(Row { metric: metric32, build: build32, round: repetition as u32, line, value });
+        let of = (metric32, build32);
+        self.rows.push(Row { metric: of.0, build: of.1, round: repetition as u32, line, value, one });
         Ok(())
     }
 
@@ -363,10 +390,18 @@ impl<R: Read> Reader<R> {
             name: name.clone(),
             dimension: dimension(at),
             values: vec![f64::NAN; builds * rounds],
+            printed: vec![0; builds * rounds],
+            units: Vec::new(),
+            missing: vec![0; builds],
         };
         let mut all: Vec<Metric> = self.metrics.all.iter().enumerate().map(metric).collect();
+        for (metric, build) in &self.missing {
+            all[*metric as usize].missing[*build as usize] += 1;
+        }
         for row in &self.rows {
-            let place = &mut all[row.metric as usize].values[row.build as usize * rounds + row.round as usize];
+            let (metric, at) = (&mut all[row.metric as usize], row.build as usize * rounds + row.round as usize);
+            metric.printed[at] = unit_place(&mut metric.units, row.one);
+            let place = &mut metric.values[at];
             if !place.is_nan() {
                 return Err(TableError::Twice {
                     line: row.line,
@@ -382,10 +417,18 @@ impl<R: Read> Reader<R> {
             builds: self.builds,
             metrics: all,
             rounds: self.rounds.all,
-            missing: self.missing,
             numbered: self.columns.repetition.is_none(),
         })
     }
+}
+
+/// The place of a unit among those that a metric was printed in; there are fewer kinds than a byte tells apart.
+fn unit_place(units: &mut Vec<f64>, one: f64) -> u8 {
+    let at = units.iter().position(|unit| *unit == one).unwrap_or_else(|| {
+        units.push(one);
+        units.len() - 1
+    });
+    u8::try_from(at).expect("a few dozen units are known")
 }
 
 #[cfg(test)]
@@ -410,13 +453,15 @@ mod tests {
              base,off,size,7,1\n",
         )
         .expect("fine");
-        assert_eq!((table.options.as_slice(), table.missing, table.numbered), (&["lto".to_owned()][..], 1, false));
+        assert_eq!((table.options.as_slice(), table.missing(), table.numbered), (&["lto".to_owned()][..], 1, false));
         assert_eq!(table.builds[1], Build { name: "fat".into(), options: vec!["fat".into()] });
         assert_eq!(table.of(0, 0)[0], 1.5e6);
         assert!(table.of(0, 0)[1].is_nan() && table.of(0, 1)[0].is_nan());
         assert_eq!((table.present(0, 1), table.present(1, 1).len()), (vec![2e6], 0));
         let rest = table.without(&[0]);
-        assert_eq!((rest.builds.len(), rest.present(0, 0)), (1, vec![2e6]));
+        assert_eq!((rest.builds.len(), rest.present(0, 0), rest.missing()), (1, vec![2e6], 0));
+        let of_a_command = read("build,metric,value\na,size,7\nb,size,NA\nb,size,NA\nb,x,1\n").expect("fine");
+        assert_eq!(of_a_command.missing(), 0, "it has no size, and none is missing");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::analysis::{Answer, Rule};
 use super::paired::{Estimate, Scale, Verdict};
+use super::unit::{Dimension, scale};
 
 /// Builds that are listed where there are more.
 const LISTED: usize = 25;
@@ -79,9 +80,14 @@ fn row(answer: &Answer, build: usize) -> Vec<String> {
     }
     let mut row = vec![name];
     row.extend((0..answer.goals.len()).map(|goal| cell(answer, build, goal)));
-    row.push(format!("{:.2}", answer.paired.on_front[build]));
-    row.extend(answer.paired.better.as_ref().map(|better| format!("{:.2}", better[build])));
+    row.push(chance(answer.paired.p_front(build)));
+    row.extend(answer.paired.better.as_ref().map(|_| chance(answer.paired.p_better(build))));
     row
+}
+
+/// A chance, where one is known.
+pub fn chance(of: Option<f64>) -> String {
+    of.map_or("–".into(), |of| format!("{of:.2}"))
 }
 
 fn cell(answer: &Answer, build: usize, goal: usize) -> String {
@@ -90,22 +96,38 @@ fn cell(answer: &Answer, build: usize, goal: usize) -> String {
     if median.count == 0 {
         "–".into()
     } else if is_compared {
-        compared(&answer.paired.estimates[build][goal], answer.paired.scales[goal])
+        compared(&answer.paired.estimates[build][goal], answer.paired.scales[goal], answer.dimension(goal))
     } else {
-        format!("{} ±{}", figure(median.median), figure(median.half_width))
+        let (one, unit) = in_terminal(median.median, answer.dimension(goal));
+        let half_width = median.known_half_width().map_or("–".into(), |half| figure(half / one));
+        format!("{} ±{half_width}{unit}", figure(median.median / one))
     }
 }
 
-/// A ratio as percent above one, or a difference.
-pub fn percent(value: f64, scale: Scale) -> String {
+/// How much is written as 1 beside a value of this size, and what is written behind it. Plain numbers stay as they are.
+fn in_terminal(size: f64, dimension: Dimension) -> (f64, String) {
+    match dimension {
+        Dimension::Number => (1.0, String::new()),
+        _ => {
+            let (one, unit) = scale(size.abs(), dimension);
+            (one, format!(" {unit}"))
+        }
+    }
+}
+
+/// A ratio as percent above one, or a difference in its unit.
+pub fn percent(value: f64, scale: Scale, dimension: Dimension) -> String {
     match scale {
         Scale::Ratio => format!("{:+.1} %", (value - 1.0) * 100.0),
-        Scale::Difference => format!("{value:+.4}"),
+        Scale::Difference => {
+            let (one, unit) = in_terminal(value, dimension);
+            format!("{:+.4}{unit}", value / one)
+        }
     }
 }
 
-fn compared(one: &Estimate, scale: Scale) -> String {
-    let say = |value: f64| percent(value, scale);
+fn compared(one: &Estimate, scale: Scale, dimension: Dimension) -> String {
+    let say = |value: f64| percent(value, scale, dimension);
     let mark = match one.verdict {
         Verdict::Better => " better",
         Verdict::Worse => " worse",
@@ -136,19 +158,20 @@ fn summary(out: &mut String, answer: &Answer) {
         );
     }
     for build in &answer.better {
-        let percents = answer.percents(*build);
-        let by = percents
-            .iter()
-            .enumerate()
-            .filter_map(|(goal, percent)| Some(format!("{} {:+.2} %", answer.name(goal), (*percent)?)));
-        let _ = writeln!(
-            out,
-            "better than the reference:    {} ({})",
-            answer.table.builds[*build].name,
-            by.collect::<Vec<_>>().join(", ")
-        );
+        let by = (0..answer.goals.len()).map(|goal| format!("{} {}", answer.name(goal), beside(answer, *build, goal)));
+        let by = by.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(out, "better than the reference:    {} ({by})", answer.table.builds[*build].name);
     }
     out.push('\n');
+}
+
+/// What a build is beside the reference in a goal, by the rule: percent, or a difference where those have no meaning.
+pub fn beside(answer: &Answer, build: usize, goal: usize) -> String {
+    match (answer.percents(build)[goal], answer.difference(build, goal)) {
+        (Some(by), _) => format!("{by:+.2} %"),
+        (None, Some(by)) => percent(by, Scale::Difference, answer.dimension(goal)),
+        (None, None) => "–".into(),
+    }
 }
 
 fn listed(names: &[&str]) -> String {
@@ -234,6 +257,55 @@ mod tests {
             assert!(said.contains(part), "`{part}` is not in:\n{said}");
         }
         assert!(said.contains("better than the reference:    fat (speed +2") || said.contains("(speed +3"), "{said}");
+    }
+
+    /// Rows of `metric` without their header, from `(build, value)`, the same in each of some rounds.
+    fn rows(metric: &str, rounds: usize, all: &[(&str, &str)]) -> String {
+        let row = |round: usize| all.iter().map(move |(build, value)| format!("{build},{metric},{value},{round}\n"));
+        (0..rounds).flat_map(row).collect()
+    }
+
+    fn answer(rows: &str, max: &str, rule: Rule) -> Answer {
+        let table = Table::read(format!("build,metric,value,repetition\n{rows}").as_bytes()).expect("fine");
+        let (max, reference) = (vec![max.into()], Some("a".into()));
+        analyze(table, &Question { max, reference, rule, ..Question::default() }).expect("answered")
+    }
+
+    #[test]
+    fn of_one_repetition_nothing_is_told_as_sure() {
+        let found = answer(&rows("x", 1, &[("a", "10"), ("b", "11")]), "x", Rule::Bootstrap);
+        let said = text(&found, true);
+        assert!(said.contains("10.00 ±–") && !said.contains("±0") && !said.contains("1.00\n"), "{said}");
+        let json = found.json();
+        let none = serde_json::Value::Null;
+        assert_eq!((&json["p_front"]["b"], &json["p_better"]["b"]), (&none, &none));
+        assert_eq!(json["estimates"]["b"][0]["half_width"], none);
+    }
+
+    #[test]
+    fn beside_a_reference_that_is_not_above_zero_there_are_no_percent() {
+        let all = rows("x", 8, &[("a", "-0.5"), ("b", "12")]);
+        for rule in [Rule::Article, Rule::Bootstrap] {
+            let found = answer(&all, "x", rule);
+            assert_eq!(found.names(&found.better), ["b"]);
+            let said = text(&found, true);
+            assert!(said.contains("b (x +12.5000)") && !said.contains(" %)"), "{said}");
+            assert_eq!(found.json()["relative_table"][0]["x"], serde_json::Value::Null);
+        }
+    }
+
+    #[test]
+    fn values_keep_their_units() {
+        let all = rows("lat", 3, &[("a", "9.905 ms"), ("b", "9.8 ms")]) + &rows("rate", 3, &[("a", "1.02 GiB/s")]);
+        let found = answer(&all, "lat", Rule::Article);
+        assert!(text(&found, true).contains("9.905 ±0 ms"), "{}", text(&found, true));
+        let json = found.json();
+        assert_eq!((&json["goals"][0]["unit"], &json["estimates"]["a"][0]["unit"]), (&"s".into(), &"s".into()));
+        let rate = answer(&all, "rate", Rule::Article);
+        assert!(text(&rate, true).contains("1.095 ±0 GB/s"), "{}", text(&rate, true));
+        let zero = rows("lat", 8, &[("a", "0 ms"), ("b", "2.5 ms")]);
+        let said = text(&answer(&zero, "lat", Rule::Bootstrap), true);
+        assert!(said.contains("+2.5000 ms"), "{said}");
     }
 
     #[test]

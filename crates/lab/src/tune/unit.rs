@@ -68,8 +68,24 @@ pub enum UnitError {
 /// Words for a value that is not there.
 const MISSING: [&str; 7] = ["", "na", "n/a", "nan", "null", "none", "-"];
 
+/// A value, and the unit in which it was printed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Printed {
+    /// In its base.
+    pub value: f64,
+    /// What it measures.
+    pub dimension: Dimension,
+    /// One of its unit, in its base.
+    pub one: f64,
+}
+
 /// Reads a value; nothing where the text says that there is none.
 pub fn parse(text: &str) -> Result<Option<(f64, Dimension)>, UnitError> {
+    Ok(printed(text)?.map(|printed| (printed.value, printed.dimension)))
+}
+
+/// The same with its unit.
+pub fn printed(text: &str) -> Result<Option<Printed>, UnitError> {
     let text = text.trim();
     if MISSING.iter().any(|word| text.eq_ignore_ascii_case(word)) {
         return Ok(None);
@@ -80,9 +96,19 @@ pub fn parse(text: &str) -> Result<Option<(f64, Dimension)>, UnitError> {
     if !number.is_finite() {
         return Err(UnitError::NotFinite(text.into()));
     }
-    let (factor, dimension) =
-        unit_of(unit).ok_or_else(|| UnitError::Unknown { unit: unit.into(), text: text.into() })?;
-    Ok(Some((number * factor, dimension)))
+    let (one, dimension) = unit_of(unit).ok_or_else(|| UnitError::Unknown { unit: unit.into(), text: text.into() })?;
+    Ok(Some(Printed { value: number * one, dimension, one }))
+}
+
+/// Names of units as they are written; of two that are the same the first.
+const NAMES: [&str; 25] = [
+    "ns", "µs", "ms", "s", "min", "h", "%", "B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "B/s", "kB/s",
+    "MB/s", "GB/s", "TB/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s",
+];
+
+/// The name of a unit of which one is so much in its base; nothing for a plain number.
+pub fn named(one: f64, dimension: Dimension) -> Option<&'static str> {
+    NAMES.into_iter().find(|name| unit_of(name) == Some((one, dimension)))
 }
 
 /// Where the number at the beginning ends.
@@ -101,6 +127,19 @@ fn number_end(text: &str) -> usize {
         end += if power > 0 { 1 + sign + power } else { 0 };
     }
     end
+}
+
+/// How much is written as 1 where a value is of this size, and its name.
+pub fn scale(size: f64, dimension: Dimension) -> (f64, String) {
+    if dimension == Dimension::Share {
+        return (0.01, "%".into());
+    }
+    let base = if dimension == Dimension::Number { "" } else { dimension.base() };
+    let steps = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")];
+    // Thousands of a plain number are read as easily as they are.
+    let is_plain = dimension == Dimension::Number && (0.001..1e5).contains(&size);
+    let found = steps.into_iter().find(|(step, _)| size >= *step && !is_plain).unwrap_or((1.0, ""));
+    (found.0, format!("{}{base}", found.1))
 }
 
 fn unit_of(unit: &str) -> Option<(f64, Dimension)> {
@@ -159,6 +198,15 @@ mod tests {
         assert_eq!(read("3 s"), (3.0, Dimension::Seconds));
         assert_eq!(read("50 %"), (0.5, Dimension::Share));
         assert_eq!(read("81517 txn/s"), (81517.0, Dimension::Number));
+    }
+
+    #[test]
+    fn a_unit_is_known_by_what_one_of_it_is() {
+        for name in NAMES {
+            let one = printed(&format!("1{name}")).expect("a value").expect("there");
+            assert_eq!(named(one.one, one.dimension), Some(name));
+        }
+        assert_eq!(named(1.0, Dimension::Number), None);
     }
 
     #[test]

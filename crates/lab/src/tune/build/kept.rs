@@ -56,6 +56,11 @@ pub fn is_for_studies(folder: &Path, project: &Path) -> Result<(), StudyError> {
     is_free(folder)
 }
 
+/// Whether a folder is a study's.
+pub fn is_a_study(folder: &Path) -> bool {
+    ["study.json", "lock"].iter().all(|name| folder.join(name).is_file())
+}
+
 /// Whether a folder is empty, or has been taken before.
 pub fn is_free(folder: &Path) -> Result<(), StudyError> {
     let failed = |source| StudyError::Io { path: folder.into(), source };

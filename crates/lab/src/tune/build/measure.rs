@@ -4,6 +4,7 @@
 //! writes  an [`Outcome`]; a scratch folder, emptied before each run
 //! memory  what is printed
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -74,7 +75,7 @@ impl Rounds<'_> {
             Some(fault) => Err(format!("{fault}; it printed {}", super::workload::quoted(&printed))),
             None => workload.values(&Shown { printed: &printed, wall_s, cpu_s }),
         };
-        let values = values.and_then(|values| alike(workload, values, at, results));
+        let values = values.and_then(|values| alike(workload, values, at, results, &self.bases()));
         let values = values.map_err(|why| format!("`{}`: {why}", workload.run));
         Ok(match (disturbed, values) {
             (Some(why), values) => Outcome::Disturbed(why, values.err()),
@@ -88,17 +89,43 @@ impl Rounds<'_> {
     }
 }
 
-/// What is read now must be of the kind that was read before: else nothing could be compared in the end.
-fn alike(workload: &Workload, values: Vec<String>, at: usize, results: &Results) -> Result<Vec<String>, String> {
-    let kind = |text: &str| unit::parse(text).ok().flatten().map(|(_, dimension)| dimension);
+/// What is read must be of the kind that is read of what builds are compared with: else nothing could be compared in
+/// the end. Before that has run it may be anything.
+fn alike(
+    workload: &Workload,
+    values: Vec<String>,
+    at: usize,
+    results: &Results,
+    bases: &[&str],
+) -> Result<Vec<String>, String> {
     for (metric, value) in values.iter().enumerate() {
-        let Some(first) = results.first_value(at, metric + usize::from(at == 0)) else { continue };
-        if kind(first) != kind(value) {
+        let Some(first) = results.first_value(at, metric + usize::from(at == 0), bases) else { continue };
+        if !is_one_kind(first, value) {
             let name = &workload.metrics[metric].name;
-            return Err(format!("`{name}` is `{value}`, and was `{first}` before: two kinds of value"));
+            return Err(format!("`{name}` is `{value}`, and of the reference it was `{first}`: two kinds of value"));
         }
     }
     Ok(values)
+}
+
+/// Whether two values measure the same; what is not there may be either.
+fn is_one_kind(one: &str, other: &str) -> bool {
+    let kind = |text: &str| unit::parse(text).ok().flatten().map(|(_, dimension)| dimension);
+    kind(one).zip(kind(other)).is_none_or(|(one, other)| one == other)
+}
+
+/// Builds that have run before the reference had, and whose values are of another kind than these of it: each with how.
+pub(super) fn odd(results: &Results, at: usize, values: &[String], bases: &[&str]) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for (build, theirs) in results.of_workload(at).filter(|(build, _)| !bases.contains(build)) {
+        if let Some((is, was)) = theirs.iter().zip(values).find(|(is, was)| !is_one_kind(is, was)) {
+            found.insert(
+                build.to_owned(),
+                format!("a value is `{is}`, and of the reference it is `{was}`: two kinds of value"),
+            );
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -111,13 +138,19 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let metrics = vec![Metric::parse(r"time=(.+)", Some("lower")).expect("fine")];
         let workload = Workload { run: "{bin}".into(), metrics };
-        let options = [("plain".to_owned(), Vec::new())].into();
+        let options = ["plain", "other"].map(|name| (name.to_owned(), Vec::new())).into();
         let names = vec![vec!["binary_bytes".into(), "time".into()]];
         let mut results = Results::open(&folder.path().join("results.csv"), &[], options, names).expect("new");
-        assert!(alike(&workload, vec!["12 s".into()], 0, &results).is_ok(), "the first may be anything");
-        results.add(("plain".into(), 0, 1), vec!["7 B".into(), "12 s".into()]).expect("added");
-        assert!(alike(&workload, vec!["13 s".into()], 0, &results).is_ok());
-        let why = alike(&workload, vec!["13".into()], 0, &results).expect_err("no time");
-        assert_eq!(why, "`time` is `13`, and was `12 s` before: two kinds of value");
+        let alike = |results: &Results, value: &str| alike(&workload, vec![value.into()], 0, results, &["plain"]);
+        results.add(("other".into(), 0, 1), vec!["7 B".into(), "12".into()]).expect("added");
+        assert!(alike(&results, "12 s").is_ok(), "another build's is no measure");
+        let plain = ["7 B".to_owned(), "12 s".to_owned()];
+        let found = odd(&results, 0, &plain, &["plain"]);
+        assert_eq!(found["other"], "a value is `12`, and of the reference it is `12 s`: two kinds of value");
+        assert!(odd(&results, 0, &[NOTHING.into(), "9".into()], &["plain"]).is_empty());
+        results.add(("plain".into(), 0, 1), plain.to_vec()).expect("added");
+        assert!(alike(&results, "13 s").is_ok());
+        let why = alike(&results, "13").expect_err("no time");
+        assert_eq!(why, "`time` is `13`, and of the reference it was `12 s`: two kinds of value");
     }
 }

@@ -4,10 +4,11 @@
 //! writes  names of builds that another beats in every goal, whatever the noise
 //! source  Bonferroni over the looks, so that looking often drops no more good builds than looking once
 //!
-//! A build is beaten when some other's interval lies wholly on the better side of its own, goal by goal. The intervals
-//! hold for all builds and goals together, and at each look with a smaller chance to miss.
+//! Who is beaten [`mod@beaten`] says. The intervals hold for all builds and goals together, and at each look with a
+//! smaller chance to miss.
 
-use crate::tune::analysis::{Answer, Question, analyze};
+use crate::tune::analysis::{Question, analyze};
+use crate::tune::beaten;
 use crate::tune::paired::{ROUNDS_MIN, Settings};
 use crate::tune::table::Table;
 
@@ -25,34 +26,10 @@ pub fn beaten(text: &str, question: &Question, looks: usize) -> Vec<String> {
     let exclude = question.exclude.iter().filter(|name| known(name)).cloned().collect();
     let question = Question { settings, exclude, ..question.clone() };
     let Ok(answer) = analyze(table, &question) else { return Vec::new() };
-    let all = 0..answer.table.builds.len();
     let stays = |build: &usize| Some(*build) == answer.reference || Some(*build) == answer.copy;
-    let is_beaten = |build: &usize| all.clone().any(|other| other != *build && beats(&answer, other, *build));
-    let found: Vec<usize> = all.clone().filter(|build| !stays(build)).filter(is_beaten).collect();
+    let is_beaten = beaten::beaten(&answer.paired, &answer.goals, answer.reference);
+    let found: Vec<usize> = (0..is_beaten.len()).filter(|build| is_beaten[*build] && !stays(build)).collect();
     answer.names(&found).into_iter().map(str::to_owned).collect()
-}
-
-/// Whether one build is better than another in all goals, beyond both intervals; equal where nothing varies.
-fn beats(answer: &Answer, one: usize, other: usize) -> bool {
-    let span = |build: usize, goal: usize| {
-        let estimate = &answer.paired.estimates[build][goal];
-        let exact = (Some(build) == answer.reference).then_some((estimate.value, estimate.value));
-        let (low, high) = estimate.interval.or(exact)?;
-        let (low, high) = (answer.goals[goal].gain(low), answer.goals[goal].gain(high));
-        Some((low.min(high), low.max(high)))
-    };
-    let mut strictly = false;
-    for goal in 0..answer.goals.len() {
-        let (Some((low, _)), Some((other_low, other_high))) = (span(one, goal), span(other, goal)) else {
-            return false;
-        };
-        let is_same = low == other_high && other_low == other_high;
-        if low < other_high || (low == other_high && !is_same) {
-            return false;
-        }
-        strictly |= low > other_high;
-    }
-    strictly
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::layout::Gain;
 use super::rounds::Happened;
 use crate::tune::analysis::Answer;
 use crate::tune::paired::{ROUNDS_MIN, Scale, Verdict};
-use crate::tune::text::{percent, text};
+use crate::tune::text::{chance, percent, text};
 
 /// Trade-offs that a sentence names.
 const NAMED: usize = 3;
@@ -73,14 +73,14 @@ pub struct TradeOff {
     pub better: Vec<String>,
     /// Goals in which it is worse.
     pub worse: Vec<String>,
-    /// How likely no build dominates it.
-    pub p_front: f64,
+    /// How likely no build dominates it; nothing where rounds are too few.
+    pub p_front: Option<f64>,
 }
 
 impl fmt::Display for TradeOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (build, better, worse) = (&self.build, self.better.join(", "), self.worse.join(", "));
-        write!(f, "`{build}` ({better} at the price of {worse}; P(front) {:.2})", self.p_front)
+        write!(f, "`{build}` ({better} at the price of {worse}; P(front) {})", chance(self.p_front))
     }
 }
 
@@ -171,7 +171,11 @@ impl Report {
         let reference = self.cost_of_reference();
         match self.cheapest() {
             Some(cost) if reference.is_none_or(|own| own.name != cost.name) => {
-                format!("the cheapest build that is known not to be worse is `{}` ({})", cost.name, timed(cost))
+                format!(
+                    "the cheapest build that is known not to be worse by what matters is `{}` ({})",
+                    cost.name,
+                    timed(cost)
+                )
             }
             Some(own) if self.costs.iter().any(|cost| self.is_no_worse(cost)) => {
                 format!(
@@ -196,19 +200,20 @@ impl Report {
             let goals = |verdict: Verdict| -> Vec<String> {
                 let all = answer.paired.estimates[build].iter().enumerate();
                 let told = all.filter(|(_, one)| one.verdict == verdict);
-                told.map(|(at, one)| format!("{} {}", answer.name(at), percent(one.value, answer.paired.scales[at])))
-                    .collect()
+                let said = |at: usize, value: f64| percent(value, answer.paired.scales[at], answer.dimension(at));
+                told.map(|(at, one)| format!("{} {}", answer.name(at), said(at, one.value))).collect()
             };
             TradeOff {
                 build: answer.table.builds[build].name.clone(),
                 better: goals(Verdict::Better),
                 worse: goals(Verdict::Worse),
-                p_front: answer.paired.on_front[build],
+                p_front: answer.paired.p_front(build),
             }
         };
         let all = (0..answer.table.builds.len()).filter(is_asked).map(of);
         let mut all: Vec<TradeOff> = all.filter(|one| !one.better.is_empty() && !one.worse.is_empty()).collect();
-        all.sort_by(|a, b| b.p_front.total_cmp(&a.p_front));
+        let surest = |one: &TradeOff| one.p_front.unwrap_or(0.0);
+        all.sort_by(|a, b| surest(b).total_cmp(&surest(a)));
         all
     }
 
@@ -295,7 +300,7 @@ impl Report {
         };
         match &self.layouts {
             Layouts::NoFinalist => match &self.trade_offs()[..] {
-                [] => format!("no difference found: no build is better beyond the noise; {cheapest}"),
+                [] => format!("{}; {cheapest}", self.none_is_better()),
                 all => {
                     let named: Vec<String> = all.iter().take(NAMED).map(TradeOff::to_string).collect();
                     let more = all.len().saturating_sub(NAMED);
@@ -321,6 +326,25 @@ impl Report {
                 let unknown = if is_unknown { "; of some goal too few layouts have a value" } else { "" };
                 format!(
                     "no difference found: no build is better by more than layouts differ{unknown}{others}; {cheapest}"
+                )
+            }
+        }
+    }
+
+    /// That no build is better, and whether some are worse.
+    fn none_is_better(&self) -> String {
+        let answer = &self.answer;
+        let others = (0..answer.table.builds.len()).filter(|at| ![answer.reference, answer.copy].contains(&Some(*at)));
+        let is_worse = |build: &usize| answer.paired.estimates[*build].iter().any(|one| one.verdict == Verdict::Worse);
+        let (worse, rest): (Vec<usize>, Vec<usize>) = others.partition(is_worse);
+        match (worse.len(), rest.len()) {
+            (0, _) => "no difference found: no build is better beyond the noise".into(),
+            (1, 0) => "no build is better: the other is worse".into(),
+            (all, 0) => format!("no build is better: all {all} others are worse"),
+            (some, rest) => {
+                let all = some + rest;
+                format!(
+                    "no build is better beyond the noise: {some} of {all} are worse, and of the rest no difference was found"
                 )
             }
         }
@@ -422,10 +446,14 @@ mod tests {
                 text.push_str(&format!("{name},tps,{value},{round}\n"));
             }
         }
+        report_of(&text, costs)
+    }
+
+    fn report_of(text: &str, costs: &[(&str, f64)]) -> Report {
         let question = Question {
             max: vec!["tps".into()],
             reference: Some("plain".into()),
-            matters: [("tps".to_owned(), 0.02)].into(),
+            matters_else: 0.02,
             ..Question::default()
         };
         let cost = |(name, seconds): &(&str, f64)| Cost {
@@ -455,7 +483,7 @@ mod tests {
             (
                 &[("plain", 100.0), ("noisy", 10.0), ("sure", 50.0)][..],
                 "sure",
-                "known not to be worse is `sure` (50.0 s, timed once)",
+                "known not to be worse by what matters is `sure` (50.0 s, timed once)",
             ),
             (
                 &[("plain", 100.0), ("noisy", 10.0)],
@@ -477,5 +505,31 @@ mod tests {
             report.blind = Some("cannot be seen here".into());
             assert!(report.text(false).contains("\ncannot be seen here\n"));
         }
+    }
+
+    #[test]
+    fn builds_that_are_worse_are_not_announced_as_equal() {
+        let of = |builds: &[(&str, f64)]| {
+            let row = |round: usize| {
+                let noise = [0.1, -0.2, 0.3, -0.1][round % 4];
+                let row = move |(name, tps): &(&str, f64)| {
+                    format!("{name},tps,{},{round}\n", tps + noise * (tps + round as f64).sin())
+                };
+                builds.iter().map(row).collect::<String>()
+            };
+            let rows: String = (0..8).map(row).collect();
+            report_of(&format!("nb_build,metric,value,repetition\n{rows}"), &[("plain", 9.0)]).conclusion()
+        };
+        let said = of(&[("plain", 100.0), ("a", 57.0), ("b", 43.0)]);
+        assert!(said.starts_with("no build is better: all 2 others are worse; "), "{said}");
+        let said = of(&[("plain", 100.0), ("a", 57.0)]);
+        assert!(said.starts_with("no build is better: the other is worse; "), "{said}");
+        let said = of(&[("plain", 100.0), ("a", 57.0), ("same", 100.0)]);
+        assert!(
+            said.starts_with("no build is better beyond the noise: 1 of 2 are worse, and of the rest no "),
+            "{said}"
+        );
+        let said = of(&[("plain", 100.0), ("same", 100.0)]);
+        assert!(said.starts_with("no difference found: no build is better beyond the noise; "), "{said}");
     }
 }

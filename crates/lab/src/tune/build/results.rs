@@ -1,4 +1,5 @@
-//! The results of a study as they come: rows that are only ever added.
+//! The results of a study as they come: rows that are only ever added, but for those of a build that is put out since
+//! they are of another kind than the reference's.
 //!
 //! reads   a file of results that was begun, whatever its end looks like
 //! writes  tidy CSV as `tune analyze` reads it; each run's rows at once, and on the disk before anything else is done
@@ -8,7 +9,9 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use super::{StudyError, kept};
 
 /// Stands for a value that could not be had.
 pub const NOTHING: &str = "NA";
@@ -18,6 +21,7 @@ pub type Run = (String, usize, u32);
 
 /// The file.
 pub struct Results {
+    path: PathBuf,
     file: File,
     /// For each build its cells of the option columns.
     options: BTreeMap<String, Vec<String>>,
@@ -49,7 +53,7 @@ impl Results {
         if !has_header && bytes.contains(&b'\n') {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is of another study: its columns differ"));
         }
-        let mut made = Self { file, options, metrics, runs: BTreeMap::new(), text: header.clone() };
+        let mut made = Self { path: path.into(), file, options, metrics, runs: BTreeMap::new(), text: header.clone() };
         if has_header {
             made.take_over(&bytes, header.len())?;
         }
@@ -136,10 +140,34 @@ impl Results {
         self.runs.keys().any(|(name, workload, _)| name == build && *workload < workloads)
     }
 
-    /// Of a workload's metric the first value that there is: all others are to be of its kind.
-    pub fn first_value(&self, workload: usize, metric: usize) -> Option<&str> {
-        let of = self.runs.iter().filter(|((_, one, _), _)| *one == workload);
+    /// Of a workload's metric the first value that one of these builds has: all others are to be of its kind.
+    pub fn first_value(&self, workload: usize, metric: usize, builds: &[&str]) -> Option<&str> {
+        let of = self.runs.iter().filter(|((build, one, _), _)| *one == workload && builds.contains(&&**build));
         of.filter_map(|(_, values)| values.get(metric)).map(String::as_str).find(|value| *value != NOTHING)
+    }
+
+    /// Runs of a workload, with their values.
+    pub fn of_workload(&self, workload: usize) -> impl Iterator<Item = (&str, &[String])> {
+        let of = self.runs.iter().filter(move |((_, one, _), _)| *one == workload);
+        of.map(|((build, _, _), values)| (build.as_str(), values.as_slice()))
+    }
+
+    /// Takes a build's runs of a workload out, as if they had never been; the file is the old one or the new one.
+    pub fn void(&mut self, build: &str, workload: usize) -> Result<(), StudyError> {
+        self.runs.retain(|(name, one, _), _| name != build || *one != workload);
+        let failed = |source| StudyError::Io { path: self.path.clone(), source };
+        let mut text = String::new();
+        for (at, row) in self.text.split_inclusive('\n').enumerate() {
+            let is_its =
+                |cells: &Vec<String>| cells[0] == build && self.metrics[workload].contains(&cells[cells.len() - 3]);
+            if at == 0 || !cells(row).map_err(failed)?.as_ref().is_some_and(is_its) {
+                text.push_str(row);
+            }
+        }
+        kept::write_whole(&self.path, &text)?;
+        self.file = OpenOptions::new().read(true).append(true).open(&self.path).map_err(failed)?;
+        self.text = text;
+        Ok(())
     }
 
     /// How many runs there are.
@@ -229,6 +257,25 @@ mod tests {
         assert_eq!((results.given_up(2), results.last_round(2), results.last_round(1)), (2, 2, 1));
         assert!(!results.has_value(&runs[0]) && results.has_value(&runs[1]));
         assert_eq!(results.text_until(1).lines().count(), 1 + 2 + 1 + 2);
+    }
+
+    #[test]
+    fn runs_that_are_void_have_never_been() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("results.csv");
+        let mut results = open(&path).expect("new");
+        let values = |run: &Run| if run.1 == 0 { vec!["1 s".into(), NOTHING.into()] } else { vec!["3".into()] };
+        for one in [run("lto=fat", 0, 1), run("plain", 0, 1), run("lto=fat", 1, 1)] {
+            results.add(one.clone(), values(&one)).expect("added");
+        }
+        results.void("lto=fat", 0).expect("written");
+        let last = run("plain", 1, 1);
+        results.add(last.clone(), values(&last)).expect("added");
+        assert!(!results.has(&run("lto=fat", 0, 1)) && results.has(&run("lto=fat", 1, 1)));
+        let again = open(&path).expect("opened");
+        assert_eq!((again.text(), again.count()), (results.text(), 3));
+        assert_eq!(again.first_value(0, 0, &["lto=fat"]), None);
+        assert_eq!(again.first_value(0, 0, &["plain"]), Some("1 s"));
     }
 
     #[test]

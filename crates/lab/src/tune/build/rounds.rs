@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use super::events::{Event, Events, Round};
-use super::measure::Outcome;
+use super::measure::{Outcome, odd};
 use super::results::{NOTHING, Results, Run};
 use super::spec::Spec;
 use super::{Control, StudyError};
@@ -232,6 +232,9 @@ impl Rounds<'_> {
             let subject = &self.subjects[unit / workloads];
             match self.measure(subject, &run, results, events)? {
                 Outcome::Values(values, seconds) => {
+                    if subject.is_base {
+                        self.put_out(&run, &values, results, events, happened)?;
+                    }
                     self.add(results, run, values)?;
                     accepted += 1;
                     happened.ran = (happened.ran.0 + seconds, happened.ran.1 + 1);
@@ -300,6 +303,35 @@ impl Rounds<'_> {
         (self.control.tell)(&format!("`{}` is out: {why}", subject.name));
         happened.failed.insert(subject.name.clone(), why.into());
         Ok(())
+    }
+
+    /// Puts out what ran before the reference did, and printed another kind of value. Its rows are void: nothing could
+    /// be compared with them among the others.
+    fn put_out(
+        &self,
+        run: &Run,
+        values: &[String],
+        results: &mut Results,
+        events: &mut Events,
+        happened: &mut Happened,
+    ) -> Result<(), StudyError> {
+        let (at, round) = (run.1, run.2);
+        for (name, how) in odd(results, at, values, &self.bases()) {
+            let why = format!("`{}`: {how}", self.spec.workloads[at].run);
+            if !happened.failed.contains_key(&name) {
+                let odd = (name.clone(), at, round);
+                events.add(&[(Event::Failed, &odd, &why)]).map_err(|source| self.failed_events(source))?;
+                (self.control.tell)(&format!("`{name}` is out: {why}"));
+                happened.failed.insert(name.clone(), why);
+            }
+            results.void(&name, at)?;
+        }
+        Ok(())
+    }
+
+    /// What builds are compared with.
+    pub(super) fn bases(&self) -> Vec<&str> {
+        self.subjects.iter().filter(|one| one.is_base).map(|one| one.name.as_str()).collect()
     }
 
     fn give_up(
@@ -388,6 +420,45 @@ mod tests {
             }
         }
         assert_eq!(found, Some((3, 1, 3, 4)), "rejected, given up, runs of `b`, all runs");
+    }
+
+    #[test]
+    fn a_build_that_prints_another_kind_of_value_is_out_whoever_runs_first() {
+        for seed in 0..8 {
+            let folder = tempfile::tempdir().expect("a folder");
+            let at = |name: &str| folder.path().join(name);
+            fs::create_dir(at("project")).expect("made");
+            let spec = SPEC.replacen("retries", "project = \"project\"\nretries", 1);
+            let spec = Spec::read(&spec, &at("study.toml")).expect("fine");
+            let subjects = [subject("a", "echo 7"), subject("b", "echo 8MB/s"), subject("c", "echo 9")];
+            // It is stopped after each run, and goes on: what is out stays out.
+            let (runs, begun) = (Cell::new(0), Cell::new(0));
+            let judge = |_: &_| {
+                runs.set(runs.get() + 1);
+                None
+            };
+            let stop = || runs.get() > begun.get();
+            let control = Control { stop: &stop, tell: &|_| {}, judge: &judge };
+            let rounds =
+                Rounds { spec: &spec, folder: folder.path(), control: &control, subjects: &subjects, rounds: 2, seed };
+            let ended = (0..20).find_map(|_| {
+                begun.set(runs.get());
+                let options = ["a", "b", "c"].map(|name| (name.to_owned(), Vec::new())).into();
+                let names = vec![vec!["binary_bytes".into(), "x".into()]];
+                let mut results = Results::open(&at("results.csv"), &[], options, names).expect("opened");
+                let mut events = Events::open(&at("events.csv")).expect("opened");
+                match rounds.run(&mut results, &mut events, None) {
+                    Ok(happened) => Some((happened.failed, results.text().to_owned())),
+                    Err(StudyError::Stopped { .. }) => None,
+                    Err(other) => panic!("seed {seed}: {other}"),
+                }
+            });
+            let (failed, text) = ended.expect("it comes to an end");
+            assert_eq!(failed.keys().collect::<Vec<_>>(), ["b"], "seed {seed}");
+            assert!(failed["b"].contains("8MB/s"), "{failed:?}");
+            let table = crate::tune::table::Table::read(text.as_bytes()).expect("of one kind");
+            assert_eq!(table.builds.len(), 2, "seed {seed}: {text}");
+        }
     }
 
     fn subject(name: &str, bin: &str) -> Subject {

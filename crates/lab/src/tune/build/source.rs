@@ -3,6 +3,7 @@
 //! reads   the folder of each package of this machine that the program is made of: what git tracks there or does not
 //!         ignore, or all where there is no git; manifests, locks and Cargo's configuration around them; what a build
 //!         says that it read elsewhere
+//! drops   folders of studies and their specs
 //! writes  a digest of their paths and contents, and the commit
 //! memory  a file at a time, and a line for each
 
@@ -15,6 +16,8 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
+
+use super::{kept, spec};
 
 use crate::tune::run::identity::hex;
 
@@ -94,7 +97,7 @@ impl Tree {
             paths.extend(["config.toml", "config"].map(|name| home.join(name)).into_iter().filter(|p| p.is_file()));
         }
         let (mut all, mut files) = (Sha256::new(), BTreeMap::new());
-        for path in paths.iter().filter(|path| !self.is_without(path)) {
+        for path in paths.iter().filter(|path| !self.is_without(path) && !self.is_of_a_study(path)) {
             let name = self.name(path);
             all.update(name.as_bytes());
             all.update([0]);
@@ -133,6 +136,13 @@ impl Tree {
         self.without.iter().any(|out| path.starts_with(out))
     }
 
+    /// Whether a file is another study's, or what one is begun with: those come and go, and no program is made of them.
+    fn is_of_a_study(&self, path: &Path) -> bool {
+        let mut folders = path.ancestors().skip(1).take_while(|folder| !self.project.starts_with(folder));
+        let is_toml = path.extension().is_some_and(|end| end == "toml");
+        folders.any(kept::is_a_study) || is_toml && fs::read_to_string(path).is_ok_and(|text| spec::is_one(&text))
+    }
+
     fn name(&self, path: &Path) -> String {
         path.strip_prefix(&self.top).unwrap_or(path).to_string_lossy().into_owned()
     }
@@ -162,7 +172,7 @@ impl Tree {
         for entry in fs::read_dir(folder)? {
             let (entry, path) = entry.map(|entry| (entry.file_type(), entry.path()))?;
             let is_made = path.file_name().is_some_and(|name| (name == "target" && is_root) || name == ".git");
-            if is_made || self.without.contains(&path) {
+            if is_made || self.without.contains(&path) || kept::is_a_study(&path) {
                 continue;
             }
             if entry?.is_dir() {
@@ -266,6 +276,41 @@ mod tests {
             assert_eq!(look(), first, "ignored");
             fs::write(at("new.rs"), "").expect("written");
             assert_ne!(look(), first, "not tracked, not ignored");
+        }
+    }
+
+    #[test]
+    fn another_study_beside_is_no_source() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        for name in ["src", "first.study", "second.study/builds/x", "lock.study"] {
+            fs::create_dir_all(at(name)).expect("made");
+        }
+        fs::write(at("src/main.rs"), "fn main() {}").expect("written");
+        let spec = "[matrix]\nlto = [\"thin\"]\n[[workload]]\nrun = \"{bin}\"\n";
+        fs::write(at("first.toml"), spec).expect("written");
+        let look = || look(folder.path(), &[folder.path().into()], &[&at("first.study")]);
+        for has_git in [false, true] {
+            if has_git && !self::has_git(folder.path()) {
+                return;
+            }
+            let first = look();
+            assert!(!first.files.contains_key("first.toml"), "{first:?}");
+            for name in ["second.study/study.json", "second.study/lock", "second.study/builds/x/build.json"] {
+                fs::write(at(name), "{}").expect("written");
+            }
+            fs::write(at("second.toml"), spec.replace("thin", "fat")).expect("written");
+            assert_eq!(look().differs(&first.files), None, "git: {has_git}");
+            for (name, text) in [("lock.study/a", "1"), ("other.toml", "rounds = 1\nname = 2\n")] {
+                fs::write(at(name), text).expect("written");
+                assert_eq!(look().differs(&first.files), Some(format!("`{name}` is new")));
+                fs::remove_file(at(name)).expect("removed");
+            }
+            for name in
+                ["second.study/study.json", "second.study/lock", "second.study/builds/x/build.json", "second.toml"]
+            {
+                fs::remove_file(at(name)).expect("removed");
+            }
         }
     }
 

@@ -19,11 +19,12 @@ use super::race;
 use super::report::{Cost, Report};
 use super::results::Results;
 use super::rounds::{Rounds, Subject};
-use super::spec::{BYTES, COPY, Made, Reference, SECONDS, Spec};
+use super::spec::{BYTES, COPY, MATTERS, Made, Reference, SECONDS, Spec};
 use super::workload::Workload;
 use super::{Control, StudyError, quote};
 use crate::tune::analysis::{Question, analyze};
 use crate::tune::article::median;
+use crate::tune::effects::NO_OPTION;
 use crate::tune::paired::Settings;
 use crate::tune::run::identity::{digest, machine};
 use crate::tune::run::process::end_marked;
@@ -231,6 +232,7 @@ impl<'a> Study<'a> {
             copy: Some(self.copy.clone()),
             exclude: failed.keys().cloned().collect(),
             matters: self.spec.matters.clone(),
+            matters_else: MATTERS,
             settings: Settings { seed: self.spec.seed, ..Settings::default() },
             ..Question::default()
         }
@@ -295,7 +297,7 @@ impl<'a> Study<'a> {
     fn cells(&self, entry: &Entry) -> Vec<String> {
         let cell = |key: Key| match entry.options() {
             Some(options) => options.get(key).unwrap_or(super::options::DEFAULT).to_owned(),
-            None => "-".into(),
+            None => NO_OPTION.into(),
         };
         self.columns().into_iter().map(cell).collect()
     }

@@ -168,18 +168,11 @@ fn value(metric: &Metric, shown: &Shown<'_>) -> Result<String, String> {
         }
     };
     match unit::parse(text) {
-        Ok(Some((value, dimension))) => Ok(written(value, dimension)),
+        // With the unit that it was printed in: how many digits there are is of use.
+        Ok(Some((value, Dimension::Number))) => Ok(format!("{value}")),
+        Ok(Some(_)) => Ok(text.into()),
         Ok(None) => Err(format!("`{name}` is `{text}`, which is no number")),
         Err(why) => Err(format!("`{name}`: {why}")),
-    }
-}
-
-/// A value in its base, as results have it.
-fn written(value: f64, dimension: Dimension) -> String {
-    match dimension {
-        Dimension::Number => format!("{value}"),
-        Dimension::Share => format!("{} %", value * 100.0),
-        _ => format!("{value} {}", dimension.base()),
     }
 }
 
@@ -203,7 +196,7 @@ mod tests {
     #[test]
     fn values_are_read_with_their_unit() {
         assert_eq!(read("hello\ntps: 1200.5\n").expect("fine"), ["1200.5"]);
-        assert_eq!(read("tps 2 MiB/s").expect("fine"), ["2097152 B/s"]);
+        assert_eq!(read("tps 2.00 MiB/s").expect("fine"), ["2.00 MiB/s"]);
         assert_eq!(read("tps 85 %").expect("fine"), ["85 %"]);
     }
 

@@ -4,7 +4,7 @@
 //! writes  places and words
 
 use crate::page::even;
-use crate::tune::unit::Dimension;
+use crate::tune::unit::{Dimension, scale};
 
 /// Steps, about.
 const STEPS: f64 = 6.0;
@@ -65,19 +65,6 @@ impl Axis {
         let is_zero = text.chars().all(|c| matches!(c, '-' | '0' | '.'));
         if is_zero { text.trim_start_matches('-').into() } else { text.replace('-', "−") }
     }
-}
-
-/// How much is written as 1, and its name.
-fn scale(size: f64, dimension: Dimension) -> (f64, String) {
-    if dimension == Dimension::Share {
-        return (0.01, "%".into());
-    }
-    let base = if dimension == Dimension::Number { "" } else { dimension.base() };
-    let steps = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")];
-    // Thousands of a plain number are read as easily as they are.
-    let is_plain = dimension == Dimension::Number && (0.001..1e5).contains(&size);
-    let found = steps.into_iter().find(|(step, _)| size >= *step && !is_plain).unwrap_or((1.0, ""));
-    (found.0, format!("{}{base}", found.1))
 }
 
 #[cfg(test)]

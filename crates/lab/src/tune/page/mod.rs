@@ -28,12 +28,16 @@ pub fn of_study(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tune::analysis::{Question, analyze};
+    use crate::tune::analysis::{Question, Rule, analyze};
     use crate::tune::table::Table;
 
     const EVIL: &str = "<script>alert(1)</script>\"'&";
 
     fn study() -> Answer {
+        study_by(Rule::Bootstrap)
+    }
+
+    fn study_by(rule: Rule) -> Answer {
         let mut text = "nb_build,lto,metric,value,repetition\n".to_owned();
         let mut row = |build: &str, lto: &str, metric: &str, value: f64, round: u32| {
             let mut writer = csv::Writer::from_writer(Vec::new());
@@ -56,6 +60,7 @@ mod tests {
             max: vec!["speed".into()],
             min: vec!["size".into()],
             reference: Some("plain".into()),
+            rule,
             ..Question::default()
         };
         analyze(Table::read(text.as_bytes()).expect("fine"), &question).expect("answered")
@@ -72,6 +77,17 @@ mod tests {
         for ask in ["src=\"", "href=", "@import", "url(", "NaN", "inf%"] {
             assert!(!html.contains(ask), "{ask}");
         }
+    }
+
+    #[test]
+    fn what_a_build_is_beside_the_reference_is_told_by_the_rule() {
+        let found = study_by(Rule::Article);
+        let html = of_answer(&found);
+        let fat = found.table.build("fat").expect("there");
+        let by = found.percents(fat)[0].expect("above zero");
+        assert!(html.contains(&format!("<td>{by:+.2} %</td>")), "{html}");
+        assert!(!html.contains("% better"), "no interval is known, so no verdict");
+        assert!(of_answer(&study()).contains("% better"));
     }
 
     #[test]

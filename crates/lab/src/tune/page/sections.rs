@@ -11,7 +11,7 @@ use crate::page::text::escape;
 use crate::tune::analysis::{Answer, Rule};
 use crate::tune::build::report::{Layouts, Report, said, slow_words};
 use crate::tune::paired::Verdict;
-use crate::tune::text::percent;
+use crate::tune::text::{beside, chance, percent};
 
 /// Builds in the table.
 const ROWS_MAX: usize = 200;
@@ -166,7 +166,8 @@ fn row(html: &mut String, answer: &Answer, build: usize) -> fmt::Result {
         let kind = answer.table.metrics[answer.goals[goal].metric].dimension;
         match Axis::of([one.median].into_iter(), kind) {
             Some(axis) => {
-                let (median, half) = (axis.said(one.median), axis.said(one.half_width));
+                let median = axis.said(one.median);
+                let half = one.known_half_width().map_or("–".into(), |half| axis.said(half));
                 write!(html, "<td data-value=\"{}\">{median}<small>± {half}</small></td>", one.median)?;
             }
             None => html.push_str("<td>–</td>"),
@@ -174,29 +175,35 @@ fn row(html: &mut String, answer: &Answer, build: usize) -> fmt::Result {
         if answer.reference.is_none() {
             continue;
         }
-        let (one, scale) = (&answer.paired.estimates[build][goal], answer.paired.scales[goal]);
-        let interval = one.interval.filter(|_| Some(build) != answer.reference);
-        let interval =
-            interval.map(|(low, high)| format!("<small>[{}, {}]</small>", percent(low, scale), percent(high, scale)));
-        let (verdict, word) = match one.verdict {
-            Verdict::Better => ("good", " better"),
-            Verdict::Worse => ("bad", " worse"),
-            Verdict::NoDifference | Verdict::Unknown => ("", ""),
-        };
-        match Some(build) == answer.reference || !one.value.is_finite() {
-            true => write!(html, "<td>–</td>")?,
-            false => {
-                let value = percent(one.value, scale);
-                write!(html, "<td class=\"{verdict}\">{value}{word}{}</td>", interval.unwrap_or_default())?;
-            }
+        match (Some(build) == answer.reference, answer.rule) {
+            (true, _) => html.push_str("<td>–</td>"),
+            (false, Rule::Article) => write!(html, "<td>{}</td>", beside(answer, build, goal))?,
+            (false, Rule::Bootstrap) => by_rounds(html, answer, build, goal)?,
         }
     }
-    write!(html, "<td>{:.2}</td>", answer.paired.on_front[build])?;
-    if let Some(better) = &answer.paired.better {
-        write!(html, "<td>{:.2}</td>", better[build])?;
+    write!(html, "<td>{}</td>", chance(answer.paired.p_front(build)))?;
+    if answer.paired.better.is_some() {
+        write!(html, "<td>{}</td>", chance(answer.paired.p_better(build)))?;
     }
     html.push_str("</tr>\n");
     Ok(())
+}
+
+/// What rounds say of a build beside the reference.
+fn by_rounds(html: &mut String, answer: &Answer, build: usize, goal: usize) -> fmt::Result {
+    let one = &answer.paired.estimates[build][goal];
+    if !one.value.is_finite() {
+        html.push_str("<td>–</td>");
+        return Ok(());
+    }
+    let said = |value: f64| percent(value, answer.paired.scales[goal], answer.dimension(goal));
+    let interval = one.interval.map(|(low, high)| format!("<small>[{}, {}]</small>", said(low), said(high)));
+    let (verdict, word) = match one.verdict {
+        Verdict::Better => ("good", " better"),
+        Verdict::Worse => ("bad", " worse"),
+        Verdict::NoDifference | Verdict::Unknown => ("", ""),
+    };
+    write!(html, "<td class=\"{verdict}\">{}{word}{}</td>", said(one.value), interval.unwrap_or_default())
 }
 
 fn effects(html: &mut String, answer: &Answer) -> fmt::Result {

@@ -59,6 +59,11 @@ pub enum Scale {
 }
 
 impl Scale {
+    /// A value as differences are made of it.
+    pub fn on(self, value: f64) -> f64 {
+        if self == Self::Ratio { value.ln() } else { value }
+    }
+
     /// A difference that is given as a part of one, as differences are on this scale.
     pub fn of_part(self, part: f64) -> f64 {
         if self == Self::Ratio { part.ln_1p() } else { part }
@@ -98,7 +103,7 @@ pub struct Paired {
     pub scales: Vec<Scale>,
     /// Each build's estimates, goal by goal; the reference's own are 1 or 0.
     pub estimates: Vec<Vec<Estimate>>,
-    /// How likely each build is on the front.
+    /// How likely each build is on the front, however few its rounds are: see [`Self::p_front`].
     pub on_front: Vec<f64>,
     /// How likely each build is better than the reference in every goal; none without a reference.
     pub better: Option<Vec<f64>>,
@@ -106,6 +111,22 @@ pub struct Paired {
     pub resamples: usize,
     /// Some build had no round in common with the reference, and was paired with it in the order of appearance.
     pub paired_by_order: bool,
+}
+
+impl Paired {
+    /// How likely a build is on the front; nothing where its rounds are too few for that.
+    pub fn p_front(&self, build: usize) -> Option<f64> {
+        self.is_known(build).then(|| self.on_front[build])
+    }
+
+    /// How likely it is better than the reference in every goal; nothing without one, or where rounds are too few.
+    pub fn p_better(&self, build: usize) -> Option<f64> {
+        self.better.as_ref().filter(|_| self.is_known(build)).map(|all| all[build])
+    }
+
+    fn is_known(&self, build: usize) -> bool {
+        self.estimates[build].iter().all(|one| one.rounds >= ROUNDS_MIN)
+    }
 }
 
 /// Looks at a study.

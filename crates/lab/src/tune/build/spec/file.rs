@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::super::options::{BUILDS_MAX, Key, Matrix, Options};
 use super::super::workload::{Metric, Source, Workload};
-use super::{BYTES, BYTES_MATTER, COPY, Made, Reference, SECONDS, Spec};
+use super::{BYTES, COPY, MATTERS, Made, Reference, SECONDS, Spec};
 use crate::tune::meant::meant;
 use crate::tune::paired::ROUNDS_MIN;
 use crate::tune::run::quiet::Quiet;
@@ -240,7 +240,7 @@ fn rows(
 /// The smallest differences that matter, with those that stand where the spec says nothing.
 fn matters(file: &File) -> Result<BTreeMap<String, f64>, String> {
     let metrics: Vec<&str> = file.workload.iter().flat_map(|one| &one.metric).map(|one| one.name.as_str()).collect();
-    let mut all = BTreeMap::from([(BYTES.to_owned(), BYTES_MATTER)]);
+    let mut all = BTreeMap::from([(BYTES.to_owned(), MATTERS)]);
     for (name, part) in &file.matters {
         if !(0.0..=1.0).contains(part) {
             return Err(format!("`{name}`: {part} is not from 0 to 1: a part of the value"));

@@ -25,8 +25,9 @@ pub const SECONDS: &str = "build_seconds";
 /// What is behind the name of the reference's copy.
 pub const COPY: &str = " (copy)";
 
-/// A size is counted to the byte: without a least difference that matters every build would be larger or smaller.
-const BYTES_MATTER: f64 = 0.01;
+/// The smallest difference that matters, where a spec says nothing of it: without one every build would be larger or
+/// smaller, as a size is counted to the byte, and no build that is equal could be known not to be worse.
+pub const MATTERS: f64 = 0.01;
 
 /// Why there is no spec.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +127,15 @@ pub struct Spec {
     pub workloads: Vec<Workload>,
 }
 
+/// Keys that a spec has where it is one; what else there is of TOML in a project has others.
+const OF_SPECS: [&str; 6] = ["workload", "matrix", "include", "row", "reference", "rounds"];
+
+/// Whether a text is a spec, as far as its keys say.
+pub fn is_one(text: &str) -> bool {
+    let Ok(table) = text.parse::<toml::Table>() else { return false };
+    OF_SPECS.iter().any(|key| table.contains_key(*key)) && table.try_into::<File>().is_ok()
+}
+
 impl Spec {
     /// Reads a file.
     pub fn load(path: &Path) -> Result<Self, SpecError> {
@@ -218,7 +228,7 @@ mod tests {
         assert_eq!(spec.rows[0].1, Made::Binary(at("at/official/app")));
         assert!(matches!(&spec.reference, Reference::Options(options) if options.to_string() == "lto=thin"));
         assert_eq!(spec.goals(), (vec!["tps".into()], vec![BYTES.into()]));
-        assert_eq!(spec.matters, [(BYTES.to_owned(), BYTES_MATTER)].into());
+        assert_eq!(spec.matters, [(BYTES.to_owned(), MATTERS)].into());
         let text = format!("[matters]\ntps = 0.02\nbinary_bytes = 0\n{WORKLOAD}");
         assert_eq!(read(&text).expect("fine").matters, [("tps".to_owned(), 0.02), (BYTES.to_owned(), 0.0)].into());
     }
