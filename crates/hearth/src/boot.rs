@@ -19,7 +19,7 @@ use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::history::{self, History, HistoryError};
-use hearth_ledger::snapshot::{SnapshotError, Taker};
+use hearth_ledger::snapshot::{SnapshotError, Snapshots, Taker};
 use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_monitor::{Seconds, Watch};
@@ -32,6 +32,7 @@ use hearth_tile::Clock;
 use hearth_tile::affinity::{AffinityError, Cores};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, Topology};
 use hearth_wire::Pubkey;
+use hearth_wire::base58::decode_32;
 use hearth_wire::gossip::SocketKind;
 use hearth_wire::txn::Txn;
 
@@ -41,7 +42,7 @@ use crate::keys::{self, Identity, KeyError};
 use crate::peers::agree::{self, AgreeError, AgreeThread, Maker, Voter};
 use crate::peers::forward::Forwarder;
 use crate::peers::gossip::{GossipThread, Start};
-use crate::peers::join::JoinError;
+use crate::peers::join::{JoinError, Joiner};
 use crate::peers::links::{LinksError, LinksThread, Way};
 use crate::peers::repair::{self, RepairThread};
 use crate::peers::{self, ClusterPorts};
@@ -245,14 +246,24 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     Ok(topology)
 }
 
-/// Sees to it that the folder has the genesis of the cluster that the node follows.
+/// Sees to it that the folder has the genesis of the cluster that the node joins, and a snapshot if there is one.
 pub fn join(config: &Config, folder: &Path, at: ClusterPorts, stop: &StopSignal) -> Result<(), BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
     std::fs::create_dir_all(folder).map_err(io)?;
     let links = links(config)?;
     let way = links.as_ref().map(|links| links.way.clone()).unwrap_or_default();
-    let entrypoints = peers::entrypoints(config);
-    Ok(peers::join::genesis(folder, &identity(config, folder)?, (at.gossip, way), &entrypoints, stop)?)
+    let known = &config.snapshots.known_validators;
+    let joiner = Joiner {
+        folder,
+        snapshots: (config.snapshots.download).then(|| restore::folder(config, folder)),
+        known: known.iter().map(|key| decode_32(key).expect("checked when the configuration was read")).collect(),
+        identity: &identity(config, folder)?,
+        gossip: at.gossip,
+        way,
+        entrypoints: peers::entrypoints(config),
+        stop,
+    };
+    Ok(joiner.join()?)
 }
 
 /// The node's key: the one that is given, or the folder's.
@@ -464,7 +475,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         faucet,
         sign_as_faucet: Box::new(move |message| faucet_key.sign(message)),
         verify: signatures_are_valid,
-        offer: offer(&folder),
+        offer: offer(&folder, taker.as_ref().map(|taker| taker.snapshots().clone())),
         cluster_nodes: Box::new(move || seen.iter().flat_map(|seen| seen.nodes()).collect()),
         shred_version: genesis.shred_version(),
         tpu: reachable(ports.udp),
@@ -543,10 +554,14 @@ fn inlet(
     })
 }
 
-/// What nodes that join may download: the genesis.
-fn offer(folder: &Path) -> Offer {
+/// What nodes that join may download: the genesis, and snapshots.
+fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
     let files = ["genesis.json", "genesis.accounts"].map(|name| (format!("/{name}"), folder.join(name)));
-    Box::new(move |path| files.iter().find(|(name, _)| *name == path).map(|(_, file)| Download::File(file.clone())))
+    Box::new(move |path| {
+        let file = files.iter().find(|(name, _)| *name == path).map(|(_, file)| file.clone());
+        let snapshot = || snapshots.as_ref()?.file(peers::join::snapshot_slot(path)?);
+        file.or_else(snapshot).map(Download::File)
+    })
 }
 
 /// The threads by which a node is in a cluster.

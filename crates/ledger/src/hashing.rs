@@ -106,6 +106,11 @@ impl Hashes {
         Lattice::from_bytes(&self.lattice).unwrap_or_default()
     }
 
+    /// The hash of the bank of a slot, if it is among those that are kept.
+    pub(crate) fn of(&self, slot: u64) -> Option<Hash> {
+        self.hashes.iter().rev().find(|(of, _)| *of == slot).map(|(_, hash)| *hash)
+    }
+
     /// The hash of the bank.
     pub(crate) fn bank_hash(&self) -> Hash {
         self.hashes.back().map_or([0; 32], |(_, hash)| *hash)
@@ -386,7 +391,7 @@ fn index_all(accounts: &Accounts) -> StakeIndex {
 }
 
 /// Adds every account up, on all cores.
-fn hash_all(accounts: &Accounts) -> (Lattice, StakeIndex, u64) {
+pub(crate) fn hash_all(accounts: &Accounts) -> (Lattice, StakeIndex, u64) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(SHARDS);
     let part = |thread: usize| {
         let (mut lattice, mut index, mut lamports) = (Lattice::default(), StakeIndex::default(), 0u64);

@@ -239,6 +239,11 @@ fn cluster(config: &Config, found: &mut Vec<Problem>) {
             found.push(("gossip.entrypoints", format!("`{address}` is no `ip:port` of IPv4")));
         }
     }
+    for identity in &config.snapshots.known_validators {
+        if hearth_wire::base58::decode_32(identity).is_err() {
+            found.push(("snapshots.known_validators", format!("`{identity}` is no address")));
+        }
+    }
     for validator in &config.development.genesis.validators {
         if let Err(why) = Validator::parse(validator) {
             found.push(("development.genesis.validators", why.to_string()));

@@ -189,6 +189,11 @@ tables! {
         pub maximum_full_snapshots_to_retain: usize = 2,
         /// Folder of the snapshots; empty: `snapshots` in the ledger's.
         pub path: PathBuf = PathBuf::new(),
+        /// A node that joins a cluster with an empty folder takes the newest snapshot of a peer. Without, it executes the
+        /// chain from its first block.
+        pub download: bool = true,
+        /// Identities of the nodes whose word on snapshots counts; empty: everybody's.
+        pub known_validators: Vec<String> = vec![],
     }
 
     /// `[consensus]`

@@ -22,8 +22,8 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_rpc::ClusterNode;
 use hearth_tile::counters::put;
-use hearth_wire::Pubkey;
 use hearth_wire::gossip::{ContactInfo, CrdsData, SocketKind};
+use hearth_wire::{Hash, Pubkey};
 
 use super::echo::EchoServer;
 use super::links::Way;
@@ -47,6 +47,7 @@ pub struct Seen {
     /// Votes and slots, from and for consensus.
     pub talk: Talk,
     nodes: Mutex<Vec<ClusterNode>>,
+    snapshots: Mutex<Vec<Served>>,
     /// Another process has this node's key.
     pub is_double: AtomicBool,
     /// Where gossip counts.
@@ -58,6 +59,24 @@ impl Seen {
     pub fn nodes(&self) -> Vec<ClusterNode> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    /// The snapshots that nodes say they serve.
+    pub fn snapshots(&self) -> Vec<Served> {
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A snapshot that a node says it serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Who.
+    pub identity: Pubkey,
+    /// Where.
+    pub rpc: SocketAddrV4,
+    /// Its slot.
+    pub slot: u64,
+    /// The hash of its bank.
+    pub hash: Hash,
 }
 
 /// Gossip, running; dropping it stops it.
@@ -110,6 +129,7 @@ impl GossipThread {
             votes: Cursor::default(),
             slots: Cursor::default(),
             root: None,
+            told: None,
         };
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("gossip".into()).spawn(move || driver.run(&stopped))?;
@@ -137,6 +157,8 @@ struct Driver {
     slots: Cursor,
     /// The slot that gossip takes to be final; none before the first look.
     root: Option<u64>,
+    /// The snapshot that was told last.
+    told: Option<(u64, Hash)>,
 }
 
 impl Driver {
@@ -174,6 +196,7 @@ impl Driver {
             if now >= self.view_at {
                 self.view_at = now + VIEW_MS;
                 self.slots(now);
+                self.snapshot(now);
                 self.view();
             }
         }
@@ -209,6 +232,15 @@ impl Driver {
             if !slots.is_empty() && told.from != own {
                 talk.hear(Heard::Slots(told.from, slots));
             }
+        }
+    }
+
+    /// Says which snapshot this node serves, when it has another.
+    fn snapshot(&mut self, now: u64) {
+        let newest = self.ledger.as_ref().and_then(|ledger| ledger.snapshots()?.newest());
+        if let Some(newest) = newest.filter(|newest| self.told != Some(*newest)) {
+            self.told = Some(newest);
+            self.gossip.publish_snapshots(newest, &[], now).expect("one snapshot keeps all rules");
         }
     }
 
@@ -268,6 +300,12 @@ impl Driver {
         if let Some(words) = self.seen.words.get() {
             words.words().iter().zip(gossip.counters().named()).for_each(|(word, (_, value))| put(word, value));
         }
+        let served =
+            gossip.contact_infos().filter(|contact| contact.pubkey != *gossip.identity()).filter_map(|contact| {
+                let (slot, hash) = gossip.snapshot_hashes(&contact.pubkey)?.full;
+                Some(Served { identity: contact.pubkey, rpc: gossip.socket(contact, SocketKind::Rpc)?, slot, hash })
+            });
+        *self.seen.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = served.collect();
         let nodes = gossip.contact_infos().map(|contact| told(gossip, contact)).collect();
         *self.seen.nodes.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }

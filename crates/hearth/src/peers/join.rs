@@ -1,21 +1,25 @@
 //! How a node joins a cluster that it knows nothing of but an address.
 //!
-//! reads   the entrypoint's answers; gossip; a peer's genesis, over HTTP
-//! writes  `genesis.json` and `genesis.accounts` in the ledger's folder, whole or not at all
-//! memory  64 KiB
-//! drops   a genesis that is damaged, or of another shred version than the cluster's: the next peer is asked
+//! reads   the entrypoint's answers; gossip; a peer's genesis and snapshot, over HTTP
+//! writes  `genesis.json` and `genesis.accounts` in the ledger's folder, and a snapshot, each whole or not at all
+//! memory  64 KiB; the state, while a snapshot is held against its hash
+//! drops   a genesis that is damaged, or of another shred version than the cluster's; a snapshot that is damaged, or of
+//!         another state than its node says: the next peer is asked
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hearth_crypto::ed25519::SigningKey;
-use hearth_ledger::Genesis;
+use hearth_ledger::snapshot::prove;
+use hearth_ledger::{Genesis, GenesisError};
+use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
+use hearth_wire::{Hash, Pubkey};
 
-use super::gossip::{CLIENT, GossipThread, Start};
+use super::gossip::{CLIENT, GossipThread, Served, Start};
 use super::links::Way;
 use super::{echo, now_ms};
 use crate::keys::{self, Identity};
@@ -30,6 +34,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest genesis.
 const GENESIS_MAX: u64 = 1 << 30;
+/// The longest snapshot.
+const SNAPSHOT_MAX: u64 = 256 << 30;
+/// How long it is waited for word of a snapshot.
+const SNAPSHOTS_FOR: Duration = Duration::from_secs(3);
 /// The longest line of an answer's head.
 const LINE_MAX: u64 = 8 << 10;
 
@@ -64,6 +72,9 @@ pub enum JoinError {
         /// Where the cluster is.
         entrypoint: SocketAddrV4,
     },
+    /// The genesis that was downloaded.
+    #[error(transparent)]
+    Genesis(GenesisError),
     /// A key.
     #[error(transparent)]
     Key(#[from] keys::KeyError),
@@ -72,47 +83,126 @@ pub enum JoinError {
     Stopped,
 }
 
-/// Sees to it that the folder has the cluster's genesis.
-pub fn genesis(
-    folder: &Path,
-    identity: &Identity,
-    (gossip, way): (SocketAddrV4, Way),
-    entrypoints: &[SocketAddrV4],
-    stop: &StopSignal,
-) -> Result<(), JoinError> {
-    let path = folder.join("genesis.json");
-    if path.exists() {
-        // Whether the chain goes on elsewhere is seen once the node runs; here only that it is the same.
-        let own = Genesis::load(&path).ok().map(|genesis| genesis.shred_version());
-        let theirs = entrypoints.iter().find_map(|at| Some((*at, echo::shred_version(*at).ok()??)));
-        return match (own, theirs) {
-            (Some(own), Some((entrypoint, theirs))) if own != theirs => {
-                Err(JoinError::OtherChain { own, theirs, entrypoint })
-            }
-            _ => Ok(()),
-        };
-    }
-    let shred_version = wait(stop, &format!("waiting for {entrypoints:?}"), || {
-        entrypoints.iter().find_map(|at| echo::shred_version(*at).ok().flatten())
-    })?;
-    let own = contact(identity, shred_version).with(SocketKind::Gossip, gossip);
-    let key = SigningKey::from_seed(&identity.seed);
-    let start = Start { address: gossip, way, entrypoints: entrypoints.to_vec(), key, own, ledger: None };
-    let thread = GossipThread::start(start).map_err(|source| JoinError::Listen { address: gossip, source })?;
-    let mut failed: Vec<SocketAddr> = vec![];
-    wait(stop, "looking for a node that has the genesis", || {
-        let peers = thread.seen.nodes().into_iter().filter(|node| node.identity != identity.public);
-        let peer = peers.filter_map(|node| node.rpc).find(|rpc| !failed.contains(rpc))?;
-        match fetch_genesis(peer, folder, shred_version) {
-            Ok(()) => Some(Ok(())),
-            Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
-            Err(Fetch::Peer(why)) => {
-                note(format_args!("notice: no genesis from {peer}: {why}"));
-                failed.push(peer);
-                None
+/// A node that joins.
+pub struct Joiner<'a> {
+    /// The ledger's folder.
+    pub folder: &'a Path,
+    /// Where snapshots go, if one is to be taken of a peer.
+    pub snapshots: Option<PathBuf>,
+    /// Whose word on snapshots counts; nobody's: everybody's.
+    pub known: Vec<Pubkey>,
+    /// Who it is.
+    pub identity: &'a Identity,
+    /// Where it gossips.
+    pub gossip: SocketAddrV4,
+    /// How it sends.
+    pub way: Way,
+    /// Whom it begins with.
+    pub entrypoints: Vec<SocketAddrV4>,
+    /// Ctrl-C.
+    pub stop: &'a StopSignal,
+}
+
+impl Joiner<'_> {
+    /// Sees to it that the folder has the cluster's genesis, and a snapshot of its state if a peer has one.
+    ///
+    /// # Errors
+    /// The folder has another chain, or cannot be written; or the node was stopped.
+    pub fn join(&self) -> Result<(), JoinError> {
+        let path = self.folder.join("genesis.json");
+        let lacks_state = || self.snapshots.is_some() && !self.folder.join("blocks").exists();
+        if path.exists() {
+            // Whether the chain goes on elsewhere is seen once the node runs; here only that it is the same.
+            let own = Genesis::load(&path).ok().map(|genesis| genesis.shred_version());
+            let theirs = self.entrypoints.iter().find_map(|at| Some((*at, echo::shred_version(*at).ok()??)));
+            match (own, theirs) {
+                (Some(own), Some((entrypoint, theirs))) if own != theirs => {
+                    return Err(JoinError::OtherChain { own, theirs, entrypoint });
+                }
+                (_, None) => return Ok(()),
+                _ if !lacks_state() => return Ok(()),
+                _ => {}
             }
         }
-    })?
+        let entrypoints = &self.entrypoints;
+        let shred_version = wait(self.stop, &format!("waiting for {entrypoints:?}"), || {
+            entrypoints.iter().find_map(|at| echo::shred_version(*at).ok().flatten())
+        })?;
+        let own = contact(self.identity, shred_version).with(SocketKind::Gossip, self.gossip);
+        let start = Start {
+            address: self.gossip,
+            way: self.way.clone(),
+            entrypoints: entrypoints.clone(),
+            key: SigningKey::from_seed(&self.identity.seed),
+            own,
+            ledger: None,
+        };
+        let thread = GossipThread::start(start);
+        let thread = thread.map_err(|source| JoinError::Listen { address: self.gossip, source })?;
+        if !path.exists() {
+            self.genesis(&thread, shred_version)?;
+        }
+        match &self.snapshots {
+            Some(snapshots) if lacks_state() => self.snapshot(&thread, snapshots),
+            _ => Ok(()),
+        }
+    }
+
+    fn genesis(&self, thread: &GossipThread, shred_version: u16) -> Result<(), JoinError> {
+        let mut failed: Vec<SocketAddr> = vec![];
+        wait(self.stop, "looking for a node that has the genesis", || {
+            let peers = thread.seen.nodes().into_iter().filter(|node| node.identity != self.identity.public);
+            let peer = peers.filter_map(|node| node.rpc).find(|rpc| !failed.contains(rpc))?;
+            match fetch_genesis(peer, self.folder, shred_version) {
+                Ok(()) => Some(Ok(())),
+                Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
+                Err(Fetch::Peer(why)) => {
+                    note(format_args!("notice: no genesis from {peer}: {why}"));
+                    failed.push(peer);
+                    None
+                }
+            }
+        })?
+    }
+
+    /// Takes the newest snapshot that a peer serves; without one the chain is executed from its first block.
+    fn snapshot(&self, thread: &GossipThread, snapshots: &Path) -> Result<(), JoinError> {
+        let genesis = Genesis::load(&self.folder.join("genesis.json"));
+        let genesis_hash = *genesis.map_err(JoinError::Genesis)?.hash();
+        let (mut failed, until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
+        wait(self.stop, "looking for a snapshot", || {
+            let mut served = thread.seen.snapshots();
+            served.retain(|it| !failed.contains(it) && (self.known.is_empty() || self.known.contains(&it.identity)));
+            let said_by =
+                |it: &Served| served.iter().filter(|other| (other.slot, other.hash) == (it.slot, it.hash)).count();
+            let Some(newest) = served.iter().max_by_key(|it| (it.slot, said_by(it))).copied() else {
+                return (Instant::now() >= until).then_some(Ok(()));
+            };
+            let Served { rpc, slot, .. } = newest;
+            note(format_args!("  … taking the snapshot of slot {slot} from {rpc}"));
+            match fetch_snapshot(&newest, self.folder, snapshots, &genesis_hash) {
+                Ok(()) => Some(Ok(())),
+                Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
+                Err(Fetch::Peer(why)) => {
+                    note(format_args!("notice: no snapshot from {rpc}: {why}"));
+                    failed.push(newest);
+                    None
+                }
+            }
+        })?
+    }
+}
+
+/// Where a snapshot is served: its slot, and the hash of its bank.
+fn snapshot_path(slot: u64, hash: &Hash) -> String {
+    format!("/snapshot-{slot}-{}.hearth", encode_32(hash))
+}
+
+/// The slot of the snapshot that is served at a path.
+pub fn snapshot_slot(path: &str) -> Option<u64> {
+    let (slot, hash) = path.strip_prefix("/snapshot-")?.strip_suffix(".hearth")?.split_once('-')?;
+    decode_32(hash).ok()?;
+    slot.parse().ok()
 }
 
 /// This node as it tells others of itself, without sockets.
@@ -172,6 +262,27 @@ fn fetch_genesis(peer: SocketAddr, folder: &Path, shred_version: u16) -> Result<
     std::fs::remove_dir_all(&joining).map_err(write)
 }
 
+/// Downloads a snapshot, and keeps it if it is what its node says it is.
+fn fetch_snapshot(served: &Served, folder: &Path, snapshots: &Path, genesis_hash: &Hash) -> Result<(), Fetch> {
+    let Served { rpc, slot, hash, .. } = served;
+    let joining = folder.join("joining");
+    let write = |source| Fetch::Write(joining.display().to_string(), source);
+    std::fs::create_dir_all(&joining).map_err(write)?;
+    let part = joining.join("snapshot");
+    download((*rpc).into(), &snapshot_path(*slot, hash), &part, SNAPSHOT_MAX)?;
+    let proved = prove(&part, genesis_hash).map_err(|why| Fetch::Peer(why.to_string()))?;
+    if proved != (*slot, *hash) {
+        let (found, hash) = (encode_32(&proved.1), encode_32(hash));
+        return Err(Fetch::Peer(format!(
+            "it is of slot {} with hash {found}, and not of {slot} with {hash}",
+            proved.0
+        )));
+    }
+    std::fs::create_dir_all(snapshots).map_err(write)?;
+    std::fs::rename(&part, snapshots.join(format!("{slot:012}.snapshot"))).map_err(write)?;
+    std::fs::remove_dir_all(&joining).map_err(write)
+}
+
 /// Writes what is at a path of a node's HTTP to a file.
 fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64) -> Result<(), Fetch> {
     let failed = |why: io::Error| Fetch::Peer(format!("{path}: {why}"));
@@ -189,8 +300,12 @@ fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64) -> Result<()
     }
     let write = |source| Fetch::Write(to.display().to_string(), source);
     let mut file = File::create(to).map_err(write)?;
-    let (mut left, mut buffer) = (size, vec![0; 64 << 10]);
+    let (mut left, mut buffer, mut said) = (size, vec![0; 64 << 10], Instant::now());
     while left > 0 {
+        if said.elapsed() > SAY_EVERY {
+            said = Instant::now();
+            note(format_args!("  … {path}: {} of {} MB", (size - left) / 1_000_000, size / 1_000_000));
+        }
         let wanted = buffer.len().min(left as usize);
         let read = stream.read(&mut buffer[..wanted]).map_err(failed)?;
         if read == 0 {

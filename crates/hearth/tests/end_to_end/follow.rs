@@ -134,3 +134,48 @@ fn followers_come_to_the_leaders_state() {
     one.stop();
     leader.stop();
 }
+
+#[test]
+fn a_node_that_joins_takes_a_snapshot_of_a_peer() {
+    let (mut leader, gossip) = leader("serve");
+    // Slots of 64 ms.
+    leader.with("development.genesis.target_tick_duration_micros", 1_000);
+    leader.with("snapshots.full_snapshot_interval_slots", 40);
+    let leader = leader.start();
+    let mut sender = Sender::connect(leader.quic(), 1);
+    let blockhash = leader.rpc().latest_blockhash();
+    let sent: Vec<Signature> = (0..50)
+        .map(|number| {
+            let bytes = transfer(&funded_account_key(number), &fresh_address(7, number), 1_000_000, &blockhash);
+            wait_until("room", || if sender.try_send(&bytes) { Ok(()) } else { Err("none".into()) });
+            signature_of(&bytes)
+        })
+        .collect();
+    let last = landed(leader.rpc(), &sent);
+    let slot_of = |node: &Node| node.metrics().gauge("store_snapshot_slot") as u64;
+    wait_until("a snapshot", || match slot_of(&leader) {
+        slot if slot > last => Ok(()),
+        slot => Err(format!("the newest is of slot {slot}, and must be above {last}")),
+    });
+
+    let setup = follower("taken", gossip);
+    let taken = setup.start();
+    let first = taken.rpc().call("getFirstAvailableBlock", json!([])).as_u64().unwrap();
+    assert!(first > last, "{first}");
+    let newest = slot(leader.rpc());
+    reaches(&taken, newest);
+    for node in [&leader, &taken] {
+        assert_eq!(node.rpc().balance(&fresh_address(7, 49)), 1_000_000);
+    }
+    assert_eq!(block(taken.rpc(), newest), block(leader.rpc(), newest));
+    assert!(taken.metrics().total("agree_executed_blocks") <= newest + 50 - last);
+
+    // Where nobody's word on snapshots counts the chain is executed from its first block.
+    let mut setup = follower("untaken", gossip);
+    setup.with("snapshots.known_validators", vec!["11111111111111111111111111111112"]);
+    let untaken = setup.start();
+    reaches(&untaken, newest);
+    assert!(untaken.metrics().total("agree_executed_blocks") >= newest - 10);
+    assert_eq!(untaken.rpc().balance(&fresh_address(7, 49)), 1_000_000);
+    [leader, taken, untaken].into_iter().for_each(Node::stop);
+}

@@ -8,7 +8,7 @@
 //! source  our own format (format.rs); the tests cut files, flip bits, fill the disk
 //!
 //! The walk: the [`Taker`] waits for the ledger to cut the state at a slot's end, walks it shard by shard
-//! and hands it to the writer; [`load()`] reads the newest file that is whole. What a file holds is told by
+//! and hands it to the writer; [`load()`] reads the newest file that is whole, [`prove()`] what another node has sent. What a file holds is told by
 //! [`Manifest`].
 
 mod account;
@@ -17,6 +17,7 @@ mod folder;
 mod format;
 mod load;
 mod manifest;
+mod prove;
 mod taker;
 mod writer;
 
@@ -28,6 +29,7 @@ pub use folder::{Folder, SnapshotFile};
 pub use format::VERSION;
 pub use load::{Loaded, Summary, load, verify};
 pub use manifest::Manifest;
+pub use prove::prove;
 pub(crate) use taker::Cut;
 pub use taker::{SnapshotConfig, SnapshotEvent, Snapshots, Taker};
 pub use writer::Writer;

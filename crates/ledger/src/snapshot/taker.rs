@@ -9,11 +9,12 @@
 //! A snapshot gets its name only when its block is durable: so no snapshot is ahead of the blocks that were promised.
 //! Where forks are kept it waits until its block is rooted, and is given up when the ledger goes back below it.
 
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -90,6 +91,8 @@ pub struct Snapshots {
     undone: AtomicBool,
     last_cut: AtomicU64,
     newest: AtomicU64,
+    /// The newest and the hash of its bank, where that is known.
+    proved: Mutex<Option<(u64, Hash)>>,
     taken: AtomicU64,
     given_up: AtomicU64,
     /// The last one was given up.
@@ -100,6 +103,18 @@ impl Snapshots {
     /// The slot of the newest that is whole; `None` while there is none.
     pub fn newest_slot(&self) -> Option<u64> {
         Some(self.newest.load(SeqCst)).filter(|slot| *slot != 0)
+    }
+
+    /// The newest that is whole and the hash of its bank; `None` where there is none, or its hash is not known: of one
+    /// that is older than the ledger's recent blocks at the start.
+    pub fn newest(&self) -> Option<(u64, Hash)> {
+        let proved = *self.proved.lock().unwrap_or_else(PoisonError::into_inner);
+        proved.filter(|(slot, _)| Some(*slot) == self.newest_slot())
+    }
+
+    /// The file of a snapshot, if there is one of this slot.
+    pub fn file(&self, slot: u64) -> Option<PathBuf> {
+        self.folder.files().ok()?.into_iter().find(|file| file.slot == slot).map(|file| file.path)
     }
 
     /// How many were taken since the start, and how many given up.
@@ -171,6 +186,7 @@ impl Taker {
             undone: AtomicBool::new(false),
             last_cut: AtomicU64::new(0),
             newest: AtomicU64::new(0),
+            proved: Mutex::new(files.first().and_then(|file| Some((file.slot, ledger.bank_hash(file.slot)?)))),
             taken: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -268,6 +284,7 @@ fn write(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<(SnapshotFi
         std::thread::park_timeout(LOOK_EVERY);
     };
     let (file, bytes) = writer.finish(&manifest)?;
+    *snapshots.proved.lock().unwrap_or_else(PoisonError::into_inner) = Some((slot, manifest.bank_hash()));
     let oldest = folder.prune(snapshots.config.keep)?.map_or(slot, |oldest| oldest.slot);
     snapshots.hold(oldest, slot);
     Ok((file, bytes))

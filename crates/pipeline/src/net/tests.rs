@@ -243,8 +243,7 @@ fn emulated_links_hold_datagrams_for_their_time() {
     let links = Arc::new(Links::new(rules(rule)));
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let transactions = Some(TransactionPorts { quic: any, udp: any });
-    let config =
-        Config { transactions, socket_buffer_bytes: 1 << 20, links: Some(links.clone()), ..Config::default() };
+    let config = Config { transactions, socket_buffer_bytes: 1 << 20, links: Some(links.clone()), ..Config::default() };
     let mut rig: Rig<Net> = Rig::new(&config, &[QUIC_NET], &[NET_QUIC]);
     let data: Vec<u8> = (0..2500u32).map(|n| n as u8).collect();
     let mut frag = vec![0; Outgoing::HEADER + data.len()];

@@ -274,3 +274,36 @@ fn where_forks_are_kept_a_snapshot_is_of_what_stays() {
     let ledger = restore(&chain, &file);
     assert_eq!((balances(&ledger), ledger.hash_all()), (expected, hash));
 }
+
+#[test]
+fn what_others_send_is_held_against_its_own_hash() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = Chain::new(&[RICH; 8]);
+    let mut store = store(dir.path(), 8);
+    let (taker, told) = start(&chain, dir.path(), &store, 2);
+    (0..8).for_each(|n| drop(pay(&mut chain, n, 1_000_000)));
+    for slot in 1..=2 {
+        chain.next_slot();
+        store_block(&chain, &mut store, slot);
+    }
+    let file = taken(&told);
+    let proved = prove(&file.path, chain.ledger.genesis_hash()).unwrap();
+    assert_eq!(Some(proved), taker.snapshots().newest());
+    assert_eq!(proved, (2, chain.ledger.bank_hash(2).unwrap()));
+    assert_eq!(taker.snapshots().file(2), Some(file.path.clone()));
+    assert!(matches!(prove(&file.path, &[7; 32]), Err(SnapshotError::OtherChain { .. })));
+
+    // The same with an account that is richer: every checksum is right, and the hash is another's.
+    let Loaded { accounts, manifest, .. } = load(&file.path, chain.ledger.genesis_hash(), &SMALL).unwrap();
+    let folder = Folder::open(&dir.path().join("lying")).unwrap();
+    let (genesis, height) = (chain.ledger.genesis_hash(), manifest.last().height);
+    let mut writer = Writer::create(&folder, genesis, (2, height), chain.ledger.statuses().seed()).unwrap();
+    accounts.for_each(|key, account| {
+        let mut account = account.clone();
+        account.lamports += u64::from(*key == wallet(3));
+        writer.account(key, &account).unwrap();
+    });
+    let (lying, _) = writer.finish(&manifest).unwrap();
+    let why = prove(&lying.path, genesis).unwrap_err().to_string();
+    assert!(why.contains("not those of the bank's hash"), "{why}");
+}
