@@ -43,7 +43,6 @@ use crate::peers::agree::{self, AgreeError, AgreeThread, Maker, Voter};
 use crate::peers::forward::Forwarder;
 use crate::peers::gossip::{GossipThread, Start};
 use crate::peers::join::{JoinError, Joiner};
-use crate::peers::links::{LinksError, LinksThread, Way};
 use crate::peers::repair::{self, RepairThread};
 use crate::peers::{self, ClusterPorts};
 use crate::ports::Ports;
@@ -117,18 +116,12 @@ pub enum BootError {
     /// Its consensus.
     #[error(transparent)]
     Agree(#[from] AgreeError),
-    /// Its emulated links.
-    #[error(transparent)]
-    Links(#[from] LinksError),
 }
 
 impl BootError {
     /// Whether the configuration is at fault, and not what happened.
     pub fn is_wrong_use(&self) -> bool {
-        let mine = matches!(
-            self,
-            Self::Blocklist(_) | Self::Layout(_) | Self::Links(_) | Self::Preflight(PreflightError::Pages(_))
-        );
+        let mine = matches!(self, Self::Blocklist(_) | Self::Layout(_) | Self::Preflight(PreflightError::Pages(_)));
         mine || matches!(self, Self::Flag(flag) if flag.is_wrong_use())
     }
 }
@@ -176,7 +169,6 @@ pub struct Running {
     taker: Option<Taker>,
     agree: Option<AgreeThread>,
     peers: Option<Peers>,
-    links: Option<LinksThread>,
 }
 
 impl Running {
@@ -197,7 +189,6 @@ impl Running {
         self.rpc_server.stop();
         drop(self.agree);
         drop(self.peers);
-        drop(self.links);
         // A snapshot under way is given up.
         drop(self.taker);
         self.node.stop()
@@ -250,8 +241,6 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
 pub fn join(config: &Config, folder: &Path, at: ClusterPorts, stop: &StopSignal) -> Result<(), BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
     std::fs::create_dir_all(folder).map_err(io)?;
-    let links = links(config)?;
-    let way = links.as_ref().map(|links| links.way.clone()).unwrap_or_default();
     let known = &config.snapshots.known_validators;
     let joiner = Joiner {
         folder,
@@ -259,7 +248,6 @@ pub fn join(config: &Config, folder: &Path, at: ClusterPorts, stop: &StopSignal)
         known: known.iter().map(|key| decode_32(key).expect("checked when the configuration was read")).collect(),
         identity: &identity(config, folder)?,
         gossip: at.gossip,
-        way,
         entrypoints: peers::entrypoints(config),
         stop,
     };
@@ -422,15 +410,12 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     let folder = chain.folder.clone();
     let block_id = chain.replayed.block_id.unwrap_or(*genesis.hash());
     let identity_key = SigningKey::from_seed(&chain.identity.seed);
-    let links = links(config)?;
-    let way = links.as_ref().map(|links| links.way.clone()).unwrap_or_default();
-    let peers = ports.cluster.map(|at| Peers::start(config, &ports, at, &chain, &way)).transpose()?;
+    let peers = ports.cluster.map(|at| Peers::start(config, &ports, at, &chain)).transpose()?;
     let views = peers.as_ref().map(|peers| peers.gossip.seen.views.clone());
     let cluster = views.clone().map(|views| tiles::Cluster {
         views,
         agreed: Arc::default(),
         lead: config.takes_turns().then(Arc::default),
-        links: links.as_ref().map(|thread| thread.links.clone()),
     });
     let tiles = tile_configs(config, &ports, &topology, chain, load, fates.clone(), cluster.as_ref());
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
@@ -440,7 +425,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     }
     let agree = match (&peers, cluster) {
         (Some(peers), Some(cluster)) => {
-            let voter = voter(config, &folder, identity_key, peers, &ports, &way)?;
+            let voter = voter(config, &folder, identity_key, peers, &ports)?;
             let maker = cluster.lead.zip(node.poh_waker()).map(|(lead, wake)| Maker { lead, wake });
             let (agreed, seen) = (cluster.agreed, peers.gossip.seen.clone());
             let start = agree::Start {
@@ -464,7 +449,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         }
         _ => None,
     };
-    let inlet = inlet(&mut node, &ports, &ledger, (views, &way), identity)?;
+    let inlet = inlet(&mut node, &ports, &ledger, views, identity)?;
     let seen = peers.as_ref().map(|peers| Arc::clone(&peers.gossip.seen));
     let poh = node.poh_waker();
     let words = node.workspace().counters(RPC).expect("the topology has the service");
@@ -496,13 +481,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     };
     let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };
     let rpc_server = RpcServer::start(rpc_config, rpc_node)?;
-    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker, agree, peers, links })
-}
-
-/// The links that are emulated, if any are.
-fn links(config: &Config) -> Result<Option<LinksThread>, LinksError> {
-    let file = config.expand(&config.development.links_path);
-    if file.as_os_str().is_empty() { Ok(None) } else { LinksThread::start(&file).map(Some) }
+    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker, agree, peers })
 }
 
 /// Who votes for the node, where it does.
@@ -512,7 +491,6 @@ fn voter(
     key: SigningKey,
     peers: &Peers,
     ports: &Ports,
-    way: &Way,
 ) -> Result<Option<Voter>, BootError> {
     let SocketAddr::V4(own) = reachable(ports.udp) else { return Ok(None) };
     if config.follows() || !config.consensus.vote {
@@ -521,8 +499,7 @@ fn voter(
     let given = config.expand(&config.consensus.vote_account_path);
     let path = if given.as_os_str().is_empty() { folder.join("vote-account.json") } else { given };
     let account = keys::read(&path)?.public;
-    let voter =
-        Voter::new(key, account, peers.gossip.seen.views.clone(), way.clone(), own).map_err(NodeError::Threads)?;
+    let voter = Voter::new(key, account, peers.gossip.seen.views.clone(), own).map_err(NodeError::Threads)?;
     Ok(Some(voter))
 }
 
@@ -538,14 +515,12 @@ fn inlet(
     node: &mut Node,
     ports: &Ports,
     ledger: &Arc<Ledger>,
-    (views, way): (Option<Arc<Views>>, &Way),
+    views: Option<Arc<Views>>,
     identity: Pubkey,
 ) -> Result<Box<dyn TransactionInlet>, BootError> {
     let own = node.take_inlet().map(|inlet| Box::new(RpcInlet(inlet)) as Box<dyn TransactionInlet>);
     let forwarder = match (&ports.cluster, views) {
-        (Some(at), Some(views)) => {
-            Forwarder::new(at.gossip, way.clone(), ledger.clone(), views).map_err(NodeError::Threads)?
-        }
+        (Some(at), Some(views)) => Forwarder::new(at.gossip, ledger.clone(), views).map_err(NodeError::Threads)?,
         _ => return Ok(own.expect("a node that is in no cluster makes blocks")),
     };
     Ok(match own {
@@ -576,7 +551,7 @@ impl Peers {
         [(peers::GOSSIP, &self.gossip.seen.words), (peers::REPAIR, &self.repair.words)]
     }
 
-    fn start(config: &Config, ports: &Ports, at: ClusterPorts, chain: &Chain, way: &Way) -> Result<Self, BootError> {
+    fn start(config: &Config, ports: &Ports, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
         let version = chain.genesis.shred_version();
         let told = |address: SocketAddr| match reachable(address) {
             SocketAddr::V4(address) => Some(address),
@@ -606,11 +581,10 @@ impl Peers {
             key: key(),
             own,
             ledger: Some(chain.ledger.clone()),
-            way: way.clone(),
         };
         let gossip = GossipThread::start(start).map_err(|source| JoinError::Listen { address: at.gossip, source })?;
         let server = repair::Server::new(key(), version, chain.store.reader());
-        let repair = RepairThread::start(at.serve_repair, server, way.clone())
+        let repair = RepairThread::start(at.serve_repair, server)
             .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
         Ok(Self { gossip, repair })
     }

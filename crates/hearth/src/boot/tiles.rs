@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hearth_cluster::links::Links;
 use hearth_cluster::view::Views;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::{Fates, Genesis};
@@ -38,8 +37,6 @@ pub(super) struct Cluster {
     pub agreed: Arc<store::Agreed>,
     /// Whose turn it is, for poh, where the node makes blocks.
     pub lead: Option<Arc<poh::Lead>>,
-    /// Links that are emulated, for net.
-    pub links: Option<Arc<Links>>,
 }
 
 pub(super) fn tile_configs(
@@ -55,7 +52,7 @@ pub(super) fn tile_configs(
     let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
     TileConfigs {
-        net: net::Config { links: cluster.and_then(|cluster| cluster.links.clone()), ..net_config(config, ports) },
+        net: net_config(config, ports),
         quic: quic::Config {
             // The only stake there is so far is the node's own.
             server: ServerConfig { stakes: Stakes::new([(identity.public, 1)]), ..server_config(config) },
@@ -136,7 +133,6 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
         transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
         shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
-        links: None,
     }
 }
 

@@ -372,9 +372,6 @@ tables! {
         pub slots: String = "clock".into(),
         /// With `on-demand`, a slot without work comes so many milliseconds after the last; 0: none does.
         pub idle_slot_ms: u64 = 0,
-        /// A file with what the links to other nodes of a cluster shall do to the datagrams that this one sends (delay,
-        /// jitter, loss, rate); read again when it changes. Empty: nothing. See `docs/links.md`.
-        pub links_path: PathBuf = PathBuf::new(),
         /// What a new chain begins with.
         pub genesis: Genesis = Genesis::default(),
         /// The load generator of `hearth bench`.

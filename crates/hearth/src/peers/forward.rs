@@ -14,15 +14,12 @@ use hearth_ledger::{Commitment, Ledger};
 use hearth_rpc::{Busy, TransactionInlet};
 use hearth_wire::Pubkey;
 
-use super::links::Way;
-
 /// Slots of a leader in a row.
 const TURN: u64 = 4;
 
 /// Sends transactions on.
 pub struct Forwarder {
-    socket: Arc<UdpSocket>,
-    way: Way,
+    socket: UdpSocket,
     ledger: Arc<Ledger>,
     views: Arc<Views>,
     /// The way to the node's own tiles, and its name among leaders.
@@ -31,8 +28,8 @@ pub struct Forwarder {
 
 impl Forwarder {
     /// From any port of `ip`'s.
-    pub fn new(address: SocketAddrV4, way: Way, ledger: Arc<Ledger>, views: Arc<Views>) -> std::io::Result<Self> {
-        Ok(Self { socket: Arc::new(UdpSocket::bind((*address.ip(), 0))?), way, ledger, views, own: None })
+    pub fn new(address: SocketAddrV4, ledger: Arc<Ledger>, views: Arc<Views>) -> std::io::Result<Self> {
+        Ok(Self { socket: UdpSocket::bind((*address.ip(), 0))?, ledger, views, own: None })
     }
 
     /// Of a node that leads at times.
@@ -59,7 +56,7 @@ impl TransactionInlet for Forwarder {
             }
             let found = view.tpu.iter().find(|(node, ..)| Some(*node) == leader).and_then(|(_, tpu, _)| *tpu);
             if let Some(to) = found.filter(|to| sent != Some(*to))
-                && self.way.send(&self.socket, wire, to.into()).is_ok()
+                && self.socket.send_to(wire, to).is_ok()
             {
                 sent = Some(to);
             }

@@ -26,7 +26,6 @@ use hearth_wire::gossip::{ContactInfo, CrdsData, SocketKind};
 use hearth_wire::{Hash, Pubkey};
 
 use super::echo::EchoServer;
-use super::links::Way;
 use super::talk::{Heard, Talk};
 use super::{Words, now_ms};
 
@@ -92,8 +91,6 @@ pub struct GossipThread {
 pub struct Start {
     /// Where to listen.
     pub address: SocketAddrV4,
-    /// How to send.
-    pub way: Way,
     /// Whom to begin with.
     pub entrypoints: Vec<SocketAddrV4>,
     /// The node's key.
@@ -107,7 +104,7 @@ pub struct Start {
 impl GossipThread {
     /// Listens.
     pub fn start(start: Start) -> io::Result<Self> {
-        let socket = Arc::new(UdpSocket::bind(start.address)?);
+        let socket = UdpSocket::bind(start.address)?;
         let echo = EchoServer::start(start.address, start.own.shred_version)?;
         let config = GossipConfig {
             entrypoints: start.entrypoints,
@@ -120,7 +117,6 @@ impl GossipThread {
         let stop = Arc::new(AtomicBool::new(false));
         let mut driver = Driver {
             socket,
-            way: start.way,
             gossip: Gossip::new(config, start.key, start.own, seed, now_ms()),
             ledger: start.ledger,
             seen: Arc::clone(&seen),
@@ -145,8 +141,7 @@ impl Drop for GossipThread {
 }
 
 struct Driver {
-    socket: Arc<UdpSocket>,
-    way: Way,
+    socket: UdpSocket,
     gossip: Gossip,
     ledger: Option<Arc<Ledger>>,
     seen: Arc<Seen>,
@@ -184,7 +179,7 @@ impl Driver {
             }
             for (to, bytes) in out.iter() {
                 // A datagram that is not sent is one that is lost: gossip says it again.
-                let _ = self.way.send(&self.socket, bytes, to.into());
+                let _ = self.socket.send_to(bytes, to);
             }
             out.clear();
             while let Some(event) = self.gossip.next_event() {

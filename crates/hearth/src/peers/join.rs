@@ -20,7 +20,6 @@ use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
 use hearth_wire::{Hash, Pubkey};
 
 use super::gossip::{CLIENT, GossipThread, Served, Start};
-use super::links::Way;
 use super::{echo, now_ms};
 use crate::keys::{self, Identity};
 use crate::say::note;
@@ -95,8 +94,6 @@ pub struct Joiner<'a> {
     pub identity: &'a Identity,
     /// Where it gossips.
     pub gossip: SocketAddrV4,
-    /// How it sends.
-    pub way: Way,
     /// Whom it begins with.
     pub entrypoints: Vec<SocketAddrV4>,
     /// Ctrl-C.
@@ -131,7 +128,6 @@ impl Joiner<'_> {
         let own = contact(self.identity, shred_version).with(SocketKind::Gossip, self.gossip);
         let start = Start {
             address: self.gossip,
-            way: self.way.clone(),
             entrypoints: entrypoints.clone(),
             key: SigningKey::from_seed(&self.identity.seed),
             own,

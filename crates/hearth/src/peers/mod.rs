@@ -12,7 +12,6 @@ mod echo;
 pub mod forward;
 pub mod gossip;
 pub mod join;
-pub mod links;
 pub mod repair;
 pub mod talk;
 

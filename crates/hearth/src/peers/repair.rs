@@ -16,7 +16,6 @@ use std::time::Duration;
 pub use hearth_pipeline::shred::serve::{Counts, Server};
 use hearth_tile::CounterSet;
 
-use super::links::Way;
 use super::{Words, now_ms};
 
 /// How often it is looked whether to stop.
@@ -32,10 +31,10 @@ pub struct RepairThread {
 
 impl RepairThread {
     /// Listens at `address`.
-    pub fn start(address: SocketAddrV4, mut server: Server, way: Way) -> io::Result<Self> {
+    pub fn start(address: SocketAddrV4, mut server: Server) -> io::Result<Self> {
         let words = Words::default();
         let region = Arc::clone(&words);
-        let socket = Arc::new(UdpSocket::bind(address)?);
+        let socket = UdpSocket::bind(address)?;
         socket.set_read_timeout(Some(LOOK_EVERY))?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -48,7 +47,7 @@ impl RepairThread {
                 let Ok((size, from)) = socket.recv_from(&mut buffer) else { continue };
                 for answer in server.answer(from, &buffer[..size], now_ms()) {
                     // What is not sent is asked for again.
-                    let _ = way.send(&socket, &answer, from);
+                    let _ = socket.send_to(&answer, from);
                 }
             }
         })?;

@@ -4,17 +4,14 @@
 //! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
 //!         cluster
 //!         `net_shred` ×S, elective: shreds, to the tile that takes their slot; bytes by peer, for observers
-//! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
-//!         emulated what is under way on them, 64 MiB at most
+//! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages
 //! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; the
 //!         kernel's own (socket buffer full), read from the socket;
 //!         outgoing ones that the kernel refuses, or whose address cannot be reached. All counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use hearth_cluster::links::{self, Emulator, Links};
 use hearth_tile::bandwidth;
 use hearth_tile::latency::stamp;
 use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable};
@@ -47,12 +44,6 @@ hearth_tile::counters! {
         send_errors: Counter,
         /// Receives that failed with an error.
         receive_errors: Counter,
-        /// Datagrams sent over links that are emulated.
-        emulated: Counter,
-        /// Datagrams that emulated links lost, as they lose some or are cut.
-        emulated_lost: Counter,
-        /// Datagrams that emulated links had no room for.
-        emulated_full: Counter,
     }
 }
 
@@ -65,8 +56,6 @@ pub struct Config {
     pub shreds: Option<ShredPorts>,
     /// Kernel buffer asked for per socket and direction, bytes.
     pub socket_buffer_bytes: usize,
-    /// Links that are emulated; `None` where datagrams go as they do.
-    pub links: Option<Arc<Links>>,
 }
 
 /// Where transactions come.
@@ -107,7 +96,6 @@ pub struct Net {
     received_us: u32,
     last_poll_ns: u64,
     next: usize,
-    emulator: Option<Emulator<PortKind>>,
 }
 
 struct Unsent {
@@ -176,7 +164,6 @@ impl Tile for Net {
             received_us: 0,
             last_poll_ns: 0,
             next: 0,
-            emulator: config.links.clone().map(|links| Emulator::new(links, host.index() as u64)),
         })
     }
 
@@ -184,18 +171,9 @@ impl Tile for Net {
         if self.unsent.len() < MAX_UNSENT { Filter::Take } else { Filter::Later }
     }
 
-    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+    fn on_frag(&mut self, frag: Frag<'_>, _: &mut Out<'_, Self>) {
         let Outgoing { to, port, segment, data } = Outgoing::read(frag.payload());
-        let Some(emulator) = &mut self.emulator else {
-            self.unsent.push(Unsent { to, port, segment, data: data.to_vec() });
-            return;
-        };
-        let each = if segment == 0 { data.len().max(1) } else { segment.into() };
-        for data in data.chunks(each) {
-            if let Some(port) = emulator.push(to, port, data, out.now()) {
-                self.unsent.push(Unsent { to, port, segment: 0, data: data.to_vec() });
-            }
-        }
+        self.unsent.push(Unsent { to, port, segment, data: data.to_vec() });
     }
 
     fn end_burst(&mut self, out: &mut Out<'_, Self>) {
@@ -204,7 +182,6 @@ impl Tile for Net {
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         self.last_poll_ns = out.now();
-        self.take_due(out.now());
         let sent = !self.unsent.is_empty() && self.send(out);
         let received = match self.resume.take() {
             Some((socket, datagram)) => self.publish(socket, datagram, out),
@@ -215,17 +192,11 @@ impl Tile for Net {
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
         out.count.dropped_by_kernel = self.sockets.iter().map(|(_, s)| s.kernel_drops()).sum();
-        if let Some(emulator) = &self.emulator {
-            let links::Counts { delayed, lost, full } = emulator.counts;
-            (out.count.emulated, out.count.emulated_lost, out.count.emulated_full) = (delayed, lost, full);
-        }
     }
 
     fn wait_for(&self) -> WaitFor {
         // A full kernel buffer is no event to wait for: look again soon.
-        let retry = (!self.unsent.is_empty()).then_some(self.last_poll_ns + RETRY_NS);
-        let due = self.emulator.as_ref().and_then(Emulator::due_ns);
-        let deadline = retry.into_iter().chain(due).min();
+        let deadline = (!self.unsent.is_empty()).then_some(self.last_poll_ns + RETRY_NS);
         // With a batch in hand no socket is read: it waits for room, which its readers announce.
         let sockets = if self.resume.is_some() { &[][..] } else { &self.sockets };
         WaitFor { readable: sockets.iter().map(|(_, s)| s.raw_fd()).collect(), deadline }
@@ -274,16 +245,6 @@ impl Net {
             out.received_from(from, data.len());
         }
         true
-    }
-
-    /// Queues what has come through emulated links.
-    fn take_due(&mut self, now: u64) {
-        let Some(emulator) = &mut self.emulator else { return };
-        while self.unsent.len() < MAX_UNSENT
-            && let Some(links::Datagram { to, of, data }) = emulator.pop(now)
-        {
-            self.unsent.push(Unsent { to, port: of, segment: 0, data });
-        }
     }
 
     /// Hands queued datagrams to the kernel. True when it took any.

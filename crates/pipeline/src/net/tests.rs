@@ -234,49 +234,6 @@ fn an_address_that_cannot_be_reached_is_counted_apart() {
 }
 
 #[test]
-fn emulated_links_hold_datagrams_for_their_time() {
-    let delay = Duration::from_millis(30);
-    let receiver = sender();
-    let to = receiver.local_addr();
-    let rule = links::Rule { delay_ns: delay.as_nanos() as u64, ..links::Rule::default() };
-    let rules = |rule| links::Rules { seed: 1, to: [(std::net::Ipv4Addr::LOCALHOST, rule)].into() };
-    let links = Arc::new(Links::new(rules(rule)));
-    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let transactions = Some(TransactionPorts { quic: any, udp: any });
-    let config = Config { transactions, socket_buffer_bytes: 1 << 20, links: Some(links.clone()), ..Config::default() };
-    let mut rig: Rig<Net> = Rig::new(&config, &[QUIC_NET], &[NET_QUIC]);
-    let data: Vec<u8> = (0..2500u32).map(|n| n as u8).collect();
-    let mut frag = vec![0; Outgoing::HEADER + data.len()];
-    frag[Outgoing::HEADER..].copy_from_slice(&data);
-    Outgoing::write_header(&mut frag, (to, PortKind::Quic), 1000, data.len());
-    rig.give(QUIC_NET, 0, &frag);
-    rig.run();
-    assert_eq!(rig.count().sent, 0);
-    rig.advance(delay - Duration::from_nanos(1));
-    rig.run();
-    assert_eq!(rig.count().sent, 0, "a run is cut into its datagrams, and none is due");
-    rig.advance(Duration::from_millis(1));
-    rig.run();
-    assert_eq!((rig.count().sent, rig.count().sent_bytes), (3, 2500));
-    let (mut batch, mut got) = (RecvBatch::new(4), vec![]);
-    turn_until(&mut rig, "three datagrams", |_| {
-        receiver.receive(&mut batch).unwrap();
-        got.extend(batch.datagrams().map(|(_, data)| data.to_vec()));
-        got.len() == 3
-    });
-    assert_eq!(got.concat(), data);
-
-    links.put(rules(links::Rule { is_cut: true, ..rule }));
-    rig.give(QUIC_NET, 0, &frag);
-    rig.run();
-    rig.advance(delay * 2);
-    rig.run();
-    turn_until(&mut rig, "what is cut is counted", |rig| rig.count().emulated_lost == 3);
-    let count = rig.count();
-    assert_eq!((count.sent, count.emulated, count.emulated_full), (3, 3, 0));
-}
-
-#[test]
 fn a_port_in_use_is_named() {
     let mut first = rig(&[NET_QUIC]);
     let taken = addr(&mut first, PortKind::Udp);

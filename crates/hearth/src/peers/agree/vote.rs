@@ -18,7 +18,6 @@ use hearth_ledger::{Ledger, Lockout};
 use hearth_wire::{Hash, Pubkey, Txn};
 
 use crate::boot::signatures_are_valid;
-use crate::peers::links::Way;
 
 /// Slots of a leader in a row.
 const TURN: u64 = 4;
@@ -29,8 +28,7 @@ pub struct Voter {
     key: SigningKey,
     /// The account that it votes with.
     pub account: Pubkey,
-    socket: Arc<UdpSocket>,
-    way: Way,
+    socket: UdpSocket,
     views: Arc<Views>,
     /// Where the node itself takes transactions.
     own: SocketAddrV4,
@@ -38,11 +36,11 @@ pub struct Voter {
 
 impl Voter {
     /// A voter that sends from the address at which the node itself takes transactions, `own`.
-    pub fn new(key: SigningKey, account: Pubkey, views: Arc<Views>, way: Way, own: SocketAddrV4) -> io::Result<Self> {
-        let socket = Arc::new(UdpSocket::bind((*own.ip(), 0))?);
+    pub fn new(key: SigningKey, account: Pubkey, views: Arc<Views>, own: SocketAddrV4) -> io::Result<Self> {
+        let socket = UdpSocket::bind((*own.ip(), 0))?;
         // Leaders that do not read must not hold the votes of this node up.
         socket.set_nonblocking(true)?;
-        Ok(Self { node: key.public_key(), key, account, socket, way, views, own })
+        Ok(Self { node: key.public_key(), key, account, socket, views, own })
     }
 
     /// The transaction that tells a tower.
@@ -68,7 +66,7 @@ impl Voter {
             let to = if leader == self.node { Some(self.own) } else { others.and_then(|(_, tpu, vote)| vote.or(*tpu)) };
             if let Some(to) = to.filter(|to| sent != Some(*to)) {
                 // One that is lost is sent again, by consensus, when it does not land.
-                let _ = self.way.send(&self.socket, transaction, to.into());
+                let _ = self.socket.send_to(transaction, to);
                 sent = Some(to);
             }
         }
