@@ -1,9 +1,10 @@
 //! What nodes of a cluster are to one another: who is there and what each says, who sends which shred to whom, which
-//! fork
-//! they agree on, and what comes of that in clusters that no machine holds.
+//! fork they agree on, what is between them where one machine has them all, and what comes of that in clusters that no
+//! machine holds.
 
 pub mod consensus;
 pub mod gossip;
+pub mod links;
 pub mod simulate;
 pub mod turbine;
 pub mod view;

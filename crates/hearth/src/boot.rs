@@ -43,6 +43,7 @@ use crate::peers::gossip::{GossipThread, Start};
 use crate::peers::join::JoinError;
 use crate::peers::repair::{self, RepairThread};
 use crate::peers::replay::{FollowError, ReplayThread};
+use crate::peers::socket::PeerLinks;
 use crate::peers::{self, ClusterPorts};
 use crate::ports::Ports;
 use crate::preflight::PreflightError;
@@ -117,7 +118,10 @@ pub enum BootError {
 impl BootError {
     /// Whether the configuration is at fault, and not what happened.
     pub fn is_wrong_use(&self) -> bool {
-        let mine = matches!(self, Self::Blocklist(_) | Self::Layout(_) | Self::Preflight(PreflightError::Pages(_)));
+        let mine = matches!(
+            self,
+            Self::Blocklist(_) | Self::Layout(_) | Self::Preflight(PreflightError::Pages(_) | PreflightError::Links(_))
+        );
         mine || matches!(self, Self::Flag(flag) if flag.is_wrong_use())
     }
 }
@@ -236,7 +240,8 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
 pub fn join(config: &Config, folder: &Path, at: ClusterPorts, stop: &StopSignal) -> Result<(), BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
     std::fs::create_dir_all(folder).map_err(io)?;
-    Ok(peers::join::genesis(folder, &identity(config, folder)?, at.gossip, &peers::entrypoints(config), stop)?)
+    let (links, entrypoints) = (PeerLinks::of(config), peers::entrypoints(config));
+    Ok(peers::join::genesis(folder, &identity(config, folder)?, at.gossip, &entrypoints, &links, stop)?)
 }
 
 /// The node's key: the one that is given, or the folder's.
@@ -404,7 +409,8 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         ReplayThread::start(ledger.clone(), genesis.clone(), blocks.clone(), history)
     });
     let replay = replay.transpose().map_err(NodeError::Threads)?;
-    let inlet = inlet(&mut node, &ports, &ledger, views)?;
+    let links = peers.as_ref().map(|peers| peers.links.clone()).unwrap_or_default();
+    let inlet = inlet(&mut node, &ports, &ledger, &links, views)?;
     let seen = peers.as_ref().map(|peers| Arc::clone(&peers.gossip.seen));
     let poh = node.poh_waker();
     let words = node.workspace().counters(RPC).expect("the topology has the service");
@@ -444,12 +450,13 @@ fn inlet(
     node: &mut Node,
     ports: &Ports,
     ledger: &Arc<Ledger>,
+    links: &PeerLinks,
     views: Option<Arc<Views>>,
 ) -> Result<Box<dyn TransactionInlet>, BootError> {
     Ok(match (node.take_inlet(), &ports.cluster, views) {
         (Some(inlet), ..) => Box::new(RpcInlet(inlet)),
         (None, Some(at), Some(views)) => {
-            Box::new(Forwarder::new(at.gossip, ledger.clone(), views).map_err(NodeError::Threads)?)
+            Box::new(Forwarder::new(at.gossip, links, ledger.clone(), views).map_err(NodeError::Threads)?)
         }
         (None, ..) => unreachable!("a node makes blocks or follows"),
     })
@@ -465,12 +472,17 @@ fn offer(folder: &Path) -> Offer {
 struct Peers {
     gossip: GossipThread,
     repair: RepairThread,
+    links: PeerLinks,
 }
 
 impl Peers {
     /// Where each counts.
-    fn words(&self) -> [(&'static str, &peers::Words); 2] {
-        [(peers::GOSSIP, &self.gossip.seen.words), (peers::REPAIR, &self.repair.words)]
+    fn words(&self) -> [(&'static str, &peers::Words); 3] {
+        [
+            (peers::GOSSIP, &self.gossip.seen.words),
+            (peers::REPAIR, &self.repair.words),
+            (peers::LINKS, &self.links.words),
+        ]
     }
 
     fn start(config: &Config, ports: &Ports, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
@@ -497,18 +509,20 @@ impl Peers {
             .filter_map(|(kind, address)| Some((kind, address?)))
             .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
         let key = || SigningKey::from_seed(&chain.identity.seed);
+        let links = PeerLinks::of(config);
         let start = Start {
             address: at.gossip,
             entrypoints: peers::entrypoints(config),
             key: key(),
             own,
             ledger: Some(chain.ledger.clone()),
+            links: links.clone(),
         };
         let gossip = GossipThread::start(start).map_err(|source| JoinError::Listen { address: at.gossip, source })?;
         let server = repair::Server::new(key(), version, chain.store.reader());
-        let repair = RepairThread::start(at.serve_repair, server)
+        let repair = RepairThread::start(at.serve_repair, server, &links)
             .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
-        Ok(Self { gossip, repair })
+        Ok(Self { gossip, repair, links })
     }
 }
 

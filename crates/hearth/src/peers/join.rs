@@ -16,6 +16,7 @@ use hearth_ledger::Genesis;
 use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
 
 use super::gossip::{CLIENT, GossipThread, Start};
+use super::socket::PeerLinks;
 use super::{echo, now_ms};
 use crate::keys::{self, Identity};
 use crate::say::note;
@@ -77,6 +78,7 @@ pub fn genesis(
     identity: &Identity,
     gossip: SocketAddrV4,
     entrypoints: &[SocketAddrV4],
+    links: &PeerLinks,
     stop: &StopSignal,
 ) -> Result<(), JoinError> {
     let path = folder.join("genesis.json");
@@ -96,7 +98,8 @@ pub fn genesis(
     })?;
     let own = contact(identity, shred_version).with(SocketKind::Gossip, gossip);
     let key = SigningKey::from_seed(&identity.seed);
-    let start = Start { address: gossip, entrypoints: entrypoints.to_vec(), key, own, ledger: None };
+    let start =
+        Start { address: gossip, entrypoints: entrypoints.to_vec(), key, own, ledger: None, links: links.clone() };
     let thread = GossipThread::start(start).map_err(|source| JoinError::Listen { address: gossip, source })?;
     let mut failed: Vec<SocketAddr> = vec![];
     wait(stop, "looking for a node that has the genesis", || {

@@ -13,6 +13,7 @@ pub mod gossip;
 pub mod join;
 pub mod repair;
 pub mod replay;
+pub mod socket;
 
 use std::net::SocketAddrV4;
 use std::sync::{Arc, OnceLock};
@@ -51,16 +52,18 @@ impl ClusterPorts {
 }
 
 /// What the threads count, by the names of their regions in the workspace.
-pub fn services() -> [ServiceSpec; 2] {
+pub fn services() -> [ServiceSpec; 3] {
     let gossip = hearth_cluster::gossip::Counters::HELP.iter().map(|(name, help)| CounterSpec {
         name: (*name).into(),
         kind: CounterKind::Counter,
         help: (*help).into(),
     });
     let repair = repair::Counts::DECLS.iter().map(CounterSpec::from);
+    let links = socket::Counts::DECLS.iter().map(CounterSpec::from);
     [
         ServiceSpec { name: GOSSIP.into(), counters: gossip.collect() },
         ServiceSpec { name: REPAIR.into(), counters: repair.collect() },
+        ServiceSpec { name: LINKS.into(), counters: links.collect() },
     ]
 }
 
@@ -68,6 +71,8 @@ pub fn services() -> [ServiceSpec; 2] {
 pub const GOSSIP: &str = "gossip";
 /// That of repair's server.
 pub const REPAIR: &str = "repair";
+/// That of the emulated links of these threads' sockets.
+pub const LINKS: &str = "links";
 
 /// Where a thread counts, once the workspace is there.
 pub type Words = Arc<OnceLock<hearth_ring::Counters>>;

@@ -13,7 +13,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -29,6 +29,7 @@ use hearth_wire::repair::{self, Asked, Request, Wanted};
 use hearth_wire::shred::DATA_PER_SET;
 use hearth_wire::{Hash, Pubkey, Signature};
 
+use super::socket::{PeerLinks, PeerSocket};
 use super::{Words, now_ms};
 
 /// Bytes for the tables of keys that ask again and again.
@@ -255,11 +256,10 @@ pub struct RepairThread {
 
 impl RepairThread {
     /// Listens at `address`.
-    pub fn start(address: SocketAddrV4, mut server: Server) -> io::Result<Self> {
+    pub fn start(address: SocketAddrV4, mut server: Server, links: &PeerLinks) -> io::Result<Self> {
         let words = Words::default();
         let region = Arc::clone(&words);
-        let socket = UdpSocket::bind(address)?;
-        socket.set_read_timeout(Some(LOOK_EVERY))?;
+        let mut socket = PeerSocket::bind(address, links)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("serve-repair".into()).spawn(move || {
@@ -268,11 +268,9 @@ impl RepairThread {
                 if let Some(words) = region.get() {
                     server.counts.flush(words.words());
                 }
-                let Ok((size, from)) = socket.recv_from(&mut buffer) else { continue };
-                for answer in server.answer(from, &buffer[..size], now_ms()) {
-                    // What is not sent is asked for again.
-                    let _ = socket.send_to(&answer, from);
-                }
+                let Ok((size, from)) = socket.receive(&mut buffer, LOOK_EVERY) else { continue };
+                let answers = server.answer(from, &buffer[..size], now_ms());
+                answers.iter().for_each(|answer| socket.send(answer, from));
             }
         })?;
         Ok(Self { words, stop, thread: Some(thread) })
