@@ -44,6 +44,7 @@ use crate::peers::forward::Forwarder;
 use crate::peers::gossip::{GossipThread, Start};
 use crate::peers::join::{JoinError, Joiner};
 use crate::peers::repair::{self, RepairThread};
+use crate::peers::socket::PeerLinks;
 use crate::peers::{self, ClusterPorts};
 use crate::ports::Ports;
 use crate::preflight::PreflightError;
@@ -121,7 +122,10 @@ pub enum BootError {
 impl BootError {
     /// Whether the configuration is at fault, and not what happened.
     pub fn is_wrong_use(&self) -> bool {
-        let mine = matches!(self, Self::Blocklist(_) | Self::Layout(_) | Self::Preflight(PreflightError::Pages(_)));
+        let mine = matches!(
+            self,
+            Self::Blocklist(_) | Self::Layout(_) | Self::Preflight(PreflightError::Pages(_) | PreflightError::Links(_))
+        );
         mine || matches!(self, Self::Flag(flag) if flag.is_wrong_use())
     }
 }
@@ -249,6 +253,7 @@ pub fn join(config: &Config, folder: &Path, at: ClusterPorts, stop: &StopSignal)
         identity: &identity(config, folder)?,
         gossip: at.gossip,
         entrypoints: peers::entrypoints(config),
+        links: PeerLinks::of(config),
         stop,
     };
     Ok(joiner.join()?)
@@ -449,7 +454,8 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         }
         _ => None,
     };
-    let inlet = inlet(&mut node, &ports, &ledger, views, identity)?;
+    let links = peers.as_ref().map(|peers| peers.links.clone()).unwrap_or_default();
+    let inlet = inlet(&mut node, &ports, &ledger, &links, views, identity)?;
     let seen = peers.as_ref().map(|peers| Arc::clone(&peers.gossip.seen));
     let poh = node.poh_waker();
     let words = node.workspace().counters(RPC).expect("the topology has the service");
@@ -499,7 +505,8 @@ fn voter(
     let given = config.expand(&config.consensus.vote_account_path);
     let path = if given.as_os_str().is_empty() { folder.join("vote-account.json") } else { given };
     let account = keys::read(&path)?.public;
-    let voter = Voter::new(key, account, peers.gossip.seen.views.clone(), own).map_err(NodeError::Threads)?;
+    let voter =
+        Voter::new(key, account, peers.gossip.seen.views.clone(), &peers.links, own).map_err(NodeError::Threads)?;
     Ok(Some(voter))
 }
 
@@ -515,12 +522,15 @@ fn inlet(
     node: &mut Node,
     ports: &Ports,
     ledger: &Arc<Ledger>,
+    links: &PeerLinks,
     views: Option<Arc<Views>>,
     identity: Pubkey,
 ) -> Result<Box<dyn TransactionInlet>, BootError> {
     let own = node.take_inlet().map(|inlet| Box::new(RpcInlet(inlet)) as Box<dyn TransactionInlet>);
     let forwarder = match (&ports.cluster, views) {
-        (Some(at), Some(views)) => Forwarder::new(at.gossip, ledger.clone(), views).map_err(NodeError::Threads)?,
+        (Some(at), Some(views)) => {
+            Forwarder::new(at.gossip, links, ledger.clone(), views).map_err(NodeError::Threads)?
+        }
         _ => return Ok(own.expect("a node that is in no cluster makes blocks")),
     };
     Ok(match own {
@@ -543,12 +553,17 @@ fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
 struct Peers {
     gossip: GossipThread,
     repair: RepairThread,
+    links: PeerLinks,
 }
 
 impl Peers {
     /// Where each counts.
-    fn words(&self) -> [(&'static str, &peers::Words); 2] {
-        [(peers::GOSSIP, &self.gossip.seen.words), (peers::REPAIR, &self.repair.words)]
+    fn words(&self) -> [(&'static str, &peers::Words); 3] {
+        [
+            (peers::GOSSIP, &self.gossip.seen.words),
+            (peers::REPAIR, &self.repair.words),
+            (peers::LINKS, &self.links.words),
+        ]
     }
 
     fn start(config: &Config, ports: &Ports, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
@@ -575,18 +590,20 @@ impl Peers {
             .filter_map(|(kind, address)| Some((kind, address?)))
             .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
         let key = || SigningKey::from_seed(&chain.identity.seed);
+        let links = PeerLinks::of(config);
         let start = Start {
             address: at.gossip,
             entrypoints: peers::entrypoints(config),
             key: key(),
             own,
             ledger: Some(chain.ledger.clone()),
+            links: links.clone(),
         };
         let gossip = GossipThread::start(start).map_err(|source| JoinError::Listen { address: at.gossip, source })?;
         let server = repair::Server::new(key(), version, chain.store.reader());
-        let repair = RepairThread::start(at.serve_repair, server)
+        let repair = RepairThread::start(at.serve_repair, server, &links)
             .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
-        Ok(Self { gossip, repair })
+        Ok(Self { gossip, repair, links })
     }
 }
 

@@ -1,14 +1,16 @@
 //! What is looked at before a chain is made, opened or replayed, so that a node that cannot start says so at once.
 //!
-//! reads   the workspace of a node of the same name, the ports, the huge pages
+//! reads   the workspace of a node of the same name, the ports, the file of emulated links, the huge pages
 //! writes  nothing
 
+use hearth_pipeline::net::links::LinksWatch;
 use hearth_ring::{Observer, WorkspaceError};
 use hearth_tile::topology::Topology;
 
 use crate::boot::workspace_path;
 use crate::config::Config;
 use crate::pages::{self, PagesError};
+use crate::peers::socket::links_config;
 use crate::ports::{PortError, Ports};
 
 /// Why a node would not start.
@@ -20,6 +22,9 @@ pub enum PreflightError {
     /// A port.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// The emulated network.
+    #[error("development.links.file: {0}")]
+    Links(String),
     /// Pages.
     #[error(transparent)]
     Pages(#[from] PagesError),
@@ -29,6 +34,9 @@ pub enum PreflightError {
 pub fn check(config: &Config, topology: &Topology) -> Result<(), PreflightError> {
     nobody_has_the_name(config)?;
     Ports::of(config).check()?;
+    if let Some(links) = links_config(config) {
+        LinksWatch::open(&links).map_err(PreflightError::Links)?;
+    }
     Ok(pages::check(config, topology)?)
 }
 

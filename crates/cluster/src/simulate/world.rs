@@ -120,10 +120,7 @@ impl World {
             let link = Link { rtt_ms, jitter_ms, loss };
             let [a, b] = &between;
             check(&format!("{a} – {b}"), &link)?;
-            let place = |name: &String| {
-                let found = file.region.iter().position(|region| region.name == *name);
-                found.ok_or_else(|| unknown(name, &file.region))
-            };
+            let place = |name: &String| place(name, &file.region).map_err(|why| format!("`link`: {why}"));
             let (a, b) = (place(a)?, place(b)?);
             if links[a * count + b].replace(link).is_some() {
                 let why = if a == b { "is one region: that is [within]" } else { "is there twice" };
@@ -143,6 +140,14 @@ impl World {
     /// What is between nodes of two regions.
     pub fn link(&self, from: usize, to: usize) -> &Link {
         &self.links[from * self.regions.len() + to]
+    }
+
+    /// The number of the region of this name.
+    ///
+    /// # Errors
+    /// That there is none, and what was meant.
+    pub fn place(&self, name: &str) -> Result<usize, String> {
+        place(name, &self.regions)
     }
 
     /// The same without loss.
@@ -169,11 +174,14 @@ fn check(name: &str, link: &Link) -> Result<(), String> {
     Ok(())
 }
 
-fn unknown(name: &str, regions: &[Region]) -> String {
+fn place(name: &str, regions: &[Region]) -> Result<usize, String> {
+    if let Some(place) = regions.iter().position(|region| region.name == name) {
+        return Ok(place);
+    }
     let distance = |region: &&Region| strsim::damerau_levenshtein(name, &region.name);
     let near = regions.iter().min_by_key(distance).filter(|region| distance(region) <= 1 + name.len() / 3);
     let near = near.map_or(String::new(), |region| format!("; did you mean `{}`?", region.name));
-    format!("`link`: `{name}` is no region{near}")
+    Err(format!("`{name}` is no region{near}"))
 }
 
 #[cfg(test)]

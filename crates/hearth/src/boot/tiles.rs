@@ -22,6 +22,7 @@ use hearth_wire::Pubkey;
 
 use super::{Chain, Load, SHORTEST_SLOT_NS, reachable};
 use crate::config::Config;
+use crate::peers::socket::links_config;
 use crate::ports::Ports;
 
 /// Slots of which shreds have come and not all.
@@ -133,6 +134,7 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
         transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
         shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
+        links: links_config(config),
     }
 }
 

@@ -1,9 +1,10 @@
-//! `hearth cluster`: what becomes of a node's blocks among many nodes.
+//! `hearth cluster`: what becomes of a node's blocks among many nodes, simulated or on this machine.
 //!
 //! reads   a map of regions, a file of stakes
-//! writes  what was simulated, as text, as JSON and as a page
+//! writes  what was simulated, as text, as JSON and as a page; nodes
 //! memory  see `hearth_cluster::simulate`
 
+mod local;
 mod page;
 
 use std::fs;
@@ -30,6 +31,27 @@ pub enum Command {
     ///
     /// Exit codes: 0 done; 1 a file cannot be written; 2 the command line, the map or the stakes are wrong.
     Simulate(Box<Simulate>),
+    /// Start a cluster on this machine: a leader and followers, each a process with an address of its own, with the
+    /// latency, jitter, loss and rate of a map between them.
+    ///
+    /// Each node's configuration, log and chain are in the cluster's folder. Where there is one already, it goes on. If
+    /// a node does not come up, or it is interrupted, no node is left running.
+    ///
+    /// Exit codes: 0 all nodes serve; 1 one does not come up; 2 the command line or the map is wrong.
+    Up(local::Up),
+    /// Show what each node of the cluster does: its slot, its transactions a second, how far it is behind the leader,
+    /// its memory.
+    Status(local::Status),
+    /// Kill a node, as a power failure does.
+    Kill(local::Node),
+    /// Start a node that was killed.
+    Start(local::Node),
+    /// Cut the network between nodes, for all that goes by UDP.
+    Partition(local::Partition),
+    /// Mend all cuts.
+    Heal(local::Which),
+    /// Stop all nodes.
+    Down(local::Which),
 }
 
 /// `hearth cluster simulate`
@@ -89,6 +111,9 @@ pub enum ClusterError {
     /// The map.
     #[error(transparent)]
     World(#[from] WorldError),
+    /// A cluster on this machine.
+    #[error(transparent)]
+    Local(#[from] local::LocalError),
     /// A result has no place.
     #[error(transparent)]
     Unwritable(#[from] Unwritable),
@@ -105,13 +130,27 @@ pub enum ClusterError {
 impl ClusterError {
     /// Whether the command line or a file of it is at fault.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Plan(PlanError::Asked(_)) | Self::World(_))
+        let local = matches!(self, Self::Local(why) if why.is_wrong_use());
+        local || matches!(self, Self::Plan(PlanError::Asked(_)) | Self::World(_))
     }
 }
 
 /// Runs the command.
 pub fn run(command: &Command, say: &Say) -> Result<(), ClusterError> {
-    let Command::Simulate(options) = command;
+    match command {
+        Command::Simulate(options) => return simulate(options, say),
+        Command::Up(options) => local::up(options, say)?,
+        Command::Status(options) => local::status(options, say)?,
+        Command::Kill(options) => local::kill(options, say)?,
+        Command::Start(options) => local::start(options, say)?,
+        Command::Partition(options) => local::partition(options, say)?,
+        Command::Heal(which) => local::heal(which, say)?,
+        Command::Down(which) => local::down(which, say)?,
+    }
+    Ok(())
+}
+
+fn simulate(options: &Simulate, say: &Say) -> Result<(), ClusterError> {
     options.json.iter().chain(&options.html).try_for_each(|path| can_be_written(path))?;
     if options.calibrate {
         let all = calibrate()?;

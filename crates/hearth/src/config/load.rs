@@ -157,6 +157,11 @@ pub fn idle_keys(config: &Config) -> Vec<String> {
     if config.development.idle_slot_ms > 0 && config.development.slots == "clock" {
         found.push("`development.idle_slot_ms` does nothing while `development.slots` is `clock`".into());
     }
+    if !config.development.links.file.as_os_str().is_empty() && !config.gossip.enabled {
+        found.push(
+            "`development.links.file` does nothing without `gossip.enabled`: it is about nodes of a cluster".into(),
+        );
+    }
     let (one, slice) = (rpc.max_airdrop_lamports, rpc.max_airdrop_lamports_per_slice);
     if slice > 0 && one > slice {
         found.push(

@@ -372,10 +372,20 @@ tables! {
         pub slots: String = "clock".into(),
         /// With `on-demand`, a slot without work comes so many milliseconds after the last; 0: none does.
         pub idle_slot_ms: u64 = 0,
+        /// What is between nodes of one machine.
+        pub links: Links = Links::default(),
         /// What a new chain begins with.
         pub genesis: Genesis = Genesis::default(),
         /// The load generator of `hearth bench`.
         pub bench: Bench = Bench::default(),
+    }
+
+    /// `[development.links]`
+    pub struct Links {
+        /// File of who is where and what is cut, as `hearth cluster up` writes it: with it the node's datagrams to
+        /// each other node take as long, and get lost as often, as the file's map says of their regions. It is read
+        /// again when it changes. Empty: nothing is emulated.
+        pub file: PathBuf = PathBuf::new(),
     }
 
     /// `[development.genesis]`

@@ -8,8 +8,8 @@
 //! source  `docs/gossip.md`
 
 use std::collections::HashMap;
-use std::io::{self, ErrorKind};
-use std::net::{SocketAddrV4, UdpSocket};
+use std::io;
+use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -26,6 +26,7 @@ use hearth_wire::gossip::{ContactInfo, CrdsData, SocketKind};
 use hearth_wire::{Hash, Pubkey};
 
 use super::echo::EchoServer;
+use super::socket::{PeerLinks, PeerSocket};
 use super::talk::{Heard, Talk};
 use super::{Words, now_ms};
 
@@ -99,12 +100,14 @@ pub struct Start {
     pub own: ContactInfo,
     /// Whose stakes count; `None` before the chain is known.
     pub ledger: Option<Arc<Ledger>>,
+    /// What is between it and others, where that is emulated.
+    pub links: PeerLinks,
 }
 
 impl GossipThread {
     /// Listens.
     pub fn start(start: Start) -> io::Result<Self> {
-        let socket = UdpSocket::bind(start.address)?;
+        let socket = PeerSocket::bind(start.address, &start.links)?;
         let echo = EchoServer::start(start.address, start.own.shred_version)?;
         let config = GossipConfig {
             entrypoints: start.entrypoints,
@@ -141,7 +144,7 @@ impl Drop for GossipThread {
 }
 
 struct Driver {
-    socket: UdpSocket,
+    socket: PeerSocket,
     gossip: Gossip,
     ledger: Option<Arc<Ledger>>,
     seen: Arc<Seen>,
@@ -169,18 +172,11 @@ impl Driver {
             self.gossip.tick(now, &mut out);
             self.hear();
             let wait = self.gossip.next_tick().saturating_sub(now).clamp(1, WAIT_MAX_MS);
-            // A wait of at least a millisecond is one that the system takes.
-            let _ = self.socket.set_read_timeout(Some(Duration::from_millis(wait)));
-            match self.socket.recv_from(&mut buffer) {
-                Ok((size, from)) => self.gossip.receive(now_ms(), from, &buffer[..size], &mut out),
-                // Nothing came in time; or a datagram of ours was refused somewhere.
-                Err(error) if error.kind() != ErrorKind::Interrupted => {}
-                Err(_) => {}
+            // Else nothing came in time, or a datagram of ours was refused somewhere.
+            if let Ok((size, from)) = self.socket.receive(&mut buffer, Duration::from_millis(wait)) {
+                self.gossip.receive(now_ms(), from, &buffer[..size], &mut out);
             }
-            for (to, bytes) in out.iter() {
-                // A datagram that is not sent is one that is lost: gossip says it again.
-                let _ = self.socket.send_to(bytes, to);
-            }
+            out.iter().for_each(|(to, bytes)| self.socket.send(bytes, to.into()));
             out.clear();
             while let Some(event) = self.gossip.next_event() {
                 match event {

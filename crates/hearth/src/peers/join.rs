@@ -20,6 +20,7 @@ use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
 use hearth_wire::{Hash, Pubkey};
 
 use super::gossip::{CLIENT, GossipThread, Served, Start};
+use super::socket::PeerLinks;
 use super::{echo, now_ms};
 use crate::keys::{self, Identity};
 use crate::say::note;
@@ -96,6 +97,8 @@ pub struct Joiner<'a> {
     pub gossip: SocketAddrV4,
     /// Whom it begins with.
     pub entrypoints: Vec<SocketAddrV4>,
+    /// What its datagrams meet.
+    pub links: PeerLinks,
     /// Ctrl-C.
     pub stop: &'a StopSignal,
 }
@@ -132,6 +135,7 @@ impl Joiner<'_> {
             key: SigningKey::from_seed(&self.identity.seed),
             own,
             ledger: None,
+            links: self.links.clone(),
         };
         let thread = GossipThread::start(start);
         let thread = thread.map_err(|source| JoinError::Listen { address: self.gossip, source })?;

@@ -13,6 +13,7 @@ pub mod forward;
 pub mod gossip;
 pub mod join;
 pub mod repair;
+pub mod socket;
 pub mod talk;
 
 use std::net::SocketAddrV4;
@@ -52,7 +53,7 @@ impl ClusterPorts {
 }
 
 /// What the threads count, by the names of their regions in the workspace.
-pub fn services() -> [ServiceSpec; 3] {
+pub fn services() -> [ServiceSpec; 4] {
     let gossip = hearth_cluster::gossip::Counters::HELP.iter().map(|(name, help)| CounterSpec {
         name: (*name).into(),
         kind: CounterKind::Counter,
@@ -60,10 +61,12 @@ pub fn services() -> [ServiceSpec; 3] {
     });
     let repair = repair::Counts::DECLS.iter().map(CounterSpec::from);
     let agree = agree::Counts::DECLS.iter().map(CounterSpec::from);
+    let links = socket::Counts::DECLS.iter().map(CounterSpec::from);
     [
         ServiceSpec { name: GOSSIP.into(), counters: gossip.collect() },
         ServiceSpec { name: REPAIR.into(), counters: repair.collect() },
         ServiceSpec { name: AGREE.into(), counters: agree.collect() },
+        ServiceSpec { name: LINKS.into(), counters: links.collect() },
     ]
 }
 
@@ -73,6 +76,8 @@ pub const GOSSIP: &str = "gossip";
 pub const REPAIR: &str = "repair";
 /// That of the thread that executes, chooses among forks, and votes.
 pub const AGREE: &str = "agree";
+/// That of the emulated links of these threads' sockets.
+pub const LINKS: &str = "links";
 
 /// Where a thread counts, once the workspace is there.
 pub type Words = Arc<OnceLock<hearth_ring::Counters>>;

@@ -7,7 +7,7 @@
 //! source  –
 
 use std::io;
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -16,6 +16,7 @@ use std::time::Duration;
 pub use hearth_pipeline::shred::serve::{Counts, Server};
 use hearth_tile::CounterSet;
 
+use super::socket::{PeerLinks, PeerSocket};
 use super::{Words, now_ms};
 
 /// How often it is looked whether to stop.
@@ -31,11 +32,10 @@ pub struct RepairThread {
 
 impl RepairThread {
     /// Listens at `address`.
-    pub fn start(address: SocketAddrV4, mut server: Server) -> io::Result<Self> {
+    pub fn start(address: SocketAddrV4, mut server: Server, links: &PeerLinks) -> io::Result<Self> {
         let words = Words::default();
         let region = Arc::clone(&words);
-        let socket = UdpSocket::bind(address)?;
-        socket.set_read_timeout(Some(LOOK_EVERY))?;
+        let mut socket = PeerSocket::bind(address, links)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("serve-repair".into()).spawn(move || {
@@ -44,11 +44,9 @@ impl RepairThread {
                 if let Some(words) = region.get() {
                     server.counts.flush(words.words());
                 }
-                let Ok((size, from)) = socket.recv_from(&mut buffer) else { continue };
-                for answer in server.answer(from, &buffer[..size], now_ms()) {
-                    // What is not sent is asked for again.
-                    let _ = socket.send_to(&answer, from);
-                }
+                let Ok((size, from)) = socket.receive(&mut buffer, LOOK_EVERY) else { continue };
+                let answers = server.answer(from, &buffer[..size], now_ms());
+                answers.iter().for_each(|answer| socket.send(answer, from));
             }
         })?;
         Ok(Self { words, stop, thread: Some(thread) })

@@ -4,14 +4,19 @@
 //! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
 //!         cluster
 //!         `net_shred` ×S, elective: shreds, to the tile that takes their slot; bytes by peer, for observers
-//! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages
+//! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
+//!         emulated, what is under way there
 //! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; the
 //!         kernel's own (socket buffer full), read from the socket;
-//!         outgoing ones that the kernel refuses, or whose address cannot be reached. All counted
+//!         outgoing ones that the kernel refuses, or whose address cannot be reached; what an emulated link loses. All
+//!         counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
+
+pub mod links;
 
 use std::net::SocketAddr;
 
+use hearth_cluster::links::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
 use hearth_tile::latency::stamp;
 use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable};
@@ -20,6 +25,7 @@ use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, 
 use hearth_wire::shred::SLOT;
 
 use crate::links::{DATAGRAM_MTU, Datagram, NET_QUIC, NET_SHRED, Outgoing, PortKind, SHRED_DATAGRAM_MTU};
+use links::{LinksConfig, LinksWatch};
 
 hearth_tile::counters! {
     /// What net counts.
@@ -44,6 +50,16 @@ hearth_tile::counters! {
         send_errors: Counter,
         /// Receives that failed with an error.
         receive_errors: Counter,
+        /// Datagrams that an emulated link delayed (`development.links.file`).
+        links_delayed: Counter,
+        /// Datagrams that an emulated link lost, as its map wants it.
+        links_lost: Counter,
+        /// Datagrams not sent, since the emulated network is cut there.
+        links_cut: Counter,
+        /// Datagrams dropped because too many bytes were under way on emulated links.
+        dropped_links_full: Counter,
+        /// Files of emulated links that were wrong, so that what the last one said stayed.
+        links_files_refused: Counter,
     }
 }
 
@@ -56,6 +72,8 @@ pub struct Config {
     pub shreds: Option<ShredPorts>,
     /// Kernel buffer asked for per socket and direction, bytes.
     pub socket_buffer_bytes: usize,
+    /// What is between this node and others of this machine; `None` where nothing is emulated.
+    pub links: Option<LinksConfig>,
 }
 
 /// Where transactions come.
@@ -92,29 +110,51 @@ pub struct Net {
     quic: Vec<Port>,
     shred: Vec<Port>,
     unsent: Vec<Unsent>,
+    /// What is on its way to others, where links are emulated.
+    links: Option<Box<Links>>,
     /// When the batch was received.
     received_us: u32,
     last_poll_ns: u64,
     next: usize,
 }
 
-struct Unsent {
-    to: SocketAddr,
-    port: PortKind,
-    segment: u16,
-    data: Vec<u8>,
+/// What is to be sent, by the port it goes from.
+type Unsent = Datagrams<PortKind>;
+
+/// Counts what the kernel did not take.
+fn refused(unsent: &Unsent, error: &std::io::Error, count: &mut Counters) {
+    match is_unreachable(error) {
+        true => count.dropped_unreachable += unsent.count(),
+        false => count.send_errors += 1,
+    }
 }
 
-impl Unsent {
-    fn datagrams(&self) -> u64 {
-        if self.segment == 0 { 1 } else { self.data.len().div_ceil(self.segment.into()) as u64 }
+/// An emulated network, and its file.
+struct Links {
+    emulator: Emulator<PortKind>,
+    watch: LinksWatch,
+    look_at_ns: u64,
+}
+
+impl Links {
+    fn open(config: &LinksConfig, seed: u64) -> Result<Box<Self>, String> {
+        let (watch, rules) = LinksWatch::open(config)?;
+        Ok(Box::new(Self { emulator: Emulator::new(rules, seed), watch, look_at_ns: 0 }))
     }
 
-    /// Counts what the kernel did not take.
-    fn refused(&self, error: &std::io::Error, count: &mut Counters) {
-        match is_unreachable(error) {
-            true => count.dropped_unreachable += self.datagrams(),
-            false => count.send_errors += 1,
+    /// Reads the file again if it has changed, and tells what became of datagrams.
+    fn housekeep(&mut self, now_ns: u64, count: &mut Counters) {
+        let told = self.emulator.counters;
+        (count.links_delayed, count.links_lost) = (told.delayed, told.lost);
+        (count.links_cut, count.dropped_links_full) = (told.cut, told.full);
+        if now_ns < self.look_at_ns {
+            return;
+        }
+        self.look_at_ns = now_ns + links::LOOK_NS;
+        match self.watch.look() {
+            None => {}
+            Some(Ok(rules)) => self.emulator.set_rules(rules),
+            Some(Err(_)) => count.links_files_refused += 1,
         }
     }
 }
@@ -146,6 +186,9 @@ impl Tile for Net {
             sockets.push((PortKind::Tvu, bind(ports.tvu, "the port of shreds")?));
             sockets.push((PortKind::Repair, bind(ports.repair, "the port of repair")?));
         }
+        let seed = host.entropy();
+        let links = config.links.as_ref().map(|links| Links::open(links, seed)).transpose();
+        let links = links.map_err(|why| host.error(format!("development.links.file: {why}")))?;
         let (quic, shred) = (host.outputs(NET_QUIC), host.outputs(NET_SHRED));
         let fits = quic.is_empty() == config.transactions.is_none() && shred.is_empty() == config.shreds.is_none();
         if !fits || sockets.is_empty() {
@@ -161,6 +204,7 @@ impl Tile for Net {
             quic,
             shred,
             unsent: Vec::new(),
+            links,
             received_us: 0,
             last_poll_ns: 0,
             next: 0,
@@ -171,9 +215,13 @@ impl Tile for Net {
         if self.unsent.len() < MAX_UNSENT { Filter::Take } else { Filter::Later }
     }
 
-    fn on_frag(&mut self, frag: Frag<'_>, _: &mut Out<'_, Self>) {
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         let Outgoing { to, port, segment, data } = Outgoing::read(frag.payload());
-        self.unsent.push(Unsent { to, port, segment, data: data.to_vec() });
+        let unsent = Unsent { to, segment, data: data.to_vec(), tag: port };
+        self.unsent.extend(match &mut self.links {
+            None => Some(unsent),
+            Some(links) => links.emulator.offer(out.now(), unsent),
+        });
     }
 
     fn end_burst(&mut self, out: &mut Out<'_, Self>) {
@@ -182,6 +230,11 @@ impl Tile for Net {
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         self.last_poll_ns = out.now();
+        if let Some(links) = &mut self.links {
+            let room = MAX_UNSENT.saturating_sub(self.unsent.len());
+            let emulator = &mut links.emulator;
+            self.unsent.extend((0..room).map_while(|_| emulator.due(self.last_poll_ns)));
+        }
         let sent = !self.unsent.is_empty() && self.send(out);
         let received = match self.resume.take() {
             Some((socket, datagram)) => self.publish(socket, datagram, out),
@@ -192,11 +245,16 @@ impl Tile for Net {
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
         out.count.dropped_by_kernel = self.sockets.iter().map(|(_, s)| s.kernel_drops()).sum();
+        if let Some(links) = &mut self.links {
+            links.housekeep(out.now(), out.count);
+        }
     }
 
     fn wait_for(&self) -> WaitFor {
         // A full kernel buffer is no event to wait for: look again soon.
-        let deadline = (!self.unsent.is_empty()).then_some(self.last_poll_ns + RETRY_NS);
+        let retry = (!self.unsent.is_empty()).then_some(self.last_poll_ns + RETRY_NS);
+        let due = self.links.as_ref().and_then(|links| links.emulator.next_ns());
+        let deadline = retry.into_iter().chain(due).min();
         // With a batch in hand no socket is read: it waits for room, which its readers announce.
         let sockets = if self.resume.is_some() { &[][..] } else { &self.sockets };
         WaitFor { readable: sockets.iter().map(|(_, s)| s.raw_fd()).collect(), deadline }
@@ -251,9 +309,9 @@ impl Net {
     fn send(&mut self, out: &mut Out<'_, Self>) -> bool {
         let mut done = 0;
         while done < self.unsent.len() {
-            let port = self.unsent[done].port;
+            let port = self.unsent[done].tag;
             // A run of the same port is one call.
-            let run = self.unsent[done..].iter().take_while(|u| u.port == port);
+            let run = self.unsent[done..].iter().take_while(|u| u.tag == port);
             let batch: Vec<Message<'_>> = run
                 .map(|u| Message { to: u.to, data: &u.data, segment: (u.segment > 0).then_some(u.segment) })
                 .collect();
@@ -262,14 +320,14 @@ impl Net {
                 Ok(0) => break,
                 Ok(sent) => {
                     for u in &self.unsent[done..done + sent] {
-                        out.count.sent += u.datagrams();
+                        out.count.sent += u.count();
                         out.count.sent_bytes += u.data.len() as u64;
                         out.sent_to(u.to, u.data.len());
                     }
                     done += sent;
                 }
                 Err(error) => {
-                    self.unsent[done].refused(&error, out.count);
+                    refused(&self.unsent[done], &error, out.count);
                     done += 1;
                 }
             }

@@ -280,3 +280,53 @@ fn bytes_are_told_by_peer_in_both_directions() {
     let carried: usize = rig.take(NET_QUIC).iter().map(|(_, payload)| payload.len()).sum();
     assert_eq!(carried as u64, total.received + count.received * Datagram::HEADER as u64);
 }
+
+#[test]
+fn an_emulated_link_takes_its_time_and_may_be_cut() {
+    let folder = std::env::temp_dir().join(format!("hearth-net-links-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("links.toml");
+    let nodes = "node = [{ address = \"127.0.0.2\", region = \"London\" }, \
+        { address = \"127.0.0.1\", region = \"Singapore\" }]\n";
+    std::fs::write(&file, nodes).unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let config = Config {
+        transactions: Some(TransactionPorts { quic: any, udp: any }),
+        socket_buffer_bytes: 1 << 20,
+        links: Some(LinksConfig { file: file.clone(), own: [127, 0, 0, 2].into() }),
+        ..Config::default()
+    };
+    let mut rig = Rig::<Net>::new(&config, &[QUIC_NET], &[NET_QUIC]);
+    let receiver = sender();
+    let mut batch = RecvBatch::new(4);
+    let give = |rig: &mut Rig<Net>| {
+        let mut frag = vec![7; Outgoing::HEADER + 100];
+        Outgoing::write_header(&mut frag, (receiver.local_addr(), PortKind::Quic), 0, 100);
+        rig.give(QUIC_NET, 0, &frag);
+        rig.turn();
+        rig.turn();
+    };
+    give(&mut rig);
+    assert_eq!(rig.count().sent, 0);
+    let due = rig.tile().wait_for().deadline.expect("something is on its way");
+    // Half of 175 ms, the jitter's mean a millisecond.
+    rig.advance(Duration::from_millis(87));
+    rig.turn();
+    assert_eq!((rig.count().sent, receiver.receive(&mut batch).unwrap()), (0, 0));
+    rig.advance(Duration::from_millis(12));
+    turn_until(&mut rig, "it is sent", |rig| rig.count().sent == 1);
+    assert!(due > 87_000_000 && rig.tile().wait_for().deadline.is_none());
+    turn_until(&mut rig, "it comes", |_| receiver.receive(&mut batch).unwrap() == 1);
+    // The file changes: the link is cut.
+    std::fs::write(folder.join("new"), format!("{nodes}cut = [{{ between = [[\"127.0.0.1\"], [\"127.0.0.2\"]] }}]\n"))
+        .unwrap();
+    std::fs::rename(folder.join("new"), &file).unwrap();
+    rig.advance(Duration::from_millis(300));
+    turn_until(&mut rig, "the file is read", |rig| {
+        rig.advance(Duration::from_millis(2));
+        give(rig);
+        rig.count().links_cut > 0
+    });
+    assert!(rig.count().links_delayed >= 1 && rig.count().links_files_refused == 0);
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -7,7 +7,7 @@
 //! source  `voting_service.rs`, `cluster_info_vote_listener.rs` of `solana-core` 4.2
 
 use std::io;
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 
 use hearth_cluster::consensus::TowerVote;
@@ -18,6 +18,8 @@ use hearth_ledger::{Ledger, Lockout};
 use hearth_wire::{Hash, Pubkey, Txn};
 
 use crate::boot::signatures_are_valid;
+use crate::peers::forward::Way;
+use crate::peers::socket::PeerLinks;
 
 /// Slots of a leader in a row.
 const TURN: u64 = 4;
@@ -28,7 +30,7 @@ pub struct Voter {
     key: SigningKey,
     /// The account that it votes with.
     pub account: Pubkey,
-    socket: UdpSocket,
+    way: Way,
     views: Arc<Views>,
     /// Where the node itself takes transactions.
     own: SocketAddrV4,
@@ -36,11 +38,15 @@ pub struct Voter {
 
 impl Voter {
     /// A voter that sends from the address at which the node itself takes transactions, `own`.
-    pub fn new(key: SigningKey, account: Pubkey, views: Arc<Views>, own: SocketAddrV4) -> io::Result<Self> {
-        let socket = UdpSocket::bind((*own.ip(), 0))?;
-        // Leaders that do not read must not hold the votes of this node up.
-        socket.set_nonblocking(true)?;
-        Ok(Self { node: key.public_key(), key, account, socket, views, own })
+    pub fn new(
+        key: SigningKey,
+        account: Pubkey,
+        views: Arc<Views>,
+        links: &PeerLinks,
+        own: SocketAddrV4,
+    ) -> io::Result<Self> {
+        let way = Way::open(own, links)?;
+        Ok(Self { node: key.public_key(), key, account, way, views, own })
     }
 
     /// The transaction that tells a tower.
@@ -66,7 +72,7 @@ impl Voter {
             let to = if leader == self.node { Some(self.own) } else { others.and_then(|(_, tpu, vote)| vote.or(*tpu)) };
             if let Some(to) = to.filter(|to| sent != Some(*to)) {
                 // One that is lost is sent again, by consensus, when it does not land.
-                let _ = self.socket.send_to(transaction, to);
+                let _ = self.way.send(transaction, to);
                 sent = Some(to);
             }
         }

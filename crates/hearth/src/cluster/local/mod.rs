@@ -1,0 +1,366 @@
+//! A cluster on this machine: each node a process with an address of its own, and an emulated network between them.
+//!
+//! reads   a map, `cluster.json` in the cluster's folder
+//! writes  that folder; processes
+//! memory  a few lines a node
+//!
+//! The walk: [`member`] (who is where, and the files) → [`start`] (processes up and down) → [`status`]; cuts of the
+//! network are lines in a file that the nodes read again.
+
+pub mod member;
+mod process;
+pub mod start;
+pub mod status;
+
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use hearth_cluster::links::Cut;
+use hearth_cluster::simulate::WorldError;
+
+use crate::boot;
+use crate::config::{self, Config};
+use crate::node_rpc::RpcError;
+use crate::say::Say;
+use crate::stop::StopSignal;
+use member::{Cluster, NODES_MAX, Plan};
+use start::Started;
+
+/// How many nodes there are where nobody says: those of the demonstration.
+pub const NODES: usize = 10;
+
+/// Which cluster.
+#[derive(Args)]
+pub struct Which {
+    /// The cluster's name, by which its folder and its nodes' shared memory are named.
+    #[arg(long, value_name = "NAME", default_value = "cluster")]
+    pub name: String,
+    /// The cluster's folder [default: `.hearth/NAME`].
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+}
+
+/// `hearth cluster up`
+#[derive(Args)]
+pub struct Up {
+    /// Which.
+    #[command(flatten)]
+    pub which: Which,
+    /// Nodes, the leader among them [default: 10, or those of the folder].
+    #[arg(long, value_name = "N", value_parser = nodes)]
+    pub nodes: Option<usize>,
+    /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore].
+    #[arg(long, value_name = "FILE")]
+    pub map: Option<PathBuf>,
+    /// The first node's address, a loopback one; the others have the next ones.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.2")]
+    pub address: Ipv4Addr,
+    /// Begin anew: delete what is in the cluster's folder.
+    #[arg(long)]
+    pub reset: bool,
+}
+
+/// A command about one node.
+#[derive(Args)]
+pub struct Node {
+    /// Which cluster.
+    #[command(flatten)]
+    pub which: Which,
+    /// The node: its name or its number.
+    pub node: String,
+}
+
+/// `hearth cluster status`
+#[derive(Args)]
+pub struct Status {
+    /// Which cluster.
+    #[command(flatten)]
+    pub which: Which,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `hearth cluster partition`
+#[derive(Args)]
+pub struct Partition {
+    /// Which cluster.
+    #[command(flatten)]
+    pub which: Which,
+    /// `A|B`: nodes and regions of each side, with commas between them. `A` alone is cut off from all others.
+    #[arg(value_name = "A|B")]
+    pub sides: String,
+}
+
+fn nodes(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (2..=NODES_MAX).contains(number));
+    number.ok_or_else(|| format!("it is not from 2 to {NODES_MAX}"))
+}
+
+/// Why a command about a cluster on this machine fails.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    /// The command line.
+    #[error("{0}")]
+    Option(String),
+    /// The map.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// A file.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file, or the folder.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of the cluster's folder.
+    #[error("{}: {why}", path.display())]
+    State {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No cluster.
+    #[error("there is no cluster in {}; `hearth cluster up` starts one (--name, --folder)", .0.display())]
+    Nobody(PathBuf),
+    /// A process.
+    #[error("cannot start {node}: {source}")]
+    Start {
+        /// Which node.
+        node: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A node ended.
+    #[error("{node} has ended. The last that it said:{said}")]
+    Ended {
+        /// Which.
+        node: String,
+        /// The last lines of its log.
+        said: String,
+    },
+    /// A node does not serve.
+    #[error("{node} does not answer, {seconds} s after its start. The last that it said:{said}")]
+    Silent {
+        /// Which.
+        node: String,
+        /// How long it had.
+        seconds: u64,
+        /// The last lines of its log.
+        said: String,
+    },
+    /// Ctrl-C.
+    #[error("stopped")]
+    Stopped,
+    /// The cores.
+    #[error(transparent)]
+    Cores(#[from] boot::BootError),
+    /// The RPC.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// The signals.
+    #[error("cannot wait for signals: {0}")]
+    Signals(io::Error),
+}
+
+impl LocalError {
+    /// Whether the command line or a file of it is at fault.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(self, Self::Option(_) | Self::World(_))
+    }
+}
+
+impl Which {
+    /// The folder.
+    pub fn folder(&self) -> PathBuf {
+        self.folder.clone().unwrap_or_else(|| Path::new(".hearth").join(&self.name))
+    }
+
+    /// The cluster that is there.
+    pub fn read(&self) -> Result<Cluster, LocalError> {
+        Cluster::read(&self.folder())?.ok_or_else(|| LocalError::Nobody(self.folder()))
+    }
+
+    fn check(&self) -> Result<(), LocalError> {
+        let named = Config { name: self.name.clone(), ..Config::default() };
+        config::check(&named).map_err(|(_, what)| LocalError::Option(format!("--name: {what}")))
+    }
+}
+
+/// The cores that nodes may have.
+pub fn cores() -> Result<Vec<usize>, LocalError> {
+    Ok(boot::cores(&Config::default())?.allowed)
+}
+
+/// `hearth cluster up`
+pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
+    let stop = StopSignal::install().map_err(LocalError::Signals)?;
+    let mut cluster = prepare(options, false)?;
+    start_all(&mut cluster, &stop, say)?;
+    say.text(status::table(&cluster, &status::rows(&cluster)));
+    let leader = cluster.leader();
+    say.line(format_args!("dashboard  {}/dashboard", leader.rpc()));
+    say.line(format_args!("logs       {}/NODE/log", cluster.folder.display()));
+    Ok(())
+}
+
+/// The cluster of a folder as the options want it, or a new one.
+pub fn prepare(options: &Up, lifted: bool) -> Result<Cluster, LocalError> {
+    options.which.check()?;
+    let folder = options.which.folder();
+    let found = Cluster::read(&folder)?;
+    if let Some(found) = &found {
+        if !found.running(true).is_empty() && found.running(false).is_empty() {
+            let folder = folder.display();
+            return Err(LocalError::Option(format!("the cluster in {folder} runs; `hearth cluster down` stops it")));
+        }
+        if options.reset {
+            let mut old = found.clone();
+            old.stop(&old.running(true));
+            fs::remove_dir_all(&folder).map_err(|source| LocalError::Write { path: folder.clone(), source })?;
+        }
+    }
+    match found.filter(|_| !options.reset) {
+        Some(found) => {
+            let has = found.nodes.len();
+            if options.map.is_some() || options.nodes.is_some_and(|nodes| nodes != has) {
+                return Err(LocalError::Option(format!(
+                    "there is a cluster of {has} nodes in {}; --reset begins a new one",
+                    folder.display()
+                )));
+            }
+            Ok(found)
+        }
+        None => {
+            let plan = Plan {
+                name: &options.which.name,
+                nodes: options.nodes.unwrap_or(NODES),
+                map: options.map.as_deref(),
+                address: options.address,
+                lifted,
+            };
+            Cluster::create(&folder, &plan, &cores()?)
+        }
+    }
+}
+
+/// Starts what does not run, the leader first. If one does not come up, those that were started are stopped.
+pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &Say) -> Result<(), LocalError> {
+    let (leader, followers): (Vec<usize>, Vec<usize>) =
+        cluster.running(false).into_iter().partition(|number| *number == 0);
+    let mut started = Started::of(cluster);
+    if !leader.is_empty() {
+        say.line("starting the leader");
+        started.start(&leader, stop)?;
+    }
+    say.line(format_args!("starting {} followers", followers.len()));
+    started.start(&followers, stop)?;
+    started.keep();
+    Ok(())
+}
+
+/// `hearth cluster status`
+pub fn status(options: &Status, say: &Say) -> Result<(), LocalError> {
+    let cluster = options.which.read()?;
+    let rows = status::rows(&cluster);
+    match options.json {
+        true => say.line(format_args!("{:#}", serde_json::json!(rows))),
+        false => say.text(status::table(&cluster, &rows)),
+    }
+    Ok(())
+}
+
+fn one(cluster: &Cluster, name: &str) -> Result<usize, LocalError> {
+    match cluster.select(name)?[..] {
+        [number] => Ok(number),
+        _ => Err(LocalError::Option(format!("`{name}` is several nodes, or none"))),
+    }
+}
+
+/// `hearth cluster kill`
+pub fn kill(options: &Node, say: &Say) -> Result<(), LocalError> {
+    let mut cluster = options.which.read()?;
+    let number = one(&cluster, &options.node)?;
+    let name = cluster.nodes[number].name.clone();
+    if !cluster.running(true).contains(&number) {
+        return Err(LocalError::Option(format!("{name} does not run")));
+    }
+    cluster.kill(number);
+    say.line(format_args!("{name} is killed; `hearth cluster start {name}` brings it back"));
+    Ok(())
+}
+
+/// `hearth cluster start`
+pub fn start(options: &Node, say: &Say) -> Result<(), LocalError> {
+    let stop = StopSignal::install().map_err(LocalError::Signals)?;
+    let mut cluster = options.which.read()?;
+    let number = one(&cluster, &options.node)?;
+    let name = cluster.nodes[number].name.clone();
+    if cluster.running(true).contains(&number) {
+        return Err(LocalError::Option(format!("{name} runs already")));
+    }
+    let mut started = Started::of(&mut cluster);
+    started.start(&[number], &stop)?;
+    started.keep();
+    say.line(format_args!("{name} serves at {}", cluster.nodes[number].rpc()));
+    Ok(())
+}
+
+/// `hearth cluster partition`
+pub fn partition(options: &Partition, say: &Say) -> Result<(), LocalError> {
+    let cluster = options.which.read()?;
+    let (a, b) = match options.sides.split_once('|') {
+        Some((a, b)) => (cluster.select(a)?, cluster.select(b)?),
+        None => {
+            let a = cluster.select(&options.sides)?;
+            let b = (0..cluster.nodes.len()).filter(|number| !a.contains(number)).collect();
+            (a, b)
+        }
+    };
+    if a.is_empty() || b.is_empty() || a.iter().any(|number| b.contains(number)) {
+        let sides = &options.sides;
+        return Err(LocalError::Option(format!("`{sides}`: each side needs a node, and no node can be on both")));
+    }
+    let addresses = |side: &[usize]| side.iter().map(|number| cluster.nodes[*number].address).collect();
+    let mut cuts = cluster.cuts()?;
+    cuts.push(Cut { between: [addresses(&a), addresses(&b)] });
+    cluster.cut(cuts)?;
+    let names = |side: &[usize]| side.iter().map(|at| cluster.nodes[*at].name.as_str()).collect::<Vec<_>>().join(" ");
+    say.line(format_args!("cut: {} | {}; `hearth cluster heal` mends it", names(&a), names(&b)));
+    Ok(())
+}
+
+/// `hearth cluster heal`
+pub fn heal(which: &Which, say: &Say) -> Result<(), LocalError> {
+    let cluster = which.read()?;
+    let count = cluster.cuts()?.len();
+    cluster.cut(vec![])?;
+    say.line(format_args!("{count} cuts are mended"));
+    Ok(())
+}
+
+/// `hearth cluster down`
+pub fn down(which: &Which, say: &Say) -> Result<(), LocalError> {
+    let mut cluster = which.read()?;
+    let running = cluster.running(true);
+    let all: Vec<usize> = (0..cluster.nodes.len()).collect();
+    let killed = cluster.stop(&all);
+    cluster.save()?;
+    let told =
+        if killed > 0 { format!(", {killed} of them killed, as they did not end in time") } else { String::new() };
+    say.line(format_args!("{} nodes are stopped{told}", running.len()));
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Starting and stopping the nodes of a cluster.
+//!
+//! reads   `cluster.json`, what nodes answer, their logs when they end
+//! writes  processes, and their numbers in `cluster.json`
+//! memory  the end of a log
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::LocalError;
+use super::member::Cluster;
+use super::process::Process;
+use crate::node_rpc::Rpc;
+use crate::say::note;
+use crate::stop::StopSignal;
+
+/// How long a node has until it serves.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long nodes have to end when they are asked to.
+const GRACE: Duration = Duration::from_secs(15);
+/// How long a process that was killed may still be seen.
+const KILLED: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Lines of the log of a node that ended.
+const LOG_LINES: usize = 12;
+
+/// Nodes that are stopped again unless all goes well.
+pub struct Started<'a> {
+    cluster: &'a mut Cluster,
+    numbers: Vec<usize>,
+}
+
+impl<'a> Started<'a> {
+    /// None yet.
+    pub fn of(cluster: &'a mut Cluster) -> Self {
+        Self { cluster, numbers: vec![] }
+    }
+
+    /// Starts nodes that do not run, and waits until each serves.
+    pub fn start(&mut self, numbers: &[usize], stop: &StopSignal) -> Result<(), LocalError> {
+        for &number in numbers {
+            let node = &self.cluster.nodes[number];
+            let (config, log) = (self.cluster.config(node), self.cluster.log(node));
+            let process = Process::start(&config, &log);
+            let process = process.map_err(|source| LocalError::Start { node: node.name.clone(), source })?;
+            self.cluster.nodes[number].process = Some(process);
+            self.numbers.push(number);
+            self.cluster.save()?;
+        }
+        numbers.iter().try_for_each(|number| self.wait(*number, stop))
+    }
+
+    /// All went well: they stay.
+    pub fn keep(mut self) {
+        self.numbers.clear();
+    }
+
+    fn wait(&self, number: usize, stop: &StopSignal) -> Result<(), LocalError> {
+        let node = &self.cluster.nodes[number];
+        let mut rpc = Rpc::at(&node.rpc())?;
+        let begun = Instant::now();
+        loop {
+            if stop.is_set() {
+                return Err(LocalError::Stopped);
+            }
+            if !node.process.is_some_and(|process| process.is_alive()) {
+                return Err(LocalError::Ended { node: node.name.clone(), said: self.cluster.last_words(number) });
+            }
+            if rpc.call("getSlot", json!([])).is_ok() {
+                return Ok(());
+            }
+            if begun.elapsed() > PATIENCE {
+                let (node, said) = (node.name.clone(), self.cluster.last_words(number));
+                return Err(LocalError::Silent { node, seconds: PATIENCE.as_secs(), said });
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+impl Drop for Started<'_> {
+    fn drop(&mut self) {
+        if self.numbers.is_empty() {
+            return;
+        }
+        note("the nodes that were started are stopped");
+        let numbers = std::mem::take(&mut self.numbers);
+        self.cluster.stop(&numbers);
+        // What is wrong was said already.
+        let _ = self.cluster.save();
+    }
+}
+
+impl Cluster {
+    /// The numbers of the nodes that run, or that do not.
+    pub fn running(&self, running: bool) -> Vec<usize> {
+        let runs = |number: &usize| self.nodes[*number].process.is_some_and(|process| process.is_alive());
+        (0..self.nodes.len()).filter(|number| runs(number) == running).collect()
+    }
+
+    /// Stops nodes: asks them, and kills those that do not end in time; gives how many these were.
+    pub fn stop(&mut self, numbers: &[usize]) -> usize {
+        let processes: Vec<Process> = numbers.iter().filter_map(|number| self.nodes[*number].process).collect();
+        processes.iter().for_each(|process| process.signal(Signal::TERM));
+        wait_for(&processes, GRACE);
+        let left: Vec<Process> = processes.into_iter().filter(Process::is_alive).collect();
+        left.iter().for_each(|process| process.signal(Signal::KILL));
+        wait_for(&left, KILLED);
+        for &number in numbers {
+            // A node that was killed has left its workspace behind.
+            let _ = fs::remove_file(self.workspace(&self.nodes[number]));
+            self.nodes[number].process = None;
+        }
+        left.len()
+    }
+
+    /// Kills a node.
+    pub fn kill(&mut self, number: usize) {
+        if let Some(process) = self.nodes[number].process {
+            process.signal(Signal::KILL);
+            wait_for(&[process], KILLED);
+        }
+    }
+
+    /// The last lines of a node's log.
+    fn last_words(&self, number: usize) -> String {
+        let text = fs::read_to_string(self.log(&self.nodes[number])).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| format!("\n  {line}")).collect()
+    }
+}
+
+fn wait_for(processes: &[Process], patience: Duration) {
+    let begun = Instant::now();
+    while processes.iter().any(Process::is_alive) && begun.elapsed() < patience {
+        std::thread::sleep(LOOK_EVERY);
+    }
+}

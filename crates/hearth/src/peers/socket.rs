@@ -1,0 +1,196 @@
+//! The socket of a thread of the cluster: plain UDP, or an emulated network before it.
+//!
+//! reads   datagrams; the file of emulated links, where there is one
+//! writes  datagrams, each when it is due
+//! memory  what is under way on emulated links
+//! drops   what emulated links lose, counted for all these sockets together
+//! source  `docs/cluster.md`
+
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use hearth_cluster::links::{Counters, Datagrams, Emulator};
+use hearth_pipeline::net::links::{LOOK_NS, LinksConfig, LinksWatch};
+
+use super::Words;
+use crate::config::Config;
+use crate::say::note;
+
+hearth_tile::counters! {
+    /// What emulated links did to datagrams of gossip, of repair's server and of transactions that are sent on.
+    pub struct Counts {
+        /// Datagrams that an emulated link delayed.
+        delayed: Counter,
+        /// Datagrams that an emulated link lost, as its map wants it.
+        lost: Counter,
+        /// Datagrams not sent, since the emulated network is cut there.
+        cut: Counter,
+        /// Datagrams dropped because too many bytes were under way on emulated links.
+        dropped_full: Counter,
+    }
+}
+
+/// The shortest wait that the system takes for one.
+const WAIT_MIN: Duration = Duration::from_millis(1);
+
+/// Emulated links of a node, for each of its sockets; none where none are configured.
+#[derive(Clone, Default)]
+pub struct PeerLinks {
+    config: Option<LinksConfig>,
+    /// Where all sockets count.
+    pub words: Words,
+}
+
+impl PeerLinks {
+    /// Those of a configuration.
+    pub fn of(config: &Config) -> Self {
+        Self { config: links_config(config), words: Words::default() }
+    }
+}
+
+/// The file of a configuration, and who reads it.
+pub fn links_config(config: &Config) -> Option<LinksConfig> {
+    let file = config.expand(&config.development.links.file);
+    let own = config.gossip.bind_address.parse().expect("checked when the configuration was read");
+    (config.gossip.enabled && !file.as_os_str().is_empty()).then_some(LinksConfig { file, own })
+}
+
+/// The socket.
+pub struct PeerSocket {
+    socket: UdpSocket,
+    links: Option<Box<Linked>>,
+}
+
+struct Linked {
+    emulator: Emulator<()>,
+    watch: LinksWatch,
+    begun: Instant,
+    look_at_ns: u64,
+    told: Counters,
+    words: Words,
+}
+
+impl PeerSocket {
+    /// Binds it.
+    pub fn bind(address: SocketAddrV4, links: &PeerLinks) -> io::Result<Self> {
+        let open = |config: &LinksConfig| {
+            let (watch, rules) = LinksWatch::open(config).map_err(io::Error::other)?;
+            let mut seed = [0; 8];
+            hearth_tile::sys::random::fill(&mut seed);
+            let emulator = Emulator::new(rules, u64::from_ne_bytes(seed));
+            let (begun, told, words) = (Instant::now(), Counters::default(), links.words.clone());
+            Ok::<_, io::Error>(Box::new(Linked { emulator, watch, begun, look_at_ns: 0, told, words }))
+        };
+        Ok(Self { socket: UdpSocket::bind(address)?, links: links.config.as_ref().map(open).transpose()? })
+    }
+
+    /// Sends a datagram, now or when it is due. One that is not sent is one that is lost: whoever sends here says it
+    /// again.
+    pub fn send(&mut self, bytes: &[u8], to: SocketAddr) {
+        match &mut self.links {
+            None => drop(self.socket.send_to(bytes, to)),
+            Some(links) => {
+                let datagram = Datagrams { to, data: bytes.to_vec(), segment: 0, tag: () };
+                if let Some(now) = links.emulator.offer(links.now_ns(), datagram) {
+                    let _ = self.socket.send_to(&now.data, now.to);
+                }
+            }
+        }
+    }
+
+    /// Sends what is due, and waits for a datagram: for so long at most, and no longer than until the next is due.
+    pub fn receive(&mut self, buffer: &mut [u8], wait: Duration) -> io::Result<(usize, SocketAddr)> {
+        let wait = self.turn().map_or(wait, |due| wait.min(due)).max(WAIT_MIN);
+        self.socket.set_read_timeout(Some(wait))?;
+        self.socket.recv_from(buffer)
+    }
+
+    /// Sends what is due; how long it is to the next, if anything is under way.
+    pub fn turn(&mut self) -> Option<Duration> {
+        let links = self.links.as_mut()?;
+        let now = links.now_ns();
+        while let Some(due) = links.emulator.due(now) {
+            let _ = self.socket.send_to(&due.data, due.to);
+        }
+        links.housekeep(now);
+        links.emulator.next_ns().map(|next| Duration::from_nanos(next.saturating_sub(now)))
+    }
+
+    /// Sends a datagram at once; whether the system took it.
+    pub fn send_now(&self, bytes: &[u8], to: SocketAddr) -> bool {
+        self.socket.send_to(bytes, to).is_ok()
+    }
+
+    /// Whether links are emulated.
+    pub fn is_emulated(&self) -> bool {
+        self.links.is_some()
+    }
+}
+
+impl Linked {
+    fn now_ns(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
+    }
+
+    fn housekeep(&mut self, now_ns: u64) {
+        if now_ns < self.look_at_ns {
+            return;
+        }
+        self.look_at_ns = now_ns + LOOK_NS;
+        match self.watch.look() {
+            None => {}
+            Some(Ok(rules)) => self.emulator.set_rules(rules),
+            Some(Err(why)) => note(format_args!("notice: the links stay as they were: {why}")),
+        }
+        let Some(words) = self.words.get() else { return };
+        let (now, before) = (self.emulator.counters, std::mem::replace(&mut self.told, self.emulator.counters));
+        let grown =
+            [now.delayed - before.delayed, now.lost - before.lost, now.cut - before.cut, now.full - before.full];
+        words.words().iter().zip(grown).for_each(|(word, by)| {
+            word.fetch_add(by, Relaxed);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    /// A socket of 127.0.0.1 whose links to itself have this delay.
+    fn socket(folder: &std::path::Path, rtt_ms: f64) -> PeerSocket {
+        let map = format!(
+            "region = [{{ name = \"A\", weight = 1, rate_gbps = 1 }}, {{ name = \"B\", weight = 1, rate_gbps = 1 }}]\n\
+             within = {{ rtt_ms = 0, jitter_ms = 0, loss = 0 }}\n\
+             link = [{{ between = [\"A\", \"B\"], rtt_ms = {rtt_ms}, jitter_ms = 0, loss = 0 }}]\n"
+        );
+        std::fs::write(folder.join("map.toml"), map).unwrap();
+        let nodes = "map = \"map.toml\"\nnode = [{ address = \"127.0.0.2\", region = \"A\" }, \
+                     { address = \"127.0.0.1\", region = \"B\" }]\n";
+        std::fs::write(folder.join("links.toml"), nodes).unwrap();
+        let config = LinksConfig { file: folder.join("links.toml"), own: Ipv4Addr::new(127, 0, 0, 2) };
+        let links = PeerLinks { config: Some(config), words: Words::default() };
+        PeerSocket::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &links).unwrap()
+    }
+
+    #[test]
+    fn a_datagram_comes_no_earlier_than_its_link_lets_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut socket = socket(folder.path(), 60.0);
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        receiver.set_nonblocking(true).unwrap();
+        let (begun, mut buffer) = (Instant::now(), [0; 16]);
+        socket.send(b"later", receiver.local_addr().unwrap());
+        while receiver.recv(&mut buffer).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it never comes");
+            // Nobody sends anything here: it waits, and is back when something is due.
+            assert!(socket.receive(&mut [0; 16], Duration::from_secs(5)).is_err());
+        }
+        let took = begun.elapsed();
+        assert!(took >= Duration::from_millis(30) && took < Duration::from_secs(5), "{took:?}");
+        assert_eq!(&buffer[..5], b"later");
+    }
+}
