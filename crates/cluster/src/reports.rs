@@ -1,10 +1,10 @@
 //! What tiles and threads tell each other of single slots.
 //!
 //! reads   contradictions of leaders and slots that are whole, from the shred tiles; duplicates, from gossip's thread;
-//!         blocks to be dumped, from consensus
+//!         blocks to be dumped and own ones to be sent again, from consensus
 //! writes  the same: contradictions and whole slots to gossip's thread, duplicates to consensus, dumps to the shred tile
-//!         that takes the slot
-//! memory  [`CONTRADICTIONS_MAX`] × 2.5 KB, [`SLOTS_MAX`] × 8 B twice, [`DUMPS_MAX`] × 48 B
+//!         that takes the slot, what is to be sent again to the one that made it
+//! memory  [`CONTRADICTIONS_MAX`] × 2.5 KB, [`SLOTS_MAX`] × 8 B twice, [`DUMPS_MAX`] × 56 B
 //! drops   beyond these bounds what was told last, counted
 //!
 //! A reader looks at a number first, and takes a lock only when there is something.
@@ -91,6 +91,7 @@ pub struct Reports {
     contradictions: Queue<Contradiction>,
     duplicates: Queue<Duplicate>,
     dumps: Queue<Dump>,
+    resends: Queue<u64>,
     whole: Queue<u64>,
 }
 
@@ -100,6 +101,7 @@ impl Default for Reports {
             contradictions: Queue::new(CONTRADICTIONS_MAX),
             duplicates: Queue::new(SLOTS_MAX),
             dumps: Queue::new(DUMPS_MAX),
+            resends: Queue::new(DUMPS_MAX),
             whole: Queue::new(SLOTS_MAX),
         }
     }
@@ -136,6 +138,16 @@ impl Reports {
         self.dumps.take(|dump| is_own(dump.slot))
     }
 
+    /// Has this node's block of a slot sent again: too few were seen to have it.
+    pub fn resend(&self, slot: u64) {
+        self.resends.put(slot);
+    }
+
+    /// The blocks to send again.
+    pub fn take_resends(&self) -> Vec<u64> {
+        self.resends.take(|_| true)
+    }
+
     /// All shreds of a slot are here.
     pub fn whole(&self, slot: u64) {
         self.whole.put(slot);
@@ -148,8 +160,9 @@ impl Reports {
 
     /// How many reports were lost since there was no room.
     pub fn lost(&self) -> u64 {
-        let Self { contradictions, duplicates, dumps, whole } = self;
-        [&contradictions.lost, &duplicates.lost, &dumps.lost, &whole.lost].iter().map(|lost| lost.load(SeqCst)).sum()
+        let Self { contradictions, duplicates, dumps, resends, whole } = self;
+        let lost = [&contradictions.lost, &duplicates.lost, &dumps.lost, &resends.lost, &whole.lost];
+        lost.iter().map(|lost| lost.load(SeqCst)).sum()
     }
 }
 
@@ -173,7 +186,9 @@ mod tests {
         assert_eq!((reports.take_contradictions().len(), reports.lost()), (CONTRADICTIONS_MAX, 5));
         reports.whole(7);
         reports.duplicate(8);
+        reports.resend(9);
         assert_eq!((reports.take_whole(), reports.take_duplicates()), (vec![7], vec![Duplicate { slot: 8 }]));
+        assert_eq!((reports.take_resends(), reports.take_resends()), (vec![9], vec![]));
         assert!(reports.take_whole().is_empty() && reports.take_contradictions().is_empty());
     }
 }

@@ -5,13 +5,13 @@
 //! writes  `shred_store`: sets that are complete, blocks that are to be dumped; `shred_net`: shreds for the tree's
 //!         children, requests and pongs; `shred_sign`: what of those is to be signed; reports of leaders that made two
 //!         blocks, and of slots that are whole
-//! memory  the [`Receiver`]'s; those of asking.rs, relay.rs and signing.rs
+//! memory  64 own sets that are to be sent again; the [`Receiver`]'s; those of asking.rs, relay.rs and signing.rs
 //! drops   shreds that the receiver refuses, each by its reason; those for children when net has no room; answers
 //!         that nobody asked for, and pings that are not their sender's: all counted
 //! source  `solana-turbine` 4.2.2, `retransmit_stage.rs`; `solana-core` 4.2.2, `repair_service.rs`;
 //!         `docs/cluster-protocol.md`, sections 2 and 3
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use hearth_cluster::reports::{Contradiction, Dump};
 use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_ledger::Ledger;
-use hearth_ledger::blockstore::Reader;
+use hearth_ledger::blockstore::{FecSetRecord, Reader};
 use hearth_tile::{Host, Out, Port};
 use hearth_wire::gossip::Pong;
 use hearth_wire::repair::{self, Answer};
@@ -39,6 +39,8 @@ use crate::links::{DUMP, Datagram, Outgoing, PortKind};
 const LOOK_NS: u64 = 5_000_000;
 /// Bytes for the tables of keys that sign pings and last sets.
 const TABLE_BYTES: usize = 1 << 20;
+/// Sets of own blocks that wait to be sent again.
+const RESENT_SETS: usize = 64;
 
 /// Who follows whom.
 #[derive(Clone)]
@@ -63,6 +65,8 @@ pub(super) struct Intake {
     /// Of pings and of those who send shreds on.
     verifier: Verifier,
     look_at: u64,
+    /// Sets of own blocks that are to be sent again.
+    resending: VecDeque<FecSet>,
     /// Of the slots this tile takes those with this remainder.
     share: (u64, u64),
     net: Port,
@@ -77,6 +81,7 @@ impl Intake {
             receiver: Receiver::new(cluster.receiver.clone(), root),
             relay: Relay::new(own, net),
             asking: Asking::new(own, host),
+            resending: VecDeque::new(),
             signing: Signing::new(sign),
             verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
             cluster: cluster.clone(),
@@ -245,10 +250,30 @@ impl Intake {
                 _ => self.dump(dump, out),
             }
         }
+        for slot in self.cluster.views.reports.take_resends() {
+            self.read_again(slot);
+        }
         let evicted = self.receiver.evicted();
         (out.count.evicted_sets, out.count.evicted_slots) = (evicted.sets, evicted.slots);
         out.count.reports_lost = self.cluster.views.reports.lost();
         self.asking.work(&self.cluster, &self.receiver, &mut self.signing, out)
+    }
+
+    /// Reads the beginning of an own block, to be sent again: who has that asks for the rest.
+    fn read_again(&mut self, slot: u64) {
+        let (version, resending) = (self.cluster.receiver.version, &mut self.resending);
+        let read = |record: &FecSetRecord<'_>| {
+            if resending.len() < RESENT_SETS {
+                resending.extend(FecSet::of_record(record, version));
+            }
+        };
+        // What cannot be read now is asked for again.
+        let _ = self.cluster.blocks.sets(slot, read);
+    }
+
+    /// A set of an own block that is to be sent again.
+    pub fn resend(&mut self) -> Option<FecSet> {
+        self.resending.pop_front()
     }
 
     /// What no block that comes will build on any more.

@@ -41,6 +41,8 @@ hearth_tile::counters! {
         sets: Counter,
         /// FEC sets signed and stored.
         signed: Counter,
+        /// FEC sets of own blocks sent again, since too few nodes were seen to have them.
+        sets_resent: Counter,
         /// Bytes of entries that were cut into FEC sets.
         bytes: Counter,
         /// Slots whose last FEC set was made.
@@ -139,6 +141,8 @@ const COALESCE_NS: u64 = 50_000_000;
 const BATCH_SETS: usize = 8;
 /// One of so many sets of a slot may be lost to batches that are ended before they are full.
 const SETS_PER_EARLY_END: u64 = 16;
+/// Frags for net that a set sent again needs at most: one for each of its shreds.
+const RESENT_AT_ONCE: usize = 64;
 /// Sets that may wait for their signature before no entry is read.
 const UNSIGNED_MAX: usize = 32;
 /// The sets of one call at most: of a full batch, and of the entry after it where that ends the slot. Either may
@@ -284,6 +288,13 @@ impl Tile for Shred {
         if self.coalesce_until.is_some_and(|until| out.now() >= until) && self.unsigned.len() < UNSIGNED_MAX {
             self.early_ends_left -= 1;
             self.end_batch(false, out);
+            return Poll::Busy;
+        }
+        if out.credits(self.net, RESENT_AT_ONCE) == RESENT_AT_ONCE
+            && let Some(set) = self.intake.as_mut().and_then(Intake::resend)
+        {
+            self.send(&set, out);
+            out.count.sets_resent += 1;
             return Poll::Busy;
         }
         if self.intake.as_mut().is_some_and(|intake| intake.work(out)) { Poll::Busy } else { Poll::Idle }

@@ -17,7 +17,9 @@ impl Api {
     pub fn first_available_slot(&self) -> u64 {
         match self.blocks.as_ref().and_then(|blocks| blocks.first_slot()) {
             Some(slot) if slot > 1 => slot,
-            _ => 0,
+            Some(_) => 0,
+            // A node that begins with a snapshot has no block yet.
+            None => self.ledger.slot(Commitment::Confirmed),
         }
     }
 

@@ -393,7 +393,10 @@ impl Driver {
             Action::AskAncestors(slot) => {
                 note(format_args!("the cluster has a block for slot {slot} that is not executed here"));
             }
-            Action::Rebroadcast(_) => self.counts.unseen_blocks += 1,
+            Action::Rebroadcast(slot) => {
+                self.counts.unseen_blocks += 1;
+                self.start.seen.views.reports.resend(slot);
+            }
         }
         Ok(())
     }
