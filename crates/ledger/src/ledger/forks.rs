@@ -160,7 +160,9 @@ impl Ledger {
             return (0, bank.slot());
         }
         let bytes = CHECKPOINT_BYTES + bank.counts().committed as usize * LANDED_BYTES;
-        let checkpoint = self.checkpoint(chain, (bank.slot(), bank.height()), bank.take_landed());
+        let mut landed = bank.take_landed();
+        landed.shrink();
+        let checkpoint = self.checkpoint(chain, (bank.slot(), bank.height()), landed);
         chain.checkpoints.push_back(checkpoint);
         let root = self.rooted_slot.load(Relaxed);
         let oldest = chain.slot_at_end_of(self.shared.accounts.oldest_era()).max(root);
@@ -277,9 +279,14 @@ impl Ledger {
     /// Declares every block up to `slot` final.
     ///
     /// Where forks are kept, `slot` must be of a block of the present line, else nothing changes and the answer is
-    /// false: who roots a block of another fork goes there first. The ledger never goes back below it any more.
+    /// false: who roots a block of another fork goes there first. What is rooted is confirmed, and the ledger never
+    /// goes back below it any more.
     pub fn mark_rooted(&self, slot: u64) -> bool {
-        self.mark(slot, || self.rooted_slot.fetch_max(slot, Relaxed))
+        let is_there = self.mark(slot, || self.rooted_slot.fetch_max(slot, Relaxed));
+        if is_there && self.shared.keeps_forks {
+            self.stored_slot.fetch_max(slot, Relaxed);
+        }
+        is_there
     }
 
     fn mark(&self, slot: u64, mark: impl FnOnce() -> u64) -> bool {

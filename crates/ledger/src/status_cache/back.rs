@@ -27,6 +27,12 @@ impl LandedKeys {
         self.signatures.push(signature.0);
     }
 
+    /// Gives back the room for more.
+    pub(crate) fn shrink(&mut self) {
+        self.messages.shrink_to_fit();
+        self.signatures.shrink_to_fit();
+    }
+
     /// Adds all of `other`, which is empty then.
     pub(crate) fn append(&mut self, other: &mut Self) {
         self.messages.append(&mut other.messages);

@@ -271,8 +271,18 @@ fn where_forks_are_kept_a_snapshot_is_of_what_stays() {
     assert!(chain.ledger.mark_stored(3) && chain.ledger.mark_rooted(3));
     let file = taken(&told);
     assert_eq!((file.slot, taker.snapshots().counts()), (3, (1, 1)));
-    let ledger = restore(&chain, &file);
-    assert_eq!((balances(&ledger), ledger.hash_all()), (expected, hash));
+    // Who goes on from it can come back to it.
+    let loaded = load(&file.path, chain.ledger.genesis_hash(), &SMALL).unwrap();
+    let config = LedgerConfig { status_cache: SMALL, forks: Some(Forks::default()), ..LedgerConfig::default() };
+    let ledger = Ledger::restore(&genesis(), config, loaded);
+    for _ in 0..3 {
+        assert_eq!((balances(&ledger), ledger.hash_all()), (expected.clone(), hash));
+        chain.bank = ledger.begin_slot(4, 3).unwrap();
+        pay(&mut chain, 0, 5_000_000);
+        ledger.end_slot(4, [4; 32]).unwrap();
+        assert_ne!(balances(&ledger), expected);
+        ledger.rewind(3).unwrap();
+    }
 }
 
 #[test]
