@@ -113,7 +113,7 @@ impl Evaluate for Bench<'_> {
     type Error = Stopped;
 
     fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, Stopped> {
-        let begin = Instant::now();
+        let (begin, retries) = (Instant::now(), self.options.retries);
         let mut best_ns = self.best_ns.get(layout).copied();
         let look = || {
             let (before, watch) = (counted(), Watch::begin());
@@ -124,7 +124,7 @@ impl Evaluate for Bench<'_> {
             best_ns = best_ns.into_iter().chain(pace.piece_ns).min_by(f64::total_cmp);
             Ok((outcome, seen.and_then(|seen| spoilt(&self.quiet, &seen))))
         };
-        let outcome = tried(self.options.retries, look, || begin.elapsed().as_secs_f64() < left)?;
+        let outcome = tried(retries, look, || begin.elapsed().as_secs_f64() < left)?;
         self.best_ns.extend(best_ns.map(|ns| (layout.clone(), ns)));
         if let Outcome::Measured(measured) = &outcome {
             note(format_args!("  … {:.0} a second", measured.rate));

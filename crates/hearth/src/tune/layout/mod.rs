@@ -23,7 +23,7 @@ use hearth_lab::tune::layout::{Budget, report, search};
 use hearth_lab::tune::run::quiet::{Quiet, blind};
 use serde_json::json;
 
-use super::{TuneError, json_file, tell};
+use super::{TuneError, json_file};
 use crate::boot::{self, BootError};
 use crate::cli::ConfigFile;
 use crate::config::{self as file, Config, ConfigError};
@@ -203,7 +203,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
         let blind = blind.iter().map(|why| format!("{why}\n")).collect::<String>();
         format!("{}{blind}the configuration: {}\n", report::text(&space, &found), toml.display())
     };
-    tell(json, say, said, || {
+    super::tell(json, say, said, || {
         let mut all = report::json(&space, &found);
         all["toml"] = json!(text);
         all["disturbance_is_seen"] = json!(blind.is_none());
