@@ -14,7 +14,7 @@ use hearth_lab::tune::build::{Control, StudyError};
 use hearth_lab::tune::page;
 use hearth_lab::tune::run::quiet::spoilt;
 
-use super::{TuneError, write};
+use super::{TuneError, json_file, tell, write};
 use crate::out::can_be_written;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
@@ -53,7 +53,7 @@ pub struct Build {
     /// List every build.
     #[arg(long)]
     pub all: bool,
-    /// Write the answer there as JSON, too.
+    /// Write the answer there as JSON, too; `-` is standard output, and nothing else is told there.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write the answer there as a page with plots, too.
@@ -80,9 +80,10 @@ pub fn run(options: &Build, stop: &StopSignal, say: &Say) -> Result<(), TuneErro
     }
     let mut spec = with_workload(spec)?;
     let folder = options.out.clone().unwrap_or_else(|| options.spec.with_extension("study"));
-    options.json.iter().chain(&options.html).try_for_each(|path| can_be_written(path))?;
+    let files = || json_file(options.json.as_deref()).into_iter().chain(options.html.as_deref());
+    files().try_for_each(can_be_written)?;
     // The answer may lie in the project, and is none of its sources.
-    spec.without.extend(options.json.iter().chain(&options.html).cloned());
+    spec.without.extend(files().map(PathBuf::from));
     let quiet = spec.quiet;
     let control = Control {
         stop: &|| stop.is_set(),
@@ -95,8 +96,7 @@ pub fn run(options: &Build, stop: &StopSignal, say: &Say) -> Result<(), TuneErro
     }
     let study = Study::open(&spec, &folder, &control)?;
     let report = study.run(options.race)?;
-    say.text(report.text(options.all));
-    write(options.json.as_deref(), || format!("{:#}\n", report.json()))?;
+    tell(options.json.as_deref(), say, || report.text(options.all), || report.json())?;
     write(options.html.as_deref(), || page::of_study(&report))
 }
 

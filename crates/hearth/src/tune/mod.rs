@@ -116,7 +116,7 @@ pub struct Analyze {
     /// List every build.
     #[arg(long)]
     pub all: bool,
-    /// Write the answer there as JSON, too.
+    /// Write the answer there as JSON, too; `-` is standard output, and nothing else is told there.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write the answer there as a page with plots, too.
@@ -215,7 +215,8 @@ pub fn run(command: &Command, say: &Say) -> Result<(), TuneError> {
 }
 
 fn answer(options: &Analyze, say: &Say) -> Result<(), TuneError> {
-    options.json.iter().chain(&options.html).try_for_each(|path| can_be_written(path))?;
+    let json = options.json.as_deref();
+    json_file(json).into_iter().chain(options.html.as_deref()).try_for_each(can_be_written)?;
     let path = &options.results;
     let table = Table::read(open(path)?).map_err(|source| TuneError::Table { path: path.clone(), source })?;
     let question = Question {
@@ -232,8 +233,7 @@ fn answer(options: &Analyze, say: &Say) -> Result<(), TuneError> {
         ..Question::default()
     };
     let answer = analyze(table, &question)?;
-    say.text(text(&answer, options.all));
-    write(options.json.as_deref(), || format!("{:#}\n", answer.json()))?;
+    tell(json, say, || text(&answer, options.all), || answer.json())?;
     write(options.html.as_deref(), || page::of_answer(&answer))
 }
 
@@ -243,21 +243,36 @@ fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), TuneE
     fs::write(path, text()).map_err(|source| Unwritable { path: path.into(), source }.into())
 }
 
-/// Measures and tells what came out: as text, and as JSON into a file; or, where that is `-`, as JSON alone.
+/// The file that JSON goes to; none where it is for standard output.
+fn json_file(json: Option<&Path>) -> Option<&Path> {
+    json.filter(|path| path.as_os_str() != "-")
+}
+
+/// Tells an answer: as text, and as JSON into a file; or, where that is `-`, as JSON alone.
+fn tell(
+    json: Option<&Path>,
+    say: &Say,
+    text: impl FnOnce() -> String,
+    value: impl FnOnce() -> Value,
+) -> Result<(), TuneError> {
+    let file = json_file(json);
+    if json != file {
+        say.text(format!("{:#}\n", value()));
+        return Ok(());
+    }
+    say.text(text());
+    write(file, || format!("{:#}\n", value()))
+}
+
+/// Measures and tells what came out.
 fn told(
     json: Option<&Path>,
     say: &Say,
     measure: impl FnOnce() -> Result<(String, Value), TuneError>,
 ) -> Result<(), TuneError> {
-    let file = json.filter(|path| path.as_os_str() != "-");
-    file.map_or(Ok(()), can_be_written)?;
+    json_file(json).map_or(Ok(()), can_be_written)?;
     let (text, result) = measure()?;
-    write(file, || format!("{result:#}\n"))?;
-    match json == file {
-        true => say.text(text),
-        false => say.text(format!("{result:#}\n")),
-    }
-    Ok(())
+    tell(json, say, || text, || result)
 }
 
 fn open(path: &Path) -> Result<Box<dyn Read>, TuneError> {

@@ -41,3 +41,16 @@ fn our_own_workloads_print_what_the_study_reads() {
         assert!(value("ours") > 0.0 && value("ours (copy)") > 0.0, "{metric}: {rows}");
     }
 }
+
+#[test]
+fn the_answer_of_an_analysis_may_go_to_standard_output() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("results.csv"), "build,metric,value\na,lat,10 ms\nb,lat,12 ms\n").unwrap();
+    let mut command = hearth();
+    command.args(["tune", "analyze", "results.csv", "--min", "lat", "--json", "-"]).current_dir(folder.path());
+    let output = output(&mut command);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&found["goals"][0]["unit"], &found["exact_pareto"][0]), (&"s".into(), &"a".into()));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no file is called `-`");
+}

@@ -101,3 +101,21 @@ fn a_layout_is_looked_for_and_no_node_is_left() {
     assert!(!other.status.success());
     assert!(String::from_utf8_lossy(&other.stderr).contains("another seed"));
 }
+
+#[test]
+fn a_time_that_is_too_short_for_another_layout_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for (options, part) in [
+        (
+            &["--minutes", "1", "--duration", "2"][..],
+            "with benches of 2 s after 1 s it must be 1.5 at least, for 15 runs",
+        ),
+        (&["--runs", "14"], "15..=1000"),
+        (&["--least-gain", "7"], "--least-gain: 7 is not from 0 to 1"),
+    ] {
+        let ended = output(hearth().args(["tune", "layout"]).args(options).current_dir(&folder));
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.code() == Some(2) && said.contains(part), "{options:?}: {said}");
+    }
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing was begun");
+}

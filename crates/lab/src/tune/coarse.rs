@@ -39,7 +39,7 @@ pub fn odd(table: &Table, metric: usize) -> Option<String> {
         return None;
     }
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (same, varying): (Vec<Printed>, Vec<Printed>) = measured.into_iter().partition(|values| is_same(values));
+    let (same, varying): (Vec<Printed>, Vec<Printed>) = measured.into_iter().partition(is_same);
     let repeated = || repeated(name, &same, varying.len());
     let tied = || tied(name, varying.iter().flatten().map(|(value, _)| *value).collect());
     clipped(name, dimension, &values).or_else(repeated).or_else(|| coarse(name, dimension, &values)).or_else(tied)
@@ -112,11 +112,13 @@ fn coarse(name: &str, dimension: Dimension, values: &[(f64, f64)]) -> Option<Str
     units.into_iter().find_map(|(unit, numbers)| {
         let one = f64::from_bits(unit);
         let step = step(&numbers, STEP * spread / one).filter(|_| numbers.len() >= UNIT_MIN)?;
+        let written = format!("{step:.12}");
+        let written = if written.contains('.') { written.trim_end_matches('0').trim_end_matches('.') } else { &written };
         let hits = numbers.iter().filter(|number| is_multiple(**number, step)).count();
         let unit = named(one, dimension).map_or(String::new(), |unit| format!(" {unit}"));
         let of = if numbers.len() < values.len() { format!(" of those in{unit}") } else { String::new() };
         Some(format!(
-            "`{name}`: {hits} of {} values{of} are multiples of {step}{unit}, and half of all are within {}: rounded, \
+            "`{name}`: {hits} of {} values{of} are multiples of {written}{unit}, and half of all are within {}: rounded, \
              with ties that can decide a front; take exact values",
             numbers.len(),
             super::text::figure(spread / one) + &unit

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use hearth_lab::tune::layout::found::Ended;
 use hearth_lab::tune::layout::journal::Journal;
-use hearth_lab::tune::layout::search::SearchError;
-use hearth_lab::tune::layout::{Budget, Evaluate, Found, Layout, Trial, report, search};
+use hearth_lab::tune::layout::search::{LEAST_GAIN, SearchError, TRIALS_LEAST};
+use hearth_lab::tune::layout::{Budget, Evaluate, Found, Layout, Outcome, Trial, Verdict, report, search};
 
 use machines::{Known, flat, planted, small, wrong_moves};
 use sim::{Machine, Trials};
@@ -28,7 +28,7 @@ fn trials(machine: &Machine, seed: u64) -> Trials<'_> {
 }
 
 fn budget(seed: u64) -> Budget {
-    Budget { trials: TRIALS, seconds: f64::INFINITY, seed }
+    Budget { trials: TRIALS, seconds: f64::INFINITY, seed, least_gain: LEAST_GAIN }
 }
 
 fn found(machine: &Machine, seed: u64) -> Found {
@@ -137,6 +137,69 @@ fn where_all_layouts_are_equal_the_default_stays() {
 }
 
 #[test]
+fn for_a_gain_that_nobody_notices_the_default_stays() {
+    // Others seem better at first, and are by next to nothing; something else bounds the rate, so runs differ by less.
+    let machine = flat(2);
+    let found = |first: f64, later: f64, least_gain: f64| {
+        let inner = Trials { noise: 0.0, outliers: 0.0, ..trials(&machine, 1) };
+        let mut evaluate = Nearly { inner, first, later, given: 0 };
+        let budget = Budget { least_gain, ..budget(1) };
+        let found = search(&machine.space, &machine.default, budget, &mut evaluate, &|_| {});
+        found.unwrap_or_else(|why| panic!("{why:?}"))
+    };
+    let small = found(0.05, 0.0002, LEAST_GAIN);
+    let said = report::text(&machine.space, &small);
+    assert!(matches!(small.verdict, Ok(Verdict::TooSmall(_))), "{said}");
+    assert_eq!((small.is_better(), &small.layout), (false, &machine.default), "{said}");
+    let answer = report::answer(&machine.space, &small);
+    assert!(
+        answer.starts_with("the default stays: the best that was tried (") && answer.contains("too little"),
+        "{answer}"
+    );
+    let asked = found(0.05, 0.0002, 0.0);
+    assert!(asked.is_better(), "{}", report::text(&machine.space, &asked));
+    let great = found(0.05, 0.05, LEAST_GAIN);
+    assert!(great.is_better(), "{}", report::text(&machine.space, &great));
+}
+
+/// Every layout but the default is better, by so much in the first runs and by so much later.
+struct Nearly<'a> {
+    inner: Trials<'a>,
+    first: f64,
+    later: f64,
+    given: usize,
+}
+
+impl Evaluate for Nearly<'_> {
+    type Error = std::convert::Infallible;
+
+    fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, Self::Error> {
+        self.given += 1;
+        let by = if self.given <= TRIALS / 2 { self.first } else { self.later };
+        let mut trial = self.inner.evaluate(layout, left)?;
+        if let Outcome::Measured(measured) = &mut trial.outcome
+            && *layout != self.inner.machine.default
+        {
+            measured.rate *= 1.0 + by;
+        }
+        Ok(trial)
+    }
+}
+
+#[test]
+fn with_the_fewest_runs_another_layout_is_tried() {
+    let known = planted(8, 0);
+    let machine = &known.machine;
+    for (trials_most, tries) in [(TRIALS_LEAST, true), (TRIALS_LEAST - 1, false)] {
+        let budget = Budget { trials: trials_most, ..budget(1) };
+        let found = search(&machine.space, &machine.default, budget, &mut trials(machine, 1), &|_| {});
+        let found = found.unwrap_or_else(|why| panic!("{why:?}"));
+        assert_eq!(!found.steps.is_empty(), tries, "{trials_most}: {found:?}");
+        assert_eq!(report::answer(&machine.space, &found).contains("15 runs and 1.4 minutes are the least"), !tries);
+    }
+}
+
+#[test]
 fn a_stopped_search_goes_on_to_the_same_answer() {
     let folder = tempfile::tempdir().expect("a folder");
     let known = planted(16, 3);
@@ -189,7 +252,7 @@ fn a_budget_is_kept() {
     let known = planted(32, 1);
     let machine = &known.machine;
     for (trials_most, seconds) in [(1, f64::INFINITY), (3, f64::INFINITY), (14, f64::INFINITY), (40, 60.0), (40, 4.0)] {
-        let budget = Budget { trials: trials_most, seconds, seed: 1 };
+        let budget = Budget { trials: trials_most, seconds, ..budget(1) };
         let found = search(&machine.space, &machine.default, budget, &mut trials(machine, 1), &|_| {});
         let found = found.unwrap_or_else(|why| panic!("{why:?}"));
         assert!(found.trials <= trials_most && (found.seconds <= seconds || found.trials == 1), "{found:?}");

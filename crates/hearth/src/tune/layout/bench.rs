@@ -24,8 +24,13 @@ use crate::preflight;
 use crate::say::note;
 use crate::stop::StopSignal;
 
-/// A bench that takes so much longer than it should hangs.
+/// A bench that takes so much longer than it measures hangs, as long as it is not known how long one takes here;
 const LIMIT: Duration = Duration::from_secs(90);
+/// and then so many times as long as the slowest before it, but this at least.
+const LIMIT_TIMES: u32 = 10;
+const LIMIT_LEAST: Duration = Duration::from_secs(20);
+/// About so long a bench takes beside what it measures: a node is begun and ended.
+pub const AROUND: Duration = Duration::from_secs(3);
 /// Characters of a folder's digest that tell its nodes from those of others.
 const MARK: usize = 8;
 
@@ -67,6 +72,13 @@ pub struct Bench<'a> {
     /// How long a piece of work took at best beside each layout: one that has both threads of a core at work slows it
     /// down itself, so layouts are not compared with one another.
     pub best_ns: BTreeMap<Layout, f64>,
+    /// How much longer than it measures a bench that came to its end took, at most.
+    pub longest: Option<Duration>,
+}
+
+/// How much longer than it measures a bench may take, where others took so much longer at most.
+fn limit_beyond(longest: Option<Duration>) -> Duration {
+    longest.map_or(LIMIT, |longest| (longest * LIMIT_TIMES).clamp(LIMIT_LEAST, LIMIT))
 }
 
 /// What a bench tells; the rest of it is not needed here.
@@ -101,7 +113,7 @@ impl Evaluate for Bench<'_> {
     type Error = Stopped;
 
     fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, Stopped> {
-        let begin = Instant::now();
+        let (begin, retries) = (Instant::now(), self.options.retries);
         let mut best_ns = self.best_ns.get(layout).copied();
         let look = || {
             let (before, watch) = (counted(), Watch::begin());
@@ -112,7 +124,7 @@ impl Evaluate for Bench<'_> {
             best_ns = best_ns.into_iter().chain(pace.piece_ns).min_by(f64::total_cmp);
             Ok((outcome, seen.and_then(|seen| spoilt(&self.quiet, &seen))))
         };
-        let outcome = tried(self.options.retries, look, || begin.elapsed().as_secs_f64() < left)?;
+        let outcome = tried(retries, look, || begin.elapsed().as_secs_f64() < left)?;
         self.best_ns.extend(best_ns.map(|ns| (layout.clone(), ns)));
         if let Outcome::Measured(measured) = &outcome {
             note(format_args!("  … {:.0} a second", measured.rate));
@@ -145,7 +157,7 @@ fn tried<E>(
 }
 
 impl Bench<'_> {
-    fn once(&self, layout: &Layout) -> Result<Outcome, Stopped> {
+    fn once(&mut self, layout: &Layout) -> Result<Outcome, Stopped> {
         if self.stop.is_set() {
             return Err(Stopped::Asked);
         }
@@ -170,7 +182,8 @@ impl Bench<'_> {
         command.args(["--warmup", &self.options.warmup.to_string()]);
         command.args(["--duration", &self.options.duration.to_string()]);
         command.args(["--parent", &std::process::id().to_string()]);
-        let limit = Duration::from_secs(self.options.warmup + self.options.duration) + LIMIT;
+        let measures = Duration::from_secs(self.options.warmup + self.options.duration);
+        let limit = measures + limit_beyond(self.longest);
         let mark = self.folder.to_string_lossy();
         let bounds = Bounds { mark: &mark, limit, out: &out, err: &err, stop: &|| self.stop.is_set() };
         let ran = process::run(&mut command, &bounds).map_err(|source| Stopped::Io { path: program, source })?;
@@ -182,6 +195,7 @@ impl Bench<'_> {
             let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
             return Ok(Outcome::Failed(format!("{fault}: {said}")));
         }
+        self.longest = self.longest.max(Some(ran.wall.saturating_sub(measures)));
         let told = fs::read(&result).map_err(|why| why.to_string());
         let told = told.and_then(|text| serde_json::from_slice::<Told>(&text).map_err(|why| why.to_string()));
         Ok(told.and_then(|told| self.measured(layout, told)).map_or_else(Outcome::Failed, Outcome::Measured))
@@ -239,6 +253,15 @@ mod tests {
         assert_eq!(outcome(&[(false, true)], 3, 1), (disturbed(), 1), "nor where the time is up");
         assert_eq!(outcome(&[(true, true); 3], 2, 9), (disturbed(), 3));
         assert_eq!(outcome(&[(true, true); 9], 8, 2), (disturbed(), 2), "the time is up");
+    }
+
+    #[test]
+    fn a_bench_that_hangs_is_ended_by_what_others_took() {
+        let seconds = Duration::from_secs;
+        assert_eq!(limit_beyond(None), seconds(90));
+        assert_eq!(limit_beyond(Some(seconds(1))), seconds(20));
+        assert_eq!(limit_beyond(Some(seconds(3))), seconds(30));
+        assert_eq!(limit_beyond(Some(seconds(60))), seconds(90), "never later than before one was known");
     }
 
     #[test]

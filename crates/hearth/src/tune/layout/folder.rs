@@ -61,7 +61,7 @@ impl Folder {
             "cores": space.cores.allowed,
             "siblings": space.cores.siblings,
             "duration": [options.warmup, options.duration],
-            "budget": [options.minutes, f64::from(options.runs)],
+            "budget": [options.minutes, f64::from(options.runs), options.least_gain],
             "disturbance": [options.steal, options.foreign, options.pressure, options.pace, f64::from(options.retries)],
             "seed": options.seed,
         });

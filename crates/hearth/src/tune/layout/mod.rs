@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hearth_lab::tune::layout::journal::{Journal, JournalError};
-use hearth_lab::tune::layout::search::{SearchError, TRIALS_MOST};
+use hearth_lab::tune::layout::search::{LEAST_GAIN, SearchError, TRIALS_LEAST, TRIALS_MOST};
 use hearth_lab::tune::layout::{Budget, report, search};
 use hearth_lab::tune::run::quiet::{Quiet, blind};
 use serde_json::json;
 
-use super::TuneError;
+use super::{TuneError, json_file};
 use crate::boot::{self, BootError};
 use crate::cli::ConfigFile;
 use crate::config::{self as file, Config, ConfigError};
@@ -43,7 +43,7 @@ pub struct Options {
     #[arg(long, value_name = "MINUTES", default_value_t = 10.0)]
     pub minutes: f64,
     /// How many trials there may be, repeated ones included.
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=TRIALS_MOST as i64))]
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(TRIALS_LEAST as i64..=TRIALS_MOST as i64))]
     pub runs: u32,
     /// Seconds that a trial measures.
     #[arg(long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -51,6 +51,9 @@ pub struct Options {
     /// Seconds before it does.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=3600))]
     pub warmup: u64,
+    /// The least gain for which the default is left.
+    #[arg(long, value_name = "SHARE", default_value_t = LEAST_GAIN)]
+    pub least_gain: f64,
     /// Where randomness begins.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -75,7 +78,7 @@ pub struct Options {
     /// Where to write the configuration with the layout to take [default: `layout.toml` in that folder].
     #[arg(long, value_name = "FILE")]
     pub toml: Option<PathBuf>,
-    /// Write the path and the answer there as JSON, too.
+    /// Write the path and the answer there as JSON, too; `-` is standard output, and nothing else is told there.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
@@ -162,31 +165,30 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
     let Options { steal, foreign, pressure, pace, .. } = *options;
     let quiet = Quiet { steal, foreign, pressure, pace };
     quiet.check().map_err(|why| LayoutError::Asked(why.replace('`', "--").replacen("--:", ":", 1)))?;
-    if !(options.minutes > 0.0 && options.minutes.is_finite()) {
-        return Err(LayoutError::Asked("--minutes must be greater than 0".into()).into());
-    }
+    has_time(options)?;
     let base = base(&options.config)?;
     let cores = boot::cores(&base).map_err(LayoutError::from)?;
     let topology = boot::topology(&base, &cores, true).map_err(|why| LayoutError::from(BootError::from(why)))?;
     let (space, default) = config::space(&base, &topology, cores);
     let folder = Folder::take(&options.out)?;
     let toml = options.toml.clone().unwrap_or_else(|| folder.path.join("layout.toml"));
-    for path in options.json.iter().chain([&toml]) {
-        can_be_written(path)?;
-    }
+    let json = options.json.as_deref();
+    json_file(json).into_iter().chain([&*toml]).try_for_each(can_be_written)?;
     folder.is_same_search(options, &base, &space)?;
     let blind = blind();
     blind.iter().for_each(|why| note(format_args!("  … {why}")));
     let name = bench::name(&folder.path);
     let (default, folder) = (&default, &folder.path);
     let best_ns = BTreeMap::new();
-    let bench = Bench { options, quiet, base: &base, space: &space, default, folder, name, stop, best_ns };
+    let bench =
+        Bench { options, quiet, base: &base, space: &space, default, folder, name, stop, best_ns, longest: None };
     let path = folder.join("trials");
     let mut journal = Journal::open(&path, bench).map_err(|source| LayoutError::Io { path: path.clone(), source })?;
     if journal.kept() > 0 {
         note(format_args!("  … {} trials are kept from before", journal.kept()));
     }
-    let budget = Budget { trials: options.runs as usize, seconds: 60.0 * options.minutes, seed: options.seed };
+    let Options { runs, minutes, seed, least_gain, .. } = *options;
+    let budget = Budget { trials: runs as usize, seconds: 60.0 * minutes, seed, least_gain };
     let tell = |line: &str| note(format_args!("  … {line}"));
     let found = search(&space, default, budget, &mut journal, &tell).map_err(|why| {
         if matches!(why, SearchError::Default(_) | SearchError::Busy(_)) {
@@ -197,16 +199,36 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
     })?;
     let text = config::configuration(&base, &space, &found, options, blind.as_deref());
     write(&toml, &text)?;
-    say.text(report::text(&space, &found));
-    blind.iter().for_each(|why| say.line(why));
-    say.line(format_args!("the configuration: {}", toml.display()));
-    if let Some(path) = &options.json {
+    let said = || {
+        let blind = blind.iter().map(|why| format!("{why}\n")).collect::<String>();
+        format!("{}{blind}the configuration: {}\n", report::text(&space, &found), toml.display())
+    };
+    super::tell(json, say, said, || {
         let mut all = report::json(&space, &found);
         all["toml"] = json!(text);
         all["disturbance_is_seen"] = json!(blind.is_none());
-        write(path, &format!("{all:#}\n"))?;
+        all
+    })
+}
+
+/// Refuses a time in which no other layout could be tried, and a gain that is none.
+fn has_time(options: &Options) -> Result<(), LayoutError> {
+    let asked = |what: String| Err(LayoutError::Asked(what));
+    let Options { minutes, duration, warmup, least_gain, .. } = *options;
+    if !(0.0..=1.0).contains(&least_gain) {
+        return asked(format!("--least-gain: {least_gain} is not from 0 to 1"));
     }
-    Ok(())
+    let seconds = (warmup + duration) as f64 + bench::AROUND.as_secs_f64();
+    let least = TRIALS_LEAST as f64 * seconds / 60.0;
+    if minutes.is_finite() && minutes >= least {
+        return Ok(());
+    }
+    // So that what is named is enough.
+    let least = (10.0 * least).ceil() / 10.0;
+    asked(format!(
+        "--minutes: {minutes} are not enough to try another layout than the default: with benches of {duration} s after {warmup} s \
+         it must be {least} at least, for {TRIALS_LEAST} runs"
+    ))
 }
 
 fn failed(why: SearchError<JournalError<Stopped>>, folder: &Path) -> LayoutError {

@@ -56,9 +56,10 @@ pub fn is_for_studies(folder: &Path, project: &Path) -> Result<(), StudyError> {
     is_free(folder)
 }
 
-/// Whether a folder is a study's.
+/// Whether a folder is a study's, of builds or of layouts.
 pub fn is_a_study(folder: &Path) -> bool {
-    ["study.json", "lock"].iter().all(|name| folder.join(name).is_file())
+    let has = |name: &str| folder.join(name).is_file();
+    has("lock") && (has("study.json") || has("search.json"))
 }
 
 /// Whether a folder is empty, or has been taken before.

@@ -37,6 +37,8 @@ const FAR_WEIGHT: f64 = 0.25;
 pub enum Verdict {
     /// It is better.
     Better(Gain),
+    /// It is, and by less than anybody would leave the default for.
+    TooSmall(Gain),
     /// That is not shown.
     NotShown(Gain),
 }
@@ -265,7 +267,7 @@ mod tests {
         for _ in 0..1_000 {
             let mut run = || 0.1 * (random.f64() + random.f64());
             let all: Vec<(f64, f64)> = (0..8).map(|_| (run().exp(), (0.05 + run()).exp())).collect();
-            let (Verdict::Better(gain) | Verdict::NotShown(gain)) = once(&all, LEVEL);
+            let (Verdict::Better(gain) | Verdict::TooSmall(gain) | Verdict::NotShown(gain)) = once(&all, LEVEL);
             missed += usize::from(gain.at_least > 0.05f64.exp_m1());
             assert_eq!(gain.odds <= LEVEL, gain.at_least > 0.0, "both say the same: {all:?}");
         }

@@ -122,6 +122,13 @@ pub fn words(verdict: &Verdict) -> String {
         Verdict::Better(gain) => {
             format!("{:+.1} %, at least {:+.1} %", 100.0 * gain.value, 100.0 * gain.at_least)
         }
+        Verdict::TooSmall(gain) => {
+            format!(
+                "{:+.2} %, at least {:+.2} %, which is too little to matter",
+                100.0 * gain.value,
+                100.0 * gain.at_least
+            )
+        }
         Verdict::NotShown(gain) => format!("{:+.1} %, which may be noise", 100.0 * gain.value),
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::decide::{PAIRS_LEAST, Verdict};
 use super::found::{Ended, Fate, Found, NoVerdict, Step, line, words};
+use super::search::TRIALS_LEAST;
 use super::space::Space;
 
 /// What was found, in a sentence.
@@ -20,13 +21,27 @@ pub fn answer(space: &Space, found: &Found) -> String {
             words(&Verdict::Better(*gain)),
             gain.pairs
         ),
+        Ok(verdict @ Verdict::TooSmall(gain)) => format!(
+            "the default stays: the best that was tried ({}) is {}, in {} pairs of runs",
+            change(),
+            words(verdict),
+            gain.pairs
+        ),
         Ok(verdict @ Verdict::NotShown(gain)) => format!(
             "no better layout than the default is shown: the best that was tried ({}) is {} in {} pairs of runs",
             change(),
             words(verdict),
             gain.pairs
         ),
-        Err(NoVerdict::NothingTried) => "the default stays: there was no room to try another layout".into(),
+        Err(NoVerdict::NothingTried) => {
+            let mean = found.seconds / found.trials.max(1) as f64;
+            // One run more, as not all of them take equally long.
+            let minutes = (10.0 * (TRIALS_LEAST + 1) as f64 * mean / 60.0).ceil() / 10.0;
+            format!(
+                "the default stays: there was no room to try another layout; as a run takes {mean:.1} s, {TRIALS_LEAST} runs \
+                 and {minutes} minutes are the least"
+            )
+        }
         Err(NoVerdict::NothingBetter) => "the default stays: nothing that was tried seemed better".into(),
         Err(why) => format!(
             "no better layout than the default is shown: one seemed to be ({}), and {}",

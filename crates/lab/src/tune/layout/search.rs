@@ -6,7 +6,8 @@
 //!
 //! A round tries the best so far and some others, in an order that is drawn. What seems better meets the best again,
 //! once or twice, and takes its place if it is so both times. When no round wins any more, or the budget nears its end,
-//! the best meets the default in pairs of fresh runs, and is told as better only by what those show. So however many
+//! the best meets the default in pairs of fresh runs, and is told as better only by what those show, and only where
+//! that is enough to matter. So however many
 //! layouts are tried, a default that cannot be beaten is kept in 95 of 100 searches.
 //!
 //! A trial that others disturbed says nothing of its layout, and is no trial: it is done again. Where one after the
@@ -42,6 +43,11 @@ const BUSY: usize = 3;
 pub const OVERTIME: f64 = 1.2;
 /// The most trials a budget may have.
 pub const TRIALS_MOST: usize = 1_000;
+/// The fewest with which another layout than the default is tried: the default, a round of both, a second look, and as
+/// many pairs as tell both apart.
+pub const TRIALS_LEAST: usize = 1 + 2 + 2 + 2 * PAIRS_LEAST;
+/// A gain for which somebody would leave the default, where nobody says otherwise.
+pub const LEAST_GAIN: f64 = 0.005;
 
 /// What a search may take.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,6 +58,8 @@ pub struct Budget {
     pub seconds: f64,
     /// Where randomness begins.
     pub seed: u64,
+    /// The least gain, as a part of the default's rate, for which the default is left.
+    pub least_gain: f64,
 }
 
 /// Why a search has no answer.
@@ -492,7 +500,10 @@ impl<E: Evaluate> Search<'_, E> {
     }
 
     fn looked(&self, pairs: &[(f64, f64)], looks: &[Look]) -> Verdict {
-        let now = judge(pairs, looks);
+        let now = match judge(pairs, looks) {
+            Verdict::Better(gain) if gain.value < self.budget.least_gain => Verdict::TooSmall(gain),
+            other => other,
+        };
         (self.tell)(&format!("the best beside the default, {} pairs: {}", pairs.len(), words(&now)));
         now
     }

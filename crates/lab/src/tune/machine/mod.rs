@@ -3,7 +3,7 @@
 //!
 //! reads   `/proc`, for what others do meanwhile
 //! writes  a file in a folder that is named, removed when the score is there or is given up
-//! memory  128 MiB for the copy, 96 MiB for the verifier, 8 MB for the spread of one score
+//! memory  128 MiB for the copy, 96 MiB for the verifier
 //! source  [`polkadot`]: frame-benchmarking-cli 64.0.0 and sc-sysinfo 51.0.0; [`crypto`]: the node's own code
 
 pub mod cores;
@@ -101,7 +101,8 @@ pub struct Score {
     pub wall: f64,
     /// By CPU time, where that means anything.
     pub cpu: Option<f64>,
-    /// The 5th percentile, the median and the 95th percentile of single calls, by wall time.
+    /// The 5th percentile, the median and the 95th percentile of half-second slices, by the time that counts; of pairs
+    /// of cores those of single calls.
     pub spread: [f64; 3],
     /// Calls that were measured.
     pub calls: u64,
@@ -195,7 +196,7 @@ fn score(kind: Kind, plan: &Plan, stop: &(dyn Fn() -> bool + Sync)) -> Result<Op
             let found = cores::core_to_core(limit, stop)?;
             return Ok(found.map(|found| {
                 let [_, median, _] = found.range();
-                let measured = Measured { wall: median, cpu: None, spread: found.spread, calls: found.calls };
+                let measured = Measured { wall: median, cpu: None, slices: Vec::new(), calls: found.calls };
                 (measured, Detail::Between(found))
             }));
         }
@@ -210,12 +211,17 @@ fn settled(kind: Kind, measured: Measured, detail: Detail, disturbed: Option<Str
         (Some(_), Some(cpu)) => (cpu, Clock::Cpu),
         _ => (measured.wall, Clock::Wall),
     };
-    let Measured { wall, spread, calls, .. } = measured;
+    let spread = match &detail {
+        Detail::Between(between) => between.spread,
+        _ => measured.spread(clock == Clock::Cpu),
+    };
+    let Measured { wall, calls, .. } = measured;
     Score { kind, value, clock, wall, cpu, spread, calls, disturbed, detail }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::measure::Slice;
     use super::*;
     use std::cell::Cell;
 
@@ -258,18 +264,22 @@ mod tests {
 
     #[test]
     fn on_a_busy_machine_cpu_time_counts_where_it_means_anything() {
-        let measured = Measured { wall: 50.0, cpu: Some(100.0), spread: [40.0, 50.0, 60.0], calls: 3 };
-        let score = |kind, why: Option<&str>| settled(kind, measured, Detail::None, why.map(Into::into));
+        let slice = |wall: f64| Slice { wall, cpu: Some(2.0 * wall) };
+        let slices = [40.0, 50.0, 60.0].map(slice).to_vec();
+        let measured = Measured { wall: 50.0, cpu: Some(100.0), slices, calls: 3 };
+        let score = |kind, why: Option<&str>| settled(kind, measured.clone(), Detail::None, why.map(Into::into));
         let quiet = score(Kind::Blake2, None);
         assert_eq!((quiet.value, quiet.clock, quiet.cpu), (50.0, Clock::Wall, Some(100.0)));
         let busy = score(Kind::Blake2, Some("others"));
         assert_eq!((busy.value, busy.clock, busy.wall), (100.0, Clock::Cpu, 50.0));
+        assert_eq!((quiet.spread, busy.spread), ([40.0, 50.0, 60.0], [80.0, 100.0, 120.0]), "of the time that counts");
         for kind in [Kind::DiskRandom, Kind::UdpLoopback, Kind::CoreToCore] {
             let busy = score(kind, Some("others"));
             assert_eq!((busy.value, busy.clock, busy.cpu), (50.0, Clock::Wall, None));
             assert!(busy.disturbed.is_some());
         }
-        let unknown = settled(Kind::Copy, Measured { cpu: None, ..measured }, Detail::None, Some("others".into()));
+        let unknown =
+            settled(Kind::Copy, Measured { cpu: None, ..measured.clone() }, Detail::None, Some("others".into()));
         assert_eq!((unknown.value, unknown.clock), (50.0, Clock::Wall));
     }
 }

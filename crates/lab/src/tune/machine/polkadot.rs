@@ -15,7 +15,7 @@ use std::time::Duration;
 use hearth_tile::sys::disk;
 use schnorrkel::{ExpansionMode, Keypair, MiniSecretKey, PublicKey, Signature};
 
-use super::measure::{Measured, measure};
+use super::measure::{Measured, Slice, measure};
 use super::{ScoreError, Scored};
 
 const KIB: usize = 1024;
@@ -79,10 +79,17 @@ pub fn blake2_256_parallel(limit: Duration, is_stopped: &(dyn Fn() -> bool + Syn
 fn mean(all: &[Measured]) -> Measured {
     let of = |value: &dyn Fn(&Measured) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
     let cpu: Option<Vec<f64>> = all.iter().map(|one| one.cpu).collect();
+    // They began together, so what each did in its next half second was at about the same time.
+    let slice = |at: usize| {
+        let each = || all.iter().map(|one| one.slices[at]);
+        let cpu: Option<Vec<f64>> = each().map(|slice| slice.cpu).collect();
+        let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
+        Slice { wall: mean(&each().map(|slice| slice.wall).collect::<Vec<_>>()), cpu: cpu.map(|cpu| mean(&cpu)) }
+    };
     Measured {
         wall: of(&|one| one.wall),
         cpu: cpu.map(|cpu| cpu.iter().sum::<f64>() / cpu.len() as f64),
-        spread: [0, 1, 2].map(|at| of(&|one| one.spread[at])),
+        slices: (0..all.iter().map(|one| one.slices.len()).min().unwrap_or_default()).map(slice).collect(),
         calls: all.iter().map(|one| one.calls).sum(),
     }
 }
@@ -229,9 +236,10 @@ mod tests {
 
     #[test]
     fn eight_threads_have_the_mean_of_each() {
-        let one = |wall: f64| Measured { wall, cpu: Some(2.0 * wall), spread: [wall; 3], calls: 5 };
+        let slice = |wall: f64| Slice { wall, cpu: Some(2.0 * wall) };
+        let one = |wall: f64| Measured { wall, cpu: Some(2.0 * wall), slices: vec![slice(wall); 2], calls: 5 };
         let both = mean(&[one(1.0), one(3.0)]);
-        assert_eq!(both, Measured { wall: 2.0, cpu: Some(4.0), spread: [2.0; 3], calls: 10 });
+        assert_eq!(both, Measured { wall: 2.0, cpu: Some(4.0), slices: vec![slice(2.0); 2], calls: 10 });
         assert_eq!(mean(&[one(1.0), Measured { cpu: None, ..one(1.0) }]).cpu, None);
         let stopped = blake2_256_parallel(Duration::from_secs(3600), &|| true);
         assert!(stopped.expect("no error").is_none());

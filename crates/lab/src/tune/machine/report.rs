@@ -145,8 +145,10 @@ impl Report {
     /// A table of the scores, and below it what a reader should know.
     pub fn text(&self) -> String {
         let is_asked = self.asked.is_some();
-        let mut text =
-            format!("{:<23}{:>18}{:>18}{:>18}{:>18}{:>9}", "score", "value", "5 % of calls", "median", "95 %", "calls");
+        let mut text = format!(
+            "{:<23}{:>18}{:>18}{:>18}{:>18}{:>9}",
+            "score", "value", "5 % of slices", "median", "95 %", "calls"
+        );
         text += if is_asked { "   required\n" } else { "\n" };
         for score in &self.outcome.scores {
             self.row(&mut text, score);

@@ -25,9 +25,9 @@ const BUFFER_BYTES: usize = 4 << 20;
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// What came, and what was sent meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Loopback {
-    /// Datagrams received a second, and how those of single calls spread.
+    /// Datagrams received a second, and how that spreads.
     pub received: Measured,
     /// Datagrams that the kernel took from the sender a second.
     pub sent: f64,
