@@ -2,8 +2,8 @@
 //!
 //! reads   contradictions of leaders and slots that are whole, from the shred tiles; duplicates, from gossip's thread;
 //!         blocks to be dumped, from consensus
-//! writes  the same: contradictions and whole slots to gossip's thread, duplicates to consensus, dumps to the shred tile
-//!         that takes the slot
+//! writes  the same: contradictions and whole slots to gossip's thread, duplicates to consensus, dumps to the shred
+//!         tile that takes the slot
 //! memory  [`CONTRADICTIONS_MAX`] × 2.5 KB, [`SLOTS_MAX`] × 8 B twice, [`DUMPS_MAX`] × 48 B
 //! drops   beyond these bounds what was told last, counted
 //!
