@@ -249,7 +249,10 @@ mod tests {
 
         #[test]
         fn what_is_known_changes_no_verdict(
-            seed in 0..9u8, given in proptest::collection::vec((0..SHRED_LEAVES, any::<bool>(), 0..PROOF_SIZE + 32, 1..=255u8), 1..90),
+            seed in 0..9u8,
+            given in proptest::collection::vec(
+                (0..SHRED_LEAVES, any::<bool>(), 0..PROOF_SIZE + 32, 1..=255u8), 1..90,
+            ),
         ) {
             let (leaves, tree) = (leaves(seed), ShredTree::new(&leaves(seed)));
             let first = given[0].0;

@@ -210,9 +210,9 @@ impl BlockStore {
         Ok(forgotten.len())
     }
 
-    /// Forgets one slot, whole or not, so that another block can be written in its place: its leader made two, and this
-    /// one is not the cluster's. False when nothing is kept of it. A sync that is under way may name the slot as durable
-    /// for a moment; what is written anew is synced anew.
+    /// Forgets one slot, whole or not, so that another block can be written in its place: its leader made two, and
+    /// this one is not the cluster's. False when nothing is kept of it. A sync that is under way may name the slot as
+    /// durable for a moment; what is written anew is synced anew.
     ///
     /// # Errors
     /// As [`append_set`](Self::append_set); then nothing was forgotten.

@@ -1,5 +1,5 @@
-//! Several nodes on virtual time: leaders in turn, loss, delay, other orders; the tile, the store and repair's server are
-//! those of a node.
+//! Several nodes on virtual time: leaders in turn, loss, delay, other orders; the tile, the store and repair's server
+//! are those of a node.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -3,8 +3,9 @@
 //! reads   an epoch
 //! writes  the cipher of its trees; whether who sends a shred on signs for it
 //! memory  none
-//! source  `solana-ledger` 4.2.2, `shred/filter.rs` `check_feature_activation`; `docs/cluster-protocol.md`, the head and
-//!         sections 1.3 and 2.4
+//! drops   –
+//! source  `solana-ledger` 4.2.2, `shred/filter.rs` `check_feature_activation`; `docs/cluster-protocol.md`, the head
+//!         and sections 1.3 and 2.4
 //!
 //! A feature counts for shreds from the epoch after the one it became active in. A chain of this program has all
 //! features active from its first slot, so these count from epoch 1 on. It is a function of the epoch alone: leaders

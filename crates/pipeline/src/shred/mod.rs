@@ -7,9 +7,9 @@
 //! drops   nothing of its own making; what it refuses of others' is counted by the caller
 //! source  `solana-ledger` 4.2; `oracle/` makes the vectors of the tests with that very crate
 //!
-//! The walk of what this node makes: [`shredder`] → [`set`] → [`tile`]. Of what others make: [`intake`] takes a datagram
-//! → [`receiver`] checks it ([`assembly`] a set of it, [`versions`] and [`conflict`] where a leader made two blocks)
-//! → [`relay`] sends it on; [`asking`] asks for what is missing, [`serve`] answers others.
+//! The walk of what this node makes: `shredder` → `set` → `tile`. Of what others make: `intake` takes a datagram →
+//! `receiver` checks it (`assembly` a set of it, `versions` and `conflict` where a leader made two blocks) → `relay`
+//! sends it on; `asking` asks for what is missing, [`serve`] answers others.
 
 mod asking;
 mod assembly;

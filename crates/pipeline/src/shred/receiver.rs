@@ -683,8 +683,8 @@ impl Receiver {
     }
 
     /// What is missing of a slot, at most `count` shreds of it. Nothing is said to be missing of a set that was first
-    /// heard of, or a later one of its slot, less than `patience_ns` ago, unless by repair: it is on its way. As long as
-    /// that counts for the end of a slot.
+    /// heard of, or a later one of its slot, less than `patience_ns` ago, unless by repair: it is on its way. As long
+    /// as that counts for the end of a slot.
     pub fn missing(&self, slot: u64, now_ns: u64, patience_ns: u64, count: usize) -> Missing {
         let Some(incoming) = self.slots.get(&slot) else {
             return Missing { shreds: vec![], highest_from: Some(0) };

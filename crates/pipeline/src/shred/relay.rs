@@ -2,8 +2,8 @@
 //!
 //! reads   the nodes that gossip knows, their stakes; shreds, this node's signatures of the roots of last sets
 //! writes  `shred_net`: shreds for this node's children
-//! memory  the nodes of two epochs; the shreds of the last sets of [`RESIGNED_MAX`] slots while they wait for this node's
-//!         signature
+//! memory  the nodes of two epochs; the shreds of the last sets of [`RESIGNED_MAX`] slots while they wait for this
+//!         node's signature
 //! drops   shreds for children when net has no room, or no signature can be asked for: counted
 //! source  `solana-turbine` 4.2.2, `retransmit_stage.rs`, `sigverify_shreds.rs`; `docs/cluster-protocol.md`, sections 1
 //!         and 2.4

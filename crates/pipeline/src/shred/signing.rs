@@ -4,6 +4,7 @@
 //! writes  `shred_sign`: what of them is to be signed
 //! memory  [`UNSIGNED_MAX`] questions
 //! drops   nothing: who asks looks for room first
+//! source  –
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
