@@ -7,6 +7,7 @@
 //! The walk: [`member`] (who is where, and the files) → [`start`] (processes up and down) → [`status`]; cuts of the
 //! network are lines in a file that the nodes read again.
 
+pub mod demo;
 pub mod member;
 mod process;
 pub mod start;
@@ -348,7 +349,7 @@ pub fn heal(which: &Which, say: &Say) -> Result<(), LocalError> {
     let cluster = which.read()?;
     let count = cluster.cuts()?.len();
     cluster.cut(vec![])?;
-    say.line(format_args!("{count} cuts are mended"));
+    say.line(format_args!("{count} {} mended", if count == 1 { "cut is" } else { "cuts are" }));
     Ok(())
 }
 
