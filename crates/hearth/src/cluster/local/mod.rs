@@ -267,8 +267,10 @@ pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &Say) -> Result<
         say.line("starting the leader");
         started.start(&leader, stop)?;
     }
-    say.line(format_args!("starting {} followers", followers.len()));
-    started.start(&followers, stop)?;
+    if !followers.is_empty() {
+        say.line(format_args!("starting {} followers", followers.len()));
+        started.start(&followers, stop)?;
+    }
     started.keep();
     Ok(())
 }

@@ -52,7 +52,8 @@ impl Second {
         let least = self.txn_per_s[1..].iter().copied().fold(f64::INFINITY, f64::min);
         let most = self.txn_per_s[1..].iter().copied().fold(0.0, f64::max);
         format!(
-            "  {:>4.0} s  leader {:>8.0}  followers {least:>8.0} to {most:>8.0} TPS  {:>2} slots behind at most  leader sends {:>7.1} Mb/s",
+            "  {:>4.0} s  leader {:>8.0}  followers {least:>8.0} to {most:>8.0} TPS  {:>2} slots behind at most  leader \
+             sends {:>7.1} Mb/s",
             self.at_s,
             self.txn_per_s[0],
             self.slots_behind.iter().max().unwrap_or(&0),

@@ -151,11 +151,10 @@ pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> 
 
 /// The story. Whatever goes wrong, no node is left running.
 fn tell(cluster: &mut Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> Result<Report, LocalError> {
-    let place = |cluster: &Cluster, number: usize| cluster.nodes[number].region.clone();
     let followers: Vec<usize> = (1..cluster.nodes.len()).collect();
     let mut started = Started::of(cluster);
     let begun = Instant::now();
-    say.line(format_args!("a leader in {}", place(started.cluster(), 0)));
+    say.line(format_args!("a leader in {}", started.cluster().leader().region));
     started.start(&[0], stop)?;
     let leader_started_s = begun.elapsed().as_secs_f64();
     say.line(format_args!("  serves after {leader_started_s:.1} s at {}", started.cluster().leader().rpc()));
@@ -165,60 +164,55 @@ fn tell(cluster: &mut Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> 
     let followers_joined_s = begun.elapsed().as_secs_f64();
     say.line(format_args!("  all serve after {followers_joined_s:.1} s"));
 
-    let mut loads = vec![];
-    let mut held = None;
-    let mut within = (
-        format!("{} transactions a second, as asked for", options.rate.unwrap_or(0)),
-        options.rate.map(|rate| rate as f64),
-    );
-    if options.rate.is_none() {
-        say.line("what all nodes hold together");
-        let (rate, full) = hold(started.cluster(), options, stop, say)?;
-        say.line(format_args!("  {rate:.0} transactions a second until the last follower had them"));
-        within = match full > FULL {
-            true => ("at the cluster's limits of a block".into(), None),
-            false => (
-                format!(
-                    "limits scaled to half of what this machine holds with {} nodes, as it does not come to the cluster's",
-                    started.cluster().nodes.len()
-                ),
-                Some(rate * SCALED),
-            ),
-        };
-        held = Some(rate);
-    }
-    loads.push(measured(started.cluster(), &within.0, within.1, options, stop, say)?);
-
+    let (held_txn_per_s, [within, beyond]) = courses(started.cluster(), options, stop, say)?;
+    let within = measured(started.cluster(), within, options, stop, say)?;
     say.line("the limits of a block are lifted: all nodes start again");
     started.lift(&cores()?)?;
     started.start(&[0], stop)?;
     started.start(&followers, stop)?;
-    let beyond = held.filter(|_| within.1.is_some()).map(|rate| rate * BEYOND);
-    let beyond = beyond.or(within.1.filter(|_| held.is_none()).map(|rate| 2.0 * rate));
-    let what = match (beyond, held) {
-        (Some(_), Some(_)) => "limits lifted; 90 % of what this machine holds",
-        (Some(_), None) => "limits lifted; twice as much",
-        (None, _) => "limits lifted; as much as the leader takes",
-    };
-    loads.push(measured(started.cluster(), what, beyond, options, stop, say)?);
+    let beyond = measured(started.cluster(), beyond, options, stop, say)?;
 
     let (slot, is_same_block) = measure::compare(started.cluster(), stop)?;
-    let report = Report {
-        nodes: ends(started.cluster()),
-        cores: cores()?.len(),
-        leader_started_s,
-        followers_joined_s,
-        held_txn_per_s: held,
-        loads,
-        slot,
-        is_same_block,
-    };
+    let (nodes, cores, loads) = (ends(started.cluster()), cores()?.len(), vec![within, beyond]);
+    let report =
+        Report { nodes, cores, leader_started_s, followers_joined_s, held_txn_per_s, loads, slot, is_same_block };
     say.text(text(&report));
     if options.keep {
         say.line(format_args!("the nodes run on; `hearth cluster down --name {}` stops them", options.name));
     }
     started.keep();
     Ok(report)
+}
+
+/// What a load is, and how many transactions a second; `None` is as many as the leader takes.
+type Course = (String, Option<f64>);
+
+/// What all nodes hold together, where it has to be known, and both loads: within limits and beyond them.
+fn courses(
+    cluster: &Cluster,
+    options: &Demo,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(Option<f64>, [Course; 2]), LocalError> {
+    if let Some(rate) = options.rate.map(|rate| rate as f64) {
+        let within = "as many transactions a second as were asked for".into();
+        return Ok((None, [(within, Some(rate)), ("limits lifted; twice as many".into(), Some(2.0 * rate))]));
+    }
+    say.line("what all nodes hold together");
+    let (rate, full) = hold(cluster, options, stop, say)?;
+    say.line(format_args!("  {rate:.0} transactions a second until the last follower had them"));
+    let courses = if full > FULL {
+        let beyond = "limits lifted; as much as the leader takes".into();
+        [("at the cluster's limits of a block".into(), None), (beyond, None)]
+    } else {
+        let within = format!(
+            "limits scaled to half of what {} nodes hold on this machine, which does not come to the cluster's",
+            cluster.nodes.len()
+        );
+        let beyond = "limits lifted; 90 % of what all nodes hold on this machine".into();
+        [(within, Some(rate * SCALED)), (beyond, Some(rate * BEYOND))]
+    };
+    Ok((Some(rate), courses))
 }
 
 /// The followers' regions, each once.
@@ -253,8 +247,7 @@ fn hold(cluster: &Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> Resu
 /// One load, measured.
 fn measured(
     cluster: &Cluster,
-    what: &str,
-    rate: Option<f64>,
+    (what, rate): Course,
     options: &Demo,
     stop: &StopSignal,
     say: &Say,
@@ -285,7 +278,7 @@ fn measured(
     let txn_per_s = window.rates();
     let is_kept_up = txn_per_s[1..].iter().all(|rate| (rate / txn_per_s[0] - 1.0).abs() <= SAME);
     let report = LoadReport {
-        what: what.into(),
+        what,
         asked_txn_per_s: rate,
         window_s: window.seconds(),
         txn_per_s,
@@ -303,8 +296,8 @@ fn summary(load: &LoadReport) -> String {
     let least = followers.clone().copied().fold(f64::INFINITY, f64::min);
     let most = followers.copied().fold(0.0, f64::max);
     format!(
-        "leader {:.0}, followers {least:.0} to {most:.0} transactions a second over {:.1} s: {}; they had all of it {:.1} s \
-         after the load",
+        "leader {:.0}, followers {least:.0} to {most:.0} transactions a second over {:.1} s: {}; they had all of it \
+         {:.1} s after the load",
         load.txn_per_s[0],
         load.window_s,
         if load.is_kept_up { "each kept up, within 1 %" } else { "not all kept up within 1 %" },
