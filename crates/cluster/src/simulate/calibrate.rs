@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Plan, PlanError, Stakes, World, traffic};
 
 /// A load that was shown: transactions a second, what followers received and the leader sent, b/s.
-const SHOWN: [(f64, f64, f64); 2] = [(81_500.0, 340e6, 724e6), (1_040_000.0, 4.3e9, 5.12e9)];
+pub const SHOWN: [(f64, f64, f64); 2] = [(81_500.0, 340e6, 724e6), (1_040_000.0, 4.3e9, 5.12e9)];
 
 /// A figure beside ours.
 #[derive(Clone, Debug, Serialize)]

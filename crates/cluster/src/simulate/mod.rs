@@ -23,7 +23,7 @@ use std::{io, thread};
 
 use serde::Serialize;
 
-pub use self::calibrate::{Compared, calibrate};
+pub use self::calibrate::{Compared, SHOWN, calibrate};
 use self::engine::{Course, NEVER, Slot};
 pub use self::stakes::Stakes;
 pub use self::text::{calibration_text, text};

@@ -5,7 +5,7 @@
 //! memory  see `hearth_cluster::simulate`
 
 mod local;
-mod page;
+pub mod page;
 
 use std::fs;
 use std::io;
@@ -52,6 +52,15 @@ pub enum Command {
     Heal(local::Which),
     /// Stop all nodes.
     Down(local::Which),
+    /// Tell the story end to end: a leader and followers all over a map, a load within the limits of a block, then the
+    /// limits lifted.
+    ///
+    /// First it is measured what leader and followers hold together on this machine. Where that is less than the
+    /// cluster's limits, the first load is half of it, and labelled so. Told are the rates of the leader and of each
+    /// follower in the same time, whether each kept up, and whether all have the same block at the end.
+    ///
+    /// Exit codes: 0 the story is told; 1 a node ended or did not come up; 2 the command line or the map is wrong.
+    Demo(local::demo::Demo),
 }
 
 /// `hearth cluster simulate`
@@ -146,6 +155,7 @@ pub fn run(command: &Command, say: &Say) -> Result<(), ClusterError> {
         Command::Partition(options) => local::partition(options, say)?,
         Command::Heal(which) => local::heal(which, say)?,
         Command::Down(which) => local::down(which, say)?,
+        Command::Demo(options) => local::demo::run(options, say)?,
     }
     Ok(())
 }

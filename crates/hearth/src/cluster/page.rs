@@ -10,10 +10,10 @@ use hearth_cluster::simulate::{Report, Seed, text};
 use hearth_lab::page::text::escape;
 use hearth_lab::page::{document, even};
 
-const STYLE: &str = include_str!("style.css");
-/// Of a chart, in its own units.
-const WIDTH: f64 = 800.0;
-const HEIGHT: f64 = 300.0;
+pub(super) const STYLE: &str = include_str!("style.css");
+/// A chart's width, in its own units.
+pub(super) const WIDTH: f64 = 800.0;
+pub(super) const HEIGHT: f64 = 300.0;
 /// Bars at most: of more followers each stands for several.
 const BARS: usize = 100;
 
@@ -88,7 +88,7 @@ fn bandwidth(report: &Report, seed: &Seed) -> String {
 }
 
 /// A chart from nothing to the most of both axes.
-fn chart(x_most: f64, x: &str, y_most: f64, y: &str, inside: &str) -> String {
+pub(super) fn chart(x_most: f64, x: &str, y_most: f64, y: &str, inside: &str) -> String {
     let steps = |most: f64| -> Vec<f64> {
         let step = even(most / 6.0);
         (0..=20).map(|at| f64::from(at) * step).take_while(|value| *value <= most * 1.000_1).collect()

@@ -308,7 +308,7 @@ impl Node {
     }
 
     pub fn rpc(&self) -> Rpc {
-        Rpc { port: self.ports.rpc }
+        Rpc::on(self.ports.rpc)
     }
 
     pub fn metrics(&self) -> Metrics {
@@ -330,8 +330,8 @@ impl Node {
 }
 
 /// One HTTP request, one answer.
-fn http(port: u16, request: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+fn http(to: SocketAddr, request: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(to)?;
     stream.set_read_timeout(Some(DEADLINE))?;
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
@@ -348,13 +348,18 @@ fn http(port: u16, request: &str) -> std::io::Result<String> {
 /// The node's JSON-RPC.
 #[derive(Clone, Copy)]
 pub struct Rpc {
-    port: u16,
+    address: SocketAddr,
 }
 
 impl Rpc {
     /// That on this port.
     pub fn on(port: u16) -> Self {
-        Self { port }
+        Self::at((Ipv4Addr::LOCALHOST, port).into())
+    }
+
+    /// That at this address.
+    pub fn at(address: SocketAddr) -> Self {
+        Self { address }
     }
 
     /// The result of a call; an error of the RPC panics.
@@ -369,7 +374,7 @@ impl Rpc {
             "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         );
-        let answer = http(self.port, &request).map_err(|e| e.to_string())?;
+        let answer = http(self.address, &request).map_err(|e| e.to_string())?;
         let mut answer: Value = serde_json::from_str(&answer).map_err(|e| format!("{e}: {answer}"))?;
         match answer.get_mut("result") {
             Some(result) => Ok(result.take()),
@@ -422,7 +427,7 @@ impl Metrics {
     /// All metrics of the node whose tile `metric` listens on `port`.
     pub fn read(port: u16) -> std::io::Result<Self> {
         let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        Ok(Self { text: http(port, request)? })
+        Ok(Self { text: http((Ipv4Addr::LOCALHOST, port).into(), request)? })
     }
 
     /// All of them, as served.

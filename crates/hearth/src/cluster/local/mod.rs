@@ -7,6 +7,7 @@
 //! The walk: [`member`] (who is where, and the files) → [`start`] (processes up and down) → [`status`]; cuts of the
 //! network are lines in a file that the nodes read again.
 
+pub mod demo;
 pub mod member;
 mod process;
 pub mod start;
@@ -266,8 +267,10 @@ pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &Say) -> Result<
         say.line("starting the leader");
         started.start(&leader, stop)?;
     }
-    say.line(format_args!("starting {} followers", followers.len()));
-    started.start(&followers, stop)?;
+    if !followers.is_empty() {
+        say.line(format_args!("starting {} followers", followers.len()));
+        started.start(&followers, stop)?;
+    }
     started.keep();
     Ok(())
 }
@@ -348,7 +351,7 @@ pub fn heal(which: &Which, say: &Say) -> Result<(), LocalError> {
     let cluster = which.read()?;
     let count = cluster.cuts()?.len();
     cluster.cut(vec![])?;
-    say.line(format_args!("{count} cuts are mended"));
+    say.line(format_args!("{count} {} mended", if count == 1 { "cut is" } else { "cuts are" }));
     Ok(())
 }
 

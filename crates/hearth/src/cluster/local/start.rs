@@ -53,6 +53,20 @@ impl<'a> Started<'a> {
         numbers.iter().try_for_each(|number| self.wait(*number, stop))
     }
 
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        self.cluster
+    }
+
+    /// Stops all nodes, and has them start with the limits of a block lifted.
+    pub fn lift(&mut self, cores: &[usize]) -> Result<(), LocalError> {
+        let numbers = std::mem::take(&mut self.numbers);
+        self.cluster.stop(&numbers);
+        self.cluster.lifted = true;
+        self.cluster.configure(cores)?;
+        self.cluster.save()
+    }
+
     /// All went well: they stay.
     pub fn keep(mut self) {
         self.numbers.clear();
@@ -126,7 +140,7 @@ impl Cluster {
     }
 
     /// The last lines of a node's log.
-    fn last_words(&self, number: usize) -> String {
+    pub fn last_words(&self, number: usize) -> String {
         let text = fs::read_to_string(self.log(&self.nodes[number])).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| format!("\n  {line}")).collect()

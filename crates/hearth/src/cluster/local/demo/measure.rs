@@ -1,0 +1,228 @@
+//! Rates of nodes, side by side: what each has executed at moments that can be compared.
+//!
+//! reads   each node's RPC, and its workspace for the bytes that it sends and receives
+//! writes  [`Second`]s, [`Window`]s
+//! memory  a line a node
+//!
+//! A follower executes a block at once, so its count goes up in steps. A window begins and ends where a node has
+//! just come to a slot, for each node by itself: what lies between is whole blocks over the time that they took.
+
+use std::time::{Duration, Instant};
+
+use hearth_monitor::{Seconds, Watch};
+use serde::Serialize;
+use serde_json::json;
+
+use super::load::Load;
+use crate::cluster::local::LocalError;
+use crate::cluster::local::member::Cluster;
+use crate::cluster::local::status::Look;
+use crate::node_rpc::Rpc;
+use crate::stop::StopSignal;
+
+/// Transactions a second that no votes come to.
+const IS_LOADED: f64 = 50.0;
+/// How long a load may take to begin, and followers to have what the leader has.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two looks for a new slot.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// The longest that a new slot is waited for.
+const SLOT_MAX: Duration = Duration::from_secs(5);
+
+/// What each node did in a second, the leader first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Second {
+    /// Since the first look.
+    pub at_s: f64,
+    /// Transactions a second.
+    pub txn_per_s: Vec<f64>,
+    /// Slots behind the leader.
+    pub slots_behind: Vec<u64>,
+    /// What each net tile sent, bits a second.
+    pub sent_bps: Vec<f64>,
+    /// And received.
+    pub received_bps: Vec<f64>,
+    /// The part of the time in which the leader's blocks were full.
+    pub full: f64,
+}
+
+impl Second {
+    /// A line.
+    pub fn line(&self) -> String {
+        let least = self.txn_per_s[1..].iter().copied().fold(f64::INFINITY, f64::min);
+        let most = self.txn_per_s[1..].iter().copied().fold(0.0, f64::max);
+        format!(
+            "  {:>4.0} s  leader {:>8.0}  followers {least:>8.0} to {most:>8.0} TPS  {:>2} slots behind at most  leader \
+             sends {:>7.1} Mb/s",
+            self.at_s,
+            self.txn_per_s[0],
+            self.slots_behind.iter().max().unwrap_or(&0),
+            self.sent_bps[0] / 1e6
+        )
+    }
+}
+
+/// A time in which each node's rate is known.
+pub struct Window {
+    /// Each node at its first slot.
+    pub begin: Vec<Look>,
+    /// Each at its last.
+    pub end: Vec<Look>,
+}
+
+impl Window {
+    /// Each node's transactions a second.
+    pub fn rates(&self) -> Vec<f64> {
+        self.end.iter().zip(&self.begin).map(|(end, begin)| end.rate_since(begin)).collect()
+    }
+
+    /// How long it was for the leader.
+    pub fn seconds(&self) -> f64 {
+        (self.end[0].at - self.begin[0].at).as_secs_f64()
+    }
+}
+
+/// Looks at all nodes.
+pub struct Watcher<'a> {
+    cluster: &'a Cluster,
+    rpcs: Vec<Rpc>,
+    nodes: Vec<Seconds>,
+    begun: Instant,
+    before: Vec<Look>,
+}
+
+impl<'a> Watcher<'a> {
+    /// Takes the first look.
+    pub fn of(cluster: &'a Cluster) -> Result<Self, LocalError> {
+        let rpcs = cluster.nodes.iter().map(|node| Rpc::at(&node.rpc())).collect::<Result<Vec<_>, _>>()?;
+        let watch = |number: usize| {
+            let path = cluster.workspace(&cluster.nodes[number]);
+            Watch::attach(&[path]).map(Seconds::of).map_err(|_| gone(cluster, number))
+        };
+        let nodes = (0..cluster.nodes.len()).map(watch).collect::<Result<_, _>>()?;
+        let mut watcher = Self { cluster, rpcs, nodes, begun: Instant::now(), before: vec![] };
+        watcher.before = watcher.looks()?;
+        Ok(watcher)
+    }
+
+    fn look(&mut self, number: usize) -> Result<Look, LocalError> {
+        let cluster = self.cluster;
+        Look::take(&mut self.rpcs[number]).ok_or_else(|| gone(cluster, number))
+    }
+
+    fn looks(&mut self) -> Result<Vec<Look>, LocalError> {
+        (0..self.rpcs.len()).map(|number| self.look(number)).collect()
+    }
+
+    /// A look at the leader.
+    pub fn leader(&mut self) -> Result<Look, LocalError> {
+        self.look(0)
+    }
+
+    /// Waits until a load has begun.
+    pub fn wait_for_load(&mut self, load: &mut Load, stop: &StopSignal) -> Result<(), LocalError> {
+        let begun = Instant::now();
+        let mut before = self.leader()?;
+        loop {
+            wait(Duration::from_millis(500), stop)?;
+            let now = self.leader()?;
+            if now.rate_since(&before) > IS_LOADED {
+                return Ok(());
+            }
+            if !load.is_alive() || begun.elapsed() > PATIENCE {
+                let log = self.cluster.folder.join("load.log");
+                let said = std::fs::read_to_string(&log).unwrap_or_default();
+                return Err(LocalError::Ended { node: "the load".into(), said: format!("\n{said}") });
+            }
+            before = now;
+        }
+    }
+
+    /// Waits for a second, and says what happened since the last look.
+    pub fn second(&mut self, stop: &StopSignal) -> Result<Second, LocalError> {
+        wait(Duration::from_secs(1), stop)?;
+        let now = self.looks()?;
+        let samples: Vec<_> = self.nodes.iter_mut().map(|node| node.next_second().sample).collect();
+        let second = Second {
+            at_s: self.begun.elapsed().as_secs_f64(),
+            txn_per_s: now.iter().zip(&self.before).map(|(now, before)| now.rate_since(before)).collect(),
+            slots_behind: now.iter().map(|look| now[0].slot.saturating_sub(look.slot)).collect(),
+            sent_bps: samples.iter().map(|sample| sample.bandwidth.sent_bits_per_s).collect(),
+            received_bps: samples.iter().map(|sample| sample.bandwidth.received_bits_per_s).collect(),
+            full: samples[0].block_full.values().sum(),
+        };
+        self.before = now;
+        Ok(second)
+    }
+
+    /// Each node where it has just come to a slot.
+    pub fn edges(&mut self, stop: &StopSignal) -> Result<Vec<Look>, LocalError> {
+        let first = self.looks()?;
+        let mut found: Vec<Option<Look>> = vec![None; first.len()];
+        let begun = Instant::now();
+        while found.iter().any(Option::is_none) {
+            for (number, found) in found.iter_mut().enumerate().filter(|(_, found)| found.is_none()) {
+                let now = self.look(number)?;
+                if now.slot != first[number].slot || begun.elapsed() > SLOT_MAX {
+                    *found = Some(now);
+                }
+            }
+            wait(LOOK_EVERY, stop)?;
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Waits until all followers have executed what the leader had; gives a look at the last of them.
+    pub fn catch_up(&mut self, stop: &StopSignal) -> Result<Look, LocalError> {
+        let leader = self.leader()?;
+        let begun = Instant::now();
+        loop {
+            let looks = self.looks()?;
+            if looks.iter().all(|look| look.slot >= leader.slot) || begun.elapsed() > PATIENCE {
+                let at = looks.iter().map(|look| look.at).max().unwrap_or(begun);
+                let least = looks.iter().map(|look| look.transactions).min().unwrap_or(0);
+                return Ok(Look { at, slot: leader.slot, transactions: least.min(leader.transactions) });
+            }
+            wait(LOOK_EVERY * 5, stop)?;
+        }
+    }
+}
+
+/// The newest slot that all nodes have, and whether it is the same block everywhere.
+pub fn compare(cluster: &Cluster, stop: &StopSignal) -> Result<(u64, bool), LocalError> {
+    let mut rpcs = cluster.nodes.iter().map(|node| Rpc::at(&node.rpc())).collect::<Result<Vec<_>, _>>()?;
+    let confirmed = || json!([{ "commitment": "confirmed" }]);
+    let mut slots = vec![];
+    for (number, rpc) in rpcs.iter_mut().enumerate() {
+        let slot = rpc.call("getSlot", confirmed()).ok().and_then(|slot| slot.as_u64());
+        slots.push(slot.ok_or_else(|| gone(cluster, number))?);
+    }
+    let slot = slots.into_iter().min().unwrap_or(0);
+    let options = json!({ "transactionDetails": "none", "rewards": false, "commitment": "confirmed" });
+    let mut blocks = vec![];
+    for (number, rpc) in rpcs.iter_mut().enumerate() {
+        let begun = Instant::now();
+        let block = loop {
+            // A history may be a moment behind the chain.
+            match rpc.call("getBlock", json!([slot, options])) {
+                Ok(block) if block["blockhash"].is_string() => break block["blockhash"].clone(),
+                _ if begun.elapsed() > PATIENCE => return Err(gone(cluster, number)),
+                _ => wait(LOOK_EVERY * 10, stop)?,
+            }
+        };
+        blocks.push(block);
+    }
+    Ok((slot, blocks.iter().all(|block| *block == blocks[0])))
+}
+
+fn gone(cluster: &Cluster, number: usize) -> LocalError {
+    LocalError::Ended { node: cluster.nodes[number].name.clone(), said: cluster.last_words(number) }
+}
+
+fn wait(time: Duration, stop: &StopSignal) -> Result<(), LocalError> {
+    if stop.is_set() {
+        return Err(LocalError::Stopped);
+    }
+    std::thread::sleep(time);
+    Ok(())
+}

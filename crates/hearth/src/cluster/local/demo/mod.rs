@@ -1,0 +1,339 @@
+//! `hearth cluster demo`: a leader and followers all over a map, loaded within the cluster's limits and beyond them.
+//!
+//! reads   nodes, which it starts
+//! writes  rates as they are measured, a table, JSON, a page
+//! memory  a line a node and second
+//!
+//! The story: a leader → followers join → what all of them hold together is measured → a load within limits → the
+//! limits are lifted → a load beyond them → whether all came to the same block.
+
+mod load;
+mod measure;
+mod page;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+
+use super::member::{Cluster, NODES_MAX, Role};
+use super::start::Started;
+use super::{LocalError, NODES, Up, Which, cores, nodes, prepare};
+use crate::out::can_be_written;
+use crate::say::Say;
+use crate::stop::StopSignal;
+use load::Load;
+use measure::{Second, Watcher, Window};
+
+/// Of the rate that all nodes hold: what a load within limits is where the machine does not come to the cluster's.
+const SCALED: f64 = 0.5;
+/// What a load beyond limits is.
+const BEYOND: f64 = 0.9;
+/// The part of the time in which blocks are full at which the cluster's limits are what holds a load.
+const FULL: f64 = 0.2;
+/// A follower keeps up when its rate is the leader's but for this part of it.
+const SAME: f64 = 0.01;
+/// Seconds before measuring.
+const WARMUP: u64 = 3;
+
+/// `hearth cluster demo`
+#[derive(Args)]
+pub struct Demo {
+    /// Nodes, the leader among them.
+    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = nodes)]
+    pub nodes: usize,
+    /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore].
+    #[arg(long, value_name = "FILE")]
+    pub map: Option<PathBuf>,
+    /// Seconds of each load that are measured.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(5..=3_600))]
+    pub duration: u64,
+    /// Hold the first load at so many transactions a second, instead of what is measured before.
+    #[arg(long, value_name = "TPS", value_parser = clap::value_parser!(u64).range(10..))]
+    pub rate: Option<u64>,
+    /// The cluster's name, by which its folder and its nodes' shared memory are named.
+    #[arg(long, value_name = "NAME", default_value = "demo")]
+    pub name: String,
+    /// The cluster's folder; what a demonstration before it has left there is deleted [default: `.hearth/NAME`].
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// The first node's address, a loopback one; the others have the next ones.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.2")]
+    pub address: std::net::Ipv4Addr,
+    /// Leave the nodes running.
+    #[arg(long)]
+    pub keep: bool,
+    /// Write the result there as JSON, too.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the result there as a page with charts, too.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+const _: () = assert!(NODES <= NODES_MAX);
+
+/// What was seen.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Each node.
+    pub nodes: Vec<NodeReport>,
+    /// Cores of the machine that all nodes and the load share.
+    pub cores: usize,
+    /// Seconds until the leader served.
+    pub leader_started_s: f64,
+    /// Seconds until all followers did.
+    pub followers_joined_s: f64,
+    /// Transactions a second that all nodes hold together; `null` where a rate was given.
+    pub held_txn_per_s: Option<f64>,
+    /// The loads.
+    pub loads: Vec<LoadReport>,
+    /// The block that was compared at the end.
+    pub slot: u64,
+    /// Whether all nodes have the same there.
+    pub is_same_block: bool,
+}
+
+/// A node at the end.
+#[derive(Debug, Serialize)]
+pub struct NodeReport {
+    /// Its name.
+    pub node: String,
+    /// What it does.
+    pub role: Role,
+    /// Where it is.
+    pub region: String,
+    /// Whether it runs. A follower whose bank hash is not the leader's ends.
+    pub alive: bool,
+    /// Resident memory, bytes.
+    pub resident_bytes: Option<u64>,
+}
+
+/// A load.
+#[derive(Debug, Serialize)]
+pub struct LoadReport {
+    /// What it was.
+    pub what: String,
+    /// Transactions a second that were sent; `null` is as many as the leader takes.
+    pub asked_txn_per_s: Option<f64>,
+    /// Transactions a second of each node in the same window, votes too.
+    pub txn_per_s: Vec<f64>,
+    /// Seconds of the window.
+    pub window_s: f64,
+    /// Whether each follower's rate was the leader's within 1 %.
+    pub is_kept_up: bool,
+    /// Seconds after the load until all followers had all of it.
+    pub caught_up_s: f64,
+    /// Each second.
+    pub seconds: Vec<Second>,
+}
+
+/// Runs the command.
+pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> {
+    options.json.iter().chain(&options.html).try_for_each(|path| can_be_written(path))?;
+    let stop = StopSignal::install().map_err(LocalError::Signals)?;
+    let which = Which { name: options.name.clone(), folder: options.folder.clone() };
+    let (nodes, map) = (Some(options.nodes), options.map.clone());
+    let up = Up { which, nodes, map, address: options.address, reset: true };
+    let mut cluster = prepare(&up, false)?;
+    let report = tell(&mut cluster, options, &stop, say)?;
+    if !options.keep {
+        let all: Vec<usize> = (0..cluster.nodes.len()).collect();
+        cluster.stop(&all);
+        cluster.save()?;
+    }
+    super::super::write(options.json.as_deref(), || format!("{:#}\n", json!(report)))?;
+    super::super::write(options.html.as_deref(), || page::of(&report))?;
+    Ok(())
+}
+
+/// The story. Whatever goes wrong, no node is left running.
+fn tell(cluster: &mut Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> Result<Report, LocalError> {
+    let followers: Vec<usize> = (1..cluster.nodes.len()).collect();
+    let mut started = Started::of(cluster);
+    let begun = Instant::now();
+    say.line(format_args!("a leader in {}", started.cluster().leader().region));
+    started.start(&[0], stop)?;
+    let leader_started_s = begun.elapsed().as_secs_f64();
+    say.line(format_args!("  serves after {leader_started_s:.1} s at {}", started.cluster().leader().rpc()));
+    let begun = Instant::now();
+    say.line(format_args!("{} followers join: {}", followers.len(), regions(started.cluster())));
+    started.start(&followers, stop)?;
+    let followers_joined_s = begun.elapsed().as_secs_f64();
+    say.line(format_args!("  all serve after {followers_joined_s:.1} s"));
+
+    let (held_txn_per_s, [within, beyond]) = courses(started.cluster(), options, stop, say)?;
+    let within = measured(started.cluster(), within, options, stop, say)?;
+    say.line("the limits of a block are lifted: all nodes start again");
+    started.lift(&cores()?)?;
+    started.start(&[0], stop)?;
+    started.start(&followers, stop)?;
+    let beyond = measured(started.cluster(), beyond, options, stop, say)?;
+
+    let (slot, is_same_block) = measure::compare(started.cluster(), stop)?;
+    let (nodes, cores, loads) = (ends(started.cluster()), cores()?.len(), vec![within, beyond]);
+    let report =
+        Report { nodes, cores, leader_started_s, followers_joined_s, held_txn_per_s, loads, slot, is_same_block };
+    say.text(text(&report));
+    if options.keep {
+        say.line(format_args!("the nodes run on; `hearth cluster down --name {}` stops them", options.name));
+    }
+    started.keep();
+    Ok(report)
+}
+
+/// What a load is, and how many transactions a second; `None` is as many as the leader takes.
+type Course = (String, Option<f64>);
+
+/// What all nodes hold together, where it has to be known, and both loads: within limits and beyond them.
+fn courses(
+    cluster: &Cluster,
+    options: &Demo,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(Option<f64>, [Course; 2]), LocalError> {
+    if let Some(rate) = options.rate.map(|rate| rate as f64) {
+        let within = "as many transactions a second as were asked for".into();
+        return Ok((None, [(within, Some(rate)), ("limits lifted; twice as many".into(), Some(2.0 * rate))]));
+    }
+    say.line("what all nodes hold together");
+    let (rate, full) = hold(cluster, options, stop, say)?;
+    say.line(format_args!("  {rate:.0} transactions a second until the last follower had them"));
+    let courses = if full > FULL {
+        let beyond = "limits lifted; as much as the leader takes".into();
+        [("at the cluster's limits of a block".into(), None), (beyond, None)]
+    } else {
+        let within = format!(
+            "limits scaled to half of what {} nodes hold on this machine, which does not come to the cluster's",
+            cluster.nodes.len()
+        );
+        let beyond = "limits lifted; 90 % of what all nodes hold on this machine".into();
+        [(within, Some(rate * SCALED)), (beyond, Some(rate * BEYOND))]
+    };
+    Ok((Some(rate), courses))
+}
+
+/// The followers' regions, each once.
+fn regions(cluster: &Cluster) -> String {
+    let mut names: Vec<&str> = cluster.nodes[1..].iter().map(|node| node.region.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+/// What all nodes hold together: as much as the leader takes, over the time until the last follower has it; and in
+/// which part of the time the leader's blocks were full.
+fn hold(cluster: &Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> Result<(f64, f64), LocalError> {
+    let seconds = (options.duration / 2).clamp(5, 15);
+    let mut watcher = Watcher::of(cluster)?;
+    let mut load = Load::start(cluster, None, seconds)?;
+    watcher.wait_for_load(&mut load, stop)?;
+    let before = watcher.leader()?;
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut full = vec![];
+    while Instant::now() < end {
+        let second = watcher.second(stop)?;
+        say.line(second.line());
+        full.push(second.full);
+    }
+    load.end();
+    let after = watcher.catch_up(stop)?;
+    let rate = after.transactions.saturating_sub(before.transactions) as f64 / (after.at - before.at).as_secs_f64();
+    Ok((rate, full.iter().sum::<f64>() / full.len().max(1) as f64))
+}
+
+/// One load, measured.
+fn measured(
+    cluster: &Cluster,
+    (what, rate): Course,
+    options: &Demo,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<LoadReport, LocalError> {
+    say.line(match rate {
+        Some(rate) => format!("load: {what} ({rate:.0} transactions a second)"),
+        None => format!("load: {what}"),
+    });
+    let mut watcher = Watcher::of(cluster)?;
+    let mut load = Load::start(cluster, rate, WARMUP + options.duration)?;
+    watcher.wait_for_load(&mut load, stop)?;
+    for _ in 0..WARMUP {
+        watcher.second(stop)?;
+    }
+    let begin = watcher.edges(stop)?;
+    let end = Instant::now() + Duration::from_secs(options.duration);
+    let mut seconds = vec![];
+    while Instant::now() < end {
+        let second = watcher.second(stop)?;
+        say.line(second.line());
+        seconds.push(second);
+    }
+    let window = Window { begin, end: watcher.edges(stop)? };
+    load.end();
+    let ended = Instant::now();
+    watcher.catch_up(stop)?;
+    let caught_up_s = ended.elapsed().as_secs_f64();
+    let txn_per_s = window.rates();
+    let is_kept_up = txn_per_s[1..].iter().all(|rate| (rate / txn_per_s[0] - 1.0).abs() <= SAME);
+    let report = LoadReport {
+        what,
+        asked_txn_per_s: rate,
+        window_s: window.seconds(),
+        txn_per_s,
+        is_kept_up,
+        caught_up_s,
+        seconds,
+    };
+    say.line(format_args!("  {}", summary(&report)));
+    Ok(report)
+}
+
+/// A load in a line.
+fn summary(load: &LoadReport) -> String {
+    let followers = load.txn_per_s[1..].iter();
+    let least = followers.clone().copied().fold(f64::INFINITY, f64::min);
+    let most = followers.copied().fold(0.0, f64::max);
+    format!(
+        "leader {:.0}, followers {least:.0} to {most:.0} transactions a second over {:.1} s: {}; they had all of it \
+         {:.1} s after the load",
+        load.txn_per_s[0],
+        load.window_s,
+        if load.is_kept_up { "each kept up, within 1 %" } else { "not all kept up within 1 %" },
+        load.caught_up_s
+    )
+}
+
+fn ends(cluster: &Cluster) -> Vec<NodeReport> {
+    let end = |node: &super::member::Member| NodeReport {
+        node: node.name.clone(),
+        role: node.role,
+        region: node.region.clone(),
+        alive: node.process.is_some_and(|process| process.is_alive()),
+        resident_bytes: node.process.and_then(|process| process.resident_bytes()),
+    };
+    cluster.nodes.iter().map(end).collect()
+}
+
+/// The report in a few lines.
+pub fn text(report: &Report) -> String {
+    let mut text = format!("\n{} nodes on {} cores\n", report.nodes.len(), report.cores);
+    text += &format!("{:<8} {:<12}", "node", "region");
+    text +=
+        &(1..=report.loads.len()).map(|number| format!(" {:>12}", format!("load {number} TPS"))).collect::<String>();
+    text += &format!(" {:>8}\n", "memory");
+    for (number, node) in report.nodes.iter().enumerate() {
+        text += &format!("{:<8} {:<12}", node.node, node.region);
+        text += &report.loads.iter().map(|load| format!(" {:>12.0}", load.txn_per_s[number])).collect::<String>();
+        let memory = node.resident_bytes.map_or("ended".into(), |bytes| format!("{:.0} MB", bytes as f64 / 1e6));
+        text += &format!(" {memory:>8}\n");
+    }
+    for (number, load) in report.loads.iter().enumerate() {
+        text += &format!("load {}: {}: {}\n", number + 1, load.what, summary(load));
+    }
+    let block = if report.is_same_block { "all nodes have the same" } else { "nodes differ" };
+    let alive = report.nodes.iter().all(|node| node.alive);
+    let hashes = if alive { "no bank hash differed: no follower ended" } else { "a node ended; its log says why" };
+    text + &format!("block {}: {block}; {hashes}\n", report.slot)
+}

@@ -1,0 +1,189 @@
+//! A demonstration as one page: rates side by side, and what each node sends and receives.
+//!
+//! reads   a [`Report`]
+//! writes  HTML that needs no other file and no network, and has no script
+//! memory  the page
+
+use std::fmt::Write;
+
+use hearth_cluster::simulate::SHOWN;
+use hearth_lab::page::document;
+use hearth_lab::page::text::escape;
+
+use super::measure::Second;
+use super::{LoadReport, Report, text};
+use crate::cluster::page::{HEIGHT, STYLE, WIDTH, chart};
+
+/// Degrees of a colour's hue from one node's to the next one's: neighbours differ.
+const HUE_STEP: usize = 47;
+
+/// The page.
+pub fn of(report: &Report) -> String {
+    let mut body = format!("<h1>A leader and {} followers on one machine</h1>\n", report.nodes.len() - 1);
+    let _ = writeln!(body, "<section><pre>{}</pre></section>", escape(text(report).trim_start()));
+    let names: Vec<String> = report.nodes.iter().map(|node| format!("{} ({})", node.node, node.region)).collect();
+    for (number, load) in report.loads.iter().enumerate() {
+        let head = format!("Load {}: {}", number + 1, load.what);
+        let _ = writeln!(body, "<section><h2>{}</h2>\n{}", escape(&head), legend(&names));
+        body += &rates(load, &names);
+        body += &stacked(load, &names, "Mb/s that each node sends, one on the other", |second| &second.sent_bps);
+        body += &stacked(load, &names, "Mb/s that each node receives, one on the other", |second| &second.received_bps);
+        body += "</section>\n";
+    }
+    body += &shown(report);
+    document("A cluster on one machine", STYLE, "", &body)
+}
+
+fn colour(number: usize) -> String {
+    format!("hsl({} 65% 50%)", number * HUE_STEP % 360)
+}
+
+fn legend(names: &[String]) -> String {
+    let name = |(number, name): (usize, &String)| {
+        format!("<span style=\"color:{}\">■</span> {} ", colour(number), escape(name))
+    };
+    format!("<p class=\"quiet\">{}</p>\n", names.iter().enumerate().map(name).collect::<String>())
+}
+
+/// When the first and the last second were.
+fn span(load: &LoadReport) -> (f64, f64) {
+    let at = |second: Option<&Second>| second.map_or(0.0, |second| second.at_s);
+    let (first, last) = (at(load.seconds.first()), at(load.seconds.last()));
+    (first, (last - first).max(1.0))
+}
+
+/// A line a node.
+fn rates(load: &LoadReport, names: &[String]) -> String {
+    let (first, span) = span(load);
+    let most = load.seconds.iter().flat_map(|second| &second.txn_per_s).copied().fold(1.0, f64::max);
+    let mut lines = String::new();
+    for (number, name) in names.iter().enumerate().rev() {
+        let mut points = String::new();
+        for second in &load.seconds {
+            let (x, y) = ((second.at_s - first) / span * WIDTH, HEIGHT - second.txn_per_s[number] / most * HEIGHT);
+            let _ = write!(points, "{x:.1},{y:.1} ");
+        }
+        let width = if number == 0 { 3 } else { 1 };
+        let _ = write!(
+            lines,
+            "<polyline points=\"{}\" style=\"stroke:{};stroke-width:{width}\"><title>{}</title></polyline>",
+            points.trim_end(),
+            colour(number),
+            escape(name)
+        );
+    }
+    chart(span, "s", most, "transactions a second", &lines)
+}
+
+/// An area a node.
+fn stacked(load: &LoadReport, names: &[String], what: &str, of: impl Fn(&Second) -> &Vec<f64>) -> String {
+    let (first, span) = span(load);
+    let total = |second: &Second| of(second).iter().sum::<f64>() / 1e6;
+    let most = load.seconds.iter().map(total).fold(1e-3, f64::max);
+    let mut below = vec![0.0; load.seconds.len()];
+    let mut areas = String::new();
+    for (number, name) in names.iter().enumerate() {
+        let place = |second: &Second, value: f64| {
+            format!("{:.1},{:.1} ", (second.at_s - first) / span * WIDTH, HEIGHT - value / most * HEIGHT)
+        };
+        let lower: Vec<String> = load.seconds.iter().zip(&below).map(|(second, at)| place(second, *at)).collect();
+        let mut mean = 0.0;
+        for (second, at) in load.seconds.iter().zip(&mut below) {
+            let value = of(second)[number] / 1e6;
+            *at += value;
+            mean += value / load.seconds.len() as f64;
+        }
+        let upper: String = load.seconds.iter().zip(&below).map(|(second, at)| place(second, *at)).collect();
+        let lower: String = lower.into_iter().rev().collect();
+        let _ = write!(
+            areas,
+            "<polygon points=\"{}{}\" style=\"fill:{}\"><title>{}: {mean:.1} Mb/s on average</title></polygon>",
+            upper,
+            lower.trim_end(),
+            colour(number),
+            escape(name)
+        );
+    }
+    chart(span, "s", most, what, &areas)
+}
+
+/// What the demonstration that this started from had shown.
+fn shown(report: &Report) -> String {
+    let mut rows = String::new();
+    for (tps, follower, leader) in SHOWN {
+        let _ = write!(
+            rows,
+            "<tr><td>the demonstration's</td><td>{tps:.0}</td><td>{:.0}</td><td>{:.0}</td></tr>",
+            leader / 1e6,
+            follower / 1e6
+        );
+    }
+    for (number, load) in report.loads.iter().enumerate() {
+        let mean =
+            |of: &dyn Fn(&Second) -> f64| load.seconds.iter().map(of).sum::<f64>() / load.seconds.len().max(1) as f64;
+        let followers = (report.nodes.len() - 1).max(1) as f64;
+        let sends = mean(&|second| second.sent_bps[0]) / 1e6;
+        let receives = mean(&|second| second.received_bps[1..].iter().sum::<f64>()) / 1e6 / followers;
+        let _ = write!(
+            rows,
+            "<tr><td>load {} here</td><td>{:.0}</td><td>{sends:.1}</td><td>{receives:.1}</td></tr>",
+            number + 1,
+            load.txn_per_s[0]
+        );
+    }
+    format!(
+        "<section><h2>Beside what was shown</h2>\n<p>The demonstration that this started from had ten machines in four \
+         cities; here all nodes and the load share {} cores.</p>\n<table><tr><th></th><th>TPS</th><th>the leader sends, \
+         Mb/s</th><th>a follower receives, Mb/s</th></tr>{rows}</table></section>\n",
+        report.cores
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NodeReport, Role};
+    use super::*;
+
+    #[test]
+    fn a_page_has_a_line_and_two_areas_a_node_and_load() {
+        let second = |at: f64| Second {
+            at_s: at,
+            txn_per_s: vec![100.0, 99.0],
+            slots_behind: vec![0, 1],
+            sent_bps: vec![2e6, 1e6],
+            received_bps: vec![1e6, 2e6],
+            full: 0.0,
+        };
+        let load = |what: &str| LoadReport {
+            what: what.into(),
+            asked_txn_per_s: None,
+            txn_per_s: vec![100.0, 99.5],
+            window_s: 2.0,
+            is_kept_up: true,
+            caught_up_s: 0.5,
+            seconds: vec![second(1.0), second(2.0), second(3.0)],
+        };
+        let node = |name: &str, role| NodeReport {
+            node: name.into(),
+            role,
+            region: "London <b>".into(),
+            alive: true,
+            resident_bytes: Some(300_000_000),
+        };
+        let report = Report {
+            nodes: vec![node("node-1", Role::Leader), node("node-2", Role::Follower)],
+            cores: 2,
+            leader_started_s: 1.0,
+            followers_joined_s: 2.0,
+            held_txn_per_s: Some(200.0),
+            loads: vec![load("one"), load("two")],
+            slot: 9,
+            is_same_block: true,
+        };
+        let page = of(&report);
+        assert_eq!((page.matches("<polyline").count(), page.matches("<polygon").count()), (4, 8));
+        assert!(!page.contains("NaN") && !page.contains("London <b>"), "{page}");
+        assert!(page.contains("the demonstration&#39;s") || page.contains("the demonstration's"));
+        assert!(text(&report).contains("block 9: all nodes have the same"));
+    }
+}

@@ -1,0 +1,236 @@
+//! `hearth cluster up` and its like: nodes on addresses of their own, with a network between them that takes its time,
+//! loses, and can be cut.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use hearth_ledger::genesis::funded_account_key;
+use hearth_wire::Signature;
+use serde_json::{Value, json};
+
+use super::client::{Sender, fresh_address, signature_of, transfer};
+use super::node::{Rpc, hearth, output, same, wait_until};
+
+const FAILED: i32 = 1;
+const WRONG_USE: i32 = 2;
+const RPC: u16 = 8899;
+const QUIC: u16 = 9007;
+
+/// A cluster of its own; whatever becomes of the test, its nodes are stopped.
+struct Cluster {
+    folder: tempfile::TempDir,
+    name: String,
+    first: Ipv4Addr,
+}
+
+impl Cluster {
+    fn new(test: &str) -> Self {
+        static NEXT: AtomicU8 = AtomicU8::new(0);
+        let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        // Addresses that no other process of tests has at the time.
+        let first = Ipv4Addr::new(127, 100 + (process % 128) as u8, (process / 128) as u8, 1 + 20 * number);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        Self { folder, name: format!("test-{test}-{process}"), first }
+    }
+
+    fn place(&self) -> PathBuf {
+        self.folder.path().join("cluster")
+    }
+
+    /// Exit code, standard output, standard error.
+    fn command(&self, command: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let mut process = hearth();
+        process.args(["cluster", command, "--name", &self.name, "--folder"]).arg(self.place()).args(arguments);
+        let output = output(&mut process);
+        let [text, said] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        assert!(!said.contains("panicked"), "{said}");
+        (output.status.code(), text, said)
+    }
+
+    /// The same, which must go well.
+    fn run(&self, command: &str, arguments: &[&str]) -> String {
+        let (code, text, said) = self.command(command, arguments);
+        assert_eq!(code, Some(0), "{command} {arguments:?}: {said}");
+        text
+    }
+
+    fn address(&self, node: usize) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(self.first) + node as u32 - 1)
+    }
+
+    fn rpc(&self, node: usize) -> Rpc {
+        Rpc::at((self.address(node), RPC).into())
+    }
+
+    fn status(&self) -> Vec<Value> {
+        let text = self.run("status", &["--json"]);
+        serde_json::from_str::<Value>(&text).expect("JSON").as_array().expect("a list").clone()
+    }
+
+    fn alive(&self) -> Vec<bool> {
+        self.status().iter().map(|node| node["alive"].as_bool().expect("yes or no")).collect()
+    }
+
+    fn reaches(&self, nodes: &[usize], wanted: u64) {
+        for node in nodes {
+            wait_until("a node comes there", || {
+                let at = slot(self.rpc(*node));
+                if at >= wanted { Ok(()) } else { Err(format!("node {node}: slot {at} of {wanted}")) }
+            });
+        }
+    }
+
+    /// Transfers that land at the leader; the slot of the last.
+    fn transfer(&self, sender: &mut Sender, numbers: Range<usize>) -> u64 {
+        let leader = self.rpc(1);
+        let blockhash = leader.latest_blockhash();
+        let mut signatures: Vec<Signature> = vec![];
+        for number in numbers {
+            let (from, to) = (funded_account_key(number % 64), fresh_address(9, number));
+            let bytes = transfer(&from, &to, 1_000_000, &blockhash);
+            wait_until("room", || if sender.try_send(&bytes) { Ok(()) } else { Err("none".into()) });
+            signatures.push(signature_of(&bytes));
+        }
+        wait_until("all land", || {
+            let statuses = leader.statuses(&signatures);
+            let slots: Vec<u64> = statuses.iter().filter_map(|status| status["slot"].as_u64()).collect();
+            same(slots.len(), signatures.len()).map(|()| slots.into_iter().max().unwrap())
+        })
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // After a test that went well there is nothing left to stop.
+        self.command("down", &[]);
+    }
+}
+
+fn slot(rpc: Rpc) -> u64 {
+    rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().expect("a slot")
+}
+
+fn blockhash(rpc: Rpc, slot: u64) -> Value {
+    let options = json!({ "transactionDetails": "none", "rewards": false, "commitment": "confirmed" });
+    rpc.call("getBlock", json!([slot, options]))["blockhash"].clone()
+}
+
+#[test]
+fn four_nodes_are_parted_killed_and_come_to_one_state() {
+    let cluster = Cluster::new("up");
+    let first = cluster.first.to_string();
+    let text = cluster.run("up", &["--nodes", "4", "--address", &first]);
+    assert!(text.contains("node-4") && text.contains("Singapore"), "{text}");
+    assert_eq!(cluster.alive(), [true; 4]);
+    let mut sender = Sender::connect(SocketAddr::from((cluster.address(1), QUIC)), 1);
+    let newest = cluster.transfer(&mut sender, 0..100);
+    cluster.reaches(&[1, 2, 3, 4], newest);
+
+    // One region is cut off: the others go on, it does not.
+    let text = cluster.run("partition", &["Singapore"]);
+    assert!(text.contains("cut: node-4 | node-1 node-2 node-3"), "{text}");
+    wait_until("it is cut off", || {
+        let (leader, other) = (slot(cluster.rpc(1)), slot(cluster.rpc(4)));
+        if leader > other + 4 { Ok(()) } else { Err(format!("slots {leader} and {other}")) }
+    });
+    let newest = cluster.transfer(&mut sender, 100..200);
+    cluster.reaches(&[1, 2, 3], newest);
+    assert!(slot(cluster.rpc(4)) < newest);
+    assert_eq!(cluster.rpc(4).balance(&fresh_address(9, 199)), 0);
+    assert!(cluster.run("status", &[]).contains("cut: node-4 | node-1 node-2 node-3"));
+    assert!(cluster.run("heal", &[]).contains("1 cut is mended"));
+    cluster.reaches(&[4], newest);
+
+    // One is killed, and comes back to what it missed.
+    cluster.run("kill", &["node-2"]);
+    assert_eq!(cluster.alive(), [true, false, true, true]);
+    let newest = cluster.transfer(&mut sender, 200..300);
+    cluster.run("start", &["2"]);
+    cluster.reaches(&[1, 2, 3, 4], newest);
+    for node in 1..=4 {
+        assert_eq!(blockhash(cluster.rpc(node), newest), blockhash(cluster.rpc(1), newest));
+        assert!(
+            [0, 99, 150, 299].iter().all(|number| cluster.rpc(node).balance(&fresh_address(9, *number)) == 1_000_000)
+        );
+    }
+    let status = cluster.status();
+    assert!(
+        status.iter().all(|node| node["resident_bytes"].as_u64().is_some_and(|bytes| bytes < 600_000_000)),
+        "{status:?}"
+    );
+    let (code, _, said) = cluster.command("up", &[]);
+    assert!(code == Some(WRONG_USE) && said.contains("runs; `hearth cluster down` stops it"), "{said}");
+
+    assert!(cluster.run("down", &[]).contains("4 nodes are stopped"));
+    assert_eq!(cluster.alive(), [false; 4]);
+    let left = fs::read_dir("/dev/shm").expect("shared memory").flatten();
+    assert!(!left.into_iter().any(|file| file.file_name().to_string_lossy().contains(&cluster.name)));
+    // All of it starts again where it was.
+    cluster.run("up", &[]);
+    cluster.reaches(&[1, 2, 3, 4], newest + 1);
+    cluster.run("down", &[]);
+}
+
+#[test]
+fn where_one_node_does_not_come_up_none_is_left() {
+    let cluster = Cluster::new("taken");
+    let _taken = TcpListener::bind((cluster.address(3), RPC)).expect("nobody listens there");
+    let first = cluster.first.to_string();
+    let (code, _, said) = cluster.command("up", &["--nodes", "3", "--address", &first]);
+    assert_eq!(code, Some(FAILED), "{said}");
+    assert!(said.contains("node-3 has ended") && said.contains("the port is in use"), "{said}");
+    assert_eq!(cluster.alive(), [false; 3]);
+}
+
+#[test]
+fn mistakes_are_told_before_anything_starts() {
+    let cluster = Cluster::new("mistaken");
+    let map = cluster.folder.path().join("map.toml");
+    fs::write(&map, "region = []\n").expect("written");
+    let map = map.display().to_string();
+    for (command, arguments, why) in [
+        ("up", &["--nodes", "1"][..], "it is not from 2 to"),
+        ("up", &["--address", "10.0.0.1"], "are not all loopback"),
+        ("up", &["--map", &map], "map.toml"),
+    ] {
+        let (code, _, said) = cluster.command(command, arguments);
+        assert!(code == Some(WRONG_USE) && said.contains(why), "{command} {arguments:?}: {said}");
+    }
+    for command in ["status", "heal"] {
+        let (code, _, said) = cluster.command(command, &[]);
+        assert!(code == Some(FAILED) && said.contains("`hearth cluster up` starts one"), "{said}");
+    }
+}
+
+/// Ten nodes, in two loads: what each follower executes is what the leader does.
+#[test]
+fn ten_nodes_keep_up_with_a_load() {
+    let cluster = Cluster::new("demo");
+    let (first, json) = (cluster.first.to_string(), cluster.folder.path().join("demo.json"));
+    let (file, page) = (json.display().to_string(), cluster.folder.path().join("demo.html").display().to_string());
+    let rate = ["--rate", "200", "--duration", "10"];
+    let text = cluster.run("demo", &[&["--address", &first, "--json", &file, "--html", &page], &rate[..]].concat());
+    assert!(text.contains("9 followers join: Frankfurt, New York, Singapore"), "{text}");
+    let told: Value = serde_json::from_slice(&fs::read(json).expect("the report")).expect("JSON");
+    assert!(told["is_same_block"] == true && told["slot"].as_u64() > Some(0), "{told:#}");
+    let nodes = told["nodes"].as_array().expect("a list");
+    assert_eq!(nodes.len(), 10);
+    for node in nodes {
+        assert!(node["alive"] == true && node["resident_bytes"].as_u64() < Some(600_000_000), "{node:#}");
+    }
+    for (load, asked) in told["loads"].as_array().expect("two").iter().zip([200.0, 400.0]) {
+        let rates: Vec<f64> = load["txn_per_s"].as_array().expect("rates").iter().filter_map(Value::as_f64).collect();
+        assert_eq!(load["asked_txn_per_s"], asked);
+        // 5 % are half a second of the window: of a block by which one is late where tests have the cores, too.
+        assert!(
+            rates.len() == 10 && rates.iter().all(|rate| (rate / rates[0] - 1.0).abs() < 0.05),
+            "{rates:?}\n{text}"
+        );
+        assert!((rates[0] / asked - 1.0).abs() < 0.1, "{rates:?}\n{text}");
+    }
+    assert!(fs::read_to_string(page).expect("the page").contains("<polygon"));
+    assert_eq!(cluster.alive(), [false; 10]);
+}
