@@ -653,7 +653,8 @@ fn rpc_limits(config: &Config) -> Limits {
         airdrop_lamports: rpc.max_airdrop_lamports,
         airdrop_lamports_per_slice: rpc.max_airdrop_lamports_per_slice,
         airdrop_slice: Duration::from_secs(rpc.airdrop_slice_secs),
-        slots_may_stand: config.development.are_slots_on_demand(),
+        // In a cluster there is a moment between two slots, and most are others'.
+        slots_may_stand: config.development.are_slots_on_demand() || config.gossip.enabled,
         ..Limits::default()
     }
 }

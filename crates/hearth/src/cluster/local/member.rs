@@ -10,17 +10,23 @@ use std::path::{Path, PathBuf};
 
 use hearth_cluster::links::{Cut, LinksFile, Place, QUEUE_BYTES};
 use hearth_cluster::simulate::World;
+use hearth_ledger::stakes::GENESIS_STAKE_LAMPORTS;
+use hearth_wire::base58::encode_32;
+use hearth_wire::consts::LAMPORTS_PER_SOL;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use super::LocalError;
 use super::process::Process;
 use crate::config::Config;
+use crate::keys;
 
 /// The most nodes: one machine has no use for more, and loopback addresses are counted in their last byte alone.
 pub const NODES_MAX: usize = 200;
 /// A follower's tiles: net, shred, store, sign, metric.
 const FOLLOWER_TILES: usize = 5;
+/// Those of a node that makes blocks.
+const MAKER_TILES: usize = 11;
 /// Landed transactions for which a node takes memory at its start.
 const STATUSES: i64 = 1 << 16;
 /// A node's blocks on disk, bytes.
@@ -32,8 +38,10 @@ const HISTORY_BYTES: i64 = 500_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// It makes the blocks.
+    /// It begins the chain, and makes blocks.
     Leader,
+    /// It makes blocks in turn with others, and votes.
+    Validator,
     /// It takes and executes them.
     Follower,
 }
@@ -43,6 +51,7 @@ impl Role {
     pub fn word(self) -> &'static str {
         match self {
             Self::Leader => "leader",
+            Self::Validator => "validator",
             Self::Follower => "follower",
         }
     }
@@ -76,6 +85,8 @@ pub struct Plan<'a> {
     pub name: &'a str,
     /// How many nodes.
     pub nodes: usize,
+    /// How many of them make blocks and vote, with equal stake: the first ones.
+    pub validators: usize,
     /// The map's file; `None` is the map that is shipped.
     pub map: Option<&'a Path>,
     /// The first node's address; the others have the next ones.
@@ -103,6 +114,8 @@ pub struct Cluster {
 const STATE: &str = "cluster.json";
 const LINKS: &str = "links.toml";
 const MAP: &str = "map.toml";
+/// A validator's keys: its identity, and the account that it votes with.
+const KEYS: [&str; 2] = ["identity.json", "vote.json"];
 
 impl Cluster {
     /// Writes a new one into `folder`; its nodes do not run yet. `cores` are those that nodes may have.
@@ -116,7 +129,11 @@ impl Cluster {
         }
         let member = |(number, region): (usize, usize)| Member {
             name: format!("node-{}", number + 1),
-            role: if number == 0 { Role::Leader } else { Role::Follower },
+            role: match number {
+                0 => Role::Leader,
+                number if number < plan.validators => Role::Validator,
+                _ => Role::Follower,
+            },
             region: world.regions[region].name.clone(),
             address: Ipv4Addr::from(first + number as u32),
             process: None,
@@ -222,17 +239,40 @@ impl Cluster {
 
     /// Writes each node's configuration; `cores` are those that nodes may have.
     pub fn configure(&self, cores: &[usize]) -> Result<(), LocalError> {
+        let validators = self.validators()?;
         for (number, node) in self.nodes.iter().enumerate() {
             let home = self.home(node);
             fs::create_dir_all(&home).map_err(|source| LocalError::Write { path: home.clone(), source })?;
             let core = cores[number % cores.len().max(1)];
-            let text = toml::to_string(&self.tables(node, core)).expect("plain data");
+            let mut tables = self.tables(node, core);
+            match node.role {
+                Role::Leader => set(&mut tables, "development.genesis.validators", validators.clone().into()),
+                Role::Validator => {
+                    let [identity, vote] = KEYS.map(|key| home.join(key).display().to_string());
+                    set(&mut tables, "consensus.identity_path", identity.into());
+                    set(&mut tables, "consensus.vote_account_path", vote.into());
+                }
+                Role::Follower => {}
+            }
+            let text = toml::to_string(&tables).expect("plain data");
             write(
                 &self.config(node),
                 &format!("# Written by `hearth cluster`: {} in {}.\n{text}", node.name, node.region),
             )?;
         }
         Ok(())
+    }
+
+    /// The nodes beside the leader that have stake, as the genesis names them; makes their keys where there are none.
+    fn validators(&self) -> Result<Vec<String>, LocalError> {
+        let of = |node: &Member| {
+            let home = self.home(node);
+            fs::create_dir_all(&home).map_err(|source| LocalError::Write { path: home.clone(), source })?;
+            let address = |key: &str| Ok::<_, LocalError>(encode_32(&keys::read_or_create(&home.join(key))?.public));
+            let [identity, vote] = KEYS.map(address);
+            Ok(format!("{} {} {}", identity?, vote?, GENESIS_STAKE_LAMPORTS / LAMPORTS_PER_SOL))
+        };
+        self.nodes.iter().filter(|node| node.role == Role::Validator).map(of).collect()
     }
 
     /// The keys in which a node differs from the default.
@@ -268,7 +308,12 @@ impl Cluster {
         set("development.bench.larger_max_cost_per_block", lifted.into());
         set("development.bench.larger_shred_limits_per_block", lifted.into());
         match node.role {
-            Role::Leader => {
+            Role::Leader | Role::Validator => {
+                if node.role == Role::Validator {
+                    set("gossip.entrypoints", vec![entrypoint].into());
+                    // All who make blocks of one machine are not to have a thread on each core.
+                    set("layout.affinity", format!("{core}*{MAKER_TILES}").into());
+                }
                 set("tiles.verify.table_bytes", (64 << 20).into());
                 set("tiles.dedup.signature_cache_size", (1 << 20).into());
                 set("tiles.pack.max_pending_transactions", (1 << 15).into());
@@ -322,7 +367,7 @@ mod tests {
 
     fn create(folder: &Path, nodes: usize) -> Cluster {
         let address = Ipv4Addr::new(127, 3, 0, 1);
-        let plan = Plan { name: "test", nodes, map: None, address, lifted: false };
+        let plan = Plan { name: "test", nodes, validators: nodes / 2, map: None, address, lifted: false };
         Cluster::create(folder, &plan, &[0, 1]).unwrap()
     }
 
@@ -342,6 +387,11 @@ mod tests {
         for node in &cluster.nodes {
             let loaded = config::load(&cluster.config(node)).unwrap();
             assert_eq!(loaded.config.follows(), node.role == Role::Follower);
+            assert_eq!(loaded.config.joins(), node.role != Role::Leader);
+            let named = &loaded.config.development.genesis.validators;
+            assert_eq!(named.len(), if node.role == Role::Leader { 1 } else { 0 });
+            let given = &loaded.config.consensus.vote_account_path;
+            assert_eq!(given.exists(), node.role == Role::Validator);
             assert_eq!(loaded.config.gossip.bind_address, node.address.to_string());
             assert_eq!(crate::boot::workspace_path(&loaded.config), cluster.workspace(node));
             assert!(loaded.notices.is_empty());
@@ -368,7 +418,7 @@ mod tests {
     fn addresses_beyond_loopback_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         for address in [[127, 255, 255, 255], [10, 0, 0, 1]] {
-            let plan = Plan { name: "test", nodes: 2, map: None, address: address.into(), lifted: false };
+            let plan = Plan { name: "test", nodes: 2, validators: 1, map: None, address: address.into(), lifted: false };
             assert!(matches!(Cluster::create(folder.path(), &plan, &[0]), Err(LocalError::Option(_))));
         }
     }

@@ -24,10 +24,11 @@ use hearth_cluster::simulate::WorldError;
 
 use crate::boot;
 use crate::config::{self, Config};
+use crate::keys::KeyError;
 use crate::node_rpc::RpcError;
 use crate::say::Say;
 use crate::stop::StopSignal;
-use member::{Cluster, NODES_MAX, Plan};
+use member::{Cluster, NODES_MAX, Plan, Role};
 use start::Started;
 
 /// How many nodes there are where nobody says: those of the demonstration.
@@ -53,6 +54,10 @@ pub struct Up {
     /// Nodes, the leader among them [default: 10, or those of the folder].
     #[arg(long, value_name = "N", value_parser = nodes)]
     pub nodes: Option<usize>,
+    /// How many of them make blocks in turn and vote, with equal stake; the others follow [default: 1, or those of the
+    /// folder].
+    #[arg(long, value_name = "N")]
+    pub validators: Option<usize>,
     /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore].
     #[arg(long, value_name = "FILE")]
     pub map: Option<PathBuf>,
@@ -169,6 +174,9 @@ pub enum LocalError {
     /// The cores.
     #[error(transparent)]
     Cores(#[from] boot::BootError),
+    /// A key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The RPC.
     #[error(transparent)]
     Rpc(#[from] RpcError),
@@ -237,18 +245,26 @@ pub fn prepare(options: &Up, lifted: bool) -> Result<Cluster, LocalError> {
     match found.filter(|_| !options.reset) {
         Some(found) => {
             let has = found.nodes.len();
-            if options.map.is_some() || options.nodes.is_some_and(|nodes| nodes != has) {
+            let votes = found.nodes.iter().filter(|node| node.role != Role::Follower).count();
+            let is_other = options.nodes.is_some_and(|nodes| nodes != has)
+                || options.validators.is_some_and(|validators| validators != votes);
+            if options.map.is_some() || is_other {
                 return Err(LocalError::Option(format!(
-                    "there is a cluster of {has} nodes in {}; --reset begins a new one",
+                    "there is a cluster of {has} nodes, {votes} of them validators, in {}; --reset begins a new one",
                     folder.display()
                 )));
             }
             Ok(found)
         }
         None => {
+            let (nodes, validators) = (options.nodes.unwrap_or(NODES), options.validators.unwrap_or(1));
+            if !(1..=nodes).contains(&validators) {
+                return Err(LocalError::Option(format!("--validators: it is not from 1 to {nodes}, the nodes")));
+            }
             let plan = Plan {
                 name: &options.which.name,
-                nodes: options.nodes.unwrap_or(NODES),
+                nodes,
+                validators,
                 map: options.map.as_deref(),
                 address: options.address,
                 lifted,

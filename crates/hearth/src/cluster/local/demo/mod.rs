@@ -136,7 +136,7 @@ pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> 
     let stop = StopSignal::install().map_err(LocalError::Signals)?;
     let which = Which { name: options.name.clone(), folder: options.folder.clone() };
     let (nodes, map) = (Some(options.nodes), options.map.clone());
-    let up = Up { which, nodes, map, address: options.address, reset: true };
+    let up = Up { which, nodes, validators: None, map, address: options.address, reset: true };
     let mut cluster = prepare(&up, false)?;
     let report = tell(&mut cluster, options, &stop, say)?;
     if !options.keep {
