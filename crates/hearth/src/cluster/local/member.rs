@@ -418,7 +418,8 @@ mod tests {
     fn addresses_beyond_loopback_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         for address in [[127, 255, 255, 255], [10, 0, 0, 1]] {
-            let plan = Plan { name: "test", nodes: 2, validators: 1, map: None, address: address.into(), lifted: false };
+            let plan =
+                Plan { name: "test", nodes: 2, validators: 1, map: None, address: address.into(), lifted: false };
             assert!(matches!(Cluster::create(folder.path(), &plan, &[0]), Err(LocalError::Option(_))));
         }
     }
