@@ -162,7 +162,7 @@ fn four_nodes_are_parted_killed_and_come_to_one_state() {
         "{status:?}"
     );
     let (code, _, said) = cluster.command("up", &[]);
-    assert!(code == Some(WRONG_USE) && said.contains("runs; `hearth cluster down` stops it"), "{said}");
+    assert!(code == Some(WRONG_USE) && said.contains("runs; `hearth cluster down --folder"), "{said}");
 
     assert!(cluster.run("down", &[]).contains("4 nodes are stopped"));
     assert_eq!(cluster.alive(), [false; 4]);

@@ -234,7 +234,9 @@ pub fn prepare(options: &Up, lifted: bool) -> Result<Cluster, LocalError> {
     if let Some(found) = &found {
         if !found.running(true).is_empty() && found.running(false).is_empty() {
             let folder = folder.display();
-            return Err(LocalError::Option(format!("the cluster in {folder} runs; `hearth cluster down` stops it")));
+            return Err(LocalError::Option(format!(
+                "the cluster in {folder} runs; `hearth cluster down --folder {folder}` stops it"
+            )));
         }
         if options.reset {
             let mut old = found.clone();
