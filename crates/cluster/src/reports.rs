@@ -2,8 +2,8 @@
 //!
 //! reads   contradictions of leaders and slots that are whole, from the shred tiles; duplicates, from gossip's thread;
 //!         blocks to be dumped and own ones to be sent again, from consensus
-//! writes  the same: contradictions and whole slots to gossip's thread, duplicates to consensus, dumps to the shred tile
-//!         that takes the slot, what is to be sent again to the one that made it
+//! writes  the same: contradictions and whole slots to gossip's thread, duplicates to consensus, dumps to the shred
+//!         tile that takes the slot, what is to be sent again to the one that made it
 //! memory  [`CONTRADICTIONS_MAX`] × 2.5 KB, [`SLOTS_MAX`] × 8 B twice, [`DUMPS_MAX`] × 56 B
 //! drops   beyond these bounds what was told last, counted
 //!

@@ -18,7 +18,7 @@ use std::time::Duration;
 use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
-use hearth_ledger::history::{self, History, HistoryError};
+use hearth_ledger::history::{self, History, HistoryError, HistoryKey};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots, Taker};
 use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
@@ -411,10 +411,8 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     let history = chain.history.as_ref().map(History::reader);
     let fates = Fates::new(config.rpc.fate_capacity, tag_key());
     let fates = Arc::new(fates);
-    let recording = chain.history.as_ref().map(|history| (history.key(), config.rpc.extended_tx_metadata_storage));
     let folder = chain.folder.clone();
-    let block_id = chain.replayed.block_id.unwrap_or(*genesis.hash());
-    let identity_key = SigningKey::from_seed(&chain.identity.seed);
+    let begins = Begins::of(config, &chain);
     let peers = ports.cluster.map(|at| Peers::start(config, &ports, at, &chain)).transpose()?;
     let views = peers.as_ref().map(|peers| peers.gossip.seen.views.clone());
     let cluster = views.clone().map(|views| tiles::Cluster {
@@ -429,29 +427,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         let _ = words.set(node.workspace().counters(name).expect("the topology has the service"));
     }
     let agree = match (&peers, cluster) {
-        (Some(peers), Some(cluster)) => {
-            let voter = voter(config, &folder, identity_key, peers, &ports)?;
-            let maker = cluster.lead.zip(node.poh_waker()).map(|(lead, wake)| Maker { lead, wake });
-            let (agreed, seen) = (cluster.agreed, peers.gossip.seen.clone());
-            let start = agree::Start {
-                node: identity,
-                ledger: ledger.clone(),
-                genesis: genesis.clone(),
-                reader: blocks.clone(),
-                block_id,
-                agreed,
-                seen,
-                maker,
-                voter,
-                recording,
-                joins: config.joins(),
-                folder: folder.clone(),
-            };
-            let thread = AgreeThread::start(start)?.map_err(NodeError::Threads)?;
-            let words = node.workspace().counters(peers::AGREE).expect("the topology has the service");
-            let _ = thread.words.set(words);
-            Some(thread)
-        }
+        (Some(peers), Some(cluster)) => Some(agree(config, &node, (peers, &cluster), begins)?),
         _ => None,
     };
     let links = peers.as_ref().map(|peers| peers.links.clone()).unwrap_or_default();
@@ -490,15 +466,64 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker, agree, peers })
 }
 
-/// Who votes for the node, where it does.
-fn voter(
-    config: &Config,
-    folder: &Path,
+/// What consensus begins with.
+struct Begins {
+    ledger: Arc<Ledger>,
+    genesis: Genesis,
+    blocks: blockstore::Reader,
+    block_id: [u8; 32],
+    recording: Option<(HistoryKey, bool)>,
+    folder: PathBuf,
     key: SigningKey,
-    peers: &Peers,
-    ports: &Ports,
-) -> Result<Option<Voter>, BootError> {
-    let SocketAddr::V4(own) = reachable(ports.udp) else { return Ok(None) };
+}
+
+impl Begins {
+    fn of(config: &Config, chain: &Chain) -> Self {
+        let extended = config.rpc.extended_tx_metadata_storage;
+        Self {
+            ledger: chain.ledger.clone(),
+            genesis: chain.genesis.clone(),
+            blocks: chain.store.reader(),
+            block_id: chain.replayed.block_id.unwrap_or(*chain.genesis.hash()),
+            recording: chain.history.as_ref().map(|history| (history.key(), extended)),
+            folder: chain.folder.clone(),
+            key: SigningKey::from_seed(&chain.identity.seed),
+        }
+    }
+}
+
+/// Starts consensus.
+fn agree(
+    config: &Config,
+    node: &Node,
+    (peers, cluster): (&Peers, &tiles::Cluster),
+    begins: Begins,
+) -> Result<AgreeThread, BootError> {
+    let Begins { ledger, genesis, blocks, block_id, recording, folder, key } = begins;
+    let lead = cluster.lead.clone();
+    let start = agree::Start {
+        node: key.public_key(),
+        ledger,
+        genesis,
+        reader: blocks,
+        block_id,
+        agreed: cluster.agreed.clone(),
+        seen: peers.gossip.seen.clone(),
+        maker: lead.zip(node.poh_waker()).map(|(lead, wake)| Maker { lead, wake }),
+        voter: voter(config, &folder, key, peers)?,
+        recording,
+        joins: config.joins(),
+        folder,
+    };
+    let thread = AgreeThread::start(start)?.map_err(NodeError::Threads)?;
+    let words = node.workspace().counters(peers::AGREE).expect("the topology has the service");
+    let _ = thread.words.set(words);
+    Ok(thread)
+}
+
+/// Who votes for the node, where it does.
+fn voter(config: &Config, folder: &Path, key: SigningKey, peers: &Peers) -> Result<Option<Voter>, BootError> {
+    let SocketAddr::V4(own) = reachable(Ports::of(config).udp) else { return Ok(None) };
     if config.follows() || !config.consensus.vote {
         return Ok(None);
     }

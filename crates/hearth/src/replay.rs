@@ -139,9 +139,9 @@ impl<'a> Replayer<'a> {
 }
 
 /// Executes every whole block after the ledger's last again, in order, up to the first hole. `block_id` is that of the
-/// ledger's last block. Where there may be forks, only those are executed that lead to the block of the slot `root`. What
-/// `history` lacks is recorded anew, with logs and calls where it has those. `progress` is called after each with the
-/// count so far, and may end it.
+/// ledger's last block. Where there may be forks, only those are executed that lead to the block of the slot `root`.
+/// What `history` lacks is recorded anew, with logs and calls where it has those. `progress` is called after each with
+/// the count so far, and may end it.
 pub fn replay(
     ledger: &Ledger,
     block_id: Option<[u8; 32]>,
@@ -264,8 +264,8 @@ fn one_block(
 /// and who executed them, with its records.
 pub type Record<'a> = dyn FnMut((u64, u64), &[Txn<'_>], &[Outcome], &Executor) -> Result<(), HistoryError> + 'a;
 
-/// Executes a block on the ledger's last, which ended with `parent_hash`, once its hash chain and its ticks are found to
-/// be right. Signatures are not checked.
+/// Executes a block on the ledger's last, which ended with `parent_hash`, once its hash chain and its ticks are found
+/// to be right. Signatures are not checked.
 ///
 /// # Errors
 /// It does not execute as its leader did; then its slot may have begun and not ended.

@@ -5,8 +5,8 @@
 //! memory  17 B a node, and a scratch of 13 B a node for the order that is being drawn
 //! source  `solana-gossip` 4.2.2, `weighted_shuffle.rs`: the same numbers are drawn, and so the same orders come
 //!
-//! The weights are in a tree whose nodes have [`WIDTH`] children and hold what each of these has in all. The children are
-//! looked over without a branch, and a weight that is drawn is taken from one sum a level.
+//! The weights are in a tree whose nodes have [`WIDTH`] children and hold what each of these has in all. The
+//! children are looked over without a branch, and a weight that is drawn is taken from one sum a level.
 
 use super::random::Random;
 

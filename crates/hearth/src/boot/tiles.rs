@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use hearth_cluster::view::Views;
 use hearth_ledger::cost::BlockLimits;
+use hearth_ledger::history::History;
 use hearth_ledger::{Fates, Genesis};
 use hearth_pipeline::drops::DropLog;
 use hearth_pipeline::node::{LoadConfigs, TileConfigs};
@@ -102,18 +103,25 @@ pub(super) fn tile_configs(
                 views: cluster.views.clone(),
             }),
         },
-        store: {
-            let of = store::Config::new(store, ledger);
-            let of = match cluster {
-                Some(cluster) => of.agreeing(cluster.agreed.clone()),
-                None => of.voting(identity.public),
-            };
-            if let Some(history) = history { of.with_history(history) } else { of }
-        },
+        store: store_config(store::Config::new(store, ledger), history, identity.public, cluster),
         metric: metric::Config { listen: ports.metrics, workspace: workspace_path(config), ledger: folder },
         sign: sign::Config { seed: *identity.seed },
         load: load.map(|load| load_configs(config, ports, load)),
     }
+}
+
+/// Who votes alone does so in the store tile; in a cluster consensus does.
+fn store_config(
+    config: store::Config,
+    history: Option<History>,
+    identity: Pubkey,
+    cluster: Option<&Cluster>,
+) -> store::Config {
+    let config = match cluster {
+        Some(cluster) => config.agreeing(cluster.agreed.clone()),
+        None => config.voting(identity),
+    };
+    if let Some(history) = history { config.with_history(history) } else { config }
 }
 
 fn load_configs(config: &Config, ports: &Ports, load: Load) -> LoadConfigs {

@@ -189,8 +189,8 @@ tables! {
         pub maximum_full_snapshots_to_retain: usize = 2,
         /// Folder of the snapshots; empty: `snapshots` in the ledger's.
         pub path: PathBuf = PathBuf::new(),
-        /// A node that joins a cluster with an empty folder takes the newest snapshot of a peer. Without, it executes the
-        /// chain from its first block.
+        /// A node that joins a cluster with an empty folder takes the newest snapshot of a peer. Without, it executes
+        /// the chain from its first block.
         pub download: bool = true,
         /// Identities of the nodes whose word on snapshots counts; empty: everybody's.
         pub known_validators: Vec<String> = vec![],
@@ -202,8 +202,8 @@ tables! {
         pub identity_path: PathBuf = PathBuf::new(),
         /// Votes for every block once it is durable. Without votes blocks become final by their depth.
         pub vote: bool = true,
-        /// The vote account, a JSON file as the Solana tools write it, of a node that joins a cluster to make blocks and
-        /// vote there. Empty: it only follows. The node that begins a chain makes one beside the ledger.
+        /// The vote account, a JSON file as the Solana tools write it, of a node that joins a cluster to make blocks
+        /// and vote there. Empty: it only follows. The node that begins a chain makes one beside the ledger.
         pub vote_account_path: PathBuf = PathBuf::new(),
     }
 

@@ -5,7 +5,8 @@
 //! memory  gossip's table, see `docs/gossip.md`; a few sets
 //!
 //! The walk: [`join`] (who is there, their genesis) → [`gossip`] (stays in touch) → the tiles take shreds → [`agree`]
-//! executes what is whole, votes and takes turns; [`repair`] serves what others lack, [`forward`] sends on what clients hand in.
+//! executes what is whole, votes and takes turns; [`repair`] serves what others lack, [`forward`] sends
+//! on what clients hand in.
 
 pub mod agree;
 mod echo;

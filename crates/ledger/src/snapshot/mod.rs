@@ -8,8 +8,8 @@
 //! source  our own format (format.rs); the tests cut files, flip bits, fill the disk
 //!
 //! The walk: the [`Taker`] waits for the ledger to cut the state at a slot's end, walks it shard by shard
-//! and hands it to the writer; [`load()`] reads the newest file that is whole, [`prove()`] what another node has sent. What a file holds is told by
-//! [`Manifest`].
+//! and hands it to the writer; [`load()`] reads the newest file that is whole, [`prove()`] what another node
+//! has sent. What a file holds is told by [`Manifest`].
 
 mod account;
 mod error;

@@ -54,7 +54,8 @@ proptest! {
             timestamp: Some(-7),
             block_id: [4; 32].into(),
         };
-        prop_assert_eq!(told(Some(-7), false).0, bincode::serialize(&VoteInstruction::TowerSync(sync.clone())).unwrap());
+        let expected = bincode::serialize(&VoteInstruction::TowerSync(sync.clone())).unwrap();
+        prop_assert_eq!(told(Some(-7), false).0, expected);
         let switch = TowerSync { timestamp: None, ..sync };
         let switch = VoteInstruction::TowerSyncSwitch(switch, [0; 32].into());
         let (instruction, transaction) = told(None, true);

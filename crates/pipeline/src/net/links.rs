@@ -3,6 +3,7 @@
 //! reads   the file, the map beside it
 //! writes  [`Rules`]
 //! memory  both files' text
+//! drops   a file that is wrong: an error, and the rules stay as they were
 //! source  `docs/cluster.md`
 
 use std::fs;

@@ -4,6 +4,7 @@
 //! writes  whether that was taken up, and which slot has ended
 //! memory  one order
 //! drops   an order that another follows before poh looks
+//! source  `docs/cluster-protocol.md`, section 7
 //!
 //! Consensus owns the ledger as long as no slot is being made: it executes, and goes from fork to fork. From
 //! [`Lead::make`] on the ledger is poh's, until the slot has [ended](Lead::making) or consensus has

@@ -198,7 +198,7 @@ impl Intake {
             Some(ours) => views.reports.contradiction(Contradiction { slot, shreds: [ours, theirs] }),
             // What is not on disk yet may be when the next one comes.
             None if self.tries_left(slot) => return,
-            // Sets that are not filled as ours are cannot be made again from what is stored: no proof, and yet it is so.
+            // Sets that are not filled as ours are cannot be made again from what is stored: no proof, yet it is so.
             None => views.reports.duplicate(slot),
         }
         self.receiver.told(slot);

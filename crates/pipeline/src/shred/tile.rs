@@ -1,7 +1,7 @@
 //! The tile: entries in, signed FEC sets out; in a cluster the shreds of others in, and their sets out.
 //!
-//! reads   `poh_shred`, reliable, where the node makes blocks: every entry, tag = slot; what a slot is chained to; `net_shred`, reliable, in a
-//!         cluster
+//! reads   `poh_shred`, reliable, where the node makes blocks: every entry, tag = slot; what a slot is chained
+//!         to; `net_shred`, reliable, in a cluster
 //!         (intake.rs); `sign_shred`, reliable: signatures, in the order asked;
 //!         `shred_shred`, reliable: the last root of the slot that another shred tile has made
 //! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable;

@@ -96,8 +96,8 @@ pub struct Driver {
     finalized: u64,
     /// The slot that poh makes.
     making: Option<u64>,
-    /// Where others may be ahead: the newest slot of which there was something at the start, and until when the node waits
-    /// for theirs before it makes its own.
+    /// Where others may be ahead: the newest slot of which there was something at the start, and until when the node
+    /// waits for theirs before it makes its own.
     joins: Option<(u64, Instant)>,
     /// Epochs whose stakes consensus knows.
     epochs: BTreeSet<u64>,

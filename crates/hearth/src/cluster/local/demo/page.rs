@@ -133,8 +133,8 @@ fn shown(report: &Report) -> String {
     }
     format!(
         "<section><h2>Beside what was shown</h2>\n<p>The demonstration that this started from had ten machines in four \
-         cities; here all nodes and the load share {} cores.</p>\n<table><tr><th></th><th>TPS</th><th>the leader sends, \
-         Mb/s</th><th>a follower receives, Mb/s</th></tr>{rows}</table></section>\n",
+         cities; here all nodes and the load share {} cores.</p>\n<table><tr><th></th><th>TPS</th><th>the leader \
+         sends, Mb/s</th><th>a follower receives, Mb/s</th></tr>{rows}</table></section>\n",
         report.cores
     )
 }
