@@ -126,6 +126,7 @@ impl World {
                 shreds_per_slot_max: 1_024,
                 chained_root: [3; 32],
                 first_slot: 1,
+                takes_turns: false,
                 destinations: vec![],
                 cluster: Some(cluster),
             };
