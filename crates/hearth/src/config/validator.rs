@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn one_is_read_or_it_is_said_what_was_meant() {
-        let validator = Validator::parse(&format!(" {ONE}  {ONE}3 7")).unwrap_err();
-        assert!(matches!(validator, ValidatorError::Address(_)), "33 digits");
+        let why = Validator::parse(&format!(" {ONE}  {ONE}0 7")).unwrap_err();
+        assert!(matches!(why, ValidatorError::Address(_)), "no digit of base 58");
         let validator = Validator::parse(&format!("{ONE} Vote111111111111111111111111111111111111111 7")).unwrap();
         assert_eq!((validator.identity[31], validator.sol, validator.accounts().count()), (1, 7, 3));
         for (text, word) in [("", "identity"), ("a b", "identity"), ("x y 1", "address")] {

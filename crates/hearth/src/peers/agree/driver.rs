@@ -45,7 +45,7 @@ hearth_tile::counters! {
     pub struct Counts {
         /// Blocks of others that were executed.
         executed_blocks: Counter,
-        /// Transactions in them.
+        /// Transactions in blocks of others that were executed.
         executed_transactions: Counter,
         /// Blocks that cannot be executed: they break the cluster's rules.
         dead_blocks: Counter,
