@@ -191,7 +191,8 @@ fn goals(table: &Table, question: &Question) -> Result<Vec<Goal>, QuestionError>
     }
 }
 
-/// The front of the estimates, who is beaten by nobody beyond the noise, and who is better than the reference beyond the noise.
+/// The front of the estimates, who is beaten by nobody beyond the noise, and who is better than the reference beyond
+/// it.
 fn by_rounds(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> (Vec<usize>, Vec<usize>, Vec<usize>) {
     let gains = |all: &Vec<super::paired::Estimate>| {
         all.iter().zip(goals).map(|(one, goal)| goal.gain(one.value)).collect::<Vec<_>>()

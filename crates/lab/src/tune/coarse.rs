@@ -113,7 +113,7 @@ fn coarse(name: &str, dimension: Dimension, values: &[(f64, f64)]) -> Option<Str
         let one = f64::from_bits(unit);
         let step = step(&numbers, STEP * spread / one).filter(|_| numbers.len() >= UNIT_MIN)?;
         let written = format!("{step:.12}");
-        let written = if written.contains('.') { written.trim_end_matches('0').trim_end_matches('.') } else { &written };
+        let written = written.trim_end_matches('0').trim_end_matches('.');
         let hits = numbers.iter().filter(|number| is_multiple(**number, step)).count();
         let unit = named(one, dimension).map_or(String::new(), |unit| format!(" {unit}"));
         let of = if numbers.len() < values.len() { format!(" of those in{unit}") } else { String::new() };
