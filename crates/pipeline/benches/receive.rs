@@ -7,9 +7,9 @@
 //!
 //! cargo bench -p hearth-pipeline --bench receive
 //!
-//! A shred is filtered, hashed up to its root, kept, and its children in the tree are found; a set's signature is
-//! checked, and what
-//! was lost is recovered and held against the root. The unit is transfers in the sets that became complete.
+//! A shred is filtered, hashed, its proof followed to what is known of its set's tree, kept, and its children in the
+//! tree are found; a set's signature is checked, and what was lost is recovered and held against the root. What comes
+//! when its set is complete is compared with what is there. The unit is transfers in the sets that became complete.
 
 use hearth_cluster::simulate::Stakes;
 use hearth_cluster::turbine::{Cipher, Contact, NodeSet, Scratch, ShredId};

@@ -5,15 +5,15 @@
 //! memory  17 B a node, and a scratch of 13 B a node for the order that is being drawn
 //! source  `solana-gossip` 4.2.2, `weighted_shuffle.rs`: the same numbers are drawn, and so the same orders come
 //!
-//! The weights are in a tree whose nodes have [`WIDTH`] children and hold the sums of these from the first up to each.
-//! One look over a node finds the child; a weight that is drawn is taken from the sums at and behind its place.
+//! The weights are in a tree whose nodes have [`WIDTH`] children and hold what each of these has in all. The children are
+//! looked over without a branch, and a weight that is drawn is taken from one sum a level.
 
 use super::random::Random;
 
 /// Children of a node.
-const WIDTH: usize = 16;
+const WIDTH: usize = 8;
 
-/// A node: of each child what it and those before it have.
+/// A node: what each child has.
 type Sums = [u64; WIDTH];
 
 /// Weights, ready for orders to be drawn.
@@ -40,42 +40,25 @@ pub struct Scratch {
     pub(super) order: Vec<u32>,
 }
 
-/// Of each place all ones from there on: what a weight is taken from that is drawn there.
-const BEHIND: [Sums; WIDTH] = {
-    let mut masks = [[0; WIDTH]; WIDTH];
-    let mut place = 0;
-    while place < WIDTH {
-        let mut child = place;
-        while child < WIDTH {
-            masks[place][child] = u64::MAX;
-            child += 1;
-        }
-        place += 1;
-    }
-    masks
-};
-
 /// Takes a weight out of the tree.
 fn take(sums: &mut [Sums], levels: &[usize], index: usize, weight: u64) {
     let mut at = index;
     for level in levels.iter().rev() {
-        let (node, behind) = (at / WIDTH, &BEHIND[at % WIDTH]);
-        // Without a branch, so that several children are done at once.
-        for (sum, mask) in sums[level + node].iter_mut().zip(behind) {
-            *sum = sum.wrapping_sub(weight & mask);
-        }
-        at = node;
+        sums[level + at / WIDTH][at % WIDTH] -= weight;
+        at /= WIDTH;
     }
 }
 
-/// How many of the sums are not more than `rest`: the place of the child that it falls on.
-fn child(sums: &Sums, rest: u64) -> usize {
-    if rest.max(sums[WIDTH - 1]) >> 63 == 0 {
-        // What is less than the next number leaves a sign behind.
-        let next = rest + 1;
-        return sums.iter().map(|sum| sum.wrapping_sub(next) >> 63).sum::<u64>() as usize;
+/// The child that `rest` falls on, and what those before it have.
+fn child(sums: &Sums, rest: u64) -> (usize, u64) {
+    let (mut child, mut before, mut sum) = (0, 0, 0);
+    for has in sums {
+        sum += has;
+        let is_behind = sum <= rest;
+        child += usize::from(is_behind);
+        before = if is_behind { sum } else { before };
     }
-    sums.iter().filter(|sum| **sum <= rest).count()
+    (child, before)
 }
 
 /// The tree over weights, and where its levels begin.
@@ -85,15 +68,9 @@ fn tree(weights: &[u64]) -> (Vec<Sums>, Vec<usize>) {
     loop {
         let level: Vec<Sums> = below
             .chunks(WIDTH)
-            .map(|children| {
-                let mut sum = 0;
-                std::array::from_fn(|child| {
-                    sum += children.get(child).copied().unwrap_or_default();
-                    sum
-                })
-            })
+            .map(|children| std::array::from_fn(|child| children.get(child).copied().unwrap_or_default()))
             .collect();
-        below = level.iter().map(|sums| sums[WIDTH - 1]).collect();
+        below = level.iter().map(|sums| sums.iter().sum()).collect();
         by_level.push(level);
         if below.len() <= 1 {
             break;
@@ -186,9 +163,8 @@ impl Iterator for Draws<'_> {
         let mut rest = self.random.below(self.total);
         let mut index = 0;
         for level in self.levels {
-            let sums = &self.sums[level + index];
-            let child = child(sums, rest);
-            rest -= child.checked_sub(1).map_or(0, |before| sums[before]);
+            let (child, before) = child(&self.sums[level + index], rest);
+            rest -= before;
             index = WIDTH * index + child;
         }
         let weight = self.weights[index];

@@ -40,6 +40,9 @@ const LOOK_NS: u64 = 5_000_000;
 /// Bytes for the tables of keys that sign pings and last sets.
 const TABLE_BYTES: usize = 1 << 20;
 
+/// The store is read so often for the proof of a contradiction.
+const PROOF_TRIES: u8 = 3;
+
 /// Who follows whom.
 #[derive(Clone)]
 pub struct Cluster {
@@ -63,6 +66,8 @@ pub(super) struct Intake {
     /// Of pings and of those who send shreds on.
     verifier: Verifier,
     look_at: u64,
+    /// How often the store was looked into for a shred that a leader contradicts.
+    tries: BTreeMap<u64, u8>,
     /// Of the slots this tile takes those with this remainder.
     share: (u64, u64),
     net: Port,
@@ -81,6 +86,7 @@ impl Intake {
             verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
             cluster: cluster.clone(),
             look_at: 0,
+            tries: BTreeMap::new(),
             share: (host.index() as u64, host.peers() as u64),
             net,
             store,
@@ -182,11 +188,24 @@ impl Intake {
             Ours::Shred(bytes) => Some(bytes),
             Ours::Stored { set_index, place } => self.stored(slot, set_index, place),
         };
-        // What is not on disk yet is there when the next one comes.
-        let Some(ours) = ours else { return };
+        let views = Arc::clone(&self.cluster.views);
+        match ours {
+            Some(ours) => views.reports.contradiction(Contradiction { slot, shreds: [ours, theirs] }),
+            // What is not on disk yet may be when the next one comes.
+            None if self.tries_left(slot) => return,
+            // Sets that are not filled as ours are cannot be made again from what is stored: no proof, and yet it is so.
+            None => views.reports.duplicate(slot),
+        }
         self.receiver.told(slot);
         out.count.duplicate_slots += 1;
-        self.cluster.views.reports.contradiction(Contradiction { slot, shreds: [ours, theirs] });
+    }
+
+    /// Whether the other shred of a contradiction may be looked for once more.
+    fn tries_left(&mut self, slot: u64) -> bool {
+        self.tries = self.tries.split_off(&(self.receiver.root() + 1));
+        let tries = self.tries.entry(slot).or_default();
+        *tries += 1;
+        *tries < PROOF_TRIES
     }
 
     /// A data shred of a set that is stored.
