@@ -19,7 +19,7 @@ impl Api {
             Some(slot) if slot > 1 => slot,
             Some(_) => 0,
             // A node that begins with a snapshot has no block yet.
-            None => self.ledger.slot(Commitment::Confirmed),
+            None => (self.newest_snapshot)().unwrap_or(0),
         }
     }
 

@@ -73,7 +73,7 @@ hearth_tile::counters! {
         head_slot: Gauge,
         /// The newest slot that two thirds of the stake have voted for.
         confirmed_slot: Gauge,
-        /// The root.
+        /// The newest slot that this node has rooted: it will not leave it.
         root_slot: Gauge,
         /// Blocks above the root, of all forks.
         unrooted_blocks: Gauge,
