@@ -148,7 +148,7 @@ impl Driver {
             confirmed: None,
             finalized: 0,
             making: None,
-            joins: (start.joins || !is_begin)
+            joins: ((start.joins || !is_begin) && have_others_stake(ledger, epoch, &start.node))
                 .then(|| (start.reader.last_slot().unwrap_or(slot), Instant::now() + JOIN_FOR)),
             epochs: BTreeSet::from([epoch]),
             slot_ns: u128::from(start.genesis.config().slot_ms) * 1_000_000,
@@ -522,6 +522,12 @@ fn epoch_stakes(ledger: &Ledger, epoch: u64) -> Option<Arc<EpochStakes>> {
     let of =
         |vote: &hearth_ledger::stakes::VoteStake| VoteStake { vote: vote.vote, node: vote.node, stake: vote.stake };
     Some(Arc::new(EpochStakes::new(&stakes.votes.iter().map(of).collect::<Vec<_>>())))
+}
+
+/// Whether there is stake of others, who may have gone on without this node.
+fn have_others_stake(ledger: &Ledger, epoch: u64, node: &Pubkey) -> bool {
+    let stakes = ledger.epoch_stakes(epoch);
+    stakes.is_none_or(|stakes| stakes.votes.iter().any(|vote| vote.stake > 0 && vote.node != *node))
 }
 
 /// These vote accounts, or all, as they stand in the block of a slot.
