@@ -224,11 +224,10 @@ fn ten_nodes_keep_up_with_a_load() {
     for (load, asked) in told["loads"].as_array().expect("two").iter().zip([200.0, 400.0]) {
         let rates: Vec<f64> = load["txn_per_s"].as_array().expect("rates").iter().filter_map(Value::as_f64).collect();
         assert_eq!(load["asked_txn_per_s"], asked);
-        // 5 % are half a second of the window: of a block by which one is late where tests have the cores, too.
-        assert!(
-            rates.len() == 10 && rates.iter().all(|rate| (rate / rates[0] - 1.0).abs() < 0.05),
-            "{rates:?}\n{text}"
-        );
+        // One that was behind when the window began is faster than the leader in it; two slots are 8 % of the window.
+        let is_slower = |rate: &f64| rate / rates[0] < 0.9;
+        assert!(rates.len() == 10 && !rates.iter().any(is_slower), "{rates:?}\n{text}");
+        assert!(load["caught_up_s"].as_f64() < Some(10.0), "{load:#}\n{text}");
         assert!((rates[0] / asked - 1.0).abs() < 0.1, "{rates:?}\n{text}");
     }
     assert!(fs::read_to_string(page).expect("the page").contains("<polygon"));
