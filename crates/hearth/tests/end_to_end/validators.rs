@@ -84,6 +84,22 @@ fn landed(nodes: &[Node], signatures: &[Signature]) {
     }
 }
 
+/// Waits until one of these transfers has landed; they are sent again and again, as one that names a block of a fork
+/// that is left never does.
+fn one_lands(node: &Node, mut sent: Vec<Signature>) {
+    let mut sent_at = Instant::now();
+    wait_until("one of them lands", || {
+        if sent_at.elapsed() > Duration::from_secs(3) {
+            sent.push(send(node, 60));
+            sent_at = Instant::now();
+        }
+        let statuses = node.rpc().statuses(&sent);
+        let is_sure =
+            |status: &Value| status["confirmationStatus"] == "confirmed" || status["confirmationStatus"] == "finalized";
+        if statuses.iter().any(is_sure) { Ok(()) } else { Err(format!("{statuses:?}")) }
+    });
+}
+
 /// The blocks up to a slot that is confirmed everywhere: slot, hash, parent, each with what it holds.
 fn chain(node: &Node, to: u64) -> Vec<Value> {
     let slots = node.rpc().call("getBlocks", json!([1, to, { "commitment": "confirmed" }]));
@@ -153,18 +169,7 @@ fn four_take_turns_and_go_on_without_one() {
     // They come back: all goes on, and all agree. What was not confirmed may be of a fork that is left.
     nodes.push(setups[2].start());
     nodes.push(setups[3].start());
-    let (mut sent, mut sent_at) = (vec![last], Instant::now());
-    wait_until("one of them lands", || {
-        // A transaction that names a block of a fork that is left never does.
-        if sent_at.elapsed() > Duration::from_secs(3) {
-            sent.push(send(&nodes[0], 60));
-            sent_at = Instant::now();
-        }
-        let statuses = nodes[0].rpc().statuses(&sent);
-        let is_sure =
-            |status: &Value| status["confirmationStatus"] == "confirmed" || status["confirmationStatus"] == "finalized";
-        if statuses.iter().any(is_sure) { Ok(()) } else { Err(format!("{statuses:?}")) }
-    });
+    one_lands(&nodes[0], vec![last]);
     reach(&nodes, "finalized", confirmed[0]);
     all_have_the_same(&nodes);
     for node in &nodes {
