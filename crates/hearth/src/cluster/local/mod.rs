@@ -4,8 +4,8 @@
 //! writes  that folder; processes
 //! memory  a few lines a node
 //!
-//! The walk: [`member`] (who is where, and the files) → [`start`] (processes up and down) → [`status`]; cuts of the
-//! network are lines in a file that the nodes read again.
+//! The walk: [`member`] (who is where, and the files) → [`mod@start`] (processes up and down) → [`mod@status`]; cuts
+//! of the network are lines in a file that the nodes read again.
 
 pub mod demo;
 pub mod member;
