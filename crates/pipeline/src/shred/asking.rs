@@ -2,11 +2,11 @@
 //!
 //! reads   what the receiver and the store have; answers of repair; pings of its servers
 //! writes  requests and pongs, to be signed
-//! memory  [`ASKED_MAX`] requests; a time for each peer of repair
+//! memory  [`ASKED_MAX`] requests and those of a turn; a time for each peer of repair
 //! drops   answers that nobody asked for; pings that are no peer's, not signed by it, or too many: counted
 //! source  `solana-core` 4.2.2, `repair_service.rs`, `outstanding_requests.rs`; `docs/cluster-protocol.md`, section 3
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -30,7 +30,7 @@ const PATIENCE_NS: u64 = 250_000_000;
 const AGAIN_NS: u64 = 150_000_000;
 /// An answer counts for so long.
 const EXPIRED_NS: u64 = 60_000_000_000;
-/// Requests that wait for an answer.
+/// The newest requests whose answers count.
 const ASKED_MAX: usize = 16_384;
 /// Slots after the newest that is executed of which missing shreds are asked for.
 const SLOTS_WANTED: usize = 32;
@@ -58,6 +58,8 @@ pub(super) struct Asking {
     own: Pubkey,
     /// By nonce: what was asked for. Those of an answer that is late are forgotten.
     asked: HashMap<u32, Asked>,
+    /// The nonces, the oldest first; answered ones, too.
+    order: VecDeque<u32>,
     /// When something was asked for last.
     asked_at: HashMap<Wanted, u64>,
     /// When a peer's ping was looked at last.
@@ -67,8 +69,8 @@ pub(super) struct Asking {
 
 impl Asking {
     pub fn new(own: Pubkey, host: &mut Host<'_>) -> Self {
-        let (asked, asked_at) = (HashMap::new(), HashMap::new());
-        Self { own, asked, asked_at, pinged: HashMap::new(), random: host.entropy() | 1 }
+        let (asked, order, asked_at) = (HashMap::new(), VecDeque::new(), HashMap::new());
+        Self { own, asked, order, asked_at, pinged: HashMap::new(), random: host.entropy() | 1 }
     }
 
     /// Answers a ping of repair's server, if it is a peer's, and signed.
@@ -123,7 +125,7 @@ impl Asking {
         out: &mut Out<'_, Shred>,
     ) -> bool {
         let now = out.now();
-        self.asked.retain(|_, asked| now < asked.at + EXPIRED_NS);
+        self.expire(now);
         self.asked_at.retain(|_, at| now < *at + AGAIN_NS);
         let view = cluster.views.newest();
         if view.repair.is_empty() {
@@ -131,7 +133,7 @@ impl Asking {
         }
         let mut any = false;
         for wanted in wanted(cluster, receiver, now) {
-            if self.asked.len() >= ASKED_MAX || !signing.has_room(out) {
+            if !signing.has_room(out) {
                 break;
             }
             if !self.asked_at.contains_key(&wanted) {
@@ -161,9 +163,22 @@ impl Asking {
         let signed = repair::signed_bytes(&bytes);
         let left = if matches!(wanted, Wanted::Orphan { .. }) { ANCESTORS } else { 1 };
         self.asked.insert(nonce, Asked { wanted, at: out.now(), left });
+        self.order.push_back(nonce);
         self.asked_at.insert(wanted, out.now());
         signing.ask(Unsigned::Request { to: peer.serve_repair.into(), bytes }, &signed, out);
         out.count.repair_requests += 1;
+    }
+
+    /// Forgets what is not waited for any more: what is old, and what is the oldest where it is too much. A server that
+    /// is full answers nothing, and others have to be asked meanwhile.
+    fn expire(&mut self, now: u64) {
+        let is_waited_for = |asked: &Asked| now < asked.at + EXPIRED_NS;
+        while let Some(nonce) = self.order.front()
+            && (self.order.len() > ASKED_MAX || !self.asked.get(nonce).is_some_and(is_waited_for))
+        {
+            self.asked.remove(nonce);
+            self.order.pop_front();
+        }
     }
 
     /// A number (xorshift64*). Who guesses a nonce still has to have the leader's signature.

@@ -4,8 +4,8 @@
 //! writes  [`Second`]s, [`Window`]s
 //! memory  a line a node
 //!
-//! A follower executes a block at once, so its count goes up in steps. A window begins and ends where a node has
-//! just come to a slot, for each node by itself: what lies between is whole blocks over the time that they took.
+//! A follower executes a block at once, so its count goes up in steps, sometimes of two blocks. A window goes from one
+//! slot's end to another's, the same for all nodes: what lies between is the same blocks, over the time that each took.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ const IS_LOADED: f64 = 50.0;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks for a new slot.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// The longest that a new slot is waited for.
+/// The longest that a slot is waited for.
 const SLOT_MAX: Duration = Duration::from_secs(5);
 
 /// What each node did in a second, the leader first.
@@ -62,23 +62,36 @@ impl Second {
     }
 }
 
-/// A time in which each node's rate is known.
+/// A time in which each node's rate is known: from the end of one slot to that of another, the same for all.
 pub struct Window {
-    /// Each node at its first slot.
-    pub begin: Vec<Look>,
-    /// Each at its last.
-    pub end: Vec<Look>,
+    /// Each node when it came to the first slot.
+    pub begin: Edge,
+    /// And to the last.
+    pub end: Edge,
+}
+
+/// Each node when it came to a slot.
+pub struct Edge {
+    slot: u64,
+    looks: Vec<Look>,
 }
 
 impl Window {
-    /// Each node's transactions a second.
+    /// Each node's transactions a second. The slots between are the same for all, so what is in them is the leader's
+    /// count; a node that has not come to the last one in time is taken by its own.
     pub fn rates(&self) -> Vec<f64> {
-        self.end.iter().zip(&self.begin).map(|(end, begin)| end.rate_since(begin)).collect()
+        let count = |edge: &Edge| edge.looks[0].transactions;
+        let made = count(&self.end).saturating_sub(count(&self.begin)) as f64;
+        let rate = |(end, begin): (&Look, &Look)| match begin.slot >= self.begin.slot && end.slot >= self.end.slot {
+            true => made / (end.at - begin.at).as_secs_f64().max(1e-3),
+            false => end.rate_since(begin),
+        };
+        self.end.looks.iter().zip(&self.begin.looks).map(rate).collect()
     }
 
     /// How long it was for the leader.
     pub fn seconds(&self) -> f64 {
-        (self.end[0].at - self.begin[0].at).as_secs_f64()
+        (self.end.looks[0].at - self.begin.looks[0].at).as_secs_f64()
     }
 }
 
@@ -155,21 +168,21 @@ impl<'a> Watcher<'a> {
         Ok(second)
     }
 
-    /// Each node where it has just come to a slot.
-    pub fn edges(&mut self, stop: &StopSignal) -> Result<Vec<Look>, LocalError> {
-        let first = self.looks()?;
-        let mut found: Vec<Option<Look>> = vec![None; first.len()];
+    /// Each node when it comes to the leader's next slot, or where it is when that takes too long.
+    pub fn edge(&mut self, stop: &StopSignal) -> Result<Edge, LocalError> {
+        let slot = self.looks()?.iter().map(|look| look.slot).max().unwrap_or(0) + 1;
+        let mut found: Vec<Option<Look>> = vec![None; self.rpcs.len()];
         let begun = Instant::now();
         while found.iter().any(Option::is_none) {
             for (number, found) in found.iter_mut().enumerate().filter(|(_, found)| found.is_none()) {
                 let now = self.look(number)?;
-                if now.slot != first[number].slot || begun.elapsed() > SLOT_MAX {
+                if now.slot >= slot || begun.elapsed() > SLOT_MAX {
                     *found = Some(now);
                 }
             }
             wait(LOOK_EVERY, stop)?;
         }
-        Ok(found.into_iter().flatten().collect())
+        Ok(Edge { slot, looks: found.into_iter().flatten().collect() })
     }
 
     /// Waits until all followers have executed what the leader had; gives a look at the last of them.

@@ -228,6 +228,7 @@ fn regions(cluster: &Cluster) -> String {
 fn hold(cluster: &Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> Result<(f64, f64), LocalError> {
     let seconds = (options.duration / 2).clamp(5, 15);
     let mut watcher = Watcher::of(cluster)?;
+    watcher.catch_up(stop)?;
     let mut load = Load::start(cluster, None, seconds)?;
     watcher.wait_for_load(&mut load, stop)?;
     let before = watcher.leader()?;
@@ -257,12 +258,14 @@ fn measured(
         None => format!("load: {what}"),
     });
     let mut watcher = Watcher::of(cluster)?;
+    // What they lack of before is no part of this load.
+    watcher.catch_up(stop)?;
     let mut load = Load::start(cluster, rate, WARMUP + options.duration)?;
     watcher.wait_for_load(&mut load, stop)?;
     for _ in 0..WARMUP {
         watcher.second(stop)?;
     }
-    let begin = watcher.edges(stop)?;
+    let begin = watcher.edge(stop)?;
     let end = Instant::now() + Duration::from_secs(options.duration);
     let mut seconds = vec![];
     while Instant::now() < end {
@@ -270,7 +273,7 @@ fn measured(
         say.line(second.line());
         seconds.push(second);
     }
-    let window = Window { begin, end: watcher.edges(stop)? };
+    let window = Window { begin, end: watcher.edge(stop)? };
     load.end();
     let ended = Instant::now();
     watcher.catch_up(stop)?;
