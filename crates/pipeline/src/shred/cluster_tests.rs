@@ -435,3 +435,28 @@ fn who_sends_a_last_set_on_must_sign_for_it_from_epoch_1_on() {
         assert!(count.shreds_taken > 0);
     }
 }
+
+#[test]
+fn who_asked_in_vain_goes_on_asking() {
+    // As many requests as a table of them holds have no answer; each slot's leader has it, and stands.
+    let (mut world, node) = (World::new(4, 4_096, (64, 256), 3), 3);
+    (0..3).for_each(|node| world.peers[node].is_up = false);
+    for slot in 1..=32 {
+        let block = world.make(slot, 4, 5);
+        let leader = world.leader(slot);
+        (0..4).filter(|peer| *peer != node || leader == node).for_each(|peer| {
+            World::keep(&mut world.peers[peer].store, &block);
+        });
+        if leader != node {
+            for shred in block.iter().filter_map(|set| set.shreds().next()) {
+                world.send(address(leader, TVU), address(node, TVU), shred.to_vec());
+            }
+        }
+        world.blocks.insert(slot, block);
+    }
+    (0..3_000).for_each(|_| world.step());
+    let asked = world.peers[node].rig.count().repair_requests;
+    assert!(asked > 16_384, "{asked} requests");
+    (0..3).for_each(|node| world.peers[node].is_up = true);
+    world.settle(10_000, |_| {});
+}
