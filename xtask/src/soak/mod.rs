@@ -6,6 +6,7 @@
 
 mod bench;
 mod cli;
+mod cluster;
 mod comet;
 mod ethereum;
 mod fuzz;
@@ -33,7 +34,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 10] = [
+const SOAKS: [Soak; 11] = [
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
@@ -45,6 +46,12 @@ const SOAKS: [Soak; 10] = [
         options: "[--binary FILE] [--solana FILE]",
         about: "the `solana` command line against `hearth run`: epoch-info, gossip, validators, airdrop, transfer, confirm",
         run: cli::run,
+    },
+    Soak {
+        name: "cluster",
+        options: "--minutes N (10) [--loss PERCENT (5)] [--kill-every SECONDS (30)] [--rate N (1000)] [--validators N (1)] [--seed N]",
+        about: "ten nodes of `hearth cluster up` under load: none ends by itself, all have the same blocks, every transaction lands",
+        run: cluster::run,
     },
     Soak {
         name: "comet",

@@ -16,18 +16,18 @@ use super::node::{Rpc, hearth, output, same, wait_until};
 
 const FAILED: i32 = 1;
 const WRONG_USE: i32 = 2;
-const RPC: u16 = 8899;
+pub const RPC: u16 = 8899;
 const QUIC: u16 = 9007;
 
 /// A cluster of its own; whatever becomes of the test, its nodes are stopped.
-struct Cluster {
-    folder: tempfile::TempDir,
+pub struct Cluster {
+    pub folder: tempfile::TempDir,
     name: String,
-    first: Ipv4Addr,
+    pub first: Ipv4Addr,
 }
 
 impl Cluster {
-    fn new(test: &str) -> Self {
+    pub fn new(test: &str) -> Self {
         static NEXT: AtomicU8 = AtomicU8::new(0);
         let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         // Addresses that no other process of tests has at the time.
@@ -51,30 +51,36 @@ impl Cluster {
     }
 
     /// The same, which must go well.
-    fn run(&self, command: &str, arguments: &[&str]) -> String {
+    pub fn run(&self, command: &str, arguments: &[&str]) -> String {
         let (code, text, said) = self.command(command, arguments);
         assert_eq!(code, Some(0), "{command} {arguments:?}: {said}");
         text
     }
 
-    fn address(&self, node: usize) -> Ipv4Addr {
+    pub fn address(&self, node: usize) -> Ipv4Addr {
         Ipv4Addr::from(u32::from(self.first) + node as u32 - 1)
     }
 
-    fn rpc(&self, node: usize) -> Rpc {
+    pub fn rpc(&self, node: usize) -> Rpc {
         Rpc::at((self.address(node), RPC).into())
     }
 
-    fn status(&self) -> Vec<Value> {
+    pub fn status(&self) -> Vec<Value> {
         let text = self.run("status", &["--json"]);
         serde_json::from_str::<Value>(&text).expect("JSON").as_array().expect("a list").clone()
+    }
+
+    /// The end of a node's log.
+    pub fn log(&self, node: usize) -> String {
+        let log = fs::read_to_string(self.place().join(format!("node-{node}/log"))).unwrap_or_default();
+        log.lines().rev().take(20).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
     fn alive(&self) -> Vec<bool> {
         self.status().iter().map(|node| node["alive"].as_bool().expect("yes or no")).collect()
     }
 
-    fn reaches(&self, nodes: &[usize], wanted: u64) {
+    pub fn reaches(&self, nodes: &[usize], wanted: u64) {
         for node in nodes {
             wait_until("a node comes there", || {
                 let at = slot(self.rpc(*node));
@@ -109,11 +115,11 @@ impl Drop for Cluster {
     }
 }
 
-fn slot(rpc: Rpc) -> u64 {
+pub fn slot(rpc: Rpc) -> u64 {
     rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().expect("a slot")
 }
 
-fn blockhash(rpc: Rpc, slot: u64) -> Value {
+pub fn blockhash(rpc: Rpc, slot: u64) -> Value {
     let options = json!({ "transactionDetails": "none", "rewards": false, "commitment": "confirmed" });
     rpc.call("getBlock", json!([slot, options]))["blockhash"].clone()
 }

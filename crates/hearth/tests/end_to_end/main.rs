@@ -7,6 +7,7 @@ mod bench;
 mod beside;
 mod client;
 mod cluster;
+mod cluster_soak;
 mod cluster_up;
 mod configure;
 mod counts;

@@ -1,0 +1,37 @@
+//! Ten nodes under load, with loss and with nodes that are killed: the end-to-end test of it, run for longer.
+//!
+//! reads   the command line
+//! writes  what the test says; its figures
+//! memory  one line
+
+use serde_json::{Value, json};
+
+use super::Outcome;
+use crate::run::{self, Args, cargo};
+
+/// Before the figures in what the test says.
+const FIGURES: &str = "figures ";
+
+pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
+    let seconds = 60 * args.number("--minutes", 10)?;
+    let numbers = [
+        ("HEARTH_LOSS", args.number("--loss", 5)?),
+        ("HEARTH_KILL_EVERY", args.number("--kill-every", 30)?),
+        ("HEARTH_RATE", args.number("--rate", 1_000)?),
+        ("HEARTH_VALIDATORS", args.number("--validators", 1)?),
+        ("HEARTH_SEED", args.number("--seed", 1)?),
+        ("HEARTH_SECONDS", seconds),
+    ];
+    args.end()?;
+    let mut test = cargo();
+    test.args(["test", "--release", "--locked", "--workspace", "--test", "end_to_end"]);
+    test.args(["cluster_soak::ten_nodes_through_loss_and_kills", "--", "--exact", "--nocapture"]);
+    test.envs(numbers.map(|(name, number)| (name, number.to_string())));
+    let mut figures = json!({});
+    let result = run::run_seeing(&mut test, |line| {
+        if let Some(found) = line.strip_prefix(FIGURES).and_then(|text| serde_json::from_str::<Value>(text).ok()) {
+            figures = found;
+        }
+    });
+    Ok(Outcome { figures, wrong: result.err().into_iter().collect() })
+}
