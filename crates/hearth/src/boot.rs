@@ -249,6 +249,7 @@ pub fn join(config: &Config, folder: &Path, at: ClusterPorts, stop: &StopSignal)
     let joiner = Joiner {
         folder,
         snapshots: (config.snapshots.download).then(|| restore::folder(config, folder)),
+        behind_max: config.snapshots.maximum_local_snapshot_age,
         known: known.iter().map(|key| decode_32(key).expect("checked when the configuration was read")).collect(),
         identity: &identity(config, folder)?,
         gossip: at.gossip,

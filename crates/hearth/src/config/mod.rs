@@ -189,9 +189,11 @@ tables! {
         pub maximum_full_snapshots_to_retain: usize = 2,
         /// Folder of the snapshots; empty: `snapshots` in the ledger's.
         pub path: PathBuf = PathBuf::new(),
-        /// A node that joins a cluster with an empty folder takes the newest snapshot of a peer. Without, it executes
-        /// the chain from its first block.
+        /// A node that joins a cluster with an empty folder, or is far behind when it starts, takes the newest snapshot
+        /// of a peer. Without, it executes the chain from its first block, or from where it is.
         pub download: bool = true,
+        /// Slots that a peer's snapshot is ahead of what is final here, at least, for a node that starts to take it.
+        pub maximum_local_snapshot_age: u64 = 2500,
         /// Identities of the nodes whose word on snapshots counts; empty: everybody's.
         pub known_validators: Vec<String> = vec![],
     }

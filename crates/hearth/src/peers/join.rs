@@ -19,6 +19,7 @@ use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
 use hearth_wire::{Hash, Pubkey};
 
+use super::agree::{final_since, saved_root};
 use super::gossip::{CLIENT, GossipThread, Served, Start};
 use super::socket::PeerLinks;
 use super::{echo, now_ms};
@@ -89,6 +90,8 @@ pub struct Joiner<'a> {
     pub folder: &'a Path,
     /// Where snapshots go, if one is to be taken of a peer.
     pub snapshots: Option<PathBuf>,
+    /// Slots that a snapshot is ahead of what is final here, at least, to be taken where there is a state.
+    pub behind_max: u64,
     /// Whose word on snapshots counts; nobody's: everybody's.
     pub known: Vec<Pubkey>,
     /// Who it is.
@@ -104,13 +107,14 @@ pub struct Joiner<'a> {
 }
 
 impl Joiner<'_> {
-    /// Sees to it that the folder has the cluster's genesis, and a snapshot of its state if a peer has one.
+    /// Sees to it that the folder has the cluster's genesis, and a snapshot of its state if it has none, or an old one,
+    /// and a peer has one.
     ///
     /// # Errors
     /// The folder has another chain, or cannot be written; or the node was stopped.
     pub fn join(&self) -> Result<(), JoinError> {
         let path = self.folder.join("genesis.json");
-        let lacks_state = || self.snapshots.is_some() && !self.folder.join("blocks").exists();
+        let takes_snapshot = self.snapshots.is_some() && self.may_be_behind();
         if path.exists() {
             // Whether the chain goes on elsewhere is seen once the node runs; here only that it is the same.
             let own = Genesis::load(&path).ok().map(|genesis| genesis.shred_version());
@@ -120,7 +124,7 @@ impl Joiner<'_> {
                     return Err(JoinError::OtherChain { own, theirs, entrypoint });
                 }
                 (_, None) => return Ok(()),
-                _ if !lacks_state() => return Ok(()),
+                _ if !takes_snapshot => return Ok(()),
                 _ => {}
             }
         }
@@ -143,9 +147,20 @@ impl Joiner<'_> {
             self.genesis(&thread, shred_version)?;
         }
         match &self.snapshots {
-            Some(snapshots) if lacks_state() => self.snapshot(&thread, snapshots),
+            Some(snapshots) if takes_snapshot => self.snapshot(&thread, snapshots),
             _ => Ok(()),
         }
+    }
+
+    /// Whether others may be so far ahead that the blocks between are not worth their execution, or are gone: not where
+    /// something became final here a moment ago.
+    fn may_be_behind(&self) -> bool {
+        if !self.folder.join("blocks").exists() {
+            return true;
+        }
+        let Ok(genesis) = Genesis::load(&self.folder.join("genesis.json")) else { return true };
+        let slots = Duration::from_millis(genesis.config().slot_ms.saturating_mul(self.behind_max));
+        final_since(self.folder).is_none_or(|age| age >= slots)
     }
 
     fn genesis(&self, thread: &GossipThread, shred_version: u16) -> Result<(), JoinError> {
@@ -165,14 +180,17 @@ impl Joiner<'_> {
         })?
     }
 
-    /// Takes the newest snapshot that a peer serves; without one the chain is executed from its first block.
+    /// Takes the newest snapshot that a peer serves, if it is far enough ahead; without one the chain is executed from
+    /// where it is.
     fn snapshot(&self, thread: &GossipThread, snapshots: &Path) -> Result<(), JoinError> {
         let genesis = Genesis::load(&self.folder.join("genesis.json"));
         let genesis_hash = *genesis.map_err(JoinError::Genesis)?.hash();
+        let wanted_from = saved_root(self.folder).map_or(0, |root| root.slot.saturating_add(self.behind_max));
         let (mut failed, until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
         wait(self.stop, "looking for a snapshot", || {
             let mut served = thread.seen.snapshots();
-            served.retain(|it| !failed.contains(it) && (self.known.is_empty() || self.known.contains(&it.identity)));
+            served.retain(|it| !failed.contains(it) && it.slot >= wanted_from);
+            served.retain(|it| self.known.is_empty() || self.known.contains(&it.identity));
             let said_by =
                 |it: &Served| served.iter().filter(|other| (other.slot, other.hash) == (it.slot, it.hash)).count();
             let Some(newest) = served.iter().max_by_key(|it| (it.slot, said_by(it))).copied() else {

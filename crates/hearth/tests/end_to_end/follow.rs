@@ -158,7 +158,7 @@ fn a_node_that_joins_takes_a_snapshot_of_a_peer() {
         slot => Err(format!("the newest is of slot {slot}, and must be above {last}")),
     });
 
-    let setup = follower("taken", gossip);
+    let mut setup = follower("taken", gossip);
     let taken = setup.start();
     let first = taken.rpc().call("getFirstAvailableBlock", json!([])).as_u64().unwrap();
     assert!(first > last, "{first}");
@@ -171,11 +171,29 @@ fn a_node_that_joins_takes_a_snapshot_of_a_peer() {
     assert!(taken.metrics().total("agree_executed_blocks") <= newest + 50 - last);
 
     // Where nobody's word on snapshots counts the chain is executed from its first block.
-    let mut setup = follower("untaken", gossip);
-    setup.with("snapshots.known_validators", vec!["11111111111111111111111111111112"]);
-    let untaken = setup.start();
+    let mut from_first = follower("untaken", gossip);
+    from_first.with("snapshots.known_validators", vec!["11111111111111111111111111111112"]);
+    let untaken = from_first.start();
     reaches(&untaken, newest);
     assert!(untaken.metrics().total("agree_executed_blocks") >= newest - 10);
     assert_eq!(untaken.rpc().balance(&fresh_address(7, 49)), 1_000_000);
+
+    // One that was away for long takes one instead of executing what it missed.
+    reaches(&taken, newest + 40);
+    taken.kill();
+    let left = slot(leader.rpc());
+    wait_until("a later snapshot", || match slot_of(&leader) {
+        slot if slot > left + 60 => Ok(()),
+        slot => Err(format!("the newest is of slot {slot}, and must be above {}", left + 60)),
+    });
+    let from = slot_of(&leader);
+    setup.with("snapshots.maximum_local_snapshot_age", 40);
+    let taken = setup.start();
+    let newest = slot(leader.rpc());
+    reaches(&taken, newest);
+    let metrics = taken.metrics();
+    let (executed, head) = (metrics.total("agree_executed_blocks"), metrics.gauge("agree_head_slot"));
+    assert!(executed > 0 && executed <= head - from, "{executed} blocks up to slot {head}, from {from}");
+    assert_eq!(block(taken.rpc(), newest), block(leader.rpc(), newest));
     [leader, taken, untaken].into_iter().for_each(Node::stop);
 }

@@ -9,11 +9,11 @@
 
 use std::collections::BTreeMap;
 
+use hearth_ledger::SlotHistory;
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 use serde_json::{Map, Value, json};
 
-use super::slot_history::SlotHistory;
 use super::{Api, with_context};
 use crate::jsonrpc::Failure;
 use crate::params::{Options, Params};

@@ -8,8 +8,8 @@
 //!
 //! Only confirmed and finalized blocks are told. The chain is a line, and every block that is durable is whole.
 
-use hearth_ledger::Commitment;
 use hearth_ledger::history::{AddressEntry, HistoryError, Place};
+use hearth_ledger::{Commitment, SlotHistory};
 use hearth_wire::base58::{decode_64, encode_64};
 use hearth_wire::{Pubkey, Signature};
 use serde_json::{Value, json};
@@ -18,7 +18,6 @@ use solana_transaction_status::{
 };
 
 use super::Api;
-use super::slot_history::SlotHistory;
 use crate::encoding::transaction as encode;
 use crate::history::HistoryView;
 use crate::jsonrpc::Failure;

@@ -20,7 +20,6 @@ mod prices;
 mod resend;
 mod scan;
 mod simulation;
-mod slot_history;
 mod tokens;
 mod transactions;
 mod validators;

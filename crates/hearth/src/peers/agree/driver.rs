@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use hearth_cluster::consensus::{
     Action, BankId, Clock, Config, Consensus, EpochStakes, FrozenBank, LeaderView, Lockout, Stakes, TICKS_PER_SLOT,
-    TowerVote, VoteAccount, VoteStake,
+    Tower, TowerVote, VoteAccount, VoteStake,
 };
 use hearth_cluster::reports::Dump;
-use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::{Block, Reader, SlotInfo};
 use hearth_ledger::tower::voted_for;
+use hearth_ledger::{Ledger, SlotHistory};
 use hearth_pipeline::poh::Parent;
 use hearth_tile::CounterSet;
 use hearth_wire::base58::encode_32;
@@ -135,7 +135,8 @@ impl Driver {
             leader: leader(ledger, slot).unwrap_or_default(),
             votes: vote_accounts(ledger, slot, None),
         };
-        let ancestors = ledger.recent_blocks(LINE).iter().skip(1).map(|block| block.slot).collect();
+        let rooted = tower.as_ref().and_then(Tower::root).map(|root| root.slot);
+        let ancestors = ancestors(ledger, slot, rooted);
         let consensus = Consensus::new(config, hearth_cluster::consensus::Start { bank, ancestors }, stakes, tower)?;
         start.agreed.confirm(slot);
         start.seen.talk.set_root(slot);
@@ -149,7 +150,7 @@ impl Driver {
             finalized: 0,
             making: None,
             joins: ((start.joins || !is_begin) && have_others_stake(ledger, epoch, &start.node))
-                .then(|| (start.reader.last_slot().unwrap_or(slot), Instant::now() + JOIN_FOR)),
+                .then(|| (start.reader.last_slot().map_or(slot, |last| last.max(slot)), Instant::now() + JOIN_FOR)),
             epochs: BTreeSet::from([epoch]),
             slot_ns: u128::from(start.genesis.config().slot_ms) * 1_000_000,
             counts: Counts::default(),
@@ -510,6 +511,18 @@ impl LeaderView for View<'_> {
         let above = self.reader.slots(parent + 1..before.max(parent + 1), LOOKED_AT);
         let is_own = |slot| leader(self.ledger, slot).as_ref() == Some(self.node);
         above.iter().any(|info| info.parent_slot == parent && !self.dead.contains(&info.slot) && !is_own(info.slot))
+    }
+}
+
+/// Slots of the blocks below the ledger's last one, that of `slot`: down to the tower's root where the sysvar that lists
+/// them goes back so far; a snapshot may be of much later.
+fn ancestors(ledger: &Ledger, slot: u64, rooted: Option<u64>) -> Vec<u64> {
+    let recent = ledger.recent_blocks(LINE);
+    let oldest = recent.last().map_or(slot, |block| block.slot);
+    let recent = recent.iter().skip(1).map(|block| block.slot);
+    match SlotHistory::of(ledger).zip(rooted.filter(|root| *root < oldest)) {
+        Some((history, root)) => (root..oldest).filter(|slot| history.has(*slot)).chain(recent).collect(),
+        None => recent.collect(),
     }
 }
 

@@ -41,7 +41,7 @@ use super::gossip::Seen;
 use crate::replay::ReplayError;
 pub use driver::Counts;
 use driver::Driver;
-pub use saved::{SavedError, root as saved_root};
+pub use saved::{SavedError, final_since, root as saved_root};
 pub use vote::Voter;
 
 /// How long the thread sleeps when there is nothing to do.

@@ -12,6 +12,7 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hearth_cluster::consensus::{BankId, SavedError as TowerError, Tower};
 use hearth_crypto::sha256::sha256;
@@ -74,6 +75,11 @@ pub fn root(folder: &Path) -> Option<BankId> {
     let (said, sum) = bytes.split_at(40);
     let (slot, hash) = said.split_first_chunk()?;
     (sha256(&[said]) == *sum).then_some(BankId { slot: u64::from_le_bytes(*slot), hash: hash.try_into().ok()? })
+}
+
+/// How long ago a root was put on disk, if one was and the clock did not go back.
+pub fn final_since(folder: &Path) -> Option<Duration> {
+    fs::metadata(folder.join(ROOT)).ok()?.modified().ok()?.elapsed().ok()
 }
 
 /// Puts a root on disk.

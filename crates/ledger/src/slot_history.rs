@@ -5,7 +5,7 @@
 //! memory  the account's 131,097 bytes, shared with the ledger
 //! source  `solana-slot-history` 3: a bit for each of the last 2^20 slots, then the next slot
 
-use hearth_ledger::{Account, Ledger};
+use crate::{Account, Ledger};
 use hearth_wire::consts::SYSVAR_SLOT_HISTORY;
 
 /// Slots that are remembered.
