@@ -3,21 +3,24 @@
 //! reads   the block store, from the block after the ledger's last on: the genesis', or a snapshot's
 //! writes  the ledger: accounts, statuses, blockhashes, as they were when the last whole block ended; the history, of
 //!         blocks that it lacks
-//! memory  one block
+//! memory  one block; that of [`Hands`]
 //! drops   nothing: a block that does not verify or does not execute as it did is an error that names the slot
 //!
 //! Every block is checked as a follower would: its hash chain, its ticks, and that each transaction in it lands.
 
+mod hands;
+
 use std::collections::BTreeSet;
 
 use hearth_ledger::blockstore::{Block, Reader, StoreError};
-use hearth_ledger::history::{BatchWriter, History, HistoryError};
-use hearth_ledger::{BlockSummary, Executor, Genesis, Ledger, Outcome, SlotError};
-use hearth_pipeline::bank::record_transaction;
+use hearth_ledger::history::{History, HistoryError};
+use hearth_ledger::{BlockSummary, Genesis, Ledger, Outcome, SlotError};
 use hearth_pipeline::poh;
 use hearth_pipeline::store::block_meta;
 use hearth_wire::entry::{Entries, Entry, EntryError};
 use hearth_wire::txn::Txn;
+
+pub use hands::Hands;
 
 /// Why the ledger cannot be rebuilt.
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +113,8 @@ pub struct Replayer<'a> {
     /// What they change.
     pub ledger: &'a Ledger,
     genesis: &'a Genesis,
-    worker: Worker<'a>,
+    hands: Hands,
+    history: Option<&'a mut History>,
     parent_hash: [u8; 32],
     done: Replayed,
 }
@@ -120,9 +124,10 @@ impl<'a> Replayer<'a> {
     /// those.
     pub fn new(ledger: &'a Ledger, genesis: &'a Genesis, history: Option<(&'a mut History, bool)>) -> Self {
         let last = ledger.recent_blocks(1)[0];
-        let worker = Worker { executor: Executor::new(), missing: history.map(Missing::new) };
+        let (history, extended) = history.unzip();
+        let hands = Hands::new(history.as_ref().map(|history| history.key()).zip(extended));
         let done = Replayed { from_slot: last.slot, last_slot: last.slot, ..Replayed::default() };
-        Self { ledger, genesis, worker, parent_hash: last.blockhash, done }
+        Self { ledger, genesis, hands, history, parent_hash: last.blockhash, done }
     }
 
     /// Executes the block that follows on the last.
@@ -130,8 +135,21 @@ impl<'a> Replayer<'a> {
     /// # Errors
     /// It does not execute as its leader did.
     pub fn block(&mut self, block: &Block) -> Result<(), ReplayError> {
-        let Self { ledger, genesis, worker, parent_hash, done } = self;
-        *parent_hash = one_block(ledger, genesis, block, parent_hash, worker, done)?;
+        let Self { ledger, genesis, hands, history, parent_hash, done } = self;
+        let missing = history.as_mut().filter(|history| block.info.slot > history.last_slot());
+        let (ended, batches) = execute_block(ledger, genesis, block, parent_hash, hands, missing.is_some())?;
+        if let Some(history) = missing {
+            for batch in &batches {
+                history.append(batch);
+                history.write_some()?;
+            }
+            history.close(&block_meta(&ended, &ledger.recent_blocks(2)[1]))?;
+        }
+        ledger.mark_stored(ended.slot);
+        // Where forks are kept: what is executed at the start is final.
+        ledger.mark_rooted(ended.slot);
+        *parent_hash = ended.blockhash;
+        done.transactions += ended.counts.committed;
         done.blocks += 1;
         (done.last_slot, done.block_id) = (block.info.slot, Some(block.block_id));
         Ok(())
@@ -234,38 +252,8 @@ fn execute(
     Ok(done)
 }
 
-fn one_block(
-    ledger: &Ledger,
-    genesis: &Genesis,
-    block: &Block,
-    parent_hash: &[u8; 32],
-    worker: &mut Worker<'_>,
-    done: &mut Replayed,
-) -> Result<[u8; 32], ReplayError> {
-    let mut missing = worker.missing.as_mut().filter(|missing| block.info.slot > missing.history.last_slot());
-    let mut record = missing.as_mut().map(|missing| {
-        |at: (u64, u64), txns: &[Txn<'_>], outcomes: &[Outcome], executor: &Executor| {
-            missing.record(at, txns, outcomes, executor)
-        }
-    });
-    let record = record.as_mut().map(|record| record as &mut Record<'_>);
-    let ended = execute_block(ledger, genesis, block, parent_hash, &mut worker.executor, record)?;
-    done.transactions += ended.counts.committed;
-    if let Some(missing) = missing {
-        missing.history.close(&block_meta(&ended, &ledger.recent_blocks(2)[1]))?;
-    }
-    ledger.mark_stored(ended.slot);
-    // Where forks are kept: what is executed at the start is final.
-    ledger.mark_rooted(ended.slot);
-    Ok(ended.blockhash)
-}
-
-/// Told of what became of each entry's transactions: slot and number of the entry, the transactions, their outcomes,
-/// and who executed them, with its records.
-pub type Record<'a> = dyn FnMut((u64, u64), &[Txn<'_>], &[Outcome], &Executor) -> Result<(), HistoryError> + 'a;
-
 /// Executes a block on the ledger's last, which ended with `parent_hash`, once its hash chain and its ticks are found
-/// to be right. Signatures are not checked.
+/// to be right. Signatures are not checked. What its transactions did is returned entry by entry, where it is recorded.
 ///
 /// # Errors
 /// It does not execute as its leader did; then its slot may have begun and not ended.
@@ -274,9 +262,9 @@ pub fn execute_block(
     genesis: &Genesis,
     block: &Block,
     parent_hash: &[u8; 32],
-    executor: &mut Executor,
-    mut record: Option<&mut Record<'_>>,
-) -> Result<BlockSummary, ReplayError> {
+    hands: &mut Hands,
+    records: bool,
+) -> Result<(BlockSummary, Vec<Vec<u8>>), ReplayError> {
     let (slot, parent) = (block.info.slot, block.info.parent_slot);
     let entries = entries(&block.data).map_err(|source| ReplayError::Entries { slot, source })?;
     let config = genesis.config();
@@ -285,57 +273,15 @@ pub fn execute_block(
     let hash = poh::check::verify_entries(parent_hash, &entries, config.hashes_per_tick, ticks, threads)
         .map_err(|source| ReplayError::Chain { slot, source })?;
     let bank = ledger.begin_slot(slot, parent).map_err(|source| ReplayError::Slot { slot, source })?;
-    let (mut outcomes, mut index) = (vec![], 0);
-    executor.set_recording(record.is_some());
-    for (number, entry) in (0..).zip(entries.iter().filter(|e| !e.is_tick())) {
-        let txns: Vec<Txn<'_>> = entry.transactions().collect();
-        bank.execute(executor, &txns, &mut outcomes);
-        if let Some(at) = outcomes.iter().position(|o| !o.is_committed()) {
-            return Err(ReplayError::DoesNotLand { slot, index: index + at, outcome: outcomes[at] });
-        }
-        if let Some(record) = &mut record {
-            record((slot, number), &txns, &outcomes, executor)?;
-        }
-        index += txns.len();
-    }
-    ledger.end_slot(slot, hash).map_err(|source| ReplayError::Slot { slot, source })
-}
-
-/// What executes, and what remembers.
-struct Worker<'h> {
-    executor: Executor,
-    missing: Option<Missing<'h>>,
-}
-
-/// The blocks that the history lacks: it is not brought to stable storage before they are.
-struct Missing<'h> {
-    history: &'h mut History,
-    extended: bool,
-    writer: BatchWriter,
-}
-
-impl<'h> Missing<'h> {
-    fn new((history, extended): (&'h mut History, bool)) -> Self {
-        let writer = BatchWriter::new(history.key());
-        Self { history, extended, writer }
-    }
-
-    fn record(
-        &mut self,
-        (slot, number): (u64, u64),
-        txns: &[Txn<'_>],
-        outcomes: &[Outcome],
-        executor: &Executor,
-    ) -> Result<(), HistoryError> {
-        self.writer.begin(slot, number);
-        for ((txn, outcome), record) in txns.iter().zip(outcomes).zip(executor.records()) {
-            record_transaction(&mut self.writer, self.extended, txn, outcome, record.as_deref());
-        }
-        if let Some(batch) = self.writer.finish() {
-            self.history.append(batch);
-        }
-        self.history.write_some()
-    }
+    let entries = entries.iter().filter(|entry| !entry.is_tick());
+    let entries: Vec<Vec<Txn<'_>>> = entries.map(|entry| entry.transactions().collect()).collect();
+    let batches = hands.execute(&bank, &entries, records).map_err(|(index, outcome)| ReplayError::DoesNotLand {
+        slot,
+        index,
+        outcome,
+    })?;
+    let ended = ledger.end_slot(slot, hash).map_err(|source| ReplayError::Slot { slot, source })?;
+    Ok((ended, batches))
 }
 
 /// The entries of all batches of a block.

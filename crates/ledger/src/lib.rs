@@ -50,7 +50,7 @@ mod window;
 
 pub use account::Account;
 pub use accounts::Accounts;
-pub use bank::{Bank, BankCounts, Committed, Executor, Outcome};
+pub use bank::{AccountHash, Bank, BankCounts, Committed, Executor, Outcome, in_order};
 pub use budget::Budget;
 pub use cost::{BlockLimits, Cost};
 pub use error::{InstructionError, TransactionError};

@@ -17,6 +17,7 @@
 //! ```
 
 mod checks;
+mod conflicts;
 mod executor;
 mod general;
 mod lookup;
@@ -31,6 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use hearth_wire::{Hash, Pubkey, Txn};
 
 pub use checks::advances_nonce;
+pub use conflicts::{AccountHash, in_order};
 pub use executor::{Executor, Simulation};
 pub use general::{AccountReader, GeneralBatch, GeneralOutcome, GeneralPath, GeneralTxn, GeneralWorker, NoGeneralPath};
 pub use lookup::LoadedAddresses;
@@ -218,6 +220,23 @@ impl Bank {
         }
         executor.set.write_back(&self.shared.accounts);
         self.add_counts(&counts);
+    }
+
+    /// Adds the accounts that a transaction touches, and whether it may write each: what [`in_order`] goes by. Its
+    /// lookup tables are read, and give what they will give all through the block.
+    pub fn touched(&self, txn: &Txn<'_>, touched: &mut Vec<(AccountHash, bool)>) {
+        let accounts = &self.shared.accounts;
+        let hash = |key: &Pubkey| accounts.hashed(key).hash;
+        touched.extend(txn.account_keys().iter().enumerate().map(|(at, key)| (hash(key), txn.is_writable(at))));
+        if txn.loaded_count() == 0 {
+            return;
+        }
+        touched.extend(txn.address_table_lookups().map(|lookup| (hash(lookup.account_key), false)));
+        // Where a table does not give them the transaction will not land.
+        if let Ok(loaded) = LoadedAddresses::resolve(txn, accounts, self.slot) {
+            touched.extend(loaded.writable().iter().map(|key| (hash(key), true)));
+            touched.extend(loaded.readonly().iter().map(|key| (hash(key), false)));
+        }
     }
 
     /// What would become of a transaction now; nothing changes.

@@ -8,13 +8,12 @@
 
 use hearth_crypto::ed25519::{Verifier, VerifierConfig, VerifyItem};
 use hearth_ledger::blockstore::Block;
-use hearth_ledger::history::{BatchWriter, HistoryKey};
-use hearth_ledger::{BlockSummary, Executor, Genesis, Ledger};
-use hearth_pipeline::bank::record_transaction;
+use hearth_ledger::history::HistoryKey;
+use hearth_ledger::{BlockSummary, Genesis, Ledger};
 use hearth_wire::base58::encode_64;
 use hearth_wire::{Pubkey, Signature, Txn};
 
-use crate::replay::{Record, ReplayError, entries, execute_block};
+use crate::replay::{Hands, ReplayError, entries, execute_block};
 
 /// Transactions whose signatures are checked together.
 const BURST: usize = 64;
@@ -25,10 +24,9 @@ const TABLE_BYTES: usize = 16 << 20;
 
 /// Executes blocks.
 pub struct Replay {
-    executor: Executor,
+    hands: Hands,
     /// One for each thread.
     verifiers: Vec<Verifier>,
-    recording: Option<(BatchWriter, bool)>,
 }
 
 /// A block that was executed.
@@ -42,8 +40,7 @@ pub struct Done {
 impl Replay {
     /// Records where a history is kept.
     pub fn new(recording: Option<(HistoryKey, bool)>) -> Self {
-        let recording = recording.map(|(key, extended)| (BatchWriter::new(key), extended));
-        Self { executor: Executor::new(), verifiers: verifiers(), recording }
+        Self { hands: Hands::new(recording), verifiers: verifiers() }
     }
 
     /// Executes a block on the ledger's last. One that was executed before needs no second look at its signatures.
@@ -61,19 +58,7 @@ impl Replay {
             self.verify(block)?;
         }
         let parent_hash = ledger.recent_blocks(1)[0].blockhash;
-        let mut batches = vec![];
-        let mut record = self.recording.as_mut().map(|(writer, extended)| {
-            |at: (u64, u64), txns: &[Txn<'_>], outcomes: &[_], executor: &Executor| {
-                writer.begin(at.0, at.1);
-                for ((txn, outcome), record) in txns.iter().zip(outcomes).zip(executor.records()) {
-                    record_transaction(writer, *extended, txn, outcome, record.as_deref());
-                }
-                batches.extend(writer.finish().map(<[u8]>::to_vec));
-                Ok(())
-            }
-        });
-        let record = record.as_mut().map(|record| record as &mut Record<'_>);
-        let block = execute_block(ledger, genesis, block, &parent_hash, &mut self.executor, record)?;
+        let (block, batches) = execute_block(ledger, genesis, block, &parent_hash, &mut self.hands, true)?;
         Ok(Done { block, batches })
     }
 
