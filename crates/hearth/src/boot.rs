@@ -292,7 +292,7 @@ pub fn open_chain(
             ..genesis_config(config, &identity, &faucet)
         };
         beginning.check(&genesis, folder, &wanted)?;
-        if wanted != *began && !config.follows() {
+        if wanted != *began && !config.joins() {
             let which = differences(began, &wanted).join(", ");
             crate::say::note(format_args!(
                 "notice: the chain in {} keeps what it began with: {which}; --reset begins a new one",
