@@ -15,8 +15,8 @@ const FIGURES: &str = "figures ";
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let seconds = 60 * args.number("--minutes", 10)?;
     let numbers = [
-        ("HEARTH_LOSS", args.number("--loss", 5)?),
-        ("HEARTH_KILL_EVERY", args.number("--kill-every", 30)?),
+        ("HEARTH_LOSS", or_none(&mut args, "--loss", 5)?),
+        ("HEARTH_KILL_EVERY", or_none(&mut args, "--kill-every", 30)?),
         ("HEARTH_RATE", args.number("--rate", 1_000)?),
         ("HEARTH_VALIDATORS", args.number("--validators", 1)?),
         ("HEARTH_SEED", args.number("--seed", 1)?),
@@ -34,4 +34,10 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
         }
     });
     Ok(Outcome { figures, wrong: result.err().into_iter().collect() })
+}
+
+/// A number that may be 0: none.
+fn or_none(args: &mut Args<'_>, name: &str, default: u64) -> Result<u64, String> {
+    let Some(text) = args.value(name)? else { return Ok(default) };
+    text.parse().map_err(|_| format!("{name} {text}: expected a whole number; 0 is none"))
 }

@@ -359,3 +359,50 @@ fn head(stream: &mut BufReader<TcpStream>) -> io::Result<u64> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    /// Asks a peer that answers so for a snapshot: what is wrong with it.
+    fn fetched(answer: &[u8]) -> String {
+        let (listener, folder) = (TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
+        let rpc = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
+        let served = Served { identity: [1; 32], rpc, slot: 7, hash: [2; 32] };
+        let snapshots = folder.path().join("snapshots");
+        let fetched = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (stream, _) = listener.accept().unwrap();
+                let mut stream = BufReader::new(stream);
+                let mut line = String::new();
+                stream.read_line(&mut line).unwrap();
+                assert!(line.contains(&snapshot_path(7, &[2; 32])), "{line}");
+                // It may have hung up before the end.
+                let _ = stream.get_mut().write_all(answer);
+            });
+            fetch_snapshot(&served, folder.path(), &snapshots, &[3; 32])
+        });
+        let Err(Fetch::Peer(why)) = fetched else { panic!("it is taken, or the disk is at fault") };
+        assert!(!snapshots.exists(), "nothing of it is kept where a start looks");
+        why
+    }
+
+    #[test]
+    fn a_peer_whose_snapshot_is_none_is_left() {
+        let garbage = [&b"HTTP/1.1 200 OK\r\nContent-Length: 64\r\n\r\n"[..], &[7; 64]].concat();
+        let tera = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", SNAPSHOT_MAX + 1);
+        for (answer, why) in [
+            (&garbage[..], "snapshot"),
+            (&garbage[..60], "bytes short"),
+            (tera.as_bytes(), "are too many"),
+            (b"HTTP/1.1 404 Not Found\r\n\r\n", "404"),
+            (b"HTTP/1.1 200 OK\r\n\r\n", "without a length"),
+            (b"", "no answer"),
+        ] {
+            let said = fetched(answer);
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}
