@@ -516,7 +516,7 @@ fn agree(
         joins: config.joins(),
         folder,
     };
-    let thread = AgreeThread::start(start)?.map_err(NodeError::Threads)?;
+    let thread = AgreeThread::start(start)?;
     let words = node.workspace().counters(peers::AGREE).expect("the topology has the service");
     let _ = thread.words.set(words);
     Ok(thread)

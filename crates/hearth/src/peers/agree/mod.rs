@@ -56,6 +56,9 @@ pub enum AgreeError {
     /// The ledger cannot leave a fork.
     #[error("the ledger cannot leave a fork: {0}")]
     Rewind(#[from] RewindError),
+    /// The system gives no thread.
+    #[error("cannot start the thread of agreement: {0}")]
+    Thread(io::Error),
     /// Two processes are one node.
     #[error(
         "another process runs with this node's identity, and began later: one identity is one node (consensus.identity_path)"
@@ -135,7 +138,7 @@ impl AgreeThread {
     ///
     /// # Errors
     /// The tower cannot be read, or is of another chain; or there is no thread to be had.
-    pub fn start(start: Start) -> Result<io::Result<Self>, AgreeError> {
+    pub fn start(start: Start) -> Result<Self, AgreeError> {
         let mut driver = Driver::new(start)?;
         let (stop, words) = (Arc::new(AtomicBool::new(false)), Words::default());
         let failure = Arc::new(Mutex::new(None));
@@ -153,7 +156,8 @@ impl AgreeThread {
                 driver.count(&counts);
             }
         });
-        Ok(thread.map(|thread| Self { stop, failure, words, thread: Some(thread) }))
+        let thread = Some(thread.map_err(AgreeError::Thread)?);
+        Ok(Self { stop, failure, words, thread })
     }
 
     /// Why it has ended by itself, if it has.
