@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
 
 use hearth_ledger::history::Batch;
 
@@ -58,6 +59,7 @@ pub struct Agreed {
     confirmed: AtomicU64,
     held: Mutex<Held>,
     tell: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    waiting: OnceLock<Thread>,
 }
 
 impl Agreed {
@@ -77,6 +79,16 @@ impl Agreed {
     /// Has `tell` called whenever more is confirmed. The first one given stays.
     pub(super) fn on_confirmed(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _ = self.tell.set(Box::new(tell));
+    }
+
+    /// The calling thread is woken whenever a block is stored whole. The first one that says so stays.
+    pub fn wait_for_blocks(&self) {
+        let _ = self.waiting.set(std::thread::current());
+    }
+
+    /// A block is stored whole.
+    pub(super) fn stored(&self) {
+        self.waiting.get().into_iter().for_each(Thread::unpark);
     }
 
     /// The newest slot that is confirmed.

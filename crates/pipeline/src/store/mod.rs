@@ -326,6 +326,7 @@ impl Store {
                         recorder.whole(set.slot, set.parent_slot);
                     }
                     self.voter.iter_mut().for_each(|voter| voter.block(set.slot, set.merkle_root));
+                    self.agreed.iter().for_each(|agreed| agreed.stored());
                 }
             }
             Ok(Appended::Duplicate) => out.count.dropped_duplicate += 1,

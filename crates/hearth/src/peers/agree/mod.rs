@@ -44,8 +44,8 @@ use driver::Driver;
 pub use saved::{SavedError, final_since, root as saved_root};
 pub use vote::Voter;
 
-/// How long the thread sleeps when there is nothing to do.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How long the thread sleeps when there is nothing to do and no block comes.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Why a node can no longer be in its cluster.
 #[derive(Debug, thiserror::Error)]
@@ -139,15 +139,17 @@ impl AgreeThread {
     /// # Errors
     /// The tower cannot be read, or is of another chain; or there is no thread to be had.
     pub fn start(start: Start) -> Result<Self, AgreeError> {
+        let agreed = Arc::clone(&start.agreed);
         let mut driver = Driver::new(start)?;
         let (stop, words) = (Arc::new(AtomicBool::new(false)), Words::default());
         let failure = Arc::new(Mutex::new(None));
         let (stopped, failed, counts) = (Arc::clone(&stop), Arc::clone(&failure), Arc::clone(&words));
         let thread = std::thread::Builder::new().name("agree".into()).spawn(move || {
+            agreed.wait_for_blocks();
             while !stopped.load(SeqCst) {
                 match driver.turn() {
                     Ok(true) => {}
-                    Ok(false) => std::thread::sleep(LOOK_EVERY),
+                    Ok(false) => std::thread::park_timeout(LOOK_EVERY),
                     Err(why) => {
                         *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
                         return;
