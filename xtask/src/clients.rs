@@ -146,6 +146,27 @@ pub fn browser_ethereum(binary: &Path) -> Result<(), String> {
     })
 }
 
+/// The same of a cluster: the script kills a node and cuts the network, so that it is given what it takes to do that.
+pub fn browser_cluster(binary: &Path) -> Result<(), String> {
+    let (scripts, browser) = (installed("npm")?, a_browser()?);
+    let pictures = target_dir().join("dashboard");
+    let (temporary, name) = (TempFolder::new("browser-cluster")?, format!("browser-{}", std::process::id()));
+    let folder = temporary.path().join("cluster");
+    let cluster = |command: &str, options: &[&str]| {
+        let mut process = Command::new(binary);
+        process.args(["cluster", command, "--name", &name, "--folder"]).arg(&folder).args(options);
+        run::run(&mut process)
+    };
+    // Addresses that neither a cluster nor a test has by itself.
+    cluster("up", &["--nodes", "6", "--address", "127.99.0.1"])?;
+    let mut script = Command::new("node");
+    script.arg("cluster.mjs").current_dir(&scripts).env("RPC_URL", "http://127.99.0.1:8899");
+    script.env("BROWSER", &browser).env("HEARTH", binary).env("HEARTH_FOLDER", &folder).env("PICTURES", &pictures);
+    let shown = run::run(&mut script).map_err(|why| format!("{why} (pictures in {})", pictures.display()));
+    cluster("down", &[])?;
+    shown
+}
+
 /// The page of a load on an EVM chain, with the node's flame graph, and that of two side by side.
 pub fn browser_load(binary: &Path) -> Result<(), String> {
     let (scripts, browser) = (installed("npm")?, a_browser()?);

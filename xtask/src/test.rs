@@ -122,6 +122,7 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     })?;
     steps.step("clients from npm: web3.js, kit, SPL Token, Anchor", |_| clients::npm(&run::hearth(None)?))?;
     steps.step("browser: the dashboard in Chromium", |_| clients::browser(&run::hearth(None)?))?;
+    steps.step("browser: the dashboard of a cluster", |_| clients::browser_cluster(&run::hearth(None)?))?;
     steps.step("browser: the dashboard of an EVM chain", |_| clients::browser_ethereum(&run::hearth(None)?))?;
     steps.step("browser: the page of a load", |_| clients::browser_load(&run::hearth(None)?))?;
     steps.step("browser: the page of a study", |_| clients::browser_tune(&run::hearth(None)?))?;

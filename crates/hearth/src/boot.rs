@@ -22,7 +22,7 @@ use hearth_ledger::history::{self, History, HistoryError, HistoryKey};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots, Taker};
 use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
-use hearth_monitor::{Seconds, Watch};
+use hearth_monitor::{Second, Seconds, Watch};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
 use hearth_pipeline::{benchg, bencho};
@@ -36,6 +36,7 @@ use hearth_wire::base58::decode_32;
 use hearth_wire::gossip::SocketKind;
 use hearth_wire::txn::Txn;
 
+use crate::cluster::gather::{Gatherer, Membership, Shown};
 use crate::config::{Config, Validator};
 use crate::developer::{Beginning, FlagError};
 use crate::keys::{self, Identity, KeyError};
@@ -458,7 +459,7 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         genesis_time: genesis.config().creation_time as i64,
         feature_set: Some(hearth_svm::feature_set_id()),
         wake_chain: Box::new(move || poh.iter().for_each(hearth_tile::wake::Waker::wake)),
-        look_at: config.rpc.dashboard.then(|| look_at(Arc::new(workspace_path(config).into()))),
+        look_at: config.rpc.dashboard.then(|| look_at(Arc::new(workspace_path(config).into()), Membership::of(config))),
         admin: Some(Admin { profiler, token }),
         newest_snapshot,
     };
@@ -633,12 +634,34 @@ impl Peers {
     }
 }
 
-/// How the dashboard sees the node: as the monitor does, by its workspace, once that is known.
-pub fn look_at(workspace: Arc<OnceLock<PathBuf>>) -> LookAt {
+/// How the dashboard sees the node: as the monitor does, by its workspace, once that is known; and the cluster on this
+/// machine that it is of.
+pub fn look_at(workspace: Arc<OnceLock<PathBuf>>, membership: Option<Membership>) -> LookAt {
     Box::new(move || {
         let mut seconds = Seconds::of(Watch::attach(std::slice::from_ref(workspace.get()?)).ok()?);
-        Some(Box::new(move || Some(seconds.next_second().json())))
+        let gatherer = membership.as_ref().and_then(Gatherer::start);
+        Some(Box::new(move || {
+            let second = seconds.next_second();
+            Some(match gatherer.as_ref().and_then(Gatherer::newest) {
+                None => second.json(),
+                Some(cluster) => InCluster { second, cluster: &cluster }.json(),
+            })
+        }))
     })
+}
+
+/// A second of a node, and of its cluster.
+#[derive(serde::Serialize)]
+struct InCluster<'a> {
+    #[serde(flatten)]
+    second: Second,
+    cluster: &'a Shown,
+}
+
+impl InCluster<'_> {
+    fn json(&self) -> String {
+        serde_json::to_string(self).expect("plain data")
+    }
 }
 
 /// A secret under which tiles know signatures.

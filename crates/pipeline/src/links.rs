@@ -172,7 +172,9 @@ mod tests {
         let size = PohEntry::write(&mut buffer, &at, 1, &[8; 32], 0, b"");
         let entry = PohEntry::read(&buffer[..size]);
         assert_eq!((entry.slot, entry.parent_slot, entry.tick, entry.last), (5, 4, 63, true));
-        assert_eq!(entry.entry.len(), PohEntry::ENTRY_HEADER);
+        assert_eq!((entry.entry.len(), entry.transaction_count()), (PohEntry::ENTRY_HEADER, 0));
+        let size = PohEntry::write(&mut buffer, &at, 1, &[8; 32], 300, b"300 of them");
+        assert_eq!(PohEntry::read(&buffer[..size]).transaction_count(), 300);
 
         let set = FecSetRecord {
             slot: 9,

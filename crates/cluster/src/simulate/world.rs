@@ -33,6 +33,10 @@ pub struct Region {
     pub weight: u32,
     /// What a node of it can send, Gb/s.
     pub rate_gbps: f64,
+    /// Degrees north, for drawings alone; with `longitude` or not at all.
+    pub latitude: Option<f64>,
+    /// Degrees east.
+    pub longitude: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -105,13 +109,14 @@ impl World {
             return Err("there is no [[region]]".into());
         }
         for (at, region) in file.region.iter().enumerate() {
-            let Region { name, weight, rate_gbps } = region;
+            let Region { name, weight, rate_gbps, .. } = region;
             if file.region[..at].iter().any(|other| other.name == *name) {
                 return Err(format!("`region`: `{name}` is there twice"));
             }
             if *weight == 0 || !(rate_gbps.is_finite() && *rate_gbps > 0.0) {
                 return Err(format!("`region`: `{name}` needs a `weight` and a `rate_gbps` that are greater than 0"));
             }
+            region.check_place()?;
         }
         check("within", &file.within)?;
         let mut links = vec![None; count * count];
@@ -163,6 +168,21 @@ impl World {
     }
 }
 
+impl Region {
+    fn check_place(&self) -> Result<(), String> {
+        let Self { name, latitude, longitude, .. } = self;
+        if latitude.is_some() != longitude.is_some() {
+            return Err(format!("`region`: `{name}` needs both `latitude` and `longitude`, or neither"));
+        }
+        for (key, value, most) in [("latitude", latitude, 90.0), ("longitude", longitude, 180.0)] {
+            if let Some(value) = value.filter(|value| !(-most..=most).contains(value)) {
+                return Err(format!("`{key}` of {name}: {value} is not from -{most} to {most}"));
+            }
+        }
+        Ok(())
+    }
+}
+
 fn check(name: &str, link: &Link) -> Result<(), String> {
     for (key, value, most) in
         [("rtt_ms", link.rtt_ms, 60_000.0), ("jitter_ms", link.jitter_ms, 60_000.0), ("loss", link.loss, 1.0)]
@@ -201,6 +221,7 @@ mod tests {
         assert_eq!((rtt("London", "Singapore"), rtt("Singapore", "London")), (175.0, 175.0));
         assert_eq!(rtt("New York", "Singapore"), 230.0);
         assert_eq!(rtt("Frankfurt", "Frankfurt"), 0.5);
+        assert!(world.regions.iter().all(|region| region.latitude.is_some() && region.longitude.is_some()));
     }
 
     #[test]
@@ -221,6 +242,21 @@ mod tests {
                 "`region`: `Berlin` needs a `weight` and a `rate_gbps` that are greater than 0",
             ),
             ("name = \"Berlin\"", "name = \"A\"", "`region`: `A` is there twice"),
+            (
+                "weight = 2",
+                "latitude = 52.5, weight = 2",
+                "`region`: `Berlin` needs both `latitude` and `longitude`, or neither",
+            ),
+            (
+                "weight = 2",
+                "latitude = 91, longitude = 13.4, weight = 2",
+                "`latitude` of Berlin: 91 is not from -90 to 90",
+            ),
+            (
+                "weight = 2",
+                "latitude = 52.5, longitude = 193.4, weight = 2",
+                "`longitude` of Berlin: 193.4 is not from -180 to 180",
+            ),
         ] {
             assert!(TWO.contains(from), "{from}");
             assert_eq!(World::read(&TWO.replacen(from, to, 1)).expect_err(to), why);

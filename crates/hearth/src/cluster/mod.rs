@@ -18,6 +18,7 @@ use serde_json::json;
 
 use crate::out::{Unwritable, can_be_written};
 use crate::say::Say;
+pub use local::gather;
 
 /// `hearth cluster`
 #[derive(Subcommand)]

@@ -55,7 +55,7 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     let chain = Chain::open(config)?;
     // Known once the server has a port, and there are stages to see.
     let workspace = Arc::new(OnceLock::new());
-    let look_at = (!options.no_dashboard).then(|| look_at(Arc::clone(&workspace)));
+    let look_at = (!options.no_dashboard).then(|| look_at(Arc::clone(&workspace), None));
     let mut web3 = hearth_web3::Config::new(SocketAddr::new(options.host, options.port));
     web3.accounts = accounts.iter().map(|account| account.key).collect();
     // What changes the chain at will would change it on this node alone.

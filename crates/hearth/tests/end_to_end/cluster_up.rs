@@ -2,7 +2,8 @@
 //! loses, and can be cut.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,7 +13,7 @@ use hearth_wire::Signature;
 use serde_json::{Value, json};
 
 use super::client::{Sender, fresh_address, signature_of, transfer};
-use super::node::{Rpc, hearth, output, same, wait_until};
+use super::node::{DEADLINE, Rpc, hearth, output, same, wait_until};
 
 const FAILED: i32 = 1;
 const WRONG_USE: i32 = 2;
@@ -80,7 +81,24 @@ impl Cluster {
         self.status().iter().map(|node| node["alive"].as_bool().expect("yes or no")).collect()
     }
 
+<<<<<<< HEAD
     pub fn reaches(&self, nodes: &[usize], wanted: u64) {
+=======
+    /// Seconds of the cluster, as the dashboard of a node shows them.
+    fn shown_by(&self, node: usize) -> impl Iterator<Item = Value> + use<> {
+        let address = self.address(node);
+        let mut stream = TcpStream::connect((address, RPC)).expect("a node that serves");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        write!(stream, "GET /dashboard/live HTTP/1.1\r\nHost: {address}:{RPC}\r\n\r\n").expect("asked");
+        let lines = BufReader::new(stream).lines().map(|line| line.expect("a stream that goes on"));
+        lines.filter_map(|line| {
+            let second: Value = serde_json::from_str(line.strip_prefix("data: ")?).expect("JSON");
+            second.get("cluster").cloned()
+        })
+    }
+
+    fn reaches(&self, nodes: &[usize], wanted: u64) {
+>>>>>>> dash
         for node in nodes {
             wait_until("a node comes there", || {
                 let at = slot(self.rpc(*node));
@@ -178,6 +196,62 @@ fn four_nodes_are_parted_killed_and_come_to_one_state() {
     cluster.run("up", &[]);
     cluster.reaches(&[1, 2, 3, 4], newest + 1);
     cluster.run("down", &[]);
+}
+
+/// The first second that is so, within a minute of them.
+fn until_shown(seconds: &mut impl Iterator<Item = Value>, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    let mut last = Value::Null;
+    for second in seconds.take(60) {
+        if is(&second) {
+            return second;
+        }
+        last = second;
+    }
+    panic!("{what}: {last:#}")
+}
+
+#[test]
+fn the_dashboard_of_each_node_shows_all_of_them() {
+    let cluster = Cluster::new("shown");
+    let first = cluster.first.to_string();
+    let text = cluster.run("up", &["--nodes", "3", "--address", &first]);
+    assert!(text.contains(&format!("http://{first}:{RPC}/dashboard#/cluster")), "{text}");
+    let mut sender = Sender::connect(SocketAddr::from((cluster.address(1), QUIC)), 1);
+
+    // A follower shows them as well as the leader does.
+    let mut seconds = cluster.shown_by(2);
+    let is_positive = |value: &Value| value.as_f64().is_some_and(|rate| rate > 0.0);
+    let all = until_shown(&mut seconds, "each node with slot and bandwidth", |second| {
+        second["nodes"].as_array().expect("nodes").iter().all(|node| {
+            let rates = [&node["sent_bits_per_s"], &node["received_bits_per_s"]];
+            node["slot"].is_u64() && rates.into_iter().all(is_positive)
+        })
+    });
+    let nodes = all["nodes"].as_array().expect("nodes");
+    let of = |key: &str| nodes.iter().map(|node| node[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("node"), ["node-1", "node-2", "node-3"]);
+    assert_eq!((of("state"), of("cut_from")), (vec![json!("serves"); 3], vec![json!(0); 3]));
+    assert_eq!((of("region"), &all["own"]), (vec![json!(0), json!(1), json!(2)], &json!("node-2")));
+    assert_eq!((&all["regions"][0]["name"], &all["regions"][0]["latitude"]), (&json!("London"), &json!(51.5)));
+    assert_eq!(all["links"][0], json!({ "regions": [0, 1], "rtt_ms": 60.0, "cut": 0.0 }));
+    // What leaves the leader's shred tile; followers make no blocks.
+    assert_eq!(of("left_txn_per_s")[1..], [Value::Null, Value::Null]);
+    cluster.transfer(&mut sender, 0..100);
+    let loaded = |second: &Value| second["nodes"][0]["left_txn_per_s"].as_f64().is_some_and(|rate| rate > 20.0);
+    until_shown(&mut seconds, "the transfers leave", loaded);
+
+    cluster.run("partition", &["node-3"]);
+    let cut = until_shown(&mut seconds, "a cut", |second| second["nodes"][2]["cut_from"] == 2);
+    let parts: Vec<&Value> = cut["links"].as_array().expect("links").iter().map(|link| &link["cut"]).collect();
+    assert_eq!(parts, [&json!(0.0), &json!(1.0), &json!(1.0)]);
+    cluster.run("heal", &[]);
+    cluster.run("kill", &["node-3"]);
+    let dead = until_shown(&mut seconds, "an end", |second| second["nodes"][2]["state"] == "ended");
+    assert!(dead["nodes"][2]["slot"].is_null() && dead["nodes"][2]["sent_bits_per_s"].is_null(), "{dead:#}");
+    assert_eq!((&dead["nodes"][0]["state"], &dead["nodes"][2]["cut_from"]), (&json!("serves"), &json!(0)));
+    // The leader's own end, too, as the others show it.
+    cluster.run("kill", &["node-1"]);
+    until_shown(&mut seconds, "the leader's end", |second| second["nodes"][0]["state"] == "ended");
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //! drops   units behind one that ends the block
 //! source  `unified_scheduler_logic` of `solana-unified-scheduler-logic` 4.2: what conflicts
 //!
-//! One thread goes through the units in order and takes part when it is through; the others begin with the first.
+//! One thread goes through the units in order and takes part when it is through; the others begin with the first. Where
+//! the first ones mostly wait for each other one thread does all of it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,6 +16,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Stands for an account: a hash of its address that nobody can choose addresses for. Two that are alike are taken for
 /// one account, which costs time alone.
 pub type AccountHash = u64;
+
+/// Units at the beginning of a block by which it is judged whether several threads are worth it.
+const SAMPLE: usize = 64;
 
 /// Runs `count` units by `workers`, each with a thread of its own; the last one's is the caller's. `accounts` pushes the
 /// accounts of a unit, and whether it may write each. `run` says whether the block goes on: when one says no, units
@@ -27,6 +31,9 @@ pub fn in_order<W: Send>(
 ) -> Option<usize> {
     let board = Board::default();
     let Some((own, others)) = workers.split_last_mut() else { return None };
+    if others.is_empty() || is_narrow(count, &mut accounts) {
+        return (0..count).find(|unit| !run(own, *unit));
+    }
     std::thread::scope(|scope| {
         for worker in others {
             scope.spawn(|| board.work(worker, &run));
@@ -44,6 +51,19 @@ pub fn in_order<W: Send>(
         drop(leaves);
     });
     board.lock().ends_at
+}
+
+/// Whether so many of the first units wait for each other that other threads would have little to do.
+fn is_narrow(count: usize, accounts: &mut impl FnMut(usize, &mut Vec<(AccountHash, bool)>)) -> bool {
+    let (mut orders, mut touched, mut depths) = (Orders::default(), vec![], vec![]);
+    for unit in 0..count.min(SAMPLE) {
+        touched.clear();
+        accounts(unit, &mut touched);
+        let before = orders.add(unit, &touched).iter().map(|before| depths[*before]).max();
+        depths.push(before.unwrap_or(0) + 1);
+    }
+    let longest: usize = depths.iter().copied().max().unwrap_or(0);
+    depths.len() * 2 < longest * 3
 }
 
 /// Who touched an account last.

@@ -142,6 +142,12 @@ impl<'a> PohEntry<'a> {
         let (slot, parent_slot, tick, last) = (r.u64(), r.u64(), r.u8(), r.u8() != 0);
         Self { slot, parent_slot, tick, last, entry: r.0 }
     }
+
+    /// How many transactions it has, by its own count.
+    pub fn transaction_count(&self) -> u64 {
+        let count = self.entry.get(Self::ENTRY_HEADER - 8..).and_then(|rest| rest.first_chunk());
+        count.map_or(0, |count| u64::from_le_bytes(*count))
+    }
 }
 
 /// Where an entry stands; see the fields of [`PohEntry`].

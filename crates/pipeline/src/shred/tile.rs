@@ -47,6 +47,8 @@ hearth_tile::counters! {
         bytes: Counter,
         /// Slots whose last FEC set was made.
         slots: Counter,
+        /// Transactions of own blocks whose shreds have left the tile; a batch's count with the last of its FEC sets.
+        left_transactions: Counter,
         /// FEC sets that wait for their signature.
         unsigned: Gauge,
         /// Shreds given to net, each destination counted.
@@ -163,6 +165,8 @@ struct Unsigned {
     set: FecSet,
     parent_slot: u64,
     origin_us: u32,
+    /// Those of its batch, where it is the batch's last.
+    transactions: u64,
 }
 
 /// The tile.
@@ -182,6 +186,8 @@ pub struct Shred {
     coalesce_until: Option<u64>,
     /// When the batch's first transaction entered the node of which that is known; else 0.
     origin_us: u32,
+    /// Transactions in the batch.
+    transactions: u64,
     /// Batches of the slot that may still be ended before they are full.
     early_ends_left: u64,
     early_ends: u64,
@@ -241,6 +247,7 @@ impl Tile for Shred {
             next_tag: 0,
             coalesce_until: None,
             origin_us: 0,
+            transactions: 0,
             early_ends_left: 0,
             early_ends: sets / SETS_PER_EARLY_END,
             poh: host.inputs_named(POH_SHRED).first().copied(),
@@ -315,7 +322,7 @@ impl Shred {
         if self.slot.is_none_or(|(slot, _)| slot != entry.slot) {
             self.shredder.begin_slot(entry.slot, entry.parent_slot).expect("poh ends a slot before the next");
             self.slot = Some((entry.slot, entry.parent_slot));
-            self.early_ends_left = self.early_ends;
+            (self.early_ends_left, self.transactions) = (self.early_ends, 0);
         }
         out.count.entries += 1;
         let mut pushed = self.shredder.push(entry.entry, entry.tick);
@@ -325,6 +332,7 @@ impl Shred {
         }
         // A block without the entry would be invalid.
         pushed.expect("pack keeps a block within its shreds");
+        self.transactions += entry.transaction_count();
         if self.origin_us == 0 {
             self.origin_us = out.origin_us();
         }
@@ -352,7 +360,10 @@ impl Shred {
             out.publish(self.sign, self.next_tag, set.root());
             self.next_tag += 1;
             out.count.sets += 1;
-            self.unsigned.push_back(Unsigned { set, parent_slot, origin_us });
+            self.unsigned.push_back(Unsigned { set, parent_slot, origin_us, transactions: 0 });
+        }
+        if let Some(last) = self.unsigned.back_mut() {
+            last.transactions += std::mem::take(&mut self.transactions);
         }
         out.count.batches += 1;
     }
@@ -381,12 +392,14 @@ impl Shred {
         }
         let oldest = self.next_tag - self.unsigned.len() as u64;
         assert_eq!(tag, oldest, "sign answers in the order asked");
-        let Unsigned { mut set, parent_slot, origin_us } = self.unsigned.pop_front().expect("an answer to a question");
+        let Unsigned { mut set, parent_slot, origin_us, transactions } =
+            self.unsigned.pop_front().expect("an answer to a question");
         set.sign(signature);
         out.set_origin(origin_us);
         out.publish_with(self.store, set.header().slot, |buffer| write_message(&set, parent_slot, buffer));
         self.send(&set, out);
         out.count.signed += 1;
+        out.count.left_transactions += transactions;
         out.count.bytes += set.entry_len() as u64;
         self.free.push(set);
     }

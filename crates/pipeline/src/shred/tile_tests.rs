@@ -191,3 +191,27 @@ fn every_destination_gets_every_signed_shred() {
     }
     assert_eq!((rig.count().shreds_sent, rig.count().dropped_shreds), (128, 0));
 }
+
+#[test]
+fn transactions_are_counted_once_the_last_set_of_their_batch_has_left() {
+    let mut rig = rig();
+    // More than a set each: the batch has several, and only its last brings the count.
+    for _ in 0..3 {
+        transactions(&mut rig, 1, 50_000);
+    }
+    rig.run();
+    rig.advance(Duration::from_millis(50));
+    rig.run();
+    let asked = rig.take("shred_sign:0");
+    assert!(asked.len() > 3, "{}", asked.len());
+    for (number, (tag, root)) in asked.iter().enumerate() {
+        assert_eq!(rig.count().left_transactions, 0, "{number} of {} sets have left", asked.len());
+        rig.give("sign_shred:0", *tag, &[root.clone(), root.clone()].concat());
+        rig.run();
+    }
+    assert_eq!(rig.count().left_transactions, 3);
+    tick(&mut rig, 1, 64, true);
+    rig.run();
+    sign(&mut rig);
+    assert_eq!(rig.count().left_transactions, 3);
+}

@@ -220,6 +220,12 @@ impl Cluster {
         Ok(found)
     }
 
+    /// The map.
+    pub fn world(&self) -> Result<World, LocalError> {
+        let map = self.map.as_ref().map(|map| World::load(&self.folder.join(map)));
+        Ok(map.unwrap_or_else(|| Ok(World::shipped()))?)
+    }
+
     /// Who does not reach whom, as the nodes are told.
     pub fn cuts(&self) -> Result<Vec<Cut>, LocalError> {
         let path = self.folder.join(LINKS);

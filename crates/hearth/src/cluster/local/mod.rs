@@ -5,9 +5,11 @@
 //! memory  a few lines a node
 //!
 //! The walk: [`member`] (who is where, and the files) → [`mod@start`] (processes up and down) → [`mod@status`]; cuts
-//! of the network are lines in a file that the nodes read again.
+//! of the network are lines in a file that the nodes read again. [`gather`] is the nodes' own: what all of them do, for
+//! the dashboard of each.
 
 pub mod demo;
+pub mod gather;
 pub mod member;
 mod process;
 pub mod start;
@@ -221,7 +223,7 @@ pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
     start_all(&mut cluster, &stop, say)?;
     say.text(status::table(&cluster, &status::rows(&cluster)));
     let leader = cluster.leader();
-    say.line(format_args!("dashboard  {}/dashboard", leader.rpc()));
+    say.line(format_args!("dashboard  {}/dashboard#/cluster", leader.rpc()));
     say.line(format_args!("logs       {}/NODE/log", cluster.folder.display()));
     Ok(())
 }

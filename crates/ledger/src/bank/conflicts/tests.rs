@@ -9,7 +9,8 @@ type Accounts = Vec<(AccountHash, bool)>;
 
 /// A block of units on few accounts: many conflict.
 fn block(random: &mut Random) -> Vec<Accounts> {
-    let accounts = 1 + random.below(40);
+    // At least so many that not all wait for one.
+    let accounts = 12 + random.below(28);
     let unit =
         |random: &mut Random| (0..random.below(5)).map(|_| (random.below(accounts), random.below(3) == 0)).collect();
     (0..random.below(200)).map(|_| unit(random)).collect()
@@ -104,4 +105,20 @@ fn a_panic_of_one_thread_is_everybodys() {
             true
         },
     );
+}
+
+#[test]
+fn where_all_wait_for_one_a_single_thread_does_it() {
+    let caller = std::thread::current().id();
+    for (chain, is_alone) in [(1, true), (100, false)] {
+        let others = AtomicBool::new(false);
+        let accounts = |unit: usize, touched: &mut Vec<_>| touched.push((unit as u64 % chain, true));
+        let run = |(): &mut (), _: usize| {
+            others.fetch_or(std::thread::current().id() != caller, SeqCst);
+            std::thread::sleep(std::time::Duration::from_micros(100));
+            true
+        };
+        assert_eq!(in_order(200, &mut [(), ()], accounts, run), None);
+        assert_eq!(!others.load(SeqCst), is_alone, "chains of {}", 200 / chain);
+    }
 }

@@ -1,35 +1,44 @@
 // Which view is shown: the address after `#` says it, so that links can be kept and the back button works.
 //
-// `#/` the node, `#/KIND/VALUE` for each kind of view that the ledger has, `#/search/WORDS` for what is none of them.
+// `#/` the node, `#/cluster` the cluster that it is of, `#/KIND/VALUE` for each kind of view that the ledger has, `#/search/WORDS` for what is none of them.
 import { byId, el } from './dom.mjs';
 import { VIEWS, understand } from './ledger/ledger.mjs';
 
-export function setUp(overviewShown) {
+/** `partShown` is called when a part of the page comes into sight. */
+export function setUp(partShown) {
   byId('search').addEventListener('submit', (event) => {
     event.preventDefault();
     const query = byId('query').value;
     const { kind = 'search', value = query.trim() } = understand(query);
     const hash = `#/${kind}/${encodeURIComponent(value)}`;
-    if (location.hash === hash) show(overviewShown);
+    if (location.hash === hash) show(partShown);
     else location.hash = hash;
   });
-  addEventListener('hashchange', () => show(overviewShown));
-  show(overviewShown);
+  addEventListener('hashchange', () => show(partShown));
+  show(partShown);
 }
+
+/** Views that are parts of the page, by what stands after `#/`: they are drawn as samples come. */
+const PARTS = { '': 'overview', cluster: 'cluster' };
 
 /** The latest view asked for: an answer that comes after another was asked for is not shown. */
 let turn = 0;
 
-async function show(overviewShown) {
+async function show(partShown) {
   const mine = ++turn;
   const [, kind = '', encoded = ''] = location.hash.split('/');
   const result = byId('result');
-  const isOverview = kind === '';
-  byId('overview').hidden = !isOverview;
-  result.hidden = isOverview;
-  if (isOverview) {
+  for (const [part, id] of Object.entries(PARTS)) byId(id).hidden = kind !== part;
+  result.hidden = kind in PARTS;
+  // What the node does has no place above what all do.
+  byId('now').hidden = kind === 'cluster';
+  for (const link of byId('views').children) {
+    if (link.getAttribute('href') === `#/${kind}`) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
+  }
+  if (kind in PARTS) {
     byId('query').value = '';
-    overviewShown();
+    partShown();
     return;
   }
   const value = decoded(encoded);

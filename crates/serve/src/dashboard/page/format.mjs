@@ -12,6 +12,9 @@ export function scaled(value) {
   return `${(value / 1e9).toFixed(2)}G`;
 }
 
+/** Bits a second: `12.3 Kbps`. */
+export const bps = (bits) => `${scaled(bits).replace(/[KMG]?$/, (unit) => ` ${unit}`)}bps`;
+
 export const percent = (share) => (100 * share).toFixed(2);
 
 /** `1234 +5`; without growth the count alone. */

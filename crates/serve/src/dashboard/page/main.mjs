@@ -1,11 +1,12 @@
 // The dashboard: one page, live figures from /dashboard/live, the explorer by JSON-RPC.
 //
-// live.mjs tells a sample a second; header, chart, peers, tiles, links and latency show it. explorer.mjs follows the
+// live.mjs tells a sample a second; header, chart, peers, tiles, links and latency show it, cluster what all nodes do. explorer.mjs follows the
 // address after the `#`. What is one chain's is in ledger/ledger.mjs, of which the node serves its own: what can be
 // searched and its views, the rows of blocks, the figures on top, panels that only it has.
 import { byId } from './dom.mjs';
 import * as blocks from './blocks.mjs';
 import * as chart from './chart.mjs';
+import * as cluster from './cluster.mjs';
 import * as explorer from './explorer.mjs';
 import * as header from './header.mjs';
 import * as latency from './latency.mjs';
@@ -21,7 +22,8 @@ const DRAWN_EVERY = 2;
 /** What is outside of the window is drawn this often all the same: a screen reader may be there. */
 const UNSEEN_EVERY = 10;
 
-const isSeen = () => !document.hidden && !byId('overview').hidden;
+/** Whether the part of the page is shown that a section is in. */
+const isShown = (section) => !section.closest('main > div').hidden;
 /** Each with the section of the page that it draws. */
 const parts = new Map();
 const inWindow = new Set();
@@ -29,10 +31,12 @@ let newest;
 let seconds = 0;
 
 function draw() {
-  if (!newest || !isSeen()) return;
+  if (!newest || document.hidden) return;
   const isTurn = seconds % UNSEEN_EVERY === 0;
   // A section that is hidden comes with its first figures.
-  for (const [part, section] of parts) if (isTurn || inWindow.has(section) || section.hidden) part.draw(newest);
+  for (const [part, section] of parts) {
+    if (isShown(section) && (isTurn || inWindow.has(section) || section.hidden)) part.draw(newest);
+  }
 }
 
 /** What comes into the window is drawn at once. */
@@ -43,7 +47,7 @@ function watchWindow() {
       if (!isIntersecting) inWindow.delete(target);
       else if (!inWindow.has(target)) {
         inWindow.add(target);
-        if (newest && isSeen()) ofSection.get(target).draw(newest);
+        if (newest && !document.hidden) ofSection.get(target).draw(newest);
       }
     }
   });
@@ -66,6 +70,7 @@ function setUp() {
       section.after(...PANELS.map((panel) => parts.get(panel)));
     }
   }
+  parts.set(cluster, cluster.setUp());
 }
 
 setUp();

@@ -1,8 +1,9 @@
 // Bandwidth by peer over the last five minutes, stacked: what came in one chart, what went in another. Those with most
 // of it in that time have a colour each; all others are one.
-import { byId, el, svg } from './dom.mjs';
-import { scaled } from './format.mjs';
-import { Frame, forget, runs } from './frame.mjs';
+import { byId, el } from './dom.mjs';
+import { bps, scaled } from './format.mjs';
+import { Frame, forget } from './frame.mjs';
+import { stack } from './stack.mjs';
 import { Table } from './table.mjs';
 
 /** As many as there are colours. */
@@ -12,8 +13,6 @@ const WAYS = [
   { key: 'received', name: 'In', rate: (row) => row.received_bits_per_s },
   { key: 'sent', name: 'Out', rate: (row) => row.sent_bits_per_s },
 ];
-
-const bps = (bits) => `${scaled(bits).replace(/[KMG]?$/, (unit) => ` ${unit}`)}bps`;
 
 /** `{at, seconds, received, sent}`, the ways as maps from peer to bits a second. */
 const points = [];
@@ -72,40 +71,18 @@ export function draw({ bandwidth }) {
 function drawCharts() {
   const first = colour();
   const layers = [...first.map((peer) => [peer, colours.get(peer)]), [OTHERS, 'peer-others']];
-  for (const way of WAYS) drawChart(way, layers);
-  byId('peers-legend').replaceChildren(...layers.map(([peer, colour]) => el('li', {}, el('span', { class: `swatch ${colour}` }), peer)));
-}
-
-function drawChart({ key, frame }, layers) {
-  const all = points.map((point) => total(point[key]));
-  const highest = Math.max(...all);
-  const axes = frame.axes(points, highest, 1000);
-  if (!axes) return;
-  const { x, y, parts } = axes;
-  const own = new Set(layers.map(([peer]) => peer));
-  for (const run of runs(points)) {
-    let below = run.map(() => 0);
-    for (const [peer, colour] of layers) {
-      const above = run.map((point, at) => below[at] + (peer === OTHERS ? total(point[key]) - ofNamed(point[key], own) : (point[key].get(peer) ?? 0)));
-      const edge = (values) => values.map((value, at) => `${x(run[at].at).toFixed(1)},${y(value).toFixed(1)}`);
-      if (above.some((value, at) => value > below[at])) parts.push(layer(peer, colour, [...edge(above), ...edge(below).reverse()]));
-      below = above;
-    }
+  const own = new Set(first);
+  for (const { key, frame } of WAYS) {
+    const value = (peer) => (peer === OTHERS ? (point) => total(point[key]) - ofNamed(point[key], own) : (point) => point[key].get(peer) ?? 0);
+    stack(frame, points, layers.map(([peer, colour]) => ({ name: peer, colour, value: value(peer) })), { least: 1000, told: bps });
   }
-  parts.push(...frame.cursor(points, axes, (point) => bps(total(point[key]))));
-  frame.show(parts, `now ${bps(all.at(-1))}, highest ${bps(highest)}`);
+  byId('peers-legend').replaceChildren(...layers.map(([peer, colour]) => el('li', {}, el('span', { class: `swatch ${colour}` }), peer)));
 }
 
 const total = (rates) => [...rates.values()].reduce((bits, rate) => bits + rate, 0);
 
 /** What those with a layer of their own have. */
 const ofNamed = (rates, own) => [...rates].reduce((bits, [peer, rate]) => (peer !== OTHERS && own.has(peer) ? bits + rate : bits), 0);
-
-function layer(peer, colour, corners) {
-  const title = svg('title');
-  title.textContent = peer;
-  return svg('polygon', { class: `layer ${colour}`, points: corners.join(' ') }, title);
-}
 
 /** A name with its colour. */
 function named({ peer }, cell) {

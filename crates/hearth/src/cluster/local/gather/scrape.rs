@@ -1,0 +1,165 @@
+//! Figures of nodes, out of what each serves as metrics.
+//!
+//! reads   `GET /metrics` of each, all asked before the first answer is read
+//! writes  [`Figures`]
+//! memory  one answer, [`ANSWER_MAX`] bytes at most
+//! drops   answers that are late, too long or none: the node has no figures in this round
+//! source  the Prometheus text exposition format, version 0.0.4; HTTP/1.1
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// How long all answers of a round may take.
+const PATIENCE: Duration = Duration::from_millis(700);
+/// How long a connection may take: a process that is stopped takes none once its queue is full.
+const CONNECT: Duration = Duration::from_millis(50);
+/// What is there already is read even when time is up.
+const READ_MIN: Duration = Duration::from_millis(2);
+/// The longest answer.
+const ANSWER_MAX: usize = 4 << 20;
+
+/// What a node has counted since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// The newest slot that it has executed; `None` before the first.
+    pub slot: Option<u64>,
+    /// Transactions of its own blocks whose shreds have left its shred tile.
+    pub left: u64,
+    /// Transactions that it has executed: its own banks', and those of others' blocks.
+    pub executed: u64,
+    /// Bytes of datagrams that net received.
+    pub received_bytes: u64,
+    /// Bytes of datagrams that net sent.
+    pub sent_bytes: u64,
+}
+
+impl Figures {
+    /// Out of the text of metrics; counters of several tiles of a kind are added up.
+    pub fn read(text: &str) -> Self {
+        let mut found = Self::default();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let Some((series, value)) = line.rsplit_once(' ') else { continue };
+            let word = match series.split('{').next().unwrap_or(series) {
+                "hearth_shred_left_transactions_total" => &mut found.left,
+                "hearth_bank_landed_total"
+                | "hearth_bank_votes_total"
+                | "hearth_bank_failed_total"
+                | "hearth_agree_executed_transactions_total" => &mut found.executed,
+                "hearth_net_received_bytes_total" => &mut found.received_bytes,
+                "hearth_net_sent_bytes_total" => &mut found.sent_bytes,
+                "hearth_agree_head_slot" => {
+                    found.slot = value.parse().ok().filter(|slot| *slot > 0);
+                    continue;
+                }
+                _ => continue,
+            };
+            *word += value.parse::<u64>().unwrap_or(0);
+        }
+        found
+    }
+}
+
+/// Asks all, and gives when each had answered what; `None` for those that did not in time.
+pub fn all(nodes: &[SocketAddr]) -> Vec<Option<(Instant, Figures)>> {
+    let until = Instant::now() + PATIENCE;
+    let asked: Vec<Option<TcpStream>> = nodes.iter().map(|address| ask(*address)).collect();
+    let mut answer = Vec::new();
+    let read = |stream: Option<TcpStream>| {
+        answer.clear();
+        let at = read_until(stream?, until, &mut answer)?;
+        Some((at, Figures::read(body(&answer)?)))
+    };
+    asked.into_iter().map(read).collect()
+}
+
+fn ask(address: SocketAddr) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect_timeout(&address, CONNECT).ok()?;
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    Some(stream)
+}
+
+/// Reads to the end; gives when the first bytes came.
+fn read_until(mut stream: TcpStream, until: Instant, answer: &mut Vec<u8>) -> Option<Instant> {
+    let (mut begun, mut part) = (None, [0; 32 << 10]);
+    loop {
+        let rest = until.saturating_duration_since(Instant::now()).max(READ_MIN);
+        stream.set_read_timeout(Some(rest)).ok()?;
+        match stream.read(&mut part) {
+            Ok(0) => return begun,
+            Ok(count) if answer.len() + count <= ANSWER_MAX => answer.extend_from_slice(&part[..count]),
+            _ => return None,
+        }
+        begun = begun.or_else(|| Some(Instant::now()));
+    }
+}
+
+/// The body of a whole answer that is no error.
+fn body(answer: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(answer).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let is_length = |line: &&str| line.to_ascii_lowercase().starts_with("content-length:");
+    let length: usize = head.lines().find(is_length)?.split_once(':')?.1.trim().parse().ok()?;
+    (head.starts_with("HTTP/1.1 200") && body.len() == length).then_some(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const METRICS: &str = "# HELP hearth_net_sent_bytes_total Bytes of the datagrams sent.\n\
+        # TYPE hearth_net_sent_bytes_total counter\n\
+        hearth_net_sent_bytes_total{tile=\"net:0\"} 1000\n\
+        hearth_net_sent_bytes_total{tile=\"net:1\"} 24\n\
+        hearth_net_received_bytes_total{tile=\"net:0\"} 7\n\
+        hearth_shred_left_transactions_total{tile=\"shred:0\"} 300\n\
+        hearth_bank_landed_total{tile=\"bank:0\"} 200\n\
+        hearth_bank_failed_total{tile=\"bank:0\"} 3\n\
+        hearth_bank_votes_total{tile=\"bank:0\"} 5\n\
+        hearth_agree_executed_transactions_total{service=\"agree\"} 40\n\
+        hearth_agree_head_slot{service=\"agree\"} 77\n\
+        hearth_other_seconds 0.5\n";
+
+    #[test]
+    fn figures_are_sums_over_tiles() {
+        let expected = Figures { slot: Some(77), left: 300, executed: 248, received_bytes: 7, sent_bytes: 1024 };
+        assert_eq!(Figures::read(METRICS), expected);
+        let before = METRICS.replace("} 77", "} 0");
+        assert_eq!(Figures::read(&before), Figures { slot: None, ..expected });
+        assert_eq!(Figures::read("no metrics\n\n{} x\n"), Figures::default());
+    }
+
+    /// Answers one connection so, or takes none.
+    fn served(answer: Option<String>) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        match answer {
+            // The kernel takes connections for it, and nobody answers them while this process runs.
+            None => std::mem::forget(listener),
+            Some(answer) => drop(std::thread::spawn(move || {
+                let mut stream = listener.accept().unwrap().0;
+                // A part of the request is enough to know that somebody asks.
+                let _ = stream.read(&mut [0; 1024]);
+                stream.write_all(answer.as_bytes()).unwrap();
+            })),
+        }
+        address
+    }
+
+    #[test]
+    fn who_does_not_answer_holds_nobody_up() {
+        let whole = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{METRICS}", METRICS.len());
+        let cut = whole[..whole.len() - 40].to_owned();
+        let refused = whole.replace("200 OK", "503 Service Unavailable");
+        let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let nodes = [served(None), gone, served(Some(cut)), served(Some(refused)), served(Some(whole))];
+        let begun = Instant::now();
+        let answers = all(&nodes);
+        assert_eq!(answers.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, false, false, true]);
+        assert_eq!(answers[4].unwrap().1, Figures::read(METRICS));
+        assert!(begun.elapsed() < 5 * PATIENCE, "{:?}", begun.elapsed());
+    }
+}

@@ -1,0 +1,33 @@
+// Rates of several over the last five minutes, one on the other.
+import { svg } from './dom.mjs';
+import { runs } from './frame.mjs';
+
+/**
+ * Draws `points` `{at}` in a frame: `layers` `{name, colour, value(point)}` from below, up to `least` at least. `told` says
+ * a value in words, `more` what is added to the words below.
+ */
+export function stack(frame, points, layers, { least, told, more = '' }) {
+  const total = (point) => layers.reduce((sum, { value }) => sum + value(point), 0);
+  const all = points.map(total);
+  const highest = Math.max(...all);
+  const axes = frame.axes(points, highest, least);
+  if (!axes) return;
+  const { x, y, parts } = axes;
+  for (const run of runs(points)) {
+    let below = run.map(() => 0);
+    for (const { name, colour, value } of layers) {
+      const above = run.map((point, at) => below[at] + value(point));
+      const edge = (values) => values.map((height, at) => `${x(run[at].at).toFixed(1)},${y(height).toFixed(1)}`);
+      if (above.some((height, at) => height > below[at])) parts.push(layer(name, colour, [...edge(above), ...edge(below).reverse()]));
+      below = above;
+    }
+  }
+  parts.push(...frame.cursor(points, axes, (point) => told(total(point))));
+  frame.show(parts, `now ${told(all.at(-1))}, highest ${told(highest)}${more}`);
+}
+
+function layer(name, colour, corners) {
+  const title = svg('title');
+  title.textContent = name;
+  return svg('polygon', { class: `layer ${colour}`, points: corners.join(' ') }, title);
+}
