@@ -81,9 +81,6 @@ impl Cluster {
         self.status().iter().map(|node| node["alive"].as_bool().expect("yes or no")).collect()
     }
 
-<<<<<<< HEAD
-    pub fn reaches(&self, nodes: &[usize], wanted: u64) {
-=======
     /// Seconds of the cluster, as the dashboard of a node shows them.
     fn shown_by(&self, node: usize) -> impl Iterator<Item = Value> + use<> {
         let address = self.address(node);
@@ -97,8 +94,7 @@ impl Cluster {
         })
     }
 
-    fn reaches(&self, nodes: &[usize], wanted: u64) {
->>>>>>> dash
+    pub fn reaches(&self, nodes: &[usize], wanted: u64) {
         for node in nodes {
             wait_until("a node comes there", || {
                 let at = slot(self.rpc(*node));
