@@ -7,9 +7,10 @@
 //!
 //! Of two layouts that are equal, in each pair either may be the better one with the same odds, however noise is
 //! spread, since the order in a pair is drawn. So the odds of a wrong win are exact: of all ways to draw the signs,
-//! those are counted that win at this look or would have won at an earlier one. What a difference weighs may depend on
-//! its size alone: one that is greater than the median has the weight of the median, and one that is far from all
-//! others, as a rare outlier makes it, a quarter of that.
+//! those are counted that win at this look or would have won at an earlier one. What a pair weighs may depend on its
+//! two rates, and not on which layout had which: a difference that is greater than the median has the weight of the
+//! median, and a pair with a rare outlier in it a quarter of that: its difference is far from all others, or the lower
+//! one of its rates is. An outlier of the better layout may hide in a difference of usual size.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +29,7 @@ pub const PAIRS_ROBUST: usize = 9;
 const FAR: f64 = 5.0;
 /// And a difference's size from so many times that.
 const FAR_SIZE: f64 = 3.5;
-/// What a difference that is far from the others weighs, as a part of what the median does.
+/// What a pair that is far from the others weighs, as a part of what the median does.
 const FAR_WEIGHT: f64 = 0.25;
 
 /// What pairs of runs say of a candidate beside the default.
@@ -79,9 +80,10 @@ pub fn looks(pairs: usize) -> Vec<Look> {
 
 /// Looks at pairs of rates, the default's and the candidate's, for the last time of these looks.
 pub fn judge(pairs: &[(f64, f64)], looks: &[Look]) -> Verdict {
-    let seen: Vec<Seen> =
-        looks.iter().map(|look| Seen { differences: differences(&pairs[..look.pairs]), level: look.level }).collect();
-    let (all, level) = seen.last().map_or((&[][..], 0.0), |last| (&last.differences[..], last.level));
+    let seen = |look: &Look| Seen { pairs: logs(&pairs[..look.pairs]), level: look.level };
+    let seen: Vec<Seen> = looks.iter().map(seen).collect();
+    let (all, level) = seen.last().map_or((Vec::new(), 0.0), |last| (differences(&last.pairs), last.level));
+    let all = &all[..];
     let gain = Gain {
         value: if all.is_empty() { 0.0 } else { median(&walsh(all)).exp_m1() },
         at_least: bound(&seen).exp_m1(),
@@ -94,19 +96,32 @@ pub fn judge(pairs: &[(f64, f64)], looks: &[Look]) -> Verdict {
 /// What a look sees.
 #[derive(Clone)]
 struct Seen {
-    differences: Vec<f64>,
+    /// Logarithms of the default's rate and the candidate's.
+    pairs: Vec<(f64, f64)>,
     level: f64,
 }
 
-/// The candidate's logarithm less the default's. A run that is far from all others, to whichever layout it belongs, is
-/// taken to be as far as a bound that both share, so that two of them in a pair are not told apart by chance.
-fn differences(pairs: &[(f64, f64)]) -> Vec<f64> {
+/// The logarithms of rates. A run that is far from all others, to whichever layout it belongs, is taken to be as far as
+/// a bound that both share, so that two of them in a pair are not told apart by chance.
+fn logs(pairs: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let logs: Vec<f64> = pairs.iter().flat_map(|(usual, ours)| [usual.ln(), ours.ln()]).collect();
+    if logs.is_empty() {
+        return Vec::new();
+    }
     let middle = median(&logs);
-    let far: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
-    let most = 2.0 * FAR * median(&far);
+    let most = 2.0 * FAR * spread(&logs, middle);
     let near = |rate: f64| (rate.ln() - middle).clamp(-most, most);
-    pairs.iter().map(|(usual, ours)| near(*ours) - near(*usual)).collect()
+    pairs.iter().map(|(usual, ours)| (near(*usual), near(*ours))).collect()
+}
+
+/// The candidate's logarithms less the default's.
+fn differences(pairs: &[(f64, f64)]) -> Vec<f64> {
+    pairs.iter().map(|(usual, ours)| ours - usual).collect()
+}
+
+/// Half of the values are nearer to the middle than that.
+fn spread(values: &[f64], middle: f64) -> f64 {
+    median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<f64>>())
 }
 
 /// Means of each two differences, and each with itself.
@@ -114,18 +129,22 @@ fn walsh(all: &[f64]) -> Vec<f64> {
     (0..all.len()).flat_map(|a| (a..all.len()).map(move |b| (all[a] + all[b]) / 2.0)).collect()
 }
 
-/// What each difference weighs: by its size, whichever its sign.
-fn weights(differences: &[f64]) -> Vec<f64> {
-    let sizes: Vec<f64> = differences.iter().map(|one| one.abs()).collect();
-    if sizes.is_empty() {
-        return sizes;
+/// What each pair weighs, whichever layout had which of its rates.
+fn weights(pairs: &[(f64, f64)]) -> Vec<f64> {
+    if pairs.is_empty() {
+        return Vec::new();
     }
-    let middle = median(&sizes);
-    let spread: Vec<f64> = sizes.iter().map(|size| (size - middle).abs()).collect();
-    let far = middle + FAR_SIZE * median(&spread);
+    let sizes: Vec<f64> = pairs.iter().map(|(usual, ours)| (ours - usual).abs()).collect();
+    let lower: Vec<f64> = pairs.iter().map(|(usual, ours)| usual.min(*ours)).collect();
+    let (middle, low) = (median(&sizes), median(&lower));
     // A spread of nought is that of equal sizes: none of them is far.
-    let is_far = |size: f64| size > far + 1e-9 * middle;
-    sizes.iter().map(|size| if is_far(*size) { FAR_WEIGHT * middle } else { size.min(middle) }).collect()
+    let most = middle + FAR_SIZE * spread(&sizes, middle) + 1e-9 * middle;
+    let least = low - FAR * spread(&lower, low) - 1e-9 * middle;
+    let of = |(size, lower): (&f64, &f64)| match *size > most || *lower < least {
+        true => FAR_WEIGHT * middle,
+        false => size.min(middle),
+    };
+    sizes.iter().zip(&lower).map(of).collect()
 }
 
 /// The odds that signs drawn at random win as clearly at the last look, or at one before it. If one before it was won,
@@ -134,13 +153,13 @@ fn odds(looks: &[Seen]) -> f64 {
     // The ways to draw the signs of the pairs so far that had won.
     let mut won = vec![false];
     let mut found = 1.0;
-    for (at, Seen { differences, level }) in looks.iter().enumerate() {
-        let weights = weights(differences);
+    for (at, Seen { pairs, level }) in looks.iter().enumerate() {
+        let (weights, differences) = (weights(pairs), differences(pairs));
         let ways = 1usize << weights.len();
         // Each difference doubles the ways: those with it below come first.
         let mut sums = vec![-weights.iter().sum::<f64>()];
         weights.iter().for_each(|one| sums.extend(sums.clone().iter().map(|sum| sum + 2.0 * one)));
-        let seen: f64 = weights.iter().zip(differences).map(|(one, by)| if *by > 0.0 { *one } else { -*one }).sum();
+        let seen: f64 = weights.iter().zip(&differences).map(|(one, by)| if *by > 0.0 { *one } else { -*one }).sum();
         // Sums that are equal but for their last digits are equal.
         let same = 1e-9 * weights.iter().copied().fold(0.0, f64::max);
         let had_won = |signs: usize| won[signs & (won.len() - 1)];
@@ -163,15 +182,15 @@ fn odds(looks: &[Seen]) -> f64 {
 }
 
 /// The greatest gain that would be shown as not enough at the last look's level: how much may be taken off each
-/// difference.
+/// of the candidate's logarithms.
 fn bound(looks: &[Seen]) -> f64 {
     let Some(last) = looks.last() else { return f64::NEG_INFINITY };
     let is_shown = |by: f64| {
         let mut less = looks.to_vec();
-        less.iter_mut().flat_map(|look| &mut look.differences).for_each(|one| *one -= by);
+        less.iter_mut().flat_map(|look| &mut look.pairs).for_each(|(_, ours)| *ours -= by);
         odds(&less) <= last.level
     };
-    let size = last.differences.iter().map(|one| one.abs()).fold(0.0, f64::max);
+    let size = differences(&last.pairs).iter().map(|one| one.abs()).fold(0.0, f64::max);
     // Whether nothing is shown at all is not to be said in two ways.
     let (mut low, mut high) = if is_shown(0.0) { (0.0, size + 1e-6) } else { (-3.0 * size - 1e-6, 0.0) };
     if !is_shown(low) {
@@ -188,8 +207,13 @@ fn bound(looks: &[Seen]) -> f64 {
 mod tests {
     use super::*;
 
+    /// Pairs with these differences, the lower rate of each the same: all that tells them apart.
+    fn differing(differences: &[f64]) -> Vec<(f64, f64)> {
+        differences.iter().map(|by| ((-by).max(0.0), by.max(0.0))).collect()
+    }
+
     fn odds_of(differences: &[f64]) -> f64 {
-        odds(&[Seen { differences: differences.to_vec(), level: 0.0 }])
+        odds(&[Seen { pairs: differing(differences), level: 0.0 }])
     }
 
     fn once(pairs: &[(f64, f64)], level: f64) -> Verdict {
@@ -215,7 +239,7 @@ mod tests {
     fn a_win_at_an_earlier_look_counts() {
         // By signs alone: 6 of 6 win at the first look, 8 of 9 at the second.
         let looks = |differences: &[f64]| {
-            let of = |pairs: usize, level| Seen { differences: differences[..pairs].to_vec(), level };
+            let of = |pairs: usize, level| Seen { pairs: differing(&differences[..pairs]), level };
             odds(&[of(6, 1.0 / 64.0), of(9, LEVEL)])
         };
         let with =
@@ -233,6 +257,21 @@ mod tests {
         pairs.extend([(17.0, 15.0), (28.2, 16.0)]);
         let found = once(&pairs, LEVEL);
         assert!(matches!(found, Verdict::Better(gain) if (0.05..0.12).contains(&gain.value)), "{found:?}");
+    }
+
+    #[test]
+    fn outliers_of_the_better_one_do_not_hide_its_gain() {
+        // It is better by a quarter, and two of its runs were slowed by as much as makes them as far below the default.
+        let mut pairs: Vec<(f64, f64)> =
+            (0..8).map(|at| (100.0 + f64::from(at % 3), 125.0 + f64::from(at % 4))).collect();
+        pairs.extend([(101.0, 80.0), (100.0, 79.0)]);
+        let found = once(&pairs, LEVEL);
+        let Verdict::Better(gain) = found else { panic!("{found:?}") };
+        assert!(gain.odds == 4.0 / 1024.0 && gain.at_least > 0.2, "none, either or both of the two below: {gain:?}");
+        // Which of both was slowed makes no difference to what a pair weighs.
+        let turned: Vec<(f64, f64)> = pairs.iter().map(|(usual, ours)| (*ours, *usual)).collect();
+        let (one, other) = (weights(&logs(&pairs)), weights(&logs(&turned)));
+        assert!(one.iter().zip(&other).all(|(a, b)| (a - b).abs() < 1e-12), "{one:?} {other:?}");
     }
 
     #[test]
