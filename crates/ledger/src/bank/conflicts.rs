@@ -30,7 +30,7 @@ pub fn in_order<W: Send>(
     run: impl Fn(&mut W, usize) -> bool + Sync,
 ) -> Option<usize> {
     let board = Board::default();
-    let Some((own, others)) = workers.split_last_mut() else { return None };
+    let (own, others) = workers.split_last_mut()?;
     if others.is_empty() || is_narrow(count, &mut accounts) {
         return (0..count).find(|unit| !run(own, *unit));
     }
