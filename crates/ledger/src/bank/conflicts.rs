@@ -20,8 +20,8 @@ pub type AccountHash = u64;
 /// Units at the beginning of a block by which it is judged whether several threads are worth it.
 const SAMPLE: usize = 64;
 
-/// Runs `count` units by `workers`, each with a thread of its own; the last one's is the caller's. `accounts` pushes the
-/// accounts of a unit, and whether it may write each. `run` says whether the block goes on: when one says no, units
+/// Runs `count` units by `workers`, each with a thread of its own; the last one's is the caller's. `accounts` pushes
+/// the accounts of a unit, and whether it may write each. `run` says whether the block goes on: when one says no, units
 /// after it need not run, and all before it do. Returns the first unit that said no.
 pub fn in_order<W: Send>(
     count: usize,

@@ -514,8 +514,8 @@ impl LeaderView for View<'_> {
     }
 }
 
-/// Slots of the blocks below the ledger's last one, that of `slot`: down to the tower's root where the sysvar that lists
-/// them goes back so far; a snapshot may be of much later.
+/// Slots of the blocks below the ledger's last one, that of `slot`: down to the tower's root where the sysvar that
+/// lists them goes back so far; a snapshot may be of much later.
 fn ancestors(ledger: &Ledger, slot: u64, rooted: Option<u64>) -> Vec<u64> {
     let recent = ledger.recent_blocks(LINE);
     let oldest = recent.last().map_or(slot, |block| block.slot);

@@ -115,7 +115,10 @@ fn where_all_wait_for_one_a_single_thread_does_it() {
         let accounts = |unit: usize, touched: &mut Vec<_>| touched.push((unit as u64 % chain, true));
         let run = |(): &mut (), _: usize| {
             others.fetch_or(std::thread::current().id() != caller, SeqCst);
-            std::thread::sleep(std::time::Duration::from_micros(100));
+            // There is enough for the other thread too.
+            while !is_alone && !others.load(SeqCst) {
+                std::thread::yield_now();
+            }
             true
         };
         assert_eq!(in_order(200, &mut [(), ()], accounts, run), None);
