@@ -125,7 +125,8 @@ fn many_cores() {
 /// docs/tune.md says.
 #[test]
 fn many_machines() {
-    let count = std::env::var("HEARTH_MACHINES").map_or(2, |text| text.parse().expect("HEARTH_MACHINES is a number"));
+    let count: u64 =
+        std::env::var("HEARTH_MACHINES").map_or(2, |text| text.parse().expect("HEARTH_MACHINES is a number"));
     let (some, half) = (100..100 + count, 100..100 + count.div_ceil(2));
     let few = |cores| {
         let machines = some.clone().map(|at| small(cores, false, at));
