@@ -9,8 +9,8 @@
 //! Run by hand, by `cargo xtask soak gossip`; it builds RocksDB (30 CPU minutes) and needs
 //! `apt-get install clang libclang-dev protobuf-compiler`.
 //!
-//! The node begins with the first one's address alone. Of all others it hears by that one's answers and pushes, and they
-//! of it.
+//! The node begins with the first one's address alone. Of all others it hears by that one's answers and pushes, and
+//! they of it.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -53,8 +53,8 @@ struct Peer {
 }
 
 impl Peer {
-    /// One that knows nobody but an entrypoint. It is what `make_node` makes, with a socket of its own address: that one
-    /// binds to all of the machine's.
+    /// One that knows nobody but an entrypoint. It is what `make_node` makes, with a socket of its own address: that
+    /// one binds to all of the machine's.
     fn new(entrypoint: SocketAddr, address: SocketAddr, shred_version: u16) -> Self {
         let (key, exit) = (Keypair::new(), Arc::new(AtomicBool::new(false)));
         let mut contact = ContactInfo::new(key.pubkey(), solana_time_utils::timestamp(), shred_version);
@@ -118,9 +118,8 @@ fn differences(theirs: &Value, ours: &Value) -> Vec<String> {
     differs.map(|name| format!("{name}: {} here, {} there", theirs[name.as_str()], ours[name.as_str()])).collect()
 }
 
-/// Looks until there is what is looked for; how many seconds it took.
-fn wait(mut look: impl FnMut() -> bool) -> Option<f64> {
-    let begun = Instant::now();
+/// Looks until there is what is looked for; how many seconds after the beginning that was.
+fn wait(begun: Instant, mut look: impl FnMut() -> bool) -> Option<f64> {
     while begun.elapsed() < PATIENCE {
         if look() {
             return Some(begun.elapsed().as_secs_f64());
@@ -176,10 +175,10 @@ fn main() {
     let peer = Peer::new(entrypoint, ADDRESSES[0], shred_version);
     peer.info.set_tvu_socket(TVU).expect("an address");
     let stranger = Peer::new(entrypoint, ADDRESSES[1], shred_version ^ 1);
-    let own = peer.key.to_string();
-    let knows_all_s = wait(|| peer.others().len() >= rpcs.len());
+    let (own, begun) = (peer.key.to_string(), Instant::now());
+    let knows_all_s = wait(begun, || peer.others().len() >= rpcs.len());
     let is_known = |rpc: &SocketAddr| listed(*rpc, &own).is_some_and(|node| node["tvu"].is_string());
-    let known_to_all_s = wait(|| rpcs.iter().all(is_known));
+    let known_to_all_s = wait(begun, || rpcs.iter().all(is_known));
     peer.info.push_lowest_slot(1);
     peer.info.push_epoch_slots(&SLOTS);
     std::thread::sleep(THEN);
