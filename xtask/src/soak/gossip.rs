@@ -35,7 +35,7 @@ const DONE: [&str; 7] = [
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let (nodes, binary, peer) = (args.number("--nodes", 3)?, args.value("--binary")?, args.value("--peer")?);
     args.end()?;
-    let nodes = u8::try_from(nodes).ok().filter(|nodes| *nodes <= 64).ok_or("--nodes: expected 64 at most")?;
+    let nodes = u8::try_from(nodes).ok().filter(|nodes| (2..=64).contains(nodes)).ok_or("--nodes: expected 2 to 64")?;
     let binary = run::hearth(binary)?;
     let peer = peer.map_or_else(built, |file| Ok(file.into()))?;
     let folder = TempFolder::new("soak-gossip")?;
@@ -44,7 +44,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
         hearth.args(["cluster", command, "--name", "soak-gossip", "--folder"]).arg(folder.path().join("cluster"));
         run::run(hearth.args(options))
     };
-    let (count, validators) = (nodes.to_string(), nodes.min(2).to_string());
+    let (count, validators) = (nodes.to_string(), 2.to_string());
     cluster("up", &["--nodes", &count, "--validators", &validators, "--address", &address(FIRST).to_string()])?;
     let looked = look(&peer, nodes);
     let down = cluster("down", &[]);
