@@ -10,6 +10,7 @@ mod cluster;
 mod comet;
 mod ethereum;
 mod fuzz;
+mod gossip;
 mod kill9;
 mod load;
 mod observe;
@@ -34,7 +35,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 11] = [
+const SOAKS: [Soak; 12] = [
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
@@ -70,6 +71,12 @@ const SOAKS: [Soak; 11] = [
         options: "--minutes N (10)",
         about: "the parsers' fuzz targets: cargo-fuzz where it is installed, else mutations with ever new seeds",
         run: fuzz::run,
+    },
+    Soak {
+        name: "gossip",
+        options: "--nodes N (3) [--binary FILE] [--peer FILE]",
+        about: "a node of the cluster's own gossip beside ours: each finds all others (needs clang and protoc; 30 CPU minutes once)",
+        run: gossip::run,
     },
     Soak {
         name: "kill9",
