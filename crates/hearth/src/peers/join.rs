@@ -15,15 +15,18 @@ use std::time::{Duration, Instant};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::snapshot::prove;
 use hearth_ledger::{Genesis, GenesisError};
+use hearth_rpc::ClusterNode;
 use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
 use hearth_wire::{Hash, Pubkey};
+use serde_json::json;
 
 use super::agree::{final_since, saved_root};
 use super::gossip::{CLIENT, GossipThread, Served, Start};
 use super::socket::PeerLinks;
 use super::{echo, now_ms};
 use crate::keys::{self, Identity};
+use crate::node_rpc::Rpc;
 use crate::say::note;
 use crate::stop::StopSignal;
 
@@ -39,6 +42,8 @@ const GENESIS_MAX: u64 = 1 << 30;
 const SNAPSHOT_MAX: u64 = 256 << 30;
 /// How long it is waited for word of a snapshot.
 const SNAPSHOTS_FOR: Duration = Duration::from_secs(3);
+/// How long where a node says by its RPC that it has one: gossip asks for a part of all values at a time.
+const PROMISED_FOR: Duration = Duration::from_secs(20);
 /// The longest line of an answer's head.
 const LINE_MAX: u64 = 8 << 10;
 
@@ -186,13 +191,17 @@ impl Joiner<'_> {
         let genesis = Genesis::load(&self.folder.join("genesis.json"));
         let genesis_hash = *genesis.map_err(JoinError::Genesis)?.hash();
         let wanted_from = saved_root(self.folder).map_or(0, |root| root.slot.saturating_add(self.behind_max));
-        let (mut failed, until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
+        let (mut failed, mut until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
+        let mut asked = vec![];
         wait(self.stop, "looking for a snapshot", || {
             let mut served = thread.seen.snapshots();
             served.retain(|it| !failed.contains(it) && it.slot >= wanted_from);
             served.retain(|it| self.known.is_empty() || self.known.contains(&it.identity));
             let said_by =
                 |it: &Served| served.iter().filter(|other| (other.slot, other.hash) == (it.slot, it.hash)).count();
+            if served.is_empty() && self.is_promised(thread, wanted_from, &mut asked) {
+                until = Instant::now() + PROMISED_FOR;
+            }
             let Some(newest) = served.iter().max_by_key(|it| (it.slot, said_by(it))).copied() else {
                 return (Instant::now() >= until).then_some(Ok(()));
             };
@@ -208,6 +217,18 @@ impl Joiner<'_> {
                 }
             }
         })?
+    }
+
+    /// Whether a node that was not asked before says by its RPC that it has a snapshot: gossip will tell of it.
+    fn is_promised(&self, thread: &GossipThread, wanted_from: u64, asked: &mut Vec<SocketAddr>) -> bool {
+        let peers = thread.seen.nodes().into_iter().filter(|node| node.identity != self.identity.public);
+        let counts = |node: &ClusterNode| self.known.is_empty() || self.known.contains(&node.identity);
+        let Some(rpc) = peers.filter(counts).filter_map(|node| node.rpc).find(|rpc| !asked.contains(rpc)) else {
+            return false;
+        };
+        asked.push(rpc);
+        let full = Rpc::at(&format!("http://{rpc}")).and_then(|mut rpc| rpc.call("getHighestSnapshotSlot", json!([])));
+        full.is_ok_and(|slots| slots["full"].as_u64().is_some_and(|slot| slot >= wanted_from))
     }
 }
 
