@@ -44,8 +44,11 @@ const SNAPSHOT_MAX: u64 = 256 << 30;
 const SNAPSHOTS_FOR: Duration = Duration::from_secs(3);
 /// How long where a node says by its RPC that it has one: gossip asks for a part of all values at a time.
 const PROMISED_FOR: Duration = Duration::from_secs(20);
-/// The longest line of an answer's head.
+/// The longest line of an answer's head, and how many it may have.
 const LINE_MAX: u64 = 8 << 10;
+const LINES_MAX: usize = 64;
+/// Bytes a second that a peer has to send at least, over all of a file.
+const SLOWEST: u64 = 64 << 10;
 
 /// Why a node cannot join.
 #[derive(Debug, thiserror::Error)]
@@ -173,9 +176,10 @@ impl Joiner<'_> {
         wait(self.stop, "looking for a node that has the genesis", || {
             let peers = thread.seen.nodes().into_iter().filter(|node| node.identity != self.identity.public);
             let peer = peers.filter_map(|node| node.rpc).find(|rpc| !failed.contains(rpc))?;
-            match fetch_genesis(peer, self.folder, shred_version) {
+            match fetch_genesis(peer, self.folder, shred_version, self.stop) {
                 Ok(()) => Some(Ok(())),
                 Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
+                Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
                 Err(Fetch::Peer(why)) => {
                     note(format_args!("notice: no genesis from {peer}: {why}"));
                     failed.push(peer);
@@ -192,24 +196,25 @@ impl Joiner<'_> {
         let genesis_hash = *genesis.map_err(JoinError::Genesis)?.hash();
         let wanted_from = saved_root(self.folder).map_or(0, |root| root.slot.saturating_add(self.behind_max));
         let (mut failed, mut until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
-        let mut asked = vec![];
+        let (mut asked, mut is_promised) = (vec![], false);
         wait(self.stop, "looking for a snapshot", || {
             let mut served = thread.seen.snapshots();
             served.retain(|it| !failed.contains(it) && it.slot >= wanted_from);
             served.retain(|it| self.known.is_empty() || self.known.contains(&it.identity));
             let said_by =
                 |it: &Served| served.iter().filter(|other| (other.slot, other.hash) == (it.slot, it.hash)).count();
-            if served.is_empty() && self.is_promised(thread, wanted_from, &mut asked) {
-                until = Instant::now() + PROMISED_FOR;
+            if !is_promised && served.is_empty() && self.is_promised(thread, wanted_from, &mut asked) {
+                (is_promised, until) = (true, Instant::now() + PROMISED_FOR);
             }
             let Some(newest) = served.iter().max_by_key(|it| (it.slot, said_by(it))).copied() else {
                 return (Instant::now() >= until).then_some(Ok(()));
             };
             let Served { rpc, slot, .. } = newest;
             note(format_args!("  … taking the snapshot of slot {slot} from {rpc}"));
-            match fetch_snapshot(&newest, self.folder, snapshots, &genesis_hash) {
+            match fetch_snapshot(&newest, self.folder, snapshots, &genesis_hash, self.stop) {
                 Ok(()) => Some(Ok(())),
                 Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
+                Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
                 Err(Fetch::Peer(why)) => {
                     note(format_args!("notice: no snapshot from {rpc}: {why}"));
                     failed.push(newest);
@@ -279,15 +284,16 @@ fn wait<T>(stop: &StopSignal, what: &str, mut ask: impl FnMut() -> Option<T>) ->
 enum Fetch {
     Peer(String),
     Write(String, io::Error),
+    Stopped,
 }
 
 /// Downloads both files of a genesis, and keeps them if they are what the cluster has.
-fn fetch_genesis(peer: SocketAddr, folder: &Path, shred_version: u16) -> Result<(), Fetch> {
+fn fetch_genesis(peer: SocketAddr, folder: &Path, shred_version: u16, stop: &StopSignal) -> Result<(), Fetch> {
     let joining = folder.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
     std::fs::create_dir_all(&joining).map_err(write)?;
     for name in ["genesis.accounts", "genesis.json"] {
-        download(peer, &format!("/{name}"), &joining.join(name), GENESIS_MAX)?;
+        download(peer, &format!("/{name}"), &joining.join(name), GENESIS_MAX, stop)?;
     }
     let found = Genesis::load(&joining.join("genesis.json")).map_err(|why| Fetch::Peer(why.to_string()))?;
     if found.shred_version() != shred_version {
@@ -301,29 +307,37 @@ fn fetch_genesis(peer: SocketAddr, folder: &Path, shred_version: u16) -> Result<
     std::fs::remove_dir_all(&joining).map_err(write)
 }
 
-/// Downloads a snapshot, and keeps it if it is what its node says it is.
-fn fetch_snapshot(served: &Served, folder: &Path, snapshots: &Path, genesis_hash: &Hash) -> Result<(), Fetch> {
+/// Downloads a snapshot, and keeps it if it is what its node says it is; else nothing of it stays.
+fn fetch_snapshot(
+    served: &Served,
+    folder: &Path,
+    snapshots: &Path,
+    genesis_hash: &Hash,
+    stop: &StopSignal,
+) -> Result<(), Fetch> {
     let Served { rpc, slot, hash, .. } = served;
     let joining = folder.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
     std::fs::create_dir_all(&joining).map_err(write)?;
     let part = joining.join("snapshot");
-    download((*rpc).into(), &snapshot_path(*slot, hash), &part, SNAPSHOT_MAX)?;
-    let proved = prove(&part, genesis_hash).map_err(|why| Fetch::Peer(why.to_string()))?;
-    if proved != (*slot, *hash) {
-        let (found, hash) = (encode_32(&proved.1), encode_32(hash));
-        return Err(Fetch::Peer(format!(
-            "it is of slot {} with hash {found}, and not of {slot} with {hash}",
-            proved.0
-        )));
-    }
-    std::fs::create_dir_all(snapshots).map_err(write)?;
-    std::fs::rename(&part, snapshots.join(format!("{slot:012}.snapshot"))).map_err(write)?;
-    std::fs::remove_dir_all(&joining).map_err(write)
+    let taken = || {
+        download((*rpc).into(), &snapshot_path(*slot, hash), &part, SNAPSHOT_MAX, stop)?;
+        let proved = prove(&part, genesis_hash).map_err(|why| Fetch::Peer(why.to_string()))?;
+        if proved != (*slot, *hash) {
+            let (found, hash) = (encode_32(&proved.1), encode_32(hash));
+            let of = format!("it is of slot {} with hash {found}, and not of {slot} with {hash}", proved.0);
+            return Err(Fetch::Peer(of));
+        }
+        std::fs::create_dir_all(snapshots).map_err(write)?;
+        std::fs::rename(&part, snapshots.join(format!("{slot:012}.snapshot"))).map_err(write)
+    };
+    let taken = taken();
+    let removed = std::fs::remove_dir_all(&joining).map_err(write);
+    taken.and(removed)
 }
 
 /// Writes what is at a path of a node's HTTP to a file.
-fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64) -> Result<(), Fetch> {
+fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopSignal) -> Result<(), Fetch> {
     let failed = |why: io::Error| Fetch::Peer(format!("{path}: {why}"));
     let connect = || {
         let mut stream = TcpStream::connect_timeout(&peer, PATIENCE)?;
@@ -340,7 +354,14 @@ fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64) -> Result<()
     let write = |source| Fetch::Write(to.display().to_string(), source);
     let mut file = File::create(to).map_err(write)?;
     let (mut left, mut buffer, mut said) = (size, vec![0; 64 << 10], Instant::now());
+    let until = Instant::now() + PATIENCE + Duration::from_secs(size / SLOWEST);
     while left > 0 {
+        if stop.is_set() {
+            return Err(Fetch::Stopped);
+        }
+        if Instant::now() > until {
+            return Err(Fetch::Peer(format!("{path}: it sends less than {SLOWEST} bytes a second")));
+        }
         if said.elapsed() > SAY_EVERY {
             said = Instant::now();
             note(format_args!("  … {path}: {} of {} MB", (size - left) / 1_000_000, size / 1_000_000));
@@ -368,7 +389,7 @@ fn head(stream: &mut BufReader<TcpStream>) -> io::Result<u64> {
         return Err(io::Error::other(if status.is_empty() { "no answer".into() } else { status }));
     }
     let mut size = None;
-    loop {
+    for _ in 0..LINES_MAX {
         let line = line()?;
         if line.is_empty() {
             return size.ok_or_else(|| io::Error::other("an answer without a length"));
@@ -379,6 +400,7 @@ fn head(stream: &mut BufReader<TcpStream>) -> io::Result<u64> {
             size = value.trim().parse().ok();
         }
     }
+    Err(io::Error::other(format!("more than {LINES_MAX} lines in the answer's head")))
 }
 
 #[cfg(test)]
@@ -403,10 +425,10 @@ mod tests {
                 // It may have hung up before the end.
                 let _ = stream.get_mut().write_all(answer);
             });
-            fetch_snapshot(&served, folder.path(), &snapshots, &[3; 32])
+            fetch_snapshot(&served, folder.path(), &snapshots, &[3; 32], &StopSignal::default())
         });
         let Err(Fetch::Peer(why)) = fetched else { panic!("it is taken, or the disk is at fault") };
-        assert!(!snapshots.exists(), "nothing of it is kept where a start looks");
+        assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing of it is kept");
         why
     }
 
@@ -420,6 +442,7 @@ mod tests {
             (tera.as_bytes(), "are too many"),
             (b"HTTP/1.1 404 Not Found\r\n\r\n", "404"),
             (b"HTTP/1.1 200 OK\r\n\r\n", "without a length"),
+            (b"HTTP/1.1 200 OK\r\na: b\r\n".repeat(40).as_slice(), "in the answer's head"),
             (b"", "no answer"),
         ] {
             let said = fetched(answer);

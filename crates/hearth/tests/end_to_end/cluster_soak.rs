@@ -17,6 +17,8 @@ use super::node::{hearth, same, wait_until};
 const NODES: usize = 10;
 /// A node that was killed is started again after so long.
 const DOWN_FOR: Duration = Duration::from_secs(5);
+/// Beyond the time it is given a load may take so long, for money and what is under way at the end.
+const REST: Duration = Duration::from_secs(180);
 /// Slots at the end whose blocks are compared.
 const COMPARED: u64 = 64;
 /// Resident memory of a follower, bytes.
@@ -126,7 +128,9 @@ fn ten_nodes_through_loss_and_kills() {
 
     let mut load = Load::start(&cluster, rate, seconds);
     let mut killer = Killer::new(&cluster);
+    let until = Instant::now() + Duration::from_secs(seconds) + REST;
     while load.is_alive() || killer.down.is_some() {
+        assert!(Instant::now() < until, "the load does not end");
         killer.look();
     }
     assert!(killer.every == 0 || killer.kills >= seconds / killer.every / 2, "{} kills", killer.kills);

@@ -257,7 +257,7 @@ fn where_one_node_does_not_come_up_none_is_left() {
     let first = cluster.first.to_string();
     let (code, _, said) = cluster.command("up", &["--nodes", "3", "--address", &first]);
     assert_eq!(code, Some(FAILED), "{said}");
-    assert!(said.contains("node-3 has ended") && said.contains("the port is in use"), "{said}");
+    assert!(said.contains("node-3 cannot serve") && said.contains("the port is in use"), "{said}");
     assert_eq!(cluster.alive(), [false; 3]);
 }
 

@@ -208,10 +208,10 @@ fn wanted(cluster: &Cluster, receiver: &Receiver, now: u64) -> Vec<Wanted> {
     let orphans: Vec<u64> = parents.iter().filter(|(_, parent)| lost(parent)).map(|(slot, _)| *slot).collect();
     let named: BTreeSet<u64> = parents.values().copied().filter(lost).collect();
     // Between a block and its parent there is none on its fork; on another one there is what was heard of.
-    let skipped: BTreeSet<u64> = parents.iter().flat_map(|(slot, parent)| *parent.max(&executed) + 1..*slot).collect();
+    let skipped = between(parents.iter().map(|(slot, parent)| (*parent.max(&executed), *slot)), from, to);
     let is_heard_of = |slot: &u64| begun.contains(slot) || named.contains(slot);
     let slots = (from..=newest.min(to)).filter(|slot| !whole.contains_key(slot));
-    let slots = slots.filter(|slot| is_heard_of(slot) || (*slot > executed && !skipped.contains(slot)));
+    let slots = slots.filter(|slot| is_heard_of(slot) || (*slot > executed && !skipped[(*slot - from) as usize]));
     let mut wanted: Vec<Wanted> =
         orphans.into_iter().take(ORPHANS_WANTED).map(|slot| Wanted::Orphan { slot }).collect();
     for slot in slots.take(SLOTS_WANTED) {
@@ -222,6 +222,25 @@ fn wanted(cluster: &Cluster, receiver: &Receiver, now: u64) -> Vec<Wanted> {
     wanted
 }
 
+/// Of each slot from `from` to `to` whether it is between two of a pair. A leader may name a parent far back, and blocks
+/// far ahead: each pair costs the same.
+fn between(pairs: impl Iterator<Item = (u64, u64)>, from: u64, to: u64) -> Vec<bool> {
+    let mut changes = vec![0i32; (to + 2 - from) as usize];
+    for (below, above) in pairs {
+        let (begin, end) = ((below + 1).clamp(from, to + 1), above.clamp(from, to + 1));
+        if begin < end {
+            changes[(begin - from) as usize] += 1;
+            changes[(end - from) as usize] -= 1;
+        }
+    }
+    let mut open = 0;
+    let running = changes.into_iter().map(|change| {
+        open += change;
+        open > 0
+    });
+    running.collect()
+}
+
 /// Whether a shred is what was asked for.
 fn is_answered(wanted: &Wanted, bytes: &[u8]) -> bool {
     let Ok(shred) = Piece::parse(bytes) else { return false };
@@ -229,5 +248,23 @@ fn is_answered(wanted: &Wanted, bytes: &[u8]) -> bool {
         Wanted::Shred { slot, index } => (shred.slot(), shred.index()) == (*slot, *index),
         Wanted::Highest { slot, from } => shred.slot() == *slot && shred.index() >= *from,
         Wanted::Orphan { slot } => shred.slot() <= *slot,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_between_is_told_within_bounds() {
+        let slots = |pairs: &[(u64, u64)]| -> Vec<u64> {
+            let found = between(pairs.iter().copied(), 10, 20);
+            (10..=20).filter(|slot| found[(*slot - 10) as usize]).collect()
+        };
+        assert_eq!(slots(&[(11, 14), (13, 15), (17, 18)]), [12, 13, 14]);
+        assert_eq!(slots(&[(2, 12), (18, 70_000)]), [10, 11, 19, 20]);
+        assert!(slots(&[(1, 5), (30, 40), (12, 12)]).is_empty());
+        // As a slot after another: a set that holds all of these would not fit into memory.
+        assert_eq!(between((0..1 << 16).map(|n| (n, u64::MAX)), 10, 20).iter().filter(|is| **is).count(), 11);
     }
 }

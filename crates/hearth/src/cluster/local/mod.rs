@@ -152,6 +152,14 @@ pub enum LocalError {
         /// What the system said.
         source: io::Error,
     },
+    /// Somebody else is where a node would serve.
+    #[error("{node} cannot serve at {address}, the port is in use: by another cluster? (--address names others)")]
+    Taken {
+        /// Which.
+        node: String,
+        /// Its RPC.
+        address: std::net::SocketAddr,
+    },
     /// A node ended.
     #[error("{node} has ended. The last that it said:{said}")]
     Ended {

@@ -5,6 +5,8 @@
 //! memory  the end of a log
 
 use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -43,6 +45,11 @@ impl<'a> Started<'a> {
     pub fn start(&mut self, numbers: &[usize], stop: &StopSignal) -> Result<(), LocalError> {
         for &number in numbers {
             let node = &self.cluster.nodes[number];
+            let rpc = Rpc::at(&node.rpc())?.address;
+            // Who answers there would be taken for the node.
+            if TcpListener::bind(rpc).is_err_and(|why| why.kind() == ErrorKind::AddrInUse) {
+                return Err(LocalError::Taken { node: node.name.clone(), address: rpc });
+            }
             let (config, log) = (self.cluster.config(node), self.cluster.log(node));
             let process = Process::start(&config, &log);
             let process = process.map_err(|source| LocalError::Start { node: node.name.clone(), source })?;
