@@ -222,8 +222,8 @@ fn wanted(cluster: &Cluster, receiver: &Receiver, now: u64) -> Vec<Wanted> {
     wanted
 }
 
-/// Of each slot from `from` to `to` whether it is between two of a pair. A leader may name a parent far back, and blocks
-/// far ahead: each pair costs the same.
+/// Of each slot from `from` to `to` whether it is between two of a pair. A leader may name a parent far back, and
+/// blocks far ahead: each pair costs the same.
 fn between(pairs: impl Iterator<Item = (u64, u64)>, from: u64, to: u64) -> Vec<bool> {
     let mut changes = vec![0i32; (to + 2 - from) as usize];
     for (below, above) in pairs {
