@@ -1,3 +1,5 @@
+//! Blocks of transfers that depend on their order, on one thread and on several: all that they come to is the same.
+
 use std::sync::Arc;
 
 use hearth_ledger::history::{self, History, HistoryKey};

@@ -75,7 +75,7 @@ pub fn ended(found: &Found) -> &'static str {
         Ended::NoMoveWins => "no move won any more",
         Ended::NothingLeft => "there was no other layout left to try",
         Ended::Trials => "as many runs as were allowed",
-        Ended::Time => "the time was up",
+        Ended::Time => "what was left of the time would not have done to try another one and compare it",
         Ended::Busy => "others disturbed whatever was tried from there",
     }
 }

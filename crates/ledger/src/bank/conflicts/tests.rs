@@ -1,3 +1,5 @@
+//! Units that read and write few accounts, on one thread and on several; where a block ends; a panic.
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use hearth_testkit::random::Random;

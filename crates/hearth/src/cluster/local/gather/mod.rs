@@ -124,6 +124,8 @@ impl Rounds {
             // Another process counts from nought.
             let before = last.1.filter(|_| last.0 == node.process);
             let is_alive = node.process.is_some_and(|process| process.is_alive());
+            // Who answers at the address of a node that has ended is another one.
+            let now = now.filter(|_| is_alive);
             looks.push(NodeLook { is_alive, before, now });
             *last = (node.process, now.or(before));
         }
