@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// The longest wait for an answer.
+/// The longest wait for an answer, unless another is set.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest head of an answer.
 const HEAD_MAX: u64 = 16 << 10;
@@ -51,6 +51,7 @@ pub struct Rpc {
     path: String,
     /// Where it listens.
     pub address: SocketAddr,
+    timeout: Duration,
     stream: Option<BufReader<TcpStream>>,
 }
 
@@ -63,12 +64,18 @@ impl Rpc {
         let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
         let mut found = host.to_socket_addrs().map_err(|_| RpcError::Host(url.into()))?;
         let address = found.next().ok_or_else(|| RpcError::Host(url.into()))?;
-        Ok(Self { host, path: format!("/{path}"), address, stream: None })
+        Ok(Self { host, path: format!("/{path}"), address, timeout: TIMEOUT, stream: None })
+    }
+
+    /// The same, waited for so long at most.
+    pub fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// A second connection to the same.
     pub fn another(&self) -> Self {
-        Self { host: self.host.clone(), path: self.path.clone(), address: self.address, stream: None }
+        let Self { host, path, address, timeout, .. } = self;
+        Self { host: host.clone(), path: path.clone(), address: *address, timeout: *timeout, stream: None }
     }
 
     /// The result of a call.
@@ -106,10 +113,10 @@ impl Rpc {
         let stream = match &mut self.stream {
             Some(stream) => stream,
             none => {
-                let stream = TcpStream::connect_timeout(&self.address, TIMEOUT)?;
+                let stream = TcpStream::connect_timeout(&self.address, self.timeout)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(TIMEOUT))?;
-                stream.set_write_timeout(Some(TIMEOUT))?;
+                stream.set_read_timeout(Some(self.timeout))?;
+                stream.set_write_timeout(Some(self.timeout))?;
                 none.insert(BufReader::new(stream))
             }
         };

@@ -86,8 +86,20 @@ impl Lattice {
     }
 }
 
+/// 32 bytes that stand for an account: those with which its 2,048 of the sum begin. All zero where it has no lamports.
+pub fn account_hash(key: &Pubkey, account: &Account) -> Hash {
+    match account.lamports {
+        0 => [0; 32],
+        _ => *hasher(key, account).finalize().as_bytes(),
+    }
+}
+
 /// 2,048 bytes that stand for an account.
 fn hash_account(key: &Pubkey, account: &Account, into: &mut [u8; 2 * LANES]) {
+    hasher(key, account).finalize_xof().fill(into);
+}
+
+fn hasher(key: &Pubkey, account: &Account) -> blake3::Hasher {
     /// What fits in one buffer is hashed in one go: token and stake accounts do.
     const SMALL: usize = 200;
     let data = account.data();
@@ -107,7 +119,7 @@ fn hash_account(key: &Pubkey, account: &Account, into: &mut [u8; 2 * LANES]) {
     buffer[at + 1..at + 33].copy_from_slice(&account.owner);
     buffer[at + 33..at + 65].copy_from_slice(key);
     hasher.update(&buffer[..at + 65]);
-    hasher.finalize_xof().fill(into);
+    hasher
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! The chain is a line: each block follows on the last that ended. Slots may be left out. Where several nodes lead, the
 //! line can be left: the ledger goes back to a block of it, and others follow on that ([`Ledger::rewind`]).
 
+mod changed;
 mod cut;
 mod demand;
 mod forks;
@@ -19,6 +20,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+pub use changed::{ChangedAccount, SlotChanges};
 pub use forks::{Forks, Frozen, KeptForks, RewindError};
 
 use hearth_wire::consts::INCINERATOR;

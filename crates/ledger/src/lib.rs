@@ -57,7 +57,11 @@ pub use error::{InstructionError, TransactionError};
 pub use fates::{DropReason, Fates};
 pub use fees::Fee;
 pub use genesis::{Genesis, GenesisConfig, GenesisError};
-pub use ledger::{BlockSummary, FeeReward, Forks, Frozen, KeptForks, Ledger, LedgerConfig, RewindError, SlotError};
+pub use ledger::{
+    BlockSummary, ChangedAccount, FeeReward, Forks, Frozen, KeptForks, Ledger, LedgerConfig, RewindError, SlotChanges,
+    SlotError,
+};
+pub use seed::Seed;
 pub use slot_history::SlotHistory;
 pub use status_cache::{StatusCache, StatusCacheConfig};
 pub use view::{Commitment, LatestBlockhash, SignatureStatus, StateView};

@@ -104,6 +104,7 @@ fn rows(transaction: &str, message: &str, signature: &str) -> Vec<Row> {
         row("getSignatureStatuses", json!([[signature]]), 1, &["searchTransactionHistory"]),
         row("getFeeForMessage", json!([message]), 1, AT),
         row("getTransactionFate", json!([signature]), 1, NONE),
+        row("getSlotChanges", json!([1]), 1, &["after", "limit"]),
         row("requestAirdrop", json!([KEY, 1_000_000]), 2, &["commitment", "recentBlockhash"]),
     ]
 }
@@ -133,7 +134,7 @@ fn wrong_options(key: &str) -> Vec<Value> {
         "range" => vec![json!(5), json!({}), json!({ "firstSlot": -1 }), json!({ "firstSlot": u64::MAX })],
         "transactionDetails" | "filter" => vec![json!(5), json!("some")],
         "accounts" => vec![json!(5), json!({}), json!({ "addresses": [5] }), json!({ "addresses": ["abc"] })],
-        "identity" | "votePubkey" | "recentBlockhash" | "before" | "until" => {
+        "identity" | "votePubkey" | "recentBlockhash" | "before" | "until" | "after" => {
             vec![json!(5), json!("abc"), json!("0OIl"), json!(long)]
         }
         "limit" => vec![json!(-1), json!("1"), json!(1e300), json!(0), json!(1_001), json!(u64::MAX)],

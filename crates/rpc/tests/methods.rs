@@ -52,6 +52,45 @@ fn slots_and_heights_are_those_of_the_commitment() {
 }
 
 #[test]
+fn what_a_block_changed_is_listed_page_by_page() {
+    let chain = Chain::new();
+    let transfer = chain.transfer(0, &address(20), 1_000_000);
+    chain.call("sendTransaction", json!([base64(&transfer), { "encoding": "base64" }]));
+    chain.next_slot();
+    chain.ledger.hash_all();
+    let whole = chain.call("getSlotChanges", json!([1]));
+    assert_eq!((&whole["slot"], &whole["parentSlot"], &whole["more"]), (&json!(1), &json!(0), &json!(false)));
+    assert_eq!(whole["bankHash"], text(&chain.ledger.bank_hash(1).unwrap()));
+    let accounts = whole["accounts"].as_array().unwrap();
+    let paid = accounts.iter().find(|account| account["pubkey"] == text(&address(20))).unwrap();
+    let hash = hearth_ledger::lattice::account_hash(&address(20), &Account::wallet(1_000_000));
+    let told = json!({
+        "pubkey": text(&address(20)),
+        "lamports": 1_000_000,
+        "owner": text(&[0; 32]),
+        "executable": false,
+        "space": 0,
+        "hash": text(&hash),
+    });
+    assert_eq!(*paid, told);
+    assert!(accounts.iter().any(|account| account["pubkey"] == text(&address(0))));
+    // One a page, until there is no more.
+    let (mut after, mut pages) = (Value::Null, vec![]);
+    loop {
+        let page = chain.call("getSlotChanges", json!([1, { "limit": 1, "after": after }]));
+        let listed = page["accounts"].as_array().unwrap();
+        pages.extend(listed.iter().cloned());
+        after = listed[0]["pubkey"].clone();
+        if page["more"] == false {
+            break;
+        }
+    }
+    assert_eq!(pages, *accounts);
+    let (code, message, _) = chain.error("getSlotChanges", json!([7]));
+    assert_eq!((code, message.as_str()), (-32004, "Block not available for slot 7"));
+}
+
+#[test]
 fn blockhashes_come_with_their_end() {
     let chain = Chain::new();
     chain.durable_slots(3);
@@ -215,6 +254,7 @@ fn odd_parameters_are_refused_by_every_method() {
         "getSignatureStatuses",
         "getFeeForMessage",
         "getTransactionFate",
+        "getSlotChanges",
         "requestAirdrop",
     ];
     let odd = [json!(true), json!(-1), json!(1e300), json!("\u{0}é"), json!([[]]), json!({ "commitment": [] })];

@@ -2,10 +2,13 @@
 //! its state.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use hearth_ledger::genesis::funded_account_key;
-use hearth_wire::Signature;
-use hearth_wire::base58::encode_64;
+use hearth_ledger::snapshot::{self, Folder, Writer};
+use hearth_ledger::{Seed, StatusCacheConfig};
+use hearth_wire::base58::{decode_32, encode_32, encode_64};
+use hearth_wire::{Hash, Pubkey, Signature};
 use serde_json::{Value, json};
 
 use super::client::{Sender, base64_of, fresh_address, signature_of, transfer};
@@ -196,4 +199,65 @@ fn a_node_that_joins_takes_a_snapshot_of_a_peer() {
     assert!(executed > 0 && executed <= head - from, "{executed} blocks up to slot {head}, from {from}");
     assert_eq!(block(taken.rpc(), newest), block(leader.rpc(), newest));
     [leader, taken, untaken].into_iter().for_each(Node::stop);
+}
+
+/// Gives an account one lamport more in the newest of the folder's snapshots, which is the only one from then on.
+fn falsify(folder: &Path, genesis_hash: &Hash, address: &Pubkey) {
+    let folder = Folder::open(folder).unwrap();
+    let newest = folder.prune(1).unwrap().unwrap();
+    let config = StatusCacheConfig { enabled: true, capacity_txns: 0 };
+    let loaded = snapshot::load(&newest.path, genesis_hash, &config).unwrap();
+    let mut account = loaded.accounts.load(address).unwrap();
+    account.lamports += 1;
+    loaded.accounts.store(address, account);
+    let place = (newest.slot, loaded.manifest.last().height);
+    let mut writer = Writer::create(&folder, genesis_hash, place, Seed::random()).unwrap();
+    loaded.accounts.for_each(|key, account| writer.account(key, account).unwrap());
+    writer.finish(&loaded.manifest).unwrap();
+}
+
+#[test]
+fn a_node_of_another_state_ends_and_names_the_account() {
+    let (mut leader, gossip) = leader("true");
+    leader.with("development.genesis.target_tick_duration_micros", 1_000);
+    let leader = leader.start();
+    let mut setup = follower("false", gossip);
+    setup.with("snapshots.full_snapshot_interval_slots", 40);
+    let node = setup.start();
+    wait_until("a snapshot of its own", || match node.metrics().gauge("store_snapshot_slot") {
+        0 => Err("none".into()),
+        _ => Ok(()),
+    });
+    node.stop();
+    let key = funded_account_key(3);
+    let genesis = leader.rpc().call("getGenesisHash", json!([]));
+    let genesis_hash = decode_32(genesis.as_str().unwrap()).unwrap();
+    falsify(&setup.ledger().join("snapshots"), &genesis_hash, &key.public_key());
+
+    // As long as nobody touches the account, all hashes are the cluster's.
+    let node = setup.start();
+    reaches(&node, slot(leader.rpc()));
+    let [here, there] = [&node, &leader].map(|node| node.rpc().balance(&key.public_key()));
+    assert_eq!(here, there + 1);
+    let blockhash = leader.rpc().latest_blockhash();
+    let paid = transfer(&key, &fresh_address(9, 0), 1_000_000, &blockhash);
+    leader.rpc().call("sendTransaction", json!([base64_of(&paid), { "encoding": "base64" }]));
+    let at = landed(leader.rpc(), &[signature_of(&paid)]);
+    let hash = wait_until("the hash", || leader.rpc().try_call("getSlotChanges", json!([at])))["bankHash"].clone();
+    let (status, said) = node.process.wait_with_errors();
+    assert!(!status.success(), "{said}");
+    let left = there - 1_000_000 - 5_000;
+    let wanted = [
+        format!("slot {at}: its leader has voted for the bank hash {}", hash.as_str().unwrap()),
+        format!(
+            "The first account that differs is {} in slot {at}: here {} lamports",
+            encode_32(&key.public_key()),
+            left + 1
+        ),
+        format!("at 127.0.0.1:{} {left} lamports", leader.ports.rpc),
+    ];
+    for wanted in wanted {
+        assert!(said.contains(&wanted), "{wanted:?} in {said}");
+    }
+    leader.stop();
 }

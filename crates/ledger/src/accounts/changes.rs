@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hearth_wire::Pubkey;
 
-use super::{Accounts, Contents, Entry, HashedKey};
+use super::{Accounts, Contents, Entry, HashedKey, SHARDS};
 use crate::account::Account;
 
 /// An account that a slot has changed.
@@ -173,18 +173,35 @@ impl Accounts {
     /// Shows what the slot of `era` changed in one shard; returns the bytes that its notes hold. For eras that are
     /// not forgotten.
     pub(crate) fn take_changes(&self, era: u32, shard: usize, mut take: impl FnMut(Change)) -> usize {
-        let contents = self.shards[shard].read();
         let mut bytes = 0;
-        for Note { key, before, .. } in contents.notes.list(era) {
+        self.each_note(era, shard, |key, before, after| {
             bytes += size_of::<Note>() + before.data().len();
-            let hash = self.seed.address(key);
-            let entry = contents.table.find(hash, |entry| entry.key == *key);
-            let after = contents.at_end_of(era, entry.expect("a noted account stays in its table"));
             if before != after {
                 take(Change { key: *key, before: before.clone(), after: after.clone() });
             }
-        }
+        });
         bytes
+    }
+
+    /// Which accounts the slot of `era` changed, in no order. For eras that are not forgotten.
+    pub(crate) fn changed_keys(&self, era: u32, mut visit: impl FnMut(&Pubkey)) {
+        let mut changed = |key: &Pubkey, before: &Account, after: &Account| {
+            if before != after {
+                visit(key);
+            }
+        };
+        (0..SHARDS).for_each(|shard| self.each_note(era, shard, &mut changed));
+    }
+
+    /// Shows what was written in the slot of `era` in one shard, as it was before and after.
+    #[inline]
+    fn each_note(&self, era: u32, shard: usize, mut visit: impl FnMut(&Pubkey, &Account, &Account)) {
+        let contents = self.shards[shard].read();
+        for Note { key, before, .. } in contents.notes.list(era) {
+            let hash = self.seed.address(key);
+            let entry = contents.table.find(hash, |entry| entry.key == *key);
+            visit(key, before, contents.at_end_of(era, entry.expect("a noted account stays in its table")));
+        }
     }
 
     /// Forgets the notes of one shard that tell of times before the oldest that can be read.

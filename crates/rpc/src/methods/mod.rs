@@ -10,6 +10,7 @@ mod admin;
 mod airdrop;
 mod blocks;
 mod chain;
+mod changes;
 mod cluster;
 mod demand;
 mod epochs;
@@ -199,6 +200,7 @@ impl Api {
             "simulateTransaction" => self.simulate_transaction(params()?).await,
             "getSignatureStatuses" => self.get_signature_statuses(params()?),
             "getTransactionFate" => self.get_transaction_fate(params()?),
+            "getSlotChanges" => self.get_slot_changes(params()?).await,
             "getFeeForMessage" => self.get_fee_for_message(params()?),
             "requestAirdrop" => self.request_airdrop(params()?).await,
 

@@ -22,6 +22,7 @@ use hearth_tile::CounterSet;
 use hearth_wire::base58::encode_32;
 use hearth_wire::{Hash, Pubkey};
 
+use super::differs::Parted;
 use super::execute::Replay;
 use super::forks::{Forks, Frozen};
 use super::{AgreeError, Start, saved, vote};
@@ -330,13 +331,23 @@ impl Driver {
         for voted in votes {
             let leader = self.start.ledger.leader_at(voted.slot);
             let Some(ours) = self.forks.get(voted.slot) else { continue };
-            let is_leaders = leader.is_some_and(|leader| leader.vote == voted.account);
-            if is_leaders && ours.block_id == voted.block_id && ours.id.hash != voted.bank_hash {
-                let [theirs, ours] = [&voted.bank_hash, &ours.id.hash].map(|hash| encode_32(hash).to_string());
-                return Err(AgreeError::Mismatch { slot: voted.slot, theirs, ours });
+            let Some(leader) = leader.filter(|leader| leader.vote == voted.account) else { continue };
+            if ours.block_id == voted.block_id && ours.id.hash != voted.bank_hash {
+                return Err(self.mismatch(voted.slot, leader.node, voted.bank_hash, ours.id.hash));
             }
         }
         Ok(())
+    }
+
+    /// What the node ends with: it asks others where the two states part.
+    fn mismatch(&self, slot: u64, leader: Pubkey, theirs: Hash, ours: Hash) -> AgreeError {
+        note(format_args!(
+            "slot {slot} has another bank hash here than its leader voted for: asking which account differs"
+        ));
+        let Start { ledger, node, seen, .. } = &self.start;
+        let differs = Parted { ledger, node: *node, slot, theirs, leader }.told(&seen.nodes());
+        let [theirs, ours] = [theirs, ours].map(|hash| encode_32(&hash).to_string());
+        AgreeError::Mismatch { slot, theirs, ours, differs }
     }
 
     /// Takes the ledger to a block that was executed before.

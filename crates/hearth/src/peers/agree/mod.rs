@@ -14,6 +14,7 @@
 //! gossip's votes, slots ─┘   └─► reset, begin: poh     confirmed: store     root: ledger
 //! ```
 
+mod differs;
 mod driver;
 mod execute;
 mod forks;
@@ -67,7 +68,7 @@ pub enum AgreeError {
     /// Another state.
     #[error(
         "slot {slot}: its leader has voted for the bank hash {theirs}, and here it is {ours}: this node's state is not the cluster's. \
-         Keep the ledger folder for whoever looks into it, and begin anew in an empty one"
+         {differs}. Keep the ledger folder for whoever looks into it, and begin anew in an empty one"
     )]
     Mismatch {
         /// The slot.
@@ -76,6 +77,8 @@ pub enum AgreeError {
         theirs: String,
         /// What came out here.
         ours: String,
+        /// The first account that differs, if it can be known.
+        differs: String,
     },
     /// A block came to another hash than the first time.
     #[error("slot {0} has come to another bank hash than when it was executed first: the node cannot trust its state")]

@@ -583,3 +583,60 @@ fn what_a_block_did_to_the_votes_is_told() {
     assert_eq!((ledger.frozen(1).unwrap().votes, ledger.frozen(2)), (sorted(&[1]), None));
     assert_eq!(all(1), sorted(&[0, 1]));
 }
+
+/// Pages of what a block changed, one behind the other.
+fn changed(ledger: &Ledger, slot: u64, limit: usize) -> Option<Vec<ChangedAccount>> {
+    let mut all: Vec<ChangedAccount> = vec![];
+    loop {
+        let page = ledger.slot_changes(slot, all.last().map(|account| &account.key), limit)?;
+        assert_eq!((page.slot, Some(page.bank_hash)), (slot, ledger.bank_hash(slot)));
+        assert!(page.accounts.len() == limit || !page.more);
+        all.extend(page.accounts);
+        if !page.more {
+            return Some(all);
+        }
+    }
+}
+
+#[test]
+fn what_a_block_changed_is_listed_by_address_as_long_as_it_is_kept() {
+    let ledger = new(Some(Forks::default()));
+    let mut blocks = genesis_block();
+    extend(&mut blocks, 0, 1..2, &[pay(0, 1, 77), pay(1, 2, 5), Action::Data(1, 200), Action::Data(2, 90)]);
+    extend(&mut blocks, 1, 3..4, &[pay(2, 3, 1), Action::Data(1, 200), Action::Data(2, 0)]);
+    extend(&mut blocks, 2, 4..5, &[pay(0, 3, 2)]);
+    (1..=3).for_each(|at| drop(execute(&ledger, &blocks, at)));
+    ledger.hash_all();
+    // What slot 3 changed, of all accounts there are.
+    let fresh = new(None);
+    execute(&fresh, &blocks, 1);
+    let before = whole(&fresh, &blocks).accounts;
+    execute(&fresh, &blocks, 2);
+    let after = whole(&fresh, &blocks).accounts;
+    let keys: BTreeSet<_> =
+        before.keys().chain(after.keys()).filter(|key| before.get(*key) != after.get(*key)).collect();
+    let told = changed(&ledger, 3, 2).unwrap();
+    assert_eq!(told.iter().map(|account| &account.key).collect::<Vec<_>>(), keys.into_iter().collect::<Vec<_>>());
+    assert_eq!(changed(&ledger, 3, 1_000).as_ref(), Some(&told));
+    for account in &told {
+        let expected = after.get(&account.key).cloned().unwrap_or_default();
+        assert_eq!((account.lamports, account.space), (expected.lamports, expected.data().len()));
+        assert_eq!(account.hash, crate::lattice::account_hash(&account.key, &expected));
+    }
+    let [same, gone] = [1u64, 2].map(|n| sha256(&[b"data", &n.to_le_bytes()]));
+    assert!(told.iter().all(|account| account.key != same), "written as it was");
+    assert!(told.iter().any(|account| account.key == gone && account.hash == [0; 32]), "it has ceased to exist");
+    let page = ledger.slot_changes(3, None, 1_000).unwrap();
+    assert_eq!((page.parent, page.more), (1, false));
+    // No such block, one that was left, one below the root.
+    assert_eq!(ledger.slot_changes(2, None, 9), None);
+    ledger.rewind(3).unwrap();
+    assert_eq!(ledger.slot_changes(4, None, 9), None);
+    assert_eq!(changed(&ledger, 3, 9).as_ref(), Some(&told));
+    assert!(ledger.mark_stored(3) && ledger.mark_rooted(3));
+    extend(&mut blocks, 2, 5..8, &[pay(0, 3, 3)]);
+    (blocks.len() - 3..blocks.len()).for_each(|at| drop(execute(&ledger, &blocks, at)));
+    ledger.hash_all();
+    assert_eq!(ledger.slot_changes(1, None, 9), None, "what it replaced is forgotten");
+    assert!(ledger.slot_changes(6, None, 9).is_some());
+}
