@@ -248,7 +248,7 @@ fn a_node_of_another_state_ends_and_names_the_account() {
     assert!(!status.success(), "{said}");
     let left = there - 1_000_000 - 5_000;
     let wanted = [
-        format!("slot {at}: its leader has voted for the bank hash {}", hash.as_str().unwrap()),
+        format!("slot {at}: the cluster has voted for the bank hash {}", hash.as_str().unwrap()),
         format!(
             "The first account that differs is {} in slot {at}: here {} lamports",
             encode_32(&key.public_key()),

@@ -15,13 +15,14 @@ use hearth_cluster::consensus::{
 };
 use hearth_cluster::reports::Dump;
 use hearth_ledger::blockstore::{Block, Reader, SlotInfo};
-use hearth_ledger::tower::voted_for;
+use hearth_ledger::tower::Voted;
 use hearth_ledger::{Ledger, SlotHistory};
 use hearth_pipeline::poh::Parent;
 use hearth_tile::CounterSet;
 use hearth_wire::base58::encode_32;
 use hearth_wire::{Hash, Pubkey};
 
+use super::claims::{AHEAD, Claims};
 use super::differs::Parted;
 use super::execute::Replay;
 use super::forks::{Forks, Frozen};
@@ -86,6 +87,7 @@ pub struct Driver {
     start: Start,
     consensus: Consensus,
     forks: Forks,
+    claims: Claims,
     /// Slots whose blocks cannot be executed.
     dead: BTreeSet<u64>,
     replay: Replay,
@@ -144,6 +146,7 @@ impl Driver {
         Ok(Self {
             consensus,
             forks: Forks::new(root),
+            claims: Claims::default(),
             dead: BTreeSet::new(),
             replay: Replay::new(start.recording.clone()),
             reset: (slot, Instant::now()),
@@ -164,7 +167,7 @@ impl Driver {
     /// # Errors
     /// The node can no longer be in its cluster.
     pub fn turn(&mut self) -> Result<bool, AgreeError> {
-        self.hear();
+        self.hear()?;
         let is_making = self.start.maker.as_ref().is_some_and(|maker| maker.lead.making().is_some());
         let mut work = false;
         if !is_making {
@@ -195,7 +198,7 @@ impl Driver {
     }
 
     /// Takes what gossip has heard, and which leaders were found to have made two blocks.
-    fn hear(&mut self) {
+    fn hear(&mut self) -> Result<(), AgreeError> {
         for duplicate in self.start.seen.views.reports.take_duplicates() {
             // One of a slot that is rooted, or far away, is no news.
             self.counts.duplicate_slots += u64::from(self.consensus.on_duplicate(duplicate.slot).is_ok());
@@ -210,12 +213,14 @@ impl Driver {
                     });
                     self.counts.heard_votes += u64::from(told == Some(true));
                     self.counts.refused_votes += u64::from(told != Some(true));
+                    voted.map_or(Ok(()), |voted| self.claimed(voted))?;
                 }
                 Heard::Slots(node, slots) => {
                     slots.iter().for_each(|slot| self.consensus.on_has_slot(&node, *slot));
                 }
             }
         }
+        Ok(())
     }
 
     /// Poh has made a slot to its end: its block is as others', once it is on disk.
@@ -230,7 +235,7 @@ impl Driver {
         self.making = None;
         let block = ledger.recent_blocks(1)[0];
         debug_assert_eq!((block.slot, block.parent), (slot, info.parent_slot), "nobody else has the ledger meanwhile");
-        self.froze(slot, info.parent_slot, block_id);
+        self.froze(slot, info.parent_slot, block_id)?;
         Ok(true)
     }
 
@@ -251,7 +256,7 @@ impl Driver {
                 }
                 self.counts.executed_blocks += 1;
                 self.counts.executed_transactions += done.block.counts.committed;
-                self.froze(info.slot, info.parent_slot, block.block_id);
+                self.froze(info.slot, info.parent_slot, block.block_id)?;
                 self.compare(&block)?;
             }
             Err(why @ (ReplayError::Store(_) | ReplayError::History(_))) => return Err(why.into()),
@@ -301,7 +306,7 @@ impl Driver {
     }
 
     /// The head is a block that was not known to consensus.
-    fn froze(&mut self, slot: u64, parent: u64, block_id: Hash) {
+    fn froze(&mut self, slot: u64, parent: u64, block_id: Hash) -> Result<(), AgreeError> {
         let ledger = &self.start.ledger;
         ledger.hash_all();
         let frozen = ledger.frozen(slot).expect("the head is hashed");
@@ -313,7 +318,9 @@ impl Driver {
             }
         }
         let parent_id = self.forks.get(parent).expect("its parent was executed").id;
-        self.forks.add(Frozen { id, parent, block_id, blockhash: frozen.blockhash });
+        let block = Frozen { id, parent, block_id, blockhash: frozen.blockhash };
+        self.forks.add(block);
+        self.claims.froze(&block);
         let leader = leader(ledger, slot).unwrap_or_default();
         let votes = vote_accounts(ledger, slot, Some(&frozen.votes));
         let frozen = FrozenBank { id, parent: parent_id, block_id, leader, votes };
@@ -321,30 +328,56 @@ impl Driver {
         let _ = self.consensus.on_frozen(frozen, now_ms());
         self.counts.head_slot = slot;
         self.tell_confirmed();
+        self.is_not_refuted(slot)
     }
 
     /// Holds the votes that are in a block against what came out here.
-    fn compare(&self, block: &Block) -> Result<(), AgreeError> {
+    fn compare(&mut self, block: &Block) -> Result<(), AgreeError> {
         let slot = block.info.slot;
         let entries = entries(&block.data).map_err(|source| ReplayError::Entries { slot, source })?;
-        let votes = entries.iter().flat_map(|entry| entry.transactions()).filter_map(|txn| voted_for(&txn));
-        for voted in votes {
-            let leader = self.start.ledger.leader_at(voted.slot);
-            let Some(ours) = self.forks.get(voted.slot) else { continue };
-            let Some(leader) = leader.filter(|leader| leader.vote == voted.account) else { continue };
-            if ours.block_id == voted.block_id && ours.id.hash != voted.bank_hash {
-                return Err(self.mismatch(voted.slot, leader.node, voted.bank_hash, ours.id.hash));
-            }
+        let ledger = Arc::clone(&self.start.ledger);
+        let transactions = entries.iter().flat_map(|entry| entry.transactions());
+        transactions.filter_map(|txn| vote::cast(&ledger, &txn)).try_for_each(|voted| self.claimed(voted))
+    }
+
+    /// Holds a vote against what came out here, or will.
+    fn claimed(&mut self, voted: Voted) -> Result<(), AgreeError> {
+        let slot = voted.slot;
+        let is_near = slot > self.consensus.root().slot && slot <= self.forks.newest() + AHEAD;
+        let ours = self.forks.get(slot);
+        if !is_near || ours.is_some_and(|ours| ours.id.hash == voted.bank_hash) {
+            return Ok(());
         }
-        Ok(())
+        // Anybody can have a vote account.
+        if self.stakes_at(slot).is_none_or(|stakes| stakes.vote(&voted.account).is_none_or(|vote| vote.stake == 0)) {
+            return Ok(());
+        }
+        self.claims.note(voted);
+        self.is_not_refuted(slot)
+    }
+
+    /// # Errors
+    /// Others have come to another hash than this node for the block of a slot.
+    fn is_not_refuted(&self, slot: u64) -> Result<(), AgreeError> {
+        let refuted = self.forks.get(slot).zip(self.stakes_at(slot)).and_then(|(ours, stakes)| {
+            let theirs = self.claims.refute(ours, &stakes)?;
+            Some(self.mismatch(slot, theirs, ours.id.hash))
+        });
+        refuted.map_or(Ok(()), Err)
+    }
+
+    fn stakes_at(&self, slot: u64) -> Option<Arc<hearth_ledger::stakes::EpochStakes>> {
+        let ledger = &self.start.ledger;
+        ledger.epoch_stakes(ledger.epoch_schedule().epoch(slot))
     }
 
     /// What the node ends with: it asks others where the two states part.
-    fn mismatch(&self, slot: u64, leader: Pubkey, theirs: Hash, ours: Hash) -> AgreeError {
+    fn mismatch(&self, slot: u64, theirs: Hash, ours: Hash) -> AgreeError {
         note(format_args!(
             "slot {slot} has another bank hash here than its leader voted for: asking which account differs"
         ));
         let Start { ledger, node, seen, .. } = &self.start;
+        let leader = leader(ledger, slot).unwrap_or_default();
         let differs = Parted { ledger, node: *node, slot, theirs, leader }.told(&seen.nodes());
         let [theirs, ours] = [theirs, ours].map(|hash| encode_32(&hash).to_string());
         AgreeError::Mismatch { slot, theirs, ours, differs }
@@ -459,6 +492,7 @@ impl Driver {
         let Some(root) = rooted.last() else { return Ok(()) };
         saved::save_root(&self.start.folder, *root)?;
         self.forks.set_root(root.slot);
+        self.claims.set_root(root.slot);
         self.dead = self.dead.split_off(&root.slot);
         let epoch = self.start.ledger.epoch_schedule().epoch(root.slot);
         self.epochs = self.epochs.split_off(&epoch);

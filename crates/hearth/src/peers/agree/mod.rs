@@ -14,6 +14,7 @@
 //! gossip's votes, slots ─┘   └─► reset, begin: poh     confirmed: store     root: ledger
 //! ```
 
+mod claims;
 mod differs;
 mod driver;
 mod execute;
@@ -67,13 +68,13 @@ pub enum AgreeError {
     Double,
     /// Another state.
     #[error(
-        "slot {slot}: its leader has voted for the bank hash {theirs}, and here it is {ours}: this node's state is not the cluster's. \
+        "slot {slot}: the cluster has voted for the bank hash {theirs}, and here it is {ours}: this node's state is not the cluster's. \
          {differs}. Keep the ledger folder for whoever looks into it, and begin anew in an empty one"
     )]
     Mismatch {
         /// The slot.
         slot: u64,
-        /// What the leader voted for.
+        /// What more than a third of the stake voted for.
         theirs: String,
         /// What came out here.
         ours: String,
