@@ -15,7 +15,7 @@ mod process;
 pub mod start;
 pub mod status;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use crate::boot;
 use crate::config::{self, Config};
 use crate::keys::KeyError;
 use crate::node_rpc::RpcError;
-use crate::say::Say;
+use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use member::{Cluster, NODES_MAX, Plan, Role};
 use start::Started;
@@ -161,21 +161,21 @@ pub enum LocalError {
         address: std::net::SocketAddr,
     },
     /// A node ended.
-    #[error("{node} has ended. The last that it said:{said}")]
+    #[error("{node} has ended. {said}")]
     Ended {
         /// Which.
         node: String,
-        /// The last lines of its log.
+        /// The last that it said.
         said: String,
     },
     /// A node does not serve.
-    #[error("{node} does not answer, {seconds} s after its start. The last that it said:{said}")]
+    #[error("{node} does not answer, {seconds} s after its start. {said}")]
     Silent {
         /// Which.
         node: String,
         /// How long it had.
         seconds: u64,
-        /// The last lines of its log.
+        /// The last that it said.
         said: String,
     },
     /// Ctrl-C.
@@ -213,6 +213,26 @@ impl Which {
         Cluster::read(&self.folder())?.ok_or_else(|| LocalError::Nobody(self.folder()))
     }
 
+    /// Has the folder for this command alone, until what is returned is dropped: it waits for another to end.
+    fn hold(&self) -> Result<File, LocalError> {
+        let path = self.folder();
+        let failed = |source| LocalError::Write { path: path.clone(), source };
+        fs::create_dir_all(&path).map_err(failed)?;
+        let folder = File::open(&path).map_err(failed)?;
+        if folder.try_lock().is_err() {
+            note(format_args!("another command is at work on the cluster in {}: waiting for its end", path.display()));
+            folder.lock().map_err(failed)?;
+        }
+        Ok(folder)
+    }
+
+    /// The cluster that is there, for this command alone.
+    fn own(&self) -> Result<(Cluster, File), LocalError> {
+        self.read()?;
+        let held = self.hold()?;
+        Ok((self.read()?, held))
+    }
+
     fn check(&self) -> Result<(), LocalError> {
         let named = Config { name: self.name.clone(), ..Config::default() };
         config::check(&named).map_err(|(_, what)| LocalError::Option(format!("--name: {what}")))
@@ -226,6 +246,8 @@ pub fn cores() -> Result<Vec<usize>, LocalError> {
 
 /// `hearth cluster up`
 pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
+    options.which.check()?;
+    let _held = options.which.hold()?;
     let stop = StopSignal::install().map_err(LocalError::Signals)?;
     let mut cluster = prepare(options, false)?;
     start_all(&mut cluster, &stop, say)?;
@@ -238,7 +260,6 @@ pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
 
 /// The cluster of a folder as the options want it, or a new one.
 pub fn prepare(options: &Up, lifted: bool) -> Result<Cluster, LocalError> {
-    options.which.check()?;
     let folder = options.which.folder();
     let found = Cluster::read(&folder)?;
     if let Some(found) = &found {
@@ -251,7 +272,7 @@ pub fn prepare(options: &Up, lifted: bool) -> Result<Cluster, LocalError> {
         if options.reset {
             let mut old = found.clone();
             old.stop(&old.running(true));
-            fs::remove_dir_all(&folder).map_err(|source| LocalError::Write { path: folder.clone(), source })?;
+            empty(&folder).map_err(|source| LocalError::Write { path: folder.clone(), source })?;
         }
     }
     match found.filter(|_| !options.reset) {
@@ -286,6 +307,23 @@ pub fn prepare(options: &Up, lifted: bool) -> Result<Cluster, LocalError> {
     }
 }
 
+/// Removes what is in a folder; the folder itself may be held.
+fn empty(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
+}
+
+/// A number of something, in words.
+fn count(number: usize, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Starts what does not run, the leader first. If one does not come up, those that were started are stopped.
 pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &Say) -> Result<(), LocalError> {
     let (leader, followers): (Vec<usize>, Vec<usize>) =
@@ -296,7 +334,7 @@ pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &Say) -> Result<
         started.start(&leader, stop)?;
     }
     if !followers.is_empty() {
-        say.line(format_args!("starting {} followers", followers.len()));
+        say.line(format_args!("starting {}", count(followers.len(), "follower")));
         started.start(&followers, stop)?;
     }
     started.keep();
@@ -323,7 +361,7 @@ fn one(cluster: &Cluster, name: &str) -> Result<usize, LocalError> {
 
 /// `hearth cluster kill`
 pub fn kill(options: &Node, say: &Say) -> Result<(), LocalError> {
-    let mut cluster = options.which.read()?;
+    let (mut cluster, _held) = options.which.own()?;
     let number = one(&cluster, &options.node)?;
     let name = cluster.nodes[number].name.clone();
     if !cluster.running(true).contains(&number) {
@@ -336,8 +374,8 @@ pub fn kill(options: &Node, say: &Say) -> Result<(), LocalError> {
 
 /// `hearth cluster start`
 pub fn start(options: &Node, say: &Say) -> Result<(), LocalError> {
+    let (mut cluster, _held) = options.which.own()?;
     let stop = StopSignal::install().map_err(LocalError::Signals)?;
-    let mut cluster = options.which.read()?;
     let number = one(&cluster, &options.node)?;
     let name = cluster.nodes[number].name.clone();
     if cluster.running(true).contains(&number) {
@@ -352,7 +390,7 @@ pub fn start(options: &Node, say: &Say) -> Result<(), LocalError> {
 
 /// `hearth cluster partition`
 pub fn partition(options: &Partition, say: &Say) -> Result<(), LocalError> {
-    let cluster = options.which.read()?;
+    let (cluster, _held) = options.which.own()?;
     let (a, b) = match options.sides.split_once('|') {
         Some((a, b)) => (cluster.select(a)?, cluster.select(b)?),
         None => {
@@ -376,22 +414,50 @@ pub fn partition(options: &Partition, say: &Say) -> Result<(), LocalError> {
 
 /// `hearth cluster heal`
 pub fn heal(which: &Which, say: &Say) -> Result<(), LocalError> {
-    let cluster = which.read()?;
-    let count = cluster.cuts()?.len();
+    let (cluster, _held) = which.own()?;
+    let cuts = cluster.cuts()?.len();
     cluster.cut(vec![])?;
-    say.line(format_args!("{count} {} mended", if count == 1 { "cut is" } else { "cuts are" }));
+    say.line(format_args!("{} {} mended", count(cuts, "cut"), if cuts == 1 { "is" } else { "are" }));
     Ok(())
 }
 
 /// `hearth cluster down`
 pub fn down(which: &Which, say: &Say) -> Result<(), LocalError> {
-    let mut cluster = which.read()?;
+    let (mut cluster, _held) = which.own()?;
     let running = cluster.running(true);
     let all: Vec<usize> = (0..cluster.nodes.len()).collect();
     let killed = cluster.stop(&all);
     cluster.save()?;
     let told =
         if killed > 0 { format!(", {killed} of them killed, as they did not end in time") } else { String::new() };
-    say.line(format_args!("{} nodes are stopped{told}", running.len()));
+    let verb = if running.len() == 1 { "is" } else { "are" };
+    say.line(format_args!("{} {verb} stopped{told}", count(running.len(), "node")));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_command_at_a_time_has_a_cluster() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("a/b");
+        let which = Which { name: "c".into(), folder: Some(folder.clone()) };
+        assert!(matches!(which.own(), Err(LocalError::Nobody(_))) && !folder.exists());
+        let held = which.hold().unwrap();
+        let is_free = || File::open(&folder).unwrap().try_lock().is_ok();
+        assert!(!is_free());
+        fs::create_dir(folder.join("node-1")).unwrap();
+        fs::write(folder.join("cluster.json"), "{}").unwrap();
+        empty(&folder).unwrap();
+        assert!(fs::read_dir(&folder).unwrap().next().is_none() && !is_free(), "a new cluster is as much its own");
+        drop(held);
+        assert!(is_free());
+    }
+
+    #[test]
+    fn one_is_not_several() {
+        assert_eq!([0, 1, 2].map(|number| count(number, "node")), ["0 nodes", "1 node", "2 nodes"]);
+    }
 }

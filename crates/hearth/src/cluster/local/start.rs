@@ -150,7 +150,12 @@ impl Cluster {
     pub fn last_words(&self, number: usize) -> String {
         let text = fs::read_to_string(self.log(&self.nodes[number])).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| format!("\n  {line}")).collect()
+        let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+        if last.is_empty() {
+            return "It said nothing".into();
+        }
+        let last: String = last.iter().map(|line| format!("\n  {line}")).collect();
+        format!("The last that it said:{last}")
     }
 }
 

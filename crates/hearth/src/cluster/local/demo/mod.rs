@@ -133,8 +133,10 @@ pub struct LoadReport {
 /// Runs the command.
 pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> {
     options.json.iter().chain(&options.html).try_for_each(|path| can_be_written(path))?;
-    let stop = StopSignal::install().map_err(LocalError::Signals)?;
     let which = Which { name: options.name.clone(), folder: options.folder.clone() };
+    which.check()?;
+    let _held = which.hold()?;
+    let stop = StopSignal::install().map_err(LocalError::Signals)?;
     let (nodes, map) = (Some(options.nodes), options.map.clone());
     let up = Up { which, nodes, validators: None, map, address: options.address, reset: true };
     let mut cluster = prepare(&up, false)?;
@@ -159,7 +161,8 @@ fn tell(cluster: &mut Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> 
     let leader_started_s = begun.elapsed().as_secs_f64();
     say.line(format_args!("  serves after {leader_started_s:.1} s at {}", started.cluster().leader().rpc()));
     let begun = Instant::now();
-    say.line(format_args!("{} followers join: {}", followers.len(), regions(started.cluster())));
+    let join = if followers.len() == 1 { "follower joins" } else { "followers join" };
+    say.line(format_args!("{} {join}: {}", followers.len(), regions(started.cluster())));
     started.start(&followers, stop)?;
     let followers_joined_s = begun.elapsed().as_secs_f64();
     say.line(format_args!("  all serve after {followers_joined_s:.1} s"));
