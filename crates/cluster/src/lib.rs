@@ -2,6 +2,7 @@
 //! fork they agree on, what is between them where one machine has them all, and what comes of that in clusters that no
 //! machine holds.
 
+pub mod ancestors;
 pub mod consensus;
 pub mod duplicate;
 pub mod gossip;

@@ -2,7 +2,7 @@
 //!
 //! reads   what gossip's thread puts in
 //! writes  the same, to whoever looks
-//! memory  some 150 B a node, twice while it is replaced
+//! memory  some 150 B a node, twice while it is replaced; what is told beside that, see there
 //!
 //! Gossip's thread replaces it whole; a tile looks at the number first, and takes a lock only when that has changed.
 
@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use hearth_wire::Pubkey;
 
+use crate::ancestors::ConfirmedBlocks;
 use crate::gossip::RepairPeer;
 use crate::reports::Reports;
 use crate::turbine::Contact;
@@ -36,6 +37,8 @@ pub struct Views {
     number: AtomicU64,
     /// What is told of single slots beside that.
     pub reports: Reports,
+    /// What consensus tells of blocks, for who asks for ancestors.
+    pub confirmed: ConfirmedBlocks,
 }
 
 impl Views {

@@ -40,7 +40,7 @@ use crate::cluster::gather::{Gatherer, Membership, Shown};
 use crate::config::{Config, Validator};
 use crate::developer::{Beginning, FlagError};
 use crate::keys::{self, Identity, KeyError};
-use crate::peers::agree::{self, AgreeError, AgreeThread, Maker, Voter};
+use crate::peers::agree::{self, AgreeError, AgreeThread, Asker, Maker, Voter};
 use crate::peers::forward::Forwarder;
 use crate::peers::gossip::{GossipThread, Start};
 use crate::peers::join::{JoinError, Joiner};
@@ -476,7 +476,8 @@ struct Begins {
     block_id: [u8; 32],
     recording: Option<(HistoryKey, bool)>,
     folder: PathBuf,
-    key: SigningKey,
+    /// The node's: for votes, and for questions.
+    keys: [SigningKey; 2],
 }
 
 impl Begins {
@@ -489,7 +490,7 @@ impl Begins {
             block_id: chain.replayed.block_id.unwrap_or(*chain.genesis.hash()),
             recording: chain.history.as_ref().map(|history| (history.key(), extended)),
             folder: chain.folder.clone(),
-            key: SigningKey::from_seed(&chain.identity.seed),
+            keys: [(); 2].map(|()| SigningKey::from_seed(&chain.identity.seed)),
         }
     }
 }
@@ -501,8 +502,10 @@ fn agree(
     (peers, cluster): (&Peers, &tiles::Cluster),
     begins: Begins,
 ) -> Result<AgreeThread, BootError> {
-    let Begins { ledger, genesis, blocks, block_id, recording, folder, key } = begins;
+    let Begins { ledger, genesis, blocks, block_id, recording, folder, keys: [key, asks] } = begins;
     let lead = cluster.lead.clone();
+    let ip = config.gossip.bind_address.parse().expect("checked when the configuration was read");
+    let asker = Asker::open(asks, ip, &peers.links).map_err(NodeError::Threads)?;
     let start = agree::Start {
         node: key.public_key(),
         ledger,
@@ -513,6 +516,7 @@ fn agree(
         seen: peers.gossip.seen.clone(),
         maker: lead.zip(node.poh_waker()).map(|(lead, wake)| Maker { lead, wake }),
         voter: voter(config, &folder, key, peers)?,
+        asker,
         recording,
         joins: config.joins(),
         folder,
@@ -627,7 +631,7 @@ impl Peers {
             links: links.clone(),
         };
         let gossip = GossipThread::start(start).map_err(|source| JoinError::Listen { address: at.gossip, source })?;
-        let server = repair::Server::new(key(), version, chain.store.reader());
+        let server = repair::Server::new(key(), version, chain.store.reader(), gossip.seen.views.clone());
         let repair = RepairThread::start(at.serve_repair, server, &links)
             .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
         Ok(Self { gossip, repair, links })

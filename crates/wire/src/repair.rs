@@ -12,14 +12,17 @@
 //!          tag 8  one data shred          slot u64, index u64      160 B
 //!              9  the highest from on     slot u64, index u64      160 B
 //!              10 the highest of ancestors slot u64                152 B
+//!              11 hashes of ancestors     slot u64                152 B
 //! pong     tag 7 | 128 B                                           132 B
 //! answer   shred | nonce u32                                     1,207 B
 //! ping     tag 0 | 128 B                                           132 B
+//! to 11    tag 0 | count u64 | (slot u64, hash 32)* | nonce u32  1,216 B at most
+//!          tag 1 | 128 B, a ping                                   132 B
 //! ```
 //!
 //! The signature is over all but itself.
 
-use crate::consts::{Pubkey, Signature};
+use crate::consts::{Hash, Pubkey, Signature};
 use crate::gossip::{PING_SIZE, Ping, Pong};
 use crate::shred::DATA_SHRED_SIZE;
 
@@ -27,8 +30,12 @@ const PONG: u32 = 7;
 const WINDOW_INDEX: u32 = 8;
 const HIGHEST_WINDOW_INDEX: u32 = 9;
 const ORPHAN: u32 = 10;
+const ANCESTOR_HASHES: u32 = 11;
 /// The tag of a ping as an answer.
 const PING: u32 = 0;
+/// The tags of an answer to a question for hashes of ancestors.
+const HASHES: u32 = 0;
+const HASHES_PING: u32 = 1;
 
 /// Bytes of a request before its body.
 const HEADER_SIZE: usize = 4 + 64 + 32 + 32 + 8 + 4;
@@ -38,8 +45,15 @@ pub const REQUEST_SIZE_MAX: usize = HEADER_SIZE + 16;
 pub const ANSWER_SIZE: usize = DATA_SHRED_SIZE + 4;
 /// Bytes of a pong as a request, and of a ping as an answer.
 pub const PING_DATAGRAM_SIZE: usize = 4 + PING_SIZE;
+/// Hashes of an answer at most: a block and its ancestors.
+pub const ANCESTORS_MAX: usize = 30;
+/// Bytes of one of them.
+const ANCESTOR_SIZE: usize = 8 + 32;
+/// Bytes of an answer beside them.
+const HASHES_SIZE: usize = 4 + 8 + 4;
 
 const _: () = assert!(HEADER_SIZE == 144 && REQUEST_SIZE_MAX == 160 && PING_DATAGRAM_SIZE == 132);
+const _: () = assert!(HASHES_SIZE + ANCESTORS_MAX * ANCESTOR_SIZE == 1_216);
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +74,11 @@ pub enum Wanted {
     },
     /// The highest data shreds of a slot, its parent, that one's and so on.
     Orphan {
+        /// The slot.
+        slot: u64,
+    },
+    /// The hashes of the banks of a slot and its ancestors, if the cluster has confirmed it: [`AncestorHashes`].
+    Ancestors {
         /// The slot.
         slot: u64,
     },
@@ -110,6 +129,7 @@ impl Request {
             Wanted::Shred { slot, index } => (WINDOW_INDEX, slot, Some(index)),
             Wanted::Highest { slot, from } => (HIGHEST_WINDOW_INDEX, slot, Some(from)),
             Wanted::Orphan { slot } => (ORPHAN, slot, None),
+            Wanted::Ancestors { slot } => (ANCESTOR_HASHES, slot, None),
         };
         let mut bytes = Vec::with_capacity(REQUEST_SIZE_MAX);
         bytes.extend_from_slice(&tag.to_le_bytes());
@@ -137,7 +157,7 @@ impl Asked {
         let size = match tag {
             PONG => PING_DATAGRAM_SIZE,
             WINDOW_INDEX | HIGHEST_WINDOW_INDEX => HEADER_SIZE + 16,
-            ORPHAN => HEADER_SIZE + 8,
+            ORPHAN | ANCESTOR_HASHES => HEADER_SIZE + 8,
             tag => return Err(RepairError::Tag(tag)),
         };
         if bytes.len() != size {
@@ -154,7 +174,8 @@ impl Asked {
         let wanted = match tag {
             WINDOW_INDEX => Wanted::Shred { slot, index: index()? },
             HIGHEST_WINDOW_INDEX => Wanted::Highest { slot, from: index()? },
-            _ => Wanted::Orphan { slot },
+            ORPHAN => Wanted::Orphan { slot },
+            _ => Wanted::Ancestors { slot },
         };
         let request = Request {
             sender: array(bytes, 68),
@@ -190,7 +211,7 @@ pub fn is_repair_request(signed: &[u8], sender: &Pubkey) -> bool {
     let Some(tag) = signed.first_chunk() else { return false };
     let size = match u32::from_le_bytes(*tag) {
         WINDOW_INDEX | HIGHEST_WINDOW_INDEX => REQUEST_SIZE_MAX - 64,
-        ORPHAN => REQUEST_SIZE_MAX - 64 - 8,
+        ORPHAN | ANCESTOR_HASHES => REQUEST_SIZE_MAX - 64 - 8,
         _ => return false,
     };
     signed.len() == size && signed[4..36] == *sender
@@ -231,6 +252,62 @@ impl<'a> Answer<'a> {
     }
 }
 
+/// What a server of repair has sent to who asked for [`Wanted::Ancestors`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AncestorHashes {
+    /// It wants to know whether the asker is where it says.
+    Ping(Ping),
+    /// Slots and the hashes of their banks, the newest first, [`ANCESTORS_MAX`] at most, and the nonce of the request;
+    /// none where the slot is not confirmed there.
+    Hashes(Vec<(u64, Hash)>, u32),
+}
+
+impl AncestorHashes {
+    /// Parses exactly one datagram; `None` where it is neither.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let (tag, rest) = bytes.split_first_chunk()?;
+        match u32::from_le_bytes(*tag) {
+            HASHES_PING => Some(Self::Ping(Ping::parse(rest.try_into().ok()?))),
+            HASHES => {
+                let (count, rest) = rest.split_first_chunk()?;
+                let (hashes, nonce) = rest.split_last_chunk()?;
+                let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;
+                if count > ANCESTORS_MAX || hashes.len() != count * ANCESTOR_SIZE {
+                    return None;
+                }
+                let hashes = hashes.chunks_exact(ANCESTOR_SIZE).map(|one| (u64_at(one, 0), array(one, 8)));
+                Some(Self::Hashes(hashes.collect(), u32::from_le_bytes(*nonce)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The datagram.
+    ///
+    /// # Panics
+    /// There are more than [`ANCESTORS_MAX`].
+    pub fn write(&self) -> Vec<u8> {
+        match self {
+            Self::Ping(ping) => {
+                let mut bytes = HASHES_PING.to_le_bytes().to_vec();
+                ping.write(&mut bytes);
+                bytes
+            }
+            Self::Hashes(hashes, nonce) => {
+                assert!(hashes.len() <= ANCESTORS_MAX, "{} hashes", hashes.len());
+                let mut bytes = HASHES.to_le_bytes().to_vec();
+                bytes.extend_from_slice(&(hashes.len() as u64).to_le_bytes());
+                for (slot, hash) in hashes {
+                    bytes.extend_from_slice(&slot.to_le_bytes());
+                    bytes.extend_from_slice(hash);
+                }
+                bytes.extend_from_slice(&nonce.to_le_bytes());
+                bytes
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -242,6 +319,7 @@ mod tests {
             (any::<u64>(), any::<u32>()).prop_map(|(slot, index)| Wanted::Shred { slot, index }),
             (any::<u64>(), any::<u32>()).prop_map(|(slot, from)| Wanted::Highest { slot, from }),
             any::<u64>().prop_map(|slot| Wanted::Orphan { slot }),
+            any::<u64>().prop_map(|slot| Wanted::Ancestors { slot }),
         ]
     }
 
@@ -263,11 +341,22 @@ mod tests {
         #[test]
         fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..1300), tag in 0u8..16) {
             let mut bytes = bytes;
-            let _ = (Asked::parse(&bytes), Answer::parse(&bytes));
+            let _ = (Asked::parse(&bytes), Answer::parse(&bytes), AncestorHashes::parse(&bytes));
             if bytes.len() >= 4 {
                 bytes[..4].copy_from_slice(&[tag, 0, 0, 0]);
-                let _ = (Asked::parse(&bytes), is_repair_request(&bytes, &[0; 32]));
+                let _ = (Asked::parse(&bytes), is_repair_request(&bytes, &[0; 32]), AncestorHashes::parse(&bytes));
             }
+        }
+
+        #[test]
+        fn hashes_of_ancestors_round_trip(
+            hashes in proptest::collection::vec(any::<(u64, [u8; 32])>(), 0..=ANCESTORS_MAX), nonce: u32
+        ) {
+            let answer = AncestorHashes::Hashes(hashes, nonce);
+            let mut bytes = answer.write();
+            prop_assert_eq!(AncestorHashes::parse(&bytes), Some(answer));
+            bytes.pop();
+            prop_assert_eq!(AncestorHashes::parse(&bytes), None);
         }
     }
 
@@ -279,7 +368,7 @@ mod tests {
         assert_eq!((bytes[140], bytes[144], bytes[152]), (4, 5, 7));
         // A root is 32 bytes, and the signed bytes of a request never are.
         assert!(!is_repair_request(&[8; 32], &[8; 32]));
-        for tag in [0, 6, 11, 12, 14] {
+        for tag in [0, 6, 12, 13, 14] {
             let bytes = [&[tag, 0, 0, 0][..], &[0; 156]].concat();
             assert_eq!(Asked::parse(&bytes), Err(RepairError::Tag(tag.into())));
         }
@@ -294,5 +383,13 @@ mod tests {
         let answer = [&[9; DATA_SHRED_SIZE][..], &7u32.to_le_bytes()].concat();
         assert_eq!(Answer::parse(&answer), Some(Answer::Shred(&[9; DATA_SHRED_SIZE], 7)));
         assert_eq!(Answer::parse(&answer[1..]), None);
+        let bytes = AncestorHashes::Ping(ping).write();
+        assert_eq!((bytes.len(), &bytes[..4]), (PING_DATAGRAM_SIZE, &1u32.to_le_bytes()[..]));
+        assert_eq!(AncestorHashes::parse(&bytes), Some(AncestorHashes::Ping(ping)));
+        assert_eq!(AncestorHashes::parse(&bytes[1..]), None);
+        // More than an answer may have.
+        let count = ANCESTORS_MAX as u64 + 1;
+        let bytes = [&[0; 4][..], &count.to_le_bytes(), &vec![0; count as usize * ANCESTOR_SIZE + 4]].concat();
+        assert_eq!(AncestorHashes::parse(&bytes), None);
     }
 }

@@ -48,7 +48,7 @@ use own::OwnSlots;
 use pings::{Node, Pings};
 use proofs::Proofs;
 use pull::{Budget, Parts};
-use random::Random;
+pub(crate) use random::Random;
 use received::Received;
 use stakes::Stakes;
 use table::Table;

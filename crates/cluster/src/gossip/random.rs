@@ -9,7 +9,7 @@ use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 /// A generator.
-pub(super) struct Random(Box<ChaCha12Rng>);
+pub(crate) struct Random(Box<ChaCha12Rng>);
 
 impl Random {
     pub fn new(seed: [u8; 32]) -> Self {

@@ -15,20 +15,20 @@ use super::client::{Sender, base64_of, fresh_address, signature_of, transfer};
 use super::node::{Node, Rpc, Setup, same, wait_until};
 
 /// A leader that votes, by whose votes followers see whether they have its state.
-fn leader(test: &str) -> (Setup, u16) {
+pub fn leader(test: &str) -> (Setup, u16) {
     let mut setup = Setup::new(test);
     setup.with("consensus.vote", true).with("rpc.status_capacity", 65_536);
     let gossip = setup.in_cluster(None);
     (setup, gossip)
 }
 
-fn follower(test: &str, entrypoint: u16) -> Setup {
+pub fn follower(test: &str, entrypoint: u16) -> Setup {
     let mut setup = Setup::new(test);
     setup.in_cluster(Some(entrypoint));
     setup
 }
 
-fn slot(rpc: Rpc) -> u64 {
+pub fn slot(rpc: Rpc) -> u64 {
     rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().unwrap()
 }
 
@@ -42,14 +42,14 @@ fn landed(rpc: Rpc, signatures: &[Signature]) -> u64 {
 }
 
 /// Waits until a node has executed a slot, and has it on disk.
-fn reaches(node: &Node, wanted: u64) {
+pub fn reaches(node: &Node, wanted: u64) {
     wait_until("the node comes there", || {
         let at = slot(node.rpc());
         if at >= wanted { Ok(()) } else { Err(format!("slot {at} of {wanted}")) }
     });
 }
 
-fn block(rpc: Rpc, slot: u64) -> Value {
+pub fn block(rpc: Rpc, slot: u64) -> Value {
     let options = json!({ "transactionDetails": "signatures", "rewards": false, "commitment": "confirmed" });
     let block = rpc.call("getBlock", json!([slot, options]));
     json!([

@@ -36,6 +36,7 @@ mod terminal;
 mod tune_build;
 mod tune_layout;
 mod tune_machine;
+mod two_blocks;
 mod unwatchable;
 mod validators;
 mod votes;

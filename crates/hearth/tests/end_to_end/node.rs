@@ -107,6 +107,12 @@ impl Setup {
         gossip
     }
 
+    /// Where a node in a cluster takes shreds.
+    pub fn tvu(&self) -> u16 {
+        let port = self.tables["tiles"]["shred"]["shred_listen_port"].as_integer();
+        port.and_then(|port| port.try_into().ok()).expect("it is in a cluster")
+    }
+
     /// Sets a key, given as `layout.affinity`.
     pub fn with(&mut self, path: &str, value: impl Into<toml::Value>) -> &mut Self {
         let (tables, key) = path.rsplit_once('.').map_or(("", path), |(tables, key)| (tables, key));

@@ -248,6 +248,7 @@ fn is_answered(wanted: &Wanted, bytes: &[u8]) -> bool {
         Wanted::Shred { slot, index } => (shred.slot(), shred.index()) == (*slot, *index),
         Wanted::Highest { slot, from } => shred.slot() == *slot && shred.index() >= *from,
         Wanted::Orphan { slot } => shred.slot() <= *slot,
+        Wanted::Ancestors { .. } => false,
     }
 }
 

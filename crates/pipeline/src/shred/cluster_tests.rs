@@ -132,7 +132,7 @@ impl World {
             };
             let outputs = ["shred_sign:0", "shred_store:0", "shred_net:0"];
             let rig = Rig::new(&config, &["net_shred:0", "sign_shred:0"], &outputs);
-            let server = Server::new(key(node), VERSION, store.reader());
+            let server = Server::new(key(node), VERSION, store.reader(), views.clone());
             Peer { rig, store, server, views, key: key(node), is_up: true, contradictions: vec![], _folder: folder }
         };
         Self {

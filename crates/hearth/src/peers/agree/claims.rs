@@ -52,6 +52,13 @@ impl Claims {
         named.into_iter().find(|(_, stake)| 3 * stake > u128::from(stakes.total())).map(|(hash, _)| hash)
     }
 
+    /// Whether more than a third of the stake has voted for this version of a slot, with any hash: they have executed it.
+    pub fn have(&self, slot: u64, block_id: &Hash, stakes: &EpochStakes) -> bool {
+        let votes = self.0.get(&slot).into_iter().flat_map(BTreeMap::values).filter(|voted| voted.block_id == *block_id);
+        let stake = |voted: &Voted| stakes.vote(&voted.account).map_or(0, |vote| u128::from(vote.stake));
+        3 * votes.map(stake).sum::<u128>() > u128::from(stakes.total())
+    }
+
     /// What is rooted is not doubted any more.
     pub fn set_root(&mut self, root: u64) {
         self.0 = self.0.split_off(&(root + 1));
@@ -116,7 +123,12 @@ mod tests {
         assert_eq!(claims.refute(&block(7, 2, 6), &stakes), None);
         claims.froze(&block(7, 2, 6));
         assert!(claims.0.is_empty());
-        claims.note(voted(1, 8, 2, 6));
+        // So many have executed what is dead here, whatever they came to.
+        let versions = [5, 6].map(|block_id| voted(1, 8, 2, block_id));
+        for (version, is_had) in versions.into_iter().zip([false, true]) {
+            claims.note(version);
+            assert_eq!(claims.have(8, &[6; 32], &stakes), is_had);
+        }
         claims.set_root(8);
         assert!(claims.0.is_empty());
     }

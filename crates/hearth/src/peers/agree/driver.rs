@@ -5,7 +5,7 @@
 //! memory  see mod.rs
 //! drops   see mod.rs
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -71,6 +71,10 @@ hearth_tile::counters! {
         duplicate_slots: Counter,
         /// Slots whose block here is not the one that the cluster has, and was dropped.
         dumped_slots: Counter,
+        /// Questions to others for the ancestors of a block that is not executed here, again ones included.
+        asked_ancestors: Counter,
+        /// Answers to them.
+        told_ancestors: Counter,
         /// The newest slot that is executed.
         head_slot: Gauge,
         /// The newest slot that two thirds of the stake have voted for.
@@ -82,6 +86,13 @@ hearth_tile::counters! {
     }
 }
 
+/// A block that cannot be executed.
+struct Dead {
+    /// Its id, where it breaks a rule on the very parent that it was made on.
+    block_id: Option<Hash>,
+    why: String,
+}
+
 /// The thread's state.
 pub struct Driver {
     start: Start,
@@ -89,7 +100,7 @@ pub struct Driver {
     forks: Forks,
     claims: Claims,
     /// Slots whose blocks cannot be executed.
-    dead: BTreeSet<u64>,
+    dead: BTreeMap<u64, Dead>,
     replay: Replay,
     /// What is built on, and since when.
     reset: (u64, Instant),
@@ -147,7 +158,7 @@ impl Driver {
             consensus,
             forks: Forks::new(root),
             claims: Claims::default(),
-            dead: BTreeSet::new(),
+            dead: BTreeMap::new(),
             replay: Replay::new(start.recording.clone()),
             reset: (slot, Instant::now()),
             confirmed: None,
@@ -169,9 +180,9 @@ impl Driver {
     pub fn turn(&mut self) -> Result<bool, AgreeError> {
         self.hear()?;
         let is_making = self.start.maker.as_ref().is_some_and(|maker| maker.lead.making().is_some());
-        let mut work = false;
+        let mut work = self.ask_others();
         if !is_making {
-            work = match self.making {
+            work |= match self.making {
                 Some(slot) => self.own_block(slot)?,
                 None => self.replay_one()?,
             };
@@ -223,6 +234,16 @@ impl Driver {
         Ok(())
     }
 
+    /// Asks others for ancestors, where consensus wants it; whether there was an answer.
+    fn ask_others(&mut self) -> bool {
+        let Start { asker, seen, ledger, .. } = &mut self.start;
+        let chain = asker.turn(&seen.views.newest().repair, ledger);
+        (self.counts.asked_ancestors, self.counts.told_ancestors) = (asker.counters().asked, asker.counters().answers);
+        let Some(chain) = chain else { return false };
+        self.consensus.on_ancestors(&chain);
+        true
+    }
+
     /// Poh has made a slot to its end: its block is as others', once it is on disk.
     fn own_block(&mut self, slot: u64) -> Result<bool, AgreeError> {
         let Start { ledger, reader, .. } = &self.start;
@@ -244,7 +265,7 @@ impl Driver {
         let Some(info) = self.next() else { return Ok(false) };
         let Some(block) = self.start.reader.block(info.slot).map_err(ReplayError::from)? else { return Ok(false) };
         if !self.is_chained(&info)? {
-            self.died(info.slot, &"its first set is chained to another block than the parent here");
+            self.died(info.slot, None, &"its first set is chained to another block than the parent here");
             return Ok(true);
         }
         self.go_to(info.parent_slot)?;
@@ -263,7 +284,8 @@ impl Driver {
             Err(why) => {
                 // The slot may have begun.
                 ledger.rewind(info.parent_slot)?;
-                self.died(info.slot, &why);
+                self.died(info.slot, Some(block.block_id), &why);
+                self.is_not_refuted(info.slot)?;
             }
         }
         Ok(true)
@@ -274,7 +296,7 @@ impl Driver {
         let head = self.start.ledger.recent_blocks(1)[0].slot;
         let root = self.consensus.root().slot;
         let is_open = |info: &SlotInfo| {
-            let is_new = self.forks.get(info.slot).is_none() && !self.dead.contains(&info.slot);
+            let is_new = self.forks.get(info.slot).is_none() && !self.dead.contains_key(&info.slot);
             info.whole && is_new && self.forks.get(info.parent_slot).is_some()
         };
         let found = self.start.reader.slots(root + 1.., LOOKED_AT);
@@ -297,10 +319,10 @@ impl Driver {
         Ok(is_chained)
     }
 
-    fn died(&mut self, slot: u64, why: &dyn std::fmt::Display) {
+    fn died(&mut self, slot: u64, block_id: Option<Hash>, why: &dyn std::fmt::Display) {
         note(format_args!("the block of slot {slot} is not executed: {why}"));
         self.counts.dead_blocks += 1;
-        self.dead.insert(slot);
+        self.dead.insert(slot, Dead { block_id, why: why.to_string() });
         // The only error is that its slot is rooted meanwhile.
         let _ = self.consensus.on_dead(slot);
     }
@@ -357,8 +379,13 @@ impl Driver {
     }
 
     /// # Errors
-    /// Others have come to another hash than this node for the block of a slot.
+    /// Others have come to another hash than this node for the block of a slot, or to one at all where it is dead here.
     fn is_not_refuted(&self, slot: u64) -> Result<(), AgreeError> {
+        if let Some(Dead { block_id: Some(block_id), why }) = self.dead.get(&slot)
+            && self.stakes_at(slot).is_some_and(|stakes| self.claims.have(slot, block_id, &stakes))
+        {
+            return Err(AgreeError::Dead { slot, why: why.clone() });
+        }
         let refuted = self.forks.get(slot).zip(self.stakes_at(slot)).and_then(|(ours, stakes)| {
             let theirs = self.claims.refute(ours, &stakes)?;
             Some(self.mismatch(slot, theirs, ours.id.hash))
@@ -421,6 +448,7 @@ impl Driver {
             Action::Reset(id) => self.build_on(id),
             Action::Root(rooted) => self.root(&rooted)?,
             Action::Confirmed(id) => {
+                self.start.seen.views.confirmed.push(id);
                 self.confirmed = Some(id);
                 self.tell_confirmed();
             }
@@ -436,7 +464,10 @@ impl Driver {
             }
             Action::Dump { slot, .. } => self.dump(slot)?,
             Action::AskAncestors(slot) => {
-                note(format_args!("the cluster has a block for slot {slot} that is not executed here"));
+                note(format_args!(
+                    "the cluster has a block for slot {slot} that is not executed here: asking which ones it is built on"
+                ));
+                self.start.asker.ask(slot);
             }
             Action::Rebroadcast(slot) => {
                 self.counts.unseen_blocks += 1;
@@ -497,6 +528,7 @@ impl Driver {
         let epoch = self.start.ledger.epoch_schedule().epoch(root.slot);
         self.epochs = self.epochs.split_off(&epoch);
         self.start.seen.talk.set_root(root.slot);
+        self.start.asker.set_root(root.slot);
         self.counts.root_slot = root.slot;
         self.tell_final();
         Ok(())
@@ -528,7 +560,7 @@ impl Driver {
                 self.start.ledger.rewind(parent)?;
             }
         }
-        self.dead = self.dead.iter().copied().filter(|dead| *dead < slot).collect();
+        self.dead.split_off(&slot);
         // Which of the other versions has the bank hash that is wanted is known when it is executed.
         self.start.seen.views.reports.dump(Dump { slot, wanted: None });
         Ok(())
@@ -540,7 +572,7 @@ struct View<'a> {
     node: &'a Pubkey,
     ledger: &'a Ledger,
     reader: &'a Reader,
-    dead: &'a BTreeSet<u64>,
+    dead: &'a BTreeMap<u64, Dead>,
 }
 
 impl LeaderView for View<'_> {
@@ -555,7 +587,7 @@ impl LeaderView for View<'_> {
     fn has_child(&self, parent: u64, before: u64) -> bool {
         let above = self.reader.slots(parent + 1..before.max(parent + 1), LOOKED_AT);
         let is_own = |slot| leader(self.ledger, slot).as_ref() == Some(self.node);
-        above.iter().any(|info| info.parent_slot == parent && !self.dead.contains(&info.slot) && !is_own(info.slot))
+        above.iter().any(|info| info.parent_slot == parent && !self.dead.contains_key(&info.slot) && !is_own(info.slot))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Agreement: the thread by which a node in a cluster executes blocks, chooses among forks, votes, and takes its turns.
 //!
-//! reads   the block store; votes and slots that gossip heard; the time
+//! reads   the block store; votes and slots that gossip heard; what others say of ancestors; the time
 //! writes  the ledger; votes, to leaders and to gossip; poh's orders; what store is told; `tower.bin` and `root.bin`
 //! memory  100 B for each block above the root; a block; what [`hearth_cluster::consensus`] keeps
 //! drops   votes and slots that are refused, each by its reason: counted
@@ -14,6 +14,7 @@
 //! gossip's votes, slots ─┘   └─► reset, begin: poh     confirmed: store     root: ledger
 //! ```
 
+mod ancestors;
 mod claims;
 mod differs;
 mod driver;
@@ -41,6 +42,7 @@ use hearth_wire::{Hash, Pubkey};
 use super::Words;
 use super::gossip::Seen;
 use crate::replay::ReplayError;
+pub use ancestors::Asker;
 pub use driver::Counts;
 use driver::Driver;
 pub use saved::{SavedError, final_since, root as saved_root};
@@ -81,6 +83,17 @@ pub enum AgreeError {
         /// The first account that differs, if it can be known.
         differs: String,
     },
+    /// What the cluster has executed does not execute here.
+    #[error(
+        "slot {slot}: the cluster has voted for this very block, and here it cannot be executed: {why}. This node's state \
+         is not the cluster's, or its program does otherwise. Keep the ledger folder for whoever looks into it"
+    )]
+    Dead {
+        /// The slot.
+        slot: u64,
+        /// Why it cannot be executed here.
+        why: String,
+    },
     /// A block came to another hash than the first time.
     #[error("slot {0} has come to another bank hash than when it was executed first: the node cannot trust its state")]
     NotTheSame(u64),
@@ -120,6 +133,8 @@ pub struct Start {
     pub maker: Option<Maker>,
     /// Where it votes.
     pub voter: Option<Voter>,
+    /// Who asks others for the ancestors of what cannot be executed here.
+    pub asker: Asker,
     /// Where a history is kept: what it hashes under, and whether it has logs and calls.
     pub recording: Option<(HistoryKey, bool)>,
     /// Whether there are others to begin with, who may be ahead.

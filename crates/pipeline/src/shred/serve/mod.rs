@@ -1,7 +1,7 @@
 //! serve: repair's server: shreds for nodes that lack them.
 //!
-//! reads   requests; the block store
-//! writes  shreds, and pings to who has not shown to be where it says
+//! reads   requests; the block store; which blocks are confirmed
+//! writes  shreds, hashes of confirmed blocks, and pings to who has not shown to be where it says
 //! memory  [`NODES_MAX`] nodes, 150 B each, twice; the shelf's, 34 MiB (shelf.rs)
 //! drops   what is no request, is not for this node, is of another time or has a wrong signature; what there is no
 //!         budget for; nodes that have to make room: each is counted in [`Counts`]
@@ -17,12 +17,14 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use hearth_cluster::gossip::{Bounded, pong_hash};
+use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
 use hearth_ledger::blockstore::Reader;
 use hearth_wire::gossip::Ping;
-use hearth_wire::repair::{self, Asked, Request, Wanted};
+use hearth_wire::repair::{self, AncestorHashes, Asked, Request, Wanted};
 use hearth_wire::{Hash, Pubkey, Signature};
 
 use shelf::Shelf;
@@ -51,6 +53,8 @@ hearth_tile::counters! {
     pub struct Counts {
         /// Shreds that repair's server sent.
         served: Counter,
+        /// Questions for hashes of ancestors that repair's server answered, with none where the slot is not confirmed.
+        served_ancestors: Counter,
         /// Requests for shreds that are not here.
         not_found: Counter,
         /// Datagrams that are no request.
@@ -110,14 +114,15 @@ pub struct Server {
     hosts: Bounded<IpAddr, VecDeque<Node>>,
     pinged: Bounded<Node, (u64, Hash)>,
     shelf: Shelf,
+    views: Arc<Views>,
     sent: Budget,
     /// What became of datagrams.
     pub counts: Counts,
 }
 
 impl Server {
-    /// Serves what `reader` has.
-    pub fn new(key: SigningKey, shred_version: u16, reader: Reader) -> Self {
+    /// Serves what `reader` has, and tells which blocks are confirmed.
+    pub fn new(key: SigningKey, shred_version: u16, reader: Reader, views: Arc<Views>) -> Self {
         Self {
             own: key.public_key(),
             key,
@@ -126,6 +131,7 @@ impl Server {
             hosts: Bounded::new(NODES_MAX),
             pinged: Bounded::new(NODES_MAX),
             shelf: Shelf::new(shred_version, reader, Budget::new(READ_PER_S)),
+            views,
             sent: Budget::new(SENT_PER_S),
             counts: Counts::default(),
         }
@@ -188,12 +194,15 @@ impl Server {
         let age = self.proved.get(&node).map(|at| now.saturating_sub(*at)).filter(|age| *age <= PONG_MS);
         let Some(age) = age else {
             self.counts.unproved += 1;
-            return self.ping(node, now).into_iter().collect();
+            return self.ping(node, &request.wanted, now).into_iter().collect();
         };
-        let mut answers = self.shreds(request, now);
+        let mut answers = match request.wanted {
+            Wanted::Ancestors { slot } => self.confirmed(slot, request.nonce, now).into_iter().collect(),
+            _ => self.shreds(request, now),
+        };
         if age > PONG_MS / 4 {
             // So that it need not be asked when it counts no more.
-            answers.extend(self.ping(node, now));
+            answers.extend(self.ping(node, &request.wanted, now));
         }
         answers
     }
@@ -224,7 +233,17 @@ impl Server {
         answers
     }
 
-    fn ping(&mut self, node: Node, now: u64) -> Option<Vec<u8>> {
+    /// The answer to a question for hashes of ancestors.
+    fn confirmed(&mut self, slot: u64, nonce: u32, now: u64) -> Option<Vec<u8>> {
+        let answer = AncestorHashes::Hashes(self.views.confirmed.ancestors(slot), nonce).write();
+        let is_paid = self.sent.pay(answer.len() as u64, now);
+        let count = if is_paid { &mut self.counts.served_ancestors } else { &mut self.counts.over_budget };
+        *count += 1;
+        is_paid.then_some(answer)
+    }
+
+    /// A ping in the form in which the asker expects one there.
+    fn ping(&mut self, node: Node, wanted: &Wanted, now: u64) -> Option<Vec<u8>> {
         if self.pinged.get(&node).is_some_and(|(at, _)| now < at + PING_MS) {
             return None;
         }
@@ -232,7 +251,11 @@ impl Server {
         let mut token = [0; 32];
         hearth_tile::sys::random::fill(&mut token[..8]);
         self.pinged.set(node, (now, pong_hash(&token)));
-        Some(repair::write_ping(&Ping { from: self.own, token, signature: self.key.sign(&token) }))
+        let ping = Ping { from: self.own, token, signature: self.key.sign(&token) };
+        Some(match wanted {
+            Wanted::Ancestors { .. } => AncestorHashes::Ping(ping).write(),
+            _ => repair::write_ping(&ping),
+        })
     }
 
     fn wanted(&mut self, wanted: &Wanted, now: u64) -> Result<Vec<Vec<u8>>, NoBudget> {
@@ -244,6 +267,7 @@ impl Server {
                 None => None,
             },
             Wanted::Orphan { slot } => return self.ancestors(slot, now),
+            Wanted::Ancestors { .. } => None,
         };
         Ok(found.into_iter().collect())
     }

@@ -75,7 +75,7 @@ impl Asker {
 }
 
 fn server(store: &BlockStore) -> Server {
-    Server::new(SigningKey::from_seed(&[1; 32]), VERSION, store.reader())
+    Server::new(SigningKey::from_seed(&[1; 32]), VERSION, store.reader(), Arc::default())
 }
 
 #[test]
@@ -104,6 +104,33 @@ fn shreds_are_served_as_they_were_made() {
         assert!(ask(nothing).is_empty());
     }
     assert_eq!((server.counts.served, server.counts.not_found), (7, 2));
+}
+
+#[test]
+fn confirmed_blocks_are_told_and_a_ping_has_the_form_that_the_asker_reads() {
+    use hearth_cluster::consensus::BankId;
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = store(folder.path());
+    let mut server = server(&store);
+    for slot in [1, 2, 4] {
+        server.views.confirmed.push(BankId { slot, hash: [slot as u8; 32] });
+    }
+    let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
+    let ask = |server: &mut Server, slot| -> Vec<AncestorHashes> {
+        let request = asker.request(server, Wanted::Ancestors { slot }, 1_000);
+        let answers = server.answer(asker.from, &request, 1_000);
+        answers.iter().map(|answer| AncestorHashes::parse(answer).expect("of its form")).collect()
+    };
+    let [AncestorHashes::Ping(ping)] = ask(&mut server, 4)[..] else { panic!("who has proved nothing is pinged") };
+    let hash = pong_hash(&ping.token);
+    let pong = Pong { from: asker.key.public_key(), hash, signature: asker.key.sign(&hash) };
+    assert!(server.answer(asker.from, &repair::write_pong(&pong), 1_000).is_empty());
+    let told = |slots: &[u64]| {
+        vec![AncestorHashes::Hashes(slots.iter().map(|slot| (*slot, [*slot as u8; 32])).collect(), 77)]
+    };
+    assert_eq!(ask(&mut server, 4), told(&[4, 2, 1]));
+    assert_eq!(ask(&mut server, 3), told(&[]), "it is not confirmed");
+    assert_eq!((server.counts.served_ancestors, server.counts.served, server.counts.not_found), (2, 0, 0));
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! ancestors: asks others which blocks they have below one that cannot be executed here.
+//!
+//! reads   answers, at a socket of its own
+//! writes  questions
+//! memory  what [`Questions`] keeps
+//! drops   what it drops, counted there
+//! source  –
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use hearth_cluster::ancestors::{Counters, Questions};
+use hearth_cluster::consensus::BankId;
+use hearth_cluster::gossip::RepairPeer;
+use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::Ledger;
+use hearth_wire::Pubkey;
+
+use crate::peers::now_ms;
+use crate::peers::socket::{PeerLinks, PeerSocket};
+
+/// Datagrams that are read in a turn.
+const READ_MAX: usize = 64;
+
+/// The questions, and their socket.
+pub struct Asker {
+    questions: Questions,
+    socket: PeerSocket,
+}
+
+impl Asker {
+    /// Asks from any port of `ip`.
+    pub fn open(key: SigningKey, ip: Ipv4Addr, links: &PeerLinks) -> io::Result<Self> {
+        let mut seed = [0; 32];
+        hearth_tile::sys::random::fill(&mut seed);
+        let socket = PeerSocket::bind(SocketAddrV4::new(ip, 0), links)?;
+        Ok(Self { questions: Questions::new(key, seed), socket })
+    }
+
+    /// Asks about a slot until there is an answer, or it is rooted.
+    pub fn ask(&mut self, slot: u64) {
+        self.questions.ask(slot);
+    }
+
+    /// Slots up to this one are of no interest any more.
+    pub fn set_root(&mut self, root: u64) {
+        self.questions.set_root(root);
+    }
+
+    /// What became of questions.
+    pub fn counters(&self) -> Counters {
+        self.questions.counters
+    }
+
+    /// Asks these nodes what is due, and takes what they say: a slot's block and its ancestors, once enough agree.
+    pub fn turn(&mut self, peers: &[RepairPeer], ledger: &Ledger) -> Option<Vec<BankId>> {
+        if self.questions.is_idle() {
+            return None;
+        }
+        for (to, bytes) in self.questions.due(now_ms(), peers) {
+            self.socket.send(&bytes, to);
+        }
+        let mut buffer = [0; 2_048];
+        for _ in 0..READ_MAX {
+            let Ok((size, from)) = self.socket.receive(&mut buffer, Duration::ZERO) else { break };
+            for answer in self.questions.receive(now_ms(), from, &buffer[..size]) {
+                self.socket.send(&answer, from);
+            }
+        }
+        let stakes = |slot| ledger.epoch_stakes(ledger.epoch_schedule().epoch(slot));
+        let of = |slot, node: &Pubkey| {
+            let stakes = stakes(slot);
+            let votes = stakes.iter().flat_map(|stakes| &stakes.votes).filter(|vote| vote.node == *node);
+            votes.map(|vote| vote.stake).sum()
+        };
+        self.questions.agreed(of, |slot| stakes(slot).map_or(0, |stakes| stakes.total()))
+    }
+}

@@ -1,0 +1,77 @@
+//! A leader that makes two blocks for a slot: a node that got the one that the cluster has not, gets the other.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::Path;
+
+use hearth_crypto::ed25519::SigningKey;
+use hearth_pipeline::shred::{FecSet, Shredder, ShredderConfig};
+use hearth_wire::entry::write_entry;
+use serde_json::{Value, json};
+
+use super::follow::{block, follower, leader, reaches, slot};
+use super::node::{Rpc, wait_until};
+
+/// The key of the node whose chain is in a folder.
+fn identity(folder: &Path) -> SigningKey {
+    let text = std::fs::read_to_string(folder.join("identity.json")).expect("a node writes its key there");
+    let bytes: Vec<u8> = serde_json::from_str(&text).expect("64 numbers");
+    SigningKey::from_seed(bytes[..32].try_into().expect("a seed comes first"))
+}
+
+fn shred_version(rpc: Rpc) -> u16 {
+    let nodes: Value = rpc.call("getClusterNodes", json!([]));
+    nodes[0]["shredVersion"].as_u64().expect("a number") as u16
+}
+
+/// The shreds of a block that its leader has signed, and that is built on no block that there is.
+fn other_block(slot: u64, version: u16, leader: &SigningKey) -> Vec<Vec<u8>> {
+    let config = ShredderConfig { version, batch_sets: 1, ..ShredderConfig::default() };
+    let mut shredder = Shredder::new(config, [3; 32]);
+    shredder.begin_slot(slot, slot - 1).unwrap();
+    let mut entry = vec![];
+    write_entry(1, &[4; 32], 0, &[], &mut entry);
+    shredder.push(&entry, 1).unwrap();
+    shredder.end_batch(true);
+    let (mut set, mut shreds) = (FecSet::new(), vec![]);
+    while shredder.next_set(&mut set) {
+        let signature = leader.sign(set.root());
+        set.sign(&signature);
+        shreds.extend(set.shreds().map(<[u8]>::to_vec));
+    }
+    shreds
+}
+
+#[test]
+fn a_node_with_the_other_block_of_a_slot_gets_the_clusters() {
+    let (setup, gossip) = leader("first");
+    let leader = setup.start();
+    let follows = follower("other", gossip);
+    let node = follows.start();
+    reaches(&node, 3);
+    let (key, version) = (identity(&setup.ledger()), shred_version(leader.rpc()));
+    let wrong = slot(leader.rpc()) + 4;
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    for shred in other_block(wrong, version, &key) {
+        socket.send_to(&shred, (Ipv4Addr::LOCALHOST, follows.tvu())).unwrap();
+    }
+    // It has that block whole before its leader makes the true one.
+    wait_until("the other block is dead", || match node.metrics().total("agree_dead_blocks") {
+        0 => Err("it is not".into()),
+        _ => Ok(()),
+    });
+    reaches(&node, wrong + 8);
+    assert_eq!(block(node.rpc(), wrong), block(leader.rpc(), wrong));
+    let here = node.metrics();
+    for counted in ["shred_dropped_equivocation", "agree_duplicate_slots", "agree_dumped_slots", "agree_told_ancestors"]
+    {
+        assert!(here.total(counted) > 0, "{counted}");
+    }
+    assert!(leader.metrics().total("repair_served_ancestors") > 0);
+    // The proof went round: the leader itself has heard that it made two.
+    wait_until("the leader hears of it", || match leader.metrics().total("agree_duplicate_slots") {
+        0 => Err("it has not".into()),
+        _ => Ok(()),
+    });
+    node.stop();
+    leader.stop();
+}
