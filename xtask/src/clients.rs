@@ -157,10 +157,12 @@ pub fn browser_cluster(binary: &Path) -> Result<(), String> {
         process.args(["cluster", command, "--name", &name, "--folder"]).arg(&folder).args(options);
         run::run(&mut process)
     };
-    // Addresses that neither a cluster nor a test has by itself.
-    cluster("up", &["--nodes", "6", "--address", "127.99.0.1"])?;
+    // Addresses that neither a cluster nor a test has by itself, nor what an interrupted run has left.
+    let process = std::process::id();
+    let address = format!("127.99.{}.{}", process / 25 % 256, 1 + process % 25 * 10);
+    cluster("up", &["--nodes", "6", "--address", &address])?;
     let mut script = Command::new("node");
-    script.arg("cluster.mjs").current_dir(&scripts).env("RPC_URL", "http://127.99.0.1:8899");
+    script.arg("cluster.mjs").current_dir(&scripts).env("RPC_URL", format!("http://{address}:8899"));
     script.env("BROWSER", &browser).env("HEARTH", binary).env("HEARTH_FOLDER", &folder).env("PICTURES", &pictures);
     let shown = run::run(&mut script).map_err(|why| format!("{why} (pictures in {})", pictures.display()));
     cluster("down", &[])?;

@@ -205,6 +205,9 @@ pub struct Run {
     /// What goes before it.
     #[command(flatten)]
     pub flags: Flags,
+    /// End when this process, which has started it, does.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub parent: Option<u32>,
 }
 
 /// `hearth why`

@@ -133,7 +133,11 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
         Command::Run(options) => {
             let config::Loaded { mut config, keys, .. } = load_config(&options.config)?;
             options.flags.apply(&mut config)?;
-            Ok(run::run(config, &keys, &options.flags, &StopSignal::install()?, say)?)
+            let stop = StopSignal::install()?;
+            if let Some(parent) = options.parent {
+                stop.set_when_orphaned(parent)?;
+            }
+            Ok(run::run(config, &keys, &options.flags, &stop, say)?)
         }
         Command::Why(options) => Ok(why::run(&named(&options.config, options.name.as_deref())?, &options, say)?),
         Command::Monitor(options) => {

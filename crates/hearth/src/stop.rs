@@ -1,17 +1,17 @@
-//! Ctrl-C and SIGTERM, and the end of a parent, as a flag that loops look at.
+//! Ctrl-C, SIGTERM and a terminal that is closed, and the end of a parent, as a flag that loops look at.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// How often to look for the parent.
 const PARENT_LOOK: Duration = Duration::from_millis(200);
 /// So long an orphan may tidy up.
 const ORPHAN_GRACE: Duration = Duration::from_secs(4);
 
-/// Set by Ctrl-C or SIGTERM.
+/// Set by Ctrl-C, SIGTERM, or SIGHUP where that is not ignored, as `nohup` has it.
 #[derive(Clone, Default)]
 pub struct StopSignal {
     set: Arc<AtomicBool>,
@@ -19,10 +19,11 @@ pub struct StopSignal {
 }
 
 impl StopSignal {
-    /// Takes over both signals. The third one ends the process at once.
+    /// Takes over these signals. The third one ends the process at once.
     pub fn install() -> std::io::Result<Self> {
         let signal = Self::default();
-        for number in [SIGINT, SIGTERM] {
+        let hangs_up = Some(SIGHUP).filter(|_| !is_ignored(SIGHUP));
+        for number in [SIGINT, SIGTERM].into_iter().chain(hangs_up) {
             let (set, presses) = (signal.set.clone(), signal.presses.clone());
             let exit_at = Arc::new(AtomicBool::new(false));
             signal_hook::flag::register_conditional_shutdown(number, 130, exit_at.clone())?;
@@ -68,4 +69,11 @@ impl StopSignal {
     pub fn presses(&self) -> usize {
         self.presses.load(Ordering::Acquire)
     }
+}
+
+/// Whether this process was started with a signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

@@ -149,13 +149,14 @@ pub const LARGER_COST_FACTOR: u64 = 13;
 pub const LARGER_SHREDS: u64 = 1 << 20;
 
 impl BlockLimits {
-    /// The cluster's limits, lifted for measuring where asked. A chain with lifted limits is no
-    /// longer one that the cluster's nodes would follow. The limit on one account stays: it says how
-    /// much must run one after the other.
-    pub fn lifted(larger_max_cost_per_block: bool, larger_shred_limits_per_block: bool) -> Self {
-        let mut limits = Self::default();
+    /// The cluster's limits, with a block of at most `block_cost` compute units, and lifted for measuring where asked. A
+    /// chain with lifted limits is no longer one that the cluster's nodes would follow. The limit on one account stays:
+    /// it says how much must run one after the other.
+    pub fn lifted(block_cost: u64, larger_max_cost_per_block: bool, larger_shred_limits_per_block: bool) -> Self {
+        let default = Self::default();
+        let mut limits = Self { block_cost: block_cost.min(default.block_cost), ..default };
         if larger_max_cost_per_block {
-            limits.block_cost *= LARGER_COST_FACTOR;
+            limits.block_cost = default.block_cost * LARGER_COST_FACTOR;
         }
         if larger_shred_limits_per_block {
             // As many times more. Fewer bytes than shreds can carry, so that both limits hold.
@@ -216,11 +217,13 @@ mod tests {
 
     #[test]
     fn limits_are_lifted_one_by_one() {
-        let plain = BlockLimits::lifted(false, false);
-        assert_eq!(plain, BlockLimits::default());
-        let cost = BlockLimits::lifted(true, false);
+        let cluster = BlockLimits::default();
+        assert_eq!(BlockLimits::lifted(cluster.block_cost, false, false), cluster);
+        let less = BlockLimits { block_cost: 5, ..cluster };
+        assert_eq!([5, u64::MAX].map(|cost| BlockLimits::lifted(cost, false, false)), [less, cluster]);
+        let cost = BlockLimits::lifted(5, true, false);
         assert_eq!((cost.block_cost, cost.shreds), (1_300_000_000, 32_768));
-        let shreds = BlockLimits::lifted(false, true);
+        let shreds = BlockLimits::lifted(cluster.block_cost, false, true);
         assert_eq!((shreds.block_cost, shreds.shreds), (100_000_000, 1_048_576));
         assert_eq!(cost.account_cost, 40_000_000);
     }

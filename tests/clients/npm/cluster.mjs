@@ -7,7 +7,7 @@ import { execFileSync } from 'node:child_process';
 import { isLand } from '../../../crates/serve/src/dashboard/page/land.mjs';
 import { stateOf } from '../../../crates/serve/src/dashboard/page/worldmap.mjs';
 import { run, until, url } from './common.mjs';
-import { DESK, PHONE, fitsItsWidth, nothingWasRefusedNorAskedOutside, page, picture, reachedByTab, sees, text } from './page.mjs';
+import { DESK, PHONE, fitsItsWidth, nothingWasRefusedNorAskedOutside, page, picture, reachedByTab, sees } from './page.mjs';
 
 const { HEARTH, HEARTH_FOLDER } = process.env;
 const REGIONS = ['London', 'New York', 'Frankfurt', 'Singapore'];
@@ -42,24 +42,26 @@ const rowBecomes = (name, what, is) =>
     return found && is(found) ? found : undefined;
   });
 
+const hosts = (state, wanted) => until(`${wanted} on the map: ${state}`, async () => (await page.$$(`#cluster-map-place .host.${state}`)).length === wanted || undefined);
+
 async function itShowsEachNode() {
   await page.goto(`${url}/`);
   await page.waitForSelector('#views:not([hidden])');
   await page.click('#views a[href="#/cluster"]');
-  await sees('6', '#cluster-up');
+  await sees(/^\s*6\b/, '#cluster-up');
   for (const name of REGIONS) await sees(name, '#cluster-map-place');
   await sees('175 ms', '#cluster-map-place');
-  assert.equal((await page.$$('#cluster-map-place .host.serves')).length, 6);
+  // A node may be too slow for one look: that is no fault of the page.
+  await hosts('serves', 6);
   assert.ok((await page.$eval('.land path', (path) => path.getAttribute('d'))).length > 5000);
   for (let number = 1; number <= 6; number++) {
-    const { state } = await rowBecomes(`node-${number}`, 'sends and receives', (found) => found['sent bps'] !== '-' && /[1-9]/.test(found['sent bps']) && /[1-9]/.test(found['received bps']));
-    assert.equal(state, 'up');
+    await rowBecomes(`node-${number}`, 'sends and receives', (found) => found.state === 'up' && /[1-9]/.test(found['sent bps']) && /[1-9]/.test(found['received bps']));
     // One that is about to join sends before it has a slot.
     await rowBecomes(`node-${number}`, 'has a slot', ({ slot }) => /[1-9]/.test(slot));
   }
   // Votes alone leave the leader's shred tile, and followers make no blocks.
   await rowBecomes('node-1', 'makes blocks', (found) => /[1-9]/.test(found['TPS out']));
-  assert.equal((await row('node-2'))['TPS out'], '-');
+  await rowBecomes('node-2', 'makes none', (found) => found.state === 'up' && found['TPS out'] === '-');
   await until('a layer for each host', async () => (await page.$$('#cluster-sent-place .layer')).length === 6 || undefined);
   await sees(/now [\d.]+ [KM]?bps, highest/, '#cluster-sent-place');
   await sees(/nodes execute \d/, '#cluster-left-place');
@@ -80,21 +82,23 @@ async function itFitsAPhone() {
 async function theKeyboardIsEnough() {
   await page.reload();
   await sees('node-6', '#cluster-nodes-place');
-  const reached = await reachedByTab();
-  for (const what of ['Node', 'Cluster', 'query', 'Nodes', 'node-6']) assert.ok(reached.has(what), `${what} of ${[...reached]}`);
+  await until('all that can be reached', async () => {
+    const reached = await reachedByTab();
+    return ['Node', 'Cluster', 'query', 'Nodes', 'node-6'].every((what) => reached.has(what)) || undefined;
+  });
 }
 
 async function aCutAndAnEndAreShown() {
   hearth('partition', 'Singapore');
   await rowBecomes('node-4', 'is cut off', ({ state }) => state === 'cut off from 5');
-  assert.equal((await row('node-1')).state, 'up, without 1');
+  await rowBecomes('node-1', 'lacks one', ({ state }) => state === 'up, without 1');
   await until('the lines to it', async () => (await page.$$('#cluster-map-place .link.cut')).length === 3 || undefined);
   await sees(/Cut: .*Singapore/, '#map-words');
   hearth('kill', 'node-5');
   const { slot } = await rowBecomes('node-5', 'has ended', ({ state }) => state === 'ended');
   assert.equal(slot, '-');
-  assert.equal((await page.$$('#cluster-map-place .host.ended')).length, 1);
-  assert.match(await text('#map-words'), /5 of 6 nodes answer\. node-5 \(New York\): ended\./);
+  await hosts('ended', 1);
+  await sees(/5 of 6 nodes answer\. node-5 \(New York\): ended\./, '#map-words');
   await picture('cluster-cut', { fullPage: true });
   hearth('heal');
   hearth('start', 'node-5');

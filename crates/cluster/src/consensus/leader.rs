@@ -26,6 +26,10 @@ pub trait LeaderView {
     fn leader(&self, slot: u64) -> Option<Pubkey>;
     /// Whether the store has a shred of a slot, or this node has begun its block.
     fn has_shreds(&self, slot: u64) -> bool;
+    /// Whether nothing may be begun now: another block is still being made, or others are known to be ahead.
+    fn is_busy(&self) -> bool {
+        false
+    }
     /// Whether the store knows a slot below `before`, not dead, whose parent is `parent`.
     fn has_child(&self, parent: u64, before: u64) -> bool;
 }

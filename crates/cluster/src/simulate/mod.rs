@@ -3,11 +3,13 @@
 //!
 //! reads   a [`Plan`]: nodes, load, stake, a map, loss and dead nodes
 //! writes  a [`Report`]: how long until who has the block, what nodes send and receive, what is repaired
-//! memory  some 60 B a node and shred that is simulated, for each seed under way
+//! memory  36 B a node and shred that is simulated, for each seed under way, and 16 B a node for each that is told;
+//!         [`MEMORY_MAX`] in all, by that estimate
 //!
 //! A slot is cut into FEC sets as transactions come. Of a slot with many sets only the last ones are simulated: a block
-//! is had when all its sets are, and of those before hardly one comes after them. What nodes had to send before that is
-//! not seen: nodes that would have to send more than they can are told.
+//! is had when all its sets are, and of those before hardly one comes after them. What the leader has still to send of
+//! those before is on its line. What others have is not seen: nodes that have to send more than they can are told, and
+//! times are lower bounds then.
 
 mod calibrate;
 mod engine;
@@ -21,10 +23,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::{io, thread};
 
+use hearth_wire::shred::SHREDS_PER_SET;
 use serde::Serialize;
 
 pub use self::calibrate::{Compared, SHOWN, calibrate};
 use self::engine::{Course, NEVER, Slot};
+use self::queue::Event;
 pub use self::stakes::Stakes;
 pub use self::text::{calibration_text, text};
 pub use self::world::{Link, Region, World, WorldError};
@@ -32,6 +36,14 @@ use crate::turbine::{Cipher, Contact, FANOUT, NodeSet};
 
 /// Nodes at most: they are told by two bytes.
 pub const NODES_MAX: usize = 50_000;
+/// With more children than nodes the tree is no other one.
+const FANOUT_MAX: usize = NODES_MAX;
+/// What a simulation may take, bytes: on a system that has less it would end without a word.
+pub const MEMORY_MAX: u64 = 4 << 30;
+/// For each node and shred, as long as its slot is under way: places in the tree, and a datagram, among others in a
+/// buffer that may be half empty. Of 2,000 nodes and 64 sets, two slots at once, 14 were measured.
+const SHRED_MEMORY: u64 = 4 + 2 * size_of::<Event>() as u64;
+const _: () = assert!(SHRED_MEMORY == 36);
 /// Points of a curve.
 const POINTS: usize = 200;
 
@@ -116,6 +128,8 @@ pub struct Seed {
     pub curve: Vec<[f64; 2]>,
     /// Followers that have more to send than their region's rate: what they send comes later with each slot.
     pub overloaded: usize,
+    /// Whether that is so of the leader. What it has still to send of the slot's earlier sets is in the times.
+    pub leader_overloaded: bool,
     /// Datagrams that were simulated.
     pub datagrams: u64,
 }
@@ -156,10 +170,43 @@ impl Plan {
                 return asked(format!("{name}: {value} is not from {least} to {most}"));
             }
         }
-        if self.fanout == 0 || self.seeds == 0 || self.sets == 0 {
-            return asked("a fanout, a seed and a set are needed, each 1 at least".into());
+        if !(1..=FANOUT_MAX).contains(&self.fanout) {
+            return asked(format!("a fanout of {}: from 1 to {FANOUT_MAX} can be simulated", self.fanout));
+        }
+        if self.seeds == 0 || self.sets == 0 {
+            return asked("a seed and a set are needed, each 1 at least".into());
         }
         Ok(())
+    }
+
+    /// How many slots there is memory for at once.
+    fn at_once(&self) -> Result<usize, PlanError> {
+        let asked = |what: String| Err(PlanError::Asked(what));
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        let nodes = self.nodes as u64;
+        let told = 16 * (nodes + POINTS as u64);
+        // The other half is for slots under way.
+        let seeds_max = MEMORY_MAX / 2 / told;
+        if u64::from(self.seeds) > seeds_max {
+            return asked(format!(
+                "what {} seeds tell of {nodes} nodes takes some {:.1} GiB: ask for {seeds_max} at most (--seeds)",
+                self.seeds,
+                gib(u64::from(self.seeds) * told)
+            ));
+        }
+        let room = MEMORY_MAX - u64::from(self.seeds) * told;
+        let set = nodes * SHREDS_PER_SET as u64 * SHRED_MEMORY;
+        let sets = u64::from(self.simulated(self.sets_of_slot()));
+        match room / (sets * set) {
+            0 => asked(format!(
+                "{sets} sets of {nodes} nodes take some {:.1} GiB of memory, and a simulation takes {:.1} at most: ask \
+                 for {} sets at most (--sets), or fewer nodes",
+                gib(sets * set),
+                gib(MEMORY_MAX),
+                room / set
+            )),
+            slots => Ok(usize::try_from(slots).unwrap_or(usize::MAX)),
+        }
     }
 
     /// Simulates the slots, some at once.
@@ -167,10 +214,13 @@ impl Plan {
     /// # Errors
     /// What cannot be meant so.
     pub fn run(&self) -> Result<Report, PlanError> {
+        // What is asked for is allocated: first it is looked at, and once more when a file has its own number of nodes.
+        self.check()?;
         let stakes = self.stakes.of(self.nodes).map_err(PlanError::Asked)?;
         let plan = Self { nodes: stakes.len(), ..self.clone() };
         plan.check()?;
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(self.seeds as usize);
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores.min(self.seeds as usize).min(plan.at_once()?);
         let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         thread::scope(|scope| {
             for _ in 0..threads {
@@ -216,12 +266,12 @@ impl Plan {
 
     /// The region of each of so many nodes, by weight: each has its part, to the node.
     fn regions(&self, random: &mut fastrand::Rng) -> Vec<usize> {
-        let sum: u32 = self.world.regions.iter().map(|region| region.weight).sum();
+        let sum: u64 = self.world.regions.iter().map(|region| u64::from(region.weight)).sum();
         let mut all = Vec::with_capacity(self.nodes);
         let mut until = 0;
         for (at, region) in self.world.regions.iter().enumerate() {
-            until += region.weight;
-            let end = (self.nodes as f64 * f64::from(until) / f64::from(sum)).round() as usize;
+            until += u64::from(region.weight);
+            let end = (self.nodes as f64 * until as f64 / sum as f64).round() as usize;
             all.resize(end.max(all.len()), at);
         }
         random.shuffle(&mut all);
@@ -295,7 +345,7 @@ impl Plan {
             .collect();
         followers_bps.sort_unstable_by(|a, b| b[0].total_cmp(&a[0]));
         let rate_bps = |node: usize| self.world.regions[slot.regions[node]].rate_gbps * 1e9;
-        let is_overloaded = |node: &&usize| course.sent[**node] as f64 * scale > rate_bps(**node);
+        let is_overloaded = |node: usize| course.sent[node] as f64 * scale > rate_bps(node);
         let needed = followers.len() as f64 * f64::from(slot.simulated) * 32.0;
         Seed {
             seed,
@@ -308,7 +358,8 @@ impl Plan {
             follower_out_bps: middle_and_most(followers_bps.iter().map(|one| one[0])),
             curve: curve(&times, all),
             followers_bps,
-            overloaded: followers.iter().filter(is_overloaded).count(),
+            overloaded: followers.iter().filter(|node| is_overloaded(**node)).count(),
+            leader_overloaded: is_overloaded(slot.leader),
             datagrams: course.datagrams,
         }
     }

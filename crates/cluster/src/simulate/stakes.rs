@@ -7,8 +7,11 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What the first node has of a spread that is made up.
-const FIRST: f64 = 1e15;
+use super::NODES_MAX;
+
+/// What the first node has of a spread that is made up, lamports. The others have no more: the sum has room.
+const FIRST: u64 = 100_000_000_000_000;
+const _: () = assert!(FIRST.checked_mul(NODES_MAX as u64).is_some());
 /// By this power a third of the stake of 2,000 nodes is on the first 19.
 const POWER: f64 = 0.9;
 
@@ -59,11 +62,14 @@ impl Stakes {
     /// The stakes of so many nodes, the greatest first; a file has its own number of them.
     ///
     /// # Errors
-    /// Which line of the file is none.
+    /// Which line of the file is none, or that their sum is none.
     pub fn of(&self, nodes: usize) -> Result<Vec<u64>, String> {
         let mut all: Vec<u64> = match self {
-            Self::Equal => vec![FIRST as u64; nodes],
-            Self::Zipf(power) => (1..=nodes).map(|k| (FIRST / (k as f64).powf(*power)) as u64).collect(),
+            Self::Equal => vec![FIRST; nodes],
+            // Who has none is another kind of node.
+            Self::Zipf(power) => {
+                (1..=nodes).map(|k| (FIRST as f64 / (k as f64).powf(*power)).max(1.0) as u64).collect()
+            }
             Self::File(path) => {
                 let text = std::fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
                 read(&text).map_err(|why| format!("{}: {why}", path.display()))?
@@ -80,7 +86,12 @@ fn read(text: &str) -> Result<Vec<u64>, String> {
         let word = line.split_whitespace().last().unwrap_or_default();
         word.parse::<u64>().map_err(|_| format!("line {}: `{word}` is no stake in lamports", at + 1))
     };
-    lines.map(stake).collect()
+    let all: Vec<u64> = lines.map(stake).collect::<Result<_, _>>()?;
+    match all.iter().try_fold(0u64, |sum, stake| sum.checked_add(*stake)) {
+        Some(0) => Err("nobody has stake".into()),
+        Some(_) => Ok(all),
+        None => Err(format!("the stakes are more than {} lamports in all", u64::MAX)),
+    }
 }
 
 #[cfg(test)]
@@ -89,18 +100,30 @@ mod tests {
 
     #[test]
     fn spreads_are_what_they_are_called() {
-        assert_eq!(Stakes::Equal.of(3), Ok(vec![1_000_000_000_000_000; 3]));
+        assert_eq!(Stakes::Equal.of(3), Ok(vec![100_000_000_000_000; 3]));
         let all = Stakes::default().of(2_000).expect("made up");
         let (sum, first): (u64, u64) = (all.iter().sum(), all[..19].iter().sum());
         assert!((0.32..0.345).contains(&(first as f64 / sum as f64)), "{}", first as f64 / sum as f64);
-        assert_eq!("zipf:1".parse::<Stakes>().expect("fine").of(4).expect("fine")[3], 250_000_000_000_000);
+        assert_eq!("zipf:1".parse::<Stakes>().expect("fine").of(4).expect("fine")[3], 25_000_000_000_000);
         assert_eq!("zipf:x".parse::<Stakes>(), Err("`x` is no power from 0 to 3".into()));
         assert_eq!("stakes.txt".parse(), Ok(Stakes::File("stakes.txt".into())));
+    }
+
+    #[test]
+    fn the_most_nodes_have_stake_each_and_their_sum_has_room() {
+        for spread in [Stakes::Equal, Stakes::Zipf(0.0), Stakes::default(), Stakes::Zipf(3.0)] {
+            let all = spread.of(NODES_MAX).expect("made up");
+            assert!(all.iter().try_fold(0u64, |sum, stake| sum.checked_add(*stake)).is_some(), "{spread}");
+            assert!(all.iter().all(|stake| *stake > 0), "{spread}");
+        }
     }
 
     #[test]
     fn a_file_has_a_stake_in_each_line() {
         assert_eq!(read("# identity stake\nabc 7\n\n9\n"), Ok(vec![7, 9]));
         assert_eq!(read("abc 7\nabc\n"), Err("line 2: `abc` is no stake in lamports".into()));
+        assert_eq!(read("# none\nabc 0\n"), Err("nobody has stake".into()));
+        let much = format!("{}\n1\n", u64::MAX);
+        assert_eq!(read(&much), Err(format!("the stakes are more than {} lamports in all", u64::MAX)));
     }
 }

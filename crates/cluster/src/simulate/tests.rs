@@ -98,6 +98,48 @@ fn a_slow_uplink_makes_blocks_late() {
     assert!(late.0 > soon.0 + 150.0 && late.1 > soon.1, "{late:?} and {soon:?}");
 }
 
+/// The shipped map, with a leader's region of this rate.
+fn slow_leader(rate_gbps: f64) -> World {
+    let mut world = World::shipped().without_loss();
+    world.regions[0].rate_gbps = rate_gbps;
+    world
+}
+
+#[test]
+fn a_leader_that_cannot_send_what_it_has_to_is_late_and_told() {
+    let of = |rate_gbps: f64| {
+        let world = slow_leader(rate_gbps);
+        let plan = Plan { world, seeds: 1, sets: 64, leader: Some(0), ..plan(40, 1e6) };
+        plan.run().expect("simulated")
+    };
+    let late = of(1.0);
+    // 4.45 Gb/s on a line of 1 Gb/s: of 400 ms it takes 1,781 ms, and is begun as the first set is cut.
+    let behind_ms = traffic::set() as f64 * 8.0 * late.sets[0] as f64 / 1e6 - 400.0;
+    assert!((1_380.0..1_382.0).contains(&behind_ms), "{behind_ms}");
+    let found = late.seeds[0].stake_ms[1].expect("reached");
+    assert!((behind_ms..behind_ms + 250.0).contains(&found), "{found}");
+    assert!(late.seeds[0].leader_overloaded);
+    assert!(text(&late).contains("leader") && text(&late).contains("times are lower bounds"), "{}", text(&late));
+    assert_eq!(late.seeds[0].repaired, 0.0, "what the leader has not sent yet is not asked for");
+    let soon = of(25.0);
+    assert!(soon.seeds[0].stake_ms[1] < Some(250.0), "{:?}", soon.seeds[0].stake_ms);
+    assert!(!soon.seeds[0].leader_overloaded);
+}
+
+#[test]
+fn some_of_the_sets_tell_what_all_of_them_do_also_of_a_slow_leader() {
+    // 100,000 transfers a second are 445 Mb/s.
+    for rate_gbps in [0.1, 0.4, 0.5] {
+        let all = Plan { world: slow_leader(rate_gbps), seeds: 1, leader: Some(0), ..plan(30, 100_000.0) };
+        let some = Plan { sets: 40, ..all.clone() };
+        let [all, some] = [all, some].map(|plan| plan.run().expect("simulated").seeds.remove(0));
+        for (all, some) in all.stake_ms.into_iter().zip(some.stake_ms) {
+            let (all, some) = (all.expect("reached"), some.expect("reached"));
+            assert!((some / all - 1.0).abs() < 0.1, "{rate_gbps} Gb/s: {all} of all, {some} of some");
+        }
+    }
+}
+
 #[test]
 fn a_seed_is_a_course() {
     let run = |seed: u64| {
@@ -116,4 +158,47 @@ fn what_cannot_be_meant_is_told() {
     assert_eq!(of(Plan { dead: 1.0, ..plan(10, 1e6) }), "the part of dead nodes: 1 is not from 0 to 0.99");
     let missing = Plan { stakes: Stakes::File("none".into()), ..plan(10, 1e6) };
     assert!(of(missing).starts_with("none: No such file"));
+}
+
+#[test]
+fn what_is_too_much_is_told_before_anything_is_allocated() {
+    let of = |plan: Plan| plan.run().expect_err("no plan").to_string();
+    for stakes in [Stakes::Equal, Stakes::default()] {
+        let many = Plan { stakes, ..plan(usize::MAX, 1e6) };
+        assert_eq!(of(many), format!("{} nodes: from 2 to 50000 can be simulated", usize::MAX));
+    }
+    let wide = Plan { fanout: usize::MAX, ..plan(10, 1e6) };
+    assert_eq!(of(wide), format!("a fanout of {}: from 1 to 50000 can be simulated", usize::MAX));
+    let long = Plan { sets: u16::MAX, tps: 1e9, ..plan(2_000, 1e9) };
+    assert_eq!(
+        of(long),
+        "65535 sets of 2000 nodes take some 281.2 GiB of memory, and a simulation takes 4.0 at most: ask for 932 sets \
+         at most (--sets), or fewer nodes"
+    );
+    let often = Plan { seeds: u32::MAX, ..plan(10, 1e6) };
+    assert_eq!(
+        of(often),
+        "what 4294967295 seeds tell of 10 nodes takes some 13440.0 GiB: ask for 639132 at most (--seeds)"
+    );
+}
+
+#[test]
+fn the_most_sets_that_are_named_have_room_and_fewer_slots_are_simulated_at_once() {
+    let plan = |nodes: usize, sets: u16| Plan { seeds: 4, sets, ..plan(nodes, 1e9) };
+    assert_eq!(plan(2_000, 64).at_once().expect("room"), 14);
+    assert_eq!(plan(2_000, 932).at_once().expect("room"), 1);
+    assert!(plan(2_000, 933).at_once().is_err());
+    assert!(plan(NODES_MAX, 37).at_once().is_ok());
+}
+
+#[test]
+fn what_is_no_number_is_told() {
+    for (name, plan) in [
+        ("transactions a second", plan(10, f64::NAN)),
+        ("milliseconds of a slot", Plan { slot_ms: f64::NAN, ..plan(10, 1e3) }),
+        ("the part of dead nodes", Plan { dead: f64::NAN, ..plan(10, 1e3) }),
+    ] {
+        let why = plan.run().expect_err("no plan").to_string();
+        assert!(why.starts_with(&format!("{name}: NaN is not from")), "{why}");
+    }
 }

@@ -41,11 +41,18 @@ pub fn text(report: &Report) -> String {
     table(&mut out, &heads.map(String::from), &rows.collect::<Vec<_>>());
     let _ = writeln!(
         out,
-        "\nin, out: the median follower; most out: the one that sends most; overloaded: followers that have more to send than \
-         their region's rate, so that with each slot it comes later. Beside shreds the leader sends {:.0} Mb/s by a \
-         model of its answers to those who load it, fitted to two figures.",
+        "\nin, out: the median follower; most out: the one that sends most; overloaded: nodes that have more to send \
+         than their region's rate, so that with each slot it comes later. Beside shreds the leader sends {:.0} Mb/s by \
+         a model of its answers to those who load it, fitted to two figures: that is not on its line.",
         report.leader_other_bps / 1e6
     );
+    if report.seeds.iter().any(|seed| seed.leader_overloaded || seed.overloaded > 0) {
+        let _ = writeln!(
+            out,
+            "Where nodes are overloaded times are lower bounds: the leader's line begins with what the slot's earlier \
+             sets have left on it, those of followers begin empty, and of slots before nothing is left on any."
+        );
+    }
     if simulated < sets {
         let _ = writeln!(
             out,
@@ -70,7 +77,11 @@ fn row(seed: &Seed) -> Vec<String> {
         mbps(seed.follower_in_bps[0]),
         mbps(seed.follower_out_bps[0]),
         mbps(seed.follower_out_bps[1]),
-        seed.overloaded.to_string(),
+        match (seed.leader_overloaded, seed.overloaded) {
+            (true, 0) => "leader".into(),
+            (true, others) => format!("leader, {others}"),
+            (false, others) => others.to_string(),
+        },
     ]
 }
 

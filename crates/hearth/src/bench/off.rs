@@ -3,6 +3,8 @@
 //! reads   the configuration, the options
 //! writes  a line for each, for the summary and the JSON
 
+use hearth_ledger::BlockLimits;
+
 use crate::cli;
 use crate::config::Config;
 
@@ -12,6 +14,9 @@ pub fn switched_off(config: &Config, options: &cli::Bench) -> Vec<String> {
     let mut off = vec![];
     let mut add = |is_off: bool, what: &str| off.extend(is_off.then(|| what.to_owned()));
     add(config.development.genesis.hashes_per_tick == 0, "proof of history hashes at low power (hashes_per_tick = 0)");
+    let (cost, cluster) = (bench.max_cost_per_block, BlockLimits::default().block_cost);
+    let is_less = cost < cluster && !bench.larger_max_cost_per_block;
+    add(is_less, &format!("a block holds {cost} compute units, less than the cluster's {cluster}"));
     add(bench.larger_max_cost_per_block, "the block's compute limit is 13 times the cluster's");
     add(bench.larger_shred_limits_per_block, "the block's shred limit is 32 times the cluster's");
     add(bench.disable_blockstore_from_slot > 0, "blocks are not stored from a slot on");

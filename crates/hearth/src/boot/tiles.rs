@@ -205,7 +205,11 @@ pub fn pack_config(config: &Config) -> pack::Config {
         capacity,
         // As many for each transaction as by default.
         accounts: default.accounts.max(capacity.saturating_mul(default.accounts / default.capacity)),
-        limits: BlockLimits::lifted(bench.larger_max_cost_per_block, bench.larger_shred_limits_per_block),
+        limits: BlockLimits::lifted(
+            bench.max_cost_per_block,
+            bench.larger_max_cost_per_block,
+            bench.larger_shred_limits_per_block,
+        ),
         use_consumed_cus: config.tiles.pack.use_consumed_cus,
         hold_when_full: config.tiles.pack.hold_when_full,
         shortest_slot_ns: config.development.are_slots_on_demand().then_some(SHORTEST_SLOT_NS),

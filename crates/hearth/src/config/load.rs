@@ -17,6 +17,7 @@ use crate::developer::EPOCH_LEAST;
 use crate::ports::Ports;
 
 /// A core that still polls after a minute may as well never sleep.
+const COST_OF_BLOCK: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
 const PARK_AFTER_MICROS_MAX: u64 = 60_000_000;
 
 /// Bytes of a transaction's log that may be kept: about as many as its compute units can write.
@@ -226,6 +227,10 @@ fn problems(config: &Config) -> Vec<Problem> {
     }
     if config.rpc.log_messages_bytes_limit > LOG_BYTES_MAX {
         found.push(("rpc.log_messages_bytes_limit", format!("must be at most {LOG_BYTES_MAX}")));
+    }
+    if !COST_OF_BLOCK.contains(&config.development.bench.max_cost_per_block) {
+        let (least, most) = COST_OF_BLOCK.into_inner();
+        found.push(("development.bench.max_cost_per_block", format!("must be from {least} to {most}, the cluster's")));
     }
     let name_is_plain = config.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     if config.name.is_empty() || !name_is_plain {

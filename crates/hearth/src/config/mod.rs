@@ -421,6 +421,9 @@ tables! {
         pub benchs_tile_count: usize = 0,
         /// Cores of the load's tiles in the order bencho, benchg, benchs, in the form of `layout.affinity`.
         pub affinity: String = "auto".into(),
+        /// Compute units that a block holds at most; the cluster's are 100,000,000. Less makes blocks full on a machine
+        /// that does not come to the cluster's. Where the limit is lifted it does not count.
+        pub max_cost_per_block: u64 = 100_000_000,
         /// Lifts the block's compute limit (to 13 times the cluster's).
         pub larger_max_cost_per_block: bool = false,
         /// Lifts the limits on shreds in a block (to 32 times the cluster's).

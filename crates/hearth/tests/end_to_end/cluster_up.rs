@@ -138,6 +138,11 @@ pub fn blockhash(rpc: Rpc, slot: u64) -> Value {
     rpc.call("getBlock", json!([slot, options]))["blockhash"].clone()
 }
 
+/// The hash of a node's bank: two nodes have one block, and yet another state, where this differs.
+pub fn bank_hash(rpc: Rpc, slot: u64) -> Value {
+    rpc.call("getSlotChanges", json!([slot, { "limit": 1 }]))["bankHash"].clone()
+}
+
 #[test]
 fn four_nodes_are_parted_killed_and_come_to_one_state() {
     let cluster = Cluster::new("up");
@@ -172,6 +177,7 @@ fn four_nodes_are_parted_killed_and_come_to_one_state() {
     cluster.reaches(&[1, 2, 3, 4], newest);
     for node in 1..=4 {
         assert_eq!(blockhash(cluster.rpc(node), newest), blockhash(cluster.rpc(1), newest));
+        assert_eq!(bank_hash(cluster.rpc(node), newest), bank_hash(cluster.rpc(1), newest));
         assert!(
             [0, 99, 150, 299].iter().all(|number| cluster.rpc(node).balance(&fresh_address(9, *number)) == 1_000_000)
         );
@@ -183,6 +189,21 @@ fn four_nodes_are_parted_killed_and_come_to_one_state() {
     );
     let (code, _, said) = cluster.command("up", &[]);
     assert!(code == Some(WRONG_USE) && said.contains("runs; `hearth cluster down --folder"), "{said}");
+    // What a new one cannot be costs the one that is there nothing.
+    cluster.run("kill", &["node-4"]);
+    let (code, _, said) = cluster.command("up", &["--reset", "--validators", "99"]);
+    assert!(code == Some(WRONG_USE) && said.contains("--validators"), "{said}");
+    assert_eq!(cluster.alive(), [true, true, true, false]);
+    for (wanted, why) in [
+        (["--nodes", "5"], "has 4 nodes, 1 validator of them; --reset"),
+        (["--address", "127.0.0.2"], "has its first node at 127."),
+        (["--map", "Cargo.toml"], "has another map"),
+    ] {
+        let (code, _, said) = cluster.command("up", &wanted);
+        assert!(code == Some(WRONG_USE) && said.contains(why), "{said}");
+    }
+    cluster.run("up", &["--nodes", "4", "--address", &first]);
+    assert_eq!(cluster.alive(), [true; 4]);
 
     assert!(cluster.run("down", &[]).contains("4 nodes are stopped"));
     assert_eq!(cluster.alive(), [false; 4]);
@@ -242,9 +263,12 @@ fn the_dashboard_of_each_node_shows_all_of_them() {
     assert_eq!(parts, [&json!(0.0), &json!(1.0), &json!(1.0)]);
     cluster.run("heal", &[]);
     cluster.run("kill", &["node-3"]);
-    let dead = until_shown(&mut seconds, "an end", |second| second["nodes"][2]["state"] == "ended");
+    // The others may be too slow to answer in the very second.
+    let dead = until_shown(&mut seconds, "an end", |second| {
+        second["nodes"][2]["state"] == "ended" && second["nodes"][0]["state"] == "serves"
+    });
     assert!(dead["nodes"][2]["slot"].is_null() && dead["nodes"][2]["sent_bits_per_s"].is_null(), "{dead:#}");
-    assert_eq!((&dead["nodes"][0]["state"], &dead["nodes"][2]["cut_from"]), (&json!("serves"), &json!(0)));
+    assert_eq!(dead["nodes"][2]["cut_from"], 0);
     // The leader's own end, too, as the others show it.
     cluster.run("kill", &["node-1"]);
     until_shown(&mut seconds, "the leader's end", |second| second["nodes"][0]["state"] == "ended");
@@ -271,6 +295,7 @@ fn mistakes_are_told_before_anything_starts() {
         ("up", &["--nodes", "1"][..], "it is not from 2 to"),
         ("up", &["--address", "10.0.0.1"], "are not all loopback"),
         ("up", &["--map", &map], "map.toml"),
+        ("up", &["--nodes", "3", "--validators", "4"], "it is not from 1 to 3"),
     ] {
         let (code, _, said) = cluster.command(command, arguments);
         assert!(code == Some(WRONG_USE) && said.contains(why), "{command} {arguments:?}: {said}");
@@ -281,31 +306,38 @@ fn mistakes_are_told_before_anything_starts() {
     }
 }
 
-/// Ten nodes, in two loads: what each follower executes is what the leader does.
+/// Ten nodes, in two loads: at a block's limits, and twice as much with the limits lifted. What each follower executes
+/// is what the leader does.
 #[test]
 fn ten_nodes_keep_up_with_a_load() {
     let cluster = Cluster::new("demo");
     let (first, json) = (cluster.first.to_string(), cluster.folder.path().join("demo.json"));
-    let (file, page) = (json.display().to_string(), cluster.folder.path().join("demo.html").display().to_string());
-    let rate = ["--rate", "200", "--duration", "10"];
-    let text = cluster.run("demo", &[&["--address", &first, "--json", &file, "--html", &page], &rate[..]].concat());
+    let file = json.display().to_string();
+    let options = ["--rate", "300", "--duration", "20", "--address", &first, "--json", &file];
+    let text = cluster.run("demo", &options);
     assert!(text.contains("9 followers join: Frankfurt, New York, Singapore"), "{text}");
     let told: Value = serde_json::from_slice(&fs::read(json).expect("the report")).expect("JSON");
-    assert!(told["is_same_block"] == true && told["slot"].as_u64() > Some(0), "{told:#}");
+    assert!(told["is_same_state"] == true && told["slot"].as_u64() > Some(0), "{told:#}");
     let nodes = told["nodes"].as_array().expect("a list");
     assert_eq!(nodes.len(), 10);
     for node in nodes {
         assert!(node["alive"] == true && node["resident_bytes"].as_u64() < Some(600_000_000), "{node:#}");
     }
-    for (load, asked) in told["loads"].as_array().expect("two").iter().zip([200.0, 400.0]) {
+    let loads = told["loads"].as_array().expect("two");
+    // The first is as much as blocks take, whatever is sent.
+    let scaled = loads[0]["limits"]["scaled"].as_u64().expect("a block's compute units");
+    assert!((100_000..1_000_000).contains(&scaled) && loads[1]["limits"] == "lifted", "{told:#}");
+    assert_eq!((&loads[0]["asked_txn_per_s"], &loads[1]["asked_txn_per_s"]), (&Value::Null, &json!(600.0)));
+    for (load, wanted) in loads.iter().zip([300.0, 600.0]) {
         let rates: Vec<f64> = load["txn_per_s"].as_array().expect("rates").iter().filter_map(Value::as_f64).collect();
-        assert_eq!(load["asked_txn_per_s"], asked);
-        // One that was behind when the window began is faster than the leader in it; two slots are 8 % of the window.
-        let is_slower = |rate: &f64| rate / rates[0] < 0.9;
+        // A slot more or less is 2 % of the window, and other tests are at work: two of them.
+        let is_slower = |rate: &f64| rate / rates[0] < 0.95;
         assert!(rates.len() == 10 && !rates.iter().any(is_slower), "{rates:?}\n{text}");
-        assert!(load["caught_up_s"].as_f64() < Some(10.0), "{load:#}\n{text}");
-        assert!((rates[0] / asked - 1.0).abs() < 0.1, "{rates:?}\n{text}");
+        assert!(load["caught_up_s"].as_f64().is_some_and(|seconds| seconds < 10.0), "{load:#}\n{text}");
+        assert!((rates[0] / wanted - 1.0).abs() < 0.1, "{rates:?}\n{text}");
     }
+    let page = cluster.place().join("report.html");
+    assert!(text.contains(&format!("report  {}", page.canonicalize().expect("it is there").display())), "{text}");
     assert!(fs::read_to_string(page).expect("the page").contains("<polygon"));
     assert_eq!(cluster.alive(), [false; 10]);
 }

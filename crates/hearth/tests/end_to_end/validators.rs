@@ -126,6 +126,9 @@ fn four_take_turns_and_go_on_without_one() {
     let setups = setups("valid", keys.path());
     let mut nodes: Vec<Node> = setups.iter().map(Setup::start).collect();
     reach(&nodes, "confirmed", 12);
+    // One is killed before it has rooted anything, and comes back.
+    nodes.pop().unwrap().kill();
+    nodes.push(setups[3].start());
     let sent: Vec<Signature> = (0..40).map(|number| send(&nodes[number % NODES], number)).collect();
     landed(&nodes, &sent);
     // Everybody makes blocks, and everybody's votes count.
@@ -172,9 +175,16 @@ fn four_take_turns_and_go_on_without_one() {
     one_lands(&nodes[0], vec![last]);
     reach(&nodes, "finalized", confirmed[0]);
     all_have_the_same(&nodes);
+    // One has lost all but its keys: it gets its own blocks, too, from the others.
+    nodes.pop().unwrap().kill();
+    std::fs::remove_dir_all(setups[3].ledger()).unwrap();
+    nodes.push(setups[3].start());
+    let at = slot(nodes[0].rpc(), "finalized");
+    reach(&nodes, "finalized", at + 4);
+    all_have_the_same(&nodes);
     for node in &nodes {
-        for number in [0, 41] {
-            assert_eq!(node.rpc().balance(&fresh_address(9, number)), 1_000_000);
+        for number in 0..60 {
+            assert_eq!(node.rpc().balance(&fresh_address(9, number)), 1_000_000, "transfer {number}");
         }
         assert!(node.rpc().balance(&fresh_address(9, 60)) >= 1_000_000);
         assert_eq!(node.metrics().total("agree_dumped_slots"), 0);

@@ -68,11 +68,9 @@ impl Lead {
         self.number.fetch_add(1, SeqCst);
     }
 
-    /// Takes a slot back that poh has not begun; false if it has.
+    /// Takes a slot back that poh has not begun; false if it has, or if there is none.
     pub fn retract(&self) -> bool {
-        let mut state = self.state();
-        state.wanted = None;
-        state.making.is_none()
+        self.state().wanted.take().is_some()
     }
 
     /// The slot that is to be made or under way.

@@ -165,7 +165,7 @@ fn what_pack_lets_into_a_block_fits_whatever_its_sizes_and_times() {
 #[test]
 fn the_limits_of_a_block_fit_its_shreds() {
     for larger in [false, true] {
-        let limits = hearth_ledger::BlockLimits::lifted(false, larger);
+        let limits = hearth_ledger::BlockLimits::lifted(u64::MAX, false, larger);
         assert!(limits.entry_bytes <= entry_bytes_within(limits.shreds), "{limits:?}");
     }
 }

@@ -176,6 +176,11 @@ impl Consensus {
         Ok(())
     }
 
+    /// A slot that was to be begun was not, and may be: what was to be built on has changed before.
+    pub fn on_retracted(&mut self, slot: u64) {
+        self.building = self.building.filter(|building| *building != slot);
+    }
+
     /// There are two versions of a slot, by a proof that was checked.
     ///
     /// # Errors

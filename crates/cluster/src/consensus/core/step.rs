@@ -112,7 +112,7 @@ impl Consensus {
 
     /// Begins an own slot whose time has come.
     fn lead(&mut self, tick_height: u64, view: &dyn LeaderView) {
-        let (Some(parent), None) = (self.reset, self.building) else { return };
+        let (Some(parent), None, false) = (self.reset, self.building, view.is_busy()) else { return };
         let Some(bank) = self.banks.get(&parent) else { return };
         let is_own_parent = bank.leader == self.config.node;
         let poh = PohPosition { parent: parent.slot, is_own_parent, tick_height };

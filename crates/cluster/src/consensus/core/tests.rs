@@ -63,6 +63,27 @@ fn started(config: Config, root: u64, tower: Option<Tower>) -> Consensus {
     Consensus::new(config, start, Stakes::new(0, Arc::new(stakes)), tower).expect("fits")
 }
 
+/// The same, while another block is being made.
+struct Busy;
+
+impl LeaderView for Busy {
+    fn leader(&self, slot: u64) -> Option<Pubkey> {
+        View.leader(slot)
+    }
+
+    fn has_shreds(&self, slot: u64) -> bool {
+        View.has_shreds(slot)
+    }
+
+    fn has_child(&self, parent: u64, before: u64) -> bool {
+        View.has_child(parent, before)
+    }
+
+    fn is_busy(&self) -> bool {
+        true
+    }
+}
+
 /// Far from any own turn, unless a tick height is given.
 fn step(consensus: &mut Consensus, now_ms: u64) -> Vec<Action> {
     consensus.step(Clock { now_ms, tick_height: 0 }, &View)
@@ -98,6 +119,18 @@ fn it_votes_with_the_tower_saved_before_and_builds_on_what_it_voted_for() {
     let tower = Tower::restore(saved, &node(0)).expect("its own");
     assert_eq!(tower.last_vote().map(|last| last.id), Some(id(5)));
     assert!(step(&mut consensus, 0).is_empty(), "nothing is new");
+}
+
+#[test]
+fn nothing_begins_while_another_is_made_and_what_was_taken_back_may_begin_again() {
+    let mut consensus = started(config(), 0, None);
+    let clock = Clock { now_ms: 0, tick_height: 0 };
+    assert_eq!(consensus.step(clock, &Busy), [Action::Reset(id(0))]);
+    assert_eq!(step(&mut consensus, 0), [Action::Begin { slot: 1, parent: id(0) }]);
+    consensus.on_retracted(9);
+    assert!(step(&mut consensus, 0).is_empty(), "it is being made");
+    consensus.on_retracted(1);
+    assert_eq!(step(&mut consensus, 0), [Action::Begin { slot: 1, parent: id(0) }]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use hearth_wire::consts::LAMPORTS_PER_SOL;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use super::LocalError;
+use super::{ADDRESS, LocalError, NODES, Up};
 use super::process::Process;
 use crate::config::Config;
 use crate::keys;
@@ -87,12 +87,49 @@ pub struct Plan<'a> {
     pub nodes: usize,
     /// How many of them make blocks and vote, with equal stake: the first ones.
     pub validators: usize,
-    /// The map's file; `None` is the map that is shipped.
-    pub map: Option<&'a Path>,
+    /// The map's text; `None` is the map that is shipped.
+    pub map: Option<String>,
+    /// What it says.
+    pub world: World,
     /// The first node's address; the others have the next ones.
     pub address: Ipv4Addr,
-    /// Whether the limits of a block are lifted.
-    pub lifted: bool,
+}
+
+impl<'a> Plan<'a> {
+    /// What the options want.
+    ///
+    /// # Errors
+    /// No cluster can be like that.
+    pub fn of(options: &'a Up) -> Result<Self, LocalError> {
+        let (nodes, validators) = (options.nodes.unwrap_or(NODES), options.validators.unwrap_or(1));
+        if !(1..=nodes).contains(&validators) {
+            return Err(LocalError::Option(format!("--validators: it is not from 1 to {nodes}, the nodes")));
+        }
+        let address = options.address.unwrap_or(ADDRESS);
+        let last = u32::from(address).checked_add(nodes as u32 - 1).map(Ipv4Addr::from);
+        if !(address.is_loopback() && last.is_some_and(|last| last.is_loopback())) {
+            return Err(LocalError::Option(format!("--address: {address} and the next {nodes} are not all loopback")));
+        }
+        let world = options.map.as_deref().map_or_else(|| Ok(World::shipped()), World::load)?;
+        let read = |path: &PathBuf| {
+            fs::read_to_string(path).map_err(|source| LocalError::Read { path: path.clone(), source })
+        };
+        let map = options.map.as_ref().map(read).transpose()?;
+        Ok(Self { name: &options.which.name, nodes, validators, map, world, address })
+    }
+}
+
+/// What a block holds at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Limits {
+    /// What it does on the cluster.
+    #[default]
+    Cluster,
+    /// So many compute units.
+    Scaled(u64),
+    /// As much as can be.
+    Lifted,
 }
 
 /// A cluster on this machine.
@@ -100,8 +137,9 @@ pub struct Plan<'a> {
 pub struct Cluster {
     /// Its name.
     pub name: String,
-    /// Whether the limits of a block are lifted.
-    pub lifted: bool,
+    /// What a block holds at most.
+    #[serde(default)]
+    pub limits: Limits,
     /// The map's file in the cluster's folder; `None` is the map that is shipped.
     pub map: Option<String>,
     /// Its nodes; the first is the leader.
@@ -120,13 +158,7 @@ const KEYS: [&str; 2] = ["identity.json", "vote.json"];
 impl Cluster {
     /// Writes a new one into `folder`; its nodes do not run yet. `cores` are those that nodes may have.
     pub fn create(folder: &Path, plan: &Plan<'_>, cores: &[usize]) -> Result<Self, LocalError> {
-        let world = plan.map.map_or_else(|| Ok(World::shipped()), World::load)?;
-        let first = u32::from(plan.address);
-        let last = first.checked_add(plan.nodes as u32 - 1).map(Ipv4Addr::from);
-        if !(plan.address.is_loopback() && last.is_some_and(|last| last.is_loopback())) {
-            let (address, count) = (plan.address, plan.nodes);
-            return Err(LocalError::Option(format!("--address: {address} and the next {count} are not all loopback")));
-        }
+        let (world, first) = (&plan.world, u32::from(plan.address));
         let member = |(number, region): (usize, usize)| Member {
             name: format!("node-{}", number + 1),
             role: match number {
@@ -138,14 +170,13 @@ impl Cluster {
             address: Ipv4Addr::from(first + number as u32),
             process: None,
         };
-        let nodes = spread(&world, plan.nodes).into_iter().enumerate().map(member).collect();
+        let nodes = spread(world, plan.nodes).into_iter().enumerate().map(member).collect();
         fs::create_dir_all(folder).map_err(|source| LocalError::Write { path: folder.into(), source })?;
         let folder = fs::canonicalize(folder).map_err(|source| LocalError::Write { path: folder.into(), source })?;
-        let map = plan.map.map(|_| MAP.to_owned());
-        let cluster = Self { name: plan.name.into(), lifted: plan.lifted, map, nodes, folder };
-        if let Some(map) = plan.map {
-            let text = fs::read_to_string(map).map_err(|source| LocalError::Read { path: map.into(), source })?;
-            write(&cluster.folder.join(MAP), &text)?;
+        let map = plan.map.as_ref().map(|_| MAP.to_owned());
+        let cluster = Self { name: plan.name.into(), limits: Limits::Cluster, map, nodes, folder };
+        if let Some(text) = &plan.map {
+            write(&cluster.folder.join(MAP), text)?;
         }
         cluster.cut(vec![])?;
         cluster.configure(cores)?;
@@ -226,6 +257,13 @@ impl Cluster {
         Ok(map.unwrap_or_else(|| Ok(World::shipped()))?)
     }
 
+    /// Whether a file has the map that the cluster has.
+    pub fn is_map(&self, path: &Path) -> Result<bool, LocalError> {
+        let read = |path: &Path| fs::read(path).map_err(|source| LocalError::Read { path: path.into(), source });
+        let (given, own) = (read(path)?, self.map.as_ref().map(|map| read(&self.folder.join(map))).transpose()?);
+        Ok(own.is_some_and(|own| own == given))
+    }
+
     /// Who does not reach whom, as the nodes are told.
     pub fn cuts(&self) -> Result<Vec<Cut>, LocalError> {
         let path = self.folder.join(LINKS);
@@ -284,7 +322,7 @@ impl Cluster {
     /// The keys in which a node differs from the default.
     fn tables(&self, node: &Member, core: usize) -> Table {
         let (mut keys, address) = (Table::new(), node.address.to_string());
-        let (lifted, default) = (self.lifted, Config::default());
+        let (lifted, default) = (self.limits == Limits::Lifted, Config::default());
         let path = |path: PathBuf| Value::from(path.display().to_string());
         let entrypoint = format!("{}:{}", self.leader().address, default.gossip.port);
         let mut set = |key: &str, value: Value| set(&mut keys, key, value);
@@ -311,6 +349,9 @@ impl Cluster {
         set("tiles.quic.regular_transaction_listen_port", i64::from(quic.regular_transaction_listen_port).into());
         set("tiles.quic.quic_transaction_listen_port", i64::from(quic.quic_transaction_listen_port).into());
         set("development.links.file", path(self.folder.join(LINKS)));
+        if let Limits::Scaled(compute_units) = self.limits {
+            set("development.bench.max_cost_per_block", (compute_units as i64).into());
+        }
         set("development.bench.larger_max_cost_per_block", lifted.into());
         set("development.bench.larger_shred_limits_per_block", lifted.into());
         match node.role {
@@ -369,12 +410,17 @@ fn spread(world: &World, nodes: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::local::Which;
     use crate::config;
 
+    fn options(nodes: usize, address: Ipv4Addr) -> Up {
+        let which = Which { name: "test".into(), folder: None };
+        Up { which, nodes: Some(nodes), validators: Some(nodes / 2), map: None, address: Some(address), reset: false }
+    }
+
     fn create(folder: &Path, nodes: usize) -> Cluster {
-        let address = Ipv4Addr::new(127, 3, 0, 1);
-        let plan = Plan { name: "test", nodes, validators: nodes / 2, map: None, address, lifted: false };
-        Cluster::create(folder, &plan, &[0, 1]).unwrap()
+        let options = options(nodes, Ipv4Addr::new(127, 3, 0, 1));
+        Cluster::create(folder, &Plan::of(&options).unwrap(), &[0, 1]).unwrap()
     }
 
     #[test]
@@ -422,11 +468,8 @@ mod tests {
 
     #[test]
     fn addresses_beyond_loopback_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
         for address in [[127, 255, 255, 255], [10, 0, 0, 1]] {
-            let plan =
-                Plan { name: "test", nodes: 2, validators: 1, map: None, address: address.into(), lifted: false };
-            assert!(matches!(Cluster::create(folder.path(), &plan, &[0]), Err(LocalError::Option(_))));
+            assert!(matches!(Plan::of(&options(2, address.into())), Err(LocalError::Option(_))));
         }
     }
 }

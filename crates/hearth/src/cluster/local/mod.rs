@@ -35,6 +35,8 @@ use start::Started;
 
 /// How many nodes there are where nobody says: those of the demonstration.
 pub const NODES: usize = 10;
+/// Where the first one is then.
+pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// Which cluster.
 #[derive(Args)]
@@ -63,9 +65,10 @@ pub struct Up {
     /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore].
     #[arg(long, value_name = "FILE")]
     pub map: Option<PathBuf>,
-    /// The first node's address, a loopback one; the others have the next ones.
-    #[arg(long, value_name = "IP", default_value = "127.0.0.2")]
-    pub address: Ipv4Addr,
+    /// The first node's address, a loopback one; the others have the next ones [default: 127.0.0.2, or that of the
+    /// folder].
+    #[arg(long, value_name = "IP")]
+    pub address: Option<Ipv4Addr>,
     /// Begin anew: delete what is in the cluster's folder.
     #[arg(long)]
     pub reset: bool,
@@ -153,7 +156,10 @@ pub enum LocalError {
         source: io::Error,
     },
     /// Somebody else is where a node would serve.
-    #[error("{node} cannot serve at {address}, the port is in use: by another cluster? (--address names others)")]
+    #[error(
+        "{node} cannot serve at {address}, the port is in use: by another cluster? (--address names others; with --reset \
+         where this cluster has begun)"
+    )]
     Taken {
         /// Which.
         node: String,
@@ -178,6 +184,17 @@ pub enum LocalError {
         /// The last that it said.
         said: String,
     },
+    /// It runs, and says nothing, or not what it is asked for.
+    #[error("{node} runs and does not answer. {said}")]
+    Mute {
+        /// Which.
+        node: String,
+        /// The last that it said.
+        said: String,
+    },
+    /// One is too far behind for anything to be measured.
+    #[error("{0}: nothing can be measured")]
+    Behind(String),
     /// Ctrl-C.
     #[error("stopped")]
     Stopped,
@@ -249,7 +266,7 @@ pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
     options.which.check()?;
     let _held = options.which.hold()?;
     let stop = StopSignal::install().map_err(LocalError::Signals)?;
-    let mut cluster = prepare(options, false)?;
+    let mut cluster = prepare(options)?;
     start_all(&mut cluster, &stop, say)?;
     say.text(status::table(&cluster, &status::rows(&cluster)));
     let leader = cluster.leader();
@@ -259,52 +276,49 @@ pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
 }
 
 /// The cluster of a folder as the options want it, or a new one.
-pub fn prepare(options: &Up, lifted: bool) -> Result<Cluster, LocalError> {
+pub fn prepare(options: &Up) -> Result<Cluster, LocalError> {
     let folder = options.which.folder();
     let found = Cluster::read(&folder)?;
-    if let Some(found) = &found {
-        if !found.running(true).is_empty() && found.running(false).is_empty() {
-            let folder = folder.display();
-            return Err(LocalError::Option(format!(
-                "the cluster in {folder} runs; `hearth cluster down --folder {folder}` stops it"
-            )));
-        }
-        if options.reset {
-            let mut old = found.clone();
-            old.stop(&old.running(true));
-            empty(&folder).map_err(|source| LocalError::Write { path: folder.clone(), source })?;
-        }
+    if let Some(found) = &found
+        && !found.running(true).is_empty()
+        && found.running(false).is_empty()
+    {
+        let folder = folder.display();
+        return Err(LocalError::Option(format!(
+            "the cluster in {folder} runs; `hearth cluster down --folder {folder}` stops it"
+        )));
     }
-    match found.filter(|_| !options.reset) {
-        Some(found) => {
-            let has = found.nodes.len();
-            let votes = found.nodes.iter().filter(|node| node.role != Role::Follower).count();
-            let is_other = options.nodes.is_some_and(|nodes| nodes != has)
-                || options.validators.is_some_and(|validators| validators != votes);
-            if options.map.is_some() || is_other {
-                return Err(LocalError::Option(format!(
-                    "there is a cluster of {has} nodes, {votes} of them validators, in {}; --reset begins a new one",
-                    folder.display()
-                )));
+    if let Some(found) = found.as_ref().filter(|_| !options.reset) {
+        return match other(found, options)? {
+            None => Ok(found.clone()),
+            Some(why) => {
+                let folder = folder.display();
+                Err(LocalError::Option(format!("the cluster in {folder} has {why}; --reset begins a new one")))
             }
-            Ok(found)
-        }
-        None => {
-            let (nodes, validators) = (options.nodes.unwrap_or(NODES), options.validators.unwrap_or(1));
-            if !(1..=nodes).contains(&validators) {
-                return Err(LocalError::Option(format!("--validators: it is not from 1 to {nodes}, the nodes")));
-            }
-            let plan = Plan {
-                name: &options.which.name,
-                nodes,
-                validators,
-                map: options.map.as_deref(),
-                address: options.address,
-                lifted,
-            };
-            Cluster::create(&folder, &plan, &cores()?)
-        }
+        };
     }
+    // What is wrong with the new one is told before the old one goes, which may have its map.
+    let plan = Plan::of(options)?;
+    if let Some(mut old) = found {
+        old.stop(&old.running(true));
+        empty(&folder).map_err(|source| LocalError::Write { path: folder.clone(), source })?;
+    }
+    Cluster::create(&folder, &plan, &cores()?)
+}
+
+/// What the cluster of a folder has otherwise than it is asked for.
+fn other(found: &Cluster, options: &Up) -> Result<Option<String>, LocalError> {
+    let (nodes, first) = (found.nodes.len(), found.leader().address);
+    let validators = found.nodes.iter().filter(|node| node.role != Role::Follower).count();
+    let is_another = |wanted: Option<usize>, has| wanted.is_some_and(|wanted| wanted != has);
+    Ok(if is_another(options.nodes, nodes) || is_another(options.validators, validators) {
+        Some(format!("{}, {} of them", count(nodes, "node"), count(validators, "validator")))
+    } else if options.address.is_some_and(|wanted| wanted != first) {
+        Some(format!("its first node at {first}"))
+    } else {
+        let is_its = options.map.as_deref().map(|map| found.is_map(map)).transpose()?;
+        (is_its == Some(false)).then(|| "another map".into())
+    })
 }
 
 /// Removes what is in a folder; the folder itself may be held.

@@ -27,13 +27,16 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `hearth run` with a configuration, in a group of its own; what it says goes to `log`.
-    pub fn start(config: &Path, log: &Path) -> io::Result<Self> {
+    /// Starts `hearth run` with a configuration, in a group of its own; what it says goes to `log`. One that is not to
+    /// stay ends when this process does, however that ends.
+    pub fn start(config: &Path, log: &Path, stays: bool) -> io::Result<Self> {
         let log: File = OpenOptions::new().create(true).write(true).truncate(true).open(log)?;
-        let child = Command::new(std::env::current_exe()?)
-            .arg("run")
-            .arg("--config")
-            .arg(config)
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("run").arg("--config").arg(config);
+        if !stays {
+            command.args(["--parent", &std::process::id().to_string()]);
+        }
+        let child = command
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

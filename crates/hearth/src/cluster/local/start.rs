@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::LocalError;
-use super::member::Cluster;
+use super::member::{Cluster, Limits};
 use super::process::Process;
 use crate::node_rpc::Rpc;
 use crate::say::note;
@@ -33,12 +33,19 @@ const LOG_LINES: usize = 12;
 pub struct Started<'a> {
     cluster: &'a mut Cluster,
     numbers: Vec<usize>,
+    /// Whether they go on when this process has ended.
+    stay: bool,
 }
 
 impl<'a> Started<'a> {
     /// None yet.
     pub fn of(cluster: &'a mut Cluster) -> Self {
-        Self { cluster, numbers: vec![] }
+        Self { cluster, numbers: vec![], stay: true }
+    }
+
+    /// Those that are started from now on end with this process, however it ends.
+    pub fn bind(&mut self) {
+        self.stay = false;
     }
 
     /// Starts nodes that do not run, and waits until each serves.
@@ -51,7 +58,7 @@ impl<'a> Started<'a> {
                 return Err(LocalError::Taken { node: node.name.clone(), address: rpc });
             }
             let (config, log) = (self.cluster.config(node), self.cluster.log(node));
-            let process = Process::start(&config, &log);
+            let process = Process::start(&config, &log, self.stay);
             let process = process.map_err(|source| LocalError::Start { node: node.name.clone(), source })?;
             self.cluster.nodes[number].process = Some(process);
             self.numbers.push(number);
@@ -65,11 +72,11 @@ impl<'a> Started<'a> {
         self.cluster
     }
 
-    /// Stops all nodes, and has them start with the limits of a block lifted.
-    pub fn lift(&mut self, cores: &[usize]) -> Result<(), LocalError> {
+    /// Stops all nodes, and has them start with other limits of a block.
+    pub fn limit(&mut self, limits: Limits, cores: &[usize]) -> Result<(), LocalError> {
         let numbers = std::mem::take(&mut self.numbers);
         self.cluster.stop(&numbers);
-        self.cluster.lifted = true;
+        self.cluster.limits = limits;
         self.cluster.configure(cores)?;
         self.cluster.save()
     }

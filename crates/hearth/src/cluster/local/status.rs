@@ -62,7 +62,7 @@ pub struct Row {
     pub alive: bool,
     /// The last slot that it has executed; `null` where it does not answer.
     pub slot: Option<u64>,
-    /// Slots that the leader has and it has not.
+    /// Slots that another node has and it has not.
     pub slots_behind: Option<u64>,
     /// Transactions a second, votes too, in the second of the look.
     pub txn_per_s: Option<f64>,
@@ -81,7 +81,7 @@ pub fn rows(cluster: &Cluster) -> Vec<Row> {
     let before = look();
     std::thread::sleep(WINDOW);
     let after = look();
-    let leader = after.first().copied().flatten();
+    let newest = after.iter().flatten().map(|look| look.slot).max();
     let row = |(number, node): (usize, &Member)| {
         let (before, after) = (before[number], after[number]);
         let process = alive(node);
@@ -94,7 +94,7 @@ pub fn rows(cluster: &Cluster) -> Vec<Row> {
             pid: process.map(|process| process.pid),
             alive: process.is_some(),
             slot: after.map(|look| look.slot),
-            slots_behind: after.zip(leader).map(|(look, leader)| leader.slot.saturating_sub(look.slot)),
+            slots_behind: after.zip(newest).map(|(look, newest)| newest - look.slot),
             txn_per_s: after.zip(before).map(|(after, before)| after.rate_since(&before)),
             resident_bytes: process.and_then(|process| process.resident_bytes()),
         }

@@ -5,7 +5,7 @@
 //! memory  see mod.rs
 //! drops   see mod.rs
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,8 +39,8 @@ const JOIN_FOR: Duration = Duration::from_secs(20);
 const NEAR: u64 = 4;
 /// Blocks of the ledger's line that are looked at: as many as it keeps.
 const LINE: usize = 512;
-/// Slots above the root in which a block to execute is looked for.
-const LOOKED_AT: usize = 4_096;
+/// Slots above the root in which a block to execute is looked for: those of seven hours.
+const LOOKED_AT: usize = 65_536;
 
 hearth_tile::counters! {
     /// What agreement counts.
@@ -71,6 +71,8 @@ hearth_tile::counters! {
         duplicate_slots: Counter,
         /// Slots whose block here is not the one that the cluster has, and was dropped.
         dumped_slots: Counter,
+        /// Votes not sent yet since the disk did not take the tower, and roots that it did not take.
+        unsaved: Counter,
         /// Questions to others for the ancestors of a block that is not executed here, again ones included.
         asked_ancestors: Counter,
         /// Answers to them.
@@ -93,6 +95,16 @@ struct Dead {
     why: String,
 }
 
+/// Where others may be ahead of a node that has just begun: blocks that it made now would be on an old one.
+struct Joins {
+    /// The newest slot of which there was something at the start.
+    known: u64,
+    /// The newest that is executed.
+    executed: u64,
+    /// Until when the node waits for others' blocks before it makes its own.
+    until: Instant,
+}
+
 /// The thread's state.
 pub struct Driver {
     start: Start,
@@ -108,11 +120,17 @@ pub struct Driver {
     confirmed: Option<BankId>,
     /// The newest slot that two thirds have rooted.
     finalized: u64,
-    /// The slot that poh makes.
+    /// The slot that poh makes: the ledger is poh's.
     making: Option<u64>,
-    /// Where others may be ahead: the newest slot of which there was something at the start, and until when the node
-    /// waits for theirs before it makes its own.
-    joins: Option<(u64, Instant)>,
+    /// What consensus wants of the ledger meanwhile.
+    later: VecDeque<Action>,
+    /// Slots above the root that poh was told to make.
+    begun: BTreeSet<u64>,
+    /// The versions of slots that were dropped: the store has them until the shred tile has heard of it.
+    dumped: BTreeMap<u64, Hash>,
+    /// A vote whose tower is not on disk yet, and the tower.
+    unsaved: Option<(TowerVote, Vec<u8>)>,
+    joins: Option<Joins>,
     /// Epochs whose stakes consensus knows.
     epochs: BTreeSet<u64>,
     slot_ns: u128,
@@ -164,8 +182,15 @@ impl Driver {
             confirmed: None,
             finalized: 0,
             making: None,
-            joins: ((start.joins || !is_begin) && have_others_stake(ledger, epoch, &start.node))
-                .then(|| (start.reader.last_slot().map_or(slot, |last| last.max(slot)), Instant::now() + JOIN_FOR)),
+            later: VecDeque::new(),
+            begun: BTreeSet::new(),
+            dumped: BTreeMap::new(),
+            unsaved: None,
+            joins: ((start.joins || !is_begin) && have_others_stake(ledger, epoch, &start.node)).then(|| Joins {
+                known: start.reader.last_slot().map_or(slot, |last| last.max(slot)),
+                executed: slot,
+                until: Instant::now() + JOIN_FOR,
+            }),
             epochs: BTreeSet::from([epoch]),
             slot_ns: u128::from(start.genesis.config().slot_ms) * 1_000_000,
             counts: Counts::default(),
@@ -190,8 +215,10 @@ impl Driver {
         let (bank, since) = self.reset;
         let ticks = since.elapsed().as_nanos() * u128::from(TICKS_PER_SLOT) / self.slot_ns;
         let clock = Clock { now_ms: now_ms(), tick_height: (bank + 1) * TICKS_PER_SLOT + ticks as u64 };
-        let view =
-            View { node: &self.start.node, ledger: &self.start.ledger, reader: &self.start.reader, dead: &self.dead };
+        self.save()?;
+        let is_busy = self.making.is_some() || self.is_joining();
+        let Start { node, ledger, reader, .. } = &self.start;
+        let view = View { node, ledger, reader, dead: &self.dead, begun: &self.begun, is_busy };
         for action in self.consensus.step(clock, &view) {
             work = true;
             self.act(action)?;
@@ -257,7 +284,27 @@ impl Driver {
         let block = ledger.recent_blocks(1)[0];
         debug_assert_eq!((block.slot, block.parent), (slot, info.parent_slot), "nobody else has the ledger meanwhile");
         self.froze(slot, info.parent_slot, block_id)?;
+        while let Some(action) = self.later.pop_front() {
+            self.act(action)?;
+        }
         Ok(true)
+    }
+
+    /// Whether the ledger is consensus': an own slot that poh has not begun is taken back.
+    fn has_ledger(&mut self) -> bool {
+        if let Some(slot) = self.making
+            && self.start.maker.as_ref().is_some_and(|maker| maker.lead.retract())
+        {
+            self.making = None;
+            self.begun.remove(&slot);
+            self.consensus.on_retracted(slot);
+        }
+        self.making.is_none()
+    }
+
+    /// Whether the ledger is at a slot's block or above it.
+    fn is_on_line(&self, slot: u64) -> bool {
+        self.start.ledger.summary(slot).is_some()
     }
 
     /// Executes a block that is whole, if there is one.
@@ -297,7 +344,7 @@ impl Driver {
         let root = self.consensus.root().slot;
         let is_open = |info: &SlotInfo| {
             let is_new = self.forks.get(info.slot).is_none() && !self.dead.contains_key(&info.slot);
-            info.whole && is_new && self.forks.get(info.parent_slot).is_some()
+            info.whole && is_new && self.forks.get(info.parent_slot).is_some() && !self.is_dumped(info.slot)
         };
         let found = self.start.reader.slots(root + 1.., LOOKED_AT);
         let mut open = found.into_iter().filter(is_open);
@@ -306,6 +353,12 @@ impl Driver {
             return Some(first);
         }
         Some(open.find(|info| info.parent_slot == head).unwrap_or(first))
+    }
+
+    /// Whether the store still has the version of a slot that was dropped.
+    fn is_dumped(&self, slot: u64) -> bool {
+        let Some(dumped) = self.dumped.get(&slot) else { return false };
+        self.start.reader.block(slot).ok().flatten().is_none_or(|block| block.block_id == *dumped)
     }
 
     /// Whether a block was made on the version of its parent that was executed here.
@@ -333,12 +386,7 @@ impl Driver {
         ledger.hash_all();
         let frozen = ledger.frozen(slot).expect("the head is hashed");
         let id = BankId { slot, hash: frozen.bank_hash };
-        let schedule = ledger.epoch_schedule();
-        for epoch in [schedule.epoch(slot), schedule.leader_schedule_epoch(slot)] {
-            if let Some(stakes) = epoch_stakes(ledger, epoch).filter(|_| self.epochs.insert(epoch)) {
-                self.consensus.on_epoch(schedule.first_slot(epoch), stakes);
-            }
-        }
+        self.tell_epochs(slot, parent);
         let parent_id = self.forks.get(parent).expect("its parent was executed").id;
         let block = Frozen { id, parent, block_id, blockhash: frozen.blockhash };
         self.forks.add(block);
@@ -351,6 +399,19 @@ impl Driver {
         self.counts.head_slot = slot;
         self.tell_confirmed();
         self.is_not_refuted(slot)
+    }
+
+    /// Tells consensus of stakes that it does not know, and of those that this fork has set anew.
+    fn tell_epochs(&mut self, slot: u64, parent: u64) {
+        let ledger = &self.start.ledger;
+        let schedule = ledger.epoch_schedule();
+        let begins = schedule.epoch(slot) != schedule.epoch(parent);
+        for epoch in [schedule.epoch(slot), schedule.leader_schedule_epoch(slot)] {
+            let is_new = self.epochs.insert(epoch) || begins;
+            if let Some(stakes) = epoch_stakes(ledger, epoch).filter(|_| is_new) {
+                self.consensus.on_epoch(schedule.first_slot(epoch), stakes);
+            }
+        }
     }
 
     /// Holds the votes that are in a block against what came out here.
@@ -430,21 +491,34 @@ impl Driver {
                 agreed.record(slot, done.batches);
             }
             self.counts.executed_again_blocks += 1;
-            if ledger.hash_all().1 != self.forks.get(slot).expect("it is on the path").id.hash {
+            let executed = *self.forks.get(slot).expect("it is on the path");
+            if ledger.hash_all().1 != executed.id.hash {
                 return Err(AgreeError::NotTheSame(slot));
             }
+            self.tell_epochs(slot, executed.parent);
         }
         self.tell_confirmed();
         Ok(())
     }
 
     fn act(&mut self, action: Action) -> Result<(), AgreeError> {
+        let wants_ledger = match &action {
+            Action::Reset(_) | Action::Begin { .. } | Action::Dump { .. } => true,
+            Action::Root(rooted) => rooted.last().is_some_and(|root| !self.is_on_line(root.slot)),
+            _ => false,
+        };
+        if wants_ledger && !self.has_ledger() {
+            self.later.push_back(action);
+            return Ok(());
+        }
         match action {
             Action::Vote { vote, saved } => {
-                saved::save_tower(&self.start.folder, &saved)?;
-                self.vote(&vote);
+                self.unsaved = Some((vote, saved));
+                self.save()?;
             }
-            Action::Refresh(vote) => self.vote(&vote),
+            Action::Refresh(vote) if self.unsaved.is_none() => self.vote(&vote),
+            // What is not on disk yet is sent when it is.
+            Action::Refresh(_) => {}
             Action::Reset(id) => self.build_on(id),
             Action::Root(rooted) => self.root(&rooted)?,
             Action::Confirmed(id) => {
@@ -456,8 +530,6 @@ impl Driver {
                 self.finalized = slot;
                 self.tell_final();
             }
-            // What is told as dead is not made, and the next slot is as good.
-            Action::Begin { slot, .. } if self.is_joining() => drop(self.consensus.on_dead(slot)),
             Action::Begin { slot, parent } => {
                 self.go_to(parent.slot)?;
                 self.begin(slot);
@@ -477,12 +549,29 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether others are ahead of a node that has just begun: blocks that it made now would be on an old one.
+    /// Puts the tower of the newest vote on disk, and sends the vote then. A disk that is full has room later.
+    fn save(&mut self) -> Result<(), AgreeError> {
+        let Some((vote, tower)) = self.unsaved.take() else { return Ok(()) };
+        match saved::save_tower(&self.start.folder, &tower) {
+            Ok(()) => self.vote(&vote),
+            Err(why) if why.is_full() => {
+                self.counts.unsaved += 1;
+                self.unsaved = Some((vote, tower));
+            }
+            Err(why) => return Err(why.into()),
+        }
+        Ok(())
+    }
+
+    /// Whether the node still waits for others' blocks: as long as it has none of them, and while it comes nearer.
     fn is_joining(&mut self) -> bool {
-        let Some((known, until)) = self.joins else { return false };
-        let newest = self.start.reader.last_slot().unwrap_or(known);
-        let is_there = newest > known && self.forks.newest() + NEAR >= newest;
-        if is_there || Instant::now() >= until {
+        let Some(joins) = &mut self.joins else { return false };
+        let (newest, executed) = (self.start.reader.last_slot().unwrap_or(joins.known), self.forks.newest());
+        if executed > std::mem::replace(&mut joins.executed, executed) && newest > joins.known {
+            joins.until = Instant::now() + JOIN_FOR;
+        }
+        let is_there = newest > joins.known && executed + NEAR >= newest;
+        if is_there || Instant::now() >= joins.until {
             self.joins = None;
         }
         self.joins.is_some()
@@ -516,15 +605,26 @@ impl Driver {
         maker.lead.make(slot);
         maker.wake.wake();
         self.making = Some(slot);
+        self.begun.insert(slot);
         self.counts.begun_slots += 1;
     }
 
     fn root(&mut self, rooted: &[BankId]) -> Result<(), AgreeError> {
         let Some(root) = rooted.last() else { return Ok(()) };
-        saved::save_root(&self.start.folder, *root)?;
+        // From another fork it could not get there any more.
+        if !self.is_on_line(root.slot) {
+            self.go_to(root.slot)?;
+        }
+        match saved::save_root(&self.start.folder, *root) {
+            Err(why) if !why.is_full() => return Err(why.into()),
+            // An older one is as good, and the next is soon.
+            saved => self.counts.unsaved += u64::from(saved.is_err()),
+        }
         self.forks.set_root(root.slot);
         self.claims.set_root(root.slot);
         self.dead = self.dead.split_off(&root.slot);
+        self.dumped = self.dumped.split_off(&root.slot);
+        self.begun = self.begun.split_off(&root.slot);
         let epoch = self.start.ledger.epoch_schedule().epoch(root.slot);
         self.epochs = self.epochs.split_off(&epoch);
         self.start.seen.talk.set_root(root.slot);
@@ -553,6 +653,11 @@ impl Driver {
     fn dump(&mut self, slot: u64) -> Result<(), AgreeError> {
         note(format_args!("slot {slot} has another block in the cluster than here: this one is dropped"));
         self.counts.dumped_slots += 1;
+        let known = self.forks.get(slot).map(|block| block.block_id);
+        let stored = || self.start.reader.block(slot).ok().flatten().map(|block| block.block_id);
+        if let Some(block_id) = known.or_else(stored) {
+            self.dumped.insert(slot, block_id);
+        }
         if let Some(parent) = self.forks.get(slot).map(|block| block.parent) {
             let head = self.start.ledger.recent_blocks(1)[0].slot;
             let gone = self.forks.dump(slot);
@@ -573,6 +678,8 @@ struct View<'a> {
     ledger: &'a Ledger,
     reader: &'a Reader,
     dead: &'a BTreeMap<u64, Dead>,
+    begun: &'a BTreeSet<u64>,
+    is_busy: bool,
 }
 
 impl LeaderView for View<'_> {
@@ -581,7 +688,11 @@ impl LeaderView for View<'_> {
     }
 
     fn has_shreds(&self, slot: u64) -> bool {
-        self.reader.slot(slot).is_some()
+        self.reader.slot(slot).is_some() || self.begun.contains(&slot)
+    }
+
+    fn is_busy(&self) -> bool {
+        self.is_busy
     }
 
     fn has_child(&self, parent: u64, before: u64) -> bool {

@@ -47,6 +47,13 @@ pub enum SavedError {
     },
 }
 
+impl SavedError {
+    /// Whether the disk has no room.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == ErrorKind::StorageFull)
+    }
+}
+
 /// The tower in a folder, if there is one.
 ///
 /// # Errors

@@ -7,11 +7,11 @@
 //! A follower executes a block at once, so its count goes up in steps, sometimes of two blocks. A window goes from one
 //! slot's end to another's, the same for all nodes: what lies between is the same blocks, over the time that each took.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use hearth_monitor::{Seconds, Watch};
 use serde::Serialize;
-use serde_json::json;
 
 use super::load::Load;
 use crate::cluster::local::LocalError;
@@ -95,6 +95,20 @@ impl Window {
     }
 }
 
+/// Who has not executed in time what the leader had.
+#[derive(Debug)]
+pub struct Behind {
+    node: String,
+    slots: u64,
+}
+
+impl fmt::Display for Behind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, slots } = self;
+        write!(f, "{node} is {slots} slots behind what the leader had {} s ago", PATIENCE.as_secs())
+    }
+}
+
 /// Looks at all nodes.
 pub struct Watcher<'a> {
     cluster: &'a Cluster,
@@ -142,10 +156,12 @@ impl<'a> Watcher<'a> {
             if now.rate_since(&before) > IS_LOADED {
                 return Ok(());
             }
-            if !load.is_alive() || begun.elapsed() > PATIENCE {
-                let log = self.cluster.folder.join("load.log");
-                let said = std::fs::read_to_string(&log).unwrap_or_default();
-                return Err(LocalError::Ended { node: "the load".into(), said: format!("\n{said}") });
+            let said = || std::fs::read_to_string(self.cluster.folder.join("load.log")).unwrap_or_default();
+            if !load.is_alive() {
+                return Err(LocalError::Ended { node: "the load".into(), said: format!("\n{}", said()) });
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(LocalError::Mute { node: "the load".into(), said: format!("\n{}", said()) });
             }
             before = now;
         }
@@ -185,54 +201,45 @@ impl<'a> Watcher<'a> {
         Ok(Edge { slot, looks: found.into_iter().flatten().collect() })
     }
 
+    /// As [`Watcher::catch_up`]; where one does not come to that nothing can be measured.
+    pub fn all_there(&mut self, stop: &StopSignal) -> Result<Look, LocalError> {
+        self.catch_up(stop)?.map_err(|behind| LocalError::Behind(behind.to_string()))
+    }
+
     /// Waits until all followers have executed what the leader had; gives a look at the last of them.
-    pub fn catch_up(&mut self, stop: &StopSignal) -> Result<Look, LocalError> {
+    pub fn catch_up(&mut self, stop: &StopSignal) -> Result<Result<Look, Behind>, LocalError> {
         let leader = self.leader()?;
         let begun = Instant::now();
         loop {
             let looks = self.looks()?;
-            if looks.iter().all(|look| look.slot >= leader.slot) || begun.elapsed() > PATIENCE {
+            let last = looks.iter().enumerate().min_by_key(|(_, look)| look.slot).expect("a cluster has nodes");
+            if last.1.slot >= leader.slot {
                 let at = looks.iter().map(|look| look.at).max().unwrap_or(begun);
                 let least = looks.iter().map(|look| look.transactions).min().unwrap_or(0);
-                return Ok(Look { at, slot: leader.slot, transactions: least.min(leader.transactions) });
+                return Ok(Ok(Look { at, slot: leader.slot, transactions: least.min(leader.transactions) }));
+            }
+            if begun.elapsed() > PATIENCE {
+                let (number, look) = last;
+                let node = self.cluster.nodes[number].name.clone();
+                return Ok(Err(Behind { node, slots: leader.slot - look.slot }));
             }
             wait(LOOK_EVERY * 5, stop)?;
         }
     }
 }
 
-/// The newest slot that all nodes have, and whether it is the same block everywhere.
-pub fn compare(cluster: &Cluster, stop: &StopSignal) -> Result<(u64, bool), LocalError> {
-    let mut rpcs = cluster.nodes.iter().map(|node| Rpc::at(&node.rpc())).collect::<Result<Vec<_>, _>>()?;
-    let confirmed = || json!([{ "commitment": "confirmed" }]);
-    let mut slots = vec![];
-    for (number, rpc) in rpcs.iter_mut().enumerate() {
-        let slot = rpc.call("getSlot", confirmed()).ok().and_then(|slot| slot.as_u64());
-        slots.push(slot.ok_or_else(|| gone(cluster, number))?);
+/// Why a node says nothing.
+pub fn gone(cluster: &Cluster, number: usize) -> LocalError {
+    let node = &cluster.nodes[number];
+    let (name, said) = (node.name.clone(), cluster.last_words(number));
+    match node.process.is_some_and(|process| process.is_alive()) {
+        true => LocalError::Mute { node: name, said },
+        false => LocalError::Ended { node: name, said },
     }
-    let slot = slots.into_iter().min().unwrap_or(0);
-    let options = json!({ "transactionDetails": "none", "rewards": false, "commitment": "confirmed" });
-    let mut blocks = vec![];
-    for (number, rpc) in rpcs.iter_mut().enumerate() {
-        let begun = Instant::now();
-        let block = loop {
-            // A history may be a moment behind the chain.
-            match rpc.call("getBlock", json!([slot, options])) {
-                Ok(block) if block["blockhash"].is_string() => break block["blockhash"].clone(),
-                _ if begun.elapsed() > PATIENCE => return Err(gone(cluster, number)),
-                _ => wait(LOOK_EVERY * 10, stop)?,
-            }
-        };
-        blocks.push(block);
-    }
-    Ok((slot, blocks.iter().all(|block| *block == blocks[0])))
 }
 
-fn gone(cluster: &Cluster, number: usize) -> LocalError {
-    LocalError::Ended { node: cluster.nodes[number].name.clone(), said: cluster.last_words(number) }
-}
-
-fn wait(time: Duration, stop: &StopSignal) -> Result<(), LocalError> {
+/// Waits, unless all is to stop.
+pub fn wait(time: Duration, stop: &StopSignal) -> Result<(), LocalError> {
     if stop.is_set() {
         return Err(LocalError::Stopped);
     }

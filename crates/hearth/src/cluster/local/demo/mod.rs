@@ -4,9 +4,10 @@
 //! writes  rates as they are measured, a table, JSON, a page
 //! memory  a line a node and second
 //!
-//! The story: a leader → followers join → what all of them hold together is measured → a load within limits → the
-//! limits are lifted → a load beyond them → whether all came to the same block.
+//! The story: a leader → followers join → what all of them hold together is measured → a load at the limits of a block
+//! → the limits are lifted → a load beyond them → whether all came to the same state.
 
+mod blocks;
 mod load;
 mod measure;
 mod page;
@@ -15,10 +16,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use hearth_ledger::BlockLimits;
 use serde::Serialize;
 use serde_json::json;
 
-use super::member::{Cluster, NODES_MAX, Role};
+use super::member::{Cluster, Limits, NODES_MAX, Role};
 use super::start::Started;
 use super::{LocalError, NODES, Up, Which, cores, nodes, prepare};
 use crate::out::can_be_written;
@@ -27,16 +29,18 @@ use crate::stop::StopSignal;
 use load::Load;
 use measure::{Second, Watcher, Window};
 
-/// Of the rate that all nodes hold: what a load within limits is where the machine does not come to the cluster's.
+/// Of the rate that all nodes hold: what blocks may hold of it where the machine does not come to the cluster's limits.
 const SCALED: f64 = 0.5;
 /// What a load beyond limits is.
 const BEYOND: f64 = 0.9;
 /// The part of the time in which blocks are full at which the cluster's limits are what holds a load.
 const FULL: f64 = 0.2;
-/// A follower keeps up when its rate is the leader's but for this part of it.
+/// A follower keeps up when it falls behind by no more than this part of the leader's rate.
 const SAME: f64 = 0.01;
 /// Seconds before measuring.
 const WARMUP: u64 = 3;
+/// The least rate that is told from votes.
+const RATE_MIN: u64 = 100;
 
 /// `hearth cluster demo`
 #[derive(Args)]
@@ -47,11 +51,12 @@ pub struct Demo {
     /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore].
     #[arg(long, value_name = "FILE")]
     pub map: Option<PathBuf>,
-    /// Seconds of each load that are measured.
-    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(5..=3_600))]
+    /// Seconds of each load that are measured: a slot more or less is 2 % of 20 s.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..=3_600))]
     pub duration: u64,
-    /// Hold the first load at so many transactions a second, instead of what is measured before.
-    #[arg(long, value_name = "TPS", value_parser = clap::value_parser!(u64).range(10..))]
+    /// Limit blocks to so many transactions a second for the first load, instead of by what is measured before, and
+    /// send twice as many for the second.
+    #[arg(long, value_name = "TPS", value_parser = clap::value_parser!(u64).range(RATE_MIN..))]
     pub rate: Option<u64>,
     /// The cluster's name, by which its folder and its nodes' shared memory are named.
     #[arg(long, value_name = "NAME", default_value = "demo")]
@@ -68,7 +73,7 @@ pub struct Demo {
     /// Write the result there as JSON, too.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the result there as a page with charts, too.
+    /// Where to write the result as a page with charts [default: `report.html` in the cluster's folder].
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -90,10 +95,10 @@ pub struct Report {
     pub held_txn_per_s: Option<f64>,
     /// The loads.
     pub loads: Vec<LoadReport>,
-    /// The block that was compared at the end.
+    /// The slot whose banks were compared at the end.
     pub slot: u64,
-    /// Whether all nodes have the same there.
-    pub is_same_block: bool,
+    /// Whether all nodes have the same hash of the bank there.
+    pub is_same_state: bool,
 }
 
 /// A node at the end.
@@ -116,16 +121,18 @@ pub struct NodeReport {
 pub struct LoadReport {
     /// What it was.
     pub what: String,
+    /// What a block held at most.
+    pub limits: Limits,
     /// Transactions a second that were sent; `null` is as many as the leader takes.
     pub asked_txn_per_s: Option<f64>,
     /// Transactions a second of each node in the same window, votes too.
     pub txn_per_s: Vec<f64>,
     /// Seconds of the window.
     pub window_s: f64,
-    /// Whether each follower's rate was the leader's within 1 %.
+    /// Whether no follower fell behind by more than 1 %.
     pub is_kept_up: bool,
-    /// Seconds after the load until all followers had all of it.
-    pub caught_up_s: f64,
+    /// Seconds after the load until all followers had all of it; `null` where some did not come to that.
+    pub caught_up_s: Option<f64>,
     /// Each second.
     pub seconds: Vec<Second>,
 }
@@ -138,8 +145,8 @@ pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> 
     let _held = which.hold()?;
     let stop = StopSignal::install().map_err(LocalError::Signals)?;
     let (nodes, map) = (Some(options.nodes), options.map.clone());
-    let up = Up { which, nodes, validators: None, map, address: options.address, reset: true };
-    let mut cluster = prepare(&up, false)?;
+    let up = Up { which, nodes, validators: None, map, address: Some(options.address), reset: true };
+    let mut cluster = prepare(&up)?;
     let report = tell(&mut cluster, options, &stop, say)?;
     if !options.keep {
         let all: Vec<usize> = (0..cluster.nodes.len()).collect();
@@ -147,7 +154,9 @@ pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> 
         cluster.save()?;
     }
     super::super::write(options.json.as_deref(), || format!("{:#}\n", json!(report)))?;
-    super::super::write(options.html.as_deref(), || page::of(&report))?;
+    let html = options.html.clone().unwrap_or_else(|| cluster.folder.join("report.html"));
+    super::super::write(Some(&html), || page::of(&report))?;
+    say.line(format_args!("report  {}", html.display()));
     Ok(())
 }
 
@@ -155,6 +164,9 @@ pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> 
 fn tell(cluster: &mut Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> Result<Report, LocalError> {
     let followers: Vec<usize> = (1..cluster.nodes.len()).collect();
     let mut started = Started::of(cluster);
+    if !options.keep {
+        started.bind();
+    }
     let begun = Instant::now();
     say.line(format_args!("a leader in {}", started.cluster().leader().region));
     started.start(&[0], stop)?;
@@ -167,18 +179,22 @@ fn tell(cluster: &mut Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> 
     let followers_joined_s = begun.elapsed().as_secs_f64();
     say.line(format_args!("  all serve after {followers_joined_s:.1} s"));
 
-    let (held_txn_per_s, [within, beyond]) = courses(started.cluster(), options, stop, say)?;
-    let within = measured(started.cluster(), within, options, stop, say)?;
-    say.line("the limits of a block are lifted: all nodes start again");
-    started.lift(&cores()?)?;
-    started.start(&[0], stop)?;
-    started.start(&followers, stop)?;
-    let beyond = measured(started.cluster(), beyond, options, stop, say)?;
+    let (held_txn_per_s, courses) = courses(started.cluster(), options, stop, say)?;
+    let mut loads = vec![];
+    for course in courses {
+        if course.limits != started.cluster().limits {
+            say.line(format_args!("{}: all nodes start again", changed(course.limits)));
+            started.limit(course.limits, &cores()?)?;
+            started.start(&[0], stop)?;
+            started.start(&followers, stop)?;
+        }
+        loads.push(measured(started.cluster(), course, options, stop, say)?);
+    }
 
-    let (slot, is_same_block) = measure::compare(started.cluster(), stop)?;
-    let (nodes, cores, loads) = (ends(started.cluster()), cores()?.len(), vec![within, beyond]);
+    let (slot, is_same_state) = blocks::compare(started.cluster(), stop)?;
+    let (nodes, cores) = (ends(started.cluster()), cores()?.len());
     let report =
-        Report { nodes, cores, leader_started_s, followers_joined_s, held_txn_per_s, loads, slot, is_same_block };
+        Report { nodes, cores, leader_started_s, followers_joined_s, held_txn_per_s, loads, slot, is_same_state };
     say.text(text(&report));
     if options.keep {
         say.line(format_args!("the nodes run on; `hearth cluster down --name {}` stops them", options.name));
@@ -187,35 +203,57 @@ fn tell(cluster: &mut Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> 
     Ok(report)
 }
 
-/// What a load is, and how many transactions a second; `None` is as many as the leader takes.
-type Course = (String, Option<f64>);
+/// A load.
+struct Course {
+    /// In words.
+    what: String,
+    limits: Limits,
+    /// Transactions a second; `None` is as many as the leader takes.
+    rate: Option<f64>,
+}
 
-/// What all nodes hold together, where it has to be known, and both loads: within limits and beyond them.
+/// What all nodes hold together, where it has to be known, and both loads: at limits and beyond them.
 fn courses(
     cluster: &Cluster,
     options: &Demo,
     stop: &StopSignal,
     say: &Say,
 ) -> Result<(Option<f64>, [Course; 2]), LocalError> {
+    let scaled = |why: &str, rate: f64| {
+        let compute_units = blocks::cost_of(rate);
+        let of = BlockLimits::default().block_cost;
+        let what = format!("limits scaled to {why}: a block holds {compute_units} compute units, not {of}");
+        Course { what, limits: Limits::Scaled(compute_units), rate: None }
+    };
+    let lifted = |what: &str, rate| Course { what: format!("limits lifted; {what}"), limits: Limits::Lifted, rate };
     if let Some(rate) = options.rate.map(|rate| rate as f64) {
-        let within = "as many transactions a second as were asked for".into();
-        return Ok((None, [(within, Some(rate)), ("limits lifted; twice as many".into(), Some(2.0 * rate))]));
+        let within = scaled(&format!("the {rate:.0} transactions a second that were asked for"), rate);
+        return Ok((None, [within, lifted("twice as many transactions", Some(2.0 * rate))]));
     }
     say.line("what all nodes hold together");
     let (rate, full) = hold(cluster, options, stop, say)?;
     say.line(format_args!("  {rate:.0} transactions a second until the last follower had them"));
     let courses = if full > FULL {
-        let beyond = "limits lifted; as much as the leader takes".into();
-        [("at the cluster's limits of a block".into(), None), (beyond, None)]
+        let within = Course { what: "at the cluster's limits of a block".into(), limits: Limits::Cluster, rate: None };
+        [within, lifted("as much as the leader takes", None)]
     } else {
-        let within = format!(
-            "limits scaled to half of what {} nodes hold on this machine, which does not come to the cluster's",
+        let why = format!(
+            "half of what {} nodes hold on this machine, which does not come to the cluster's",
             cluster.nodes.len()
         );
-        let beyond = "limits lifted; 90 % of what all nodes hold on this machine".into();
-        [(within, Some(rate * SCALED)), (beyond, Some(rate * BEYOND))]
+        let beyond = lifted("90 % of what all nodes hold on this machine", Some(rate * BEYOND));
+        [scaled(&why, rate * SCALED), beyond]
     };
     Ok((Some(rate), courses))
+}
+
+/// That nodes start with other limits, in words.
+fn changed(limits: Limits) -> &'static str {
+    match limits {
+        Limits::Cluster => "a block holds what it does on the cluster",
+        Limits::Scaled(_) => "a block holds less than on the cluster",
+        Limits::Lifted => "the limits of a block are lifted",
+    }
 }
 
 /// The followers' regions, each once.
@@ -231,7 +269,7 @@ fn regions(cluster: &Cluster) -> String {
 fn hold(cluster: &Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> Result<(f64, f64), LocalError> {
     let seconds = (options.duration / 2).clamp(5, 15);
     let mut watcher = Watcher::of(cluster)?;
-    watcher.catch_up(stop)?;
+    watcher.all_there(stop)?;
     let mut load = Load::start(cluster, None, seconds)?;
     watcher.wait_for_load(&mut load, stop)?;
     let before = watcher.leader()?;
@@ -243,7 +281,7 @@ fn hold(cluster: &Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> Resu
         full.push(second.full);
     }
     load.end();
-    let after = watcher.catch_up(stop)?;
+    let after = watcher.all_there(stop)?;
     let rate = after.transactions.saturating_sub(before.transactions) as f64 / (after.at - before.at).as_secs_f64();
     Ok((rate, full.iter().sum::<f64>() / full.len().max(1) as f64))
 }
@@ -251,7 +289,7 @@ fn hold(cluster: &Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> Resu
 /// One load, measured.
 fn measured(
     cluster: &Cluster,
-    (what, rate): Course,
+    Course { what, limits, rate }: Course,
     options: &Demo,
     stop: &StopSignal,
     say: &Say,
@@ -262,7 +300,7 @@ fn measured(
     });
     let mut watcher = Watcher::of(cluster)?;
     // What they lack of before is no part of this load.
-    watcher.catch_up(stop)?;
+    watcher.all_there(stop)?;
     let mut load = Load::start(cluster, rate, WARMUP + options.duration)?;
     watcher.wait_for_load(&mut load, stop)?;
     for _ in 0..WARMUP {
@@ -279,12 +317,19 @@ fn measured(
     let window = Window { begin, end: watcher.edge(stop)? };
     load.end();
     let ended = Instant::now();
-    watcher.catch_up(stop)?;
-    let caught_up_s = ended.elapsed().as_secs_f64();
+    let caught_up_s = match watcher.catch_up(stop)? {
+        Ok(_) => Some(ended.elapsed().as_secs_f64()),
+        Err(behind) => {
+            say.line(format_args!("  {behind}"));
+            None
+        }
+    };
     let txn_per_s = window.rates();
-    let is_kept_up = txn_per_s[1..].iter().all(|rate| (rate / txn_per_s[0] - 1.0).abs() <= SAME);
+    // One that was behind when the window began may be faster.
+    let is_kept_up = txn_per_s[1..].iter().all(|rate| rate / txn_per_s[0] >= 1.0 - SAME);
     let report = LoadReport {
         what,
+        limits,
         asked_txn_per_s: rate,
         window_s: window.seconds(),
         txn_per_s,
@@ -302,12 +347,14 @@ fn summary(load: &LoadReport) -> String {
     let least = followers.clone().copied().fold(f64::INFINITY, f64::min);
     let most = followers.copied().fold(0.0, f64::max);
     format!(
-        "leader {:.0}, followers {least:.0} to {most:.0} transactions a second over {:.1} s: {}; they had all of it \
-         {:.1} s after the load",
+        "leader {:.0}, followers {least:.0} to {most:.0} transactions a second over {:.1} s: {}; {}",
         load.txn_per_s[0],
         load.window_s,
         if load.is_kept_up { "each kept up, within 1 %" } else { "not all kept up within 1 %" },
-        load.caught_up_s
+        match load.caught_up_s {
+            Some(seconds) => format!("they had all of it {seconds:.1} s after the load"),
+            None => "not all had all of it in the end".into(),
+        }
     )
 }
 
@@ -338,8 +385,8 @@ pub fn text(report: &Report) -> String {
     for (number, load) in report.loads.iter().enumerate() {
         text += &format!("load {}: {}: {}\n", number + 1, load.what, summary(load));
     }
-    let block = if report.is_same_block { "all nodes have the same" } else { "nodes differ" };
+    let state = if report.is_same_state { "all nodes have the same bank hash" } else { "bank hashes differ" };
     let alive = report.nodes.iter().all(|node| node.alive);
-    let hashes = if alive { "no bank hash differed: no follower ended" } else { "a node ended; its log says why" };
-    text + &format!("block {}: {block}; {hashes}\n", report.slot)
+    let ended = if alive { "no node ended" } else { "a node ended; its log says why" };
+    text + &format!("slot {}: {state}; {ended}\n", report.slot)
 }

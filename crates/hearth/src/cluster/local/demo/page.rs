@@ -141,7 +141,7 @@ fn shown(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{NodeReport, Role};
+    use super::super::{Limits, NodeReport, Role};
     use super::*;
 
     #[test]
@@ -156,11 +156,12 @@ mod tests {
         };
         let load = |what: &str| LoadReport {
             what: what.into(),
+            limits: Limits::Scaled(1_000_000),
             asked_txn_per_s: None,
             txn_per_s: vec![100.0, 99.5],
             window_s: 2.0,
             is_kept_up: true,
-            caught_up_s: 0.5,
+            caught_up_s: Some(0.5),
             seconds: vec![second(1.0), second(2.0), second(3.0)],
         };
         let node = |name: &str, role| NodeReport {
@@ -178,12 +179,12 @@ mod tests {
             held_txn_per_s: Some(200.0),
             loads: vec![load("one"), load("two")],
             slot: 9,
-            is_same_block: true,
+            is_same_state: true,
         };
         let page = of(&report);
         assert_eq!((page.matches("<polyline").count(), page.matches("<polygon").count()), (4, 8));
         assert!(!page.contains("NaN") && !page.contains("London <b>"), "{page}");
         assert!(page.contains("the demonstration&#39;s") || page.contains("the demonstration's"));
-        assert!(text(&report).contains("block 9: all nodes have the same"));
+        assert!(text(&report).contains("slot 9: all nodes have the same bank hash; no node ended"));
     }
 }

@@ -193,11 +193,13 @@ mod tests {
 
     use super::*;
     use crate::cluster::local::member::Plan;
+    use crate::cluster::local::{Up, Which};
 
     fn four(folder: &std::path::Path) -> Cluster {
-        let address = Ipv4Addr::new(127, 3, 0, 1);
-        let plan = Plan { name: "test", nodes: 4, validators: 2, map: None, address, lifted: false };
-        Cluster::create(folder, &plan, &[0]).unwrap()
+        let which = Which { name: "test".into(), folder: None };
+        let address = Some(Ipv4Addr::new(127, 3, 0, 1));
+        let up = Up { which, nodes: Some(4), validators: Some(2), map: None, address, reset: false };
+        Cluster::create(folder, &Plan::of(&up).unwrap(), &[0]).unwrap()
     }
 
     #[test]
