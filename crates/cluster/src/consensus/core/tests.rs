@@ -124,13 +124,13 @@ fn it_votes_with_the_tower_saved_before_and_builds_on_what_it_voted_for() {
 #[test]
 fn nothing_begins_while_another_is_made_and_what_was_taken_back_may_begin_again() {
     let mut consensus = started(config(), 0, None);
-    let clock = Clock { now_ms: 0, tick_height: 0 };
+    let clock = Clock { now_ms: 0, tick_height: TICKS_PER_SLOT };
     assert_eq!(consensus.step(clock, &Busy), [Action::Reset(id(0))]);
-    assert_eq!(step(&mut consensus, 0), [Action::Begin { slot: 1, parent: id(0) }]);
+    assert_eq!(consensus.step(clock, &View), [Action::Begin { slot: 1, parent: id(0) }]);
     consensus.on_retracted(9);
-    assert!(step(&mut consensus, 0).is_empty(), "it is being made");
+    assert!(consensus.step(clock, &View).is_empty(), "it is being made");
     consensus.on_retracted(1);
-    assert_eq!(step(&mut consensus, 0), [Action::Begin { slot: 1, parent: id(0) }]);
+    assert_eq!(consensus.step(clock, &View), [Action::Begin { slot: 1, parent: id(0) }]);
 }
 
 #[test]

@@ -37,8 +37,6 @@ use crate::say::note;
 const JOIN_FOR: Duration = Duration::from_secs(20);
 /// A node is with the others when it has executed all but this many slots of those that come.
 const NEAR: u64 = 4;
-/// Blocks of the ledger's line that are looked at: as many as it keeps.
-const LINE: usize = 512;
 /// Slots above the root in which a block to execute is looked for: those of seven hours.
 const LOOKED_AT: usize = 65_536;
 
@@ -386,7 +384,7 @@ impl Driver {
         ledger.hash_all();
         let frozen = ledger.frozen(slot).expect("the head is hashed");
         let id = BankId { slot, hash: frozen.bank_hash };
-        self.tell_epochs(slot, parent);
+        tell_epochs(ledger, (slot, parent), &mut self.epochs, &mut self.consensus);
         let parent_id = self.forks.get(parent).expect("its parent was executed").id;
         let block = Frozen { id, parent, block_id, blockhash: frozen.blockhash };
         self.forks.add(block);
@@ -399,19 +397,6 @@ impl Driver {
         self.counts.head_slot = slot;
         self.tell_confirmed();
         self.is_not_refuted(slot)
-    }
-
-    /// Tells consensus of stakes that it does not know, and of those that this fork has set anew.
-    fn tell_epochs(&mut self, slot: u64, parent: u64) {
-        let ledger = &self.start.ledger;
-        let schedule = ledger.epoch_schedule();
-        let begins = schedule.epoch(slot) != schedule.epoch(parent);
-        for epoch in [schedule.epoch(slot), schedule.leader_schedule_epoch(slot)] {
-            let is_new = self.epochs.insert(epoch) || begins;
-            if let Some(stakes) = epoch_stakes(ledger, epoch).filter(|_| is_new) {
-                self.consensus.on_epoch(schedule.first_slot(epoch), stakes);
-            }
-        }
     }
 
     /// Holds the votes that are in a block against what came out here.
@@ -474,11 +459,10 @@ impl Driver {
     /// Takes the ledger to a block that was executed before.
     fn go_to(&mut self, slot: u64) -> Result<(), AgreeError> {
         let Start { ledger, genesis, reader, agreed, .. } = &self.start;
-        let blocks = ledger.recent_blocks(LINE);
-        if blocks[0].slot == slot && ledger.working_bank().is_none() {
+        if ledger.recent_blocks(1)[0].slot == slot && ledger.working_bank().is_none() {
             return Ok(());
         }
-        let line = blocks.iter().map(|block| block.slot).collect();
+        let line = ledger.line_from(0).into_iter().collect();
         let (back, path) = self.forks.path(&line, slot).expect("executed blocks hang together above the root");
         ledger.rewind(back)?;
         self.counts.forks_left += 1;
@@ -495,7 +479,7 @@ impl Driver {
             if ledger.hash_all().1 != executed.id.hash {
                 return Err(AgreeError::NotTheSame(slot));
             }
-            self.tell_epochs(slot, executed.parent);
+            tell_epochs(ledger, (slot, executed.parent), &mut self.epochs, &mut self.consensus);
         }
         self.tell_confirmed();
         Ok(())
@@ -642,7 +626,7 @@ impl Driver {
     /// Tells store what is confirmed, once the ledger is on its line.
     fn tell_confirmed(&mut self) {
         let Some(id) = self.confirmed.filter(|id| self.forks.has(id)) else { return };
-        if self.start.ledger.recent_blocks(LINE).iter().any(|block| block.slot == id.slot) {
+        if self.is_on_line(id.slot) {
             self.start.agreed.confirm(id.slot);
             self.counts.confirmed_slot = id.slot;
             self.confirmed = None;
@@ -705,9 +689,9 @@ impl LeaderView for View<'_> {
 /// Slots of the blocks below the ledger's last one, that of `slot`: down to the tower's root where the sysvar that
 /// lists them goes back so far; a snapshot may be of much later.
 fn ancestors(ledger: &Ledger, slot: u64, rooted: Option<u64>) -> Vec<u64> {
-    let recent = ledger.recent_blocks(LINE);
-    let oldest = recent.last().map_or(slot, |block| block.slot);
-    let recent = recent.iter().skip(1).map(|block| block.slot);
+    let line = ledger.line_from(0);
+    let oldest = line.first().copied().unwrap_or(slot);
+    let recent = line.into_iter().filter(|below| *below < slot);
     match SlotHistory::of(ledger).zip(rooted.filter(|root| *root < oldest)) {
         Some((history, root)) => (root..oldest).filter(|slot| history.has(*slot)).chain(recent).collect(),
         None => recent.collect(),
@@ -723,6 +707,23 @@ fn epoch_stakes(ledger: &Ledger, epoch: u64) -> Option<Arc<EpochStakes>> {
     let of =
         |vote: &hearth_ledger::stakes::VoteStake| VoteStake { vote: vote.vote, node: vote.node, stake: vote.stake };
     Some(Arc::new(EpochStakes::new(&stakes.votes.iter().map(of).collect::<Vec<_>>())))
+}
+
+/// Tells consensus of stakes that it does not know, and of those that this fork has set anew, by a block and its parent.
+fn tell_epochs(
+    ledger: &Ledger,
+    (slot, parent): (u64, u64),
+    known: &mut BTreeSet<u64>,
+    consensus: &mut Consensus,
+) {
+    let schedule = ledger.epoch_schedule();
+    let begins = schedule.epoch(slot) != schedule.epoch(parent);
+    for epoch in [schedule.epoch(slot), schedule.leader_schedule_epoch(slot)] {
+        let is_new = known.insert(epoch) || begins;
+        if let Some(stakes) = epoch_stakes(ledger, epoch).filter(|_| is_new) {
+            consensus.on_epoch(schedule.first_slot(epoch), stakes);
+        }
+    }
 }
 
 /// Whether there is stake of others, who may have gone on without this node.
