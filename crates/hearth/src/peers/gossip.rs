@@ -4,10 +4,10 @@
 //! writes  datagrams; views of the cluster, for the tiles and for the RPC; slots whose leaders made two blocks, for
 //!         consensus
 //! memory  gossip's table; 64 KiB
-//! drops   what the state machine refuses, counted there
+//! drops   what the state machine refuses, counted there; what nodes without stake say of votes and slots, counted
 //! source  `docs/gossip.md`
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -19,15 +19,17 @@ use hearth_cluster::gossip::{Config as GossipConfig, Cursor, DuplicateProof, Eve
 use hearth_cluster::reports::Contradiction;
 use hearth_cluster::view::{View, Views};
 use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::stakes::EpochStakes;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_rpc::ClusterNode;
+use hearth_tile::CounterSet;
 use hearth_tile::counters::put;
-use hearth_wire::gossip::{ContactInfo, CrdsData, SocketKind};
+use hearth_wire::gossip::{ContactInfo, SocketKind};
 use hearth_wire::{Hash, Pubkey};
 
 use super::echo::EchoServer;
 use super::socket::{PeerLinks, PeerSocket};
-use super::talk::{Heard, Talk};
+use super::talk::Talk;
 use super::{Words, now_ms};
 
 /// The longest wait for a datagram: what else is due waits no longer.
@@ -38,6 +40,14 @@ const VIEW_MS: u64 = 100;
 const STAKES_MS: u64 = 5_000;
 /// Milliseconds of a slot as the cluster counts them for timeouts.
 const SLOT_MS: u64 = 400;
+
+hearth_tile::counters! {
+    /// What the thread counts beside what gossip itself does.
+    pub struct Counts {
+        /// Votes and slots of nodes without stake: consensus is not told of them.
+        unstaked_values: Counter,
+    }
+}
 
 /// What others see of gossip.
 #[derive(Default)]
@@ -129,6 +139,8 @@ impl GossipThread {
             slots: Cursor::default(),
             root: None,
             told: None,
+            voters: HashSet::new(),
+            counts: Counts::default(),
         };
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("gossip".into()).spawn(move || driver.run(&stopped))?;
@@ -157,6 +169,9 @@ struct Driver {
     root: Option<u64>,
     /// The snapshot that was told last.
     told: Option<(u64, Hash)>,
+    /// Nodes with stake; none where nobody has any.
+    voters: HashSet<Pubkey>,
+    counts: Counts,
 }
 
 impl Driver {
@@ -203,27 +218,15 @@ impl Driver {
 
     /// Tells consensus of what others say.
     fn hear(&mut self) {
-        let (talk, own) = (&self.seen.talk, *self.gossip.identity());
-        for value in self.gossip.votes(&mut self.votes) {
-            if let CrdsData::Vote(vote) = value.data()
-                && vote.from != own
-            {
-                talk.hear(Heard::Vote(vote.transaction.to_vec()));
-            }
+        // Before the chain is known there is no consensus that would take it.
+        if self.ledger.is_none() {
+            return;
         }
-        for value in self.gossip.epoch_slots(&mut self.slots) {
-            let CrdsData::EpochSlots(told) = value.data() else { continue };
-            let (mut slots, root) = (vec![], talk.root());
-            let mut add = |slot| {
-                if slot > root {
-                    slots.push(slot);
-                }
-            };
-            told.runs.iter().for_each(|run| run.for_each(&mut add));
-            if !slots.is_empty() && told.from != own {
-                talk.hear(Heard::Slots(told.from, slots));
-            }
-        }
+        let own = *self.gossip.identity();
+        let (votes, slots) = (self.gossip.votes(&mut self.votes), self.gossip.epoch_slots(&mut self.slots));
+        let others = votes.chain(slots).filter(|value| value.label().pubkey != own);
+        let counts = |node: &Pubkey| self.voters.is_empty() || self.voters.contains(node);
+        self.counts.unstaked_values += self.seen.talk.hear(others, counts);
     }
 
     /// Says which snapshot this node serves, when it has another.
@@ -271,6 +274,7 @@ impl Driver {
         for vote in ledger.epoch_stakes(epoch).iter().flat_map(|stakes| &stakes.votes) {
             *stakes.entry(vote.node).or_default() += vote.stake;
         }
+        self.voters = voters([epoch, epoch + 1].map(|epoch| ledger.epoch_stakes(epoch)));
         self.gossip.set_stakes(stakes, ledger.slots_per_epoch() * SLOT_MS);
     }
 
@@ -289,7 +293,9 @@ impl Driver {
                 .collect(),
         });
         if let Some(words) = self.seen.words.get() {
-            words.words().iter().zip(gossip.counters().named()).for_each(|(word, (_, value))| put(word, value));
+            let (of_gossip, own) = words.words().split_at(hearth_cluster::gossip::Counters::HELP.len());
+            of_gossip.iter().zip(gossip.counters().named()).for_each(|(word, (_, value))| put(word, value));
+            self.counts.flush(own);
         }
         let served =
             gossip.contact_infos().filter(|contact| contact.pubkey != *gossip.identity()).filter_map(|contact| {
@@ -300,6 +306,12 @@ impl Driver {
         let nodes = gossip.contact_infos().map(|contact| told(gossip, contact)).collect();
         *self.seen.nodes.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
+}
+
+/// The nodes that have stake in one of these epochs.
+fn voters(epochs: [Option<Arc<EpochStakes>>; 2]) -> HashSet<Pubkey> {
+    let votes = epochs.iter().flatten().flat_map(|stakes| &stakes.votes);
+    votes.filter(|vote| vote.stake > 0).map(|vote| vote.node).collect()
 }
 
 /// The programs that have a number; others are told by it.
