@@ -36,7 +36,7 @@ use super::{Words, now_ms};
 const WAIT_MAX_MS: u64 = 20;
 /// How often what gossip knows is looked at for others.
 const VIEW_MS: u64 = 100;
-/// How often the stakes are looked at.
+/// How often the stakes are looked at, and the lowest slot that is kept.
 const STAKES_MS: u64 = 5_000;
 /// Milliseconds of a slot as the cluster counts them for timeouts.
 const SLOT_MS: u64 = 400;
@@ -110,38 +110,22 @@ pub struct Start {
     pub own: ContactInfo,
     /// Whose stakes count; `None` before the chain is known.
     pub ledger: Option<Arc<Ledger>>,
+    /// The lowest slot of which the node has shreds to serve; `None` where it serves none.
+    pub lowest: Option<Lowest>,
     /// What is between it and others, where that is emulated.
     pub links: PeerLinks,
 }
 
+/// Looks up the lowest slot that is kept, if any is.
+pub type Lowest = Box<dyn Fn() -> Option<u64> + Send>;
+
 impl GossipThread {
     /// Listens.
     pub fn start(start: Start) -> io::Result<Self> {
-        let socket = PeerSocket::bind(start.address, &start.links)?;
-        let echo = EchoServer::start(start.address, start.own.shred_version)?;
-        let config = GossipConfig {
-            entrypoints: start.entrypoints,
-            allow_private: start.address.ip().is_loopback() || start.address.ip().is_private(),
-            ..GossipConfig::default()
-        };
-        let mut seed = [0; 32];
-        hearth_tile::sys::random::fill(&mut seed);
-        let seen = Arc::new(Seen::default());
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut driver = Driver {
-            socket,
-            gossip: Gossip::new(config, start.key, start.own, seed, now_ms()),
-            ledger: start.ledger,
-            seen: Arc::clone(&seen),
-            view_at: 0,
-            stakes_at: 0,
-            votes: Cursor::default(),
-            slots: Cursor::default(),
-            root: None,
-            told: None,
-            voters: HashSet::new(),
-            counts: Counts::default(),
-        };
+        let (address, shred_version) = (start.address, start.own.shred_version);
+        let mut driver = Driver::new(start)?;
+        let echo = EchoServer::start(address, shred_version)?;
+        let (seen, stop) = (Arc::clone(&driver.seen), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("gossip".into()).spawn(move || driver.run(&stopped))?;
         Ok(Self { seen, stop, thread: Some(thread), _echo: echo })
@@ -159,6 +143,7 @@ struct Driver {
     socket: PeerSocket,
     gossip: Gossip,
     ledger: Option<Arc<Ledger>>,
+    lowest: Option<Lowest>,
     seen: Arc<Seen>,
     view_at: u64,
     stakes_at: u64,
@@ -175,6 +160,32 @@ struct Driver {
 }
 
 impl Driver {
+    fn new(start: Start) -> io::Result<Self> {
+        let socket = PeerSocket::bind(start.address, &start.links)?;
+        let config = GossipConfig {
+            entrypoints: start.entrypoints,
+            allow_private: start.address.ip().is_loopback() || start.address.ip().is_private(),
+            ..GossipConfig::default()
+        };
+        let mut seed = [0; 32];
+        hearth_tile::sys::random::fill(&mut seed);
+        Ok(Self {
+            socket,
+            gossip: Gossip::new(config, start.key, start.own, seed, now_ms()),
+            ledger: start.ledger,
+            lowest: start.lowest,
+            seen: Arc::new(Seen::default()),
+            view_at: 0,
+            stakes_at: 0,
+            votes: Cursor::default(),
+            slots: Cursor::default(),
+            root: None,
+            told: None,
+            voters: HashSet::new(),
+            counts: Counts::default(),
+        })
+    }
+
     fn run(&mut self, stop: &AtomicBool) {
         let (mut out, mut buffer) = (Outbox::default(), vec![0; 1 << 16]);
         while !stop.load(SeqCst) {
@@ -182,6 +193,7 @@ impl Driver {
             if now >= self.stakes_at {
                 self.stakes_at = now + STAKES_MS;
                 self.stakes();
+                self.lowest(now);
             }
             self.say(now);
             self.gossip.tick(now, &mut out);
@@ -238,6 +250,13 @@ impl Driver {
         }
     }
 
+    /// Says how far back this node can serve others; gossip says it anew only where it has changed.
+    fn lowest(&mut self, now: u64) {
+        if let Some(lowest) = self.lowest.as_ref().and_then(|lowest| lowest()) {
+            self.gossip.publish_lowest_slot(lowest, now).expect("a slot that is kept is no larger than any");
+        }
+    }
+
     /// Somebody says that a leader made two blocks.
     fn proof(&mut self, proof: &DuplicateProof) {
         let leader = self.ledger.as_ref().and_then(|ledger| ledger.leader_at(proof.slot));
@@ -284,7 +303,7 @@ impl Driver {
         self.seen.views.put(View {
             own_tvu: gossip.own().socket(SocketKind::Tvu),
             tvu: gossip.tvu_peers().collect(),
-            repair: gossip.repair_peers(0).collect(),
+            repair: gossip.repair_peers().collect(),
             tpu: others
                 .map(|contact| {
                     let socket = |kind| gossip.socket(contact, kind);
@@ -344,3 +363,35 @@ fn told(gossip: &Gossip, contact: &ContactInfo) -> ClusterNode {
 
 /// What this program calls itself in gossip: a number that no other has.
 pub const CLIENT: u16 = 0x4865;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use hearth_wire::gossip::Version;
+
+    use super::*;
+
+    /// A driver at a port of this host, before the chain is known.
+    fn driver(lowest: Option<Lowest>) -> Driver {
+        let key = SigningKey::from_seed(&[1; 32]);
+        let own = ContactInfo::new(key.public_key(), 5, 7, Version::default());
+        let address = "127.0.0.1:0".parse().unwrap();
+        let links = PeerLinks::default();
+        Driver::new(Start { address, entrypoints: vec![], key, own, ledger: None, lowest, links }).unwrap()
+    }
+
+    #[test]
+    fn how_far_back_the_store_goes_is_told() {
+        let lowest = Arc::new(AtomicU64::new(0));
+        let looked_up = Arc::clone(&lowest);
+        let mut driver = driver(Some(Box::new(move || looked_up.load(SeqCst).checked_sub(1))));
+        let own = *driver.gossip.identity();
+        let mut told = |kept: u64| {
+            lowest.store(kept, SeqCst);
+            driver.lowest(now_ms());
+            driver.gossip.lowest_slot(&own)
+        };
+        assert_eq!([0, 8, 8, 31].map(&mut told), [None, Some(7), Some(7), Some(30)], "nothing while nothing is kept");
+    }
+}
