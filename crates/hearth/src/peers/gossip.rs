@@ -288,9 +288,9 @@ impl Driver {
 
     fn stakes(&mut self) {
         let Some(ledger) = &self.ledger else { return };
-        let epoch = ledger.clock().epoch;
+        let epoch = ledger.epoch_schedule().epoch(ledger.slot(Commitment::Finalized));
         let mut stakes: HashMap<Pubkey, u64> = HashMap::new();
-        for vote in ledger.epoch_stakes(epoch).iter().flat_map(|stakes| &stakes.votes) {
+        for vote in of_next(epoch, |epoch| ledger.epoch_stakes(epoch)).iter().flat_map(|stakes| &stakes.votes) {
             *stakes.entry(vote.node).or_default() += vote.stake;
         }
         self.voters = voters([epoch, epoch + 1].map(|epoch| ledger.epoch_stakes(epoch)));
@@ -325,6 +325,12 @@ impl Driver {
         let nodes = gossip.contact_infos().map(|contact| told(gossip, contact)).collect();
         *self.seen.nodes.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
+}
+
+/// What is known of the epoch after the root's: all of gossip counts by its stakes. Where it is not known, that of the
+/// root's own.
+fn of_next<T>(root: u64, known: impl Fn(u64) -> Option<T>) -> Option<T> {
+    known(root + 1).or_else(|| known(root))
 }
 
 /// The nodes that have stake in one of these epochs.
@@ -379,6 +385,12 @@ mod tests {
         let address = "127.0.0.1:0".parse().unwrap();
         let links = PeerLinks::default();
         Driver::new(Start { address, entrypoints: vec![], key, own, ledger: None, lowest, links }).unwrap()
+    }
+
+    #[test]
+    fn the_stakes_are_those_of_the_epoch_after_the_root_where_they_are_known() {
+        let known = |epoch: u64| (3..=5).contains(&epoch).then_some(epoch);
+        assert_eq!([1, 2, 4, 5, 6].map(|root| of_next(root, known)), [None, Some(3), Some(5), Some(5), None]);
     }
 
     #[test]
