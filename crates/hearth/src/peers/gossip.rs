@@ -13,7 +13,7 @@ use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hearth_cluster::gossip::{Config as GossipConfig, Cursor, DuplicateProof, Event, Gossip, Outbox};
 use hearth_cluster::reports::Contradiction;
@@ -35,9 +35,9 @@ use super::{Words, now_ms};
 /// The longest wait for a datagram: what else is due waits no longer.
 const WAIT_MAX_MS: u64 = 20;
 /// How often what gossip knows is looked at for others.
-const VIEW_MS: u64 = 100;
+const VIEW_EVERY: Duration = Duration::from_millis(100);
 /// How often the stakes are looked at, and the lowest slot that is kept.
-const STAKES_MS: u64 = 5_000;
+const STAKES_EVERY: Duration = Duration::from_secs(5);
 /// Milliseconds of a slot as the cluster counts them for timeouts.
 const SLOT_MS: u64 = 400;
 
@@ -145,8 +145,9 @@ struct Driver {
     ledger: Option<Arc<Ledger>>,
     lowest: Option<Lowest>,
     seen: Arc<Seen>,
-    view_at: u64,
-    stakes_at: u64,
+    /// When these are due: not by Unix time, which steps.
+    view_at: Instant,
+    stakes_at: Instant,
     /// How far votes and slots were read.
     votes: Cursor,
     slots: Cursor,
@@ -175,8 +176,8 @@ impl Driver {
             ledger: start.ledger,
             lowest: start.lowest,
             seen: Arc::new(Seen::default()),
-            view_at: 0,
-            stakes_at: 0,
+            view_at: Instant::now(),
+            stakes_at: Instant::now(),
             votes: Cursor::default(),
             slots: Cursor::default(),
             root: None,
@@ -190,8 +191,9 @@ impl Driver {
         let (mut out, mut buffer) = (Outbox::default(), vec![0; 1 << 16]);
         while !stop.load(SeqCst) {
             let now = now_ms();
-            if now >= self.stakes_at {
-                self.stakes_at = now + STAKES_MS;
+            let began = Instant::now();
+            if began >= self.stakes_at {
+                self.stakes_at = began + STAKES_EVERY;
                 self.stakes();
                 self.lowest(now);
             }
@@ -211,8 +213,8 @@ impl Driver {
                     Event::DuplicateProof(proof) => self.proof(&proof),
                 }
             }
-            if now >= self.view_at {
-                self.view_at = now + VIEW_MS;
+            if began >= self.view_at {
+                self.view_at = began + VIEW_EVERY;
                 self.slots(now);
                 self.snapshot(now);
                 self.view();
