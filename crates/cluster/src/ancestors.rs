@@ -130,7 +130,7 @@ impl Questions {
                 continue;
             }
             question.due_at = now_ms + AGAIN_MS;
-            for peer in &heaviest {
+            for peer in heaviest.iter().filter(|peer| peer.lowest <= *slot) {
                 let has_room = question.asked.len() < ASKED_MAX;
                 let new = || Asked {
                     node: peer.identity,
@@ -248,7 +248,7 @@ mod tests {
     /// Node `number`, of 10 lamports for each number.
     fn peer(number: u8) -> RepairPeer {
         let serve_repair = format!("127.0.0.{number}:8107").parse().unwrap();
-        RepairPeer { identity: key(number).public_key(), serve_repair, stake: 10 * u64::from(number) }
+        RepairPeer { identity: key(number).public_key(), serve_repair, stake: 10 * u64::from(number), lowest: 0 }
     }
 
     fn stake_of(_: u64, node: &Pubkey) -> u64 {

@@ -621,13 +621,14 @@ impl Peers {
             .filter_map(|(kind, address)| Some((kind, address?)))
             .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
         let key = || SigningKey::from_seed(&chain.identity.seed);
-        let links = PeerLinks::of(config);
+        let (links, blocks) = (PeerLinks::of(config), chain.store.reader());
         let start = Start {
             address: at.gossip,
             entrypoints: peers::entrypoints(config),
             key: key(),
             own,
             ledger: Some(chain.ledger.clone()),
+            lowest: Some(Box::new(move || blocks.first_slot())),
             links: links.clone(),
         };
         let gossip = GossipThread::start(start).map_err(|source| JoinError::Listen { address: at.gossip, source })?;

@@ -84,6 +84,17 @@ pub enum Wanted {
     },
 }
 
+impl Wanted {
+    /// The slot that it is about.
+    pub fn slot(&self) -> u64 {
+        match self {
+            Self::Shred { slot, .. } | Self::Highest { slot, .. } | Self::Orphan { slot } | Self::Ancestors { slot } => {
+                *slot
+            }
+        }
+    }
+}
+
 /// Why a datagram is no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RepairError {

@@ -161,6 +161,47 @@ fn messages_are_held_to_their_rules() {
     assert_eq!(Protocol::parse(&[9, 0, 0, 0]).unwrap_err().kind, Kind::Tag);
 }
 
+/// A value of so many bytes.
+fn value_of(size: usize) -> Vec<u8> {
+    let piece = |chunk| DuplicateShred {
+        index: 0,
+        from: [1; 32],
+        wallclock: 1,
+        slot: 1,
+        unused: 0,
+        shred_type: DUPLICATE_SHRED_TYPE,
+        chunk_count: 3,
+        chunk_index: 0,
+        chunk,
+    };
+    let fixed = written(&CrdsData::DuplicateShred(piece(&[]))).len() + 64;
+    let data = written(&CrdsData::DuplicateShred(piece(&vec![7; size - fixed])));
+    [&[0; 64][..], &data].concat()
+}
+
+#[test]
+fn what_is_too_long_is_refused_for_that() {
+    let of = |bytes: &[u8]| CrdsValue::parse(bytes).map(|value| value.bytes().len());
+    let too_long = |offset| GossipError { kind: Kind::TooLong, offset };
+    assert_eq!((of(&value_of(1_188)), of(&value_of(1_189))), (Ok(1_188), Err(too_long(0))));
+    let push = |size| {
+        let mut bytes = Vec::new();
+        write_values_header(Carrier::Push, &[1; 32], 1, &mut bytes);
+        bytes.extend(value_of(size));
+        bytes
+    };
+    assert_eq!(push(1_188).len(), 1_232);
+    assert!(Protocol::parse(&push(1_188)).is_ok());
+    assert_eq!(Protocol::parse(&push(1_189)).unwrap_err(), too_long(1_232), "a datagram of a byte more");
+    // A filter of nothing leaves room for a caller that no other datagram could carry.
+    let pull = |size| [&[0; 4 + 8 + 1 + 8 + 8 + 8][..], &[6, 0, 0, 0], &value_of(size)].concat();
+    assert_eq!(Protocol::parse(&pull(1_188)).unwrap_err().kind, Kind::Caller);
+    assert_eq!((pull(1_189).len(), Protocol::parse(&pull(1_189)).unwrap_err()), (1_230, too_long(41)));
+    let noise = vec![0xff; 1_233];
+    assert_eq!(Protocol::parse(&noise).unwrap_err(), too_long(1_232));
+    assert_eq!(Protocol::parse(&noise[..1_232]).unwrap_err().kind, Kind::Tag);
+}
+
 #[test]
 fn a_caller_is_a_contact_info() {
     let bloom = BloomFilter::new(64, vec![1]);

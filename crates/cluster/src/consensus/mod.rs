@@ -53,6 +53,8 @@ pub const SUPERMAJORITY: f64 = 2.0 / 3.0;
 pub const PROPAGATED_THRESHOLD: f64 = 1.0 / 3.0;
 /// Votes for slots further above the root are ignored, and so are proofs of duplicates.
 pub const MAX_SLOTS_AHEAD: u64 = 50_000;
+/// Slots above the root of which it is heard who has them.
+pub const MAX_ELSEWHERE: u64 = 4_096;
 
 /// Whether a part of the stake is more than a threshold. In floating point, as every node of the cluster computes it;
 /// nothing is more than a threshold of no stake.

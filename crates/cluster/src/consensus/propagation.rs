@@ -48,12 +48,15 @@ impl Propagation {
     }
 
     /// A vote account voted for a bank whose newest own block, it or an ancestor, is `own`: it has that and earlier.
-    pub fn seen(&mut self, mut own: Option<BankId>, account: &Pubkey) {
+    /// Whether that is news.
+    pub fn seen(&mut self, mut own: Option<BankId>, account: &Pubkey) -> bool {
+        let mut is_news = false;
         while let Some(block) = own.and_then(|id| self.blocks.get_mut(&id)) {
             // What is propagated has propagated what is below it.
             if block.is_propagated || !block.seen.insert(*account) {
-                return;
+                return is_news;
             }
+            is_news = true;
             block.stake += block.stakes.stake(account);
             if exceeds(block.stake, block.stakes.total(), PROPAGATED_THRESHOLD) {
                 block.is_propagated = true;
@@ -61,15 +64,14 @@ impl Propagation {
             }
             own = block.before;
         }
+        is_news
     }
 
-    /// A node has a bank: it built on it, or told so.
-    pub fn seen_by_node(&mut self, own: Option<BankId>, node: &Pubkey) {
-        let Some(block) = own.and_then(|id| self.blocks.get(&id)) else { return };
+    /// A node has a bank: it built on it, or told so. Whether that is news.
+    pub fn seen_by_node(&mut self, own: Option<BankId>, node: &Pubkey) -> bool {
+        let Some(block) = own.and_then(|id| self.blocks.get(&id)) else { return false };
         let stakes = Arc::clone(&block.stakes);
-        for account in stakes.votes_of(node) {
-            self.seen(own, account);
-        }
+        stakes.votes_of(node).iter().fold(false, |is_news, account| self.seen(own, account) || is_news)
     }
 
     /// Whether an own block is through. One that is not known any more is rooted, and so is.

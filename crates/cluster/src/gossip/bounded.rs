@@ -44,6 +44,11 @@ impl<K: Copy + Eq + Hash, V> Bounded<K, V> {
         self.map.get_mut(key).map(|(_, value)| value)
     }
 
+    /// All that is there, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.map.values_mut().map(|(_, value)| value)
+    }
+
     /// Takes an entry out.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         self.map.remove(key).map(|(_, value)| value)

@@ -33,6 +33,8 @@ pub const PING_MS: u64 = 20_000;
 pub const PING_FIRST_MS: u64 = 1_000;
 /// After a ping the own contact info is signed anew this much later, ms. The cluster's nodes do not do that.
 pub const AFTER_PING_MS: u64 = 1_000;
+/// A clock that goes back by more than this was set back, ms; by less it only wavers.
+pub const STEP_MS: u64 = 1_000;
 /// A prune message counts for so long, ms.
 pub const PRUNE_MS: u64 = 500;
 /// Nodes that a value is pushed to.

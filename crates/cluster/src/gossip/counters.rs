@@ -122,6 +122,8 @@ counters! {
     proofs_wrong,
     /// Such proofs of slots whose leader is not known.
     proofs_unknown_leader,
+    /// Times that this node's clock was set back by more than a second.
+    clock_set_back,
     /// Events that nobody took in time.
     events_lost,
 }

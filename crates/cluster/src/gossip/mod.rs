@@ -43,7 +43,7 @@ pub use pings::pong_hash;
 pub use proofs::{CHUNK_SIZE, DuplicateProof};
 
 use active::ActiveSet;
-use config::{CHECKED_MAX, FAILED_MS, HELD_MAX, HOSTS_MAX, PULL_MS, PURGE_MS, PURGED_MS};
+use config::{CHECKED_MAX, FAILED_MS, HELD_MAX, HOSTS_MAX, PULL_MS, PURGE_MS, PURGED_MS, STEP_MS};
 use own::OwnSlots;
 use pings::{Node, Pings};
 use proofs::Proofs;
@@ -88,7 +88,7 @@ pub struct Sizes {
     pub proofs: usize,
 }
 
-/// When what is due, ms.
+/// When what is due, ms of Unix time, which can be set back: see [`Gossip::look_at_clock`].
 struct Timers {
     refresh: u64,
     rotate: u64,
@@ -98,6 +98,13 @@ struct Timers {
     entrypoint: u64,
     /// When a ping may bring the next refresh forward.
     early: u64,
+}
+
+impl Timers {
+    /// All is due.
+    fn new(now: u64) -> Self {
+        Self { refresh: now, rotate: now, pull: now, purge: now, push: now, entrypoint: now, early: now }
+    }
 }
 
 /// A node's part in gossip.
@@ -124,6 +131,8 @@ pub struct Gossip {
     proofs: Proofs,
     own_slots: OwnSlots,
     timers: Timers,
+    /// The latest time that the clock has shown, since it was set back.
+    latest: u64,
     push_cursor: u64,
     random: Random,
     counters: Counters,
@@ -161,7 +170,8 @@ impl Gossip {
             answers: Budget::full(now),
             proofs: Proofs::default(),
             own_slots: OwnSlots::default(),
-            timers: Timers { refresh: now, rotate: now, pull: now, purge: now, push: now, entrypoint: now, early: now },
+            timers: Timers::new(now),
+            latest: now,
             push_cursor: 0,
             random: Random::new(seed),
             counters: Counters::default(),
@@ -178,8 +188,9 @@ impl Gossip {
     }
 
     /// Does what is due: signs the own contact info anew, asks for what is missing, pushes what is new, drops what ran
-    /// out.
+    /// out. A clock that was set back is noticed here, whatever [`Self::next_tick`] said by the old one.
     pub fn tick(&mut self, now: u64, out: &mut Outbox) {
+        self.look_at_clock(now);
         if now >= self.timers.refresh {
             self.timers.refresh = now + REFRESH_MS;
             self.refresh(now);
@@ -196,6 +207,22 @@ impl Gossip {
             self.timers.push = now + PUSH_MS;
             self.push(now, out);
         }
+    }
+
+    /// Where the clock was set back, all that waits for a time of the old one would wait as long as the step: it is due
+    /// at once, nothing came later than now, and what this node has signed for later than others take is signed anew.
+    fn look_at_clock(&mut self, now: u64) {
+        if now.saturating_add(STEP_MS) >= self.latest {
+            self.latest = self.latest.max(now);
+            return;
+        }
+        self.counters.clock_set_back += 1;
+        self.latest = now;
+        self.timers = Timers::new(now);
+        self.pings.set_back(now);
+        self.table.set_back(now, &self.own.pubkey);
+        self.failed.iter_mut().for_each(|(_, at)| *at = now.min(*at));
+        self.sign_anew(now);
     }
 
     /// When [`Self::tick`] has something to do next, as things are, ms.

@@ -15,6 +15,7 @@ use hearth_wire::gossip::{
 use hearth_wire::{Hash, Pubkey};
 
 use super::Gossip;
+use super::config::TIMEOUT_MS;
 use super::proofs::{CHUNK_SIZE, DuplicateProof, encode};
 use super::table::Route;
 use crate::duplicate;
@@ -77,6 +78,17 @@ impl Gossip {
         self.own.wallclock = self.wallclock(CrdsKind::ContactInfo, 0, now);
         let data = CrdsData::ContactInfo(self.own);
         self.publish(&data, now).expect("an own contact info keeps all rules");
+    }
+
+    /// Signs the own values anew whose time others do not take, in the same order.
+    pub(super) fn sign_anew(&mut self, now: u64) {
+        let latest = now.saturating_add(TIMEOUT_MS);
+        for (place, bytes) in self.table.take_later(&self.own.pubkey, latest).iter().enumerate() {
+            let value = CrdsValue::parse(bytes).expect("what is in the table was parsed before");
+            let mut data = value.data().clone();
+            data.set_wallclock(now + place as u64);
+            self.publish(&data, now).expect("what keeps all rules does so at another time");
+        }
     }
 
     /// Data with this node's signature before it.

@@ -27,6 +27,8 @@ pub struct RepairPeer {
     pub serve_repair: SocketAddrV4,
     /// Its stake, lamports.
     pub stake: u64,
+    /// The lowest slot of which it says that it has shreds; 0 where it says nothing.
+    pub lowest: u64,
 }
 
 fn parsed(entry: &Entry) -> CrdsValue<'_> {
@@ -62,14 +64,14 @@ impl Gossip {
         })
     }
 
-    /// Other nodes that take shreds and serve them, and that do not say that they no longer have those of `slot`.
-    pub fn repair_peers(&self, slot: u64) -> impl Iterator<Item = RepairPeer> {
-        self.others().filter_map(move |contact| {
+    /// Other nodes that take shreds and serve them. Who is asked for a slot has it: [`RepairPeer::lowest`].
+    pub fn repair_peers(&self) -> impl Iterator<Item = RepairPeer> {
+        self.others().filter_map(|contact| {
             self.socket(contact, SocketKind::Tvu)?;
             let serve_repair = self.socket(contact, SocketKind::ServeRepair)?;
             let identity = contact.pubkey;
-            let has_it = self.lowest_slot(&identity).is_none_or(|lowest| lowest <= slot);
-            has_it.then(|| RepairPeer { identity, serve_repair, stake: self.stakes.of(&identity) })
+            let lowest = self.lowest_slot(&identity).unwrap_or(0);
+            Some(RepairPeer { identity, serve_repair, stake: self.stakes.of(&identity), lowest })
         })
     }
 

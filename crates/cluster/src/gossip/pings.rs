@@ -72,6 +72,15 @@ impl Pings {
         (has_answered, Some(token))
     }
 
+    /// The clock was set back to `now`: nothing was answered later, and who was to be asked later is asked now.
+    pub fn set_back(&mut self, now: u64) {
+        self.answered.values_mut().for_each(|at| *at = now.min(*at));
+        for waiting in self.waiting.values_mut().filter(|waiting| waiting.next > now) {
+            let pause = waiting.next - waiting.sent;
+            (waiting.sent, waiting.next) = (now.saturating_sub(pause), now);
+        }
+    }
+
     /// Whether a pong is waited for from there.
     pub fn expects(&self, node: &Node, hash: &Hash) -> bool {
         self.waiting.get(node).is_some_and(|waiting| waiting.hash == *hash)

@@ -56,7 +56,8 @@ impl Budget {
     fn refill(&mut self, per_s: u64, burst: u64, now: u64) -> u64 {
         let gained = now.saturating_sub(self.at).saturating_mul(per_s);
         self.milli = self.milli.saturating_add(gained).min(burst.saturating_mul(1_000));
-        self.at = self.at.max(now);
+        // Also where that is earlier: the clock was set back, and it fills by the new one.
+        self.at = now;
         self.milli / 1_000
     }
 
@@ -337,7 +338,8 @@ mod tests {
         budget.take(45);
         assert_eq!(budget.refill(10, 50, 1_099), 5);
         assert_eq!(budget.refill(10, 50, 1_100), 6);
-        assert_eq!(budget.refill(10, 50, 900), 6, "time does not go back");
+        assert_eq!(budget.refill(10, 50, 900), 6, "a step back gains nothing");
+        assert_eq!(budget.refill(10, 50, 1_000), 7, "and is no time to be waited for");
         assert_eq!(budget.refill(10, 50, 90_000), 50);
     }
 }

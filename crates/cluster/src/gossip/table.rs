@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue, Label, SocketKind, hash_prefix};
 use hearth_wire::{Hash, Pubkey};
 
-use super::config::HASHES_MAX;
+use super::config::{HASHES_MAX, TIMEOUT_MS};
 
 /// How a value came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,6 +257,31 @@ impl Table {
             let entry = self.entries[*place as usize].as_mut().expect("a place names an entry that is there");
             entry.local_ms = entry.local_ms.max(now);
         }
+    }
+
+    /// The clock was set back to `now`: nothing came later. What other nodes than `own` have signed for later than is
+    /// taken from anybody counts as if it were of now, so that what they sign by the right time is newer.
+    pub fn set_back(&mut self, now: u64, own: &Pubkey) {
+        self.purged.iter_mut().for_each(|(_, at)| *at = now.min(*at));
+        for entry in self.entries.iter_mut().flatten() {
+            entry.local_ms = entry.local_ms.min(now);
+            if entry.label.pubkey != *own && entry.wallclock > now.saturating_add(TIMEOUT_MS) {
+                entry.wallclock = now;
+                if let Some(contact) = &mut entry.contact {
+                    contact.wallclock = now;
+                }
+            }
+        }
+    }
+
+    /// Takes the values of a node out that were signed for later than `latest`, in the order of their time.
+    pub fn take_later(&mut self, pubkey: &Pubkey, latest: u64) -> Vec<Box<[u8]>> {
+        let places = self.origins.get(pubkey).map(|origin| origin.places.clone()).unwrap_or_default();
+        let is_later = |place: &u32| self.at(*place).wallclock > latest;
+        let places: Vec<u32> = places.into_iter().filter(is_later).collect();
+        let mut taken: Vec<Entry> = places.into_iter().map(|place| self.take(place)).collect();
+        taken.sort_by_key(|entry| entry.wallclock);
+        taken.into_iter().map(|entry| entry.bytes).collect()
     }
 
     /// Removes what has run out: all of a node whose contact info has, except what is younger. Returns how many values.

@@ -2,23 +2,31 @@
 //!
 //! reads   requests of 21 bytes by TCP, at the port of gossip
 //! writes  the caller's address and the shred version
-//! memory  one connection at a time
-//! drops   callers that say nothing for so long, and what is no request: the connection ends
-//! source  `solana-net-utils` 4.2.2, `ip_echo_server.rs`
+//! memory  [`CALLS_MAX`] calls, four connections each
+//! drops   callers that take longer than [`PATIENCE`] for all, what is no request, and who calls [`CALLS_PER_HOST_MAX`]
+//!         times at once already: the connection ends
+//! source  `solana-net-utils` 4.2.2, `ip_echo_server.rs`; how many may call, and how often, are bounds of ours
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use hearth_tile::sys::tcp;
 use hearth_wire::gossip::ip_echo::{ANSWER_SIZE, IpEchoAnswer, IpEchoRequest, REQUEST_SIZE};
 
-/// How long a caller has, and an answer.
+/// How long a caller has for all of its call, and an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked whether to stop.
+/// Calls that are served at once; others wait to be taken.
+const CALLS_MAX: usize = 16;
+/// Calls of an IP address at once, but of this host's own.
+const CALLS_PER_HOST_MAX: usize = 2;
+/// How often it is looked whether to stop, and whether somebody calls.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The same while somebody is being served.
+const SERVE_EVERY: Duration = Duration::from_millis(2);
 
 /// A running server; dropping it stops it.
 pub struct EchoServer {
@@ -29,17 +37,22 @@ pub struct EchoServer {
 impl EchoServer {
     /// Listens at `address`.
     pub fn start(address: SocketAddrV4, shred_version: u16) -> io::Result<Self> {
+        Self::with_patience(address, shred_version, PATIENCE)
+    }
+
+    fn with_patience(address: SocketAddrV4, shred_version: u16, patience: Duration) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("ip-echo".into()).spawn(move || {
+            let mut calls: Vec<Call> = vec![];
             while !stopped.load(SeqCst) {
-                match listener.accept() {
-                    // A caller that is gone is no matter.
-                    Ok((stream, from)) => drop(serve(stream, from, shred_version)),
-                    Err(_) => std::thread::sleep(LOOK_EVERY),
-                }
+                take(&listener, &mut calls, patience);
+                let now = Instant::now();
+                // A caller that is gone is no matter.
+                calls.retain_mut(|call| now < call.until && matches!(call.turn(shred_version), Ok(Turn::Waits)));
+                std::thread::sleep(if calls.is_empty() { LOOK_EVERY } else { SERVE_EVERY });
             }
         })?;
         Ok(Self { stop, thread: Some(thread) })
@@ -53,21 +66,94 @@ impl Drop for EchoServer {
     }
 }
 
-fn serve(mut stream: TcpStream, from: SocketAddr, shred_version: u16) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut request = [0; REQUEST_SIZE];
-    stream.read_exact(&mut request)?;
-    let Ok(request) = IpEchoRequest::parse(&request) else { return Ok(()) };
-    let at = |port: &u16| SocketAddr::new(from.ip(), *port);
-    for port in request.udp_ports.iter().filter(|port| **port != 0) {
-        UdpSocket::bind((stream.local_addr()?.ip(), 0))?.send_to(&[0], at(port))?;
+/// Takes who calls, while there is room.
+fn take(listener: &TcpListener, calls: &mut Vec<Call>, patience: Duration) {
+    for _ in calls.len()..CALLS_MAX {
+        let Ok((stream, from)) = listener.accept() else { return };
+        let others = calls.iter().map(|call| call.from.ip());
+        if may_call(from.ip(), others) && stream.set_nonblocking(true).is_ok() {
+            calls.push(Call::new(stream, from, patience));
+        }
     }
-    for port in request.tcp_ports.iter().filter(|port| **port != 0) {
-        TcpStream::connect_timeout(&at(port), PATIENCE)?;
+}
+
+/// Whether one more call of an IP address is served beside these.
+fn may_call(host: IpAddr, others: impl Iterator<Item = IpAddr>) -> bool {
+    host.is_loopback() || others.filter(|other| *other == host).count() < CALLS_PER_HOST_MAX
+}
+
+/// How far a call is.
+enum Turn {
+    Waits,
+    Done,
+}
+
+/// A caller. Nothing here blocks: many are served by one thread.
+struct Call {
+    stream: TcpStream,
+    from: SocketAddr,
+    until: Instant,
+    request: [u8; REQUEST_SIZE],
+    /// Bytes of the request that are there.
+    read: usize,
+    /// Connections to the caller's ports that are not there yet; `None` before it has said which.
+    tried: Option<Vec<TcpStream>>,
+}
+
+impl Call {
+    fn new(stream: TcpStream, from: SocketAddr, patience: Duration) -> Self {
+        Self { stream, from, until: Instant::now() + patience, request: [0; REQUEST_SIZE], read: 0, tried: None }
     }
-    stream.write_all(&IpEchoAnswer { address: from.ip(), shred_version: Some(shred_version) }.bytes())
+
+    /// Goes on as far as it can.
+    ///
+    /// # Errors
+    /// There is no answer: the caller is gone, or cannot be reached where it says.
+    fn turn(&mut self, shred_version: u16) -> io::Result<Turn> {
+        while self.read < REQUEST_SIZE {
+            match self.stream.read(&mut self.request[self.read..]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(size) => self.read += size,
+                Err(why) if why.kind() == ErrorKind::WouldBlock => return Ok(Turn::Waits),
+                Err(why) => return Err(why),
+            }
+        }
+        if self.tried.is_none() {
+            let Ok(request) = IpEchoRequest::parse(&self.request) else { return Ok(Turn::Done) };
+            self.tried = Some(self.reach(&request)?);
+        }
+        let Some(tried) = &mut self.tried else { return Ok(Turn::Waits) };
+        while let Some(stream) = tried.last() {
+            if !is_connected(stream)? {
+                return Ok(Turn::Waits);
+            }
+            tried.pop();
+        }
+        let answer = IpEchoAnswer { address: self.from.ip(), shred_version: Some(shred_version) };
+        self.stream.write_all(&answer.bytes())?;
+        Ok(Turn::Done)
+    }
+
+    /// Sends to the caller's UDP ports, and begins to connect to those for TCP.
+    fn reach(&self, request: &IpEchoRequest) -> io::Result<Vec<TcpStream>> {
+        let at = |port: &u16| SocketAddr::new(self.from.ip(), *port);
+        for port in request.udp_ports.iter().filter(|port| **port != 0) {
+            UdpSocket::bind((self.stream.local_addr()?.ip(), 0))?.send_to(&[0], at(port))?;
+        }
+        request.tcp_ports.iter().filter(|port| **port != 0).map(|port| tcp::connect(at(port))).collect()
+    }
+}
+
+/// Whether a connection that was begun is there.
+fn is_connected(stream: &TcpStream) -> io::Result<bool> {
+    if let Some(why) = stream.take_error()? {
+        return Err(why);
+    }
+    match stream.peer_addr() {
+        Ok(_) => Ok(true),
+        Err(why) if why.kind() == ErrorKind::NotConnected => Ok(false),
+        Err(why) => Err(why),
+    }
 }
 
 /// Which chain the node at `entrypoint` is on, if it says so.
@@ -85,10 +171,16 @@ pub fn shred_version(entrypoint: SocketAddrV4) -> io::Result<Option<u16>> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_chain_is_told() {
+    /// A port of this host that is free.
+    fn free() -> SocketAddrV4 {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let SocketAddr::V4(address) = free else { unreachable!("an IPv4 address was bound") };
+        address
+    }
+
+    #[test]
+    fn the_chain_is_told() {
+        let address = free();
         let server = EchoServer::start(address, 4_711).unwrap();
         // One that says nothing of use does not matter to the next.
         TcpStream::connect(address).unwrap().write_all(&[9; REQUEST_SIZE]).unwrap();
@@ -101,5 +193,59 @@ mod tests {
         assert_eq!(own.recv(&mut [1; 9]).unwrap(), 1);
         drop(server);
         assert!(TcpStream::connect(address).is_err());
+    }
+
+    #[test]
+    fn callers_that_say_nothing_hold_nobody_up_and_a_call_ends_with_its_time() {
+        let address = free();
+        let server = EchoServer::with_patience(address, 4_711, Duration::from_millis(600)).unwrap();
+        let begun = Instant::now();
+        let mut silent: Vec<TcpStream> = (0..CALLS_MAX - 2).map(|_| TcpStream::connect(address).unwrap()).collect();
+        assert_eq!(shred_version(address).unwrap(), Some(4_711));
+        assert!(begun.elapsed() < Duration::from_millis(500), "beside them, not after: {:?}", begun.elapsed());
+        // A byte now and then buys no time.
+        let mut slow = TcpStream::connect(address).unwrap();
+        let called = Instant::now();
+        slow.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let is_over = |why: &io::Error| !matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+        loop {
+            let sent = slow.write(&[0]);
+            let over =
+                sent.is_err_and(|why| is_over(&why)) || slow.read(&mut [0]).map_or_else(|why| is_over(&why), |_| true);
+            assert!(called.elapsed() < Duration::from_secs(10), "it is still served");
+            if over {
+                break;
+            }
+        }
+        assert!(called.elapsed() >= Duration::from_millis(500), "{:?}", called.elapsed());
+        silent.iter_mut().for_each(|stream| assert_eq!(stream.read(&mut [0]).unwrap(), 0, "hung up on"));
+        let waits = TcpStream::connect(address).unwrap();
+        let stopped = Instant::now();
+        drop(server);
+        assert!(stopped.elapsed() < Duration::from_millis(400), "{:?}", stopped.elapsed());
+        drop(waits);
+    }
+
+    #[test]
+    fn an_answer_waits_for_the_ports_that_are_asked_about() {
+        let address = free();
+        let _server = EchoServer::start(address, 4_711).unwrap();
+        let call = |tcp_ports| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.write_all(&IpEchoRequest { tcp_ports, udp_ports: [0; 4] }.bytes()).unwrap();
+            stream.read_exact(&mut [0; ANSWER_SIZE])
+        };
+        let open = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = open.local_addr().unwrap().port();
+        assert!(call([port, 0, 0, port]).is_ok());
+        assert!(call([port, free().port(), 0, 0]).is_err(), "nobody is there");
+    }
+
+    #[test]
+    fn an_address_calls_twice_at_once() {
+        let [a, b, own] = ["10.0.0.1", "10.0.0.2", "127.0.0.1"].map(|host| host.parse::<IpAddr>().unwrap());
+        assert!(may_call(a, [a, b, b].into_iter()) && may_call(own, [own; 9].into_iter()));
+        assert!(!may_call(b, [a, b, b].into_iter()));
     }
 }

@@ -4,40 +4,50 @@
 //! writes  datagrams; views of the cluster, for the tiles and for the RPC; slots whose leaders made two blocks, for
 //!         consensus
 //! memory  gossip's table; 64 KiB
-//! drops   what the state machine refuses, counted there
+//! drops   what the state machine refuses, counted there; what nodes without stake say of votes and slots, counted
 //! source  `docs/gossip.md`
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hearth_cluster::gossip::{Config as GossipConfig, Cursor, DuplicateProof, Event, Gossip, Outbox};
 use hearth_cluster::reports::Contradiction;
 use hearth_cluster::view::{View, Views};
 use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::stakes::EpochStakes;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_rpc::ClusterNode;
+use hearth_tile::CounterSet;
 use hearth_tile::counters::put;
-use hearth_wire::gossip::{ContactInfo, CrdsData, SocketKind};
+use hearth_wire::gossip::{ContactInfo, SocketKind};
 use hearth_wire::{Hash, Pubkey};
 
 use super::echo::EchoServer;
 use super::socket::{PeerLinks, PeerSocket};
-use super::talk::{Heard, Talk};
+use super::talk::Talk;
 use super::{Words, now_ms};
 
 /// The longest wait for a datagram: what else is due waits no longer.
 const WAIT_MAX_MS: u64 = 20;
 /// How often what gossip knows is looked at for others.
-const VIEW_MS: u64 = 100;
-/// How often the stakes are looked at.
-const STAKES_MS: u64 = 5_000;
+const VIEW_EVERY: Duration = Duration::from_millis(100);
+/// How often the stakes are looked at, and the lowest slot that is kept.
+const STAKES_EVERY: Duration = Duration::from_secs(5);
 /// Milliseconds of a slot as the cluster counts them for timeouts.
 const SLOT_MS: u64 = 400;
+
+hearth_tile::counters! {
+    /// What the thread counts beside what gossip itself does.
+    pub struct Counts {
+        /// Votes and slots of nodes without stake: consensus is not told of them.
+        unstaked_values: Counter,
+    }
+}
 
 /// What others see of gossip.
 #[derive(Default)]
@@ -100,36 +110,22 @@ pub struct Start {
     pub own: ContactInfo,
     /// Whose stakes count; `None` before the chain is known.
     pub ledger: Option<Arc<Ledger>>,
+    /// The lowest slot of which the node has shreds to serve; `None` where it serves none.
+    pub lowest: Option<Lowest>,
     /// What is between it and others, where that is emulated.
     pub links: PeerLinks,
 }
 
+/// Looks up the lowest slot that is kept, if any is.
+pub type Lowest = Box<dyn Fn() -> Option<u64> + Send>;
+
 impl GossipThread {
     /// Listens.
     pub fn start(start: Start) -> io::Result<Self> {
-        let socket = PeerSocket::bind(start.address, &start.links)?;
-        let echo = EchoServer::start(start.address, start.own.shred_version)?;
-        let config = GossipConfig {
-            entrypoints: start.entrypoints,
-            allow_private: start.address.ip().is_loopback() || start.address.ip().is_private(),
-            ..GossipConfig::default()
-        };
-        let mut seed = [0; 32];
-        hearth_tile::sys::random::fill(&mut seed);
-        let seen = Arc::new(Seen::default());
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut driver = Driver {
-            socket,
-            gossip: Gossip::new(config, start.key, start.own, seed, now_ms()),
-            ledger: start.ledger,
-            seen: Arc::clone(&seen),
-            view_at: 0,
-            stakes_at: 0,
-            votes: Cursor::default(),
-            slots: Cursor::default(),
-            root: None,
-            told: None,
-        };
+        let (address, shred_version) = (start.address, start.own.shred_version);
+        let mut driver = Driver::new(start)?;
+        let echo = EchoServer::start(address, shred_version)?;
+        let (seen, stop) = (Arc::clone(&driver.seen), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("gossip".into()).spawn(move || driver.run(&stopped))?;
         Ok(Self { seen, stop, thread: Some(thread), _echo: echo })
@@ -147,9 +143,11 @@ struct Driver {
     socket: PeerSocket,
     gossip: Gossip,
     ledger: Option<Arc<Ledger>>,
+    lowest: Option<Lowest>,
     seen: Arc<Seen>,
-    view_at: u64,
-    stakes_at: u64,
+    /// When these are due: not by Unix time, which steps.
+    view_at: Instant,
+    stakes_at: Instant,
     /// How far votes and slots were read.
     votes: Cursor,
     slots: Cursor,
@@ -157,16 +155,47 @@ struct Driver {
     root: Option<u64>,
     /// The snapshot that was told last.
     told: Option<(u64, Hash)>,
+    /// Nodes with stake; none where nobody has any.
+    voters: HashSet<Pubkey>,
+    counts: Counts,
 }
 
 impl Driver {
+    fn new(start: Start) -> io::Result<Self> {
+        let socket = PeerSocket::bind(start.address, &start.links)?;
+        let config = GossipConfig {
+            entrypoints: start.entrypoints,
+            allow_private: start.address.ip().is_loopback() || start.address.ip().is_private(),
+            ..GossipConfig::default()
+        };
+        let mut seed = [0; 32];
+        hearth_tile::sys::random::fill(&mut seed);
+        Ok(Self {
+            socket,
+            gossip: Gossip::new(config, start.key, start.own, seed, now_ms()),
+            ledger: start.ledger,
+            lowest: start.lowest,
+            seen: Arc::new(Seen::default()),
+            view_at: Instant::now(),
+            stakes_at: Instant::now(),
+            votes: Cursor::default(),
+            slots: Cursor::default(),
+            root: None,
+            told: None,
+            voters: HashSet::new(),
+            counts: Counts::default(),
+        })
+    }
+
     fn run(&mut self, stop: &AtomicBool) {
         let (mut out, mut buffer) = (Outbox::default(), vec![0; 1 << 16]);
         while !stop.load(SeqCst) {
             let now = now_ms();
-            if now >= self.stakes_at {
-                self.stakes_at = now + STAKES_MS;
+            let began = Instant::now();
+            if began >= self.stakes_at {
+                self.stakes_at = began + STAKES_EVERY;
                 self.stakes();
+                self.lowest(now);
             }
             self.say(now);
             self.gossip.tick(now, &mut out);
@@ -184,8 +213,8 @@ impl Driver {
                     Event::DuplicateProof(proof) => self.proof(&proof),
                 }
             }
-            if now >= self.view_at {
-                self.view_at = now + VIEW_MS;
+            if began >= self.view_at {
+                self.view_at = began + VIEW_EVERY;
                 self.slots(now);
                 self.snapshot(now);
                 self.view();
@@ -203,27 +232,15 @@ impl Driver {
 
     /// Tells consensus of what others say.
     fn hear(&mut self) {
-        let (talk, own) = (&self.seen.talk, *self.gossip.identity());
-        for value in self.gossip.votes(&mut self.votes) {
-            if let CrdsData::Vote(vote) = value.data()
-                && vote.from != own
-            {
-                talk.hear(Heard::Vote(vote.transaction.to_vec()));
-            }
+        // Before the chain is known there is no consensus that would take it.
+        if self.ledger.is_none() {
+            return;
         }
-        for value in self.gossip.epoch_slots(&mut self.slots) {
-            let CrdsData::EpochSlots(told) = value.data() else { continue };
-            let (mut slots, root) = (vec![], talk.root());
-            let mut add = |slot| {
-                if slot > root {
-                    slots.push(slot);
-                }
-            };
-            told.runs.iter().for_each(|run| run.for_each(&mut add));
-            if !slots.is_empty() && told.from != own {
-                talk.hear(Heard::Slots(told.from, slots));
-            }
-        }
+        let own = *self.gossip.identity();
+        let (votes, slots) = (self.gossip.votes(&mut self.votes), self.gossip.epoch_slots(&mut self.slots));
+        let others = votes.chain(slots).filter(|value| value.label().pubkey != own);
+        let counts = |node: &Pubkey| self.voters.is_empty() || self.voters.contains(node);
+        self.counts.unstaked_values += self.seen.talk.hear(others, counts);
     }
 
     /// Says which snapshot this node serves, when it has another.
@@ -232,6 +249,13 @@ impl Driver {
         if let Some(newest) = newest.filter(|newest| self.told != Some(*newest)) {
             self.told = Some(newest);
             self.gossip.publish_snapshots(newest, &[], now).expect("one snapshot keeps all rules");
+        }
+    }
+
+    /// Says how far back this node can serve others; gossip says it anew only where it has changed.
+    fn lowest(&mut self, now: u64) {
+        if let Some(lowest) = self.lowest.as_ref().and_then(|lowest| lowest()) {
+            self.gossip.publish_lowest_slot(lowest, now).expect("a slot that is kept is no larger than any");
         }
     }
 
@@ -266,11 +290,12 @@ impl Driver {
 
     fn stakes(&mut self) {
         let Some(ledger) = &self.ledger else { return };
-        let epoch = ledger.clock().epoch;
+        let epoch = ledger.epoch_schedule().epoch(ledger.slot(Commitment::Finalized));
         let mut stakes: HashMap<Pubkey, u64> = HashMap::new();
-        for vote in ledger.epoch_stakes(epoch).iter().flat_map(|stakes| &stakes.votes) {
+        for vote in of_next(epoch, |epoch| ledger.epoch_stakes(epoch)).iter().flat_map(|stakes| &stakes.votes) {
             *stakes.entry(vote.node).or_default() += vote.stake;
         }
+        self.voters = voters([epoch, epoch + 1].map(|epoch| ledger.epoch_stakes(epoch)));
         self.gossip.set_stakes(stakes, ledger.slots_per_epoch() * SLOT_MS);
     }
 
@@ -280,7 +305,7 @@ impl Driver {
         self.seen.views.put(View {
             own_tvu: gossip.own().socket(SocketKind::Tvu),
             tvu: gossip.tvu_peers().collect(),
-            repair: gossip.repair_peers(0).collect(),
+            repair: gossip.repair_peers().collect(),
             tpu: others
                 .map(|contact| {
                     let socket = |kind| gossip.socket(contact, kind);
@@ -289,7 +314,9 @@ impl Driver {
                 .collect(),
         });
         if let Some(words) = self.seen.words.get() {
-            words.words().iter().zip(gossip.counters().named()).for_each(|(word, (_, value))| put(word, value));
+            let (of_gossip, own) = words.words().split_at(hearth_cluster::gossip::Counters::HELP.len());
+            of_gossip.iter().zip(gossip.counters().named()).for_each(|(word, (_, value))| put(word, value));
+            self.counts.flush(own);
         }
         let served =
             gossip.contact_infos().filter(|contact| contact.pubkey != *gossip.identity()).filter_map(|contact| {
@@ -300,6 +327,18 @@ impl Driver {
         let nodes = gossip.contact_infos().map(|contact| told(gossip, contact)).collect();
         *self.seen.nodes.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
+}
+
+/// What is known of the epoch after the root's: all of gossip counts by its stakes. Where it is not known, that of the
+/// root's own.
+fn of_next<T>(root: u64, known: impl Fn(u64) -> Option<T>) -> Option<T> {
+    known(root + 1).or_else(|| known(root))
+}
+
+/// The nodes that have stake in one of these epochs.
+fn voters(epochs: [Option<Arc<EpochStakes>>; 2]) -> HashSet<Pubkey> {
+    let votes = epochs.iter().flatten().flat_map(|stakes| &stakes.votes);
+    votes.filter(|vote| vote.stake > 0).map(|vote| vote.node).collect()
 }
 
 /// The programs that have a number; others are told by it.
@@ -332,3 +371,41 @@ fn told(gossip: &Gossip, contact: &ContactInfo) -> ClusterNode {
 
 /// What this program calls itself in gossip: a number that no other has.
 pub const CLIENT: u16 = 0x4865;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use hearth_wire::gossip::Version;
+
+    use super::*;
+
+    /// A driver at a port of this host, before the chain is known.
+    fn driver(lowest: Option<Lowest>) -> Driver {
+        let key = SigningKey::from_seed(&[1; 32]);
+        let own = ContactInfo::new(key.public_key(), 5, 7, Version::default());
+        let address = "127.0.0.1:0".parse().unwrap();
+        let links = PeerLinks::default();
+        Driver::new(Start { address, entrypoints: vec![], key, own, ledger: None, lowest, links }).unwrap()
+    }
+
+    #[test]
+    fn the_stakes_are_those_of_the_epoch_after_the_root_where_they_are_known() {
+        let known = |epoch: u64| (3..=5).contains(&epoch).then_some(epoch);
+        assert_eq!([1, 2, 4, 5, 6].map(|root| of_next(root, known)), [None, Some(3), Some(5), Some(5), None]);
+    }
+
+    #[test]
+    fn how_far_back_the_store_goes_is_told() {
+        let lowest = Arc::new(AtomicU64::new(0));
+        let looked_up = Arc::clone(&lowest);
+        let mut driver = driver(Some(Box::new(move || looked_up.load(SeqCst).checked_sub(1))));
+        let own = *driver.gossip.identity();
+        let mut told = |kept: u64| {
+            lowest.store(kept, SeqCst);
+            driver.lowest(now_ms());
+            driver.gossip.lowest_slot(&own)
+        };
+        assert_eq!([0, 8, 8, 31].map(&mut told), [None, Some(7), Some(7), Some(30)], "nothing while nothing is kept");
+    }
+}

@@ -147,6 +147,7 @@ impl Joiner<'_> {
             key: SigningKey::from_seed(&self.identity.seed),
             own,
             ledger: None,
+            lowest: None,
             links: self.links.clone(),
         };
         let thread = GossipThread::start(start);

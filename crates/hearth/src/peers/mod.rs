@@ -60,6 +60,7 @@ pub fn services() -> [ServiceSpec; 4] {
         kind: CounterKind::Counter,
         help: (*help).into(),
     });
+    let gossip = gossip.chain(gossip::Counts::DECLS.iter().map(CounterSpec::from));
     let repair = repair::Counts::DECLS.iter().map(CounterSpec::from);
     let agree = agree::Counts::DECLS.iter().map(CounterSpec::from);
     let links = socket::Counts::DECLS.iter().map(CounterSpec::from);

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hearth_cluster::gossip::RepairPeer;
 use hearth_cluster::view::View;
 use hearth_crypto::ed25519::Verifier;
 use hearth_tile::{Host, Out};
@@ -145,15 +146,9 @@ impl Asking {
     }
 
     fn ask(&mut self, wanted: Wanted, view: &View, signing: &mut Signing, out: &mut Out<'_, Shred>) {
-        // Any node may have it; one with stake is likelier to.
-        let weight = |stake: u64| u128::from((stake / 2).max(1));
-        let total: u128 = view.repair.iter().map(|peer| weight(peer.stake)).sum();
-        let mut drawn = u128::from(self.draw()) % total.max(1);
-        let Some(peer) = view.repair.iter().find(|peer| {
-            let is_it = drawn < weight(peer.stake);
-            drawn = drawn.saturating_sub(weight(peer.stake));
-            is_it
-        }) else {
+        let Some(peer) = peer_for(wanted.slot(), &view.repair, self.draw()) else {
+            // Nobody who says that it goes back so far: looked for again no sooner than an answer is.
+            self.asked_at.insert(wanted, out.now());
             return;
         };
         let nonce = self.draw() as u32;
@@ -188,6 +183,18 @@ impl Asking {
         self.random ^= self.random >> 27;
         self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
+}
+
+/// Who is asked for something of a slot. Any node may have it that does not say otherwise; one with stake is likelier to.
+fn peer_for(slot: u64, peers: &[RepairPeer], random: u64) -> Option<&RepairPeer> {
+    let weight = |peer: &RepairPeer| if peer.lowest <= slot { u128::from((peer.stake / 2).max(1)) } else { 0 };
+    let total: u128 = peers.iter().map(weight).sum();
+    let mut drawn = u128::from(random) % total.max(1);
+    peers.iter().find(|peer| {
+        let is_it = drawn < weight(peer);
+        drawn = drawn.saturating_sub(weight(peer));
+        is_it
+    })
 }
 
 /// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that.
@@ -255,6 +262,21 @@ fn is_answered(wanted: &Wanted, bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_says_that_it_goes_back_so_far_is_asked_by_stake() {
+        let serve_repair = "10.0.0.1:5".parse().unwrap();
+        let peer = |name, stake, lowest| RepairPeer { identity: [name; 32], serve_repair, stake, lowest };
+        let peers = [peer(1, 60, 100), peer(2, 0, 0), peer(3, 20, 90), peer(4, 1, 101)];
+        let asked = |slot| -> Vec<u8> {
+            (0..42).filter_map(|random| Some(peer_for(slot, &peers, random)?.identity[0])).collect()
+        };
+        let count = |slot, name| asked(slot).iter().filter(|other| **other == name).count();
+        assert_eq!([1, 2, 3, 4].map(|name| count(101, name)), [30, 1, 10, 1]);
+        assert_eq!([1, 2, 3, 4].map(|name| count(100, name)), [31, 1, 10, 0]);
+        assert_eq!(asked(89), [2; 42], "it says nothing");
+        assert_eq!(peer_for(89, &peers[..1], 5), None);
+    }
 
     #[test]
     fn what_is_between_is_told_within_bounds() {

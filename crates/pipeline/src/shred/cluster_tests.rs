@@ -102,7 +102,7 @@ impl World {
             let peer = |other: usize| {
                 let SocketAddr::V4(serve_repair) = address(other, SERVE) else { unreachable!("it is made of one") };
                 let stake = stakes::GENESIS_STAKE_LAMPORTS;
-                RepairPeer { identity: key(other).public_key(), serve_repair, stake }
+                RepairPeer { identity: key(other).public_key(), serve_repair, stake, lowest: 0 }
             };
             let SocketAddr::V4(own_tvu) = address(node, TVU) else { unreachable!("it is made of one") };
             let views = Arc::new(Views::default());

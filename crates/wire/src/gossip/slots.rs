@@ -6,6 +6,8 @@
 //! drops   what the cluster refuses; a run that does not decompress has no slots
 //! source  `solana-gossip` 4.2.2, `epoch_slots.rs`; RFC 1951
 
+use std::ops::Range;
+
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
@@ -60,13 +62,23 @@ impl<'a> SlotRun<'a> {
     }
 
     /// The slots, ascending. Those of a run that does not decompress are none.
-    pub fn for_each(&self, mut slot: impl FnMut(u64)) {
+    pub fn for_each(&self, slot: impl FnMut(u64)) {
+        self.for_each_in(0..MAX_SLOT + MAX_SLOTS_PER_RUN, slot);
+    }
+
+    /// The same of a range alone. A run that does not reach into it is not decompressed.
+    pub fn for_each_in(&self, range: Range<u64>, mut slot: impl FnMut(u64)) {
         let mut buffer = [0; (MAX_SLOTS_PER_RUN / 8) as usize];
+        let from = range.start.saturating_sub(self.first_slot);
+        let to = range.end.saturating_sub(self.first_slot).min(self.count);
+        if from >= to {
+            return;
+        }
         let bits = match self.is_compressed {
             false => self.bytes,
             true => inflate(self.bytes, &mut buffer),
         };
-        for index in 0..self.count.min(8 * bits.len() as u64) {
+        for index in from..to.min(8 * bits.len() as u64) {
             if bits[(index / 8) as usize] >> (index % 8) & 1 == 1 {
                 slot(self.first_slot + index);
             }
@@ -167,6 +179,11 @@ mod tests {
         let packed = miniz_oxide::deflate::compress_to_vec(&bits.bytes, 9);
         let run = SlotRun { is_compressed: true, bytes: &packed, ..bits.run() };
         assert_eq!(slots(&run), wanted);
+        for (range, wanted) in [(0..1_000, &[][..]), (1_001..1_500, &wanted[1..4]), (1_500..u64::MAX, &wanted[4..])] {
+            let mut found = Vec::new();
+            run.for_each_in(range.clone(), |slot| found.push(slot));
+            assert_eq!(found, wanted, "{range:?}");
+        }
         for len in 0..packed.len() {
             assert_eq!(slots(&SlotRun { bytes: &packed[..len], ..run }), [0; 0], "cut to {len}");
         }

@@ -228,6 +228,20 @@ impl<'a> CrdsData<'a> {
         }
     }
 
+    /// Says it at another time.
+    pub fn set_wallclock(&mut self, wallclock: u64) {
+        let said = match self {
+            Self::Vote(vote) => &mut vote.wallclock,
+            Self::LowestSlot(lowest) => &mut lowest.wallclock,
+            Self::EpochSlots(slots) => &mut slots.wallclock,
+            Self::DuplicateShred(piece) => &mut piece.wallclock,
+            Self::SnapshotHashes(hashes) => &mut hashes.wallclock,
+            Self::ContactInfo(node) => &mut node.wallclock,
+            Self::Restart(restart) => &mut restart.wallclock,
+        };
+        *said = wallclock;
+    }
+
     /// Appends tag and data: the bytes that are signed.
     pub fn write(&self, out: &mut Vec<u8>) {
         write_u32(self.label().kind as u32, out);

@@ -15,10 +15,7 @@ use super::{Action, Bank, BankId, Consensus, FrozenBank, Refusal};
 use crate::consensus::stakes::EpochStakes;
 use crate::consensus::tower::LastVote;
 use crate::consensus::tracker::VoteError;
-use crate::consensus::{DUPLICATE_THRESHOLD, MAX_SLOTS_AHEAD, exceeds};
-
-/// Slots above the root of which it is kept who has them, while they are not frozen here.
-const MAX_ELSEWHERE: u64 = 4_096;
+use crate::consensus::{DUPLICATE_THRESHOLD, MAX_ELSEWHERE, MAX_SLOTS_AHEAD, exceeds};
 
 /// Why something that happened is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -216,21 +213,20 @@ impl Consensus {
     }
 
     /// A node tells in gossip that it has a slot's block frozen, or rooted. To be told again of slots from one on that
-    /// was dropped.
+    /// was dropped. Anybody can tell anything: what cannot count is known by two numbers and a look for the node.
     pub fn on_has_slot(&mut self, node: &Pubkey, slot: u64) {
+        let root = self.forks.root().slot;
+        let is_near = slot > root && slot - root <= MAX_ELSEWHERE;
+        if !is_near || self.stakes.of(slot).votes_of(node).is_empty() {
+            return;
+        }
         let Some(hash) = self.duplicates.frozen_hash(slot) else { return self.has_elsewhere(node, slot) };
         let own = self.banks.get(&BankId { slot, hash }).and_then(|bank| bank.own);
-        self.propagation.seen_by_node(own, node);
-        self.is_changed = true;
+        self.is_changed |= self.propagation.seen_by_node(own, node);
     }
 
     fn has_elsewhere(&mut self, node: &Pubkey, slot: u64) {
         let stakes = self.stakes.of(slot);
-        let root = self.forks.root().slot;
-        let is_near = slot > root && slot <= root.saturating_add(MAX_ELSEWHERE);
-        if !is_near || stakes.votes_of(node).is_empty() {
-            return;
-        }
         let nodes = self.elsewhere.entry(slot).or_default();
         if nodes.insert(*node) {
             let votes = nodes.iter().flat_map(|node| stakes.votes_of(node));

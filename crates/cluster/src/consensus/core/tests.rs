@@ -7,7 +7,7 @@ use super::super::stakes::{EpochStakes, VoteStake};
 use super::super::tower::Lockouts;
 use super::super::types::{TowerVote, VoteAccount};
 use super::*;
-use crate::consensus::VoteError;
+use crate::consensus::{MAX_ELSEWHERE, VoteError};
 
 const NODES: u8 = 4;
 
@@ -319,6 +319,24 @@ fn a_leader_whose_blocks_nobody_sees_sends_them_again_and_makes_no_more() {
     assert_eq!(at(&mut consensus, 6_000), [Action::Rebroadcast(1)], "five seconds after it was made");
     consensus.on_has_slot(&node(2), 1);
     assert_eq!(at(&mut consensus, 7_000), [Action::Begin { slot: 16, parent: id(1) }]);
+}
+
+#[test]
+fn what_a_stranger_has_or_is_known_already_starts_nothing() {
+    let mut consensus = started(config(), 0, None);
+    consensus.on_frozen(frozen(id(1), id(0), vec![]), 0).expect("frozen");
+    step(&mut consensus, 0);
+    consensus.on_has_slot(&[9; 32], 1);
+    consensus.on_has_slot(&[9; 32], 2);
+    consensus.on_has_slot(&node(2), MAX_ELSEWHERE + 1);
+    assert!(!consensus.is_changed && consensus.elsewhere.is_empty(), "no stake, or too far");
+    consensus.on_has_slot(&node(2), 1);
+    assert!(consensus.is_changed, "the own block is seen");
+    step(&mut consensus, 0);
+    consensus.on_has_slot(&node(2), 1);
+    consensus.on_has_slot(&node(2), MAX_ELSEWHERE);
+    assert!(!consensus.is_changed, "known, or not frozen here");
+    assert_eq!(consensus.elsewhere.keys().collect::<Vec<_>>(), [&MAX_ELSEWHERE]);
 }
 
 #[test]

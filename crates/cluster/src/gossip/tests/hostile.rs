@@ -294,6 +294,39 @@ fn whatever_is_dropped_has_its_counter() {
 }
 
 #[test]
+fn what_is_too_long_is_malformed() {
+    let mut alone = Alone::new(config(&[]));
+    alone.let_in(1);
+    let piece = |size: usize| {
+        let chunk = &vec![3; size][..];
+        let piece = DuplicateShred {
+            index: 0,
+            from: identity(1),
+            wallclock: alone.now,
+            slot: 1,
+            unused: 0,
+            shred_type: 0,
+            chunk_count: 3,
+            chunk_index: 0,
+            chunk,
+        };
+        signed(1, &CrdsData::DuplicateShred(piece))
+    };
+    // 64 + 4 + 2 + 32 + 8 + 8 + 4 + 3 + 8 bytes beside the chunk.
+    let (longest, longer) = (piece(1_188 - 133), piece(1_189 - 133));
+    assert_eq!((longest.len(), longer.len()), (1_188, 1_189));
+    // In a request whose filter is empty a value is too long, in a push its datagram is.
+    let asks = [&[0; 37][..], &[6, 0, 0, 0], &longer].concat();
+    for (at, bytes) in [asks, push(1, std::slice::from_ref(&longer)), vec![0xff; 65_000]].iter().enumerate() {
+        alone.hear(address(1), bytes);
+        assert_eq!(alone.gossip.counters().malformed, at as u64 + 1);
+    }
+    assert_eq!((alone.gossip.sizes().values, alone.out.len()), (1, 0));
+    alone.hear(address(1), &push(1, &[longest]));
+    assert_eq!((alone.gossip.counters().malformed, alone.gossip.sizes().values), (3, 2));
+}
+
+#[test]
 fn answers_keep_to_their_budgets() {
     let mut alone = Alone::new(config(&[]));
     alone.let_in(1);

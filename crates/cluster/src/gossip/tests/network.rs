@@ -153,6 +153,19 @@ impl Network {
         self.out = out;
     }
 
+    /// Sets everybody's clock back. Whoever runs a node looks at its clock often.
+    pub fn set_back(&mut self, ms: u64) {
+        self.now -= ms;
+        let flights = std::mem::take(&mut self.flights).into_iter();
+        self.flights =
+            flights.map(|Reverse((at, sent, to, from, bytes))| Reverse((at - ms, sent, to, from, bytes))).collect();
+        let nodes: Vec<SocketAddrV4> = self.nodes.keys().copied().collect();
+        for at in nodes {
+            self.nodes.get_mut(&at).expect("it runs").tick(self.now, &mut self.out);
+            self.flush(at);
+        }
+    }
+
     /// Runs until `end`.
     pub fn run_until(&mut self, end: u64) {
         loop {

@@ -38,7 +38,7 @@ fn fifty_nodes_know_each_other_from_one_entrypoint() {
         let counters = network.gossip(7).counters();
         assert_eq!((counters.malformed, counters.bad_signature, counters.values_wallclock), (0, 0, 0));
         assert_eq!(network.gossip(7).tvu_peers().count(), 49);
-        assert_eq!(network.gossip(7).repair_peers(5).count(), 49);
+        assert_eq!(network.gossip(7).repair_peers().count(), 49);
     }
 }
 
@@ -74,7 +74,10 @@ fn all_that_a_node_says_reaches_all() {
             && snapshots == Some(vec![(65, [7; 32])])
     };
     network.run_while_not(30_000, "all is known by all", |network| network.nodes.values().all(knows));
-    assert_eq!((network.gossip(3).repair_peers(39).count(), network.gossip(3).repair_peers(40).count()), (28, 29));
+    let lowest = |peer: RepairPeer| (peer.identity == from, peer.lowest);
+    let mut peers: Vec<(bool, u64)> = network.gossip(3).repair_peers().map(lowest).collect();
+    peers.sort_unstable();
+    assert_eq!((peers.len(), peers[27], peers[28]), (29, (false, 0), (true, 40)), "all, and who says how far back");
     for n in (0..30).filter(|n| *n != 20) {
         let event = network.gossip_mut(n).next_event().expect("the pieces are whole");
         let Event::DuplicateProof(proof) = event else { panic!("another event") };
@@ -191,6 +194,64 @@ fn a_partition_heals() {
         network.sides.clear();
         network.run_while_not(60_000, "all know each other again", |network| network.all_know(&all));
     }
+}
+
+#[test]
+fn a_clock_that_is_set_back_by_an_hour_silences_nobody() {
+    const HOUR: u64 = 3_600_000;
+    let mut network = network(15);
+    with_stakes(&mut network, 4);
+    network.add_many(12, &[0]);
+    let all: Vec<usize> = (0..12).collect();
+    network.run_while_not(60_000, "twelve know each other", |network| network.all_know(&all));
+    let now = network.now;
+    network.gossip_mut(7).publish_vote(&vote(200), now).unwrap();
+    network.run_for(2_000);
+    network.set_back(HOUR);
+    let before = *network.gossip(3).counters();
+    let signed = |network: &Network| network.gossip(5).contact_info(&identity(7)).map_or(0, |node| node.wallclock);
+    network.run_for(20_000);
+    assert!(network.all_know(&all), "all are known still");
+    assert!(signed(&network).abs_diff(network.now) < 10_000, "what they sign is of now, and others take it");
+    let after = *network.gossip(3).counters();
+    assert_eq!((after.clock_set_back, after.values_wallclock), (1, before.values_wallclock));
+    assert!(after.pull_requests_sent > before.pull_requests_sent + 200, "it asks as often");
+    assert!(after.pull_values_sent > before.pull_values_sent && after.pings_received >= before.pings_received);
+    // What is new goes round, who is new is let in, who is gone is dropped.
+    let now = network.now;
+    network.gossip_mut(7).publish_vote(&vote(201), now).unwrap();
+    let has = |gossip: &Gossip| gossip.votes(&mut Cursor::default()).any(|value| slot_of(value) == Some(201));
+    network.run_while_not(2_000, "a vote is everywhere", |network| network.nodes.values().all(has));
+    network.add(&[0]);
+    network.run_while_not(30_000, "a newcomer is known", |network| network.all_know(&(0..13).collect::<Vec<_>>()));
+    network.crash(11);
+    let left: Vec<usize> = (0..13).filter(|n| *n != 11).collect();
+    network.run_while_not(25_000, "the one that crashed is gone", |network| network.all_know(&left));
+}
+
+#[test]
+fn what_was_signed_by_a_clock_that_was_ahead_is_signed_anew() {
+    let mut network = network(16);
+    network.add(&[]);
+    let now = network.now;
+    let (ahead, gossip, mut out) = (now + 3_600_000, network.gossip_mut(0), Outbox::default());
+    let own = *gossip.identity();
+    gossip.tick(ahead, &mut out);
+    gossip.publish_lowest_slot(9, ahead).unwrap();
+    gossip.publish_epoch_slots(&[70, 71], ahead).unwrap();
+    (200..203).for_each(|slot| gossip.publish_vote(&vote(slot), ahead).unwrap());
+    gossip.tick(now, &mut out);
+    let kinds = [CrdsKind::ContactInfo, CrdsKind::LowestSlot, CrdsKind::EpochSlots, CrdsKind::Vote];
+    let times = |kind| gossip.values(kind, &mut Cursor::default()).map(|value| value.wallclock()).collect::<Vec<_>>();
+    let times = kinds.map(times);
+    assert_eq!(times.each_ref().map(Vec::len), [1, 1, 1, 3]);
+    assert!(times.concat().iter().all(|at| (now..now + 100).contains(at)), "{times:?}");
+    assert_eq!(gossip.lowest_slot(&own), Some(9));
+    let slots: Vec<Option<u64>> = gossip.votes(&mut Cursor::default()).map(slot_of).collect();
+    assert_eq!(slots, [200, 201, 202].map(Some), "in the same order");
+    // A clock that wavers is none that was set back.
+    gossip.tick(now - 900, &mut out);
+    assert_eq!(gossip.counters().clock_set_back, 1);
 }
 
 #[test]

@@ -27,7 +27,6 @@ use super::differs::Parted;
 use super::execute::Replay;
 use super::forks::{Forks, Frozen};
 use super::{AgreeError, Start, saved, vote};
-use crate::peers::talk::Heard;
 use crate::peers::{Words, now_ms};
 use crate::replay::{ReplayError, entries};
 use crate::say::note;
@@ -239,22 +238,19 @@ impl Driver {
             // One of a slot that is rooted, or far away, is no news.
             self.counts.duplicate_slots += u64::from(self.consensus.on_duplicate(duplicate.slot).is_ok());
         }
-        for heard in self.start.seen.talk.heard() {
-            match heard {
-                Heard::Vote(transaction) => {
-                    let voted = vote::heard(&self.start.ledger, &transaction);
-                    let told = voted.map(|voted| {
-                        let id = BankId { slot: voted.slot, hash: voted.bank_hash };
-                        self.consensus.on_vote(&voted.account, id).is_ok()
-                    });
-                    self.counts.heard_votes += u64::from(told == Some(true));
-                    self.counts.refused_votes += u64::from(told != Some(true));
-                    voted.map_or(Ok(()), |voted| self.claimed(voted))?;
-                }
-                Heard::Slots(node, slots) => {
-                    slots.iter().for_each(|slot| self.consensus.on_has_slot(&node, *slot));
-                }
-            }
+        let heard = self.start.seen.talk.heard();
+        for transaction in heard.votes {
+            let voted = vote::heard(&self.start.ledger, &transaction);
+            let told = voted.map(|voted| {
+                let id = BankId { slot: voted.slot, hash: voted.bank_hash };
+                self.consensus.on_vote(&voted.account, id).is_ok()
+            });
+            self.counts.heard_votes += u64::from(told == Some(true));
+            self.counts.refused_votes += u64::from(told != Some(true));
+            voted.map_or(Ok(()), |voted| self.claimed(voted))?;
+        }
+        for (node, slots) in heard.slots {
+            slots.iter().for_each(|slot| self.consensus.on_has_slot(&node, *slot));
         }
         Ok(())
     }
