@@ -3,8 +3,8 @@
 //!
 //! reads   the genesis; the last hash of each block; which blocks are durable
 //! writes  banks, one at a time; the fees' distribution; a summary of each block
-//! memory  accounts and statuses as said there; 512 block summaries of 200 B; where forks are kept, what is needed to
-//!         go back (ledger/forks.rs)
+//! memory  accounts and statuses as said there; 512 block summaries of 200 B, and those that somebody wants; where
+//!         forks are kept, what is needed to go back (ledger/forks.rs)
 //! drops   a slot that does not follow on the last: a [`SlotError`]
 //! source  `bank.rs`, `bank/fee_distribution.rs` of `solana-runtime` 4.2 for what the end of a block does
 //!
@@ -15,6 +15,7 @@ mod changed;
 mod cut;
 mod demand;
 mod forks;
+mod line;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -47,7 +48,7 @@ use forks::Checkpoint;
 
 /// No slot: the node does not vote, and blocks become final by their depth.
 pub(crate) const NO_VOTES: u64 = u64::MAX;
-/// Block summaries that are kept, beside those of blocks that may be undone.
+/// Block summaries that are kept, beside those of blocks that may be undone or that somebody wants.
 pub(crate) const RECENT_BLOCKS: usize = 512;
 
 /// How a ledger is set up.
@@ -181,6 +182,8 @@ pub struct Ledger {
     held: AtomicBool,
     /// The newest slot that somebody waits for.
     called_slot: AtomicU64,
+    /// Somebody wants the summaries of blocks from this slot on.
+    wanted_from: AtomicU64,
 }
 
 impl Ledger {
@@ -260,6 +263,7 @@ impl Ledger {
             snapshots: OnceLock::new(),
             held: AtomicBool::new(false),
             called_slot: AtomicU64::new(0),
+            wanted_from: AtomicU64::new(u64::MAX),
         };
         if let Some(forks) = forks {
             ledger.begin_forks(&forks);
@@ -349,7 +353,8 @@ impl Ledger {
         let (kept_bytes, oldest_slot) = self.add_checkpoint(&mut chain, &bank);
         let (signatures, blockhash) = (counts.signatures, last_hash);
         hashing.end(Ended { slot, era, signatures, blockhash, final_era, kept_bytes, oldest_slot });
-        while chain.blocks.get(RECENT_BLOCKS).is_some_and(|block| block.slot <= oldest_slot) {
+        let kept_from = oldest_slot.min(self.wanted_from.load(Relaxed));
+        while chain.blocks.get(RECENT_BLOCKS).is_some_and(|block| block.slot <= kept_from) {
             chain.blocks.pop_front();
             chain.eras.pop_front();
         }

@@ -360,6 +360,29 @@ fn goes_back_over_more_than_all_that_is_remembered() {
 }
 
 #[test]
+fn the_line_goes_back_to_the_root_and_to_what_is_wanted() {
+    let mut blocks = genesis_block();
+    extend(&mut blocks, 0, (2..3_000).step_by(2), &[]);
+    let ledger = new(Some(Forks::default()));
+    (1..=1_200).for_each(|at| drop(execute(&ledger, &blocks, at)));
+    assert_eq!(ledger.line_from(0).len(), 1_201, "nothing is rooted");
+    assert_eq!(ledger.line_from(2_395), [2_396, 2_398, 2_400]);
+    let next = |after, to| ledger.next_on_line(after, to).map(|(block, parent)| (parent.slot, block.slot));
+    assert_eq!((next(0, 2_400), next(5, 8), next(8, 2_400)), (Some((0, 2)), Some((4, 6)), Some((8, 10))));
+    assert_eq!((next(8, 8), next(8, 9), next(10, 8), next(8, 2_402)), (None, None, None, None));
+    // Who is at slot 20 still finds the next block when all is rooted and pruned.
+    ledger.keep_line_from(20);
+    assert!(ledger.mark_rooted(2_400));
+    execute(&ledger, &blocks, 1_201);
+    assert_eq!((next(20, 2_402), ledger.line_from(0).contains(&20)), (Some((20, 22)), true));
+    ledger.keep_line_from(2_400);
+    (1_202..=1_210).for_each(|at| drop(execute(&ledger, &blocks, at)));
+    assert_eq!((ledger.line_from(0).len(), next(20, 2_402)), (RECENT_BLOCKS + 10, None), "10 are above the root");
+    ledger.rewind(2_410).unwrap();
+    assert_eq!((next(2_408, 2_410), next(2_408, 2_412)), (Some((2_408, 2_410)), None));
+}
+
+#[test]
 fn what_is_kept_ends_at_the_root() {
     let mut blocks = genesis_block();
     extend(&mut blocks, 0, 1..101, &[Action::Data(1, 200), Action::Vote(1, Some(1))]);
