@@ -45,7 +45,9 @@ use crate::replay::ReplayError;
 pub use ancestors::Asker;
 pub use driver::Counts;
 use driver::Driver;
-pub use saved::{SavedError, final_since, root as saved_root};
+pub use saved::{SavedError, final_since, final_slot, root as saved_root};
+#[cfg(test)]
+pub use saved::{save_root, save_tower};
 pub use vote::Voter;
 
 /// How long the thread sleeps when there is nothing to do and no block comes.
@@ -140,6 +142,8 @@ pub struct Start {
     pub asker: Asker,
     /// Where a history is kept: what it hashes under, and whether it has logs and calls.
     pub recording: Option<(HistoryKey, bool)>,
+    /// Whether the chain begins: there is no block yet, executed or not.
+    pub is_begin: bool,
     /// Whether there are others to begin with, who may be ahead.
     pub joins: bool,
     /// Where tower and root are kept.
