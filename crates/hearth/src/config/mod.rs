@@ -194,7 +194,8 @@ tables! {
         pub download: bool = true,
         /// Slots that a peer's snapshot is ahead of what is final here, at least, for a node that starts to take it.
         pub maximum_local_snapshot_age: u64 = 2500,
-        /// Identities of the nodes whose word on snapshots counts; empty: everybody's.
+        /// Identities of the nodes whose word on snapshots counts, each one's; empty: that of more than a third of the
+        /// stake of the genesis together.
         pub known_validators: Vec<String> = vec![],
     }
 
