@@ -326,11 +326,14 @@ pub fn open_chain(
     let Restored { ledger, block_id } = restore::newest(config, &genesis, &snapshots, refused)?;
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
     let missing = history.as_mut().map(|history| (history, config.rpc.extended_tx_metadata_storage));
-    // Above the root there may be forks: those blocks are executed when the node runs.
-    let root = if config.gossip.enabled { agree::saved_root(folder).map(|root| root.slot) } else { None };
+    // Above the root there may be forks: those blocks are executed when the node runs. Without one all may be.
+    let root = match config.gossip.enabled {
+        true => Some(agree::final_slot(folder, &identity.public).map_err(AgreeError::from)?.unwrap_or(0)),
+        false => None,
+    };
     let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
     if history.as_ref().is_some_and(|history| history.last_slot() > replayed.last_slot) {
-        // A power failure took blocks that the history still knows.
+        // A power failure took blocks that the history still knows, or they are not final.
         drop(history.take());
         history = open_history(config, folder, (&genesis, &store), replayed.last_slot)?;
     }
@@ -474,6 +477,7 @@ struct Begins {
     genesis: Genesis,
     blocks: blockstore::Reader,
     block_id: [u8; 32],
+    is_begin: bool,
     recording: Option<(HistoryKey, bool)>,
     folder: PathBuf,
     /// The node's: for votes, and for questions.
@@ -488,6 +492,9 @@ impl Begins {
             genesis: chain.genesis.clone(),
             blocks: chain.store.reader(),
             block_id: chain.replayed.block_id.unwrap_or(*chain.genesis.hash()),
+            // Blocks that are not final are executed later.
+            is_begin: chain.replayed.last_slot == chain.genesis.config().genesis_slot
+                && chain.recovery.last_whole_slot.is_none(),
             recording: chain.history.as_ref().map(|history| (history.key(), extended)),
             folder: chain.folder.clone(),
             keys: [(); 2].map(|()| SigningKey::from_seed(&chain.identity.seed)),
@@ -502,7 +509,7 @@ fn agree(
     (peers, cluster): (&Peers, &tiles::Cluster),
     begins: Begins,
 ) -> Result<AgreeThread, BootError> {
-    let Begins { ledger, genesis, blocks, block_id, recording, folder, keys: [key, asks] } = begins;
+    let Begins { ledger, genesis, blocks, block_id, is_begin, recording, folder, keys: [key, asks] } = begins;
     let lead = cluster.lead.clone();
     let ip = config.gossip.bind_address.parse().expect("checked when the configuration was read");
     let asker = Asker::open(asks, ip, &peers.links).map_err(NodeError::Threads)?;
@@ -518,6 +525,7 @@ fn agree(
         voter: voter(config, &folder, key, peers)?,
         asker,
         recording,
+        is_begin,
         joins: config.joins(),
         folder,
     };
@@ -733,3 +741,6 @@ impl hearth_rpc::TransactionInlet for RpcInlet {
         sent.map_err(|_| hearth_rpc::Busy)
     }
 }
+
+#[cfg(test)]
+mod tests;

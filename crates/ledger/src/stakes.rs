@@ -16,6 +16,8 @@ use hearth_wire::consts::{LAMPORTS_PER_SOL, STAKE_PROGRAM, SYSVAR_STAKE_HISTORY,
 
 use crate::account::Account;
 use crate::accounts::Accounts;
+use crate::epoch::EpochSchedule;
+use crate::genesis::Genesis;
 use crate::hashing::StakeIndex;
 use crate::leaders::{Leader, LeaderSchedule};
 use crate::rent::minimum_balance;
@@ -204,6 +206,22 @@ pub fn genesis_accounts(vote: &Pubkey, stake: &Pubkey, node: &Pubkey) -> [(Pubke
 pub fn validator_accounts(vote: &Pubkey, stake: &Pubkey, node: &Pubkey, lamports: u64) -> [(Pubkey, Account); 2] {
     let state = new_vote_state(vote, node);
     [(*vote, Account::with_data(lamports, VOTE_PROGRAM, &state)), (*stake, new_stake_account(lamports, vote, node))]
+}
+
+/// What is delegated at the beginning of a chain to the vote accounts of each node, in lamports.
+pub fn stakes_at_genesis(genesis: &Genesis) -> BTreeMap<Pubkey, u64> {
+    let (began, accounts) = (genesis.config(), genesis.accounts());
+    let epoch = EpochSchedule::without_warmup(began.slots_per_epoch).epoch(began.genesis_slot);
+    let of = |program| accounts.iter().filter(move |(_, account)| account.owner == program);
+    let node = |(key, account): &(Pubkey, Account)| Some((*key, VoteState::of_account(account)?.node));
+    let nodes: BTreeMap<Pubkey, Pubkey> = of(VOTE_PROGRAM).filter_map(node).collect();
+    let mut stakes = BTreeMap::<Pubkey, u64>::new();
+    for delegation in of(STAKE_PROGRAM).filter_map(|(_, account)| Delegation::read(account.data())) {
+        if let Some(node) = nodes.get(&delegation.vote) {
+            *stakes.entry(*node).or_default() += delegation.activation(epoch, &StakeHistory::default()).effective;
+        }
+    }
+    stakes
 }
 
 /// Notes in a stake account's data what it was rewarded for.

@@ -182,8 +182,8 @@ tables! {
         /// blocks since. Without, it executes all blocks since genesis, and a chain cannot be started again once
         /// `ledger.limit_size` has dropped its first blocks.
         pub enabled: bool = true,
-        /// Slots from one snapshot to the next; earlier where the blocks since the last take a quarter of
-        /// `ledger.limit_size`.
+        /// A snapshot is taken of the first block from each multiple of so many slots on, so that all nodes of a cluster
+        /// have the same ones; one more where the blocks since the last take a quarter of `ledger.limit_size`.
         pub full_snapshot_interval_slots: u64 = 1000,
         /// Snapshots that are kept: a start takes the one before when the newest is damaged.
         pub maximum_full_snapshots_to_retain: usize = 2,
@@ -194,7 +194,8 @@ tables! {
         pub download: bool = true,
         /// Slots that a peer's snapshot is ahead of what is final here, at least, for a node that starts to take it.
         pub maximum_local_snapshot_age: u64 = 2500,
-        /// Identities of the nodes whose word on snapshots counts; empty: everybody's.
+        /// Identities of the nodes whose word on snapshots counts, each one's; empty: that of more than a third of the
+        /// stake of the genesis together.
         pub known_validators: Vec<String> = vec![],
     }
 

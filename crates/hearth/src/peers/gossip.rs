@@ -70,19 +70,19 @@ impl Seen {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The snapshots that nodes say they serve.
+    /// The snapshots that nodes say they have.
     pub fn snapshots(&self) -> Vec<Served> {
         self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// A snapshot that a node says it serves.
+/// A snapshot that a node says it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// Who.
     pub identity: Pubkey,
-    /// Where.
-    pub rpc: SocketAddrV4,
+    /// Where it serves it; `None`: nowhere.
+    pub rpc: Option<SocketAddrV4>,
     /// Its slot.
     pub slot: u64,
     /// The hash of its bank.
@@ -321,7 +321,7 @@ impl Driver {
         let served =
             gossip.contact_infos().filter(|contact| contact.pubkey != *gossip.identity()).filter_map(|contact| {
                 let (slot, hash) = gossip.snapshot_hashes(&contact.pubkey)?.full;
-                Some(Served { identity: contact.pubkey, rpc: gossip.socket(contact, SocketKind::Rpc)?, slot, hash })
+                Some(Served { identity: contact.pubkey, rpc: gossip.socket(contact, SocketKind::Rpc), slot, hash })
             });
         *self.seen.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = served.collect();
         let nodes = gossip.contact_infos().map(|contact| told(gossip, contact)).collect();

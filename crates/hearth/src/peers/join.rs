@@ -4,7 +4,9 @@
 //! writes  `genesis.json` and `genesis.accounts` in the ledger's folder, and a snapshot, each whole or not at all
 //! memory  64 KiB; the state, while a snapshot is held against its hash
 //! drops   a genesis that is damaged, or of another shred version than the cluster's; a snapshot that is damaged, or of
-//!         another state than its node says: the next peer is asked
+//!         another state than its node says, or that too few vouch for: the next peer is asked
+
+mod trust;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -29,6 +31,7 @@ use crate::keys::{self, Identity};
 use crate::node_rpc::Rpc;
 use crate::say::note;
 use crate::stop::StopSignal;
+use trust::Trust;
 
 /// How long nothing is said while nobody answers.
 const SAY_EVERY: Duration = Duration::from_secs(5);
@@ -42,7 +45,8 @@ const GENESIS_MAX: u64 = 1 << 30;
 const SNAPSHOT_MAX: u64 = 256 << 30;
 /// How long it is waited for word of a snapshot.
 const SNAPSHOTS_FOR: Duration = Duration::from_secs(3);
-/// How long where a node says by its RPC that it has one: gossip asks for a part of all values at a time.
+/// How long where a node says that it has one: gossip asks for a part of all values at a time, so that it may take a
+/// while until those who vouch for it are heard.
 const PROMISED_FOR: Duration = Duration::from_secs(20);
 /// The longest line of an answer's head, and how many it may have.
 const LINE_MAX: u64 = 8 << 10;
@@ -190,29 +194,30 @@ impl Joiner<'_> {
         })?
     }
 
-    /// Takes the newest snapshot that a peer serves, if it is far enough ahead; without one the chain is executed from
-    /// where it is.
+    /// Takes the newest snapshot that a peer serves and enough vouch for, if it is far enough ahead; without one the
+    /// chain is executed from where it is.
     fn snapshot(&self, thread: &GossipThread, snapshots: &Path) -> Result<(), JoinError> {
-        let genesis = Genesis::load(&self.folder.join("genesis.json"));
-        let genesis_hash = *genesis.map_err(JoinError::Genesis)?.hash();
+        let genesis = Genesis::load(&self.folder.join("genesis.json")).map_err(JoinError::Genesis)?;
+        let (genesis_hash, trust) = (*genesis.hash(), Trust::new(&genesis, &self.known));
+        drop(genesis);
         let wanted_from = saved_root(self.folder).map_or(0, |root| root.slot.saturating_add(self.behind_max));
         let (mut failed, mut until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
         let (mut asked, mut is_promised) = (vec![], false);
         wait(self.stop, "looking for a snapshot", || {
-            let mut served = thread.seen.snapshots();
-            served.retain(|it| !failed.contains(it) && it.slot >= wanted_from);
-            served.retain(|it| self.known.is_empty() || self.known.contains(&it.identity));
-            let said_by =
-                |it: &Served| served.iter().filter(|other| (other.slot, other.hash) == (it.slot, it.hash)).count();
-            if !is_promised && served.is_empty() && self.is_promised(thread, wanted_from, &mut asked) {
+            let mut told = thread.seen.snapshots();
+            told.retain(|it| it.slot >= wanted_from && trust.listens_to(&it.identity));
+            let may_be_had = |it: &Served| it.rpc.is_some() && !failed.contains(it);
+            if !is_promised && (told.iter().any(may_be_had) || self.is_promised(thread, wanted_from, &mut asked)) {
                 (is_promised, until) = (true, Instant::now() + PROMISED_FOR);
             }
-            let Some(newest) = served.iter().max_by_key(|it| (it.slot, said_by(it))).copied() else {
-                return (Instant::now() >= until).then_some(Ok(()));
+            let is_late = Instant::now() >= until;
+            let unvouched = || is_late.then(|| self.unvouched(thread, &trust, trust.most_told(&told, may_be_had)?));
+            let found = trust.newest(&told, may_be_had).or_else(|| unvouched()?);
+            let Some((newest, rpc)) = found.and_then(|newest| Some((newest, newest.rpc?))) else {
+                return is_late.then_some(Ok(()));
             };
-            let Served { rpc, slot, .. } = newest;
-            note(format_args!("  … taking the snapshot of slot {slot} from {rpc}"));
-            match fetch_snapshot(&newest, self.folder, snapshots, &genesis_hash, self.stop) {
+            note(format_args!("  … taking the snapshot of slot {} from {rpc}", newest.slot));
+            match fetch_snapshot((rpc, &newest), self.folder, snapshots, &genesis_hash, self.stop) {
                 Ok(()) => Some(Ok(())),
                 Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
                 Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
@@ -223,6 +228,25 @@ impl Joiner<'_> {
                 }
             }
         })?
+    }
+
+    /// A snapshot that too few vouch for: it is taken only where nobody is heard who could. Either is said.
+    fn unvouched(&self, thread: &GossipThread, trust: &Trust, found: Served) -> Option<Served> {
+        let mut others = thread.seen.nodes().into_iter().filter(|node| node.identity != self.identity.public);
+        let slot = found.slot;
+        if others.any(|node| trust.has_stake(&node.identity)) {
+            note(format_args!(
+                "notice: the snapshot of slot {slot} is not taken, nor another: more than a third of the stake of the \
+                 genesis would have to say its hash; snapshots.known_validators names nodes whose word is enough"
+            ));
+            return None;
+        }
+        let node = encode_32(&found.identity);
+        note(format_args!(
+            "notice: nobody is heard of who had stake at the genesis: that the snapshot of slot {slot} is of this chain \
+             rests on the word of {node}, who serves it"
+        ));
+        Some(found)
     }
 
     /// Whether a node that was not asked before says by its RPC that it has a snapshot: gossip will tell of it.
@@ -310,19 +334,19 @@ fn fetch_genesis(peer: SocketAddr, folder: &Path, shred_version: u16, stop: &Sto
 
 /// Downloads a snapshot, and keeps it if it is what its node says it is; else nothing of it stays.
 fn fetch_snapshot(
-    served: &Served,
+    (rpc, served): (SocketAddrV4, &Served),
     folder: &Path,
     snapshots: &Path,
     genesis_hash: &Hash,
     stop: &StopSignal,
 ) -> Result<(), Fetch> {
-    let Served { rpc, slot, hash, .. } = served;
+    let Served { slot, hash, .. } = served;
     let joining = folder.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
     std::fs::create_dir_all(&joining).map_err(write)?;
     let part = joining.join("snapshot");
     let taken = || {
-        download((*rpc).into(), &snapshot_path(*slot, hash), &part, SNAPSHOT_MAX, stop)?;
+        download(rpc.into(), &snapshot_path(*slot, hash), &part, SNAPSHOT_MAX, stop)?;
         let proved = prove(&part, genesis_hash).map_err(|why| Fetch::Peer(why.to_string()))?;
         if proved != (*slot, *hash) {
             let (found, hash) = (encode_32(&proved.1), encode_32(hash));
@@ -414,7 +438,7 @@ mod tests {
     fn fetched(answer: &[u8]) -> String {
         let (listener, folder) = (TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
         let rpc = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
-        let served = Served { identity: [1; 32], rpc, slot: 7, hash: [2; 32] };
+        let served = Served { identity: [1; 32], rpc: Some(rpc), slot: 7, hash: [2; 32] };
         let snapshots = folder.path().join("snapshots");
         let fetched = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -426,7 +450,7 @@ mod tests {
                 // It may have hung up before the end.
                 let _ = stream.get_mut().write_all(answer);
             });
-            fetch_snapshot(&served, folder.path(), &snapshots, &[3; 32], &StopSignal::default())
+            fetch_snapshot((rpc, &served), folder.path(), &snapshots, &[3; 32], &StopSignal::default())
         });
         let Err(Fetch::Peer(why)) = fetched else { panic!("it is taken, or the disk is at fault") };
         assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing of it is kept");

@@ -201,6 +201,36 @@ fn a_node_that_joins_takes_a_snapshot_of_a_peer() {
     [leader, taken, untaken].into_iter().for_each(Node::stop);
 }
 
+/// Until its 32nd vote a node has rooted nothing: what it has on disk may be of a fork that the cluster leaves.
+#[test]
+fn a_leader_that_is_killed_holds_no_more_for_final_than_it_had_and_goes_on() {
+    let (setup, _) = leader("unrooted");
+    let finalized = |node: &Node| node.rpc().call("getSlot", json!([{ "commitment": "finalized" }])).as_u64().unwrap();
+    let root = setup.ledger().join("root.bin");
+    let node = setup.start();
+    reaches(&node, 6);
+    assert!(!root.exists());
+    let (confirmed, sixth) = (slot(node.rpc()), block(node.rpc(), 6));
+    node.kill();
+    let node = setup.start();
+    assert_eq!(finalized(&node), 0);
+    reaches(&node, confirmed + 4);
+    assert_eq!(block(node.rpc(), 6), sixth);
+
+    // Its tower says it too.
+    wait_until("a root", || if root.exists() { Ok(()) } else { Err(slot(node.rpc()).to_string()) });
+    wait_until("what is final", || if finalized(&node) > 0 { Ok(()) } else { Err("nothing".into()) });
+    let (rooted, confirmed) = (finalized(&node), slot(node.rpc()));
+    node.kill();
+    std::fs::remove_file(&root).unwrap();
+    let node = setup.start();
+    let again = finalized(&node);
+    assert!(rooted <= again && again < confirmed, "{again}, and it was {rooted} of {confirmed}");
+    reaches(&node, confirmed + 4);
+    assert_eq!(block(node.rpc(), 6), sixth);
+    node.stop();
+}
+
 /// Gives an account one lamport more in the newest of the folder's snapshots, which is the only one from then on.
 fn falsify(folder: &Path, genesis_hash: &Hash, address: &Pubkey) {
     let folder = Folder::open(folder).unwrap();

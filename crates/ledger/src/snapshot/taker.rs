@@ -40,7 +40,7 @@ const BLOCKS_PART: u64 = 4;
 /// When snapshots are taken.
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotConfig {
-    /// Slots from one to the next.
+    /// One is taken of the first block from each multiple of so many slots on.
     pub interval_slots: u64,
     /// How many are kept, at least one.
     pub keep: usize,
@@ -127,10 +127,13 @@ impl Snapshots {
         if self.busy.load(SeqCst) || self.stopping.load(Relaxed) {
             return false;
         }
-        let since = slot.saturating_sub(self.last_cut.load(Relaxed));
+        let (last, interval) = (self.last_cut.load(Relaxed), self.config.interval_slots.max(1));
+        let since = slot.saturating_sub(last);
+        // All nodes of a chain take the same ones, whenever they began, so that one can stand in for another's.
+        let is_turn = slot / interval > last / interval;
         let (after, limit) = (self.blocks.bytes_after(self.newest.load(Relaxed)), self.blocks.limit_size());
         let pause = if self.failed.load(Relaxed) { RETRY_SLOTS } else { 1 };
-        since >= self.config.interval_slots || (since >= pause && after > limit / BLOCKS_PART)
+        is_turn || (since >= pause && after > limit / BLOCKS_PART)
     }
 
     /// Takes a cut to be written.

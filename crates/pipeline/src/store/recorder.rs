@@ -2,8 +2,8 @@
 //!
 //! reads   batches of metadata, in pieces; which blocks are whole; the ledger's summaries of them
 //! writes  the history: batches as they come, a block once it is whole here and in the block store
-//! memory  one batch of each bank, at most 16 MiB; 24 B for each whole block that is not closed; where others make
-//!         blocks too what [`Agreed`] holds
+//! memory  one batch of each bank, at most 16 MiB; 24 B for each whole block that is not closed, and its summary in the
+//!         ledger; where others make blocks too what [`Agreed`] holds
 //! drops   nothing: with the disk full it takes no more, and the banks wait
 //! source  [`hearth_ledger::history`]
 
@@ -15,9 +15,6 @@ use hearth_ledger::{BlockSummary, Ledger};
 
 use super::Agreed;
 use crate::links::MORE;
-
-/// Block summaries that are searched: as many as the ledger keeps.
-const SUMMARIES: usize = 512;
 
 /// Joins batches and blocks.
 pub(super) struct Recorder {
@@ -49,6 +46,7 @@ impl Recorder {
         tell: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         history.on_indexed(tell);
+        ledger.keep_line_from(slot);
         let (pieces, whole) = (vec![], BTreeMap::new());
         Self { history, ledger, pieces, whole, closed: slot, stuck: false, agreed, closing: None, lost_blocks: 0 }
     }
@@ -126,7 +124,7 @@ impl Recorder {
         {
             self.history.close(&block)?;
             self.whole.remove(&slot);
-            self.closed = slot;
+            self.is_closed(slot);
             any = true;
         }
         Ok(any)
@@ -141,9 +139,15 @@ impl Recorder {
                 self.closing = Some(block);
                 return Err(why);
             }
-            self.closed = block.slot;
+            self.is_closed(block.slot);
             any = true;
         }
+    }
+
+    fn is_closed(&mut self, slot: u64) {
+        self.closed = slot;
+        // The next block names its parent's hash, however far the chain is ahead by then.
+        self.ledger.keep_line_from(slot);
     }
 
     /// Appends the batches of the next block that the cluster has confirmed, once they are all here.
@@ -152,24 +156,21 @@ impl Recorder {
         if confirmed <= self.closed || !self.history.has_room() {
             return None;
         }
-        let blocks = self.ledger.recent_blocks(SUMMARIES);
-        let block = blocks.iter().rev().find(|block| block.slot > self.closed && block.slot <= confirmed)?;
-        let parent = blocks.iter().find(|parent| parent.slot == block.parent)?;
+        // Not while the ledger is on another fork.
+        let (block, parent) = self.ledger.next_on_line(self.closed, confirmed)?;
         let (batches, is_lost) = agreed.take(block.slot, block.counts.committed)?;
         batches.iter().for_each(|batch| self.history.append(batch));
         self.lost_blocks += u64::from(is_lost);
-        Some(block_meta(block, parent))
+        Some(block_meta(&block, &parent))
     }
 
     /// What is to be remembered of a block; `None` until it has ended and all its transactions are here.
     fn complete(&self, slot: u64) -> Option<BlockMeta> {
-        let blocks = self.ledger.recent_blocks(SUMMARIES);
-        let of = |slot: u64| blocks.iter().find(|block| block.slot == slot);
-        let block = of(slot)?;
+        let block = self.ledger.summary(slot)?;
         if self.history.seen(slot) < block.counts.committed {
             return None;
         }
-        Some(block_meta(block, of(block.parent)?))
+        Some(block_meta(&block, &self.ledger.summary(block.parent)?))
     }
 }
 

@@ -257,6 +257,70 @@ fn in_a_cluster_what_it_confirms_is_confirmed() {
     run_until(&mut rig, "slot 3", || confirmed() == 3);
 }
 
+/// A ledger that can leave forks, a store tile in a cluster with a history, and what it is told.
+fn agreeing(dir: &Dir) -> (Rig<Store>, Arc<Ledger>, Arc<Agreed>, hearth_ledger::history::HistoryReader) {
+    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+    let config = LedgerConfig { forks: Some(hearth_ledger::Forks::default()), ..LedgerConfig::default() };
+    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), config);
+    let (store, _) = BlockStore::open(&dir.0.join("blocks"), small()).unwrap();
+    let config = hearth_ledger::history::Config::new(8 << 20, [7; 32]);
+    let history = History::open(&dir.0.join("history"), config, 0).unwrap();
+    let (reader, agreed) = (history.reader(), Arc::new(Agreed::default()));
+    let config = Config::new(store, ledger.clone()).with_history(history).agreeing(agreed.clone());
+    (Rig::<Store>::new(&config, &["shred_store:0"], &[]), ledger, agreed, reader)
+}
+
+fn empty_block(ledger: &Ledger, slot: u64) {
+    ledger.begin_slot(slot, ledger.recent_blocks(1)[0].slot).unwrap();
+    ledger.end_slot(slot, [slot as u8; 32]).unwrap();
+}
+
+#[test]
+fn what_is_confirmed_after_a_long_pause_has_its_history() {
+    let dir = Dir::new("pause");
+    let (mut rig, ledger, agreed, history) = agreeing(&dir);
+    (1..=1_300).for_each(|slot| empty_block(&ledger, slot));
+    rig.run();
+    agreed.confirm(1_300);
+    run_until(&mut rig, "slot 1300", || ledger.slot(Commitment::Confirmed) == 1_300);
+    let first = history.block(1).unwrap().unwrap();
+    assert_eq!((first.parent, first.previous_blockhash), (0, *ledger.genesis_hash()));
+    assert_eq!(history.block(1_300).unwrap().unwrap().previous_blockhash, [1_299u32 as u8; 32]);
+}
+
+#[test]
+fn a_recorder_that_falls_behind_what_is_final_misses_nothing() {
+    let dir = Dir::new("behind");
+    let (mut rig, ledger, agreed, history) = agreeing(&dir);
+    for slot in 1..=1_300 {
+        empty_block(&ledger, slot);
+        ledger.mark_rooted(slot);
+    }
+    agreed.confirm(1_300);
+    rig.run();
+    run_until(&mut rig, "slot 1300", || history.block(1_300).unwrap().is_some());
+    assert_eq!(history.block(2).unwrap().unwrap().previous_blockhash, [1; 32]);
+}
+
+#[test]
+fn while_the_ledger_is_on_another_fork_nothing_is_recorded() {
+    let dir = Dir::new("fork");
+    let (mut rig, ledger, agreed, history) = agreeing(&dir);
+    [1, 2, 5].into_iter().for_each(|slot| empty_block(&ledger, slot));
+    agreed.confirm(5);
+    ledger.rewind(1).unwrap();
+    [3, 4].into_iter().for_each(|slot| empty_block(&ledger, slot));
+    rig.run();
+    rig.advance(Duration::from_millis(2));
+    rig.run();
+    ledger.rewind(1).unwrap();
+    [2, 5].into_iter().for_each(|slot| empty_block(&ledger, slot));
+    rig.advance(Duration::from_millis(2));
+    run_until(&mut rig, "slot 5", || ledger.slot(Commitment::Confirmed) == 5);
+    let recorded: Vec<u64> = (1..=5).filter(|slot| history.block(*slot).unwrap().is_some()).collect();
+    assert_eq!(recorded, [1, 2, 5]);
+}
+
 #[test]
 fn in_a_cluster_nothing_that_is_there_is_discarded_at_the_start() {
     let dir = Dir::new("kept");

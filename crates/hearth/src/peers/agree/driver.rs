@@ -141,7 +141,7 @@ impl Driver {
         let tower = saved::tower(&start.folder, &start.node)?;
         let head = ledger.recent_blocks(1)[0];
         let (slot, hash) = ledger.hash_all();
-        let is_begin = slot == start.genesis.config().genesis_slot;
+        let is_begin = start.is_begin;
         let root = Frozen {
             id: BankId { slot, hash },
             parent: head.parent,
@@ -154,8 +154,9 @@ impl Driver {
         let config = Config {
             node: start.node,
             vote_account: start.voter.as_ref().map(|voter| voter.account),
-            // Who has lost what it voted for and made must neither vote nor lead otherwise than it did.
-            waits_for_rooted_vote: tower.is_none() && !is_begin,
+            // Who has lost what it voted for and made must neither vote nor lead otherwise than it did. Who alone has
+            // stake would wait for ever, and nobody else builds on what it does not have.
+            waits_for_rooted_vote: tower.is_none() && !is_begin && have_others_stake(ledger, epoch, &start.node),
         };
         let bank = FrozenBank {
             id: root.id,

@@ -45,7 +45,9 @@ use crate::replay::ReplayError;
 pub use ancestors::Asker;
 pub use driver::Counts;
 use driver::Driver;
-pub use saved::{SavedError, final_since, root as saved_root};
+pub use saved::{SavedError, final_since, final_slot, root as saved_root};
+#[cfg(test)]
+pub use saved::{save_root, save_tower};
 pub use vote::Voter;
 
 /// How long the thread sleeps when there is nothing to do and no block comes.
@@ -97,6 +99,9 @@ pub enum AgreeError {
     /// A block came to another hash than the first time.
     #[error("slot {0} has come to another bank hash than when it was executed first: the node cannot trust its state")]
     NotTheSame(u64),
+    /// A defect of this program.
+    #[error("the thread of agreement has panicked, which is a defect of this program: what it said is above")]
+    Panicked,
     /// The tower's file.
     #[error(transparent)]
     Saved(#[from] SavedError),
@@ -137,6 +142,8 @@ pub struct Start {
     pub asker: Asker,
     /// Where a history is kept: what it hashes under, and whether it has logs and calls.
     pub recording: Option<(HistoryKey, bool)>,
+    /// Whether the chain begins: there is no block yet, executed or not.
+    pub is_begin: bool,
     /// Whether there are others to begin with, who may be ahead.
     pub joins: bool,
     /// Where tower and root are kept.
@@ -160,21 +167,29 @@ impl AgreeThread {
     pub fn start(start: Start) -> Result<Self, AgreeError> {
         let agreed = Arc::clone(&start.agreed);
         let mut driver = Driver::new(start)?;
+        Self::spawn(agreed, move |words| {
+            let work = driver.turn()?;
+            driver.count(words);
+            Ok(work)
+        })
+    }
+
+    /// Takes turns until it is stopped, or one fails.
+    fn spawn(
+        agreed: Arc<Agreed>,
+        mut turn: impl FnMut(&Words) -> Result<bool, AgreeError> + Send + 'static,
+    ) -> Result<Self, AgreeError> {
         let (stop, words) = (Arc::new(AtomicBool::new(false)), Words::default());
         let failure = Arc::new(Mutex::new(None));
-        let (stopped, failed, counts) = (Arc::clone(&stop), Arc::clone(&failure), Arc::clone(&words));
+        let (stopped, failed, counts) = (Arc::clone(&stop), Failed(Arc::clone(&failure)), Arc::clone(&words));
         let thread = std::thread::Builder::new().name("agree".into()).spawn(move || {
             agreed.wait_for_blocks();
             while !stopped.load(SeqCst) {
-                match driver.turn() {
+                match turn(&counts) {
                     Ok(true) => {}
                     Ok(false) => std::thread::park_timeout(LOOK_EVERY),
-                    Err(why) => {
-                        *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-                        return;
-                    }
+                    Err(why) => return failed.set(why),
                 }
-                driver.count(&counts);
             }
         });
         let thread = Some(thread.map_err(AgreeError::Thread)?);
@@ -187,9 +202,58 @@ impl AgreeThread {
     }
 }
 
+/// Where the thread says why it ends by itself. A panic is said too: else the node would go on, and serve for ever what
+/// it had by then.
+struct Failed(Arc<Mutex<Option<AgreeError>>>);
+
+impl Failed {
+    fn set(&self, why: AgreeError) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+}
+
+impl Drop for Failed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.set(AgreeError::Panicked);
+        }
+    }
+}
+
 impl Drop for AgreeThread {
     fn drop(&mut self) {
         self.stop.store(true, SeqCst);
         self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn ended(turn: impl FnMut(&Words) -> Result<bool, AgreeError> + Send + 'static) -> AgreeError {
+        let (thread, until) =
+            (AgreeThread::spawn(Arc::default(), turn).unwrap(), Instant::now() + Duration::from_secs(60));
+        loop {
+            if let Some(why) = thread.failure() {
+                return why;
+            }
+            assert!(Instant::now() < until, "it has ended, and nobody says so");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_thread_that_ends_by_itself_says_why_a_panic_included() {
+        assert!(matches!(ended(|_| Err(AgreeError::NotTheSame(7))), AgreeError::NotTheSame(7)));
+        let mut left = 3;
+        let panics = move |_: &Words| {
+            left -= 1;
+            assert!(left > 0, "this is what a test says");
+            Ok(true)
+        };
+        assert!(matches!(ended(panics), AgreeError::Panicked));
     }
 }

@@ -3,11 +3,12 @@
 //! reads   `tower.bin`, `root.bin` in the ledger's folder
 //! writes  the same, each whole or not at all
 //! memory  481 B
-//! drops   a root that is damaged: an older start is as good
+//! drops   a root that is damaged: the tower's is as good, and that of a snapshot or the genesis only older
 //! source  `hearth_cluster::consensus`, `tower/saved.rs`
 //!
-//! The tower must be on disk before the vote is sent. The root only says up to where blocks are final, so that a start
-//! executes them without looking for forks; it may be an older one.
+//! The tower must be on disk before the vote is sent. The root says up to where blocks are final, so that a start
+//! executes them without looking for forks; it may be an older one, and never a newer: above it a block may be of a fork
+//! that the cluster has left.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -73,7 +74,7 @@ pub fn tower(folder: &Path, node: &Pubkey) -> Result<Option<Tower>, SavedError> 
 /// # Errors
 /// The disk does not take it: then its vote must not be sent.
 pub fn save_tower(folder: &Path, bytes: &[u8]) -> Result<(), SavedError> {
-    save(folder, TOWER, bytes, true)
+    save(folder, TOWER, bytes)
 }
 
 /// The slot of the root in a folder, if there is one.
@@ -82,6 +83,19 @@ pub fn root(folder: &Path) -> Option<BankId> {
     let (said, sum) = bytes.split_at(40);
     let (slot, hash) = said.split_first_chunk()?;
     (sha256(&[said]) == *sum).then_some(BankId { slot: u64::from_le_bytes(*slot), hash: hash.try_into().ok()? })
+}
+
+/// The slot up to which what a node has on disk is final: that of its root, or else of its tower's. `None` where it has
+/// neither: then nothing is known to be.
+///
+/// # Errors
+/// There is no root, and the tower cannot be read.
+pub fn final_slot(folder: &Path, node: &Pubkey) -> Result<Option<u64>, SavedError> {
+    let root = match root(folder) {
+        None => tower(folder, node)?.and_then(|tower| tower.root()),
+        root => root,
+    };
+    Ok(root.map(|root| root.slot))
 }
 
 /// How long ago a root was put on disk, if one was and the clock did not go back.
@@ -96,20 +110,19 @@ pub fn final_since(folder: &Path) -> Option<Duration> {
 pub fn save_root(folder: &Path, root: BankId) -> Result<(), SavedError> {
     let said = [&root.slot.to_le_bytes()[..], &root.hash].concat();
     let bytes = [&said[..], &sha256(&[&said])].concat();
-    save(folder, ROOT, &bytes, false)
+    save(folder, ROOT, &bytes)
 }
 
-fn save(folder: &Path, name: &str, bytes: &[u8], durable: bool) -> Result<(), SavedError> {
+/// Not before it is on disk is it in the old one's place: a power failure leaves one of both whole.
+fn save(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), SavedError> {
     let (file, part) = (folder.join(name), folder.join(format!("{name}.part")));
     let write = || {
         let mut file = File::create(&part)?;
         file.write_all(bytes)?;
-        if durable {
-            file.sync_all()?;
-        }
+        file.sync_all()?;
         drop(file);
         fs::rename(&part, folder.join(name))?;
-        if durable { File::open(folder)?.sync_all() } else { Ok(()) }
+        File::open(folder)?.sync_all()
     };
     write().map_err(|source| SavedError::Io { doing: "write", file, source })
 }
@@ -135,5 +148,21 @@ mod tests {
         fs::write(&path, bytes).unwrap();
         assert_eq!(root(folder.path()), None);
         assert!(matches!(save_root(&folder.path().join("none"), id), Err(SavedError::Io { .. })));
+    }
+
+    #[test]
+    fn where_there_is_no_root_the_towers_counts() {
+        let (folder, node) = (tempfile::tempdir().unwrap(), [1; 32]);
+        let last = || final_slot(folder.path(), &node).unwrap();
+        assert_eq!(last(), None);
+        save_tower(folder.path(), &Tower::new(BankId { slot: 9, hash: [3; 32] }).save(&node)).unwrap();
+        assert_eq!(last(), Some(9));
+        save_root(folder.path(), BankId { slot: 7, hash: [3; 32] }).unwrap();
+        assert_eq!(last(), Some(7));
+        // Torn by a power failure, as roots once were.
+        fs::write(folder.path().join(ROOT), [0; 72]).unwrap();
+        assert_eq!(last(), Some(9));
+        fs::write(folder.path().join(TOWER), [0; 72]).unwrap();
+        assert!(matches!(final_slot(folder.path(), &node), Err(SavedError::Tower { .. })));
     }
 }

@@ -168,6 +168,27 @@ fn one_that_fails_is_told_and_the_next_is_taken() {
 }
 
 #[test]
+fn nodes_that_began_at_different_slots_take_the_same() {
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    for (dir, began) in dirs.iter().zip([2, 3]) {
+        for (interval, slots) in [(began, vec![began]), (5, vec![5, 10])] {
+            let mut chain = Chain::new(&[RICH; 8]);
+            let blocks = tempfile::tempdir().unwrap();
+            let mut store = store(blocks.path(), 8);
+            let (_taker, told) = start(&chain, dir.path(), &store, interval);
+            let mut expected = slots.into_iter();
+            for slot in 1..=*expected.as_slice().last().unwrap() {
+                chain.next_slot();
+                store_block(&chain, &mut store, slot);
+                if expected.as_slice().first() == Some(&slot) {
+                    assert_eq!(Some(taken(&told).slot), expected.next());
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_snapshot_that_waits_for_its_block_does_not_hold_up_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = Chain::new(&[RICH; 8]);

@@ -1,0 +1,104 @@
+//! What a start holds to be final.
+
+use hearth_cluster::consensus::{BankId, Tower};
+use hearth_crypto::sha256::sha256;
+use hearth_ledger::Commitment;
+use hearth_ledger::blockstore::FecSetRecord;
+use hearth_wire::entry::{write_batch_header, write_entry};
+
+use super::*;
+use crate::peers::agree::{save_root, save_tower};
+
+fn config(in_cluster: bool) -> Config {
+    let mut config = Config::default();
+    config.gossip.enabled = in_cluster;
+    config.development.genesis.fund_initial_accounts = 1;
+    config.development.genesis.hashes_per_tick = 0;
+    config.development.genesis.ticks_per_slot = 4;
+    config
+}
+
+fn open(config: &Config, folder: &Path) -> Result<Chain, BootError> {
+    open_chain(config, folder, &Beginning::default(), |_| {}, |_| Go::Continue(()))
+}
+
+/// An empty block: its ticks, and the hash that it ends with.
+fn block(ticks: usize, mut hash: [u8; 32]) -> (Vec<u8>, [u8; 32]) {
+    let mut data = vec![];
+    write_batch_header(ticks, &mut data);
+    for _ in 0..ticks {
+        hash = sha256(&[&hash]);
+        write_entry(1, &hash, 0, &[], &mut data);
+    }
+    (data, hash)
+}
+
+/// Begins a chain of which there are blocks of these slots, each on the one named, in this order.
+fn chain(config: &Config, folder: &Path, blocks: &[(u64, u64)]) {
+    let begun = open(config, folder).unwrap();
+    let genesis_hash = *begun.genesis.hash();
+    drop(begun);
+    let settings = blockstore::Config::new(config.ledger.limit_size, genesis_hash);
+    let (mut store, _) = BlockStore::open(&folder.join("blocks"), settings).unwrap();
+    let mut hashes = std::collections::BTreeMap::from([(0, genesis_hash)]);
+    for (slot, parent) in blocks {
+        let before = hashes.get(parent).copied().unwrap_or([9; 32]);
+        let (data, hash) = block(4 * (slot - parent) as usize, before);
+        hashes.insert(*slot, hash);
+        let set = FecSetRecord {
+            slot: *slot,
+            parent_slot: *parent,
+            fec_set_index: 0,
+            reference_tick: 0,
+            last_in_slot: true,
+            merkle_root: hash,
+            chained_root: before,
+            signature: [0; 64],
+            data: &data,
+        };
+        store.append_set(&set).unwrap();
+    }
+}
+
+/// Where the ledger is after a start, and what is final there.
+fn started(config: &Config, folder: &Path) -> (u64, u64) {
+    let chain = open(config, folder).unwrap();
+    assert_eq!(chain.ledger.slot(Commitment::Processed), chain.replayed.last_slot);
+    (chain.replayed.last_slot, chain.ledger.slot(Commitment::Finalized))
+}
+
+#[test]
+fn in_a_cluster_a_start_roots_only_what_was_rooted() {
+    let (folder, config) = (tempfile::tempdir().unwrap(), config(true));
+    let folder = folder.path();
+    chain(&config, folder, &[(1, 0), (2, 1), (3, 1), (4, 3)]);
+    assert_eq!(started(&config, folder), (0, 0), "2 and 3 are both on 1, and nobody has rooted either");
+    let node = identity(&config, folder).unwrap().public;
+    save_tower(folder, &Tower::new(BankId { slot: 3, hash: [3; 32] }).save(&node)).unwrap();
+    assert_eq!(started(&config, folder), (3, 3), "the tower's root");
+    save_root(folder, BankId { slot: 2, hash: [2; 32] }).unwrap();
+    assert_eq!(started(&config, folder), (2, 2));
+    std::fs::write(folder.join("root.bin"), []).unwrap();
+    assert_eq!(started(&config, folder), (3, 3), "a power failure has torn the root");
+    std::fs::remove_file(folder.join("tower.bin")).unwrap();
+    assert_eq!(started(&config, folder), (0, 0));
+}
+
+#[test]
+fn holes_below_what_a_joiner_has_are_no_error() {
+    let (folder, config) = (tempfile::tempdir().unwrap(), config(true));
+    chain(&config, folder.path(), &[(8, 7), (9, 8)]);
+    assert_eq!(started(&config, folder.path()), (0, 0));
+}
+
+#[test]
+fn a_chain_of_its_own_is_executed_to_its_end() {
+    let (folder, config) = (tempfile::tempdir().unwrap(), config(false));
+    chain(&config, folder.path(), &[(1, 0), (2, 1), (5, 2)]);
+    assert_eq!(started(&config, folder.path()).0, 5);
+    let gone = tempfile::tempdir().unwrap();
+    chain(&config, gone.path(), &[(8, 7)]);
+    let Err(BootError::Replay(ReplayError::BeginningGone { after: 0, first: 8 })) = open(&config, gone.path()) else {
+        panic!("what is gone is said");
+    };
+}

@@ -1,0 +1,137 @@
+//! trust: which of the snapshots that peers serve a node that joins may take.
+//!
+//! reads   the stakes of the genesis; what nodes say in gossip that they have snapshots of
+//! writes  the one to take
+//! memory  40 B for each node with stake
+//! drops   snapshots that too few vouch for
+//! source  –
+//!
+//! That a snapshot comes to the hash which its node says proves nothing of the chain: anybody can make up a state, and
+//! say its hash. So more than a third of the stake of the genesis must say that hash, who are not all hostile; or one
+//! of the nodes that the configuration names.
+
+use std::collections::BTreeMap;
+
+use hearth_ledger::Genesis;
+use hearth_ledger::stakes::stakes_at_genesis;
+use hearth_wire::Pubkey;
+
+use crate::peers::gossip::Served;
+
+/// Whose word counts.
+pub struct Trust {
+    /// Named by the configuration.
+    known: Vec<Pubkey>,
+    stakes: BTreeMap<Pubkey, u64>,
+}
+
+impl Trust {
+    /// That of the genesis' stake; with `known` theirs alone, and each one's.
+    pub fn new(genesis: &Genesis, known: &[Pubkey]) -> Self {
+        Self { known: known.to_vec(), stakes: stakes_at_genesis(genesis) }
+    }
+
+    /// Whether what a node says is looked at.
+    pub fn listens_to(&self, node: &Pubkey) -> bool {
+        self.known.is_empty() || self.known.contains(node)
+    }
+
+    /// Whether a node had stake at the genesis.
+    pub fn has_stake(&self, node: &Pubkey) -> bool {
+        self.stake(node) > 0
+    }
+
+    fn stake(&self, node: &Pubkey) -> u128 {
+        self.stakes.get(node).copied().unwrap_or(0).into()
+    }
+
+    /// The newest that enough vouch for, of those that may be had; of several that serve it who has most stake.
+    pub fn newest(&self, told: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<Served> {
+        let total: u128 = self.stakes.values().map(|stake| u128::from(*stake)).sum();
+        let is_vouched = |it: &&Served| match self.known.is_empty() {
+            true => 3 * same(told, it).map(|other| self.stake(&other.identity)).sum::<u128>() > total,
+            false => self.known.contains(&it.identity),
+        };
+        let found = told.iter().filter(|it| may_be_had(it)).filter(is_vouched);
+        found.max_by_key(|it| (it.slot, same(told, it).count(), self.stake(&it.identity))).copied()
+    }
+
+    /// The one that most nodes tell, of those that may be had: where there is nobody to vouch for one.
+    pub fn most_told(&self, told: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<Served> {
+        told.iter().filter(|it| may_be_had(it)).max_by_key(|it| (same(told, it).count(), it.slot)).copied()
+    }
+}
+
+/// Those that say the same of the same slot.
+fn same<'a>(told: &'a [Served], it: &'a Served) -> impl Iterator<Item = &'a Served> {
+    told.iter().filter(|other| (other.slot, other.hash) == (it.slot, it.hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    use hearth_ledger::GenesisConfig;
+    use hearth_ledger::stakes::validator_accounts;
+
+    use super::*;
+
+    /// The nodes 1, 2 and so on have these stakes.
+    fn trust(stakes: &[u64], known: &[Pubkey]) -> Trust {
+        let accounts = |(node, sol): (u8, &u64)| {
+            validator_accounts(&[100 + node; 32], &[200 + node; 32], &[node; 32], sol * 1_000_000_000)
+        };
+        let extra_accounts = (1..).zip(stakes).flat_map(accounts).collect();
+        let development = GenesisConfig::development([1; 32], [99; 32], 1_700_000_000);
+        let genesis = Genesis::create(GenesisConfig { extra_accounts, ..development }, |_| {}).unwrap();
+        Trust::new(&genesis, known)
+    }
+
+    fn told(node: u8, slot: u64, hash: u8) -> Served {
+        let rpc = Some(SocketAddrV4::new(Ipv4Addr::LOCALHOST, node.into()));
+        Served { identity: [node; 32], rpc, slot, hash: [hash; 32] }
+    }
+
+    fn newest(trust: &Trust, all: &[Served]) -> Option<Served> {
+        trust.newest(all, |it| it.rpc.is_some())
+    }
+
+    #[test]
+    fn strangers_cannot_vouch_for_what_they_made_up() {
+        let alone = trust(&[1_000], &[]);
+        let (stranger, leader) = (told(9, 900, 6), told(1, 800, 5));
+        assert_eq!(newest(&alone, &[stranger, leader]), Some(leader), "though the other's is newer");
+        assert_eq!(newest(&alone, &[stranger, told(8, 900, 6), told(7, 900, 6)]), None);
+        // Another state of the very slot is none that the leader vouches for.
+        assert_eq!(newest(&alone, &[told(9, 800, 6), leader, told(8, 800, 6)]), Some(leader));
+        assert!(alone.has_stake(&[1; 32]) && !alone.has_stake(&[9; 32]));
+    }
+
+    #[test]
+    fn more_than_a_third_of_the_stake_vouches_whoever_serves() {
+        let four = trust(&[1_000; 4], &[]);
+        let one_ahead = [told(1, 900, 5), told(2, 800, 4), told(3, 800, 4), told(9, 800, 4)];
+        assert_eq!(newest(&four, &one_ahead).map(|it| it.slot), Some(800));
+        assert_ne!(newest(&four, &one_ahead).map(|it| it.identity), Some([9; 32]), "who has stake is asked first");
+        let says_only = |node| Served { rpc: None, ..told(node, 900, 5) };
+        assert_eq!(newest(&four, &[says_only(1), says_only(2), told(9, 900, 5)]), Some(told(9, 900, 5)));
+        assert_eq!(newest(&four, &[says_only(1), told(9, 900, 5)]), None);
+        let third = trust(&[1_000; 3], &[]);
+        assert_eq!(newest(&third, &[told(1, 900, 5)]), None, "a third is not more than one");
+    }
+
+    #[test]
+    fn known_nodes_need_nobody_else_and_nobody_else_counts() {
+        let known = trust(&[1_000; 4], &[[9; 32]]);
+        assert!(known.listens_to(&[9; 32]) && !known.listens_to(&[1; 32]));
+        assert_eq!(newest(&known, &[told(1, 900, 5), told(2, 900, 5), told(9, 700, 4)]), Some(told(9, 700, 4)));
+    }
+
+    #[test]
+    fn where_nobody_vouches_most_win() {
+        let trust = trust(&[1_000], &[]);
+        let all = [told(7, 900, 6), told(8, 800, 5), told(9, 800, 5)];
+        assert_eq!((newest(&trust, &all), trust.most_told(&all, |_| true).map(|it| it.slot)), (None, Some(800)));
+        assert_eq!(trust.most_told(&[], |_| true), None);
+    }
+}
