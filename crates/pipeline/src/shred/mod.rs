@@ -8,7 +8,7 @@
 //! source  `solana-ledger` 4.2; `oracle/` makes the vectors of the tests with that very crate
 //!
 //! The walk of what this node makes: `shredder` → `set` → `tile`. Of what others make: `intake` takes a datagram →
-//! `receiver` checks it (`assembly` a set of it, `versions` and `conflict` where a leader made two blocks) → `relay`
+//! `receiver` checks it (`assembly` a set of it, `room` where there is too much, `versions` and `conflict` where a leader made two blocks) → `relay`
 //! sends it on; `asking` asks for what is missing, [`serve`] answers others.
 
 mod asking;
@@ -19,6 +19,7 @@ mod features;
 mod intake;
 mod receiver;
 mod relay;
+mod room;
 pub mod serve;
 mod set;
 mod shredder;
@@ -29,7 +30,8 @@ mod versions;
 pub use conflict::{Conflict, Ours};
 pub use deshredder::{Added, DeshredError, Deshredder, merkle_root};
 pub use intake::Cluster;
-pub use receiver::{Completed, Evicted, Missing, Receiver, ReceiverConfig, Refused, Taken, Way};
+pub use receiver::{Completed, Missing, Receiver, ReceiverConfig, Refused, Taken, Way};
+pub use room::Evicted;
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
 pub use tile::{Config, Counters, Shred, entry_bytes_within};

@@ -8,13 +8,14 @@
 //!         for each set of a slot that is begun, [`ReceiverConfig::slots_max`] slots, and of [`ENDED_SETS_MAX`] sets of
 //!         slots that are whole; 8 B for each slot that is whole and not final
 //! drops   what a rule forbids, and what there is no room for: each a [`Refused`] of its own, for the caller to count;
-//!         begun sets and slots that have to make room for lower ones: [`Receiver::evicted`]
+//!         begun sets and slots that have to make room for others: [`Receiver::evicted`]
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs`, `blockstore.rs`; `solana-turbine` 4.2.2, `sigverify_shreds.rs`;
 //!         `docs/cluster-protocol.md`, section 2
 //!
 //! A leader's signature is checked once for each root that is claimed for a set; whatever hashes to a root that is
 //! known to be signed is genuine. Memory is taken for what a leader has signed only. The lowest slots come first: when
-//! there is no room, what was begun of the highest goes.
+//! there is no room, what was begun of the highest goes. Who leads a slot and holds back most of each set keeps nobody
+//! else out: room.rs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,6 +27,7 @@ use hearth_wire::{Hash, Pubkey};
 
 use super::assembly::{Assembly, claim};
 use super::conflict::Conflict;
+use super::room::Evicted;
 use super::set::FecSet;
 use super::versions::{Barred, Link, Versions};
 
@@ -64,6 +66,13 @@ pub enum Way {
     Turbine,
     /// It was asked for.
     Repair,
+}
+
+/// How and when a shred came.
+#[derive(Clone, Copy, Debug)]
+struct Came {
+    way: Way,
+    now_ns: u64,
 }
 
 /// Why a shred was not taken. The number is its place in [`Refused::COUNT`] counters.
@@ -141,6 +150,10 @@ pub(super) struct Incoming {
     pub complete: BTreeMap<u32, Link>,
     /// When each set was first heard of.
     heard: BTreeMap<u32, u64>,
+    /// Sets of it that are begun.
+    pub(super) begun: usize,
+    /// When a shred of it was kept last.
+    pub(super) kept_ns: u64,
     /// The leader has contradicted itself.
     equivocates: bool,
     /// A set of it is no codeword: it will never be whole.
@@ -162,15 +175,6 @@ pub struct Missing {
     pub highest_from: Option<u32>,
 }
 
-/// What had to make room for lower slots.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Evicted {
-    /// Sets that were begun.
-    pub sets: u64,
-    /// Slots of which something was known.
-    pub slots: u64,
-}
-
 /// What was recovered of the set that was completed last.
 #[derive(Clone, Copy, Debug)]
 struct Done {
@@ -181,7 +185,7 @@ struct Done {
 
 /// Takes shreds.
 pub struct Receiver {
-    config: ReceiverConfig,
+    pub(super) config: ReceiverConfig,
     code: ReedSolomon,
     verifier: Verifier,
     pub(super) slots: BTreeMap<u64, Incoming>,
@@ -201,7 +205,7 @@ pub struct Receiver {
     pub(super) told: BTreeSet<u64>,
     pub(super) conflict: Option<Conflict>,
     torn: Option<u64>,
-    evicted: Evicted,
+    pub(super) evicted: Evicted,
     root: u64,
 }
 
@@ -250,7 +254,7 @@ impl Receiver {
         self.root
     }
 
-    fn free(&mut self, set: Assembly) {
+    pub(super) fn free(&mut self, set: Assembly) {
         if self.free.len() < RECENT_MAX {
             self.free.push(set.into_memory());
         }
@@ -286,8 +290,7 @@ impl Receiver {
         sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
     ) -> Result<Taken, Refused> {
         let shred = self.filter(datagram, way)?;
-        // Of what had to be asked for nothing more is on its way.
-        let now_ns = if way == Way::Repair { 0 } else { now_ns };
+        let at = Came { way, now_ns };
         let key @ (slot, _) = (shred.slot(), shred.set_index());
         if self.recent.get(&key).is_some_and(|set| set.has(&shred)) {
             return Err(Refused::Duplicate);
@@ -323,12 +326,12 @@ impl Receiver {
                     return Err(Refused::Sender);
                 }
                 self.check_slot(&shred)?;
-                self.note_slot(&shred, leader, now_ns)?;
+                self.note_slot(&shred, leader, at)?;
                 self.sets.get_mut(&key).expect("its slot was noted before").keep(&shred, &leaf);
                 return self.taken(key, leader);
             }
         }
-        self.begin(&shred, leader, now_ns, sender)?;
+        self.begin(&shred, leader, at, sender)?;
         self.taken(key, leader)
     }
 
@@ -381,13 +384,13 @@ impl Receiver {
         &mut self,
         shred: &Shred<'_>,
         leader: Pubkey,
-        now_ns: u64,
+        at: Came,
         sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
     ) -> Result<(), Refused> {
         let key @ (slot, set_index) = (shred.slot(), shred.set_index());
         let known = self.link(slot, set_index);
         // What there will be no room for is not worth its checks.
-        if known.is_none() && self.is_full_below(key) {
+        if known.is_none() && !self.has_room(key, at.now_ns) {
             return Err(Refused::NoRoom);
         }
         let (leaf, proofs) = claim(shred).ok_or(Refused::Proof)?;
@@ -403,10 +406,11 @@ impl Receiver {
         self.check_slot(shred)?;
         let link = (*proofs.root(), shred.chained_root());
         self.admit(slot, set_index, link)?;
-        self.note_slot(shred, leader, now_ns)?;
-        self.make_room(key)?;
+        self.note_slot(shred, leader, at)?;
+        self.make_room(key, at.now_ns)?;
         let memory = self.free.pop().unwrap_or_default();
         self.sets.insert(key, Assembly::begin(shred, (leaf, proofs), memory));
+        self.slots.get_mut(&slot).expect("it was just noted").begun += 1;
         Ok(())
     }
 
@@ -501,25 +505,6 @@ impl Receiver {
         }
     }
 
-    fn is_full_below(&self, key: (u64, u32)) -> bool {
-        let highest = self.sets.last_key_value().map(|(highest, _)| *highest);
-        self.sets.len() >= self.config.sets_max && highest.is_none_or(|highest| highest < key)
-    }
-
-    /// Room for a set: of what is begun the highest goes, if that is higher.
-    fn make_room(&mut self, key: (u64, u32)) -> Result<(), Refused> {
-        if self.is_full_below(key) {
-            return Err(Refused::NoRoom);
-        }
-        if self.sets.len() >= self.config.sets_max
-            && let Some((_, set)) = self.sets.pop_last()
-        {
-            self.evicted.sets += 1;
-            self.free(set);
-        }
-        Ok(())
-    }
-
     /// Whether what a genuine shred says of its slot can be.
     fn check_slot(&mut self, shred: &Shred<'_>) -> Result<(), Refused> {
         let set_index = shred.set_index();
@@ -544,17 +529,16 @@ impl Receiver {
     }
 
     /// What a genuine shred says of its slot.
-    fn note_slot(&mut self, shred: &Shred<'_>, leader: Pubkey, now_ns: u64) -> Result<(), Refused> {
+    fn note_slot(&mut self, shred: &Shred<'_>, leader: Pubkey, at: Came) -> Result<(), Refused> {
         let (slot, set_index) = (shred.slot(), shred.set_index());
         if !self.slots.contains_key(&slot) && self.slots.len() >= self.config.slots_max {
-            // The newest can wait: all before it is needed first.
-            let newest = *self.slots.keys().next_back().expect("there is no room beside at least one");
-            if newest <= slot {
-                return Err(Refused::NoRoom);
-            }
-            self.evicted.slots += 1;
-            self.evicted.sets += self.forget(newest);
+            // The newest can wait: all before it is needed first. What stands is held back, or nobody has it.
+            let newest = self.slots.keys().next_back().copied().filter(|newest| *newest > slot);
+            let goes = newest.or_else(|| self.stands(slot, at.now_ns, |_| true)).ok_or(Refused::NoRoom)?;
+            self.evict(goes);
         }
+        // Of what had to be asked for nothing more is on its way.
+        let now_ns = if at.way == Way::Repair { 0 } else { at.now_ns };
         let incoming = self.slots.entry(slot).or_insert_with(|| Incoming {
             leader,
             parent_slot: None,
@@ -563,9 +547,12 @@ impl Receiver {
             last: None,
             complete: BTreeMap::new(),
             heard: BTreeMap::new(),
+            begun: 0,
+            kept_ns: at.now_ns,
             equivocates: false,
             is_dead: false,
         });
+        incoming.kept_ns = at.now_ns;
         incoming.heard.entry(set_index).or_insert(now_ns);
         incoming.parent_slot = shred.parent_slot().or(incoming.parent_slot);
         if shred.ends_slot() {
@@ -577,18 +564,6 @@ impl Receiver {
         Ok(())
     }
 
-    /// Forgets what is there of a slot. Returns how many sets were begun.
-    fn forget(&mut self, slot: u64) -> u64 {
-        self.slots.remove(&slot);
-        let keys: Vec<(u64, u32)> = self.sets.range((slot, 0)..=(slot, u32::MAX)).map(|(key, _)| *key).collect();
-        for key in &keys {
-            if let Some(set) = self.sets.remove(key) {
-                self.free(set);
-            }
-        }
-        keys.len() as u64
-    }
-
     /// Recovers what did not come, and keeps the set to be handed out.
     fn complete(&mut self, key: (u64, u32)) -> Result<(), Refused> {
         let (slot, set_index) = key;
@@ -596,6 +571,7 @@ impl Receiver {
         let recovered = !assembly.present();
         let is_codeword = assembly.recover(&self.code).is_ok();
         let incoming = self.slots.get_mut(&slot).expect("its slot was just noted");
+        incoming.begun -= 1;
         if !is_codeword {
             incoming.is_dead = true;
             return Err(Refused::BrokenSet);
