@@ -357,9 +357,9 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
         }
         let took = world.settle(60_000, |world| {
             // What consensus does: it knows which block most have voted for. A node that has the other one has it
-            // dumped; one that has a part of it after so long, too.
+            // dumped; one that has a part of it gives it up itself.
             for (node, slot) in world.lacks().into_iter().filter(|(_, slot)| TWO.contains(slot)) {
-                if world.block_id(node, slot).is_some() || world.now_ms / 100 % 150 == 0 {
+                if world.block_id(node, slot).is_some() {
                     let wanted = world.blocks[&slot].last().map(|set| *set.root());
                     world.peers[node].views.reports.dump(Dump { slot, wanted });
                 }
@@ -381,6 +381,46 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
         proved.sort_unstable();
         proved.dedup();
         assert_eq!(proved, TWO, "seed {seed}");
+    }
+}
+
+#[test]
+fn who_has_a_part_of_another_block_gets_the_one_that_others_have() {
+    // The first, the last and all but one shred of a block that nobody else has: what the leader sends straight to two
+    // nodes, before and after the block that it sends to all.
+    for (seed, places) in [(1, 0..1), (2, 95..96), (3, 0..31), (4, 0..95)] {
+        let mut world = World::new(5, 32, (64, 256), seed);
+        world.loss_percent = 5;
+        let (slot, leader) = (9, world.leader(9));
+        let [block, other] = [5, 6].map(|mark| world.make(slot, 3, mark));
+        let victims: Vec<usize> = (0..5).filter(|node| *node != leader).take(2).collect();
+        let straight = |world: &mut World| {
+            let data = other.iter().flat_map(|set| set.shreds().take(32)).enumerate();
+            for (_, shred) in data.filter(|(place, _)| places.contains(place)) {
+                for victim in &victims {
+                    world.packets.push(Reverse((
+                        world.now_ms + 1,
+                        0,
+                        address(leader, TVU),
+                        address(*victim, TVU),
+                        shred.to_vec(),
+                    )));
+                }
+            }
+        };
+        straight(&mut world);
+        (0..5).for_each(|_| world.step());
+        World::keep(&mut world.peers[leader].store, &block);
+        world.broadcast(&block);
+        for slot in 1..=slot {
+            let block = if slot == 9 { block.clone() } else { world.make(slot, 1, 5) };
+            (0..5).filter(|_| slot < 9).for_each(|node| World::keep(&mut world.peers[node].store, &block));
+            world.blocks.insert(slot, block);
+        }
+        let took = world.settle(30_000, straight);
+        let dumped = world.total(|count| count.slots_dumped);
+        println!("seed {seed}: {took} ms, {dumped} blocks given up");
+        assert!(dumped >= victims.len() as u64, "seed {seed}: they had another");
     }
 }
 

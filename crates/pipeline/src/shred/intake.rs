@@ -269,6 +269,11 @@ impl Intake {
                 _ => self.dump(dump, out),
             }
         }
+        while out.credits(self.store, 1) > 0
+            && let Some(slot) = self.receiver.take_lost(now)
+        {
+            self.dump_stored(slot, out);
+        }
         for slot in self.cluster.views.reports.take_resends() {
             self.read_again(slot);
         }

@@ -8,12 +8,13 @@
 //! source  `solana-ledger` 4.2; `oracle/` makes the vectors of the tests with that very crate
 //!
 //! The walk of what this node makes: `shredder` → `set` → `tile`. Of what others make: `intake` takes a datagram →
-//! `receiver` checks it (`assembly` a set of it, `room` where there is too much, `versions` and `conflict` where a leader made two blocks) → `relay`
-//! sends it on; `asking` asks for what is missing, [`serve`] answers others.
+//! `receiver` checks it (`assembly` a set of it, `room` where there is too much, `versions`, `contest` and `conflict`
+//! where a leader made two blocks) → `relay` sends it on; `asking` asks for what is missing, [`serve`] answers others.
 
 mod asking;
 mod assembly;
 mod conflict;
+mod contest;
 mod deshredder;
 mod features;
 mod intake;

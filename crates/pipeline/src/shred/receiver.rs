@@ -27,6 +27,7 @@ use hearth_wire::{Hash, Pubkey};
 
 use super::assembly::{Assembly, claim};
 use super::conflict::Conflict;
+use super::contest::Contests;
 use super::room::Evicted;
 use super::set::FecSet;
 use super::versions::{Barred, Link, Versions};
@@ -201,6 +202,7 @@ pub struct Receiver {
     free: Vec<FecSet>,
     done: Option<Done>,
     versions: Versions,
+    contests: Contests,
     /// Slots of which it was told that their leaders have contradicted themselves.
     pub(super) told: BTreeSet<u64>,
     pub(super) conflict: Option<Conflict>,
@@ -226,6 +228,7 @@ impl Receiver {
             free: vec![],
             done: None,
             versions: Versions::default(),
+            contests: Contests::default(),
             told: BTreeSet::new(),
             conflict: None,
             torn: None,
@@ -244,6 +247,7 @@ impl Receiver {
             self.ended_sets = self.ended.values().map(|slot| slot.complete.len()).sum();
             self.told = self.told.split_off(&(root + 1));
             self.versions.set_root(root);
+            self.contests.set_root(root);
             let kept = self.sets.split_off(&(root + 1, 0));
             std::mem::replace(&mut self.sets, kept).into_values().for_each(|set| self.free(set));
         }
@@ -290,13 +294,37 @@ impl Receiver {
         sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
     ) -> Result<Taken, Refused> {
         let shred = self.filter(datagram, way)?;
-        let at = Came { way, now_ns };
+        let taken = self.take_shred(&shred, Came { way, now_ns }, leader, is_whole, sender);
+        if way == Way::Repair {
+            self.count_answer(shred.slot(), taken, now_ns);
+        }
+        taken
+    }
+
+    /// Consensus decides between blocks that are whole; of others it is counted what the answers are of.
+    fn count_answer(&mut self, slot: u64, taken: Result<Taken, Refused>, now_ns: u64) {
+        let is_open = !self.whole.contains(&slot) && self.versions.is_open(slot);
+        match taken {
+            Ok(_) => self.contests.kept(slot),
+            Err(Refused::Equivocation | Refused::Dumped) if is_open => self.contests.other(slot, now_ns),
+            Err(_) => {}
+        }
+    }
+
+    fn take_shred(
+        &mut self,
+        shred: &Shred<'_>,
+        at: Came,
+        leader: impl Fn(u64) -> Option<Pubkey>,
+        is_whole: impl Fn(u64) -> bool,
+        sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
+    ) -> Result<Taken, Refused> {
         let key @ (slot, _) = (shred.slot(), shred.set_index());
-        if self.recent.get(&key).is_some_and(|set| set.has(&shred)) {
+        if self.recent.get(&key).is_some_and(|set| set.has(shred)) {
             return Err(Refused::Duplicate);
         }
         if self.ended.contains_key(&slot) {
-            return Err(self.after_the_end(&shred));
+            return Err(self.after_the_end(shred));
         }
         let known = self.slots.get(&slot);
         if known.is_none() && (self.whole.contains(&slot) || is_whole(slot)) {
@@ -311,27 +339,27 @@ impl Receiver {
             return Err(Refused::BrokenSet);
         }
         if let Some(set) = self.sets.get_mut(&key) {
-            if set.has(&shred) {
+            if set.has(shred) {
                 return Err(Refused::Duplicate);
             }
-            if let Some(leaf) = set.proves(&shred) {
-                if !set.agrees(&shred) {
+            if let Some(leaf) = set.proves(shred) {
+                if !set.agrees(shred) {
                     return Err(Refused::Signature);
                 }
                 if set.shred(shred.shard_index()).is_some() {
                     // The same but for the signature of who sent it.
                     return Err(Refused::Duplicate);
                 }
-                if !sender(&shred, &leader, set.root()) {
+                if !sender(shred, &leader, set.root()) {
                     return Err(Refused::Sender);
                 }
-                self.check_slot(&shred)?;
-                self.note_slot(&shred, leader, at)?;
-                self.sets.get_mut(&key).expect("its slot was noted before").keep(&shred, &leaf);
+                self.check_slot(shred)?;
+                self.note_slot(shred, leader, at)?;
+                self.sets.get_mut(&key).expect("its slot was noted before").keep(shred, &leaf);
                 return self.taken(key, leader);
             }
         }
-        self.begin(&shred, leader, at, sender)?;
+        self.begin(shred, leader, at, sender)?;
         self.taken(key, leader)
     }
 
@@ -396,7 +424,7 @@ impl Receiver {
         let (leaf, proofs) = claim(shred).ok_or(Refused::Proof)?;
         match known {
             Some((root, _)) if root == *proofs.root() => return Err(Refused::Duplicate),
-            Some(_) => return Err(self.contradicted(shred, &proofs, &leader)),
+            Some(_) => return Err(self.contradicted(shred, &proofs, &leader, at.way)),
             None => {}
         }
         self.verifier.verify(&leader, &shred.signature(), proofs.root()).map_err(|_| Refused::Signature)?;
@@ -405,7 +433,7 @@ impl Receiver {
         }
         self.check_slot(shred)?;
         let link = (*proofs.root(), shred.chained_root());
-        self.admit(slot, set_index, link)?;
+        self.admit(key, link, at.way)?;
         self.note_slot(shred, leader, at)?;
         self.make_room(key, at.now_ns)?;
         let memory = self.free.pop().unwrap_or_default();
@@ -421,9 +449,9 @@ impl Receiver {
     }
 
     /// Another root than the one known is claimed for a set.
-    fn contradicted(&mut self, shred: &Shred<'_>, proofs: &ShredProofs, leader: &Pubkey) -> Refused {
-        // Once that is known of a leader it is not checked for each shred.
-        if !self.told.contains(&shred.slot()) {
+    fn contradicted(&mut self, shred: &Shred<'_>, proofs: &ShredProofs, leader: &Pubkey, way: Way) -> Refused {
+        // Once that is known of a leader it is not checked for each shred; but answers are counted.
+        if way == Way::Repair || !self.told.contains(&shred.slot()) {
             if self.verifier.verify(leader, &shred.signature(), proofs.root()).is_err() {
                 return Refused::Signature;
             }
@@ -450,7 +478,7 @@ impl Receiver {
         let Some((_, proofs)) = claim(shred) else { return Refused::Proof };
         match known {
             Some(root) if root == *proofs.root() => Refused::Duplicate,
-            Some(_) => self.contradicted(shred, &proofs, &leader),
+            Some(_) => self.contradicted(shred, &proofs, &leader, Way::Turbine),
             None if self.verifier.verify(&leader, &shred.signature(), proofs.root()).is_err() => Refused::Signature,
             None => {
                 if set_index > last {
@@ -462,9 +490,9 @@ impl Receiver {
     }
 
     /// Whether a set may begin beside what is there of its slot.
-    fn admit(&mut self, slot: u64, set_index: u32, link: Link) -> Result<(), Refused> {
+    fn admit(&mut self, key @ (slot, _): (u64, u32), link: Link, way: Way) -> Result<(), Refused> {
         let mut versions = std::mem::take(&mut self.versions);
-        let verdict = versions.admit(slot, set_index, link, |set| self.link(slot, set));
+        let verdict = versions.admit(key, link, way == Way::Repair, |set| self.link(slot, set));
         if verdict == Err(Barred::Torn) {
             let begun = self.sets.range((slot, 0)..=(slot, u32::MAX));
             let begun = begun.map(|((_, set), assembly)| (*set, (*assembly.root(), *assembly.chained_root())));
@@ -479,6 +507,16 @@ impl Receiver {
             Barred::Other => Refused::Dumped,
             Barred::Torn => Refused::BrokenSet,
         })
+    }
+
+    /// A slot of which others have another block than the one that is taken here: what was kept of it is void, and the
+    /// one is taken that others have.
+    pub fn take_lost(&mut self, now_ns: u64) -> Option<u64> {
+        let lost = self.contests.take_lost(now_ns)?;
+        self.versions.seek(lost);
+        self.forget(lost);
+        self.forget_recent(lost);
+        Some(lost)
     }
 
     /// A slot whose sets so far were found to be of two blocks, since the last call: what was kept of it is void.
@@ -497,6 +535,7 @@ impl Receiver {
         let begun = self.sets.range((slot, 0)..=(slot, u32::MAX)).map(|(_, set)| *set.root());
         let dumped = known.chain(begun).chain(roots).collect();
         self.versions.dump(slot, dumped, wanted);
+        self.contests.remove(slot);
         self.forget(slot);
         self.forget_recent(slot);
         self.whole.remove(&slot);
@@ -600,6 +639,7 @@ impl Receiver {
 
     fn end(&mut self, slot: u64) {
         self.whole.insert(slot);
+        self.contests.remove(slot);
         if let Some(mut ended) = self.slots.remove(&slot) {
             ended.heard.clear();
             self.ended_sets += ended.complete.len();
@@ -638,9 +678,11 @@ impl Receiver {
         self.sets.get(&key).or_else(|| self.recent.get(&key)).map(|set| *set.root())
     }
 
-    /// Slots of which something is known and not all is there, ascending.
+    /// Slots of which something is known and not all is there.
     pub fn slots(&self) -> impl Iterator<Item = u64> {
-        self.slots.keys().copied()
+        // Of one whose block was given up nothing may be here.
+        let anew = self.versions.slots().filter(|slot| !self.whole.contains(slot) && !self.slots.contains_key(slot));
+        self.slots.keys().copied().chain(anew)
     }
 
     /// The parent of such a slot, once it is known.
