@@ -25,7 +25,7 @@ use hearth_crypto::reed_solomon::ReedSolomon;
 use hearth_wire::shred::*;
 use hearth_wire::{Hash, Pubkey};
 
-use super::assembly::{Assembly, claim};
+use super::assembly::{Assembly, Made, claim};
 use super::conflict::Conflict;
 use super::contest::Contests;
 use super::room::Evicted;
@@ -103,7 +103,8 @@ pub enum Refused {
     Equivocation,
     /// There is no room for another set or slot.
     NoRoom,
-    /// The set does not recover to what was signed, or is not chained to its neighbour.
+    /// The set's parity is none of its data, so that only its data shreds are taken; or the set is not chained to its
+    /// neighbour.
     BrokenSet,
     /// Of a block that was dumped, or not beside what is there of the one that is taken instead.
     Dumped,
@@ -128,11 +129,11 @@ pub struct Taken {
 
 /// A set that has become complete.
 pub struct Completed<'a> {
-    /// All 64 shreds.
+    /// All 64 shreds; of a set whose parity is none of its data only the data shreds are what was signed.
     pub set: &'a FecSet,
     /// The parent of its slot.
     pub parent_slot: u64,
-    /// Bit i: shred i was recovered, and did not come.
+    /// Bit i: shred i was recovered as it was signed, and did not come.
     pub recovered: u64,
 }
 
@@ -157,8 +158,6 @@ pub(super) struct Incoming {
     pub(super) kept_ns: u64,
     /// The leader has contradicted itself.
     equivocates: bool,
-    /// A set of it is no codeword: it will never be whole.
-    is_dead: bool,
 }
 
 impl Incoming {
@@ -330,13 +329,9 @@ impl Receiver {
         if known.is_none() && (self.whole.contains(&slot) || is_whole(slot)) {
             return Err(Refused::Duplicate);
         }
-        let is_dead = known.is_some_and(|known| known.is_dead);
         let leader = known.map(|known| known.leader).or_else(|| leader(slot)).ok_or(Refused::NoLeader)?;
         if leader == self.config.own {
             return Err(Refused::Own);
-        }
-        if is_dead {
-            return Err(Refused::BrokenSet);
         }
         if let Some(set) = self.sets.get_mut(&key) {
             if set.has(shred) {
@@ -345,6 +340,9 @@ impl Receiver {
             if let Some(leaf) = set.proves(shred) {
                 if !set.agrees(shred) {
                     return Err(Refused::Signature);
+                }
+                if set.is_in_vain(shred) {
+                    return Err(Refused::BrokenSet);
                 }
                 if set.shred(shred.shard_index()).is_some() {
                     // The same but for the signature of who sent it.
@@ -589,7 +587,6 @@ impl Receiver {
             begun: 0,
             kept_ns: at.now_ns,
             equivocates: false,
-            is_dead: false,
         });
         incoming.kept_ns = at.now_ns;
         incoming.heard.entry(set_index).or_insert(now_ns);
@@ -607,14 +604,16 @@ impl Receiver {
     fn complete(&mut self, key: (u64, u32)) -> Result<(), Refused> {
         let (slot, set_index) = key;
         let mut assembly = self.sets.remove(&key).expect("a shred of it was just kept");
-        let recovered = !assembly.present();
-        let is_codeword = assembly.recover(&self.code).is_ok();
-        let incoming = self.slots.get_mut(&slot).expect("its slot was just noted");
-        incoming.begun -= 1;
-        if !is_codeword {
-            incoming.is_dead = true;
+        let came = assembly.present();
+        let made = assembly.make(&self.code);
+        if made == Made::Lacks {
+            self.sets.insert(key, assembly);
             return Err(Refused::BrokenSet);
         }
+        // What was made and is not what was signed is nobody's.
+        let recovered = if made == Made::All { !came } else { 0 };
+        let incoming = self.slots.get_mut(&slot).expect("its slot was just noted");
+        incoming.begun -= 1;
         let header = assembly.set().header();
         let parent_slot = slot - u64::from(header.parent_offset);
         let contradicts = incoming.parent_slot.is_some_and(|parent| parent != parent_slot)
@@ -707,9 +706,6 @@ impl Receiver {
         let Some(incoming) = self.slots.get(&slot) else {
             return Missing { shreds: vec![], highest_from: Some(0) };
         };
-        if incoming.is_dead {
-            return Missing { shreds: vec![], highest_from: None };
-        }
         let is_due = |at: u64| now_ns.saturating_sub(at) >= patience_ns;
         // With one that is due all before it are.
         let due = incoming.heard.iter().rev().find(|(_, at)| is_due(**at)).map_or(0, |(set, _)| set / STEP + 1);

@@ -376,6 +376,56 @@ fn a_mixture_of_two_blocks_becomes_one_of_them() {
     assert_eq!(ends, [false, false, false, true]);
 }
 
+/// A block in whose last set the leader has signed parity that is none of the data.
+fn block_with_wrong_parity() -> Vec<FecSet> {
+    let mut sets = block(9, 8, 2, 5);
+    let (set, chained_root) = (&mut sets[1], *block(9, 8, 2, 5)[1].chained_root());
+    set.code[7][200] ^= 1;
+    set.rehash(0, &mut [[0; 32]; SHREDS_PER_SET], &chained_root);
+    set.sign(&leader().sign(set.root()));
+    sets
+}
+
+#[test]
+fn a_set_whose_parity_is_none_of_its_data_is_taken_by_its_data() {
+    let sets = block_with_wrong_parity();
+    let all = shreds(&sets[1..]);
+    let completed = |receiver: &Receiver| {
+        let done = receiver.completed().unwrap();
+        assert_eq!((done.recovered, done.set.root(), done.set.chained_root()), (0, sets[1].root(), sets[0].root()));
+        assert_eq!((done.set.header(), done.parent_slot), (sets[1].header(), 8));
+        // Each data shred with its proof, as it came.
+        assert!(done.set.shreds().take(DATA_PER_SET).eq(sets[1].shreds().take(DATA_PER_SET)));
+        assert!(done.set.entry_chunks().eq(sets[1].entry_chunks()));
+    };
+    // All data shreds have come; with them nothing is recovered.
+    let mut receiver = self::receiver(4, 8);
+    assert!(fill(&mut receiver, &sets[0]).is_some_and(|taken| !taken.ends));
+    assert!(fill(&mut receiver, &sets[1]).is_some_and(|taken| taken.ends));
+    completed(&receiver);
+    for late in &all {
+        assert_eq!(take(&mut receiver, late, Way::Turbine), Err(Refused::Duplicate));
+    }
+    // Parity has come before: it does not count, and the data shreds that are missing are asked for.
+    for parity in [32..33, 32..48, 39..64] {
+        let mut receiver = self::receiver(4, 8);
+        assert!(fill(&mut receiver, &sets[0]).is_some());
+        let lacks = parity.len();
+        for place in parity.clone() {
+            assert!(take(&mut receiver, &all[place], Way::Turbine).is_ok());
+        }
+        let taken: Vec<_> = (lacks..32).map(|place| take(&mut receiver, &all[place], Way::Turbine)).collect();
+        assert_eq!(taken.last(), Some(&Err(Refused::BrokenSet)), "{parity:?}");
+        assert!(taken[..taken.len() - 1].iter().all(Result::is_ok));
+        assert_eq!(take(&mut receiver, &all[63], Way::Turbine), Err(Refused::BrokenSet));
+        let missing = receiver.missing(9, 50, 0, 100);
+        assert_eq!((missing.shreds, missing.highest_from), ((32..32 + lacks as u32).collect(), None));
+        let ends = (0..lacks).map(|place| take(&mut receiver, &all[place], Way::Repair).unwrap().ends);
+        assert_eq!(ends.filter(|ends| *ends).count(), 1);
+        completed(&receiver);
+    }
+}
+
 #[test]
 fn what_is_missing_is_known() {
     let sets = block(9, 8, 4, 5);

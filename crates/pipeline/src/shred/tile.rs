@@ -95,7 +95,8 @@ hearth_tile::counters! {
         dropped_equivocation: Counter,
         /// Shreds dropped: there was no room for another set or slot; they come again by repair.
         dropped_no_room: Counter,
-        /// FEC sets dropped: they do not recover to what was signed, or are not chained to their neighbours.
+        /// FEC sets dropped: they are not chained to their neighbours. Parity dropped: it is none of the data of its set,
+        /// of which only data shreds are taken then; and the set, once.
         dropped_broken_set: Counter,
         /// Shreds dropped: of a block that was dumped, or not beside what is there of the one that is taken instead.
         dropped_dumped: Counter,
