@@ -31,7 +31,7 @@ mod versions;
 pub use conflict::{Conflict, Ours};
 pub use deshredder::{Added, DeshredError, Deshredder, merkle_root};
 pub use intake::Cluster;
-pub use receiver::{Completed, Missing, Receiver, ReceiverConfig, Refused, Taken, Way};
+pub use receiver::{Completed, Missing, Receiver, ReceiverConfig, Refused, Taken, Unknown, Way};
 pub use room::Evicted;
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};

@@ -69,6 +69,16 @@ pub enum Way {
     Repair,
 }
 
+/// Of a slot nothing is known here of what may be stored of it: it is to be void, or a leader that made two blocks could
+/// have sets of both stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// The slot has begun: whatever is stored of it came before a start.
+    Begun(u64),
+    /// The slot had to make room, and sets of it were handed out.
+    Evicted(u64),
+}
+
 /// How and when a shred came.
 #[derive(Clone, Copy, Debug)]
 struct Came {
@@ -206,6 +216,8 @@ pub struct Receiver {
     pub(super) told: BTreeSet<u64>,
     pub(super) conflict: Option<Conflict>,
     torn: Option<u64>,
+    /// What may be stored of these slots is not known here.
+    pub(super) unknown: Vec<Unknown>,
     pub(super) evicted: Evicted,
     root: u64,
 }
@@ -231,6 +243,7 @@ impl Receiver {
             told: BTreeSet::new(),
             conflict: None,
             torn: None,
+            unknown: vec![],
             evicted: Evicted::default(),
             root,
         }
@@ -507,6 +520,12 @@ impl Receiver {
         })
     }
 
+    /// The slots of which nothing is known here any more of what may be stored, since the last call; in their order with
+    /// the sets that were completed.
+    pub fn take_unknown(&mut self) -> impl Iterator<Item = Unknown> {
+        self.unknown.drain(..)
+    }
+
     /// A slot of which others have another block than the one that is taken here: what was kept of it is void, and the
     /// one is taken that others have.
     pub fn take_lost(&mut self, now_ns: u64) -> Option<u64> {
@@ -576,6 +595,9 @@ impl Receiver {
         }
         // Of what had to be asked for nothing more is on its way.
         let now_ns = if at.way == Way::Repair { 0 } else { at.now_ns };
+        if !self.slots.contains_key(&slot) {
+            self.unknown.push(Unknown::Begun(slot));
+        }
         let incoming = self.slots.entry(slot).or_insert_with(|| Incoming {
             leader,
             parent_slot: None,

@@ -9,9 +9,10 @@
 //! The lowest slots come first: what is begun of the highest goes. So a node that is far behind works its way up. Who
 //! leads a slot and holds back a part of each set keeps nobody out of the slots behind: of what a slot has beyond its
 //! share the highest sets go for those of a later slot, and a slot of which nothing new has come for [`STANDS_NS`]
-//! goes whole. What is needed comes again by repair.
+//! goes whole. What is needed comes again by repair; so do the sets that are stored of a slot that goes, since it is not
+//! known any more of which block they are.
 
-use super::receiver::{Incoming, Receiver, Refused};
+use super::receiver::{Incoming, Receiver, Refused, Unknown};
 
 /// A slot of which nothing new has come for so long makes room for a later one, ns.
 const STANDS_NS: u64 = 2_000_000_000;
@@ -89,6 +90,10 @@ impl Receiver {
 
     /// A slot makes room.
     pub(super) fn evict(&mut self, slot: u64) {
+        // Which block they are of is forgotten with it.
+        if self.slots.get(&slot).is_some_and(|incoming| !incoming.complete.is_empty()) {
+            self.unknown.push(Unknown::Evicted(slot));
+        }
         self.evicted.slots += 1;
         self.evicted.sets += self.forget(slot);
     }

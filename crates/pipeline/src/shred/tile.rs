@@ -110,6 +110,9 @@ hearth_tile::counters! {
         evicted_sets: Counter,
         /// Slots of which something was known and that had to make room for lower ones; they come again by repair.
         evicted_slots: Counter,
+        /// Slots of which sets were stored before a start, or before the slot had to make room: what is stored is void and
+        /// comes again by repair, since it may be of another block than what comes.
+        voided_slots: Counter,
         /// Slots whose leader was found to have made two blocks.
         duplicate_slots: Counter,
         /// Slots whose block was given up so that another one is taken.
