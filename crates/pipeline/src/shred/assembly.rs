@@ -1,13 +1,16 @@
 //! A set of which some shreds have come.
 //!
 //! reads   shreds of one set
-//! writes  all 64, once any 32 are there
+//! writes  all 64, once any 32 are there; the 32 data shreds, once they are, where the leader signed other parity
 //! memory  79 KiB for the shreds, 5 KiB for what is known of the tree
-//! drops   nothing: what does not belong is an answer of its own
+//! drops   parity that is none of the data; else nothing: what does not belong is an answer of its own
 //! source  `solana-ledger` 4.2, shred/merkle.rs `recover`
 //!
 //! Each leaf is hashed once: when its shred comes, or when it is recovered. A proof is followed up to a node that an
 //! earlier one has led to.
+//!
+//! A leader can sign parity that is none of its data. The cluster's nodes recover nothing where all data shreds of a
+//! set have come, so they execute such a set; and so does this one, or it would be on a fork of its own.
 
 use hearth_crypto::merkle::{ShredProofs, shred_leaf};
 use hearth_crypto::reed_solomon::{FIXED_SHARDS, ReedSolomon, encode_32};
@@ -29,6 +32,22 @@ pub(super) struct Assembly {
     chained_root: Hash,
     signature: Signature,
     retransmitter_signature: Option<Signature>,
+    /// Its parity is none of its data: only data shreds count.
+    is_data_only: bool,
+}
+
+/// Bit i: data shred i.
+const DATA: u64 = (1 << DATA_PER_SET) - 1;
+
+/// What can be made of a set of which enough is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Made {
+    /// All 64 shreds.
+    All,
+    /// The 32 data shreds, as they came: the rest is not what was signed.
+    Data,
+    /// The parity that is there is none of the data: the data shreds that are missing have to come.
+    Lacks,
 }
 
 /// What a shred hashes to, and what its proof says of the tree; that the leader signed the root is not checked yet.
@@ -57,6 +76,7 @@ impl Assembly {
             chained_root: shred.chained_root(),
             signature: shred.signature(),
             retransmitter_signature: shred.retransmitter_signature(),
+            is_data_only: false,
         };
         begun.keep(shred, &leaf);
         begun
@@ -105,9 +125,14 @@ impl Assembly {
         &self.chained_root
     }
 
-    /// Whether there are enough to recover the others.
+    /// Whether there are enough to recover the others, or all that count.
     pub fn is_enough(&self) -> bool {
         self.present.count_ones() as usize >= DATA_PER_SET
+    }
+
+    /// Whether a shred does not count: parity that is none of the data.
+    pub fn is_in_vain(&self, shred: &Shred<'_>) -> bool {
+        self.is_data_only && shred.variant().kind == ShredKind::Code
     }
 
     /// What the shred hashes to, if that leads to the set's root.
@@ -133,6 +158,24 @@ impl Assembly {
         }
         self.leaves[index] = *leaf;
         self.present |= 1 << index;
+    }
+
+    /// Makes what can be made: all, or the data shreds alone where all of these are there and the parity is not what was
+    /// signed.
+    pub fn make(&mut self, code: &ReedSolomon) -> Made {
+        let proof = self.set.header.variant(ShredKind::Data).proof();
+        let proofs: Vec<u8> = self.set.data.iter().flat_map(|shred| shred[proof.clone()].to_vec()).collect();
+        if !self.is_data_only && self.recover(code).is_ok() {
+            return Made::All;
+        }
+        // What came was each under the signed root by a proof of its own. The tree that was made has others.
+        for (shred, came) in self.set.data.iter_mut().zip(proofs.chunks_exact(proof.len())) {
+            shred[proof.clone()].copy_from_slice(came);
+        }
+        self.is_data_only = true;
+        self.present &= DATA;
+        self.set.set_tree(self.proofs.root(), &self.chained_root);
+        if self.present == DATA && self.read_headers() { Made::Data } else { Made::Lacks }
     }
 
     /// Makes the shreds that are missing, and checks that all 64 hash to the root.

@@ -63,7 +63,11 @@ fn ledger(nodes: usize, slots_per_epoch: u64) -> Arc<Ledger> {
     Ledger::new(&Genesis::create(config, |_| {}).unwrap(), LedgerConfig::default())
 }
 
+const INPUTS: [&str; 2] = ["net_shred:0", "sign_shred:0"];
+const OUTPUTS: [&str; 3] = ["shred_sign:0", "shred_store:0", "shred_net:0"];
+
 struct Peer {
+    config: Config,
     rig: Rig<Shred>,
     store: BlockStore,
     server: Server,
@@ -130,10 +134,19 @@ impl World {
                 destinations: vec![],
                 cluster: Some(cluster),
             };
-            let outputs = ["shred_sign:0", "shred_store:0", "shred_net:0"];
-            let rig = Rig::new(&config, &["net_shred:0", "sign_shred:0"], &outputs);
+            let rig = Rig::new(&config, &INPUTS, &OUTPUTS);
             let server = Server::new(key(node), VERSION, store.reader(), views.clone());
-            Peer { rig, store, server, views, key: key(node), is_up: true, contradictions: vec![], _folder: folder }
+            Peer {
+                config,
+                rig,
+                store,
+                server,
+                views,
+                key: key(node),
+                is_up: true,
+                contradictions: vec![],
+                _folder: folder,
+            }
         };
         Self {
             peers: (0..nodes).map(peer).collect(),
@@ -299,20 +312,32 @@ impl World {
         }
     }
 
-    /// The id of the block that a node has of a slot, if it has all of it.
-    fn block_id(&self, node: usize, slot: u64) -> Option<Hash> {
+    /// The roots of the sets of the block that a node has of a slot, if it has all of it.
+    fn block(&self, node: usize, slot: u64) -> Option<BTreeMap<u32, Hash>> {
         let reader = self.peers[node].store.reader();
         reader.slot(slot).filter(|info| info.whole)?;
-        Some(reader.block(slot).unwrap()?.block_id)
+        let mut roots = BTreeMap::new();
+        let keep = |set: &FecSetRecord<'_>| {
+            roots.insert(set.fec_set_index, set.merkle_root);
+        };
+        reader.sets(slot, keep).unwrap();
+        Some(roots)
     }
 
     fn lacks(&self) -> Vec<(usize, u64)> {
-        let all = (0..self.peers.len()).flat_map(|node| self.blocks.keys().map(move |slot| (node, *slot)));
-        all.filter(|(node, slot)| {
-            let wanted = *self.blocks[slot].last().expect("a set").root();
-            self.block_id(*node, *slot) != Some(wanted)
-        })
-        .collect()
+        let wanted = |sets: &[FecSet]| sets.iter().map(|set| (set.header().set_index, *set.root())).collect();
+        let wanted = self.blocks.iter().map(|(slot, sets)| (slot, wanted(sets)));
+        let of_slot = |(slot, wanted): (&u64, BTreeMap<u32, Hash>)| -> Vec<(usize, u64)> {
+            let lack = (0..self.peers.len()).filter(|node| self.block(*node, *slot).as_ref() != Some(&wanted));
+            lack.map(|node| (node, *slot)).collect()
+        };
+        wanted.flat_map(of_slot).collect()
+    }
+
+    /// The node is killed, and starts again.
+    fn restart(&mut self, node: usize) {
+        let peer = &mut self.peers[node];
+        peer.rig = Rig::new(&peer.config, &INPUTS, &OUTPUTS);
     }
 
     /// Runs until every node has every block, with `each` after every 100 ms; panics after so long.
@@ -357,9 +382,9 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
         }
         let took = world.settle(60_000, |world| {
             // What consensus does: it knows which block most have voted for. A node that has the other one has it
-            // dumped; one that has a part of it after so long, too.
+            // dumped; one that has a part of it gives it up itself.
             for (node, slot) in world.lacks().into_iter().filter(|(_, slot)| TWO.contains(slot)) {
-                if world.block_id(node, slot).is_some() || world.now_ms / 100 % 150 == 0 {
+                if world.block(node, slot).is_some() {
                     let wanted = world.blocks[&slot].last().map(|set| *set.root());
                     world.peers[node].views.reports.dump(Dump { slot, wanted });
                 }
@@ -382,6 +407,75 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
         proved.dedup();
         assert_eq!(proved, TWO, "seed {seed}");
     }
+}
+
+#[test]
+fn who_has_a_part_of_another_block_gets_the_one_that_others_have() {
+    // The first, the last and all but one shred of a block that nobody else has: what the leader sends straight to two
+    // nodes, before and after the block that it sends to all.
+    for (seed, places) in [(1, 0..1), (2, 95..96), (3, 0..31), (4, 0..95)] {
+        let mut world = World::new(5, 32, (64, 256), seed);
+        world.loss_percent = 5;
+        let (slot, leader) = (9, world.leader(9));
+        let [block, other] = [5, 6].map(|mark| world.make(slot, 3, mark));
+        let victims: Vec<usize> = (0..5).filter(|node| *node != leader).take(2).collect();
+        let straight = |world: &mut World| {
+            let data = other.iter().flat_map(|set| set.shreds().take(32)).enumerate();
+            for (_, shred) in data.filter(|(place, _)| places.contains(place)) {
+                for victim in &victims {
+                    world.packets.push(Reverse((
+                        world.now_ms + 1,
+                        0,
+                        address(leader, TVU),
+                        address(*victim, TVU),
+                        shred.to_vec(),
+                    )));
+                }
+            }
+        };
+        straight(&mut world);
+        (0..5).for_each(|_| world.step());
+        World::keep(&mut world.peers[leader].store, &block);
+        world.broadcast(&block);
+        for slot in 1..=slot {
+            let block = if slot == 9 { block.clone() } else { world.make(slot, 1, 5) };
+            (0..5).filter(|_| slot < 9).for_each(|node| World::keep(&mut world.peers[node].store, &block));
+            world.blocks.insert(slot, block);
+        }
+        let took = world.settle(30_000, straight);
+        let dumped = world.total(|count| count.slots_dumped);
+        println!("seed {seed}: {took} ms, {dumped} blocks given up");
+        assert!(dumped >= victims.len() as u64, "seed {seed}: they had another");
+    }
+}
+
+#[test]
+fn two_blocks_are_not_mixed_by_a_kill() {
+    // The first set of a block is stored, and the node killed; then all of another block comes.
+    let (mut world, slot) = (World::new(5, 32, (64, 256), 5), 9);
+    let leader = world.leader(slot);
+    let victim = (leader + 1) % 5;
+    let [block, other] = [5, 6].map(|mark| world.make(slot, 3, mark));
+    for shred in other[0].shreds().take(32) {
+        world.packets.push(Reverse((1, 0, address(leader, TVU), address(victim, TVU), shred.to_vec())));
+    }
+    (0..2).for_each(|_| world.step());
+    assert_eq!(
+        world.peers[victim].store.reader().slot(slot).map(|info| (info.set_count, info.whole)),
+        Some((1, false))
+    );
+    world.restart(victim);
+    World::keep(&mut world.peers[leader].store, &block);
+    world.broadcast(&block);
+    for slot in 1..slot {
+        let block = world.make(slot, 1, 5);
+        (0..5).for_each(|node| World::keep(&mut world.peers[node].store, &block));
+        world.blocks.insert(slot, block);
+    }
+    world.blocks.insert(slot, block);
+    world.settle(10_000, |_| {});
+    assert_eq!(world.peers[victim].rig.count().voided_slots, 1);
+    assert_eq!(world.total(|count| count.voided_slots), 1, "where nothing is stored nothing is void");
 }
 
 #[test]

@@ -28,7 +28,7 @@ use hearth_wire::{Hash, Signature};
 
 use super::asking::Asking;
 use super::conflict::{Conflict, Ours};
-use super::receiver::{Receiver, ReceiverConfig, Refused, Taken, Way};
+use super::receiver::{Receiver, ReceiverConfig, Refused, Taken, Unknown, Way};
 use super::relay::Relay;
 use super::set::FecSet;
 use super::signing::{Signing, Unsigned};
@@ -140,7 +140,9 @@ impl Intake {
         let sender = |shred: &Piece<'_>, leader: &_, root: &_| {
             way == Way::Repair || relay.is_sender_signed(cluster, (shred, leader, root), verifier, now)
         };
-        let taken = match self.receiver.take_if(bytes, way, now, leader, is_whole, sender) {
+        let taken = self.receiver.take_if(bytes, way, now, leader, is_whole, sender);
+        self.void_unknown(out);
+        let taken = match taken {
             Ok(taken) => taken,
             Err(why) => return self.refused(why, out),
         };
@@ -151,6 +153,19 @@ impl Intake {
         }
         if taken.completes {
             self.completed(&taken, root, out);
+        }
+    }
+
+    /// Has the store forget what the receiver does not know: that a set of the same slot is of another block would not be
+    /// noticed.
+    fn void_unknown(&mut self, out: &mut Out<'_, Shred>) {
+        for unknown in self.receiver.take_unknown() {
+            let slot = match unknown {
+                Unknown::Begun(slot) if self.cluster.blocks.slot(slot).is_none() => continue,
+                Unknown::Begun(slot) | Unknown::Evicted(slot) => slot,
+            };
+            out.publish_control(self.store, slot, DUMP, &[]);
+            out.count.voided_slots += 1;
         }
     }
 
@@ -268,6 +283,11 @@ impl Intake {
                 0 => self.cluster.views.reports.dump(dump),
                 _ => self.dump(dump, out),
             }
+        }
+        while out.credits(self.store, 1) > 0
+            && let Some(slot) = self.receiver.take_lost(now)
+        {
+            self.dump_stored(slot, out);
         }
         for slot in self.cluster.views.reports.take_resends() {
             self.read_again(slot);

@@ -8,17 +8,19 @@
 //! source  `solana-ledger` 4.2; `oracle/` makes the vectors of the tests with that very crate
 //!
 //! The walk of what this node makes: `shredder` → `set` → `tile`. Of what others make: `intake` takes a datagram →
-//! `receiver` checks it (`assembly` a set of it, `versions` and `conflict` where a leader made two blocks) → `relay`
-//! sends it on; `asking` asks for what is missing, [`serve`] answers others.
+//! `receiver` checks it (`assembly` a set of it, `room` where there is too much, `versions`, `contest` and `conflict`
+//! where a leader made two blocks) → `relay` sends it on; `asking` asks for what is missing, [`serve`] answers others.
 
 mod asking;
 mod assembly;
 mod conflict;
+mod contest;
 mod deshredder;
 mod features;
 mod intake;
 mod receiver;
 mod relay;
+mod room;
 pub mod serve;
 mod set;
 mod shredder;
@@ -29,7 +31,8 @@ mod versions;
 pub use conflict::{Conflict, Ours};
 pub use deshredder::{Added, DeshredError, Deshredder, merkle_root};
 pub use intake::Cluster;
-pub use receiver::{Completed, Evicted, Missing, Receiver, ReceiverConfig, Refused, Taken, Way};
+pub use receiver::{Completed, Missing, Receiver, ReceiverConfig, Refused, Taken, Unknown, Way};
+pub use room::Evicted;
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
 pub use tile::{Config, Counters, Shred, entry_bytes_within};

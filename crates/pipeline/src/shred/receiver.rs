@@ -8,13 +8,14 @@
 //!         for each set of a slot that is begun, [`ReceiverConfig::slots_max`] slots, and of [`ENDED_SETS_MAX`] sets of
 //!         slots that are whole; 8 B for each slot that is whole and not final
 //! drops   what a rule forbids, and what there is no room for: each a [`Refused`] of its own, for the caller to count;
-//!         begun sets and slots that have to make room for lower ones: [`Receiver::evicted`]
+//!         begun sets and slots that have to make room for others: [`Receiver::evicted`]
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs`, `blockstore.rs`; `solana-turbine` 4.2.2, `sigverify_shreds.rs`;
 //!         `docs/cluster-protocol.md`, section 2
 //!
 //! A leader's signature is checked once for each root that is claimed for a set; whatever hashes to a root that is
 //! known to be signed is genuine. Memory is taken for what a leader has signed only. The lowest slots come first: when
-//! there is no room, what was begun of the highest goes.
+//! there is no room, what was begun of the highest goes. Who leads a slot and holds back most of each set keeps nobody
+//! else out: room.rs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,8 +25,10 @@ use hearth_crypto::reed_solomon::ReedSolomon;
 use hearth_wire::shred::*;
 use hearth_wire::{Hash, Pubkey};
 
-use super::assembly::{Assembly, claim};
+use super::assembly::{Assembly, Made, claim};
 use super::conflict::Conflict;
+use super::contest::Contests;
+use super::room::Evicted;
 use super::set::FecSet;
 use super::versions::{Barred, Link, Versions};
 
@@ -66,6 +69,23 @@ pub enum Way {
     Repair,
 }
 
+/// Of a slot nothing is known here of what may be stored of it: it is to be void, or a leader that made two blocks could
+/// have sets of both stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// The slot has begun: whatever is stored of it came before a start.
+    Begun(u64),
+    /// The slot had to make room, and sets of it were handed out.
+    Evicted(u64),
+}
+
+/// How and when a shred came.
+#[derive(Clone, Copy, Debug)]
+struct Came {
+    way: Way,
+    now_ns: u64,
+}
+
 /// Why a shred was not taken. The number is its place in [`Refused::COUNT`] counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
@@ -93,7 +113,8 @@ pub enum Refused {
     Equivocation,
     /// There is no room for another set or slot.
     NoRoom,
-    /// The set does not recover to what was signed, or is not chained to its neighbour.
+    /// The set's parity is none of its data, so that only its data shreds are taken; or the set is not chained to its
+    /// neighbour.
     BrokenSet,
     /// Of a block that was dumped, or not beside what is there of the one that is taken instead.
     Dumped,
@@ -118,11 +139,11 @@ pub struct Taken {
 
 /// A set that has become complete.
 pub struct Completed<'a> {
-    /// All 64 shreds.
+    /// All 64 shreds; of a set whose parity is none of its data only the data shreds are what was signed.
     pub set: &'a FecSet,
     /// The parent of its slot.
     pub parent_slot: u64,
-    /// Bit i: shred i was recovered, and did not come.
+    /// Bit i: shred i was recovered as it was signed, and did not come.
     pub recovered: u64,
 }
 
@@ -141,10 +162,12 @@ pub(super) struct Incoming {
     pub complete: BTreeMap<u32, Link>,
     /// When each set was first heard of.
     heard: BTreeMap<u32, u64>,
+    /// Sets of it that are begun.
+    pub(super) begun: usize,
+    /// When a shred of it was kept last.
+    pub(super) kept_ns: u64,
     /// The leader has contradicted itself.
     equivocates: bool,
-    /// A set of it is no codeword: it will never be whole.
-    is_dead: bool,
 }
 
 impl Incoming {
@@ -162,15 +185,6 @@ pub struct Missing {
     pub highest_from: Option<u32>,
 }
 
-/// What had to make room for lower slots.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Evicted {
-    /// Sets that were begun.
-    pub sets: u64,
-    /// Slots of which something was known.
-    pub slots: u64,
-}
-
 /// What was recovered of the set that was completed last.
 #[derive(Clone, Copy, Debug)]
 struct Done {
@@ -181,7 +195,7 @@ struct Done {
 
 /// Takes shreds.
 pub struct Receiver {
-    config: ReceiverConfig,
+    pub(super) config: ReceiverConfig,
     code: ReedSolomon,
     verifier: Verifier,
     pub(super) slots: BTreeMap<u64, Incoming>,
@@ -197,11 +211,14 @@ pub struct Receiver {
     free: Vec<FecSet>,
     done: Option<Done>,
     versions: Versions,
+    contests: Contests,
     /// Slots of which it was told that their leaders have contradicted themselves.
     pub(super) told: BTreeSet<u64>,
     pub(super) conflict: Option<Conflict>,
     torn: Option<u64>,
-    evicted: Evicted,
+    /// What may be stored of these slots is not known here.
+    pub(super) unknown: Vec<Unknown>,
+    pub(super) evicted: Evicted,
     root: u64,
 }
 
@@ -222,9 +239,11 @@ impl Receiver {
             free: vec![],
             done: None,
             versions: Versions::default(),
+            contests: Contests::default(),
             told: BTreeSet::new(),
             conflict: None,
             torn: None,
+            unknown: vec![],
             evicted: Evicted::default(),
             root,
         }
@@ -240,6 +259,7 @@ impl Receiver {
             self.ended_sets = self.ended.values().map(|slot| slot.complete.len()).sum();
             self.told = self.told.split_off(&(root + 1));
             self.versions.set_root(root);
+            self.contests.set_root(root);
             let kept = self.sets.split_off(&(root + 1, 0));
             std::mem::replace(&mut self.sets, kept).into_values().for_each(|set| self.free(set));
         }
@@ -250,7 +270,7 @@ impl Receiver {
         self.root
     }
 
-    fn free(&mut self, set: Assembly) {
+    pub(super) fn free(&mut self, set: Assembly) {
         if self.free.len() < RECENT_MAX {
             self.free.push(set.into_memory());
         }
@@ -286,49 +306,71 @@ impl Receiver {
         sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
     ) -> Result<Taken, Refused> {
         let shred = self.filter(datagram, way)?;
-        // Of what had to be asked for nothing more is on its way.
-        let now_ns = if way == Way::Repair { 0 } else { now_ns };
+        let taken = self.take_shred(&shred, Came { way, now_ns }, leader, is_whole, sender);
+        if way == Way::Repair {
+            self.count_answer(shred.slot(), taken, now_ns);
+        }
+        taken
+    }
+
+    /// Consensus decides between blocks that are whole; of others it is counted what the answers are of.
+    fn count_answer(&mut self, slot: u64, taken: Result<Taken, Refused>, now_ns: u64) {
+        let is_open = !self.whole.contains(&slot) && self.versions.is_open(slot);
+        match taken {
+            Ok(_) => self.contests.kept(slot),
+            Err(Refused::Equivocation | Refused::Dumped) if is_open => self.contests.other(slot, now_ns),
+            Err(_) => {}
+        }
+    }
+
+    fn take_shred(
+        &mut self,
+        shred: &Shred<'_>,
+        at: Came,
+        leader: impl Fn(u64) -> Option<Pubkey>,
+        is_whole: impl Fn(u64) -> bool,
+        sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
+    ) -> Result<Taken, Refused> {
         let key @ (slot, _) = (shred.slot(), shred.set_index());
-        if self.recent.get(&key).is_some_and(|set| set.has(&shred)) {
+        if self.recent.get(&key).is_some_and(|set| set.has(shred)) {
             return Err(Refused::Duplicate);
         }
         if self.ended.contains_key(&slot) {
-            return Err(self.after_the_end(&shred));
+            return Err(self.after_the_end(shred));
         }
         let known = self.slots.get(&slot);
         if known.is_none() && (self.whole.contains(&slot) || is_whole(slot)) {
             return Err(Refused::Duplicate);
         }
-        let is_dead = known.is_some_and(|known| known.is_dead);
         let leader = known.map(|known| known.leader).or_else(|| leader(slot)).ok_or(Refused::NoLeader)?;
         if leader == self.config.own {
             return Err(Refused::Own);
         }
-        if is_dead {
-            return Err(Refused::BrokenSet);
-        }
         if let Some(set) = self.sets.get_mut(&key) {
-            if set.has(&shred) {
+            if set.has(shred) {
                 return Err(Refused::Duplicate);
             }
-            if let Some(leaf) = set.proves(&shred) {
-                if !set.agrees(&shred) {
+            if let Some(leaf) = set.proves(shred) {
+                if !set.agrees(shred) {
                     return Err(Refused::Signature);
+                }
+                if set.is_in_vain(shred) {
+                    return Err(Refused::BrokenSet);
                 }
                 if set.shred(shred.shard_index()).is_some() {
                     // The same but for the signature of who sent it.
                     return Err(Refused::Duplicate);
                 }
-                if !sender(&shred, &leader, set.root()) {
+                if !sender(shred, &leader, set.root()) {
                     return Err(Refused::Sender);
                 }
-                self.check_slot(&shred)?;
-                self.note_slot(&shred, leader, now_ns)?;
-                self.sets.get_mut(&key).expect("its slot was noted before").keep(&shred, &leaf);
+                self.check_slot(shred)?;
+                self.note_slot(shred, leader, at)?;
+                self.sets.get_mut(&key).expect("its slot was noted before").keep(shred, &leaf);
                 return self.taken(key, leader);
             }
         }
-        self.begin(&shred, leader, now_ns, sender)?;
+        self.begin(shred, leader, at, sender)?;
         self.taken(key, leader)
     }
 
@@ -381,19 +423,19 @@ impl Receiver {
         &mut self,
         shred: &Shred<'_>,
         leader: Pubkey,
-        now_ns: u64,
+        at: Came,
         sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
     ) -> Result<(), Refused> {
         let key @ (slot, set_index) = (shred.slot(), shred.set_index());
         let known = self.link(slot, set_index);
         // What there will be no room for is not worth its checks.
-        if known.is_none() && self.is_full_below(key) {
+        if known.is_none() && !self.has_room(key, at.now_ns) {
             return Err(Refused::NoRoom);
         }
         let (leaf, proofs) = claim(shred).ok_or(Refused::Proof)?;
         match known {
             Some((root, _)) if root == *proofs.root() => return Err(Refused::Duplicate),
-            Some(_) => return Err(self.contradicted(shred, &proofs, &leader)),
+            Some(_) => return Err(self.contradicted(shred, &proofs, &leader, at.way)),
             None => {}
         }
         self.verifier.verify(&leader, &shred.signature(), proofs.root()).map_err(|_| Refused::Signature)?;
@@ -402,11 +444,12 @@ impl Receiver {
         }
         self.check_slot(shred)?;
         let link = (*proofs.root(), shred.chained_root());
-        self.admit(slot, set_index, link)?;
-        self.note_slot(shred, leader, now_ns)?;
-        self.make_room(key)?;
+        self.admit(key, link, at.way)?;
+        self.note_slot(shred, leader, at)?;
+        self.make_room(key, at.now_ns)?;
         let memory = self.free.pop().unwrap_or_default();
         self.sets.insert(key, Assembly::begin(shred, (leaf, proofs), memory));
+        self.slots.get_mut(&slot).expect("it was just noted").begun += 1;
         Ok(())
     }
 
@@ -417,9 +460,9 @@ impl Receiver {
     }
 
     /// Another root than the one known is claimed for a set.
-    fn contradicted(&mut self, shred: &Shred<'_>, proofs: &ShredProofs, leader: &Pubkey) -> Refused {
-        // Once that is known of a leader it is not checked for each shred.
-        if !self.told.contains(&shred.slot()) {
+    fn contradicted(&mut self, shred: &Shred<'_>, proofs: &ShredProofs, leader: &Pubkey, way: Way) -> Refused {
+        // Once that is known of a leader it is not checked for each shred; but answers are counted.
+        if way == Way::Repair || !self.told.contains(&shred.slot()) {
             if self.verifier.verify(leader, &shred.signature(), proofs.root()).is_err() {
                 return Refused::Signature;
             }
@@ -446,7 +489,7 @@ impl Receiver {
         let Some((_, proofs)) = claim(shred) else { return Refused::Proof };
         match known {
             Some(root) if root == *proofs.root() => Refused::Duplicate,
-            Some(_) => self.contradicted(shred, &proofs, &leader),
+            Some(_) => self.contradicted(shred, &proofs, &leader, Way::Turbine),
             None if self.verifier.verify(&leader, &shred.signature(), proofs.root()).is_err() => Refused::Signature,
             None => {
                 if set_index > last {
@@ -458,9 +501,9 @@ impl Receiver {
     }
 
     /// Whether a set may begin beside what is there of its slot.
-    fn admit(&mut self, slot: u64, set_index: u32, link: Link) -> Result<(), Refused> {
+    fn admit(&mut self, key @ (slot, _): (u64, u32), link: Link, way: Way) -> Result<(), Refused> {
         let mut versions = std::mem::take(&mut self.versions);
-        let verdict = versions.admit(slot, set_index, link, |set| self.link(slot, set));
+        let verdict = versions.admit(key, link, way == Way::Repair, |set| self.link(slot, set));
         if verdict == Err(Barred::Torn) {
             let begun = self.sets.range((slot, 0)..=(slot, u32::MAX));
             let begun = begun.map(|((_, set), assembly)| (*set, (*assembly.root(), *assembly.chained_root())));
@@ -475,6 +518,22 @@ impl Receiver {
             Barred::Other => Refused::Dumped,
             Barred::Torn => Refused::BrokenSet,
         })
+    }
+
+    /// The slots of which nothing is known here any more of what may be stored, since the last call; in their order with
+    /// the sets that were completed.
+    pub fn take_unknown(&mut self) -> impl Iterator<Item = Unknown> {
+        self.unknown.drain(..)
+    }
+
+    /// A slot of which others have another block than the one that is taken here: what was kept of it is void, and the
+    /// one is taken that others have.
+    pub fn take_lost(&mut self, now_ns: u64) -> Option<u64> {
+        let lost = self.contests.take_lost(now_ns)?;
+        self.versions.seek(lost);
+        self.forget(lost);
+        self.forget_recent(lost);
+        Some(lost)
     }
 
     /// A slot whose sets so far were found to be of two blocks, since the last call: what was kept of it is void.
@@ -493,31 +552,13 @@ impl Receiver {
         let begun = self.sets.range((slot, 0)..=(slot, u32::MAX)).map(|(_, set)| *set.root());
         let dumped = known.chain(begun).chain(roots).collect();
         self.versions.dump(slot, dumped, wanted);
+        self.contests.remove(slot);
         self.forget(slot);
         self.forget_recent(slot);
         self.whole.remove(&slot);
         if let Some(ended) = self.ended.remove(&slot) {
             self.ended_sets -= ended.complete.len();
         }
-    }
-
-    fn is_full_below(&self, key: (u64, u32)) -> bool {
-        let highest = self.sets.last_key_value().map(|(highest, _)| *highest);
-        self.sets.len() >= self.config.sets_max && highest.is_none_or(|highest| highest < key)
-    }
-
-    /// Room for a set: of what is begun the highest goes, if that is higher.
-    fn make_room(&mut self, key: (u64, u32)) -> Result<(), Refused> {
-        if self.is_full_below(key) {
-            return Err(Refused::NoRoom);
-        }
-        if self.sets.len() >= self.config.sets_max
-            && let Some((_, set)) = self.sets.pop_last()
-        {
-            self.evicted.sets += 1;
-            self.free(set);
-        }
-        Ok(())
     }
 
     /// Whether what a genuine shred says of its slot can be.
@@ -544,16 +585,18 @@ impl Receiver {
     }
 
     /// What a genuine shred says of its slot.
-    fn note_slot(&mut self, shred: &Shred<'_>, leader: Pubkey, now_ns: u64) -> Result<(), Refused> {
+    fn note_slot(&mut self, shred: &Shred<'_>, leader: Pubkey, at: Came) -> Result<(), Refused> {
         let (slot, set_index) = (shred.slot(), shred.set_index());
         if !self.slots.contains_key(&slot) && self.slots.len() >= self.config.slots_max {
-            // The newest can wait: all before it is needed first.
-            let newest = *self.slots.keys().next_back().expect("there is no room beside at least one");
-            if newest <= slot {
-                return Err(Refused::NoRoom);
-            }
-            self.evicted.slots += 1;
-            self.evicted.sets += self.forget(newest);
+            // The newest can wait: all before it is needed first. What stands is held back, or nobody has it.
+            let newest = self.slots.keys().next_back().copied().filter(|newest| *newest > slot);
+            let goes = newest.or_else(|| self.stands(slot, at.now_ns, |_| true)).ok_or(Refused::NoRoom)?;
+            self.evict(goes);
+        }
+        // Of what had to be asked for nothing more is on its way.
+        let now_ns = if at.way == Way::Repair { 0 } else { at.now_ns };
+        if !self.slots.contains_key(&slot) {
+            self.unknown.push(Unknown::Begun(slot));
         }
         let incoming = self.slots.entry(slot).or_insert_with(|| Incoming {
             leader,
@@ -563,9 +606,11 @@ impl Receiver {
             last: None,
             complete: BTreeMap::new(),
             heard: BTreeMap::new(),
+            begun: 0,
+            kept_ns: at.now_ns,
             equivocates: false,
-            is_dead: false,
         });
+        incoming.kept_ns = at.now_ns;
         incoming.heard.entry(set_index).or_insert(now_ns);
         incoming.parent_slot = shred.parent_slot().or(incoming.parent_slot);
         if shred.ends_slot() {
@@ -577,29 +622,20 @@ impl Receiver {
         Ok(())
     }
 
-    /// Forgets what is there of a slot. Returns how many sets were begun.
-    fn forget(&mut self, slot: u64) -> u64 {
-        self.slots.remove(&slot);
-        let keys: Vec<(u64, u32)> = self.sets.range((slot, 0)..=(slot, u32::MAX)).map(|(key, _)| *key).collect();
-        for key in &keys {
-            if let Some(set) = self.sets.remove(key) {
-                self.free(set);
-            }
-        }
-        keys.len() as u64
-    }
-
     /// Recovers what did not come, and keeps the set to be handed out.
     fn complete(&mut self, key: (u64, u32)) -> Result<(), Refused> {
         let (slot, set_index) = key;
         let mut assembly = self.sets.remove(&key).expect("a shred of it was just kept");
-        let recovered = !assembly.present();
-        let is_codeword = assembly.recover(&self.code).is_ok();
-        let incoming = self.slots.get_mut(&slot).expect("its slot was just noted");
-        if !is_codeword {
-            incoming.is_dead = true;
+        let came = assembly.present();
+        let made = assembly.make(&self.code);
+        if made == Made::Lacks {
+            self.sets.insert(key, assembly);
             return Err(Refused::BrokenSet);
         }
+        // What was made and is not what was signed is nobody's.
+        let recovered = if made == Made::All { !came } else { 0 };
+        let incoming = self.slots.get_mut(&slot).expect("its slot was just noted");
+        incoming.begun -= 1;
         let header = assembly.set().header();
         let parent_slot = slot - u64::from(header.parent_offset);
         let contradicts = incoming.parent_slot.is_some_and(|parent| parent != parent_slot)
@@ -624,6 +660,7 @@ impl Receiver {
 
     fn end(&mut self, slot: u64) {
         self.whole.insert(slot);
+        self.contests.remove(slot);
         if let Some(mut ended) = self.slots.remove(&slot) {
             ended.heard.clear();
             self.ended_sets += ended.complete.len();
@@ -662,9 +699,11 @@ impl Receiver {
         self.sets.get(&key).or_else(|| self.recent.get(&key)).map(|set| *set.root())
     }
 
-    /// Slots of which something is known and not all is there, ascending.
+    /// Slots of which something is known and not all is there.
     pub fn slots(&self) -> impl Iterator<Item = u64> {
-        self.slots.keys().copied()
+        // Of one whose block was given up nothing may be here.
+        let anew = self.versions.slots().filter(|slot| !self.whole.contains(slot) && !self.slots.contains_key(slot));
+        self.slots.keys().copied().chain(anew)
     }
 
     /// The parent of such a slot, once it is known.
@@ -689,9 +728,6 @@ impl Receiver {
         let Some(incoming) = self.slots.get(&slot) else {
             return Missing { shreds: vec![], highest_from: Some(0) };
         };
-        if incoming.is_dead {
-            return Missing { shreds: vec![], highest_from: None };
-        }
         let is_due = |at: u64| now_ns.saturating_sub(at) >= patience_ns;
         // With one that is due all before it are.
         let due = incoming.heard.iter().rev().find(|(_, at)| is_due(**at)).map_or(0, |(set, _)| set / STEP + 1);

@@ -211,6 +211,67 @@ fn memory_is_bounded_and_the_next_slots_come_first() {
     take(&mut receiver, &first(21), Way::Turbine).unwrap();
 }
 
+#[test]
+fn who_holds_back_most_of_each_set_keeps_nobody_out() {
+    const SETS: usize = 1_024;
+    const SLOTS: usize = 256;
+    let config = ReceiverConfig { shreds_per_slot_max: 32_768, ..receiver(SLOTS, SETS).config };
+    let mut receiver = Receiver::new(config, 4);
+    let mut at =
+        |shred: &[u8], way, now_ns| receiver.take(shred, way, now_ns, |_| Some(leader().public_key()), |_| false);
+    let firsts = |slot, sets| -> Vec<Vec<u8>> {
+        block(slot, slot - 1, sets, 5).iter().map(|set| set.shreds().next().unwrap().to_vec()).collect()
+    };
+    // One shred of each set that a slot may have: as many as there is room for.
+    firsts(9, SETS).iter().for_each(|shred| assert!(at(shred, Way::Turbine, 0).is_ok()));
+    let later = block(13, 12, 20, 5);
+    let ends = later.iter().flat_map(|set| set.shreds().take(DATA_PER_SET)).map(|shred| at(shred, Way::Turbine, 0));
+    assert_eq!(ends.filter(|taken| taken.is_ok_and(|taken| taken.ends)).count(), 1, "the block is whole");
+    // Many later ones leave the slot its share, its lowest sets; and whoever comes before it comes first.
+    for slot in 14..14 + SETS as u64 / 4 {
+        for shred in firsts(slot, 4) {
+            let _ = at(&shred, Way::Turbine, 0);
+        }
+    }
+    assert!(
+        block(8, 7, 3, 5)
+            .iter()
+            .flat_map(|set| set.shreds().take(DATA_PER_SET))
+            .all(|shred| { at(shred, Way::Repair, 0).is_ok() })
+    );
+    let mut of_slot = receiver.sets.keys().filter(|(slot, _)| *slot == 9).map(|(_, set)| *set as usize / DATA_PER_SET);
+    assert!((0..SETS / 16).all(|number| of_slot.next() == Some(number)));
+}
+
+#[test]
+fn slots_of_which_nothing_comes_make_room() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut receiver = receiver(8, 64);
+    let mut at =
+        |shred: &[u8], now_ns| receiver.take(shred, Way::Turbine, now_ns, |_| Some(leader().public_key()), |_| false);
+    for slot in 10..18 {
+        let some = shreds(&block(slot, slot - 1, 2, 5));
+        assert!(at(&some[0], 0).is_ok());
+        // Of the first two more comes.
+        (slot < 12).then(|| assert!(at(&some[1], SECOND).is_ok()));
+    }
+    let later = block(20, 19, 2, 5);
+    assert_eq!(at(later[0].shreds().next().unwrap(), SECOND), Err(Refused::NoRoom), "they may be on their way");
+    let all = later.iter().flat_map(|set| set.shreds().take(DATA_PER_SET)).map(|shred| at(shred, 2 * SECOND));
+    assert_eq!(all.filter(|taken| taken.is_ok_and(|taken| taken.ends)).count(), 1, "the block is whole");
+    assert_eq!(receiver.slots().collect::<Vec<_>>(), [10, 11, 13, 14, 15, 16, 17]);
+    assert_eq!(receiver.evicted(), Evicted { sets: 1, slots: 1 });
+    // Where sets are too many and no slot has more than its share it is the same.
+    let mut receiver = self::receiver(32, 8);
+    let mut at =
+        |shred: &[u8], now_ns| receiver.take(shred, Way::Turbine, now_ns, |_| Some(leader().public_key()), |_| false);
+    (10..18).for_each(|slot| assert!(at(&shreds(&block(slot, slot - 1, 1, 5))[0], slot).is_ok()));
+    let first = later[0].shreds().next().unwrap();
+    assert_eq!(at(first, SECOND), Err(Refused::NoRoom));
+    assert!(at(first, 3 * SECOND).is_ok());
+    assert_eq!(receiver.slots().collect::<Vec<_>>(), [11, 12, 13, 14, 15, 16, 17, 20]);
+}
+
 /// Gives shreds of a block until a set of it is complete; the set's index.
 fn fill(receiver: &mut Receiver, set: &FecSet) -> Option<Taken> {
     set.shreds().find_map(|shred| take(receiver, shred, Way::Turbine).ok().filter(|taken| taken.completes))
@@ -313,6 +374,56 @@ fn a_mixture_of_two_blocks_becomes_one_of_them() {
     assert_eq!(take(&mut receiver, one[0].shreds().next().unwrap(), Way::Turbine), Err(Refused::Dumped));
     let ends: Vec<bool> = other.iter().rev().map(|set| fill(&mut receiver, set).unwrap().ends).collect();
     assert_eq!(ends, [false, false, false, true]);
+}
+
+/// A block in whose last set the leader has signed parity that is none of the data.
+fn block_with_wrong_parity() -> Vec<FecSet> {
+    let mut sets = block(9, 8, 2, 5);
+    let (set, chained_root) = (&mut sets[1], *block(9, 8, 2, 5)[1].chained_root());
+    set.code[7][200] ^= 1;
+    set.rehash(0, &mut [[0; 32]; SHREDS_PER_SET], &chained_root);
+    set.sign(&leader().sign(set.root()));
+    sets
+}
+
+#[test]
+fn a_set_whose_parity_is_none_of_its_data_is_taken_by_its_data() {
+    let sets = block_with_wrong_parity();
+    let all = shreds(&sets[1..]);
+    let completed = |receiver: &Receiver| {
+        let done = receiver.completed().unwrap();
+        assert_eq!((done.recovered, done.set.root(), done.set.chained_root()), (0, sets[1].root(), sets[0].root()));
+        assert_eq!((done.set.header(), done.parent_slot), (sets[1].header(), 8));
+        // Each data shred with its proof, as it came.
+        assert!(done.set.shreds().take(DATA_PER_SET).eq(sets[1].shreds().take(DATA_PER_SET)));
+        assert!(done.set.entry_chunks().eq(sets[1].entry_chunks()));
+    };
+    // All data shreds have come; with them nothing is recovered.
+    let mut receiver = self::receiver(4, 8);
+    assert!(fill(&mut receiver, &sets[0]).is_some_and(|taken| !taken.ends));
+    assert!(fill(&mut receiver, &sets[1]).is_some_and(|taken| taken.ends));
+    completed(&receiver);
+    for late in &all {
+        assert_eq!(take(&mut receiver, late, Way::Turbine), Err(Refused::Duplicate));
+    }
+    // Parity has come before: it does not count, and the data shreds that are missing are asked for.
+    for parity in [32..33, 32..48, 39..64] {
+        let mut receiver = self::receiver(4, 8);
+        assert!(fill(&mut receiver, &sets[0]).is_some());
+        let lacks = parity.len();
+        for place in parity.clone() {
+            assert!(take(&mut receiver, &all[place], Way::Turbine).is_ok());
+        }
+        let taken: Vec<_> = (lacks..32).map(|place| take(&mut receiver, &all[place], Way::Turbine)).collect();
+        assert_eq!(taken.last(), Some(&Err(Refused::BrokenSet)), "{parity:?}");
+        assert!(taken[..taken.len() - 1].iter().all(Result::is_ok));
+        assert_eq!(take(&mut receiver, &all[63], Way::Turbine), Err(Refused::BrokenSet));
+        let missing = receiver.missing(9, 50, 0, 100);
+        assert_eq!((missing.shreds, missing.highest_from), ((32..32 + lacks as u32).collect(), None));
+        let ends = (0..lacks).map(|place| take(&mut receiver, &all[place], Way::Repair).unwrap().ends);
+        assert_eq!(ends.filter(|ends| *ends).count(), 1);
+        completed(&receiver);
+    }
 }
 
 #[test]

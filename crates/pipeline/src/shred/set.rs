@@ -273,6 +273,11 @@ impl FecSet {
         &self.root
     }
 
+    /// Of a set whose tree is not the one over its shreds as they are here: what its leader signed.
+    pub(super) fn set_tree(&mut self, root: &Hash, chained_root: &Hash) {
+        (self.root, self.chained_root) = (*root, *chained_root);
+    }
+
     /// Puts the leader's signature of the root into every shred. After this the set may be sent.
     pub fn sign(&mut self, signature: &Signature) {
         for shred in self.data.iter_mut() {

@@ -10,6 +10,8 @@
 //! blocks begin alike. Of a slot whose leader was honest nothing is asked but that neighbours are chained. Once sets of
 //! two blocks were found in a slot, or its block was dumped, it is built anew: from one set that is not of the block
 //! dumped, or from the last set of the block wanted, downwards and upwards, each set chained to the one that is there.
+//! One that others do not have ([`Contests`](super::contest::Contests)) is built anew from the first set that any of
+//! them answers with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +31,11 @@ pub(super) type Link = (Hash, Hash);
 enum Version {
     /// None yet: of the block wanted where that is known, else of any other than the one with these roots.
     Sought { dumped: BTreeSet<Hash>, wanted: Option<Hash> },
+    /// None yet: of the one that others have, as far as it comes by repair. What a leader sends on its own may be of
+    /// any of its blocks.
+    Elsewhere,
     /// The one that these sets are of: a chain without gaps.
-    Of(BTreeMap<u32, Link>),
+    Of { chain: BTreeMap<u32, Link>, is_wanted: bool },
 }
 
 /// A set may not begin.
@@ -53,12 +58,13 @@ fn fits(known: &impl Fn(u32) -> Option<Link>, set: u32, (root, chained): Link) -
 }
 
 impl Versions {
-    /// Whether a set may begin that the leader has signed; `known` says what is there of the slot.
+    /// Whether a set may begin that the leader has signed; `is_answer` says whether the shred came by repair, `known`
+    /// what is there of the slot.
     pub fn admit(
         &mut self,
-        slot: u64,
-        set: u32,
+        (slot, set): (u64, u32),
         link: Link,
+        is_answer: bool,
         known: impl Fn(u32) -> Option<Link>,
     ) -> Result<(), Barred> {
         match self.0.get_mut(&slot) {
@@ -68,10 +74,16 @@ impl Versions {
                 if !is_it {
                     return Err(Barred::Other);
                 }
-                self.0.insert(slot, Version::Of([(set, link)].into()));
+                let is_wanted = wanted.is_some();
+                self.0.insert(slot, Version::Of { chain: [(set, link)].into(), is_wanted });
                 Ok(())
             }
-            Some(Version::Of(chain)) => {
+            Some(Version::Elsewhere) if !is_answer => Err(Barred::Other),
+            Some(Version::Elsewhere) => {
+                self.0.insert(slot, Version::Of { chain: [(set, link)].into(), is_wanted: false });
+                Ok(())
+            }
+            Some(Version::Of { chain, .. }) => {
                 if let Some(known) = chain.get(&set) {
                     return if *known == link { Ok(()) } else { Err(Barred::Other) };
                 }
@@ -91,6 +103,16 @@ impl Versions {
         self.set(slot, Version::Sought { dumped, wanted });
     }
 
+    /// Of the slot the block that others have is to be taken.
+    pub fn seek(&mut self, slot: u64) {
+        self.set(slot, Version::Elsewhere);
+    }
+
+    /// Whether it may be another block that is to be taken: one is begun, and nobody has said that it is the right one.
+    pub fn is_open(&self, slot: u64) -> bool {
+        matches!(self.0.get(&slot), None | Some(Version::Of { is_wanted: false, .. }))
+    }
+
     /// Sets of two blocks are there: the one stays of which the highest set is, down to where its chain ends.
     pub fn tear(&mut self, slot: u64, known: &BTreeMap<u32, Link>) {
         let mut chain: BTreeMap<u32, Link> = BTreeMap::new();
@@ -101,7 +123,7 @@ impl Versions {
             }
             chain.insert(*set, *link);
         }
-        self.set(slot, Version::Of(chain));
+        self.set(slot, Version::Of { chain, is_wanted: false });
     }
 
     fn set(&mut self, slot: u64, version: Version) {
@@ -115,13 +137,18 @@ impl Versions {
     /// Whether a set may be asked for: of a slot that is built anew those beside what is there.
     pub fn is_next(&self, slot: u64, set: u32) -> bool {
         match self.0.get(&slot) {
-            None => true,
+            None | Some(Version::Elsewhere) => true,
             Some(Version::Sought { wanted, .. }) => wanted.is_none(),
-            Some(Version::Of(chain)) => {
+            Some(Version::Of { chain, .. }) => {
                 let is_there = |set: u32| chain.contains_key(&set);
                 is_there(set) || is_there(set + STEP) || set.checked_sub(STEP).is_some_and(is_there)
             }
         }
+    }
+
+    /// The slots that are or were built anew.
+    pub fn slots(&self) -> impl Iterator<Item = u64> {
+        self.0.keys().copied()
     }
 
     /// Nothing of slots up to this one is wanted any more.
@@ -145,10 +172,10 @@ mod tests {
     fn neighbours_must_be_chained() {
         let mut versions = Versions::default();
         let known = |set: u32| (set == 4 * STEP).then(|| link(1, 4));
-        assert_eq!(versions.admit(9, 3 * STEP, link(1, 3), known), Ok(()));
-        assert_eq!(versions.admit(9, 3 * STEP, link(2, 3), known), Err(Barred::Torn));
-        assert_eq!(versions.admit(9, 5 * STEP, link(2, 5), known), Err(Barred::Torn));
-        assert_eq!(versions.admit(9, 6 * STEP, link(2, 6), known), Ok(()), "no neighbour");
+        assert_eq!(versions.admit((9, 3 * STEP), link(1, 3), true, known), Ok(()));
+        assert_eq!(versions.admit((9, 3 * STEP), link(2, 3), true, known), Err(Barred::Torn));
+        assert_eq!(versions.admit((9, 5 * STEP), link(2, 5), true, known), Err(Barred::Torn));
+        assert_eq!(versions.admit((9, 6 * STEP), link(2, 6), true, known), Ok(()), "no neighbour");
     }
 
     #[test]
@@ -159,18 +186,42 @@ mod tests {
         for number in 0..6 {
             let set = u32::from(number) * STEP;
             assert!(versions.is_next(9, set));
-            assert_eq!(versions.admit(9, set, link(1, number), NOTHING), Err(Barred::Other));
+            assert_eq!(versions.admit((9, set), link(1, number), true, NOTHING), Err(Barred::Other));
         }
-        assert_eq!(versions.admit(9, 3 * STEP, link(2, 3), NOTHING), Ok(()));
+        assert_eq!(versions.admit((9, 3 * STEP), link(2, 3), true, NOTHING), Ok(()));
         assert!(!versions.is_next(9, 5 * STEP) && versions.is_next(9, 4 * STEP) && versions.is_next(9, 2 * STEP));
-        assert_eq!(versions.admit(9, 5 * STEP, link(2, 5), NOTHING), Err(Barred::Other), "not beside what is there");
-        assert_eq!(versions.admit(9, 4 * STEP, link(1, 4), NOTHING), Err(Barred::Other));
+        assert_eq!(
+            versions.admit((9, 5 * STEP), link(2, 5), true, NOTHING),
+            Err(Barred::Other),
+            "not beside what is there"
+        );
+        assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(Barred::Other));
         for number in [4, 5, 2, 1, 0] {
-            assert_eq!(versions.admit(9, u32::from(number) * STEP, link(2, number), NOTHING), Ok(()), "{number}");
+            assert_eq!(
+                versions.admit((9, u32::from(number) * STEP), link(2, number), true, NOTHING),
+                Ok(()),
+                "{number}"
+            );
         }
-        assert_eq!(versions.admit(9, STEP, link(2, 1), NOTHING), Ok(()), "known");
+        assert_eq!(versions.admit((9, STEP), link(2, 1), true, NOTHING), Ok(()), "known");
         versions.set_root(9);
-        assert_eq!(versions.admit(9, STEP, link(1, 1), NOTHING), Ok(()));
+        assert_eq!(versions.admit((9, STEP), link(1, 1), true, NOTHING), Ok(()));
+    }
+
+    #[test]
+    fn the_block_that_others_have_is_built_from_what_they_answer() {
+        let mut versions = Versions::default();
+        assert!(versions.is_open(9));
+        versions.seek(9);
+        assert!(versions.is_next(9, 0) && !versions.is_open(9));
+        assert_eq!(versions.admit((9, 0), link(1, 0), false, NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 5 * STEP), link(2, 5), true, NOTHING), Ok(()));
+        assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 4 * STEP), link(2, 4), false, NOTHING), Ok(()));
+        assert!(versions.is_open(9));
+        versions.dump(9, BTreeSet::new(), Some(link(1, 5).0));
+        assert_eq!(versions.admit((9, 5 * STEP), link(1, 5), true, NOTHING), Ok(()));
+        assert!(!versions.is_open(9), "who wants it knows");
     }
 
     #[test]
@@ -178,9 +229,9 @@ mod tests {
         let mut versions = Versions::default();
         versions.dump(9, BTreeSet::new(), Some(link(2, 5).0));
         assert!(!versions.is_next(9, 0));
-        assert_eq!(versions.admit(9, 4 * STEP, link(2, 4), NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 4 * STEP), link(2, 4), true, NOTHING), Err(Barred::Other));
         for number in (0..6).rev() {
-            assert_eq!(versions.admit(9, u32::from(number) * STEP, link(2, number), NOTHING), Ok(()));
+            assert_eq!(versions.admit((9, u32::from(number) * STEP), link(2, number), true, NOTHING), Ok(()));
         }
     }
 
@@ -189,9 +240,9 @@ mod tests {
         let mut versions = Versions::default();
         let known = [(0, link(1, 0)), (4 * STEP, link(1, 4)), (6 * STEP, link(2, 6)), (7 * STEP, link(2, 7))];
         versions.tear(9, &known.into());
-        assert_eq!(versions.admit(9, 5 * STEP, link(1, 5), NOTHING), Err(Barred::Other));
-        assert_eq!(versions.admit(9, 5 * STEP, link(2, 5), NOTHING), Ok(()));
-        assert_eq!(versions.admit(9, 4 * STEP, link(1, 4), NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 5 * STEP), link(1, 5), true, NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 5 * STEP), link(2, 5), true, NOTHING), Ok(()));
+        assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(Barred::Other));
         for slot in 100..200 {
             versions.dump(slot, BTreeSet::new(), None);
         }

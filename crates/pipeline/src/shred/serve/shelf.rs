@@ -3,7 +3,7 @@
 //! reads   the records of sets, a slot's at a time
 //! writes  data shreds
 //! memory  [`SLOTS_KEPT`] slots' records, [`SLOT_BYTES_MAX`] each; [`SETS_KEPT`] sets, 80 KiB each
-//! drops   what was wanted longest ago
+//! drops   what was wanted longest ago; sets that cannot be made again as their leader made them are not here
 //! source  –
 //!
 //! The store has no index by set: what is read of a slot is kept, and that a set is not there is known until the slot
@@ -58,7 +58,8 @@ pub(super) struct Shelf {
     reader: Reader,
     pub budget: Budget,
     slots: VecDeque<Slot>,
-    sets: VecDeque<((u64, u32, Hash), FecSet)>,
+    /// `None` where a set cannot be made again as its leader made it: what comes of its record is not what was signed.
+    sets: VecDeque<((u64, u32, Hash), Option<FecSet>)>,
     /// Bytes that were read of the store.
     pub read_bytes: u64,
 }
@@ -108,12 +109,11 @@ impl Shelf {
         let name = (slot, set_index, record.merkle_root);
         let place = self.sets.iter().position(|(other, _)| *other == name);
         if place.is_none() {
-            let Some(set) = FecSet::of_record(&record.view(slot), self.version) else { return Ok(None) };
-            self.sets.push_front((name, set));
+            self.sets.push_front((name, FecSet::of_record(&record.view(slot), self.version)));
             self.sets.truncate(SETS_KEPT);
         }
         let (_, set) = &self.sets[place.unwrap_or(0)];
-        Ok(set.shreds().nth((index - set_index) as usize).map(<[u8]>::to_vec))
+        Ok(set.as_ref().and_then(|set| set.shreds().nth((index - set_index) as usize)).map(<[u8]>::to_vec))
     }
 
     /// Reads a slot, and keeps its records from a set on.

@@ -125,9 +125,8 @@ fn confirmed_blocks_are_told_and_a_ping_has_the_form_that_the_asker_reads() {
     let hash = pong_hash(&ping.token);
     let pong = Pong { from: asker.key.public_key(), hash, signature: asker.key.sign(&hash) };
     assert!(server.answer(asker.from, &repair::write_pong(&pong), 1_000).is_empty());
-    let told = |slots: &[u64]| {
-        vec![AncestorHashes::Hashes(slots.iter().map(|slot| (*slot, [*slot as u8; 32])).collect(), 77)]
-    };
+    let told =
+        |slots: &[u64]| vec![AncestorHashes::Hashes(slots.iter().map(|slot| (*slot, [*slot as u8; 32])).collect(), 77)];
     assert_eq!(ask(&mut server, 4), told(&[4, 2, 1]));
     assert_eq!(ask(&mut server, 3), told(&[]), "it is not confirmed");
     assert_eq!((server.counts.served_ancestors, server.counts.served, server.counts.not_found), (2, 0, 0));
@@ -243,4 +242,39 @@ fn what_is_not_there_is_read_for_once_and_paid_for() {
     assert_eq!((server.counts.over_budget, server.counts.not_found), (1, 6));
     assert!(server.answer(asker.from, &request, 1_001).is_empty());
     assert_eq!((server.counts.not_found, server.shelf.read_bytes - before), (7, 81_000));
+}
+
+#[test]
+fn of_a_set_that_cannot_be_made_again_nothing_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, _) = store(folder.path());
+    let reader = store.reader();
+    // As the last set of slot 2, but its leader signed a tree over other parity.
+    let mut data = vec![];
+    reader.sets(2, |set| data = set.data.to_vec()).unwrap();
+    let record = FecSetRecord {
+        slot: 3,
+        parent_slot: 2,
+        fec_set_index: 0,
+        reference_tick: 1,
+        last_in_slot: true,
+        merkle_root: [1; 32],
+        chained_root: [2; 32],
+        signature: [6; 64],
+        data: &data,
+    };
+    store.append_set(&record).unwrap();
+    let mut server = server(&store);
+    let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
+    asker.prove(&mut server, 1_000);
+    for wanted in [
+        Wanted::Shred { slot: 3, index: 0 },
+        Wanted::Shred { slot: 3, index: 31 },
+        Wanted::Highest { slot: 3, from: 0 },
+        Wanted::Orphan { slot: 3 },
+    ] {
+        let request = asker.request(&server, wanted, 1_000);
+        assert!(server.answer(asker.from, &request, 1_000).is_empty(), "{wanted:?}");
+    }
+    assert_eq!((server.counts.not_found, server.counts.served), (4, 0));
 }
