@@ -74,7 +74,7 @@ pub fn tower(folder: &Path, node: &Pubkey) -> Result<Option<Tower>, SavedError> 
 /// # Errors
 /// The disk does not take it: then its vote must not be sent.
 pub fn save_tower(folder: &Path, bytes: &[u8]) -> Result<(), SavedError> {
-    save(folder, TOWER, bytes)
+    save(folder, TOWER, bytes, true)
 }
 
 /// The slot of the root in a folder, if there is one.
@@ -110,19 +110,22 @@ pub fn final_since(folder: &Path) -> Option<Duration> {
 pub fn save_root(folder: &Path, root: BankId) -> Result<(), SavedError> {
     let said = [&root.slot.to_le_bytes()[..], &root.hash].concat();
     let bytes = [&said[..], &sha256(&[&said])].concat();
-    save(folder, ROOT, &bytes)
+    save(folder, ROOT, &bytes, false)
 }
 
-/// Not before it is on disk is it in the old one's place: a power failure leaves one of both whole.
-fn save(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), SavedError> {
+/// What is durable is on disk before it is in the old one's place: a power failure leaves one of both whole. Of what is
+/// not it may leave none.
+fn save(folder: &Path, name: &str, bytes: &[u8], durable: bool) -> Result<(), SavedError> {
     let (file, part) = (folder.join(name), folder.join(format!("{name}.part")));
     let write = || {
         let mut file = File::create(&part)?;
         file.write_all(bytes)?;
-        file.sync_all()?;
+        if durable {
+            file.sync_all()?;
+        }
         drop(file);
         fs::rename(&part, folder.join(name))?;
-        File::open(folder)?.sync_all()
+        if durable { File::open(folder)?.sync_all() } else { Ok(()) }
     };
     write().map_err(|source| SavedError::Io { doing: "write", file, source })
 }
@@ -159,7 +162,7 @@ mod tests {
         assert_eq!(last(), Some(9));
         save_root(folder.path(), BankId { slot: 7, hash: [3; 32] }).unwrap();
         assert_eq!(last(), Some(7));
-        // Torn by a power failure, as roots once were.
+        // Torn by a power failure.
         fs::write(folder.path().join(ROOT), [0; 72]).unwrap();
         assert_eq!(last(), Some(9));
         fs::write(folder.path().join(TOWER), [0; 72]).unwrap();
