@@ -119,8 +119,8 @@ impl Asking {
     /// Asks for what is missing of the next slots. Whether it asked for anything.
     pub fn work(
         &mut self,
-        cluster: &Cluster,
-        receiver: &Receiver,
+        (cluster, receiver): (&Cluster, &Receiver),
+        share: (u64, u64),
         signing: &mut Signing,
         out: &mut Out<'_, Shred>,
     ) -> bool {
@@ -132,7 +132,7 @@ impl Asking {
             return false;
         }
         let mut any = false;
-        for wanted in wanted(cluster, receiver, now) {
+        for wanted in wanted(cluster, receiver, share, now) {
             if !signing.has_room(out) {
                 break;
             }
@@ -190,8 +190,11 @@ impl Asking {
     }
 }
 
-/// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that.
-fn wanted(cluster: &Cluster, receiver: &Receiver, now: u64) -> Vec<Wanted> {
+/// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that. `share` is which
+/// of how many tiles asks: net gives answers to the tile that takes their slot, so each asks for its own, and what it
+/// does not know of others' says nothing.
+pub(super) fn wanted(cluster: &Cluster, receiver: &Receiver, (index, tiles): (u64, u64), now: u64) -> Vec<Wanted> {
+    let is_own = |slot: &u64| slot % tiles == index;
     let executed = cluster.ledger.recent_blocks(1)[0].slot;
     let from = receiver.root().max(executed.saturating_sub(SLOTS_LOOKED_AT)) + 1;
     let to = executed + SLOTS_LOOKED_AT;
@@ -204,13 +207,14 @@ fn wanted(cluster: &Cluster, receiver: &Receiver, now: u64) -> Vec<Wanted> {
     let parents: BTreeMap<u64, u64> = whole.iter().map(|(slot, parent)| (*slot, *parent)).chain(of_begun).collect();
     let is_there = |slot: &u64| whole.contains_key(slot) || begun.contains(slot);
     // On a block of which nothing is known something was built: there is a fork.
-    let lost = |parent: &u64| *parent >= from && !is_there(parent);
-    let orphans: Vec<u64> = parents.iter().filter(|(_, parent)| lost(parent)).map(|(slot, _)| *slot).collect();
+    let lost = |parent: &u64| *parent >= from && is_own(parent) && !is_there(parent);
+    let orphans = parents.iter().filter(|(slot, parent)| is_own(slot) && lost(parent));
+    let orphans: Vec<u64> = orphans.map(|(slot, _)| *slot).collect();
     let named: BTreeSet<u64> = parents.values().copied().filter(lost).collect();
     // Between a block and its parent there is none on its fork; on another one there is what was heard of.
     let skipped = between(parents.iter().map(|(slot, parent)| (*parent.max(&executed), *slot)), from, to);
     let is_heard_of = |slot: &u64| begun.contains(slot) || named.contains(slot);
-    let slots = (from..=newest.min(to)).filter(|slot| !whole.contains_key(slot));
+    let slots = (from..=newest.min(to)).filter(|slot| is_own(slot) && !whole.contains_key(slot));
     let slots = slots.filter(|slot| is_heard_of(slot) || (*slot > executed && !skipped[(*slot - from) as usize]));
     let mut wanted: Vec<Wanted> =
         orphans.into_iter().take(ORPHANS_WANTED).map(|slot| Wanted::Orphan { slot }).collect();

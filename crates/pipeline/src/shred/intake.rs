@@ -295,7 +295,7 @@ impl Intake {
         let evicted = self.receiver.evicted();
         (out.count.evicted_sets, out.count.evicted_slots) = (evicted.sets, evicted.slots);
         out.count.reports_lost = self.cluster.views.reports.lost();
-        self.asking.work(&self.cluster, &self.receiver, &mut self.signing, out)
+        self.asking.work((&self.cluster, &self.receiver), self.share, &mut self.signing, out)
     }
 
     /// Reads the beginning of an own block, to be sent again: who has that asks for the rest.
