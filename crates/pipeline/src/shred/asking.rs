@@ -35,8 +35,10 @@ const EXPIRED_NS: u64 = 60_000_000_000;
 const ASKED_MAX: usize = 16_384;
 /// Slots after the newest that is executed of which missing shreds are asked for.
 const SLOTS_WANTED: usize = 32;
-/// Slots that are looked at for that.
+/// Slots that are looked at for that, and below the newest that is executed.
 const SLOTS_LOOKED_AT: u64 = 1_024;
+/// How often all slots above the root are looked at, where there are more: a fork may begin far below.
+const LOOK_DEEP_NS: u64 = 1_000_000_000;
 /// Slots whose ancestors are asked for at a time.
 const ORPHANS_WANTED: usize = 5;
 /// An answer to a question for ancestors is so many shreds.
@@ -65,13 +67,15 @@ pub(super) struct Asking {
     asked_at: HashMap<Wanted, u64>,
     /// When a peer's ping was looked at last.
     pinged: HashMap<SocketAddr, u64>,
+    /// When all slots above the root are looked at again.
+    deep_at: u64,
     random: u64,
 }
 
 impl Asking {
     pub fn new(own: Pubkey, host: &mut Host<'_>) -> Self {
         let (asked, order, asked_at) = (HashMap::new(), VecDeque::new(), HashMap::new());
-        Self { own, asked, order, asked_at, pinged: HashMap::new(), random: host.entropy() | 1 }
+        Self { own, asked, order, asked_at, pinged: HashMap::new(), deep_at: 0, random: host.entropy() | 1 }
     }
 
     /// Answers a ping of repair's server, if it is a peer's, and signed.
@@ -120,8 +124,8 @@ impl Asking {
     /// Asks for what is missing of the next slots. Whether it asked for anything.
     pub fn work(
         &mut self,
-        cluster: &Cluster,
-        receiver: &Receiver,
+        (cluster, receiver): (&Cluster, &Receiver),
+        share: (u64, u64),
         signing: &mut Signing,
         out: &mut Out<'_, Shred>,
     ) -> bool {
@@ -132,8 +136,13 @@ impl Asking {
         if view.repair.is_empty() {
             return false;
         }
+        let is_deep = now >= self.deep_at;
+        if is_deep {
+            self.deep_at = now + LOOK_DEEP_NS;
+        }
+        let below = if is_deep { u64::MAX } else { SLOTS_LOOKED_AT };
         let mut any = false;
-        for wanted in wanted(cluster, receiver, now) {
+        for wanted in wanted(cluster, receiver, share, below, now) {
             if !signing.has_room(out) {
                 break;
             }
@@ -197,10 +206,20 @@ fn peer_for(slot: u64, peers: &[RepairPeer], random: u64) -> Option<&RepairPeer>
     })
 }
 
-/// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that.
-fn wanted(cluster: &Cluster, receiver: &Receiver, now: u64) -> Vec<Wanted> {
+/// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that. `share` is which
+/// of how many tiles asks: net gives answers to the tile that takes their slot, so each asks for its own, and what it
+/// does not know of others' says nothing. Below the newest that is executed it looks at so many slots, and no further
+/// than the root.
+pub(super) fn wanted(
+    cluster: &Cluster,
+    receiver: &Receiver,
+    (index, tiles): (u64, u64),
+    below: u64,
+    now: u64,
+) -> Vec<Wanted> {
+    let is_own = |slot: &u64| slot % tiles == index;
     let executed = cluster.ledger.recent_blocks(1)[0].slot;
-    let from = receiver.root().max(executed.saturating_sub(SLOTS_LOOKED_AT)) + 1;
+    let from = receiver.root().max(executed.saturating_sub(below)) + 1;
     let to = executed + SLOTS_LOOKED_AT;
     let whole = cluster.blocks.slots(from..=to, usize::MAX);
     let whole: BTreeMap<u64, u64> =
@@ -211,13 +230,14 @@ fn wanted(cluster: &Cluster, receiver: &Receiver, now: u64) -> Vec<Wanted> {
     let parents: BTreeMap<u64, u64> = whole.iter().map(|(slot, parent)| (*slot, *parent)).chain(of_begun).collect();
     let is_there = |slot: &u64| whole.contains_key(slot) || begun.contains(slot);
     // On a block of which nothing is known something was built: there is a fork.
-    let lost = |parent: &u64| *parent >= from && !is_there(parent);
-    let orphans: Vec<u64> = parents.iter().filter(|(_, parent)| lost(parent)).map(|(slot, _)| *slot).collect();
+    let lost = |parent: &u64| *parent >= from && is_own(parent) && !is_there(parent);
+    let orphans = parents.iter().filter(|(slot, parent)| is_own(slot) && lost(parent));
+    let orphans: Vec<u64> = orphans.map(|(slot, _)| *slot).collect();
     let named: BTreeSet<u64> = parents.values().copied().filter(lost).collect();
     // Between a block and its parent there is none on its fork; on another one there is what was heard of.
     let skipped = between(parents.iter().map(|(slot, parent)| (*parent.max(&executed), *slot)), from, to);
     let is_heard_of = |slot: &u64| begun.contains(slot) || named.contains(slot);
-    let slots = (from..=newest.min(to)).filter(|slot| !whole.contains_key(slot));
+    let slots = (from..=newest.min(to)).filter(|slot| is_own(slot) && !whole.contains_key(slot));
     let slots = slots.filter(|slot| is_heard_of(slot) || (*slot > executed && !skipped[(*slot - from) as usize]));
     let mut wanted: Vec<Wanted> =
         orphans.into_iter().take(ORPHANS_WANTED).map(|slot| Wanted::Orphan { slot }).collect();

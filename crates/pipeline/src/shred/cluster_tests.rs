@@ -17,12 +17,14 @@ use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, Ledger, LedgerConfig, stakes};
 use hearth_tile::rig::Rig;
 use hearth_wire::entry::write_entry;
+use hearth_wire::repair::Wanted;
 use hearth_wire::shred::Shred as Piece;
 use hearth_wire::{Hash, Pubkey};
 
+use super::asking::wanted;
 use super::features::Features;
 use super::intake::Cluster;
-use super::receiver::ReceiverConfig;
+use super::receiver::{Receiver, ReceiverConfig, Way};
 use super::serve::Server;
 use super::tile::{Config, Shred, write_message};
 use super::{FecSet, Shredder, ShredderConfig, ShredderError};
@@ -476,6 +478,44 @@ fn two_blocks_are_not_mixed_by_a_kill() {
     world.settle(10_000, |_| {});
     assert_eq!(world.peers[victim].rig.count().voided_slots, 1);
     assert_eq!(world.total(|count| count.voided_slots), 1, "where nothing is stored nothing is void");
+}
+
+#[test]
+fn of_several_tiles_each_asks_for_its_own_slots() {
+    let mut world = World::new(5, 4_096, (64, 256), 6);
+    for slot in 1..=20 {
+        let block = world.make(slot, 2, 5);
+        world.blocks.insert(slot, block);
+    }
+    let node = 4;
+    let cluster = world.peers[node].config.cluster.clone().unwrap();
+    // The first block is there, and of each tile's slots above 10 the first shreds.
+    World::keep(&mut world.peers[node].store, &world.blocks[&1]);
+    let wanted = |tile: u64, tiles: u64| -> Vec<Wanted> {
+        let mut receiver = Receiver::new(cluster.receiver.clone(), 0);
+        for slot in (11..=20).filter(|slot| slot % tiles == tile && world.leader(*slot) != node) {
+            let first = world.blocks[&slot][0].shreds().next().unwrap();
+            let leader = key(world.leader(slot)).public_key();
+            receiver.take(first, Way::Turbine, 0, |_| Some(leader), |_| false).unwrap();
+        }
+        wanted(&cluster, &receiver, (tile, tiles), 1_024, 1_000_000_000)
+    };
+    let slot = |wanted: &Wanted| match wanted {
+        Wanted::Shred { slot, .. } | Wanted::Highest { slot, .. } | Wanted::Orphan { slot } => *slot,
+        Wanted::Ancestors { .. } => unreachable!("nobody asks for these here"),
+    };
+    let lone = wanted(0, 1);
+    let mut both = vec![];
+    for tile in [0, 1] {
+        let of_tile = wanted(tile, 2);
+        assert!(of_tile.iter().all(|wanted| slot(wanted) % 2 == tile), "{of_tile:?}");
+        both.extend(of_tile);
+    }
+    let is_lacking = |lone: &&Wanted| !matches!(lone, Wanted::Orphan { .. }) && !both.contains(lone);
+    let lacking: Vec<&Wanted> = lone.iter().filter(is_lacking).collect();
+    // Each tile asks up to the newest slot that it knows.
+    assert!(lacking.iter().all(|wanted| slot(wanted) >= 19), "{lacking:?}");
+    assert!(both.iter().all(|wanted| lone.contains(wanted)), "{both:?}");
 }
 
 #[test]

@@ -103,6 +103,11 @@ impl Intake {
         self.look_at
     }
 
+    /// This node makes a slot.
+    pub fn makes(&mut self, slot: u64) {
+        self.receiver.makes(slot);
+    }
+
     /// A datagram that came for shreds.
     pub fn datagram(&mut self, datagram: &Datagram<'_>, out: &mut Out<'_, Shred>) {
         match datagram.port {
@@ -295,7 +300,7 @@ impl Intake {
         let evicted = self.receiver.evicted();
         (out.count.evicted_sets, out.count.evicted_slots) = (evicted.sets, evicted.slots);
         out.count.reports_lost = self.cluster.views.reports.lost();
-        self.asking.work(&self.cluster, &self.receiver, &mut self.signing, out)
+        self.asking.work((&self.cluster, &self.receiver), self.share, &mut self.signing, out)
     }
 
     /// Reads the beginning of an own block, to be sent again: who has that asks for the rest.

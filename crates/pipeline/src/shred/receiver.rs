@@ -218,6 +218,8 @@ pub struct Receiver {
     torn: Option<u64>,
     /// What may be stored of these slots is not known here.
     pub(super) unknown: Vec<Unknown>,
+    /// Slots that this node has made since it started.
+    own: BTreeSet<u64>,
     pub(super) evicted: Evicted,
     root: u64,
 }
@@ -244,6 +246,7 @@ impl Receiver {
             conflict: None,
             torn: None,
             unknown: vec![],
+            own: BTreeSet::new(),
             evicted: Evicted::default(),
             root,
         }
@@ -258,6 +261,7 @@ impl Receiver {
             self.ended = self.ended.split_off(&(root + 1));
             self.ended_sets = self.ended.values().map(|slot| slot.complete.len()).sum();
             self.told = self.told.split_off(&(root + 1));
+            self.own = self.own.split_off(&(root + 1));
             self.versions.set_root(root);
             self.contests.set_root(root);
             let kept = self.sets.split_off(&(root + 1, 0));
@@ -343,7 +347,8 @@ impl Receiver {
             return Err(Refused::Duplicate);
         }
         let leader = known.map(|known| known.leader).or_else(|| leader(slot)).ok_or(Refused::NoLeader)?;
-        if leader == self.config.own {
+        // One that a start has forgotten others may give back.
+        if leader == self.config.own && (at.way == Way::Turbine || self.own.contains(&slot)) {
             return Err(Refused::Own);
         }
         if let Some(set) = self.sets.get_mut(&key) {
@@ -697,6 +702,11 @@ impl Receiver {
     pub fn set_root_of(&self, slot: u64, set_index: u32) -> Option<Hash> {
         let key = (slot, set_index);
         self.sets.get(&key).or_else(|| self.recent.get(&key)).map(|set| *set.root())
+    }
+
+    /// This node makes a slot: nobody else's shreds of it are taken.
+    pub fn makes(&mut self, slot: u64) {
+        self.own.insert(slot);
     }
 
     /// Slots of which something is known and not all is there.

@@ -159,6 +159,11 @@ fn each_rule_has_its_answer() {
     assert!(own.is_ok(), "a slot that has begun has its leader");
     let own = receiver.take(&slot(10, 9), Way::Turbine, 0, |_| Some(OWN), |_| false);
     assert_eq!(own, Err(Refused::Own));
+    // But those of before a start, if they were asked for.
+    receiver.makes(12);
+    let own = receiver.take(&slot(12, 11), Way::Repair, 0, |_| Some(OWN), |_| false);
+    assert_eq!(own, Err(Refused::Own));
+    assert!(receiver.take(&slot(10, 9), Way::Repair, 0, |_| Some(OWN), |_| false).is_ok());
     let kept = receiver.take(&slot(11, 10), Way::Turbine, 0, |_| Some([1; 32]), |_| true);
     assert_eq!(kept, Err(Refused::Duplicate));
 }

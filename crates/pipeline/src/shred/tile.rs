@@ -325,6 +325,9 @@ impl Shred {
     fn on_entry(&mut self, entry: &PohEntry<'_>, out: &mut Out<'_, Self>) {
         if self.slot.is_none_or(|(slot, _)| slot != entry.slot) {
             self.shredder.begin_slot(entry.slot, entry.parent_slot).expect("poh ends a slot before the next");
+            if let Some(intake) = &mut self.intake {
+                intake.makes(entry.slot);
+            }
             self.slot = Some((entry.slot, entry.parent_slot));
             (self.early_ends_left, self.transactions) = (self.early_ends, 0);
         }

@@ -2,15 +2,17 @@
 //!
 //! reads   requests; the block store; which blocks are confirmed
 //! writes  shreds, hashes of confirmed blocks, and pings to who has not shown to be where it says
-//! memory  [`NODES_MAX`] nodes, 150 B each, twice; the shelf's, 34 MiB (shelf.rs)
+//! memory  [`NODES_MAX`] nodes, 150 B each, twice; budgets of hosts (budget.rs), twice; the shelf's, 34 MiB (shelf.rs)
 //! drops   what is no request, is not for this node, is of another time or has a wrong signature; what there is no
 //!         budget for; nodes that have to make room: each is counted in [`Counts`]
 //! source  `solana-core` 4.2.2, `repair/serve_repair.rs`; `docs/cluster-protocol.md`, section 3
 //!
 //! An address is sent nothing larger than what it sent before it has answered a ping, so nobody is flooded on
 //! another's word. What one host has, with however many keys, is bounded; of what is too much the oldest goes. What is
-//! read for a request is paid for like what is sent, whether it is answered or not.
+//! read for a request is paid for like what is sent, whether it is answered or not; and one host leaves half of both to
+//! others.
 
+mod budget;
 mod shelf;
 #[cfg(test)]
 mod tests;
@@ -27,6 +29,7 @@ use hearth_wire::gossip::Ping;
 use hearth_wire::repair::{self, AncestorHashes, Asked, Request, Wanted};
 use hearth_wire::{Hash, Pubkey, Signature};
 
+use budget::{Budget, NoBudget, Payer};
 use shelf::Shelf;
 
 /// Bytes for the tables of keys that ask again and again.
@@ -79,29 +82,6 @@ hearth_tile::counters! {
 
 /// A node at an address.
 type Node = (Pubkey, SocketAddr);
-
-/// Bytes that may be taken in a second.
-pub(crate) struct Budget {
-    per_s: u64,
-    left: u64,
-    filled_at: u64,
-}
-
-impl Budget {
-    fn new(per_s: u64) -> Self {
-        Self { per_s, left: per_s, filled_at: 0 }
-    }
-
-    /// Takes bytes, if there are any; a debt is paid before more can be taken.
-    fn pay(&mut self, bytes: u64, now: u64) -> bool {
-        let filled = now.saturating_sub(self.filled_at).min(1_000) * (self.per_s / 1_000);
-        self.filled_at = now;
-        self.left = (self.left + filled).min(self.per_s);
-        let has_it = self.left >= bytes;
-        self.left -= if has_it { bytes } else { 0 };
-        has_it
-    }
-}
 
 /// The server's state, without its socket.
 pub struct Server {
@@ -197,8 +177,10 @@ impl Server {
             return self.ping(node, &request.wanted, now).into_iter().collect();
         };
         let mut answers = match request.wanted {
-            Wanted::Ancestors { slot } => self.confirmed(slot, request.nonce, now).into_iter().collect(),
-            _ => self.shreds(request, now),
+            Wanted::Ancestors { slot } => {
+                self.confirmed(slot, request.nonce, Payer { host: from.ip(), now }).into_iter().collect()
+            }
+            _ => self.shreds(request, Payer { host: from.ip(), now }),
         };
         if age > PONG_MS / 4 {
             // So that it need not be asked when it counts no more.
@@ -208,8 +190,8 @@ impl Server {
     }
 
     /// The answers of a request that may be served.
-    fn shreds(&mut self, request: &Request, now: u64) -> Vec<Vec<u8>> {
-        let shreds = match self.wanted(&request.wanted, now) {
+    fn shreds(&mut self, request: &Request, payer: Payer) -> Vec<Vec<u8>> {
+        let shreds = match self.wanted(&request.wanted, payer) {
             Ok(shreds) => shreds,
             Err(NoBudget) => {
                 self.counts.over_budget += 1;
@@ -223,7 +205,7 @@ impl Server {
         let mut answers = vec![];
         for mut shred in shreds {
             shred.extend_from_slice(&request.nonce.to_le_bytes());
-            if !self.sent.pay(shred.len() as u64, now) {
+            if self.sent.pay(shred.len() as u64, payer).is_err() {
                 self.counts.over_budget += 1;
                 break;
             }
@@ -234,9 +216,9 @@ impl Server {
     }
 
     /// The answer to a question for hashes of ancestors.
-    fn confirmed(&mut self, slot: u64, nonce: u32, now: u64) -> Option<Vec<u8>> {
+    fn confirmed(&mut self, slot: u64, nonce: u32, payer: Payer) -> Option<Vec<u8>> {
         let answer = AncestorHashes::Hashes(self.views.confirmed.ancestors(slot), nonce).write();
-        let is_paid = self.sent.pay(answer.len() as u64, now);
+        let is_paid = self.sent.pay(answer.len() as u64, payer).is_ok();
         let count = if is_paid { &mut self.counts.served_ancestors } else { &mut self.counts.over_budget };
         *count += 1;
         is_paid.then_some(answer)
@@ -258,33 +240,37 @@ impl Server {
         })
     }
 
-    fn wanted(&mut self, wanted: &Wanted, now: u64) -> Result<Vec<Vec<u8>>, NoBudget> {
-        let shelf = &mut self.shelf;
+    fn wanted(&mut self, wanted: &Wanted, payer: Payer) -> Result<Vec<Vec<u8>>, NoBudget> {
         let found = match *wanted {
-            Wanted::Shred { slot, index } => shelf.shred(slot, index, now)?,
-            Wanted::Highest { slot, from } => match shelf.highest(slot, now)?.filter(|highest| *highest >= from) {
-                Some(highest) => shelf.shred(slot, highest, now)?,
-                None => None,
-            },
-            Wanted::Orphan { slot } => return self.ancestors(slot, now),
+            Wanted::Shred { slot, index } => self.shelf.shred(slot, index, payer)?,
+            Wanted::Highest { slot, from } => self.highest(slot, from, payer)?,
+            Wanted::Orphan { slot } => return self.ancestors(slot, payer),
             Wanted::Ancestors { .. } => None,
         };
         Ok(found.into_iter().collect())
     }
 
+    /// The highest shred of a slot, from an index on.
+    fn highest(&mut self, slot: u64, from: u32, payer: Payer) -> Result<Option<Vec<u8>>, NoBudget> {
+        match self.shelf.highest(slot, payer)?.filter(|highest| *highest >= from) {
+            Some(highest) => self.shelf.shred(slot, highest, payer),
+            None => Ok(None),
+        }
+    }
+
     /// The highest shreds of a slot, its parent, and so on.
-    fn ancestors(&mut self, slot: u64, now: u64) -> Result<Vec<Vec<u8>>, NoBudget> {
+    fn ancestors(&mut self, slot: u64, payer: Payer) -> Result<Vec<Vec<u8>>, NoBudget> {
         let (mut found, mut next) = (vec![], Some(slot));
         while let Some(slot) = next.filter(|_| found.len() < ANCESTORS) {
-            let Some(highest) = self.shelf.highest(slot, now)? else { break };
-            let Some(shred) = self.shelf.shred(slot, highest, now)? else { break };
+            let shred = self.highest(slot, 0, payer);
+            // What was read before the budget ended is paid for.
+            if shred.is_err() && !found.is_empty() {
+                break;
+            }
+            let Some(shred) = shred? else { break };
             found.push(shred);
             next = self.shelf.parent(slot).filter(|parent| *parent < slot);
         }
         Ok(found)
     }
 }
-
-/// What would have to be read is more than may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoBudget;

@@ -15,7 +15,7 @@ use hearth_ledger::blockstore::{FecSetRecord, Reader};
 use hearth_wire::shred::DATA_PER_SET;
 use hearth_wire::{Hash, Signature};
 
-use super::{Budget, NoBudget};
+use super::budget::{Budget, NoBudget, Payer};
 use crate::shred::FecSet;
 
 /// Sets whose shreds are kept made.
@@ -75,7 +75,7 @@ impl Shelf {
     }
 
     /// The index of the highest data shred that is here.
-    pub fn highest(&mut self, slot: u64, now: u64) -> Result<Option<u32>, NoBudget> {
+    pub fn highest(&mut self, slot: u64, payer: Payer) -> Result<Option<u32>, NoBudget> {
         let Some(info) = self.reader.slot(slot).filter(|info| info.set_count > 0) else { return Ok(None) };
         let last_of = |set: u32| set + DATA_PER_SET as u32 - 1;
         if info.whole {
@@ -85,11 +85,11 @@ impl Shelf {
         if let Some(known) = known {
             return Ok(Some(last_of(known.highest)));
         }
-        Ok(self.read(slot, 0, info.set_count, now)?.map(|known| last_of(known.highest)))
+        Ok(self.read(slot, 0, info.set_count, payer)?.map(|known| last_of(known.highest)))
     }
 
     /// A data shred, if it is here.
-    pub fn shred(&mut self, slot: u64, index: u32, now: u64) -> Result<Option<Vec<u8>>, NoBudget> {
+    pub fn shred(&mut self, slot: u64, index: u32, payer: Payer) -> Result<Option<Vec<u8>>, NoBudget> {
         let set_index = index - index % DATA_PER_SET as u32;
         let Some(info) = self.reader.slot(slot) else { return Ok(None) };
         if info.whole && set_index / DATA_PER_SET as u32 >= info.set_count {
@@ -102,7 +102,7 @@ impl Shelf {
         };
         let known = match self.slots.iter().position(is_it) {
             Some(place) => &self.slots[place],
-            None if self.read(slot, set_index, info.set_count, now)?.is_none() => return Ok(None),
+            None if self.read(slot, set_index, info.set_count, payer)?.is_none() => return Ok(None),
             None => &self.slots[0],
         };
         let Some(record) = known.sets.iter().find(|set| set.fec_set_index == set_index) else { return Ok(None) };
@@ -117,10 +117,8 @@ impl Shelf {
     }
 
     /// Reads a slot, and keeps its records from a set on.
-    fn read(&mut self, slot: u64, from: u32, set_count: u32, now: u64) -> Result<Option<&Slot>, NoBudget> {
-        if !self.budget.pay(u64::from(set_count) * SET_BYTES, now) {
-            return Err(NoBudget);
-        }
+    fn read(&mut self, slot: u64, from: u32, set_count: u32, payer: Payer) -> Result<Option<&Slot>, NoBudget> {
+        self.budget.pay(u64::from(set_count) * SET_BYTES, payer)?;
         let mut known = Slot { slot, set_count, highest: 0, from, is_all: true, sets: vec![] };
         let (mut kept, mut read) = (0, 0);
         let all = self.reader.sets(slot, |set| {

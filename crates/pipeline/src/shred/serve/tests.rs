@@ -172,8 +172,8 @@ fn a_flood_gets_what_the_budget_has() {
     let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
     asker.prove(&mut server, 1_000);
     let request = asker.request(&server, Wanted::Shred { slot: 1, index: 0 }, 1_000);
-    server.sent.left = 3 * 1_207;
-    server.sent.filled_at = 1_000;
+    server.sent.total.left = 3 * 1_207;
+    server.sent.total.filled_at = 1_000;
     let served = (0..20).filter(|_| !server.answer(asker.from, &request, 1_000).is_empty()).count();
     assert_eq!((served, server.counts.over_budget), (3, 17));
     // A millisecond is worth 12,000 bytes.
@@ -235,8 +235,8 @@ fn what_is_not_there_is_read_for_once_and_paid_for() {
     assert_eq!((server.shelf.read_bytes - before, server.counts.not_found), (40_000, 6));
     // One set more: it is read anew, and not without a budget.
     store.append_set(&set(32, &[0; 1_000])).unwrap();
-    server.shelf.budget.left = 0;
-    server.shelf.budget.filled_at = 1_000;
+    server.shelf.budget.total.left = 0;
+    server.shelf.budget.total.filled_at = 1_000;
     let request = asker.request(&server, Wanted::Shred { slot: 3, index: 64 }, 1_000);
     assert!(server.answer(asker.from, &request, 1_000).is_empty());
     assert_eq!((server.counts.over_budget, server.counts.not_found), (1, 6));
@@ -277,4 +277,55 @@ fn of_a_set_that_cannot_be_made_again_nothing_is_sent() {
         assert!(server.answer(asker.from, &request, 1_000).is_empty(), "{wanted:?}");
     }
     assert_eq!((server.counts.not_found, server.counts.served), (4, 0));
+}
+
+#[test]
+fn who_asks_for_too_much_keeps_nobody_else_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, _) = store(folder.path());
+    // More slots than are kept read, of 64 sets each.
+    for slot in 10..18 {
+        for set in 0..64 {
+            store
+                .append_set(&FecSetRecord {
+                    slot,
+                    parent_slot: slot - 1,
+                    fec_set_index: set * DATA_PER_SET as u32,
+                    reference_tick: 0,
+                    last_in_slot: false,
+                    merkle_root: [1; 32],
+                    chained_root: [2; 32],
+                    signature: [6; 64],
+                    data: &[0; 100],
+                })
+                .unwrap();
+        }
+    }
+    let asker = |host: u8| {
+        let from = SocketAddr::from(([10, 0, 0, host], 9));
+        Asker { key: SigningKey::from_seed(&[host + 1; 32]), from }
+    };
+    let (greedy, modest) = (asker(1), asker(2));
+    let is_there = Wanted::Shred { slot: 1, index: 0 };
+    let greed: [&dyn Fn(u64) -> Wanted; 3] = [
+        &|number| Wanted::Shred { slot: 10 + number % 8, index: 5_000 },
+        &|number| Wanted::Orphan { slot: 10 + number % 8 },
+        &|_| is_there,
+    ];
+    for greed in greed {
+        let mut server = server(&store);
+        greedy.prove(&mut server, 1_000);
+        modest.prove(&mut server, 1_000);
+        let asks = |server: &mut Server, asker: &Asker, wanted| {
+            let request = asker.request(server, wanted, 1_000);
+            server.answer(asker.from, &request, 1_000).len()
+        };
+        let mut number = 0;
+        while server.counts.over_budget == 0 {
+            asks(&mut server, &greedy, greed(number));
+            number += 1;
+        }
+        assert_eq!(asks(&mut server, &modest, is_there), 1, "{:?}", greed(0));
+        assert_eq!(asks(&mut server, &modest, Wanted::Highest { slot: 2, from: 0 }), 1);
+    }
 }
