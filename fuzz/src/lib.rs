@@ -11,6 +11,7 @@
 
 use hearth_wire::entry::{Entries, Entry, write_batch_header, write_entry};
 use hearth_wire::gossip::{CrdsData, CrdsValue, Protocol, write_prune};
+use hearth_wire::repair::{self, AncestorHashes, Answer, Asked};
 use hearth_wire::shred::{SHREDS_PER_SLOT_MAX, Shred};
 use hearth_wire::{PACKET_DATA_SIZE, Txn};
 
@@ -169,4 +170,33 @@ fn value(value: &CrdsValue<'_>) {
             });
         }
     }
+}
+
+/// One datagram of repair, to a server or from one. Each has one form: to write it again gives the same bytes.
+pub fn repair(bytes: &[u8]) {
+    match Asked::parse(bytes) {
+        Ok(Asked::Pong(pong)) => assert_eq!(repair::write_pong(&pong), bytes),
+        Ok(Asked::Request(request, signature)) => {
+            let mut written = request.write();
+            repair::set_signature(&mut written, &signature);
+            assert_eq!(written, bytes);
+            let signed = repair::signed_bytes(bytes);
+            assert_eq!(signed.len() + 64, bytes.len());
+            assert!(repair::is_repair_request(&signed, &request.sender));
+        }
+        Err(error) => std::mem::drop(std::hint::black_box(error.to_string())),
+    }
+    match Answer::parse(bytes) {
+        Some(Answer::Ping(ping)) => assert_eq!(repair::write_ping(&ping), bytes),
+        Some(Answer::Shred(shred, nonce)) => {
+            assert_eq!([shred, &nonce.to_le_bytes()].concat(), bytes);
+            assert_eq!(bytes.len(), repair::ANSWER_SIZE);
+        }
+        None => assert_ne!(bytes.len(), repair::ANSWER_SIZE),
+    }
+    if let Some(answer) = AncestorHashes::parse(bytes) {
+        assert_eq!(answer.write(), bytes);
+    }
+    // Not only what sign is asked to sign: any bytes.
+    std::hint::black_box(repair::is_repair_request(bytes, &[0; 32]));
 }

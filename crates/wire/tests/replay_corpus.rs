@@ -12,6 +12,7 @@ mod mutate;
 use hearth_testkit::random::Random;
 use hearth_wire::entry::Entries;
 use hearth_wire::gossip::Protocol;
+use hearth_wire::repair::{AncestorHashes, Answer, Asked};
 use hearth_wire::shred::{self, Shred};
 use hearth_wire::{Txn, entry};
 use mutate::SeedOnPanic;
@@ -48,6 +49,11 @@ fn the_corpus_parses() {
     }
     for (name, bytes) in committed("gossip") {
         assert_eq!(Protocol::parse(&bytes).err(), None, "{name}");
+    }
+    for (name, bytes) in committed("repair") {
+        let is_read =
+            Asked::parse(&bytes).is_ok() || Answer::parse(&bytes).is_some() || AncestorHashes::parse(&bytes).is_some();
+        assert!(is_read, "{name}");
     }
     let refused: Vec<String> = committed("entry")
         .into_iter()
@@ -109,4 +115,11 @@ fn mutated_messages_of_gossip() {
     // Tags, counts and numbers are everywhere; keys and signatures, where nothing can go wrong, are the rest.
     let fields = |bytes: &[u8]| (0..bytes.len()).filter(|at| bytes[*at] < 0x20).collect();
     mutate_and_check("gossip", "mutated_messages_of_gossip", fields, checks::gossip);
+}
+
+#[test]
+fn mutated_datagrams_of_repair() {
+    // Tags, numbers and counts are everywhere but in what was signed and signs.
+    let fields = |bytes: &[u8]| (0..bytes.len()).filter(|at| bytes[*at] < 0x20).collect();
+    mutate_and_check("repair", "mutated_datagrams_of_repair", fields, checks::repair);
 }
