@@ -190,8 +190,8 @@ impl Asking {
     }
 }
 
-/// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that. `share` is which
-/// of how many tiles asks: net gives answers to the tile that takes their slot, so each asks for its own, and what it
+/// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that. `share` is
+/// which of how many tiles asks: net gives answers to the tile that takes their slot, so each asks for its own, and what it
 /// does not know of others' says nothing.
 pub(super) fn wanted(cluster: &Cluster, receiver: &Receiver, (index, tiles): (u64, u64), now: u64) -> Vec<Wanted> {
     let is_own = |slot: &u64| slot % tiles == index;
