@@ -160,8 +160,8 @@ impl Assembly {
         self.present |= 1 << index;
     }
 
-    /// Makes what can be made: all, or the data shreds alone where all of these are there and the parity is not what was
-    /// signed.
+    /// Makes what can be made: all, or the data shreds alone where all of these are there and the parity is not what
+    /// was signed.
     pub fn make(&mut self, code: &ReedSolomon) -> Made {
         let proof = self.set.header.variant(ShredKind::Data).proof();
         let proofs: Vec<u8> = self.set.data.iter().flat_map(|shred| shred[proof.clone()].to_vec()).collect();

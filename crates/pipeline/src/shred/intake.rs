@@ -161,8 +161,8 @@ impl Intake {
         }
     }
 
-    /// Has the store forget what the receiver does not know: that a set of the same slot is of another block would not be
-    /// noticed.
+    /// Has the store forget what the receiver does not know: that a set of the same slot is of another block would not
+    /// be noticed.
     fn void_unknown(&mut self, out: &mut Out<'_, Shred>) {
         for unknown in self.receiver.take_unknown() {
             let slot = match unknown {

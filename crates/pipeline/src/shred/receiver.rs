@@ -69,8 +69,8 @@ pub enum Way {
     Repair,
 }
 
-/// Of a slot nothing is known here of what may be stored of it: it is to be void, or a leader that made two blocks could
-/// have sets of both stored.
+/// Of a slot nothing is known here of what may be stored of it: it is to be void, or a leader that made two blocks
+/// could have sets of both stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
     /// The slot has begun: whatever is stored of it came before a start.
@@ -525,8 +525,8 @@ impl Receiver {
         })
     }
 
-    /// The slots of which nothing is known here any more of what may be stored, since the last call; in their order with
-    /// the sets that were completed.
+    /// The slots of which nothing is known here any more of what may be stored, since the last call; in their order
+    /// with the sets that were completed.
     pub fn take_unknown(&mut self) -> impl Iterator<Item = Unknown> {
         self.unknown.drain(..)
     }

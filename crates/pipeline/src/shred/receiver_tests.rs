@@ -163,7 +163,8 @@ fn each_rule_has_its_answer() {
     receiver.makes(12);
     let own = receiver.take(&slot(12, 11), Way::Repair, 0, |_| Some(OWN), |_| false);
     assert_eq!(own, Err(Refused::Own));
-    assert!(receiver.take(&slot(10, 9), Way::Repair, 0, |_| Some(OWN), |_| false).is_ok());
+    let own = receiver.take(&slot(10, 9), Way::Repair, 0, |_| Some(OWN), |_| false);
+    assert_eq!(own, Err(Refused::Signature), "it is looked at, and signed by another");
     let kept = receiver.take(&slot(11, 10), Way::Turbine, 0, |_| Some([1; 32]), |_| true);
     assert_eq!(kept, Err(Refused::Duplicate));
 }

@@ -9,8 +9,8 @@
 //! The lowest slots come first: what is begun of the highest goes. So a node that is far behind works its way up. Who
 //! leads a slot and holds back a part of each set keeps nobody out of the slots behind: of what a slot has beyond its
 //! share the highest sets go for those of a later slot, and a slot of which nothing new has come for [`STANDS_NS`]
-//! goes whole. What is needed comes again by repair; so do the sets that are stored of a slot that goes, since it is not
-//! known any more of which block they are.
+//! goes whole. What is needed comes again by repair; so do the sets that are stored of a slot that goes, since it is
+//! not known any more of which block they are.
 
 use super::receiver::{Incoming, Receiver, Refused, Unknown};
 

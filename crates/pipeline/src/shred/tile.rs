@@ -95,8 +95,8 @@ hearth_tile::counters! {
         dropped_equivocation: Counter,
         /// Shreds dropped: there was no room for another set or slot; they come again by repair.
         dropped_no_room: Counter,
-        /// FEC sets dropped: they are not chained to their neighbours. Parity dropped: it is none of the data of its set,
-        /// of which only data shreds are taken then; and the set, once.
+        /// FEC sets dropped: they are not chained to their neighbours. Parity dropped: it is none of the data of its
+        /// set, of which only data shreds are taken then; and the set, once.
         dropped_broken_set: Counter,
         /// Shreds dropped: of a block that was dumped, or not beside what is there of the one that is taken instead.
         dropped_dumped: Counter,
@@ -110,8 +110,8 @@ hearth_tile::counters! {
         evicted_sets: Counter,
         /// Slots of which something was known and that had to make room for lower ones; they come again by repair.
         evicted_slots: Counter,
-        /// Slots of which sets were stored before a start, or before the slot had to make room: what is stored is void and
-        /// comes again by repair, since it may be of another block than what comes.
+        /// Slots of which sets were stored before a start, or before the slot had to make room: what is stored is void
+        /// and comes again by repair, since it may be of another block than what comes.
         voided_slots: Counter,
         /// Slots whose leader was found to have made two blocks.
         duplicate_slots: Counter,
