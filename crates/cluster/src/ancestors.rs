@@ -132,12 +132,8 @@ impl Questions {
             question.due_at = now_ms + AGAIN_MS;
             for peer in heaviest.iter().filter(|peer| peer.lowest <= *slot) {
                 let has_room = question.asked.len() < ASKED_MAX;
-                let new = || Asked {
-                    node: peer.identity,
-                    nonce: self.random.word() as u32,
-                    pinged_at: 0,
-                    told: vec![],
-                };
+                let new =
+                    || Asked { node: peer.identity, nonce: self.random.word() as u32, pinged_at: 0, told: vec![] };
                 let at = SocketAddr::from(peer.serve_repair);
                 if !has_room && !question.asked.contains_key(&at) {
                     continue;
@@ -160,9 +156,10 @@ impl Questions {
                     let is_of_slot = told.first().is_none_or(|(first, _)| *first == slot);
                     asked.nonce == nonce && is_of_slot && told.is_sorted_by(|newer, older| newer.0 > older.0)
                 };
-                let found = self.open.iter_mut().find_map(|(slot, question)| {
-                    question.asked.get_mut(&from).filter(|asked| is_it(*slot, asked))
-                });
+                let found = self
+                    .open
+                    .iter_mut()
+                    .find_map(|(slot, question)| question.asked.get_mut(&from).filter(|asked| is_it(*slot, asked)));
                 match found {
                     Some(asked) => {
                         asked.told = told;

@@ -88,9 +88,10 @@ impl Wanted {
     /// The slot that it is about.
     pub fn slot(&self) -> u64 {
         match self {
-            Self::Shred { slot, .. } | Self::Highest { slot, .. } | Self::Orphan { slot } | Self::Ancestors { slot } => {
-                *slot
-            }
+            Self::Shred { slot, .. }
+            | Self::Highest { slot, .. }
+            | Self::Orphan { slot }
+            | Self::Ancestors { slot } => *slot,
         }
     }
 }

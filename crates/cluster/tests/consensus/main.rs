@@ -120,7 +120,9 @@ fn nothing_breaks_whatever_the_network_does_and_all_goes_on_after() {
         }
         Ok(())
     });
-    println!("{runs} runs, {stopped} of {with_two} with a leader's two versions stopped, the slowest healed after {slowest} slots");
+    println!(
+        "{runs} runs, {stopped} of {with_two} with a leader's two versions stopped, the slowest healed after {slowest} slots"
+    );
     assert!(runs < 100 || stopped * 5 < with_two, "{stopped} of {with_two} runs did not go on");
 }
 

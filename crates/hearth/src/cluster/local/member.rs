@@ -16,8 +16,8 @@ use hearth_wire::consts::LAMPORTS_PER_SOL;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use super::{ADDRESS, LocalError, NODES, Up};
 use super::process::Process;
+use super::{ADDRESS, LocalError, NODES, Up};
 use crate::config::Config;
 use crate::keys;
 
@@ -111,9 +111,8 @@ impl<'a> Plan<'a> {
             return Err(LocalError::Option(format!("--address: {address} and the next {nodes} are not all loopback")));
         }
         let world = options.map.as_deref().map_or_else(|| Ok(World::shipped()), World::load)?;
-        let read = |path: &PathBuf| {
-            fs::read_to_string(path).map_err(|source| LocalError::Read { path: path.clone(), source })
-        };
+        let read =
+            |path: &PathBuf| fs::read_to_string(path).map_err(|source| LocalError::Read { path: path.clone(), source });
         let map = options.map.as_ref().map(read).transpose()?;
         Ok(Self { name: &options.which.name, nodes, validators, map, world, address })
     }

@@ -36,12 +36,7 @@ impl Process {
         if !stays {
             command.args(["--parent", &std::process::id().to_string()]);
         }
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .process_group(0)
-            .spawn()?;
+        let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0).spawn()?;
         let pid = child.id();
         let found = stat(pid).map(|(started_ticks, _)| Self { pid, started_ticks });
         found.ok_or_else(|| io::Error::other("the process that was started is not in /proc"))

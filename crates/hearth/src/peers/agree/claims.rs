@@ -54,7 +54,8 @@ impl Claims {
 
     /// Whether more than a third of the stake has voted for this version of a slot, with any hash: they have executed it.
     pub fn have(&self, slot: u64, block_id: &Hash, stakes: &EpochStakes) -> bool {
-        let votes = self.0.get(&slot).into_iter().flat_map(BTreeMap::values).filter(|voted| voted.block_id == *block_id);
+        let votes =
+            self.0.get(&slot).into_iter().flat_map(BTreeMap::values).filter(|voted| voted.block_id == *block_id);
         let stake = |voted: &Voted| stakes.vote(&voted.account).map_or(0, |vote| u128::from(vote.stake));
         3 * votes.map(stake).sum::<u128>() > u128::from(stakes.total())
     }

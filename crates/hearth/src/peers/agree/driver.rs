@@ -707,12 +707,7 @@ fn epoch_stakes(ledger: &Ledger, epoch: u64) -> Option<Arc<EpochStakes>> {
 }
 
 /// Tells consensus of stakes that it does not know, and of those that this fork has set anew, by a block and its parent.
-fn tell_epochs(
-    ledger: &Ledger,
-    (slot, parent): (u64, u64),
-    known: &mut BTreeSet<u64>,
-    consensus: &mut Consensus,
-) {
+fn tell_epochs(ledger: &Ledger, (slot, parent): (u64, u64), known: &mut BTreeSet<u64>, consensus: &mut Consensus) {
     let schedule = ledger.epoch_schedule();
     let begins = schedule.epoch(slot) != schedule.epoch(parent);
     for epoch in [schedule.epoch(slot), schedule.leader_schedule_epoch(slot)] {
