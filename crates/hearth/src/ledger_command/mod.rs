@@ -145,7 +145,7 @@ fn list(chain: &Offline, slots: &Slots, say: &Say) -> Result<(), LedgerError> {
         "slot", "parent", "sets", "entries", "txns", "bytes"
     ));
     for info in chain.blocks(slots)? {
-        let SlotInfo { slot, parent_slot, set_count, whole } = info;
+        let SlotInfo { slot, parent_slot, set_count, whole, .. } = info;
         if !whole {
             say.line(format_args!("{slot:>10} {parent_slot:>10} {set_count:>6}  not whole"));
             continue;

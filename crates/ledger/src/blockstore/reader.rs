@@ -36,6 +36,8 @@ pub struct SlotInfo {
     pub set_count: u32,
     /// Whether all its sets are there.
     pub whole: bool,
+    /// Where in the log it begins: another number once it was voided and has begun anew.
+    pub place: u64,
 }
 
 /// A block's entries as they were shredded.
@@ -51,7 +53,8 @@ pub struct Block {
 
 impl From<&SlotEntry> for SlotInfo {
     fn from(e: &SlotEntry) -> Self {
-        Self { slot: e.slot, parent_slot: e.parent_slot, set_count: e.set_count, whole: e.complete }
+        let SlotEntry { slot, parent_slot, set_count, complete, first, .. } = *e;
+        Self { slot, parent_slot, set_count, whole: complete, place: first.to_bits() }
     }
 }
 

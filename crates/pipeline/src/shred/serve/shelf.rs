@@ -7,11 +7,11 @@
 //! source  –
 //!
 //! The store has no index by set: what is read of a slot is kept, and that a set is not there is known until the slot
-//! has another number of sets.
+//! has another number of sets, or has begun anew.
 
 use std::collections::VecDeque;
 
-use hearth_ledger::blockstore::{FecSetRecord, Reader};
+use hearth_ledger::blockstore::{FecSetRecord, Reader, SlotInfo};
 use hearth_wire::shred::DATA_PER_SET;
 use hearth_wire::{Hash, Signature};
 
@@ -42,8 +42,8 @@ struct Kept {
 /// What was read of a slot.
 struct Slot {
     slot: u64,
-    /// Sets that the slot had then.
-    set_count: u32,
+    /// Where in the log the slot began then, and how many sets it had.
+    state: (u64, u32),
     /// The highest of them.
     highest: u32,
     /// From this set on all were kept, unless there was no room.
@@ -81,11 +81,11 @@ impl Shelf {
         if info.whole {
             return Ok(Some(last_of((info.set_count - 1) * DATA_PER_SET as u32)));
         }
-        let known = self.slots.iter().find(|known| (known.slot, known.set_count) == (slot, info.set_count));
+        let known = self.slots.iter().find(|known| (known.slot, known.state) == (slot, state(&info)));
         if let Some(known) = known {
             return Ok(Some(last_of(known.highest)));
         }
-        Ok(self.read(slot, 0, info.set_count, payer)?.map(|known| last_of(known.highest)))
+        Ok(self.read(&info, 0, payer)?.map(|known| last_of(known.highest)))
     }
 
     /// A data shred, if it is here.
@@ -98,11 +98,11 @@ impl Shelf {
         let is_it = |known: &Slot| {
             let is_there = known.sets.iter().any(|set| set.fec_set_index == set_index);
             let is_known = is_there || (known.is_all && set_index >= known.from);
-            (known.slot, known.set_count) == (slot, info.set_count) && is_known
+            (known.slot, known.state) == (slot, state(&info)) && is_known
         };
         let known = match self.slots.iter().position(is_it) {
             Some(place) => &self.slots[place],
-            None if self.read(slot, set_index, info.set_count, payer)?.is_none() => return Ok(None),
+            None if self.read(&info, set_index, payer)?.is_none() => return Ok(None),
             None => &self.slots[0],
         };
         let Some(record) = known.sets.iter().find(|set| set.fec_set_index == set_index) else { return Ok(None) };
@@ -117,9 +117,10 @@ impl Shelf {
     }
 
     /// Reads a slot, and keeps its records from a set on.
-    fn read(&mut self, slot: u64, from: u32, set_count: u32, payer: Payer) -> Result<Option<&Slot>, NoBudget> {
-        self.budget.pay(u64::from(set_count) * SET_BYTES, payer)?;
-        let mut known = Slot { slot, set_count, highest: 0, from, is_all: true, sets: vec![] };
+    fn read(&mut self, info: &SlotInfo, from: u32, payer: Payer) -> Result<Option<&Slot>, NoBudget> {
+        let slot = info.slot;
+        self.budget.pay(u64::from(info.set_count) * SET_BYTES, payer)?;
+        let mut known = Slot { slot, state: state(info), highest: 0, from, is_all: true, sets: vec![] };
         let (mut kept, mut read) = (0, 0);
         let all = self.reader.sets(slot, |set| {
             read += set.data.len();
@@ -143,6 +144,11 @@ impl Shelf {
         self.slots.truncate(SLOTS_KEPT);
         Ok(self.slots.front())
     }
+}
+
+/// What a slot's records are known by.
+fn state(info: &SlotInfo) -> (u64, u32) {
+    (info.place, info.set_count)
 }
 
 impl Kept {

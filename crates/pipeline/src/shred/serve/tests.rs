@@ -15,11 +15,17 @@ const VERSION: u16 = 7;
 fn store(folder: &std::path::Path) -> (BlockStore, Vec<Vec<u8>>) {
     let config = Config { sync: SyncPolicy::Kernel, ..Config::new(1 << 30, [1; 32]) };
     let (mut store, _) = BlockStore::open(folder, config).unwrap();
+    let shreds = fill(&mut store, &[1, 2], 5);
+    (store, shreds)
+}
+
+/// Adds blocks to a store; what `mark` is makes other blocks of the same length.
+fn fill(store: &mut BlockStore, slots: &[u64], mark: u8) -> Vec<Vec<u8>> {
     let config = ShredderConfig { version: VERSION, batch_sets: 1, ..ShredderConfig::default() };
     let mut shredder = Shredder::new(config, [3; 32]);
     let (mut shreds, mut entry, mut set) = (vec![], vec![], FecSet::new());
-    write_entry(1, &[4; 32], 1, &[5; 30_000], &mut entry);
-    for slot in [1, 2] {
+    write_entry(1, &[4; 32], 1, &[mark; 30_000], &mut entry);
+    for &slot in slots {
         shredder.begin_slot(slot, slot - 1).unwrap();
         for ends in [false, true] {
             shredder.push(&entry, 1).unwrap();
@@ -44,7 +50,7 @@ fn store(folder: &std::path::Path) -> (BlockStore, Vec<Vec<u8>>) {
             }
         }
     }
-    (store, shreds)
+    shreds
 }
 
 struct Asker {
@@ -104,6 +110,26 @@ fn shreds_are_served_as_they_were_made() {
         assert!(ask(nothing).is_empty());
     }
     assert_eq!((server.counts.served, server.counts.not_found), (7, 2));
+}
+
+#[test]
+fn of_a_block_that_was_given_up_nothing_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, shreds) = store(folder.path());
+    let mut server = server(&store);
+    let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
+    asker.prove(&mut server, 1_000);
+    let ask = |server: &mut Server| {
+        let request = asker.request(server, Wanted::Shred { slot: 2, index: 3 }, 1_000);
+        let answers = server.answer(asker.from, &request, 1_000);
+        let shred = answers.first().and_then(|answer| Answer::parse(answer));
+        shred.map(|answer| if let Answer::Shred(shred, _) = answer { shred.to_vec() } else { panic!("a ping") })
+    };
+    assert_eq!(ask(&mut server), Some(shreds[shreds.len() / 2 + 3].clone()));
+    store.dump(2).unwrap();
+    assert_eq!(ask(&mut server), None);
+    let others = fill(&mut store, &[2], 6);
+    assert_eq!((ask(&mut server), others.len()), (Some(others[3].clone()), shreds.len() / 2));
 }
 
 #[test]
