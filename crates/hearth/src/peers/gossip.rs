@@ -3,8 +3,9 @@
 //! reads   datagrams at the node's gossip port; stakes and leaders, in the ledger; what the tiles report of slots
 //! writes  datagrams; views of the cluster, for the tiles and for the RPC; slots whose leaders made two blocks, for
 //!         consensus
-//! memory  gossip's table; 64 KiB
-//! drops   what the state machine refuses, counted there; what nodes without stake say of votes and slots, counted
+//! memory  gossip's table; a batch of datagrams, 512 KiB
+//! drops   what the state machine refuses, counted there; what the kernel drops, and what nodes without stake say of
+//!         votes and slots, counted in [`Counts`]
 //! source  `docs/gossip.md`
 
 use std::collections::{HashMap, HashSet};
@@ -24,6 +25,7 @@ use hearth_ledger::{Commitment, Ledger};
 use hearth_rpc::ClusterNode;
 use hearth_tile::CounterSet;
 use hearth_tile::counters::put;
+use hearth_tile::sys::udp::RecvBatch;
 use hearth_wire::gossip::{ContactInfo, SocketKind};
 use hearth_wire::{Hash, Pubkey};
 
@@ -32,6 +34,8 @@ use super::socket::{PeerLinks, PeerSocket};
 use super::talk::Talk;
 use super::{Words, now_ms};
 
+/// Datagrams, or runs of them, that are taken at once.
+const BATCH: usize = 8;
 /// The longest wait for a datagram: what else is due waits no longer.
 const WAIT_MAX_MS: u64 = 20;
 /// How often what gossip knows is looked at for others.
@@ -44,6 +48,8 @@ const SLOT_MS: u64 = 400;
 hearth_tile::counters! {
     /// What the thread counts beside what gossip itself does.
     pub struct Counts {
+        /// Datagrams the kernel dropped because the socket's buffer was full.
+        dropped_by_kernel: Counter,
         /// Votes and slots of nodes without stake: consensus is not told of them.
         unstaked_values: Counter,
     }
@@ -188,7 +194,7 @@ impl Driver {
     }
 
     fn run(&mut self, stop: &AtomicBool) {
-        let (mut out, mut buffer) = (Outbox::default(), vec![0; 1 << 16]);
+        let (mut out, mut batch) = (Outbox::default(), RecvBatch::new(BATCH));
         while !stop.load(SeqCst) {
             let now = now_ms();
             let began = Instant::now();
@@ -201,9 +207,9 @@ impl Driver {
             self.gossip.tick(now, &mut out);
             self.hear();
             let wait = self.gossip.next_tick().saturating_sub(now).clamp(1, WAIT_MAX_MS);
-            // Else nothing came in time, or a datagram of ours was refused somewhere.
-            if let Ok((size, from)) = self.socket.receive(&mut buffer, Duration::from_millis(wait)) {
-                self.gossip.receive(now_ms(), from, &buffer[..size], &mut out);
+            if self.socket.receive(&mut batch, Duration::from_millis(wait)) {
+                let now = now_ms();
+                batch.datagrams().for_each(|(from, bytes)| self.gossip.receive(now, from, bytes, &mut out));
             }
             out.iter().for_each(|(to, bytes)| self.socket.send(bytes, to.into()));
             out.clear();
@@ -299,7 +305,7 @@ impl Driver {
         self.gossip.set_stakes(stakes, ledger.slots_per_epoch() * SLOT_MS);
     }
 
-    fn view(&self) {
+    fn view(&mut self) {
         let gossip = &self.gossip;
         let others = gossip.contact_infos().filter(|contact| contact.pubkey != *gossip.identity());
         self.seen.views.put(View {
@@ -316,6 +322,7 @@ impl Driver {
         if let Some(words) = self.seen.words.get() {
             let (of_gossip, own) = words.words().split_at(hearth_cluster::gossip::Counters::HELP.len());
             of_gossip.iter().zip(gossip.counters().named()).for_each(|(word, (_, value))| put(word, value));
+            self.counts.dropped_by_kernel = self.socket.kernel_drops();
             self.counts.flush(own);
         }
         let served =

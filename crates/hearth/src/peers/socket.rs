@@ -2,17 +2,20 @@
 //!
 //! reads   datagrams; the file of emulated links, where there is one
 //! writes  datagrams, each when it is due
-//! memory  what is under way on emulated links
-//! drops   what emulated links lose, counted for all these sockets together
+//! memory  the kernel's buffers, [`BUFFER_BYTES`] each way if it gives so much; what is under way on emulated links
+//! drops   what emulated links lose, counted for all these sockets together; what the kernel drops, which who reads the
+//!         socket counts: [`PeerSocket::kernel_drops`]
 //! source  `docs/cluster.md`
 
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use hearth_cluster::links::{Counters, Datagrams, Emulator};
 use hearth_pipeline::net::links::{LOOK_NS, LinksConfig, LinksWatch};
+use hearth_tile::sys::event::{EventFd, wait_readable};
+use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
 
 use super::Words;
 use crate::config::Config;
@@ -32,8 +35,8 @@ hearth_tile::counters! {
     }
 }
 
-/// The shortest wait that the system takes for one.
-const WAIT_MIN: Duration = Duration::from_millis(1);
+/// What the kernel is asked to hold for a socket: as much as for those of net, unless they are told otherwise.
+const BUFFER_BYTES: usize = 4 << 20;
 
 /// Emulated links of a node, for each of its sockets; none where none are configured.
 #[derive(Clone, Default)]
@@ -60,6 +63,8 @@ pub fn links_config(config: &Config) -> Option<LinksConfig> {
 /// The socket.
 pub struct PeerSocket {
     socket: UdpSocket,
+    /// What is waited for beside datagrams: nobody signals it.
+    event: EventFd,
     links: Option<Box<Linked>>,
 }
 
@@ -83,28 +88,41 @@ impl PeerSocket {
             let (begun, told, words) = (Instant::now(), Counters::default(), links.words.clone());
             Ok::<_, io::Error>(Box::new(Linked { emulator, watch, begun, look_at_ns: 0, told, words }))
         };
-        Ok(Self { socket: UdpSocket::bind(address)?, links: links.config.as_ref().map(open).transpose()? })
+        let options = Options { sharing: Sharing::None, buffer_bytes: BUFFER_BYTES };
+        let socket = UdpSocket::bind(address.into(), options)?;
+        Ok(Self { socket, event: EventFd::new()?, links: links.config.as_ref().map(open).transpose()? })
     }
 
     /// Sends a datagram, now or when it is due. One that is not sent is one that is lost: whoever sends here says it
     /// again.
     pub fn send(&mut self, bytes: &[u8], to: SocketAddr) {
-        match &mut self.links {
-            None => drop(self.socket.send_to(bytes, to)),
-            Some(links) => {
-                let datagram = Datagrams { to, data: bytes.to_vec(), segment: 0, tag: () };
-                if let Some(now) = links.emulator.offer(links.now_ns(), datagram) {
-                    let _ = self.socket.send_to(&now.data, now.to);
-                }
-            }
+        let Some(links) = &mut self.links else {
+            self.send_now(bytes, to);
+            return;
+        };
+        let datagram = Datagrams { to, data: bytes.to_vec(), segment: 0, tag: () };
+        if let Some(now) = links.emulator.offer(links.now_ns(), datagram) {
+            send_now(&self.socket, &now.data, now.to);
         }
     }
 
-    /// Sends what is due, and waits for a datagram: for so long at most, and no longer than until the next is due.
-    pub fn receive(&mut self, buffer: &mut [u8], wait: Duration) -> io::Result<(usize, SocketAddr)> {
-        let wait = self.turn().map_or(wait, |due| wait.min(due)).max(WAIT_MIN);
-        self.socket.set_read_timeout(Some(wait))?;
-        self.socket.recv_from(buffer)
+    /// Sends what is due, and takes the datagrams that are there; where there are none it waits: for so long at most,
+    /// and no longer than until the next is due. Whether there are any in the batch.
+    pub fn receive(&mut self, batch: &mut RecvBatch, wait: Duration) -> bool {
+        let wait = self.turn().map_or(wait, |due| wait.min(due));
+        if self.take(batch) {
+            return true;
+        }
+        if wait.is_zero() {
+            return false;
+        }
+        wait_readable(&self.event, &[self.socket.raw_fd()], wait.as_nanos() as u64);
+        self.take(batch)
+    }
+
+    /// An error is what became of a datagram that was sent: it is lost.
+    fn take(&self, batch: &mut RecvBatch) -> bool {
+        self.socket.receive(batch).is_ok_and(|count| count > 0)
     }
 
     /// Sends what is due; how long it is to the next, if anything is under way.
@@ -112,7 +130,7 @@ impl PeerSocket {
         let links = self.links.as_mut()?;
         let now = links.now_ns();
         while let Some(due) = links.emulator.due(now) {
-            let _ = self.socket.send_to(&due.data, due.to);
+            send_now(&self.socket, &due.data, due.to);
         }
         links.housekeep(now);
         links.emulator.next_ns().map(|next| Duration::from_nanos(next.saturating_sub(now)))
@@ -120,13 +138,22 @@ impl PeerSocket {
 
     /// Sends a datagram at once; whether the system took it.
     pub fn send_now(&self, bytes: &[u8], to: SocketAddr) -> bool {
-        self.socket.send_to(bytes, to).is_ok()
+        send_now(&self.socket, bytes, to)
+    }
+
+    /// Datagrams that the kernel dropped, since its buffer was full.
+    pub fn kernel_drops(&self) -> u64 {
+        self.socket.kernel_drops()
     }
 
     /// Whether links are emulated.
     pub fn is_emulated(&self) -> bool {
         self.links.is_some()
     }
+}
+
+fn send_now(socket: &UdpSocket, bytes: &[u8], to: SocketAddr) -> bool {
+    socket.send(&[Message { to, data: bytes, segment: None }]).is_ok_and(|sent| sent == 1)
 }
 
 impl Linked {
@@ -180,17 +207,40 @@ mod tests {
     fn a_datagram_comes_no_earlier_than_its_link_lets_it() {
         let folder = tempfile::tempdir().unwrap();
         let mut socket = socket(folder.path(), 60.0);
-        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut batch = RecvBatch::new(1);
+        let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         receiver.set_nonblocking(true).unwrap();
         let (begun, mut buffer) = (Instant::now(), [0; 16]);
         socket.send(b"later", receiver.local_addr().unwrap());
         while receiver.recv(&mut buffer).is_err() {
             assert!(begun.elapsed() < Duration::from_secs(20), "it never comes");
             // Nobody sends anything here: it waits, and is back when something is due.
-            assert!(socket.receive(&mut [0; 16], Duration::from_millis(200)).is_err());
+            assert!(!socket.receive(&mut batch, Duration::from_millis(200)));
         }
         let took = begun.elapsed();
         assert!(took >= Duration::from_millis(30) && took < Duration::from_secs(5), "{took:?}");
         assert_eq!(&buffer[..5], b"later");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_the_rest_comes_in_batches() {
+        let mut socket = PeerSocket::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PeerLinks::default()).unwrap();
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (to, mut sent) = (socket.socket.local_addr(), 0u64);
+        while socket.kernel_drops() == 0 {
+            (0..100).for_each(|_| assert_eq!(sender.send_to(&[7; 1_200], to).unwrap(), 1_200));
+            sent += 100;
+            assert!(sent < 1_000_000, "a buffer without end");
+        }
+        let (mut batch, mut came, mut turns) = (RecvBatch::new(8), 0, 0);
+        while socket.receive(&mut batch, Duration::ZERO) {
+            came += batch
+                .datagrams()
+                .filter(|(from, bytes)| Ok(*from) == sender.local_addr().map_err(drop) && bytes.len() == 1_200)
+                .count() as u64;
+            turns += 1;
+        }
+        assert_eq!(came + socket.kernel_drops(), sent);
+        assert!(turns <= came.div_ceil(8) + 1, "{came} datagrams in {turns} turns");
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! reads   votes, from consensus; values that came to gossip
 //! writes  the same, to gossip's thread and to consensus
-//! memory  [`QUEUE_MAX`] votes each way, 1.2 KB at most; [`SLOTS_MAX`] slots of nodes, 8 B, at most [`MAX_ELSEWHERE`] of
-//!         one
-//! drops   values of nodes without stake, counted by gossip's thread; the oldest vote beyond the bound, and slots beyond
-//!         theirs, counted as lost: a vote is followed by the next, and slots are told again
+//! memory  [`QUEUE_MAX`] votes each way, 1.2 KB at most; [`SLOTS_MAX`] slots of nodes, 8 B, of which a node tells
+//!         [`MAX_ELSEWHERE`] at a time
+//! drops   values of nodes without stake, counted by gossip's thread; the oldest vote beyond the bound, and slots
+//!         beyond theirs, counted as lost: a vote is followed by the next, and slots are told again
 //! source  –
 
 use std::collections::{BTreeMap, VecDeque};
@@ -52,8 +52,8 @@ impl Talk {
         std::mem::take(&mut *self.say.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Gossip's thread has these values: keeps the votes and the slots of nodes that count. Returns how many values are of
-    /// nodes that do not.
+    /// Gossip's thread has these values: keeps the votes and the slots of nodes that count. Returns how many values are
+    /// of nodes that do not.
     pub fn hear<'a>(&self, values: impl Iterator<Item = CrdsValue<'a>>, counts: impl Fn(&Pubkey) -> bool) -> u64 {
         let mut strangers = 0;
         for value in values {

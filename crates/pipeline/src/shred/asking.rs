@@ -194,7 +194,8 @@ impl Asking {
     }
 }
 
-/// Who is asked for something of a slot. Any node may have it that does not say otherwise; one with stake is likelier to.
+/// Who is asked for something of a slot. Any node may have it that does not say otherwise; one with stake is likelier
+/// to.
 fn peer_for(slot: u64, peers: &[RepairPeer], random: u64) -> Option<&RepairPeer> {
     let weight = |peer: &RepairPeer| if peer.lowest <= slot { u128::from((peer.stake / 2).max(1)) } else { 0 };
     let total: u128 = peers.iter().map(weight).sum();

@@ -2,7 +2,7 @@
 //!
 //! reads   answers, at a socket of its own
 //! writes  questions
-//! memory  what [`Questions`] keeps
+//! memory  what [`Questions`] keeps; a batch of datagrams, 256 KiB
 //! drops   what it drops, counted there
 //! source  –
 
@@ -15,18 +15,21 @@ use hearth_cluster::consensus::BankId;
 use hearth_cluster::gossip::RepairPeer;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::Ledger;
+use hearth_tile::sys::udp::RecvBatch;
 use hearth_wire::Pubkey;
 
 use crate::peers::now_ms;
 use crate::peers::socket::{PeerLinks, PeerSocket};
 
-/// Datagrams that are read in a turn.
-const READ_MAX: usize = 64;
+/// Datagrams, or runs of them, that are taken at once, and how often in a turn.
+const BATCH: usize = 4;
+const BATCHES_MAX: usize = 16;
 
 /// The questions, and their socket.
 pub struct Asker {
     questions: Questions,
     socket: PeerSocket,
+    batch: RecvBatch,
 }
 
 impl Asker {
@@ -35,7 +38,7 @@ impl Asker {
         let mut seed = [0; 32];
         hearth_tile::sys::random::fill(&mut seed);
         let socket = PeerSocket::bind(SocketAddrV4::new(ip, 0), links)?;
-        Ok(Self { questions: Questions::new(key, seed), socket })
+        Ok(Self { questions: Questions::new(key, seed), socket, batch: RecvBatch::new(BATCH) })
     }
 
     /// Asks about a slot until there is an answer, or it is rooted.
@@ -61,11 +64,14 @@ impl Asker {
         for (to, bytes) in self.questions.due(now_ms(), peers) {
             self.socket.send(&bytes, to);
         }
-        let mut buffer = [0; 2_048];
-        for _ in 0..READ_MAX {
-            let Ok((size, from)) = self.socket.receive(&mut buffer, Duration::ZERO) else { break };
-            for answer in self.questions.receive(now_ms(), from, &buffer[..size]) {
-                self.socket.send(&answer, from);
+        for _ in 0..BATCHES_MAX {
+            if !self.socket.receive(&mut self.batch, Duration::ZERO) {
+                break;
+            }
+            for (from, bytes) in self.batch.datagrams() {
+                for answer in self.questions.receive(now_ms(), from, bytes) {
+                    self.socket.send(&answer, from);
+                }
             }
         }
         let stakes = |slot| ledger.epoch_stakes(ledger.epoch_schedule().epoch(slot));

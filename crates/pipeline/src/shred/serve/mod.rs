@@ -75,6 +75,8 @@ hearth_tile::counters! {
         over_budget: Counter,
         /// Nodes forgotten that had shown to be at their addresses, since their host had too many.
         crowded_out: Counter,
+        /// Datagrams the kernel dropped because the socket's buffer was full.
+        dropped_by_kernel: Counter,
         /// Bytes of the block store read for requests.
         read_bytes: Counter,
     }
