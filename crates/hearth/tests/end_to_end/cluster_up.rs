@@ -313,7 +313,7 @@ fn ten_nodes_keep_up_with_a_load() {
     let cluster = Cluster::new("demo");
     let (first, json) = (cluster.first.to_string(), cluster.folder.path().join("demo.json"));
     let file = json.display().to_string();
-    let options = ["--rate", "300", "--duration", "20", "--address", &first, "--json", &file];
+    let options = ["--rate", "500", "--duration", "20", "--address", &first, "--json", &file];
     let text = cluster.run("demo", &options);
     assert!(text.contains("9 followers join: Frankfurt, New York, Singapore"), "{text}");
     let told: Value = serde_json::from_slice(&fs::read(json).expect("the report")).expect("JSON");
@@ -327,14 +327,15 @@ fn ten_nodes_keep_up_with_a_load() {
     // The first is as much as blocks take, whatever is sent.
     let scaled = loads[0]["limits"]["scaled"].as_u64().expect("a block's compute units");
     assert!((100_000..1_000_000).contains(&scaled) && loads[1]["limits"] == "lifted", "{told:#}");
-    assert_eq!((&loads[0]["asked_txn_per_s"], &loads[1]["asked_txn_per_s"]), (&Value::Null, &json!(600.0)));
-    for (load, wanted) in loads.iter().zip([300.0, 600.0]) {
+    assert_eq!((&loads[0]["asked_txn_per_s"], &loads[1]["asked_txn_per_s"]), (&Value::Null, &json!(1000.0)));
+    for (load, wanted) in loads.iter().zip([500.0, 1000.0]) {
         let rates: Vec<f64> = load["txn_per_s"].as_array().expect("rates").iter().filter_map(Value::as_f64).collect();
         // A slot more or less is 2 % of the window, and other tests are at work: two of them.
         let is_slower = |rate: &f64| rate / rates[0] < 0.95;
         assert!(rates.len() == 10 && !rates.iter().any(is_slower), "{rates:?}\n{text}");
         assert!(load["caught_up_s"].as_f64().is_some_and(|seconds| seconds < 10.0), "{load:#}\n{text}");
-        assert!((rates[0] / wanted - 1.0).abs() < 0.1, "{rates:?}\n{text}");
+        // A small block has no room at its end for what the next transfer reserves, and has votes, too.
+        assert!((0.85..1.1).contains(&(rates[0] / wanted)), "{rates:?}\n{text}");
     }
     let page = cluster.place().join("report.html");
     assert!(text.contains(&format!("report  {}", page.canonicalize().expect("it is there").display())), "{text}");
