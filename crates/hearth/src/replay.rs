@@ -157,8 +157,8 @@ impl<'a> Replayer<'a> {
 }
 
 /// Executes every whole block after the ledger's last again, in order, up to the first hole. `block_id` is that of the
-/// ledger's last block. Where there may be forks, only those are executed that lead to the block of the slot `root`: none
-/// where that is not above the ledger's last.
+/// ledger's last block. Where there may be forks, only those are executed that lead to the block of the slot `root`:
+/// none where that is not above the ledger's last.
 /// What `history` lacks is recorded anew, with logs and calls where it has those. `progress` is called after each with
 /// the count so far, and may end it.
 pub fn replay(

@@ -182,8 +182,8 @@ tables! {
         /// blocks since. Without, it executes all blocks since genesis, and a chain cannot be started again once
         /// `ledger.limit_size` has dropped its first blocks.
         pub enabled: bool = true,
-        /// A snapshot is taken of the first block from each multiple of so many slots on, so that all nodes of a cluster
-        /// have the same ones; one more where the blocks since the last take a quarter of `ledger.limit_size`.
+        /// A snapshot is taken of the first block from each multiple of so many slots on, so that all nodes of a
+        /// cluster have the same ones; one more where the blocks since the last take a quarter of `ledger.limit_size`.
         pub full_snapshot_interval_slots: u64 = 1000,
         /// Snapshots that are kept: a start takes the one before when the newest is damaged.
         pub maximum_full_snapshots_to_retain: usize = 2,

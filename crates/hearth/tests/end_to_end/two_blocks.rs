@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_pipeline::shred::{FecSet, Shredder, ShredderConfig};
@@ -41,37 +42,79 @@ fn other_block(slot: u64, version: u16, leader: &SigningKey) -> Vec<Vec<u8>> {
     shreds
 }
 
+/// Sends a block to a node that follows.
+fn send(shreds: &[Vec<u8>], tvu: u16) {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    shreds.iter().for_each(|shred| drop(socket.send_to(shred, (Ipv4Addr::LOCALHOST, tvu))));
+}
+
 #[test]
-fn a_node_with_the_other_block_of_a_slot_gets_the_clusters() {
+fn of_two_blocks_of_a_slot_all_know_and_all_have_one_chain() {
     let (setup, gossip) = leader("first");
     let leader = setup.start();
     let follows = follower("other", gossip);
     let node = follows.start();
     reaches(&node, 3);
     let (key, version) = (identity(&setup.ledger()), shred_version(leader.rpc()));
-    let wrong = slot(leader.rpc()) + 4;
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    for shred in other_block(wrong, version, &key) {
-        socket.send_to(&shred, (Ipv4Addr::LOCALHOST, follows.tvu())).unwrap();
-    }
     // It has that block whole before its leader makes the true one.
+    let two = slot(leader.rpc()) + 4;
+    send(&other_block(two, version, &key), follows.tvu());
     wait_until("the other block is dead", || match node.metrics().total("agree_dead_blocks") {
         0 => Err("it is not".into()),
         _ => Ok(()),
     });
+    reaches(&node, two + 8);
+    // Nobody may vote for one of two: the slot is left out, or its block is the same.
+    let of_slot = |rpc: Rpc| {
+        let options = json!({ "transactionDetails": "none", "rewards": false, "commitment": "confirmed" });
+        rpc.try_call("getBlock", json!([two, options]))
+    };
+    assert_eq!(of_slot(node.rpc()), of_slot(leader.rpc()));
+    assert_eq!(block(node.rpc(), two + 8), block(leader.rpc(), two + 8));
+    assert!(node.metrics().total("shred_dropped_equivocation") > 0);
+    // The proof goes round: the leader itself hears that it made two.
+    for node in [&node, &leader] {
+        wait_until("it is known of", || match node.metrics().total("agree_duplicate_slots") {
+            0 => Err("it is not".into()),
+            _ => Ok(()),
+        });
+    }
+    node.stop();
+    leader.stop();
+}
+
+#[test]
+fn a_node_with_another_block_than_the_cluster_gets_the_clusters() {
+    let (setup, gossip) = leader("true");
+    let leader = setup.start();
+    let follows = follower("false", gossip);
+    let node = follows.start();
+    reaches(&node, 3);
+    let (key, version) = (identity(&setup.ledger()), shred_version(leader.rpc()));
+    node.kill();
+    // More slots on than it asks for at a time.
+    let wrong = slot(leader.rpc()) + 50;
+    reaches(&leader, wrong + 4);
+    let shreds = other_block(wrong, version, &key);
+    let is_started = AtomicBool::new(false);
+    let node = std::thread::scope(|scope| {
+        // Again and again, as nobody knows when it begins to listen.
+        scope.spawn(|| {
+            while !is_started.load(SeqCst) {
+                send(&shreds, follows.tvu());
+            }
+        });
+        let node = follows.start();
+        is_started.store(true, SeqCst);
+        node
+    });
     reaches(&node, wrong + 8);
     assert_eq!(block(node.rpc(), wrong), block(leader.rpc(), wrong));
     let here = node.metrics();
-    for counted in ["shred_dropped_equivocation", "agree_duplicate_slots", "agree_dumped_slots", "agree_told_ancestors"]
-    {
+    for counted in ["agree_dead_blocks", "agree_dumped_slots", "agree_told_ancestors"] {
         assert!(here.total(counted) > 0, "{counted}");
     }
     assert!(leader.metrics().total("repair_served_ancestors") > 0);
-    // The proof went round: the leader itself has heard that it made two.
-    wait_until("the leader hears of it", || match leader.metrics().total("agree_duplicate_slots") {
-        0 => Err("it has not".into()),
-        _ => Ok(()),
-    });
     node.stop();
     leader.stop();
 }

@@ -52,7 +52,8 @@ impl Claims {
         named.into_iter().find(|(_, stake)| 3 * stake > u128::from(stakes.total())).map(|(hash, _)| hash)
     }
 
-    /// Whether more than a third of the stake has voted for this version of a slot, with any hash: they have executed it.
+    /// Whether more than a third of the stake has voted for this version of a slot, with any hash: all of them have
+    /// executed it.
     pub fn have(&self, slot: u64, block_id: &Hash, stakes: &EpochStakes) -> bool {
         let votes =
             self.0.get(&slot).into_iter().flat_map(BTreeMap::values).filter(|voted| voted.block_id == *block_id);

@@ -706,7 +706,8 @@ fn epoch_stakes(ledger: &Ledger, epoch: u64) -> Option<Arc<EpochStakes>> {
     Some(Arc::new(EpochStakes::new(&stakes.votes.iter().map(of).collect::<Vec<_>>())))
 }
 
-/// Tells consensus of stakes that it does not know, and of those that this fork has set anew, by a block and its parent.
+/// Tells consensus of stakes that it does not know, and of those that this fork has set anew: by a block and its
+/// parent.
 fn tell_epochs(ledger: &Ledger, (slot, parent): (u64, u64), known: &mut BTreeSet<u64>, consensus: &mut Consensus) {
     let schedule = ledger.epoch_schedule();
     let begins = schedule.epoch(slot) != schedule.epoch(parent);

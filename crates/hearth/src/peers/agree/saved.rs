@@ -7,8 +7,8 @@
 //! source  `hearth_cluster::consensus`, `tower/saved.rs`
 //!
 //! The tower must be on disk before the vote is sent. The root says up to where blocks are final, so that a start
-//! executes them without looking for forks; it may be an older one, and never a newer: above it a block may be of a fork
-//! that the cluster has left.
+//! executes them without looking for forks; it may be an older one, and never a newer: above it a block may be of a
+//! fork that the cluster has left.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
