@@ -12,6 +12,7 @@ use crate::peers::agree::{save_root, save_tower};
 fn config(in_cluster: bool) -> Config {
     let mut config = Config::default();
     config.gossip.enabled = in_cluster;
+    config.rpc.status_capacity = 16_384;
     config.development.genesis.fund_initial_accounts = 1;
     config.development.genesis.hashes_per_tick = 0;
     config.development.genesis.ticks_per_slot = 4;

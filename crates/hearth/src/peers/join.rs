@@ -243,8 +243,8 @@ impl Joiner<'_> {
         }
         let node = encode_32(&found.identity);
         note(format_args!(
-            "notice: nobody is heard of who had stake at the genesis: that the snapshot of slot {slot} is of this chain \
-             rests on the word of {node}, who serves it"
+            "notice: nobody is heard of who had stake at the genesis: that the snapshot of slot {slot} is of this \
+             chain rests on the word of {node}, who serves it"
         ));
         Some(found)
     }

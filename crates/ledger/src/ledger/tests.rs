@@ -229,6 +229,24 @@ fn the_node_leads_and_its_stake_counts_from_genesis_on() {
 }
 
 #[test]
+fn what_nodes_have_staked_at_genesis_is_known_without_a_ledger() {
+    use crate::genesis::GenesisConfig;
+    // The first two vote with two accounts of one node.
+    let accounts =
+        |n: u8| stakes::validator_accounts(&[20 + n; 32], &[40 + n; 32], &[n.max(1); 32], RICH * u64::from(n + 1));
+    let extra_accounts = (0..4).flat_map(accounts).collect();
+    let config =
+        GenesisConfig { fund_initial_accounts: 2, extra_accounts, ..GenesisConfig::development([9; 32], [2; 32], 0) };
+    let genesis = Genesis::create(config, |_| {}).unwrap();
+    let ledger = Ledger::new(&genesis, LedgerConfig::default());
+    let mut expected = std::collections::BTreeMap::<Pubkey, u64>::new();
+    for vote in &ledger.epoch_stakes(0).unwrap().votes {
+        *expected.entry(vote.node).or_default() += vote.stake;
+    }
+    assert_eq!((stakes::stakes_at_genesis(&genesis), expected.len()), (expected.clone(), 3));
+}
+
+#[test]
 fn epochs_turn() {
     let (ledger, vote, stake) = staked();
     // The vote account earns 1,000 credits in epoch 0.

@@ -64,7 +64,7 @@ impl Trust {
 
 /// Those that say the same of the same slot.
 fn same<'a>(told: &'a [Served], it: &'a Served) -> impl Iterator<Item = &'a Served> {
-    told.iter().filter(|other| (other.slot, other.hash) == (it.slot, it.hash))
+    told.iter().filter(move |other| (other.slot, other.hash) == (it.slot, it.hash))
 }
 
 #[cfg(test)]
@@ -83,7 +83,8 @@ mod tests {
         };
         let extra_accounts = (1..).zip(stakes).flat_map(accounts).collect();
         let development = GenesisConfig::development([1; 32], [99; 32], 1_700_000_000);
-        let genesis = Genesis::create(GenesisConfig { extra_accounts, ..development }, |_| {}).unwrap();
+        let genesis =
+            Genesis::create(GenesisConfig { extra_accounts, fund_initial_accounts: 1, ..development }, |_| {}).unwrap();
         Trust::new(&genesis, known)
     }
 
