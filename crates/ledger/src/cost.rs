@@ -150,8 +150,8 @@ pub const LARGER_SHREDS: u64 = 1 << 20;
 
 impl BlockLimits {
     /// The cluster's limits, with a block of at most `block_cost` compute units, and lifted for measuring where asked.
-    /// A chain with lifted limits is no longer one that the cluster's nodes would follow. The limit on one account stays:
-    /// it says how much must run one after the other.
+    /// A chain with lifted limits is no longer one that the cluster's nodes would follow. The limit on one account
+    /// stays: it says how much must run one after the other.
     pub fn lifted(block_cost: u64, larger_max_cost_per_block: bool, larger_shred_limits_per_block: bool) -> Self {
         let default = Self::default();
         let mut limits = Self { block_cost: block_cost.min(default.block_cost), ..default };
