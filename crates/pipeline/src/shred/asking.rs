@@ -209,8 +209,8 @@ fn peer_for(slot: u64, peers: &[RepairPeer], random: u64) -> Option<&RepairPeer>
 
 /// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that. `share` is
 /// which of how many tiles asks: net gives answers to the tile that takes their slot, so each asks for its own, and
-/// what it does not know of others' says nothing. Below the newest that is executed it looks at so many slots, and no further
-/// than the root.
+/// what it does not know of others' says nothing. Below the newest that is executed it looks at so many slots, and
+/// no further than the root.
 pub(super) fn wanted(
     cluster: &Cluster,
     receiver: &Receiver,
