@@ -138,6 +138,8 @@ impl Questions {
                 if !has_room && !question.asked.contains_key(&at) {
                     continue;
                 }
+                // Who moves is one node still, and has one voice.
+                question.asked.retain(|other, asked| *other == at || asked.node != peer.identity);
                 let asked = question.asked.entry(at).or_insert_with(new);
                 if asked.told.is_empty() {
                     self.counters.asked += 1;
@@ -288,6 +290,20 @@ mod tests {
         assert_eq!(questions.agreed(stake_of, |_| 100), Some(vec![id(9, 1), id(7, 7), id(6, 6)]));
         assert!(questions.is_idle());
         assert_eq!((questions.counters.asked, questions.counters.answers, questions.counters.dropped), (4, 3, 0));
+    }
+
+    #[test]
+    fn who_moves_has_one_voice() {
+        let mut questions = Questions::new(key(9), [5; 32]);
+        questions.ask(9);
+        for port in 1..=9 {
+            let mut moved = peer(3);
+            moved.serve_repair.set_port(port);
+            let (to, bytes) = questions.due(u64::from(port) * 10_000, &[moved]).remove(0);
+            let told = AncestorHashes::Hashes(chain(1), read(&bytes).nonce).write();
+            questions.receive(u64::from(port) * 10_000 + 1, to, &told);
+            assert_eq!(questions.agreed(stake_of, |_| 100), None, "30 of 100");
+        }
     }
 
     #[test]

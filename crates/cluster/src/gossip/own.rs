@@ -145,13 +145,14 @@ impl Gossip {
         self.publish(&of(index as u8, wallclock), now)
     }
 
-    /// Makes the lowest slot known of which this node has shreds; nothing where it has not grown.
+    /// Makes the lowest slot known of which this node has shreds; nothing where that is known. It goes back where older
+    /// blocks come later.
     ///
     /// # Errors
     /// The slot is beyond all slots.
     pub fn publish_lowest_slot(&mut self, lowest: u64, now: u64) -> Result<(), GossipError> {
         let from = self.own.pubkey;
-        if self.lowest_slot(&from).is_some_and(|known| lowest <= known) {
+        if self.lowest_slot(&from).is_some_and(|known| lowest == known) {
             return Ok(());
         }
         let wallclock = self.wallclock(CrdsKind::LowestSlot, 0, now);

@@ -230,10 +230,18 @@ impl Joiner<'_> {
         })?
     }
 
-    /// A snapshot that too few vouch for: it is taken only where nobody is heard who could. Either is said.
-    fn unvouched(&self, thread: &GossipThread, trust: &Trust, found: Served) -> Option<Served> {
+    /// A snapshot that too few vouch for, and the part of the stake that does, per cent: where there is none, it is taken
+    /// only where nobody is heard who could. Each is said.
+    fn unvouched(&self, thread: &GossipThread, trust: &Trust, (found, part): (Served, u128)) -> Option<Served> {
         let mut others = thread.seen.nodes().into_iter().filter(|node| node.identity != self.identity.public);
-        let slot = found.slot;
+        let (slot, node) = (found.slot, encode_32(&found.identity));
+        if part > 0 {
+            note(format_args!(
+                "notice: that the snapshot of slot {slot} is of this chain rests on {part} % of the stake of the genesis, \
+                 {node} among it: more than a third do not say the same of any"
+            ));
+            return Some(found);
+        }
         if others.any(|node| trust.has_stake(&node.identity)) {
             note(format_args!(
                 "notice: the snapshot of slot {slot} is not taken, nor another: more than a third of the stake of the \
@@ -241,7 +249,6 @@ impl Joiner<'_> {
             ));
             return None;
         }
-        let node = encode_32(&found.identity);
         note(format_args!(
             "notice: nobody is heard of who had stake at the genesis: that the snapshot of slot {slot} is of this \
              chain rests on the word of {node}, who serves it"

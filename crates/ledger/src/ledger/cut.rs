@@ -68,7 +68,9 @@ impl Ledger {
 
     /// At the end of a slot, before the next may begin: cuts when a snapshot is due.
     pub(super) fn cut_if_due(&self, chain: &Chain) {
-        let Some(snapshots) = self.snapshots.get().filter(|snapshots| snapshots.is_due(chain.last().slot)) else {
+        let Some(snapshots) =
+            self.snapshots.get().filter(|snapshots| snapshots.is_due(chain.last().slot, chain.last().parent))
+        else {
             return;
         };
         self.shared.accounts.cut();

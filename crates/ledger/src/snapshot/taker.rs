@@ -122,15 +122,16 @@ impl Snapshots {
         (self.taken.load(Relaxed), self.given_up.load(Relaxed))
     }
 
-    /// Whether the ledger is to be cut at the end of `slot`.
-    pub(crate) fn is_due(&self, slot: u64) -> bool {
+    /// Whether the ledger is to be cut at the end of `slot`, whose block is on that of `parent`.
+    pub(crate) fn is_due(&self, slot: u64, parent: u64) -> bool {
         if self.busy.load(SeqCst) || self.stopping.load(Relaxed) {
             return false;
         }
         let (last, interval) = (self.last_cut.load(Relaxed), self.config.interval_slots.max(1));
         let since = slot.saturating_sub(last);
-        // All nodes of a chain take the same ones, whenever they began, so that one can stand in for another's.
-        let is_turn = slot / interval > last / interval;
+        // All nodes of a chain take the same ones, whenever they began, so that one can stand in for another's: one that
+        // is at work on the last waits for the next.
+        let is_turn = slot / interval > parent / interval;
         let (after, limit) = (self.blocks.bytes_after(self.newest.load(Relaxed)), self.blocks.limit_size());
         let pause = if self.failed.load(Relaxed) { RETRY_SLOTS } else { 1 };
         is_turn || (since >= pause && after > limit / BLOCKS_PART)

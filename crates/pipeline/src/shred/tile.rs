@@ -106,9 +106,9 @@ hearth_tile::counters! {
         dropped_unasked: Counter,
         /// Pings of repair's servers dropped: their signature is wrong.
         dropped_pings: Counter,
-        /// FEC sets that were begun and had to make room for those of lower slots; they come again by repair.
+        /// FEC sets that were begun and had to make room for those of other slots; they come again by repair.
         evicted_sets: Counter,
-        /// Slots of which something was known and that had to make room for lower ones; they come again by repair.
+        /// Slots of which something was known and that had to make room for others; they come again by repair.
         evicted_slots: Counter,
         /// Slots of which sets were stored before a start, or before the slot had to make room: what is stored is void
         /// and comes again by repair, since it may be of another block than what comes.

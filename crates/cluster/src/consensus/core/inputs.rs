@@ -176,6 +176,7 @@ impl Consensus {
     /// A slot that was to be begun was not, and may be: what was to be built on has changed before.
     pub fn on_retracted(&mut self, slot: u64) {
         self.building = self.building.filter(|building| *building != slot);
+        self.is_retracted = true;
     }
 
     /// There are two versions of a slot, by a proof that was checked.

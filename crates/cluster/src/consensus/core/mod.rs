@@ -98,6 +98,8 @@ pub struct Consensus {
     finalized: Option<u64>,
     reset: Option<BankId>,
     building: Option<u64>,
+    /// An own slot was taken back: the turn that it is of is looked for again.
+    is_retracted: bool,
     sent: Option<Sent>,
     first_vote: Option<u64>,
     is_vote_rooted: bool,
@@ -142,6 +144,7 @@ impl Consensus {
             finalized: None,
             reset: None,
             building: None,
+            is_retracted: false,
             sent: None,
             first_vote: None,
             rebroadcast_in: None,

@@ -114,6 +114,9 @@ impl Consensus {
     fn lead(&mut self, tick_height: u64, view: &dyn LeaderView) {
         let (Some(parent), None, false) = (self.reset, self.building, view.is_busy()) else { return };
         let Some(bank) = self.banks.get(&parent) else { return };
+        if std::mem::take(&mut self.is_retracted) {
+            self.turns.reset(parent.slot, view);
+        }
         let is_own_parent = bank.leader == self.config.node;
         let poh = PohPosition { parent: parent.slot, is_own_parent, tick_height };
         let Begin::Now(slot) = self.turns.poll(poh, view) else { return };

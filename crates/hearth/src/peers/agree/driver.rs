@@ -96,8 +96,8 @@ struct Dead {
 struct Joins {
     /// The newest slot of which there was something at the start.
     known: u64,
-    /// The newest that is executed.
-    executed: u64,
+    /// The least that the node was behind so far, slots.
+    behind: u64,
     /// Until when the node waits for others' blocks before it makes its own.
     until: Instant,
 }
@@ -128,6 +128,8 @@ pub struct Driver {
     /// A vote whose tower is not on disk yet, and the tower.
     unsaved: Option<(TowerVote, Vec<u8>)>,
     joins: Option<Joins>,
+    /// While it joins: the newest slot that each vote account with stake was heard to vote for.
+    heard: BTreeMap<Pubkey, u64>,
     /// Epochs whose stakes consensus knows.
     epochs: BTreeSet<u64>,
     slot_ns: u128,
@@ -186,9 +188,10 @@ impl Driver {
             unsaved: None,
             joins: ((start.joins || !is_begin) && have_others_stake(ledger, epoch, &start.node)).then(|| Joins {
                 known: start.reader.last_slot().map_or(slot, |last| last.max(slot)),
-                executed: slot,
+                behind: u64::MAX,
                 until: Instant::now() + JOIN_FOR,
             }),
+            heard: BTreeMap::new(),
             epochs: BTreeSet::from([epoch]),
             slot_ns: u128::from(start.genesis.config().slot_ms) * 1_000_000,
             counts: Counts::default(),
@@ -248,12 +251,23 @@ impl Driver {
             });
             self.counts.heard_votes += u64::from(told == Some(true));
             self.counts.refused_votes += u64::from(told != Some(true));
+            voted.into_iter().for_each(|voted| self.heard_of(&voted));
             voted.map_or(Ok(()), |voted| self.claimed(voted))?;
         }
         for (node, slots) in heard.slots {
             slots.iter().for_each(|slot| self.consensus.on_has_slot(&node, *slot));
         }
         Ok(())
+    }
+
+    fn heard_of(&mut self, voted: &Voted) {
+        let has_stake = |stakes: Arc<hearth_ledger::stakes::EpochStakes>| {
+            stakes.vote(&voted.account).is_some_and(|vote| vote.stake > 0)
+        };
+        if self.joins.is_some() && self.stakes_at(voted.slot).is_some_and(has_stake) {
+            let newest = self.heard.entry(voted.account).or_default();
+            *newest = voted.slot.max(*newest);
+        }
     }
 
     /// Asks others for ancestors, where consensus wants it; whether there was an answer.
@@ -546,16 +560,32 @@ impl Driver {
 
     /// Whether the node still waits for others' blocks: as long as it has none of them, and while it comes nearer.
     fn is_joining(&mut self) -> bool {
+        let newest = self.others_newest();
         let Some(joins) = &mut self.joins else { return false };
-        let (newest, executed) = (self.start.reader.last_slot().unwrap_or(joins.known), self.forks.newest());
-        if executed > std::mem::replace(&mut joins.executed, executed) && newest > joins.known {
-            joins.until = Instant::now() + JOIN_FOR;
+        let behind = newest.saturating_sub(self.forks.newest());
+        if newest > joins.known && behind < joins.behind {
+            (joins.behind, joins.until) = (behind, Instant::now() + JOIN_FOR);
         }
-        let is_there = newest > joins.known && executed + NEAR >= newest;
+        let is_there = newest > joins.known && behind <= NEAR;
         if is_there || Instant::now() >= joins.until {
-            self.joins = None;
+            (self.joins, self.heard) = (None, BTreeMap::new());
         }
         self.joins.is_some()
+    }
+
+    /// The newest slot that more than a third of the stake is heard to have voted for, or one above it: what fewer say
+    /// may be a lie. 0 where too few are heard.
+    fn others_newest(&self) -> u64 {
+        let Some(stakes) = self.joins.as_ref().and_then(|_| self.stakes_at(self.forks.newest())) else { return 0 };
+        let stake = |account: &Pubkey| stakes.vote(account).map_or(0, |vote| u128::from(vote.stake));
+        let mut heard: Vec<(u64, u128)> = self.heard.iter().map(|(account, slot)| (*slot, stake(account))).collect();
+        heard.sort_unstable_by_key(|(slot, _)| std::cmp::Reverse(*slot));
+        let mut sum = 0;
+        let found = heard.into_iter().find(|(_, stake)| {
+            sum += stake;
+            3 * sum > u128::from(stakes.total())
+        });
+        found.map_or(0, |(slot, _)| slot)
     }
 
     fn vote(&mut self, vote: &TowerVote) {

@@ -56,9 +56,14 @@ impl Trust {
         found.max_by_key(|it| (it.slot, same(told, it).count(), self.stake(&it.identity))).copied()
     }
 
-    /// The one that most nodes tell, of those that may be had: where there is nobody to vouch for one.
-    pub fn most_told(&self, told: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<Served> {
-        told.iter().filter(|it| may_be_had(it)).max_by_key(|it| (same(told, it).count(), it.slot)).copied()
+    /// Where too few vouch for one: of those that may be had that which most stake tells, then most nodes; and the part
+    /// of the stake, per cent.
+    pub fn most_told(&self, told: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<(Served, u128)> {
+        let stake = |it: &Served| same(told, it).map(|other| self.stake(&other.identity)).sum::<u128>();
+        let found = told.iter().filter(|it| may_be_had(it));
+        let most = found.max_by_key(|it| (stake(it), same(told, it).count(), it.slot))?;
+        let total: u128 = self.stakes.values().map(|stake| u128::from(*stake)).sum();
+        Some((*most, 100 * stake(most) / total.max(1)))
     }
 }
 
@@ -129,10 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_vouches_most_win() {
+    fn where_too_few_vouch_most_stake_wins_and_then_most() {
         let trust = trust(&[1_000], &[]);
         let all = [told(7, 900, 6), told(8, 800, 5), told(9, 800, 5)];
-        assert_eq!((newest(&trust, &all), trust.most_told(&all, |_| true).map(|it| it.slot)), (None, Some(800)));
+        let most = |trust: &Trust, all: &[Served]| trust.most_told(all, |_| true).map(|(it, part)| (it.slot, part));
+        assert_eq!((newest(&trust, &all), most(&trust, &all)), (None, Some((800, 0))));
+        // One with stake counts more than any number without.
+        let four = self::trust(&[1_000; 4], &[]);
+        assert_eq!(most(&four, &[told(1, 700, 4), all[1], all[2]]), Some((700, 25)));
         assert_eq!(trust.most_told(&[], |_| true), None);
     }
 }

@@ -66,7 +66,8 @@ impl Budget {
         self.total.fill(now);
         let own = self.hosts.entry(host, || Bucket::new(per_s / SHARES, now));
         own.fill(now);
-        let is_within = own.left >= bytes;
+        // What is larger than a share is paid with a whole one.
+        let is_within = own.left >= bytes.min(per_s / SHARES);
         let is_for_others = self.total.left < bytes + if is_within { 0 } else { per_s / 2 };
         if is_for_others {
             return Err(NoBudget);
