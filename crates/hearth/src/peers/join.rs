@@ -237,8 +237,8 @@ impl Joiner<'_> {
         let (slot, node) = (found.slot, encode_32(&found.identity));
         if part > 0 {
             note(format_args!(
-                "notice: that the snapshot of slot {slot} is of this chain rests on {part} % of the stake of the genesis, \
-                 {node} among it: more than a third do not say the same of any"
+                "notice: that the snapshot of slot {slot} is of this chain rests on {part} % of the stake of the \
+                 genesis, {node} among it: more than a third do not say the same of any"
             ));
             return Some(found);
         }

@@ -129,8 +129,8 @@ impl Snapshots {
         }
         let (last, interval) = (self.last_cut.load(Relaxed), self.config.interval_slots.max(1));
         let since = slot.saturating_sub(last);
-        // All nodes of a chain take the same ones, whenever they began, so that one can stand in for another's: one that
-        // is at work on the last waits for the next.
+        // All nodes of a chain take the same ones, whenever they began, so that one can stand in for another's: one
+        // that is at work on the last waits for the next.
         let is_turn = slot / interval > parent / interval;
         let (after, limit) = (self.blocks.bytes_after(self.newest.load(Relaxed)), self.blocks.limit_size());
         let pause = if self.failed.load(Relaxed) { RETRY_SLOTS } else { 1 };
