@@ -230,8 +230,8 @@ impl Joiner<'_> {
         })?
     }
 
-    /// A snapshot that too few vouch for, and the part of the stake that does, per cent: where there is none, it is taken
-    /// only where nobody is heard who could. Each is said.
+    /// A snapshot that too few vouch for, and the part of the stake that does, per cent: where there is none, it is
+    /// taken only where nobody is heard who could. Each is said.
     fn unvouched(&self, thread: &GossipThread, trust: &Trust, (found, part): (Served, u128)) -> Option<Served> {
         let mut others = thread.seen.nodes().into_iter().filter(|node| node.identity != self.identity.public);
         let (slot, node) = (found.slot, encode_32(&found.identity));
