@@ -24,6 +24,8 @@ use crate::stop::StopSignal;
 const IS_LOADED: f64 = 50.0;
 /// How long a load may take to begin, and followers to have what the leader has.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Slots that a leader may make from a look on until it is stopped.
+const STOPPED_WITHIN: u64 = 10;
 /// Between two looks for a new slot.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The longest that a slot is waited for.
@@ -226,6 +228,24 @@ impl<'a> Watcher<'a> {
             wait(LOOK_EVERY * 5, stop)?;
         }
     }
+}
+
+/// The leader's newest slot.
+pub fn newest(cluster: &Cluster) -> Result<u64, LocalError> {
+    let look = Rpc::at(&cluster.leader().rpc()).ok().and_then(|mut rpc| Look::take(&mut rpc));
+    look.map(|look| look.slot).ok_or_else(|| gone(cluster, 0))
+}
+
+/// Waits until the leader makes blocks beyond those that it had when it was at a slot and was stopped.
+pub fn goes_on(cluster: &Cluster, before: u64, stop: &StopSignal) -> Result<(), LocalError> {
+    let begun = Instant::now();
+    while newest(cluster)? <= before + STOPPED_WITHIN {
+        if begun.elapsed() > PATIENCE {
+            return Err(LocalError::Mute { node: cluster.leader().name.clone(), said: cluster.last_words(0) });
+        }
+        wait(LOOK_EVERY * 10, stop)?;
+    }
+    Ok(())
 }
 
 /// Why a node says nothing.

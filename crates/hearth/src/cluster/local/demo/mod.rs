@@ -184,9 +184,12 @@ fn tell(cluster: &mut Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> 
     for course in courses {
         if course.limits != started.cluster().limits {
             say.line(format_args!("{}: all nodes start again", changed(course.limits)));
+            let before = measure::newest(started.cluster())?;
             started.limit(course.limits, &cores()?)?;
             started.start(&[0], stop)?;
             started.start(&followers, stop)?;
+            // Nodes serve while they still execute what is not final of before.
+            measure::goes_on(started.cluster(), before, stop)?;
         }
         loads.push(measured(started.cluster(), course, options, stop, say)?);
     }
