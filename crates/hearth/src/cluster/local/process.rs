@@ -14,7 +14,9 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// The field of `/proc/PID/stat` that says when the process began, counted from the one after its name.
+/// Fields of `/proc/PID/stat`, counted from the one after the process's name.
+const STATE: usize = 0;
+const THREADS: usize = 17;
 const STARTED: usize = 19;
 
 /// A process, known by more than a number that another may have after it.
@@ -38,13 +40,13 @@ impl Process {
         }
         let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0).spawn()?;
         let pid = child.id();
-        let found = stat(pid).map(|(started_ticks, _)| Self { pid, started_ticks });
+        let found = Stat::of(pid).map(|stat| Self { pid, started_ticks: stat.started_ticks });
         found.ok_or_else(|| io::Error::other("the process that was started is not in /proc"))
     }
 
     /// Whether it runs: this one, and none that has its number after it.
     pub fn is_alive(&self) -> bool {
-        stat(self.pid).is_some_and(|(started, state)| started == self.started_ticks && !matches!(state, 'Z' | 'X'))
+        Stat::of(self.pid).is_some_and(|stat| stat.started_ticks == self.started_ticks && !stat.has_ended())
     }
 
     /// Sends a signal, if it runs.
@@ -61,13 +63,30 @@ impl Process {
     }
 }
 
-/// When a process began, and its state.
-fn stat(pid: u32) -> Option<(u64, char)> {
-    let text = read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before may have spaces and brackets.
-    let mut fields = text.get(text.rfind(')')? + 1..)?.split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    Some((fields.nth(STARTED - 1)?.parse().ok()?, state))
+struct Stat {
+    state: char,
+    threads: u64,
+    started_ticks: u64,
+}
+
+impl Stat {
+    fn of(pid: u32) -> Option<Self> {
+        Self::parse(&read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        // The name before may have spaces and brackets.
+        let fields: Vec<&str> = text.get(text.rfind(')')? + 1..)?.split_whitespace().collect();
+        let number = |field: usize| fields.get(field)?.parse::<u64>().ok();
+        let state = fields.get(STATE)?.chars().next()?;
+        Some(Self { state, threads: number(THREADS)?, started_ticks: number(STARTED)? })
+    }
+
+    /// Of a process that was killed, the first thread may be gone while others are still writing to a disk: until they
+    /// are done, it has its files and its sockets.
+    fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X') && self.threads <= 1
+    }
 }
 
 #[cfg(test)]
@@ -76,12 +95,24 @@ mod tests {
 
     #[test]
     fn a_process_is_not_another_of_its_number() {
-        let (started_ticks, _) = stat(std::process::id()).unwrap();
+        let started_ticks = Stat::of(std::process::id()).unwrap().started_ticks;
         let own = Process { pid: std::process::id(), started_ticks };
         assert!(own.is_alive() && own.resident_bytes() > Some(0));
         let other = Process { started_ticks: started_ticks + 1, ..own };
         assert!(!other.is_alive() && other.resident_bytes().is_none());
         other.signal(Signal::KILL);
         assert!(!Process { pid: u32::MAX >> 1, started_ticks }.is_alive());
+    }
+
+    #[test]
+    fn a_process_ends_with_its_last_thread() {
+        let line = |state: char, threads: u64| {
+            format!("7 (a (b) c) {state} 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 4321 0 0")
+        };
+        let ended = |state, threads| Stat::parse(&line(state, threads)).unwrap().has_ended();
+        assert_eq!(Stat::parse(&line('S', 1)).unwrap().started_ticks, 4321);
+        assert!(ended('Z', 1) && ended('X', 0));
+        assert!(!ended('Z', 2) && !ended('S', 1) && !ended('D', 9));
+        assert!(Stat::parse("7 (x) S 1").is_none());
     }
 }

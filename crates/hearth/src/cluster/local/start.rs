@@ -23,8 +23,8 @@ use crate::stop::StopSignal;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long nodes have to end when they are asked to.
 const GRACE: Duration = Duration::from_secs(15);
-/// How long a process that was killed may still be seen.
-const KILLED: Duration = Duration::from_secs(5);
+/// How long a process that was killed may still be seen: it ends what it is writing to the disk.
+const KILLED: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Lines of the log of a node that ended.
 const LOG_LINES: usize = 12;
