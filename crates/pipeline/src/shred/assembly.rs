@@ -164,7 +164,8 @@ impl Assembly {
     /// was signed.
     pub fn make(&mut self, code: &ReedSolomon) -> Made {
         let proof = self.set.header.variant(ShredKind::Data).proof();
-        let proofs: Vec<u8> = self.set.data.iter().flat_map(|shred| shred[proof.clone()].to_vec()).collect();
+        let mut proofs = Vec::with_capacity(DATA_PER_SET * proof.len());
+        self.set.data.iter().for_each(|shred| proofs.extend_from_slice(&shred[proof.clone()]));
         if !self.is_data_only && self.recover(code).is_ok() {
             return Made::All;
         }
