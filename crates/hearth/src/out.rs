@@ -17,6 +17,11 @@ pub struct Unwritable {
     pub source: io::Error,
 }
 
+/// Whether a result is for standard output: `-`.
+pub fn is_stdout(path: Option<&Path>) -> bool {
+    path.is_some_and(|path| path.as_os_str() == "-")
+}
+
 /// A result that cannot be written is better known now than after the run. Leaves no file that was not there.
 pub fn can_be_written(path: &Path) -> Result<(), Unwritable> {
     let failed = |source| Unwritable { path: path.into(), source };

@@ -159,7 +159,11 @@ impl Plan {
     fn check(&self) -> Result<(), PlanError> {
         let asked = |what: String| Err(PlanError::Asked(what));
         if !(2..=NODES_MAX).contains(&self.nodes) {
-            return asked(format!("{} nodes: from 2 to {NODES_MAX} can be simulated", self.nodes));
+            let of = match &self.stakes {
+                Stakes::File(path) => format!("{}: stakes of {} nodes", path.display(), self.nodes),
+                _ => format!("{} nodes", self.nodes),
+            };
+            return asked(format!("{of}: from 2 to {NODES_MAX} can be simulated"));
         }
         for (name, value, least, most) in [
             ("transactions a second", self.tps, 1.0, 1e9),

@@ -71,7 +71,15 @@ impl Stakes {
                 (1..=nodes).map(|k| (FIRST as f64 / (k as f64).powf(*power)).max(1.0) as u64).collect()
             }
             Self::File(path) => {
-                let text = std::fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
+                let text = std::fs::read_to_string(path).map_err(|why| match why.kind() {
+                    std::io::ErrorKind::NotFound => {
+                        format!(
+                            "`{}` is neither `equal`, `zipf`, `zipf:POWER` nor a file that is there",
+                            path.display()
+                        )
+                    }
+                    _ => format!("{}: {why}", path.display()),
+                })?;
                 read(&text).map_err(|why| format!("{}: {why}", path.display()))?
             }
         };

@@ -8,9 +8,6 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// The map that is shipped.
-const SHIPPED: &str = include_str!("../../../../config/world.toml");
-
 /// What is between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,9 +84,12 @@ pub enum WorldError {
 }
 
 impl World {
-    /// The map that is shipped: `config/world.toml`.
+    /// The text of the map that is shipped: `config/world.toml`.
+    pub const SHIPPED: &str = include_str!("../../../../config/world.toml");
+
+    /// The map that is shipped.
     pub fn shipped() -> Self {
-        Self::read(SHIPPED).unwrap_or_else(|why| unreachable!("a test reads it: {why}"))
+        Self::read(Self::SHIPPED).unwrap_or_else(|why| unreachable!("a test reads it: {why}"))
     }
 
     /// Reads a file.

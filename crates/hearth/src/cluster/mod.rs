@@ -16,9 +16,12 @@ use hearth_cluster::simulate::{Plan, PlanError, Stakes, World, WorldError, calib
 use hearth_cluster::turbine::FANOUT;
 use serde_json::json;
 
-use crate::out::{Unwritable, can_be_written};
+use crate::out::{Unwritable, can_be_written, is_stdout};
 use crate::say::Say;
 pub use local::gather;
+
+/// Nodes that are simulated where nobody says how many.
+const SIMULATED: usize = 2_000;
 
 /// `hearth cluster`
 #[derive(Subcommand)]
@@ -38,20 +41,33 @@ pub enum Command {
     /// Each node's configuration, log and chain are in the cluster's folder. Where there is one already, it goes on. If
     /// a node does not come up, or it is interrupted, no node is left running.
     ///
-    /// Exit codes: 0 all nodes serve; 1 one does not come up; 2 the command line or the map is wrong.
+    /// Exit codes: 0 all nodes serve; 1 one does not come up, or a file cannot be read or written; 2 the command line
+    /// or the map is wrong.
     Up(local::Up),
-    /// Show what each node of the cluster does: its slot, its transactions a second, how far it is behind the leader,
-    /// its memory.
+    /// Show what each node of the cluster does: its slot, its transactions a second, how far it is behind the newest of
+    /// them, its memory.
+    ///
+    /// Exit codes: 0 told; 1 there is no cluster, or a file cannot be read.
     Status(local::Status),
     /// Kill a node, as a power failure does.
+    ///
+    /// Exit codes: 0 it has ended; 1 there is no cluster; 2 there is no such node, or it does not run.
     Kill(local::Node),
     /// Start a node that was killed.
+    ///
+    /// Exit codes: 0 it serves; 1 it does not come up, or there is no cluster; 2 there is no such node, or it runs.
     Start(local::Node),
     /// Cut the network between nodes, for all that goes by UDP.
+    ///
+    /// Exit codes: 0 it is cut; 1 there is no cluster; 2 there is no such node, or one is on both sides.
     Partition(local::Partition),
     /// Mend all cuts.
+    ///
+    /// Exit codes: 0 they are mended; 1 there is no cluster.
     Heal(local::Which),
     /// Stop all nodes.
+    ///
+    /// Exit codes: 0 none runs; 1 there is no cluster.
     Down(local::Which),
     /// Tell the story end to end: a leader and followers all over a map, a load within the limits of a block, then the
     /// limits lifted.
@@ -60,16 +76,17 @@ pub enum Command {
     /// cluster's limits, the first load is half of it, and labelled so. Told are the rates of the leader and of each
     /// follower in the same time, whether each kept up, and whether all have the same block at the end.
     ///
-    /// Exit codes: 0 the story is told; 1 a node ended or did not come up; 2 the command line or the map is wrong.
+    /// Exit codes: 0 the story is told; 1 a node ended or did not come up, or a file cannot be written; 2 the command
+    /// line or the map is wrong.
     Demo(local::demo::Demo),
 }
 
 /// `hearth cluster simulate`
 #[derive(Args)]
 pub struct Simulate {
-    /// Nodes, the leader among them.
-    #[arg(long, value_name = "N", default_value_t = 2_000)]
-    pub nodes: usize,
+    /// Nodes, the leader among them [default: 2000, or those of a file of stakes].
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<usize>,
     /// Transfers a second.
     #[arg(long, value_name = "N", default_value_t = 1e6)]
     pub tps: f64,
@@ -101,10 +118,10 @@ pub struct Simulate {
     /// FEC sets of a slot that are simulated, at most.
     #[arg(long, value_name = "N", default_value_t = Plan::default().sets)]
     pub sets: u16,
-    /// Simulate the demonstration of ten nodes instead, and hold the bandwidths against those that were shown.
-    #[arg(long, conflicts_with_all = ["nodes", "tps", "stakes", "map", "loss", "dead", "fanout", "slot_ms", "seeds", "html"])]
+    /// Simulate the ten nodes that a talk has shown instead, and hold the bandwidths against what was shown of them.
+    #[arg(long, conflicts_with_all = ["nodes", "tps", "stakes", "map", "loss", "dead", "fanout", "slot_ms", "seeds", "seed", "sets", "html"])]
     pub calibrate: bool,
-    /// Write the result there as JSON, too.
+    /// Write the result there as JSON, too; `-` is standard output, and all else is told on standard error then.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write the result there as a page with charts, too.
@@ -162,18 +179,23 @@ pub fn run(command: &Command, say: &Say) -> Result<(), ClusterError> {
 }
 
 fn simulate(options: &Simulate, say: &Say) -> Result<(), ClusterError> {
-    options.json.iter().chain(&options.html).try_for_each(|path| can_be_written(path))?;
+    results_can_be_written(options.json.as_deref(), options.html.as_deref())?;
+    let say = if is_stdout(options.json.as_deref()) { &Say::stderr() } else { say };
     if options.calibrate {
         let all = calibrate()?;
         say.text(calibration_text(&all));
-        return write(options.json.as_deref(), || format!("{:#}\n", json!(all)));
+        return write_json(options.json.as_deref(), &json!(all));
     }
     let mut world = options.map.as_deref().map_or_else(|| Ok(World::shipped()), World::load)?;
     if let Some(loss) = options.loss {
         world = world.with_loss(loss);
     }
+    let is_file = matches!(options.stakes, Stakes::File(_));
+    if is_file && options.nodes.is_some() {
+        return Err(PlanError::Asked("a file of stakes has its own number of nodes: leave --nodes out".into()).into());
+    }
     let plan = Plan {
-        nodes: options.nodes,
+        nodes: options.nodes.unwrap_or(SIMULATED),
         tps: options.tps,
         slot_ms: options.slot_ms,
         stakes: options.stakes.clone(),
@@ -187,8 +209,21 @@ fn simulate(options: &Simulate, say: &Say) -> Result<(), ClusterError> {
     };
     let report = plan.run()?;
     say.text(text(&report));
-    write(options.json.as_deref(), || format!("{:#}\n", json!(report)))?;
+    write_json(options.json.as_deref(), &json!(report))?;
     write(options.html.as_deref(), || page::of(&report))
+}
+
+fn results_can_be_written(json: Option<&Path>, html: Option<&Path>) -> Result<(), Unwritable> {
+    let json = json.filter(|path| !is_stdout(Some(path)));
+    json.into_iter().chain(html).try_for_each(can_be_written)
+}
+
+fn write_json(path: Option<&Path>, result: &serde_json::Value) -> Result<(), ClusterError> {
+    if is_stdout(path) {
+        Say::default().text(format_args!("{result:#}\n"));
+        return Ok(());
+    }
+    write(path, || format!("{result:#}\n"))
 }
 
 fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), ClusterError> {

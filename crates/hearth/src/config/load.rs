@@ -241,8 +241,14 @@ fn problems(config: &Config) -> Vec<Problem> {
 
 /// What a node in a cluster cannot be told.
 fn cluster(config: &Config, found: &mut Vec<Problem>) {
-    if config.gossip.bind_address.parse::<std::net::Ipv4Addr>().is_err() {
-        found.push(("gossip.bind_address", format!("`{}` is no IPv4 address", config.gossip.bind_address)));
+    let address = &config.gossip.bind_address;
+    match address.parse::<std::net::Ipv4Addr>() {
+        Err(_) => found.push(("gossip.bind_address", format!("`{address}` is no IPv4 address"))),
+        Ok(ip) if config.gossip.enabled && ip.is_unspecified() => {
+            let what = format!("others are told `{address}`: name the address at which they reach this node");
+            found.push(("gossip.bind_address", what));
+        }
+        Ok(_) => {}
     }
     for address in &config.gossip.entrypoints {
         if address.parse::<std::net::SocketAddrV4>().is_err() {

@@ -147,6 +147,17 @@ fn two_listeners_on_one_port_are_refused() {
 }
 
 #[test]
+fn an_address_that_nobody_reaches_is_refused() {
+    for wrong in ["::1", "localhost", "", "127.0.0.1:8001"] {
+        let said = error(&format!("[gossip]\nbind_address = \"{wrong}\"\n"));
+        assert_eq!(said, format!("my.toml:2: `gossip.bind_address`: `{wrong}` is no IPv4 address"));
+    }
+    let said = error("[gossip]\nenabled = true\nbind_address = \"0.0.0.0\"\n");
+    assert!(said.ends_with("others are told `0.0.0.0`: name the address at which they reach this node"), "{said}");
+    assert!(load_str("[gossip]\nbind_address = \"0.0.0.0\"\n", Path::new("x")).is_ok(), "nobody is told");
+}
+
+#[test]
 fn a_file_of_the_reports_loads_as_it_is() {
     // The keys of a published bench configuration for a 32-core machine.
     let text = r#"

@@ -40,10 +40,10 @@ pub struct ClusterPorts {
 }
 
 impl ClusterPorts {
-    /// Those of a configuration, if the node is in a cluster.
+    /// Those of a configuration, if the node is in a cluster and its address is one.
     pub fn of(config: &Config) -> Option<Self> {
         let (gossip, tiles) = (&config.gossip, &config.tiles);
-        let ip = gossip.bind_address.parse().expect("checked when the configuration was read");
+        let ip = gossip.bind_address.parse().ok()?;
         gossip.enabled.then(|| Self {
             gossip: SocketAddrV4::new(ip, gossip.port),
             tvu: SocketAddrV4::new(ip, tiles.shred.shred_listen_port),

@@ -38,6 +38,9 @@ fn a_simulation_is_told_as_table_json_and_page() {
     assert!(page.contains("<polyline") && page.contains("How blocks spread over 60 nodes"));
     let again = simulate(folder.path(), &options);
     assert_eq!(again.1, text, "a seed is a course");
+    let (_, piped, said) = simulate(folder.path(), &[&options[..8], &["--json", "-"]].concat());
+    assert_eq!((serde_json::from_str::<Value>(&piped).unwrap(), &*said), (told, &*text), "data alone");
+    assert!(!folder.path().join("-").exists());
 }
 
 #[test]
@@ -60,11 +63,17 @@ fn mistakes_say_what_was_meant() {
         1,
     );
     fs::write(folder.path().join("map.toml"), map).unwrap();
-    fs::write(folder.path().join("stakes"), "a 7\nb\n").unwrap();
+    for (file, text) in [("stakes", "a 7\nb\n"), ("one", "a 7\n"), ("two", "a 7\nb 8\n")] {
+        fs::write(folder.path().join(file), text).unwrap();
+    }
     for (arguments, part) in [
         (&["--map", "map.toml"][..], "map.toml: `link`: `Lonson` is no region; did you mean `London`?"),
         (&["--map", "none.toml"], "none.toml: No such file"),
         (&["--stakes", "stakes"], "stakes: line 2: `b` is no stake in lamports"),
+        (&["--stakes", "one"], "one: stakes of 1 nodes: from 2 to 50000 can be simulated"),
+        (&["--stakes", "ziph"], "`ziph` is neither `equal`, `zipf`, `zipf:POWER` nor a file"),
+        (&["--stakes", "two", "--nodes", "2"], "a file of stakes has its own number of nodes"),
+        (&["--calibrate", "--seed", "9"], "cannot be used with"),
         (&["--nodes", "1"], "1 nodes: from 2 to 50000 can be simulated"),
         (&["--dead", "2"], "it is not from 0 to 1"),
         (&["--calibrate", "--nodes", "9"], "cannot be used with"),

@@ -198,11 +198,17 @@ fn four_nodes_are_parted_killed_and_come_to_one_state() {
         (["--nodes", "5"], "has 4 nodes, 1 validator of them; --reset"),
         (["--address", "127.0.0.2"], "has its first node at 127."),
         (["--map", "Cargo.toml"], "has another map"),
+        (["--map", "nowhere.toml"], "cannot read the map nowhere.toml"),
     ] {
         let (code, _, said) = cluster.command("up", &wanted);
         assert!(code == Some(WRONG_USE) && said.contains(why), "{said}");
     }
-    cluster.run("up", &["--nodes", "4", "--address", &first]);
+    for (wanted, why) in [("node-1,node-2", "is 2 nodes: name one"), ("", "name a node")] {
+        let (code, _, said) = cluster.command("kill", &[wanted]);
+        assert!(code == Some(WRONG_USE) && said.contains(why), "{said}");
+    }
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/world.toml");
+    cluster.run("up", &["--nodes", "4", "--address", &first, "--map", shipped]);
     assert_eq!(cluster.alive(), [true; 4]);
 
     assert!(cluster.run("down", &[]).contains("4 nodes are stopped"));
@@ -295,7 +301,8 @@ fn mistakes_are_told_before_anything_starts() {
         ("up", &["--nodes", "1"][..], "it is not from 2 to"),
         ("up", &["--address", "10.0.0.1"], "are not all loopback"),
         ("up", &["--map", &map], "map.toml"),
-        ("up", &["--nodes", "3", "--validators", "4"], "it is not from 1 to 3"),
+        ("up", &["--nodes", "3", "--validators", "4"], "4 of 3 nodes: it is from 1 to 3"),
+        ("up", &["--map", "nowhere.toml"], "nowhere.toml"),
     ] {
         let (code, _, said) = cluster.command(command, arguments);
         assert!(code == Some(WRONG_USE) && said.contains(why), "{command} {arguments:?}: {said}");
@@ -304,6 +311,34 @@ fn mistakes_are_told_before_anything_starts() {
         let (code, _, said) = cluster.command(command, &[]);
         assert!(code == Some(FAILED) && said.contains("`hearth cluster up` starts one"), "{said}");
     }
+}
+
+#[test]
+fn a_new_cluster_takes_the_place_of_any() {
+    let cluster = Cluster::new("anew");
+    let first = cluster.first.to_string();
+    let state = cluster.place().join("cluster.json");
+    fs::create_dir_all(cluster.place()).expect("made");
+    for text in ["{\"name\": \"x", "{\"name\": \"x\", \"map\": null, \"nodes\": []}"] {
+        fs::write(&state, text).expect("written");
+        let (code, _, said) = cluster.command("status", &[]);
+        assert!(code == Some(FAILED) && said.contains("`hearth cluster up --reset` begins a new cluster"), "{said}");
+    }
+    cluster.run("up", &["--reset", "--nodes", "2", "--address", &first]);
+    let before = cluster.status();
+    // One that runs, too.
+    cluster.run("up", &["--reset", "--nodes", "2", "--address", &first]);
+    let after = cluster.status();
+    assert!(before.iter().zip(&after).all(|(before, after)| before["pid"] != after["pid"]), "{before:?} {after:?}");
+    assert_eq!(cluster.alive(), [true; 2]);
+    // What of the links cannot be read is written anew.
+    fs::write(cluster.place().join("links.toml"), "[[node").expect("written");
+    assert!(cluster.run("heal", &[]).contains("is written anew"));
+    assert!(cluster.run("heal", &[]).contains("0 cuts are mended"));
+    let file = cluster.folder.path().join("a-file");
+    fs::write(&file, "").expect("written");
+    let (code, _, said) = cluster.command("up", &["--folder", &file.display().to_string()]);
+    assert_eq!(code, Some(WRONG_USE), "{said}");
 }
 
 /// Ten nodes, in two loads: at a block's limits, and twice as much with the limits lifted. What each follower executes

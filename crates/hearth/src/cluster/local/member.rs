@@ -103,16 +103,18 @@ impl<'a> Plan<'a> {
     pub fn of(options: &'a Up) -> Result<Self, LocalError> {
         let (nodes, validators) = (options.nodes.unwrap_or(NODES), options.validators.unwrap_or(1));
         if !(1..=nodes).contains(&validators) {
-            return Err(LocalError::Option(format!("--validators: it is not from 1 to {nodes}, the nodes")));
+            let what = format!("--validators: {validators} of {nodes} nodes: it is from 1 to {nodes}");
+            return Err(LocalError::Option(what));
         }
         let address = options.address.unwrap_or(ADDRESS);
         let last = u32::from(address).checked_add(nodes as u32 - 1).map(Ipv4Addr::from);
         if !(address.is_loopback() && last.is_some_and(|last| last.is_loopback())) {
-            return Err(LocalError::Option(format!("--address: {address} and the next {nodes} are not all loopback")));
+            let next = nodes - 1;
+            return Err(LocalError::Option(format!("--address: {address} and the next {next} are not all loopback")));
         }
         let world = options.map.as_deref().map_or_else(|| Ok(World::shipped()), World::load)?;
         let read =
-            |path: &PathBuf| fs::read_to_string(path).map_err(|source| LocalError::Read { path: path.clone(), source });
+            |path: &PathBuf| fs::read_to_string(path).map_err(|source| LocalError::Map { path: path.clone(), source });
         let map = options.map.as_ref().map(read).transpose()?;
         Ok(Self { name: &options.which.name, nodes, validators, map, world, address })
     }
@@ -191,7 +193,11 @@ impl Cluster {
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(LocalError::Read { path, source }),
         };
-        let read: Self = serde_json::from_str(&text).map_err(|why| LocalError::State { path, why: why.to_string() })?;
+        let wrong = |why: String| LocalError::State { path: path.clone(), why };
+        let read: Self = serde_json::from_str(&text).map_err(|why| wrong(why.to_string()))?;
+        if read.nodes.is_empty() {
+            return Err(wrong("there is no node in it".into()));
+        }
         let folder = fs::canonicalize(folder).map_err(|source| LocalError::Read { path: folder.into(), source })?;
         Ok(Some(Self { folder, ..read }))
     }
@@ -241,7 +247,14 @@ impl Cluster {
             };
             let named: Vec<usize> = self.nodes.iter().enumerate().filter(is_it).map(|(number, _)| number).collect();
             if named.is_empty() {
-                return Err(LocalError::Option(format!("`{word}` is no node of this cluster and none of its regions")));
+                let (last, mut regions) = (self.nodes.len(), vec![]);
+                for node in &self.nodes {
+                    if !regions.contains(&node.region.as_str()) {
+                        regions.push(&node.region);
+                    }
+                }
+                let what = format!("`{word}` is none of node-1 to node-{last}, and none of {}", regions.join(", "));
+                return Err(LocalError::Option(what));
             }
             found.extend(named);
         }
@@ -258,9 +271,9 @@ impl Cluster {
 
     /// Whether a file has the map that the cluster has.
     pub fn is_map(&self, path: &Path) -> Result<bool, LocalError> {
-        let read = |path: &Path| fs::read(path).map_err(|source| LocalError::Read { path: path.into(), source });
-        let (given, own) = (read(path)?, self.map.as_ref().map(|map| read(&self.folder.join(map))).transpose()?);
-        Ok(own.is_some_and(|own| own == given))
+        let read = |path: &Path| fs::read(path).map_err(|source| LocalError::Map { path: path.into(), source });
+        let own = self.map.as_ref().map(|map| read(&self.folder.join(map))).transpose()?;
+        Ok(own.as_deref().unwrap_or(World::SHIPPED.as_bytes()) == read(path)?)
     }
 
     /// Who does not reach whom, as the nodes are told.
@@ -459,7 +472,7 @@ mod tests {
         assert_eq!(cluster.select("london").unwrap(), [0]);
         assert_eq!(cluster.select("Singapore, 1, node-1").unwrap().len(), 4);
         let why = cluster.select("Paris").unwrap_err().to_string();
-        assert!(why.contains("`Paris` is no node"), "{why}");
+        assert_eq!(why, "`Paris` is none of node-1 to node-10, and none of London, New York, Frankfurt, Singapore");
         let cut = vec![Cut { between: [vec![cluster.nodes[0].address], vec![cluster.nodes[1].address]] }];
         cluster.cut(cut.clone()).unwrap();
         assert_eq!(cluster.cuts().unwrap(), cut);

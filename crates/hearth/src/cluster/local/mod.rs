@@ -101,7 +101,8 @@ pub struct Partition {
     /// Which cluster.
     #[command(flatten)]
     pub which: Which,
-    /// `A|B`: nodes and regions of each side, with commas between them. `A` alone is cut off from all others.
+    /// `'A|B'`, in quotes: nodes and regions of each side, with commas between them. `A` alone is cut off from all
+    /// others.
     #[arg(value_name = "A|B")]
     pub sides: String,
 }
@@ -120,6 +121,14 @@ pub enum LocalError {
     /// The map.
     #[error(transparent)]
     World(#[from] WorldError),
+    /// The map's file.
+    #[error("cannot read the map {}: {source}", path.display())]
+    Map {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A file.
     #[error("cannot read {}: {source}", path.display())]
     Read {
@@ -137,7 +146,7 @@ pub enum LocalError {
         source: io::Error,
     },
     /// A file of the cluster's folder.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}; `hearth cluster up --reset` begins a new cluster there", path.display())]
     State {
         /// Which.
         path: PathBuf,
@@ -145,7 +154,7 @@ pub enum LocalError {
         why: String,
     },
     /// No cluster.
-    #[error("there is no cluster in {}; `hearth cluster up` starts one (--name, --folder)", .0.display())]
+    #[error("there is no cluster in {}; `hearth cluster up` starts one, --name or --folder says where another is", .0.display())]
     Nobody(PathBuf),
     /// A process.
     #[error("cannot start {node}: {source}")]
@@ -157,8 +166,8 @@ pub enum LocalError {
     },
     /// Somebody else is where a node would serve.
     #[error(
-        "{node} cannot serve at {address}, the port is in use: by another cluster? (--address names others; with --reset \
-         where this cluster has begun)"
+        "{node} cannot serve at {address}, the port is in use, perhaps by another cluster: stop that one, or begin this \
+         one elsewhere, as by `hearth cluster up --reset --address 127.0.1.2`"
     )]
     Taken {
         /// Which.
@@ -215,7 +224,7 @@ pub enum LocalError {
 impl LocalError {
     /// Whether the command line or a file of it is at fault.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Option(_) | Self::World(_))
+        matches!(self, Self::Option(_) | Self::World(_) | Self::Map { .. })
     }
 }
 
@@ -234,6 +243,9 @@ impl Which {
     fn hold(&self) -> Result<File, LocalError> {
         let path = self.folder();
         let failed = |source| LocalError::Write { path: path.clone(), source };
+        if path.exists() && !path.is_dir() {
+            return Err(LocalError::Option(format!("{} is no folder", path.display())));
+        }
         fs::create_dir_all(&path).map_err(failed)?;
         let folder = File::open(&path).map_err(failed)?;
         if folder.try_lock().is_err() {
@@ -278,14 +290,19 @@ pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
 /// The cluster of a folder as the options want it, or a new one.
 pub fn prepare(options: &Up) -> Result<Cluster, LocalError> {
     let folder = options.which.folder();
-    let found = Cluster::read(&folder)?;
+    // What cannot be read is no cluster any more, and its files are in the way of a new one.
+    let (found, is_wreck) = match Cluster::read(&folder) {
+        Err(LocalError::State { .. }) if options.reset => (None, true),
+        found => (found?, false),
+    };
     if let Some(found) = &found
+        && !options.reset
         && !found.running(true).is_empty()
         && found.running(false).is_empty()
     {
         let folder = folder.display();
         return Err(LocalError::Option(format!(
-            "the cluster in {folder} runs; `hearth cluster down --folder {folder}` stops it"
+            "the cluster in {folder} runs; `hearth cluster down --folder {folder}` stops it, --reset begins another"
         )));
     }
     if let Some(found) = found.as_ref().filter(|_| !options.reset) {
@@ -299,8 +316,11 @@ pub fn prepare(options: &Up) -> Result<Cluster, LocalError> {
     }
     // What is wrong with the new one is told before the old one goes, which may have its map.
     let plan = Plan::of(options)?;
+    let is_used = is_wreck || found.is_some();
     if let Some(mut old) = found {
         old.stop(&old.running(true));
+    }
+    if is_used {
         empty(&folder).map_err(|source| LocalError::Write { path: folder.clone(), source })?;
     }
     Cluster::create(&folder, &plan, &cores()?)
@@ -369,7 +389,8 @@ pub fn status(options: &Status, say: &Say) -> Result<(), LocalError> {
 fn one(cluster: &Cluster, name: &str) -> Result<usize, LocalError> {
     match cluster.select(name)?[..] {
         [number] => Ok(number),
-        _ => Err(LocalError::Option(format!("`{name}` is several nodes, or none"))),
+        [] => Err(LocalError::Option("name a node".into())),
+        ref several => Err(LocalError::Option(format!("`{name}` is {}: name one", count(several.len(), "node")))),
     }
 }
 
@@ -429,9 +450,12 @@ pub fn partition(options: &Partition, say: &Say) -> Result<(), LocalError> {
 /// `hearth cluster heal`
 pub fn heal(which: &Which, say: &Say) -> Result<(), LocalError> {
     let (cluster, _held) = which.own()?;
-    let cuts = cluster.cuts()?.len();
+    let cuts = cluster.cuts().map(|cuts| cuts.len());
     cluster.cut(vec![])?;
-    say.line(format_args!("{} {} mended", count(cuts, "cut"), if cuts == 1 { "is" } else { "are" }));
+    match cuts {
+        Ok(cuts) => say.line(format_args!("{} {} mended", count(cuts, "cut"), if cuts == 1 { "is" } else { "are" })),
+        Err(_) => say.line("the file of links could not be read, and is written anew, without cuts"),
+    }
     Ok(())
 }
 

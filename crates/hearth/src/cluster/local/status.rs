@@ -107,14 +107,14 @@ pub fn table(cluster: &Cluster, rows: &[Row]) -> String {
     let of = |value: Option<String>| value.unwrap_or_else(|| "–".into());
     let width = rows.iter().map(|row| row.region.chars().count()).max().unwrap_or(0).max(6);
     let mut text = format!(
-        "{:<8} {:<8} {:<width$} {:<12} {:>7} {:>9} {:>7} {:>8} {:>8}\n",
+        "{:<8} {:<9} {:<width$} {:<12} {:>7} {:>9} {:>7} {:>8} {:>8}\n",
         "node", "role", "region", "address", "pid", "slot", "behind", "TPS", "memory"
     );
     for row in rows {
         let state = if row.alive { of(row.pid.map(|pid| pid.to_string())) } else { "ended".into() };
         let _ = writeln!(
             text,
-            "{:<8} {:<8} {:<width$} {:<12} {:>7} {:>9} {:>7} {:>8} {:>8}",
+            "{:<8} {:<9} {:<width$} {:<12} {:>7} {:>9} {:>7} {:>8} {:>8}",
             row.node,
             row.role.word(),
             row.region,

@@ -23,7 +23,7 @@ use serde_json::json;
 use super::member::{Cluster, Limits, NODES_MAX, Role};
 use super::start::Started;
 use super::{LocalError, NODES, Up, Which, cores, nodes, prepare};
-use crate::out::can_be_written;
+use crate::out::is_stdout;
 use crate::say::Say;
 use crate::stop::StopSignal;
 use load::Load;
@@ -70,7 +70,7 @@ pub struct Demo {
     /// Leave the nodes running.
     #[arg(long)]
     pub keep: bool,
-    /// Write the result there as JSON, too.
+    /// Write the result there as JSON, too; `-` is standard output, and all else is told on standard error then.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Where to write the result as a page with charts [default: `report.html` in the cluster's folder].
@@ -139,7 +139,9 @@ pub struct LoadReport {
 
 /// Runs the command.
 pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> {
-    options.json.iter().chain(&options.html).try_for_each(|path| can_be_written(path))?;
+    let (json, html) = (options.json.as_deref(), options.html.as_deref());
+    super::super::results_can_be_written(json, html)?;
+    let say = if is_stdout(json) { &Say::stderr() } else { say };
     let which = Which { name: options.name.clone(), folder: options.folder.clone() };
     which.check()?;
     let _held = which.hold()?;
@@ -153,7 +155,7 @@ pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> 
         cluster.stop(&all);
         cluster.save()?;
     }
-    super::super::write(options.json.as_deref(), || format!("{:#}\n", json!(report)))?;
+    super::super::write_json(json, &json!(report))?;
     let html = options.html.clone().unwrap_or_else(|| cluster.folder.join("report.html"));
     super::super::write(Some(&html), || page::of(&report))?;
     say.line(format_args!("report  {}", html.display()));
