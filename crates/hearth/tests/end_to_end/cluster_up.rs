@@ -143,6 +143,23 @@ pub fn bank_hash(rpc: Rpc, slot: u64) -> Value {
     rpc.call("getSlotChanges", json!([slot, { "limit": 1 }]))["bankHash"].clone()
 }
 
+/// What the cluster of four is not, and no single node.
+fn refuses_what_it_is_not(cluster: &Cluster) {
+    for (wanted, why) in [
+        (["--nodes", "5"], "has 4 nodes, 1 validator of them; --reset"),
+        (["--address", "127.0.0.2"], "has its first node at 127."),
+        (["--map", "Cargo.toml"], "has another map"),
+        (["--map", "nowhere.toml"], "cannot read the map nowhere.toml"),
+    ] {
+        let (code, _, said) = cluster.command("up", &wanted);
+        assert!(code == Some(WRONG_USE) && said.contains(why), "{said}");
+    }
+    for (wanted, why) in [("node-1,node-2", "is 2 nodes: name one"), ("", "name a node")] {
+        let (code, _, said) = cluster.command("kill", &[wanted]);
+        assert!(code == Some(WRONG_USE) && said.contains(why), "{said}");
+    }
+}
+
 #[test]
 fn four_nodes_are_parted_killed_and_come_to_one_state() {
     let cluster = Cluster::new("up");
@@ -194,19 +211,7 @@ fn four_nodes_are_parted_killed_and_come_to_one_state() {
     let (code, _, said) = cluster.command("up", &["--reset", "--validators", "99"]);
     assert!(code == Some(WRONG_USE) && said.contains("--validators"), "{said}");
     assert_eq!(cluster.alive(), [true, true, true, false]);
-    for (wanted, why) in [
-        (["--nodes", "5"], "has 4 nodes, 1 validator of them; --reset"),
-        (["--address", "127.0.0.2"], "has its first node at 127."),
-        (["--map", "Cargo.toml"], "has another map"),
-        (["--map", "nowhere.toml"], "cannot read the map nowhere.toml"),
-    ] {
-        let (code, _, said) = cluster.command("up", &wanted);
-        assert!(code == Some(WRONG_USE) && said.contains(why), "{said}");
-    }
-    for (wanted, why) in [("node-1,node-2", "is 2 nodes: name one"), ("", "name a node")] {
-        let (code, _, said) = cluster.command("kill", &[wanted]);
-        assert!(code == Some(WRONG_USE) && said.contains(why), "{said}");
-    }
+    refuses_what_it_is_not(&cluster);
     let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/world.toml");
     cluster.run("up", &["--nodes", "4", "--address", &first, "--map", shipped]);
     assert_eq!(cluster.alive(), [true; 4]);
