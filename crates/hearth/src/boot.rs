@@ -607,10 +607,7 @@ impl Peers {
 
     fn start(config: &Config, ports: &Ports, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
         let version = chain.genesis.shred_version();
-        let told = |address: SocketAddr| match reachable(address) {
-            SocketAddr::V4(address) => Some(address),
-            SocketAddr::V6(_) => None,
-        };
+        let told = |address| at.told(address);
         let websocket = ports.rpc.port().checked_add(1).map(|port| SocketAddr::new(ports.rpc.ip(), port));
         let mut sockets = vec![
             (SocketKind::Gossip, Some(at.gossip)),

@@ -219,9 +219,10 @@ fn results_can_be_written(json: Option<&Path>, html: Option<&Path>) -> Result<()
 }
 
 fn write_json(path: Option<&Path>, result: &serde_json::Value) -> Result<(), ClusterError> {
-    if is_stdout(path) {
-        Say::default().text(format_args!("{result:#}\n"));
-        return Ok(());
+    if let Some(path) = path.filter(|path| is_stdout(Some(path))) {
+        let data = Say::default();
+        data.text(format_args!("{result:#}\n"));
+        return data.end().map_err(|source| ClusterError::Write { path: path.into(), source });
     }
     write(path, || format!("{result:#}\n"))
 }

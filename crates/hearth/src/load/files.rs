@@ -45,8 +45,9 @@ pub fn write(options: &Run, report: &impl Serialize, shown: Option<&Shown>, say:
     let Some(path) = &options.json else { return Ok(()) };
     let json = serde_json::to_string_pretty(report).expect("plain data") + "\n";
     if path.as_os_str() == "-" {
-        Say::default().text(json);
-        return Ok(());
+        let data = Say::default();
+        data.text(json);
+        return data.end().map_err(|why| CommandError::File(path.into(), why));
     }
     save(path, &json)
 }

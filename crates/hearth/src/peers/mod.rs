@@ -17,7 +17,7 @@ pub mod repair;
 pub mod socket;
 pub mod talk;
 
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -50,6 +50,15 @@ impl ClusterPorts {
             repair: SocketAddrV4::new(ip, tiles.repair.repair_client_listen_port),
             serve_repair: SocketAddrV4::new(ip, tiles.repair.repair_serve_listen_port),
         })
+    }
+
+    /// What others are told of another listener: one at all addresses is reached where gossip is. Gossip knows IPv4 alone.
+    pub fn told(&self, listener: SocketAddr) -> Option<SocketAddrV4> {
+        match listener {
+            _ if listener.ip().is_unspecified() => Some(SocketAddrV4::new(*self.gossip.ip(), listener.port())),
+            SocketAddr::V4(address) => Some(address),
+            SocketAddr::V6(_) => None,
+        }
     }
 }
 
@@ -93,4 +102,23 @@ pub fn entrypoints(config: &Config) -> Vec<SocketAddrV4> {
 /// Milliseconds of Unix time.
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_at_all_addresses_is_told_where_gossip_is() {
+        let mut config = Config::default();
+        (config.gossip.enabled, config.gossip.bind_address) = (true, "203.0.113.7".into());
+        let ports = ClusterPorts::of(&config).unwrap();
+        let told = |listener: &str| ports.told(listener.parse().unwrap()).map(|address| address.to_string());
+        assert_eq!(told("0.0.0.0:8899").as_deref(), Some("203.0.113.7:8899"));
+        assert_eq!(told("[::]:8899").as_deref(), Some("203.0.113.7:8899"));
+        assert_eq!(told("198.51.100.1:8899").as_deref(), Some("198.51.100.1:8899"));
+        assert_eq!(told("[2001:db8::1]:8899"), None);
+        config.gossip.enabled = false;
+        assert_eq!(ClusterPorts::of(&config), None);
+    }
 }

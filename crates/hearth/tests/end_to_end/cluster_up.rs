@@ -319,16 +319,25 @@ fn mistakes_are_told_before_anything_starts() {
 }
 
 #[test]
-fn a_new_cluster_takes_the_place_of_any() {
+fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
     let cluster = Cluster::new("anew");
     let first = cluster.first.to_string();
-    let state = cluster.place().join("cluster.json");
-    fs::create_dir_all(cluster.place()).expect("made");
+    fs::write(cluster.place(), "").expect("written");
+    let (code, _, said) = cluster.command("up", &[]);
+    assert!(code == Some(WRONG_USE) && said.contains("is no folder"), "{said}");
+    fs::remove_file(cluster.place()).expect("removed");
+    // Somebody's own file of that name costs nothing of what is beside it.
+    let [state, beside] = ["cluster.json", "beside"].map(|file| cluster.place().join(file));
+    fs::create_dir_all(&beside).expect("made");
     for text in ["{\"name\": \"x", "{\"name\": \"x\", \"map\": null, \"nodes\": []}"] {
         fs::write(&state, text).expect("written");
-        let (code, _, said) = cluster.command("status", &[]);
-        assert!(code == Some(FAILED) && said.contains("`hearth cluster up --reset` begins a new cluster"), "{said}");
+        for (command, arguments) in [("status", &[][..]), ("up", &["--reset"]), ("demo", &[])] {
+            let (code, _, said) = cluster.command(command, arguments);
+            assert!(code == Some(FAILED) && said.contains("another cluster needs another folder"), "{said}");
+        }
+        assert!(beside.exists());
     }
+    fs::remove_file(&state).expect("removed");
     cluster.run("up", &["--reset", "--nodes", "2", "--address", &first]);
     let before = cluster.status();
     // One that runs, too.
@@ -338,12 +347,14 @@ fn a_new_cluster_takes_the_place_of_any() {
     assert_eq!(cluster.alive(), [true; 2]);
     // What of the links cannot be read is written anew.
     fs::write(cluster.place().join("links.toml"), "[[node").expect("written");
+    let (code, _, said) = cluster.command("partition", &["node-2"]);
+    assert!(code == Some(FAILED) && said.contains("`hearth cluster heal` writes it anew"), "{said}");
     assert!(cluster.run("heal", &[]).contains("is written anew"));
     assert!(cluster.run("heal", &[]).contains("0 cuts are mended"));
-    let file = cluster.folder.path().join("a-file");
-    fs::write(&file, "").expect("written");
-    let (code, _, said) = cluster.command("up", &["--folder", &file.display().to_string()]);
-    assert_eq!(code, Some(WRONG_USE), "{said}");
+    // A demonstration stops nobody's cluster.
+    let (code, _, said) = cluster.command("demo", &[]);
+    assert!(code == Some(WRONG_USE) && said.contains("runs; `hearth cluster down --folder"), "{said}");
+    assert_eq!(cluster.alive(), [true; 2]);
 }
 
 /// Ten nodes, in two loads: at a block's limits, and twice as much with the limits lifted. What each follower executes

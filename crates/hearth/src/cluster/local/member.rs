@@ -271,16 +271,17 @@ impl Cluster {
 
     /// Whether a file has the map that the cluster has.
     pub fn is_map(&self, path: &Path) -> Result<bool, LocalError> {
-        let read = |path: &Path| fs::read(path).map_err(|source| LocalError::Map { path: path.into(), source });
-        let own = self.map.as_ref().map(|map| read(&self.folder.join(map))).transpose()?;
-        Ok(own.as_deref().unwrap_or(World::SHIPPED.as_bytes()) == read(path)?)
+        let given = fs::read(path).map_err(|source| LocalError::Map { path: path.into(), source })?;
+        let Some(map) = &self.map else { return Ok(given == World::SHIPPED.as_bytes()) };
+        let own = self.folder.join(map);
+        Ok(given == fs::read(&own).map_err(|source| LocalError::Read { path: own, source })?)
     }
 
     /// Who does not reach whom, as the nodes are told.
     pub fn cuts(&self) -> Result<Vec<Cut>, LocalError> {
         let path = self.folder.join(LINKS);
         let text = fs::read_to_string(&path).map_err(|source| LocalError::Read { path: path.clone(), source })?;
-        Ok(LinksFile::read(&text).map_err(|why| LocalError::State { path, why })?.cut)
+        Ok(LinksFile::read(&text).map_err(|why| LocalError::Links { path, why })?.cut)
     }
 
     /// Tells all nodes who does not reach whom from now on.

@@ -69,7 +69,7 @@ pub struct Up {
     /// folder].
     #[arg(long, value_name = "IP")]
     pub address: Option<Ipv4Addr>,
-    /// Begin anew: delete what is in the cluster's folder.
+    /// Begin anew: stop the cluster of the folder, and delete what is there.
     #[arg(long)]
     pub reset: bool,
 }
@@ -146,12 +146,30 @@ pub enum LocalError {
         source: io::Error,
     },
     /// A file of the cluster's folder.
-    #[error("{}: {why}; `hearth cluster up --reset` begins a new cluster there", path.display())]
+    #[error("{}: {why}; where it cannot be mended, another cluster needs another folder, or this one deleted", path.display())]
     State {
         /// Which.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
+    },
+    /// The file of links.
+    #[error("{}: {why}; `hearth cluster heal` writes it anew, without cuts", path.display())]
+    Links {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Nodes that were killed are still there.
+    #[error(
+        "{nodes} did not end within {seconds} s of being killed: a thread waits for the system, perhaps for a disk"
+    )]
+    Lives {
+        /// Which.
+        nodes: String,
+        /// How long they had.
+        seconds: u64,
     },
     /// No cluster.
     #[error("there is no cluster in {}; `hearth cluster up` starts one, --name or --folder says where another is", .0.display())]
@@ -167,7 +185,7 @@ pub enum LocalError {
     /// Somebody else is where a node would serve.
     #[error(
         "{node} cannot serve at {address}, the port is in use, perhaps by another cluster: stop that one, or begin this \
-         one elsewhere, as by `hearth cluster up --reset --address 127.0.1.2`"
+         one at another --address (with --reset, where it has begun)"
     )]
     Taken {
         /// Which.
@@ -278,7 +296,7 @@ pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
     options.which.check()?;
     let _held = options.which.hold()?;
     let stop = StopSignal::install().map_err(LocalError::Signals)?;
-    let mut cluster = prepare(options)?;
+    let mut cluster = prepare(options, options.reset)?;
     start_all(&mut cluster, &stop, say)?;
     say.text(status::table(&cluster, &status::rows(&cluster)));
     let leader = cluster.leader();
@@ -287,22 +305,18 @@ pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
     Ok(())
 }
 
-/// The cluster of a folder as the options want it, or a new one.
-pub fn prepare(options: &Up) -> Result<Cluster, LocalError> {
+/// The cluster of a folder as the options want it, or a new one; `stops` says whether one that runs may be stopped.
+pub fn prepare(options: &Up, stops: bool) -> Result<Cluster, LocalError> {
     let folder = options.which.folder();
-    // What cannot be read is no cluster any more, and its files are in the way of a new one.
-    let (found, is_wreck) = match Cluster::read(&folder) {
-        Err(LocalError::State { .. }) if options.reset => (None, true),
-        found => (found?, false),
-    };
+    let found = Cluster::read(&folder)?;
     if let Some(found) = &found
-        && !options.reset
+        && !stops
         && !found.running(true).is_empty()
         && found.running(false).is_empty()
     {
         let folder = folder.display();
         return Err(LocalError::Option(format!(
-            "the cluster in {folder} runs; `hearth cluster down --folder {folder}` stops it, --reset begins another"
+            "the cluster in {folder} runs; `hearth cluster down --folder {folder}` stops it"
         )));
     }
     if let Some(found) = found.as_ref().filter(|_| !options.reset) {
@@ -316,11 +330,8 @@ pub fn prepare(options: &Up) -> Result<Cluster, LocalError> {
     }
     // What is wrong with the new one is told before the old one goes, which may have its map.
     let plan = Plan::of(options)?;
-    let is_used = is_wreck || found.is_some();
     if let Some(mut old) = found {
-        old.stop(&old.running(true));
-    }
-    if is_used {
+        old.stop(&old.running(true))?;
         empty(&folder).map_err(|source| LocalError::Write { path: folder.clone(), source })?;
     }
     Cluster::create(&folder, &plan, &cores()?)
@@ -402,7 +413,7 @@ pub fn kill(options: &Node, say: &Say) -> Result<(), LocalError> {
     if !cluster.running(true).contains(&number) {
         return Err(LocalError::Option(format!("{name} does not run")));
     }
-    cluster.kill(number);
+    cluster.kill(number)?;
     say.line(format_args!("{name} is killed; `hearth cluster start {name}` brings it back"));
     Ok(())
 }
@@ -466,6 +477,7 @@ pub fn down(which: &Which, say: &Say) -> Result<(), LocalError> {
     let all: Vec<usize> = (0..cluster.nodes.len()).collect();
     let killed = cluster.stop(&all);
     cluster.save()?;
+    let killed = killed?;
     let told =
         if killed > 0 { format!(", {killed} of them killed, as they did not end in time") } else { String::new() };
     let verb = if running.len() == 1 { "is" } else { "are" };

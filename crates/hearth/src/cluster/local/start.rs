@@ -75,7 +75,7 @@ impl<'a> Started<'a> {
     /// Stops all nodes, and has them start with other limits of a block.
     pub fn limit(&mut self, limits: Limits, cores: &[usize]) -> Result<(), LocalError> {
         let numbers = std::mem::take(&mut self.numbers);
-        self.cluster.stop(&numbers);
+        self.cluster.stop(&numbers)?;
         self.cluster.limits = limits;
         self.cluster.configure(cores)?;
         self.cluster.save()
@@ -116,8 +116,10 @@ impl Drop for Started<'_> {
         }
         note("the nodes that were started are stopped");
         let numbers = std::mem::take(&mut self.numbers);
-        self.cluster.stop(&numbers);
-        // What is wrong was said already.
+        // What is wrong was said already, but for this.
+        if let Err(why) = self.cluster.stop(&numbers) {
+            note(why);
+        }
         let _ = self.cluster.save();
     }
 }
@@ -130,26 +132,47 @@ impl Cluster {
     }
 
     /// Stops nodes: asks them, and kills those that do not end in time; gives how many these were.
-    pub fn stop(&mut self, numbers: &[usize]) -> usize {
+    ///
+    /// # Errors
+    /// Which are there even then.
+    pub fn stop(&mut self, numbers: &[usize]) -> Result<usize, LocalError> {
         let processes: Vec<Process> = numbers.iter().filter_map(|number| self.nodes[*number].process).collect();
         processes.iter().for_each(|process| process.signal(Signal::TERM));
         wait_for(&processes, GRACE);
         let left: Vec<Process> = processes.into_iter().filter(Process::is_alive).collect();
         left.iter().for_each(|process| process.signal(Signal::KILL));
         wait_for(&left, KILLED);
+        let lives = self.living(numbers);
         for &number in numbers {
+            if self.nodes[number].process.is_some_and(|process| process.is_alive()) {
+                continue;
+            }
             // A node that was killed has left its workspace behind.
             let _ = fs::remove_file(self.workspace(&self.nodes[number]));
             self.nodes[number].process = None;
         }
-        left.len()
+        lives.map(|()| left.len())
     }
 
     /// Kills a node.
-    pub fn kill(&mut self, number: usize) {
+    ///
+    /// # Errors
+    /// It is there even then.
+    pub fn kill(&mut self, number: usize) -> Result<(), LocalError> {
         if let Some(process) = self.nodes[number].process {
             process.signal(Signal::KILL);
             wait_for(&[process], KILLED);
+        }
+        self.living(&[number])
+    }
+
+    fn living(&self, numbers: &[usize]) -> Result<(), LocalError> {
+        let is_alive = |number: &&usize| self.nodes[**number].process.is_some_and(|process| process.is_alive());
+        let names: Vec<&str> =
+            numbers.iter().filter(is_alive).map(|number| self.nodes[*number].name.as_str()).collect();
+        match names.is_empty() {
+            true => Ok(()),
+            false => Err(LocalError::Lives { nodes: names.join(", "), seconds: KILLED.as_secs() }),
         }
     }
 

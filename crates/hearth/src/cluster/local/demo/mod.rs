@@ -148,12 +148,13 @@ pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> 
     let stop = StopSignal::install().map_err(LocalError::Signals)?;
     let (nodes, map) = (Some(options.nodes), options.map.clone());
     let up = Up { which, nodes, validators: None, map, address: Some(options.address), reset: true };
-    let mut cluster = prepare(&up)?;
+    let mut cluster = prepare(&up, false)?;
     let report = tell(&mut cluster, options, &stop, say)?;
     if !options.keep {
         let all: Vec<usize> = (0..cluster.nodes.len()).collect();
-        cluster.stop(&all);
+        let stopped = cluster.stop(&all);
         cluster.save()?;
+        stopped?;
     }
     super::super::write_json(json, &json!(report))?;
     let html = options.html.clone().unwrap_or_else(|| cluster.folder.join("report.html"));
