@@ -52,7 +52,8 @@ impl ClusterPorts {
         })
     }
 
-    /// What others are told of another listener: one at all addresses is reached where gossip is. Gossip knows IPv4 alone.
+    /// What others are told of another listener: one at all addresses is reached where gossip is. Gossip knows IPv4
+    /// alone.
     pub fn told(&self, listener: SocketAddr) -> Option<SocketAddrV4> {
         match listener {
             _ if listener.ip().is_unspecified() => Some(SocketAddrV4::new(*self.gossip.ip(), listener.port())),
