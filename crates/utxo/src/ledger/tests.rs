@@ -440,13 +440,17 @@ impl Run {
         }
     }
 
-    /// The process dies: before the chain has written the block that this ledger has, or half way in a record.
+    /// The process dies: before the chain has written the block that this ledger has, or half way in a record and in a
+    /// base.
     fn kill(&mut self, before_the_chain: bool, torn: usize) {
         if before_the_chain {
             self.block(false);
         }
         self.session = None;
+        // No thread outlives its process.
+        self.ledger.written();
         if torn > 0 {
+            self.tear_base();
             // What a write that was cut short leaves: the beginning of a record that was true.
             let state = self.ledger.read();
             if let Some(last) = state.blocks.back() {
@@ -468,6 +472,17 @@ impl Run {
         self.ledger = Ledger::open(Some(self.dir.path()), CHAIN, &head).unwrap();
         self.begin();
         self.check();
+    }
+
+    /// A base that the ledger does not know to be whole yet: only its beginning has been written.
+    fn tear_base(&self) {
+        let from = self.ledger.read().generations.last().filter(|newest| newest.base.is_none()).map(|newest| newest.from);
+        let Some(from) = from else { return };
+        let [path, part] = ["base", "base.part"].map(|end| self.dir.path().join(format!("utxo.{from}.{end}")));
+        if let Ok(bytes) = std::fs::read(&path) {
+            std::fs::remove_file(&path).unwrap();
+            std::fs::write(part, &bytes[..bytes.len() / 2]).unwrap();
+        }
     }
 
     /// Another ledger begins with what this one's newest block commits to.
